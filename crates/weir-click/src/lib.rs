@@ -1,0 +1,1 @@
+//! The Click language: lexer, parser and elaboration to a flat graph.

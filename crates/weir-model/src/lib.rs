@@ -1,0 +1,1 @@
+//! The documents people write and read: service graphs, function templates, and the pcap filter language.

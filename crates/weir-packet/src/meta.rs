@@ -1,0 +1,186 @@
+//! What a packet carries beside its bytes.
+
+/// Length of the annotation area in bytes (Click's `Packet::anno_size`).
+pub const ANNO_LEN: usize = 48;
+
+/// The value of a layer mark that is not set.
+pub const UNSET: u32 = u32::MAX;
+
+/// A position that loads and stores are relative to.
+///
+/// `Data` is the first byte of the packet and moves with push and pull; the others are marks: absolute positions
+/// that an element sets, and which survive push and pull.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Layer {
+    /// The first byte of the packet.
+    Data = 0,
+    /// Link header.
+    Mac = 1,
+    /// Network header.
+    Net = 2,
+    /// Transport header.
+    Transport = 3,
+    /// A free mark for walks over options and extension headers.
+    Cursor = 4,
+}
+
+impl Layer {
+    /// All layers, in the order of their numbers.
+    pub const ALL: [Layer; 5] = [Layer::Data, Layer::Mac, Layer::Net, Layer::Transport, Layer::Cursor];
+
+    /// The name in the text form of the IR.
+    pub fn name(self) -> &'static str {
+        match self {
+            Layer::Data => "data",
+            Layer::Mac => "mac",
+            Layer::Net => "net",
+            Layer::Transport => "transport",
+            Layer::Cursor => "cursor",
+        }
+    }
+
+    /// The layer of that name.
+    pub fn from_name(name: &str) -> Option<Layer> {
+        Layer::ALL.into_iter().find(|l| l.name() == name)
+    }
+}
+
+/// How far the transport checksum of a packet is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Checksum {
+    /// The checksum field is whatever the sender wrote: complete, but not verified.
+    #[default]
+    Unknown = 0,
+    /// Complete and verified (by hardware, or by the local sender's kernel).
+    Full = 1,
+    /// Only the pseudo header is summed; the rest is left to whoever sends the packet to a real wire
+    /// (Linux `CHECKSUM_PARTIAL`; [`Meta::csum_start`] and [`Meta::csum_offset`] say where).
+    Partial = 2,
+}
+
+/// To whom the link layer delivered the packet (Click's `Packet::PacketType`, Linux `PACKET_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum PacketType {
+    /// To this host.
+    #[default]
+    Host = 0,
+    /// Link-layer broadcast.
+    Broadcast = 1,
+    /// Link-layer multicast.
+    Multicast = 2,
+    /// To another host, seen in promiscuous mode.
+    OtherHost = 3,
+    /// Sent by this host.
+    Outgoing = 4,
+}
+
+/// How a large packet has to be cut before it reaches a wire (virtio-net `gso_type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Gso {
+    /// Nothing to cut.
+    #[default]
+    None = 0,
+    /// TCP over IPv4.
+    TcpV4 = 1,
+    /// UDP datagrams of equal size.
+    Udp = 3,
+    /// TCP over IPv6.
+    TcpV6 = 4,
+}
+
+/// Everything of a packet but its bytes. All positions are offsets from the start of the buffer.
+#[derive(Debug, Clone)]
+#[repr(C, align(64))]
+pub struct Meta {
+    /// Position of the first byte of the packet.
+    pub(crate) data: u32,
+    /// Position behind the last byte of the packet.
+    pub(crate) end: u32,
+    /// Size of the buffer.
+    pub(crate) capacity: u32,
+    /// Lowest position that has ever been part of this packet: bytes from here on are defined.
+    pub(crate) floor: u32,
+    /// Marks of `mac`, `net`, `transport` and `cursor`, or [`UNSET`].
+    pub(crate) marks: [u32; 4],
+    /// Annotations in Click's layout.
+    pub anno: [u8; ANNO_LEN],
+    /// Time of arrival, nanoseconds since the epoch.
+    pub timestamp: u64,
+    /// Flow hash, 0 if none was computed.
+    pub hash: u32,
+    /// Number of the port on which the packet entered.
+    pub in_port: u16,
+    /// [`PacketType`] as a number.
+    pub packet_type: u8,
+    /// [`Checksum`] as a number.
+    pub csum: u8,
+    /// With a partial checksum: position of the first byte to sum.
+    pub csum_start: u32,
+    /// With a partial checksum: where the sum goes, counted from `csum_start`.
+    pub csum_offset: u16,
+    /// Payload bytes of each segment, when [`Gso`] is not `None`.
+    pub gso_size: u16,
+    /// [`Gso`] as a number.
+    pub gso: u8,
+    /// How often the packet went round a cycle of the graph.
+    pub hops: u8,
+    /// Not 0 if this packet is followed by a trace.
+    pub trace: u16,
+}
+
+impl Meta {
+    /// Position of the first byte of the packet.
+    pub fn data(&self) -> u32 {
+        self.data
+    }
+
+    /// Position behind the last byte of the packet.
+    pub fn end(&self) -> u32 {
+        self.end
+    }
+
+    /// Lowest position whose byte is defined.
+    pub fn floor(&self) -> u32 {
+        self.floor
+    }
+
+    /// Size of the buffer in bytes.
+    pub fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// The transport checksum's state.
+    pub fn checksum(&self) -> Checksum {
+        match self.csum {
+            1 => Checksum::Full,
+            2 => Checksum::Partial,
+            _ => Checksum::Unknown,
+        }
+    }
+
+    pub(crate) fn fresh(capacity: u32, data: u32) -> Meta {
+        Meta {
+            data,
+            end: data,
+            capacity,
+            floor: data,
+            marks: [UNSET; 4],
+            anno: [0; ANNO_LEN],
+            timestamp: 0,
+            hash: 0,
+            in_port: 0,
+            packet_type: 0,
+            csum: 0,
+            csum_start: 0,
+            csum_offset: 0,
+            gso_size: 0,
+            gso: 0,
+            hops: 0,
+            trace: 0,
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! [`Packet`]: the owner of one buffer.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use crate::meta::{Layer, Meta, UNSET};
+use crate::pool::{self, HEADROOM, LARGE_CAPACITY, MAX_LEN};
+
+/// Distance from the address of a packet (its [`Meta`]) to position 0 of its buffer.
+pub const BUFFER_OFFSET: usize = size_of::<Meta>();
+
+/// The buffer has not enough free bytes on that side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no room in the packet's buffer (packets have at most {MAX_LEN} bytes)")]
+pub struct NoRoom;
+
+/// A packet. Dereferences to its [`Meta`].
+pub struct Packet(NonNull<Meta>);
+
+// SAFETY: a packet is the only owner of its block, and the block holds plain data.
+unsafe impl Send for Packet {}
+// SAFETY: shared references only read.
+unsafe impl Sync for Packet {}
+
+impl Packet {
+    /// An empty packet with [`HEADROOM`] free bytes in front, in a buffer for `len` bytes.
+    pub fn with_room(len: usize) -> Result<Packet, NoRoom> {
+        if len > MAX_LEN {
+            return Err(NoRoom);
+        }
+        Ok(Packet(pool::take(HEADROOM + len as u32, HEADROOM)))
+    }
+
+    /// A packet with these bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Packet, NoRoom> {
+        let mut p = Packet::with_room(bytes.len())?;
+        let data = p.data as usize;
+        p.end = p.data + bytes.len() as u32;
+        p.buffer_mut()[data..data + bytes.len()].copy_from_slice(bytes);
+        Ok(p)
+    }
+
+    /// A second packet with the same bytes, marks, annotations and metadata.
+    pub fn copy(&self) -> Packet {
+        let new = Packet(pool::take(self.capacity, self.data));
+        let (from, to) = (self.floor as usize, self.end as usize);
+        let mut copy = new;
+        *copy = (**self).clone();
+        copy.buffer_mut()[from..to].copy_from_slice(&self.buffer()[from..to]);
+        copy
+    }
+
+    /// An empty packet with the annotations, in-port, timestamp and trace of this one.
+    pub fn successor(&self) -> Packet {
+        let mut p = Packet(pool::take(pool::SMALL_CAPACITY, HEADROOM));
+        p.anno = self.anno;
+        p.timestamp = self.timestamp;
+        p.in_port = self.in_port;
+        p.trace = self.trace;
+        p.hops = self.hops;
+        p
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        (self.end - self.data) as usize
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.end == self.data
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer()[self.data as usize..self.end as usize]
+    }
+
+    /// The bytes, to change.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let (data, end) = (self.data as usize, self.end as usize);
+        &mut self.buffer_mut()[data..end]
+    }
+
+    /// The whole buffer; positions of [`Meta`] index it.
+    pub fn buffer(&self) -> &[u8] {
+        // SAFETY: `capacity` initialised bytes follow the metadata in the same allocation, which we own.
+        unsafe {
+            let start = self.0.as_ptr().cast::<u8>().add(BUFFER_OFFSET);
+            std::slice::from_raw_parts(start, self.capacity as usize)
+        }
+    }
+
+    /// The whole buffer, to change.
+    pub fn buffer_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `buffer`, and `&mut self` makes the access exclusive.
+        unsafe {
+            let start = self.0.as_ptr().cast::<u8>().add(BUFFER_OFFSET);
+            std::slice::from_raw_parts_mut(start, self.capacity as usize)
+        }
+    }
+
+    /// Position of a layer, if it is set.
+    pub fn layer(&self, layer: Layer) -> Option<u32> {
+        match layer {
+            Layer::Data => Some(self.data),
+            mark => Some(self.marks[mark as usize - 1]).filter(|&m| m != UNSET),
+        }
+    }
+
+    /// Sets the mark of a layer (`None` clears it).
+    ///
+    /// # Panics
+    /// If `layer` is `Data`, or the position is not within the defined bytes of the packet (its end included).
+    pub fn set_layer(&mut self, layer: Layer, at: Option<u32>) {
+        assert!(layer != Layer::Data, "the start of the packet moves by push and pull only");
+        if let Some(at) = at {
+            assert!(at >= self.floor && at <= self.end, "a mark lies within the packet");
+        }
+        self.marks[layer as usize - 1] = at.unwrap_or(UNSET);
+    }
+
+    /// The bytes from a layer to the end of the packet; empty if the layer is not set.
+    pub fn from_layer(&self, layer: Layer) -> &[u8] {
+        match self.layer(layer) {
+            Some(at) if at <= self.end => &self.buffer()[at as usize..self.end as usize],
+            _ => &[],
+        }
+    }
+
+    /// Adds `n` zero bytes in front. Moves the packet within its buffer if the headroom is too small.
+    pub fn push(&mut self, n: u32) -> Result<(), NoRoom> {
+        if self.data < n {
+            self.shift(n - self.data)?;
+        }
+        self.data -= n;
+        self.floor = self.floor.min(self.data);
+        let (from, to) = (self.data as usize, (self.data + n) as usize);
+        self.buffer_mut()[from..to].fill(0);
+        Ok(())
+    }
+
+    /// Removes `n` bytes in front; they can come back by [`unpull`](Packet::unpull).
+    ///
+    /// # Panics
+    /// If the packet has fewer bytes.
+    pub fn pull(&mut self, n: u32) {
+        assert!(n as usize <= self.len(), "cannot pull more than the packet has");
+        self.data += n;
+    }
+
+    /// Takes back `n` bytes that were pulled before.
+    pub fn unpull(&mut self, n: u32) -> Result<(), NoRoom> {
+        if self.data - self.floor < n {
+            return Err(NoRoom);
+        }
+        self.data -= n;
+        Ok(())
+    }
+
+    /// Adds `n` zero bytes at the end.
+    pub fn put(&mut self, n: u32) -> Result<(), NoRoom> {
+        if self.capacity - self.end < n {
+            return Err(NoRoom);
+        }
+        let (from, to) = (self.end as usize, (self.end + n) as usize);
+        self.end += n;
+        self.buffer_mut()[from..to].fill(0);
+        Ok(())
+    }
+
+    /// Cuts the packet to `len` bytes; does nothing if it is shorter.
+    pub fn trim(&mut self, len: u32) {
+        if len < self.end - self.data {
+            self.end = self.data + len;
+        }
+    }
+
+    /// The packet as the address of its metadata, for compiled code. The memory is freed only by
+    /// [`from_raw`](Packet::from_raw).
+    pub fn into_raw(self) -> *mut Meta {
+        let p = self.0.as_ptr();
+        std::mem::forget(self);
+        p
+    }
+
+    /// The packet behind an address.
+    ///
+    /// # Safety
+    /// `raw` came from [`into_raw`](Packet::into_raw) and is not used as a packet elsewhere.
+    pub unsafe fn from_raw(raw: *mut Meta) -> Packet {
+        // SAFETY: the caller passes an address that `into_raw` gave, which is never null.
+        Packet(unsafe { NonNull::new_unchecked(raw) })
+    }
+
+    /// Borrows the packet behind an address.
+    ///
+    /// # Safety
+    /// `raw` came from [`into_raw`](Packet::into_raw), and no other reference to it exists during the call.
+    pub unsafe fn with_raw<R>(raw: *mut Meta, f: impl FnOnce(&mut Packet) -> R) -> R {
+        // SAFETY: passed on to the caller; `ManuallyDrop` leaves the ownership where it was.
+        let mut p = std::mem::ManuallyDrop::new(unsafe { Packet::from_raw(raw) });
+        f(&mut p)
+    }
+
+    /// Moves the defined bytes `by` positions towards the end.
+    fn shift(&mut self, by: u32) -> Result<(), NoRoom> {
+        if self.capacity - self.end < by {
+            return Err(NoRoom);
+        }
+        let (from, to) = (self.floor as usize, self.end as usize);
+        self.buffer_mut().copy_within(from..to, from + by as usize);
+        self.data += by;
+        self.end += by;
+        self.floor += by;
+        self.csum_start += by;
+        for mark in &mut self.marks {
+            if *mark != UNSET {
+                *mark += by;
+            }
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(LARGE_CAPACITY as u64 + (HEADROOM as u64) < u32::MAX as u64);
+
+impl Deref for Packet {
+    type Target = Meta;
+    fn deref(&self) -> &Meta {
+        // SAFETY: we own the block, and its metadata is initialised.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl DerefMut for Packet {
+    fn deref_mut(&mut self) -> &mut Meta {
+        // SAFETY: as in `deref`, and `&mut self` makes the access exclusive.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl Drop for Packet {
+    fn drop(&mut self) {
+        // SAFETY: we own the block and never use it again.
+        unsafe { pool::give(self.0) };
+    }
+}
+
+impl fmt::Debug for Packet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut s = f.debug_struct("Packet");
+        s.field("len", &self.len()).field("bytes", &format_args!("{:02x?}", self.bytes()));
+        for layer in &Layer::ALL[1..] {
+            if let Some(at) = self.layer(*layer) {
+                s.field(layer.name(), &(i64::from(at) - i64::from(self.data)));
+            }
+        }
+        s.finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strip_and_unstrip_bring_the_same_bytes_back() {
+        let mut p = Packet::from_bytes(&[1, 2, 3, 4]).unwrap();
+        p.pull(2);
+        assert_eq!(p.bytes(), [3, 4]);
+        p.unpull(2).unwrap();
+        assert_eq!(p.bytes(), [1, 2, 3, 4]);
+        assert_eq!(p.unpull(1), Err(NoRoom), "bytes that never were part of the packet stay hidden");
+    }
+
+    #[test]
+    fn pushed_bytes_are_zero_even_in_a_recycled_buffer() {
+        drop(Packet::from_bytes(&[0xff; 1500]).unwrap());
+        let mut p = Packet::from_bytes(&[9]).unwrap();
+        p.push(100).unwrap();
+        p.put(20).unwrap();
+        assert!(p.bytes()[..100].iter().all(|&b| b == 0));
+        assert_eq!(p.bytes()[100], 9);
+        assert!(p.bytes()[101..].iter().all(|&b| b == 0));
+    }
+
+    #[test]
+    fn push_beyond_the_headroom_moves_marks_along() {
+        let mut p = Packet::from_bytes(&[7; 40]).unwrap();
+        let net = p.data() + 14;
+        p.set_layer(Layer::Net, Some(net));
+        p.push(HEADROOM + 60).unwrap();
+        assert_eq!(p.len(), 40 + HEADROOM as usize + 60);
+        assert_eq!(p.from_layer(Layer::Net), [7; 26]);
+        assert_eq!(p.push(4000), Err(NoRoom));
+    }
+
+    #[test]
+    fn the_longest_packet_fits_and_a_longer_one_is_refused() {
+        assert_eq!(Packet::from_bytes(&vec![1; MAX_LEN]).unwrap().len(), MAX_LEN);
+        assert!(Packet::from_bytes(&vec![1; MAX_LEN + 1]).is_err());
+    }
+
+    #[test]
+    fn a_copy_is_independent() {
+        let mut a = Packet::from_bytes(&[1, 2, 3]).unwrap();
+        a.anno[16] = 5;
+        let mut b = a.copy();
+        b.bytes_mut()[0] = 9;
+        b.anno[16] = 6;
+        assert_eq!((a.bytes()[0], a.anno[16]), (1, 5));
+        assert_eq!((b.bytes()[0], b.anno[16]), (9, 6));
+    }
+
+    #[test]
+    fn metadata_fits_two_cache_lines() {
+        assert_eq!(size_of::<Meta>(), 128);
+    }
+}

@@ -1,0 +1,23 @@
+//! State tables: where every element keeps what it remembers.
+//!
+//! A table is declared ([`TableDecl`]): kind, key and value fields, capacity, what counts by group, how many
+//! packets an entry may hold. Because it is declared, any table can be listed, edited, snapshot, restored and
+//! modelled without code of the element's own. All times are nanoseconds on the clock of the caller; this crate
+//! has no clock.
+
+#![forbid(unsafe_code)]
+
+mod bucket;
+mod decl;
+mod exact;
+mod row;
+mod set;
+mod snapshot;
+mod table;
+
+pub use bucket::meter;
+pub use decl::{DeclError, FieldDecl, Kind, MAX_CAPACITY, Sharing, TableDecl, Width};
+pub use row::{KeyMatch, Row};
+pub use set::{EntryRef, TableSet};
+pub use snapshot::{RestoreError, SetSnapshot, TableSnapshot};
+pub use table::{EditError, Table};
