@@ -26,6 +26,8 @@ pub(crate) struct List {
     /// The arrow before the list; `None` for the first.
     pub arrow: Option<Arrow>,
     pub nodes: Vec<Node>,
+    /// `a, b :: Class(config)`: the last node's class and configuration are those of all.
+    pub shared: bool,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -138,6 +138,11 @@ impl Sources {
         self.0.get(source as usize)
     }
 
+    /// Bytes of all texts together.
+    pub fn size(&self) -> usize {
+        self.0.iter().map(|s| s.text.len()).sum()
+    }
+
     pub fn set_marks(&mut self, source: u32, marks: Vec<LineMark>) {
         if let Some(s) = self.0.get_mut(source as usize) {
             s.marks = marks;

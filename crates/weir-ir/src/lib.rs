@@ -5,8 +5,18 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod check;
+mod element;
+mod facts;
+pub mod interp;
+mod link;
 pub mod program;
 mod visit;
 
 pub use builder::{Arg, Builder, E, Loop, V};
+pub use check::{CheckError, check};
+pub use element::{ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, State, program_of};
+pub use facts::{Facts, facts};
+pub use interp::{Host, Interpreter};
+pub use link::{LinkError, Wire, link};
 pub use program::{Layer, MetaField, Program, Reason, TableDecl, Width};

@@ -1,1 +1,20 @@
-//! The documents people write and read: service graphs, function templates, and the pcap filter language.
+//! The documents people write and read: service graphs, function templates, status reports, and the pcap filter language.
+//!
+//! Everything here follows "parse, don't validate": a value of these types is well formed, so the layers above never check again.
+//! A document with mistakes gives all of them at once ([`DocErrors`]), each with its path, its line and what would be right.
+//!
+//! - [`graph`]: the service graph (SF-FG, COMPOSER paper section 5.1.1) in JSON and YAML
+//! - [`template`]: function templates ("images", Scylla paper sections III.B and V.A)
+//! - [`filter`]: pcap filter expressions as Click's `IPFilter` reads them, with a reference evaluator
+//! - [`status`]: what a node reports about its graphs
+#![forbid(unsafe_code)]
+
+mod doc;
+mod error;
+pub mod filter;
+pub mod graph;
+pub mod status;
+pub mod template;
+pub mod value;
+
+pub use error::{DocError, DocErrors, Position, ValueError};

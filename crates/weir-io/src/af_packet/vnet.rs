@@ -1,0 +1,141 @@
+//! The virtio-net header that the kernel puts before each frame (`PACKET_VNET_HDR`, virtio 1.2 section 5.1.6).
+
+use weir_net::{Tcp, proto};
+use weir_packet::{Checksum, Gso, Packet};
+
+use crate::offload::{self, OffloadError};
+
+/// Length of the header in bytes.
+pub const LEN: usize = 10;
+
+const NEEDS_CSUM: u8 = 1;
+const DATA_VALID: u8 = 2;
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+/// UDP datagrams of equal size. Type 3, which is IP fragmentation, does not reach packet sockets.
+const GSO_UDP_L4: u8 = 5;
+/// The segments but the first lose the CWR flag (RFC 3168 6.1.2).
+const GSO_ECN: u8 = 0x80;
+
+/// Puts what the header says into the metadata of a packet that was received with it.
+///
+/// # Errors
+/// If the header names a place outside the packet or an unknown type.
+pub fn decode(header: [u8; LEN], packet: &mut Packet) -> Result<(), OffloadError> {
+    let [flags, kind, _, _, gso0, gso1, start0, start1, off0, off1] = header;
+    packet.gso_size = u16::from_ne_bytes([gso0, gso1]);
+    packet.gso = match kind & !GSO_ECN {
+        0 => Gso::None,
+        GSO_TCPV4 => Gso::TcpV4,
+        GSO_TCPV6 => Gso::TcpV6,
+        GSO_UDP_L4 => Gso::Udp,
+        _ => return Err(OffloadError::Headers(Gso::None)),
+    } as u8;
+    if flags & NEEDS_CSUM != 0 {
+        packet.csum = Checksum::Partial as u8;
+        packet.csum_start = packet.data() + u32::from(u16::from_ne_bytes([start0, start1]));
+        packet.csum_offset = u16::from_ne_bytes([off0, off1]);
+        offload::checksum_place(packet)?;
+    } else if flags & DATA_VALID != 0 {
+        packet.csum = Checksum::Full as u8;
+    }
+    Ok(())
+}
+
+/// The header for a packet that is to be sent. A packet with segmentation gets a partial checksum first.
+///
+/// # Errors
+/// If the metadata does not fit the bytes.
+pub fn encode(packet: &mut Packet) -> Result<[u8; LEN], OffloadError> {
+    let mut header = [0; LEN];
+    let gso = offload::gso(packet);
+    if gso != Gso::None {
+        let (h, transport, payload) = offload::gso_layout(packet)?;
+        let partial = packet.checksum() == Checksum::Partial;
+        if !partial || offload::checksum_place(packet)?.0 != transport {
+            offload::make_partial(packet)?;
+        }
+        header[1] = match gso {
+            Gso::TcpV4 => GSO_TCPV4,
+            Gso::TcpV6 => GSO_TCPV6,
+            Gso::Udp => GSO_UDP_L4,
+            Gso::None => 0,
+        };
+        if h.protocol == proto::TCP && packet.bytes()[transport + 13] & Tcp::CWR != 0 {
+            header[1] |= GSO_ECN;
+        }
+        header[2..4].copy_from_slice(&(payload as u16).to_ne_bytes());
+        header[4..6].copy_from_slice(&packet.gso_size.to_ne_bytes());
+    }
+    if packet.checksum() == Checksum::Partial {
+        let (start, _) = offload::checksum_place(packet)?;
+        let start = u16::try_from(start).map_err(|_| OffloadError::ChecksumPlace)?;
+        header[0] = NEEDS_CSUM;
+        header[6..8].copy_from_slice(&start.to_ne_bytes());
+        header[8..10].copy_from_slice(&packet.csum_offset.to_ne_bytes());
+    }
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use weir_net::build::{self, TcpFields};
+
+    fn large() -> Packet {
+        let ends = (([10, 0, 0, 1].into(), 1), ([10, 0, 0, 2].into(), 2));
+        let mut p = Packet::from_bytes(&build::tcp4(ends.0, ends.1, TcpFields::default(), &[7; 9000])).unwrap();
+        p.gso = Gso::TcpV4 as u8;
+        p.gso_size = 1448;
+        p
+    }
+
+    #[test]
+    fn a_large_packet_gets_a_partial_checksum() {
+        let mut p = large();
+        let whole = p.bytes().to_vec();
+        let header = encode(&mut p).unwrap();
+        assert_eq!(header[..2], [NEEDS_CSUM, GSO_TCPV4]);
+        let mut back = Packet::from_bytes(p.bytes()).unwrap();
+        decode(header, &mut back).unwrap();
+        assert_eq!((back.gso, back.gso_size, back.checksum()), (1, 1448, Checksum::Partial));
+        offload::finish_checksum(&mut back).unwrap();
+        assert_eq!(back.bytes(), whole);
+    }
+
+    #[test]
+    fn the_congestion_flag_asks_for_ecn_segmentation() {
+        let mut p = large();
+        Tcp::new(&mut p.bytes_mut()[34..]).unwrap().set_flags(Tcp::CWR | Tcp::ACK);
+        assert_eq!(encode(&mut p).unwrap()[1], GSO_TCPV4 | GSO_ECN);
+    }
+
+    #[test]
+    fn metadata_outside_the_packet_is_an_error() {
+        let mut p = Packet::from_bytes(&[0; 60]).unwrap();
+        p.csum = Checksum::Partial as u8;
+        for (start, offset) in [(0, 0), (p.data() + 59, 0), (p.data(), 59), (u32::MAX, 1), (p.data() - 1, 1)] {
+            (p.csum_start, p.csum_offset) = (start, offset);
+            assert_eq!(encode(&mut p), Err(OffloadError::ChecksumPlace), "{start} {offset}");
+        }
+        p.gso = Gso::Udp as u8;
+        assert_eq!(encode(&mut p), Err(OffloadError::Headers(Gso::Udp)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_and_no_bytes_break_the_codec(
+            header: [u8; LEN],
+            bytes in proptest::collection::vec(any::<u8>(), 0..100),
+            gso: u8,
+        ) {
+            let mut p = Packet::from_bytes(&bytes).unwrap();
+            if decode(header, &mut p).is_ok() {
+                p.gso = gso;
+                let _ = encode(&mut p);
+                let _ = offload::segment(&p);
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Network namespaces and processes for tests. Needs root: a test fails where it is missing.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use weir_io::af_packet::{AfPacketPort, Options};
+use weir_io::{Netns, Poller, Port};
+use weir_packet::Packet;
+
+/// Runs a command and panics with its output if it fails.
+pub fn run(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let out = Command::new(words.next().unwrap()).args(words).output().expect(line);
+    assert!(out.status.success(), "`{line}` failed (root?): {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// A named network namespace, removed when dropped.
+pub struct Namespace(pub String);
+
+impl Namespace {
+    pub fn new(label: &str) -> Namespace {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("weirio-{}-{}-{label}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        run(&format!("ip netns add {name}"));
+        let ns = Namespace(name);
+        ns.ip("link set lo up");
+        ns
+    }
+
+    pub fn ip(&self, args: &str) -> String {
+        run(&format!("ip -n {} {args}", self.0))
+    }
+
+    pub fn netns(&self) -> Netns {
+        Netns::Named(self.0.clone())
+    }
+
+    pub fn open(&self, name: &str, options: &Options) -> AfPacketPort {
+        AfPacketPort::open_in(&self.netns(), name, options).unwrap()
+    }
+
+    /// Starts a Python program inside.
+    pub fn python(&self, program: &str) -> Child {
+        Command::new("ip")
+            .args(["netns", "exec", &self.0, "/usr/bin/python3", "-c", program])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+/// Joins two namespaces by a veth link with an address on each end; neighbours resolve without IPv6 chatter.
+pub fn link(a: (&Namespace, &str), b: (&Namespace, &str)) {
+    a.0.ip(&format!("link add {} type veth peer name {} netns {}", a.1, b.1, b.0.0));
+    for (ns, name) in [a, b] {
+        run(&format!("ip netns exec {} sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1", ns.0));
+        ns.ip(&format!("link set {name} up"));
+    }
+}
+
+/// Two hosts and between them a namespace with the ports `left` and `right`, to which nothing else listens.
+pub struct Between {
+    pub left_host: Namespace,
+    pub middle: Namespace,
+    pub right_host: Namespace,
+}
+
+impl Between {
+    /// The hosts have 10.9.0.1 and 10.9.0.2 on `eth0`.
+    pub fn new() -> Between {
+        let (left_host, middle, right_host) = (Namespace::new("l"), Namespace::new("m"), Namespace::new("r"));
+        link((&left_host, "eth0"), (&middle, "left"));
+        link((&middle, "right"), (&right_host, "eth0"));
+        left_host.ip("addr add 10.9.0.1/24 dev eth0");
+        right_host.ip("addr add 10.9.0.2/24 dev eth0");
+        Between { left_host, middle, right_host }
+    }
+}
+
+/// A thread that forwards between two ports and shows every packet to `look`.
+pub struct Forwarder {
+    stop: Arc<AtomicBool>,
+    waker: weir_io::Waker,
+    thread: Option<JoinHandle<[AfPacketPort; 2]>>,
+}
+
+impl Forwarder {
+    pub fn start(mut ports: [AfPacketPort; 2], mut look: impl FnMut(&mut Packet) + Send + 'static) -> Forwarder {
+        let poller = Poller::new().unwrap();
+        for (key, port) in ports.iter_mut().enumerate() {
+            poller.add(key as u64, port.fd().unwrap()).unwrap();
+        }
+        let waker = poller.waker();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let (mut ready, mut batch) = (Vec::new(), Vec::with_capacity(64));
+            while !stopped.load(Ordering::Relaxed) {
+                poller.wait(Some(Duration::from_secs(1)), &mut ready).unwrap();
+                for &key in &ready {
+                    let from = key as usize;
+                    ports[from].receive(&mut batch, 32).unwrap();
+                    batch.iter_mut().for_each(&mut look);
+                    ports[1 - from].send(&mut batch).unwrap();
+                    batch.clear();
+                }
+            }
+            ports
+        });
+        Forwarder { stop, waker, thread: Some(thread) }
+    }
+
+    pub fn stop(mut self) -> [AfPacketPort; 2] {
+        self.stop.store(true, Ordering::Relaxed);
+        self.waker.wake();
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.waker.wake();
+    }
+}
+
+/// Receives until `n` packets for which `wanted` holds are there, for at most five seconds.
+pub fn receive_n(port: &mut dyn Port, n: usize, wanted: impl Fn(&Packet) -> bool) -> Vec<Packet> {
+    let (mut all, mut some) = (Vec::new(), Vec::new());
+    let poller = Poller::new().unwrap();
+    if let Some(fd) = port.fd() {
+        poller.add(0, fd).unwrap();
+    }
+    for _ in 0..500 {
+        port.receive(&mut some, 32).unwrap();
+        all.extend(some.drain(..).filter(&wanted));
+        if all.len() >= n {
+            break;
+        }
+        poller.wait(Some(Duration::from_millis(10)), &mut Vec::new()).unwrap();
+    }
+    assert_eq!(all.len(), n, "packets on {}", port.name());
+    all
+}

@@ -1,0 +1,690 @@
+//! The checker: what it accepts cannot read outside its packet, loses no packet, and ends.
+
+use std::fmt;
+
+use weir_table::Kind;
+
+use crate::facts::{Facts, facts};
+use crate::program::{
+    Amount, BlockId, End, EntryKind, Layer, MAX_STRAND_ARGS, Op, Program, TableId, Target, Type, Value, Width,
+};
+
+/// A rule that a program breaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckError {
+    /// The block.
+    pub block: BlockId,
+    /// The operation in it; `None` for its end or the block itself.
+    pub op: Option<usize>,
+    /// What is wrong, and what would be right.
+    pub what: String,
+}
+
+impl fmt::Display for CheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.op {
+            Some(i) => write!(f, "b{}, operation {i}: {}", self.block.0, self.what),
+            None => write!(f, "b{}: {}", self.block.0, self.what),
+        }
+    }
+}
+
+impl std::error::Error for CheckError {}
+
+/// Checks a program: numbers and types, definition before use, forward jumps, linear packets, proved bounds.
+pub fn check(program: &Program) -> Result<(), Vec<CheckError>> {
+    let mut c = Checker { p: program, errors: Vec::new(), block: BlockId(0), op: None };
+    c.tables();
+    if c.errors.is_empty() {
+        c.references();
+    }
+    if c.errors.is_empty() {
+        c.definitions();
+        c.packets();
+        c.bounds();
+    }
+    if c.errors.is_empty() { Ok(()) } else { Err(c.errors) }
+}
+
+struct Checker<'a> {
+    p: &'a Program,
+    errors: Vec<CheckError>,
+    block: BlockId,
+    op: Option<usize>,
+}
+
+impl<'a> Checker<'a> {
+    fn err(&mut self, what: impl Into<String>) {
+        self.errors.push(CheckError { block: self.block, op: self.op, what: what.into() });
+    }
+
+    fn each_block(&mut self, mut f: impl FnMut(&mut Self, &'a crate::program::Block)) {
+        for (i, block) in self.p.blocks.iter().enumerate() {
+            (self.block, self.op) = (BlockId(i as u32), None);
+            f(self, block);
+        }
+    }
+
+    fn tables(&mut self) {
+        for t in &self.p.tables {
+            if let Err(e) = t.decl.check() {
+                self.err(e.to_string());
+            }
+        }
+    }
+
+    // --- numbers and types ------------------------------------------------------------------------------------
+
+    fn references(&mut self) {
+        let (blocks, values) = (self.p.blocks.len() as u32, self.p.types.len() as u32);
+        for e in &self.p.entries {
+            if e.block.0 >= blocks {
+                self.err(format!("an entry is at b{}, which does not exist", e.block.0));
+                continue;
+            }
+            let params: Vec<Type> = self.param_types(e.block);
+            match &e.kind {
+                EntryKind::Expire { table } if params != [Type::Entry(*table)] => {
+                    self.err("the block of an expire program has the entry as its one parameter");
+                }
+                EntryKind::Packet { .. } | EntryKind::Timer { .. } if !params.is_empty() => {
+                    self.err("the block of an entry has no parameters");
+                }
+                _ => {}
+            }
+        }
+        self.each_block(|c, block| {
+            let mut wrong = false;
+            let mut see = |v: &Value| wrong |= v.0 >= values;
+            block.params.iter().for_each(&mut see);
+            block.ops.iter().for_each(|op| op.visit_values(|v, _| see(v)));
+            block.end.visit_values(&mut see);
+            if wrong {
+                return c.err("a value has no type");
+            }
+            let bad = |t: &Target| t.block.0 >= blocks;
+            let strands = block.ops.iter().any(|op| match op {
+                Op::Fork { target, .. } | Op::Release { target, .. } => bad(target),
+                _ => false,
+            });
+            if strands || block.end.targets().into_iter().any(bad) {
+                return c.err("a jump goes to a block that does not exist");
+            }
+            for (i, op) in block.ops.iter().enumerate() {
+                c.op = Some(i);
+                c.types(op);
+            }
+            c.op = None;
+            c.end_types(&block.end);
+        });
+    }
+
+    fn param_types(&self, block: BlockId) -> Vec<Type> {
+        self.p.blocks.get(block.0 as usize).map_or(Vec::new(), |b| b.params.iter().map(|&v| self.p.ty(v)).collect())
+    }
+
+    fn want(&mut self, v: Value, ty: Type) {
+        if self.p.ty(v) != ty {
+            self.err(format!("v{} is {:?}, but {ty:?} is needed", v.0, self.p.ty(v)));
+        }
+    }
+
+    fn want_int(&mut self, v: Value, width: Width) {
+        self.want(v, Type::Int(width));
+    }
+
+    fn any_int(&mut self, v: Value) -> Width {
+        if let Type::Entry(_) = self.p.ty(v) {
+            self.err(format!("v{} is an entry, but a number is needed", v.0));
+        }
+        self.p.width(v)
+    }
+
+    fn amount(&mut self, n: Amount) {
+        if let Amount::Value(v) = n {
+            self.want_int(v, Width::W32);
+        }
+    }
+
+    fn entry(&mut self, v: Value) -> Option<TableId> {
+        match self.p.ty(v) {
+            Type::Entry(t) if (t.0 as usize) < self.p.tables.len() => Some(t),
+            _ => {
+                self.err(format!("v{} is not an entry of a table", v.0));
+                None
+            }
+        }
+    }
+
+    fn table(&mut self, t: TableId, kinds: &[Kind]) -> bool {
+        match self.p.tables.get(t.0 as usize) {
+            None => self.err(format!("table {} does not exist", t.0)),
+            Some(init) if !kinds.contains(&init.decl.kind) => {
+                let found = init.decl.kind;
+                self.err(format!("table '{}' is {found:?}; this works with {kinds:?} only", init.decl.name));
+            }
+            Some(_) => return true,
+        }
+        false
+    }
+
+    fn value_field(&mut self, entry: Value, field: u32, v: Value) {
+        let Some(t) = self.entry(entry) else { return };
+        match self.p.tables[t.0 as usize].decl.value.get(field as usize) {
+            Some(f) => self.want_int(v, f.width),
+            None => self.err(format!("the table has no value field {field}")),
+        }
+    }
+
+    fn types(&mut self, op: &Op) {
+        match op {
+            Op::Const { dst, value } => {
+                if *value > self.any_int(*dst).max() {
+                    self.err(format!("constant {value} does not fit v{}", dst.0));
+                }
+            }
+            Op::Binary { dst, a, b, .. } => {
+                let w = self.any_int(*a);
+                self.want_int(*b, w);
+                self.want_int(*dst, w);
+            }
+            Op::Compare { dst, a, b, .. } => {
+                let w = self.any_int(*a);
+                self.want_int(*b, w);
+                self.want_int(*dst, Width::W1);
+            }
+            Op::Not { dst, a } => {
+                let w = self.any_int(*a);
+                self.want_int(*dst, w);
+            }
+            Op::Resize { dst, a } => {
+                self.any_int(*a);
+                self.any_int(*dst);
+            }
+            Op::Select { dst, cond, a, b } => {
+                self.want_int(*cond, Width::W1);
+                let w = self.any_int(*a);
+                self.want_int(*b, w);
+                self.want_int(*dst, w);
+            }
+            Op::Load { dst: v, .. } | Op::Store { src: v, .. } => {
+                if self.any_int(*v) == Width::W1 {
+                    self.err("a packet is read and written in whole bytes");
+                }
+            }
+            Op::Rest { dst, .. } | Op::Distance { dst, .. } | Op::Random { dst } => self.want_int(*dst, Width::W32),
+            Op::SetMark { layer, off, .. } => {
+                self.amount(*off);
+                if *layer == Layer::Data {
+                    self.err("the start of the packet moves by push and pull only");
+                }
+            }
+            Op::ClearMark { layer } => {
+                if *layer == Layer::Data {
+                    self.err("the start of the packet is always set");
+                }
+            }
+            Op::LoadAnno { dst: v, off } | Op::StoreAnno { off, src: v } => {
+                let bytes = self.any_int(*v).bytes();
+                if off.checked_add(bytes).is_none_or(|end| end as usize > weir_packet::ANNO_LEN) {
+                    self.err(format!("annotations have {} bytes", weir_packet::ANNO_LEN));
+                }
+            }
+            Op::LoadMeta { dst: v, field } | Op::StoreMeta { field, src: v } => self.want_int(*v, field.width()),
+            Op::Checksum { dst, end, .. } => {
+                self.want_int(*dst, Width::W16);
+                self.amount(*end);
+            }
+            Op::Sum16 { dst, a, b } => {
+                [dst, a, b].into_iter().for_each(|v| self.want_int(*v, Width::W16));
+            }
+            Op::CopyBytes { .. } => {}
+            Op::CompareBytes { dst, .. } => self.want_int(*dst, Width::W1),
+            Op::FindByte { dst, end, byte, .. } => {
+                self.want_int(*dst, Width::W32);
+                self.want_int(*byte, Width::W8);
+                self.amount(*end);
+            }
+            Op::Hash { dst, args } => {
+                self.want_int(*dst, Width::W32);
+                args.iter().for_each(|v| _ = self.any_int(*v));
+            }
+            Op::Now { dst } => self.want_int(*dst, Width::W64),
+            Op::Pull { n } => self.amount(*n),
+            Op::Trim { len } => self.want_int(*len, Width::W32),
+            Op::Index { dst, table, index } => {
+                if self.table(*table, &[Kind::Array]) {
+                    self.want(*dst, Type::Entry(*table));
+                    if *index >= self.p.tables[table.0 as usize].decl.capacity {
+                        self.err(format!("index {index} is beyond the array"));
+                    }
+                }
+            }
+            Op::Get { dst, entry, field } => self.value_field(*entry, *field, *dst),
+            Op::GetKey { dst, entry, field } => {
+                let Some(t) = self.entry(*entry) else { return };
+                if !self.table(t, &[Kind::Exact, Kind::Array]) {
+                    return;
+                }
+                match self.p.tables[t.0 as usize].decl.key.get(*field as usize) {
+                    Some(f) => self.want_int(*dst, f.width),
+                    None => self.err(format!("the table has no key field {field}")),
+                }
+            }
+            Op::Set { entry, field, src } => self.value_field(*entry, *field, *src),
+            Op::Touch { entry, after } => {
+                self.entry(*entry);
+                self.want_int(*after, Width::W64);
+            }
+            Op::Link { a, b } => {
+                self.entry(*a);
+                self.entry(*b);
+            }
+            Op::Remove { entry } => {
+                if let Some(t) = self.entry(*entry) {
+                    self.table(t, &[Kind::Exact, Kind::Lpm, Kind::Rules]);
+                }
+            }
+            Op::GroupCount { dst, table, value } => {
+                self.want_int(*dst, Width::W32);
+                if !self.table(*table, &[Kind::Exact, Kind::Lpm, Kind::Rules, Kind::Array]) {
+                    return;
+                }
+                let decl = &self.p.tables[table.0 as usize].decl;
+                match decl.group.and_then(|g| decl.value.get(g as usize)) {
+                    Some(f) => self.want_int(*value, f.width),
+                    None => self.err(format!("table '{}' does not count by a group", decl.name)),
+                }
+            }
+            Op::Size { dst, table } => {
+                self.want_int(*dst, Width::W32);
+                self.table(*table, &[Kind::Exact, Kind::Lpm, Kind::Rules, Kind::Array]);
+            }
+            Op::Fork { target, .. } => self.strand(target),
+            Op::Release { entry, target } => {
+                self.entry(*entry);
+                self.strand(target);
+            }
+            Op::Notify { event, args, .. } => {
+                if *event as usize >= self.p.events.len() {
+                    self.err(format!("event {event} does not exist"));
+                }
+                args.iter().for_each(|v| _ = self.any_int(*v));
+            }
+        }
+    }
+
+    fn strand(&mut self, target: &Target) {
+        if target.args.len() > MAX_STRAND_ARGS {
+            self.err(format!("at most {MAX_STRAND_ARGS} values go along with a packet"));
+        }
+        for &v in &target.args {
+            if self.any_int(v) == Width::W128 {
+                self.err("values that go along with a packet have at most 64 bits");
+            }
+        }
+        self.target(target, &[]);
+    }
+
+    fn target(&mut self, target: &Target, supplied: &[Type]) {
+        let given: Vec<Type> =
+            supplied.iter().copied().chain(target.args.iter().map(|&v| self.p.ty(v))).collect();
+        let wanted = self.param_types(target.block);
+        if given != wanted {
+            self.err(format!("the jump to b{} passes {given:?}, but the block takes {wanted:?}", target.block.0));
+        }
+    }
+
+    fn key(&mut self, table: TableId, key: &[Value]) {
+        let fields = &self.p.tables[table.0 as usize].decl.key;
+        if fields.len() != key.len() {
+            return self.err(format!("the key has {} fields, not {}", fields.len(), key.len()));
+        }
+        for (f, v) in fields.iter().zip(key) {
+            self.want_int(*v, f.width);
+        }
+    }
+
+    fn end_types(&mut self, end: &'a End) {
+        let mut supplied: Vec<Type> = Vec::new();
+        match end {
+            End::Branch { cond, .. } => self.want_int(*cond, Width::W1),
+            End::Switch { value, cases, .. } => {
+                let max = self.any_int(*value).max();
+                if cases.iter().any(|(c, _)| *c > max) {
+                    self.err("a case does not fit the value");
+                }
+            }
+            End::Require { n, .. } | End::Push { n, .. } | End::Unpull { n, .. } | End::Put { n, .. } => {
+                self.amount(*n);
+            }
+            End::Lookup { table, key, .. } => {
+                if !self.table(*table, &[Kind::Exact, Kind::Lpm, Kind::Rules, Kind::Array]) {
+                    return;
+                }
+                self.key(*table, key);
+                supplied.push(Type::Entry(*table));
+            }
+            End::Insert { table, key, .. } => {
+                if !self.table(*table, &[Kind::Exact]) {
+                    return;
+                }
+                self.key(*table, key);
+                supplied.push(Type::Entry(*table));
+            }
+            End::Claim { table, key, hole, lo, hi, start, .. } => {
+                if !self.table(*table, &[Kind::Exact]) {
+                    return;
+                }
+                self.key(*table, key);
+                supplied.push(Type::Entry(*table));
+                match self.p.tables[table.0 as usize].decl.key.get(*hole as usize) {
+                    Some(f) => {
+                        [lo, hi, start].into_iter().for_each(|v| self.want_int(*v, f.width));
+                        supplied.push(Type::Int(f.width));
+                    }
+                    None => self.err(format!("the key has no field {hole}")),
+                }
+            }
+            End::Meter { entry, field, cost, rate, burst, .. } => {
+                if let Some(t) = self.entry(*entry) {
+                    let f = self.p.tables[t.0 as usize].decl.value.get(*field as usize);
+                    if f.is_none_or(|f| f.width != Width::W128) {
+                        self.err("a bucket is a value field of 128 bits");
+                    }
+                }
+                [cost, rate, burst].into_iter().for_each(|v| self.want_int(*v, Width::W64));
+            }
+            End::Hold { entry, .. } => {
+                self.entry(*entry);
+            }
+            End::Emit { port } if *port >= self.p.outputs => {
+                self.err(format!("output {port} does not exist ({} outputs)", self.p.outputs));
+            }
+            End::Exit { exit } if *exit >= self.p.outputs => {
+                self.err(format!("exit {exit} does not exist ({} exits)", self.p.outputs));
+            }
+            End::Enter { block, .. } => {
+                if block.0 as usize >= self.p.blocks.len() {
+                    self.err("an element is entered at a block that does not exist");
+                } else if !self.p.block(*block).params.is_empty() {
+                    self.err("no values go along from one element to another");
+                }
+            }
+            _ => {}
+        }
+        for (i, t) in end.targets().into_iter().enumerate() {
+            let given = &supplied[..end.supplied(i).min(supplied.len())];
+            self.target(t, given);
+        }
+    }
+
+    // --- definition before use, and the order of blocks -------------------------------------------------------
+
+    fn definitions(&mut self) {
+        let mut defined_in: Vec<Option<u32>> = vec![None; self.p.types.len()];
+        self.each_block(|c, block| {
+            let here = c.block.0;
+            let mut define = |c: &mut Checker, v: Value| {
+                if defined_in[v.0 as usize].replace(here).is_some() {
+                    c.err(format!("v{} is defined twice", v.0));
+                }
+            };
+            block.params.iter().for_each(|&v| define(c, v));
+            block.ops.iter().filter_map(Op::dst).for_each(|v| define(c, v));
+        });
+        let dom = Dominators::of(self.p);
+        self.each_block(|c, block| {
+            let here = c.block;
+            if !dom.reached(here) {
+                return;
+            }
+            let mut known: Vec<Value> = block.params.clone();
+            let use_value = |c: &mut Checker, known: &[Value], v: Value| {
+                let ok = match defined_in[v.0 as usize] {
+                    Some(b) if b == here.0 => known.contains(&v),
+                    Some(b) => dom.dominates(BlockId(b), here),
+                    None => false,
+                };
+                if !ok {
+                    c.err(format!("v{} is used where it is not defined on every path", v.0));
+                }
+            };
+            for (i, op) in block.ops.iter().enumerate() {
+                c.op = Some(i);
+                op.visit_values(|v, def| {
+                    if def {
+                        known.push(*v);
+                    } else {
+                        use_value(c, &known, *v);
+                    }
+                });
+                if let Op::Fork { target, .. } | Op::Release { target, .. } = op
+                    && target.block <= here
+                {
+                    c.err("another packet starts at a later block");
+                }
+            }
+            c.op = None;
+            block.end.visit_values(|v| use_value(c, &known, *v));
+            c.order(here, &block.end);
+        });
+    }
+
+    fn order(&mut self, here: BlockId, end: &End) {
+        for (i, t) in end.targets().into_iter().enumerate() {
+            let back = matches!(end, End::Again { .. }) && i == 0;
+            if back {
+                if t.block > here || self.p.block(t.block).loop_limit.is_none() {
+                    self.err(format!("b{} is not the header of a loop that this block is in", t.block.0));
+                }
+            } else if t.block <= here {
+                self.err(format!("the jump to b{} does not go forward", t.block.0));
+            }
+        }
+        if let End::Enter { block, back: false } = end
+            && *block <= here
+        {
+            self.err(format!("entering b{} goes back, and is not marked so", block.0));
+        }
+    }
+
+    // --- linear packets ---------------------------------------------------------------------------------------
+
+    fn packets(&mut self) {
+        // Whether a block has a current packet; it must be the same on every path.
+        let mut has: Vec<Option<bool>> = vec![None; self.p.blocks.len()];
+        let mut work: Vec<(BlockId, bool)> =
+            self.p.entries.iter().map(|e| (e.block, matches!(e.kind, EntryKind::Packet { .. }))).collect();
+        while let Some((id, with)) = work.pop() {
+            (self.block, self.op) = (id, None);
+            match has[id.0 as usize].replace(with) {
+                Some(w) if w != with => return self.err("the block is reached with a packet and without"),
+                Some(_) => continue,
+                None => {}
+            }
+            let block = self.p.block(id);
+            for (i, op) in block.ops.iter().enumerate() {
+                self.op = Some(i);
+                if !with && needs_packet(op) {
+                    self.err("there is no packet here");
+                }
+                if let Op::Fork { target, .. } | Op::Release { target, .. } = op {
+                    work.push((target.block, true));
+                }
+            }
+            self.op = None;
+            match block.end {
+                End::Require { .. }
+                | End::Push { .. }
+                | End::Unpull { .. }
+                | End::Put { .. }
+                | End::Emit { .. }
+                | End::Drop { .. }
+                | End::Hold { .. }
+                | End::Enter { .. }
+                | End::Exit { .. }
+                    if !with =>
+                {
+                    self.err("there is no packet here");
+                }
+                End::Finish if with => self.err("the packet is lost here: emit, drop or hold it"),
+                End::Enter { block, .. } => work.push((block, with)),
+                _ => {}
+            }
+            work.extend(block.end.targets().into_iter().map(|t| (t.block, with)));
+        }
+    }
+
+    // --- bounds -----------------------------------------------------------------------------------------------
+
+    fn bounds(&mut self) {
+        let known = facts(self.p);
+        self.each_block(|c, block| {
+            let Some(mut here) = known[c.block.0 as usize].clone() else { return };
+            for (i, op) in block.ops.iter().enumerate() {
+                c.op = Some(i);
+                c.covered(&here, op);
+                here.after(op);
+            }
+        });
+    }
+
+    fn covered(&mut self, here: &Facts, op: &Op) {
+        let p = self.p;
+        let mut need = |layer: Layer, off: u32, len: u32| {
+            if off.checked_add(len).is_none_or(|end| !here.covered(layer, Amount::Const(end))) {
+                let known = here.bytes(layer).map_or("nothing is".to_owned(), |n| format!("{n} bytes are"));
+                self.err(format!(
+                    "bytes {off} to {} of {} are not proved to be there ({known} known): require them first",
+                    off.saturating_add(len),
+                    layer.name()
+                ));
+            }
+        };
+        match *op {
+            Op::Load { dst: v, layer, off } | Op::Store { layer, off, src: v } => {
+                need(layer, off, p.width(v).bytes());
+            }
+            Op::CopyBytes { to: a, from: b, len } | Op::CompareBytes { a, b, len, .. } => {
+                need(a.0, a.1, len);
+                need(b.0, b.1, len);
+            }
+            Op::SetMark { base: layer, off: end, .. }
+            | Op::Checksum { layer, end, .. }
+            | Op::FindByte { layer, end, .. } => {
+                if !here.covered(layer, end) {
+                    self.err(format!("the range of {} is not proved to be there: require it first", layer.name()));
+                }
+            }
+            Op::Pull { n } => {
+                if !here.covered(Layer::Data, n) {
+                    self.err("more is pulled than is proved to be there: require it first");
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn needs_packet(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Load { .. }
+            | Op::Store { .. }
+            | Op::Rest { .. }
+            | Op::Distance { .. }
+            | Op::SetMark { .. }
+            | Op::ClearMark { .. }
+            | Op::LoadAnno { .. }
+            | Op::StoreAnno { .. }
+            | Op::LoadMeta { .. }
+            | Op::StoreMeta { .. }
+            | Op::Checksum { .. }
+            | Op::CopyBytes { .. }
+            | Op::CompareBytes { .. }
+            | Op::FindByte { .. }
+            | Op::Pull { .. }
+            | Op::Trim { .. }
+            | Op::Fork { copy: true, .. }
+            | Op::Notify { packet: true, .. }
+    )
+}
+
+/// Immediate dominators. Blocks are in an order in which jumps go forward but for loops, so one pass in that order
+/// suffices for programs whose loops are entered at their header only; the rest is found by repetition.
+struct Dominators {
+    /// For each block its immediate dominator; entries point to the virtual root (`ROOT`).
+    parent: Vec<Option<u32>>,
+    depth: Vec<u32>,
+}
+
+const ROOT: u32 = u32::MAX;
+
+impl Dominators {
+    fn of(p: &Program) -> Dominators {
+        let n = p.blocks.len();
+        let mut preds: Vec<Vec<u32>> = vec![Vec::new(); n];
+        for (i, b) in p.blocks.iter().enumerate() {
+            let i = i as u32;
+            for op in &b.ops {
+                if let Op::Fork { target, .. } | Op::Release { target, .. } = op {
+                    // Values do not live on into another packet's run.
+                    preds[target.block.0 as usize].push(ROOT);
+                }
+            }
+            b.end.targets().iter().for_each(|t| preds[t.block.0 as usize].push(i));
+            if let End::Enter { block, .. } = b.end {
+                preds[block.0 as usize].push(ROOT);
+            }
+        }
+        p.entries.iter().for_each(|e| preds[e.block.0 as usize].push(ROOT));
+        let mut d = Dominators { parent: vec![None; n], depth: vec![0; n] };
+        loop {
+            let mut changed = false;
+            for i in 0..n {
+                let mut common: Option<u32> = None;
+                for &q in &preds[i] {
+                    if q != ROOT && d.parent[q as usize].is_none() {
+                        continue;
+                    }
+                    common = Some(common.map_or(q, |c| d.meet(c, q)));
+                }
+                if common != d.parent[i] {
+                    d.parent[i] = common;
+                    d.depth[i] = common.map_or(0, |c| if c == ROOT { 1 } else { d.depth[c as usize] + 1 });
+                    changed = true;
+                }
+            }
+            if !changed {
+                return d;
+            }
+        }
+    }
+
+    fn meet(&self, mut a: u32, mut b: u32) -> u32 {
+        while a != b {
+            if a == ROOT || b == ROOT {
+                return ROOT;
+            }
+            if self.depth[a as usize] >= self.depth[b as usize] {
+                a = self.parent[a as usize].unwrap_or(ROOT);
+            } else {
+                b = self.parent[b as usize].unwrap_or(ROOT);
+            }
+        }
+        a
+    }
+
+    fn reached(&self, block: BlockId) -> bool {
+        self.parent[block.0 as usize].is_some()
+    }
+
+    fn dominates(&self, a: BlockId, b: BlockId) -> bool {
+        let mut at = b.0;
+        while at != ROOT && self.depth[at as usize] > self.depth[a.0 as usize] {
+            at = self.parent[at as usize].unwrap_or(ROOT);
+        }
+        at == a.0
+    }
+}

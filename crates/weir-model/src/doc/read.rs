@@ -1,0 +1,227 @@
+//! Reading typed values out of nodes, collecting every mistake.
+
+use std::fmt::Write as _;
+use std::str::FromStr;
+
+use super::Node;
+use crate::doc::Kind;
+use crate::error::{DocError, DocErrors, ValueError, closest, quote};
+
+/// Collects mistakes while a document is read.
+#[derive(Default)]
+pub(crate) struct Reader {
+    errors: Vec<DocError>,
+}
+
+/// A node together with its path from the root.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'a> {
+    pub node: &'a Node,
+    parent: Option<&'a At<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Key(&'a str),
+    Index(usize),
+}
+
+impl<'a> At<'a> {
+    /// The root; `name` begins all paths (may be empty).
+    pub fn root(node: &'a Node, name: &'a str) -> Self {
+        Self { node, parent: None, step: Step::Key(name) }
+    }
+
+    /// The value under a key of this node.
+    pub fn key(&'a self, name: &'a str, node: &'a Node) -> At<'a> {
+        At { node, parent: Some(self), step: Step::Key(name) }
+    }
+
+    /// An item of this node.
+    pub fn index(&'a self, i: usize, node: &'a Node) -> At<'a> {
+        At { node, parent: Some(self), step: Step::Index(i) }
+    }
+
+    fn path(&self) -> String {
+        let mut path = self.parent.map(At::path).unwrap_or_default();
+        match self.step {
+            Step::Key("") => {}
+            Step::Key(k) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(k);
+            }
+            Step::Index(i) => {
+                let _ = write!(path, "[{i}]");
+            }
+        }
+        path
+    }
+}
+
+impl Reader {
+    /// Records a mistake at `at`.
+    pub fn error(&mut self, at: &At<'_>, message: impl Into<String>, help: impl Into<String>) {
+        self.push(at.path(), at, message.into(), help.into());
+    }
+
+    fn push(&mut self, path: String, at: &At<'_>, message: String, help: String) {
+        if self.errors.len() < DocErrors::MAX {
+            self.errors.push(DocError { path, position: at.node.position, message, help });
+        }
+    }
+
+    /// Mistakes so far; lets a caller see whether a part was read without any.
+    pub fn count(&self) -> usize {
+        self.errors.len()
+    }
+
+    /// The value, if there was no mistake.
+    pub fn finish<T>(self, value: Option<T>) -> Result<T, DocErrors> {
+        match value {
+            Some(v) if self.errors.is_empty() => Ok(v),
+            _ if self.errors.is_empty() => Err(DocErrors::one(None, "the document could not be read", "")),
+            _ => Err(DocErrors::new(self.errors)),
+        }
+    }
+
+    fn expected(&mut self, at: &At<'_>, what: &str) {
+        self.error(at, format!("found {}", at.node.describe()), format!("expected {what}"));
+    }
+
+    /// A map whose keys are all in `known`, each at most once.
+    pub fn fields<'a>(&mut self, at: &'a At<'a>, known: &[&str]) -> Option<Fields<'a>> {
+        let fields = self.map(at, &format!("a map with {}", list(known)))?;
+        for (name, node) in fields.entries {
+            if !known.contains(&name.as_str()) {
+                let help = match closest(name, known.iter().copied()) {
+                    Some(k) => format!("did you mean {k:?}?"),
+                    None => format!("known here: {}", known.join(", ")),
+                };
+                self.error(&at.key(name, node), format!("unknown field {}", quote(name)), help);
+            }
+        }
+        Some(fields)
+    }
+
+    /// A map with any keys, each at most once.
+    pub fn map<'a>(&mut self, at: &'a At<'a>, what: &str) -> Option<Fields<'a>> {
+        let Kind::Map(entries) = &at.node.kind else {
+            self.expected(at, what);
+            return None;
+        };
+        let mut seen = std::collections::HashSet::new();
+        for (name, node) in entries {
+            if !seen.insert(name.as_str()) {
+                self.error(&at.key(name, node), format!("the field {} is given twice", quote(name)), "keep one");
+            }
+        }
+        Some(Fields { at, entries })
+    }
+
+    /// The items of a list with at most `max` items.
+    pub fn items<'a>(&mut self, at: &'a At<'a>, what: &str, max: usize) -> Option<&'a [Node]> {
+        let Kind::List(items) = &at.node.kind else {
+            self.expected(at, &format!("a list of {what}"));
+            return None;
+        };
+        if items.len() > max {
+            self.error(at, format!("{} {what}", items.len()), format!("at most {max} are allowed"));
+            return None;
+        }
+        Some(items)
+    }
+
+    /// The text of a scalar.
+    pub fn text<'a>(&mut self, at: &At<'a>, what: &str) -> Option<&'a str> {
+        let text = at.node.text();
+        if text.is_none() {
+            self.expected(at, what);
+        }
+        text
+    }
+
+    /// A scalar in the text form of `T`.
+    pub fn parse<T: FromStr<Err = ValueError>>(&mut self, at: &At<'_>, what: &str) -> Option<T> {
+        match self.text(at, what)?.parse() {
+            Ok(v) => Some(v),
+            Err(e) => {
+                let e: ValueError = e;
+                self.error(at, e.message, e.help);
+                None
+            }
+        }
+    }
+
+    /// A whole number in `lo..=hi`: a number, or text that is one, decimal or `0x…`.
+    pub fn number(&mut self, at: &At<'_>, what: &str, lo: u32, hi: u32) -> Option<u32> {
+        let number = at.node.text().and_then(parse_number);
+        match number {
+            Some(n) if (u64::from(lo)..=u64::from(hi)).contains(&n) => u32::try_from(n).ok(),
+            Some(n) => {
+                self.error(at, format!("{n} is out of range"), format!("{what} is {lo} to {hi}"));
+                None
+            }
+            None => {
+                self.expected(at, &format!("{what}, {lo} to {hi}"));
+                None
+            }
+        }
+    }
+
+    /// `true` or `false`.
+    pub fn bool(&mut self, at: &At<'_>) -> Option<bool> {
+        let value = at.node.bool();
+        if value.is_none() {
+            self.expected(at, "true or false");
+        }
+        value
+    }
+}
+
+/// The entries of a map.
+#[derive(Clone, Copy)]
+pub(crate) struct Fields<'a> {
+    at: &'a At<'a>,
+    pub entries: &'a [(String, Node)],
+}
+
+impl<'a> Fields<'a> {
+    /// The value of an optional field; null counts as absent.
+    pub fn get(&self, name: &'a str) -> Option<At<'a>> {
+        let (_, node) = self.entries.iter().find(|(k, _)| k == name)?;
+        (!node.is_null()).then(|| self.at.key(name, node))
+    }
+
+    /// The value of a field that must be there.
+    pub fn need(&self, r: &mut Reader, name: &'a str, what: &str) -> Option<At<'a>> {
+        let value = self.get(name);
+        if value.is_none() {
+            r.error(self.at, format!("the field {name:?} is missing"), format!("add {name:?}: {what}"));
+        }
+        value
+    }
+}
+
+/// A whole number, decimal or `0x…`.
+pub(crate) fn parse_number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) if !hex.starts_with('+') => u64::from_str_radix(hex, 16).ok(),
+        Some(_) => None,
+        None if text.starts_with('+') => None,
+        None => text.parse().ok(),
+    }
+}
+
+fn list(words: &[&str]) -> String {
+    match words {
+        [] => "no fields".into(),
+        [one] => format!("{one:?}"),
+        [head @ .., last] => {
+            let head: Vec<_> = head.iter().map(|w| format!("{w:?}")).collect();
+            format!("{} and {last:?}", head.join(", "))
+        }
+    }
+}

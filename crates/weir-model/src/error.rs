@@ -1,0 +1,119 @@
+//! Errors in documents: what was wrong, where, and what would be right.
+
+use std::fmt;
+
+/// A place in a document's text, both parts counted from 1; the column counts characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Line number, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+/// One mistake in a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DocError {
+    /// Path of the offending value, such as `sffg.flowrules[2].actions.output_to_port`; empty for the document as a whole.
+    pub path: String,
+    /// Where the value stands in the text, if the document came as text.
+    pub position: Option<Position>,
+    /// What was wrong.
+    pub message: String,
+    /// What would be right; may be empty when `message` already says so.
+    pub help: String,
+}
+
+impl fmt::Display for DocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.path.is_empty() { "document" } else { &self.path })?;
+        if let Some(p) = self.position {
+            write!(f, " (line {}, column {})", p.line, p.column)?;
+        }
+        write!(f, ": {}", self.message)?;
+        if !self.help.is_empty() {
+            write!(f, "; {}", self.help)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for DocError {}
+
+/// All mistakes found in one document, in document order, never empty; one line each when printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DocErrors(Vec<DocError>);
+
+impl DocErrors {
+    /// At most this many errors are collected from one document; the rest is noise to a reader.
+    pub const MAX: usize = 100;
+
+    pub(crate) fn one(position: Option<Position>, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self(vec![DocError { path: String::new(), position, message: message.into(), help: help.into() }])
+    }
+
+    pub(crate) fn new(errors: Vec<DocError>) -> Self {
+        debug_assert!(!errors.is_empty());
+        Self(errors)
+    }
+
+    /// The errors, in document order.
+    pub fn errors(&self) -> &[DocError] {
+        &self.0
+    }
+}
+
+impl fmt::Display for DocErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, e) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{e}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for DocErrors {}
+
+/// A single value (an address, a port range, …) that is not what it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}; {help}")]
+pub struct ValueError {
+    /// What was wrong.
+    pub message: String,
+    /// What would be right.
+    pub help: String,
+}
+
+impl ValueError {
+    pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { message: message.into(), help: help.into() }
+    }
+}
+
+/// ` "name"` quoted for a message, shortened if absurdly long.
+pub(crate) fn quote(text: &str) -> String {
+    const MAX: usize = 60;
+    if text.chars().count() <= MAX {
+        return format!("{text:?}");
+    }
+    let head: String = text.chars().take(MAX).collect();
+    format!("{head:?}…")
+}
+
+/// The known word closest to `word`, if one is close enough to have been meant.
+pub(crate) fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > 64 {
+        return None;
+    }
+    let fold = |s: &str| s.to_ascii_lowercase().replace('-', "_");
+    let word = fold(word);
+    known
+        .into_iter()
+        .map(|k| (strsim::jaro_winkler(&word, &fold(k)), k))
+        .filter(|(score, _)| *score > 0.84)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, k)| k)
+}
