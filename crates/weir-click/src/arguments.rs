@@ -2,7 +2,7 @@
 
 use crate::ast::{Formal, REST};
 use crate::expand::keyword_value;
-use crate::resolve::Body;
+use crate::program::Body;
 
 /// The values of the parameters, one for each, or `None` if the arguments do not fit: positional ones first, then
 /// each keyword once or more (the last counts), the others to `__REST__` if there is one.

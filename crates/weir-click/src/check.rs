@@ -7,7 +7,7 @@ use crate::class::{ClassInfo, ElementSet, Kind};
 use crate::diagnostic::Report;
 use crate::flatten::{Flat, FlatConnection};
 use crate::graph::PortKinds;
-use crate::resolve::Program;
+use crate::program::Program;
 use crate::source::Loc;
 use crate::{MAX_FLOWS, MAX_PORTS};
 
@@ -79,7 +79,8 @@ impl Checker<'_> {
             };
             let all = self.inputs.len() as u64 + self.outputs.len() as u64;
             if all + u64::from(inputs) + u64::from(outputs) > MAX_PORTS {
-                self.report.error(checked.loc, format!("'{}': more than {MAX_PORTS} ports in all", checked.shown));
+                self.report
+                    .error(checked.loc, format!("'{}': more than {MAX_PORTS} ports in all", checked.shown));
                 return false;
             }
             let processing = &checked.info.processing;
@@ -94,7 +95,13 @@ impl Checker<'_> {
         self.report.count() == before
     }
 
-    fn check_range(&mut self, (element, port): (usize, u32), loc: Loc, side: &str, count: fn(&Element) -> u32) {
+    fn check_range(
+        &mut self,
+        (element, port): (usize, u32),
+        loc: Loc,
+        side: &str,
+        count: fn(&Element) -> u32,
+    ) {
         let Some(element) = self.elements.get(element) else { return };
         let ports = count(element);
         if port >= ports {
@@ -141,7 +148,10 @@ impl Checker<'_> {
                         edges.push((e.first_input + input as usize, base + index));
                         flow_of.push((number, input, output));
                         if flow_of.len() > MAX_FLOWS {
-                            self.report.error(e.loc, format!("more than {MAX_FLOWS} ways through agnostic elements"));
+                            self.report.error(
+                                e.loc,
+                                format!("more than {MAX_FLOWS} ways through agnostic elements"),
+                            );
                             return false;
                         }
                     }
@@ -150,7 +160,8 @@ impl Checker<'_> {
         }
         self.flood(&edges, base);
         for (number, (input, output)) in edges.iter().enumerate() {
-            let (Some(input), Some(output)) = (self.input_kind(*input), self.output_kind(output - base)) else {
+            let (Some(input), Some(output)) = (self.input_kind(*input), self.output_kind(output - base))
+            else {
                 continue;
             };
             if input == output {
@@ -261,7 +272,10 @@ impl Checker<'_> {
             }
         }
         for e in &self.elements {
-            let sides = [("input", &inputs, e.first_input, e.inputs), ("output", &outputs, e.first_output, e.outputs)];
+            let sides = [
+                ("input", &inputs, e.first_input, e.inputs),
+                ("output", &outputs, e.first_output, e.outputs),
+            ];
             for (side, used, first, count) in sides {
                 for port in 0..count {
                     if used.get(first + port as usize) == Some(&false) {

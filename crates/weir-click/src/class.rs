@@ -220,7 +220,8 @@ struct FlowSet {
 impl FlowCode {
     /// Whether packets may travel from this input to this output.
     pub fn travels(&self, input: u32, output: u32) -> bool {
-        let (Some(a), Some(b)) = (nth_or_last(&self.inputs, input), nth_or_last(&self.outputs, output)) else {
+        let (Some(a), Some(b)) = (nth_or_last(&self.inputs, input), nth_or_last(&self.outputs, output))
+        else {
             return false;
         };
         let same = a.own_number && b.own_number && input == output;
@@ -292,7 +293,8 @@ mod tests {
 
     #[test]
     fn port_counts_follow_the_code() {
-        let nearest = |code: &str, used: (u32, u32)| code.parse::<PortCounts>().unwrap().nearest(used.0, used.1);
+        let nearest =
+            |code: &str, used: (u32, u32)| code.parse::<PortCounts>().unwrap().nearest(used.0, used.1);
         assert_eq!(nearest("1/1-2", (0, 5)), (1, 2));
         assert_eq!(nearest("-/-", (3, 4)), (3, 4));
         assert_eq!(nearest("3", (0, 9)), (3, 3));

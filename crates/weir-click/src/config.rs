@@ -3,9 +3,7 @@
 //! The rules are those of Click's manual, click(5), section "Configuration strings". Parentheses matter for
 //! where a configuration string ends, not for where it is split: a comma splits unless it is quoted.
 
-use crate::scan::{
-    at, is_angle, is_comment, is_space, skip_angle, skip_blank, skip_comment, skip_quoted,
-};
+use crate::scan::{at, is_angle, is_comment, is_space, skip_angle, skip_blank, skip_comment, skip_quoted};
 
 /// Splits a configuration string at commas that are not quoted, and cleans each part as [`uncomment`] does.
 /// An empty last argument is left out, so `"1, "` and `"1"` are the same; other empty arguments stay.

@@ -108,32 +108,19 @@ pub(crate) struct Report {
 
 impl Report {
     pub fn new(limit: usize) -> Report {
-        Report {
-            errors: Vec::new(),
-            limit: limit.max(1),
-            omitted: 0,
-        }
+        Report { errors: Vec::new(), limit: limit.max(1), omitted: 0 }
     }
 
     pub fn error(&mut self, loc: Loc, message: impl Into<String>) {
         self.error_with(loc, message, Vec::new());
     }
 
-    pub fn error_with(
-        &mut self,
-        loc: Loc,
-        message: impl Into<String>,
-        notes: Vec<(Option<Loc>, String)>,
-    ) {
+    pub fn error_with(&mut self, loc: Loc, message: impl Into<String>, notes: Vec<(Option<Loc>, String)>) {
         if self.errors.len() >= self.limit {
             self.omitted += 1;
             return;
         }
-        self.errors.push(Raw {
-            loc,
-            message: message.into(),
-            notes,
-        });
+        self.errors.push(Raw { loc, message: message.into(), notes });
     }
 
     /// How many errors there are, counting those that were left out.
@@ -166,23 +153,15 @@ impl Report {
                 notes: raw
                     .notes
                     .into_iter()
-                    .map(|(loc, message)| Note {
-                        span: loc.map(|l| sources.span(l)),
-                        message,
-                    })
+                    .map(|(loc, message)| Note { span: loc.map(|l| sources.span(l)), message })
                     .collect(),
             })
             .collect();
-        Errors {
-            list,
-            omitted: self.omitted,
-        }
+        Errors { list, omitted: self.omitted }
     }
 }
 
 fn context(sources: &Sources, loc: Loc) -> String {
-    let line = sources
-        .get(loc.source)
-        .map_or("", |source| source.line_text(loc.offset));
+    let line = sources.get(loc.source).map_or("", |source| source.line_text(loc.offset));
     line.chars().take(CONTEXT_CHARS).collect()
 }

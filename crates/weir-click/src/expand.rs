@@ -83,7 +83,8 @@ enum Form {
 }
 
 fn expand_at(text: &str, env: &Env, budget: &mut Budget, depth: u32) -> Result<String, TooLong> {
-    budget.take(text.len())?;
+    // Empty texts also take work.
+    budget.take(text.len() + 16)?;
     if depth > MAX_DEPTH || !text.contains('$') {
         return Ok(text.to_string());
     }

@@ -9,7 +9,7 @@ use crate::config::split_args;
 use crate::diagnostic::Report;
 use crate::expand::{Budget, Env, TooLong, expand};
 use crate::lexer::is_self_contained;
-use crate::resolve::{Body, ClassId, INPUT, ItemKind, OUTPUT, Program};
+use crate::program::{Body, ClassId, INPUT, ItemKind, OUTPUT, Program};
 use crate::source::Loc;
 use crate::{MAX_CONNECTIONS, MAX_EXPANDED_TEXT, MAX_INSTANCE_DEPTH, MAX_STEPS, Options};
 
@@ -139,7 +139,9 @@ impl Flattener<'_> {
     }
 
     fn node(&mut self, kind: NodeKind, loc: Loc) -> usize {
-        if self.nodes.len() >= self.max_elements.saturating_mul(2) || self.flat.elements.len() > self.max_elements {
+        if self.nodes.len() >= self.max_elements.saturating_mul(2)
+            || self.flat.elements.len() > self.max_elements
+        {
             let max = self.max_elements;
             self.stop(loc, format!("more than {max} elements after compound elements are expanded"));
         }
@@ -321,7 +323,7 @@ impl Flattener<'_> {
         let mut next = Some(class);
         while let Some(ClassId::Compound(id)) = next {
             let Some(compound) = self.program.compounds.get(id) else { break };
-            for body in compound.variants.iter().filter_map(|&i| self.program.bodies.get(i)) {
+            for body in compound.variants.iter().take(10).filter_map(|&i| self.program.bodies.get(i)) {
                 notes.push((Some(body.loc), signature(&compound.name, body)));
             }
             if notes.len() > 10 {
@@ -375,7 +377,9 @@ impl Flattener<'_> {
         }
         let mut found = Vec::new();
         for edge in std::mem::take(&mut self.edges) {
-            let Some(Node { kind: NodeKind::Element(from), .. }) = self.nodes.get(edge.from.0) else { continue };
+            let Some(Node { kind: NodeKind::Element(from), .. }) = self.nodes.get(edge.from.0) else {
+                continue;
+            };
             let from = (*from, edge.from.1);
             let mut seen = HashSet::new();
             let mut open = vec![edge.to];

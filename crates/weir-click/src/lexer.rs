@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::config::{join_args, split_args, unquote};
 use crate::diagnostic::Report;
-use crate::scan::{at, is_angle, is_comment, is_space, is_word_byte, skip_angle, skip_comment, skip_quoted, skip_while};
+use crate::scan::{
+    at, is_angle, is_comment, is_space, is_word_byte, skip_angle, skip_comment, skip_quoted, skip_while,
+};
 use crate::source::{LineMark, Loc};
 
 /// What a token is.
@@ -199,15 +201,16 @@ impl Lexer {
         }
         let line = self.slice(i, number_end).parse().unwrap_or(u32::MAX);
         i = blank(number_end);
-        let mut file = None;
+        let mut file = self.marks.last().and_then(|m| m.file.clone());
         if at(s, i) == b'"' {
             let end = skip_quoted(s, i).min(line_end);
             let name = String::from_utf8_lossy(&unquote(self.slice(i, end))).into_owned();
-            file = Some(name);
+            // An empty name means the text's own.
+            file = (!name.is_empty()).then(|| name.into());
         }
         let crlf = at(s, line_end) == b'\r' && at(s, line_end + 1) == b'\n';
         let from = (line_end + if crlf { 2 } else { 1 }).min(s.len());
-        self.marks.push(LineMark { from: from as u32, line, file: file.map(|f| f.as_str().into()) });
+        self.marks.push(LineMark { from: from as u32, line, file });
         self.pos = line_end;
     }
 }

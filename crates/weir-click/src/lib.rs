@@ -39,6 +39,7 @@
 
 mod arguments;
 mod ast;
+mod builder;
 mod check;
 mod class;
 mod config;
@@ -49,6 +50,7 @@ mod flatten;
 mod graph;
 mod lexer;
 mod parser;
+mod program;
 mod resolve;
 mod scan;
 mod source;
@@ -72,6 +74,10 @@ const MAX_INSTANCE_DEPTH: usize = 100;
 const MAX_PORT: u32 = 65_535;
 /// Port numbers written in the text, ranges counted in full.
 const MAX_PORTS_WRITTEN: usize = 1 << 20;
+/// Elements written in the text, uses of elements included.
+const MAX_NODES_WRITTEN: usize = 1 << 20;
+/// Parameters of a compound.
+const MAX_FORMALS: usize = 1000;
 /// Connections at any stage.
 const MAX_CONNECTIONS: usize = 1 << 20;
 /// Ports of all elements together.
@@ -81,7 +87,7 @@ const MAX_FLOWS: usize = 1 << 22;
 /// Bytes that parameter substitution reads and writes.
 const MAX_EXPANDED_TEXT: usize = 64 << 20;
 /// Overloads tried and passages of compounds followed.
-const MAX_STEPS: usize = 1 << 24;
+const MAX_STEPS: usize = 1 << 22;
 
 /// Finds the text of a library by the name in `require(library NAME)`.
 pub type LoadLibrary<'a> = dyn Fn(&str) -> Option<String> + 'a;

@@ -1,12 +1,14 @@
 //! From tokens to statements.
 
-use crate::ast::{Arrow, Chain, ClassExpr, CompoundExpr, Formal, List, Name, Node, Ports, REST, Statement, Variant, What};
-use crate::config::{first_word, split_args, split_words, unquote_text};
+mod compound;
+mod directives;
+mod ports;
+
+use crate::ast::{Arrow, Chain, ClassExpr, List, Name, Node, Statement, What};
 use crate::diagnostic::Report;
-use crate::expand::variable_name;
 use crate::lexer::{Lexer, Tok, Token};
 use crate::source::{Loc, Source, Sources};
-use crate::{MAX_NESTING, MAX_PORT, MAX_PORTS_WRITTEN, MAX_TEXT, Options};
+use crate::{MAX_NODES_WRITTEN, MAX_PORTS_WRITTEN, Options};
 
 /// What the parser found in all texts.
 pub(crate) struct Parsed {
@@ -30,6 +32,7 @@ pub(crate) fn parse(file_name: &str, text: &str, options: &Options<'_>, report: 
         requirements: Vec::new(),
         nesting: 0,
         ports_left: MAX_PORTS_WRITTEN,
+        nodes_left: MAX_NODES_WRITTEN,
         stopped: false,
     };
     let mut statements = Vec::new();
@@ -60,6 +63,8 @@ struct Parser<'a> {
     nesting: usize,
     /// How many port numbers may still be written.
     ports_left: usize,
+    /// How many elements may still be written.
+    nodes_left: usize,
     /// Parsing was given up; missing brackets are no news.
     stopped: bool,
 }
@@ -138,7 +143,9 @@ impl Parser<'_> {
                 Tok::Keyword("elementclass") => self.element_class(&token, out),
                 Tok::Keyword("require") => self.require(&token, out),
                 Tok::Keyword("define") => self.define(&token, out),
-                Tok::Char('}') | Tok::Bars if enclosed == Enclosed::Compound => return token.tok == Tok::Bars,
+                Tok::Char('}') | Tok::Bars if enclosed == Enclosed::Compound => {
+                    return token.tok == Tok::Bars;
+                }
                 Tok::Char(')') if enclosed == Enclosed::Group => return false,
                 Tok::Char('}') | Tok::Bars if enclosed == Enclosed::Group => {
                     self.error(token.loc, format!("expected ')' before {}", token.tok.shown()));
@@ -159,10 +166,9 @@ impl Parser<'_> {
     }
 
     fn chain(&mut self, out: &mut Vec<Statement>) {
-        let mut lists: Vec<List> = Vec::new();
+        let mut lists: Vec<List> = Vec::with_capacity(1);
         let mut arrow = None;
-        loop {
-            let Some(nodes) = self.list(lists.is_empty()) else { break };
+        while let Some(nodes) = self.list(lists.is_empty()) {
             let first = lists.is_empty();
             let shared = first && !self.peek().tok.is_arrow() && shares_declaration(&nodes);
             lists.push(List { arrow, nodes, shared });
@@ -205,12 +211,19 @@ impl Parser<'_> {
 
     /// A list of nodes; `None` if there is not even one. `first` tells that no arrow stands before it.
     fn list(&mut self, first: bool) -> Option<Vec<Node>> {
-        let mut nodes = Vec::new();
+        // Most lists have one node; a text of many lists should not take room for more.
+        let mut nodes = Vec::with_capacity(1);
         let mut implicit = false;
         loop {
             let inputs = self.ports();
             let token = self.next();
             let loc = token.loc;
+            match self.nodes_left.checked_sub(1) {
+                Some(left) => self.nodes_left = left,
+                None => {
+                    self.give_up(loc, format!("more than {MAX_NODES_WRITTEN} elements or uses of elements"))
+                }
+            }
             let what = match token.tok {
                 Tok::Ident(name) => self.element(name),
                 Tok::Char('{') => {
@@ -232,7 +245,9 @@ impl Parser<'_> {
                         if self.nesting > 0 && first {
                             self.unread(token);
                         } else {
-                            self.syntax_error(&token);
+                            if inputs.is_none() {
+                                self.syntax_error(&token);
+                            }
                             if matches!(token.tok, Tok::Keyword(_)) {
                                 self.unread(token);
                             }
@@ -296,305 +311,6 @@ impl Parser<'_> {
         }
         let config = self.accept('(').then(|| self.config());
         What::Element { name, class, config }
-    }
-
-    fn ports(&mut self) -> Option<Ports> {
-        if !self.accept('[') {
-            return None;
-        }
-        let mut ports = Ports::default();
-        let mut range_from = None;
-        loop {
-            let token = self.next();
-            match &token.tok {
-                Tok::Ident(number) => {
-                    let port = self.port_number(number, token.loc);
-                    let from = match range_from.take() {
-                        Some(from) if from > port => {
-                            self.error(token.loc, format!("syntax error: port range {from}-{port} runs backwards"));
-                            port
-                        }
-                        Some(from) => from + 1,
-                        None => port,
-                    };
-                    let count = (port + 1).saturating_sub(from) as usize;
-                    if count > self.ports_left {
-                        self.give_up(token.loc, format!("more than {MAX_PORTS_WRITTEN} port numbers"));
-                        return Some(ports);
-                    }
-                    self.ports_left -= count;
-                    ports.list.extend(from..=port);
-                }
-                Tok::Char(']') => {
-                    if ports.list.is_empty() {
-                        ports.list.push(0);
-                    }
-                    ports.open = true;
-                    return Some(ports);
-                }
-                _ => {
-                    self.error(token.loc, "syntax error: expected port number");
-                    self.unread(token);
-                    return Some(ports);
-                }
-            }
-            let token = self.next();
-            match &token.tok {
-                Tok::Char(']') => return Some(ports),
-                Tok::Char('-') => range_from = ports.list.last().copied(),
-                Tok::Char(',') => {}
-                _ => {
-                    self.error(token.loc, "syntax error: expected ','");
-                    self.unread(token);
-                    return Some(ports);
-                }
-            }
-        }
-    }
-
-    /// A port number: decimal, `0x…` or octal with a leading 0.
-    fn port_number(&mut self, text: &str, loc: Loc) -> u32 {
-        let parsed = if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-            u32::from_str_radix(hex, 16)
-        } else if text.len() > 1 && text.starts_with('0') {
-            u32::from_str_radix(text, 8)
-        } else {
-            text.parse()
-        };
-        match parsed {
-            Ok(port) if port <= MAX_PORT => port,
-            Ok(_) => {
-                self.error(loc, format!("port number {text} too large (the largest is {MAX_PORT})"));
-                0
-            }
-            Err(_) => {
-                self.error(loc, "syntax error: port number should be integer");
-                0
-            }
-        }
-    }
-
-    /// The statements of a group whose `(` was just read.
-    fn group(&mut self, loc: Loc) -> Vec<Statement> {
-        let mut statements = Vec::new();
-        if self.nesting >= MAX_NESTING {
-            self.give_up(loc, "maximum element group nesting depth exceeded");
-            return statements;
-        }
-        self.nesting += 1;
-        self.statements(Enclosed::Group, &mut statements);
-        self.nesting -= 1;
-        statements
-    }
-
-    /// A compound whose `{` was just read.
-    fn compound(&mut self, loc: Loc) -> CompoundExpr {
-        let mut compound = CompoundExpr { variants: Vec::new(), extends: None };
-        if self.nesting >= MAX_NESTING {
-            self.give_up(loc, "maximum compound element nesting depth exceeded");
-            return compound;
-        }
-        self.nesting += 1;
-        let mut loc = loc;
-        loop {
-            let token = self.next();
-            if token.tok == Tok::Dots {
-                compound.extends = Some(token.loc);
-                if compound.variants.is_empty() || !self.peek().tok.is('}') {
-                    self.error(token.loc, "'...' should occur last, after one or more compounds");
-                }
-                loc = token.loc;
-                if self.accept('}') {
-                    break;
-                }
-                if !self.peek_bars() {
-                    self.expect('}');
-                    break;
-                }
-                continue;
-            }
-            self.unread(token);
-            let formals = self.formals();
-            let mut statements = Vec::new();
-            let more = self.statements(Enclosed::Compound, &mut statements);
-            compound.variants.push(Variant { formals, statements, loc });
-            if !more {
-                break;
-            }
-        }
-        self.nesting -= 1;
-        compound
-    }
-
-    /// Reads a `||` if there is one.
-    fn peek_bars(&mut self) -> bool {
-        let token = self.next();
-        let found = token.tok == Tok::Bars;
-        if !found {
-            self.unread(token);
-        }
-        found
-    }
-
-    /// `$a, KEYWORD $b |`, if the compound has parameters.
-    fn formals(&mut self) -> Vec<Formal> {
-        let mut formals = Vec::new();
-        loop {
-            let token = self.next();
-            let loc = token.loc;
-            let (keyword, name) = match token.tok.clone() {
-                Tok::Variable(name) => (None, name),
-                Tok::Char('|') => break,
-                Tok::Ident(keyword) => {
-                    let second = self.next();
-                    if let Tok::Variable(name) = second.tok {
-                        (Some(keyword), name)
-                    } else {
-                        if !formals.is_empty() {
-                            self.error(loc, "expected variable");
-                        }
-                        self.unread(second);
-                        self.unread(token);
-                        break;
-                    }
-                }
-                _ => {
-                    if !formals.is_empty() {
-                        self.error(loc, "expected variable");
-                    }
-                    self.unread(token);
-                    break;
-                }
-            };
-            if name.is_empty() {
-                self.error(loc, "expected a name after '$'");
-            }
-            formals.push(Formal { name, keyword, loc });
-            let separator = self.next();
-            if separator.tok.is('|') {
-                break;
-            } else if !separator.tok.is(',') {
-                self.error(separator.loc, "expected ',' or '|'");
-                self.unread(separator);
-                break;
-            }
-        }
-        self.check_order(&formals);
-        formals
-    }
-
-    fn check_order(&mut self, formals: &[Formal]) {
-        let out_of_order = formals.windows(2).find(|pair| match pair {
-            [a, b] => (b.keyword.is_none() && a.keyword.is_some()) || a.keyword.as_deref() == Some(REST),
-            _ => false,
-        });
-        if let Some([_, late]) = out_of_order {
-            self.error(
-                late.loc,
-                "compound element parameters out of order\n(The correct order is '[positional], [keywords], [__REST__]'.)",
-            );
-        }
-    }
-
-    fn element_class(&mut self, keyword: &Token, out: &mut Vec<Statement>) {
-        let token = self.next();
-        let name = match token.tok {
-            Tok::Ident(name) => name,
-            _ => {
-                self.error(token.loc, "expected element type name");
-                self.unread(token);
-                String::new()
-            }
-        };
-        let token = self.next();
-        let class = match token.tok {
-            Tok::Char('{') => ClassExpr::Compound(self.compound(keyword.loc)),
-            Tok::Ident(text) => ClassExpr::Named(Name { text, loc: token.loc }),
-            _ => {
-                self.syntax_error(&token);
-                if token.tok == Tok::End || token.tok.is('}') {
-                    self.unread(token);
-                }
-                ClassExpr::Missing
-            }
-        };
-        out.push(Statement::ElementClass { name, class });
-    }
-
-    fn define(&mut self, keyword: &Token, out: &mut Vec<Statement>) {
-        if !self.expect('(') {
-            return;
-        }
-        for arg in split_args(&self.config()) {
-            let (word, value) = first_word(&arg).unwrap_or(("", ""));
-            match variable_name(word) {
-                Some(name) => out.push(Statement::Define {
-                    name: name.to_string(),
-                    value: value.to_string(),
-                    loc: keyword.loc,
-                }),
-                None if arg.is_empty() => {}
-                None => self.error(keyword.loc, "bad 'define' declaration: not a variable"),
-            }
-        }
-    }
-
-    fn require(&mut self, keyword: &Token, out: &mut Vec<Statement>) {
-        if !self.expect('(') {
-            return;
-        }
-        for arg in split_args(&self.config()) {
-            let words = split_words(&arg);
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let value = |word: &str| unquote_text(word).filter(|v| !v.is_empty());
-            match words.as_slice() {
-                // How Click stores configuration strings in memory; without meaning here.
-                [] | ["compact_config"] => {}
-                ["library", file] if value(file).is_some() => {
-                    self.library(&value(file).unwrap_or_default(), keyword.loc, out);
-                }
-                ["package", name] | [name] if value(name).is_some() && !matches!(*name, "package" | "library") => {
-                    let name = value(name).unwrap_or_default();
-                    if !self.requirements.contains(&name) {
-                        self.requirements.push(name);
-                    }
-                }
-                _ => self.error(keyword.loc, "syntax error at requirement"),
-            }
-        }
-    }
-
-    /// Parses a required library into `out`, once.
-    fn library(&mut self, name: &str, loc: Loc, out: &mut Vec<Statement>) {
-        if self.nesting > 0 {
-            self.error(loc, "'require library' must be used at file scope");
-            return;
-        }
-        if self.libraries.iter().any(|known| known == name) {
-            return;
-        }
-        let Some(text) = self.options.library.and_then(|load| load(name)) else {
-            self.error(loc, format!("library '{name}' not found"));
-            return;
-        };
-        let size = text.len() + self.sources.size();
-        if size > MAX_TEXT || self.libraries.len() >= MAX_NESTING {
-            self.give_up(loc, format!("library '{name}': too much text or too many libraries"));
-            return;
-        }
-        self.libraries.push(name.to_string());
-        let source = self.sources.add(Source::new(name, &text));
-        let lexer = Lexer::new(text.as_str().into(), source);
-        let outer_lexer = std::mem::replace(&mut self.lexer, lexer);
-        let outer_unread = std::mem::take(&mut self.unread);
-        self.statements(Enclosed::File, out);
-        let done = std::mem::replace(&mut self.lexer, outer_lexer);
-        self.sources.set_marks(source, done.marks);
-        self.unread = outer_unread;
-        if self.stopped {
-            self.unread.clear();
-            self.lexer.stop();
-        }
     }
 }
 

@@ -3,96 +3,14 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::ast::{Arrow, Chain, ClassExpr, CompoundExpr, Formal, List, Node, Ports, Statement, Variant, What};
+use crate::ast::{
+    Arrow, Chain, ClassExpr, CompoundExpr, Formal, List, Node, Ports, Statement, Variant, What,
+};
 use crate::class::{ClassInfo, ElementSet};
 use crate::connect::{End, pair_ports};
 use crate::diagnostic::Report;
+use crate::program::{Body, ClassId, Compound, INPUT, ItemKind, OUTPUT, Primitive, Program, Wire};
 use crate::source::Loc;
-
-/// A class in scope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClassId {
-    /// Index in [`Program::primitives`].
-    Primitive(usize),
-    /// Index in [`Program::compounds`].
-    Compound(usize),
-    /// A class that does not exist; that was reported.
-    Unknown,
-}
-
-#[derive(Debug)]
-pub(crate) struct Primitive {
-    pub name: String,
-    pub info: Rc<ClassInfo>,
-}
-
-/// A compound class: definitions to choose from.
-#[derive(Debug)]
-pub(crate) struct Compound {
-    pub name: String,
-    /// Indices in [`Program::bodies`].
-    pub variants: Vec<usize>,
-    /// The class that `...` adds.
-    pub extends: Option<ClassId>,
-}
-
-/// One definition of a compound, or the whole configuration.
-#[derive(Debug)]
-pub(crate) struct Body {
-    pub loc: Loc,
-    /// How many bodies enclose it.
-    pub depth: usize,
-    pub formals: Vec<Formal>,
-    /// In the order of the text.
-    pub defines: Vec<(String, String)>,
-    /// The first two are `input` and `output`.
-    pub items: Vec<Item>,
-    pub wires: Vec<Wire>,
-    pub inputs: u32,
-    pub outputs: u32,
-}
-
-/// The items of every body that stand for its own ports.
-pub(crate) const INPUT: usize = 0;
-/// See [`INPUT`].
-pub(crate) const OUTPUT: usize = 1;
-
-#[derive(Debug)]
-pub(crate) struct Item {
-    pub name: String,
-    pub kind: ItemKind,
-    pub config: Rc<str>,
-    pub loc: Loc,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ItemKind {
-    /// The body's own `input` or `output`.
-    Port,
-    /// The input or output of a group; packets pass from port to equal port.
-    GroupPort,
-    Element(ClassId),
-}
-
-/// A connection in a body: item and port.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wire {
-    pub from: (usize, u32),
-    pub to: (usize, u32),
-    pub loc: Loc,
-}
-
-/// All that the text defines.
-#[derive(Debug, Default)]
-pub(crate) struct Program {
-    pub primitives: Vec<Primitive>,
-    pub compounds: Vec<Compound>,
-    pub bodies: Vec<Body>,
-    /// The body of the configuration itself.
-    pub main: usize,
-    /// There were errors in wires or ports, so that the flat graph would show follow-up errors.
-    pub broken: bool,
-}
 
 pub(crate) fn resolve(statements: &[Statement], set: &dyn ElementSet, report: &mut Report) -> Program {
     let mut resolver = Resolver {
@@ -101,6 +19,7 @@ pub(crate) fn resolve(statements: &[Statement], set: &dyn ElementSet, report: &m
         program: Program::default(),
         known: HashMap::new(),
         scopes: Vec::new(),
+        open: Vec::new(),
     };
     let start = Loc { source: 0, offset: 0 };
     resolver.scopes.push(HashMap::new());
@@ -112,71 +31,6 @@ pub(crate) fn resolve(statements: &[Statement], set: &dyn ElementSet, report: &m
     resolver.program
 }
 
-/// A body under construction.
-struct Builder {
-    body: Body,
-    names: HashMap<String, usize>,
-    /// How many elements there are as Click counts them for the numbers of anonymous elements.
-    count: usize,
-    anonymous: Vec<usize>,
-}
-
-impl Builder {
-    fn new(loc: Loc, depth: usize, formals: Vec<Formal>) -> Builder {
-        let port = |name: &str| Item { name: name.into(), kind: ItemKind::Port, config: "".into(), loc };
-        Builder {
-            body: Body {
-                loc,
-                depth,
-                formals,
-                defines: Vec::new(),
-                items: vec![port("input"), port("output")],
-                wires: Vec::new(),
-                inputs: 0,
-                outputs: 0,
-            },
-            names: HashMap::new(),
-            count: 0,
-            anonymous: Vec::new(),
-        }
-    }
-
-    fn add(&mut self, name: String, kind: ItemKind, config: Rc<str>, loc: Loc) -> usize {
-        let index = self.body.items.len();
-        self.body.items.push(Item { name, kind, config, loc });
-        self.count += 1;
-        index
-    }
-
-    fn add_anonymous(&mut self, class: &str, kind: ItemKind, config: Rc<str>, loc: Loc) -> usize {
-        let name = format!("{class}@{}", self.count + 1);
-        let index = self.add(name, kind, config, loc);
-        self.anonymous.push(index);
-        index
-    }
-
-    /// Gives anonymous elements names that no other element has: the next higher number that is free.
-    fn finish(&mut self) {
-        // By class, the number after the last one found to be taken: all between it and an earlier element's own
-        // number are taken too, and own numbers rise.
-        let mut free: HashMap<String, usize> = HashMap::new();
-        for &index in &self.anonymous {
-            let Some(item) = self.body.items.get_mut(index) else { continue };
-            let Some((class, number)) = item.name.rsplit_once('@') else { continue };
-            let (class, mut number) = (class.to_string(), number.parse::<usize>().unwrap_or(0));
-            let mut name = item.name.clone();
-            while self.names.contains_key(&name) {
-                let known_free = free.get(&class).copied().unwrap_or(0);
-                number = known_free.max(number + 1);
-                name = format!("{class}@{number}");
-                free.insert(class.clone(), number);
-            }
-            item.name.clone_from(&name);
-            self.names.insert(name, index);
-        }
-    }
-}
-
 struct Resolver<'a> {
     set: &'a dyn ElementSet,
     report: &'a mut Report,
@@ -185,16 +39,26 @@ struct Resolver<'a> {
     known: HashMap<String, Option<usize>>,
     /// Classes defined in the open bodies, innermost last.
     scopes: Vec<HashMap<String, ClassId>>,
+    /// Names of the compound classes being defined, outermost first.
+    open: Vec<String>,
 }
 
 /// What a node of a list is, before the list's elements are declared.
 enum Found {
     Implicit(usize),
-    Group { input: usize, output: usize, inputs: u32, outputs: u32 },
+    Group {
+        input: usize,
+        output: usize,
+        inputs: u32,
+        outputs: u32,
+    },
     /// An anonymous compound.
     Class(ClassId),
     /// An element or class name: the class of that name, and the class it is declared with.
-    Name { class: Option<ClassId>, declared: Option<ClassId> },
+    Name {
+        class: Option<ClassId>,
+        declared: Option<ClassId>,
+    },
 }
 
 impl Resolver<'_> {
@@ -230,10 +94,13 @@ impl Resolver<'_> {
         ClassId::Unknown
     }
 
-    /// " (did you mean 'X'?)" for a name like `name`, among classes and `others`.
+    /// What to say after an unknown name: " (did you mean 'X'?)" for a name like it among classes and `others`.
     fn suggestion(&self, name: &str, others: &[&str]) -> String {
         if name.len() > 64 || self.report.is_full() {
             return String::new();
+        }
+        if self.open.iter().any(|open| open == name) {
+            return " (a compound element cannot contain itself)".into();
         }
         let mut candidates = self.set.names();
         candidates.extend(self.scopes.iter().flat_map(|s| s.keys().cloned()).take(1000));
@@ -257,13 +124,8 @@ impl Resolver<'_> {
                     self.define_class(name, id);
                 }
                 Statement::Define { name, value, loc } => {
-                    let body = &mut builder.body;
-                    let taken = body.formals.iter().any(|f| f.name == *name)
-                        || body.defines.iter().any(|(known, _)| known == name);
-                    if taken {
+                    if !builder.define(name, value) {
                         self.report.error(*loc, format!("parameter '${name}' multiply defined"));
-                    } else {
-                        body.defines.push((name.clone(), value.clone()));
                     }
                 }
             }
@@ -279,12 +141,12 @@ impl Resolver<'_> {
     }
 
     fn compound(&mut self, compound: &CompoundExpr, name: &str) -> ClassId {
-        let extends = compound.extends.and_then(|loc| {
+        let extends = compound.extends.map(|loc| {
             let known = if name.is_empty() { None } else { self.lookup(name) };
             if known.is_none() {
                 self.report.error(loc, format!("cannot extend unknown element class '{name}'"));
             }
-            Some(known.unwrap_or(ClassId::Unknown))
+            known.unwrap_or(ClassId::Unknown)
         });
         let variants = compound.variants.iter().map(|variant| self.variant(variant, name)).collect();
         self.program.compounds.push(Compound { name: name.to_string(), variants, extends });
@@ -297,7 +159,9 @@ impl Resolver<'_> {
         builder.names.insert("input".into(), INPUT);
         builder.names.insert("output".into(), OUTPUT);
         self.scopes.push(HashMap::new());
+        self.open.push(name.to_string());
         self.statements(&variant.statements, &mut builder);
+        self.open.pop();
         self.scopes.pop();
         let shown = if name.is_empty() { "<anonymous>" } else { name };
         builder.body.inputs = self.check_ports(&builder.body, INPUT, 0, shown, variant.loc);
@@ -309,8 +173,7 @@ impl Resolver<'_> {
 
     fn check_formals(&mut self, formals: &[Formal]) {
         for (i, formal) in formals.iter().enumerate() {
-            // Few formals have a name of their own in a real configuration; a bound keeps hostile text cheap.
-            let mut before = formals.iter().take(i.min(1000));
+            let mut before = formals.iter().take(i);
             if before.clone().any(|f| f.name == formal.name) {
                 self.report.error(formal.loc, format!("parameter '${}' multiply defined", formal.name));
             } else if let Some(keyword) = &formal.keyword
@@ -360,16 +223,32 @@ impl Resolver<'_> {
             let ends = self.list(list, builder);
             match list.arrow {
                 Some(arrow) => self.connect(&before, &ends, arrow, builder),
-                None => self.check_idle_ports(list, &ends, |end| &end.inputs, "input ports ignored at start of chain"),
+                None => self.check_idle_ports(
+                    list,
+                    &ends,
+                    |end| &end.inputs,
+                    "input ports ignored at start of chain",
+                ),
             }
             if i + 1 == chain.lists.len() {
-                self.check_idle_ports(list, &ends, |end| &end.outputs, "output ports ignored at end of chain");
+                self.check_idle_ports(
+                    list,
+                    &ends,
+                    |end| &end.outputs,
+                    "output ports ignored at end of chain",
+                );
             }
             before = ends;
         }
     }
 
-    fn check_idle_ports(&mut self, list: &List, ends: &[End], side: fn(&End) -> &Option<Ports>, message: &str) {
+    fn check_idle_ports(
+        &mut self,
+        list: &List,
+        ends: &[End],
+        side: fn(&End) -> &Option<Ports>,
+        message: &str,
+    ) {
         let idle = ends.iter().position(|end| side(end).as_ref().is_some_and(|p| !p.list.is_empty()));
         if let Some(node) = idle.and_then(|i| list.nodes.get(i)) {
             self.program.broken = true;
@@ -412,8 +291,7 @@ impl Resolver<'_> {
                     (input, output)
                 }
                 Found::Class(id) => {
-                    let item =
-                        builder.add_anonymous("", ItemKind::Element(id), node_config(node), node.loc);
+                    let item = builder.add_anonymous("", ItemKind::Element(id), node_config(node), node.loc);
                     (item, item)
                 }
                 Found::Name { class, declared } => {
@@ -487,9 +365,9 @@ impl Resolver<'_> {
         if let Some(&item) = builder.names.get(name) {
             if declared.is_some() {
                 let known = builder.body.items.get(item);
-                let notes = known.filter(|i| matches!(i.kind, ItemKind::Element(_))).map(|i| {
-                    (Some(i.loc), format!("element '{name}' previously declared here"))
-                });
+                let notes = known
+                    .filter(|i| matches!(i.kind, ItemKind::Element(_)))
+                    .map(|i| (Some(i.loc), format!("element '{name}' previously declared here")));
                 self.report.error_with(
                     loc,
                     format!("redeclaration of element '{name}'"),

@@ -66,11 +66,7 @@ pub(crate) fn skip_angle(s: &[u8], i: usize) -> usize {
         if at(s, j) == b'>' {
             return j + 1;
         }
-        j = if is_comment(s, j) {
-            skip_comment(s, j)
-        } else {
-            j + 1
-        };
+        j = if is_comment(s, j) { skip_comment(s, j) } else { j + 1 };
     }
     s.len()
 }
@@ -88,11 +84,7 @@ pub(crate) fn skip_quoted(s: &[u8], i: usize) -> usize {
         if b == quote {
             return j + 1;
         } else if b == b'\\' && quote == b'"' {
-            j = if is_angle(s, j) {
-                skip_angle(s, j)
-            } else {
-                j + 2
-            };
+            j = if is_angle(s, j) { skip_angle(s, j) } else { j + 2 };
         } else {
             j += 1;
         }

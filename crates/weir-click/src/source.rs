@@ -36,9 +36,13 @@ pub(crate) struct LineMark {
     pub from: u32,
     /// Line number that the next physical line has.
     pub line: u32,
-    /// File name from here on, unless the directive named none.
+    /// File name from here on; `None` for the name of the source itself.
     pub file: Option<Arc<str>>,
 }
+
+/// Distance of the bytes for which [`Source`] knows the number of characters before them. Keeps columns cheap in a
+/// text of one long line.
+const STRIDE: usize = 1024;
 
 /// One text: the main configuration or a library.
 #[derive(Debug)]
@@ -46,6 +50,8 @@ pub(crate) struct Source {
     name: Arc<str>,
     text: Arc<str>,
     line_starts: Vec<u32>,
+    /// How many characters begin before each [`STRIDE`]th byte.
+    chars_before: Vec<u32>,
     /// In the order of the text.
     pub marks: Vec<LineMark>,
 }
@@ -60,37 +66,35 @@ impl Source {
                 line_starts.push(i as u32 + 1);
             }
         }
-        Source {
-            name: name.into(),
-            text: text.into(),
-            line_starts,
-            marks: Vec::new(),
+        let mut chars_before = vec![0];
+        let mut chars = 0;
+        for chunk in bytes.chunks(STRIDE) {
+            chars += count_chars(chunk);
+            chars_before.push(chars);
         }
-    }
-
-    pub fn text(&self) -> Arc<str> {
-        self.text.clone()
+        Source { name: name.into(), text: text.into(), line_starts, chars_before, marks: Vec::new() }
     }
 
     /// Index of the physical line that holds `offset`.
     fn physical_line(&self, offset: u32) -> usize {
-        self.line_starts
-            .partition_point(|&start| start <= offset)
-            .saturating_sub(1)
+        self.line_starts.partition_point(|&start| start <= offset).saturating_sub(1)
     }
 
     fn line_start(&self, line: usize) -> usize {
-        self.line_starts
-            .get(line)
-            .map_or(self.text.len(), |&s| s as usize)
+        self.line_starts.get(line).map_or(self.text.len(), |&s| s as usize)
+    }
+
+    /// How many characters begin before this byte.
+    fn chars_before(&self, offset: usize) -> u32 {
+        let offset = offset.min(self.text.len());
+        let stride = offset / STRIDE;
+        let chunk = self.text.as_bytes().get(stride * STRIDE..offset).unwrap_or(&[]);
+        self.chars_before.get(stride).copied().unwrap_or(0) + count_chars(chunk)
     }
 
     pub fn span(&self, offset: u32) -> Span {
         let physical = self.physical_line(offset);
-        let before = self
-            .text
-            .get(self.line_start(physical)..offset as usize)
-            .unwrap_or("");
+        let before = self.chars_before(offset as usize) - self.chars_before(self.line_start(physical));
         let known = self.marks.partition_point(|m| m.from <= offset);
         let marks = self.marks.get(..known).unwrap_or(&[]);
         let line = match marks.last() {
@@ -100,28 +104,20 @@ impl Source {
             }
             None => physical as u32 + 1,
         };
-        let file = marks
-            .iter()
-            .rev()
-            .find_map(|m| m.file.clone())
-            .unwrap_or_else(|| self.name.clone());
-        Span {
-            file,
-            line,
-            column: before.chars().count() as u32 + 1,
-            offset: offset as usize,
-        }
+        let file = marks.last().and_then(|m| m.file.clone()).unwrap_or_else(|| self.name.clone());
+        Span { file, line, column: before + 1, offset: offset as usize }
     }
 
     /// The physical line that holds `offset`, without its line end.
     pub fn line_text(&self, offset: u32) -> &str {
         let line = self.physical_line(offset);
-        let text = self
-            .text
-            .get(self.line_start(line)..self.line_start(line + 1))
-            .unwrap_or("");
+        let text = self.text.get(self.line_start(line)..self.line_start(line + 1)).unwrap_or("");
         text.trim_end_matches(['\n', '\r'])
     }
+}
+
+fn count_chars(bytes: &[u8]) -> u32 {
+    bytes.iter().filter(|b| !matches!(b, 0x80..=0xbf)).count() as u32
 }
 
 /// All texts of one parse, by number.
@@ -152,12 +148,7 @@ impl Sources {
     pub fn span(&self, loc: Loc) -> Span {
         match self.get(loc.source) {
             Some(source) => source.span(loc.offset),
-            None => Span {
-                file: "config".into(),
-                line: 0,
-                column: 0,
-                offset: 0,
-            },
+            None => Span { file: "config".into(), line: 0, column: 0, offset: 0 },
         }
     }
 }

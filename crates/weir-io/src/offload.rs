@@ -309,7 +309,7 @@ mod tests {
             let mut joined = Vec::new();
             for s in &segments {
                 assert_checksums(s.bytes());
-                joined.extend(&s.bytes()[header..]);
+                joined.extend_from_slice(&s.bytes()[header..]);
             }
             prop_assert_eq!(joined, payload);
         }

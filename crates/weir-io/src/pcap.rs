@@ -115,7 +115,9 @@ impl PcapReader {
                     let number = link.0;
                     return Err(self.damaged(&format!("link type {number}, only Ethernet (1) is supported")));
                 }
-                Ok(Step::Interface(_, clock)) if self.clocks.len() < MAX_INTERFACES => self.clocks.push(clock),
+                Ok(Step::Interface(_, clock)) if self.clocks.len() < MAX_INTERFACES => {
+                    self.clocks.push(clock);
+                }
                 Ok(Step::Interface(..)) => return Err(self.damaged("too many interfaces")),
                 Ok(Step::Other) => {}
                 Err(what) => return Err(self.damaged(what)),
@@ -126,7 +128,10 @@ impl PcapReader {
 
     fn damaged(&mut self, what: &str) -> PortError {
         self.finished = true;
-        PortError::Format { name: self.name.clone(), what: format!("{what} (after {} packets)", self.packets) }
+        PortError::Format {
+            name: self.name.clone(),
+            what: format!("{what} (after {} packets)", self.packets),
+        }
     }
 }
 
@@ -139,7 +144,8 @@ fn read_start(stream: &mut impl Read) -> io::Result<Vec<u8>> {
         && [a, b, c, d] == PCAPNG_MAGIC
     {
         let little = [m0, m1, m2, m3] == [0x4d, 0x3c, 0x2b, 0x1a];
-        let len = if little { u32::from_le_bytes([l0, l1, l2, l3]) } else { u32::from_be_bytes([l0, l1, l2, l3]) };
+        let len =
+            if little { u32::from_le_bytes([l0, l1, l2, l3]) } else { u32::from_be_bytes([l0, l1, l2, l3]) };
         let rest = (len as usize).min(BUFFER / 2).saturating_sub(start.len());
         stream.take(rest as u64).read_to_end(&mut start)?;
     }
@@ -167,7 +173,8 @@ fn step(block: &PcapBlockOwned<'_>, clocks: &[Clock]) -> Result<Step, &'static s
         }
         PcapBlockOwned::NG(Block::SectionHeader(_)) => return Ok(Step::Section),
         PcapBlockOwned::NG(Block::InterfaceDescription(b)) => {
-            let ticks_per_second = b.ts_resolution().ok_or("an interface has an impossible time resolution")?;
+            let ticks_per_second =
+                b.ts_resolution().ok_or("an interface has an impossible time resolution")?;
             return Ok(Step::Interface(b.linktype, Clock { ticks_per_second, offset: b.ts_offset() }));
         }
         PcapBlockOwned::NG(_) => return Ok(Step::Other),
@@ -274,10 +281,20 @@ impl PcapPort {
     }
 
     /// A port that writes what is sent, at most `snaplen` bytes of each packet.
-    pub fn writing(name: &str, stream: impl Write + Send + 'static, snaplen: u32) -> Result<PcapPort, PortError> {
+    pub fn writing(
+        name: &str,
+        stream: impl Write + Send + 'static,
+        snaplen: u32,
+    ) -> Result<PcapPort, PortError> {
         let stream: Box<dyn Write + Send> = Box::new(stream);
         let writer = Some(PcapWriter::new(name, stream, snaplen)?);
-        Ok(PcapPort { name: name.to_owned(), reader: None, writer, pending: None, stats: PortStats::default() })
+        Ok(PcapPort {
+            name: name.to_owned(),
+            reader: None,
+            writer,
+            pending: None,
+            stats: PortStats::default(),
+        })
     }
 }
 
@@ -382,7 +399,8 @@ mod tests {
 
     #[test]
     fn big_endian_microseconds() {
-        let mut file = vec![0xa1, 0xb2, 0xc3, 0xd4, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 0, 0, 0, 1];
+        let mut file =
+            vec![0xa1, 0xb2, 0xc3, 0xd4, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 0, 0, 0, 1];
         for word in [5u32, 7, 3, 3] {
             file.extend(word.to_be_bytes());
         }

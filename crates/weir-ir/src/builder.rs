@@ -616,9 +616,9 @@ impl Builder {
         self.strand(args, body, |target| Op::Fork { copy: false, target });
     }
 
-    /// Lets the packets that an entry holds go on with `body` when this run has ended.
-    pub fn release(&mut self, e: E, body: impl FnOnce(&mut Builder)) {
-        self.strand(&[], |b, _| body(b), |target| Op::Release { entry: e.value, target });
+    /// Lets the packets that an entry holds go on with `body` when this run has ended. `args` are passed along.
+    pub fn release(&mut self, e: E, args: &[V], body: impl FnOnce(&mut Builder, &[V])) {
+        self.strand(args, body, |target| Op::Release { entry: e.value, target });
     }
 
     fn strand(

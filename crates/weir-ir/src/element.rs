@@ -74,6 +74,11 @@ pub trait Element: Send + Sync {
     /// Writes its program. [`Builder::inputs`] and [`Builder::outputs`] say which ports are connected.
     fn build(&self, b: &mut Builder);
 
+    /// Numbers of inputs and outputs of this instance, where its configuration decides.
+    fn ports(&self) -> String {
+        self.info().ports.to_owned()
+    }
+
     /// Answers a read handler of [`ClassInfo::handlers`].
     fn read(&self, handler: &str, _state: &State<'_>) -> Result<String, String> {
         Err(format!("no read handler '{handler}'"))

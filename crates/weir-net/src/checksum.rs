@@ -66,7 +66,11 @@ pub fn update32(checksum: u16, old: u32, new: u32) -> u16 {
 /// Sum of the pseudo header of TCP and UDP over IPv4 (RFC 9293 3.1, RFC 768); `length` is that of the segment.
 #[must_use]
 pub fn pseudo4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, length: u16) -> Sum {
-    Sum::default().add_bytes(&src.octets()).add_bytes(&dst.octets()).add_u16(u16::from(protocol)).add_u16(length)
+    Sum::default()
+        .add_bytes(&src.octets())
+        .add_bytes(&dst.octets())
+        .add_u16(u16::from(protocol))
+        .add_u16(length)
 }
 
 /// Sum of the pseudo header of TCP, UDP and ICMPv6 over IPv6 (RFC 8200 8.1).

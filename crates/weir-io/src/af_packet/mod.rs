@@ -6,8 +6,9 @@
 //! Packets that do not fit a frame of the ring, which are those that await segmentation, wait whole in the queue of the
 //! socket (`PACKET_COPY_THRESH`) and cost one system call each: so frames stay small.
 //!
-//! `TPACKET_V3` is not used: it hands packets over in blocks, which close when they are full or after a millisecond or
-//! more, and every hop would add that to the round-trip time.
+//! `TPACKET_V3` takes the virtio-net header too, but it hands packets over in blocks, which close when they are full or
+//! after a timeout of at least a millisecond. One packet at a time over veth (Linux 6.18) took 520 us on average to be
+//! delivered, with `TPACKET_V2` 3.5 us; every hop would add that to the round-trip time.
 
 mod ring;
 mod sys;

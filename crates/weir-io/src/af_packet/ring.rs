@@ -55,7 +55,12 @@ impl Ring {
             tp_frame_size: frame_size as u32,
             tp_frame_nr: frames as u32,
         };
-        sys::set_option(fd, libc::SOL_PACKET, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as i32)?;
+        sys::set_option(
+            fd,
+            libc::SOL_PACKET,
+            libc::PACKET_VERSION,
+            libc::tpacket_versions::TPACKET_V2 as i32,
+        )?;
         sys::set_option(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, request)?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new shared mapping at an address of the kernel's choice; the ring has exactly this size.

@@ -158,9 +158,8 @@ pub fn send_frames<'a>(
     }
     // SAFETY: the first `n` messages are initialised; each points to buffers that are borrowed for `'a` and that
     // sendmmsg only reads.
-    let sent = unsafe {
-        libc::sendmmsg(fd.as_raw_fd(), messages.as_mut_ptr().cast(), n as u32, libc::MSG_DONTWAIT)
-    };
+    let sent =
+        unsafe { libc::sendmmsg(fd.as_raw_fd(), messages.as_mut_ptr().cast(), n as u32, libc::MSG_DONTWAIT) };
     check(sent as isize)
 }
 

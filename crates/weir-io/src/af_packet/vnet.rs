@@ -85,7 +85,8 @@ mod tests {
 
     fn large() -> Packet {
         let ends = (([10, 0, 0, 1].into(), 1), ([10, 0, 0, 2].into(), 2));
-        let mut p = Packet::from_bytes(&build::tcp4(ends.0, ends.1, TcpFields::default(), &[7; 9000])).unwrap();
+        let mut p =
+            Packet::from_bytes(&build::tcp4(ends.0, ends.1, TcpFields::default(), &[7; 9000])).unwrap();
         p.gso = Gso::TcpV4 as u8;
         p.gso_size = 1448;
         p
@@ -115,7 +116,8 @@ mod tests {
     fn metadata_outside_the_packet_is_an_error() {
         let mut p = Packet::from_bytes(&[0; 60]).unwrap();
         p.csum = Checksum::Partial as u8;
-        for (start, offset) in [(0, 0), (p.data() + 59, 0), (p.data(), 59), (u32::MAX, 1), (p.data() - 1, 1)] {
+        for (start, offset) in [(0, 0), (p.data() + 59, 0), (p.data(), 59), (u32::MAX, 1), (p.data() - 1, 1)]
+        {
             (p.csum_start, p.csum_offset) = (start, offset);
             assert_eq!(encode(&mut p), Err(OffloadError::ChecksumPlace), "{start} {offset}");
         }

@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -48,6 +48,7 @@ impl Namespace {
     pub fn python(&self, program: &str) -> Child {
         Command::new("ip")
             .args(["netns", "exec", &self.0, "/usr/bin/python3", "-c", program])
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap()
@@ -96,7 +97,10 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    pub fn start(mut ports: [AfPacketPort; 2], mut look: impl FnMut(&mut Packet) + Send + 'static) -> Forwarder {
+    pub fn start(
+        mut ports: [AfPacketPort; 2],
+        mut look: impl FnMut(&mut Packet) + Send + 'static,
+    ) -> Forwarder {
         let poller = Poller::new().unwrap();
         for (key, port) in ports.iter_mut().enumerate() {
             poller.add(key as u64, port.fd().unwrap()).unwrap();

@@ -102,7 +102,7 @@ impl<'a> Builder<'a> {
                 Some(next) => next,
             };
             let key = self.node(event, at, depth + 1)?;
-            let Kind::Plain(name) | Kind::Text(name) = key.kind else {
+            let (Kind::Plain(name) | Kind::Text(name)) = key.kind else {
                 return Err(DocErrors::one(at, format!("a key is {}", key.describe()), "a key is a word"));
             };
             let Some((event, value_at)) = self.next()? else { return Ok(entries) };

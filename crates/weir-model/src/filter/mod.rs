@@ -16,11 +16,16 @@
 //! - `host` and `net` with IPv4 addresses and `ip …` fields are false for IPv6 packets, and the other way round.
 //!   For IPv6, the protocol is the fixed header's next-header field; extension headers are not followed.
 
+mod build;
 mod display;
 mod lex;
 mod names;
 mod parse;
+mod primitive;
 mod view;
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -254,10 +259,17 @@ impl Expr {
         }
     }
 
-    /// Whether some primitive looks at the Ethernet header, which an element after `Strip(14)` no longer sees.
+    /// Whether some primitive looks at the Ethernet header, which an element behind `Strip(14)` no longer sees.
+    /// `ip` and `ip6` do not: the IP version says as much.
     pub fn needs_ethernet(&self) -> bool {
         let mut needs = false;
-        self.for_each_prim(&mut |p| needs |= matches!(p, Prim::EtherHost { .. } | Prim::Vlan(_) | Prim::EtherType(_)));
+        self.for_each_prim(&mut |p| {
+            needs |= match p {
+                Prim::EtherHost { .. } | Prim::Vlan(_) => true,
+                Prim::EtherType(t) => !matches!(t, 0x0800 | 0x86dd),
+                _ => false,
+            };
+        });
         needs
     }
 

@@ -1,0 +1,291 @@
+//! Arguments of a configuration: by position and by keyword, converted to the types of parameters.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use weir_ir::{ClassInfo, ParamKind};
+use weir_net::{EtherAddr, Ipv4Prefix};
+
+/// A type that one argument is read as.
+pub trait FromArg: Sized {
+    /// What is written for it, as the manual calls it.
+    const SYNTAX: &'static str;
+    /// Reads the argument; the error says what is wrong with it.
+    fn from_arg(text: &str) -> Result<Self, String>;
+}
+
+/// A type that a parameter has: one argument, or all that remain.
+pub trait FromRest: Sized {
+    /// What is written for it.
+    const SYNTAX: &'static str;
+    /// Reads the arguments that are left for the parameter.
+    fn from_rest(args: &[String]) -> Result<Self, String>;
+}
+
+impl<T: FromArg> FromRest for T {
+    const SYNTAX: &'static str = T::SYNTAX;
+    fn from_rest(args: &[String]) -> Result<T, String> {
+        match args {
+            [one] => T::from_arg(one),
+            _ => Err("one argument is needed".into()),
+        }
+    }
+}
+
+impl<T: FromArg> FromRest for Vec<T> {
+    const SYNTAX: &'static str = T::SYNTAX;
+    fn from_rest(args: &[String]) -> Result<Vec<T>, String> {
+        args.iter()
+            .enumerate()
+            .map(|(i, a)| {
+                T::from_arg(a)
+                    .map_err(|e| if args.len() > 1 { format!("argument {}: {e}", i + 1) } else { e })
+            })
+            .collect()
+    }
+}
+
+impl<T: FromArg> FromArg for Option<T> {
+    const SYNTAX: &'static str = T::SYNTAX;
+    fn from_arg(text: &str) -> Result<Option<T>, String> {
+        T::from_arg(text).map(Some)
+    }
+}
+
+/// The arguments of one element, given to its parameters one after the other.
+#[derive(Debug)]
+pub struct Args {
+    positional: Vec<String>,
+    keywords: Vec<(String, String)>,
+    errors: Vec<String>,
+}
+
+impl Args {
+    /// Sorts arguments into keywords that the class knows and the rest.
+    pub fn new(args: &[String], info: &ClassInfo) -> Args {
+        let mut sorted = Args { positional: Vec::new(), keywords: Vec::new(), errors: Vec::new() };
+        let last = args.len().wrapping_sub(1);
+        for (i, arg) in args.iter().enumerate() {
+            let arg = arg.trim();
+            let (word, value) = arg.split_once(char::is_whitespace).unwrap_or((arg, ""));
+            let known = info.params.iter().any(|p| p.kind != ParamKind::Rest && keyword(p.name) == word);
+            if known && !value.is_empty() {
+                sorted.keywords.push((word.to_owned(), value.trim().to_owned()));
+            } else if !(arg.is_empty() && i == last) {
+                sorted.positional.push(arg.to_owned());
+            }
+        }
+        sorted
+    }
+
+    /// The value of the next parameter.
+    pub fn take<T: FromRest>(&mut self, field: &str, kind: ParamKind, default: Option<T>) -> Option<T> {
+        let name = keyword(field);
+        let given = if kind == ParamKind::Rest {
+            let all = std::mem::take(&mut self.positional);
+            (!all.is_empty() || default.is_none()).then_some(all)
+        } else if let Some(i) = self.keywords.iter().rposition(|(k, _)| *k == name) {
+            let value = self.keywords.swap_remove(i).1;
+            self.keywords.retain(|(k, _)| *k != name);
+            Some(vec![value])
+        } else if kind == ParamKind::Positional && !self.positional.is_empty() {
+            Some(vec![self.positional.remove(0)])
+        } else {
+            None
+        };
+        match given {
+            Some(args) => match T::from_rest(&args) {
+                Ok(v) => Some(v),
+                Err(e) if kind == ParamKind::Rest => {
+                    self.errors.push(e);
+                    None
+                }
+                Err(e) => {
+                    self.errors.push(format!("{name}: {e}"));
+                    None
+                }
+            },
+            None => {
+                if default.is_none() {
+                    self.errors.push(format!("missing mandatory {name} argument ({})", T::SYNTAX));
+                }
+                default
+            }
+        }
+    }
+
+    /// Errors so far, and those of arguments that no parameter took.
+    pub fn finish(mut self) -> Vec<String> {
+        if !self.positional.is_empty() {
+            let extra = self.positional.iter().map(|a| format!("'{a}'")).collect::<Vec<_>>().join(", ");
+            self.errors.push(format!("too many arguments: {extra}"));
+        }
+        self.errors
+    }
+}
+
+/// The keyword of a parameter whose field has this name.
+pub(crate) fn keyword(field: &str) -> String {
+    field.trim_start_matches("r#").to_uppercase()
+}
+
+macro_rules! integers {
+    ($($t:ty: $syntax:literal;)*) => { $(
+        impl FromArg for $t {
+            const SYNTAX: &'static str = $syntax;
+            fn from_arg(text: &str) -> Result<$t, String> {
+                let v = parse_integer(text).ok_or_else(|| format!("'{text}' is not a number"))?;
+                <$t>::try_from(v).map_err(|_| format!("{text} is too large; at most {}", <$t>::MAX))
+            }
+        }
+    )* };
+}
+integers! {
+    u8: "number below 256";
+    u16: "number below 65536";
+    u32: "number";
+    u64: "number";
+}
+
+/// A number in decimal, hexadecimal (`0x`) or octal (`0`), as Click reads it.
+fn parse_integer(text: &str) -> Option<u64> {
+    let text = text.trim();
+    if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        return u64::from_str_radix(hex, 16).ok();
+    }
+    if text.len() > 1 && text.starts_with('0') {
+        return u64::from_str_radix(&text[1..], 8).ok();
+    }
+    text.parse().ok()
+}
+
+impl FromArg for bool {
+    const SYNTAX: &'static str = "boolean";
+    fn from_arg(text: &str) -> Result<bool, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" | "y" | "t" => Ok(true),
+            "false" | "0" | "no" | "n" | "f" => Ok(false),
+            _ => Err(format!("'{text}' is not a boolean: write true or false")),
+        }
+    }
+}
+
+impl FromArg for String {
+    const SYNTAX: &'static str = "text";
+    fn from_arg(text: &str) -> Result<String, String> {
+        Ok(unquote(text))
+    }
+}
+
+/// Removes quotes and resolves the escapes of a Click string.
+fn unquote(text: &str) -> String {
+    let (mut out, mut quote) = (String::new(), None);
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, quote) {
+            ('"' | '\'', None) => quote = Some(c),
+            (c, Some(q)) if c == q => quote = None,
+            ('\\', Some('"')) => match chars.next() {
+                Some('n') => out.push('\n'),
+                Some('t') => out.push('\t'),
+                Some('r') => out.push('\r'),
+                Some(other) => out.push(other),
+                None => out.push('\\'),
+            },
+            (c, _) => out.push(c),
+        }
+    }
+    out
+}
+
+impl FromArg for Ipv4Addr {
+    const SYNTAX: &'static str = "IP address";
+    fn from_arg(text: &str) -> Result<Ipv4Addr, String> {
+        text.trim().parse().map_err(|_| format!("'{text}' is not an IP address (like 10.0.0.1)"))
+    }
+}
+
+impl FromArg for Ipv6Addr {
+    const SYNTAX: &'static str = "IPv6 address";
+    fn from_arg(text: &str) -> Result<Ipv6Addr, String> {
+        text.trim().parse().map_err(|_| format!("'{text}' is not an IPv6 address (like fd00::1)"))
+    }
+}
+
+impl FromArg for EtherAddr {
+    const SYNTAX: &'static str = "Ethernet address";
+    fn from_arg(text: &str) -> Result<EtherAddr, String> {
+        text.trim()
+            .parse()
+            .map_err(|_| format!("'{text}' is not an Ethernet address (like 02:00:00:00:00:01)"))
+    }
+}
+
+impl FromArg for Ipv4Prefix {
+    const SYNTAX: &'static str = "IP prefix";
+    fn from_arg(text: &str) -> Result<Ipv4Prefix, String> {
+        text.trim().parse().map_err(|_| format!("'{text}' is not an IP prefix (like 10.0.0.0/8)"))
+    }
+}
+
+impl FromArg for Duration {
+    const SYNTAX: &'static str = "time";
+    /// Seconds, or a number with a unit: `300`, `0.5`, `20ms`, `5 min`, `2h`.
+    fn from_arg(text: &str) -> Result<Duration, String> {
+        let text = text.trim();
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let scale = match unit.trim().to_ascii_lowercase().as_str() {
+            "" | "s" | "sec" | "second" | "seconds" => 1.0,
+            "ms" | "msec" => 1e-3,
+            "us" | "usec" => 1e-6,
+            "ns" | "nsec" => 1e-9,
+            "m" | "min" | "minute" | "minutes" => 60.0,
+            "h" | "hr" | "hour" | "hours" => 3600.0,
+            "d" | "day" | "days" => 86400.0,
+            _ => {
+                return Err(format!(
+                    "'{text}' is not a time: write seconds, or a number with ms, s, min, h or d"
+                ));
+            }
+        };
+        let n: f64 = number.parse().map_err(|_| format!("'{text}' is not a time (like 300 or 5min)"))?;
+        Duration::try_from_secs_f64(n * scale).map_err(|_| format!("'{text}' is too long"))
+    }
+}
+
+/// A type that a live parameter's cell holds.
+pub trait CellValue: FromArg {
+    /// The cell's content for a value.
+    fn bits(self) -> u128;
+    /// The value as text, from the cell's content.
+    fn show(bits: u128) -> String;
+}
+
+impl CellValue for bool {
+    fn bits(self) -> u128 {
+        self.into()
+    }
+    fn show(bits: u128) -> String {
+        (bits != 0).to_string()
+    }
+}
+
+macro_rules! cell_integers {
+    ($($t:ty)*) => { $(
+        impl CellValue for $t {
+            fn bits(self) -> u128 { self.into() }
+            fn show(bits: u128) -> String { bits.to_string() }
+        }
+    )* };
+}
+cell_integers!(u8 u16 u32 u64);
+
+impl CellValue for Ipv4Addr {
+    fn bits(self) -> u128 {
+        u32::from(self).into()
+    }
+    fn show(bits: u128) -> String {
+        Ipv4Addr::from(bits as u32).to_string()
+    }
+}

@@ -1,0 +1,35 @@
+use crate::prelude::*;
+
+element! {
+    /// Sends a copy of each packet to every output.
+    ///
+    /// The packet itself leaves on output 0, copies on the others, in order.
+    Tee: "1/1-", "h/h";
+    example "Idle -> t :: Tee(2); t [0] -> Discard; t [1] -> Discard;";
+    params {
+        /// Number of outputs. Left out, it is the number of outputs in use.
+        pos n: Option<u32> = None,
+    }
+    ports |e| e.n.map_or("1/1-".into(), |n| format!("1/{n}"));
+}
+
+fn program(_: &Tee, b: &mut Builder) {
+    b.input(0, |b| {
+        for port in 1..b.outputs() {
+            b.fork(|b| b.emit(port));
+        }
+        b.emit(0);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Harness;
+
+    #[test]
+    fn every_output_gets_the_packet_in_order() {
+        let out = Harness::new("Tee", &["3"], 1, 3).send(0, &[1, 2]);
+        let out: Vec<_> = out.iter().map(|o| o.out()).collect();
+        assert_eq!(out, [(0, &[1, 2][..]), (1, &[1, 2]), (2, &[1, 2])]);
+    }
+}

@@ -1,0 +1,5 @@
+//! classify.
+
+use crate::class::Class;
+
+pub(crate) const CLASSES: &[Class] = &[];

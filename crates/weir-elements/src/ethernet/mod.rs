@@ -1,0 +1,5 @@
+//! ethernet.
+
+use crate::class::Class;
+
+pub(crate) const CLASSES: &[Class] = &[];

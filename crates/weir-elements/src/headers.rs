@@ -1,0 +1,143 @@
+//! Pieces of programs that many elements share: header access and checksum updates.
+
+use weir_ir::program::TableId;
+use weir_ir::{Builder, Layer, MetaField, Reason, V, Width};
+use weir_net::EtherAddr;
+use weir_packet::Checksum;
+
+/// Length of an Ethernet header.
+pub(crate) const ETHER_LEN: u32 = 14;
+
+/// Adds 1 to a cell.
+pub(crate) fn count(b: &mut Builder, cell: TableId) {
+    let n = b.read_cell(cell);
+    let n = b.add(n, 1);
+    b.write_cell(cell, n);
+}
+
+/// A 32-bit value as two 16-bit ones, high half first.
+pub(crate) fn halves(b: &mut Builder, v: V) -> [V; 2] {
+    let high = b.shr(v, 16);
+    [b.resize(Width::W16, high), b.resize(Width::W16, v)]
+}
+
+/// Length in bytes of the IPv4 header at `net`, whose first byte must be known to be there (32 bits).
+pub(crate) fn ip_header_len(b: &mut Builder) -> V {
+    let first = b.load(Width::W8, Layer::Net, 0);
+    let words = b.and(first, 0x0f);
+    let bytes = b.shl(words, 2);
+    b.resize(Width::W32, bytes)
+}
+
+/// An Internet checksum field after the summed words `old` became `new` (RFC 1624, equation 3).
+pub(crate) fn update_checksum(b: &mut Builder, field: V, old: &[V], new: &[V]) -> V {
+    let mut sum = b.not(field);
+    for (old, new) in old.iter().zip(new) {
+        let gone = b.not(*old);
+        sum = b.sum16(sum, gone);
+        sum = b.sum16(sum, *new);
+    }
+    b.not(sum)
+}
+
+/// Mends the IPv4 header checksum after header words changed.
+pub(crate) fn mend_ip_checksum(b: &mut Builder, old: &[V], new: &[V]) {
+    let field = b.load(Width::W16, Layer::Net, 10);
+    let field = update_checksum(b, field, old, new);
+    b.store(Layer::Net, 10, field);
+}
+
+/// Mends the TCP or UDP checksum at `transport + off` after words changed: `pseudo` of the pseudo header
+/// (addresses), `own` of the transport header (ports).
+///
+/// A partial checksum is a plain sum of the pseudo header alone, so only `pseudo` changes it; and a UDP checksum of
+/// 0 means that there is none (RFC 768), and stays.
+pub(crate) fn mend_transport_checksum(
+    b: &mut Builder,
+    off: u32,
+    udp: bool,
+    pseudo: [&[V]; 2],
+    own: [&[V]; 2],
+) {
+    let field = b.load(Width::W16, Layer::Transport, off);
+    let state = b.load_meta(MetaField::Checksum);
+    let partial = b.eq(state, Checksum::Partial as u8);
+    let old: Vec<V> = pseudo[0].iter().chain(own[0]).copied().collect();
+    let new: Vec<V> = pseudo[1].iter().chain(own[1]).copied().collect();
+    b.if_else(
+        partial,
+        |b| {
+            let plain = b.not(field);
+            let mended = update_checksum(b, plain, pseudo[0], pseudo[1]);
+            let mended = b.not(mended);
+            b.store(Layer::Transport, off, mended);
+        },
+        |b| {
+            let mended = update_checksum(b, field, &old, &new);
+            let value = if udp {
+                // 0 goes out as all ones, and no checksum stays none.
+                let is_zero = b.eq(mended, 0);
+                let ones = b.constant(Width::W16, 0xffff_u16);
+                let mended = b.select(is_zero, ones, mended);
+                let none = b.eq(field, 0);
+                b.select(none, field, mended)
+            } else {
+                mended
+            };
+            b.store(Layer::Transport, off, value);
+        },
+    );
+}
+
+/// An Ethernet address as a 64-bit value (its 48 bits, right-aligned).
+pub(crate) fn ether_bits(addr: EtherAddr) -> u64 {
+    addr.octets().iter().fold(0, |v, &o| v << 8 | u64::from(o))
+}
+
+/// Writes an Ethernet address, given as in [`ether_bits`].
+pub(crate) fn store_ether(b: &mut Builder, layer: Layer, off: u32, addr: V) {
+    let high = b.shr(addr, 32);
+    let high = b.resize(Width::W16, high);
+    b.store(layer, off, high);
+    let low = b.resize(Width::W32, addr);
+    b.store(layer, off + 2, low);
+}
+
+/// Reads an Ethernet address, as in [`ether_bits`].
+pub(crate) fn load_ether(b: &mut Builder, layer: Layer, off: u32) -> V {
+    let high = b.load(Width::W16, layer, off);
+    let high = b.resize(Width::W64, high);
+    let high = b.shl(high, 32);
+    let low = b.load(Width::W32, layer, off + 2);
+    let low = b.resize(Width::W64, low);
+    b.or(high, low)
+}
+
+/// Puts an Ethernet header in front and sets the `mac` mark.
+pub(crate) fn push_ether(b: &mut Builder, dst: V, src: V, ethertype: u16) {
+    b.push(ETHER_LEN);
+    b.set_mark(Layer::Mac, Layer::Data, 0);
+    store_ether(b, Layer::Data, 0, dst);
+    store_ether(b, Layer::Data, 6, src);
+    b.store_const(Width::W16, Layer::Data, 12, ethertype);
+}
+
+/// Goes on if `net` marks an IPv4 header without options or with, of which the first 20 bytes are there.
+pub(crate) fn require_ip(b: &mut Builder) {
+    b.require(Layer::Net, 20, Reason::TRUNCATED);
+}
+
+/// Sets `transport` behind the IPv4 header at `net` (20 bytes known), or drops the packet.
+pub(crate) fn mark_transport(b: &mut Builder) {
+    let len = ip_header_len(b);
+    b.require(Layer::Net, len, Reason::TRUNCATED);
+    b.set_mark(Layer::Transport, Layer::Net, len);
+}
+
+/// Writes a complete IPv4 header checksum for the 20-byte header at `net`.
+pub(crate) fn fill_ip_checksum(b: &mut Builder) {
+    b.store_const(Width::W16, Layer::Net, 10, 0_u16);
+    let sum = b.checksum(Layer::Net, 0, 20);
+    let field = b.not(sum);
+    b.store(Layer::Net, 10, field);
+}

@@ -1,0 +1,241 @@
+use crate::prelude::*;
+
+element! {
+    /// Answers IPv4 packets with an ICMP error (RFC 792, RFC 1812 section 4.3.2).
+    ///
+    /// The error carries as much of the packet as fits into 576 bytes. None is sent for packets that must not be
+    /// answered: ICMP errors, fragments beyond the first, and packets from or to broadcast or multicast addresses
+    /// (RFC 1122 section 3.2.2); those are dropped (`NotAnswered`). The answer's destination annotation is the source
+    /// of the packet, so that it can go back to the routing table.
+    ICMPError: "1/1", "a/a";
+    example "Idle -> CheckIPHeader -> ICMPError(10.0.0.1, unreachable, net) -> Discard;";
+    params {
+        /// Source address of the errors.
+        pos src: Ipv4Addr,
+        /// ICMP type: a number, or `unreachable`, `sourcequench`, `redirect`, `timeexceeded`, `parameterproblem`.
+        pos r#type: IcmpType,
+        /// ICMP code: a number, or its name (`net`, `host`, `protocol`, `port`, `needfrag`, `transit`, `reassembly` …).
+        pos code: IcmpCode = IcmpCode(0),
+        /// Space-separated source addresses that get no answer (broadcast addresses of the router's networks).
+        key badaddrs: super::check_ip_header::AddressList = super::check_ip_header::AddressList(vec![]),
+        /// Longest error in bytes, IP header included.
+        key mtu: u32 = 576,
+        /// Next-hop MTU that a `needfrag` error tells (RFC 1191).
+        key pmtu: u16 = 0,
+        /// Whether the fix-source annotation is set, for `FixIPSrc` downstream.
+        key set_fix_anno: bool = true,
+    }
+    handlers {
+        /// Number of packets that were not answered.
+        count drops,
+    }
+}
+
+/// An ICMP type.
+#[derive(Debug)]
+pub struct IcmpType(u8);
+
+impl FromArg for IcmpType {
+    const SYNTAX: &'static str = "ICMP error type";
+    fn from_arg(text: &str) -> Result<IcmpType, String> {
+        let t = match text.trim() {
+            "unreachable" => 3,
+            "sourcequench" => 4,
+            "redirect" => 5,
+            "timeexceeded" => 11,
+            "parameterproblem" => 12,
+            other => u8::from_arg(other)?,
+        };
+        match t {
+            3 | 4 | 5 | 11 | 12 => Ok(IcmpType(t)),
+            _ => Err(format!(
+                "{t} is not an ICMP error type: write unreachable, sourcequench, redirect, timeexceeded or parameterproblem"
+            )),
+        }
+    }
+}
+
+/// An ICMP code.
+#[derive(Debug)]
+pub struct IcmpCode(u8);
+
+impl FromArg for IcmpCode {
+    const SYNTAX: &'static str = "ICMP code";
+    fn from_arg(text: &str) -> Result<IcmpCode, String> {
+        let code = match text.trim() {
+            "net" | "transit" | "erroratptr" => 0,
+            "host" | "reassembly" | "missingopt" => 1,
+            "protocol" | "length" => 2,
+            "port" => 3,
+            "needfrag" => 4,
+            "srcroutefail" => 5,
+            "netunknown" => 6,
+            "hostunknown" => 7,
+            "netprohibited" => 9,
+            "hostprohibited" => 10,
+            "filterprohibited" => 13,
+            other => return u8::from_arg(other).map(IcmpCode),
+        };
+        Ok(IcmpCode(code))
+    }
+}
+
+/// Bytes in front of the packet that is answered: IP and ICMP headers.
+const HEADERS: u32 = 28;
+
+fn program(e: &ICMPError, b: &mut Builder) {
+    let drops = b.cell("drops", W64, 0);
+    let refuse = |b: &mut Builder| {
+        count(b, drops);
+        b.drop(Reason::new("NotAnswered"));
+    };
+    b.input(0, |b| {
+        require_ip(b);
+        let header_len = ip_header_len(b);
+        let fragment = b.load(W16, Layer::Net, 6);
+        let offset = b.and(fragment, 0x1fff);
+        let later = b.ne(offset, 0);
+        b.when(later, refuse);
+        let src = b.load(W32, Layer::Net, 12);
+        let mut cases = vec![0, u128::from(u32::MAX)];
+        cases.extend(e.badaddrs.0.iter().map(|&a| u128::from(a)));
+        b.switch(src, &cases, |b, case| {
+            if case.is_some() {
+                refuse(b);
+            }
+        });
+        for off in [12, 16] {
+            let addr = b.load(W32, Layer::Net, off);
+            let class = b.shr(addr, 28);
+            let special = b.ge(class, 0xe);
+            b.when(special, refuse);
+        }
+        let kind = b.load_meta(MetaField::PacketType);
+        b.switch(kind, &[1, 2], |b, case| {
+            if case.is_some() {
+                refuse(b);
+            }
+        });
+        let protocol = b.load(W8, Layer::Net, 9);
+        let icmp = b.eq(protocol, proto::ICMP);
+        b.when(icmp, |b| {
+            b.require_or(Layer::Net, header_len, refuse);
+            b.set_mark(Layer::Transport, Layer::Net, header_len);
+            b.require_or(Layer::Transport, 1, refuse);
+            let t = b.load(W8, Layer::Transport, 0);
+            b.switch(t, &[3, 4, 5, 11, 12], |b, case| {
+                if case.is_some() {
+                    refuse(b);
+                }
+            });
+        });
+        let problem = b.load_anno(W8, anno::ICMP_PARAM_PROB);
+
+        // The packet from its IP header on becomes the error's payload.
+        let lead = b.distance(Layer::Data, Layer::Net);
+        b.require_or(Layer::Data, lead, refuse);
+        b.pull(lead);
+        let keep = b.constant(W32, e.mtu.max(HEADERS + 8) - HEADERS);
+        b.trim(keep);
+        b.push(HEADERS);
+        b.clear_mark(Layer::Mac);
+        b.set_mark(Layer::Net, Layer::Data, 0);
+        b.set_mark(Layer::Transport, Layer::Data, 20);
+        let len = b.len();
+        let len16 = b.resize(W16, len);
+        let id = b.random();
+        let id = b.resize(W16, id);
+        b.store_const(W16, Layer::Net, 0, 0x45c0_u16);
+        b.store(Layer::Net, 2, len16);
+        b.store(Layer::Net, 4, id);
+        b.store_const(W16, Layer::Net, 6, 0_u16);
+        b.store_const(W16, Layer::Net, 8, 0xff01_u16);
+        b.store_const(W32, Layer::Net, 12, u32::from(e.src));
+        b.store(Layer::Net, 16, src);
+        fill_ip_checksum(b);
+
+        b.store_const(W8, Layer::Transport, 0, e.r#type.0);
+        b.store_const(W8, Layer::Transport, 1, e.code.0);
+        match (e.r#type.0, e.code.0) {
+            (12, 0) => b.store(Layer::Transport, 4, problem),
+            (3, 4) => b.store_const(W16, Layer::Transport, 6, e.pmtu),
+            _ => {}
+        }
+        let icmp_len = b.rest(Layer::Transport);
+        b.require(Layer::Transport, icmp_len, Reason::TRUNCATED);
+        let sum = b.checksum(Layer::Transport, 0, icmp_len);
+        let field = b.not(sum);
+        b.require(Layer::Transport, 8, Reason::TRUNCATED);
+        b.store(Layer::Transport, 2, field);
+
+        // What the sender's kernel left unfinished is payload now.
+        let complete = b.constant(W8, weir_packet::Checksum::Unknown as u8);
+        b.store_meta(MetaField::Checksum, complete);
+        b.store_anno(anno::DST_IP, src);
+        if e.set_fix_anno {
+            let one = b.constant(W8, 1_u8);
+            b.store_anno(anno::FIX_IP_SRC, one);
+        }
+        b.emit(0);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Harness;
+    use weir_net::{Ipv4, checksum::checksum};
+
+    fn error(args: &[&str], packet: &[u8]) -> Vec<crate::testing::Outcome> {
+        Harness::new("ICMPError", args, 1, 1).send_ip(0, packet)
+    }
+
+    fn udp(payload: &[u8]) -> Vec<u8> {
+        crate::testing::udp(([10, 0, 0, 1], 1), ([10, 0, 1, 1], 2), payload)
+    }
+
+    #[test]
+    fn the_error_carries_the_packet_back_to_its_source() {
+        let out = error(&["10.0.0.254", "timeexceeded"], &udp(b"hello"));
+        let (_, bytes) = out[0].out();
+        let ip = Ipv4::new(bytes).unwrap();
+        assert!(ip.checksum_ok());
+        assert_eq!((ip.src(), ip.dst()), (Ipv4Addr::new(10, 0, 0, 254), Ipv4Addr::new(10, 0, 0, 1)));
+        assert_eq!(bytes[20..22], [11, 0]);
+        assert_eq!(checksum(&bytes[20..]), 0, "the ICMP checksum is right");
+        assert_eq!(bytes[28..], udp(b"hello"));
+    }
+
+    #[test]
+    fn a_long_packet_is_cut_to_576_bytes() {
+        let out = error(&["10.0.0.254", "unreachable", "host"], &udp(&[0xaa; 1400]));
+        let (_, bytes) = out[0].out();
+        assert_eq!(bytes.len(), 576);
+        assert_eq!(checksum(&bytes[20..]), 0);
+        assert_eq!(Ipv4::new(bytes).unwrap().total_len(), 576);
+    }
+
+    #[test]
+    fn no_answer_to_what_must_not_be_answered() {
+        let icmp_error = error(&["10.0.0.254", "unreachable"], &udp(b"x"))[0].out().1.to_vec();
+        assert_eq!(error(&["10.0.0.9", "unreachable"], &icmp_error)[0].reason(), "NotAnswered");
+        let change = |at: usize, to: &[u8]| {
+            let mut p = udp(b"x");
+            p[at..at + to.len()].copy_from_slice(to);
+            p
+        };
+        for p in [change(6, &[0, 5]), change(12, &[224, 0, 0, 1]), change(16, &[255; 4]), change(12, &[0; 4])]
+        {
+            assert_eq!(error(&["10.0.0.254", "unreachable"], &p)[0].reason(), "NotAnswered", "{p:02x?}");
+        }
+    }
+
+    #[test]
+    fn types_and_codes_have_names() {
+        let class = crate::class_named("ICMPError").unwrap();
+        let args = |t: &str| vec!["1.2.3.4".to_owned(), t.to_owned()];
+        assert!(class.configure(&args("unreachable")).is_ok());
+        let errors = class.configure(&args("8")).err().unwrap();
+        assert!(errors[0].contains("TYPE: 8 is not an ICMP error type"), "{errors:?}");
+    }
+}

@@ -1,0 +1,32 @@
+//! The element library: one file an element.
+//!
+//! An element's file holds its manual page, parameters and handlers (the `element!` macro), its program (the
+//! function `program`) and its tests. To add one: write the file, and add it to the `mod.rs` of its family.
+
+#![forbid(unsafe_code)]
+
+#[macro_use]
+mod macros;
+mod anno;
+mod args;
+mod class;
+mod headers;
+mod prelude;
+#[doc(hidden)]
+pub mod testing;
+
+mod basic;
+mod classify;
+mod ethernet;
+mod ip;
+mod nat;
+
+pub use args::{Args, CellValue, FromArg, FromRest};
+pub use class::{Class, Configure, class, class_named, classes};
+
+#[doc(hidden)]
+pub mod private {
+    //! What the `element!` macro refers to.
+    pub use weir_ir::{Builder, ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, State};
+    pub use weir_packet::Packet;
+}

@@ -1,0 +1,5 @@
+//! nat.
+
+use crate::class::Class;
+
+pub(crate) const CLASSES: &[Class] = &[];

@@ -1,0 +1,201 @@
+//! Runs one element in the interpreter, for tests.
+
+use std::collections::VecDeque;
+
+use weir_ir::program::{BlockId, TableId};
+use weir_ir::{Element, Host, Interpreter, Layer, Program, Reason, State, check, program_of};
+use weir_packet::Packet;
+use weir_table::TableSet;
+
+/// How a packet ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It left on an output.
+    Out(u32, Packet),
+    /// It was dropped, for this reason.
+    Drop(String),
+}
+
+impl Outcome {
+    /// The output and bytes of a packet that left.
+    ///
+    /// # Panics
+    /// If it was dropped.
+    pub fn out(&self) -> (u32, &[u8]) {
+        match self {
+            Outcome::Out(port, p) => (*port, p.bytes()),
+            Outcome::Drop(reason) => panic!("the packet was dropped: {reason}"),
+        }
+    }
+
+    /// The reason of a packet that was dropped.
+    ///
+    /// # Panics
+    /// If it left.
+    pub fn reason(&self) -> &str {
+        match self {
+            Outcome::Drop(reason) => reason,
+            Outcome::Out(port, p) => panic!("the packet left on output {port}: {:02x?}", p.bytes()),
+        }
+    }
+}
+
+/// An element with its tables, a clock that the test sets, and a fixed series of random numbers.
+pub struct Harness {
+    element: Box<dyn Element>,
+    /// Its program.
+    pub program: Program,
+    tables: TableSet,
+    names: Vec<(String, TableId)>,
+    interpreter: Interpreter,
+    /// The time in nanoseconds.
+    pub now: u64,
+    random: u32,
+    /// Lines that events printed.
+    pub lines: Vec<String>,
+}
+
+struct Recorder<'a> {
+    element: &'a dyn Element,
+    program: &'a Program,
+    outcomes: VecDeque<Outcome>,
+    random: &'a mut u32,
+    lines: &'a mut Vec<String>,
+}
+
+impl Host for Recorder<'_> {
+    fn exit(&mut self, port: u32, packet: Packet) {
+        self.outcomes.push_back(Outcome::Out(port, packet));
+    }
+    fn dropped(&mut self, _at: BlockId, reason: &Reason, _packet: Packet) {
+        self.outcomes.push_back(Outcome::Drop(reason.to_string()));
+    }
+    fn orphaned(&mut self, _packet: Packet) {
+        self.outcomes.push_back(Outcome::Drop(Reason::TIMED_OUT.to_string()));
+    }
+    fn notify(&mut self, event: u32, args: &[u128], packet: Option<&Packet>) {
+        let name = &self.program.events[event as usize].name;
+        self.lines.extend(self.element.describe(name, args, packet));
+    }
+    fn random(&mut self) -> u32 {
+        *self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *self.random
+    }
+}
+
+impl Harness {
+    /// An element of a class with these arguments and so many connected ports.
+    ///
+    /// # Panics
+    /// If the arguments are wrong, or the checker refuses the program.
+    pub fn new(class: &str, args: &[&str], inputs: u32, outputs: u32) -> Harness {
+        let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
+        let class = crate::class_named(class).expect("the class exists");
+        let element = class.configure(&args).unwrap_or_else(|e| panic!("{e:?}"));
+        let program = program_of(&*element, "e", inputs, outputs);
+        if let Err(errors) = check(&program) {
+            panic!("{errors:#?}\n{program:#?}");
+        }
+        let mut tables =
+            TableSet::new(program.tables.iter().map(|t| &t.decl)).expect("declarations are right");
+        for (i, t) in program.tables.iter().enumerate() {
+            for row in &t.rows {
+                tables.table_mut(i as u32).insert_row(row, 0).expect("first content fits");
+            }
+        }
+        let names = program
+            .tables
+            .iter()
+            .enumerate()
+            .map(|(i, t)| (t.decl.name.clone(), TableId(i as u32)))
+            .collect();
+        Harness {
+            element,
+            program,
+            tables,
+            names,
+            interpreter: Interpreter::default(),
+            now: 1_000_000_000,
+            random: 1,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Sends a packet into an input.
+    pub fn send_packet(&mut self, port: u32, packet: Packet) -> Vec<Outcome> {
+        let entry = self.program.packet_entry(0, port).expect("the input exists");
+        self.with(|i, p, t, r, now| i.run(p, t, r, now, entry, &[], Some(packet)))
+    }
+
+    /// Sends bytes into an input.
+    pub fn send(&mut self, port: u32, bytes: &[u8]) -> Vec<Outcome> {
+        self.send_packet(port, Packet::from_bytes(bytes).expect("the packet is not too long"))
+    }
+
+    /// Sends an IPv4 packet, with `net` and `transport` marked and the destination annotation set, as it is behind
+    /// `CheckIPHeader`.
+    pub fn send_ip(&mut self, port: u32, bytes: &[u8]) -> Vec<Outcome> {
+        self.send_packet(port, ip_packet(bytes))
+    }
+
+    /// Lets what is due at the current time expire.
+    pub fn expire(&mut self) -> Vec<Outcome> {
+        self.with(|i, p, t, r, now| i.expire(p, t, r, now))
+    }
+
+    /// Reads a handler.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn read(&mut self, handler: &str) -> String {
+        let state = State::new(&mut self.tables, &self.names, self.now);
+        self.element.read(handler, &state).unwrap_or_else(|e| panic!("reading {handler}: {e}"))
+    }
+
+    /// Writes a handler.
+    pub fn write(&mut self, handler: &str, value: &str) -> Result<(), String> {
+        let mut state = State::new(&mut self.tables, &self.names, self.now);
+        self.element.write(handler, value, &mut state)
+    }
+
+    fn with(
+        &mut self,
+        f: impl FnOnce(&mut Interpreter, &Program, &mut TableSet, &mut Recorder<'_>, u64),
+    ) -> Vec<Outcome> {
+        let mut recorder = Recorder {
+            element: &*self.element,
+            program: &self.program,
+            outcomes: VecDeque::new(),
+            random: &mut self.random,
+            lines: &mut self.lines,
+        };
+        f(&mut self.interpreter, &self.program, &mut self.tables, &mut recorder, self.now);
+        recorder.outcomes.into()
+    }
+}
+
+/// An IPv4 packet as it is behind `CheckIPHeader`.
+pub fn ip_packet(bytes: &[u8]) -> Packet {
+    let mut p = Packet::from_bytes(bytes).expect("the packet is not too long");
+    let data = p.data();
+    p.set_layer(Layer::Net, Some(data));
+    if let Some(first) = bytes.first() {
+        let transport = data + u32::from(first & 15) * 4;
+        p.set_layer(Layer::Transport, Some(transport).filter(|&t| t <= p.end()));
+    }
+    if let Some(dst) = bytes.get(16..20) {
+        p.anno[..4].copy_from_slice(dst);
+    }
+    p
+}
+
+/// An IPv4 UDP packet, from its IP header on.
+pub fn udp(src: ([u8; 4], u16), dst: ([u8; 4], u16), payload: &[u8]) -> Vec<u8> {
+    weir_net::build::udp4((src.0.into(), src.1), (dst.0.into(), dst.1), payload).split_off(14)
+}
+
+/// An IPv4 TCP packet with these flags, from its IP header on.
+pub fn tcp(src: ([u8; 4], u16), dst: ([u8; 4], u16), flags: u8, seq: u32, payload: &[u8]) -> Vec<u8> {
+    let fields = weir_net::build::TcpFields { flags, seq, ..Default::default() };
+    weir_net::build::tcp4((src.0.into(), src.1), (dst.0.into(), dst.1), fields, payload).split_off(14)
+}

@@ -1,0 +1,390 @@
+//! From the parts of a primitive to an expression: defaults, repetition of earlier qualifiers, checks.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::display::NAMED;
+use super::primitive::Primitive;
+use super::{Cmp, Dir, Expr, Field, Layer, Prim, protocol_name};
+use crate::error::ValueError;
+use crate::value::MacAddr;
+
+/// `ip6 port 80` also asks for IPv6, while `ip` beside other words is noise, as in Click.
+const IP6: u16 = 0x86dd;
+
+/// What a primitive tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Host,
+    Net,
+    Proto,
+    Port,
+    TcpFlags,
+    Frag,
+    Unfrag,
+    Ect,
+    Ce,
+    /// `mask` selects the field within `width` bytes; `shift` is the position of its lowest bit.
+    Field { layer: Layer, offset: u16, width: u8, mask: u32, shift: u32, name: &'static str },
+}
+
+impl Kind {
+    pub(super) const ICMP_TYPE: Kind =
+        Kind::Field { layer: Layer::Proto(1), offset: 0, width: 1, mask: 0xff, shift: 0, name: "icmp type" };
+
+    /// The kind that a word names.
+    pub(super) fn by_word(word: &str) -> Option<Kind> {
+        Some(match word {
+            "host" => Kind::Host,
+            "net" => Kind::Net,
+            "proto" => Kind::Proto,
+            "port" | "portrange" => Kind::Port,
+            "opt" => Kind::TcpFlags,
+            "frag" => Kind::Frag,
+            "unfrag" => Kind::Unfrag,
+            "ect" => Kind::Ect,
+            "ce" => Kind::Ce,
+            _ => {
+                let n = NAMED.iter().find(|n| n.name.split_once(' ').is_some_and(|(_, last)| last == word))?;
+                Kind::Field { layer: n.layer, offset: n.offset, width: n.width, mask: n.mask, shift: n.shift, name: n.name }
+            }
+        })
+    }
+}
+
+/// A protocol word: a protocol, `tcpudp` or `transp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proto {
+    Number(u8),
+    TcpUdp,
+    Any,
+}
+
+impl Proto {
+    /// Whether the protocol's header begins with a source and a destination port.
+    pub(super) fn has_ports(self) -> bool {
+        matches!(self, Proto::TcpUdp | Proto::Number(6 | 17 | 33 | 132 | 136))
+    }
+
+    fn expr(self) -> Expr {
+        match self {
+            Proto::Number(n) => Prim::Proto(n).into(),
+            Proto::TcpUdp => Expr::or([Prim::Proto(6).into(), Prim::Proto(17).into()]),
+            Proto::Any => Expr::True,
+        }
+    }
+}
+
+impl fmt::Display for Proto {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Proto::Number(n) => match protocol_name(*n) {
+                Some(name) => f.write_str(name),
+                None => write!(f, "protocol {n}"),
+            },
+            Proto::TcpUdp => f.write_str("tcpudp"),
+            Proto::Any => f.write_str("transp"),
+        }
+    }
+}
+
+/// A primitive's value, as read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Value {
+    None,
+    Number(u32),
+    Proto(Proto),
+    Port(u16),
+    PortRange(u16, u16),
+    TcpFlags(u8),
+    IcmpType(u8),
+    Host(Ipv4Addr),
+    Net(Ipv4Addr, Ipv4Addr),
+    Host6(Ipv6Addr),
+    Net6(Ipv6Addr, u8),
+    Mac(MacAddr),
+}
+
+impl Value {
+    /// An IP address or prefix.
+    pub(super) fn address(word: &str) -> Option<Value> {
+        let Some((addr, len)) = word.split_once('/') else {
+            return Some(match word.parse().ok()? {
+                IpAddr::V4(a) => Value::Host(a),
+                IpAddr::V6(a) => Value::Host6(a),
+            });
+        };
+        let addr: IpAddr = addr.parse().ok()?;
+        let digits = !len.is_empty() && len.len() <= 3 && len.bytes().all(|b| b.is_ascii_digit());
+        match (addr, len.parse::<u8>()) {
+            (IpAddr::V4(a), Ok(len)) if digits && len <= 32 => {
+                Some(Value::Net(a, u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0).into()))
+            }
+            (IpAddr::V6(a), Ok(len)) if digits && len <= 128 => Some(Value::Net6(a, len)),
+            // `10.0.0.0/255.0.0.0`
+            (IpAddr::V4(a), _) => Some(Value::Net(a, len.parse().ok()?)),
+            _ => None,
+        }
+    }
+
+    fn kind(self, previous: &Primitive) -> Result<Option<Kind>, ValueError> {
+        Ok(match self {
+            Value::None | Value::Mac(_) => None,
+            Value::Host(_) | Value::Host6(_) => Some(Kind::Host),
+            Value::Net(..) | Value::Net6(..) => Some(Kind::Net),
+            Value::Proto(_) => Some(Kind::Proto),
+            Value::Port(_) | Value::PortRange(..) => Some(Kind::Port),
+            Value::TcpFlags(_) => Some(Kind::TcpFlags),
+            Value::IcmpType(_) => Some(Kind::ICMP_TYPE),
+            Value::Number(n) => match previous.kind {
+                Some(kind @ (Kind::Field { .. } | Kind::Proto | Kind::Port)) => Some(kind),
+                _ => return Err(ValueError::new(format!("{n} of what?"), format!("write what it is, such as \"port {n}\""))),
+            },
+        })
+    }
+}
+
+impl Primitive {
+    /// The expression; `previous` supplies what an unqualified value leaves out, and becomes this primitive.
+    pub(super) fn build(mut self, value: Value, previous: &mut Primitive) -> Result<Expr, ValueError> {
+        let inferred = self.kind.is_none();
+        if inferred {
+            self.kind = value.kind(previous)?;
+            match self.kind {
+                Some(Kind::Port) => {
+                    self.dir = self.dir.or(previous.dir);
+                    self.proto = self.proto.or(previous.proto);
+                }
+                Some(Kind::Host | Kind::Net) => self.dir = self.dir.or(previous.dir),
+                // A field's own protocol; unlike a port's it is part of what the field is.
+                Some(Kind::Field { layer: Layer::Proto(p), .. }) => self.proto = self.proto.or(Some(Proto::Number(p))),
+                _ if matches!(value, Value::Mac(_)) => self.dir = self.dir.or(previous.dir),
+                _ => {}
+            }
+        }
+        let mut expr = self.expr(value)?;
+        if self.family == Some(IP6) {
+            expr = Expr::and([Prim::EtherType(IP6).into(), expr]);
+        }
+        *previous = Primitive { mask: None, cmp: None, ..self };
+        Ok(expr)
+    }
+
+    fn expr(&self, value: Value) -> Result<Expr, ValueError> {
+        let Some(kind) = self.kind else { return self.kindless(value) };
+        let with_ports_or_addresses = matches!(kind, Kind::Host | Kind::Net | Kind::Port);
+        if self.dir.is_some() && !with_ports_or_addresses {
+            return Err(ValueError::new("src and dst have no meaning here", "they go with host, net and port"));
+        }
+        match kind {
+            Kind::Host | Kind::Net => self.address(kind, value),
+            Kind::Proto => self.protocol(value),
+            Kind::Port => self.port(value),
+            Kind::TcpFlags => {
+                let flags = match value {
+                    Value::TcpFlags(f) => f,
+                    Value::Number(n) if (1..=255).contains(&n) => n.to_le_bytes()[0],
+                    _ => return Err(missing("a TCP flag", "tcp opt syn")),
+                };
+                if !matches!(self.proto, None | Some(Proto::Number(6))) {
+                    return Err(ValueError::new("only TCP has these flags", "write \"tcp opt syn\""));
+                }
+                self.no_comparison("tcp opt")?;
+                Ok(Prim::Field(Field::tcp_flags(flags)).into())
+            }
+            Kind::Frag => self.bare(value, "ip frag", Prim::Field(Field::FRAG).into()),
+            Kind::Unfrag => self.bare(value, "ip unfrag", Expr::from(Prim::Field(Field::FRAG)).not()),
+            Kind::Ce => self.bare(value, "ip ce", Prim::Field(Field::CE).into()),
+            Kind::Ect if value == Value::None => self.bare(value, "ip ect", Prim::Field(Field::ECT).into()),
+            Kind::Ect => self.field(Field::ECT, 0, 3, "ip ect", value),
+            Kind::Field { layer, offset, width, mask, shift, name } => {
+                self.field(Field { layer, offset, width, mask, cmp: Cmp::Eq, value: 0 }, shift, mask, name, value)
+            }
+        }
+    }
+
+    /// A primitive of which neither a word nor its value says the kind: `tcp`, `ip`, a MAC address.
+    fn kindless(&self, value: Value) -> Result<Expr, ValueError> {
+        self.no_mask_or_order("this")?;
+        if let Value::Mac(addr) = value {
+            let host = Expr::from(Prim::EtherHost { dir: self.dir.unwrap_or(Dir::SrcOrDst), addr });
+            return Ok(self.signed(host));
+        }
+        match (self.dir, self.proto, self.family) {
+            (None, Some(proto), _) => Ok(proto.expr()),
+            (None, None, Some(IP6)) => Ok(Expr::True),
+            (None, None, Some(ether_type)) => Ok(Prim::EtherType(ether_type).into()),
+            _ => Err(ValueError::new("the primitive is not complete", "write, for example, \"src host 10.0.0.1\" or \"dst port 80\"")),
+        }
+    }
+
+    fn address(&self, kind: Kind, value: Value) -> Result<Expr, ValueError> {
+        let word = if kind == Kind::Host { "host" } else { "net" };
+        self.no_mask_or_order(word)?;
+        let dir = self.dir.unwrap_or(Dir::SrcOrDst);
+        let prim = match (kind, value) {
+            (Kind::Host, Value::Host(addr)) => Prim::Net { dir, addr, mask: Ipv4Addr::BROADCAST },
+            (Kind::Host, Value::Host6(addr)) => Prim::Net6 { dir, addr, len: 128 },
+            (Kind::Net, Value::Net(addr, mask)) => Prim::Net { dir, addr: (u32::from(addr) & u32::from(mask)).into(), mask },
+            (Kind::Net, Value::Net6(addr, len)) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
+                Prim::Net6 { dir, addr: (u128::from(addr) & mask).into(), len }
+            }
+            (Kind::Host, Value::Mac(addr)) => Prim::EtherHost { dir, addr },
+            (Kind::Host, _) => return Err(missing("an address", "host 10.0.0.1")),
+            _ => return Err(missing("a prefix", "net 10.0.0.0/8")),
+        };
+        Ok(self.with_proto(self.signed(prim.into())))
+    }
+
+    fn protocol(&self, value: Value) -> Result<Expr, ValueError> {
+        let number = match (value, self.proto) {
+            (Value::Proto(Proto::Number(n)), None) => n,
+            (Value::Number(n), None) => u8::try_from(n).map_err(|_| out_of_range(n, "a protocol", 255))?,
+            (Value::None, Some(proto)) => {
+                self.no_mask_or_order("proto")?;
+                return Ok(self.signed(proto.expr()));
+            }
+            (Value::Proto(p), None) => return Ok(self.signed(p.expr())),
+            (_, Some(_)) => return Err(ValueError::new("two protocols in one primitive", "join them with \"or\"")),
+            _ => return Err(missing("a protocol", "ip proto tcp")),
+        };
+        match (self.mask, self.cmp.unwrap_or(Cmp::Eq)) {
+            (None, Cmp::Eq | Cmp::Ne) => Ok(self.signed(Prim::Proto(number).into())),
+            _ => {
+                let field = Field { layer: Layer::Ip, offset: 9, width: 1, mask: 0xff, cmp: Cmp::Eq, value: 0 };
+                self.field_expr(field, 0, 0xff, "a protocol", u32::from(number))
+            }
+        }
+    }
+
+    fn port(&self, value: Value) -> Result<Expr, ValueError> {
+        let proto = match self.proto {
+            None | Some(Proto::TcpUdp) => None,
+            Some(Proto::Number(n)) if Proto::Number(n).has_ports() => Some(n),
+            Some(other) => return Err(ValueError::new(format!("{other} has no ports"), "tcp, udp, sctp, dccp and udplite have")),
+        };
+        let dir = self.dir.unwrap_or(Dir::SrcOrDst);
+        let cmp = self.cmp.unwrap_or(Cmp::Eq);
+        let (lo, hi) = match value {
+            Value::Port(p) => (p, p),
+            Value::Number(n) => u16::try_from(n).map(|p| (p, p)).map_err(|_| out_of_range(n, "a port", 65535))?,
+            Value::PortRange(lo, hi) if lo > hi => {
+                return Err(ValueError::new(format!("the range {lo}-{hi} is empty"), format!("write {hi}-{lo}")));
+            }
+            Value::PortRange(lo, hi) => (lo, hi),
+            _ => return Err(missing("a port", "port 80")),
+        };
+        if lo != hi && (self.mask.is_some() || !matches!(cmp, Cmp::Eq | Cmp::Ne)) {
+            return Err(ValueError::new("a range goes with == and != only", "write a single port"));
+        }
+        if let Some(mask) = self.mask {
+            return masked_ports(dir, proto, mask, cmp, u32::from(lo));
+        }
+        let range = |dir, lo, hi| Expr::from(Prim::Port { dir, lo, hi, proto });
+        let ordered = |dir, lo: Option<u16>, hi: Option<u16>| match (lo, hi) {
+            (Some(lo), Some(hi)) => range(dir, lo, hi),
+            _ => Expr::False,
+        };
+        Ok(match cmp {
+            Cmp::Eq => range(dir, lo, hi),
+            Cmp::Ne => Expr::and([range(dir, 0, u16::MAX), range(dir, lo, hi).not()]),
+            Cmp::Gt => ordered(dir, lo.checked_add(1), Some(u16::MAX)),
+            Cmp::Ge => range(dir, lo, u16::MAX),
+            Cmp::Lt => ordered(for_both(dir), Some(0), lo.checked_sub(1)),
+            Cmp::Le => range(for_both(dir), 0, lo),
+        })
+    }
+
+    /// A field's comparison with a value; `max` is the largest unshifted bit pattern of the field.
+    fn field(&self, field: Field, shift: u32, max: u32, name: &str, value: Value) -> Result<Expr, ValueError> {
+        let number = match value {
+            Value::Number(n) => n,
+            Value::IcmpType(t) => u32::from(t),
+            _ => return Err(missing("a number", &format!("{name} 1"))),
+        };
+        let expr = self.field_expr(field, shift, max, name, number)?;
+        let implied = matches!(field.layer, Layer::Proto(_) | Layer::TcpUdp | Layer::Transport);
+        Ok(if implied { expr } else { self.with_proto(expr) })
+    }
+
+    fn field_expr(&self, field: Field, shift: u32, mask: u32, name: &str, number: u32) -> Result<Expr, ValueError> {
+        let max = mask >> shift;
+        if number > max {
+            return Err(out_of_range(number, name, max));
+        }
+        let mask = match self.mask {
+            None => mask,
+            Some(m) if m <= max => m << shift,
+            Some(m) => return Err(ValueError::new(format!("the mask {m:#x} is wider than {name}"), format!("at most {max:#x}"))),
+        };
+        Ok(Prim::Field(Field { mask, cmp: self.cmp.unwrap_or(Cmp::Eq), value: number << shift, ..field }).into())
+    }
+
+    /// A primitive that has no value.
+    fn bare(&self, value: Value, name: &str, expr: Expr) -> Result<Expr, ValueError> {
+        if value != Value::None {
+            return Err(ValueError::new(format!("{name:?} takes no value"), "join terms with \"and\""));
+        }
+        self.no_comparison(name)?;
+        Ok(self.with_proto(expr))
+    }
+
+    /// `tcp host 10.0.0.1` also asks for the protocol.
+    fn with_proto(&self, expr: Expr) -> Expr {
+        match self.proto {
+            Some(proto) => Expr::and([proto.expr(), expr]),
+            None => expr,
+        }
+    }
+
+    fn signed(&self, expr: Expr) -> Expr {
+        if self.cmp == Some(Cmp::Ne) { expr.not() } else { expr }
+    }
+
+    fn no_comparison(&self, name: &str) -> Result<(), ValueError> {
+        match (self.mask, self.cmp) {
+            (None, None | Some(Cmp::Eq)) => Ok(()),
+            _ => Err(ValueError::new(format!("{name:?} goes without mask and comparison"), "use \"not\" to negate it")),
+        }
+    }
+
+    fn no_mask_or_order(&self, name: &str) -> Result<(), ValueError> {
+        match (self.mask, self.cmp) {
+            (None, None | Some(Cmp::Eq | Cmp::Ne)) => Ok(()),
+            _ => Err(ValueError::new(format!("{name:?} goes with == and != only"), "write a prefix such as 10.0.0.0/8 for a mask")),
+        }
+    }
+}
+
+/// The direction that a negative comparison has once the negation is moved inside: "not (src or dst)" is about both.
+fn for_both(dir: Dir) -> Dir {
+    match dir {
+        Dir::SrcOrDst => Dir::SrcAndDst,
+        Dir::SrcAndDst => Dir::SrcOrDst,
+        one => one,
+    }
+}
+
+fn masked_ports(dir: Dir, proto: Option<u8>, mask: u32, cmp: Cmp, value: u32) -> Result<Expr, ValueError> {
+    if mask > 0xffff {
+        return Err(ValueError::new(format!("the mask {mask:#x} is wider than a port"), "at most 0xffff"));
+    }
+    let layer = proto.map_or(Layer::TcpUdp, Layer::Proto);
+    let at = |offset| Expr::from(Prim::Field(Field { layer, offset, width: 2, mask, cmp, value }));
+    let dir = if matches!(cmp, Cmp::Ne | Cmp::Lt | Cmp::Le) { for_both(dir) } else { dir };
+    Ok(match dir {
+        Dir::Src => at(0),
+        Dir::Dst => at(2),
+        Dir::SrcOrDst => Expr::or([at(0), at(2)]),
+        Dir::SrcAndDst => Expr::and([at(0), at(2)]),
+    })
+}
+
+fn missing(what: &str, example: &str) -> ValueError {
+    ValueError::new(format!("{what} is missing"), format!("write, for example, {example:?}"))
+}
+
+fn out_of_range(number: u32, what: &str, max: u32) -> ValueError {
+    ValueError::new(format!("{number} is out of range"), format!("{what} is 0 to {max}"))
+}
