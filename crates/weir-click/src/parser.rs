@@ -221,7 +221,7 @@ impl Parser<'_> {
             match self.nodes_left.checked_sub(1) {
                 Some(left) => self.nodes_left = left,
                 None => {
-                    self.give_up(loc, format!("more than {MAX_NODES_WRITTEN} elements or uses of elements"))
+                    self.give_up(loc, format!("more than {MAX_NODES_WRITTEN} elements or uses of elements"));
                 }
             }
             let what = match token.tok {

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use crate::ast::{
     Arrow, Chain, ClassExpr, CompoundExpr, Formal, List, Node, Ports, Statement, Variant, What,
 };
-use crate::class::{ClassInfo, ElementSet};
+use crate::builder::Builder;
+use crate::class::ElementSet;
 use crate::connect::{End, pair_ports};
 use crate::diagnostic::Report;
 use crate::program::{Body, ClassId, Compound, INPUT, ItemKind, OUTPUT, Primitive, Program, Wire};

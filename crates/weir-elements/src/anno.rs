@@ -8,5 +8,7 @@ pub(crate) const PAINT: u32 = 16;
 pub(crate) const ICMP_PARAM_PROB: u32 = 18;
 /// Not 0 if the source address is to be set from the output interface (1 byte).
 pub(crate) const FIX_IP_SRC: u32 = 19;
+/// Aggregate that the packet belongs to (4 bytes).
+pub(crate) const AGGREGATE: u32 = 20;
 /// VLAN tag control information (2 bytes).
 pub(crate) const VLAN_TCI: u32 = 40;

@@ -114,6 +114,11 @@ impl Args {
         }
     }
 
+    /// Takes note of what is wrong with the parameters together.
+    pub fn check(&mut self, result: Result<(), String>) -> Option<()> {
+        result.map_err(|e| self.errors.push(e)).ok()
+    }
+
     /// Errors so far, and those of arguments that no parameter took.
     pub fn finish(mut self) -> Vec<String> {
         if !self.positional.is_empty() {
@@ -145,6 +150,16 @@ integers! {
     u16: "number below 65536";
     u32: "number";
     u64: "number";
+}
+
+impl FromArg for i32 {
+    const SYNTAX: &'static str = "whole number";
+    fn from_arg(text: &str) -> Result<i32, String> {
+        let digits = text.trim();
+        let (sign, digits) = digits.strip_prefix('-').map_or((1, digits), |rest| (-1, rest));
+        let v = parse_integer(digits).ok_or_else(|| format!("'{text}' is not a number"))?;
+        i32::try_from(v).map(|v| sign * v).map_err(|_| format!("{text} is too large; at most {}", i32::MAX))
+    }
 }
 
 /// A number in decimal, hexadecimal (`0x`) or octal (`0`), as Click reads it.
@@ -280,6 +295,25 @@ macro_rules! cell_integers {
     )* };
 }
 cell_integers!(u8 u16 u32 u64);
+
+impl CellValue for i32 {
+    fn bits(self) -> u128 {
+        self.cast_unsigned().into()
+    }
+    fn show(bits: u128) -> String {
+        (bits as u32).cast_signed().to_string()
+    }
+}
+
+impl CellValue for EtherAddr {
+    fn bits(self) -> u128 {
+        self.octets().iter().fold(0, |v, &o| v << 8 | u128::from(o))
+    }
+    fn show(bits: u128) -> String {
+        let [_, _, octets @ ..] = (bits as u64).to_be_bytes();
+        EtherAddr(octets).to_string()
+    }
+}
 
 impl CellValue for Ipv4Addr {
     fn bits(self) -> u128 {

@@ -16,7 +16,7 @@ pub(crate) fn count(b: &mut Builder, cell: TableId) {
 }
 
 /// A 32-bit value as two 16-bit ones, high half first.
-pub(crate) fn halves(b: &mut Builder, v: V) -> [V; 2] {
+pub fn halves(b: &mut Builder, v: V) -> [V; 2] {
     let high = b.shr(v, 16);
     [b.resize(Width::W16, high), b.resize(Width::W16, v)]
 }
@@ -30,7 +30,7 @@ pub(crate) fn ip_header_len(b: &mut Builder) -> V {
 }
 
 /// An Internet checksum field after the summed words `old` became `new` (RFC 1624, equation 3).
-pub(crate) fn update_checksum(b: &mut Builder, field: V, old: &[V], new: &[V]) -> V {
+pub fn update_checksum(b: &mut Builder, field: V, old: &[V], new: &[V]) -> V {
     let mut sum = b.not(field);
     for (old, new) in old.iter().zip(new) {
         let gone = b.not(*old);
@@ -41,7 +41,7 @@ pub(crate) fn update_checksum(b: &mut Builder, field: V, old: &[V], new: &[V]) -
 }
 
 /// Mends the IPv4 header checksum after header words changed.
-pub(crate) fn mend_ip_checksum(b: &mut Builder, old: &[V], new: &[V]) {
+pub fn mend_ip_checksum(b: &mut Builder, old: &[V], new: &[V]) {
     let field = b.load(Width::W16, Layer::Net, 10);
     let field = update_checksum(b, field, old, new);
     b.store(Layer::Net, 10, field);
@@ -52,7 +52,7 @@ pub(crate) fn mend_ip_checksum(b: &mut Builder, old: &[V], new: &[V]) {
 ///
 /// A partial checksum is a plain sum of the pseudo header alone, so only `pseudo` changes it; and a UDP checksum of
 /// 0 means that there is none (RFC 768), and stays.
-pub(crate) fn mend_transport_checksum(
+pub fn mend_transport_checksum(
     b: &mut Builder,
     off: u32,
     udp: bool,
@@ -90,12 +90,12 @@ pub(crate) fn mend_transport_checksum(
 }
 
 /// An Ethernet address as a 64-bit value (its 48 bits, right-aligned).
-pub(crate) fn ether_bits(addr: EtherAddr) -> u64 {
+pub fn ether_bits(addr: EtherAddr) -> u64 {
     addr.octets().iter().fold(0, |v, &o| v << 8 | u64::from(o))
 }
 
 /// Writes an Ethernet address, given as in [`ether_bits`].
-pub(crate) fn store_ether(b: &mut Builder, layer: Layer, off: u32, addr: V) {
+pub fn store_ether(b: &mut Builder, layer: Layer, off: u32, addr: V) {
     let high = b.shr(addr, 32);
     let high = b.resize(Width::W16, high);
     b.store(layer, off, high);
@@ -104,7 +104,7 @@ pub(crate) fn store_ether(b: &mut Builder, layer: Layer, off: u32, addr: V) {
 }
 
 /// Reads an Ethernet address, as in [`ether_bits`].
-pub(crate) fn load_ether(b: &mut Builder, layer: Layer, off: u32) -> V {
+pub fn load_ether(b: &mut Builder, layer: Layer, off: u32) -> V {
     let high = b.load(Width::W16, layer, off);
     let high = b.resize(Width::W64, high);
     let high = b.shl(high, 32);

@@ -24,6 +24,16 @@ mod nat;
 pub use args::{Args, CellValue, FromArg, FromRest};
 pub use class::{Class, Configure, class, class_named, classes};
 
+/// Filter expressions as programs, for elements of other crates.
+pub use classify::filter;
+
+/// Pieces of programs, for elements of other crates.
+pub mod build {
+    pub use crate::headers::{
+        ether_bits, halves, load_ether, mend_ip_checksum, mend_transport_checksum, store_ether, update_checksum,
+    };
+}
+
 #[doc(hidden)]
 pub mod private {
     //! What the `element!` macro refers to.

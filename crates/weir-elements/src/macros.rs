@@ -4,7 +4,8 @@
 /// `fn program(e: &Name, b: &mut Builder)`.
 ///
 /// Parameters are `pos` (by position or keyword), `key` (by keyword only) or `rest` (all further arguments); without
-/// a default they have to be given. Their keyword is the field's name in capitals. Handlers are `read` and `write`
+/// a default they have to be given; `= default => "text"` is how the manual shows a default that is no plain literal.
+/// Their keyword is the field's name in capitals. `check` says what is wrong with them together. Handlers are `read` and `write`
 /// with a function, `cell` (reads and writes the cell of that name) or `count` (reads it).
 #[macro_export]
 macro_rules! element {
@@ -13,13 +14,15 @@ macro_rules! element {
         $name:ident: $ports:literal, $processing:literal $(, flow $flow:literal)?;
         $(example $example:expr;)*
         $(params {
-            $( $(#[doc = $pdoc:expr])* $kind:ident $field:ident: $ty:ty $(= $default:expr)?, )*
+            $( $(#[doc = $pdoc:expr])* $kind:ident $field:ident: $ty:ty $(= $default:expr $(=> $shown:literal)?)?, )*
         })?
+        $(check $check:expr;)?
         $(handlers {
             $( $(#[doc = $hdoc:expr])* $hkind:ident $hname:ident $(: $hty:ty)? $(= $hfn:expr)?, )*
         })?
         $(ports $port_fn:expr;)?
         $(describe $describe:expr;)?
+        $(resolve $resolve:expr;)?
     ) => {
         $(#[doc = $doc])*
         #[derive(Debug)]
@@ -38,7 +41,7 @@ macro_rules! element {
             params: &[$($($crate::private::ParamInfo {
                 name: stringify!($field),
                 kind: $crate::element!(@kind $kind),
-                default: $crate::element!(@default $($default)?),
+                default: $crate::element!(@default $($default $(, $shown)?)?),
                 syntax: <$ty as $crate::FromRest>::SYNTAX,
                 doc: concat!($($pdoc),*),
             },)*)?],
@@ -57,7 +60,10 @@ macro_rules! element {
             #[allow(unused_variables, reason = "an element may have no parameters")]
             fn configure(args: &mut $crate::Args) -> Option<Self> {
                 $($( let $field = $crate::element!(@arg args $kind $field $ty $(, $default)?); )*)?
-                Some($name { $($( $field: $field?, )*)? })
+                let element = $name { $($( $field: $field?, )*)? };
+                $(let f: fn(&$name) -> Result<(), String> = $check;
+                args.check(f(&element))?;)?
+                Some(element)
             }
         }
 
@@ -100,6 +106,14 @@ macro_rules! element {
                 let f: fn(&$name, &str, &[u128], Option<&$crate::private::Packet>) -> Option<String> = $describe;
                 f(self, event, args, packet)
             })?
+
+            $(fn resolve(
+                &mut self,
+                find: &dyn Fn(&str, &str) -> Option<Vec<String>>,
+            ) -> Result<(), Vec<String>> {
+                let f: fn(&mut $name, &dyn Fn(&str, &str) -> Option<Vec<String>>) -> Result<(), Vec<String>> = $resolve;
+                f(self, find)
+            })?
         }
     };
 
@@ -109,6 +123,7 @@ macro_rules! element {
     (@kind key) => { $crate::private::ParamKind::Keyword };
     (@kind rest) => { $crate::private::ParamKind::Rest };
     (@default $default:expr) => { Some(stringify!($default)) };
+    (@default $default:expr, $shown:literal) => { Some($shown) };
     (@default) => { None };
     (@arg $args:ident $kind:ident $field:ident $ty:ty) => {
         $args.take::<$ty>(stringify!($field), $crate::element!(@kind $kind), None)

@@ -684,20 +684,19 @@ impl Builder {
         yes: impl FnOnce(&mut Builder) -> V,
         no: impl FnOnce(&mut Builder) -> V,
     ) -> V {
-        let (then, other) = (self.new_block(Vec::new()), self.new_block(Vec::new()));
-        self.end(End::Branch { cond: cond.value, then: target(then), other: target(other) });
-        self.enter(then);
-        let a = yes(self);
-        let from_yes = self.current.take().expect("a way that gives a value does not end");
-        self.enter(other);
-        let b = no(self);
-        assert_eq!(a.width, b.width, "both ways give the same width");
-        let result = self.value(Type::Int(a.width));
-        let join = self.new_block(vec![result]);
-        self.end(End::Jump(Target { block: join, args: vec![b.value] }));
-        self.open_block(from_yes).end = Some(End::Jump(Target { block: join, args: vec![a.value] }));
-        self.enter(join);
-        V { value: result, width: a.width }
+        self.either_value(yes, no, |then, other| End::Branch { cond: cond.value, then, other })
+    }
+
+    /// A value that depends on whether the packet has `n` bytes from `layer` on.
+    pub fn choose_has(
+        &mut self,
+        layer: Layer,
+        n: impl Into<Amount>,
+        yes: impl FnOnce(&mut Builder) -> V,
+        no: impl FnOnce(&mut Builder) -> V,
+    ) -> V {
+        let n = n.into();
+        self.either_value(yes, no, |ok, fail| End::Require { layer, n, ok, fail })
     }
 
     /// One way for each case, `None` for all other values. Ways that do not end join.
@@ -852,6 +851,28 @@ impl Builder {
         no(self);
         open.extend(self.current.take());
         self.join(open);
+    }
+
+    fn either_value(
+        &mut self,
+        yes: impl FnOnce(&mut Builder) -> V,
+        no: impl FnOnce(&mut Builder) -> V,
+        end: impl FnOnce(Target, Target) -> End,
+    ) -> V {
+        let (then, other) = (self.new_block(Vec::new()), self.new_block(Vec::new()));
+        self.end(end(target(then), target(other)));
+        self.enter(then);
+        let a = yes(self);
+        let from_yes = self.current.take().expect("a way that gives a value does not end");
+        self.enter(other);
+        let b = no(self);
+        assert_eq!(a.width, b.width, "both ways give the same width");
+        let result = self.value(Type::Int(a.width));
+        let join = self.new_block(vec![result]);
+        self.end(End::Jump(Target { block: join, args: vec![b.value] }));
+        self.open_block(from_yes).end = Some(End::Jump(Target { block: join, args: vec![a.value] }));
+        self.enter(join);
+        V { value: result, width: a.width }
     }
 
     /// Goes on where `end` succeeds; the other way is `fail`, and joins if it does not end.

@@ -1,7 +1,7 @@
 //! What an element is to the rest of Weir: a class with a manual page, an instance with a program and handlers.
 
 use weir_packet::Packet;
-use weir_table::{Table, TableSet};
+use weir_table::{EntryRef, Table, TableSet};
 
 use crate::builder::Builder;
 use crate::program::{Program, TableId};
@@ -79,6 +79,13 @@ pub trait Element: Send + Sync {
         self.info().ports.to_owned()
     }
 
+    /// Takes what its configuration refers to by name, when all elements of the graph are configured and before
+    /// [`Element::build`]. `find(class, element)` gives the arguments of the element of that class and name; with an
+    /// empty name, those of all elements of the class, one after the other (`None` if there is no such element).
+    fn resolve(&mut self, _find: &dyn Fn(&str, &str) -> Option<Vec<String>>) -> Result<(), Vec<String>> {
+        Ok(())
+    }
+
     /// Answers a read handler of [`ClassInfo::handlers`].
     fn read(&self, handler: &str, _state: &State<'_>) -> Result<String, String> {
         Err(format!("no read handler '{handler}'"))
@@ -138,6 +145,12 @@ impl<'a> State<'a> {
     pub fn table_mut(&mut self, name: &str) -> &mut Table {
         let id = self.id(name).0;
         self.tables.table_mut(id)
+    }
+
+    /// Removes an entry and the one linked to it. Packets that they hold are dropped.
+    pub fn remove(&mut self, table: &str, slot: u32) {
+        let table = self.id(table).0;
+        self.tables.remove(EntryRef { table, slot });
     }
 
     /// All tables of the graph, for what crosses from one to another.

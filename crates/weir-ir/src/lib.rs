@@ -10,7 +10,9 @@ mod element;
 mod facts;
 pub mod interp;
 mod link;
+mod passes;
 pub mod program;
+mod text;
 mod visit;
 
 pub use builder::{Arg, Builder, E, Loop, V};
@@ -19,4 +21,6 @@ pub use element::{ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, State, 
 pub use facts::{Facts, facts};
 pub use interp::{Host, Interpreter};
 pub use link::{LinkError, Wire, link};
+pub use passes::{PASSES, Pass, optimize, retain_entries, stages};
 pub use program::{Layer, MetaField, Program, Reason, TableDecl, Width};
+pub use text::{TextError, parse};

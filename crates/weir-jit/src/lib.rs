@@ -1,1 +1,45 @@
-//! x
+//! Compiles packet IR programs to machine code (Cranelift).
+//!
+//! [`Compiled`] means exactly what [`weir_ir::Interpreter`] does with the same program, but for
+//! [`Host::step`](weir_ir::Host::step), which it never calls: who wants to see each block, interprets.
+//!
+//! A program becomes one native function, which takes one packet from a block where runs may start (an entry, or
+//! the target of a fork or release) to its end. What the checker proved is not checked again, so only checked
+//! programs are compiled. What is rare or long (tables, growing packets, other packets) calls back into Rust.
+
+mod arith;
+mod compile;
+pub mod differential;
+mod helpers;
+mod module;
+mod ops;
+mod run;
+mod ends;
+
+use cranelift_module::ModuleError;
+use weir_ir::CheckError;
+
+pub use module::disassemble;
+pub use run::{Compiled, Runner};
+
+/// A program that could not be compiled.
+#[derive(Debug, thiserror::Error)]
+pub enum JitError {
+    /// It breaks a rule of the packet IR.
+    #[error("only checked programs are compiled: {} ({} rules broken)", .0.first().map_or(String::new(), ToString::to_string), .0.len())]
+    Unchecked(Vec<CheckError>),
+    /// There is no compiler for this machine.
+    #[error("no machine code for this computer: {what}")]
+    Machine {
+        /// What is missing.
+        what: String,
+    },
+    /// The compiler failed, for instance because the program is too large.
+    #[error("the program of '{elements}' cannot be compiled")]
+    Compile {
+        /// Names of the program's elements.
+        elements: String,
+        /// Why.
+        source: Box<ModuleError>,
+    },
+}

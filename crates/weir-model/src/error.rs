@@ -48,7 +48,11 @@ impl DocErrors {
     /// At most this many errors are collected from one document; the rest is noise to a reader.
     pub const MAX: usize = 100;
 
-    pub(crate) fn one(position: Option<Position>, message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub(crate) fn one(
+        position: Option<Position>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
         Self(vec![DocError { path: String::new(), position, message: message.into(), help: help.into() }])
     }
 
@@ -109,10 +113,19 @@ pub(crate) fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         return None;
     }
     let fold = |s: &str| s.to_ascii_lowercase().replace('-', "_");
+    // `src_ip` means `ip_src`.
+    let sorted = |s: &str| {
+        let mut parts: Vec<&str> = s.split('_').collect();
+        parts.sort_unstable();
+        parts.join("_")
+    };
     let word = fold(word);
+    let score = |k: &str| {
+        strsim::jaro_winkler(&word, &fold(k)).max(strsim::jaro_winkler(&sorted(&word), &sorted(&fold(k))))
+    };
     known
         .into_iter()
-        .map(|k| (strsim::jaro_winkler(&word, &fold(k)), k))
+        .map(|k| (score(k), k))
         .filter(|(score, _)| *score > 0.84)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, k)| k)

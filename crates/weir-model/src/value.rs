@@ -60,7 +60,9 @@ impl FromStr for Id {
         if text.is_empty() {
             return Err(ValueError::new("the identifier is empty", help));
         }
-        if text.chars().count() > 64 || text.chars().any(|c| c.is_whitespace() || c.is_control() || c == ':' || c == '/') {
+        if text.chars().count() > 64
+            || text.chars().any(|c| c.is_whitespace() || c.is_control() || c == ':' || c == '/')
+        {
             return Err(ValueError::new(format!("{} is not an identifier", quote(text)), help));
         }
         Ok(Self(text.to_string()))
@@ -158,7 +160,9 @@ impl FromStr for MacAddr {
         let mut bytes = [0; 6];
         let mut parts = text.split([':', '-']);
         let fits = bytes.iter_mut().all(|byte| {
-            let part = parts.next().filter(|p| (1..=2).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_hexdigit()));
+            let part = parts
+                .next()
+                .filter(|p| (1..=2).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_hexdigit()));
             part.and_then(|p| u8::from_str_radix(p, 16).ok()).map(|b| *byte = b).is_some()
         });
         if !fits || parts.next().is_some() {
@@ -193,15 +197,25 @@ impl IpPrefix {
     pub fn new(addr: IpAddr, len: u8) -> Result<Self, ValueError> {
         let bits = if addr.is_ipv4() { 32 } else { 128 };
         if len > bits {
-            return Err(ValueError::new(format!("the prefix length {len} is too long"), format!("it is 0 to {bits} for {addr}")));
+            return Err(ValueError::new(
+                format!("the prefix length {len} is too long"),
+                format!("it is 0 to {bits} for {addr}"),
+            ));
         }
         let network = match addr {
-            IpAddr::V4(a) => IpAddr::V4((u32::from(a) & u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)).into()),
-            IpAddr::V6(a) => IpAddr::V6((u128::from(a) & u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)).into()),
+            IpAddr::V4(a) => {
+                IpAddr::V4((u32::from(a) & u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)).into())
+            }
+            IpAddr::V6(a) => {
+                IpAddr::V6((u128::from(a) & u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)).into())
+            }
         };
         if network != addr {
             let message = format!("{addr}/{len} has bits set after the first {len}");
-            return Err(ValueError::new(message, format!("write {network}/{len} for the network or {addr} for the one address")));
+            return Err(ValueError::new(
+                message,
+                format!("write {network}/{len} for the network or {addr} for the one address"),
+            ));
         }
         Ok(Self { addr, len })
     }
@@ -223,10 +237,15 @@ impl FromStr for IpPrefix {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let bad = || {
             let message = format!("{} is not an address or prefix", quote(text));
-            ValueError::new(message, "write an address such as 10.0.0.1 or a prefix such as 10.0.0.0/8 or 2001:db8::/32")
+            ValueError::new(
+                message,
+                "write an address such as 10.0.0.1 or a prefix such as 10.0.0.0/8 or 2001:db8::/32",
+            )
         };
         let (addr, len) = match text.split_once('/') {
-            Some((a, l)) if !l.is_empty() && l.bytes().all(|b| b.is_ascii_digit()) => (a, Some(l.parse().map_err(|_| bad())?)),
+            Some((a, l)) if !l.is_empty() && l.bytes().all(|b| b.is_ascii_digit()) => {
+                (a, Some(l.parse().map_err(|_| bad())?))
+            }
             Some(_) => return Err(bad()),
             None => (text, None),
         };

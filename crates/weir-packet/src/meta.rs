@@ -1,5 +1,7 @@
 //! What a packet carries beside its bytes.
 
+use std::mem::offset_of;
+
 /// Length of the annotation area in bytes (Click's `Packet::anno_size`).
 pub const ANNO_LEN: usize = 48;
 
@@ -130,6 +132,18 @@ pub struct Meta {
     pub hops: u8,
     /// Not 0 if this packet is followed by a trace.
     pub trace: u16,
+}
+
+/// Where compiled code finds the fields that only packets may change, in bytes from the address of a [`Meta`].
+impl Meta {
+    /// Of [`data`](Meta::data), 32 bits.
+    pub const DATA_OFFSET: usize = offset_of!(Meta, data);
+    /// Of [`end`](Meta::end), 32 bits.
+    pub const END_OFFSET: usize = offset_of!(Meta, end);
+    /// Of [`floor`](Meta::floor), 32 bits.
+    pub const FLOOR_OFFSET: usize = offset_of!(Meta, floor);
+    /// Of the marks: 32 bits each, in the order of [`Layer::ALL`] without `Data`; [`UNSET`] if not set.
+    pub const MARKS_OFFSET: usize = offset_of!(Meta, marks);
 }
 
 impl Meta {

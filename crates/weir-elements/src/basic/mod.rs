@@ -2,7 +2,38 @@
 
 use crate::class::{Class, class};
 
+mod check_paint;
+mod counter;
+mod discard;
+mod hash_switch;
+mod idle;
+mod ip_print;
 mod null;
+mod paint;
+mod paint_switch;
+mod print;
+mod round_robin_switch;
+mod static_switch;
+mod strip;
+mod switch;
 mod tee;
+mod unstrip;
 
-pub(crate) const CLASSES: &[Class] = &[class::<null::Null>("basic"), class::<tee::Tee>("basic")];
+pub(crate) const CLASSES: &[Class] = &[
+    class::<check_paint::CheckPaint>("basic"),
+    class::<counter::Counter>("basic"),
+    class::<discard::Discard>("basic"),
+    class::<hash_switch::HashSwitch>("basic"),
+    class::<idle::Idle>("basic"),
+    class::<ip_print::IPPrint>("basic"),
+    class::<null::Null>("basic"),
+    class::<paint::Paint>("basic"),
+    class::<paint_switch::PaintSwitch>("basic"),
+    class::<print::Print>("basic"),
+    class::<round_robin_switch::RoundRobinSwitch>("basic"),
+    class::<static_switch::StaticSwitch>("basic"),
+    class::<strip::Strip>("basic"),
+    class::<switch::Switch>("basic"),
+    class::<tee::Tee>("basic"),
+    class::<unstrip::Unstrip>("basic"),
+];

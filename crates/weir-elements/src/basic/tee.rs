@@ -10,6 +10,10 @@ element! {
         /// Number of outputs. Left out, it is the number of outputs in use.
         pos n: Option<u32> = None,
     }
+    check |e| match e.n {
+        Some(n @ 65_537..) => Err(format!("N: {n} outputs are too many; at most 65536")),
+        _ => Ok(()),
+    };
     ports |e| e.n.map_or("1/1-".into(), |n| format!("1/{n}"));
 }
 

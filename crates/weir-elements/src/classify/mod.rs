@@ -1,5 +1,14 @@
-//! classify.
+//! Classification by patterns and filter expressions.
 
-use crate::class::Class;
+use crate::class::{Class, class};
 
-pub(crate) const CLASSES: &[Class] = &[];
+mod classifier;
+pub mod filter;
+mod ip_classifier;
+mod ip_filter;
+
+pub(crate) const CLASSES: &[Class] = &[
+    class::<classifier::Classifier>("classify"),
+    class::<ip_classifier::IPClassifier>("classify"),
+    class::<ip_filter::IPFilter>("classify"),
+];

@@ -1,5 +1,21 @@
-//! ethernet.
+//! Ethernet: headers, ARP, VLAN tags.
 
-use crate::class::Class;
+use crate::class::{Class, class};
 
-pub(crate) const CLASSES: &[Class] = &[];
+mod arp_querier;
+mod arp_responder;
+mod drop_broadcasts;
+mod ether_encap;
+mod ether_mirror;
+mod vlan_decap;
+mod vlan_encap;
+
+pub(crate) const CLASSES: &[Class] = &[
+    class::<arp_querier::ARPQuerier>("ethernet"),
+    class::<arp_responder::ARPResponder>("ethernet"),
+    class::<drop_broadcasts::DropBroadcasts>("ethernet"),
+    class::<ether_encap::EtherEncap>("ethernet"),
+    class::<ether_mirror::EtherMirror>("ethernet"),
+    class::<vlan_decap::VLANDecap>("ethernet"),
+    class::<vlan_encap::VLANEncap>("ethernet"),
+];

@@ -1,5 +1,17 @@
-//! nat.
+//! Address translation and limits on connections.
 
-use crate::class::Class;
+use crate::class::{Class, class};
 
-pub(crate) const CLASSES: &[Class] = &[];
+mod connection_limit;
+mod ip_addr_rewriter;
+mod ip_rewriter;
+mod ip_rewriter_patterns;
+mod mapping;
+mod pattern;
+
+pub(crate) const CLASSES: &[Class] = &[
+    class::<connection_limit::ConnectionLimit>("nat"),
+    class::<ip_addr_rewriter::IPAddrRewriter>("nat"),
+    class::<ip_rewriter::IPRewriter>("nat"),
+    class::<ip_rewriter_patterns::IPRewriterPatterns>("nat"),
+];

@@ -60,7 +60,8 @@ impl<'a> Text<'a> {
         let kind = match slice.as_bytes().first() {
             Some(b'{') => {
                 let entries: Entries<'a> = serde_json::from_str(slice).map_err(bad)?;
-                let nodes: Result<_, _> = entries.0.into_iter().map(|(k, v)| Ok((k, self.node(v, depth + 1)?))).collect();
+                let nodes: Result<_, _> =
+                    entries.0.into_iter().map(|(k, v)| Ok((k, self.node(v, depth + 1)?))).collect();
                 Kind::Map(nodes?)
             }
             Some(b'[') => {

@@ -4,7 +4,7 @@ mod json;
 mod read;
 mod yaml;
 
-pub(crate) use read::{At, Reader, parse_number};
+pub(crate) use read::{At, Reader, did_you_mean, parse_number};
 
 use crate::error::{DocErrors, Position};
 
@@ -77,10 +77,11 @@ impl Node {
     /// What the value is, in words for a message.
     pub fn describe(&self) -> String {
         match &self.kind {
-            Kind::Null => "nothing (null)".into(),
+            Kind::Null => "nothing".into(),
             Kind::Bool(b) => format!("{b}"),
-            Kind::Number(n) | Kind::Plain(n) => crate::error::quote(n).trim_matches('"').to_string(),
-            Kind::Text(t) => format!("the text {}", crate::error::quote(t)),
+            _ if self.is_null() => "nothing".into(),
+            Kind::Number(n) => n.chars().take(60).collect(),
+            Kind::Plain(t) | Kind::Text(t) => format!("the text {}", crate::error::quote(t)),
             Kind::List(_) => "a list".into(),
             Kind::Map(_) => "a map".into(),
         }
@@ -120,7 +121,11 @@ fn check_size(text: &str) -> Result<(), DocErrors> {
     if text.len() <= MAX_TEXT {
         return Ok(());
     }
-    Err(DocErrors::one(None, format!("the document has {} bytes", text.len()), format!("at most {MAX_TEXT} are read")))
+    Err(DocErrors::one(
+        None,
+        format!("the document has {} bytes", text.len()),
+        format!("at most {MAX_TEXT} are read"),
+    ))
 }
 
 /// Counts nodes against a limit while a tree is built.
@@ -133,11 +138,19 @@ impl Budget {
                 self.0 = left;
                 Ok(())
             }
-            None => Err(DocErrors::one(position, "the document has too many values", format!("at most {MAX_NODES} are read"))),
+            None => Err(DocErrors::one(
+                position,
+                "the document has too many values",
+                format!("at most {MAX_NODES} are read"),
+            )),
         }
     }
 }
 
 fn too_deep(position: Option<Position>) -> DocErrors {
-    DocErrors::one(position, "the document is nested too deeply", format!("at most {MAX_DEPTH} levels are read"))
+    DocErrors::one(
+        position,
+        "the document is nested too deeply",
+        format!("at most {MAX_DEPTH} levels are read"),
+    )
 }

@@ -64,13 +64,15 @@ impl<'a> At<'a> {
 impl Reader {
     /// Records a mistake at `at`.
     pub fn error(&mut self, at: &At<'_>, message: impl Into<String>, help: impl Into<String>) {
-        self.push(at.path(), at, message.into(), help.into());
+        if !self.full() {
+            let (message, help) = (message.into(), help.into());
+            self.errors.push(DocError { path: at.path(), position: at.node.position, message, help });
+        }
     }
 
-    fn push(&mut self, path: String, at: &At<'_>, message: String, help: String) {
-        if self.errors.len() < DocErrors::MAX {
-            self.errors.push(DocError { path, position: at.node.position, message, help });
-        }
+    /// No more errors are kept: there is no point in finding words for them.
+    fn full(&self) -> bool {
+        self.errors.len() >= DocErrors::MAX
     }
 
     /// Mistakes so far; lets a caller see whether a part was read without any.
@@ -94,16 +96,21 @@ impl Reader {
     /// A map whose keys are all in `known`, each at most once.
     pub fn fields<'a>(&mut self, at: &'a At<'a>, known: &[&str]) -> Option<Fields<'a>> {
         let fields = self.map(at, &format!("a map with {}", list(known)))?;
+        self.known(&fields, known);
+        Some(fields)
+    }
+
+    /// Reports the keys of a map that are not in `known`.
+    pub fn known(&mut self, fields: &Fields<'_>, known: &[&str]) {
         for (name, node) in fields.entries {
-            if !known.contains(&name.as_str()) {
-                let help = match closest(name, known.iter().copied()) {
-                    Some(k) => format!("did you mean {k:?}?"),
-                    None => format!("known here: {}", known.join(", ")),
-                };
-                self.error(&at.key(name, node), format!("unknown field {}", quote(name)), help);
+            if !known.contains(&name.as_str()) && !self.full() {
+                self.error(
+                    &fields.at.key(name, node),
+                    format!("unknown field {}", quote(name)),
+                    did_you_mean(name, known),
+                );
             }
         }
-        Some(fields)
     }
 
     /// A map with any keys, each at most once.
@@ -115,7 +122,11 @@ impl Reader {
         let mut seen = std::collections::HashSet::new();
         for (name, node) in entries {
             if !seen.insert(name.as_str()) {
-                self.error(&at.key(name, node), format!("the field {} is given twice", quote(name)), "keep one");
+                self.error(
+                    &at.key(name, node),
+                    format!("the field {} is given twice", quote(name)),
+                    "keep one",
+                );
             }
         }
         Some(Fields { at, entries })
@@ -212,6 +223,14 @@ pub(crate) fn parse_number(text: &str) -> Option<u64> {
         Some(_) => None,
         None if text.starts_with('+') => None,
         None => text.parse().ok(),
+    }
+}
+
+/// Help for an unknown word: the known one that may have been meant, else all of them.
+pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
+    match closest(word, known.iter().copied()) {
+        Some(k) => format!("did you mean {k:?}?"),
+        None => format!("known here: {}", known.join(", ")),
     }
 }
 

@@ -26,7 +26,11 @@ pub(super) fn parse(text: &str) -> Result<Node, DocErrors> {
         match event {
             Event::StreamStart | Event::StreamEnd | Event::DocumentStart(..) | Event::DocumentEnd => {}
             _ if root.is_some() => {
-                return Err(DocErrors::one(position, "a second YAML document begins here", "write one document in a file"));
+                return Err(DocErrors::one(
+                    position,
+                    "a second YAML document begins here",
+                    "write one document in a file",
+                ));
             }
             event => root = Some(b.node(event, position, 0)?),
         }
@@ -51,7 +55,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn node(&mut self, event: Event<'a>, position: Option<Position>, depth: usize) -> Result<Node, DocErrors> {
+    fn node(
+        &mut self,
+        event: Event<'a>,
+        position: Option<Position>,
+        depth: usize,
+    ) -> Result<Node, DocErrors> {
         if depth > MAX_DEPTH {
             return Err(too_deep(position));
         }
@@ -117,7 +126,11 @@ impl<'a> Builder<'a> {
 
     fn alias(&mut self, id: usize, position: Option<Position>) -> Result<Node, DocErrors> {
         let Some(target) = self.anchors.get(&id) else {
-            return Err(DocErrors::one(position, "an alias refers to a value that contains it", "write the value out"));
+            return Err(DocErrors::one(
+                position,
+                "an alias refers to a value that contains it",
+                "write the value out",
+            ));
         };
         let nodes = size(target);
         match self.alias_budget.checked_sub(nodes) {
@@ -145,7 +158,11 @@ fn position(span: &Span) -> Position {
     Position { line: span.start.line(), column: span.start.col() + 1 }
 }
 
-fn refuse_tag(tag: Option<&granit_parser::Tag>, allowed: &str, position: Option<Position>) -> Result<(), DocErrors> {
+fn refuse_tag(
+    tag: Option<&granit_parser::Tag>,
+    allowed: &str,
+    position: Option<Position>,
+) -> Result<(), DocErrors> {
     match tag {
         Some(t) if !t.is_yaml_core_schema_tag(allowed) => Err(unknown_tag(&t.original(), position)),
         _ => Ok(()),
@@ -153,5 +170,9 @@ fn refuse_tag(tag: Option<&granit_parser::Tag>, allowed: &str, position: Option<
 }
 
 fn unknown_tag(tag: &str, position: Option<Position>) -> DocErrors {
-    DocErrors::one(position, format!("the YAML tag {} has no meaning here", crate::error::quote(tag)), "leave it out")
+    DocErrors::one(
+        position,
+        format!("the YAML tag {} has no meaning here", crate::error::quote(tag)),
+        "leave it out",
+    )
 }

@@ -25,10 +25,19 @@ pub(super) enum Kind {
     Ect,
     Ce,
     /// `mask` selects the field within `width` bytes; `shift` is the position of its lowest bit.
-    Field { layer: Layer, offset: u16, width: u8, mask: u32, shift: u32, name: &'static str },
+    Field {
+        layer: Layer,
+        offset: u16,
+        width: u8,
+        mask: u32,
+        shift: u32,
+        name: &'static str,
+    },
 }
 
 impl Kind {
+    /// The name of a field that has none, `tcp[13]`.
+    pub(super) const BRACKETS: &str = "the field";
     pub(super) const ICMP_TYPE: Kind =
         Kind::Field { layer: Layer::Proto(1), offset: 0, width: 1, mask: 0xff, shift: 0, name: "icmp type" };
 
@@ -45,8 +54,16 @@ impl Kind {
             "ect" => Kind::Ect,
             "ce" => Kind::Ce,
             _ => {
-                let n = NAMED.iter().find(|n| n.name.split_once(' ').is_some_and(|(_, last)| last == word))?;
-                Kind::Field { layer: n.layer, offset: n.offset, width: n.width, mask: n.mask, shift: n.shift, name: n.name }
+                let n =
+                    NAMED.iter().find(|n| n.name.split_once(' ').is_some_and(|(_, last)| last == word))?;
+                Kind::Field {
+                    layer: n.layer,
+                    offset: n.offset,
+                    width: n.width,
+                    mask: n.mask,
+                    shift: n.shift,
+                    name: n.name,
+                }
             }
         })
     }
@@ -138,7 +155,12 @@ impl Value {
             Value::IcmpType(_) => Some(Kind::ICMP_TYPE),
             Value::Number(n) => match previous.kind {
                 Some(kind @ (Kind::Field { .. } | Kind::Proto | Kind::Port)) => Some(kind),
-                _ => return Err(ValueError::new(format!("{n} of what?"), format!("write what it is, such as \"port {n}\""))),
+                _ => {
+                    return Err(ValueError::new(
+                        format!("{n} of what?"),
+                        format!("write what it is, such as \"port {n}\""),
+                    ));
+                }
             },
         })
     }
@@ -157,7 +179,9 @@ impl Primitive {
                 }
                 Some(Kind::Host | Kind::Net) => self.dir = self.dir.or(previous.dir),
                 // A field's own protocol; unlike a port's it is part of what the field is.
-                Some(Kind::Field { layer: Layer::Proto(p), .. }) => self.proto = self.proto.or(Some(Proto::Number(p))),
+                Some(Kind::Field { layer: Layer::Proto(p), .. }) => {
+                    self.proto = self.proto.or(Some(Proto::Number(p)))
+                }
                 _ if matches!(value, Value::Mac(_)) => self.dir = self.dir.or(previous.dir),
                 _ => {}
             }
@@ -174,7 +198,10 @@ impl Primitive {
         let Some(kind) = self.kind else { return self.kindless(value) };
         let with_ports_or_addresses = matches!(kind, Kind::Host | Kind::Net | Kind::Port);
         if self.dir.is_some() && !with_ports_or_addresses {
-            return Err(ValueError::new("src and dst have no meaning here", "they go with host, net and port"));
+            return Err(ValueError::new(
+                "src and dst have no meaning here",
+                "they go with host, net and port",
+            ));
         }
         match kind {
             Kind::Host | Kind::Net => self.address(kind, value),
@@ -197,9 +224,13 @@ impl Primitive {
             Kind::Ce => self.bare(value, "ip ce", Prim::Field(Field::CE).into()),
             Kind::Ect if value == Value::None => self.bare(value, "ip ect", Prim::Field(Field::ECT).into()),
             Kind::Ect => self.field(Field::ECT, 0, 3, "ip ect", value),
-            Kind::Field { layer, offset, width, mask, shift, name } => {
-                self.field(Field { layer, offset, width, mask, cmp: Cmp::Eq, value: 0 }, shift, mask, name, value)
-            }
+            Kind::Field { layer, offset, width, mask, shift, name } => self.field(
+                Field { layer, offset, width, mask, cmp: Cmp::Eq, value: 0 },
+                shift,
+                mask,
+                name,
+                value,
+            ),
         }
     }
 
@@ -214,7 +245,10 @@ impl Primitive {
             (None, Some(proto), _) => Ok(proto.expr()),
             (None, None, Some(IP6)) => Ok(Expr::True),
             (None, None, Some(ether_type)) => Ok(Prim::EtherType(ether_type).into()),
-            _ => Err(ValueError::new("the primitive is not complete", "write, for example, \"src host 10.0.0.1\" or \"dst port 80\"")),
+            _ => Err(ValueError::new(
+                "the primitive is not complete",
+                "write, for example, \"src host 10.0.0.1\" or \"dst port 80\"",
+            )),
         }
     }
 
@@ -225,7 +259,9 @@ impl Primitive {
         let prim = match (kind, value) {
             (Kind::Host, Value::Host(addr)) => Prim::Net { dir, addr, mask: Ipv4Addr::BROADCAST },
             (Kind::Host, Value::Host6(addr)) => Prim::Net6 { dir, addr, len: 128 },
-            (Kind::Net, Value::Net(addr, mask)) => Prim::Net { dir, addr: (u32::from(addr) & u32::from(mask)).into(), mask },
+            (Kind::Net, Value::Net(addr, mask)) => {
+                Prim::Net { dir, addr: (u32::from(addr) & u32::from(mask)).into(), mask }
+            }
             (Kind::Net, Value::Net6(addr, len)) => {
                 let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
                 Prim::Net6 { dir, addr: (u128::from(addr) & mask).into(), len }
@@ -246,13 +282,16 @@ impl Primitive {
                 return Ok(self.signed(proto.expr()));
             }
             (Value::Proto(p), None) => return Ok(self.signed(p.expr())),
-            (_, Some(_)) => return Err(ValueError::new("two protocols in one primitive", "join them with \"or\"")),
+            (_, Some(_)) => {
+                return Err(ValueError::new("two protocols in one primitive", "join them with \"or\""));
+            }
             _ => return Err(missing("a protocol", "ip proto tcp")),
         };
         match (self.mask, self.cmp.unwrap_or(Cmp::Eq)) {
             (None, Cmp::Eq | Cmp::Ne) => Ok(self.signed(Prim::Proto(number).into())),
             _ => {
-                let field = Field { layer: Layer::Ip, offset: 9, width: 1, mask: 0xff, cmp: Cmp::Eq, value: 0 };
+                let field =
+                    Field { layer: Layer::Ip, offset: 9, width: 1, mask: 0xff, cmp: Cmp::Eq, value: 0 };
                 self.field_expr(field, 0, 0xff, "a protocol", u32::from(number))
             }
         }
@@ -262,15 +301,25 @@ impl Primitive {
         let proto = match self.proto {
             None | Some(Proto::TcpUdp) => None,
             Some(Proto::Number(n)) if Proto::Number(n).has_ports() => Some(n),
-            Some(other) => return Err(ValueError::new(format!("{other} has no ports"), "tcp, udp, sctp, dccp and udplite have")),
+            Some(other) => {
+                return Err(ValueError::new(
+                    format!("{other} has no ports"),
+                    "tcp, udp, sctp, dccp and udplite have",
+                ));
+            }
         };
         let dir = self.dir.unwrap_or(Dir::SrcOrDst);
         let cmp = self.cmp.unwrap_or(Cmp::Eq);
         let (lo, hi) = match value {
             Value::Port(p) => (p, p),
-            Value::Number(n) => u16::try_from(n).map(|p| (p, p)).map_err(|_| out_of_range(n, "a port", 65535))?,
+            Value::Number(n) => {
+                u16::try_from(n).map(|p| (p, p)).map_err(|_| out_of_range(n, "a port", 65535))?
+            }
             Value::PortRange(lo, hi) if lo > hi => {
-                return Err(ValueError::new(format!("the range {lo}-{hi} is empty"), format!("write {hi}-{lo}")));
+                return Err(ValueError::new(
+                    format!("the range {lo}-{hi} is empty"),
+                    format!("write {hi}-{lo}"),
+                ));
             }
             Value::PortRange(lo, hi) => (lo, hi),
             _ => return Err(missing("a port", "port 80")),
@@ -297,10 +346,20 @@ impl Primitive {
     }
 
     /// A field's comparison with a value; `max` is the largest unshifted bit pattern of the field.
-    fn field(&self, field: Field, shift: u32, max: u32, name: &str, value: Value) -> Result<Expr, ValueError> {
+    fn field(
+        &self,
+        field: Field,
+        shift: u32,
+        max: u32,
+        name: &str,
+        value: Value,
+    ) -> Result<Expr, ValueError> {
         let number = match value {
             Value::Number(n) => n,
             Value::IcmpType(t) => u32::from(t),
+            _ if name == Kind::BRACKETS => {
+                return Err(missing("a number to compare with", "tcp[13] & 2 != 0"));
+            }
             _ => return Err(missing("a number", &format!("{name} 1"))),
         };
         let expr = self.field_expr(field, shift, max, name, number)?;
@@ -308,7 +367,14 @@ impl Primitive {
         Ok(if implied { expr } else { self.with_proto(expr) })
     }
 
-    fn field_expr(&self, field: Field, shift: u32, mask: u32, name: &str, number: u32) -> Result<Expr, ValueError> {
+    fn field_expr(
+        &self,
+        field: Field,
+        shift: u32,
+        mask: u32,
+        name: &str,
+        number: u32,
+    ) -> Result<Expr, ValueError> {
         let max = mask >> shift;
         if number > max {
             return Err(out_of_range(number, name, max));
@@ -316,9 +382,15 @@ impl Primitive {
         let mask = match self.mask {
             None => mask,
             Some(m) if m <= max => m << shift,
-            Some(m) => return Err(ValueError::new(format!("the mask {m:#x} is wider than {name}"), format!("at most {max:#x}"))),
+            Some(m) => {
+                return Err(ValueError::new(
+                    format!("the mask {m:#x} is wider than {name}"),
+                    format!("at most {max:#x}"),
+                ));
+            }
         };
-        Ok(Prim::Field(Field { mask, cmp: self.cmp.unwrap_or(Cmp::Eq), value: number << shift, ..field }).into())
+        Ok(Prim::Field(Field { mask, cmp: self.cmp.unwrap_or(Cmp::Eq), value: number << shift, ..field })
+            .into())
     }
 
     /// A primitive that has no value.
@@ -345,14 +417,20 @@ impl Primitive {
     fn no_comparison(&self, name: &str) -> Result<(), ValueError> {
         match (self.mask, self.cmp) {
             (None, None | Some(Cmp::Eq)) => Ok(()),
-            _ => Err(ValueError::new(format!("{name:?} goes without mask and comparison"), "use \"not\" to negate it")),
+            _ => Err(ValueError::new(
+                format!("{name:?} goes without mask and comparison"),
+                "use \"not\" to negate it",
+            )),
         }
     }
 
     fn no_mask_or_order(&self, name: &str) -> Result<(), ValueError> {
         match (self.mask, self.cmp) {
             (None, None | Some(Cmp::Eq | Cmp::Ne)) => Ok(()),
-            _ => Err(ValueError::new(format!("{name:?} goes with == and != only"), "write a prefix such as 10.0.0.0/8 for a mask")),
+            _ => Err(ValueError::new(
+                format!("{name:?} goes with == and != only"),
+                "write a prefix such as 10.0.0.0/8 for a mask",
+            )),
         }
     }
 }

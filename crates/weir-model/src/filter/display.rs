@@ -19,7 +19,14 @@ pub(super) struct NamedField {
     pub name: &'static str,
 }
 
-const fn named(layer: Layer, offset: u16, width: u8, mask: u32, shift: u32, name: &'static str) -> NamedField {
+const fn named(
+    layer: Layer,
+    offset: u16,
+    width: u8,
+    mask: u32,
+    shift: u32,
+    name: &'static str,
+) -> NamedField {
     NamedField { layer, offset, width, mask, shift, name }
 }
 
@@ -39,15 +46,25 @@ pub(super) const NAMED: &[NamedField] = &[
 
 impl Field {
     /// `ip frag`: more fragments follow or the offset is not zero.
-    pub(super) const FRAG: Field = Field { layer: Layer::Ip, offset: 6, width: 2, mask: 0x3fff, cmp: Cmp::Ne, value: 0 };
+    pub(super) const FRAG: Field =
+        Field { layer: Layer::Ip, offset: 6, width: 2, mask: 0x3fff, cmp: Cmp::Ne, value: 0 };
     /// `ip ect`: the ECN field is not zero (RFC 3168 section 5).
-    pub(super) const ECT: Field = Field { layer: Layer::Ip, offset: 1, width: 1, mask: 3, cmp: Cmp::Ne, value: 0 };
+    pub(super) const ECT: Field =
+        Field { layer: Layer::Ip, offset: 1, width: 1, mask: 3, cmp: Cmp::Ne, value: 0 };
     /// `ip ce`: the ECN field says "congestion experienced".
-    pub(super) const CE: Field = Field { layer: Layer::Ip, offset: 1, width: 1, mask: 3, cmp: Cmp::Eq, value: 3 };
+    pub(super) const CE: Field =
+        Field { layer: Layer::Ip, offset: 1, width: 1, mask: 3, cmp: Cmp::Eq, value: 3 };
 
     /// `tcp opt …`: all of these flags are set.
     pub(super) const fn tcp_flags(flags: u8) -> Field {
-        Field { layer: Layer::Proto(6), offset: 13, width: 1, mask: flags as u32, cmp: Cmp::Eq, value: flags as u32 }
+        Field {
+            layer: Layer::Proto(6),
+            offset: 13,
+            width: 1,
+            mask: flags as u32,
+            cmp: Cmp::Eq,
+            value: flags as u32,
+        }
     }
 }
 
@@ -67,7 +84,12 @@ impl fmt::Display for Expr {
     }
 }
 
-fn joined(f: &mut fmt::Formatter<'_>, arms: &[Expr], word: &str, parens: impl Fn(&Expr) -> bool) -> fmt::Result {
+fn joined(
+    f: &mut fmt::Formatter<'_>,
+    arms: &[Expr],
+    word: &str,
+    parens: impl Fn(&Expr) -> bool,
+) -> fmt::Result {
     for (i, arm) in arms.iter().enumerate() {
         if i > 0 {
             f.write_str(word)?;
@@ -95,7 +117,11 @@ impl fmt::Display for Prim {
             Prim::Net { dir, addr, mask } => {
                 let bits = u32::from(mask);
                 let len = bits.leading_ones();
-                if bits.count_ones() == len { write!(f, "{dir}net {addr}/{len}") } else { write!(f, "{dir}net {addr} mask {mask}") }
+                if bits.count_ones() == len {
+                    write!(f, "{dir}net {addr}/{len}")
+                } else {
+                    write!(f, "{dir}net {addr} mask {mask}")
+                }
             }
             Prim::Net6 { dir, addr, len: 128 } => write!(f, "{dir}host {addr}"),
             Prim::Net6 { dir, addr, len } => write!(f, "{dir}net {addr}/{len}"),
@@ -136,7 +162,8 @@ impl fmt::Display for Field {
         }
         let (cmp, value) = (self.cmp, self.value);
         for n in NAMED {
-            let same = (n.layer, n.offset, n.width, n.mask) == (self.layer, self.offset, self.width, self.mask);
+            let same =
+                (n.layer, n.offset, n.width, n.mask) == (self.layer, self.offset, self.width, self.mask);
             if same && value & !n.mask == 0 {
                 let op = if cmp == Cmp::Eq { String::new() } else { format!("{cmp} ") };
                 return write!(f, "{} {op}{}", n.name, value >> n.shift);
@@ -152,7 +179,11 @@ impl fmt::Display for Field {
                 None => write!(f, "proto-{p}")?,
             },
         }
-        if self.width == 1 { write!(f, "[{}]", self.offset)? } else { write!(f, "[{}:{}]", self.offset, self.width)? }
+        if self.width == 1 {
+            write!(f, "[{}]", self.offset)?
+        } else {
+            write!(f, "[{}:{}]", self.offset, self.width)?
+        }
         if self.mask != full_mask(self.width) {
             write!(f, " & {:#x}", self.mask)?;
         }

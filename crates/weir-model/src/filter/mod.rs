@@ -283,6 +283,12 @@ impl Expr {
     }
 }
 
+impl serde::Serialize for Expr {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
 impl From<Prim> for Expr {
     fn from(p: Prim) -> Self {
         Expr::Prim(p)

@@ -87,9 +87,14 @@ impl<'a> Parser<'a> {
         FilterError { column: self.column(), message: message.into(), help: help.into() }
     }
 
-    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, FilterError>) -> Result<T, FilterError> {
+    fn nested<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, FilterError>,
+    ) -> Result<T, FilterError> {
         if self.depth == MAX_DEPTH {
-            return Err(self.error("the filter is nested too deeply", format!("at most {MAX_DEPTH} levels are read")));
+            return Err(
+                self.error("the filter is nested too deeply", format!("at most {MAX_DEPTH} levels are read"))
+            );
         }
         self.depth += 1;
         let value = read(self);
@@ -100,7 +105,9 @@ impl<'a> Parser<'a> {
     fn count(&mut self, nodes: usize) -> Result<(), FilterError> {
         self.nodes += nodes;
         if self.nodes > MAX_NODES {
-            return Err(self.error("the filter is too large", "split it; note that each \"?\" repeats its condition"));
+            return Err(
+                self.error("the filter is too large", "split it; note that each \"?\" repeats its condition")
+            );
         }
         Ok(())
     }
@@ -113,7 +120,10 @@ impl<'a> Parser<'a> {
         self.nested(|p| {
             let then = p.expr()?;
             if !p.accept(&[":"]) {
-                return Err(p.error("\":\" is missing", "write \"condition ? then : else\", the colon between spaces"));
+                return Err(p.error(
+                    "\":\" is missing",
+                    "write \"condition ? then : else\", the colon between spaces",
+                ));
             }
             let otherwise = p.expr()?;
             p.count(condition.size())?;
@@ -147,9 +157,15 @@ impl<'a> Parser<'a> {
         }
         self.count(2)?;
         let expr = match self.peek() {
-            None => return Err(self.error("the filter ends where a term should stand", "write a term such as \"tcp\"")),
+            None => {
+                return Err(
+                    self.error("the filter ends where a term should stand", "write a term such as \"tcp\"")
+                );
+            }
             Some(word @ (")" | "or" | "||" | "and" | "&&" | "?" | ":")) => {
-                return Err(self.error(format!("a term is missing before {word:?}"), "write a term such as \"tcp\""));
+                return Err(
+                    self.error(format!("a term is missing before {word:?}"), "write a term such as \"tcp\"")
+                );
             }
             Some("true" | "any" | "all") => {
                 self.next += 1;

@@ -21,9 +21,43 @@ pub(super) struct Primitive {
 
 /// Words that a primitive may begin with, for suggestions.
 const WORDS: &[&str] = &[
-    "host", "net", "port", "portrange", "proto", "src", "dst", "ip", "ip6", "arp", "ether", "vlan", "frag", "unfrag", "ect", "ce",
-    "opt", "type", "code", "win", "tos", "dscp", "ttl", "len", "id", "hl", "vers", "transp", "tcpudp", "true", "false", "any", "all",
-    "none", "not", "and", "or",
+    "host",
+    "net",
+    "port",
+    "portrange",
+    "proto",
+    "src",
+    "dst",
+    "ip",
+    "ip6",
+    "arp",
+    "ether",
+    "vlan",
+    "frag",
+    "unfrag",
+    "ect",
+    "ce",
+    "opt",
+    "type",
+    "code",
+    "win",
+    "tos",
+    "dscp",
+    "ttl",
+    "len",
+    "id",
+    "hl",
+    "vers",
+    "transp",
+    "tcpudp",
+    "true",
+    "false",
+    "any",
+    "all",
+    "none",
+    "not",
+    "and",
+    "or",
 ];
 
 impl Parser<'_> {
@@ -56,11 +90,18 @@ impl Parser<'_> {
         let at_value = self.column();
         let value = self.value(&p)?;
         if let (Value::None, Some(_)) = (value, p.cmp) {
-            return Err(FilterError { column: at_cmp, ..self.error("a comparison without a value", "write a number after it") });
+            return Err(FilterError {
+                column: at_cmp,
+                ..self.error("a comparison without a value", "write a number after it")
+            });
         }
         if !qualified && matches!(value, Value::None) {
             let word = self.peek().unwrap_or_default();
-            let known = WORDS.iter().copied().chain(names::PROTOCOLS.iter().map(|(n, _)| *n)).chain(names::PORTS.iter().map(|(n, _)| *n));
+            let known = WORDS
+                .iter()
+                .copied()
+                .chain(names::PROTOCOLS.iter().map(|(n, _)| *n))
+                .chain(names::PORTS.iter().map(|(n, _)| *n));
             let help = match closest(word, known) {
                 Some(k) => format!("did you mean {k:?}?"),
                 None => "write a primitive such as \"tcp\", \"src host 10.0.0.1\" or \"port 80\"".into(),
@@ -81,7 +122,10 @@ impl Parser<'_> {
         while let Some(word) = self.peek() {
             if let Some(kind) = Kind::by_word(word) {
                 if p.kind.is_some() {
-                    return Err(self.error(format!("{word:?} is a second kind of value in one primitive"), "separate them with \"and\""));
+                    return Err(self.error(
+                        format!("{word:?} is a second kind of value in one primitive"),
+                        "separate them with \"and\"",
+                    ));
                 }
                 p.kind = Some(kind);
                 if let Kind::Field { layer: Layer::Proto(proto), .. } = kind {
@@ -89,7 +133,10 @@ impl Parser<'_> {
                 }
             } else if let Some(dir) = self.direction() {
                 if p.dir.is_some() {
-                    return Err(self.error("the direction is given twice", "write src, dst, \"src or dst\" or \"src and dst\" once"));
+                    return Err(self.error(
+                        "the direction is given twice",
+                        "write src, dst, \"src or dst\" or \"src and dst\" once",
+                    ));
                 }
                 p.dir = Some(dir);
                 continue;
@@ -115,9 +162,10 @@ impl Parser<'_> {
 
     fn set_proto(&self, p: &mut Primitive, proto: Proto) -> Result<(), FilterError> {
         match p.proto {
-            Some(old) if old != proto => {
-                Err(self.error(format!("two protocols in one primitive, {old} and {proto}"), "join them with \"or\""))
-            }
+            Some(old) if old != proto => Err(self.error(
+                format!("two protocols in one primitive, {old} and {proto}"),
+                "join them with \"or\"",
+            )),
             _ => {
                 p.proto = Some(proto);
                 Ok(())
@@ -156,7 +204,11 @@ impl Parser<'_> {
             }
             text.push_str(word);
         }
-        let bad = |message: String| FilterError { column: at, message, help: "write [POS] or [POS:LEN], LEN 1 to 4".into() };
+        let bad = |message: String| FilterError {
+            column: at,
+            message,
+            help: "write [POS] or [POS:LEN], LEN 1 to 4".into(),
+        };
         let (offset, width) = text.split_once(':').unwrap_or((&text, "1"));
         let offset = match offset {
             "tcpflags" => Some(13),
@@ -177,7 +229,14 @@ impl Parser<'_> {
             Some(Proto::TcpUdp) => Layer::TcpUdp,
             Some(Proto::Number(n)) => Layer::Proto(n),
         };
-        Ok(Kind::Field { layer, offset, width, mask: super::display::full_mask(width), shift: 0, name: "the field" })
+        Ok(Kind::Field {
+            layer,
+            offset,
+            width,
+            mask: super::display::full_mask(width),
+            shift: 0,
+            name: Kind::BRACKETS,
+        })
     }
 
     /// `& MASK`: a number, or pcap's flag names such as `(tcp-syn|tcp-ack)`.
@@ -188,11 +247,16 @@ impl Parser<'_> {
         let mut mask = 0;
         loop {
             let word = self.peek().unwrap_or_default();
-            let flag = word.strip_prefix("tcp-").and_then(|f| TCP_FLAGS.iter().position(|n| n.starts_with(f) && f.len() >= 3));
+            let flag = word
+                .strip_prefix("tcp-")
+                .and_then(|f| TCP_FLAGS.iter().position(|n| n.starts_with(f) && f.len() >= 3));
             mask |= match flag {
                 Some(bit) => 1 << bit,
                 None => parse_number(word).and_then(|n| u32::try_from(n).ok()).ok_or_else(|| {
-                    self.error(format!("{} is not a mask", quote(word)), "write a number such as 0x12, or (tcp-syn|tcp-ack)")
+                    self.error(
+                        format!("{} is not a mask", quote(word)),
+                        "write a number such as 0x12, or (tcp-syn|tcp-ack)",
+                    )
                 })?,
             };
             self.take();
@@ -204,7 +268,10 @@ impl Parser<'_> {
             return Err(self.error("\")\" is missing after the mask", ""));
         }
         if mask == 0 {
-            return Err(FilterError { column: at, ..self.error("the mask is 0", "a mask has at least one bit") });
+            return Err(FilterError {
+                column: at,
+                ..self.error("the mask is 0", "a mask has at least one bit")
+            });
         }
         Ok(mask)
     }
@@ -232,7 +299,10 @@ impl Parser<'_> {
         }
         let value = if let Some(n) = parse_number(word) {
             if word.len() > 1 && word.starts_with('0') && !word.starts_with("0x") {
-                return Err(self.error(format!("{word:?} begins with 0"), "write a decimal number without it, or a hexadecimal one with 0x"));
+                return Err(self.error(
+                    format!("{word:?} begins with 0"),
+                    "write a decimal number without it, or a hexadecimal one with 0x",
+                ));
             }
             let Ok(n) = u32::try_from(n) else {
                 return Err(self.error(format!("{word} is too large"), "values have at most 32 bits"));
@@ -250,7 +320,9 @@ impl Parser<'_> {
         if let (Value::Host(addr), Some("mask")) = (value, self.peek()) {
             self.take();
             let word = self.peek().unwrap_or_default();
-            let mask = word.parse().map_err(|_| self.error(format!("{} is not a mask", quote(word)), "write one such as 255.255.0.0"))?;
+            let mask = word.parse().map_err(|_| {
+                self.error(format!("{} is not a mask", quote(word)), "write one such as 255.255.0.0")
+            })?;
             self.take();
             return Ok(Value::Net(addr, mask));
         }
@@ -260,7 +332,7 @@ impl Parser<'_> {
     /// A value that is a name: of a protocol, a port, a TCP flag, an ICMP type. The kind and protocol decide between meanings.
     fn named_value(&self, word: &str, p: &Primitive) -> Result<Option<Value>, FilterError> {
         let any = p.kind.is_none();
-        let ports = p.proto.is_none_or(|p| p.has_ports());
+        let ports = p.proto.is_none_or(Proto::has_ports);
         let tcp = p.proto.is_none_or(|p| matches!(p, Proto::Number(6) | Proto::TcpUdp));
         let icmp = p.proto.is_none_or(|p| p == Proto::Number(1));
         let port = names::find(names::PORTS, word).map(Value::Port);
@@ -280,7 +352,10 @@ impl Parser<'_> {
         ];
         let mut found = candidates.into_iter().flatten();
         match (found.next(), found.next()) {
-            (Some(_), Some(_)) => Err(self.error(format!("{word:?} has two meanings"), format!("write \"port {word}\" or \"icmp type {word}\""))),
+            (Some(_), Some(_)) => Err(self.error(
+                format!("{word:?} has two meanings"),
+                format!("write \"port {word}\" or \"icmp type {word}\""),
+            )),
             (first, _) => Ok(first),
         }
     }
@@ -309,7 +384,10 @@ impl Parser<'_> {
                 _ => parse_number(word).and_then(|n| u16::try_from(n).ok()),
             };
             let Some(t) = ether_type else {
-                return Err(self.error(format!("{} is not an EtherType", quote(word)), "write ip, ip6, arp or a number such as 0x0800"));
+                return Err(self.error(
+                    format!("{} is not an EtherType", quote(word)),
+                    "write ip, ip6, arp or a number such as 0x0800",
+                ));
             };
             self.take();
             return Ok(Prim::EtherType(t).into());
@@ -318,7 +396,10 @@ impl Parser<'_> {
         self.accept(&["host"]);
         let word = self.peek().unwrap_or_default();
         let Ok(addr) = word.parse() else {
-            return Err(self.error(format!("{} is not an Ethernet address", quote(word)), "write one such as 02:00:00:00:00:01"));
+            return Err(self.error(
+                format!("{} is not an Ethernet address", quote(word)),
+                "write one such as 02:00:00:00:00:01",
+            ));
         };
         self.take();
         self.previous = Primitive { dir, ..Primitive::default() };

@@ -74,7 +74,10 @@ fn canonical_forms() {
         ("all", "true"),
         ("none", "false"),
         ("true and tcp", "tcp"),
-        ("ether src 02:00:00:00:00:01 or 02:00:00:00:00:02", "ether src host 02:00:00:00:00:01 or ether src host 02:00:00:00:00:02"),
+        (
+            "ether src 02:00:00:00:00:01 or 02:00:00:00:00:02",
+            "ether src host 02:00:00:00:00:01 or ether src host 02:00:00:00:00:02",
+        ),
         ("ether proto arp", "arp"),
         ("vlan 25 and ip", "vlan 25 and ip"),
         ("ip6 and dst net 2001:db8::1/32", "ip6 and dst net 2001:db8::/32"),
@@ -94,10 +97,15 @@ fn ports_of_tcp_and_udp_first_fragments_only() {
     assert!(matches("dst port http", &http) && matches("port 80", &http) && !matches("src port 80", &http));
     assert!(matches("tcp opt syn", &http) && !matches("syn and ack", &http));
     assert!(!matches("udp port 80", &http) && matches("port 80", &ports(17, 5000, 80, 0)));
-    assert!(!matches("port 80", &ports(132, 5000, 80, 0)) && matches("sctp port 80", &ports(132, 5000, 80, 0)));
+    assert!(
+        !matches("port 80", &ports(132, 5000, 80, 0)) && matches("sctp port 80", &ports(132, 5000, 80, 0))
+    );
     let mut later = http.clone();
     later[6..8].copy_from_slice(&1u16.to_be_bytes());
-    assert!(matches("ip frag and tcp", &later) && !matches("port 80 or tcp[2:2] == 80 or transp[2:2] == 80 or syn", &later));
+    assert!(
+        matches("ip frag and tcp", &later)
+            && !matches("port 80 or tcp[2:2] == 80 or transp[2:2] == 80 or syn", &later)
+    );
     let mut first = http.clone();
     first[6..8].copy_from_slice(&0x2000u16.to_be_bytes());
     assert!(matches("ip frag and port 80", &first));
@@ -128,7 +136,14 @@ fn ethernet_and_ipv6() {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0, 0x60, 25, 0x08, 0];
     frame.extend(ports(6, 1, 2, 0));
     let frame = PacketView::ethernet(&frame);
-    for yes in ["vlan", "vlan 25", "ip", "ether src 02:00:00:00:00:02", "ether dst host 02:00:00:00:00:01", "tcp dst port 2"] {
+    for yes in [
+        "vlan",
+        "vlan 25",
+        "ip",
+        "ether src 02:00:00:00:00:02",
+        "ether dst host 02:00:00:00:00:01",
+        "tcp dst port 2",
+    ] {
         assert!(parse(yes).matches(&frame), "{yes}");
     }
     for no in ["vlan 24", "arp", "ip6", "ether src and dst host 02:00:00:00:00:02"] {

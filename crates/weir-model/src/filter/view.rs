@@ -159,10 +159,12 @@ impl Prim {
             Prim::EtherType(t) => packet.ether_type() == Some(t),
             Prim::Vlan(id) => packet.link.and_then(|l| l.vlan).is_some_and(|v| id.is_none_or(|id| id == v)),
             Prim::Proto(p) => packet.proto() == Some(p),
-            Prim::Port { dir, lo, hi, proto } => packet.layer(proto.map_or(Layer::TcpUdp, Layer::Proto)).is_some_and(|b| {
-                let range = u32::from(lo)..=u32::from(hi);
-                both(dir, |dst| number(b, if dst { 2 } else { 0 }, 2).is_some_and(|p| range.contains(&p)))
-            }),
+            Prim::Port { dir, lo, hi, proto } => {
+                packet.layer(proto.map_or(Layer::TcpUdp, Layer::Proto)).is_some_and(|b| {
+                    let range = u32::from(lo)..=u32::from(hi);
+                    both(dir, |dst| number(b, if dst { 2 } else { 0 }, 2).is_some_and(|p| range.contains(&p)))
+                })
+            }
             Prim::Field(Field { layer, offset, width, mask, cmp, value }) => packet
                 .layer(layer)
                 .and_then(|b| number(b, usize::from(offset), usize::from(width)))

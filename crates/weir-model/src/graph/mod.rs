@@ -1,1 +1,201 @@
-//! g
+//! The service graph: Service Functions - Forwarding Graph, SF-FG (COMPOSER paper section 5.1.1, figures 4 and 5).
+//!
+//! A graph lists the functions of a service (`SFs`), the service access points where traffic enters and leaves (`saps`), and the
+//! rules that steer traffic between them (`flowrules`). It is read from JSON, as the paper prints it, or YAML with the same fields,
+//! with or without the outer `{"sffg": …}`.
+//!
+//! ```
+//! let graph = weir_model::graph::ServiceGraph::parse("
+//! id: '0x1'
+//! name: wire
+//! saps:
+//!   - {id: lan, type: interface, interface: {if-name: eth1}}
+//!   - {id: wan, type: vlan, vlan: {vlan-id: 25, if-name: eth2}}
+//! flowrules:
+//!   - {id: out, priority: 1, match: {port_in: 'sap:lan', filter: tcp port 80}, actions: {output_to_port: 'sap:wan'}}
+//! ").unwrap();
+//! assert_eq!(graph.flowrules[0].matches.port_in.to_string(), "service-access-point:lan");
+//! ```
+//!
+//! Spellings that are read beside the canonical one, which serialisation writes: `sap:ID` for `service-access-point:ID`; a SAP,
+//! function or port by its name where that is unique; numbers as text and text as numbers; `actions` as a list; `handlers` as a
+//! map; a port as just its identifier. `Serialize` writes the bare graph; [`ServiceGraph::to_json`] adds the outer `sffg`.
+
+mod read;
+mod rule;
+mod sap;
+mod schema;
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+pub(crate) use read::param_value;
+pub use rule::{Actions, Match, PortRef, Rule, VlanMatch};
+pub use sap::{GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VlanSap};
+pub use schema::sffg_json_schema;
+
+use crate::doc::Node;
+use crate::error::DocErrors;
+use crate::value::{Id, Name};
+
+/// Most functions in a graph.
+pub const MAX_FUNCTIONS: usize = 1_000;
+/// Most service access points in a graph.
+pub const MAX_SAPS: usize = 1_000;
+/// Most flow rules in a graph.
+pub const MAX_RULES: usize = 100_000;
+/// Most ports of a function, and most outputs of a rule.
+pub const MAX_PORTS: usize = 256;
+/// Largest document that a REST interface should accept, in bytes. Documents from files may be larger.
+pub const MAX_BODY: usize = 1 << 20;
+
+/// A service graph that is well formed: identifiers are unique, references lead somewhere, limits are kept.
+///
+/// Read its parts through [`GraphParts`]; to change a graph, take the parts out and make a new one of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct ServiceGraph(GraphParts);
+
+/// The parts of a service graph; not yet checked together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct GraphParts {
+    /// The graph's identifier.
+    pub id: Id,
+    /// The graph's name.
+    pub name: Name,
+    /// The tenant that the graph belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Id>,
+    /// The functions that compose the service.
+    #[serde(rename = "SFs", default)]
+    #[schemars(length(max = MAX_FUNCTIONS))]
+    pub functions: Vec<Function>,
+    /// Where traffic enters and leaves.
+    #[serde(default)]
+    #[schemars(length(max = MAX_SAPS))]
+    pub saps: Vec<Sap>,
+    /// How traffic is steered.
+    #[serde(default)]
+    #[schemars(length(max = MAX_RULES))]
+    pub flowrules: Vec<Rule>,
+}
+
+/// A service function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Function {
+    /// The function's identifier, unique among the graph's functions.
+    pub id: Id,
+    /// What the function is, such as `firewall`; without a `template` an image of this name is looked for.
+    pub name: Name,
+    /// The function's ports, in the order of the image's.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::ports")]
+    pub ports: Vec<Port>,
+    /// The name of the image that implements the function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<Name>,
+    /// Arguments for the image's parameters.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, ParamValue>,
+    /// Handler writes to make, in this order, before the function sees traffic.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::handlers")]
+    pub handlers: Vec<HandlerWrite>,
+}
+
+/// A port of a function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Port {
+    /// The port's identifier, unique within its function.
+    pub id: Id,
+    /// The port's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<Name>,
+}
+
+/// A value for an image's parameter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ParamValue {
+    /// True or false.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// Text; numbers with a fraction too.
+    Text(String),
+}
+
+/// A write to one of a function's public handlers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct HandlerWrite {
+    /// The handler's public name.
+    pub name: Name,
+    /// The text to write.
+    pub value: String,
+}
+
+impl ServiceGraph {
+    /// Reads a graph from JSON or YAML: JSON if the text begins with `{`.
+    pub fn parse(text: &str) -> Result<Self, DocErrors> {
+        read::document(&Node::parse(text)?)
+    }
+
+    /// Reads a graph from JSON.
+    pub fn from_json(text: &str) -> Result<Self, DocErrors> {
+        read::document(&Node::from_json(text)?)
+    }
+
+    /// Reads a graph from YAML.
+    pub fn from_yaml(text: &str) -> Result<Self, DocErrors> {
+        read::document(&Node::from_yaml(text)?)
+    }
+
+    /// Checks parts that were put together by a program.
+    pub fn from_parts(parts: &GraphParts) -> Result<Self, DocErrors> {
+        // Through the document: one set of checks serves both.
+        let value = serde_json::to_value(parts).map_err(|e| DocErrors::one(None, e.to_string(), ""))?;
+        read::document(&Node::from_value(&value)?)
+    }
+
+    /// The parts, to be changed.
+    pub fn into_parts(self) -> GraphParts {
+        self.0
+    }
+
+    /// The document with its outer `sffg`, as the paper prints it.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({ "sffg": self.0 })
+    }
+
+    /// The function with this identifier.
+    pub fn function(&self, id: &Id) -> Option<&Function> {
+        self.0.functions.iter().find(|f| f.id == *id)
+    }
+
+    /// The service access point with this identifier.
+    pub fn sap(&self, id: &Id) -> Option<&Sap> {
+        self.0.saps.iter().find(|s| s.id == *id)
+    }
+}
+
+impl Deref for ServiceGraph {
+    type Target = GraphParts;
+    fn deref(&self) -> &GraphParts {
+        &self.0
+    }
+}
+
+/// For graphs inside other documents; a graph by itself is better read by [`ServiceGraph::parse`], which knows lines.
+impl<'de> Deserialize<'de> for ServiceGraph {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(d)?;
+        Node::from_value(&value).and_then(|n| read::document(&n)).map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,79 @@
+use weir_model::filter::Expr;
+
+use super::filter::{Headers, View};
+use crate::prelude::*;
+
+element! {
+    /// Sends IPv4 packets to the output of the first pattern that they match.
+    ///
+    /// Patterns are filter expressions (see the filter language); `-` matches every packet. Packets that match none
+    /// are dropped (`NoMatch`). The `net` mark has to stand on an IPv4 header.
+    IPClassifier: "1/-", "h/h";
+    example "Idle -> CheckIPHeader -> c :: IPClassifier(tcp dst port 80 or 443, udp, -); c [0] -> Discard; c [1] -> Discard; c [2] -> Discard;";
+    params {
+        /// A filter expression for each output.
+        rest patterns: Vec<Pattern>,
+    }
+    handlers {
+        /// The patterns, one a line.
+        read patterns = |e, _| Ok(e.patterns.iter().map(|p| format!("{}\n", p.0)).collect()),
+    }
+    ports |e| format!("1/{}", e.patterns.len());
+}
+
+/// A filter expression for an IPv4 packet, or `-` for all.
+#[derive(Debug)]
+pub struct Pattern(pub(super) Expr);
+
+impl FromArg for Pattern {
+    const SYNTAX: &'static str = "filter expression";
+    fn from_arg(text: &str) -> Result<Pattern, String> {
+        filter_of_ip(text).map(Pattern)
+    }
+}
+
+/// Reads a filter expression that can be tested behind `Strip(14)`.
+pub(super) fn filter_of_ip(text: &str) -> Result<Expr, String> {
+    let expr = if text.trim() == "-" { Expr::True } else { Expr::parse(text).map_err(|e| format!("'{text}': {e}"))? };
+    if expr.needs_ethernet() {
+        return Err(format!("'{text}' looks at the Ethernet header, which this element does not see: use Classifier"));
+    }
+    Ok(expr)
+}
+
+fn program(e: &IPClassifier, b: &mut Builder) {
+    b.input(0, |b| {
+        require_ip(b);
+        let exprs: Vec<&Expr> = e.patterns.iter().map(|p| &p.0).collect();
+        let headers = Headers::read(b, View::Ip, &exprs);
+        for (port, expr) in exprs.iter().enumerate() {
+            let v = headers.test(b, expr);
+            b.when(v, |b| b.emit(port as u32));
+        }
+        b.drop(Reason::NO_MATCH);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Harness, tcp, udp};
+
+    #[test]
+    fn the_first_pattern_that_matches_decides() {
+        let mut e = Harness::new("IPClassifier", &["tcp dst port 80", "tcp", "udp src port 7"], 1, 3);
+        let a = ([10, 0, 0, 1], 7);
+        assert_eq!(e.send_ip(0, &tcp(a, ([10, 0, 0, 2], 80), 2, 0, b""))[0].out().0, 0);
+        assert_eq!(e.send_ip(0, &tcp(a, ([10, 0, 0, 2], 81), 2, 0, b""))[0].out().0, 1);
+        assert_eq!(e.send_ip(0, &udp(a, ([10, 0, 0, 2], 80), b""))[0].out().0, 2);
+        assert_eq!(e.send_ip(0, &udp(([10, 0, 0, 1], 8), ([10, 0, 0, 2], 80), b""))[0].reason(), "NoMatch");
+    }
+
+    #[test]
+    fn bad_patterns_are_named_with_the_column() {
+        let class = crate::class_named("IPClassifier").unwrap();
+        let errors = class.configure(&["tcp".into(), "tcp dst prot 80".into()]).err().unwrap();
+        assert!(errors[0].contains("argument 2") && errors[0].contains("column"), "{errors:?}");
+        let errors = class.configure(&["ether src 02:00:00:00:00:01".into()]).err().unwrap();
+        assert!(errors[0].contains("use Classifier"), "{errors:?}");
+    }
+}

@@ -1,0 +1,136 @@
+use weir_model::filter::Expr;
+
+use super::filter::{Headers, View};
+use super::ip_classifier::filter_of_ip;
+use crate::prelude::*;
+
+element! {
+    /// Filters IPv4 packets by rules; the first that matches decides.
+    ///
+    /// A rule is an action and a filter expression: `allow EXPR` sends the packet to output 0, `deny EXPR` (or
+    /// `drop`) to output 1, or drops it (`Denied`) if that is not connected, and `N EXPR` sends it to output N. Packets
+    /// that no rule matches are dropped (`NoMatch`). The `net` mark has to stand on an IPv4 header.
+    IPFilter: "1/-", "h/h";
+    example "Idle -> CheckIPHeader -> IPFilter(allow tcp dst port 80 or 443, allow icmp, deny all) -> Discard;";
+    params {
+        /// A rule: `allow`, `deny`, `drop` or an output's number, then a filter expression (`all` for every packet).
+        rest rules: Vec<Rule>,
+    }
+    handlers {
+        /// The rules, one a line.
+        read rules = |e, _| Ok(e.rules.iter().map(|r| format!("{} {}\n", r.action, r.expr)).collect()),
+        /// Number of packets that each rule decided, one a line.
+        read hits = |_, s| Ok(hits(s)),
+        /// Sets the numbers of hits to 0.
+        write reset = |e, s, _| { (0..e.rules.len()).for_each(|i| s.table_mut("hits").set(i as u32, 0, 0)); Ok(()) },
+    }
+}
+
+/// A rule.
+#[derive(Debug)]
+pub struct Rule {
+    action: Action,
+    expr: Expr,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Action {
+    Allow,
+    Deny,
+    Output(u32),
+}
+
+impl std::fmt::Display for Action {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Action::Allow => write!(f, "allow"),
+            Action::Deny => write!(f, "deny"),
+            Action::Output(n) => write!(f, "{n}"),
+        }
+    }
+}
+
+impl FromArg for Rule {
+    const SYNTAX: &'static str = "rule";
+    fn from_arg(text: &str) -> Result<Rule, String> {
+        let (word, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
+        let action = match word {
+            "allow" => Action::Allow,
+            "deny" | "drop" => Action::Deny,
+            other => match other.parse() {
+                Ok(n) => Action::Output(n),
+                Err(_) => return Err(format!("'{text}': a rule starts with allow, deny, drop or an output's number")),
+            },
+        };
+        if rest.trim().is_empty() {
+            return Err(format!("'{text}': a filter expression has to follow; write '{word} all' for every packet"));
+        }
+        Ok(Rule { action, expr: filter_of_ip(rest)? })
+    }
+}
+
+fn program(e: &IPFilter, b: &mut Builder) {
+    let n = e.rules.len().max(1) as u32;
+    let decl = TableDecl::new("hits", Kind::Array, &[("rule", W32)], &[("packets", W64)], n);
+    let hits = b.table(decl.configured(), vec![]);
+    b.input(0, |b| {
+        require_ip(b);
+        let exprs: Vec<&Expr> = e.rules.iter().map(|r| &r.expr).collect();
+        let headers = Headers::read(b, View::Ip, &exprs);
+        for (i, rule) in e.rules.iter().enumerate() {
+            let v = headers.test(b, &rule.expr);
+            b.when(v, |b| {
+                let hit = b.index(hits, i as u32);
+                let packets = b.get(hit, "packets");
+                let packets = b.add(packets, 1);
+                b.set(hit, "packets", packets);
+                match rule.action {
+                    Action::Allow => b.emit(0),
+                    Action::Deny => b.emit_or_drop(1, Reason::DENIED),
+                    Action::Output(n) => b.emit(n),
+                }
+            });
+        }
+        b.drop(Reason::NO_MATCH);
+    });
+}
+
+fn hits(s: &State<'_>) -> String {
+    s.table("hits").rows().iter().map(|(_, row)| format!("{}\n", row.value[0])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Harness, tcp, udp};
+
+    #[test]
+    fn rules_allow_deny_and_choose_outputs() {
+        let mut e = Harness::new("IPFilter", &["deny tcp dst port 22", "2 udp", "allow tcp"], 1, 3);
+        let (a, b) = (([10, 0, 0, 1], 7), [10, 0, 0, 2]);
+        assert_eq!(e.send_ip(0, &tcp(a, (b, 22), 2, 0, b""))[0].out().0, 1);
+        assert_eq!(e.send_ip(0, &tcp(a, (b, 80), 2, 0, b""))[0].out().0, 0);
+        assert_eq!(e.send_ip(0, &udp(a, (b, 80), b""))[0].out().0, 2);
+        assert_eq!(e.read("hits"), "1\n1\n1\n");
+        e.write("reset", "").unwrap();
+        assert_eq!(e.read("hits"), "0\n0\n0\n");
+    }
+
+    #[test]
+    fn what_is_denied_or_not_named_is_dropped_with_its_reason() {
+        let mut e = Harness::new("IPFilter", &["deny tcp dst port 22", "allow tcp"], 1, 1);
+        let (a, b) = (([10, 0, 0, 1], 7), [10, 0, 0, 2]);
+        assert_eq!(e.send_ip(0, &tcp(a, (b, 22), 2, 0, b""))[0].reason(), "Denied");
+        assert_eq!(e.send_ip(0, &udp(a, (b, 22), b""))[0].reason(), "NoMatch");
+        for n in 0..20 {
+            assert_eq!(e.send_ip(0, &udp(a, (b, 22), b"")[..n])[0].reason(), "Truncated");
+        }
+    }
+
+    #[test]
+    fn bad_rules_say_what_is_right() {
+        let class = crate::class_named("IPFilter").unwrap();
+        let error = |rule: &str| class.configure(&[rule.to_owned()]).err().unwrap().remove(0);
+        assert!(error("permit tcp").contains("starts with allow, deny, drop"));
+        assert!(error("allow").contains("allow all"));
+    }
+}

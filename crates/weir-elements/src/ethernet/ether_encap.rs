@@ -1,0 +1,79 @@
+use crate::prelude::*;
+
+element! {
+    /// Puts an Ethernet header in front of packets, and marks it. Packets that have no room for one are dropped
+    /// (`NoRoom`).
+    ///
+    /// For IP packets whose next hop has to be asked for, `ARPQuerier` is the better choice.
+    EtherEncap: "1/1", "a/a";
+    example "Idle -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02) -> Discard;";
+    params {
+        /// Type of what the packet carries (0x0800 is IPv4).
+        pos ethertype: u16,
+        /// Source address.
+        pos src: EtherAddr,
+        /// Destination address.
+        pos dst: EtherAddr,
+    }
+    handlers {
+        /// Type of what the packet carries.
+        cell ethertype: u16,
+        /// Source address.
+        cell src: EtherAddr,
+        /// Destination address.
+        cell dst: EtherAddr,
+    }
+}
+
+fn program(e: &EtherEncap, b: &mut Builder) {
+    let ethertype = b.cell("ethertype", W16, e.ethertype.into());
+    let src = b.cell("src", W64, e.src.bits());
+    let dst = b.cell("dst", W64, e.dst.bits());
+    b.input(0, |b| {
+        let [dst, src, kind] = [dst, src, ethertype].map(|cell| b.read_cell(cell));
+        push_ether(b, dst, src, 0);
+        b.store(Layer::Data, 12, kind);
+        b.emit(0);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Harness, Outcome};
+    use weir_net::build;
+    use weir_packet::Layer;
+
+    const ARGS: [&str; 3] = ["0x0800", "02:00:00:00:00:01", "02:00:00:00:00:02"];
+
+    #[test]
+    fn the_header_is_in_front_and_marked() {
+        let out = Harness::new("EtherEncap", &ARGS, 1, 1).send(0, b"payload");
+        let frame = build::ethernet(build::DST_ETHER, build::SRC_ETHER, 0x0800, b"payload");
+        assert_eq!(out[0].out(), (0, &frame[..]));
+        let Outcome::Out(_, p) = &out[0] else { unreachable!() };
+        assert_eq!(p.from_layer(Layer::Mac), frame);
+    }
+
+    #[test]
+    fn the_fields_can_change() {
+        let mut e = Harness::new("EtherEncap", &ARGS, 1, 1);
+        e.write("dst", "ff:ff:ff:ff:ff:ff").unwrap();
+        e.write("src", "0a:0b:0c:0d:0e:0f").unwrap();
+        e.write("ethertype", "0x0806").unwrap();
+        assert_eq!(e.read("src"), "0a:0b:0c:0d:0e:0f");
+        assert_eq!(
+            e.send(0, b"")[0].out().1,
+            [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 10, 11, 12, 13, 14, 15, 8, 6]
+        );
+        assert!(e.write("dst", "10.0.0.1").unwrap_err().contains("Ethernet address"));
+    }
+
+    #[test]
+    fn all_arguments_are_needed() {
+        let class = crate::class_named("EtherEncap").unwrap();
+        let errors = class.configure(&["0x10000".into(), "1:2:3".into()]).err().unwrap().join("\n");
+        for part in ["ETHERTYPE: 0x10000 is too large", "SRC: '1:2:3'", "missing mandatory DST"] {
+            assert!(errors.contains(part), "{errors}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The classes that a configuration may use: packet programs and engine nodes.
+
+use std::collections::BTreeMap;
+
+use weir_click::{ElementSet, PortCounts};
+use weir_elements::Class;
+use weir_ir::ClassInfo;
+
+use crate::node::NodeClass;
+use crate::nodes;
+
+/// A class of either kind.
+#[derive(Debug, Clone, Copy)]
+pub enum AnyClass {
+    /// Packet programs.
+    Element(Class),
+    /// Engine nodes.
+    Node(NodeClass),
+}
+
+impl AnyClass {
+    /// The manual page.
+    pub fn info(&self) -> &'static ClassInfo {
+        match self {
+            AnyClass::Element(c) => c.info,
+            AnyClass::Node(c) => c.info,
+        }
+    }
+}
+
+/// All classes by name.
+#[derive(Debug, Clone)]
+pub struct Classes {
+    by_name: BTreeMap<&'static str, AnyClass>,
+}
+
+impl Default for Classes {
+    fn default() -> Classes {
+        Classes::with([])
+    }
+}
+
+impl Classes {
+    /// The element library, the engine nodes, and packet programs of other crates.
+    pub fn with(more: impl IntoIterator<Item = Class>) -> Classes {
+        let elements = weir_elements::classes().copied().chain(more).map(AnyClass::Element);
+        let nodes = nodes::CLASSES.iter().copied().map(AnyClass::Node);
+        Classes { by_name: elements.chain(nodes).map(|c| (c.info().name, c)).collect() }
+    }
+
+    /// The class of that name.
+    pub fn get(&self, name: &str) -> Option<&AnyClass> {
+        self.by_name.get(name)
+    }
+
+    /// All classes in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &AnyClass> {
+        self.by_name.values()
+    }
+}
+
+impl ElementSet for Classes {
+    fn class(&self, name: &str) -> Option<weir_click::ClassInfo> {
+        let info = self.get(name)?.info();
+        weir_click::ClassInfo::new(info.ports, info.processing, info.flow).ok()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.by_name.keys().map(|&n| n.to_owned()).collect()
+    }
+
+    fn ports(&self, class: &str, args: &[String]) -> Option<PortCounts> {
+        let AnyClass::Element(class) = self.get(class)? else { return None };
+        // Wrong arguments are reported when the elements are configured.
+        class.configure(args).ok()?.ports().parse().ok()
+    }
+}

@@ -1,0 +1,336 @@
+//! Devices: ports that graphs open by name and share.
+
+use std::io;
+use std::time::Duration;
+
+use weir_io::af_packet::{AfPacketPort, Options};
+use weir_io::{Poller, Port, PortError, PortStats, Waker};
+use weir_packet::Packet;
+
+use crate::links::Entrance;
+use crate::protocol::DeviceStatus;
+
+/// Packets that wait for a device which takes none now; more are dropped.
+pub(crate) const TX_WAITING: usize = 1024;
+/// Packets that are sent at once.
+const TX_BATCH: usize = 64;
+/// How long a full device is left alone, in nanoseconds.
+const TX_PAUSE: u64 = 100_000;
+/// How long until a vanished interface is looked for again, in nanoseconds.
+const RETRY: u64 = 1_000_000_000;
+
+/// Opens the port of a device. Tests and other kinds of ports replace the default, which opens AF_PACKET ports.
+pub type Opener = dyn FnMut(&str, &Options) -> Result<Box<dyn Port>, PortError> + Send;
+
+/// What a device did of late.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Change {
+    Up(String),
+    Down(String),
+}
+
+struct Device {
+    name: String,
+    options: Options,
+    /// `None` while the interface is gone.
+    port: Option<Box<dyn Port>>,
+    /// What is wrong with it; empty if it is up.
+    trouble: String,
+    /// Figures of ports that are gone.
+    before: PortStats,
+    /// Packets to send, oldest first.
+    tx: Vec<Packet>,
+    /// Whether there may be something to receive.
+    readable: bool,
+    /// When to try again: to open the port, or to send.
+    again: Option<u64>,
+    readers: Vec<Entrance>,
+}
+
+/// All devices of an engine. They are numbered; numbers of closed ones are used again.
+pub struct Devices {
+    list: Vec<Option<Device>>,
+    opener: Box<Opener>,
+    poller: Poller,
+    pub(crate) changes: Vec<Change>,
+    keys: Vec<u64>,
+}
+
+impl Devices {
+    pub(crate) fn new() -> io::Result<Devices> {
+        Ok(Devices {
+            list: Vec::new(),
+            opener: Box::new(|name, options| Ok(Box::new(AfPacketPort::open(name, options)?))),
+            poller: Poller::new()?,
+            changes: Vec::new(),
+            keys: Vec::new(),
+        })
+    }
+
+    pub(crate) fn set_opener(&mut self, opener: Box<Opener>) {
+        self.opener = opener;
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        self.poller.waker()
+    }
+
+    /// Opens a device, or finds it if it is open. The first to open it decides the options.
+    pub fn open(&mut self, name: &str, options: &Options) -> Result<usize, PortError> {
+        if let Some(id) = self.list.iter().position(|d| d.as_ref().is_some_and(|d| d.name == name)) {
+            return Ok(id);
+        }
+        let port = (self.opener)(name, options)?;
+        let id = self.list.iter().position(Option::is_none).unwrap_or(self.list.len());
+        let device = Device {
+            name: name.to_owned(),
+            options: options.clone(),
+            port: None,
+            trouble: String::new(),
+            before: PortStats::default(),
+            tx: Vec::new(),
+            readable: true,
+            again: None,
+            readers: Vec::new(),
+        };
+        if id == self.list.len() {
+            self.list.push(None);
+        }
+        self.list[id] = Some(device);
+        self.install(id, port);
+        Ok(id)
+    }
+
+    fn install(&mut self, id: usize, mut port: Box<dyn Port>) {
+        if let Some(fd) = port.fd()
+            && let Err(e) = self.poller.add(id as u64, fd)
+        {
+            // Without the watch packets are still received whenever the engine is awake.
+            self.changes.push(Change::Down(format!("{}: cannot be watched: {e}", port.name())));
+        }
+        if let Some(d) = &mut self.list[id] {
+            d.port = Some(port);
+            d.readable = true;
+        }
+    }
+
+    /// Says where packets of each device enter, and closes devices that none of `used` names.
+    pub(crate) fn assign(&mut self, used: &[usize], readers: &[(usize, Entrance)]) {
+        for (id, slot) in self.list.iter_mut().enumerate() {
+            let Some(d) = slot else { continue };
+            d.readers.clear();
+            if used.contains(&id) {
+                d.readers.extend(readers.iter().filter(|(device, _)| *device == id).map(|(_, e)| *e));
+            } else {
+                *slot = None;
+            }
+        }
+    }
+
+    /// Number of devices that were ever open at a time.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Name of a device.
+    pub fn name(&self, id: usize) -> &str {
+        self.device(id).map_or("", |d| &d.name)
+    }
+
+    pub(crate) fn readers(&self, id: usize) -> &[Entrance] {
+        self.device(id).map_or(&[], |d| &d.readers)
+    }
+
+    /// Whether some device can bring packets, now or later.
+    pub(crate) fn may_receive(&self) -> bool {
+        self.list.iter().flatten().any(|d| !d.readers.is_empty() && d.port.as_ref().is_none_or(|p| !p.ended()))
+    }
+
+    fn device(&self, id: usize) -> Option<&Device> {
+        self.list.get(id)?.as_ref()
+    }
+
+    fn device_mut(&mut self, id: usize) -> Option<&mut Device> {
+        self.list.get_mut(id)?.as_mut()
+    }
+
+    /// Receives at most `max` packets of a device that has readers.
+    pub(crate) fn receive(&mut self, id: usize, out: &mut Vec<Packet>, max: usize, now: u64) {
+        let Some(d) = self.list.get_mut(id).and_then(Option::as_mut) else { return };
+        if !d.readable || d.readers.is_empty() {
+            return;
+        }
+        let Some(port) = &mut d.port else { return };
+        match port.receive(out, max) {
+            Ok(n) => {
+                // A port without a descriptor is asked each time; it never keeps a receiver waiting.
+                d.readable = n == max || (port.fd().is_none() && !port.ended());
+                if n > 0 {
+                    self.works(id);
+                }
+            }
+            Err(e) => self.fails(id, &e, now),
+        }
+    }
+
+    /// How many packets the device takes now.
+    pub(crate) fn room(&self, id: usize) -> usize {
+        self.device(id).map_or(0, |d| TX_WAITING.saturating_sub(d.tx.len()))
+    }
+
+    /// Whether everything that was given to the device is sent.
+    pub(crate) fn is_sent(&self, id: usize) -> bool {
+        self.device(id).is_some_and(|d| d.tx.is_empty())
+    }
+
+    /// Gives packets to a device, as many as it has [`room`](Devices::room) for; the rest stays in `packets`.
+    pub(crate) fn send(&mut self, id: usize, packets: &mut Vec<Packet>, now: u64) {
+        while !packets.is_empty() {
+            let n = packets.len().min(self.room(id));
+            if n == 0 {
+                return;
+            }
+            let Some(d) = self.device_mut(id) else { return };
+            d.tx.extend(packets.drain(..n));
+            if d.tx.len() >= TX_BATCH {
+                self.flush(id, now);
+            }
+        }
+    }
+
+    /// Sends what waits.
+    pub(crate) fn flush(&mut self, id: usize, now: u64) {
+        let Some(d) = self.device_mut(id) else { return };
+        if d.tx.is_empty() || (d.port.is_some() && d.again.is_some_and(|t| t > now)) {
+            return;
+        }
+        let Some(port) = &mut d.port else {
+            // Nothing will take these: the interface is gone.
+            d.before.tx_errors.refused += d.tx.len() as u64;
+            d.tx.clear();
+            return;
+        };
+        match port.send(&mut d.tx) {
+            Ok(n) => {
+                d.again = (!d.tx.is_empty()).then_some(now + TX_PAUSE);
+                if n > 0 {
+                    self.works(id);
+                }
+            }
+            Err(e) => {
+                d.before.tx_errors.refused += d.tx.len() as u64;
+                d.tx.clear();
+                self.fails(id, &e, now);
+            }
+        }
+    }
+
+    fn works(&mut self, id: usize) {
+        let Some(d) = self.device_mut(id) else { return };
+        if !d.trouble.is_empty() {
+            d.trouble.clear();
+            let text = format!("{} is up again", d.name);
+            self.changes.push(Change::Up(text));
+        }
+    }
+
+    fn fails(&mut self, id: usize, error: &PortError, now: u64) {
+        let Some(d) = self.device_mut(id) else { return };
+        d.readable = false;
+        if matches!(error, PortError::Gone { .. } | PortError::Closed { .. }) {
+            if let Some(mut port) = d.port.take() {
+                add(&mut d.before, &port.stats());
+            }
+            d.again = Some(now + RETRY);
+        }
+        let text = with_causes(error);
+        if d.trouble != text {
+            d.trouble.clone_from(&text);
+            self.changes.push(Change::Down(text));
+        }
+    }
+
+    /// Opens again what is back.
+    pub(crate) fn retry(&mut self, now: u64) {
+        for id in 0..self.list.len() {
+            let Some(d) = self.list[id].as_mut() else { continue };
+            if d.port.is_some() || d.again.is_none_or(|t| t > now) {
+                continue;
+            }
+            let opened = (self.opener)(&d.name, &d.options);
+            match opened {
+                Ok(port) => {
+                    d.again = None;
+                    self.install(id, port);
+                    self.works(id);
+                }
+                Err(_) => d.again = Some(now + RETRY),
+            }
+        }
+    }
+
+    /// When a device has something to do again.
+    pub(crate) fn wake(&self) -> Option<u64> {
+        self.list.iter().flatten().filter_map(|d| d.again).min()
+    }
+
+    /// Whether a device has packets to receive, as far as is known.
+    pub(crate) fn any_readable(&self) -> bool {
+        self.list.iter().flatten().any(|d| d.readable && d.port.is_some() && !d.readers.is_empty())
+    }
+
+    /// Sleeps until a device has packets, the waker is used, or `timeout` has passed (`None`: for ever).
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let mut keys = std::mem::take(&mut self.keys);
+        let done = self.poller.wait(timeout, &mut keys);
+        for &key in &keys {
+            if let Some(d) = self.device_mut(key as usize) {
+                d.readable = true;
+            }
+        }
+        self.keys = keys;
+        done
+    }
+
+    /// Figures of a device.
+    pub(crate) fn status(&mut self, id: usize) -> Option<DeviceStatus> {
+        let d = self.device_mut(id)?;
+        let mut s = d.before;
+        if let Some(port) = &mut d.port {
+            add(&mut s, &port.stats());
+        }
+        Some(DeviceStatus {
+            name: d.name.clone(),
+            state: if d.trouble.is_empty() { "up".into() } else { d.trouble.clone() },
+            rx_packets: s.rx_packets,
+            rx_bytes: s.rx_bytes,
+            rx_dropped: s.rx_dropped + s.rx_malformed,
+            tx_packets: s.tx_packets,
+            tx_bytes: s.tx_bytes,
+            tx_dropped: s.tx_errors.too_long + s.tx_errors.offload + s.tx_errors.refused,
+        })
+    }
+}
+
+fn add(sum: &mut PortStats, more: &PortStats) {
+    sum.rx_packets += more.rx_packets;
+    sum.rx_bytes += more.rx_bytes;
+    sum.rx_dropped += more.rx_dropped;
+    sum.rx_malformed += more.rx_malformed;
+    sum.tx_packets += more.tx_packets;
+    sum.tx_bytes += more.tx_bytes;
+    sum.tx_errors.too_long += more.tx_errors.too_long;
+    sum.tx_errors.offload += more.tx_errors.offload;
+    sum.tx_errors.refused += more.tx_errors.refused;
+}
+
+/// The text of an error and of what caused it.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(e) = cause {
+        text.push_str(&format!(": {e}"));
+        cause = e.source();
+    }
+    text
+}

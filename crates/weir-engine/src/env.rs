@@ -1,0 +1,115 @@
+//! What is outside of a graph: time, chance, devices, links to other graphs, and who watches.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use crate::device::Devices;
+use crate::links::Links;
+use crate::watch::Watch;
+
+/// Most notices that are kept until someone takes them.
+const MAX_NOTICES: usize = 4096;
+
+/// What the graphs of an engine share.
+pub struct Env {
+    /// The time in nanoseconds since the epoch; constant within a batch, never goes back.
+    pub now: u64,
+    /// Devices.
+    pub devices: Devices,
+    /// Links between graphs.
+    pub(crate) links: Links,
+    /// Traces and captures.
+    pub(crate) watch: Watch,
+    /// What happened, until someone takes it.
+    pub(crate) notices: Vec<Notice>,
+    /// The name of the graph that runs now, for notices and for the message after a panic.
+    pub(crate) running: String,
+    /// An element asked for the end of the run.
+    pub(crate) stop: bool,
+    pub(crate) hash_seed: u64,
+    random: u64,
+    clock: Clock,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// The graph, if one is concerned.
+    pub graph: Option<String>,
+    /// What, as in [`Event::Notice`](crate::protocol::Event::Notice).
+    pub what: &'static str,
+    /// More, for people.
+    pub text: String,
+}
+
+/// Where the time comes from.
+#[derive(Debug)]
+enum Clock {
+    /// The machine's steady clock, set by the time of day when the engine started.
+    Real { start: Instant, epoch: u64 },
+    /// Only [`Env::set_time`] moves it.
+    Manual,
+}
+
+impl Env {
+    pub(crate) fn new() -> io::Result<Env> {
+        let seed = || RandomState::new().build_hasher().finish();
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64);
+        Ok(Env {
+            now: epoch,
+            devices: Devices::new()?,
+            links: Links::default(),
+            watch: Watch::default(),
+            notices: Vec::new(),
+            running: String::new(),
+            stop: false,
+            hash_seed: seed(),
+            random: seed() | 1,
+            clock: Clock::Real { start: Instant::now(), epoch },
+        })
+    }
+
+    /// Reads the clock.
+    pub(crate) fn tick(&mut self) {
+        if let Clock::Real { start, epoch } = &self.clock {
+            self.now = epoch + start.elapsed().as_nanos() as u64;
+        }
+    }
+
+    /// Stops the clock at a time; from now on only this moves it.
+    pub(crate) fn set_time(&mut self, now: u64) {
+        self.clock = Clock::Manual;
+        self.now = now;
+    }
+
+    /// Whether time passes by itself.
+    pub(crate) fn real_time(&self) -> bool {
+        matches!(self.clock, Clock::Real { .. })
+    }
+
+    /// Makes chance repeatable.
+    pub(crate) fn set_seed(&mut self, seed: u64) {
+        self.hash_seed = seed;
+        self.random = seed | 1;
+    }
+
+    /// A random number (xorshift64*, Vigna 2014: good enough to spread and sample, not for secrets).
+    pub(crate) fn random(&mut self) -> u32 {
+        random(&mut self.random)
+    }
+
+    pub(crate) fn notice(&mut self, graph: Option<&str>, what: &'static str, text: impl Into<String>) {
+        if self.notices.len() < MAX_NOTICES {
+            self.notices.push(Notice { graph: graph.map(str::to_owned), what, text: text.into() });
+        }
+    }
+}
+
+fn random(state: &mut u64) -> u32 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+}

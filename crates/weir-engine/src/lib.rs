@@ -1,0 +1,3 @@
+//! The data-plane process.
+
+pub mod protocol;

@@ -1,0 +1,317 @@
+//! Engine nodes: what is not a packet program (queues, schedulers, sources, sinks, devices).
+
+use std::any::Any;
+
+use weir_elements::Args;
+use weir_ir::{ClassInfo, Reason};
+use weir_packet::Packet;
+
+use crate::env::Env;
+use crate::router::Router;
+
+/// What an engine node does to packets, for who reads the graph without running it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Model {
+    /// A packet that came in leaves by output 0 unchanged, at once or later, or is dropped; without an output it ends.
+    Delay,
+    /// A packet of any input leaves by output 0, unchanged.
+    Choose,
+    /// Any packet may leave, at any time.
+    Source,
+    /// Packets end here: they leave the graph.
+    Sink,
+}
+
+/// What a run of a node's task led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ran {
+    /// There is nothing to do until a packet comes in.
+    Idle,
+    /// There is more to do.
+    Busy,
+    /// There is nothing to do before this time (nanoseconds on the engine's clock), unless a packet comes in.
+    Until(u64),
+}
+
+/// What the `engine_node!` macro makes of a declaration.
+pub trait EngineNode: Behavior {
+    /// The manual page.
+    fn info(&self) -> &'static ClassInfo;
+    /// What it does to packets.
+    fn model(&self) -> Model;
+    /// Answers a read handler of [`ClassInfo::handlers`].
+    fn read(&self, handler: &str, env: &Env) -> Result<String, String>;
+    /// Carries out a write handler of [`ClassInfo::handlers`].
+    fn write(&mut self, handler: &str, value: &str, env: &mut Env) -> Result<(), String>;
+    /// For [`Behavior::adopt`].
+    fn as_any(&mut self) -> &mut dyn Any;
+}
+
+/// What a node's file writes by hand.
+pub trait Behavior: Send {
+    /// Acquires what the node needs from outside (devices, files), before any packet flows. Nothing is changed if it
+    /// fails.
+    fn open(&mut self, _env: &mut Env) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Takes packets that were pushed into an input: all of them, in order.
+    fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
+        packets.drain(..).for_each(|p| cx.drop(Reason::DISCARDED, p));
+    }
+
+    /// Gives a packet to whom it is asked from on an output.
+    fn pull(&mut self, _port: u32, _cx: &mut Cx<'_>) -> Option<Packet> {
+        None
+    }
+
+    /// Whether [`run`](Behavior::run) does anything.
+    fn has_task(&self) -> bool {
+        false
+    }
+
+    /// Works by itself for a short while.
+    fn run(&mut self, _cx: &mut Cx<'_>) -> Ran {
+        Ran::Idle
+    }
+
+    /// Takes over what its predecessor had: a node of the same name and class in the graph before a hot swap.
+    fn adopt(&mut self, _old: &mut dyn EngineNode) {}
+
+    /// Packets that wait here, oldest first, for a snapshot; they are put back by
+    /// [`restore`](Behavior::restore). `None`: the node keeps none.
+    fn waiting(&mut self) -> Option<Vec<Packet>> {
+        None
+    }
+
+    /// Replaces the packets that wait here.
+    fn restore(&mut self, _packets: Vec<Packet>) {}
+
+    /// The device whose packets leave by output 0.
+    fn reads_device(&self) -> Option<usize> {
+        None
+    }
+
+    /// The device that packets are sent to.
+    fn writes_device(&self) -> Option<usize> {
+        None
+    }
+
+    /// The link whose packets leave by output 0.
+    fn reads_link(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// A class of engine nodes.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeClass {
+    /// The manual page.
+    pub info: &'static ClassInfo,
+    /// What its nodes do to packets.
+    pub model: Model,
+    pub(crate) configure: fn(&[String]) -> Result<Box<dyn EngineNode>, Vec<String>>,
+}
+
+/// What a node may do while it runs.
+pub struct Cx<'a> {
+    pub(crate) router: &'a mut Router,
+    /// What is outside of the graph.
+    pub env: &'a mut Env,
+    pub(crate) element: usize,
+    /// Whether the node passes on what is being pushed into it.
+    pub(crate) pushing: bool,
+}
+
+impl Cx<'_> {
+    /// The time in nanoseconds, constant within a batch.
+    pub fn now(&self) -> u64 {
+        self.env.now
+    }
+
+    /// The node's name.
+    pub fn name(&self) -> &str {
+        self.router.element_name(self.element)
+    }
+
+    /// Whether packets are pushed into an input (otherwise the node has to pull).
+    pub fn input_is_push(&self, port: u32) -> bool {
+        self.router.input_is_push(self.element, port)
+    }
+
+    /// Whether packets are pushed out of an output (otherwise they are pulled from the node).
+    pub fn output_is_push(&self, port: u32) -> bool {
+        self.router.output_is_push(self.element, port)
+    }
+
+    /// Number of inputs and outputs that are connected.
+    pub fn ports(&self) -> (u32, u32) {
+        self.router.port_counts(self.element)
+    }
+
+    /// Pushes a packet out of an output.
+    pub fn emit(&mut self, port: u32, mut packet: Packet) {
+        if self.pushing {
+            // Cycles through nodes that pass packets on at once would never end.
+            if packet.hops >= weir_ir::program::MAX_HOPS {
+                return self.drop(Reason::LOOP_LIMIT, packet);
+            }
+            packet.hops += 1;
+        }
+        self.router.emit(self.env, self.element, port, packet);
+    }
+
+    /// Pulls a packet from an input.
+    pub fn pull(&mut self, port: u32) -> Option<Packet> {
+        self.router.pull_input(self.env, self.element, port)
+    }
+
+    /// Ends a packet.
+    pub fn drop(&mut self, reason: Reason, packet: Packet) {
+        self.router.drop_at(self.env, self.element, &reason, packet);
+    }
+
+    /// A packet goes out of the graph here, by `way` (`sent to eth1`).
+    pub fn leaves(&mut self, packet: &mut Packet, way: &str) {
+        if packet.trace != 0 {
+            self.env.watch.ended(packet, way);
+        }
+    }
+
+    /// A packet comes to rest here.
+    pub fn waits(&mut self, packet: &Packet) {
+        if packet.trace != 0 {
+            let way = format!("waits in {}", self.name());
+            self.env.watch.waits(packet, &way);
+        }
+    }
+}
+
+/// Configures a node from its arguments; called by what the macro generates.
+pub(crate) fn configure<T>(
+    args: &[String],
+    info: &'static ClassInfo,
+    take: impl FnOnce(&mut Args) -> Option<T>,
+) -> Result<T, Vec<String>> {
+    let mut args = Args::new(args, info);
+    let node = take(&mut args);
+    let errors = args.finish();
+    match node {
+        Some(node) if errors.is_empty() => Ok(node),
+        _ => Err(errors),
+    }
+}
+
+/// Declares a class of engine nodes: manual page, ports, model, parameters and handlers, as `element!` does for
+/// packet programs. `state` names the type of what a node has at run time, which starts as its default and is the
+/// field `state`; a `read` handler is a function of the node and the environment, `write` gets the value as well.
+/// The file adds `impl Behavior for Name`.
+macro_rules! engine_node {
+    (
+        $(#[doc = $doc:expr])*
+        $name:ident: $ports:literal, $processing:literal, $model:ident;
+        $(example $example:expr;)*
+        $(params {
+            $( $(#[doc = $pdoc:expr])* $kind:ident $field:ident: $ty:ty $(= $default:expr)?, )*
+        })?
+        $(handlers {
+            $( $(#[doc = $hdoc:expr])* $hkind:ident $hname:ident = $hfn:expr, )*
+        })?
+        $(state $state:ty;)?
+    ) => {
+        $(#[doc = $doc])*
+        #[allow(dead_code, reason = "some parameters are only accepted, for configurations written for Click")]
+        pub(crate) struct $name {
+            $($( $(#[doc = $pdoc])* pub $field: $ty, )*)?
+            $(state: $state,)?
+        }
+
+        static INFO: weir_ir::ClassInfo = weir_ir::ClassInfo {
+            name: stringify!($name),
+            doc: concat!($($doc, "\n"),*),
+            ports: $ports,
+            processing: $processing,
+            flow: "x/x",
+            params: &[$($(weir_ir::ParamInfo {
+                name: stringify!($field),
+                kind: engine_node!(@kind $kind),
+                default: engine_node!(@default $($default)?),
+                syntax: <$ty as weir_elements::FromRest>::SYNTAX,
+                doc: concat!($($pdoc),*),
+            },)*)?],
+            handlers: &[$($(weir_ir::HandlerInfo {
+                name: stringify!($hname),
+                read: engine_node!(@reads $hkind),
+                write: !engine_node!(@reads $hkind),
+                doc: concat!($($hdoc),*),
+            },)*)?],
+            examples: &[$($example),*],
+        };
+
+        pub(super) const CLASS: $crate::node::NodeClass = $crate::node::NodeClass {
+            info: &INFO,
+            model: $crate::node::Model::$model,
+            configure: |args| {
+                #[allow(unused_variables, reason = "a node may have no parameters")]
+                let node = $crate::node::configure(args, &INFO, |args| {
+                    $($( let $field = args.take::<$ty>(
+                        stringify!($field), engine_node!(@kind $kind), engine_node!(@value $($default)?),
+                    ); )*)?
+                    Some($name {
+                        $($( $field: $field?, )*)?
+                        $( state: <$state>::default(), )?
+                    })
+                })?;
+                Ok(Box::new(node))
+            },
+        };
+
+        #[allow(unused_variables, reason = "a node may have no handlers")]
+        impl $crate::node::EngineNode for $name {
+            fn info(&self) -> &'static weir_ir::ClassInfo {
+                &INFO
+            }
+
+            fn model(&self) -> $crate::node::Model {
+                $crate::node::Model::$model
+            }
+
+            fn read(&self, handler: &str, env: &$crate::env::Env) -> Result<String, String> {
+                $($( engine_node!(@read self, handler, env, $hkind $hname = $hfn); )*)?
+                Err(format!("no read handler '{handler}'"))
+            }
+
+            fn write(&mut self, handler: &str, value: &str, env: &mut $crate::env::Env) -> Result<(), String> {
+                $($( engine_node!(@write self, handler, value, env, $hkind $hname = $hfn); )*)?
+                Err(format!("no write handler '{handler}'"))
+            }
+
+            fn as_any(&mut self) -> &mut dyn std::any::Any {
+                self
+            }
+        }
+    };
+
+    (@kind pos) => { weir_ir::ParamKind::Positional };
+    (@kind key) => { weir_ir::ParamKind::Keyword };
+    (@default $default:expr) => { Some(stringify!($default)) };
+    (@default) => { None };
+    (@value $default:expr) => { Some($default) };
+    (@value) => { None };
+    (@reads read) => { true };
+    (@reads write) => { false };
+    (@read $node:ident, $h:ident, $env:ident, read $name:ident = $f:expr) => {
+        if $h == stringify!($name) {
+            let f: fn(&Self, &$crate::env::Env) -> Result<String, String> = $f;
+            return f($node, $env);
+        }
+    };
+    (@read $node:ident, $h:ident, $env:ident, write $name:ident = $f:expr) => {};
+    (@write $node:ident, $h:ident, $v:ident, $env:ident, write $name:ident = $f:expr) => {
+        if $h == stringify!($name) {
+            let f: fn(&mut Self, &str, &mut $crate::env::Env) -> Result<(), String> = $f;
+            return f($node, $v, $env);
+        }
+    };
+    (@write $node:ident, $h:ident, $v:ident, $env:ident, read $name:ident = $f:expr) => {};
+}

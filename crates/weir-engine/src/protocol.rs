@@ -1,0 +1,291 @@
+//! What the control side and the data-plane process say to each other.
+//!
+//! One JSON value a line, over a Unix socket. Each [`Request`] gets one [`Reply`] with its `id`; a trace, a capture
+//! and a subscription go on with [`Reply::Event`] lines of the same `id` until [`Command::Cancel`], their end
+//! ([`Event::End`]), or the end of the connection.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of this protocol: both sides must have the same.
+pub const VERSION: u32 = 1;
+/// Longest line in bytes.
+pub const MAX_LINE: usize = 64 << 20;
+
+/// A command with the number that its reply bears.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Request {
+    /// Chosen by the sender.
+    pub id: u64,
+    /// What to do.
+    #[serde(flatten)]
+    pub command: Command,
+}
+
+/// What the control side asks for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+pub enum Command {
+    /// Who is there? Answer: [`Answer::Hello`].
+    Hello,
+    /// Loads a graph, or swaps a running one for this. Tables of elements of the same name and class are kept, so
+    /// are devices and queues; if anything is wrong with the new graph the old one goes on untouched.
+    Load {
+        /// Name of the graph.
+        graph: String,
+        /// Configuration in the Click language.
+        config: String,
+        /// Name of the file that errors speak of.
+        file: String,
+        /// Remembered and given back by [`Answer::Graphs`]: lets the control side recognise what it loaded.
+        #[serde(default)]
+        tag: String,
+    },
+    /// Stops and forgets a graph.
+    Unload {
+        /// Name of the graph.
+        graph: String,
+    },
+    /// What runs? Answer: [`Answer::Graphs`].
+    List,
+    /// Figures of one graph. Answer: [`Answer::Status`].
+    Status {
+        /// Name of the graph.
+        graph: String,
+    },
+    /// Reads a handler (`element.handler`, or a global one). Answer: [`Answer::Text`].
+    Read {
+        /// Name of the graph.
+        graph: String,
+        /// The handler.
+        handler: String,
+    },
+    /// Writes a handler.
+    Write {
+        /// Name of the graph.
+        graph: String,
+        /// The handler.
+        handler: String,
+        /// What to write.
+        value: String,
+    },
+    /// The state of a graph as plain data. Answer: [`Answer::Snapshot`].
+    Snapshot {
+        /// Name of the graph.
+        graph: String,
+    },
+    /// Replaces state by that of a snapshot, for elements of the same name and class.
+    Restore {
+        /// Name of the graph.
+        graph: String,
+        /// From [`Answer::Snapshot`].
+        snapshot: serde_json::Value,
+    },
+    /// Follows the next packets that match. Events: [`Event::Trace`].
+    Trace {
+        /// Name of the graph.
+        graph: String,
+        /// In the filter language; empty: every packet.
+        #[serde(default)]
+        filter: String,
+        /// How many packets.
+        count: u32,
+    },
+    /// Copies packets that pass a place. Events: [`Event::Packet`].
+    Capture {
+        /// Name of the graph.
+        graph: String,
+        /// Where: an element (what enters it), `element[port]` (what leaves that output), `[port]element` (what enters
+        /// that input), or empty for every device.
+        point: String,
+        /// In the filter language; empty: every packet.
+        #[serde(default)]
+        filter: String,
+        /// Most bytes of each packet.
+        snaplen: u32,
+        /// How many packets; 0: no limit.
+        #[serde(default)]
+        count: u64,
+    },
+    /// Tells what happens from now on. Events: [`Event::Notice`].
+    Subscribe,
+    /// Ends a trace, capture or subscription.
+    Cancel {
+        /// The id of the request that started it.
+        request: u64,
+    },
+    /// Ends the process, after what is under way.
+    Shutdown,
+}
+
+/// What the data plane answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// It was done.
+    Done {
+        /// The request's id.
+        id: u64,
+        /// The answer.
+        answer: Answer,
+    },
+    /// It could not be done, and nothing was changed.
+    Failed {
+        /// The request's id.
+        id: u64,
+        /// What was wrong: one entry an error, each a text for people.
+        errors: Vec<String>,
+    },
+    /// News of a trace, capture or subscription.
+    Event {
+        /// The request's id.
+        id: u64,
+        /// The news.
+        event: Event,
+    },
+}
+
+/// What a command gives.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum Answer {
+    /// Nothing to say.
+    Nothing,
+    /// The data plane introduces itself.
+    Hello {
+        /// [`VERSION`].
+        version: u32,
+        /// Process id.
+        pid: u32,
+        /// When it started, seconds since the epoch.
+        started: u64,
+    },
+    /// All graphs.
+    Graphs {
+        /// In the order of their names.
+        graphs: Vec<GraphInfo>,
+    },
+    /// Figures of a graph.
+    Status {
+        /// The figures.
+        status: GraphStatus,
+    },
+    /// Text of a handler.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// State as plain data.
+    Snapshot {
+        /// For [`Command::Restore`].
+        snapshot: serde_json::Value,
+    },
+}
+
+/// A graph that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphInfo {
+    /// Its name.
+    pub name: String,
+    /// What [`Command::Load`] gave.
+    pub tag: String,
+    /// Number of elements.
+    pub elements: usize,
+    /// How often it was swapped since it was loaded.
+    pub swaps: u64,
+    /// What runs it: `interpreter` or `compiled`.
+    pub engine: String,
+}
+
+/// Figures of a graph. Counts are since the graph was loaded and survive swaps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphStatus {
+    /// The graph.
+    pub info: GraphInfo,
+    /// Devices that it uses.
+    pub devices: Vec<DeviceStatus>,
+    /// Why packets ended: element, then reason, then how many.
+    pub drops: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Elements: name and class, in the order of the configuration.
+    pub elements: Vec<(String, String)>,
+    /// Number of entries in each table that is not a cell: `element.table`.
+    pub tables: BTreeMap<String, u32>,
+}
+
+/// A device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceStatus {
+    /// Interface name.
+    pub name: String,
+    /// `up`, or what is wrong with it.
+    pub state: String,
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Packets that the kernel's ring lost.
+    pub rx_dropped: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets that could not be sent.
+    pub tx_dropped: u64,
+}
+
+/// News.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Event {
+    /// The way of one packet.
+    Trace {
+        /// Where it entered.
+        from: String,
+        /// The packet as it came, in hex.
+        bytes: String,
+        /// The packet in words.
+        summary: String,
+        /// Its way.
+        steps: Vec<TraceStep>,
+    },
+    /// A captured packet.
+    Packet {
+        /// Nanoseconds since the epoch.
+        time: u64,
+        /// Length on the wire.
+        length: u32,
+        /// Its bytes (at most the snap length), in hex.
+        bytes: String,
+        /// Where it passed.
+        point: String,
+    },
+    /// Something happened: a graph came or went, a device went down, an element printed.
+    Notice {
+        /// The graph, if one is concerned.
+        graph: Option<String>,
+        /// What: `loaded`, `swapped`, `unloaded`, `device-down`, `device-up`, `print`.
+        what: String,
+        /// More, for people.
+        text: String,
+    },
+    /// No more events follow.
+    End,
+}
+
+/// One element on the way of a packet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceStep {
+    /// Which of the packets that came of the first one: 0 is itself, copies and answers count up.
+    pub packet: u32,
+    /// The element.
+    pub element: String,
+    /// Its class.
+    pub class: String,
+    /// The input by which the packet came.
+    pub port: u32,
+    /// What the element changed: `ip ttl 64 -> 63`, `stripped 14 bytes`, `paint 0 -> 2` …
+    pub changes: Vec<String>,
+    /// How its way ended here: `dropped: TtlExpired`, `sent to eth1`, `waits in q` …; nothing if it went on.
+    pub end: Option<String>,
+}

@@ -1,0 +1,72 @@
+//! Common subexpressions: an operation on values that was done on every way here is not done again.
+
+use std::collections::HashMap;
+
+use crate::program::{BinOp, CmpOp, Op, Program, Type, Value};
+
+use super::dead;
+use super::flow::{Flow, Step};
+use super::rename::Rename;
+
+/// Removes repeated operations.
+pub(super) fn run(p: &mut Program) {
+    let flow = Flow::of(p);
+    let mut rename = Rename::new(p);
+    let mut known: HashMap<(Op, Type), Value> = HashMap::new();
+    let mut undo: Vec<Vec<(Op, Type)>> = Vec::new();
+    for step in flow.walk() {
+        let Step::Enter(b) = step else {
+            for key in undo.pop().unwrap_or_default() {
+                known.remove(&key);
+            }
+            continue;
+        };
+        let mut added = Vec::new();
+        let mut ops = std::mem::take(&mut p.blocks[b].ops);
+        ops.retain_mut(|op| {
+            op.visit_values_mut(|v, def| {
+                if !def {
+                    *v = rename.of(*v);
+                }
+            });
+            let (Some(key), Some(dst)) = (key(op), op.dst()) else { return true };
+            let key = (key, p.ty(dst));
+            if let Some(&same) = known.get(&key) {
+                rename.set(dst, same);
+                return false;
+            }
+            known.insert(key.clone(), dst);
+            added.push(key);
+            true
+        });
+        p.blocks[b].ops = ops;
+        undo.push(added);
+    }
+    rename.apply(p);
+    dead::run(p);
+}
+
+/// What stands for all operations with the same result, if that depends on nothing but values.
+fn key(op: &Op) -> Option<Op> {
+    let dst = Value(u32::MAX);
+    Some(match op.clone() {
+        Op::Const { value, .. } => Op::Const { dst, value },
+        Op::Binary { op, a, b, .. } => {
+            let commutes = matches!(op, BinOp::Add | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor);
+            let (a, b) = if commutes { (a.min(b), a.max(b)) } else { (a, b) };
+            Op::Binary { op, dst, a, b }
+        }
+        Op::Compare { op, a, b, .. } => {
+            let (a, b) = if matches!(op, CmpOp::Eq | CmpOp::Ne) { (a.min(b), a.max(b)) } else { (a, b) };
+            Op::Compare { op, dst, a, b }
+        }
+        Op::Not { a, .. } => Op::Not { dst, a },
+        Op::Resize { a, .. } => Op::Resize { dst, a },
+        Op::Select { cond, a, b, .. } => Op::Select { dst, cond, a, b },
+        Op::Sum16 { a, b, .. } => Op::Sum16 { dst, a: a.min(b), b: a.max(b) },
+        Op::Hash { args, .. } => Op::Hash { dst, args },
+        Op::Now { .. } => Op::Now { dst },
+        Op::Index { table, index, .. } => Op::Index { dst, table, index },
+        _ => return None,
+    })
+}

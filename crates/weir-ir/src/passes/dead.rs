@@ -1,0 +1,255 @@
+//! Dead code: values that nothing needs, parameters that say nothing new, blocks that nothing reaches. Numbers
+//! blocks and values anew, without gaps.
+
+use crate::program::{BlockId, End, Op, Program, Target, Value};
+
+use super::flow::index;
+use super::rename::Rename;
+
+/// Removes dead code. Tables and events stay.
+pub(super) fn run(p: &mut Program) {
+    blocks(p);
+    same_arguments(p);
+    values(p);
+    renumber(p);
+}
+
+/// All jumps of a block, those that start another packet included, with the number of arguments supplied.
+fn jumps(p: &Program, b: usize) -> Vec<(usize, &Target)> {
+    let block = &p.blocks[b];
+    let strands = block.ops.iter().filter_map(|op| match op {
+        Op::Fork { target, .. } | Op::Release { target, .. } => Some((0, target)),
+        _ => None,
+    });
+    let ends = block.end.targets().into_iter().enumerate().map(|(i, t)| (block.end.supplied(i), t));
+    strands.chain(ends).collect()
+}
+
+/// As [`jumps`], to change.
+fn jumps_mut<'a>(ops: &'a mut [Op], end: &'a mut End) -> Vec<(usize, &'a mut Target)> {
+    let supplied: Vec<usize> = (0..end.targets().len()).map(|i| end.supplied(i)).collect();
+    let strands = ops.iter_mut().filter_map(|op| match op {
+        Op::Fork { target, .. } | Op::Release { target, .. } => Some((0, target)),
+        _ => None,
+    });
+    strands.chain(supplied.into_iter().zip(end.targets_mut())).collect()
+}
+
+/// Removes blocks that nothing reaches. The order stays, so jumps go forward as before.
+pub(super) fn blocks(p: &mut Program) {
+    let mut reached = vec![false; p.blocks.len()];
+    let mut work: Vec<BlockId> = p.entries.iter().map(|e| e.block).collect();
+    while let Some(b) = work.pop() {
+        if std::mem::replace(&mut reached[index(b)], true) {
+            continue;
+        }
+        work.extend(jumps(p, index(b)).into_iter().map(|(_, t)| t.block));
+        if let End::Enter { block, .. } = p.block(b).end {
+            work.push(block);
+        }
+    }
+    let mut next = 0;
+    let number: Vec<BlockId> = reached
+        .iter()
+        .map(|&r| {
+            next += u32::from(r);
+            BlockId(next.saturating_sub(1))
+        })
+        .collect();
+    let mut old = 0;
+    p.blocks.retain(|_| {
+        old += 1;
+        reached[old - 1]
+    });
+    for block in &mut p.blocks {
+        for (_, t) in jumps_mut(&mut block.ops, &mut block.end) {
+            t.block = number[index(t.block)];
+        }
+        if let End::Enter { block, .. } = &mut block.end {
+            *block = number[index(*block)];
+        }
+    }
+    p.entries.iter_mut().for_each(|e| e.block = number[index(e.block)]);
+}
+
+/// For each block how many of its first parameters have to stay: those of entries and those that an end supplies.
+fn fixed_params(p: &Program) -> Vec<usize> {
+    let mut fixed = vec![0; p.blocks.len()];
+    for b in 0..p.blocks.len() {
+        for (supplied, t) in jumps(p, b) {
+            let f = &mut fixed[index(t.block)];
+            *f = supplied.max(*f);
+        }
+    }
+    for e in &p.entries {
+        fixed[index(e.block)] = usize::MAX;
+    }
+    fixed
+}
+
+/// Removes the parameters of blocks for which `drop` says so, and their arguments.
+fn drop_params(p: &mut Program, drop: &[Vec<bool>]) {
+    for block in &mut p.blocks {
+        for (supplied, t) in jumps_mut(&mut block.ops, &mut block.end) {
+            let mut i = supplied;
+            let gone = &drop[index(t.block)];
+            t.args.retain(|_| {
+                i += 1;
+                !gone.get(i - 1).copied().unwrap_or(false)
+            });
+        }
+    }
+    for (block, gone) in p.blocks.iter_mut().zip(drop) {
+        let mut i = 0;
+        block.params.retain(|_| {
+            i += 1;
+            !gone.get(i - 1).copied().unwrap_or(false)
+        });
+    }
+}
+
+/// A parameter that gets the same value on all ways is that value.
+fn same_arguments(p: &mut Program) {
+    let mut fixed = fixed_params(p);
+    // Values do not live on into another packet's run.
+    for block in &p.blocks {
+        for op in &block.ops {
+            if let Op::Fork { target, .. } | Op::Release { target, .. } = op {
+                fixed[index(target.block)] = usize::MAX;
+            }
+        }
+    }
+    // What each parameter gets: nothing yet, one value, or several.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Gets {
+        Nothing,
+        One(Value),
+        Several,
+    }
+    let mut gets: Vec<Vec<Gets>> = p.blocks.iter().map(|b| vec![Gets::Nothing; b.params.len()]).collect();
+    for block in &p.blocks {
+        for (i, t) in block.end.targets().into_iter().enumerate() {
+            let supplied = block.end.supplied(i);
+            let params = p.block(t.block).params.iter().skip(supplied);
+            let slots = gets[index(t.block)].iter_mut().skip(supplied);
+            for ((arg, param), slot) in t.args.iter().zip(params).zip(slots) {
+                if arg != param {
+                    *slot = match *slot {
+                        Gets::Nothing => Gets::One(*arg),
+                        Gets::One(v) if v == *arg => continue,
+                        _ => Gets::Several,
+                    };
+                }
+            }
+        }
+    }
+    let mut rename = Rename::new(p);
+    let mut drop: Vec<Vec<bool>> = Vec::new();
+    for (b, block) in p.blocks.iter().enumerate() {
+        drop.push(vec![false; block.params.len()]);
+        for (i, param) in block.params.iter().enumerate() {
+            if i >= fixed[b]
+                && let Gets::One(v) = gets[b][i]
+                && rename.of(v) != *param
+            {
+                rename.set(*param, v);
+                drop[b][i] = true;
+            }
+        }
+    }
+    rename.apply(p);
+    drop_params(p, &drop);
+}
+
+/// Removes operations and parameters whose values nothing needs.
+fn values(p: &mut Program) {
+    enum Def {
+        Op(usize, usize),
+        Param(usize, usize),
+    }
+    let mut defs: Vec<Option<Def>> = p.types.iter().map(|_| None).collect();
+    let mut args: Vec<Vec<Vec<Value>>> = Vec::new();
+    for (b, block) in p.blocks.iter().enumerate() {
+        args.push(vec![Vec::new(); block.params.len()]);
+        for (i, v) in block.params.iter().enumerate() {
+            defs[v.0 as usize] = Some(Def::Param(b, i));
+        }
+        for (i, op) in block.ops.iter().enumerate() {
+            if let Some(v) = op.dst() {
+                defs[v.0 as usize] = Some(Def::Op(b, i));
+            }
+        }
+    }
+    let mut needed = vec![false; p.types.len()];
+    let mut work: Vec<Value> = Vec::new();
+    for b in 0..p.blocks.len() {
+        let block = &p.blocks[b];
+        for op in block.ops.iter().filter(|op| op.has_effect()) {
+            match op {
+                Op::Fork { .. } => {}
+                Op::Release { entry, .. } => work.push(*entry),
+                op => op.visit_values(|v, def| {
+                    if !def {
+                        work.push(*v);
+                    }
+                }),
+            }
+        }
+        // The arguments are counted with the values of the end, and are taken off again here.
+        let mut end = block.end.clone();
+        end.targets_mut().into_iter().for_each(|t| t.args.clear());
+        end.visit_values(|v| work.push(*v));
+        for (supplied, t) in jumps(p, b) {
+            for (i, arg) in t.args.iter().enumerate() {
+                args[index(t.block)][i + supplied].push(*arg);
+            }
+        }
+    }
+    let fixed = fixed_params(p);
+    for (b, block) in p.blocks.iter().enumerate() {
+        work.extend(block.params.iter().take(fixed[b]));
+    }
+    while let Some(v) = work.pop() {
+        if std::mem::replace(&mut needed[v.0 as usize], true) {
+            continue;
+        }
+        match defs[v.0 as usize] {
+            Some(Def::Op(b, i)) => p.blocks[b].ops[i].visit_values(|v, def| {
+                if !def {
+                    work.push(*v);
+                }
+            }),
+            Some(Def::Param(b, i)) => work.append(&mut args[b][i]),
+            None => {}
+        }
+    }
+    let drop: Vec<Vec<bool>> =
+        p.blocks.iter().map(|b| b.params.iter().map(|v| !needed[v.0 as usize]).collect()).collect();
+    drop_params(p, &drop);
+    for block in &mut p.blocks {
+        block.ops.retain(|op| op.has_effect() || op.dst().is_none_or(|v| needed[v.0 as usize]));
+    }
+}
+
+/// Numbers the values in the order of their definitions.
+fn renumber(p: &mut Program) {
+    let mut number: Vec<Option<Value>> = vec![None; p.types.len()];
+    let mut types = Vec::new();
+    for block in &p.blocks {
+        for v in block.params.iter().copied().chain(block.ops.iter().filter_map(Op::dst)) {
+            number[v.0 as usize] = Some(Value(types.len() as u32));
+            types.push(p.ty(v));
+        }
+    }
+    let change = |v: &mut Value| {
+        if let Some(n) = number[v.0 as usize] {
+            *v = n;
+        }
+    };
+    for block in &mut p.blocks {
+        block.params.iter_mut().for_each(change);
+        block.ops.iter_mut().for_each(|op| op.visit_values_mut(|v, _| change(v)));
+        block.end.visit_values_mut(change);
+    }
+    p.types = types;
+}

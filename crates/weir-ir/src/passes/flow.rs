@@ -1,0 +1,198 @@
+//! The ways between blocks: predecessors, dominators, loops.
+
+use crate::program::{BlockId, End, Op, Program};
+
+/// A way into a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Edge {
+    /// The block it comes from.
+    pub from: usize,
+    /// Which of the targets of that block's end.
+    pub index: usize,
+}
+
+/// The ways between the blocks of a program.
+pub(super) struct Flow {
+    /// The forward ways into each block; jumps that start another packet or element are not among them.
+    pub preds: Vec<Vec<Edge>>,
+    /// The blocks that go back to a loop header.
+    pub back: Vec<Vec<usize>>,
+    /// Whether runs start at the block, so that nothing is known there.
+    pub root: Vec<bool>,
+    parent: Vec<usize>,
+    depth: Vec<u32>,
+    /// An ancestor further up, for a search in logarithmic time (E. W. Myers, "An applicative random-access stack").
+    jump: Vec<usize>,
+    children: Vec<Vec<usize>>,
+    first: Vec<u32>,
+    last: Vec<u32>,
+}
+
+/// A step of a walk over the dominator tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The block; its dominators come before it, and so do all blocks with a forward way into it.
+    Enter(usize),
+    /// The block and all that it dominates are done.
+    Leave(usize),
+}
+
+const UNREACHED: usize = usize::MAX;
+
+impl Flow {
+    /// The ways of a checked program.
+    pub fn of(p: &Program) -> Flow {
+        let n = p.blocks.len();
+        let mut f = Flow {
+            preds: vec![Vec::new(); n],
+            back: vec![Vec::new(); n],
+            root: vec![false; n],
+            parent: Vec::new(),
+            depth: Vec::new(),
+            jump: Vec::new(),
+            children: Vec::new(),
+            first: Vec::new(),
+            last: Vec::new(),
+        };
+        for e in &p.entries {
+            f.root[e.block.0 as usize] = true;
+        }
+        for (from, block) in p.blocks.iter().enumerate() {
+            for op in &block.ops {
+                if let Op::Fork { target, .. } | Op::Release { target, .. } = op {
+                    f.root[target.block.0 as usize] = true;
+                }
+            }
+            for (index, t) in block.end.targets().into_iter().enumerate() {
+                if matches!(block.end, End::Again { .. }) && index == 0 {
+                    f.back[t.block.0 as usize].push(from);
+                } else {
+                    f.preds[t.block.0 as usize].push(Edge { from, index });
+                }
+            }
+            if let End::Enter { block, .. } = block.end {
+                f.root[block.0 as usize] = true;
+            }
+        }
+        loop {
+            f.dominators();
+            // A loop that can be entered beside its header: nothing is known at that header.
+            let side: Vec<usize> = (0..n)
+                .filter(|&h| !f.root[h] && f.back[h].iter().any(|&b| f.reached(b) && !f.dominates(h, b)))
+                .collect();
+            if side.is_empty() {
+                return f;
+            }
+            side.into_iter().for_each(|h| f.root[h] = true);
+        }
+    }
+
+    /// Dominators along forward ways; block number `n` is the place before all roots. Ways back change nothing as
+    /// long as each leads to a dominator.
+    fn dominators(&mut self) {
+        let n = self.preds.len();
+        self.parent = vec![UNREACHED; n + 1];
+        self.depth = vec![0; n + 1];
+        self.jump = vec![n; n + 1];
+        self.parent[n] = n;
+        self.children = vec![Vec::new(); n + 1];
+        for i in 0..n {
+            let mut common = self.root[i].then_some(n);
+            for e in &self.preds[i] {
+                if self.parent[e.from] != UNREACHED {
+                    common = Some(common.map_or(e.from, |c| self.meet(c, e.from)));
+                }
+            }
+            let Some(parent) = common else { continue };
+            self.parent[i] = parent;
+            self.depth[i] = self.depth[parent] + 1;
+            let (j, d) = (self.jump[parent], &self.depth);
+            self.jump[i] = if d[parent] - d[j] == d[j] - d[self.jump[j]] { self.jump[j] } else { parent };
+            self.children[parent].push(i);
+        }
+        self.first = vec![0; n];
+        self.last = vec![0; n];
+        for (time, step) in self.walk().into_iter().enumerate() {
+            match step {
+                Step::Enter(b) => self.first[b] = time as u32,
+                Step::Leave(b) => self.last[b] = time as u32,
+            }
+        }
+    }
+
+    fn meet(&self, mut a: usize, mut b: usize) -> usize {
+        if self.depth[a] < self.depth[b] {
+            (a, b) = (b, a);
+        }
+        while self.depth[a] > self.depth[b] {
+            a = if self.depth[self.jump[a]] >= self.depth[b] { self.jump[a] } else { self.parent[a] };
+        }
+        while a != b {
+            (a, b) = if self.jump[a] == self.jump[b] {
+                (self.parent[a], self.parent[b])
+            } else {
+                (self.jump[a], self.jump[b])
+            };
+        }
+        a
+    }
+
+    /// Whether anything leads to the block.
+    pub fn reached(&self, b: usize) -> bool {
+        self.parent[b] != UNREACHED
+    }
+
+    /// Whether each way to `b`, which is reached, goes through `a`.
+    pub fn dominates(&self, a: usize, b: usize) -> bool {
+        self.reached(a) && self.first[a] <= self.first[b] && self.last[b] <= self.last[a]
+    }
+
+    /// The reached blocks in the order of the dominator tree.
+    pub fn walk(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mut stack: Vec<Step> = Vec::new();
+        let push = |stack: &mut Vec<Step>, b: usize| {
+            stack.extend(self.children[b].iter().rev().map(|&c| Step::Enter(c)));
+        };
+        push(&mut stack, self.preds.len());
+        while let Some(step) = stack.pop() {
+            steps.push(step);
+            if let Step::Enter(b) = step {
+                stack.push(Step::Leave(b));
+                push(&mut stack, b);
+            }
+        }
+        steps
+    }
+
+    /// The one way into a block, if there is only one.
+    pub fn only_way(&self, b: usize) -> Option<Edge> {
+        match self.preds[b].as_slice() {
+            [e] if !self.root[b] && self.back[b].is_empty() => Some(*e),
+            _ => None,
+        }
+    }
+
+    /// The blocks of the loop with this header, which is no root; none if it is no header.
+    pub fn body(&self, header: usize) -> Vec<usize> {
+        let mut body = Vec::new();
+        let mut work: Vec<usize> = self.back[header].iter().copied().filter(|&b| self.reached(b)).collect();
+        let mut seen = std::collections::HashSet::from([header]);
+        if !work.is_empty() {
+            body.push(header);
+        }
+        while let Some(b) = work.pop() {
+            if seen.insert(b) {
+                body.push(b);
+                work.extend(self.preds[b].iter().map(|e| e.from).filter(|&q| self.reached(q)));
+                work.extend(self.back[b].iter().copied().filter(|&q| self.reached(q)));
+            }
+        }
+        body
+    }
+}
+
+/// Index of a block.
+pub(super) fn index(b: BlockId) -> usize {
+    b.0 as usize
+}

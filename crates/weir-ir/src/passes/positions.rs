@@ -1,0 +1,148 @@
+//! Where layers stand to each other: which marks have a distance that is the same on every path.
+//!
+//! A position is a base and an offset. A base is some place in the packet that does not move; two layers with the
+//! same base are both set, and their distance is known. Nothing is known about the distance of two bases.
+
+use crate::program::{Amount, End, Layer, Op, Program};
+
+use super::flow::Flow;
+
+/// A place in the packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Where the base came from: block, operation in it, layer.
+    pub base: u64,
+    /// Bytes from the base.
+    pub off: i64,
+}
+
+/// Where each layer is, in the order of [`Layer::ALL`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Places([Place; 5]);
+
+/// A base that nothing else has: of the `step`th place in a block (0: its start, then its operations, then its ways
+/// out) for a layer.
+fn fresh(block: usize, step: usize, layer: usize) -> Place {
+    Place { base: (block as u64) << 32 | (step as u64) << 3 | layer as u64, off: 0 }
+}
+
+impl Places {
+    fn unknown(block: usize) -> Places {
+        Places(std::array::from_fn(|layer| fresh(block, 0, layer)))
+    }
+
+    /// Place of `layer + off`.
+    pub fn at(&self, layer: Layer, off: u32) -> Place {
+        let Place { base, off: start } = self.0[layer as usize];
+        Place { base, off: start + i64::from(off) }
+    }
+
+    /// Position of `to` minus position of `from`, if it is known; both are set then.
+    pub fn distance(&self, from: Layer, to: Layer) -> Option<i64> {
+        let (a, b) = (self.0[from as usize], self.0[to as usize]);
+        (a.base == b.base && (from != to || from == Layer::Data)).then(|| b.off - a.off)
+    }
+
+    /// After the `i`th operation of a block.
+    pub fn after(&mut self, op: &Op, block: usize, i: usize) {
+        let new = |layer: Layer| fresh(block, i + 1, layer as usize);
+        match *op {
+            Op::SetMark { layer, base, off } => {
+                self.0[layer as usize] = match off {
+                    Amount::Const(off) => self.at(base, off),
+                    Amount::Value(_) => new(layer),
+                };
+            }
+            Op::ClearMark { layer } => self.0[layer as usize] = new(layer),
+            Op::Pull { n } => {
+                self.0[0] = match n {
+                    Amount::Const(n) => self.at(Layer::Data, n),
+                    Amount::Value(_) => new(Layer::Data),
+                };
+            }
+            _ => {}
+        }
+    }
+
+    /// On the `i`th way out of a block.
+    pub fn on_edge(mut self, end: &End, i: usize, block: usize, ops: usize) -> Places {
+        if let (End::Push { n, .. } | End::Unpull { n, .. }, 0) = (end, i) {
+            match n {
+                Amount::Const(n) => self.0[0].off -= i64::from(*n),
+                Amount::Value(_) => self.0[0] = fresh(block, ops + 1, 0),
+            }
+        }
+        self
+    }
+
+    /// What is known where several ways meet: what all agree about stays; other layers get new bases, a common one
+    /// if their distance is the same on all ways.
+    fn meet(ways: &[Places], block: usize) -> Places {
+        let mut out = Places::unknown(block);
+        let mut moved: Vec<usize> = Vec::new();
+        for layer in 0..5 {
+            let first = ways[0].0[layer];
+            if ways.iter().all(|w| w.0[layer] == first) {
+                out.0[layer] = first;
+                continue;
+            }
+            let apart = ways[0].0[layer].off;
+            let with = moved.iter().copied().find(|&m| {
+                ways.iter().all(|w| {
+                    w.0[layer].base == w.0[m].base
+                        && w.0[layer].off - w.0[m].off == apart - ways[0].0[m].off
+                })
+            });
+            if let Some(m) = with {
+                let Place { base, off } = out.0[m];
+                out.0[layer] = Place { base, off: off + apart - ways[0].0[m].off };
+            }
+            moved.push(layer);
+        }
+        out
+    }
+}
+
+/// Layers that an operation moves, as a set of bits.
+fn moves(op: &Op) -> u8 {
+    match op {
+        Op::SetMark { layer, .. } | Op::ClearMark { layer } => 1 << *layer as u8,
+        Op::Pull { .. } => 1,
+        _ => 0,
+    }
+}
+
+/// The places at the start of each block.
+pub(super) fn places(p: &Program, flow: &Flow) -> Vec<Places> {
+    let n = p.blocks.len();
+    let mut at: Vec<Places> = (0..n).map(Places::unknown).collect();
+    let mut out = at.clone();
+    for b in 0..n {
+        if !flow.root[b] {
+            let ways: Vec<Places> = flow.preds[b]
+                .iter()
+                .filter(|e| flow.reached(e.from))
+                .map(|e| out[e.from].on_edge(&p.blocks[e.from].end, e.index, e.from, p.blocks[e.from].ops.len()))
+                .collect();
+            if !ways.is_empty() {
+                at[b] = Places::meet(&ways, b);
+            }
+            let mut moved = 0;
+            for inner in flow.body(b) {
+                let block = &p.blocks[inner];
+                moved |= block.ops.iter().map(moves).fold(0, |a, m| a | m);
+                moved |= u8::from(matches!(block.end, End::Push { .. } | End::Unpull { .. }));
+            }
+            for layer in (0..5).filter(|l| moved & 1 << l != 0) {
+                // The step of the start is taken by the bases of meeting ways; loops have one of their own.
+                at[b].0[layer] = fresh(b, 0x1000_0000, layer);
+            }
+        }
+        let mut here = at[b];
+        for (i, op) in p.blocks[b].ops.iter().enumerate() {
+            here.after(op, b, i);
+        }
+        out[b] = here;
+    }
+    at
+}

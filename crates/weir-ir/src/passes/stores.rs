@@ -1,0 +1,175 @@
+//! Dead stores: what is written over before anyone can read it need not be written. The same for marks, annotations
+//! and metadata. All of a packet is read where it leaves, is dropped, held, copied or shown to the host.
+
+use crate::program::{Amount, End, Layer, MetaField, Op, Program, Width};
+
+use super::flow::Flow;
+use super::positions::{Place, Places, places};
+
+/// Most byte ranges that are remembered at a time.
+const MAX_RANGES: usize = 16;
+
+/// Removes dead stores.
+pub(super) fn run(p: &mut Program) {
+    let flow = Flow::of(p);
+    let at = places(p, &flow);
+    let mut start: Vec<Dead> = vec![Dead::default(); p.blocks.len()];
+    for b in (0..p.blocks.len()).rev().filter(|&b| flow.reached(b)) {
+        // Where the layers are before each operation, and at the end.
+        let mut here = at[b];
+        let mut before: Vec<Places> = Vec::new();
+        for (i, op) in p.blocks[b].ops.iter().enumerate() {
+            before.push(here);
+            here.after(op, b, i);
+        }
+        let mut dead = at_end(&p.blocks[b].end, &start, &here);
+        let mut keep: Vec<bool> = Vec::new();
+        for (op, here) in p.blocks[b].ops.iter().zip(&before).rev() {
+            keep.push(!dead.is_dead(p, op, here));
+            if keep.last() == Some(&true) {
+                dead.before(p, op, here);
+            }
+        }
+        p.blocks[b].ops.retain(|_| keep.pop().unwrap_or(true));
+        // Bases that are made here mean nothing before; and the loop may come here again.
+        dead.ranges.retain(|r| r.0.base >> 32 != b as u64);
+        start[b] = dead;
+    }
+}
+
+/// What is dead at the end of a block.
+fn at_end(end: &End, start: &[Dead], here: &Places) -> Dead {
+    if matches!(end, End::Again { .. } | End::Hold { .. }) {
+        return Dead::default();
+    }
+    let mut dead: Option<Dead> = None;
+    for (i, t) in end.targets().into_iter().enumerate() {
+        let mut way = start[t.block.0 as usize].clone();
+        if let (End::Push { n, .. }, 0) = (end, i) {
+            match n {
+                Amount::Const(n) => {
+                    let Place { base, off } = here.at(Layer::Data, 0);
+                    way.write(Place { base, off: off - i64::from(*n) }, i64::from(*n));
+                }
+                Amount::Value(_) => {}
+            }
+        }
+        match &mut dead {
+            None => dead = Some(way),
+            Some(d) => d.meet(&way),
+        }
+    }
+    let mut dead = dead.unwrap_or_default();
+    if let End::Require { layer, .. } = end {
+        dead.marks &= !(1 << *layer as u8);
+    }
+    dead
+}
+
+/// What is written over on every way before it is read.
+#[derive(Debug, Clone, Default)]
+struct Dead {
+    /// Places and lengths.
+    ranges: Vec<(Place, i64)>,
+    /// Layers, a bit each.
+    marks: u8,
+    /// Bytes of the annotations, a bit each.
+    annos: u64,
+    /// Fields, a bit each.
+    meta: u8,
+}
+
+impl Dead {
+    fn meet(&mut self, other: &Dead) {
+        self.ranges.retain(|r| other.covers(r.0, r.1));
+        self.marks &= other.marks;
+        self.annos &= other.annos;
+        self.meta &= other.meta;
+    }
+
+    fn covers(&self, at: Place, len: i64) -> bool {
+        self.ranges.iter().any(|(p, n)| p.base == at.base && p.off <= at.off && at.off + len <= p.off + n)
+    }
+
+    fn is_dead(&self, p: &Program, op: &Op, here: &Places) -> bool {
+        match *op {
+            Op::Store { layer, off, src } => self.covers(here.at(layer, off), i64::from(p.width(src).bytes())),
+            Op::SetMark { layer, .. } | Op::ClearMark { layer } => self.marks & 1 << layer as u8 != 0,
+            Op::StoreAnno { off, src } => {
+                let bytes = anno_bytes(off, p.width(src));
+                self.annos & bytes == bytes
+            }
+            Op::StoreMeta { field, .. } => self.meta & 1 << field as u8 != 0,
+            _ => false,
+        }
+    }
+
+    fn write(&mut self, at: Place, len: i64) {
+        if !self.covers(at, len) && len > 0 {
+            if self.ranges.len() >= MAX_RANGES {
+                self.ranges.remove(0);
+            }
+            self.ranges.push((at, len));
+        }
+    }
+
+    fn read(&mut self, at: Place, len: i64) {
+        self.ranges.retain(|(p, n)| p.base == at.base && (p.off + n <= at.off || at.off + len <= p.off));
+    }
+
+    fn read_mark(&mut self, layer: Layer) {
+        self.marks &= !(1 << layer as u8);
+    }
+
+    /// What is dead before an operation that stays.
+    fn before(&mut self, p: &Program, op: &Op, here: &Places) {
+        match *op {
+            Op::Load { dst, layer, off } => {
+                self.read(here.at(layer, off), i64::from(p.width(dst).bytes()));
+                self.read_mark(layer);
+            }
+            Op::Store { layer, off, src } => {
+                self.write(here.at(layer, off), i64::from(p.width(src).bytes()));
+                self.read_mark(layer);
+            }
+            Op::CopyBytes { to, from, len } => {
+                self.write(here.at(to.0, to.1), i64::from(len));
+                self.read(here.at(from.0, from.1), i64::from(len));
+                self.read_mark(to.0);
+                self.read_mark(from.0);
+            }
+            Op::CompareBytes { a, b, len, .. } => {
+                for (layer, off) in [a, b] {
+                    self.read(here.at(layer, off), i64::from(len));
+                    self.read_mark(layer);
+                }
+            }
+            Op::Checksum { layer, .. } | Op::FindByte { layer, .. } => {
+                self.ranges.clear();
+                self.read_mark(layer);
+            }
+            Op::Rest { layer, .. } => self.read_mark(layer),
+            Op::Distance { from, to, .. } => {
+                self.read_mark(from);
+                self.read_mark(to);
+            }
+            Op::SetMark { layer, base, .. } => {
+                self.marks |= 1 << layer as u8;
+                self.read_mark(base);
+            }
+            Op::ClearMark { layer } => self.marks |= 1 << layer as u8,
+            Op::LoadAnno { dst, off } => self.annos &= !anno_bytes(off, p.width(dst)),
+            Op::StoreAnno { off, src } => self.annos |= anno_bytes(off, p.width(src)),
+            Op::LoadMeta { field, .. } => self.meta &= !(1 << field as u8),
+            // Not every state of the checksum is taken, so the one before may stay.
+            Op::StoreMeta { field: MetaField::Checksum, .. } => {}
+            Op::StoreMeta { field, .. } => self.meta |= 1 << field as u8,
+            Op::Fork { .. } | Op::Notify { packet: true, .. } => *self = Dead::default(),
+            _ => {}
+        }
+    }
+}
+
+fn anno_bytes(off: u32, width: Width) -> u64 {
+    ((1 << width.bytes()) - 1) << off
+}

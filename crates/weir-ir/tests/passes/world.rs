@@ -1,0 +1,126 @@
+//! Runs a program on the interpreter and writes down everything that can be observed.
+
+use weir_ir::interp::{Host, Interpreter};
+use weir_ir::program::{BlockId, EntryKind};
+use weir_ir::{Layer, Program, Reason};
+use weir_packet::Packet;
+use weir_table::{SetSnapshot, TableSet};
+
+/// All of a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    bytes: Vec<u8>,
+    /// Bytes that were pulled and may come back.
+    hidden: Vec<u8>,
+    marks: Vec<Option<i64>>,
+    anno: Vec<u8>,
+    meta: (u64, u32, u16, u8, u8, u8),
+}
+
+impl View {
+    fn of(p: &Packet) -> View {
+        let data = i64::from(p.data());
+        View {
+            bytes: p.bytes().to_vec(),
+            hidden: p.buffer()[p.floor() as usize..p.data() as usize].to_vec(),
+            marks: Layer::ALL[1..].iter().map(|&l| p.layer(l).map(|at| i64::from(at) - data)).collect(),
+            anno: p.anno.to_vec(),
+            meta: (p.timestamp, p.hash, p.in_port, p.packet_type, p.csum, p.hops),
+        }
+    }
+}
+
+/// Something that can be observed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    Exit(u32, View),
+    Drop(u32, Reason, View),
+    Orphan(View),
+    Event(u32, Vec<u128>, Option<View>),
+    /// The packet came to an element.
+    Visit(u32),
+}
+
+struct Recorder<'a> {
+    program: &'a Program,
+    seen: Vec<Seen>,
+    at: Option<u32>,
+    random: u32,
+}
+
+impl Host for Recorder<'_> {
+    fn exit(&mut self, port: u32, packet: Packet) {
+        self.seen.push(Seen::Exit(port, View::of(&packet)));
+    }
+    fn dropped(&mut self, at: BlockId, reason: &Reason, packet: Packet) {
+        self.seen.push(Seen::Drop(self.program.block(at).owner, reason.clone(), View::of(&packet)));
+    }
+    fn orphaned(&mut self, packet: Packet) {
+        self.seen.push(Seen::Orphan(View::of(&packet)));
+    }
+    fn notify(&mut self, event: u32, args: &[u128], packet: Option<&Packet>) {
+        self.seen.push(Seen::Event(event, args.to_vec(), packet.map(View::of)));
+    }
+    fn random(&mut self) -> u32 {
+        self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.random
+    }
+    fn hash_seed(&self) -> u64 {
+        7
+    }
+    fn step(&mut self, block: BlockId, _packet: Option<&Packet>) {
+        let owner = self.program.block(block).owner;
+        if self.at.replace(owner) != Some(owner) {
+            self.seen.push(Seen::Visit(owner));
+        }
+    }
+}
+
+/// A packet to start with: bytes, and where the marks are (beyond the end: not set).
+#[derive(Debug, Clone)]
+pub struct Start {
+    pub bytes: Vec<u8>,
+    pub marks: [u8; 4],
+    pub anno: u8,
+}
+
+impl Start {
+    fn packet(&self) -> Packet {
+        let mut p = Packet::from_bytes(&self.bytes).unwrap();
+        for (layer, &at) in Layer::ALL[1..].iter().zip(&self.marks) {
+            if usize::from(at) <= self.bytes.len() {
+                let at = p.data() + u32::from(at);
+                p.set_layer(*layer, Some(at));
+            }
+        }
+        p.anno = std::array::from_fn(|i| self.anno.wrapping_mul(i as u8 + 3));
+        p.timestamp = 1000;
+        p
+    }
+}
+
+/// Runs each packet from each packet entry, and the timers between; then lets everything expire.
+pub fn observe(program: &Program, packets: &[Start]) -> (Vec<Seen>, SetSnapshot) {
+    let mut tables = TableSet::new(program.tables.iter().map(|t| &t.decl)).unwrap();
+    let mut host = Recorder { program, seen: Vec::new(), at: None, random: 1 };
+    let mut interp = Interpreter::default();
+    let mut now = 1_000;
+    for start in packets {
+        for e in &program.entries {
+            host.at = None;
+            now += 7;
+            match e.kind {
+                EntryKind::Packet { .. } => {
+                    interp.run(program, &mut tables, &mut host, now, e.block, &[], Some(start.packet()));
+                }
+                EntryKind::Timer { .. } => interp.run(program, &mut tables, &mut host, now, e.block, &[], None),
+                _ => {}
+            }
+        }
+        now += 20;
+        host.at = None;
+        interp.expire(program, &mut tables, &mut host, now);
+    }
+    let left = tables.snapshot(now, |t| t.to_string());
+    (host.seen, left)
+}

@@ -1,0 +1,130 @@
+//! Arithmetic on values.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, InstBuilder, types};
+use weir_ir::program::{BinOp, CmpOp, Value, Width};
+
+use crate::compile::{Translator, int};
+use crate::helpers::{Ctx, Helper};
+
+impl Translator<'_, '_> {
+    pub(crate) fn binary(&mut self, op: BinOp, dst: Value, a: Value, b: Value) -> ir::Value {
+        let width = self.p.width(dst);
+        let (x, y) = (self.get(a), self.get(b));
+        let r = match op {
+            BinOp::Add => self.b.ins().iadd(x, y),
+            BinOp::Sub => self.b.ins().isub(x, y),
+            BinOp::Mul => self.b.ins().imul(x, y),
+            BinOp::Rem if width == Width::W128 => {
+                self.put_values(0, [a, b]);
+                let at = self.frame_address();
+                self.call(Helper::Rem, &[at]);
+                self.load_value(width, at, 0, self.regions.frame)
+            }
+            BinOp::Rem => {
+                // The machine traps on a divisor of 0; a remainder of 1 is the 0 that is wanted.
+                let (zero, one) = (self.imm(int(width), 0), self.imm(int(width), 1));
+                let no_divisor = self.b.ins().icmp(IntCC::Equal, y, zero);
+                let divisor = self.b.ins().select(no_divisor, one, y);
+                self.b.ins().urem(x, divisor)
+            }
+            BinOp::And => self.b.ins().band(x, y),
+            BinOp::Or => self.b.ins().bor(x, y),
+            BinOp::Xor => self.b.ins().bxor(x, y),
+            BinOp::Shl | BinOp::Shr => {
+                // The machine takes the distance modulo the width.
+                let r = if op == BinOp::Shl { self.b.ins().ishl(x, y) } else { self.b.ins().ushr(x, y) };
+                let bits = self.imm(int(width), width.bits().into());
+                let within = self.b.ins().icmp(IntCC::UnsignedLessThan, y, bits);
+                let zero = self.imm(int(width), 0);
+                self.select(within, r, zero)
+            }
+        };
+        if width == Width::W1 { self.low_bit(r) } else { r }
+    }
+
+    pub(crate) fn compare(&mut self, op: CmpOp, a: Value, b: Value) -> ir::Value {
+        let code = match op {
+            CmpOp::Eq => IntCC::Equal,
+            CmpOp::Ne => IntCC::NotEqual,
+            CmpOp::Lt => IntCC::UnsignedLessThan,
+            CmpOp::Le => IntCC::UnsignedLessThanOrEqual,
+        };
+        let (a, b) = (self.get(a), self.get(b));
+        self.b.ins().icmp(code, a, b)
+    }
+
+    /// 128 bits are selected in halves: the compiler would make a minimum of some selections, and has none for them.
+    pub(crate) fn select(&mut self, cond: ir::Value, a: ir::Value, b: ir::Value) -> ir::Value {
+        if self.b.func.dfg.value_type(a) != types::I128 {
+            return self.b.ins().select(cond, a, b);
+        }
+        let ((a_low, a_high), (b_low, b_high)) = (self.b.ins().isplit(a), self.b.ins().isplit(b));
+        let low = self.b.ins().select(cond, a_low, b_low);
+        let high = self.b.ins().select(cond, a_high, b_high);
+        self.b.ins().iconcat(low, high)
+    }
+
+    pub(crate) fn not(&mut self, width: Width, a: Value) -> ir::Value {
+        let a = self.get(a);
+        let r = self.b.ins().bnot(a);
+        if width == Width::W1 { self.low_bit(r) } else { r }
+    }
+
+    pub(crate) fn resize(&mut self, to: Width, a: Value) -> ir::Value {
+        let (v, from) = (self.get(a), self.ty(a));
+        let r = match int(to) {
+            ty if ty.bits() > from.bits() => self.b.ins().uextend(ty, v),
+            ty if ty.bits() < from.bits() => self.b.ins().ireduce(ty, v),
+            _ => v,
+        };
+        if to == Width::W1 && self.p.width(a) != Width::W1 { self.low_bit(r) } else { r }
+    }
+
+    /// Ones' complement sum: a carry out of the 16 bits comes back in.
+    pub(crate) fn sum16(&mut self, a: Value, b: Value) -> ir::Value {
+        let [a, b] = [a, b].map(|v| {
+            let v = self.get(v);
+            self.b.ins().uextend(types::I32, v)
+        });
+        let sum = self.b.ins().iadd(a, b);
+        let folded = self.fold(sum);
+        self.b.ins().ireduce(types::I16, folded)
+    }
+
+    /// The upper bits of a sum of 16-bit words added to the lower 16.
+    pub(crate) fn fold(&mut self, sum: ir::Value) -> ir::Value {
+        let ty = self.b.func.dfg.value_type(sum);
+        let (sixteen, mask) = (self.imm(ty, 16), self.imm(ty, 0xffff));
+        let high = self.b.ins().ushr(sum, sixteen);
+        let low = self.b.ins().band(sum, mask);
+        self.b.ins().iadd(high, low)
+    }
+
+    /// As [`weir_ir::interp::hash`].
+    pub(crate) fn hash(&mut self, args: &[Value]) -> ir::Value {
+        const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
+        let seed = self.fixed(std::mem::offset_of!(Ctx<'_>, hash_seed));
+        let first = self.imm(types::I64, FIRST.into());
+        let mut h = self.b.ins().bxor(seed, first);
+        for &a in args {
+            let v = self.get(a);
+            let (low, high) = self.halves(v);
+            for word in [low, high] {
+                let x = self.b.ins().bxor(h, word);
+                let m = self.product_halves_xored(x, 0xd6e8_feb8_6659_fd93);
+                let more = self.imm(types::I64, 0x5851_f42d_4c95_7f2d);
+                h = self.b.ins().bxor(m, more);
+            }
+        }
+        let h = self.product_halves_xored(h, FIRST);
+        self.b.ins().ireduce(types::I32, h)
+    }
+
+    fn product_halves_xored(&mut self, a: ir::Value, b: u64) -> ir::Value {
+        let b = self.imm(types::I64, b.into());
+        let low = self.b.ins().imul(a, b);
+        let high = self.b.ins().umulhi(a, b);
+        self.b.ins().bxor(low, high)
+    }
+}

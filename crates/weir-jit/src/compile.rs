@@ -1,0 +1,466 @@
+//! From a program to a function of the compiler: blocks, and the order in which they are translated.
+
+use std::collections::HashMap;
+
+use cranelift_codegen::ir::{
+    self, AbiParam, AliasRegionData, BlockArg, BlockCall, FuncRef, InstBuilder, JumpTableData, MemFlagsData, StackSlot,
+    StackSlotData, StackSlotKind, TrapCode, types,
+};
+use cranelift_frontend::FunctionBuilder;
+use cranelift_jit::JITModule;
+use cranelift_module::{FuncId, Linkage, Module, ModuleError};
+use weir_ir::program::{Amount, Block, BlockId, End, EntryKind, Op, Program, Target, Type, Value, Width};
+
+use crate::helpers::Helper;
+
+/// Where runs may start, and the loops that they count.
+#[derive(Debug)]
+pub(crate) struct Starts {
+    /// For each block its number as a start, and whether it has a packet, if it is an entry.
+    entries: Vec<Option<(u32, bool)>>,
+    /// For each block its number as a start: entries and targets of forks and releases.
+    numbers: Vec<Option<u32>>,
+    /// For each start the number of the block's parameters.
+    params: Vec<usize>,
+    /// Number of loop headers.
+    pub loops: usize,
+}
+
+impl Starts {
+    pub fn of(program: &Program) -> Starts {
+        let n = program.blocks.len();
+        let mut s = Starts { entries: vec![None; n], numbers: vec![None; n], params: Vec::new(), loops: 0 };
+        for e in &program.entries {
+            let number = s.add(program, e.block);
+            s.entries[e.block.0 as usize] = Some((number, matches!(e.kind, EntryKind::Packet { .. })));
+        }
+        for block in &program.blocks {
+            s.loops += usize::from(block.loop_limit.is_some());
+            for op in &block.ops {
+                if let Op::Fork { target, .. } | Op::Release { target, .. } = op {
+                    s.add(program, target.block);
+                }
+            }
+        }
+        s
+    }
+
+    fn add(&mut self, program: &Program, block: BlockId) -> u32 {
+        *self.numbers[block.0 as usize].get_or_insert_with(|| {
+            self.params.push(program.block(block).params.len());
+            self.params.len() as u32 - 1
+        })
+    }
+
+    /// Number of an entry and whether it starts with a packet.
+    pub fn entry(&self, block: BlockId) -> Option<(u32, bool)> {
+        self.entries.get(block.0 as usize).copied().flatten()
+    }
+
+    /// How many arguments a start takes.
+    pub fn params(&self, start: u32) -> usize {
+        self.params[start as usize]
+    }
+
+    /// Number of a start.
+    pub fn number(&self, block: BlockId) -> u32 {
+        self.numbers[block.0 as usize].expect("targets of forks and releases are starts")
+    }
+}
+
+/// Kinds of memory that never overlap: a write to one leaves what is known of the others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Regions {
+    /// Positions and metadata of the packet.
+    pub meta: MemFlagsData,
+    /// Bytes of the packet.
+    pub bytes: MemFlagsData,
+    /// The frame.
+    pub frame: MemFlagsData,
+    /// Counters of loops.
+    pub rounds: MemFlagsData,
+    /// What does not change during a run.
+    pub fixed: MemFlagsData,
+}
+
+/// An edge that does something on the way.
+struct Edge {
+    from: ir::Block,
+    to: BlockId,
+    args: Vec<BlockArg>,
+}
+
+/// Translates one program. Rust's word for a type of the compiler is `ir::`; the program's own come without.
+pub(crate) struct Translator<'a, 'b> {
+    pub p: &'a Program,
+    pub starts: &'a Starts,
+    module: &'a mut JITModule,
+    pub b: FunctionBuilder<'b>,
+    blocks: Vec<ir::Block>,
+    values: Vec<Option<ir::Value>>,
+    /// For each loop header the number of its counter.
+    loops: Vec<Option<u32>>,
+    helpers: HashMap<Helper, (FuncId, FuncRef)>,
+    edges: Vec<Edge>,
+    pub regions: Regions,
+    pub ctx: ir::Value,
+    pub packet: ir::Value,
+    /// Room for values that helpers take and give, 16 bytes each.
+    pub frame: StackSlot,
+    /// The block that is being translated.
+    pub here: BlockId,
+}
+
+impl<'a, 'b> Translator<'a, 'b> {
+    pub fn new(
+        p: &'a Program,
+        starts: &'a Starts,
+        module: &'a mut JITModule,
+        mut b: FunctionBuilder<'b>,
+    ) -> Translator<'a, 'b> {
+        let first = b.create_block();
+        b.append_block_params_for_function_params(first);
+        b.switch_to_block(first);
+        let (ctx, packet) = (b.block_params(first)[0], b.block_params(first)[1]);
+        let mut region = |user_id, description: &'static str| {
+            let data = AliasRegionData { user_id, description: description.into() };
+            let region = b.func.dfg.alias_regions.insert(data);
+            MemFlagsData::new().with_notrap().with_alias_region(Some(region))
+        };
+        let regions = Regions {
+            meta: region(0, "packet metadata").with_aligned(),
+            bytes: region(1, "packet bytes"),
+            frame: region(2, "frame").with_aligned(),
+            rounds: region(3, "loop counters").with_aligned(),
+            fixed: region(4, "context").with_aligned().with_readonly().with_can_move(),
+        };
+        let size = 16 * p.blocks.iter().map(frame_values).max().unwrap_or(0).max(2) as u32;
+        let frame = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4));
+        let blocks = p.blocks.iter().map(|_| b.create_block()).collect();
+        let mut number = 0..;
+        let loops = p.blocks.iter().map(|b| b.loop_limit.and_then(|_| number.next())).collect();
+        Translator {
+            p,
+            starts,
+            module,
+            b,
+            blocks,
+            values: vec![None; p.types.len()],
+            loops,
+            helpers: HashMap::new(),
+            edges: Vec::new(),
+            regions,
+            ctx,
+            packet,
+            frame,
+            here: BlockId(0),
+        }
+    }
+
+    pub fn translate(mut self) -> Result<FunctionBuilder<'b>, ModuleError> {
+        for &h in Helper::ALL {
+            self.declare(h)?;
+        }
+        let order = order(self.p);
+        for &id in &order {
+            let block = self.p.block(id);
+            let to = self.blocks[id.0 as usize];
+            for &param in &block.params {
+                let ty = self.ty(param);
+                let value = self.b.append_block_param(to, ty);
+                self.set(param, value);
+            }
+            // Drops go out of the way of the packets that pass.
+            if matches!(block.end, End::Drop { .. }) {
+                self.b.set_cold_block(to);
+            }
+        }
+        self.dispatch(&order);
+        for &id in &order {
+            self.here = id;
+            self.b.switch_to_block(self.blocks[id.0 as usize]);
+            let block = self.p.block(id);
+            for op in &block.ops {
+                self.op(op);
+            }
+            self.end(&block.end);
+            self.finish_edges();
+        }
+        self.b.seal_all_blocks();
+        Ok(self.b)
+    }
+
+    /// From the function's start to the block where this run starts.
+    fn dispatch(&mut self, reached: &[BlockId]) {
+        let first = self.b.current_block().expect("the function's first block is current");
+        let (start, args) = (self.b.block_params(first)[2], self.b.block_params(first)[3]);
+        let never = self.b.create_block();
+        let mut table = vec![never; self.starts.params.len()];
+        let mut ways = Vec::new();
+        for &id in reached {
+            if let Some(n) = self.starts.numbers[id.0 as usize] {
+                let way = self.b.create_block();
+                table[n as usize] = way;
+                ways.push((way, id));
+            }
+        }
+        let lists = &mut self.b.func.dfg.value_lists;
+        let default = BlockCall::new(never, [], lists);
+        let table: Vec<BlockCall> = table.into_iter().map(|way| BlockCall::new(way, [], lists)).collect();
+        let table = self.b.create_jump_table(JumpTableData::new(default, &table));
+        self.b.ins().br_table(start, table);
+        self.b.switch_to_block(never);
+        self.b.set_cold_block(never);
+        self.b.ins().trap(TrapCode::unwrap_user(1));
+        for (way, id) in ways {
+            self.b.switch_to_block(way);
+            let params = &self.p.block(id).params;
+            let mut given = Vec::new();
+            for (i, &param) in params.iter().enumerate() {
+                let v = self.load_value(self.p.width(param), args, 16 * i as i32, self.regions.fixed);
+                given.push(BlockArg::Value(v));
+            }
+            self.enter_from_outside(id);
+            self.b.ins().jump(self.blocks[id.0 as usize], &given);
+        }
+    }
+
+    // --- values -----------------------------------------------------------------------------------------------
+
+    pub fn ty(&self, v: Value) -> ir::Type {
+        match self.p.ty(v) {
+            Type::Int(w) => int(w),
+            Type::Entry(_) => types::I32,
+        }
+    }
+
+    pub fn get(&self, v: Value) -> ir::Value {
+        self.values[v.0 as usize].expect("the checker proved that the value is defined here")
+    }
+
+    pub fn set(&mut self, v: Value, to: ir::Value) {
+        self.values[v.0 as usize] = Some(to);
+    }
+
+    /// Table of an entry, and its slot.
+    pub fn entry(&mut self, v: Value) -> [ir::Value; 2] {
+        let Type::Entry(t) = self.p.ty(v) else { unreachable!("the checker proved that this is an entry") };
+        [self.imm32(t.0), self.get(v)]
+    }
+
+    pub fn imm(&mut self, ty: ir::Type, value: u128) -> ir::Value {
+        if ty != types::I128 {
+            return self.b.ins().iconst(ty, value as i64);
+        }
+        let low = self.b.ins().iconst(types::I64, value as i64);
+        let high = self.b.ins().iconst(types::I64, (value >> 64) as i64);
+        self.b.ins().iconcat(low, high)
+    }
+
+    pub fn imm32(&mut self, value: u32) -> ir::Value {
+        self.imm(types::I32, value.into())
+    }
+
+    pub fn amount(&mut self, n: Amount) -> ir::Value {
+        match n {
+            Amount::Const(n) => self.imm32(n),
+            Amount::Value(v) => self.get(v),
+        }
+    }
+
+    /// A value from memory in the machine's byte order.
+    pub fn load_value(&mut self, w: Width, at: ir::Value, off: i32, flags: MemFlagsData) -> ir::Value {
+        let v = match w {
+            Width::W128 => {
+                let low = self.b.ins().load(types::I64, flags, at, off);
+                let high = self.b.ins().load(types::I64, flags, at, off + 8);
+                return self.b.ins().iconcat(low, high);
+            }
+            _ => self.b.ins().load(int(w), flags, at, off),
+        };
+        if w == Width::W1 { self.low_bit(v) } else { v }
+    }
+
+    pub fn low_bit(&mut self, v: ir::Value) -> ir::Value {
+        let one = self.imm(types::I8, 1);
+        self.b.ins().band(v, one)
+    }
+
+    /// The lower and upper half of a value in 128 bits.
+    pub fn halves(&mut self, v: ir::Value) -> (ir::Value, ir::Value) {
+        match self.b.func.dfg.value_type(v) {
+            types::I128 => self.b.ins().isplit(v),
+            types::I64 => (v, self.imm(types::I64, 0)),
+            _ => (self.b.ins().uextend(types::I64, v), self.imm(types::I64, 0)),
+        }
+    }
+
+    /// Puts values into the frame from number `first` on.
+    pub fn put_values(&mut self, first: usize, values: impl IntoIterator<Item = Value>) {
+        let at = self.frame_address();
+        for (i, v) in values.into_iter().enumerate() {
+            let value = self.get(v);
+            let (low, high) = self.halves(value);
+            let off = 16 * (first + i) as i32;
+            self.b.ins().store(self.regions.frame, low, at, off);
+            self.b.ins().store(self.regions.frame, high, at, off + 8);
+        }
+    }
+
+    pub fn frame_address(&mut self) -> ir::Value {
+        self.b.ins().stack_addr(types::I64, self.frame, 0)
+    }
+
+    /// A field of the context.
+    pub fn fixed(&mut self, off: usize) -> ir::Value {
+        self.b.ins().load(types::I64, self.regions.fixed, self.ctx, off as i32)
+    }
+
+    // --- calls ------------------------------------------------------------------------------------------------
+
+    fn declare(&mut self, h: Helper) -> Result<(), ModuleError> {
+        let mut s = self.module.make_signature();
+        s.params.extend(h.params().into_iter().map(AbiParam::new));
+        s.returns.extend(h.result().map(AbiParam::new));
+        let id = self.module.declare_function(h.name(), Linkage::Import, &s)?;
+        let reference = self.module.declare_func_in_func(id, self.b.func);
+        self.helpers.insert(h, (id, reference));
+        Ok(())
+    }
+
+    /// Calls a helper without a result.
+    pub fn call(&mut self, h: Helper, args: &[ir::Value]) {
+        self.b.ins().call(self.helpers[&h].1, args);
+    }
+
+    /// Calls a helper and gives its result.
+    pub fn result(&mut self, h: Helper, args: &[ir::Value]) -> ir::Value {
+        let call = self.b.ins().call(self.helpers[&h].1, args);
+        self.b.inst_results(call)[0]
+    }
+
+    // --- edges ------------------------------------------------------------------------------------------------
+
+    /// Counts a loop from its first round again.
+    fn enter_from_outside(&mut self, block: BlockId) {
+        if let Some((at, off)) = self.counter(block) {
+            let one = self.imm32(1);
+            self.b.ins().store(self.regions.rounds, one, at, off);
+        }
+    }
+
+    /// Where the counter of a loop header is.
+    pub fn counter(&mut self, header: BlockId) -> Option<(ir::Value, i32)> {
+        let n = self.loops[header.0 as usize]?;
+        let at = self.fixed(std::mem::offset_of!(crate::helpers::Ctx<'_>, rounds));
+        Some((at, 4 * n as i32))
+    }
+
+    /// Where a jump to a target goes, and with what.
+    pub fn edge(&mut self, target: &Target, supplied: &[ir::Value]) -> (ir::Block, Vec<BlockArg>) {
+        let args = self.edge_args(target, supplied);
+        if self.loops[target.block.0 as usize].is_none() {
+            return (self.blocks[target.block.0 as usize], args);
+        }
+        let from = self.b.create_block();
+        self.edges.push(Edge { from, to: target.block, args });
+        (from, Vec::new())
+    }
+
+    /// As [`edge`](Translator::edge), for another round of a loop.
+    pub fn back_edge(&self, target: &Target) -> (ir::Block, Vec<BlockArg>) {
+        (self.blocks[target.block.0 as usize], self.edge_args(target, &[]))
+    }
+
+    /// A block of its own that goes to a target.
+    pub fn way(&mut self, target: &Target) -> ir::Block {
+        let args = self.edge_args(target, &[]);
+        if args.is_empty() && self.loops[target.block.0 as usize].is_none() {
+            return self.blocks[target.block.0 as usize];
+        }
+        let from = self.b.create_block();
+        self.edges.push(Edge { from, to: target.block, args });
+        from
+    }
+
+    pub fn block(&self, id: BlockId) -> ir::Block {
+        self.blocks[id.0 as usize]
+    }
+
+    fn edge_args(&self, target: &Target, supplied: &[ir::Value]) -> Vec<BlockArg> {
+        let given = target.args.iter().map(|&v| self.get(v));
+        supplied.iter().copied().chain(given).map(BlockArg::Value).collect()
+    }
+
+    fn finish_edges(&mut self) {
+        for e in std::mem::take(&mut self.edges) {
+            self.b.switch_to_block(e.from);
+            self.enter_from_outside(e.to);
+            self.b.ins().jump(self.blocks[e.to.0 as usize], &e.args);
+        }
+    }
+}
+
+/// The compiler's type for a width; a bit takes a byte, 0 or 1.
+pub(crate) fn int(w: Width) -> ir::Type {
+    match w {
+        Width::W1 | Width::W8 => types::I8,
+        Width::W16 => types::I16,
+        Width::W32 => types::I32,
+        Width::W64 => types::I64,
+        Width::W128 => types::I128,
+    }
+}
+
+/// Most values that a block has in the frame at a time.
+fn frame_values(block: &Block) -> usize {
+    let ops = block.ops.iter().map(|op| match op {
+        Op::Notify { args, .. } => args.len(),
+        Op::Fork { target, .. } | Op::Release { target, .. } => target.args.len(),
+        _ => 2,
+    });
+    let end = match &block.end {
+        End::Lookup { key, .. } | End::Insert { key, .. } => key.len(),
+        End::Claim { key, .. } => key.len() + 3,
+        _ => 0,
+    };
+    ops.max().unwrap_or(0).max(end)
+}
+
+/// The blocks that runs reach, in reverse postorder: what defines a value comes before what uses it.
+fn order(p: &Program) -> Vec<BlockId> {
+    let next = |id: BlockId| -> Vec<BlockId> {
+        let block = p.block(id);
+        let mut to: Vec<BlockId> = block.end.targets().into_iter().map(|t| t.block).collect();
+        to.extend(block.ops.iter().filter_map(|op| match op {
+            Op::Fork { target, .. } | Op::Release { target, .. } => Some(target.block),
+            _ => None,
+        }));
+        if let End::Enter { block, .. } = block.end {
+            to.push(block);
+        }
+        to
+    };
+    let (mut seen, mut post) = (vec![false; p.blocks.len()], Vec::new());
+    for e in p.entries.iter().rev() {
+        let mut stack = Vec::new();
+        if !std::mem::replace(&mut seen[e.block.0 as usize], true) {
+            stack.push((e.block, next(e.block)));
+        }
+        while let Some((id, ways)) = stack.last_mut() {
+            match ways.pop() {
+                Some(n) if !seen[n.0 as usize] => {
+                    seen[n.0 as usize] = true;
+                    stack.push((n, next(n)));
+                }
+                Some(_) => {}
+                None => {
+                    post.push(*id);
+                    stack.pop();
+                }
+            }
+        }
+    }
+    post.reverse();
+    post
+}

@@ -1,0 +1,183 @@
+//! How blocks end.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, InstBuilder, types};
+use cranelift_frontend::Switch;
+use weir_ir::Layer;
+use weir_ir::program::{Amount, End, MAX_HOPS, TableId, Target, Value};
+use weir_packet::Meta;
+
+use crate::compile::Translator;
+use crate::helpers::{Helper, NOT_FOUND};
+use crate::run::Outcome;
+
+impl Translator<'_, '_> {
+    pub(crate) fn end(&mut self, end: &End) {
+        match end {
+            End::Jump(t) => {
+                let (to, args) = self.edge(t, &[]);
+                self.b.ins().jump(to, &args);
+            }
+            End::Branch { cond, then, other } => {
+                let cond = self.get(*cond);
+                self.branch(cond, then, &[], other);
+            }
+            End::Switch { value, cases, default } => self.switch(*value, cases, default),
+            End::Again { header, exit } => self.again(header, exit),
+            End::Require { layer, n, ok, fail } => {
+                let there = self.has(*layer, *n);
+                self.branch(there, ok, &[], fail);
+            }
+            End::Push { n, ok, fail } => {
+                let n = self.amount(*n);
+                let done = self.result(Helper::Push, &[self.packet, n]);
+                self.branch(done, ok, &[], fail);
+            }
+            End::Unpull { n, ok, fail } => self.unpull(*n, ok, fail),
+            End::Put { n, ok, fail } => {
+                let n = self.amount(*n);
+                let done = self.result(Helper::Put, &[self.packet, n]);
+                self.branch(done, ok, &[], fail);
+            }
+            End::Lookup { table, key, hit, miss } => {
+                let found = self.with_key(Helper::Lookup, *table, key);
+                self.found(found, hit, None, miss);
+            }
+            End::Insert { table, key, ok, full } => {
+                let found = self.with_key(Helper::Insert, *table, key);
+                self.found(found, ok, None, full);
+            }
+            End::Claim { table, key, hole, lo, hi, start, ok, full } => {
+                self.put_values(0, key.iter().copied().chain([*lo, *hi, *start]));
+                let args =
+                    [self.ctx, self.imm32(table.0), self.frame_address(), self.imm32(key.len() as u32), self.imm32(*hole)];
+                let found = self.result(Helper::Claim, &args);
+                let (width, at) = (self.p.width(*lo), self.frame_address());
+                let claimed = self.load_value(width, at, 16 * key.len() as i32, self.regions.frame);
+                self.found(found, ok, Some(claimed), full);
+            }
+            End::Meter { entry, field, cost, rate, burst, ok, over } => {
+                let [table, slot] = self.entry(*entry);
+                let field = self.imm32(*field);
+                let [cost, rate, burst] = [cost, rate, burst].map(|v| self.get(*v));
+                let enough = self.result(Helper::Meter, &[self.ctx, table, slot, field, cost, rate, burst]);
+                self.branch(enough, ok, &[], over);
+            }
+            End::Hold { entry, full } => {
+                let [table, slot] = self.entry(*entry);
+                let held = self.result(Helper::Hold, &[self.ctx, table, slot, self.packet]);
+                let over = self.b.create_block();
+                let (to, args) = self.edge(full, &[]);
+                self.b.ins().brif(held, over, &[], to, &args);
+                self.b.switch_to_block(over);
+                self.finish(Outcome::Over, 0);
+            }
+            End::Emit { port } | End::Exit { exit: port } => self.finish(Outcome::Exit, *port),
+            End::Drop { .. } => self.finish(Outcome::Dropped, self.here.0),
+            End::Finish => self.finish(Outcome::Over, 0),
+            End::Enter { block, back: false } => {
+                let to = self.block(*block);
+                self.b.ins().jump(to, &[]);
+            }
+            End::Enter { block, back: true } => {
+                let hops = self.meta(types::I8, std::mem::offset_of!(Meta, hops));
+                let most = self.imm(types::I8, MAX_HOPS.into());
+                let over = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, hops, most);
+                let (drop, go) = (self.b.create_block(), self.b.create_block());
+                self.b.set_cold_block(drop);
+                self.b.ins().brif(over, drop, &[], go, &[]);
+                self.b.switch_to_block(drop);
+                self.finish(Outcome::Dropped, self.here.0);
+                self.b.switch_to_block(go);
+                let one = self.imm(types::I8, 1);
+                let hops = self.b.ins().iadd(hops, one);
+                self.set_meta(std::mem::offset_of!(Meta, hops), hops);
+                let to = self.block(*block);
+                self.b.ins().jump(to, &[]);
+            }
+        }
+    }
+
+    fn branch(&mut self, cond: ir::Value, then: &Target, supplied: &[ir::Value], other: &Target) {
+        let (then, then_args) = self.edge(then, supplied);
+        let (other, other_args) = self.edge(other, &[]);
+        self.b.ins().brif(cond, then, &then_args, other, &other_args);
+    }
+
+    fn finish(&mut self, outcome: Outcome, number: u32) {
+        let code = self.imm(types::I64, (outcome as u128) << 32 | u128::from(number));
+        self.b.ins().return_(&[code]);
+    }
+
+    fn switch(&mut self, value: Value, cases: &[(u128, Target)], default: &Target) {
+        let value = self.get(value);
+        let mut ways = Switch::new();
+        for (case, target) in cases {
+            // The first of equal cases counts.
+            if !ways.entries().contains_key(case) {
+                let way = self.way(target);
+                ways.set_entry(*case, way);
+            }
+        }
+        let default = self.way(default);
+        ways.emit(&mut self.b, value, default);
+    }
+
+    fn again(&mut self, header: &Target, exit: &Target) {
+        let (Some((at, off)), Some(limit)) = (self.counter(header.block), self.p.block(header.block).loop_limit) else {
+            unreachable!("the checker proved that this is the header of a loop")
+        };
+        let rounds = self.b.ins().load(types::I32, self.regions.rounds, at, off);
+        let limit = self.imm32(limit);
+        let done = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, rounds, limit);
+        let next = self.b.create_block();
+        let (exit, exit_args) = self.edge(exit, &[]);
+        self.b.ins().brif(done, exit, &exit_args, next, &[]);
+        self.b.switch_to_block(next);
+        let one = self.imm32(1);
+        let rounds = self.b.ins().iadd(rounds, one);
+        self.b.ins().store(self.regions.rounds, rounds, at, off);
+        let (header, args) = self.back_edge(header);
+        self.b.ins().jump(header, &args);
+    }
+
+    /// Whether there are `n` bytes from a layer on. A mark that is not set is beyond every end.
+    fn has(&mut self, layer: Layer, n: Amount) -> ir::Value {
+        let (from, end) = (self.position(layer), self.packet_end());
+        let n = self.amount(n);
+        let [from, end, n] = [from, end, n].map(|v| self.b.ins().uextend(types::I64, v));
+        let to = self.b.ins().iadd(from, n);
+        self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, to, end)
+    }
+
+    fn unpull(&mut self, n: Amount, ok: &Target, fail: &Target) {
+        let n = self.amount(n);
+        let data = self.position(Layer::Data);
+        let floor = self.meta(types::I32, Meta::FLOOR_OFFSET);
+        let most = self.b.ins().isub(data, floor);
+        let there = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, n, most);
+        let done = self.b.create_block();
+        let (fail, fail_args) = self.edge(fail, &[]);
+        self.b.ins().brif(there, done, &[], fail, &fail_args);
+        self.b.switch_to_block(done);
+        let data = self.b.ins().isub(data, n);
+        self.set_meta(Meta::DATA_OFFSET, data);
+        let (ok, ok_args) = self.edge(ok, &[]);
+        self.b.ins().jump(ok, &ok_args);
+    }
+
+    fn with_key(&mut self, helper: Helper, table: TableId, key: &[Value]) -> ir::Value {
+        self.put_values(0, key.iter().copied());
+        let args = [self.ctx, self.imm32(table.0), self.frame_address(), self.imm32(key.len() as u32)];
+        self.result(helper, &args)
+    }
+
+    /// Goes on with an entry, and perhaps another value, if there is one.
+    fn found(&mut self, found: ir::Value, hit: &Target, with: Option<ir::Value>, miss: &Target) {
+        let none = self.imm(types::I64, NOT_FOUND.into());
+        let is = self.b.ins().icmp(IntCC::NotEqual, found, none);
+        let slot = self.b.ins().ireduce(types::I32, found);
+        let supplied: Vec<ir::Value> = [slot].into_iter().chain(with).collect();
+        self.branch(is, hit, &supplied, miss);
+    }
+}

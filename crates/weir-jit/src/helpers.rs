@@ -1,0 +1,258 @@
+//! What compiled code calls. Each helper is the interpreter's way of doing the same operation.
+//!
+//! A panic in a helper (that is, in the host) ends the process: it must not unwind through compiled code.
+
+use std::collections::VecDeque;
+
+use cranelift_codegen::ir::{Type, types};
+use weir_ir::interp::MAX_STRANDS;
+use weir_ir::program::{BlockId, MAX_STRAND_ARGS};
+use weir_ir::{Host, Reason, interp};
+use weir_packet::{Meta, Packet};
+use weir_table::{EntryRef, TableSet};
+
+/// A packet that starts when the current one has ended.
+#[derive(Debug)]
+pub(crate) struct Strand {
+    /// Number of the start in the compiled function.
+    pub start: u32,
+    pub args: [u128; MAX_STRAND_ARGS],
+    pub packet: Packet,
+}
+
+/// What a run of compiled code works on. The code reads the first three fields by offset.
+#[repr(C)]
+pub(crate) struct Ctx<'a> {
+    pub now: u64,
+    pub hash_seed: u64,
+    /// How often each loop header was entered since it was entered from outside.
+    pub rounds: *mut u32,
+    pub tables: &'a mut TableSet,
+    pub host: &'a mut dyn Host,
+    pub strands: &'a mut VecDeque<Strand>,
+}
+
+/// The compiled function: context, current packet (or null), number of the start, its arguments; gives an
+/// [`Outcome`](crate::run::Outcome) as a number.
+pub(crate) type Code = unsafe extern "C" fn(&mut Ctx<'_>, *mut Meta, u32, *const u128) -> u64;
+
+/// The current packet as compiled code passes it: null, or what [`Packet::into_raw`] gave, and not otherwise in use
+/// while a helper runs.
+#[repr(transparent)]
+pub(crate) struct Current(*mut Meta);
+
+impl Current {
+    fn with<R>(&self, f: impl FnOnce(&mut Packet) -> R) -> R {
+        // SAFETY: see the type; helpers that need a packet are called only where the checker proved that there is.
+        unsafe { Packet::with_raw(self.0, f) }
+    }
+
+    fn take(self) -> Packet {
+        // SAFETY: as in `with`; compiled code does not use the packet after a helper took it.
+        unsafe { Packet::from_raw(self.0) }
+    }
+}
+
+/// Values that compiled code put in its stack frame, or room for one there.
+#[repr(transparent)]
+pub(crate) struct Values(*mut u128);
+
+impl Values {
+    fn get(&self, n: u32) -> &[u128] {
+        // SAFETY: compiled code passes the address of (at least) `n` values in its frame, aligned to 16 bytes.
+        unsafe { std::slice::from_raw_parts(self.0, n as usize) }
+    }
+
+    fn get_mut(&mut self, n: u32) -> &mut [u128] {
+        // SAFETY: as in `get`, and nothing else refers to the frame while the helper runs.
+        unsafe { std::slice::from_raw_parts_mut(self.0, n as usize) }
+    }
+}
+
+/// How a type is passed. Only types without padding bits in registers, so that no extension rules apply.
+trait Abi {
+    const TYPE: Type;
+}
+
+impl Abi for u32 {
+    const TYPE: Type = types::I32;
+}
+impl Abi for u64 {
+    const TYPE: Type = types::I64;
+}
+impl Abi for Current {
+    const TYPE: Type = types::I64;
+}
+impl Abi for Values {
+    const TYPE: Type = types::I64;
+}
+impl Abi for &mut Ctx<'_> {
+    const TYPE: Type = types::I64;
+}
+
+/// The answer of a search that found nothing.
+pub(crate) const NOT_FOUND: u64 = u64::MAX;
+
+macro_rules! helpers {
+    ($($variant:ident = fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)? $body:block)*) => {
+        /// A function that compiled code may call.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub(crate) enum Helper { $($variant),* }
+
+        impl Helper {
+            pub const ALL: &[Helper] = &[$(Helper::$variant),*];
+
+            pub fn name(self) -> &'static str {
+                match self { $(Helper::$variant => concat!("weir_", stringify!($name))),* }
+            }
+
+            pub fn params(self) -> Vec<Type> {
+                match self { $(Helper::$variant => vec![$(<$ty as Abi>::TYPE),*]),* }
+            }
+
+            pub fn result(self) -> Option<Type> {
+                match self { $(Helper::$variant => None::<Type>$(.or(Some(<$ret as Abi>::TYPE)))?),* }
+            }
+
+            pub fn address(self) -> *const u8 {
+                match self { $(Helper::$variant => $name as *const u8),* }
+            }
+        }
+
+        $(extern "C" fn $name($($arg: $ty),*) $(-> $ret)? $body)*
+    };
+}
+
+helpers! {
+    Push = fn push(packet: Current, n: u32) -> u32 {
+        packet.with(|p| p.push(n).is_ok()).into()
+    }
+    Put = fn put(packet: Current, n: u32) -> u32 {
+        packet.with(|p| p.put(n).is_ok()).into()
+    }
+    Checksum = fn checksum(packet: Current, from: u32, to: u32) -> u32 {
+        packet.with(|p| interp::checksum(p.buffer().get(from as usize..to as usize).unwrap_or(&[]))).into()
+    }
+    CopyBytes = fn copy_bytes(packet: Current, to: u32, from: u32, len: u32) {
+        packet.with(|p| p.buffer_mut().copy_within(from as usize..(from + len) as usize, to as usize));
+    }
+    CompareBytes = fn compare_bytes(packet: Current, a: u32, b: u32, len: u32) -> u32 {
+        let (a, b, len) = (a as usize, b as usize, len as usize);
+        packet.with(|p| p.buffer()[a..a + len] == p.buffer()[b..b + len]).into()
+    }
+    FindByte = fn find_byte(packet: Current, base: u32, start: u32, end: u32, byte: u32) -> u32 {
+        if start >= end {
+            return end;
+        }
+        let (from, to) = ((base + start) as usize, (base + end) as usize);
+        let found = packet.with(|p| {
+            p.buffer().get(from..to).unwrap_or(&[]).iter().position(|&b| u32::from(b) == byte)
+        });
+        found.map_or(end, |i| start + i as u32)
+    }
+    Rem = fn rem(args: Values) {
+        let mut args = args;
+        if let [a, b] = args.get_mut(2) {
+            *a = a.checked_rem(*b).unwrap_or(0);
+        }
+    }
+    Random = fn random(ctx: &mut Ctx<'_>) -> u32 {
+        ctx.host.random()
+    }
+    Lookup = fn lookup(ctx: &mut Ctx<'_>, table: u32, key: Values, n: u32) -> u64 {
+        ctx.tables.table(table).lookup(key.get(n)).map_or(NOT_FOUND, u64::from)
+    }
+    Insert = fn insert(ctx: &mut Ctx<'_>, table: u32, key: Values, n: u32) -> u64 {
+        ctx.tables.table_mut(table).insert(key.get(n)).map_or(NOT_FOUND, u64::from)
+    }
+    // The key is followed by lowest, highest and first value; the claimed value takes the place of the lowest.
+    Claim = fn claim(ctx: &mut Ctx<'_>, table: u32, args: Values, n: u32, hole: u32) -> u64 {
+        let mut args = args;
+        let (key, range) = args.get_mut(n + 3).split_at_mut(n as usize);
+        let [lo, hi, start] = [range[0], range[1], range[2]];
+        match ctx.tables.table_mut(table).claim(key, hole as usize, lo, hi, start) {
+            Some((slot, claimed)) => {
+                range[0] = claimed;
+                slot.into()
+            }
+            None => NOT_FOUND,
+        }
+    }
+    Meter = fn meter(ctx: &mut Ctx<'_>, table: u32, slot: u32, field: u32, cost: u64, rate: u64, burst: u64) -> u32 {
+        let table = ctx.tables.table_mut(table);
+        let mut state = table.get(slot, field);
+        let enough = weir_table::meter(&mut state, ctx.now, cost, rate, burst);
+        table.set(slot, field, state);
+        enough.into()
+    }
+    Hold = fn hold(ctx: &mut Ctx<'_>, table: u32, slot: u32, packet: Current) -> u32 {
+        match ctx.tables.table_mut(table).hold(slot, packet.take()) {
+            Ok(()) => 1,
+            // The packet goes back to compiled code, which still knows its address.
+            Err(packet) => {
+                _ = packet.into_raw();
+                0
+            }
+        }
+    }
+    Get = fn get(ctx: &mut Ctx<'_>, table: u32, slot: u32, field: u32) -> u64 {
+        ctx.tables.table(table).get(slot, field) as u64
+    }
+    GetWide = fn get_wide(ctx: &mut Ctx<'_>, table: u32, slot: u32, field: u32, out: Values) {
+        let mut out = out;
+        out.get_mut(1).fill(ctx.tables.table(table).get(slot, field));
+    }
+    GetKey = fn get_key(ctx: &mut Ctx<'_>, table: u32, slot: u32, field: u32, out: Values) {
+        let mut out = out;
+        out.get_mut(1).fill(ctx.tables.table(table).key(slot, field));
+    }
+    Set = fn set(ctx: &mut Ctx<'_>, table: u32, slot: u32, field: u32, low: u64, high: u64) {
+        ctx.tables.table_mut(table).set(slot, field, u128::from(high) << 64 | u128::from(low));
+    }
+    Touch = fn touch(ctx: &mut Ctx<'_>, table: u32, slot: u32, after: u64) {
+        ctx.tables.touch(EntryRef { table, slot }, ctx.now, after);
+    }
+    Link = fn link(ctx: &mut Ctx<'_>, table_a: u32, slot_a: u32, table_b: u32, slot_b: u32) {
+        ctx.tables.link(EntryRef { table: table_a, slot: slot_a }, EntryRef { table: table_b, slot: slot_b });
+    }
+    Remove = fn remove(ctx: &mut Ctx<'_>, table: u32, slot: u32) {
+        ctx.tables.remove(EntryRef { table, slot });
+    }
+    GroupCount = fn group_count(ctx: &mut Ctx<'_>, table: u32, low: u64, high: u64) -> u32 {
+        ctx.tables.table(table).group_count(u128::from(high) << 64 | u128::from(low))
+    }
+    Size = fn size(ctx: &mut Ctx<'_>, table: u32) -> u32 {
+        ctx.tables.table(table).len()
+    }
+    Fork = fn fork(ctx: &mut Ctx<'_>, packet: Current, copy: u32, start: u32, args: Values, n: u32, at: u32) {
+        let packet = match (packet.0.is_null(), copy != 0) {
+            (false, true) => packet.with(|p| p.copy()),
+            (false, false) => packet.with(|p| p.successor()),
+            (true, _) => Packet::with_room(0).expect("an empty packet fits"),
+        };
+        start_strand(ctx, packet, start, args.get(n), at);
+    }
+    Release = fn release(ctx: &mut Ctx<'_>, table: u32, slot: u32, start: u32, args: Values, n: u32, at: u32) {
+        for packet in ctx.tables.table_mut(table).release(slot) {
+            start_strand(ctx, packet, start, args.get(n), at);
+        }
+    }
+    Notify = fn notify(ctx: &mut Ctx<'_>, event: u32, args: Values, n: u32, packet: Current) {
+        if packet.0.is_null() {
+            ctx.host.notify(event, args.get(n), None);
+        } else {
+            packet.with(|p| ctx.host.notify(event, args.get(n), Some(p)));
+        }
+    }
+}
+
+fn start_strand(ctx: &mut Ctx<'_>, packet: Packet, start: u32, given: &[u128], at: u32) {
+    if ctx.strands.len() >= MAX_STRANDS {
+        return ctx.host.dropped(BlockId(at), &Reason::LOOP_LIMIT, packet);
+    }
+    let mut args = [0; MAX_STRAND_ARGS];
+    for (to, from) in args.iter_mut().zip(given) {
+        *to = *from;
+    }
+    ctx.strands.push_back(Strand { start, args, packet });
+}

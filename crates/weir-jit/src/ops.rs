@@ -1,0 +1,371 @@
+//! Operations.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
+use weir_ir::Layer;
+use weir_ir::program::{Amount, MetaField, Op, Target, Value, Width};
+use weir_packet::{BUFFER_OFFSET, Checksum, Meta, UNSET};
+
+use crate::compile::{Translator, int};
+use crate::helpers::{Ctx, Helper};
+
+/// Longest range that is summed, copied or compared without a call.
+const INLINE: u32 = 64;
+
+impl Translator<'_, '_> {
+    pub(crate) fn op(&mut self, op: &Op) {
+        if let Some((dst, v)) = self.value_op(op) {
+            return self.set(dst, v);
+        }
+        match op {
+            Op::Store { layer, off, src } => {
+                let (at, off) = self.bytes_at(*layer, *off);
+                self.store_be(*src, at, off, self.regions.bytes);
+            }
+            Op::SetMark { layer, base, off } => {
+                let (base, off) = (self.position(*base), self.amount(*off));
+                let at = self.b.ins().iadd(base, off);
+                self.set_meta(mark_offset(*layer), at);
+            }
+            Op::ClearMark { layer } => {
+                let unset = self.imm32(UNSET);
+                self.set_meta(mark_offset(*layer), unset);
+            }
+            Op::StoreAnno { off, src } => {
+                let off = offset_of!(Meta, anno) + *off as usize;
+                self.store_be(*src, self.packet, off as i32, self.unaligned_meta());
+            }
+            Op::StoreMeta { field, src } => self.store_meta(*field, *src),
+            Op::CopyBytes { to, from, len } => self.copy_bytes(*to, *from, *len),
+            Op::Pull { n } => {
+                let (data, n) = (self.position(Layer::Data), self.amount(*n));
+                let data = self.b.ins().iadd(data, n);
+                self.set_meta(Meta::DATA_OFFSET, data);
+            }
+            Op::Trim { len } => {
+                let (data, end, len) = (self.position(Layer::Data), self.packet_end(), self.get(*len));
+                let now = self.b.ins().isub(end, data);
+                let len = self.b.ins().umin(len, now);
+                let end = self.b.ins().iadd(data, len);
+                self.set_meta(Meta::END_OFFSET, end);
+            }
+            Op::Set { entry, field, src } => {
+                let [table, slot] = self.entry(*entry);
+                let (field, v) = (self.imm32(*field), self.get(*src));
+                let (low, high) = self.halves(v);
+                self.call(Helper::Set, &[self.ctx, table, slot, field, low, high]);
+            }
+            Op::Touch { entry, after } => {
+                let [table, slot] = self.entry(*entry);
+                let after = self.get(*after);
+                self.call(Helper::Touch, &[self.ctx, table, slot, after]);
+            }
+            Op::Link { a, b } => {
+                let ([ta, a], [tb, b]) = (self.entry(*a), self.entry(*b));
+                self.call(Helper::Link, &[self.ctx, ta, a, tb, b]);
+            }
+            Op::Remove { entry } => {
+                let [table, slot] = self.entry(*entry);
+                self.call(Helper::Remove, &[self.ctx, table, slot]);
+            }
+            Op::Fork { copy, target } => {
+                let copy = self.imm32((*copy).into());
+                let [start, args, n, at] = self.strand(target);
+                self.call(Helper::Fork, &[self.ctx, self.packet, copy, start, args, n, at]);
+            }
+            Op::Release { entry, target } => {
+                let [table, slot] = self.entry(*entry);
+                let [start, args, n, at] = self.strand(target);
+                self.call(Helper::Release, &[self.ctx, table, slot, start, args, n, at]);
+            }
+            Op::Notify { event, args, packet } => {
+                self.put_values(0, args.iter().copied());
+                let packet = if *packet { self.packet } else { self.imm(types::I64, 0) };
+                let (event, n, args) = (self.imm32(*event), self.imm32(args.len() as u32), self.frame_address());
+                self.call(Helper::Notify, &[self.ctx, event, args, n, packet]);
+            }
+            _ => unreachable!("operations that define a value are done above"),
+        }
+    }
+
+    /// The value that an operation defines; `None` if it defines none.
+    fn value_op(&mut self, op: &Op) -> Option<(Value, ir::Value)> {
+        let dst = op.dst()?;
+        let width = self.p.width(dst);
+        let v = match op {
+            Op::Const { value, .. } => self.imm(int(width), *value),
+            Op::Binary { op, a, b, .. } => self.binary(*op, dst, *a, *b),
+            Op::Compare { op, a, b, .. } => self.compare(*op, *a, *b),
+            Op::Not { a, .. } => self.not(width, *a),
+            Op::Resize { a, .. } => self.resize(width, *a),
+            Op::Select { cond, a, b, .. } => {
+                let (cond, a, b) = (self.get(*cond), self.get(*a), self.get(*b));
+                self.select(cond, a, b)
+            }
+            Op::Load { layer, off, .. } => {
+                let (at, off) = self.bytes_at(*layer, *off);
+                self.load_be(width, at, off, self.regions.bytes)
+            }
+            Op::Rest { layer, .. } => {
+                // A mark that is not set is beyond every end.
+                let (at, end) = (self.position(*layer), self.packet_end());
+                let rest = self.b.ins().isub(end, at);
+                let within = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, at, end);
+                let zero = self.imm32(0);
+                self.b.ins().select(within, rest, zero)
+            }
+            Op::Distance { from, to, .. } => self.distance(*from, *to),
+            Op::LoadAnno { off, .. } => {
+                let off = offset_of!(Meta, anno) + *off as usize;
+                self.load_be(width, self.packet, off as i32, self.unaligned_meta())
+            }
+            Op::LoadMeta { field, .. } => self.meta(int(width), meta_offset(*field)),
+            Op::Checksum { layer, start, end, .. } => self.checksum(*layer, *start, *end),
+            Op::Sum16 { a, b, .. } => self.sum16(*a, *b),
+            Op::CompareBytes { a, b, len, .. } => self.compare_bytes(*a, *b, *len),
+            Op::FindByte { layer, start, end, byte, .. } => {
+                let (base, start, end, byte) =
+                    (self.position(*layer), self.imm32(*start), self.amount(*end), self.get(*byte));
+                let byte = self.b.ins().uextend(types::I32, byte);
+                self.result(Helper::FindByte, &[self.packet, base, start, end, byte])
+            }
+            Op::Hash { args, .. } => self.hash(args),
+            Op::Random { .. } => self.result(Helper::Random, &[self.ctx]),
+            Op::Now { .. } => self.fixed(offset_of!(Ctx<'_>, now)),
+            Op::Index { index, .. } => self.imm32(*index),
+            Op::Get { entry, field, .. } => {
+                let [table, slot] = self.entry(*entry);
+                let field = self.imm32(*field);
+                if width == Width::W128 {
+                    let out = self.frame_address();
+                    self.call(Helper::GetWide, &[self.ctx, table, slot, field, out]);
+                    self.load_value(width, out, 0, self.regions.frame)
+                } else {
+                    let v = self.result(Helper::Get, &[self.ctx, table, slot, field]);
+                    if width == Width::W64 { v } else { self.b.ins().ireduce(int(width), v) }
+                }
+            }
+            Op::GetKey { entry, field, .. } => {
+                let [table, slot] = self.entry(*entry);
+                let (field, out) = (self.imm32(*field), self.frame_address());
+                self.call(Helper::GetKey, &[self.ctx, table, slot, field, out]);
+                self.load_value(width, out, 0, self.regions.frame)
+            }
+            Op::GroupCount { table, value, .. } => {
+                let (table, v) = (self.imm32(table.0), self.get(*value));
+                let (low, high) = self.halves(v);
+                self.result(Helper::GroupCount, &[self.ctx, table, low, high])
+            }
+            Op::Size { table, .. } => {
+                let table = self.imm32(table.0);
+                self.result(Helper::Size, &[self.ctx, table])
+            }
+            _ => return None,
+        };
+        Some((dst, v))
+    }
+
+    /// What starts another packet: number of the start, its arguments and how many, and where that was.
+    fn strand(&mut self, target: &Target) -> [ir::Value; 4] {
+        self.put_values(0, target.args.iter().copied());
+        let start = self.starts.number(target.block);
+        [self.imm32(start), self.frame_address(), self.imm32(target.args.len() as u32), self.imm32(self.here.0)]
+    }
+
+    // --- the packet -------------------------------------------------------------------------------------------
+
+    pub(crate) fn meta(&mut self, ty: ir::Type, off: usize) -> ir::Value {
+        self.b.ins().load(ty, self.regions.meta, self.packet, off as i32)
+    }
+
+    pub(crate) fn set_meta(&mut self, off: usize, v: ir::Value) {
+        self.b.ins().store(self.regions.meta, v, self.packet, off as i32);
+    }
+
+    /// Annotations are metadata, but may stand at any offset.
+    fn unaligned_meta(&self) -> MemFlagsData {
+        MemFlagsData::new().with_notrap().with_alias_region(self.regions.meta.alias_region())
+    }
+
+    /// Position of a layer ([`UNSET`] if it is not set).
+    pub(crate) fn position(&mut self, layer: Layer) -> ir::Value {
+        let off = if layer == Layer::Data { Meta::DATA_OFFSET } else { mark_offset(layer) };
+        self.meta(types::I32, off)
+    }
+
+    pub(crate) fn packet_end(&mut self) -> ir::Value {
+        self.meta(types::I32, Meta::END_OFFSET)
+    }
+
+    /// Address of `layer + off`, which the checker proved to be in the packet: a base and an offset.
+    fn bytes_at(&mut self, layer: Layer, off: u32) -> (ir::Value, i32) {
+        let position = self.position(layer);
+        let position = self.b.ins().uextend(types::I64, position);
+        let at = self.b.ins().iadd(self.packet, position);
+        match i32::try_from(u64::from(off) + BUFFER_OFFSET as u64 + u64::from(INLINE)) {
+            Ok(past) => (at, past - INLINE as i32),
+            // No packet is that long: this is never reached, but compiled.
+            Err(_) => (at, BUFFER_OFFSET as i32),
+        }
+    }
+
+    fn load_be(&mut self, w: Width, at: ir::Value, off: i32, flags: MemFlagsData) -> ir::Value {
+        match w {
+            Width::W1 | Width::W8 => self.load_value(w, at, off, flags),
+            Width::W128 => {
+                let [high, low] = [off, off + 8].map(|off| self.load_be(Width::W64, at, off, flags));
+                self.b.ins().iconcat(low, high)
+            }
+            _ => {
+                let v = self.load_value(w, at, off, flags);
+                self.b.ins().bswap(v)
+            }
+        }
+    }
+
+    fn store_be(&mut self, src: Value, at: ir::Value, off: i32, flags: MemFlagsData) {
+        let v = self.get(src);
+        match self.p.width(src) {
+            Width::W1 | Width::W8 => {
+                self.b.ins().store(flags, v, at, off);
+            }
+            Width::W128 => {
+                let (low, high) = self.b.ins().isplit(v);
+                for (half, off) in [(high, off), (low, off + 8)] {
+                    let half = self.b.ins().bswap(half);
+                    self.b.ins().store(flags, half, at, off);
+                }
+            }
+            _ => {
+                let v = self.b.ins().bswap(v);
+                self.b.ins().store(flags, v, at, off);
+            }
+        }
+    }
+
+    fn distance(&mut self, from: Layer, to: Layer) -> ir::Value {
+        let unset = self.imm32(UNSET);
+        let [a, b] = [from, to].map(|l| self.position(l));
+        let mut d = self.b.ins().isub(b, a);
+        for (layer, at) in [(from, a), (to, b)] {
+            if layer != Layer::Data {
+                let missing = self.b.ins().icmp(IntCC::Equal, at, unset);
+                d = self.b.ins().select(missing, unset, d);
+            }
+        }
+        d
+    }
+
+    fn store_meta(&mut self, field: MetaField, src: Value) {
+        let mut v = self.get(src);
+        if field == MetaField::Checksum {
+            let old = self.meta(types::I8, meta_offset(field));
+            let partial = self.imm(types::I8, Checksum::Partial as u128);
+            let ignored = self.b.ins().icmp(IntCC::Equal, v, partial);
+            v = self.b.ins().select(ignored, old, v);
+        }
+        self.set_meta(meta_offset(field), v);
+    }
+
+    // --- ranges -----------------------------------------------------------------------------------------------
+
+    /// A range of known length as pieces that a register takes: offsets and types.
+    fn pieces(len: u32, largest: ir::Type) -> Vec<(u32, ir::Type)> {
+        let (mut at, mut list) = (0, Vec::new());
+        for ty in [types::I64, types::I32, types::I16, types::I8] {
+            while ty.bytes() <= largest.bytes() && len - at >= ty.bytes() {
+                list.push((at, ty));
+                at += ty.bytes();
+            }
+        }
+        list
+    }
+
+    /// The sum does not depend on the byte order, but for the order of its own two bytes (RFC 1071, section 2 B): so
+    /// little-endian words are summed, and the result is swapped.
+    fn checksum(&mut self, layer: Layer, start: u32, end: Amount) -> ir::Value {
+        match end {
+            Amount::Const(end) if end <= start => self.imm(types::I16, 0),
+            Amount::Const(end) if end - start <= INLINE => {
+                let (at, off) = self.bytes_at(layer, start);
+                let mut sum = self.imm(types::I64, 0);
+                for (i, ty) in Self::pieces(end - start, types::I32) {
+                    let v = self.b.ins().load(ty, self.regions.bytes, at, off + i as i32);
+                    let v = self.b.ins().uextend(types::I64, v);
+                    sum = self.b.ins().iadd(sum, v);
+                }
+                // At most 17 pieces of 32 bits: 37 bits, then 22, then 17, then 16.
+                for _ in 0..3 {
+                    sum = self.fold(sum);
+                }
+                let sum = self.b.ins().ireduce(types::I16, sum);
+                self.b.ins().bswap(sum)
+            }
+            _ => {
+                let base = self.position(layer);
+                let (start, end) = (self.imm32(start), self.amount(end));
+                let [from, to] = [start, end].map(|off| self.b.ins().iadd(base, off));
+                let sum = self.result(Helper::Checksum, &[self.packet, from, to]);
+                self.b.ins().ireduce(types::I16, sum)
+            }
+        }
+    }
+
+    fn copy_bytes(&mut self, to: (Layer, u32), from: (Layer, u32), len: u32) {
+        if len > INLINE {
+            let [to, from] = [to, from].map(|r| self.range_at(r));
+            let len = self.imm32(len);
+            return self.call(Helper::CopyBytes, &[self.packet, to, from, len]);
+        }
+        let (from, from_off) = self.bytes_at(from.0, from.1);
+        let (to, to_off) = self.bytes_at(to.0, to.1);
+        // The ranges may overlap: all is read before anything is written.
+        let pieces = Self::pieces(len, types::I64).into_iter().map(|(i, ty)| {
+            (i, self.b.ins().load(ty, self.regions.bytes, from, from_off + i as i32))
+        });
+        for (i, v) in pieces.collect::<Vec<_>>() {
+            self.b.ins().store(self.regions.bytes, v, to, to_off + i as i32);
+        }
+    }
+
+    fn compare_bytes(&mut self, a: (Layer, u32), b: (Layer, u32), len: u32) -> ir::Value {
+        if len > INLINE {
+            let [a, b] = [a, b].map(|r| self.range_at(r));
+            let len = self.imm32(len);
+            let equal = self.result(Helper::CompareBytes, &[self.packet, a, b, len]);
+            return self.b.ins().ireduce(types::I8, equal);
+        }
+        let ((a, a_off), (b, b_off)) = (self.bytes_at(a.0, a.1), self.bytes_at(b.0, b.1));
+        let mut different = self.imm(types::I64, 0);
+        for (i, ty) in Self::pieces(len, types::I64) {
+            let x = self.b.ins().load(ty, self.regions.bytes, a, a_off + i as i32);
+            let y = self.b.ins().load(ty, self.regions.bytes, b, b_off + i as i32);
+            let d = self.b.ins().bxor(x, y);
+            let d = if ty == types::I64 { d } else { self.b.ins().uextend(types::I64, d) };
+            different = self.b.ins().bor(different, d);
+        }
+        let zero = self.imm(types::I64, 0);
+        self.b.ins().icmp(IntCC::Equal, different, zero)
+    }
+
+    fn range_at(&mut self, (layer, off): (Layer, u32)) -> ir::Value {
+        let (base, off) = (self.position(layer), self.imm32(off));
+        self.b.ins().iadd(base, off)
+    }
+}
+
+fn mark_offset(layer: Layer) -> usize {
+    Meta::MARKS_OFFSET + 4 * (layer as usize - 1)
+}
+
+fn meta_offset(field: MetaField) -> usize {
+    match field {
+        MetaField::PacketType => offset_of!(Meta, packet_type),
+        MetaField::InPort => offset_of!(Meta, in_port),
+        MetaField::Timestamp => offset_of!(Meta, timestamp),
+        MetaField::FlowHash => offset_of!(Meta, hash),
+        MetaField::Checksum => offset_of!(Meta, csum),
+    }
+}

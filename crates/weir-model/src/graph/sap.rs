@@ -1,0 +1,121 @@
+//! Service access points: where traffic enters and leaves a graph (COMPOSER paper, figure 5).
+
+use std::net::IpAddr;
+
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+use super::schema;
+use crate::value::{Id, InterfaceName, Name, VlanId};
+
+/// A service access point.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Sap {
+    /// The identifier, unique among the graph's service access points.
+    pub id: Id,
+    /// A name for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<Name>,
+    /// What it stands for.
+    #[serde(flatten)]
+    pub kind: SapKind,
+}
+
+/// What a service access point stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum SapKind {
+    /// A network interface of the node: all of its traffic that no `vlan` SAP takes.
+    Interface {
+        /// Which interface.
+        interface: InterfaceSap,
+    },
+    /// One VLAN: traffic arrives without the tag and leaves with it.
+    Vlan {
+        /// Which VLAN.
+        vlan: VlanSap,
+    },
+    /// The end of a GRE tunnel.
+    Gre {
+        /// Which tunnel.
+        gre: GreSap,
+    },
+    /// The node's own TCP/IP stack.
+    HostStack {
+        /// Its address.
+        #[serde(default)]
+        host_stack: HostStackSap,
+    },
+}
+
+impl SapKind {
+    /// The word for it in the document's `type` field.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            SapKind::Interface { .. } => "interface",
+            SapKind::Vlan { .. } => "vlan",
+            SapKind::Gre { .. } => "gre",
+            SapKind::HostStack { .. } => "host-stack",
+        }
+    }
+}
+
+/// An interface.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(deny_unknown_fields)]
+pub struct InterfaceSap {
+    /// The interface's name.
+    pub if_name: InterfaceName,
+}
+
+/// A VLAN on an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(deny_unknown_fields)]
+pub struct VlanSap {
+    /// The VLAN; canonically text, as the paper prints it.
+    #[serde(serialize_with = "as_text")]
+    pub vlan_id: VlanId,
+    /// The interface; without one, the node chooses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub if_name: Option<InterfaceName>,
+}
+
+/// A GRE tunnel (RFC 2784, with the key of RFC 2890).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(deny_unknown_fields)]
+pub struct GreSap {
+    /// This end's address.
+    pub local_ip: IpAddr,
+    /// The other end's address, of the same family.
+    pub remote_ip: IpAddr,
+    /// The tunnel's key.
+    #[serde(default, serialize_with = "as_hex", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::gre_key")]
+    pub gre_key: Option<u32>,
+}
+
+/// The node's TCP/IP stack.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(deny_unknown_fields)]
+pub struct HostStackSap {
+    /// The address that the stack gets on this access point.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ip: Option<IpAddr>,
+}
+
+fn as_text<S: Serializer>(vlan: &VlanId, s: S) -> Result<S::Ok, S::Error> {
+    s.collect_str(vlan)
+}
+
+#[expect(clippy::ref_option, reason = "serde's signature")]
+fn as_hex<S: Serializer>(key: &Option<u32>, s: S) -> Result<S::Ok, S::Error> {
+    match key {
+        Some(key) => s.collect_str(&format_args!("{key:#x}")),
+        None => s.serialize_none(),
+    }
+}

@@ -1,0 +1,115 @@
+//! The JSON Schema of the service graph. What derives cannot say, the spellings beside the canonical one, stands here.
+
+use std::borrow::Cow;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use super::{Actions, GraphParts, HandlerWrite, MAX_PORTS, Port, PortRef, ServiceGraph, VlanMatch};
+use crate::filter::Expr;
+use crate::value::VlanId;
+
+/// The JSON Schema (draft 2020-12) of the service graph document, with or without the outer `sffg`.
+///
+/// The schema is for editors and generators: a document that it accepts may still have, for example, a reference that leads nowhere.
+pub fn sffg_json_schema() -> serde_json::Value {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let graph = generator.subschema_for::<ServiceGraph>();
+    let definitions = generator.take_definitions(true);
+    serde_json::json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Service Functions - Forwarding Graph",
+        "type": "object",
+        // Not "anyOf", whose errors only say that neither fits.
+        "if": { "required": ["sffg"] },
+        "then": { "properties": { "sffg": graph }, "additionalProperties": false },
+        "else": graph,
+        "$defs": definitions,
+    })
+}
+
+pub(super) fn ports(g: &mut SchemaGenerator) -> Schema {
+    let port = g.subschema_for::<Port>();
+    json_schema!({
+        "type": "array",
+        "maxItems": MAX_PORTS,
+        "items": { "anyOf": [port, { "type": ["string", "integer"] }] }
+    })
+}
+
+pub(super) fn handlers(g: &mut SchemaGenerator) -> Schema {
+    let write = g.subschema_for::<HandlerWrite>();
+    let text = serde_json::json!({ "type": ["string", "number"] });
+    json_schema!({
+        "anyOf": [
+            { "type": "array", "items": write },
+            { "type": "object", "additionalProperties": { "anyOf": [text, { "type": "array", "items": text }] } }
+        ]
+    })
+}
+
+pub(super) fn actions(g: &mut SchemaGenerator) -> Schema {
+    let actions = g.subschema_for::<Actions>();
+    json_schema!({
+        "anyOf": [
+            actions,
+            {
+                "type": "array",
+                "items": { "anyOf": [{ "enum": ["pop_vlan", "dec_ttl", "drop"] }, { "allOf": [actions], "maxProperties": 1 }] }
+            }
+        ]
+    })
+}
+
+pub(super) fn outputs(g: &mut SchemaGenerator) -> Schema {
+    let port = g.subschema_for::<PortRef>();
+    json_schema!({ "anyOf": [port, { "type": "array", "items": port, "minItems": 1 }] })
+}
+
+pub(super) fn ip_proto(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "anyOf": [{ "type": "integer", "minimum": 0, "maximum": 255 }, { "type": "string" }] })
+}
+
+pub(super) fn gre_key(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "anyOf": [{ "type": "integer", "minimum": 0, "maximum": u32::MAX }, { "type": "string", "pattern": "^(0x[0-9A-Fa-f]+|[0-9]+)$" }] })
+}
+
+impl JsonSchema for ServiceGraph {
+    fn schema_name() -> Cow<'static, str> {
+        "ServiceGraph".into()
+    }
+    fn json_schema(g: &mut SchemaGenerator) -> Schema {
+        GraphParts::json_schema(g)
+    }
+}
+
+impl JsonSchema for PortRef {
+    fn schema_name() -> Cow<'static, str> {
+        "PortRef".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "service-access-point:ID (or sap:ID) or sf:FUNCTION:PORT",
+            "type": "string", "pattern": "^((service-access-point|sap):.+|sf:[^:]+:.+)$"
+        })
+    }
+}
+
+impl JsonSchema for VlanMatch {
+    fn schema_name() -> Cow<'static, str> {
+        "VlanMatch".into()
+    }
+    fn json_schema(g: &mut SchemaGenerator) -> Schema {
+        let id = g.subschema_for::<VlanId>();
+        json_schema!({ "anyOf": [id, { "const": "none" }] })
+    }
+}
+
+impl JsonSchema for Expr {
+    fn schema_name() -> Cow<'static, str> {
+        "Filter".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "description": "A pcap filter expression.", "type": "string", "minLength": 1 })
+    }
+}

@@ -1,0 +1,217 @@
+//! Function templates, "images": a Click script with its ports, parameters and public handlers (Scylla paper, sections III.B and V.A).
+//!
+//! A template is one YAML (or JSON) document, `function.yaml`, with the script in its `click` field, or a directory with
+//! `function.yaml` and the script beside it in `function.click`:
+//!
+//! ```
+//! let template = weir_model::template::Template::parse(r#"
+//! name: firewall
+//! version: "1.0"
+//! description: Forwards what the rules allow.
+//! ports: [inside, outside]
+//! params:
+//!   - {name: ALLOW, type: text, default: "tcp", doc: what may pass}
+//! handlers:
+//!   dropped: {handler: filter.drops, access: r, doc: packets that were refused}
+//! click: |
+//!   in_0 -> filter :: IPFilter(allow $ALLOW, deny all) -> out_1;
+//!   in_1 -> out_0;
+//! "#).unwrap();
+//! assert_eq!(template.ports.len(), 2);
+//! ```
+
+mod load;
+mod read;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use load::{MANIFEST_FILE, MAX_FILE, SCRIPT_FILE, TemplateError};
+
+use crate::error::{DocErrors, ValueError};
+use crate::graph::ParamValue;
+use crate::value::{Id, IpPrefix, MacAddr, Name};
+
+/// A function template.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Template {
+    /// The name that graphs ask for.
+    pub name: Id,
+    /// The version, in any scheme.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<Name>,
+    /// What the function does, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// The ports; the first is `in_0` and `out_0` in the script, the next `in_1` and `out_1`.
+    #[serde(default)]
+    pub ports: Vec<TemplatePort>,
+    /// The parameters, `$NAME` in the script.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub params: Vec<Param>,
+    /// The public handlers by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub handlers: BTreeMap<String, Handler>,
+    /// The Click script.
+    pub click: String,
+}
+
+/// A port of a template.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct TemplatePort {
+    /// The port's name, unique within the template.
+    pub name: Id,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub doc: String,
+}
+
+/// A parameter of a template.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Param {
+    /// The name: letters, digits and `_`, not beginning with a digit.
+    pub name: String,
+    /// What values it takes.
+    #[serde(rename = "type")]
+    pub kind: ParamType,
+    /// The value if the graph gives none; without it the graph must.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<ParamValue>,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub doc: String,
+}
+
+/// What values a parameter takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ParamType {
+    /// Any text.
+    Text,
+    /// A whole number of 64 bits with sign.
+    Int,
+    /// `true` or `false`.
+    Bool,
+    /// An IPv4 or IPv6 address.
+    Ip,
+    /// An IPv4 or IPv6 prefix.
+    Prefix,
+    /// An Ethernet address.
+    Mac,
+    /// A transport port, 0 to 65535.
+    Port,
+}
+
+/// A public handler of a template.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Handler {
+    /// The handler inside the script, `element.handler`.
+    pub handler: String,
+    /// Whether it may be read, written, or both.
+    pub access: Access,
+    /// What it says or does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub doc: String,
+}
+
+/// What may be done with a handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum Access {
+    /// Read.
+    #[serde(rename = "r")]
+    Read,
+    /// Write.
+    #[serde(rename = "w")]
+    Write,
+    /// Read and write.
+    #[serde(rename = "rw")]
+    ReadWrite,
+}
+
+impl Access {
+    /// Whether the handler may be read.
+    pub fn readable(self) -> bool {
+        self != Access::Write
+    }
+
+    /// Whether the handler may be written.
+    pub fn writable(self) -> bool {
+        self != Access::Read
+    }
+}
+
+impl ParamType {
+    /// The text that stands for a value in the script, if the value fits the type.
+    pub fn check(self, value: &ParamValue) -> Result<String, ValueError> {
+        let text = match value {
+            ParamValue::Bool(b) => b.to_string(),
+            ParamValue::Int(n) => n.to_string(),
+            ParamValue::Text(t) => t.clone(),
+        };
+        let (fits, what) = match self {
+            ParamType::Text => (true, ""),
+            ParamType::Int => (text.parse::<i64>().is_ok(), "a whole number"),
+            ParamType::Bool => (text.parse::<bool>().is_ok(), "true or false"),
+            ParamType::Ip => (text.parse::<IpAddr>().is_ok(), "an IP address such as 10.0.0.1"),
+            ParamType::Prefix => (text.parse::<IpPrefix>().is_ok(), "a prefix such as 10.0.0.0/8"),
+            ParamType::Mac => {
+                (text.parse::<MacAddr>().is_ok(), "an Ethernet address such as 02:00:00:00:00:01")
+            }
+            ParamType::Port => (text.parse::<u16>().is_ok(), "a port, 0 to 65535"),
+        };
+        if fits {
+            Ok(text)
+        } else {
+            Err(ValueError::new(format!("found {}", crate::error::quote(&text)), format!("expected {what}")))
+        }
+    }
+}
+
+impl Template {
+    /// Reads a template that holds its script, from YAML or JSON.
+    pub fn parse(text: &str) -> Result<Self, DocErrors> {
+        read::template(text, None)
+    }
+
+    /// Reads a template whose script stands beside it.
+    pub fn parse_with_script(manifest: &str, script: &str) -> Result<Self, DocErrors> {
+        read::template(manifest, Some(script))
+    }
+
+    /// The text of every parameter, from a graph's arguments and the defaults; the errors say which parameter.
+    pub fn arguments(
+        &self,
+        given: &BTreeMap<String, ParamValue>,
+    ) -> Result<BTreeMap<String, String>, Vec<ValueError>> {
+        let mut values = BTreeMap::new();
+        let mut errors = Vec::new();
+        for name in given.keys().filter(|n| !self.params.iter().any(|p| p.name == **n)) {
+            let known: Vec<&str> = self.params.iter().map(|p| p.name.as_str()).collect();
+            let message = format!("{} has no parameter {}", self.name, crate::error::quote(name));
+            errors.push(ValueError::new(message, crate::doc::did_you_mean(name, &known)));
+        }
+        for p in &self.params {
+            let Some(value) = given.get(&p.name).or(p.default.as_ref()) else {
+                errors.push(ValueError::new(
+                    format!("{} needs the parameter {}", self.name, p.name),
+                    "give it a value in \"params\"",
+                ));
+                continue;
+            };
+            match p.kind.check(value) {
+                Ok(text) => drop(values.insert(p.name.clone(), text)),
+                Err(e) => {
+                    errors.push(ValueError::new(format!("parameter {}: {}", p.name, e.message), e.help))
+                }
+            }
+        }
+        if errors.is_empty() { Ok(values) } else { Err(errors) }
+    }
+}

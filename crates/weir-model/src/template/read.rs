@@ -1,0 +1,212 @@
+//! The manifest's reader.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::{Access, Handler, Param, ParamType, Template, TemplatePort};
+use crate::doc::{At, Kind, Node, Reader, did_you_mean};
+use crate::error::{DocErrors, quote};
+use crate::graph::MAX_PORTS;
+
+/// Most parameters, and most handlers, of a template.
+const MAX_ITEMS: usize = 1_000;
+const TYPES: [(&str, ParamType); 7] = [
+    ("text", ParamType::Text),
+    ("int", ParamType::Int),
+    ("bool", ParamType::Bool),
+    ("ip", ParamType::Ip),
+    ("prefix", ParamType::Prefix),
+    ("mac", ParamType::Mac),
+    ("port", ParamType::Port),
+];
+
+/// Reads a manifest; `script` is the text of `function.click`, if there is one.
+pub(super) fn template(text: &str, script: Option<&str>) -> Result<Template, DocErrors> {
+    let root = Node::parse(text)?;
+    let mut r = Reader::default();
+    let template = manifest(&mut r, &At::root(&root, ""), script);
+    r.finish(template)
+}
+
+fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Template> {
+    let f = r.fields(at, &["name", "version", "description", "ports", "params", "handlers", "click"])?;
+    let name = f.need(r, "name", "the name that graphs ask for").and_then(|at| r.parse(&at, "an identifier"));
+    let version = match f.get("version") {
+        Some(at) => r.parse(&at, "a version").map(Some),
+        None => Some(None),
+    };
+    let description = doc(r, f.get("description"));
+    let ports = f.get("ports").map(|at| ports(r, &at)).unwrap_or_default();
+    let params = f.get("params").map(|at| params(r, &at)).unwrap_or_default();
+    let handlers = f.get("handlers").map(|at| handlers(r, &at)).unwrap_or_default();
+    let click = match (f.get("click"), script) {
+        (None, Some(script)) => Some(script.to_string()),
+        (Some(at), None) => r.text(&at, "a Click script").map(str::to_string),
+        (Some(at), Some(_)) => {
+            r.error(&at, "the script stands here and in function.click", "keep one");
+            None
+        }
+        (None, None) => {
+            r.error(
+                at,
+                "there is no Click script",
+                "add the file function.click, or the field \"click\" with the script",
+            );
+            None
+        }
+    };
+    if click.as_deref().is_some_and(|c| c.trim().is_empty()) {
+        r.error(at, "the Click script is empty", "write at least \"in_0 -> out_0;\"");
+    }
+    Some(Template { name: name?, version: version?, description, ports, params, handlers, click: click? })
+}
+
+/// Free text; absent is empty.
+fn doc(r: &mut Reader, at: Option<At<'_>>) -> String {
+    at.and_then(|at| r.text(&at, "text").map(str::to_string)).unwrap_or_default()
+}
+
+fn ports(r: &mut Reader, at: &At<'_>) -> Vec<TemplatePort> {
+    let mut ports: Vec<TemplatePort> = Vec::new();
+    for (i, node) in r.items(at, "ports", MAX_PORTS).unwrap_or_default().iter().enumerate() {
+        let at = at.index(i, node);
+        let port = if node.text().is_some() {
+            r.parse(&at, "a port's name").map(|name| TemplatePort { name, doc: String::new() })
+        } else {
+            r.fields(&at, &["name", "doc"]).and_then(|f| {
+                let name = f.need(r, "name", "the port's name").and_then(|at| r.parse(&at, "an identifier"));
+                let doc = doc(r, f.get("doc"));
+                Some(TemplatePort { name: name?, doc })
+            })
+        };
+        match port {
+            Some(p) if ports.iter().any(|q| q.name == p.name) => {
+                r.error(
+                    &at,
+                    format!("a second port with the name {}", quote(p.name.as_str())),
+                    "choose another",
+                );
+            }
+            port => ports.extend(port),
+        }
+    }
+    ports
+}
+
+fn params(r: &mut Reader, at: &At<'_>) -> Vec<Param> {
+    let mut params = Vec::new();
+    let mut names = HashSet::new();
+    for (i, node) in r.items(at, "parameters", MAX_ITEMS).unwrap_or_default().iter().enumerate() {
+        let at = at.index(i, node);
+        if let Some(p) = param(r, &at) {
+            if !names.insert(p.name.clone()) {
+                r.error(
+                    &at,
+                    format!("a second parameter with the name {}", quote(&p.name)),
+                    "choose another",
+                );
+            }
+            params.push(p);
+        }
+    }
+    params
+}
+
+fn param(r: &mut Reader, at: &At<'_>) -> Option<Param> {
+    let f = r.fields(at, &["name", "type", "default", "doc"])?;
+    let name = f.need(r, "name", "the parameter's name").and_then(|at| {
+        let name = r.text(&at, "a name")?.trim_start_matches('$');
+        let word = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && !name.starts_with(|c: char| c.is_ascii_digit());
+        if !word || name.is_empty() || name.len() > 64 {
+            r.error(
+                &at,
+                format!("{} is not a parameter's name", quote(name)),
+                "use up to 64 letters, digits and _, not a digit first",
+            );
+            return None;
+        }
+        Some(name.to_string())
+    });
+    let words: Vec<&str> = TYPES.iter().map(|(w, _)| *w).collect();
+    let kind = f.need(r, "type", &words.join(", ")).and_then(|at| {
+        let word = r.text(&at, "a type")?;
+        let kind = TYPES.iter().find(|(w, _)| *w == word).map(|(_, k)| *k);
+        if kind.is_none() {
+            r.error(&at, format!("{} is not a type", quote(word)), did_you_mean(word, &words));
+        }
+        kind
+    });
+    let default = match f.get("default") {
+        None => Some(None),
+        Some(at) => crate::graph::param_value(r, &at).and_then(|value| match kind.map(|k| k.check(&value)) {
+            Some(Err(e)) => {
+                r.error(&at, e.message, e.help);
+                None
+            }
+            _ => Some(Some(value)),
+        }),
+    };
+    let doc = doc(r, f.get("doc"));
+    Some(Param { name: name?, kind: kind?, default: default?, doc })
+}
+
+fn handlers(r: &mut Reader, at: &At<'_>) -> BTreeMap<String, Handler> {
+    let mut handlers = BTreeMap::new();
+    let Some(map) = r.map(at, "a map from public names to handlers") else { return handlers };
+    if map.entries.len() > MAX_ITEMS {
+        r.error(at, format!("{} handlers", map.entries.len()), format!("at most {MAX_ITEMS} are allowed"));
+        return handlers;
+    }
+    for (name, node) in map.entries {
+        let at = at.key(name, node);
+        if let Err(e) = name.parse::<crate::value::Id>() {
+            r.error(&at, e.message, e.help);
+        }
+        if let Some(handler) = handler(r, &at) {
+            handlers.insert(name.clone(), handler);
+        }
+    }
+    handlers
+}
+
+/// `{handler, access, doc}`, or just `element.handler` for one that is only read.
+fn handler(r: &mut Reader, at: &At<'_>) -> Option<Handler> {
+    if !matches!(at.node.kind, Kind::Map(_)) {
+        let handler = inner_name(r, at)?;
+        return Some(Handler { handler, access: Access::Read, doc: String::new() });
+    }
+    let f = r.fields(at, &["handler", "access", "doc"])?;
+    let handler = f.need(r, "handler", "element.handler").and_then(|at| inner_name(r, &at));
+    let access = match f.get("access") {
+        None => Some(Access::Read),
+        Some(at) => match r.text(&at, "r, w or rw") {
+            Some("r") => Some(Access::Read),
+            Some("w") => Some(Access::Write),
+            Some("rw") => Some(Access::ReadWrite),
+            Some(other) => {
+                r.error(&at, format!("{} is not an access", quote(other)), "it is r, w or rw");
+                None
+            }
+            None => None,
+        },
+    };
+    let doc = doc(r, f.get("doc"));
+    Some(Handler { handler: handler?, access: access?, doc })
+}
+
+/// `element.handler`; elements of compound elements have `/` in their names.
+fn inner_name(r: &mut Reader, at: &At<'_>) -> Option<String> {
+    let text = r.text(at, "element.handler")?;
+    let word = |w: &str| !w.is_empty() && w.chars().all(|c| c.is_ascii_alphanumeric() || "_/@".contains(c));
+    if text.len() > 256
+        || !text.split_once('.').is_some_and(|(element, handler)| word(element) && word(handler))
+    {
+        r.error(
+            at,
+            format!("{} is not a handler", quote(text)),
+            "write element.handler, such as filter.drops",
+        );
+        return None;
+    }
+    Some(text.to_string())
+}

@@ -1,0 +1,497 @@
+//! Expressions over what a run starts from: a graph in which equal expressions are one node.
+
+use std::collections::{BTreeMap, HashMap};
+
+use weir_ir::interp::{binary, sum16};
+use weir_ir::program::{BinOp, Layer, MetaField, Width};
+
+/// An expression, by number in its [`Exprs`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Expr(pub(crate) u32);
+
+/// Where a packet's bytes come from, by number in its [`Exprs`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceId(pub(crate) u32);
+
+/// The written bytes of a packet at some time, by number in its [`Exprs`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MemId(pub(crate) u32);
+
+/// Where a packet's bytes come from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// The packet that the run starts with.
+    Input,
+    /// Nothing: a packet that the program made.
+    Empty,
+    /// The packet of that number that an entry held before the run.
+    Held(EntryAt, u32),
+}
+
+/// An entry that was there before the run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EntryAt {
+    /// Number of its table.
+    pub table: u32,
+    /// How it is found.
+    pub at: At,
+}
+
+/// How an entry is found.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum At {
+    /// By looking up this key.
+    Key(Box<[Expr]>),
+    /// It is this row of the table's first content (in the order of [`weir_table::Table::rows`]).
+    Row(u32),
+}
+
+/// Bytes of a packet: those written, and where the others come from. Positions count from where the first byte of
+/// the packet was when its source was made.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Mem {
+    /// Where bytes that were not written come from.
+    pub source: SourceId,
+    /// Written bytes.
+    pub writes: BTreeMap<i64, Expr>,
+}
+
+/// Something that is fixed before the run, and unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the text of each variant speaks of its fields")]
+pub enum Symbol {
+    /// A byte of a packet.
+    Byte(SourceId, i64),
+    /// Length of a packet (32 bits).
+    Len(SourceId),
+    /// Position of its first byte in the buffer (32 bits).
+    Head(SourceId),
+    /// Size of its buffer (32 bits).
+    Capacity(SourceId),
+    /// How many bytes in front can come back (32 bits).
+    Pulled(SourceId),
+    /// Whether a mark is set.
+    MarkSet(SourceId, Layer),
+    /// Position of a mark relative to the first byte (32 bits, wrapping).
+    MarkAt(SourceId, Layer),
+    /// A byte of the annotations.
+    Anno(SourceId, u32),
+    /// Metadata.
+    Meta(SourceId, MetaField),
+    /// Hop count (8 bits).
+    Hops(SourceId),
+    /// The time.
+    Now,
+    /// A random number, counted through the run.
+    Random(u32),
+    /// An argument of the entry.
+    Arg(u32),
+    /// A key field of the entry (of a table) that is the argument of an expire program.
+    ArgKey(u32, u32),
+    /// Whether an entry is there.
+    Has(EntryAt),
+    /// A value field of an entry.
+    Field(EntryAt, u32),
+    /// Number of packets that an entry holds (32 bits).
+    HeldCount(EntryAt),
+    /// Whether an entry is linked to one of a table.
+    PartnerIn(EntryAt, u32),
+    /// A key field of the entry, of a table, that an entry is linked to.
+    PartnerKey(EntryAt, u32, u32),
+    /// Whether two lookups in a table find the same entry.
+    Same { table: u32, a: Box<[Expr]>, b: Box<[Expr]> },
+    /// Number of entries of a table (32 bits).
+    Size(u32),
+    /// Number of entries of a table with that value in the group field (32 bits).
+    Group(u32, Expr),
+}
+
+/// What [`weir_ir::program::End::Claim`] depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// Number of the table.
+    pub table: u32,
+    /// The key.
+    pub key: Vec<Expr>,
+    /// Which key field is claimed.
+    pub hole: u32,
+    /// Lowest value.
+    pub lo: Expr,
+    /// Highest value.
+    pub hi: Expr,
+    /// Where the search starts.
+    pub start: Expr,
+    /// Number of entries of the table at that time (32 bits).
+    pub size: Expr,
+    /// What this run did to the table before: key, and whether its entry is there now; later ones win.
+    pub changes: Vec<(Vec<Expr>, bool)>,
+}
+
+/// A node of the graph.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the text of each variant speaks of its fields")]
+pub enum Node {
+    /// A number.
+    Const(u128),
+    /// Something unknown.
+    Symbol(Symbol),
+    /// Arithmetic ([`weir_ir::interp::binary`]).
+    Binary(BinOp, Expr, Expr),
+    /// Whether both are equal.
+    Equal(Expr, Expr),
+    /// Whether the first is less.
+    Less(Expr, Expr),
+    /// All bits inverted.
+    Not(Expr),
+    /// Zero-extended or cut.
+    Resize(Expr),
+    /// The second if the first is not 0, else the third.
+    Select(Expr, Expr, Expr),
+    /// Bytes put together, the highest first.
+    Concat(Box<[Expr]>),
+    /// A byte of a number, counted from the highest.
+    Byte(Expr, u32),
+    /// Ones' complement sum of two.
+    Sum16(Expr, Expr),
+    /// Ones' complement sum of the bytes `from .. from + (end - start)`.
+    Checksum { mem: MemId, from: i64, start: u32, end: Expr },
+    /// As [`weir_ir::program::Op::FindByte`]; `from` is the position of `start`.
+    Find { mem: MemId, from: i64, start: u32, end: Expr, byte: Expr },
+    /// A hash.
+    Hash(Box<[Expr]>),
+    /// Whether a bucket (state, now, cost, rate, burst) has enough.
+    MeterOk(Box<[Expr; 5]>),
+    /// The bucket afterwards.
+    MeterState(Box<[Expr; 5]>),
+    /// Whether a claim succeeds.
+    ClaimOk(Box<Claim>),
+    /// The value that it claims.
+    Claimed(Box<Claim>),
+}
+
+/// All expressions of an exploration.
+#[derive(Debug, Clone, Default)]
+pub struct Exprs {
+    nodes: Vec<(Node, Width)>,
+    index: HashMap<(Node, Width), Expr>,
+    bounds: HashMap<Expr, (u128, u128)>,
+    sources: Vec<Source>,
+    mems: Vec<Mem>,
+    mem_index: HashMap<Mem, MemId>,
+}
+
+impl Exprs {
+    /// A node.
+    pub fn node(&self, e: Expr) -> &Node {
+        &self.nodes[e.0 as usize].0
+    }
+
+    /// Size of an expression's value.
+    pub fn width(&self, e: Expr) -> Width {
+        self.nodes[e.0 as usize].1
+    }
+
+    /// The value, if it is a constant.
+    pub fn constant_value(&self, e: Expr) -> Option<u128> {
+        match self.node(e) {
+            Node::Const(v) => Some(*v),
+            _ => None,
+        }
+    }
+
+    /// The lowest and highest value that an expression may have, from what it is.
+    pub fn bounds(&self, e: Expr) -> (u128, u128) {
+        self.bounds.get(&e).copied().unwrap_or((0, self.width(e).max()))
+    }
+
+    /// A source of packets.
+    pub fn source(&self, s: SourceId) -> &Source {
+        &self.sources[s.0 as usize]
+    }
+
+    /// The number of a source.
+    pub fn source_id(&mut self, s: Source) -> SourceId {
+        let at = self.sources.iter().position(|o| *o == s).unwrap_or_else(|| {
+            self.sources.push(s);
+            self.sources.len() - 1
+        });
+        SourceId(at as u32)
+    }
+
+    /// The bytes of a packet at some time.
+    pub fn mem(&self, m: MemId) -> &Mem {
+        &self.mems[m.0 as usize]
+    }
+
+    /// The number of these bytes.
+    pub fn mem_id(&mut self, m: &Mem) -> MemId {
+        if let Some(&id) = self.mem_index.get(m) {
+            return id;
+        }
+        let id = MemId(self.mems.len() as u32);
+        self.mems.push(m.clone());
+        self.mem_index.insert(m.clone(), id);
+        id
+    }
+
+    /// The expression that is just this node, without simplification.
+    pub fn make(&mut self, width: Width, node: Node) -> Expr {
+        let next = Expr(self.nodes.len() as u32);
+        let key = (node, width);
+        if let Some(&e) = self.index.get(&key) {
+            return e;
+        }
+        self.nodes.push(key.clone());
+        self.index.insert(key, next);
+        next
+    }
+
+    /// A number.
+    pub fn constant(&mut self, width: Width, v: u128) -> Expr {
+        self.make(width, Node::Const(v & width.max()))
+    }
+
+    /// An unknown.
+    pub fn symbol(&mut self, width: Width, s: Symbol) -> Expr {
+        self.make(width, Node::Symbol(s))
+    }
+
+    /// The expression of an unknown, if it was used.
+    pub(crate) fn find_symbol(&self, s: &Symbol) -> Option<Expr> {
+        Width::ALL.iter().find_map(|&w| self.index.get(&(Node::Symbol(s.clone()), w)).copied())
+    }
+
+    /// An unknown between two numbers, whatever happens.
+    pub fn bounded(&mut self, width: Width, s: Symbol, lo: u128, hi: u128) -> Expr {
+        let e = self.symbol(width, s);
+        self.bounds.insert(e, (lo, hi));
+        e
+    }
+
+    /// Arithmetic.
+    pub fn binary(&mut self, op: BinOp, a: Expr, b: Expr) -> Expr {
+        use BinOp::{Add, And, Mul, Or, Rem, Shl, Shr, Sub, Xor};
+        let w = self.width(a);
+        let (mut a, mut b) = (a, b);
+        if matches!(op, Add | Mul | And | Or | Xor) && (self.constant_value(a).is_some(), a) > (self.constant_value(b).is_some(), b)
+        {
+            (a, b) = (b, a);
+        }
+        let c = self.constant_value(b);
+        if let (Some(x), Some(y)) = (self.constant_value(a), c) {
+            return self.constant(w, binary(op, w, x, y));
+        }
+        if a == b {
+            match op {
+                Sub | Xor => return self.constant(w, 0),
+                And | Or => return a,
+                _ => {}
+            }
+        }
+        if op == Sub {
+            let ((x, p), (y, q)) = (self.split(a), self.split(b));
+            if x == y {
+                return self.constant(w, p.wrapping_sub(q));
+            }
+        }
+        let Some(c) = c else { return self.make(w, Node::Binary(op, a, b)) };
+        match (op, c) {
+            (Add | Sub | Or | Xor | Shl | Shr, 0) | (Mul, 1) => return a,
+            (Mul | And, 0) | (Rem, 0 | 1) => return self.constant(w, 0),
+            (And, c) if c == w.max() => return a,
+            (Shl | Shr, c) if c >= u128::from(w.bits()) => return self.constant(w, 0),
+            (Sub, c) => {
+                let minus = self.constant(w, c.wrapping_neg());
+                return self.binary(Add, a, minus);
+            }
+            _ => {}
+        }
+        if let Node::Binary(inner, x, d) = *self.node(a)
+            && inner == op
+            && matches!(op, Add | And | Or | Xor)
+            && let Some(d) = self.constant_value(d)
+        {
+            let both = self.constant(w, binary(op, w, c, d));
+            return self.binary(op, x, both);
+        }
+        self.make(w, Node::Binary(op, a, b))
+    }
+
+    /// `a + c`, wrapping.
+    pub fn plus(&mut self, a: Expr, c: i64) -> Expr {
+        let c = self.constant(self.width(a), i128::from(c) as u128);
+        self.binary(BinOp::Add, a, c)
+    }
+
+    /// Whether both are equal.
+    pub fn equal(&mut self, a: Expr, b: Expr) -> Expr {
+        let w = self.width(a);
+        let (a, b) = if (self.constant_value(a).is_some(), a) > (self.constant_value(b).is_some(), b) { (b, a) } else { (a, b) };
+        if a == b {
+            return self.constant(Width::W1, 1);
+        }
+        let Some(c) = self.constant_value(b) else { return self.make(Width::W1, Node::Equal(a, b)) };
+        match (self.node(a).clone(), w, c) {
+            (Node::Const(_), ..) => self.constant(Width::W1, 0),
+            (_, Width::W1, 1) => a,
+            (_, Width::W1, _) => self.not(a),
+            (Node::Binary(BinOp::Add, x, d), ..) if self.constant_value(d).is_some() => {
+                let d = self.constant_value(d).unwrap_or(0);
+                let rest = self.constant(w, c.wrapping_sub(d));
+                self.equal(x, rest)
+            }
+            (Node::Resize(x), ..) if self.width(x) < w => {
+                if c > self.width(x).max() {
+                    return self.constant(Width::W1, 0);
+                }
+                let c = self.constant(self.width(x), c);
+                self.equal(x, c)
+            }
+            (Node::Not(x), ..) => {
+                let c = self.constant(w, !c);
+                self.equal(x, c)
+            }
+            _ => self.make(Width::W1, Node::Equal(a, b)),
+        }
+    }
+
+    /// Whether `a` is this number.
+    pub fn is(&mut self, a: Expr, v: u128) -> Expr {
+        let c = self.constant(self.width(a), v);
+        self.equal(a, c)
+    }
+
+    /// Whether `a` is less.
+    pub fn less(&mut self, a: Expr, b: Expr) -> Expr {
+        match (self.constant_value(a), self.constant_value(b)) {
+            (Some(x), Some(y)) => self.constant(Width::W1, (x < y).into()),
+            (_, Some(0)) => self.constant(Width::W1, 0),
+            (_, Some(1)) => self.is(a, 0),
+            (Some(c), _) if c == self.width(a).max() => self.constant(Width::W1, 0),
+            _ if a == b => self.constant(Width::W1, 0),
+            _ => self.make(Width::W1, Node::Less(a, b)),
+        }
+    }
+
+    /// Whether `a` is less or equal.
+    pub fn at_most(&mut self, a: Expr, b: Expr) -> Expr {
+        let more = self.less(b, a);
+        self.not(more)
+    }
+
+    /// All bits inverted.
+    pub fn not(&mut self, a: Expr) -> Expr {
+        let w = self.width(a);
+        match *self.node(a) {
+            Node::Const(v) => self.constant(w, !v),
+            Node::Not(x) => x,
+            _ => self.make(w, Node::Not(a)),
+        }
+    }
+
+    /// Whether both conditions hold.
+    pub fn both(&mut self, a: Expr, b: Expr) -> Expr {
+        self.binary(BinOp::And, a, b)
+    }
+
+    /// Whether two keys are equal.
+    pub fn keys_equal(&mut self, a: &[Expr], b: &[Expr]) -> Expr {
+        let mut all = self.constant(Width::W1, 1);
+        for (&x, &y) in a.iter().zip(b) {
+            let same = self.equal(x, y);
+            all = self.both(all, same);
+        }
+        all
+    }
+
+    /// Another width: zero-extended or cut.
+    pub fn resize(&mut self, to: Width, a: Expr) -> Expr {
+        let from = self.width(a);
+        if from == to {
+            return a;
+        }
+        match self.node(a).clone() {
+            Node::Const(v) => self.constant(to, v),
+            Node::Resize(x) if from >= to || self.width(x) <= from => self.resize(to, x),
+            Node::Concat(bytes) if to < from && to != Width::W1 => {
+                self.concat(&bytes[bytes.len() - to.bytes() as usize..])
+            }
+            _ => self.make(to, Node::Resize(a)),
+        }
+    }
+
+    /// `a` if `cond`, else `b`.
+    pub fn select(&mut self, cond: Expr, a: Expr, b: Expr) -> Expr {
+        match self.constant_value(cond) {
+            _ if a == b => a,
+            Some(0) => b,
+            Some(_) => a,
+            None => self.make(self.width(a), Node::Select(cond, a, b)),
+        }
+    }
+
+    /// The bytes of a number, the highest first; a bit takes one.
+    pub fn bytes_of(&mut self, e: Expr) -> Vec<Expr> {
+        (0..self.width(e).bytes()).map(|i| self.byte(e, i)).collect()
+    }
+
+    fn byte(&mut self, e: Expr, i: u32) -> Expr {
+        let size = self.width(e).bytes();
+        match self.node(e).clone() {
+            _ if size == 1 => self.resize(Width::W8, e),
+            Node::Const(v) => self.constant(Width::W8, v >> (8 * (size - 1 - i))),
+            Node::Concat(bytes) => bytes[i as usize],
+            Node::Resize(x) => {
+                let inner = self.width(x).bytes();
+                match (i + inner).checked_sub(size) {
+                    Some(j) => self.byte(x, j),
+                    None => self.constant(Width::W8, 0),
+                }
+            }
+            _ => self.make(Width::W8, Node::Byte(e, i)),
+        }
+    }
+
+    /// 1, 2, 4, 8 or 16 bytes put together, the highest first.
+    pub fn concat(&mut self, bytes: &[Expr]) -> Expr {
+        let width = Width::from_bits(bytes.len() as u32 * 8).unwrap_or(Width::W128);
+        if let [one] = bytes {
+            return *one;
+        }
+        let known: Option<u128> =
+            bytes.iter().try_fold(0, |v: u128, &b| Some(v << 8 | self.constant_value(b)?));
+        if let Some(v) = known {
+            return self.constant(width, v);
+        }
+        if let Some(whole) = self.whole(bytes) {
+            return self.resize(width, whole);
+        }
+        self.make(width, Node::Concat(bytes.into()))
+    }
+
+    /// The number whose lowest bytes these are.
+    fn whole(&self, bytes: &[Expr]) -> Option<Expr> {
+        let Node::Byte(e, first) = *self.node(*bytes.first()?) else { return None };
+        let run = bytes.iter().enumerate().all(|(i, &b)| *self.node(b) == Node::Byte(e, first + i as u32));
+        (run && first + bytes.len() as u32 == self.width(e).bytes()).then_some(e)
+    }
+
+    /// Ones' complement sum of two 16-bit numbers.
+    pub fn sum16(&mut self, a: Expr, b: Expr) -> Expr {
+        let (a, b) = (a.min(b), a.max(b));
+        match (self.constant_value(a), self.constant_value(b)) {
+            (Some(x), Some(y)) => self.constant(Width::W16, sum16(x as u16, y as u16).into()),
+            (Some(0), _) => b,
+            (_, Some(0)) => a,
+            _ => self.make(Width::W16, Node::Sum16(a, b)),
+        }
+    }
+
+    /// `x` and `c`, if `e` is `x + c`.
+    fn split(&self, e: Expr) -> (Expr, u128) {
+        match *self.node(e) {
+            Node::Binary(BinOp::Add, x, c) => self.constant_value(c).map_or((e, 0), |c| (x, c)),
+            _ => (e, 0),
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! What is known on a path: its conditions, and the set of values that each expression may still have.
+//!
+//! Everything here errs on one side: a set may be too large, never too small, so a contradiction is a proof.
+
+use std::collections::HashMap;
+
+use weir_ir::interp::binary;
+use weir_ir::program::{BinOp, Width};
+
+use crate::expr::{Expr, Exprs, Node};
+use crate::set::Set;
+
+/// Largest set whose image under an operation is computed value by value.
+const ENUMERATE: u128 = 256;
+/// How deep sets of operands are looked into.
+const DEPTH: u32 = 12;
+
+/// The conditions of a path, and what follows from them.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    conditions: Vec<Expr>,
+    sets: HashMap<Expr, Set>,
+}
+
+impl Facts {
+    /// The conditions (one bit each) that hold on the path, in the order in which they were met.
+    pub fn conditions(&self) -> &[Expr] {
+        &self.conditions
+    }
+
+    /// The values that an expression may have.
+    pub fn set(&self, x: &Exprs, e: Expr) -> Set {
+        self.set_to(x, e, DEPTH)
+    }
+
+    /// The value, if only one is left.
+    pub fn value(&self, x: &Exprs, e: Expr) -> Option<u128> {
+        x.constant_value(e).or_else(|| self.set(x, e).value())
+    }
+
+    /// Whether a condition holds, if that is decided.
+    pub fn truth(&self, x: &Exprs, cond: Expr) -> Option<bool> {
+        self.value(x, cond).map(|v| v != 0)
+    }
+
+    /// Adds a condition. `false`: it contradicts what is known.
+    pub fn assume(&mut self, x: &mut Exprs, cond: Expr, truth: bool) -> bool {
+        match self.truth(x, cond) {
+            Some(known) => known == truth,
+            None => {
+                let cond = if truth { cond } else { x.not(cond) };
+                self.conditions.push(cond);
+                self.restrict(x, cond, &Set::single(1), DEPTH)
+            }
+        }
+    }
+
+    /// Draws conclusions from all conditions again, now that more is known. `false`: they contradict each other.
+    pub fn sharpen(&mut self, x: &Exprs) -> bool {
+        let all = self.conditions.clone();
+        all.iter().all(|&c| self.restrict(x, c, &Set::single(1), DEPTH))
+    }
+
+    fn set_to(&self, x: &Exprs, e: Expr, depth: u32) -> Set {
+        if let Some(v) = x.constant_value(e) {
+            return Set::single(v);
+        }
+        let (lo, hi) = x.bounds(e);
+        let mut set = Set::range(lo, hi);
+        if let Some(known) = self.sets.get(&e) {
+            set = set.intersect(known);
+        }
+        if depth == 0 || set.value().is_some() {
+            return set;
+        }
+        match self.image(x, e, depth - 1) {
+            Some(image) => set.intersect(&image),
+            None => set,
+        }
+    }
+
+    /// The values that an operation may have, from those of its operands.
+    fn image(&self, x: &Exprs, e: Expr, depth: u32) -> Option<Set> {
+        let w = x.width(e);
+        Some(match x.node(e) {
+            Node::Binary(op, a, b) => {
+                let (a, b) = (self.set_to(x, *a, depth), self.set_to(x, *b, depth));
+                if a.count().saturating_mul(b.count()) <= ENUMERATE {
+                    let all = a.values().flat_map(|p| b.values().map(move |q| binary(*op, w, p, q)));
+                    return Some(Set::union(all.map(|v| (v, v)).collect()));
+                }
+                let ((al, ah), (bl, bh)) = (a.hull()?, b.hull()?);
+                match op {
+                    BinOp::Add => match b.value() {
+                        Some(c) => a.shift(c, w),
+                        None if ah.checked_add(bh)? <= w.max() => Set::range(al + bl, ah + bh),
+                        None => return None,
+                    },
+                    BinOp::Sub if al >= bh => Set::range(al - bh, ah - bl),
+                    BinOp::Mul if ah.checked_mul(bh)? <= w.max() => Set::range(al * bl, ah * bh),
+                    BinOp::Rem if bl > 0 => Set::range(0, ah.min(bh - 1)),
+                    BinOp::And => {
+                        let m = b.value()?;
+                        let lo = if is_prefix(m, w) { al & m } else { 0 };
+                        Set::range(lo, if is_prefix(m, w) { ah & m } else { ah.min(m) })
+                    }
+                    BinOp::Shr => {
+                        let s = distance(b.value()?, w)?;
+                        Set::range(al >> s, ah >> s)
+                    }
+                    BinOp::Shl => {
+                        let s = distance(b.value()?, w)?;
+                        if ah > w.max() >> s {
+                            return None;
+                        }
+                        Set::range(al << s, ah << s)
+                    }
+                    _ => return None,
+                }
+            }
+            Node::Equal(a, b) => {
+                let (a, b) = (self.set_to(x, *a, depth), self.set_to(x, *b, depth));
+                match (a.value(), b.value()) {
+                    _ if a.intersect(&b).is_empty() => Set::single(0),
+                    (Some(p), Some(q)) if p == q => Set::single(1),
+                    _ => return None,
+                }
+            }
+            Node::Less(a, b) => {
+                let (a, b) = (self.set_to(x, *a, depth).hull()?, self.set_to(x, *b, depth).hull()?);
+                match () {
+                    () if a.1 < b.0 => Set::single(1),
+                    () if a.0 >= b.1 => Set::single(0),
+                    () => return None,
+                }
+            }
+            Node::Not(a) => {
+                let flip = |&(lo, hi): &(u128, u128)| (!hi & w.max(), !lo & w.max());
+                Set::union(self.set_to(x, *a, depth).intervals().iter().map(flip).collect())
+            }
+            Node::Resize(a) => {
+                let a = self.set_to(x, *a, depth);
+                if a.hull()?.1 > w.max() {
+                    return None;
+                }
+                a
+            }
+            Node::Select(c, a, b) => match self.set_to(x, *c, depth).value() {
+                Some(0) => self.set_to(x, *b, depth),
+                Some(_) => self.set_to(x, *a, depth),
+                None => {
+                    let (a, b) = (self.set_to(x, *a, depth), self.set_to(x, *b, depth));
+                    Set::union([a.intervals(), b.intervals()].concat())
+                }
+            },
+            Node::Concat(bytes) => {
+                let mut hull = (0, 0);
+                for &b in bytes {
+                    let (lo, hi) = self.set_to(x, b, depth).hull()?;
+                    hull = (hull.0 << 8 | lo, hull.1 << 8 | hi);
+                }
+                Set::range(hull.0, hull.1)
+            }
+            _ => return None,
+        })
+    }
+
+    /// Learns that `e` is in `to`, and what follows for its operands. `false`: it cannot be.
+    fn restrict(&mut self, x: &Exprs, e: Expr, to: &Set, depth: u32) -> bool {
+        let w = x.width(e);
+        let set = self.set_to(x, e, DEPTH).intersect(to);
+        if set.is_empty() {
+            return false;
+        }
+        if x.constant_value(e).is_some() {
+            return true;
+        }
+        self.sets.insert(e, set.clone());
+        if depth == 0 {
+            return true;
+        }
+        let depth = depth - 1;
+        match x.node(e) {
+            Node::Equal(a, b) => match set.value() {
+                Some(1) => {
+                    let (p, q) = (self.set(x, *a), self.set(x, *b));
+                    self.restrict(x, *a, &q, depth) && self.restrict(x, *b, &p, depth)
+                }
+                Some(_) => {
+                    let (aw, p, q) = (x.width(*a), self.value(x, *a), self.value(x, *b));
+                    let without = |v: u128| Set::single(v).complement(aw);
+                    q.is_none_or(|v| self.restrict(x, *a, &without(v), depth))
+                        && p.is_none_or(|v| self.restrict(x, *b, &without(v), depth))
+                }
+                None => true,
+            },
+            Node::Less(a, b) => match set.value() {
+                // a < b
+                Some(1) => self.order(x, *a, *b, 1, depth),
+                // b <= a
+                Some(_) => self.order(x, *b, *a, 0, depth),
+                None => true,
+            },
+            Node::Not(a) => {
+                let flip = |&(lo, hi): &(u128, u128)| (!hi & w.max(), !lo & w.max());
+                let flipped = Set::union(set.intervals().iter().map(flip).collect());
+                self.restrict(x, *a, &flipped, depth)
+            }
+            Node::Resize(a) => {
+                let fits = self.set(x, *a).hull().is_some_and(|h| h.1 <= w.max());
+                !fits || self.restrict(x, *a, &set, depth)
+            }
+            Node::Select(c, a, b) => {
+                let reach = |e: Expr, f: &Facts| !f.set(x, e).intersect(&set).is_empty();
+                match (reach(*a, self), reach(*b, self)) {
+                    (true, true) => true,
+                    (true, false) => {
+                        let yes = Set::single(0).complement(x.width(*c));
+                        self.restrict(x, *c, &yes, depth) && self.restrict(x, *a, &set, depth)
+                    }
+                    (false, true) => {
+                        self.restrict(x, *c, &Set::single(0), depth) && self.restrict(x, *b, &set, depth)
+                    }
+                    (false, false) => false,
+                }
+            }
+            Node::Concat(bytes) => self.restrict_bytes(x, bytes, &set, depth),
+            Node::Binary(op, a, b) => self.restrict_binary(x, *op, (*a, *b), &set, w, depth),
+            _ => true,
+        }
+    }
+
+    /// Learns `a + gap <= b`.
+    fn order(&mut self, x: &Exprs, a: Expr, b: Expr, gap: u128, depth: u32) -> bool {
+        let (Some(p), Some(q)) = (self.set(x, a).hull(), self.set(x, b).hull()) else { return false };
+        let Some(top) = q.1.checked_sub(gap) else { return false };
+        let Some(bottom) = p.0.checked_add(gap) else { return false };
+        self.restrict(x, a, &Set::range(0, top), depth) && self.restrict(x, b, &Set::range(bottom, u128::MAX), depth)
+    }
+
+    fn restrict_bytes(&mut self, x: &Exprs, bytes: &[Expr], set: &Set, depth: u32) -> bool {
+        let Some((lo, hi)) = set.hull() else { return false };
+        for (i, &b) in bytes.iter().enumerate() {
+            let shift = 8 * (bytes.len() - 1 - i);
+            let (l, h) = (lo >> shift & 0xff, hi >> shift & 0xff);
+            // Bytes behind the first that differs may have any value.
+            if lo >> shift >> 8 != hi >> shift >> 8 {
+                return true;
+            }
+            if !self.restrict(x, b, &Set::range(l, h), depth) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn restrict_binary(&mut self, x: &Exprs, op: BinOp, ab: (Expr, Expr), set: &Set, w: Width, depth: u32) -> bool {
+        let (a, b) = ab;
+        if w == Width::W1 && set.value() == Some(u128::from(op == BinOp::And)) && matches!(op, BinOp::And | BinOp::Or) {
+            return self.restrict(x, a, set, depth) && self.restrict(x, b, set, depth);
+        }
+        let known = self.set(x, a);
+        let Some(c) = self.value(x, b) else { return true };
+        if known.count() <= ENUMERATE {
+            let back = known.values().filter(|&v| set.contains(binary(op, w, v, c)));
+            let back = Set::union(back.map(|v| (v, v)).collect());
+            return self.restrict(x, a, &back, depth);
+        }
+        let back = match op {
+            BinOp::Add => set.shift(c.wrapping_neg(), w),
+            BinOp::Xor => match set.value() {
+                Some(v) => Set::single(v ^ c),
+                None => return true,
+            },
+            BinOp::And if is_prefix(c, w) => {
+                let low = !c & w.max();
+                let parts = set.intervals().iter().filter_map(|&(lo, hi)| {
+                    let lo = if lo & low == 0 { lo } else { (lo | low).checked_add(1)? };
+                    let hi = (hi & c) | low;
+                    (lo <= hi).then_some((lo, hi))
+                });
+                Set::union(parts.collect())
+            }
+            BinOp::And => return set.intervals().iter().any(|&(lo, _)| lo <= c),
+            BinOp::Shr => {
+                let Some(s) = distance(c, w) else { return true };
+                let max = w.max() >> s;
+                let parts = set.intervals().iter().filter(|i| i.0 <= max);
+                Set::union(parts.map(|&(lo, hi)| (lo << s, hi.min(max) << s | (w.max() >> (w.bits() - s)))).collect())
+            }
+            _ => return true,
+        };
+        self.restrict(x, a, &back, depth)
+    }
+}
+
+/// Whether a mask is ones followed by zeros.
+fn is_prefix(mask: u128, w: Width) -> bool {
+    let low = !mask & w.max();
+    low & (low.wrapping_add(1)) == 0
+}
+
+/// A shift distance that is neither 0 nor the whole width.
+fn distance(c: u128, w: Width) -> Option<u32> {
+    u32::try_from(c).ok().filter(|s| (1..w.bits()).contains(s))
+}

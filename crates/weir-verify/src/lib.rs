@@ -1,0 +1,31 @@
+//! Symbolic execution of packet-IR programs.
+//!
+//! [`explore`] walks all ways through a program, of one element or of a linked graph. Each way is a [`Path`]: the
+//! conditions on what the run starts from (packet, tables, time, random numbers), and the packets and table entries
+//! at its end as expressions over the same. Unless [`Exploration::incomplete`] says otherwise, each run of the
+//! interpreter takes one of the paths and ends as the path says ([`testing`] holds this against the interpreter);
+//! a path need not be one that some run takes ([`solve`] looks for such a run).
+
+#![forbid(unsafe_code)]
+
+mod eval;
+mod explore;
+mod expr;
+mod facts;
+mod ops;
+mod packet;
+mod path;
+mod set;
+mod solve;
+mod tables;
+#[doc(hidden)]
+pub mod testing;
+
+pub use eval::{ConcretePacket, ConcreteRun, Evaluator, HeldPackets};
+pub use explore::{SymbolicInput, explore, follow};
+pub use expr::{At, Claim, EntryAt, Expr, Exprs, Mem, MemId, Node, Source, SourceId, Symbol};
+pub use facts::Facts;
+pub use packet::{Mark, SymbolicPacket};
+pub use path::{ConcreteAt, EntryEnd, Exploration, How, Incomplete, Limits, Notice, PacketEnd, Path, Prediction};
+pub use set::Set;
+pub use solve::{ConcreteInput, solve};

@@ -1,0 +1,190 @@
+//! A packet on a path. All positions but its end are known numbers; what would make one unknown is split into a path
+//! for each value.
+
+use std::collections::BTreeMap;
+
+use weir_ir::program::{BinOp, Layer, MetaField, Width};
+use weir_packet::{ANNO_LEN, HEADROOM, LARGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};
+
+use crate::expr::{Expr, Exprs, Mem, Source, SourceId, Symbol};
+
+/// A mark of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// As it was when the packet's source was made; not looked at yet.
+    Original,
+    /// Not set.
+    Unset,
+    /// At this position.
+    At(i64),
+}
+
+/// A packet on a path. Positions count from where its first byte was when its source was made.
+#[derive(Debug, Clone)]
+pub struct SymbolicPacket {
+    /// Its bytes.
+    pub mem: Mem,
+    /// Position of its first byte.
+    pub data: i64,
+    /// Lowest position that was its first byte since its source was made.
+    pub floor: i64,
+    /// Position behind its last byte: the sum of a 32-bit expression and a number.
+    pub end: (Expr, i64),
+    /// Marks of `mac`, `net`, `transport` and `cursor`.
+    pub marks: [Mark; 4],
+    /// Annotations, byte by byte.
+    pub anno: Vec<Expr>,
+    /// Metadata in the order of [`MetaField::ALL`].
+    pub meta: [Expr; 5],
+    /// Hop count (8 bits).
+    pub hops: Expr,
+    /// Index of position 0 in the buffer (32 bits).
+    pub head: Expr,
+    /// Size of the buffer (32 bits).
+    pub capacity: Expr,
+}
+
+impl SymbolicPacket {
+    /// A packet of which nothing is known.
+    pub(crate) fn unknown(x: &mut Exprs, source: Source) -> SymbolicPacket {
+        let s = x.source_id(source);
+        let len = x.bounded(Width::W32, Symbol::Len(s), 0, MAX_LEN as u128);
+        let small = u128::from(SMALL_CAPACITY);
+        SymbolicPacket {
+            mem: Mem { source: s, writes: BTreeMap::new() },
+            data: 0,
+            floor: 0,
+            end: (len, 0),
+            marks: [Mark::Original; 4],
+            anno: (0..ANNO_LEN as u32).map(|i| x.symbol(Width::W8, Symbol::Anno(s, i))).collect(),
+            meta: MetaField::ALL.map(|f| x.symbol(f.width(), Symbol::Meta(s, f))),
+            hops: x.symbol(Width::W8, Symbol::Hops(s)),
+            head: x.bounded(Width::W32, Symbol::Head(s), 0, LARGE_CAPACITY.into()),
+            capacity: x.bounded(Width::W32, Symbol::Capacity(s), small, LARGE_CAPACITY.into()),
+        }
+    }
+
+    /// An empty packet with nothing.
+    pub(crate) fn empty(x: &mut Exprs) -> SymbolicPacket {
+        let s = x.source_id(Source::Empty);
+        let zero = x.constant(Width::W32, 0);
+        let byte = x.constant(Width::W8, 0);
+        SymbolicPacket {
+            mem: Mem { source: s, writes: BTreeMap::new() },
+            data: 0,
+            floor: 0,
+            end: (zero, 0),
+            marks: [Mark::Unset; 4],
+            anno: vec![byte; ANNO_LEN],
+            meta: MetaField::ALL.map(|f| x.constant(f.width(), 0)),
+            hops: byte,
+            head: x.constant(Width::W32, HEADROOM.into()),
+            capacity: x.constant(Width::W32, SMALL_CAPACITY.into()),
+        }
+    }
+
+    /// As [`weir_packet::Packet::successor`].
+    pub(crate) fn successor(&self, x: &mut Exprs) -> SymbolicPacket {
+        let mut p = SymbolicPacket::empty(x);
+        p.anno.clone_from(&self.anno);
+        p.hops = self.hops;
+        for f in [MetaField::Timestamp, MetaField::InPort] {
+            *p.meta_mut(f) = self.meta(f);
+        }
+        p
+    }
+
+    /// Where its unwritten bytes come from.
+    pub fn source(&self) -> SourceId {
+        self.mem.source
+    }
+
+    /// Metadata.
+    pub fn meta(&self, f: MetaField) -> Expr {
+        self.meta[meta_number(f)]
+    }
+
+    pub(crate) fn meta_mut(&mut self, f: MetaField) -> &mut Expr {
+        &mut self.meta[meta_number(f)]
+    }
+
+    /// The byte at a position.
+    pub fn byte(&self, x: &mut Exprs, at: i64) -> Expr {
+        if let Some(&b) = self.mem.writes.get(&at) {
+            return b;
+        }
+        if *x.source(self.mem.source) == Source::Empty {
+            return x.constant(Width::W8, 0);
+        }
+        x.symbol(Width::W8, Symbol::Byte(self.mem.source, at))
+    }
+
+    /// The number of this width at a position.
+    pub fn load(&self, x: &mut Exprs, width: Width, at: i64) -> Expr {
+        let bytes: Vec<Expr> = (at..at + i64::from(width.bytes())).map(|i| self.byte(x, i)).collect();
+        x.concat(&bytes)
+    }
+
+    pub(crate) fn store(&mut self, x: &mut Exprs, at: i64, bytes: &[Expr]) {
+        for (i, &b) in (at..).zip(bytes) {
+            let original = x.symbol(Width::W8, Symbol::Byte(self.mem.source, i));
+            // A byte that is back to what it was counts as never written.
+            if b == original {
+                self.mem.writes.remove(&i);
+            } else {
+                self.mem.writes.insert(i, b);
+            }
+        }
+    }
+
+    /// Number of bytes from a position to the end, if it is not behind it (32 bits).
+    pub fn rest(&self, x: &mut Exprs, from: i64) -> Expr {
+        x.plus(self.end.0, self.end.1 - from)
+    }
+
+    /// Whether a position is not behind the end.
+    pub(crate) fn reaches(&self, x: &mut Exprs, at: i64) -> Expr {
+        match u32::try_from(at - self.end.1) {
+            Err(_) => x.constant(Width::W1, u128::from(at <= self.end.1)),
+            Ok(n) => {
+                let n = x.constant(Width::W32, n.into());
+                x.at_most(n, self.end.0)
+            }
+        }
+    }
+
+    /// Length (32 bits).
+    pub fn len(&self, x: &mut Exprs) -> Expr {
+        self.rest(x, self.data)
+    }
+
+    /// Index in the buffer of the end (32 bits).
+    pub(crate) fn end_index(&self, x: &mut Exprs) -> Expr {
+        let end = x.plus(self.end.0, self.end.1);
+        x.binary(BinOp::Add, end, self.head)
+    }
+
+    /// Puts zeros in front; the buffer's content moves if the room in front is too small.
+    pub(crate) fn push(&mut self, x: &mut Exprs, n: u32) {
+        let data = x.plus(self.head, self.data);
+        let want = x.constant(Width::W32, n.into());
+        let short = x.less(data, want);
+        let missing = x.binary(BinOp::Sub, want, data);
+        let moved = x.binary(BinOp::Add, self.head, missing);
+        self.head = x.select(short, moved, self.head);
+        self.data -= i64::from(n);
+        self.floor = self.floor.min(self.data);
+        let zero = x.constant(Width::W8, 0);
+        self.store(x, self.data, &vec![zero; n as usize]);
+    }
+}
+
+/// Number of a field in [`MetaField::ALL`].
+pub(crate) fn meta_number(f: MetaField) -> usize {
+    MetaField::ALL.iter().position(|&o| o == f).unwrap_or(0)
+}
+
+/// Number of a mark in [`SymbolicPacket::marks`]; `None` for `data`.
+pub(crate) fn mark_number(l: Layer) -> Option<usize> {
+    (l as usize).checked_sub(1)
+}

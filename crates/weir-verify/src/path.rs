@@ -1,0 +1,193 @@
+//! What an exploration gives.
+
+use std::fmt;
+use std::sync::Arc;
+
+use weir_ir::program::{BlockId, Reason};
+
+use crate::eval::{ConcretePacket, ConcreteRun, Evaluator};
+use crate::expr::{Expr, Exprs};
+use crate::facts::Facts;
+use crate::packet::SymbolicPacket;
+
+/// Why an exploration does not show all that may happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Incomplete {
+    /// More paths than [`Limits::paths`].
+    Paths,
+    /// A path through more blocks than [`Limits::steps`].
+    Steps,
+    /// A packet goes round cycles of the graph more often than [`Limits::hops`].
+    Hops,
+    /// More packets wait on a path than [`Limits::strands`].
+    Strands,
+    /// A position that has to be known may have more values than [`Limits::values`].
+    Values,
+    /// An entry may hold more packets from before than [`Limits::held`].
+    Held,
+    /// An entry is used after it was removed and another was made in its table.
+    RemovedEntry,
+    /// The program does to a table of this kind what is modelled for exact tables only.
+    TableKind,
+}
+
+impl fmt::Display for Incomplete {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Incomplete::Paths => "there are more paths than the limit",
+            Incomplete::Steps => "a path has more blocks than the limit",
+            Incomplete::Hops => "a packet goes round cycles of the graph more often than the limit",
+            Incomplete::Strands => "more packets wait on a path than the limit",
+            Incomplete::Values => "a position in a packet may have more values than the limit",
+            Incomplete::Held => "an entry may hold more packets than the limit",
+            Incomplete::RemovedEntry => "an entry is used after it was removed and another was made in its table",
+            Incomplete::TableKind => "a table that is not exact is linked, expires, or is edited and shrinks",
+        })
+    }
+}
+
+/// How far an exploration goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Most paths.
+    pub paths: usize,
+    /// Most blocks on a path.
+    pub steps: usize,
+    /// Most rounds of a packet through cycles of the graph.
+    pub hops: u32,
+    /// Most packets that wait for their turn on a path.
+    pub strands: usize,
+    /// Most values of a position that are each given a path.
+    pub values: usize,
+    /// Most packets, held by an entry from before the run, that are followed.
+    pub held: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { paths: 4096, steps: 2048, hops: 4, strands: 64, values: 128, held: 2 }
+    }
+}
+
+/// How a packet ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum How {
+    /// It left on this output, or by this exit.
+    Exit(u32),
+    /// It was dropped at the end of this block.
+    Drop(BlockId, Reason),
+    /// It stays with an entry.
+    Held,
+    /// The entry that held it was removed.
+    Orphaned,
+}
+
+/// The end of a packet.
+#[derive(Debug, Clone)]
+pub struct PacketEnd {
+    /// How.
+    pub how: How,
+    /// The packet then.
+    pub packet: SymbolicPacket,
+}
+
+/// Something that the program told its host.
+#[derive(Debug, Clone)]
+pub struct Notice {
+    /// Number of the event.
+    pub event: u32,
+    /// Arguments.
+    pub args: Vec<Expr>,
+    /// The packet, if it was shown.
+    pub packet: Option<SymbolicPacket>,
+}
+
+/// What a path did to a table entry that it touched.
+#[derive(Debug, Clone)]
+pub struct EntryEnd {
+    /// Number of the table.
+    pub table: u32,
+    /// How to find it now: its key (exact tables and arrays), or its row.
+    pub at: crate::expr::At,
+    /// Values of its value fields; `None` if it is gone.
+    pub fields: Option<Vec<Expr>>,
+}
+
+/// One way through a program.
+#[derive(Debug, Clone)]
+pub struct Path {
+    /// The expressions that it refers to.
+    pub exprs: Arc<Exprs>,
+    /// What holds on it.
+    pub facts: Facts,
+    /// Ends of all its packets, in order.
+    pub ends: Vec<PacketEnd>,
+    /// What it told its host, in order.
+    pub notices: Vec<Notice>,
+    /// The table entries that it found, made or removed.
+    pub entries: Vec<EntryEnd>,
+    /// The blocks that it went through.
+    pub blocks: Vec<BlockId>,
+}
+
+/// What a program can do.
+#[derive(Debug)]
+pub struct Exploration {
+    /// All ways through the program, if it is complete.
+    pub paths: Vec<Path>,
+    /// Why it may not be complete.
+    pub incomplete: Option<Incomplete>,
+}
+
+/// What a path says about a concrete run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prediction {
+    /// Ends of all packets.
+    pub ends: Vec<(How, ConcretePacket)>,
+    /// What the host is told.
+    pub notices: Vec<(u32, Vec<u128>, Option<ConcretePacket>)>,
+    /// Touched entries: table, how to find it, its value fields (`None`: gone).
+    pub entries: Vec<(u32, ConcreteAt, Option<Vec<u128>>)>,
+}
+
+/// How an entry is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConcreteAt {
+    /// By this key.
+    Key(Vec<u128>),
+    /// By the row of the first content with that number.
+    Row(u32),
+}
+
+impl Path {
+    /// What the path says about a run, if the run goes this way.
+    pub fn covers(&self, run: &ConcreteRun<'_>) -> Option<Prediction> {
+        self.predict(&mut Evaluator::of_run(&self.exprs, run))
+    }
+
+    /// As [`covers`](Path::covers), with an evaluator that other paths of the exploration have used for the same run.
+    pub fn predict(&self, eval: &mut Evaluator<'_>) -> Option<Prediction> {
+        self.facts.conditions().iter().all(|&c| eval.eval(c) != 0).then(|| Prediction {
+            ends: self.ends.iter().map(|e| (e.how.clone(), eval.packet(&e.packet))).collect(),
+            notices: self
+                .notices
+                .iter()
+                .map(|n| {
+                    let args = n.args.iter().map(|&a| eval.eval(a)).collect();
+                    (n.event, args, n.packet.as_ref().map(|p| eval.packet(p)))
+                })
+                .collect(),
+            entries: self
+                .entries
+                .iter()
+                .map(|e| {
+                    let at = match &e.at {
+                        crate::expr::At::Key(k) => ConcreteAt::Key(k.iter().map(|&k| eval.eval(k)).collect()),
+                        crate::expr::At::Row(r) => ConcreteAt::Row(*r),
+                    };
+                    (e.table, at, e.fields.as_ref().map(|f| f.iter().map(|&v| eval.eval(v)).collect()))
+                })
+                .collect(),
+        })
+    }
+}
