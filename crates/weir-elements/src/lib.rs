@@ -12,6 +12,7 @@ mod args;
 mod class;
 mod headers;
 mod prelude;
+pub mod reference;
 #[doc(hidden)]
 pub mod testing;
 

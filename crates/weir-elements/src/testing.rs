@@ -91,7 +91,14 @@ impl Harness {
     pub fn new(class: &str, args: &[&str], inputs: u32, outputs: u32) -> Harness {
         let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
         let class = crate::class_named(class).expect("the class exists");
-        let element = class.configure(&args).unwrap_or_else(|e| panic!("{e:?}"));
+        Harness::of(class.configure(&args).unwrap_or_else(|e| panic!("{e:?}")), inputs, outputs)
+    }
+
+    /// An element that is configured already.
+    ///
+    /// # Panics
+    /// If the checker refuses its program.
+    pub fn of(element: Box<dyn Element>, inputs: u32, outputs: u32) -> Harness {
         let program = program_of(&*element, "e", inputs, outputs);
         if let Err(errors) = check(&program) {
             panic!("{errors:#?}\n{program:#?}");

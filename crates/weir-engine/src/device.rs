@@ -42,6 +42,8 @@ struct Device {
     tx: Vec<Packet>,
     /// Whether there may be something to receive.
     readable: bool,
+    /// Whether the poller watches the port.
+    watched: bool,
     /// When to try again: to open the port, or to send.
     again: Option<u64>,
     readers: Vec<Entrance>,
@@ -90,6 +92,7 @@ impl Devices {
             before: PortStats::default(),
             tx: Vec::new(),
             readable: true,
+            watched: false,
             again: None,
             readers: Vec::new(),
         };
@@ -101,28 +104,38 @@ impl Devices {
         Ok(id)
     }
 
-    fn install(&mut self, id: usize, mut port: Box<dyn Port>) {
-        if let Some(fd) = port.fd()
-            && let Err(e) = self.poller.add(id as u64, fd)
-        {
-            // Without the watch packets are still received whenever the engine is awake.
-            self.changes.push(Change::Down(format!("{}: cannot be watched: {e}", port.name())));
-        }
+    fn install(&mut self, id: usize, port: Box<dyn Port>) {
         if let Some(d) = &mut self.list[id] {
             d.port = Some(port);
             d.readable = true;
+            d.watched = false;
+        }
+        self.watch(id);
+    }
+
+    /// Watches a device exactly if someone reads it: packets that nobody takes would keep the poller awake.
+    fn watch(&mut self, id: usize) {
+        let Some(d) = &mut self.list[id] else { return };
+        let wanted = !d.readers.is_empty();
+        let Some(port) = d.port.as_mut().filter(|_| wanted != d.watched) else { return };
+        let Some(fd) = port.fd() else { return };
+        let done = if wanted { self.poller.add(id as u64, fd) } else { self.poller.remove(fd) };
+        d.watched = wanted;
+        d.readable = true;
+        if let Err(e) = done {
+            self.changes.push(Change::Down(format!("{}: cannot be watched: {e}", d.name)));
         }
     }
 
     /// Says where packets of each device enter, and closes devices that none of `used` names.
     pub(crate) fn assign(&mut self, used: &[usize], readers: &[(usize, Entrance)]) {
-        for (id, slot) in self.list.iter_mut().enumerate() {
-            let Some(d) = slot else { continue };
-            d.readers.clear();
+        for id in 0..self.list.len() {
+            let Some(d) = &mut self.list[id] else { continue };
             if used.contains(&id) {
-                d.readers.extend(readers.iter().filter(|(device, _)| *device == id).map(|(_, e)| *e));
+                d.readers = readers.iter().filter(|(device, _)| *device == id).map(|(_, e)| *e).collect();
+                self.watch(id);
             } else {
-                *slot = None;
+                self.list[id] = None;
             }
         }
     }

@@ -32,15 +32,15 @@ fn graph(choices: &[Vec<u8>], wiring: &[u8], keep_all: bool) -> Program {
 
 fn start() -> impl Strategy<Value = Start> {
     let bytes = prop_oneof![
-        3 => prop::collection::vec(prop_oneof![any::<u8>(), 0..3_u8], 30..80),
+        5 => prop::collection::vec(prop_oneof![any::<u8>(), 0..3_u8], 40..100),
         1 => prop::collection::vec(any::<u8>(), 0..30),
     ];
-    (bytes, prop::array::uniform4(prop_oneof![0..30_u8, 200..=255_u8]), any::<u8>())
+    (bytes, prop::array::uniform4(prop_oneof![4 => 0..20_u8, 1 => 200..=255_u8]), any::<u8>())
         .prop_map(|(bytes, marks, anno)| Start { bytes, marks, anno })
 }
 
 fn choices() -> impl Strategy<Value = Vec<Vec<u8>>> {
-    prop::collection::vec(prop::collection::vec(any::<u8>(), 20..300), 1..4)
+    prop::collection::vec(prop::collection::vec(any::<u8>(), 20..400), 1..4)
 }
 
 fn cases() -> u32 {

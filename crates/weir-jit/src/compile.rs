@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use cranelift_codegen::ir::{
-    self, AbiParam, AliasRegionData, BlockArg, BlockCall, FuncRef, InstBuilder, JumpTableData, MemFlagsData, StackSlot,
-    StackSlotData, StackSlotKind, TrapCode, types,
+    self, AbiParam, AliasRegionData, BlockArg, BlockCall, FuncRef, InstBuilder, JumpTableData, MemFlagsData,
+    StackSlot, StackSlotData, StackSlotKind, TrapCode, types,
 };
 use cranelift_frontend::FunctionBuilder;
 use cranelift_jit::JITModule;
@@ -157,7 +157,7 @@ impl<'a, 'b> Translator<'a, 'b> {
         }
     }
 
-    pub fn translate(mut self) -> Result<FunctionBuilder<'b>, ModuleError> {
+    pub fn translate(mut self) -> Result<FunctionBuilder<'b>, Box<ModuleError>> {
         for &h in Helper::ALL {
             self.declare(h)?;
         }
@@ -318,7 +318,7 @@ impl<'a, 'b> Translator<'a, 'b> {
 
     // --- calls ------------------------------------------------------------------------------------------------
 
-    fn declare(&mut self, h: Helper) -> Result<(), ModuleError> {
+    fn declare(&mut self, h: Helper) -> Result<(), Box<ModuleError>> {
         let mut s = self.module.make_signature();
         s.params.extend(h.params().into_iter().map(AbiParam::new));
         s.returns.extend(h.result().map(AbiParam::new));

@@ -37,9 +37,10 @@ impl Step {
 
     fn now(&self) -> u64 {
         match self {
-            Step::Packet { now, .. } | Step::Timer { now, .. } | Step::Message { now, .. } | Step::Expire { now } => {
-                *now
-            }
+            Step::Packet { now, .. }
+            | Step::Timer { now, .. }
+            | Step::Message { now, .. }
+            | Step::Expire { now } => *now,
         }
     }
 }
@@ -77,7 +78,8 @@ impl Image {
             bytes: p.bytes().to_vec(),
             pulled: p.buffer()[p.floor() as usize..p.data() as usize].to_vec(),
             room: (p.data(), p.capacity() - p.end()),
-            marks: [Layer::Mac, Layer::Net, Layer::Transport, Layer::Cursor].map(|l| p.layer(l).map(relative)),
+            marks: [Layer::Mac, Layer::Net, Layer::Transport, Layer::Cursor]
+                .map(|l| p.layer(l).map(relative)),
             anno: p.anno.to_vec(),
             timestamp: p.timestamp,
             hash: p.hash,
@@ -192,13 +194,17 @@ pub fn assert_same(program: &Program, seed: u64, steps: &[Step]) -> Vec<Vec<Seen
         }
         let (seen, other) = (std::mem::take(&mut a.seen), std::mem::take(&mut b.seen));
         for n in 0..seen.len().max(other.len()) {
-            same(&format!("step {i}, event {n}"), seen.get(n), other.get(n));
+            same(&format!("step {i}, event {n}"), &seen.get(n), &other.get(n));
         }
-        same(&format!("random numbers after step {i}"), a.drawn, b.drawn);
+        same(&format!("random numbers after step {i}"), &a.drawn, &b.drawn);
         for t in 0..a_tables.len() as u32 {
             let state = |s: &TableSet| (s.table(t).len(), s.table(t).epoch(), s.table(t).next_expiry());
             let name = &a_tables.table(t).decl().name;
-            same(&format!("'{name}' after step {i}: entries, epoch, next expiry"), state(&a_tables), state(&b_tables));
+            same(
+                &format!("'{name}' after step {i}: entries, epoch, next expiry"),
+                &state(&a_tables),
+                &state(&b_tables),
+            );
         }
         all.push(seen);
     }
@@ -231,7 +237,7 @@ fn starts<'a>(program: &Program, step: &'a Step) -> Vec<(BlockId, &'a [u128], Op
 }
 
 #[track_caller]
-fn same<T: Debug + PartialEq>(what: &str, interpreted: T, compiled: T) {
+fn same<T: Debug + PartialEq>(what: &str, interpreted: &T, compiled: &T) {
     assert!(interpreted == compiled, "{what}: interpreted {interpreted:#?}, compiled {compiled:#?}");
 }
 

@@ -49,8 +49,13 @@ impl Translator<'_, '_> {
             }
             End::Claim { table, key, hole, lo, hi, start, ok, full } => {
                 self.put_values(0, key.iter().copied().chain([*lo, *hi, *start]));
-                let args =
-                    [self.ctx, self.imm32(table.0), self.frame_address(), self.imm32(key.len() as u32), self.imm32(*hole)];
+                let args = [
+                    self.ctx,
+                    self.imm32(table.0),
+                    self.frame_address(),
+                    self.imm32(key.len() as u32),
+                    self.imm32(*hole),
+                ];
                 let found = self.result(Helper::Claim, &args);
                 let (width, at) = (self.p.width(*lo), self.frame_address());
                 let claimed = self.load_value(width, at, 16 * key.len() as i32, self.regions.frame);
@@ -124,7 +129,9 @@ impl Translator<'_, '_> {
     }
 
     fn again(&mut self, header: &Target, exit: &Target) {
-        let (Some((at, off)), Some(limit)) = (self.counter(header.block), self.p.block(header.block).loop_limit) else {
+        let (Some((at, off)), Some(limit)) =
+            (self.counter(header.block), self.p.block(header.block).loop_limit)
+        else {
             unreachable!("the checker proved that this is the header of a loop")
         };
         let rounds = self.b.ins().load(types::I32, self.regions.rounds, at, off);

@@ -10,11 +10,11 @@
 mod arith;
 mod compile;
 pub mod differential;
+mod ends;
 mod helpers;
 mod module;
 mod ops;
 mod run;
-mod ends;
 
 use cranelift_module::ModuleError;
 use weir_ir::CheckError;

@@ -49,7 +49,7 @@ impl Machine {
 
     fn optimised(program: &Program, starts: &Starts, optimise: Optimise) -> Result<Machine, JitError> {
         let (mut module, context) = translate(program, starts, optimise)?;
-        let finish = |module: &mut JITModule, mut context: Context| -> Result<*const u8, ModuleError> {
+        let finish = |module: &mut JITModule, mut context: Context| -> Result<*const u8, Box<ModuleError>> {
             let id = module.declare_function("program", Linkage::Export, &context.func.signature)?;
             module.define_function(id, &mut context)?;
             module.finalize_definitions()?;
@@ -89,7 +89,7 @@ pub fn disassemble(program: &Program) -> Result<String, JitError> {
     let compiled = context.compile(module.isa(), &mut Default::default());
     let text = match compiled {
         Ok(code) => Ok(code.vcode.clone().unwrap_or_default()),
-        Err(e) => Err(failed(program, ModuleError::Compilation(e.inner))),
+        Err(e) => Err(failed(program, Box::new(ModuleError::Compilation(e.inner)))),
     };
     // SAFETY: nothing was defined in the module, so nothing has a pointer into its memory.
     unsafe { module.free_memory() };
@@ -97,7 +97,11 @@ pub fn disassemble(program: &Program) -> Result<String, JitError> {
 }
 
 /// The program in the compiler's own form, and the module that it may call helpers of.
-fn translate(program: &Program, starts: &Starts, optimise: Optimise) -> Result<(JITModule, Context), JitError> {
+fn translate(
+    program: &Program,
+    starts: &Starts,
+    optimise: Optimise,
+) -> Result<(JITModule, Context), JitError> {
     let mut builder = JITBuilder::with_isa(machine(optimise)?, default_libcall_names());
     for &h in Helper::ALL {
         builder.symbol(h.name(), h.address());
@@ -149,8 +153,8 @@ fn signature(module: &JITModule) -> Signature {
     s
 }
 
-fn failed(program: &Program, source: ModuleError) -> JitError {
-    JitError::Compile { elements: program.elements.join(", "), source: Box::new(source) }
+fn failed(program: &Program, source: Box<ModuleError>) -> JitError {
+    JitError::Compile { elements: program.elements.join(", "), source }
 }
 
 #[cfg(test)]

@@ -83,7 +83,8 @@ impl Translator<'_, '_> {
             Op::Notify { event, args, packet } => {
                 self.put_values(0, args.iter().copied());
                 let packet = if *packet { self.packet } else { self.imm(types::I64, 0) };
-                let (event, n, args) = (self.imm32(*event), self.imm32(args.len() as u32), self.frame_address());
+                let (event, n, args) =
+                    (self.imm32(*event), self.imm32(args.len() as u32), self.frame_address());
                 self.call(Helper::Notify, &[self.ctx, event, args, n, packet]);
             }
             _ => unreachable!("operations that define a value are done above"),
@@ -171,7 +172,12 @@ impl Translator<'_, '_> {
     fn strand(&mut self, target: &Target) -> [ir::Value; 4] {
         self.put_values(0, target.args.iter().copied());
         let start = self.starts.number(target.block);
-        [self.imm32(start), self.frame_address(), self.imm32(target.args.len() as u32), self.imm32(self.here.0)]
+        [
+            self.imm32(start),
+            self.frame_address(),
+            self.imm32(target.args.len() as u32),
+            self.imm32(self.here.0),
+        ]
     }
 
     // --- the packet -------------------------------------------------------------------------------------------
@@ -322,9 +328,9 @@ impl Translator<'_, '_> {
         let (from, from_off) = self.bytes_at(from.0, from.1);
         let (to, to_off) = self.bytes_at(to.0, to.1);
         // The ranges may overlap: all is read before anything is written.
-        let pieces = Self::pieces(len, types::I64).into_iter().map(|(i, ty)| {
-            (i, self.b.ins().load(ty, self.regions.bytes, from, from_off + i as i32))
-        });
+        let pieces = Self::pieces(len, types::I64)
+            .into_iter()
+            .map(|(i, ty)| (i, self.b.ins().load(ty, self.regions.bytes, from, from_off + i as i32)));
         for (i, v) in pieces.collect::<Vec<_>>() {
             self.b.ins().store(self.regions.bytes, v, to, to_off + i as i32);
         }

@@ -76,7 +76,10 @@ impl Compiled {
     ///
     /// # Panics
     /// If `entry` is no entry of the program, or `args` and `packet` are not what it takes.
-    #[expect(clippy::too_many_arguments, reason = "a run is a program, its state, its host and what starts it")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a run is a program, its state, its host and what starts it"
+    )]
     pub fn run(
         &self,
         runner: &mut Runner,

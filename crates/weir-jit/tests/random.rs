@@ -2,8 +2,8 @@
 
 mod programs;
 
-use proptest::prelude::*;
 use programs::{frame, one};
+use proptest::prelude::*;
 use weir_ir::{Builder, Layer, MetaField, Program, Reason, V, Width};
 use weir_jit::differential::{Step, assert_same};
 use weir_packet::Packet;
@@ -41,7 +41,8 @@ enum Call {
 
 fn call() -> impl Strategy<Value = Call> {
     let n = any::<u8>;
-    let constant = prop_oneof![any::<u128>(), (0u128..70), (0u32..128).prop_map(|s| 1u128 << s), Just(u128::MAX)];
+    let constant =
+        prop_oneof![any::<u128>(), (0u128..70), (0u32..128).prop_map(|s| 1u128 << s), Just(u128::MAX)];
     let leaf = prop_oneof![
         3 => (n(), constant).prop_map(|(a, b)| Call::Constant(a, b)),
         8 => (n(), n(), n()).prop_map(|(a, b, c)| Call::Binary(a, b, c)),
@@ -310,11 +311,18 @@ fn program(calls: &[Call]) -> Program {
         let first: Vec<V> = Width::ALL.into_iter().map(|w| b.constant(w, 77u8)).collect();
         let mut w = Writer { values: first, event };
         // Most random places are in the packet.
-        b.if_has(Layer::Data, 90, |b| {
-            for (l, off) in [(Layer::Mac, 0), (Layer::Net, 14), (Layer::Transport, 34), (Layer::Cursor, 40)] {
-                b.set_mark(l, Layer::Data, off);
-            }
-        }, |_| {});
+        b.if_has(
+            Layer::Data,
+            90,
+            |b| {
+                for (l, off) in
+                    [(Layer::Mac, 0), (Layer::Net, 14), (Layer::Transport, 34), (Layer::Cursor, 40)]
+                {
+                    b.set_mark(l, Layer::Data, off);
+                }
+            },
+            |_| {},
+        );
         for c in calls {
             w.call(b, c);
         }

@@ -40,7 +40,7 @@ impl fmt::Display for DocError {
 
 impl std::error::Error for DocError {}
 
-/// All mistakes found in one document, in document order, never empty; one line each when printed.
+/// All mistakes found in one document, never empty; one line each when printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocErrors(Vec<DocError>);
 
@@ -61,7 +61,7 @@ impl DocErrors {
         Self(errors)
     }
 
-    /// The errors, in document order.
+    /// The errors, section by section in the order of the document.
     pub fn errors(&self) -> &[DocError] {
         &self.0
     }

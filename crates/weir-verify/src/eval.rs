@@ -58,10 +58,13 @@ impl From<&Packet> for ConcretePacket {
     }
 }
 
+/// Made-up values of symbols.
+pub(crate) type Model = HashMap<Symbol, u128>;
+
 #[derive(Debug, Clone, Copy)]
 enum Values<'a> {
     Run(&'a ConcreteRun<'a>),
-    Model(&'a HashMap<Expr, u128>),
+    Model(&'a Program, &'a Model),
 }
 
 /// Computes values of expressions, each once.
@@ -79,8 +82,8 @@ impl<'a> Evaluator<'a> {
     }
 
     /// With made-up values of the symbols; those that are missing have their lowest.
-    pub(crate) fn of_model(exprs: &'a Exprs, model: &'a HashMap<Expr, u128>) -> Evaluator<'a> {
-        Evaluator { exprs, values: Values::Model(model), memo: HashMap::new() }
+    pub(crate) fn of_model(exprs: &'a Exprs, program: &'a Program, model: &'a Model) -> Evaluator<'a> {
+        Evaluator { exprs, values: Values::Model(program, model), memo: HashMap::new() }
     }
 
     /// Goes on with what an earlier evaluator of the same values found out.
@@ -111,7 +114,7 @@ impl<'a> Evaluator<'a> {
             Node::Const(v) => *v,
             Node::Symbol(s) => match self.values {
                 Values::Run(run) => self.symbol(run, s),
-                Values::Model(model) => self.in_model(model, e, s),
+                Values::Model(_, model) => self.in_model(model, e, s),
             },
             Node::Binary(op, a, b) => binary(*op, w, self.eval(*a), self.eval(*b)),
             Node::Equal(a, b) => (self.eval(*a) == self.eval(*b)).into(),
@@ -162,10 +165,11 @@ impl<'a> Evaluator<'a> {
         if lo > hi {
             return None;
         }
-        let capacity = match self.values {
-            Values::Run(run) => run.program.tables[c.table as usize].decl.capacity,
-            Values::Model(_) => u32::MAX,
+        let program = match self.values {
+            Values::Run(run) => run.program,
+            Values::Model(program, _) => program,
         };
+        let capacity = program.tables[c.table as usize].decl.capacity;
         if size >= capacity.into() {
             return None;
         }
@@ -177,7 +181,7 @@ impl<'a> Evaluator<'a> {
                 Some((_, there)) => *there,
                 None => match self.values {
                     Values::Run(run) => run.tables.table(c.table).lookup(&key).is_some(),
-                    Values::Model(_) => false,
+                    Values::Model(..) => false,
                 },
             };
             if !taken {
@@ -204,10 +208,7 @@ impl<'a> Evaluator<'a> {
     fn source_byte(&mut self, s: SourceId, at: i64) -> u8 {
         match self.values {
             Values::Run(run) => self.byte_of(run, s, at),
-            Values::Model(model) => {
-                let symbol = self.exprs.find_symbol(&Symbol::Byte(s, at));
-                symbol.and_then(|e| model.get(&e)).map_or(0, |&v| v as u8)
-            }
+            Values::Model(_, model) => model.get(&Symbol::Byte(s, at)).map_or(0, |&v| v as u8),
         }
     }
 
@@ -291,8 +292,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn in_model(&mut self, model: &HashMap<Expr, u128>, e: Expr, s: &Symbol) -> u128 {
-        let lookup = |s: Symbol| self.exprs.find_symbol(&s).and_then(|e| model.get(&e)).copied().unwrap_or(0);
+    fn in_model(&self, model: &Model, e: Expr, s: &Symbol) -> u128 {
+        let lookup = |s: Symbol| model.get(&s).copied().unwrap_or(0);
         match s {
             // Packets of a model are made from their bytes, which fixes the rest.
             Symbol::Head(p) => u128::from(HEADROOM) + lookup(Symbol::Pulled(*p)),
@@ -300,7 +301,7 @@ impl<'a> Evaluator<'a> {
                 let need = u128::from(HEADROOM) + lookup(Symbol::Pulled(*p)) + lookup(Symbol::Len(*p));
                 if need <= SMALL_CAPACITY.into() { SMALL_CAPACITY.into() } else { LARGE_CAPACITY.into() }
             }
-            _ => model.get(&e).copied().unwrap_or(self.exprs.bounds(e).0),
+            _ => model.get(s).copied().unwrap_or(self.exprs.bounds(e).0),
         }
     }
 
@@ -315,7 +316,7 @@ impl<'a> Evaluator<'a> {
             .collect();
         let original = match self.values {
             Values::Run(run) => self.packet_of(run, p.source()).map(ConcretePacket::from),
-            Values::Model(_) => None,
+            Values::Model(..) => None,
         };
         let mark = |i: usize| match p.marks[i] {
             Mark::Unset => None,

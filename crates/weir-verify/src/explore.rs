@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use weir_ir::interp::MAX_STRANDS;
-use weir_ir::program::{Amount, BinOp, BlockId, EntryKind, Layer, Program, Reason, TableId, Target, Type, Value, Width};
+use weir_ir::program::{Amount, BinOp, BlockId, EntryKind, Layer, Program, Reason, TableId, Target, Value, Width};
 use weir_packet::{MAX_LEN, Packet};
 
 use crate::eval::{ConcreteRun, Evaluator};
@@ -142,6 +142,7 @@ impl<'a> Explorer<'a> {
         }
         let exprs = Arc::new(self.x);
         let path = |(st, entries): (State, _)| Path {
+            entry,
             exprs: Arc::clone(&exprs),
             facts: st.facts,
             ends: st.ends,
@@ -464,10 +465,5 @@ impl<'a> Explorer<'a> {
         let args = self.args(st, target);
         st.strands.push_back(Strand { block: target.block, args, packet, laps: st.laps });
         Ok(())
-    }
-
-    /// Whether a value is an entry.
-    pub(crate) fn is_entry(&self, v: Value) -> bool {
-        matches!(self.p.ty(v), Type::Entry(_))
     }
 }

@@ -211,11 +211,15 @@ impl Exprs {
 
     /// The number of a source.
     pub fn source_id(&mut self, s: Source) -> SourceId {
-        let at = self.sources.iter().position(|o| *o == s).unwrap_or_else(|| {
+        self.find_source(&s).unwrap_or_else(|| {
             self.sources.push(s);
-            self.sources.len() - 1
-        });
-        SourceId(at as u32)
+            SourceId(self.sources.len() as u32 - 1)
+        })
+    }
+
+    /// The number of a source, if it is used.
+    pub(crate) fn find_source(&self, s: &Source) -> Option<SourceId> {
+        self.sources.iter().position(|o| o == s).map(|i| SourceId(i as u32))
     }
 
     /// The bytes of a packet at some time.
@@ -492,6 +496,59 @@ impl Exprs {
         match *self.node(e) {
             Node::Binary(BinOp::Add, x, c) => self.constant_value(c).map_or((e, 0), |c| (x, c)),
             _ => (e, 0),
+        }
+    }
+
+    /// The expressions that one directly depends on.
+    pub fn operands(&self, e: Expr) -> Vec<Expr> {
+        match self.node(e) {
+            Node::Const(_) => Vec::new(),
+            Node::Symbol(s) => self.symbol_operands(s),
+            Node::Binary(_, a, b) | Node::Equal(a, b) | Node::Less(a, b) | Node::Sum16(a, b) => vec![*a, *b],
+            Node::Not(a) | Node::Resize(a) | Node::Byte(a, _) => vec![*a],
+            Node::Select(c, a, b) => vec![*c, *a, *b],
+            Node::Concat(list) | Node::Hash(list) => list.to_vec(),
+            Node::Checksum { mem, end, .. } => {
+                self.mem(*mem).writes.values().copied().chain([*end]).collect()
+            }
+            Node::Find { mem, end, byte, .. } => {
+                self.mem(*mem).writes.values().copied().chain([*end, *byte]).collect()
+            }
+            Node::MeterOk(args) | Node::MeterState(args) => args.to_vec(),
+            Node::ClaimOk(c) | Node::Claimed(c) => {
+                let changed = c.changes.iter().flat_map(|(k, _)| k);
+                c.key.iter().chain(changed).chain([&c.lo, &c.hi, &c.start, &c.size]).copied().collect()
+            }
+        }
+    }
+
+    fn symbol_operands(&self, s: &Symbol) -> Vec<Expr> {
+        let entry = |at: &EntryAt| match &at.at {
+            At::Key(k) => k.to_vec(),
+            At::Row(_) => Vec::new(),
+        };
+        match s {
+            Symbol::Byte(s, _)
+            | Symbol::Len(s)
+            | Symbol::Head(s)
+            | Symbol::Capacity(s)
+            | Symbol::Pulled(s)
+            | Symbol::MarkSet(s, _)
+            | Symbol::MarkAt(s, _)
+            | Symbol::Anno(s, _)
+            | Symbol::Meta(s, _)
+            | Symbol::Hops(s) => match self.source(*s) {
+                Source::Held(at, _) => entry(at),
+                Source::Input | Source::Empty => Vec::new(),
+            },
+            Symbol::Has(at)
+            | Symbol::Field(at, _)
+            | Symbol::HeldCount(at)
+            | Symbol::PartnerIn(at, _)
+            | Symbol::PartnerKey(at, ..) => entry(at),
+            Symbol::Same { a, b, .. } => [&a[..], &b[..]].concat(),
+            Symbol::Group(_, v) => vec![*v],
+            Symbol::Now | Symbol::Random(_) | Symbol::Arg(_) | Symbol::ArgKey(..) | Symbol::Size(_) => Vec::new(),
         }
     }
 }

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod build;
 mod eval;
 mod explore;
 mod expr;
@@ -26,6 +27,6 @@ pub use explore::{SymbolicInput, explore, follow};
 pub use expr::{At, Claim, EntryAt, Expr, Exprs, Mem, MemId, Node, Source, SourceId, Symbol};
 pub use facts::Facts;
 pub use packet::{Mark, SymbolicPacket};
-pub use path::{ConcreteAt, EntryEnd, Exploration, How, Incomplete, Limits, Notice, PacketEnd, Path, Prediction};
+pub use path::{ConcreteAt, ConcreteEntry, EntryEnd, Exploration, How, Incomplete, Limits, Notice, PacketEnd, Path, Prediction};
 pub use set::Set;
 pub use solve::{ConcreteInput, solve};

@@ -1,7 +1,7 @@
 //! What each operation and each end of a block means for a path; [`weir_ir::interp`] is the reference.
 
 use weir_ir::program::{
-    Amount, BinOp, BlockId, CmpOp, End, MAX_HOPS, MetaField, Op, Reason, Type, Value, Width,
+    Amount, BinOp, BlockId, CmpOp, End, MAX_HOPS, MetaField, Op, Reason, Value, Width,
 };
 use weir_packet::{Checksum, LARGE_CAPACITY};
 
@@ -219,7 +219,7 @@ impl Explorer<'_> {
     fn table_op(&mut self, st: &mut State, op: &Op) -> Result<(), Cut> {
         match op {
             Op::Index { dst, table, index } => {
-                let Type::Int(w) = Type::Int(self.p.tables[table.0 as usize].decl.key[0].width) else { return Ok(()) };
+                let w = self.p.tables[table.0 as usize].decl.key[0].width;
                 let key = self.x.constant(w, (*index).into());
                 let e = self.lookup(st, table.0, &[key])?.ok_or(Cut)?;
                 self.set_raw(st, *dst, e as u32);
@@ -411,7 +411,7 @@ impl Explorer<'_> {
                 let mut key = key;
                 key[*hole as usize] = value;
                 let e = self.new_entry(st, table.0, key);
-                self.go(st, ok, &[e as u32, value.raw()])
+                self.go(st, ok, &[e as u32, value.0])
             }
             End::Meter { entry, field, cost, rate, burst, ok, over } => {
                 let e = self.used(st, *entry)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_ir::program::{BlockId, Reason};
 
 use crate::eval::{ConcretePacket, ConcreteRun, Evaluator};
-use crate::expr::{Expr, Exprs};
+use crate::expr::{At, Expr, Exprs};
 use crate::facts::Facts;
 use crate::packet::SymbolicPacket;
 
@@ -108,14 +108,18 @@ pub struct EntryEnd {
     /// Number of the table.
     pub table: u32,
     /// How to find it now: its key (exact tables and arrays), or its row.
-    pub at: crate::expr::At,
+    pub at: At,
     /// Values of its value fields; `None` if it is gone.
     pub fields: Option<Vec<Expr>>,
+    /// The packets of this run that it holds.
+    pub held: Vec<SymbolicPacket>,
 }
 
 /// One way through a program.
 #[derive(Debug, Clone)]
 pub struct Path {
+    /// Where it starts.
+    pub entry: BlockId,
     /// The expressions that it refers to.
     pub exprs: Arc<Exprs>,
     /// What holds on it.
@@ -146,8 +150,21 @@ pub struct Prediction {
     pub ends: Vec<(How, ConcretePacket)>,
     /// What the host is told.
     pub notices: Vec<(u32, Vec<u128>, Option<ConcretePacket>)>,
-    /// Touched entries: table, how to find it, its value fields (`None`: gone).
-    pub entries: Vec<(u32, ConcreteAt, Option<Vec<u128>>)>,
+    /// Touched entries.
+    pub entries: Vec<ConcreteEntry>,
+}
+
+/// A touched entry after the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConcreteEntry {
+    /// Number of the table.
+    pub table: u32,
+    /// How to find it.
+    pub at: ConcreteAt,
+    /// Its value fields; `None` if it is gone.
+    pub fields: Option<Vec<u128>>,
+    /// The last packets that it holds.
+    pub held: Vec<ConcretePacket>,
 }
 
 /// How an entry is found.
@@ -180,12 +197,14 @@ impl Path {
             entries: self
                 .entries
                 .iter()
-                .map(|e| {
-                    let at = match &e.at {
-                        crate::expr::At::Key(k) => ConcreteAt::Key(k.iter().map(|&k| eval.eval(k)).collect()),
-                        crate::expr::At::Row(r) => ConcreteAt::Row(*r),
-                    };
-                    (e.table, at, e.fields.as_ref().map(|f| f.iter().map(|&v| eval.eval(v)).collect()))
+                .map(|e| ConcreteEntry {
+                    table: e.table,
+                    at: match &e.at {
+                        At::Key(k) => ConcreteAt::Key(k.iter().map(|&k| eval.eval(k)).collect()),
+                        At::Row(r) => ConcreteAt::Row(*r),
+                    },
+                    fields: e.fields.as_ref().map(|f| f.iter().map(|&v| eval.eval(v)).collect()),
+                    held: e.held.iter().map(|p| eval.packet(p)).collect(),
                 })
                 .collect(),
         })

@@ -552,7 +552,7 @@ impl Explorer<'_> {
                 (Some(EntryAt { at: At::Row(r), .. }), _) => At::Row(*r),
                 _ => return None,
             };
-            Some(EntryEnd { table: e.table, at, fields: e.live.then(|| e.fields.clone()) })
+            Some(EntryEnd { table: e.table, at, fields: e.live.then(|| e.fields.clone()), held: e.held.clone() })
         };
         st.entries.iter().filter(told).filter_map(end).collect()
     }

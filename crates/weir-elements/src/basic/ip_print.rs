@@ -430,7 +430,7 @@ mod tests {
         let lines: Vec<&str> = hex.lines().collect();
         assert_eq!(lines.len(), 3);
         assert!(lines[1].starts_with("  45000021 ") && lines[1].len() == 2 + 48 + 5, "24 bytes in groups of 4: {hex}");
-        assert!(lines[2].ends_with("6162 636465"), "{hex}");
+        assert!(lines[2].ends_with(" 61626364 65"), "{hex}");
     }
 
     #[test]

@@ -16,14 +16,14 @@ pub enum View {
 /// header of a first fragment, and is unset for all other packets.
 #[derive(Debug)]
 pub struct Headers {
-    /// `None`: it always is.
-    is_v4: Option<V>,
-    is_v6: Option<V>,
+    /// Whether the packet is IPv4 and has a source, and a destination address; `None`: it always has.
+    is_v4: Option<[V; 2]>,
+    is_v6: Option<[V; 2]>,
     /// Source and destination address, IPv4: source in the high half.
     v4: Option<V>,
     v6: Option<[V; 2]>,
     proto: Option<V>,
-    /// Source and destination port, 33 bits: the highest says whether they are there.
+    /// Source and destination port, 34 bits: the highest two say whether they are there.
     ports: Option<V>,
     ether_type: Option<V>,
     /// Tag control information, 17 bits: the highest says whether there is a tag.
@@ -82,7 +82,7 @@ impl Headers {
             h.read_net(b, view, needs.v6);
         }
         if needs.transport {
-            h.read_transport(b, needs.v6);
+            h.read_transport(b);
         }
         if needs.ports {
             h.ports = Some(b.choose_has(
@@ -91,9 +91,21 @@ impl Headers {
                 |b| {
                     let ports = b.load(Width::W32, Layer::Cursor, 0);
                     let ports = b.resize(Width::W64, ports);
-                    b.or(ports, 1_u64 << 32)
+                    b.or(ports, 3_u64 << 32)
                 },
-                |b| b.constant(Width::W64, 0_u64),
+                |b| {
+                    b.choose_has(
+                        Layer::Cursor,
+                        2,
+                        |b| {
+                            let src = b.load(Width::W16, Layer::Cursor, 0);
+                            let src = b.resize(Width::W64, src);
+                            let src = b.shl(src, 16);
+                            b.or(src, 2_u64 << 32)
+                        },
+                        |b| b.constant(Width::W64, 0_u64),
+                    )
+                },
             ));
         }
         h
@@ -156,12 +168,22 @@ impl Headers {
         let ether_type = self.ether_type.expect("the link header was read");
         let is_v4 = b.eq(ether_type, 0x0800);
         let is_v6 = b.eq(ether_type, 0x86dd);
-        (self.is_v4, self.is_v6) = (Some(is_v4), Some(is_v6));
         self.v4 = Some(b.choose_has(
             Layer::Net,
             20,
             |b| b.load(Width::W64, Layer::Net, 12),
-            |b| b.constant(Width::W64, 0_u64),
+            |b| {
+                b.choose_has(
+                    Layer::Net,
+                    16,
+                    |b| {
+                        let src = b.load(Width::W32, Layer::Net, 12);
+                        let src = b.resize(Width::W64, src);
+                        b.shl(src, 32)
+                    },
+                    |b| b.constant(Width::W64, 0_u64),
+                )
+            },
         ));
         // 0 is no protocol that a filter asks for here: IPv6 hop-by-hop options are not followed.
         self.proto = Some(b.choose(
@@ -170,11 +192,15 @@ impl Headers {
             |b| b.choose(is_v6, |b| byte_or_zero(b, Layer::Net, 6), |b| b.constant(Width::W8, 0_u8)),
         ));
         // An address that is cut off matches nothing, not even 0.0.0.0.
-        let whole = has(b, Layer::Net, 20);
-        self.is_v4 = Some(b.and(is_v4, whole));
+        let mut with = |is: V, ends: [u32; 2]| {
+            ends.map(|end| {
+                let whole = has(b, Layer::Net, end);
+                b.and(is, whole)
+            })
+        };
+        self.is_v4 = Some(with(is_v4, [16, 20]));
         if v6 {
-            let whole = has(b, Layer::Net, 40);
-            self.is_v6 = Some(b.and(is_v6, whole));
+            self.is_v6 = Some(with(is_v6, [24, 40]));
             self.v6 = Some([8, 24].map(|off| {
                 b.choose_has(
                     Layer::Net,
@@ -186,7 +212,7 @@ impl Headers {
         }
     }
 
-    fn read_transport(&mut self, b: &mut Builder, _v6: bool) {
+    fn read_transport(&mut self, b: &mut Builder) {
         b.clear_mark(Layer::Cursor);
         let v4 = |b: &mut Builder| {
             b.if_has(
@@ -257,25 +283,26 @@ impl Headers {
             Prim::Net { dir, addr, mask } => {
                 let (addr, mask) = (u64::from(u32::from(addr)), u64::from(u32::from(mask)));
                 let both = self.v4.expect("the network header was read");
-                let v = directions(b, dir, |b, dst| {
+                directions(b, dir, |b, dst| {
                     let shift = if dst { 0 } else { 32 };
                     let part = b.and(both, mask << shift);
-                    b.eq(part, addr << shift)
-                });
-                guard(b, v, self.is_v4)
+                    let v = b.eq(part, addr << shift);
+                    guard(b, v, self.is_v4.map(|is| is[usize::from(dst)]))
+                })
             }
             Prim::Net6 { dir, addr, len } => {
                 let Some(addrs) = self.v6 else { return b.constant(Width::W1, 0_u8) };
                 let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
-                let v = directions(b, dir, |b, dst| {
+                directions(b, dir, |b, dst| {
                     let part = b.and(addrs[usize::from(dst)], mask);
-                    b.eq(part, u128::from(addr) & mask)
-                });
-                guard(b, v, self.is_v6)
+                    let v = b.eq(part, u128::from(addr) & mask);
+                    guard(b, v, self.is_v6.map(|is| is[usize::from(dst)]))
+                })
             }
             Prim::EtherHost { dir, addr } => {
                 let bits = addr.0.iter().fold(0, |v: u64, &o| v << 8 | u64::from(o));
-                b.choose_has(
+                let whole = has(b, Layer::Net, 0);
+                let v = b.choose_has(
                     Layer::Data,
                     14,
                     |b| {
@@ -285,11 +312,15 @@ impl Headers {
                         })
                     },
                     |b| b.constant(Width::W1, 0_u8),
-                )
+                );
+                b.and(v, whole)
             }
             Prim::EtherType(t) => match self.ether_type {
-                // A frame that is cut short has type 0 here, which no frame with a type has.
-                Some(v) => b.eq(v, t),
+                Some(v) => {
+                    let v = b.eq(v, t);
+                    let whole = has(b, Layer::Net, 0);
+                    b.and(v, whole)
+                }
                 None => b.constant(Width::W1, u8::from(t == 0x0800)),
             },
             Prim::Vlan(id) => match (self.vlan, id) {
@@ -310,15 +341,16 @@ impl Headers {
                 let v = directions(b, dir, |b, dst| {
                     let port = if dst { ports } else { b.shr(ports, 16) };
                     let port = b.resize(Width::W16, port);
-                    if lo == hi {
-                        return b.eq(port, lo);
-                    }
-                    let from_lo = b.sub(port, lo);
-                    b.le(from_lo, hi - lo)
+                    let there = b.shr(ports, if dst { 32 } else { 33 });
+                    let there = b.resize(Width::W1, there);
+                    let right = if lo == hi {
+                        b.eq(port, lo)
+                    } else {
+                        let from_lo = b.sub(port, lo);
+                        b.le(from_lo, hi - lo)
+                    };
+                    b.and(right, there)
                 });
-                let there = b.shr(ports, 32);
-                let there = b.resize(Width::W1, there);
-                let v = b.and(v, there);
                 let right = self.protocol(b, proto);
                 b.and(v, right)
             }
@@ -339,14 +371,17 @@ impl Headers {
         }
     }
 
+    /// Protocol 0 is also what packets without one show.
     fn guard_ip(&self, b: &mut Builder, v: V) -> V {
-        match (self.is_v4, self.is_v6) {
-            (Some(v4), Some(v6)) => {
-                let ip = b.or(v4, v6);
-                b.and(v, ip)
-            }
-            _ => v,
-        }
+        let Some(ether_type) = self.ether_type else { return v };
+        let v4 = b.eq(ether_type, 0x0800);
+        let v6 = b.eq(ether_type, 0x86dd);
+        let there4 = has(b, Layer::Net, 10);
+        let there6 = has(b, Layer::Net, 7);
+        let v4 = b.and(v4, there4);
+        let v6 = b.and(v6, there6);
+        let ip = b.or(v4, v6);
+        b.and(v, ip)
     }
 
     fn field(&self, b: &mut Builder, f: &Field) -> V {

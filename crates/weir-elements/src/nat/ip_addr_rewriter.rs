@@ -95,7 +95,14 @@ fn program(e: &IPAddrRewriter, b: &mut Builder) {
     }
 }
 
-fn new_mapping(b: &mut Builder, m: &Mappings, input: usize, pattern: &Pattern, outputs: [u32; 2], src: V) -> E {
+fn new_mapping(
+    b: &mut Builder,
+    m: &Mappings,
+    input: usize,
+    pattern: &Pattern,
+    outputs: [u32; 2],
+    src: V,
+) -> E {
     m.require_room(b);
     let (no, yes) = (b.constant(W1, 0_u8), b.constant(W1, 1_u8));
     let (forward, reply, new) = match pattern.src {
@@ -155,4 +162,128 @@ fn apply(b: &mut Builder, e: &IPAddrRewriter, m: &Mappings, entry: E, old: V, is
 fn list(s: &State<'_>) -> String {
     let line = |m: &Mapping<'_>| format!("{} => {} {}\n", m.addr("addr"), m.addr("new"), m.tail());
     Mapping::all(s).iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class_named;
+    use crate::testing::{Harness, Outcome, tcp, udp};
+    use weir_net::checksum::checksum;
+
+    const SERVER: [u8; 4] = [198, 51, 100, 1];
+
+    fn harness(spec: &str) -> Harness {
+        Harness::new("IPAddrRewriter", &[spec, "drop"], 2, 2)
+    }
+
+    fn send(h: &mut Harness, port: u32, src: [u8; 4], dst: [u8; 4]) -> (u32, [u8; 4], [u8; 4]) {
+        let mut ends = None;
+        for p in [udp((src, 1), (dst, 2), b"abc"), tcp((src, 1), (dst, 2), 16, 1, b"abc")] {
+            let is_udp = p[9] == proto::UDP;
+            let out = h.send_ip(port, &p);
+            let (port, bytes) = out[0].out();
+            let addr = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+            let (src, dst) = (addr(12), addr(16));
+            let same =
+                if is_udp { udp((src, 1), (dst, 2), b"abc") } else { tcp((src, 1), (dst, 2), 16, 1, b"abc") };
+            assert_eq!(bytes, same, "the packet is what a sender with these addresses would have made");
+            ends = Some((port, src, dst));
+        }
+        ends.unwrap()
+    }
+
+    #[test]
+    fn addresses_are_paired_in_both_directions() {
+        let mut h = harness("pattern 192.0.2.1-192.0.2.2# - 0 1");
+        for (client, outside) in [([10, 0, 0, 1], [192, 0, 2, 1]), ([10, 0, 0, 2], [192, 0, 2, 2])] {
+            assert_eq!(send(&mut h, 0, client, SERVER), (0, outside, SERVER));
+            assert_eq!(send(&mut h, 1, SERVER, outside), (1, SERVER, client));
+            assert_eq!(send(&mut h, 1, [9, 9, 9, 9], outside), (1, [9, 9, 9, 9], client), "from anywhere");
+        }
+        assert_eq!(h.send_ip(0, &udp(([10, 0, 0, 3], 1), (SERVER, 2), b""))[0].reason(), "Full");
+        assert_eq!((h.read("nmappings"), h.read("mapping_failures")), ("2".into(), "1".into()));
+        assert_eq!(
+            h.read("table").lines().next(),
+            Some("10.0.0.1 => 192.0.2.1 [*0 1] i0 exp7200"),
+            "{}",
+            h.read("table")
+        );
+        h.now += 7201 * 1_000_000_000;
+        h.expire();
+        assert_eq!(h.read("size"), "0");
+        assert_eq!(send(&mut h, 0, [10, 0, 0, 3], SERVER).0, 0);
+    }
+
+    #[test]
+    fn a_random_address_of_a_prefix_is_neither_first_nor_last() {
+        let mut h = harness("pattern 192.0.2.0/29 - 0 1");
+        let mut seen = std::collections::BTreeSet::new();
+        for client in 1..=6 {
+            seen.insert(send(&mut h, 0, [10, 0, 0, client], SERVER).1[3]);
+        }
+        assert_eq!(seen, (1..=6).collect());
+    }
+
+    #[test]
+    fn every_protocol_and_fragments_are_rewritten() {
+        let mut h = harness("pattern 192.0.2.1 - 0 1");
+        let mut p = udp(([10, 0, 0, 1], 1), (SERVER, 2), b"abcdefgh");
+        p[7] = 3;
+        p[10..12].copy_from_slice(&[0, 0]);
+        let sum = checksum(&p[..20]);
+        p[10..12].copy_from_slice(&sum.to_be_bytes());
+        let out = h.send_ip(0, &p);
+        let bytes = out[0].out().1;
+        assert_eq!((&bytes[12..16], checksum(&bytes[..20])), (&[192, 0, 2, 1][..], 0));
+        assert_eq!(bytes[20..], p[20..], "a fragment's payload is left alone");
+        p[7] = 0;
+        p[9] = 1;
+        let out = h.send_ip(0, &p);
+        assert_eq!(out[0].out().1[20..], p[20..], "and that of other protocols");
+    }
+
+    #[test]
+    fn only_destinations_change_the_annotation() {
+        let mut h = harness("pattern 192.0.2.1 - 0 1");
+        let anno = |h: &mut Harness, port, src, dst| {
+            let out = h.send_ip(port, &udp((src, 1), (dst, 2), b""));
+            let Outcome::Out(_, p) = &out[0] else { panic!("{out:?}") };
+            [p.anno[0], p.anno[1], p.anno[2], p.anno[3]]
+        };
+        assert_eq!(anno(&mut h, 0, [10, 0, 0, 1], SERVER), SERVER);
+        assert_eq!(anno(&mut h, 1, SERVER, [192, 0, 2, 1]), [10, 0, 0, 1]);
+    }
+
+    #[test]
+    fn keep_pass_and_drop() {
+        let mut h = Harness::new("IPAddrRewriter", &["keep 0 1", "pass 1"], 2, 2);
+        assert_eq!(send(&mut h, 1, SERVER, [10, 0, 0, 1]), (1, SERVER, [10, 0, 0, 1]));
+        assert_eq!(send(&mut h, 0, [10, 0, 0, 1], SERVER), (0, [10, 0, 0, 1], SERVER));
+        assert_eq!(send(&mut h, 1, SERVER, [10, 0, 0, 1]), (1, SERVER, [10, 0, 0, 1]));
+        let p = udp((SERVER, 1), ([10, 0, 0, 1], 2), b"");
+        assert_eq!(harness("keep 0 1").send_ip(1, &p)[0].reason(), "NoMatch");
+    }
+
+    #[test]
+    fn every_prefix_of_a_packet_ends_somewhere() {
+        let whole = tcp(([10, 0, 0, 1], 1), (SERVER, 2), 2, 0, b"abc");
+        for n in 0..=whole.len() {
+            assert_eq!(harness("pattern 192.0.2.1 - 0 1").send_ip(0, &whole[..n]).len(), 1);
+        }
+    }
+
+    #[test]
+    fn patterns_with_ports_are_refused() {
+        let class = class_named("IPAddrRewriter").unwrap();
+        let error = |spec: &str| class.configure(&[spec.to_owned()]).err().unwrap().join("\n");
+        assert_eq!(
+            error("pattern 1.0.0.1 80 - - 0 1"),
+            "argument 1: this element rewrites addresses only: leave the ports out of the pattern"
+        );
+        assert!(error("pattern - 1.0.0.1 0 1").contains("the destination address must be '-' here"));
+        let mut e = class.configure(&["pattern nat 0 1".to_owned()]).unwrap();
+        let errors = e.resolve(&|_, _| Some(vec!["nat 1.0.0.1 80 - -".to_owned()])).unwrap_err();
+        assert!(errors[0].contains("rewrites addresses only"), "{errors:?}");
+    }
 }

@@ -29,10 +29,17 @@ fn program(_: &IPRewriterPatterns, _: &mut Builder) {}
 #[cfg(test)]
 mod tests {
     use crate::class_named;
+    use crate::testing::Harness;
 
     fn errors(args: &[&str]) -> Vec<String> {
         let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
         class_named("IPRewriterPatterns").unwrap().configure(&args).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn it_has_no_ports_and_no_program() {
+        let h = Harness::new("IPRewriterPatterns", &["nat 1.0.0.1 1024-65535 - -"], 0, 0);
+        assert!(h.program.entries.is_empty());
     }
 
     #[test]

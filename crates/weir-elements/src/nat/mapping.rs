@@ -2,7 +2,7 @@
 
 use weir_table::{FieldDecl, Sharing};
 
-use super::pattern::{InputSpecs, Order, Rewrite, InputSpec};
+use super::pattern::{InputSpec, InputSpecs, Order, Rewrite};
 use crate::prelude::*;
 
 /// Mappings that a rewriter has room for if its configuration does not say so.
@@ -53,7 +53,13 @@ impl Mappings {
             // Rewriters that share a pattern take turns.
             let decl = TableDecl {
                 shared_name: Some(format!("pattern {name}")),
-                ..TableDecl::new(&format!("next_{name}"), Kind::Array, &[("index", W32)], &[("value", W32)], 1)
+                ..TableDecl::new(
+                    &format!("next_{name}"),
+                    Kind::Array,
+                    &[("index", W32)],
+                    &[("value", W32)],
+                    1,
+                )
             };
             let cell = b.table(decl, vec![Row::exact(&[0], &[0])]);
             named.push((name, cell));
@@ -158,7 +164,13 @@ impl Mappings {
 
     /// Fills in what every mapping has, and ties its entries together. An entry that serves both directions becomes
     /// that of packets.
-    pub(super) fn tie(&self, b: &mut Builder, (forward, reply): (E, E), input: usize, [out, reply_out]: [u32; 2]) {
+    pub(super) fn tie(
+        &self,
+        b: &mut Builder,
+        (forward, reply): (E, E),
+        input: usize,
+        [out, reply_out]: [u32; 2],
+    ) {
         for (e, out, other, is_reply) in [(reply, reply_out, out, 1_u8), (forward, out, reply_out, 0)] {
             b.set(e, "output", out);
             b.set(e, "other_output", other);
@@ -232,7 +244,8 @@ impl Mapping<'_> {
     /// The end of a line in Click's format: outputs (the entry's own with a star), input, seconds left.
     pub(super) fn tail(&self) -> String {
         let (own, other) = (self.get("output"), self.get("other_output"));
-        let outputs = if self.get("reply") == 0 { format!("*{own} {other}") } else { format!("{other} *{own}") };
+        let outputs =
+            if self.get("reply") == 0 { format!("*{own} {other}") } else { format!("{other} *{own}") };
         format!("[{outputs}] i{} exp{}", self.get("input"), self.expires)
     }
 }

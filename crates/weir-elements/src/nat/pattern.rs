@@ -92,7 +92,9 @@ impl Pattern {
             dport: single(dport, port).map_err(|e| format!("bad destination port '{dport}': {e}"))?,
         };
         if matches!(pattern.src, Source::OneOf(..)) && words.len() != 2 {
-            return Err(format!("a range of addresses such as '{src}' has no ports beside it: write SADDR DADDR"));
+            return Err(format!(
+                "a range of addresses such as '{src}' has no ports beside it: write SADDR DADDR"
+            ));
         }
         Ok(pattern)
     }
@@ -267,7 +269,10 @@ impl InputSpecs {
         for (i, spec) in self.0.iter_mut().enumerate() {
             let InputSpec::Map(rewrite @ Rewrite::Named(_), _) = spec else { continue };
             let Rewrite::Named(name) = rewrite else { continue };
-            let found = named.iter().map(|a| NamedPattern::from_arg(a)).find_map(|p| p.ok().filter(|p| p.name == *name));
+            let found = named
+                .iter()
+                .map(|a| NamedPattern::from_arg(a))
+                .find_map(|p| p.ok().filter(|p| p.name == *name));
             match found {
                 Some(p) => *rewrite = Rewrite::By(p.pattern, Some(p.name)),
                 None => errors.push(format!(
@@ -374,7 +379,9 @@ mod tests {
 
     #[test]
     fn a_pattern_is_shown_as_it_is_written() {
-        for text in ["1.0.0.1 1024-65535# - -", "- - 1.0.0.1 80", "1.0.0.1 5-6? 2.0.0.2 -", "1.0.0.1-1.0.0.9 -"] {
+        for text in
+            ["1.0.0.1 1024-65535# - -", "- - 1.0.0.1 80", "1.0.0.1 5-6? 2.0.0.2 -", "1.0.0.1-1.0.0.9 -"]
+        {
             assert_eq!(parse(text).unwrap().to_string(), text);
         }
     }
@@ -430,7 +437,9 @@ mod tests {
 
     #[test]
     fn the_port_counts_follow_from_the_specifications() {
-        let ports = |list: &[&str]| InputSpecs(list.iter().map(|t| InputSpec::from_arg(t).unwrap()).collect()).ports();
+        let ports = |list: &[&str]| {
+            InputSpecs(list.iter().map(|t| InputSpec::from_arg(t).unwrap()).collect()).ports()
+        };
         assert_eq!(ports(&["drop"]), "1/1-");
         assert_eq!(ports(&["pattern - - - - 0 3", "pass 1"]), "2/4-");
     }

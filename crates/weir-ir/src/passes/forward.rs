@@ -167,7 +167,7 @@ impl Known {
             Op::Load { dst, layer, off } => push(&mut self.bytes, (here.at(layer, off), p.width(dst), dst)),
             Op::Store { layer, off, src } => {
                 let (place, width) = (here.at(layer, off), p.width(src));
-                
+                self.overwritten(place, i64::from(width.bytes()));
                 push(&mut self.bytes, (place, width, src));
             }
             Op::CopyBytes { to: (layer, off), len, .. } => self.overwritten(here.at(layer, off), i64::from(len)),

@@ -1,6 +1,7 @@
 //! Reads operations and ends.
 
 use super::line::{Line, Result, Token, numbered};
+use super::names::shortened;
 use super::read::{Reader, Step};
 use super::table::field_number;
 use super::{BINARY, COMPARE, by_word};
@@ -37,7 +38,7 @@ impl Reader {
             l.advance();
             return Ok(Op::Const { dst, value });
         }
-        let word = l.peek_word();
+        let Token::Word(word) = *l.token() else { return l.expected(RESULT) };
         let position = l.position();
         l.advance();
         if let Some(op) = by_word(&BINARY, word) {
@@ -117,7 +118,7 @@ impl Reader {
             }
             "size" => Op::Size { dst, table: self.table(l)? },
             _ => {
-                return l.fault_at(position, "expected a number or an operation with a result (add, load, get, …)");
+                return l.fault_at(position, format!("expected {RESULT}, found '{}'", shortened(word)));
             }
         })
     }
@@ -373,13 +374,33 @@ enum Side {
     Value,
 }
 
+const RESULT: &str = "a number or an operation with a result (add, load, get, …)";
+
 const EFFECTS: [&str; 13] = [
-    "store", "copy", "mark", "unmark", "pull", "trim", "set", "touch", "link", "remove", "fork", "release", "notify",
+    "store", "copy", "mark", "unmark", "pull", "trim", "set", "touch", "link", "remove", "fork", "release",
+    "notify",
 ];
 
 const ENDS: [&str; 19] = [
-    "jump", "branch", "switch", "again", "require", "push", "unpull", "put", "lookup", "insert", "claim", "meter",
-    "hold", "emit", "drop", "finish", "enter", "recirculate", "exit",
+    "jump",
+    "branch",
+    "switch",
+    "again",
+    "require",
+    "push",
+    "unpull",
+    "put",
+    "lookup",
+    "insert",
+    "claim",
+    "meter",
+    "hold",
+    "emit",
+    "drop",
+    "finish",
+    "enter",
+    "recirculate",
+    "exit",
 ];
 
 fn layer(l: &mut Line<'_>) -> Result<Layer> {

@@ -271,7 +271,9 @@ fn lex_quoted(text: &str) -> (Token<'_>, usize) {
                     }
                     match u32::from_str_radix(&hex, 16).ok().and_then(char::from_u32) {
                         Some(c) if closed => name.push(c),
-                        _ => return (Token::Bad("\\u needs a character's number: \\u{a}".into()), text.len()),
+                        _ => {
+                            return (Token::Bad("\\u needs a character's number: \\u{a}".into()), text.len());
+                        }
                     }
                 }
                 _ => return (Token::Bad("after \\ comes \\, \" or u{HEX}".into()), text.len()),

@@ -5,7 +5,8 @@ use std::fmt::{self, Display, Formatter, Write};
 use super::names::{Names, quoted};
 use super::{BINARY, COMPARE, KINDS, SHARING, word_for};
 use crate::program::{
-    Amount, Block, End, EntryKind, Layer, Op, Program, Row, TableDecl, TableId, TableInit, Target, Type, Value,
+    Amount, Block, End, EntryKind, Layer, Op, Program, Row, TableDecl, TableId, TableInit, Target, Type,
+    Value,
 };
 use weir_table::{FieldDecl, KeyMatch, Sharing};
 
@@ -76,7 +77,8 @@ impl Printer<'_> {
     }
 
     fn table(&self, f: &mut Formatter<'_>, t: &TableInit) -> fmt::Result {
-        let TableDecl { name, kind, key, value, capacity, held, group, sharing, configured, shared_name } = &t.decl;
+        let TableDecl { name, kind, key, value, capacity, held, group, sharing, configured, shared_name } =
+            &t.decl;
         write!(f, "table {} {} ", quoted(name), word_for(&KINDS, kind))?;
         write!(f, "{} -> {} capacity {capacity}", fields(key), fields(value))?;
         if *held != 0 {
@@ -194,7 +196,9 @@ impl Printer<'_> {
     fn end(&self, f: &mut Formatter<'_>, end: &End) -> fmt::Result {
         match end {
             End::Jump(t) => write!(f, "jump {}", to(t)),
-            End::Branch { cond, then, other } => write!(f, "branch v{} ? {} : {}", cond.0, to(then), to(other)),
+            End::Branch { cond, then, other } => {
+                write!(f, "branch v{} ? {} : {}", cond.0, to(then), to(other))
+            }
             End::Switch { value, cases, default } => {
                 write!(f, "switch v{} {{ ", value.0)?;
                 for (case, t) in cases {

@@ -221,7 +221,9 @@ impl Reader {
             if number != expected {
                 return l.fault_at(
                     position,
-                    format!("expected b{expected}, found b{number}: blocks stand in the order of their numbers"),
+                    format!(
+                        "expected b{expected}, found b{number}: blocks stand in the order of their numbers"
+                    ),
                 );
             }
         }

@@ -55,8 +55,7 @@ pub(super) fn unknown(name: &str) -> TableDecl {
 }
 
 /// The words that may follow where a declaration stops.
-pub(super) const OPTIONS: &str =
-    "held, group, sharing, configured, shared, of or the end of the line";
+pub(super) const OPTIONS: &str = "held, group, sharing, configured, shared, of or the end of the line";
 
 fn field(l: &mut Line<'_>) -> Result<FieldDecl> {
     let name = l.name("the name of a field")?;

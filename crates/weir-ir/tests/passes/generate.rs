@@ -104,7 +104,7 @@ pub fn wires(tape: &Tape<'_>, programs: &[Program]) -> Vec<Vec<Option<Wire>>> {
         .collect()
 }
 
-const OFFSETS: [u32; 7] = [0, 8, 2, 10, 12, 14, 9];
+const OFFSETS: [u32; 7] = [8, 10, 8, 9, 0, 12, 10];
 
 impl Gen<'_> {
     /// Ends the path. A packet that was forked does not stay in the graph, or there would be ever more of them.
@@ -112,6 +112,9 @@ impl Gen<'_> {
         if b.ended() {
             return;
         }
+        // What was found out is shown.
+        let latest: Vec<V> = self.values.borrow().iter().rev().take(8).copied().collect();
+        b.notify(self.event, &latest);
         match self.tape.pick(5) {
             1 => b.drop(self.tape.of(&[0, 1, 2]).pipe(|i| [Reason::DENIED, Reason::NO_MATCH, Reason::BAD_HEADER][i].clone())),
             2 => {
@@ -158,28 +161,39 @@ impl Gen<'_> {
     }
 
     fn width(&self) -> Width {
-        self.tape.of(&[W8, W16, W32, W64, W128])
+        self.tape.of(&[W16, W16, W8, W16, W32, W64, W128])
     }
 
     fn layer(&self) -> Layer {
-        self.tape.of(&[Layer::Net, Layer::Data, Layer::Net, Layer::Data, Layer::Transport, Layer::Cursor, Layer::Mac])
+        let rare = [Layer::Mac, Layer::Cursor, Layer::Transport];
+        if self.tape.pick(6) == 5 { self.tape.of(&rare) } else { self.tape.of(&[Layer::Net, Layer::Data]) }
     }
 
     fn require(&self, b: &mut Builder, layer: Layer, n: u32) {
-        b.require(layer, n, self.tape.of(&[0, 0, 1]).pipe(|i| [Reason::TRUNCATED, Reason::BAD_HEADER][i].clone()));
+        // A mark that is not set is set, mostly: few packets should end here.
+        if layer != Layer::Data && self.tape.pick(8) != 7 {
+            b.if_has(layer, n, |_| {}, |b| {
+                b.require(Layer::Data, 2, Reason::TRUNCATED);
+                b.set_mark(layer, Layer::Data, 2_u32);
+            });
+        }
+        b.require(layer, n, Reason::TRUNCATED);
     }
 
     /// An amount that is proved to be there: up to 12 bytes from the layer on.
     fn amount(&self, b: &mut Builder, layer: Layer) -> V {
         let v = self.value(b, W32);
         let v = b.and(v, 12_u32);
+        if layer != Layer::Data {
+            self.require(b, layer, 0);
+        }
         b.require(layer, v, Reason::TRUNCATED);
         v
     }
 
     fn statement(&self, b: &mut Builder, depth: u32, forked: bool) {
         let t = self.tape;
-        match t.pick(34) {
+        match t.pick(35) {
             0 => self.end(b, forked),
             1..=4 => self.arithmetic(b),
             5..=8 => {
@@ -193,6 +207,11 @@ impl Gen<'_> {
                 let v = self.value(b, w);
                 self.require(b, l, off + w.bytes());
                 b.store(l, off, v);
+            }
+            33 => {
+                let (w, l, off) = (self.width(), self.layer(), t.of(&OFFSETS));
+                let v = b.choose_has(l, off + w.bytes(), |b| b.load(w, l, off), |b| b.constant(w, 3_u8));
+                self.keep(v);
             }
             12 => {
                 // A field of the header changes, and the checksum with it (RFC 1624).

@@ -76,8 +76,11 @@ fn effect() -> BoxedStrategy<Op> {
         v().prop_map(|entry| Op::Remove { entry }),
         (any::<bool>(), to()).prop_map(|(copy, target)| Op::Fork { copy, target }),
         (v(), to()).prop_map(|(entry, target)| Op::Release { entry, target }),
-        (0..EVENTS, values(), any::<bool>())
-            .prop_map(|(event, args, packet)| Op::Notify { event, args, packet }),
+        (0..EVENTS, values(), any::<bool>()).prop_map(|(event, args, packet)| Op::Notify {
+            event,
+            args,
+            packet
+        }),
     ]
     .boxed()
 }
@@ -101,11 +104,25 @@ fn result() -> BoxedStrategy<Op> {
         (v(), select(&MetaField::ALL[..])).prop_map(|(dst, field)| Op::LoadMeta { dst, field }),
         (v(), layer()).prop_map(|(dst, layer)| Op::Rest { dst, layer }),
         (v(), layer(), layer()).prop_map(|(dst, from, to)| Op::Distance { dst, from, to }),
-        (v(), layer(), any::<u32>(), amount())
-            .prop_map(|(dst, layer, start, end)| Op::Checksum { dst, layer, start, end }),
-        (v(), place(), place(), any::<u32>()).prop_map(|(dst, a, b, len)| Op::CompareBytes { dst, a, b, len }),
-        (v(), layer(), any::<u32>(), amount(), v())
-            .prop_map(|(dst, layer, start, end, byte)| Op::FindByte { dst, layer, start, end, byte }),
+        (v(), layer(), any::<u32>(), amount()).prop_map(|(dst, layer, start, end)| Op::Checksum {
+            dst,
+            layer,
+            start,
+            end
+        }),
+        (v(), place(), place(), any::<u32>()).prop_map(|(dst, a, b, len)| Op::CompareBytes {
+            dst,
+            a,
+            b,
+            len
+        }),
+        (v(), layer(), any::<u32>(), amount(), v()).prop_map(|(dst, layer, start, end, byte)| Op::FindByte {
+            dst,
+            layer,
+            start,
+            end,
+            byte
+        }),
         (v(), values()).prop_map(|(dst, args)| Op::Hash { dst, args }),
         v().prop_map(|dst| Op::Random { dst }),
         v().prop_map(|dst| Op::Now { dst }),
@@ -123,20 +140,50 @@ fn end() -> BoxedStrategy<End> {
     prop_oneof![
         to().prop_map(End::Jump),
         (v(), to(), to()).prop_map(|(cond, then, other)| End::Branch { cond, then, other }),
-        (v(), vec((number(), to()), 0..4), to())
-            .prop_map(|(value, cases, default)| End::Switch { value, cases, default }),
+        (v(), vec((number(), to()), 0..4), to()).prop_map(|(value, cases, default)| End::Switch {
+            value,
+            cases,
+            default
+        }),
         (to(), to()).prop_map(|(header, exit)| End::Again { header, exit }),
         (layer(), amount(), to(), to()).prop_map(|(layer, n, ok, fail)| End::Require { layer, n, ok, fail }),
         (amount(), to(), to()).prop_map(|(n, ok, fail)| End::Push { n, ok, fail }),
         (amount(), to(), to()).prop_map(|(n, ok, fail)| End::Unpull { n, ok, fail }),
         (amount(), to(), to()).prop_map(|(n, ok, fail)| End::Put { n, ok, fail }),
-        (table(), values(), to(), to()).prop_map(|(table, key, hit, miss)| End::Lookup { table, key, hit, miss }),
-        (table(), values(), to(), to()).prop_map(|(table, key, ok, full)| End::Insert { table, key, ok, full }),
+        (table(), values(), to(), to()).prop_map(|(table, key, hit, miss)| End::Lookup {
+            table,
+            key,
+            hit,
+            miss
+        }),
+        (table(), values(), to(), to()).prop_map(|(table, key, ok, full)| End::Insert {
+            table,
+            key,
+            ok,
+            full
+        }),
         (table(), values(), 0..4u32, (v(), v(), v()), to(), to()).prop_map(
-            |(table, key, hole, (lo, hi, start), ok, full)| End::Claim { table, key, hole, lo, hi, start, ok, full }
+            |(table, key, hole, (lo, hi, start), ok, full)| End::Claim {
+                table,
+                key,
+                hole,
+                lo,
+                hi,
+                start,
+                ok,
+                full
+            }
         ),
         (v(), 0..4u32, (v(), v(), v()), to(), to()).prop_map(
-            |(entry, field, (cost, rate, burst), ok, over)| End::Meter { entry, field, cost, rate, burst, ok, over }
+            |(entry, field, (cost, rate, burst), ok, over)| End::Meter {
+                entry,
+                field,
+                cost,
+                rate,
+                burst,
+                ok,
+                over
+            }
         ),
         (v(), to()).prop_map(|(entry, full)| End::Hold { entry, full }),
         any::<u32>().prop_map(|port| End::Emit { port }),

@@ -55,22 +55,30 @@ b0:
   require net 20 ok b1 fail b2
 
 b1:
-  v0:8 = load net+8
-  v1:8 = 1
-  v2:1 = le v0, v1
-  branch v2 ? b3 : b4
+  jump b3
 
 b2:
   drop Truncated
-";
-    let text = round_trip(&ttl());
-    assert!(text.starts_with(&expected[..expected.len() - 1]) || reordered(&text), "{text}");
-    assert!(text.contains("  v2:1 = le v0, v1\n"), "{text}");
-}
 
-/// The builder may number the blocks of a `require` in either order.
-fn reordered(text: &str) -> bool {
-    text.starts_with("element ttl\nports 1 -> 2\nentry packet 0 -> b0\n\nb0:\n  require net 20 ok b")
+b3:
+  v0:8 = load net+8
+  v1:8 = 1
+  v2:1 = le v0, v1
+  branch v2 ? b4 : b5
+
+b4:
+  emit 1
+
+b5:
+  jump b6
+
+b6:
+  v3:8 = 1
+  v4:8 = sub v0, v3
+  store net+8, v4
+  emit 0
+";
+    assert_eq!(round_trip(&ttl()), expected);
 }
 
 #[test]
@@ -101,7 +109,7 @@ fn linked_programs_round_trip() {
     .unwrap();
     let text = round_trip(&linked);
     // Tables and events that share a name are told apart by their elements.
-    assert!(text.contains("  v1:32 = ") || text.contains("insert a/map ("), "{text}");
+    assert!(text.contains("insert a/map ("), "{text}");
     assert!(text.contains("insert \"lb/b\"/map ("), "{text}");
     assert!(text.contains("notify a/low ("), "{text}");
     assert!(text.contains("  recirculate b"), "{text}");
@@ -113,8 +121,30 @@ fn linked_programs_round_trip() {
 #[test]
 fn any_name_round_trips() {
     let names = [
-        "", " ", "a b", "a-b", "a-", "-a", "9", "v0", "b0", "of", "entry", "x@1", "a/b", "\"", "\\", "é", "#0", ";", "\n\r\t",
-        "\u{202e}x", "\0", "any", "capacity", "->",
+        "",
+        " ",
+        "a b",
+        "a-b",
+        "a-",
+        "-a",
+        "9",
+        "v0",
+        "b0",
+        "of",
+        "entry",
+        "x@1",
+        "a/b",
+        "\"",
+        "\\",
+        "é",
+        "#0",
+        ";",
+        "\n\r\t",
+        "\u{202e}x",
+        "\0",
+        "any",
+        "capacity",
+        "->",
     ];
     let mut p = Program { elements: names.map(String::from).to_vec(), ..Program::default() };
     for (i, name) in (0..).zip(names) {

@@ -81,7 +81,8 @@ impl Node {
             Kind::Bool(b) => format!("{b}"),
             _ if self.is_null() => "nothing".into(),
             Kind::Number(n) => n.chars().take(60).collect(),
-            Kind::Plain(t) | Kind::Text(t) => format!("the text {}", crate::error::quote(t)),
+            Kind::Plain(t) => crate::error::quote(t),
+            Kind::Text(t) => format!("the text {}", crate::error::quote(t)),
             Kind::List(_) => "a list".into(),
             Kind::Map(_) => "a map".into(),
         }

@@ -180,9 +180,9 @@ impl fmt::Display for Field {
             },
         }
         if self.width == 1 {
-            write!(f, "[{}]", self.offset)?
+            write!(f, "[{}]", self.offset)?;
         } else {
-            write!(f, "[{}:{}]", self.offset, self.width)?
+            write!(f, "[{}:{}]", self.offset, self.width)?;
         }
         if self.mask != full_mask(self.width) {
             write!(f, " & {:#x}", self.mask)?;

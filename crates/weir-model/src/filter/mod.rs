@@ -21,6 +21,7 @@ mod display;
 mod lex;
 mod names;
 mod parse;
+mod part;
 mod primitive;
 mod view;
 

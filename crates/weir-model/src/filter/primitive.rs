@@ -1,7 +1,7 @@
 //! Primitives: `[qualifiers] [& mask] [comparison] [value]`, each part optional where the rest or the primitive before says it.
 
-use super::build::{Kind, Proto, Value};
 use super::parse::Parser;
+use super::part::{Kind, Proto, Value};
 use super::{Cmp, Dir, Expr, FilterError, Layer, Prim, names, protocol_number};
 use crate::doc::parse_number;
 use crate::error::{closest, quote};

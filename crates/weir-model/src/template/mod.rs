@@ -208,7 +208,7 @@ impl Template {
             match p.kind.check(value) {
                 Ok(text) => drop(values.insert(p.name.clone(), text)),
                 Err(e) => {
-                    errors.push(ValueError::new(format!("parameter {}: {}", p.name, e.message), e.help))
+                    errors.push(ValueError::new(format!("parameter {}: {}", p.name, e.message), e.help));
                 }
             }
         }

@@ -1,0 +1,46 @@
+//! What runs the programs of a graph.
+
+use weir_ir::program::BlockId;
+use weir_ir::{Host, Interpreter, Program};
+use weir_packet::Packet;
+use weir_table::TableSet;
+
+/// What runs the programs of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ExecutorKind {
+    /// The interpreter.
+    #[default]
+    Interpreter,
+}
+
+/// An executor with its memory.
+#[derive(Debug, Default)]
+pub(crate) struct Executor {
+    interpreter: Interpreter,
+}
+
+/// What starts a run.
+#[derive(Debug)]
+pub(crate) struct Job<'a> {
+    pub entry: BlockId,
+    pub args: &'a [u128],
+    pub packet: Option<Packet>,
+    pub now: u64,
+}
+
+impl Executor {
+    /// Runs the program at speed.
+    pub fn run(&mut self, program: &Program, tables: &mut TableSet, host: &mut impl Host, job: Job<'_>) {
+        self.interpret(program, tables, host, job);
+    }
+
+    /// Runs a program step by step.
+    pub fn interpret(&mut self, program: &Program, tables: &mut TableSet, host: &mut impl Host, job: Job<'_>) {
+        self.interpreter.run(program, tables, host, job.now, job.entry, job.args, job.packet);
+    }
+
+    /// The name for people.
+    pub fn name(&self) -> &'static str {
+        "interpreter"
+    }
+}

@@ -1,0 +1,564 @@
+//! From the text of a configuration to everything that a router needs: all of it checked, nothing running yet.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use weir_click::{Graph, Kind};
+use weir_ir::program::{BlockId, End, Entry, EntryKind, TableId};
+use weir_ir::{Element, Program, Wire, check, link, program_of};
+
+use crate::classes::{AnyClass, Classes};
+use crate::node::{EngineNode, Model};
+
+/// A block as the reader of the whole graph and as the one that runs at speed see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Start {
+    /// In [`Plan::linked`].
+    pub linked: BlockId,
+    /// In [`Plan::fast`].
+    pub fast: BlockId,
+}
+
+/// Where a link leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dest {
+    /// Into packet programs.
+    Program(Start),
+    /// Into an input of an engine node (element number).
+    Node { node: usize, port: u32 },
+    /// Nowhere: packets are dropped.
+    Nowhere,
+}
+
+/// A way from packet programs to an engine node (an exit, at the number of the link), or from an output of a node.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkPlan {
+    pub dest: Dest,
+    /// For a link from a node: element and output.
+    pub from: Option<(usize, u32)>,
+}
+
+/// Whom a pull input asks: an output of a node, and the programs on the way from there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PullFrom {
+    pub node: usize,
+    pub port: u32,
+    pub through: Option<Start>,
+}
+
+/// An element of the graph.
+pub(crate) enum Part {
+    /// A packet program.
+    Element {
+        element: Box<dyn Element>,
+        /// Its number among the programs.
+        owner: u32,
+        /// Its tables by name.
+        tables: Vec<(String, TableId)>,
+    },
+    /// An engine node, which the router takes out; its inputs and outputs are links from these numbers on.
+    Node { node: Option<Box<dyn EngineNode>>, first_input: u32, first_output: u32 },
+}
+
+/// A configuration that can run.
+pub struct Plan {
+    /// The text.
+    pub config: String,
+    /// The flat graph.
+    pub graph: Graph,
+    pub(crate) parts: Vec<Part>,
+    /// Element number of each program.
+    pub(crate) owners: Vec<usize>,
+    /// All programs joined, as written: block by block and element by element.
+    pub(crate) linked: Arc<Program>,
+    /// The same after all passes.
+    pub(crate) fast: Arc<Program>,
+    /// By which output of its element a packet leaves at the end of each block of `linked`.
+    pub(crate) emits: Vec<Option<u32>>,
+    pub(crate) links: Vec<LinkPlan>,
+    /// For each link whom it asks, in order, if it is a pull input.
+    pub(crate) pulls: Vec<Vec<PullFrom>>,
+}
+
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plan").field("graph", &self.graph).finish_non_exhaustive()
+    }
+}
+
+/// Everything that is wrong with a configuration: one entry an error, each a text for people.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct PlanError(pub Vec<String>);
+
+impl Plan {
+    /// Reads a configuration, configures its elements and joins their programs. `file` is for messages.
+    pub fn new(classes: &Classes, text: &str, file: &str) -> Result<Plan, PlanError> {
+        let graph = weir_click::parse(file, text, classes).map_err(|e| {
+            let mut list: Vec<String> = e.list.iter().map(ToString::to_string).collect();
+            if e.omitted > 0 {
+                list.push(format!("{} more errors not shown", e.omitted));
+            }
+            PlanError(list)
+        })?;
+        let (parts, programs, owners) = configure(classes, &graph)?;
+        let mut plan = Plan {
+            config: text.to_owned(),
+            graph,
+            parts,
+            owners,
+            linked: Arc::default(),
+            fast: Arc::default(),
+            emits: Vec::new(),
+            links: Vec::new(),
+            pulls: Vec::new(),
+        };
+        plan.number_links();
+        plan.join(&programs)?;
+        plan.lead_links();
+        Ok(plan)
+    }
+
+    /// The joined programs, for who reads them (`weir ir`, the verifier).
+    pub fn program(&self) -> &Arc<Program> {
+        &self.linked
+    }
+
+    /// The joined programs after all passes: what runs.
+    pub fn optimized(&self) -> &Arc<Program> {
+        &self.fast
+    }
+
+    /// The models of the engine nodes, by element number.
+    pub fn models(&self) -> impl Iterator<Item = (usize, Model)> {
+        self.parts.iter().enumerate().filter_map(|(i, p)| match p {
+            Part::Node { node: Some(n), .. } => Some((i, n.model())),
+            _ => None,
+        })
+    }
+
+    fn error(&self, element: usize, what: &str) -> String {
+        located(&self.graph, element, "building", what)
+    }
+
+    fn number_links(&mut self) {
+        let mut next = 0;
+        for (e, part) in self.parts.iter_mut().enumerate() {
+            if let Part::Node { first_input, .. } = part {
+                *first_input = next;
+                for port in 0..self.graph.ports[e].inputs.len() as u32 {
+                    self.links.push(LinkPlan { dest: Dest::Node { node: e, port }, from: None });
+                    next += 1;
+                }
+            }
+        }
+        for (e, part) in self.parts.iter_mut().enumerate() {
+            if let Part::Node { first_output, .. } = part {
+                *first_output = next;
+                for port in 0..self.graph.ports[e].outputs.len() as u32 {
+                    self.links.push(LinkPlan { dest: Dest::Nowhere, from: Some((e, port)) });
+                    next += 1;
+                }
+            }
+        }
+    }
+
+    fn join(&mut self, programs: &[Program]) -> Result<(), PlanError> {
+        let exits = self.parts.iter().zip(&self.graph.ports).map(|(part, ports)| match part {
+            Part::Node { .. } => ports.inputs.len() as u32,
+            Part::Element { .. } => 0,
+        });
+        let exits = exits.sum();
+        let mut wires: HashMap<(usize, u32), Vec<Wire>> = HashMap::new();
+        for c in &self.graph.connections {
+            let Part::Element { owner, .. } = &self.parts[c.from.0] else { continue };
+            let to = match &self.parts[c.to.0] {
+                Part::Element { owner, .. } => Wire::Input { element: *owner as usize, port: c.to.1 },
+                Part::Node { first_input, .. } => Wire::Exit(first_input + c.to.1),
+            };
+            wires.entry((*owner as usize, c.from.1)).or_default().push(to);
+        }
+        let mut errors = Vec::new();
+        for ((owner, port), to) in &wires {
+            if to.len() > 1 {
+                let what = format!(
+                    "output {port} is pulled from {} inputs; only an engine node such as a Queue may be shared so",
+                    to.len()
+                );
+                errors.push(self.error(self.owners[*owner], &what));
+            }
+        }
+        if !errors.is_empty() {
+            errors.sort();
+            return Err(PlanError(errors));
+        }
+        let wire = |owner: usize, port: u32| wires.get(&(owner, port)).and_then(|to| to.first()).copied();
+        let linked = link(programs, wire, exits).map_err(|e| PlanError(vec![e.to_string()]))?;
+        let mut seen = vec![0; programs.len()];
+        self.emits = linked
+            .blocks
+            .iter()
+            .map(|block| {
+                // The blocks of a program keep their order when it is linked.
+                let owner = block.owner as usize;
+                seen[owner] += 1;
+                match programs[owner].blocks.get(seen[owner] - 1)?.end {
+                    End::Emit { port } => Some(port),
+                    _ => None,
+                }
+            })
+            .collect();
+        self.linked = Arc::new(linked);
+        Ok(())
+    }
+
+    /// Finds where links lead and whom pull inputs ask, then makes the fast program.
+    fn lead_links(&mut self) {
+        let mut wires = Wires::default();
+        for c in &self.graph.connections {
+            wires.from.entry(c.from).or_insert(c.to);
+            wires.into.entry(c.to).or_default().push(c.from);
+        }
+        let mut entries = HashMap::new();
+        for (i, e) in self.linked.entries.iter().enumerate() {
+            if let EntryKind::Packet { port } = e.kind {
+                entries.insert((self.owners[e.owner as usize], port), i);
+            }
+        }
+        let mut kept = vec![false; self.linked.entries.len()];
+        let mut leads = Vec::new();
+        for (id, l) in self.links.iter().enumerate() {
+            if let Some((element, port)) = l.from
+                && self.graph.ports[element].outputs.get(port as usize) == Some(&Kind::Push)
+                && let Some(&to) = wires.from.get(&(element, port))
+            {
+                leads.push((id, to));
+            }
+        }
+        let mut pulls = Vec::new();
+        for (e, part) in self.parts.iter().enumerate() {
+            let Part::Node { first_input, .. } = part else { continue };
+            for (port, kind) in (0..).zip(&self.graph.ports[e].inputs) {
+                if *kind == Kind::Pull {
+                    pulls.push((first_input + port, self.pull_sources(&wires, (e, port))));
+                }
+            }
+        }
+        let mut used = leads.iter().map(|(_, to)| *to).collect::<Vec<_>>();
+        used.extend(pulls.iter().flat_map(|(_, from)| from).filter_map(|(_, through)| *through));
+        for to in used {
+            if let Some(&i) = entries.get(&to) {
+                kept[i] = true;
+            }
+        }
+        let keep = |i: usize, e: &Entry| kept[i] || !matches!(e.kind, EntryKind::Packet { .. });
+        let fast = optimized(&self.linked, keep);
+        let start = |to: Port| -> Option<Start> {
+            let e = &self.linked.entries[*entries.get(&to)?];
+            let fast = fast.entries.iter().find(|f| f.owner == e.owner && f.kind == e.kind)?;
+            Some(Start { linked: e.block, fast: fast.block })
+        };
+        let dest = |to: Port| match &self.parts[to.0] {
+            Part::Node { .. } => Dest::Node { node: to.0, port: to.1 },
+            Part::Element { .. } => start(to).map_or(Dest::Nowhere, Dest::Program),
+        };
+        let dests: Vec<(usize, Dest)> = leads.into_iter().map(|(id, to)| (id, dest(to))).collect();
+        let mut asked = vec![Vec::new(); self.links.len()];
+        for (link, from) in pulls {
+            asked[link as usize].extend(from.into_iter().map(|((node, port), through)| {
+                let through = through.and_then(&start);
+                PullFrom { node, port, through }
+            }));
+        }
+        self.pulls = asked;
+        for (id, dest) in dests {
+            self.links[id].dest = dest;
+        }
+        self.fast = Arc::new(fast);
+    }
+
+    /// Walks up from a pull input to the nodes it asks.
+    fn pull_sources(&self, wires: &Wires, to: Port) -> Vec<Source> {
+        let (mut found, mut seen) = (Vec::new(), vec![to]);
+        let mut stack: Vec<(Port, Option<Port>)> = vec![(to, None)];
+        while let Some((to, first)) = stack.pop() {
+            for &from in wires.into.get(&to).into_iter().flatten() {
+                let Part::Element { .. } = &self.parts[from.0] else {
+                    found.push((from, first));
+                    continue;
+                };
+                for (port, kind) in (0..).zip(&self.graph.ports[from.0].inputs).rev() {
+                    let input = (from.0, port);
+                    if *kind == Kind::Pull && !seen.contains(&input) {
+                        seen.push(input);
+                        stack.push((input, Some(input)));
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Element and port.
+type Port = (usize, u32);
+/// A node's output, and the input of the packet program where its packets enter, if there is one between.
+type Source = (Port, Option<Port>);
+
+/// Connections by their ends.
+#[derive(Default)]
+struct Wires {
+    from: HashMap<Port, Port>,
+    into: HashMap<Port, Vec<Port>>,
+}
+
+fn optimized(&self) -> &Arc<Program> {
+        &self.fast
+    }
+
+    /// The models of the engine nodes, by element number.
+    pub fn models(&self) -> impl Iterator<Item = (usize, Model)> {
+        self.parts.iter().enumerate().filter_map(|(i, p)| match p {
+            Part::Node { node: Some(n), .. } => Some((i, n.model())),
+            _ => None,
+        })
+    }
+
+    fn error(&self, element: usize, what: &str) -> String {
+        located(&self.graph, element, "building", what)
+    }
+
+    fn number_links(&mut self) {
+        let mut next = 0;
+        for (e, part) in self.parts.iter_mut().enumerate() {
+            if let Part::Node { first_input, .. } = part {
+                *first_input = next;
+                for port in 0..self.graph.ports[e].inputs.len() as u32 {
+                    self.links.push(LinkPlan { dest: Dest::Node { node: e, port }, from: None });
+                    next += 1;
+                }
+            }
+        }
+        for (e, part) in self.parts.iter_mut().enumerate() {
+            if let Part::Node { first_output, .. } = part {
+                *first_output = next;
+                for port in 0..self.graph.ports[e].outputs.len() as u32 {
+                    self.links.push(LinkPlan { dest: Dest::Nowhere, from: Some((e, port)) });
+                    next += 1;
+                }
+            }
+        }
+    }
+
+    fn join(&mut self, programs: &[Program]) -> Result<(), PlanError> {
+        let exits = self.parts.iter().zip(&self.graph.ports).map(|(part, ports)| match part {
+            Part::Node { .. } => ports.inputs.len() as u32,
+            Part::Element { .. } => 0,
+        });
+        let exits = exits.sum();
+        let mut wires: HashMap<(usize, u32), Vec<Wire>> = HashMap::new();
+        for c in &self.graph.connections {
+            let Part::Element { owner, .. } = &self.parts[c.from.0] else { continue };
+            let to = match &self.parts[c.to.0] {
+                Part::Element { owner, .. } => Wire::Input { element: *owner as usize, port: c.to.1 },
+                Part::Node { first_input, .. } => Wire::Exit(first_input + c.to.1),
+            };
+            wires.entry((*owner as usize, c.from.1)).or_default().push(to);
+        }
+        let mut errors = Vec::new();
+        for ((owner, port), to) in &wires {
+            if to.len() > 1 {
+                let what = format!(
+                    "output {port} is pulled from {} inputs; only an engine node such as a Queue may be shared so",
+                    to.len()
+                );
+                errors.push(self.error(self.owners[*owner], &what));
+            }
+        }
+        if !errors.is_empty() {
+            errors.sort();
+            return Err(PlanError(errors));
+        }
+        let wire = |owner: usize, port: u32| wires.get(&(owner, port)).and_then(|to| to.first()).copied();
+        let linked = link(programs, wire, exits).map_err(|e| PlanError(vec![e.to_string()]))?;
+        let mut seen = vec![0; programs.len()];
+        self.emits = linked
+            .blocks
+            .iter()
+            .map(|block| {
+                // The blocks of a program keep their order when it is linked.
+                let owner = block.owner as usize;
+                seen[owner] += 1;
+                match programs[owner].blocks.get(seen[owner] - 1)?.end {
+                    End::Emit { port } => Some(port),
+                    _ => None,
+                }
+            })
+            .collect();
+        self.linked = Arc::new(linked);
+        Ok(())
+    }
+
+    /// Finds where links lead and whom pull inputs ask, then makes the fast program.
+    fn lead_links(&mut self) {
+        let mut wires = Wires::default();
+        for c in &self.graph.connections {
+            wires.from.entry(c.from).or_insert(c.to);
+            wires.into.entry(c.to).or_default().push(c.from);
+        }
+        let mut entries = HashMap::new();
+        for (i, e) in self.linked.entries.iter().enumerate() {
+            if let EntryKind::Packet { port } = e.kind {
+                entries.insert((self.owners[e.owner as usize], port), i);
+            }
+        }
+        let mut kept = vec![false; self.linked.entries.len()];
+        let mut leads = Vec::new();
+        for (id, l) in self.links.iter().enumerate() {
+            if let Some((element, port)) = l.from
+                && self.graph.ports[element].outputs.get(port as usize) == Some(&Kind::Push)
+                && let Some(&to) = wires.from.get(&(element, port))
+            {
+                leads.push((id, to));
+            }
+        }
+        let mut pulls = Vec::new();
+        for (e, part) in self.parts.iter().enumerate() {
+            let Part::Node { first_input, .. } = part else { continue };
+            for (port, kind) in (0..).zip(&self.graph.ports[e].inputs) {
+                if *kind == Kind::Pull {
+                    pulls.push((first_input + port, self.pull_sources(&wires, (e, port))));
+                }
+            }
+        }
+        let entry = |element: usize, port: u32| match &self.parts[element] {
+            Part::Element { owner, .. } => {
+                let kind = EntryKind::Packet { port };
+                self.linked.entries.iter().position(|e| e.owner == *owner && e.kind == kind)
+            }
+            Part::Node { .. } => None,
+        };
+        let mut used = leads.iter().map(|(_, to)| *to).collect::<Vec<_>>();
+        used.extend(pulls.iter().flat_map(|(_, from)| from).filter_map(|(_, through)| *through));
+        for to in used {
+            if let Some(&i) = entries.get(&to) {
+                kept[i] = true;
+            }
+        }
+        let keep = |i: usize, e: &Entry| kept[i] || !matches!(e.kind, EntryKind::Packet { .. });
+        let fast = optimized(&self.linked, keep);
+        let start = |to: Port| -> Option<Start> {
+            let e = &self.linked.entries[*entries.get(&to)?];
+            let fast = fast.entries.iter().find(|f| f.owner == e.owner && f.kind == e.kind)?;
+            Some(Start { linked: e.block, fast: fast.block })
+        };
+        let dest = |to: Port| match &self.parts[to.0] {
+            Part::Node { .. } => Dest::Node { node: to.0, port: to.1 },
+            Part::Element { .. } => start(to).map_or(Dest::Nowhere, Dest::Program),
+        };
+        let dests: Vec<(usize, Dest)> = leads.into_iter().map(|(id, to)| (id, dest(to))).collect();
+        let mut asked = vec![Vec::new(); self.links.len()];
+        for (link, from) in pulls {
+            asked[link as usize].extend(from.into_iter().map(|((node, port), through)| {
+                let through = through.and_then(&start);
+                PullFrom { node, port, through }
+            }));
+        }
+        self.pulls = asked;
+        for (id, dest) in dests {
+            self.links[id].dest = dest;
+        }
+        self.fast = Arc::new(fast);
+    }
+
+    /// Walks up from a pull input to the nodes it asks. `first` is the input of the packet program where packets from
+    /// further up enter; `seen` keeps the walk from going round.
+    #[expect(clippy::type_complexity, reason = "pairs of element and port")]
+    fn pull_sources(
+        &self,
+        to: (usize, u32),
+        first: Option<(usize, u32)>,
+        seen: &mut Vec<(usize, u32)>,
+        found: &mut Vec<((usize, u32), Option<(usize, u32)>)>,
+    ) {
+        if seen.contains(&to) {
+            return;
+        }
+        seen.push(to);
+        for c in self.graph.connections.iter().filter(|c| c.to == to) {
+            match &self.parts[c.from.0] {
+                Part::Node { .. } => found.push((c.from, first)),
+                Part::Element { .. } => {
+                    for (port, kind) in (0..).zip(&self.graph.ports[c.from.0].inputs) {
+                        if *kind == Kind::Pull {
+                            let input = (c.from.0, port);
+                            self.pull_sources(input, Some(input), seen, found);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn optimized(linked: &Program, keep: impl Fn(usize, &Entry) -> bool) -> Program {
+    let mut fast = linked.clone();
+    let mut i = 0;
+    weir_ir::retain_entries(&mut fast, |e| {
+        i += 1;
+        keep(i - 1, e)
+    });
+    weir_ir::optimize(fast)
+}
+
+/// `FILE:LINE:COL: While configuring 'x :: C': what`
+fn located(graph: &Graph, element: usize, doing: &str, what: &str) -> String {
+    let e = &graph.elements[element];
+    format!("{}: While {doing} '{} :: {}': {what}", e.span, e.name, e.class)
+}
+
+type Configured = (Vec<Part>, Vec<Program>, Vec<usize>);
+
+fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> {
+    let (mut parts, mut programs, mut owners) = (Vec::new(), Vec::new(), Vec::new());
+    let mut errors = Vec::new();
+    let mut next_table = 0;
+    let mut shared: HashMap<String, TableId> = HashMap::new();
+    for (i, e) in graph.elements.iter().enumerate() {
+        let mut fail = |what: &str| errors.push(located(graph, i, "configuring", what));
+        match classes.get(&e.class) {
+            None => fail("there is no such class"),
+            Some(AnyClass::Node(class)) => match (class.configure)(&e.args) {
+                Ok(node) => parts.push(Part::Node { node: Some(node), first_input: 0, first_output: 0 }),
+                Err(list) => list.iter().for_each(|what| fail(what)),
+            },
+            Some(AnyClass::Element(class)) => match class.configure(&e.args) {
+                Ok(element) => {
+                    let ports = &graph.ports[i];
+                    let (inputs, outputs) = (ports.inputs.len() as u32, ports.outputs.len() as u32);
+                    let program = program_of(&*element, &e.name, inputs, outputs);
+                    if let Err(list) = check(&program) {
+                        list.iter().for_each(|what| fail(&format!("its program is not right: {what}")));
+                    }
+                    let tables = program.tables.iter().map(|t| {
+                        let fresh = || {
+                            next_table += 1;
+                            TableId(next_table - 1)
+                        };
+                        let id = match &t.decl.shared_name {
+                            Some(name) => *shared.entry(name.clone()).or_insert_with(fresh),
+                            None => fresh(),
+                        };
+                        (t.decl.name.clone(), id)
+                    });
+                    let tables = tables.collect();
+                    parts.push(Part::Element { element, owner: programs.len() as u32, tables });
+                    programs.push(program);
+                    owners.push(i);
+                }
+                Err(list) => list.iter().for_each(|what| fail(what)),
+            },
+        }
+    }
+    if errors.is_empty() { Ok((parts, programs, owners)) } else { Err(PlanError(errors)) }
+}

@@ -1,0 +1,116 @@
+//! What programs hand back while they run.
+
+use std::collections::VecDeque;
+
+use weir_ir::program::BlockId;
+use weir_ir::{Host, Reason};
+use weir_packet::Packet;
+
+use crate::env::Env;
+use crate::plan::{Part, Plan};
+
+/// Packets between programs and nodes, by link.
+#[derive(Debug, Default)]
+pub(crate) struct Outflow {
+    pub links: Vec<Flow>,
+    /// Links that have packets to deliver, in the order in which the first came.
+    pub ready: VecDeque<u32>,
+    /// The pull input that asks now: the first packet that leaves there is given back.
+    pub asker: Option<u32>,
+    pub returned: Option<Packet>,
+}
+
+/// The packets on one link.
+#[derive(Debug, Default)]
+pub(crate) struct Flow {
+    /// To be delivered.
+    pub packets: Vec<Packet>,
+    /// On a pull input: came before it was asked for.
+    pub ahead: VecDeque<Packet>,
+    /// Whether packets wait until they are asked for.
+    pub pull: bool,
+}
+
+impl Outflow {
+    /// Puts a packet on a link.
+    pub fn put(&mut self, link: u32, packet: Packet) {
+        let flow = &mut self.links[link as usize];
+        if flow.pull {
+            if self.asker == Some(link) && self.returned.is_none() {
+                self.returned = Some(packet);
+            } else {
+                flow.ahead.push_back(packet);
+            }
+            return;
+        }
+        if flow.packets.is_empty() {
+            self.ready.push_back(link);
+        }
+        flow.packets.push(packet);
+    }
+}
+
+/// How many packets ended in programs, and where.
+#[derive(Debug)]
+pub(crate) struct BlockDrops {
+    /// By block of the linked program, and of the fast one.
+    pub linked: Vec<u64>,
+    pub fast: Vec<u64>,
+    /// By owner: those that went round too often, and those whose entry was removed.
+    pub loops: Vec<u64>,
+    pub orphans: Vec<u64>,
+}
+
+/// The host of a run at speed.
+pub(crate) struct FastHost<'a> {
+    pub out: &'a mut Outflow,
+    pub drops: &'a mut BlockDrops,
+    pub plan: &'a Plan,
+    pub env: &'a mut Env,
+    /// Whose packets end when their entry is removed.
+    pub holder: u32,
+    /// Whether the linked program runs, instead of the fast one.
+    pub linked: bool,
+}
+
+impl Host for FastHost<'_> {
+    fn exit(&mut self, port: u32, packet: Packet) {
+        self.out.put(port, packet);
+    }
+
+    fn dropped(&mut self, at: BlockId, reason: &Reason, _packet: Packet) {
+        if *reason == Reason::LOOP_LIMIT {
+            let program = if self.linked { &self.plan.linked } else { &self.plan.fast };
+            self.drops.loops[program.block(at).owner as usize] += 1;
+        } else if self.linked {
+            self.drops.linked[at.0 as usize] += 1;
+        } else {
+            self.drops.fast[at.0 as usize] += 1;
+        }
+    }
+
+    fn orphaned(&mut self, _packet: Packet) {
+        if let Some(n) = self.drops.orphans.get_mut(self.holder as usize) {
+            *n += 1;
+        }
+    }
+
+    fn notify(&mut self, event: u32, args: &[u128], packet: Option<&Packet>) {
+        let event = &self.plan.linked.events[event as usize];
+        let Part::Element { element, .. } = &self.plan.parts[self.plan.owners[event.owner as usize]] else {
+            return;
+        };
+        if let Some(line) = element.describe(&event.name, args, packet) {
+            let graph = self.env.running.clone();
+            self.env.notice(Some(&graph), "print", line);
+        }
+    }
+
+    fn random(&mut self) -> u32 {
+        self.env.random()
+    }
+
+    fn hash_seed(&self) -> u64 {
+        self.env.hash_seed
+    }
+}

@@ -1,0 +1,394 @@
+//! A running graph.
+
+mod handlers;
+mod host;
+mod status;
+mod swap;
+
+use weir_click::Kind;
+use weir_ir::program::{End, EntryKind};
+use weir_ir::Reason;
+use weir_packet::Packet;
+use weir_table::TableSet;
+
+use crate::env::Env;
+use crate::executor::{Executor, Job};
+use crate::node::{Cx, EngineNode, Ran};
+use crate::plan::{Dest, Part, Plan, Start};
+use crate::watch::{Place, WatchHost};
+use host::{BlockDrops, FastHost, Flow, Outflow};
+
+pub(crate) use host::FastHost as Host;
+
+/// How many packets a pull may try in vain before it gives up for this time.
+const PULL_TRIES: usize = 32;
+/// How many link batches are delivered in one go: packets that go round are left for the next round.
+const DELIVERIES: usize = 4096;
+/// How often at most tables are looked at for what is due while traffic flows, in nanoseconds.
+const EXPIRY_PACE: u64 = 1_000_000;
+
+/// A timer of a program.
+struct Timer {
+    every: u64,
+    next: u64,
+    start: Start,
+    owner: u32,
+}
+
+/// A graph with its tables, nodes, and packets on the way.
+pub struct Router {
+    pub(crate) name: String,
+    pub(crate) tag: String,
+    pub(crate) swaps: u64,
+    pub(crate) plan: Plan,
+    /// Engine nodes by element number; a node that runs is taken out meanwhile.
+    nodes: Vec<Option<Box<dyn EngineNode>>>,
+    tables: TableSet,
+    pub(crate) executor: Executor,
+    out: Outflow,
+    drops: BlockDrops,
+    /// Drops at nodes: element, reason, how many.
+    node_drops: Vec<(usize, Reason, u64)>,
+    /// Drops before the last swap.
+    old_drops: status::DropCounts,
+    tasks: Vec<usize>,
+    timers: Vec<Timer>,
+    /// Whose packets end as orphans, unless more is known.
+    holder: u32,
+    next_expiry: u64,
+    /// Whether something came in, or something is left to do.
+    active: bool,
+    /// When there is something to do next.
+    wake: Option<u64>,
+}
+
+impl Router {
+    /// A graph with fresh tables, its devices and files open.
+    pub(crate) fn new(name: &str, mut plan: Plan, env: &mut Env) -> Result<Router, Vec<String>> {
+        let mut tables = TableSet::new(plan.linked.tables.iter().map(|t| &t.decl)).map_err(|e| vec![e.to_string()])?;
+        let mut errors = Vec::new();
+        for (i, t) in plan.linked.tables.iter().enumerate() {
+            for row in &t.rows {
+                if let Err(e) = tables.table_mut(i as u32).insert_row(row, env.now) {
+                    errors.push(format!("table '{}' of '{}': {e}", t.decl.name, plan.linked.elements[t.owner as usize]));
+                }
+            }
+        }
+        let mut nodes = Vec::new();
+        for (e, part) in plan.parts.iter_mut().enumerate() {
+            let mut taken = match part {
+                Part::Node { node, .. } => node.take(),
+                Part::Element { .. } => None,
+            };
+            if let Some(node) = &mut taken
+                && let Err(what) = node.open(env)
+            {
+                let decl = &plan.graph.elements[e];
+                errors.push(format!("{}: While configuring '{} :: {}': {what}", decl.span, decl.name, decl.class));
+            }
+            nodes.push(taken);
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let links = plan.links.iter().map(|l| Flow {
+            pull: match l.dest {
+                Dest::Node { node, port } if l.from.is_none() => {
+                    plan.graph.ports[node].inputs.get(port as usize) == Some(&Kind::Pull)
+                }
+                _ => false,
+            },
+            ..Flow::default()
+        });
+        let out = Outflow { links: links.collect(), ..Outflow::default() };
+        let timers = plan.linked.entries.iter().filter_map(|e| {
+            let EntryKind::Timer { every } = e.kind else { return None };
+            let every = every.max(1);
+            let mut same = plan.linked.entries.iter().filter(|f| f.owner == e.owner && f.kind == e.kind);
+            let nth = same.position(|f| f.block == e.block)?;
+            let fast = plan.fast.entries.iter().filter(|f| f.owner == e.owner && f.kind == e.kind).nth(nth)?;
+            let start = Start { linked: e.block, fast: fast.block };
+            Some(Timer { every, next: env.now + every, start, owner: e.owner })
+        });
+        let owners = plan.linked.elements.len();
+        Ok(Router {
+            name: name.to_owned(),
+            tag: String::new(),
+            swaps: 0,
+            tasks: (0..nodes.len()).filter(|&e| nodes[e].as_ref().is_some_and(|n| n.has_task())).collect(),
+            timers: timers.collect(),
+            holder: plan.linked.tables.iter().find(|t| t.decl.held > 0).map_or(0, |t| t.owner),
+            drops: BlockDrops {
+                linked: vec![0; plan.linked.blocks.len()],
+                fast: vec![0; plan.fast.blocks.len()],
+                loops: vec![0; owners],
+                orphans: vec![0; owners],
+            },
+            plan,
+            nodes,
+            tables,
+            executor: Executor::default(),
+            out,
+            node_drops: Vec::new(),
+            old_drops: status::DropCounts::new(),
+            next_expiry: 0,
+            active: true,
+            wake: None,
+        })
+    }
+
+    pub(crate) fn element_name(&self, element: usize) -> &str {
+        &self.plan.graph.elements[element].name
+    }
+
+    pub(crate) fn input_is_push(&self, element: usize, port: u32) -> bool {
+        self.plan.graph.ports[element].inputs.get(port as usize) == Some(&Kind::Push)
+    }
+
+    pub(crate) fn output_is_push(&self, element: usize, port: u32) -> bool {
+        self.plan.graph.ports[element].outputs.get(port as usize) == Some(&Kind::Push)
+    }
+
+    pub(crate) fn port_counts(&self, element: usize) -> (u32, u32) {
+        let ports = &self.plan.graph.ports[element];
+        (ports.inputs.len() as u32, ports.outputs.len() as u32)
+    }
+
+    /// Engine nodes with their element numbers.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (usize, &dyn EngineNode)> {
+        self.nodes.iter().enumerate().filter_map(|(e, n)| Some((e, &**n.as_ref()?)))
+    }
+
+    /// The link that leaves a node by an output.
+    pub(crate) fn output_link(&self, element: usize, port: u32) -> Option<u32> {
+        match &self.plan.parts[element] {
+            Part::Node { first_output, .. } if port < self.port_counts(element).1 => Some(first_output + port),
+            _ => None,
+        }
+    }
+
+    /// Packets come in at the output of a node, from a device or from another graph.
+    pub(crate) fn inject(&mut self, env: &mut Env, link: u32, packets: impl IntoIterator<Item = Packet>) {
+        self.active = true;
+        let Some(&(element, port)) = self.plan.links.get(link as usize).and_then(|l| l.from.as_ref()) else {
+            return;
+        };
+        for packet in packets {
+            self.emit(env, element, port, packet);
+        }
+    }
+
+    /// Marks the graph as having something to do.
+    pub(crate) fn wake_up(&mut self) {
+        self.active = true;
+    }
+
+    /// Whether a round would do anything now.
+    pub(crate) fn wants_round(&self, now: u64) -> bool {
+        self.active || self.wake.is_some_and(|t| t <= now)
+    }
+
+    /// When the graph wants its next round, if nothing comes in; 0: now.
+    pub(crate) fn next_round(&self) -> Option<u64> {
+        if self.active { Some(0) } else { self.wake }
+    }
+
+    /// Does what is to be done now, for a short while.
+    pub(crate) fn round(&mut self, env: &mut Env) {
+        env.running.clone_from(&self.name);
+        self.active = false;
+        self.deliver(env);
+        let mut wake: Option<u64> = None;
+        self.time(env);
+        for i in 0..self.tasks.len() {
+            let ran = self.with_node(self.tasks[i], env, false, |node, cx| node.run(cx)).unwrap_or(Ran::Idle);
+            match ran {
+                Ran::Idle => {}
+                Ran::Busy => self.active = true,
+                Ran::Until(t) => wake = Some(wake.map_or(t, |w| w.min(t))),
+            }
+            self.deliver(env);
+        }
+        let timers = self.timers.iter().map(|t| t.next).min();
+        self.wake = [wake, timers, self.tables.next_expiry()].into_iter().flatten().min();
+    }
+
+    /// Runs a node's code while it is out of its place.
+    fn with_node<R>(
+        &mut self,
+        element: usize,
+        env: &mut Env,
+        pushing: bool,
+        f: impl FnOnce(&mut dyn EngineNode, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
+        let mut node = self.nodes.get_mut(element)?.take()?;
+        let r = f(&mut *node, &mut Cx { router: self, env, element, pushing });
+        self.nodes[element] = Some(node);
+        Some(r)
+    }
+
+    fn time(&mut self, env: &mut Env) {
+        for i in 0..self.timers.len() {
+            let t = &mut self.timers[i];
+            if t.next > env.now {
+                continue;
+            }
+            // A timer that was late does not run several times to make up for it.
+            t.next = (t.next + t.every).max(env.now + 1);
+            let (start, owner) = (t.start, t.owner);
+            self.run(env, start, &[], None, owner);
+        }
+        if env.now >= self.next_expiry {
+            while let Some(due) = self.tables.next_due(env.now) {
+                let table = weir_ir::program::TableId(due.table);
+                let kind = EntryKind::Expire { table };
+                let owner = self.plan.linked.tables[due.table as usize].owner;
+                if let Some(start) = self.start_of(|e| e.kind == kind) {
+                    self.run(env, start, &[due.slot.into()], None, owner);
+                }
+                self.tables.finish_expiry(due, env.now);
+                self.drops.orphans[owner as usize] += self.tables.take_orphans().len() as u64;
+            }
+            self.next_expiry = env.now + EXPIRY_PACE;
+        }
+        self.deliver(env);
+    }
+
+    fn start_of(&self, wanted: impl Fn(&weir_ir::program::Entry) -> bool) -> Option<Start> {
+        let linked = self.plan.linked.entries.iter().find(|e| wanted(e))?.block;
+        let fast = self.plan.fast.entries.iter().find(|e| wanted(e))?.block;
+        Some(Start { linked, fast })
+    }
+
+    /// Runs programs from one entry to the end.
+    fn run(&mut self, env: &mut Env, start: Start, args: &[u128], packet: Option<Packet>, holder: u32) {
+        let Router { plan, tables, executor, out, drops, .. } = self;
+        let watched = env.watch.active();
+        let now = env.now;
+        let mut host = FastHost { out, drops, plan, env, holder, linked: watched };
+        if watched {
+            let mut host = WatchHost::new(host, packet.as_ref());
+            let job = Job { entry: start.linked, args, packet, now };
+            executor.interpret(&plan.linked, tables, &mut host, job);
+            host.finish();
+        } else {
+            let job = Job { entry: start.fast, args, packet, now };
+            executor.run(&plan.fast, tables, &mut host, job);
+        }
+    }
+
+    /// Delivers the packets on all links, and those that come of them.
+    fn deliver(&mut self, env: &mut Env) {
+        for _ in 0..DELIVERIES {
+            let Some(link) = self.out.ready.pop_front() else { return };
+            let mut packets = std::mem::take(&mut self.out.links[link as usize].packets);
+            match self.plan.links[link as usize].dest {
+                Dest::Program(start) => {
+                    let holder = self.holder;
+                    for packet in packets.drain(..) {
+                        self.run(env, start, &[], Some(packet), holder);
+                    }
+                }
+                Dest::Node { node, port } => {
+                    if env.watch.active() {
+                        let place = self.place(node);
+                        packets.iter_mut().for_each(|p| env.watch.input(&place, port, p, true));
+                    }
+                    self.with_node(node, env, true, |n, cx| n.push(port, &mut packets, cx));
+                }
+                Dest::Nowhere => {
+                    let element = self.plan.links[link as usize].from.map_or(0, |(e, _)| e);
+                    packets.drain(..).for_each(|p| self.drop_at(env, element, &Reason::UNCONNECTED, p));
+                }
+            }
+            packets.clear();
+            let flow = &mut self.out.links[link as usize];
+            // The memory is used again, unless packets came round meanwhile.
+            if flow.packets.capacity() == 0 {
+                flow.packets = packets;
+            }
+        }
+        self.active = true;
+    }
+
+    /// A node pushes a packet out of an output.
+    pub(crate) fn emit(&mut self, env: &mut Env, element: usize, port: u32, mut packet: Packet) {
+        let Some(link) = self.output_link(element, port) else {
+            return self.drop_at(env, element, &Reason::UNCONNECTED, packet);
+        };
+        if env.watch.active() {
+            let source = self.port_counts(element).0 == 0;
+            env.watch.output(&self.place(element), port, &mut packet, source, env.now);
+        }
+        self.out.put(link, packet);
+    }
+
+    /// A node pulls a packet from an input.
+    pub(crate) fn pull_input(&mut self, env: &mut Env, element: usize, port: u32) -> Option<Packet> {
+        let Part::Node { first_input, .. } = &self.plan.parts[element] else { return None };
+        let link = first_input + port;
+        let mut packet = self.ask(env, link)?;
+        if env.watch.active() {
+            env.watch.input(&self.place(element), port, &mut packet, false);
+        }
+        Some(packet)
+    }
+
+    fn ask(&mut self, env: &mut Env, link: u32) -> Option<Packet> {
+        for _ in 0..PULL_TRIES {
+            if let Some(packet) = self.out.links.get_mut(link as usize)?.ahead.pop_front() {
+                return Some(packet);
+            }
+            let mut asked = false;
+            for i in 0..self.plan.pulls[link as usize].len() {
+                let from = self.plan.pulls[link as usize][i];
+                let packet = self.with_node(from.node, env, false, |n, cx| n.pull(from.port, cx)).flatten();
+                let Some(mut packet) = packet else { continue };
+                asked = true;
+                if env.watch.active() {
+                    let source = self.port_counts(from.node).0 == 0;
+                    env.watch.output(&self.place(from.node), from.port, &mut packet, source, env.now);
+                }
+                let Some(start) = from.through else { return Some(packet) };
+                let before = self.out.asker.replace(link);
+                let holder = self.holder;
+                self.run(env, start, &[], Some(packet), holder);
+                self.out.asker = before;
+                if let Some(packet) = self.out.returned.take() {
+                    return Some(packet);
+                }
+            }
+            if !asked {
+                return None;
+            }
+        }
+        // There may be more behind what was dropped.
+        self.active = true;
+        None
+    }
+
+    /// A packet ends at a node.
+    pub(crate) fn drop_at(&mut self, env: &mut Env, element: usize, reason: &Reason, mut packet: Packet) {
+        if packet.trace != 0 {
+            env.watch.ended(&mut packet, &format!("dropped: {reason}"));
+        }
+        match self.node_drops.iter_mut().find(|(e, r, _)| *e == element && r == reason) {
+            Some((_, _, n)) => *n += 1,
+            None => self.node_drops.push((element, reason.clone(), 1)),
+        }
+    }
+
+    /// Where something happens, for who watches.
+    fn place(&self, element: usize) -> Place {
+        let decl = &self.plan.graph.elements[element];
+        Place { graph: self.name.clone(), element: decl.name.clone(), class: decl.class.clone() }
+    }
+
+    /// The reason of a block's drops.
+    fn reason_of(end: &End) -> Option<&Reason> {
+        match end {
+            End::Drop { reason } => Some(reason),
+            _ => None,
+        }
+    }
+}

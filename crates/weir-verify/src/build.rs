@@ -1,0 +1,253 @@
+//! Turns a model into what a run starts from.
+
+use weir_ir::interp::store_meta;
+use weir_ir::program::{EntryKind, Layer, MetaField, Program};
+use weir_packet::Packet;
+use weir_table::{EntryRef, Kind, KeyMatch, Row, TableSet};
+
+use crate::eval::{Evaluator, HeldPackets, Model};
+use crate::expr::{At, EntryAt, Expr, Exprs, Node, Source, SourceId, Symbol};
+use crate::path::Path;
+use crate::solve::{ConcreteInput, entry_kind};
+use crate::tables::first_rows;
+
+/// Most entries that are made only to fill a table or a group.
+const FILL: u128 = 1 << 16;
+
+/// The input that a model describes. Symbols that it leaves open get any value.
+pub(crate) fn build(program: &Program, path: &Path, symbols: &[Expr], model: &Model) -> Option<ConcreteInput> {
+    let x = &*path.exprs;
+    let eval = Evaluator::of_model(x, program, model);
+    let mut b = Build { x, program, model, eval, tables: TableSet::new(program.tables.iter().map(|t| &t.decl)).ok()? };
+    b.first_content(symbols)?;
+    for &e in symbols {
+        let Node::Symbol(s) = x.node(e) else { continue };
+        b.place(s, b.model.get(s).copied().unwrap_or(0))?;
+    }
+    for &e in symbols {
+        let Node::Symbol(s) = x.node(e) else { continue };
+        b.finish(s, b.model.get(s).copied().unwrap_or(0))?;
+    }
+    let (mut args, mut packet) = (Vec::new(), None);
+    match entry_kind(program, path.entry) {
+        None | Some(EntryKind::Packet { .. }) => packet = Some(b.packet(b.source(&Source::Input)?)?),
+        Some(EntryKind::Timer { .. }) => {}
+        Some(EntryKind::Expire { table }) => {
+            let fields = program.tables[table.0 as usize].decl.key.len() as u32;
+            let key: Vec<u128> = (0..fields).map(|i| b.value(&Symbol::ArgKey(table.0, i))).collect();
+            args.push(b.tables.table(table.0).lookup(&key)?.into());
+        }
+        Some(EntryKind::Message { .. }) => {
+            args.extend((0..program.block(path.entry).params.len() as u32).map(|i| b.value(&Symbol::Arg(i))));
+        }
+    }
+    let draws = symbols.iter().filter_map(|&e| match x.node(e) {
+        Node::Symbol(Symbol::Random(i)) => Some(i + 1),
+        _ => None,
+    });
+    let count = draws.max().unwrap_or(0);
+    let randoms = (0..count).map(|i| b.value(&Symbol::Random(i)) as u32).collect();
+    let now = b.value(&Symbol::Now) as u64;
+    let mut tables = b.tables;
+    let held = copy_held(&mut tables);
+    Some(ConcreteInput { packet, args, now, randoms, hash_seed: 0, tables, held })
+}
+
+/// Copies of all packets that table entries hold.
+pub(crate) fn copy_held(tables: &mut TableSet) -> HeldPackets {
+    let mut all = HeldPackets::new();
+    for t in 0..tables.len() as u32 {
+        if tables.table(t).decl().held == 0 {
+            continue;
+        }
+        for (slot, _) in tables.table(t).rows() {
+            let packets = tables.table_mut(t).release(slot);
+            if packets.is_empty() {
+                continue;
+            }
+            all.insert(EntryRef { table: t, slot }, packets.iter().map(Packet::copy).collect());
+            for p in packets {
+                // They were there, so there is room for them.
+                drop(tables.table_mut(t).hold(slot, p));
+            }
+        }
+    }
+    all
+}
+
+struct Build<'a> {
+    x: &'a Exprs,
+    program: &'a Program,
+    model: &'a Model,
+    eval: Evaluator<'a>,
+    tables: TableSet,
+}
+
+impl Build<'_> {
+    fn value(&self, s: &Symbol) -> u128 {
+        self.model.get(s).copied().unwrap_or(0)
+    }
+
+    fn key(&mut self, key: &[Expr]) -> Vec<u128> {
+        key.iter().map(|&k| self.eval.eval(k)).collect()
+    }
+
+    fn source(&self, s: &Source) -> Option<SourceId> {
+        self.x.find_source(s)
+    }
+
+    /// Rows of the first content, but for those that are gone.
+    fn first_content(&mut self, symbols: &[Expr]) -> Option<()> {
+        for (t, init) in self.program.tables.iter().enumerate() {
+            for (r, row) in first_rows(init).iter().enumerate() {
+                let mut gone = false;
+                for &e in symbols {
+                    let Node::Symbol(s @ Symbol::Has(at)) = self.x.node(e) else { continue };
+                    let this = at.table == t as u32
+                        && match &at.at {
+                            At::Row(i) => *i as usize == r,
+                            At::Key(k) => {
+                                let k: Vec<KeyMatch> = self.key(k).into_iter().map(KeyMatch::Exact).collect();
+                                k == row.key
+                            }
+                        };
+                    gone |= this && self.value(s) == 0;
+                }
+                if !gone {
+                    self.tables.table_mut(t as u32).insert_row(row, 0).ok()?;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// The slot of an entry, which is made if it is not there.
+    fn slot(&mut self, at: &EntryAt) -> Option<u32> {
+        match &at.at {
+            At::Row(r) => {
+                let rows = first_rows(&self.program.tables[at.table as usize]);
+                let row = rows.get(*r as usize)?;
+                self.tables.table(at.table).find_row(&row.key, row.priority)
+            }
+            At::Key(k) => {
+                let key = self.key(k);
+                let table = self.tables.table_mut(at.table);
+                match (table.lookup(&key), table.decl().kind) {
+                    (Some(slot), _) => Some(slot),
+                    (None, Kind::Exact) => table.insert(&key),
+                    (None, Kind::Array) => None,
+                    (None, Kind::Lpm | Kind::Rules) => {
+                        let value = vec![0; table.decl().value.len()];
+                        table.insert_row(&Row { priority: i32::MAX, ..Row::exact(&key, &value) }, 0).ok()
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes the entries that have to be there, with their fields and packets.
+    fn place(&mut self, s: &Symbol, v: u128) -> Option<()> {
+        match s {
+            Symbol::Has(at) if v == 1 => _ = self.slot(at)?,
+            Symbol::Field(at, f) => {
+                let slot = self.slot(at)?;
+                self.tables.table_mut(at.table).set(slot, *f, v);
+            }
+            Symbol::HeldCount(at) => {
+                let slot = self.slot(at)?;
+                for i in self.tables.table(at.table).held(slot)..v as u32 {
+                    let packet = match self.source(&Source::Held(at.clone(), i)) {
+                        Some(s) => self.packet(s)?,
+                        None => Packet::from_bytes(&[]).ok()?,
+                    };
+                    self.tables.table_mut(at.table).hold(slot, packet).ok()?;
+                }
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Links entries, and fills tables and groups.
+    fn finish(&mut self, s: &Symbol, v: u128) -> Option<()> {
+        match s {
+            Symbol::PartnerIn(at, other) if v == 1 => {
+                let a = EntryRef { table: at.table, slot: self.slot(at)? };
+                let fields = self.program.tables[*other as usize].decl.key.len() as u32;
+                let key: Vec<u128> =
+                    (0..fields).map(|f| self.value(&Symbol::PartnerKey(at.clone(), *other, f))).collect();
+                let table = self.tables.table_mut(*other);
+                let slot = match table.lookup(&key) {
+                    Some(slot) => slot,
+                    None if table.decl().kind == Kind::Exact => table.insert(&key)?,
+                    None => return None,
+                };
+                self.tables.link(a, EntryRef { table: *other, slot });
+            }
+            Symbol::Group(t, value) => {
+                let value = self.eval.eval(*value);
+                let have = self.tables.table(*t).group_count(value).into();
+                let group = self.program.tables[*t as usize].decl.group?;
+                self.fill(*t, v.checked_sub(have)?, Some((group, value)))?;
+            }
+            Symbol::Size(t) => {
+                let have = self.tables.table(*t).len().into();
+                self.fill(*t, v.checked_sub(have)?, None)?;
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Makes `n` entries that nothing else refers to.
+    fn fill(&mut self, t: u32, n: u128, field: Option<(u32, u128)>) -> Option<()> {
+        let decl = &self.program.tables[t as usize].decl;
+        let group = decl.group.and_then(|g| Some((g, decl.value.get(g as usize)?.width.max())));
+        if n > FILL || (n > 0 && decl.kind != Kind::Exact) {
+            return None;
+        }
+        let mut made = 0;
+        let widths: Vec<u128> = decl.key.iter().map(|f| f.width.max()).collect();
+        for i in 0..n + FILL {
+            if made == n {
+                break;
+            }
+            // From the top down: low keys are what the search tries first.
+            let key: Vec<u128> = widths.iter().map(|m| m.wrapping_sub(i) & m).collect();
+            let table = self.tables.table_mut(t);
+            if table.lookup(&key).is_some() {
+                continue;
+            }
+            let slot = table.insert(&key)?;
+            if let Some((g, v)) = field.or(group) {
+                table.set(slot, g, v);
+            }
+            made += 1;
+        }
+        (made == n).then_some(())
+    }
+
+    fn packet(&mut self, s: SourceId) -> Option<Packet> {
+        let pulled = self.value(&Symbol::Pulled(s)) as i64;
+        let len = self.value(&Symbol::Len(s)) as i64;
+        let bytes: Vec<u8> = (-pulled..len).map(|i| self.value(&Symbol::Byte(s, i)) as u8).collect();
+        let mut p = Packet::from_bytes(&bytes).ok()?;
+        p.pull(pulled as u32);
+        for layer in &Layer::ALL[1..] {
+            if self.value(&Symbol::MarkSet(s, *layer)) == 1 {
+                let at = p.data().wrapping_add(self.value(&Symbol::MarkAt(s, *layer)) as u32);
+                let inside = at >= p.floor() && at <= p.end();
+                p.set_layer(*layer, Some(at).filter(|_| inside));
+            }
+        }
+        for i in 0..p.anno.len() {
+            p.anno[i] = self.value(&Symbol::Anno(s, i as u32)) as u8;
+        }
+        for f in MetaField::ALL {
+            let v = self.value(&Symbol::Meta(s, f));
+            store_meta(&mut p, f, v);
+        }
+        p.hops = self.value(&Symbol::Hops(s)) as u8;
+        Some(p)
+    }
+}

@@ -1,0 +1,337 @@
+//! Looks for a run that takes a path.
+//!
+//! Starts with values that the path's sets allow and mends one broken condition at a time, from its result down to
+//! the symbols that it depends on. What is found is turned into a packet and tables, and counts only if the path
+//! covers the run that starts from them.
+
+use weir_ir::interp::sum16;
+use weir_ir::program::{BinOp, BlockId, EntryKind, Program, Width};
+use weir_packet::Packet;
+use weir_table::TableSet;
+
+use crate::build::build;
+use crate::eval::{ConcreteRun, Evaluator, HeldPackets, Model};
+use crate::expr::{Expr, Exprs, MemId, Node, Symbol};
+use crate::facts::Facts;
+use crate::path::Path;
+
+/// How often the search starts afresh.
+const STARTS: u32 = 6;
+/// How many conditions are mended from one start.
+const STEPS: u32 = 150;
+
+/// What a run starts from.
+#[derive(Debug)]
+pub struct ConcreteInput {
+    /// The packet.
+    pub packet: Option<Packet>,
+    /// Arguments of the entry.
+    pub args: Vec<u128>,
+    /// The time.
+    pub now: u64,
+    /// Random numbers; 0 beyond them.
+    pub randoms: Vec<u32>,
+    /// Seed of hashes.
+    pub hash_seed: u64,
+    /// Tables.
+    pub tables: TableSet,
+    /// Copies of what their entries hold.
+    pub held: HeldPackets,
+}
+
+impl ConcreteInput {
+    /// The run that starts from this.
+    pub fn run<'a>(&'a self, program: &'a Program) -> ConcreteRun<'a> {
+        ConcreteRun {
+            program,
+            tables: &self.tables,
+            held: &self.held,
+            packet: self.packet.as_ref(),
+            args: &self.args,
+            now: self.now,
+            randoms: &self.randoms,
+            hash_seed: self.hash_seed,
+        }
+    }
+}
+
+/// Looks for a run that takes a path. `None`: not found, which proves nothing.
+pub fn solve(program: &Program, path: &Path) -> Option<ConcreteInput> {
+    let x = &*path.exprs;
+    let mut facts = path.facts.clone();
+    if !facts.sharpen(x) {
+        return None;
+    }
+    let symbols = symbols_of(x, facts.conditions());
+    for start in 0..STARTS {
+        let mut s = Solver { x, program, facts: &facts, model: Model::new(), seed: u64::from(start) + 1 };
+        for &e in &symbols {
+            s.choose(e, start);
+        }
+        if s.search()
+            && let Some(input) = build(program, path, &symbols, &s.model)
+            && path.covers(&input.run(program)).is_some()
+        {
+            return Some(input);
+        }
+    }
+    None
+}
+
+/// The kind of an entry of a program.
+pub(crate) fn entry_kind(program: &Program, entry: BlockId) -> Option<&EntryKind> {
+    program.entries.iter().find(|e| e.block == entry).map(|e| &e.kind)
+}
+
+/// All symbols that expressions depend on, those within symbols included, each after those that it depends on.
+fn symbols_of(x: &Exprs, roots: &[Expr]) -> Vec<Expr> {
+    let mut seen = std::collections::HashSet::new();
+    let mut found = Vec::new();
+    // (expression, whether its operands are done)
+    let mut work: Vec<(Expr, bool)> = roots.iter().rev().map(|&e| (e, false)).collect();
+    while let Some((e, done)) = work.pop() {
+        if done {
+            found.push(e);
+            continue;
+        }
+        if !seen.insert(e) {
+            continue;
+        }
+        if matches!(x.node(e), Node::Symbol(_)) {
+            work.push((e, true));
+        }
+        work.extend(x.operands(e).into_iter().map(|o| (o, false)));
+    }
+    found
+}
+
+struct Solver<'a> {
+    x: &'a Exprs,
+    program: &'a Program,
+    facts: &'a Facts,
+    model: Model,
+    seed: u64,
+}
+
+impl Solver<'_> {
+    /// A random number (xorshift); the same in each search.
+    fn random(&mut self) -> u64 {
+        self.seed ^= self.seed << 13;
+        self.seed ^= self.seed >> 7;
+        self.seed ^= self.seed << 17;
+        self.seed
+    }
+
+    fn coin(&mut self) -> bool {
+        self.random() >> 32 & 1 == 0
+    }
+
+    /// Gives a symbol a value from its set: the lowest at the first start, a random one later.
+    fn choose(&mut self, e: Expr, start: u32) {
+        let Node::Symbol(s) = self.x.node(e) else { return };
+        let set = self.facts.set(self.x, e);
+        let Some((lo, _)) = set.hull() else { return };
+        let lengths = matches!(s, Symbol::Len(_) | Symbol::Pulled(_) | Symbol::Size(_) | Symbol::Group(..));
+        let v = if start == 0 || lengths { lo } else { self.member(e) };
+        self.model.insert(s.clone(), v);
+    }
+
+    /// A random member of an expression's set.
+    fn member(&mut self, e: Expr) -> u128 {
+        let set = self.facts.set(self.x, e);
+        let intervals = set.intervals();
+        let (pick, r) = (self.random() as usize, u128::from(self.random()) << 64 | u128::from(self.random()));
+        intervals.get(pick % intervals.len().max(1)).map_or(0, |&(lo, hi)| match (hi - lo).checked_add(1) {
+            Some(n) => lo + r % n,
+            None => r,
+        })
+    }
+
+    fn eval(&self, e: Expr) -> u128 {
+        Evaluator::of_model(self.x, self.program, &self.model).eval(e)
+    }
+
+    fn search(&mut self) -> bool {
+        for step in 0..STEPS {
+            let broken: Vec<Expr> = {
+                let mut eval = Evaluator::of_model(self.x, self.program, &self.model);
+                self.facts.conditions().iter().copied().filter(|&c| eval.eval(c) == 0).collect()
+            };
+            let Some(&first) = broken.first() else { return true };
+            let which = if step % 3 == 2 { broken[self.random() as usize % broken.len()] } else { first };
+            self.force(which, 1);
+        }
+        false
+    }
+
+    /// Tries to change symbols so that an expression has a value.
+    fn force(&mut self, e: Expr, v: u128) -> bool {
+        let w = self.x.width(e);
+        let v = v & w.max();
+        if self.eval(e) == v {
+            return true;
+        }
+        match self.x.node(e).clone() {
+            Node::Const(_) | Node::MeterState(_) => false,
+            Node::Symbol(s) => {
+                let fits = self.facts.set(self.x, e).contains(v);
+                if fits {
+                    self.model.insert(s, v);
+                }
+                fits
+            }
+            Node::Not(a) => self.force(a, !v),
+            Node::Equal(a, b) => self.force_equal(a, b, v == 1),
+            Node::Less(a, b) => self.force_less(a, b, v == 1),
+            Node::Binary(op, a, b) => self.force_binary(op, a, b, v, w),
+            Node::Resize(a) => {
+                let (from, now) = (self.x.width(a), self.eval(a));
+                self.force(a, if from < w { v } else { now & !w.max() | v })
+            }
+            Node::Select(c, a, b) => {
+                let flip = self.random().is_multiple_of(4);
+                let taken = (self.eval(c) != 0) != flip;
+                if taken { self.force(c, 1) && self.force(a, v) } else { self.force(c, 0) && self.force(b, v) }
+            }
+            Node::Concat(bytes) => {
+                let n = bytes.len();
+                bytes.iter().enumerate().all(|(i, &b)| self.force(b, v >> (8 * (n - 1 - i)) & 0xff))
+            }
+            Node::Byte(a, i) => {
+                let shift = 8 * (self.x.width(a).bytes() - 1 - i);
+                let now = self.eval(a);
+                self.force(a, now & !(0xff << shift) | v << shift)
+            }
+            Node::Sum16(a, b) => {
+                let (a, b) = if self.coin() { (a, b) } else { (b, a) };
+                let (p, q) = (self.eval(a) as u16, self.eval(b) as u16);
+                self.force(a, sum16(v as u16, !q).into()) || self.force(b, sum16(v as u16, !p).into())
+            }
+            Node::Checksum { mem, from, start, end } => {
+                let len = (self.eval(end) as u32).saturating_sub(start);
+                self.force_sum(mem, from, len, self.eval(e) as u16, v as u16)
+            }
+            Node::Find { mem, from, start, end, byte } => {
+                let (end, byte) = (self.eval(end) as u32, self.eval(byte) as u8);
+                let Some(want) = (v as u32).checked_sub(start) else { return false };
+                (0..i64::from(end.saturating_sub(start))).all(|i| match i.cmp(&want.into()) {
+                    std::cmp::Ordering::Less => self.byte(mem, from + i) != byte || self.force_byte(mem, from + i, !byte),
+                    std::cmp::Ordering::Equal => self.force_byte(mem, from + i, byte),
+                    std::cmp::Ordering::Greater => true,
+                })
+            }
+            Node::Hash(args) => {
+                // Any other argument gives any other hash.
+                let arg = args.get(self.random() as usize % args.len().max(1)).copied();
+                let r = self.random();
+                arg.is_some_and(|a| self.force(a, r.into()))
+            }
+            Node::MeterOk(args) => {
+                let empty = (self.eval(args[1]).max(1) & u128::from(u64::MAX)) << 64;
+                self.force(args[0], if v == 1 { 0 } else { empty })
+            }
+            Node::ClaimOk(c) => {
+                if v == 1 {
+                    let lo = self.eval(c.lo);
+                    self.eval(c.hi) >= lo || self.force(c.hi, lo)
+                } else {
+                    let capacity = self.program.tables[c.table as usize].decl.capacity;
+                    self.force(c.size, capacity.into())
+                }
+            }
+            Node::Claimed(c) => {
+                let lo = self.eval(c.lo);
+                v.checked_sub(lo).is_some_and(|d| self.force(c.start, d))
+            }
+        }
+    }
+
+    fn force_equal(&mut self, a: Expr, b: Expr, want: bool) -> bool {
+        let (a, b) = if self.coin() { (a, b) } else { (b, a) };
+        if want {
+            let (p, q) = (self.eval(a), self.eval(b));
+            return self.force(a, q) || self.force(b, p);
+        }
+        for e in [a, b] {
+            let (v, other) = (self.eval(e), self.member(e));
+            if [other, v.wrapping_add(1), v.wrapping_sub(1)].into_iter().any(|o| o != v && self.force(e, o)) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn force_less(&mut self, a: Expr, b: Expr, want: bool) -> bool {
+        let (p, q, max) = (self.eval(a), self.eval(b), self.x.width(a).max());
+        if !want {
+            return if self.coin() { self.force(a, q) || self.force(b, p) } else { self.force(b, p) || self.force(a, q) };
+        }
+        let up = |s: &mut Self| p < max && (s.force(b, p + 1) || s.force(b, max));
+        let down = |s: &mut Self| q > 0 && (s.force(a, q - 1) || s.force(a, 0));
+        if self.coin() { up(self) || down(self) } else { down(self) || up(self) }
+    }
+
+    fn force_binary(&mut self, op: BinOp, a: Expr, b: Expr, v: u128, w: Width) -> bool {
+        let (p, q) = (self.eval(a), self.eval(b));
+        if w == Width::W1 && matches!(op, BinOp::And | BinOp::Or) {
+            return if v == u128::from(op == BinOp::And) {
+                self.force(a, v) && self.force(b, v)
+            } else if self.coin() {
+                self.force(a, v) || self.force(b, v)
+            } else {
+                self.force(b, v) || self.force(a, v)
+            };
+        }
+        match op {
+            BinOp::Add => self.force(a, v.wrapping_sub(q)) || self.force(b, v.wrapping_sub(p)),
+            BinOp::Sub => self.force(a, v.wrapping_add(q)) || self.force(b, p.wrapping_sub(v)),
+            BinOp::Xor => self.force(a, v ^ q) || self.force(b, v ^ p),
+            BinOp::And => (v & !q == 0 && self.force(a, p & !q | v)) || (v & !p == 0 && self.force(b, q & !p | v)),
+            BinOp::Or => self.force(a, v & !q | p & q & v) || self.force(b, v & !p | q & p & v),
+            BinOp::Shl => q < w.bits().into() && self.force(a, v >> q),
+            BinOp::Shr => q < w.bits().into() && self.force(a, v << q | p & !(w.max() << q)),
+            BinOp::Mul => q != 0 && v.is_multiple_of(q) && self.force(a, v / q),
+            BinOp::Rem => q > v && self.force(a, p - p % q + v),
+        }
+    }
+
+    /// Changes a 16-bit word in a range so that the sum becomes what it should be.
+    fn force_sum(&mut self, mem: MemId, from: i64, len: u32, now: u16, want: u16) -> bool {
+        let words = i64::from(len / 2);
+        let first = if words > 0 { self.random() as i64 & i64::MAX } else { 0 };
+        (0..words).any(|i| {
+            let at = from + (first.wrapping_add(i) & i64::MAX) % words * 2;
+            let word = u16::from_be_bytes([self.byte(mem, at), self.byte(mem, at + 1)]);
+            let [high, low] = sum16(sum16(word, !now), want).to_be_bytes();
+            let before = self.model.clone();
+            let done = self.force_byte(mem, at, high) && self.force_byte(mem, at + 1, low);
+            if !done {
+                self.model = before;
+            }
+            done
+        })
+    }
+
+    fn byte(&self, mem: MemId, at: i64) -> u8 {
+        let mem = self.x.mem(mem);
+        match mem.writes.get(&at) {
+            Some(&b) => self.eval(b) as u8,
+            None => self.model.get(&Symbol::Byte(mem.source, at)).map_or(0, |&v| v as u8),
+        }
+    }
+
+    fn force_byte(&mut self, mem: MemId, at: i64, v: u8) -> bool {
+        let mem = self.x.mem(mem);
+        if let Some(&b) = mem.writes.get(&at) {
+            return self.force(b, v.into());
+        }
+        let symbol = Symbol::Byte(mem.source, at);
+        match self.x.find_symbol(&symbol) {
+            Some(e) => self.force(e, v.into()),
+            None => {
+                self.model.insert(symbol, v.into());
+                true
+            }
+        }
+    }
+}
