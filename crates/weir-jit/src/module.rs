@@ -10,8 +10,9 @@ use cranelift_module::{Linkage, Module, ModuleError, default_libcall_names};
 use weir_ir::Program;
 
 use crate::JitError;
-use crate::compile::{Starts, Translator};
+use crate::compile::Translator;
 use crate::helpers::{Code, Helper};
+use crate::starts::Starts;
 
 /// Machine code in memory, freed on drop.
 pub(crate) struct Machine {

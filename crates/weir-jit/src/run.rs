@@ -9,9 +9,9 @@ use weir_packet::Packet;
 use weir_table::TableSet;
 
 use crate::JitError;
-use crate::compile::Starts;
 use crate::helpers::{Ctx, Strand};
 use crate::module::Machine;
+use crate::starts::Starts;
 
 /// How a run of compiled code ended, in the upper half of the number that it returns; the lower half is the exit or
 /// the block.

@@ -5,7 +5,7 @@ use weir_ir::program::{EntryKind, Layer, MetaField, Program};
 use weir_packet::Packet;
 use weir_table::{EntryRef, Kind, KeyMatch, Row, TableSet};
 
-use crate::eval::{Evaluator, HeldPackets, Model};
+use crate::eval::{Evaluator, HeldPackets, Model, moved};
 use crate::expr::{At, EntryAt, Expr, Exprs, Node, Source, SourceId, Symbol};
 use crate::path::Path;
 use crate::solve::{ConcreteInput, entry_kind};
@@ -188,11 +188,11 @@ impl Build<'_> {
                 let value = self.eval.eval(*value);
                 let have = self.tables.table(*t).group_count(value).into();
                 let group = self.program.tables[*t as usize].decl.group?;
-                self.fill(*t, v.checked_sub(have)?, Some((group, value)))?;
+                self.fill(*t, v.saturating_sub(have), Some((group, value)))?;
             }
             Symbol::Size(t) => {
                 let have = self.tables.table(*t).len().into();
-                self.fill(*t, v.checked_sub(have)?, None)?;
+                self.fill(*t, v.saturating_sub(have), None)?;
             }
             _ => {}
         }
@@ -231,7 +231,10 @@ impl Build<'_> {
         let pulled = self.value(&Symbol::Pulled(s)) as i64;
         let len = self.value(&Symbol::Len(s)) as i64;
         let bytes: Vec<u8> = (-pulled..len).map(|i| self.value(&Symbol::Byte(s, i)) as u8).collect();
-        let mut p = Packet::from_bytes(&bytes).ok()?;
+        let front = moved(self.model, s);
+        let mut p = Packet::from_bytes(bytes.get(front as usize..)?).ok()?;
+        p.push(front).ok()?;
+        p.bytes_mut().copy_from_slice(&bytes);
         p.pull(pulled as u32);
         for layer in &Layer::ALL[1..] {
             if self.value(&Symbol::MarkSet(s, *layer)) == 1 {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use weir_ir::interp::MAX_STRANDS;
 use weir_ir::program::{Amount, BinOp, BlockId, EntryKind, Layer, Program, Reason, TableId, Target, Value, Width};
-use weir_packet::{MAX_LEN, Packet};
+use weir_packet::{LARGE_CAPACITY, Packet};
 
 use crate::eval::{ConcreteRun, Evaluator};
 use crate::expr::{At, EntryAt, Expr, Exprs, Source, Symbol};
@@ -36,7 +36,7 @@ pub struct SymbolicInput {
 impl Default for SymbolicInput {
     /// A packet of any length without marks; tables that only the program changes.
     fn default() -> SymbolicInput {
-        SymbolicInput { len: 0..=MAX_LEN as u32, pulled: 0..=0, marks: [None; 4], hops: 0, edited: Vec::new() }
+        SymbolicInput { len: 0..=LARGE_CAPACITY, pulled: 0..=0, marks: [None; 4], hops: 0, edited: Vec::new() }
     }
 }
 
@@ -45,7 +45,7 @@ impl SymbolicInput {
     pub fn like(p: &Packet) -> SymbolicInput {
         let mark = |i: usize| p.layer(Layer::ALL[i]).map(|at| at.wrapping_sub(p.data()) as i32);
         SymbolicInput {
-            pulled: 0..=MAX_LEN as u32,
+            pulled: 0..=LARGE_CAPACITY,
             marks: [1, 2, 3, 4].map(mark),
             hops: p.hops,
             ..SymbolicInput::default()
@@ -210,7 +210,7 @@ impl<'a> Explorer<'a> {
     /// What holds of every packet.
     pub(crate) fn learn_packet(&mut self, st: &mut State, p: &SymbolicPacket) -> Result<(), Cut> {
         let (pulled, source) = (self.pulled(p), p.source());
-        let len = self.x.bounded(Width::W32, Symbol::Len(source), 0, MAX_LEN as u128);
+        let len = self.x.bounded(Width::W32, Symbol::Len(source), 0, LARGE_CAPACITY.into());
         let end = self.x.binary(BinOp::Add, p.head, len);
         for (a, b) in [(end, p.capacity), (pulled, p.head)] {
             let fits = self.x.at_most(a, b);
@@ -223,7 +223,7 @@ impl<'a> Explorer<'a> {
         let s = p.source();
         let pulled = self.pulled(p);
         for (e, range) in [(p.end.0, &input.len), (pulled, &input.pulled)] {
-            let (lo, hi) = (*range.start(), (*range.end()).min(MAX_LEN as u32));
+            let (lo, hi) = (*range.start(), (*range.end()).min(LARGE_CAPACITY));
             let lo = self.x.constant(Width::W32, lo.into());
             let hi = self.x.constant(Width::W32, hi.into());
             let (above, below) = (self.x.at_most(lo, e), self.x.at_most(e, hi));
@@ -247,7 +247,7 @@ impl<'a> Explorer<'a> {
     pub(crate) fn pulled(&mut self, p: &SymbolicPacket) -> Expr {
         match self.x.source(p.source()) {
             Source::Empty => self.x.constant(Width::W32, 0),
-            _ => self.x.bounded(Width::W32, Symbol::Pulled(p.source()), 0, MAX_LEN as u128),
+            _ => self.x.bounded(Width::W32, Symbol::Pulled(p.source()), 0, LARGE_CAPACITY.into()),
         }
     }
 

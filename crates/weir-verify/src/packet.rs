@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use weir_ir::program::{BinOp, Layer, MetaField, Width};
-use weir_packet::{ANNO_LEN, HEADROOM, LARGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};
+use weir_packet::{ANNO_LEN, HEADROOM, LARGE_CAPACITY, SMALL_CAPACITY};
 
 use crate::expr::{Expr, Exprs, Mem, Source, SourceId, Symbol};
 
@@ -48,7 +48,7 @@ impl SymbolicPacket {
     /// A packet of which nothing is known.
     pub(crate) fn unknown(x: &mut Exprs, source: Source) -> SymbolicPacket {
         let s = x.source_id(source);
-        let len = x.bounded(Width::W32, Symbol::Len(s), 0, MAX_LEN as u128);
+        let len = x.bounded(Width::W32, Symbol::Len(s), 0, LARGE_CAPACITY.into());
         let small = u128::from(SMALL_CAPACITY);
         SymbolicPacket {
             mem: Mem { source: s, writes: BTreeMap::new() },

@@ -129,6 +129,12 @@ impl Solver<'_> {
     /// Gives a symbol a value from its set: the lowest at the first start, a random one later.
     fn choose(&mut self, e: Expr, start: u32) {
         let Node::Symbol(s) = self.x.node(e) else { return };
+        if let Symbol::Head(_) | Symbol::Capacity(_) = s {
+            if start % 2 == 1 && matches!(s, Symbol::Head(_)) {
+                self.model.insert(s.clone(), 0);
+            }
+            return;
+        }
         let set = self.facts.set(self.x, e);
         let Some((lo, _)) = set.hull() else { return };
         let lengths = matches!(s, Symbol::Len(_) | Symbol::Pulled(_) | Symbol::Size(_) | Symbol::Group(..));
@@ -172,7 +178,7 @@ impl Solver<'_> {
             return true;
         }
         match self.x.node(e).clone() {
-            Node::Const(_) | Node::MeterState(_) => false,
+            Node::Const(_) | Node::MeterState(_) | Node::Symbol(Symbol::Head(_) | Symbol::Capacity(_)) => false,
             Node::Symbol(s) => {
                 let fits = self.facts.set(self.x, e).contains(v);
                 if fits {

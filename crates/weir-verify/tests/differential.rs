@@ -48,7 +48,7 @@ fn trials(p: &Program, steps: &[Step]) -> Vec<Trial> {
             now += gap;
             let e = which.get(&entries);
             let takes_packet = matches!(e.kind, EntryKind::Packet { .. });
-            let number = bytes.iter().fold(0, |v, b| v * 16 + u128::from(*b)) & 0xffff;
+            let number = bytes.iter().take(4).fold(0, |v, b| v * 16 + u128::from(*b));
             let params = p.block(e.block).params.len();
             Trial {
                 entry: e.block,

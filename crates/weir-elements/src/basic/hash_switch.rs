@@ -48,7 +48,11 @@ mod tests {
         let mut used = [0; 3];
         for i in 0..=255_u8 {
             let first = e.send(0, &[0, i, 7, 0])[0].out().0;
-            assert_eq!(e.send(0, &[9, i, 7, 9, 9])[0].out().0, first, "bytes outside of the range do not matter");
+            assert_eq!(
+                e.send(0, &[9, i, 7, 9, 9])[0].out().0,
+                first,
+                "bytes outside of the range do not matter"
+            );
             used[first as usize] += 1;
         }
         assert!(used.iter().all(|&n| n > 40), "{used:?}");

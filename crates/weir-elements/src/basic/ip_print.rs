@@ -280,8 +280,21 @@ fn type_name(kind: u8) -> Option<String> {
 fn code_name(kind: u8, code: u8) -> Option<&'static str> {
     let names: &[&str] = match kind {
         3 => &[
-            "net", "host", "protocol", "port", "needfrag", "srcroutefail", "netunknown", "hostunknown", "isolated",
-            "netprohibited", "hostprohibited", "tosnet", "toshost", "filterprohibited", "hostprecedence",
+            "net",
+            "host",
+            "protocol",
+            "port",
+            "needfrag",
+            "srcroutefail",
+            "netunknown",
+            "hostunknown",
+            "isolated",
+            "netprohibited",
+            "hostprohibited",
+            "tosnet",
+            "toshost",
+            "filterprohibited",
+            "hostprecedence",
             "precedencecutoff",
         ],
         5 => &["net", "host", "tosnet", "toshost"],
@@ -390,10 +403,19 @@ mod tests {
         assert_eq!(printed(&["SWAP false"], &echo), format!("{pair}icmp echo (513, 768)"));
         let mut inner = vec![0; 4];
         inner.extend(udp(DST, SRC, b"x"));
-        assert_eq!(printed(&[], &icmp(3, 3, &inner)), format!("{pair}icmp 10.0.0.1 unreachable port udp/1024"));
-        assert_eq!(printed(&[], &icmp(3, 2, &inner)), format!("{pair}icmp 10.0.0.1 unreachable protocol udp"));
+        assert_eq!(
+            printed(&[], &icmp(3, 3, &inner)),
+            format!("{pair}icmp 10.0.0.1 unreachable port udp/1024")
+        );
+        assert_eq!(
+            printed(&[], &icmp(3, 2, &inner)),
+            format!("{pair}icmp 10.0.0.1 unreachable protocol udp")
+        );
         inner[3] = 99;
-        assert_eq!(printed(&[], &icmp(3, 4, &inner)), format!("{pair}icmp 10.0.0.1 unreachable needfrag (mtu 99)"));
+        assert_eq!(
+            printed(&[], &icmp(3, 4, &inner)),
+            format!("{pair}icmp 10.0.0.1 unreachable needfrag (mtu 99)")
+        );
         assert_eq!(printed(&[], &icmp(3, 0, b"")), format!("{pair}icmp unreachable net truncated-icmp"));
         assert_eq!(printed(&[], &icmp(11, 0, b"")), format!("{pair}icmp timeexceeded transit"));
         assert_eq!(printed(&[], &icmp(99, 0, b"")), format!("{pair}icmp type 99"));
@@ -429,7 +451,10 @@ mod tests {
         let hex = line(&["CONTENTS hex"]);
         let lines: Vec<&str> = hex.lines().collect();
         assert_eq!(lines.len(), 3);
-        assert!(lines[1].starts_with("  45000021 ") && lines[1].len() == 2 + 48 + 5, "24 bytes in groups of 4: {hex}");
+        assert!(
+            lines[1].starts_with("  45000021 ") && lines[1].len() == 2 + 48 + 5,
+            "24 bytes in groups of 4: {hex}"
+        );
         assert!(lines[2].ends_with(" 61626364 65"), "{hex}");
     }
 
@@ -443,7 +468,8 @@ mod tests {
     #[test]
     fn cut_packets_are_called_truncated() {
         let mut e = Harness::new("IPPrint", &["TIMESTAMP false", "PAYLOAD hex"], 1, 1);
-        let packets = [tcp(SRC, DST, 0x12, 7, b"abc"), udp(SRC, DST, b"abc"), icmp(3, 3, &udp(DST, SRC, b"x"))];
+        let packets =
+            [tcp(SRC, DST, 0x12, 7, b"abc"), udp(SRC, DST, b"abc"), icmp(3, 3, &udp(DST, SRC, b"x"))];
         for p in &packets {
             for n in 0..p.len() {
                 e.lines.clear();

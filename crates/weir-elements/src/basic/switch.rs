@@ -22,7 +22,9 @@ element! {
 pub(crate) fn check_output(output: i32) -> Result<(), String> {
     match output {
         i32::MIN..=65_535 => Ok(()),
-        _ => Err(format!("OUTPUT: there is no output {output}; write a number below 65536, or -1 to drop packets")),
+        _ => Err(format!(
+            "OUTPUT: there is no output {output}; write a number below 65536, or -1 to drop packets"
+        )),
     }
 }
 

@@ -28,12 +28,19 @@ fn program(_: &Tee, b: &mut Builder) {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Harness;
+    use crate::testing::{Harness, Outcome};
 
     #[test]
     fn every_output_gets_the_packet_in_order() {
         let out = Harness::new("Tee", &["3"], 1, 3).send(0, &[1, 2]);
-        let out: Vec<_> = out.iter().map(|o| o.out()).collect();
+        let out: Vec<_> = out.iter().map(Outcome::out).collect();
         assert_eq!(out, [(0, &[1, 2][..]), (1, &[1, 2]), (2, &[1, 2])]);
+    }
+
+    #[test]
+    fn the_number_of_outputs_is_bounded() {
+        let tee = |n: &str| crate::class_named("Tee").unwrap().configure(&[n.to_owned()]);
+        assert_eq!(tee("3").unwrap().ports(), "1/3");
+        assert!(tee("65537").err().unwrap()[0].contains("at most 65536"));
     }
 }

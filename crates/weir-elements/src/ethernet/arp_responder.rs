@@ -45,7 +45,9 @@ impl FromArg for ArpEntries {
                     return Err(format!("'{text}' has more than one Ethernet address"));
                 }
             } else {
-                return Err(format!("'{word}' is neither an IP prefix nor an Ethernet address; write IP/MASK ETH"));
+                return Err(format!(
+                    "'{word}' is neither an IP prefix nor an Ethernet address; write IP/MASK ETH"
+                ));
             }
         }
         match eth {
@@ -159,7 +161,8 @@ mod tests {
     use weir_net::build::arp;
 
     const ASKER: (EtherAddr, Ipv4Addr) = (EtherAddr([2, 0, 0, 0, 0, 9]), Ipv4Addr::new(10, 0, 0, 9));
-    const ARGS: [&str; 2] = ["10.0.0.1 10.1.0.0/16 02:00:00:00:00:01", "02:00:00:00:00:02 10.1.2.0/255.255.255.0"];
+    const ARGS: [&str; 2] =
+        ["10.0.0.1 10.1.0.0/16 02:00:00:00:00:01", "02:00:00:00:00:02 10.1.2.0/255.255.255.0"];
 
     fn request(ip: [u8; 4]) -> Vec<u8> {
         arp(1, ASKER, (EtherAddr([0; 6]), ip.into()))
@@ -227,7 +230,10 @@ mod tests {
             class.configure(&args).err().unwrap().join("\n")
         };
         assert!(error(&["1.2.3.4 1:2:3:4:5:6 1:2:3:4:5:7"]).contains("more than one Ethernet address"));
-        assert!(error(&["1.2.3.4 1:2:3:4:5:6", "1.2.3.4"]).contains("argument 2: '1.2.3.4' has no Ethernet address"));
+        assert!(
+            error(&["1.2.3.4 1:2:3:4:5:6", "1.2.3.4"])
+                .contains("argument 2: '1.2.3.4' has no Ethernet address")
+        );
         assert!(error(&["1:2:3:4:5:6"]).contains("no IP prefix"));
         assert!(error(&["1.2.3.4/33 1:2:3:4:5:6"]).contains("'1.2.3.4/33' is neither"));
         assert!(class.configure(&[]).is_ok(), "entries may all come by the add handler");

@@ -212,7 +212,10 @@ mod tests {
         e.write("vlan_pcp", "5").unwrap();
         e.write("ethertype", "0x8100").unwrap();
         assert_eq!(e.send(0, &frame(None))[0].out().1, frame(Some(0xa007)));
-        assert_eq!((e.read("vlan_id"), e.read("vlan_pcp"), e.read("vlan_tci")), ("7".into(), "5".into(), "40967".into()));
+        assert_eq!(
+            (e.read("vlan_id"), e.read("vlan_pcp"), e.read("vlan_tci")),
+            ("7".into(), "5".into(), "40967".into())
+        );
         e.write("native_vlan", "7").unwrap();
         assert_eq!(e.send(0, &frame(None))[0].out().1, frame(None));
         assert!(e.write("vlan_id", "4096").unwrap_err().contains("0 to 4095"));

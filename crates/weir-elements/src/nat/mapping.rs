@@ -93,7 +93,7 @@ impl Mappings {
     /// Makes the entry of packets and the entry of replies: `key` is free, and of `reply_key` another mapping may
     /// have to give way.
     pub(super) fn insert_pair(&self, b: &mut Builder, key: &[V], reply_key: &[V]) -> (E, E) {
-        b.lookup(self.map, reply_key, |b, old| b.remove(old), |_| {});
+        b.lookup(self.map, reply_key, Builder::remove, |_| {});
         let forward = b.insert(self.map, key, |b| self.fail(b));
         let reply = b.insert(self.map, reply_key, |b| {
             b.remove(forward);

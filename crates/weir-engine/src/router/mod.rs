@@ -292,7 +292,7 @@ impl Router {
                 Dest::Node { node, port } => {
                     if env.watch.active() {
                         let place = self.place(node);
-                        packets.iter_mut().for_each(|p| env.watch.input(&place, port, p, true));
+                        packets.iter().for_each(|p| env.watch.input(&place, port, p));
                     }
                     self.with_node(node, env, true, |n, cx| n.push(port, &mut packets, cx));
                 }
@@ -327,9 +327,9 @@ impl Router {
     pub(crate) fn pull_input(&mut self, env: &mut Env, element: usize, port: u32) -> Option<Packet> {
         let Part::Node { first_input, .. } = &self.plan.parts[element] else { return None };
         let link = first_input + port;
-        let mut packet = self.ask(env, link)?;
+        let packet = self.ask(env, link)?;
         if env.watch.active() {
-            env.watch.input(&self.place(element), port, &mut packet, false);
+            env.watch.input(&self.place(element), port, &packet);
         }
         Some(packet)
     }

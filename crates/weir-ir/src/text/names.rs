@@ -76,13 +76,14 @@ impl Names {
                 self.qualified.get(&(element.clone(), name.clone())),
             ),
         };
+        let written = shortened(&written);
         match (found, reference) {
             (Some(Some(i)), _) => Ok(*i),
             (Some(None), Reference::Plain(_)) if !self.qualified.is_empty() => Err(format!(
                 "there are several {what}s {written}: write ELEMENT/{written}, or # and a number"
             )),
             (Some(None), _) => Err(format!("there are several {what}s {written}: write # and a number")),
-            (None, _) => Err(format!("there is no {what} {}; {}", shortened(&written), self.known())),
+            (None, _) => Err(format!("there is no {what} {written}; {}", self.known())),
         }
     }
 

@@ -3,6 +3,7 @@
 use weir_table::{FieldDecl, KeyMatch, Kind, Row, TableDecl, Width};
 
 use super::line::{Line, Result, Token};
+use super::names::shortened;
 use super::{KINDS, SHARING, by_word};
 
 /// A table without its name: `KIND (KEY) -> (FIELDS) capacity N …`, up to `of`. What stands before an error is kept
@@ -85,8 +86,8 @@ pub(super) fn field_number(l: &mut Line<'_>, fields: &[FieldDecl], side: &str, t
     match fields.iter().position(|f| f.name == name) {
         Some(i) => Ok(i as u32),
         None => {
-            let known: Vec<&str> = fields.iter().take(16).map(|f| f.name.as_str()).collect();
-            let (name, known) = (super::names::shortened(&name), known.join(", "));
+            let known: Vec<String> = fields.iter().take(16).map(|f| shortened(&f.name)).collect();
+            let (name, table, known) = (shortened(&name), shortened(table), known.join(", "));
             let known = if known.is_empty() { "it has none".into() } else { format!("there are: {known}") };
             l.fault_at(position, format!("table {table} has no {side} field '{name}'; {known}"))
         }

@@ -426,6 +426,7 @@ impl Gen<'_> {
                 self.require(b, l, 16);
                 let m = self.layer();
                 self.require(b, m, 12);
+                b.require(l, 16_u32, Reason::TRUNCATED);
                 b.copy_bytes((l, t.of(&[0, 8, 10])), (m, t.of(&[0, 4])), 6);
             }
             3 => {

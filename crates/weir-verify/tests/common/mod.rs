@@ -1,5 +1,4 @@
 //! Programs that use each part of the IR, as elements would.
-#![expect(dead_code, reason = "each test file uses some of them")]
 
 use weir_ir::program::{MetaField, Program, Row};
 use weir_ir::{Builder, Layer, Reason, TableDecl, Wire, check, link};

@@ -1,12 +1,11 @@
 //! Random programs: what the builder can write must mean the same to both.
 
-mod programs;
-
-use programs::{frame, one};
 use proptest::prelude::*;
 use weir_ir::{Builder, Layer, MetaField, Program, Reason, V, Width};
 use weir_jit::differential::{Step, assert_same};
 use weir_packet::Packet;
+
+use crate::programs::{frame, one};
 
 /// One call of the builder. Numbers choose among the values that there are, places and constants.
 #[derive(Debug, Clone)]

@@ -1,0 +1,75 @@
+use super::routes::{self, Route};
+use crate::prelude::*;
+
+element! {
+    /// Routes IPv4 packets by longest prefix, with a table that handlers can change.
+    ///
+    /// The address is the destination annotation. If the route has a gateway, the annotation becomes the gateway.
+    /// Packets without a route are dropped (`NoRoute`).
+    RadixIPLookup: "1/-", "h/h";
+    example "Idle -> CheckIPHeader -> r :: RadixIPLookup(10.0.0.0/8 0, 0/0 10.0.0.1 1); r [0] -> Discard; r [1] -> Discard;";
+    params {
+        /// Routes: `PREFIX [GATEWAY] OUTPUT`.
+        rest routes: Vec<Route>,
+    }
+    handlers {
+        /// The routes, one a line: prefix, gateway or `-`, output.
+        read table = |_, s| Ok(routes::list(s)),
+        /// Adds a route; refused if its prefix has one.
+        write add = |_, s, v| routes::add(s, v),
+        /// Adds or replaces a route.
+        write set = |_, s, v| routes::set(s, v),
+        /// Removes the route of a prefix.
+        write remove = |_, s, v| routes::remove(s, v),
+        /// Several changes, one a line: `add ROUTE`, `set ROUTE`, `remove PREFIX`; all are made, or none.
+        write ctrl = |_, s, v| routes::control(s, v),
+    }
+}
+
+fn program(e: &RadixIPLookup, b: &mut Builder) {
+    routes::program(&e.routes, b);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Harness, Outcome, udp};
+
+    fn sent(e: &mut Harness, dst: [u8; 4]) -> Option<(u32, [u8; 4])> {
+        match &e.send_ip(0, &udp(([10, 0, 0, 1], 1), (dst, 2), b""))[0] {
+            Outcome::Out(port, p) => Some((*port, [p.anno[0], p.anno[1], p.anno[2], p.anno[3]])),
+            Outcome::Drop(reason) => {
+                assert_eq!(reason, "NoRoute");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn the_longest_prefix_decides_and_the_gateway_goes_into_the_annotation() {
+        let args = ["10.0.0.0/8 1", "10.1.0.0/16 10.0.0.9 2", "10.1.2.3 0"];
+        let mut e = Harness::new("RadixIPLookup", &args, 1, 3);
+        assert_eq!(sent(&mut e, [10, 9, 9, 9]), Some((1, [10, 9, 9, 9])));
+        assert_eq!(sent(&mut e, [10, 1, 9, 9]), Some((2, [10, 0, 0, 9])));
+        assert_eq!(sent(&mut e, [10, 1, 2, 3]), Some((0, [10, 1, 2, 3])));
+        assert_eq!(sent(&mut e, [11, 1, 2, 3]), None);
+    }
+
+    #[test]
+    fn routes_can_be_changed_while_it_runs() {
+        let mut e = Harness::new("RadixIPLookup", &["0/0 0"], 1, 2);
+        e.write("add", "10.0.0.0/8 1").unwrap();
+        assert_eq!(sent(&mut e, [10, 1, 1, 1]).unwrap().0, 1);
+        assert!(e.write("add", "10.0.0.0/8 0").unwrap_err().contains("there is a route"));
+        assert!(e.write("ctrl", "remove 10.0.0.0/8\nset x").is_err());
+        assert_eq!(e.read("table"), "10.0.0.0/8 - 1\n0.0.0.0/0 - 0\n", "a control text with a mistake changes nothing");
+        e.write("ctrl", "remove 10.0.0.0/8\nset 0.0.0.0/0 1").unwrap();
+        assert_eq!(e.read("table"), "0.0.0.0/0 - 1\n");
+    }
+
+    #[test]
+    fn bad_routes_say_what_is_right() {
+        let class = crate::class_named("RadixIPLookup").unwrap();
+        let errors = class.configure(&["10.0.0.0/8".into()]).err().unwrap();
+        assert!(errors[0].contains("a route is PREFIX"), "{errors:?}");
+    }
+}

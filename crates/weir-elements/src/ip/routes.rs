@@ -1,0 +1,145 @@
+//! Routing tables: what StaticIPLookup, LinearIPLookup and RadixIPLookup share.
+
+use crate::prelude::*;
+
+/// Most routes of a table.
+const CAPACITY: u32 = 1 << 22;
+
+/// A route: destination prefix, gateway (0: none), output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    prefix: Ipv4Prefix,
+    gateway: Ipv4Addr,
+    output: u32,
+}
+
+impl FromArg for Route {
+    const SYNTAX: &'static str = "route";
+    fn from_arg(text: &str) -> Result<Route, String> {
+        let form = "a route is PREFIX [GATEWAY] OUTPUT, as 10.0.0.0/8 10.1.1.1 2";
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (prefix, gateway, output) = match words[..] {
+            [prefix, output] => (prefix, "-", output),
+            [prefix, gateway, output] => (prefix, gateway, output),
+            _ => return Err(format!("'{text}': {form}")),
+        };
+        let gateway = match gateway {
+            "-" => Ipv4Addr::UNSPECIFIED,
+            g => Ipv4Addr::from_arg(g).map_err(|e| format!("'{text}': {e}; {form}"))?,
+        };
+        Ok(Route {
+            prefix: prefix_arg(prefix).map_err(|e| format!("'{text}': {e}; {form}"))?,
+            gateway,
+            output: u32::from_arg(output).map_err(|e| format!("'{text}': {e}; {form}"))?,
+        })
+    }
+}
+
+/// A prefix; an address alone stands for itself.
+fn prefix_arg(text: &str) -> Result<Ipv4Prefix, String> {
+    if text.contains('/') { Ipv4Prefix::from_arg(text) } else { Ipv4Prefix::from_arg(&format!("{text}/32")) }
+}
+
+impl Route {
+    fn row(&self) -> Row {
+        let addr = u32::from(self.prefix.addr()).into();
+        Row {
+            key: vec![KeyMatch::Prefix(addr, self.prefix.len().into())],
+            value: vec![u32::from(self.gateway).into(), self.output.into()],
+            priority: 0,
+            ttl: None,
+        }
+    }
+
+    fn of_row(row: &Row) -> Option<Route> {
+        let KeyMatch::Prefix(addr, len) = *row.key.first()? else { return None };
+        let prefix = Ipv4Prefix::new((addr as u32).into(), len as u8)?;
+        Some(Route { prefix, gateway: (*row.value.first()? as u32).into(), output: *row.value.get(1)? as u32 })
+    }
+}
+
+impl std::fmt::Display for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ", self.prefix)?;
+        if self.gateway.is_unspecified() { write!(f, "- ")? } else { write!(f, "{} ", self.gateway)? }
+        write!(f, "{}", self.output)
+    }
+}
+
+/// The program: looks the destination annotation up, sets it to the gateway, and emits.
+pub(super) fn program(routes: &[Route], b: &mut Builder) {
+    let decl = TableDecl::new("routes", Kind::Lpm, &[("dst", W32)], &[("gateway", W32), ("output", W32)], CAPACITY);
+    let table = b.table(decl.configured(), routes.iter().map(Route::row).collect());
+    b.input(0, |b| {
+        let dst = b.load_anno(W32, anno::DST_IP);
+        let route = b.find(table, &[dst], |b| b.drop(Reason::new("NoRoute")));
+        let gateway = b.get(route, "gateway");
+        let direct = b.eq(gateway, 0);
+        b.unless(direct, |b| b.store_anno(anno::DST_IP, gateway));
+        let output = b.get(route, "output");
+        let ports: Vec<u128> = (0..b.outputs().into()).collect();
+        b.switch(output, &ports, |b, port| match port {
+            Some(port) => b.emit(port as u32),
+            None => b.drop(Reason::UNCONNECTED),
+        });
+    });
+}
+
+/// All routes, one a line, longest prefix first.
+pub(super) fn list(s: &State<'_>) -> String {
+    s.table("routes").rows().iter().filter_map(|(_, row)| Route::of_row(row)).map(|r| format!("{r}\n")).collect()
+}
+
+
+/// `add ROUTE`: refuses a prefix that has a route.
+pub(super) fn add(s: &mut State<'_>, text: &str) -> Result<(), String> {
+    let route = Route::from_arg(text)?;
+    if s.table("routes").find_row(&route.row().key, 0).is_some() {
+        return Err(format!("there is a route for {}: use set to replace it", route.prefix));
+    }
+    insert(s, &route)
+}
+
+/// `set ROUTE`: adds or replaces.
+pub(super) fn set(s: &mut State<'_>, text: &str) -> Result<(), String> {
+    insert(s, &Route::from_arg(text)?)
+}
+
+fn insert(s: &mut State<'_>, route: &Route) -> Result<(), String> {
+    let now = s.now;
+    s.table_mut("routes").insert_row(&route.row(), now).map(|_| ()).map_err(|e| e.to_string())
+}
+
+/// `remove PREFIX [[GATEWAY] OUTPUT]`.
+pub(super) fn remove(s: &mut State<'_>, text: &str) -> Result<(), String> {
+    let word = text.split_whitespace().next().ok_or("write the prefix of the route to remove")?;
+    let prefix = prefix_arg(word)?;
+    let key = [KeyMatch::Prefix(u32::from(prefix.addr()).into(), prefix.len().into())];
+    let slot = s.table("routes").find_row(&key, 0).ok_or_else(|| format!("there is no route for {prefix}"))?;
+    s.remove("routes", slot);
+    Ok(())
+}
+
+/// `add ROUTE`, `set ROUTE`, `remove PREFIX`, one a line; nothing is done if one of them is wrong.
+pub(super) fn control(s: &mut State<'_>, text: &str) -> Result<(), String> {
+    let before = s.table("routes").rows();
+    for line in text.lines().map(str::trim).filter(|l| !l.is_empty()) {
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let done = match word {
+            "add" => add(s, rest),
+            "set" => set(s, rest),
+            "remove" => remove(s, rest),
+            _ => Err(format!("'{word}': write add, set or remove")),
+        };
+        if let Err(e) = done {
+            let now = s.now;
+            let table = s.table_mut("routes");
+            table.clear();
+            for (_, row) in before {
+                table.insert_row(&row, now).map_err(|e| e.to_string())?;
+            }
+            return Err(format!("'{line}': {e}"));
+        }
+    }
+    Ok(())
+}

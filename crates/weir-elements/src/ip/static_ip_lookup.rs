@@ -1,0 +1,24 @@
+use super::routes::{self, Route};
+use crate::prelude::*;
+
+element! {
+    /// Routes IPv4 packets by a table that stands in the configuration: longest prefix first.
+    ///
+    /// The address is the destination annotation. If the route has a gateway, the annotation becomes the gateway.
+    /// Packets without a route are dropped (`NoRoute`).
+    StaticIPLookup: "1/-", "h/h";
+    example "Idle -> CheckIPHeader -> r :: StaticIPLookup(10.0.0.0/8 0, 0/0 10.0.0.1 1); r [0] -> Discard; r [1] -> Discard;";
+    params {
+        /// Routes: `PREFIX [GATEWAY] OUTPUT`.
+        rest routes: Vec<Route>,
+    }
+    handlers {
+        /// The routes, one a line: prefix, gateway or `-`, output.
+        read table = |_, s| Ok(routes::list(s)),
+
+    }
+}
+
+fn program(e: &StaticIPLookup, b: &mut Builder) {
+    routes::program(&e.routes, b);
+}

@@ -1,0 +1,85 @@
+//! What may be compiled, and how it is run.
+
+use weir_ir::program::Op;
+use weir_ir::{Layer, Reason, Width::*};
+use weir_jit::differential::{Recorder, tables_of};
+use weir_jit::{Compiled, JitError, Runner};
+use weir_packet::Packet;
+
+use crate::programs::one;
+
+#[test]
+fn unchecked_programs_are_refused() {
+    let program = one(1, |b, _| {
+        b.load(W8, Layer::Data, 0);
+        b.emit(0);
+    });
+    let error = Compiled::new(&program).unwrap_err();
+    assert!(matches!(&error, JitError::Unchecked(e) if !e.is_empty()));
+    assert!(error.to_string().contains("require"), "{error}");
+}
+
+#[test]
+fn a_batch_is_as_one_at_a_time() {
+    let program = one(2, |b, event| {
+        b.require(Layer::Data, 1, Reason::TRUNCATED);
+        let n = b.load(W8, Layer::Data, 0);
+        b.notify_packet(event, &[n]);
+        b.fork(|b| b.emit(1));
+        b.emit(0);
+    });
+    let compiled = Compiled::new(&program).unwrap();
+    let entry = program.packet_entry(0, 0).unwrap();
+    let packets = || (0..50u8).map(|i| Packet::from_bytes(&vec![i; usize::from(i) % 3]).unwrap());
+    let mut runner = Runner::default();
+    let (mut alone, mut tables) = (Recorder::new(0), tables_of(&program));
+    for p in packets() {
+        compiled.run(&mut runner, &mut tables, &mut alone, 1, entry, &[], Some(p));
+    }
+    let (mut together, mut batch) = (Recorder::new(0), packets().collect());
+    compiled.run_batch(&mut runner, &mut tables, &mut together, 1, entry, &mut batch);
+    assert!(batch.is_empty());
+    assert!(!alone.seen.is_empty());
+    assert_eq!(alone.seen, together.seen);
+}
+
+#[test]
+fn threads_share_compiled_code() {
+    let program = one(1, |b, _| b.emit(0));
+    let compiled = Compiled::new(&program).unwrap();
+    let entry = program.packet_entry(0, 0).unwrap();
+    std::thread::scope(|s| {
+        for _ in 0..4 {
+            s.spawn(|| {
+                let (mut runner, mut tables, mut host) =
+                    (Runner::default(), tables_of(&program), Recorder::new(0));
+                for _ in 0..100 {
+                    let p = Packet::from_bytes(&[1, 2]).unwrap();
+                    compiled.run(&mut runner, &mut tables, &mut host, 0, entry, &[], Some(p));
+                }
+                assert_eq!(host.seen.len(), 100);
+            });
+        }
+    });
+}
+
+#[test]
+#[should_panic(expected = "is no entry")]
+fn runs_start_at_entries_only() {
+    let program = one(1, |b, _| b.fork(|b| b.emit(0)));
+    let fork = program.blocks.iter().find_map(|b| match b.ops.first() {
+        Some(Op::Fork { target, .. }) => Some(target.block),
+        _ => None,
+    });
+    let compiled = Compiled::new(&program).unwrap();
+    let packet = Packet::from_bytes(&[]).unwrap();
+    let (mut tables, mut host) = (tables_of(&program), Recorder::new(0));
+    compiled.run(&mut Runner::default(), &mut tables, &mut host, 0, fork.unwrap(), &[], Some(packet));
+}
+
+#[test]
+fn the_code_can_be_read() {
+    let program = one(1, |b, _| b.emit(0));
+    let text = weir_jit::disassemble(&program).unwrap();
+    assert!(text.contains("ret"), "{text}");
+}
