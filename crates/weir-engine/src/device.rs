@@ -38,6 +38,8 @@ struct Device {
     trouble: String,
     /// Figures of ports that are gone.
     before: PortStats,
+    /// All figures, as of the last look.
+    seen: PortStats,
     /// Packets to send, oldest first.
     tx: Vec<Packet>,
     /// Whether there may be something to receive.
@@ -90,6 +92,7 @@ impl Devices {
             port: None,
             trouble: String::new(),
             before: PortStats::default(),
+            seen: PortStats::default(),
             tx: Vec::new(),
             readable: true,
             watched: false,
@@ -189,6 +192,31 @@ impl Devices {
     /// How many packets the device takes now.
     pub(crate) fn room(&self, id: usize) -> usize {
         self.device(id).map_or(0, |d| TX_WAITING.saturating_sub(d.tx.len()))
+    }
+
+    /// When a device that took no packets is tried again.
+    pub(crate) fn sends_again(&self, id: usize) -> u64 {
+        self.device(id).and_then(|d| d.again).unwrap_or(0)
+    }
+
+    /// Packets received by a device, and packets that its ring lost, as of the last look.
+    pub fn received(&self, id: usize) -> Option<(u64, u64)> {
+        self.device(id).map(|d| (d.seen.rx_packets, d.seen.rx_dropped))
+    }
+
+    /// `up`, or what is wrong with a device.
+    pub fn state(&self, id: usize) -> Option<String> {
+        self.device(id).map(|d| if d.trouble.is_empty() { "up".to_owned() } else { d.trouble.clone() })
+    }
+
+    /// Looks at the figures of all ports.
+    pub(crate) fn look(&mut self) {
+        for d in self.list.iter_mut().flatten() {
+            d.seen = d.before;
+            if let Some(port) = &mut d.port {
+                add(&mut d.seen, &port.stats());
+            }
+        }
     }
 
     /// Whether everything that was given to the device is sent.
@@ -307,14 +335,13 @@ impl Devices {
 
     /// Figures of a device.
     pub(crate) fn status(&mut self, id: usize) -> Option<DeviceStatus> {
-        let d = self.device_mut(id)?;
-        let mut s = d.before;
-        if let Some(port) = &mut d.port {
-            add(&mut s, &port.stats());
-        }
+        self.look();
+        let state = self.state(id)?;
+        let d = self.device(id)?;
+        let s = &d.seen;
         Some(DeviceStatus {
             name: d.name.clone(),
-            state: if d.trouble.is_empty() { "up".into() } else { d.trouble.clone() },
+            state,
             rx_packets: s.rx_packets,
             rx_bytes: s.rx_bytes,
             rx_dropped: s.rx_dropped + s.rx_malformed,

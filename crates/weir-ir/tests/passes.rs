@@ -110,7 +110,7 @@ fn each_pass_does_what_its_cases_say() {
         let text = std::fs::read_to_string(&path).unwrap();
         let name = text.strip_prefix("; pass ").unwrap().split([':', '\n']).next().unwrap();
         let (_, pass) = PASSES.iter().find(|(n, _)| *n == name).unwrap();
-        let mut p = parse(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let mut p = parse(&text).unwrap_or_else(|e| panic!("{}: {e:?}", path.display()));
         assert_eq!(check(&p), Ok(()), "{}", path.display());
         pass(&mut p);
         assert_eq!(check(&p), Ok(()), "{}", path.display());

@@ -72,10 +72,11 @@ impl Compiled {
     }
 
     /// Runs the program from one of its entries to the end, including all packets that it starts: as
-    /// [`weir_ir::Interpreter::run`].
+    /// [`weir_ir::Interpreter::run`]. `tables` has the program's tables.
     ///
     /// # Panics
-    /// If `entry` is no entry of the program, or `args` and `packet` are not what it takes.
+    /// If `entry` is no entry of the program, or `args` and `packet` are not what it takes. A panic of the host's
+    /// `notify` or `random` ends the process, as it cannot pass through compiled code; so do wrong tables.
     #[expect(
         clippy::too_many_arguments,
         reason = "a run is a program, its state, its host and what starts it"

@@ -259,6 +259,18 @@ impl Facts {
         if w == Width::W1 && set.value() == Some(u128::from(op == BinOp::And)) && matches!(op, BinOp::And | BinOp::Or) {
             return self.restrict(x, a, set, depth) && self.restrict(x, b, set, depth);
         }
+        if let (BinOp::Sub, Some(c)) = (op, self.value(x, a)) {
+            // c - b = v where b = c - v.
+            let parts = set.shift(c.wrapping_neg(), w);
+            let minus = |&(lo, hi): &(u128, u128)| (hi.wrapping_neg() & w.max(), lo.wrapping_neg() & w.max());
+            let back = parts.intervals().iter().map(minus).filter(|(lo, hi)| lo <= hi);
+            let zero = parts.contains(0).then_some((0, 0));
+            // An interval that starts at 0 goes round the end when it is turned over.
+            let rest = parts.intervals().iter().filter(|i| i.0 == 0 && i.1 > 0);
+            let rest = rest.map(|i| (i.1.wrapping_neg() & w.max(), w.max()));
+            let all = Set::union(back.chain(zero).chain(rest).collect());
+            return self.restrict(x, b, &all, depth);
+        }
         let known = self.set(x, a);
         let Some(c) = self.value(x, b) else { return true };
         if known.count() <= ENUMERATE {

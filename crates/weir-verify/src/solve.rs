@@ -273,7 +273,9 @@ impl Solver<'_> {
             return if self.coin() { self.force(a, q) || self.force(b, p) } else { self.force(b, p) || self.force(a, q) };
         }
         let up = |s: &mut Self| p < max && (s.force(b, p + 1) || s.force(b, max));
-        let down = |s: &mut Self| q > 0 && (s.force(a, q - 1) || s.force(a, 0));
+        let r = self.random();
+        let down =
+            |s: &mut Self| q > 0 && [q - 1, 0, u128::from(r) % q].into_iter().any(|less| s.force(a, less));
         if self.coin() { up(self) || down(self) } else { down(self) || up(self) }
     }
 

@@ -1,7 +1,7 @@
 //! What an element did to a packet, in words.
 
 use weir_net::{Arp, EtherAddr, Ethernet, Headers, Icmp, Ipv4, Ipv6, Network, Tcp, Udp, Vlan, ethertype, proto};
-use weir_packet::{Layer, Packet};
+use weir_packet::Packet;
 
 use super::{Start, start};
 
@@ -13,9 +13,7 @@ const ANNOTATIONS: [(usize, usize, &str); 4] =
 /// annotations. Marks and checksums that follow from other fields are left out.
 pub(super) fn changes(before: &Packet, after: &Packet) -> Vec<String> {
     let mut out = Vec::new();
-    let moved = i64::from(after.data()) - i64::from(before.data());
-    // A packet that was moved within its buffer, or exchanged for another, has no common positions.
-    let front = front(before, after).unwrap_or(moved);
+    let front = i64::from(after.data()) - i64::from(before.data());
     match front {
         0 => {}
         n if n > 0 => out.push(format!("stripped {n} bytes")),
@@ -27,12 +25,11 @@ pub(super) fn changes(before: &Packet, after: &Packet) -> Vec<String> {
         n if n > 0 => out.push(format!("added {n} bytes behind")),
         n => out.push(format!("cut {} bytes behind", -n)),
     }
-    let (old, new) = (fields(before, after), fields(after, after));
+    let (old, new) = (fields(before), fields(after));
     for (name, value) in &new {
         match old.iter().find(|(n, _)| n == name) {
             Some((_, was)) if was != value => out.push(format!("{name} {was} -> {value}")),
             Some(_) => {}
-            None if !old.is_empty() => out.push(format!("{name} {value} added")),
             None => {}
         }
     }
@@ -49,15 +46,6 @@ pub(super) fn changes(before: &Packet, after: &Packet) -> Vec<String> {
     out
 }
 
-/// How many bytes were taken away in front, if a mark that both have tells.
-fn front(before: &Packet, after: &Packet) -> Option<i64> {
-    [Layer::Mac, Layer::Net, Layer::Transport].into_iter().find_map(|layer| {
-        let (a, b) = (before.layer(layer)?, after.layer(layer)?);
-        let (a, b) = (i64::from(a) - i64::from(before.data()), i64::from(b) - i64::from(after.data()));
-        Some(a - b)
-    })
-}
-
 fn annotation(bytes: &[u8], name: &str) -> String {
     match bytes {
         [a, b, c, d] if name.contains("ip") => format!("{a}.{b}.{c}.{d}"),
@@ -67,13 +55,15 @@ fn annotation(bytes: &[u8], name: &str) -> String {
 
 type Fields = Vec<(&'static str, String)>;
 
-/// The header fields of a packet, as far as it has headers. `like` says by its marks what the packet begins with,
-/// because an element that marks headers knows better than one before it.
-fn fields(packet: &Packet, like: &Packet) -> Fields {
+/// The header fields of a packet, as far as it has headers that are known.
+fn fields(packet: &Packet) -> Fields {
     let mut out = Fields::new();
     let bytes = packet.bytes();
-    let ip_first = start(packet) == Start::Ip || (start(like) == Start::Ip && packet.data() == like.data());
-    let net = if ip_first { Some(0) } else { ethernet(&mut out, bytes) };
+    let net = match start(packet) {
+        Start::Ethernet => ethernet(&mut out, bytes),
+        Start::Ip => Some(0),
+        Start::Unknown => None,
+    };
     if let Some(headers) = net.and_then(|net| Headers::of_ip(bytes, net)) {
         ip(&mut out, bytes, &headers);
     }

@@ -216,8 +216,8 @@ fn matches(filter: &Expr, packet: &Packet) -> bool {
         return true;
     }
     filter.matches(&match start(packet) {
-        Start::Ethernet => PacketView::ethernet(packet.bytes()),
         Start::Ip => PacketView::ip(packet.bytes()),
+        Start::Ethernet | Start::Unknown => PacketView::ethernet(packet.bytes()),
     })
 }
 
@@ -226,18 +226,28 @@ fn matches(filter: &Expr, packet: &Packet) -> bool {
 enum Start {
     Ethernet,
     Ip,
+    Unknown,
 }
 
+/// What a packet begins with, as far as its marks tell; without any, it is taken for a frame.
 fn start(packet: &Packet) -> Start {
-    let at = |layer| packet.layer(layer) == Some(packet.data());
-    if !at(Layer::Mac) && at(Layer::Net) { Start::Ip } else { Start::Ethernet }
+    let data = packet.data();
+    match (packet.layer(Layer::Mac), packet.layer(Layer::Net)) {
+        (None, None) => Start::Ethernet,
+        (Some(mac), _) if mac == data => Start::Ethernet,
+        (_, Some(net)) if net == data => Start::Ip,
+        // A header was put in front and not marked.
+        (_, Some(net)) if net == data + 14 => Start::Ethernet,
+        (Some(mac), None) if mac + 14 == data && matches!(packet.bytes().first(), Some(0x40..=0x6f)) => Start::Ip,
+        _ => Start::Unknown,
+    }
 }
 
 /// A packet in words.
 fn describe(packet: &Packet) -> String {
     match start(packet) {
-        Start::Ethernet => weir_net::describe(packet.bytes()),
         Start::Ip => weir_net::describe_ip(packet.bytes()),
+        Start::Ethernet | Start::Unknown => weir_net::describe(packet.bytes()),
     }
 }
 

@@ -131,27 +131,19 @@ pub fn two_routers() -> Program {
 pub fn classifier(rules: u32) -> Program {
     chain(&[element("classifier", |b| {
         for i in 0..rules {
-            b.if_has(
-                Layer::Data,
-                24,
-                |b| {
-                    let proto = b.load(W8, Layer::Data, 9);
-                    let is = b.eq(proto, if i % 3 == 0 { 6_u8 } else { 17 });
-                    b.when(is, |b| {
-                        let src = b.load(W32, Layer::Data, 12);
-                        let prefix = b.and(src, 0xffff_ff00_u32);
-                        let is = b.eq(prefix, 0x0a00_0000 + (i << 8));
-                        b.when(is, |b| {
-                            let port = b.load(W16, Layer::Data, 22);
-                            let is = b.le(port, 1000 + i);
-                            b.when(is, |b| {
-                                if i % 2 == 0 { b.drop(Reason::DENIED) } else { b.emit(0) }
-                            });
-                        });
-                    });
-                },
-                |_| {},
-            );
+            b.require(Layer::Data, 24, Reason::NO_MATCH);
+            let proto = b.load(W8, Layer::Data, 9);
+            let is = b.eq(proto, if i % 3 == 0 { 6_u8 } else { 17 });
+            b.when(is, |b| {
+                let src = b.load(W32, Layer::Data, 12);
+                let prefix = b.and(src, 0xffff_ff00_u32);
+                let is = b.eq(prefix, 0x0a00_0000 + (i << 8));
+                b.when(is, |b| {
+                    let port = b.load(W16, Layer::Data, 22);
+                    let is = b.le(port, 1000 + i);
+                    b.when(is, |b| if i % 2 == 0 { b.drop(Reason::DENIED) } else { b.emit(0) });
+                });
+            });
         }
     })])
 }

@@ -1,9 +1,11 @@
 //! Random programs: what the builder can write must mean the same to both.
 
 use proptest::prelude::*;
-use weir_ir::{Builder, Layer, MetaField, Program, Reason, V, Width};
+use weir_ir::program::TableId;
+use weir_ir::{Builder, Layer, MetaField, Program, Reason, TableDecl, V, Width};
 use weir_jit::differential::{Step, assert_same};
 use weir_packet::Packet;
+use weir_table::Kind;
 
 use crate::programs::{frame, one};
 
@@ -36,6 +38,7 @@ enum Call {
     Fork(u8, Vec<Call>),
     Shape(u8, u8),
     Notify(u8),
+    Table(u8, u8, u8),
 }
 
 fn call() -> impl Strategy<Value = Call> {
@@ -65,6 +68,7 @@ fn call() -> impl Strategy<Value = Call> {
         1 => Just(Call::Places),
         2 => (n(), n()).prop_map(|(a, b)| Call::Shape(a, b)),
         1 => n().prop_map(Call::Notify),
+        3 => (n(), n(), n()).prop_map(|(a, b, c)| Call::Table(a, b, c)),
     ];
     leaf.prop_recursive(3, 40, 8, |inner| {
         let list = || prop::collection::vec(inner.clone(), 0..8);
@@ -90,6 +94,7 @@ fn layer(n: u8) -> Layer {
 struct Writer {
     values: Vec<V>,
     event: u32,
+    table: TableId,
 }
 
 impl Writer {
@@ -224,8 +229,7 @@ impl Writer {
             Call::If(c, ref yes, ref no) => {
                 let c = self.of(b, c, Width::W1);
                 // Both ways write, so each gets a writer of its own.
-                let (values, event) = (self.values.clone(), self.event);
-                let mut other = Writer { values, event };
+                let mut other = Writer { values: self.values.clone(), ..*self };
                 b.if_else(c, |b| self.inside(b, yes), |b| other.inside(b, no));
                 return;
             }
@@ -255,11 +259,11 @@ impl Writer {
             Call::Fork(x, ref body) => {
                 let args: Vec<V> = (0..x % 4).map(|i| self.any(x / 4 + i)).collect();
                 let args: Vec<V> = args.into_iter().filter(|v| v.width != Width::W128).collect();
-                let event = self.event;
+                let (event, table) = (self.event, self.table);
                 let run = |b: &mut Builder, values: &[V]| {
                     let mut values = values.to_vec();
                     values.push(b.constant(Width::W32, x));
-                    Writer { values, event }.inside(b, body);
+                    Writer { values, event, table }.inside(b, body);
                     if !b.ended() {
                         b.emit(1);
                     }
@@ -295,6 +299,7 @@ impl Writer {
                 }
                 return;
             }
+            Call::Table(how, x, y) => return self.table_call(b, how, x, y),
             Call::Notify(n) => {
                 let from = self.values.len().saturating_sub(usize::from(n % 9));
                 b.notify_packet(self.event, &self.values[from..]);
@@ -305,10 +310,59 @@ impl Writer {
     }
 }
 
+impl Writer {
+    fn table_call(&mut self, b: &mut Builder, how: u8, x: u8, y: u8) {
+        let (table, k, l) = (self.table, self.of(b, x, Width::W16), self.of(b, y, Width::W64));
+        let k = b.rem(k, 5);
+        if how % 8 == 0 {
+            let (lo, hi) = (b.constant(Width::W16, 3u8), b.constant(Width::W16, 7u8));
+            let (e, claimed) = b.claim(table, &[k, l], 0, lo, hi, k, |b| b.drop(Reason::NO_MATCH));
+            let size = b.size(table);
+            b.touch(e, l);
+            return self.values.extend([claimed, size]);
+        }
+        let e = b.insert(table, &[k, l], |b| b.drop(Reason::FULL));
+        let (n, wide) = (b.get(e, "n"), b.get(e, "wide"));
+        self.values.extend([n, wide, b.key(e, 1)]);
+        match how % 8 {
+            1 => b.remove(e),
+            2 => {
+                let cost = [b.constant(Width::W64, 3u8), l, b.constant(Width::W64, 20u8)];
+                b.meter(e, "wide", cost, |_| {}, |b| b.set(e, "n", 9u8));
+            }
+            3 => b.release(e, &[k, l], |b, args| {
+                b.notify_packet(0, args);
+                b.emit(1);
+            }),
+            4 => {
+                let odd = self.of(b, y, Width::W1);
+                b.when(odd, |b| b.hold(e, |b| b.emit(0)));
+            }
+            5 => {
+                let v = self.of(b, x, Width::W128);
+                b.set(e, "wide", v);
+            }
+            6 => {
+                let other = b.find(table, &[k, l], |b| b.drop(Reason::NO_MATCH));
+                b.link(e, other);
+                b.touch(e, 1000u16);
+                self.values.push(b.group_count(table, n));
+            }
+            _ => {
+                let v = self.of(b, x, Width::W32);
+                b.set(e, "n", v);
+            }
+        }
+    }
+}
+
 fn program(calls: &[Call]) -> Program {
     one(2, |b, event| {
+        let fields = [("n", Width::W32), ("wide", Width::W128)];
+        let decl = TableDecl::new("t", Kind::Exact, &[("k", Width::W16), ("l", Width::W64)], &fields, 6);
+        let table = b.table(decl.holding(2).grouped_by("n"), vec![]);
         let first: Vec<V> = Width::ALL.into_iter().map(|w| b.constant(w, 77u8)).collect();
-        let mut w = Writer { values: first, event };
+        let mut w = Writer { values: first, event, table };
         // Most random places are in the packet.
         b.if_has(
             Layer::Data,
@@ -349,7 +403,9 @@ proptest! {
         let steps = [
             Step::Packet { owner: 0, port: 0, packet, now: seed },
             Step::packet(0, &frame(1500), seed / 2),
-            Step::packet(0, &frame(128), u64::MAX),
+            Step::packet(0, &frame(128), u64::MAX - 5000),
+            Step::packet(0, &frame(129), u64::MAX - 5000),
+            Step::Expire { now: u64::MAX - 4000 },
         ];
         assert_same(&program, seed, &steps);
     }

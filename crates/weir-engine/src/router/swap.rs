@@ -1,0 +1,214 @@
+//! Hot swap, snapshot and restore: what a graph remembers, carried over.
+
+use std::collections::HashMap;
+
+use weir_packet::Packet;
+use weir_table::{SetSnapshot, TableDecl, TableSet, Width};
+
+use super::Router;
+use crate::env::Env;
+
+/// Name of the table as which the waiting packets of a node stand in a snapshot.
+const WAITING: &str = "packets";
+
+impl Router {
+    /// Takes over everything from the graph before: tables, waiting packets, counts. Nothing can fail any more; what
+    /// does not fit is told in notices.
+    pub(crate) fn adopt(&mut self, old: &mut Router, env: &mut Env) {
+        env.running.clone_from(&self.name);
+        old.settle(env);
+        self.adopt_tables(old, env);
+        let mut before: HashMap<(String, String), usize> = HashMap::new();
+        for (e, decl) in old.plan.graph.elements.iter().enumerate() {
+            before.insert((decl.name.clone(), decl.class.clone()), e);
+        }
+        for e in 0..self.nodes.len() {
+            let decl = &self.plan.graph.elements[e];
+            let Some(&from) = before.get(&(decl.name.clone(), decl.class.clone())) else { continue };
+            if let (Some(new), Some(old_node)) = (&mut self.nodes[e], &mut old.nodes[from]) {
+                new.adopt(&mut **old_node);
+            }
+            // Packets that came before they were asked for.
+            for port in 0..self.port_counts(e).0 {
+                let (Some(to), Some(link)) = (self.input_link(e, port), old.input_link(from, port)) else { continue };
+                let ahead = std::mem::take(&mut old.out.links[link as usize].ahead);
+                self.out.links[to as usize].ahead = ahead;
+            }
+        }
+        self.old_drops = old.drop_counts();
+        self.swaps = old.swaps + 1;
+        self.next_expiry = 0;
+        self.active = true;
+    }
+
+    /// Delivers what is on the way, so that packets are only in nodes and tables.
+    fn settle(&mut self, env: &mut Env) {
+        while !self.out.ready.is_empty() {
+            self.deliver(env);
+        }
+    }
+
+    fn input_link(&self, element: usize, port: u32) -> Option<u32> {
+        match &self.plan.parts[element] {
+            crate::plan::Part::Node { first_input, .. } if port < self.port_counts(element).0 => {
+                Some(first_input + port)
+            }
+            _ => None,
+        }
+    }
+
+    fn adopt_tables(&mut self, old: &mut Router, env: &mut Env) {
+        let (mut equal, mut similar) = (Vec::new(), Vec::new());
+        let mut numbers: HashMap<(String, String), u32> = HashMap::new();
+        for (i, t) in old.plan.linked.tables.iter().enumerate() {
+            numbers.insert((old.table_owner(i as u32), t.decl.name.clone()), i as u32);
+        }
+        // An element whose declarations changed is restored as a whole, since its tables may be linked.
+        let mut changed: Vec<u32> = Vec::new();
+        for (i, t) in self.plan.linked.tables.iter().enumerate() {
+            if t.decl.configured {
+                continue;
+            }
+            let Some(&from) = numbers.get(&(self.table_owner(i as u32), t.decl.name.clone())) else { continue };
+            if old.plan.linked.tables[from as usize].decl != t.decl {
+                changed.push(t.owner);
+            }
+            equal.push((from, i as u32, t.owner));
+        }
+        equal.retain(|&(from, to, owner)| {
+            let is_changed = changed.contains(&owner);
+            if is_changed {
+                similar.push((from as usize, to));
+            }
+            !is_changed
+        });
+        if !similar.is_empty() {
+            let snapshot = old.tables.snapshot(env.now, |t| old.table_owner(t));
+            for pair in groups(&similar, |to| self.plan.linked.tables[to as usize].owner) {
+                if let Err(e) = self.tables.restore(&snapshot, env.now, &pair) {
+                    let text = format!("state was not carried over: {}", crate::device::with_causes(&e));
+                    env.notice(Some(&self.name), "state-lost", text);
+                }
+            }
+        }
+        let pairs: Vec<(u32, u32)> = equal.iter().map(|&(from, to, _)| (from, to)).collect();
+        self.tables.adopt(&mut old.tables, &pairs);
+    }
+
+    /// Whose table it is: element name and class, or the shared name.
+    fn table_owner(&self, table: u32) -> String {
+        let t = &self.plan.linked.tables[table as usize];
+        match &t.decl.shared_name {
+            Some(shared) => format!("shared {shared}"),
+            None => self.owner_name(self.plan.owners[t.owner as usize]),
+        }
+    }
+
+    fn owner_name(&self, element: usize) -> String {
+        let decl = &self.plan.graph.elements[element];
+        format!("{} :: {}", decl.name, decl.class)
+    }
+
+    /// All state as plain data: tables, and the packets that wait in nodes.
+    pub(crate) fn snapshot(&mut self, env: &mut Env) -> Result<serde_json::Value, String> {
+        env.running.clone_from(&self.name);
+        self.settle(env);
+        let mut all = self.tables.snapshot(env.now, |t| self.table_owner(t));
+        for e in 0..self.nodes.len() {
+            let owner = self.owner_name(e);
+            let Some(node) = &mut self.nodes[e] else { continue };
+            if let Some(packets) = node.waiting() {
+                let (mut set, packets) = hold(packets, |set| {
+                    all.tables.extend(set.snapshot(env.now, |_| owner.clone()).tables);
+                })?;
+                drop(packets);
+                let back = set.table_mut(0).lookup(&[0]).map(|slot| set.table_mut(0).release(slot));
+                node.restore(back.into_iter().flatten().collect());
+            }
+        }
+        serde_json::to_value(&all).map_err(|e| e.to_string())
+    }
+
+    /// Replaces state by that of a snapshot, for elements of the same name and class. If it does not fit, nothing is
+    /// changed.
+    pub(crate) fn restore(&mut self, env: &mut Env, snapshot: serde_json::Value) -> Result<(), String> {
+        let from: SetSnapshot =
+            serde_json::from_value(snapshot).map_err(|e| format!("this is not a snapshot: {e}"))?;
+        env.running.clone_from(&self.name);
+        self.settle(env);
+        let mut place = Vec::new();
+        for i in 0..self.plan.linked.tables.len() as u32 {
+            let t = &self.plan.linked.tables[i as usize];
+            let owner = self.table_owner(i);
+            let found = from.tables.iter().position(|s| s.owner == owner && s.decl.name == t.decl.name);
+            if let Some(s) = found.filter(|_| !t.decl.configured) {
+                place.push((s, i));
+            }
+        }
+        let mut waiting = Vec::new();
+        for (e, _) in self.nodes() {
+            let owner = self.owner_name(e);
+            let found = from.tables.iter().position(|s| s.owner == owner && s.decl.name == WAITING);
+            if let Some(s) = found {
+                waiting.push((e, unpack(&from, s, env.now)?));
+            }
+        }
+        let before = self.tables.snapshot(env.now, |t| self.table_owner(t));
+        if let Err(e) = self.tables.restore(&from, env.now, &place) {
+            let back: Vec<(usize, u32)> = place.iter().map(|&(_, i)| (i as usize, i)).collect();
+            let undone = self.tables.restore(&before, env.now, &back);
+            let mut text = crate::device::with_causes(&e);
+            if let Err(e) = undone {
+                text.push_str(&format!("; the state before could not be put back: {e}"));
+            }
+            return Err(text);
+        }
+        for (e, packets) in waiting {
+            if let Some(node) = &mut self.nodes[e] {
+                node.restore(packets);
+            }
+        }
+        self.next_expiry = 0;
+        self.active = true;
+        Ok(())
+    }
+}
+
+/// Pairs by the owner of the table they go to.
+fn groups(pairs: &[(usize, u32)], owner: impl Fn(u32) -> u32) -> Vec<Vec<(usize, u32)>> {
+    let mut groups: Vec<(u32, Vec<(usize, u32)>)> = Vec::new();
+    for &(from, to) in pairs {
+        let owner = owner(to);
+        match groups.iter_mut().find(|(o, _)| *o == owner) {
+            Some((_, g)) => g.push((from, to)),
+            None => groups.push((owner, vec![(from, to)])),
+        }
+    }
+    groups.into_iter().map(|(_, g)| g).collect()
+}
+
+/// The declaration of a table with one entry that holds so many packets.
+fn waiting_decl(packets: u32) -> TableDecl {
+    TableDecl::new(WAITING, weir_table::Kind::Exact, &[("key", Width::W8)], &[], 1).holding(packets.max(1))
+}
+
+/// Puts packets into a table, which knows how to write packets down.
+fn hold(packets: Vec<Packet>, f: impl FnOnce(&TableSet)) -> Result<(TableSet, Vec<Packet>), String> {
+    let mut set = TableSet::new([&waiting_decl(packets.len() as u32)]).map_err(|e| e.to_string())?;
+    let mut left = Vec::new();
+    if let Some(slot) = set.table_mut(0).insert(&[0]) {
+        for packet in packets {
+            left.extend(set.table_mut(0).hold(slot, packet).err());
+        }
+    }
+    f(&set);
+    Ok((set, left))
+}
+
+fn unpack(from: &SetSnapshot, table: usize, now: u64) -> Result<Vec<Packet>, String> {
+    let decl = &from.tables[table].decl;
+    let mut set = TableSet::new([&waiting_decl(decl.held)]).map_err(|e| e.to_string())?;
+    set.restore(from, now, &[(table, 0)]).map_err(|e| crate::device::with_causes(&e))?;
+    let slot = set.table_mut(0).lookup(&[0]);
+    Ok(slot.map(|s| set.table_mut(0).release(s).into()).unwrap_or_default())
+}
