@@ -58,6 +58,11 @@ impl Links {
         None
     }
 
+    /// Whether packets are on the way.
+    pub fn waiting(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Joins links anew: (name, where its packets enter).
     pub fn join(&mut self, entrances: &[(String, Entrance)]) {
         for link in &mut self.links {

@@ -252,7 +252,7 @@ impl Plan {
             }
         }
         let keep = |i: usize, e: &Entry| kept[i] || !matches!(e.kind, EntryKind::Packet { .. });
-        let fast = optimized(&self.linked, keep);
+        let fast = optimize(&self.linked, keep);
         let start = |to: Port| -> Option<Start> {
             let e = &self.linked.entries[*entries.get(&to)?];
             let fast = fast.entries.iter().find(|f| f.owner == e.owner && f.kind == e.kind)?;
@@ -287,8 +287,8 @@ impl Plan {
                     found.push((from, first));
                     continue;
                 };
-                for (port, kind) in (0..).zip(&self.graph.ports[from.0].inputs).rev() {
-                    let input = (from.0, port);
+                for (port, kind) in self.graph.ports[from.0].inputs.iter().enumerate().rev() {
+                    let input = (from.0, port as u32);
                     if *kind == Kind::Pull && !seen.contains(&input) {
                         seen.push(input);
                         stack.push((input, Some(input)));
@@ -312,196 +312,7 @@ struct Wires {
     into: HashMap<Port, Vec<Port>>,
 }
 
-fn optimized(&self) -> &Arc<Program> {
-        &self.fast
-    }
-
-    /// The models of the engine nodes, by element number.
-    pub fn models(&self) -> impl Iterator<Item = (usize, Model)> {
-        self.parts.iter().enumerate().filter_map(|(i, p)| match p {
-            Part::Node { node: Some(n), .. } => Some((i, n.model())),
-            _ => None,
-        })
-    }
-
-    fn error(&self, element: usize, what: &str) -> String {
-        located(&self.graph, element, "building", what)
-    }
-
-    fn number_links(&mut self) {
-        let mut next = 0;
-        for (e, part) in self.parts.iter_mut().enumerate() {
-            if let Part::Node { first_input, .. } = part {
-                *first_input = next;
-                for port in 0..self.graph.ports[e].inputs.len() as u32 {
-                    self.links.push(LinkPlan { dest: Dest::Node { node: e, port }, from: None });
-                    next += 1;
-                }
-            }
-        }
-        for (e, part) in self.parts.iter_mut().enumerate() {
-            if let Part::Node { first_output, .. } = part {
-                *first_output = next;
-                for port in 0..self.graph.ports[e].outputs.len() as u32 {
-                    self.links.push(LinkPlan { dest: Dest::Nowhere, from: Some((e, port)) });
-                    next += 1;
-                }
-            }
-        }
-    }
-
-    fn join(&mut self, programs: &[Program]) -> Result<(), PlanError> {
-        let exits = self.parts.iter().zip(&self.graph.ports).map(|(part, ports)| match part {
-            Part::Node { .. } => ports.inputs.len() as u32,
-            Part::Element { .. } => 0,
-        });
-        let exits = exits.sum();
-        let mut wires: HashMap<(usize, u32), Vec<Wire>> = HashMap::new();
-        for c in &self.graph.connections {
-            let Part::Element { owner, .. } = &self.parts[c.from.0] else { continue };
-            let to = match &self.parts[c.to.0] {
-                Part::Element { owner, .. } => Wire::Input { element: *owner as usize, port: c.to.1 },
-                Part::Node { first_input, .. } => Wire::Exit(first_input + c.to.1),
-            };
-            wires.entry((*owner as usize, c.from.1)).or_default().push(to);
-        }
-        let mut errors = Vec::new();
-        for ((owner, port), to) in &wires {
-            if to.len() > 1 {
-                let what = format!(
-                    "output {port} is pulled from {} inputs; only an engine node such as a Queue may be shared so",
-                    to.len()
-                );
-                errors.push(self.error(self.owners[*owner], &what));
-            }
-        }
-        if !errors.is_empty() {
-            errors.sort();
-            return Err(PlanError(errors));
-        }
-        let wire = |owner: usize, port: u32| wires.get(&(owner, port)).and_then(|to| to.first()).copied();
-        let linked = link(programs, wire, exits).map_err(|e| PlanError(vec![e.to_string()]))?;
-        let mut seen = vec![0; programs.len()];
-        self.emits = linked
-            .blocks
-            .iter()
-            .map(|block| {
-                // The blocks of a program keep their order when it is linked.
-                let owner = block.owner as usize;
-                seen[owner] += 1;
-                match programs[owner].blocks.get(seen[owner] - 1)?.end {
-                    End::Emit { port } => Some(port),
-                    _ => None,
-                }
-            })
-            .collect();
-        self.linked = Arc::new(linked);
-        Ok(())
-    }
-
-    /// Finds where links lead and whom pull inputs ask, then makes the fast program.
-    fn lead_links(&mut self) {
-        let mut wires = Wires::default();
-        for c in &self.graph.connections {
-            wires.from.entry(c.from).or_insert(c.to);
-            wires.into.entry(c.to).or_default().push(c.from);
-        }
-        let mut entries = HashMap::new();
-        for (i, e) in self.linked.entries.iter().enumerate() {
-            if let EntryKind::Packet { port } = e.kind {
-                entries.insert((self.owners[e.owner as usize], port), i);
-            }
-        }
-        let mut kept = vec![false; self.linked.entries.len()];
-        let mut leads = Vec::new();
-        for (id, l) in self.links.iter().enumerate() {
-            if let Some((element, port)) = l.from
-                && self.graph.ports[element].outputs.get(port as usize) == Some(&Kind::Push)
-                && let Some(&to) = wires.from.get(&(element, port))
-            {
-                leads.push((id, to));
-            }
-        }
-        let mut pulls = Vec::new();
-        for (e, part) in self.parts.iter().enumerate() {
-            let Part::Node { first_input, .. } = part else { continue };
-            for (port, kind) in (0..).zip(&self.graph.ports[e].inputs) {
-                if *kind == Kind::Pull {
-                    pulls.push((first_input + port, self.pull_sources(&wires, (e, port))));
-                }
-            }
-        }
-        let entry = |element: usize, port: u32| match &self.parts[element] {
-            Part::Element { owner, .. } => {
-                let kind = EntryKind::Packet { port };
-                self.linked.entries.iter().position(|e| e.owner == *owner && e.kind == kind)
-            }
-            Part::Node { .. } => None,
-        };
-        let mut used = leads.iter().map(|(_, to)| *to).collect::<Vec<_>>();
-        used.extend(pulls.iter().flat_map(|(_, from)| from).filter_map(|(_, through)| *through));
-        for to in used {
-            if let Some(&i) = entries.get(&to) {
-                kept[i] = true;
-            }
-        }
-        let keep = |i: usize, e: &Entry| kept[i] || !matches!(e.kind, EntryKind::Packet { .. });
-        let fast = optimized(&self.linked, keep);
-        let start = |to: Port| -> Option<Start> {
-            let e = &self.linked.entries[*entries.get(&to)?];
-            let fast = fast.entries.iter().find(|f| f.owner == e.owner && f.kind == e.kind)?;
-            Some(Start { linked: e.block, fast: fast.block })
-        };
-        let dest = |to: Port| match &self.parts[to.0] {
-            Part::Node { .. } => Dest::Node { node: to.0, port: to.1 },
-            Part::Element { .. } => start(to).map_or(Dest::Nowhere, Dest::Program),
-        };
-        let dests: Vec<(usize, Dest)> = leads.into_iter().map(|(id, to)| (id, dest(to))).collect();
-        let mut asked = vec![Vec::new(); self.links.len()];
-        for (link, from) in pulls {
-            asked[link as usize].extend(from.into_iter().map(|((node, port), through)| {
-                let through = through.and_then(&start);
-                PullFrom { node, port, through }
-            }));
-        }
-        self.pulls = asked;
-        for (id, dest) in dests {
-            self.links[id].dest = dest;
-        }
-        self.fast = Arc::new(fast);
-    }
-
-    /// Walks up from a pull input to the nodes it asks. `first` is the input of the packet program where packets from
-    /// further up enter; `seen` keeps the walk from going round.
-    #[expect(clippy::type_complexity, reason = "pairs of element and port")]
-    fn pull_sources(
-        &self,
-        to: (usize, u32),
-        first: Option<(usize, u32)>,
-        seen: &mut Vec<(usize, u32)>,
-        found: &mut Vec<((usize, u32), Option<(usize, u32)>)>,
-    ) {
-        if seen.contains(&to) {
-            return;
-        }
-        seen.push(to);
-        for c in self.graph.connections.iter().filter(|c| c.to == to) {
-            match &self.parts[c.from.0] {
-                Part::Node { .. } => found.push((c.from, first)),
-                Part::Element { .. } => {
-                    for (port, kind) in (0..).zip(&self.graph.ports[c.from.0].inputs) {
-                        if *kind == Kind::Pull {
-                            let input = (c.from.0, port);
-                            self.pull_sources(input, Some(input), seen, found);
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn optimized(linked: &Program, keep: impl Fn(usize, &Entry) -> bool) -> Program {
+fn optimize(linked: &Program, keep: impl Fn(usize, &Entry) -> bool) -> Program {
     let mut fast = linked.clone();
     let mut i = 0;
     weir_ir::retain_entries(&mut fast, |e| {
@@ -541,7 +352,7 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
                         list.iter().for_each(|what| fail(&format!("its program is not right: {what}")));
                     }
                     let tables = program.tables.iter().map(|t| {
-                        let fresh = || {
+                        let mut fresh = || {
                             next_table += 1;
                             TableId(next_table - 1)
                         };

@@ -50,7 +50,7 @@ fn cases() -> u32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_passes_keep_the_meaning(
@@ -129,7 +129,7 @@ fn a_router_has_one_check_and_one_checksum_update() {
     let requires = |p: &Program| p.blocks.iter().filter(|b| matches!(b.end, End::Require { .. })).count();
     assert_eq!((requires(&before), requires(&after)), (6, 3));
     let loads = |p: &Program| count(p, |op| matches!(op, Op::Load { .. }));
-    assert_eq!((loads(&before), loads(&after)), (7, 4));
+    assert_eq!((loads(&before), loads(&after)), (7, 5));
     println!("router: {} blocks, {} operations", before.blocks.len(), ops(&before));
     println!("    to: {} blocks, {} operations", after.blocks.len(), ops(&after));
     let before = chain::two_routers();

@@ -3,7 +3,7 @@
 use weir_ir::interp::store_meta;
 use weir_ir::program::{EntryKind, Layer, MetaField, Program};
 use weir_packet::Packet;
-use weir_table::{EntryRef, Kind, KeyMatch, Row, TableSet};
+use weir_table::{EntryRef, KeyMatch, Kind, Row, TableSet};
 
 use crate::eval::{Evaluator, HeldPackets, Model, moved};
 use crate::expr::{At, EntryAt, Expr, Exprs, Node, Source, SourceId, Symbol};
@@ -15,10 +15,21 @@ use crate::tables::first_rows;
 const FILL: u128 = 1 << 16;
 
 /// The input that a model describes. Symbols that it leaves open get any value.
-pub(crate) fn build(program: &Program, path: &Path, symbols: &[Expr], model: &Model) -> Option<ConcreteInput> {
+pub(crate) fn build(
+    program: &Program,
+    path: &Path,
+    symbols: &[Expr],
+    model: &Model,
+) -> Option<ConcreteInput> {
     let x = &*path.exprs;
     let eval = Evaluator::of_model(x, program, model);
-    let mut b = Build { x, program, model, eval, tables: TableSet::new(program.tables.iter().map(|t| &t.decl)).ok()? };
+    let mut b = Build {
+        x,
+        program,
+        model,
+        eval,
+        tables: TableSet::new(program.tables.iter().map(|t| &t.decl)).ok()?,
+    };
     b.first_content(symbols)?;
     for &e in symbols {
         let Node::Symbol(s) = x.node(e) else { continue };

@@ -273,7 +273,9 @@ impl<'a> Evaluator<'a> {
                 run.args.first().map_or(0, |&slot| run.tables.table(*t).key(slot as u32, *i))
             }
             Symbol::Has(at) => self.slot(run, at).is_some().into(),
-            Symbol::Field(at, f) => self.slot(run, at).map_or(0, |slot| run.tables.table(at.table).get(slot, *f)),
+            Symbol::Field(at, f) => {
+                self.slot(run, at).map_or(0, |slot| run.tables.table(at.table).get(slot, *f))
+            }
             Symbol::HeldCount(at) => {
                 self.slot(run, at).map_or(0, |slot| run.tables.table(at.table).held(slot)).into()
             }
@@ -305,7 +307,9 @@ impl<'a> Evaluator<'a> {
     fn in_model(&self, model: &Model, e: Expr, s: &Symbol) -> u128 {
         match s {
             // Packets of a model are made from their bytes, which fixes the rest.
-            Symbol::Head(p) => u128::from(HEADROOM) + model_value(model, Symbol::Pulled(*p)) - u128::from(moved(model, *p)),
+            Symbol::Head(p) => {
+                u128::from(HEADROOM) + model_value(model, Symbol::Pulled(*p)) - u128::from(moved(model, *p))
+            }
             Symbol::Capacity(p) => {
                 let bytes = model_value(model, Symbol::Pulled(*p)) + model_value(model, Symbol::Len(*p));
                 let need = u128::from(HEADROOM) + bytes - u128::from(moved(model, *p));

@@ -235,7 +235,8 @@ impl Facts {
         let (Some(p), Some(q)) = (self.set(x, a).hull(), self.set(x, b).hull()) else { return false };
         let Some(top) = q.1.checked_sub(gap) else { return false };
         let Some(bottom) = p.0.checked_add(gap) else { return false };
-        self.restrict(x, a, &Set::range(0, top), depth) && self.restrict(x, b, &Set::range(bottom, u128::MAX), depth)
+        self.restrict(x, a, &Set::range(0, top), depth)
+            && self.restrict(x, b, &Set::range(bottom, u128::MAX), depth)
     }
 
     fn restrict_bytes(&mut self, x: &Exprs, bytes: &[Expr], set: &Set, depth: u32) -> bool {
@@ -254,9 +255,20 @@ impl Facts {
         true
     }
 
-    fn restrict_binary(&mut self, x: &Exprs, op: BinOp, ab: (Expr, Expr), set: &Set, w: Width, depth: u32) -> bool {
+    fn restrict_binary(
+        &mut self,
+        x: &Exprs,
+        op: BinOp,
+        ab: (Expr, Expr),
+        set: &Set,
+        w: Width,
+        depth: u32,
+    ) -> bool {
         let (a, b) = ab;
-        if w == Width::W1 && set.value() == Some(u128::from(op == BinOp::And)) && matches!(op, BinOp::And | BinOp::Or) {
+        if w == Width::W1
+            && set.value() == Some(u128::from(op == BinOp::And))
+            && matches!(op, BinOp::And | BinOp::Or)
+        {
             return self.restrict(x, a, set, depth) && self.restrict(x, b, set, depth);
         }
         if let (BinOp::Sub, Some(c)) = (op, self.value(x, a)) {
@@ -298,7 +310,11 @@ impl Facts {
                 let Some(s) = distance(c, w) else { return true };
                 let max = w.max() >> s;
                 let parts = set.intervals().iter().filter(|i| i.0 <= max);
-                Set::union(parts.map(|&(lo, hi)| (lo << s, hi.min(max) << s | (w.max() >> (w.bits() - s)))).collect())
+                Set::union(
+                    parts
+                        .map(|&(lo, hi)| (lo << s, hi.min(max) << s | (w.max() >> (w.bits() - s))))
+                        .collect(),
+                )
             }
             _ => return true,
         };

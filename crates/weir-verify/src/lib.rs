@@ -9,24 +9,32 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod ends;
+mod entries;
 mod eval;
 mod explore;
 mod expr;
 mod facts;
+mod input;
 mod ops;
 mod packet;
 mod path;
 mod set;
+mod simplify;
 mod solve;
 mod tables;
 #[doc(hidden)]
 pub mod testing;
 
 pub use eval::{ConcretePacket, ConcreteRun, Evaluator, HeldPackets};
-pub use explore::{SymbolicInput, explore, follow};
+pub use explore::{explore, follow};
 pub use expr::{At, Claim, EntryAt, Expr, Exprs, Mem, MemId, Node, Source, SourceId, Symbol};
 pub use facts::Facts;
+pub use input::SymbolicInput;
 pub use packet::{Mark, SymbolicPacket};
-pub use path::{ConcreteAt, ConcreteEntry, EntryEnd, Exploration, How, Incomplete, Limits, Notice, PacketEnd, Path, Prediction};
+pub use path::{
+    ConcreteAt, ConcreteEntry, EntryEnd, Exploration, How, Incomplete, Limits, Notice, PacketEnd, Path,
+    Prediction,
+};
 pub use set::Set;
 pub use solve::{ConcreteInput, solve};

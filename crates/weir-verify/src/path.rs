@@ -40,7 +40,9 @@ impl fmt::Display for Incomplete {
             Incomplete::Strands => "more packets wait on a path than the limit",
             Incomplete::Values => "a position in a packet may have more values than the limit",
             Incomplete::Held => "an entry may hold more packets than the limit",
-            Incomplete::RemovedEntry => "an entry is used after it was removed and another was made in its table",
+            Incomplete::RemovedEntry => {
+                "an entry is used after it was removed and another was made in its table"
+            }
             Incomplete::TableKind => "a table that is not exact is linked, expires, or is edited and shrinks",
         })
     }

@@ -178,7 +178,9 @@ impl Solver<'_> {
             return true;
         }
         match self.x.node(e).clone() {
-            Node::Const(_) | Node::MeterState(_) | Node::Symbol(Symbol::Head(_) | Symbol::Capacity(_)) => false,
+            Node::Const(_) | Node::MeterState(_) | Node::Symbol(Symbol::Head(_) | Symbol::Capacity(_)) => {
+                false
+            }
             Node::Symbol(s) => {
                 let fits = self.facts.set(self.x, e).contains(v);
                 if fits {
@@ -197,7 +199,11 @@ impl Solver<'_> {
             Node::Select(c, a, b) => {
                 let flip = self.random().is_multiple_of(4);
                 let taken = (self.eval(c) != 0) != flip;
-                if taken { self.force(c, 1) && self.force(a, v) } else { self.force(c, 0) && self.force(b, v) }
+                if taken {
+                    self.force(c, 1) && self.force(a, v)
+                } else {
+                    self.force(c, 0) && self.force(b, v)
+                }
             }
             Node::Concat(bytes) => {
                 let n = bytes.len();
@@ -221,7 +227,9 @@ impl Solver<'_> {
                 let (end, byte) = (self.eval(end) as u32, self.eval(byte) as u8);
                 let Some(want) = (v as u32).checked_sub(start) else { return false };
                 (0..i64::from(end.saturating_sub(start))).all(|i| match i.cmp(&want.into()) {
-                    std::cmp::Ordering::Less => self.byte(mem, from + i) != byte || self.force_byte(mem, from + i, !byte),
+                    std::cmp::Ordering::Less => {
+                        self.byte(mem, from + i) != byte || self.force_byte(mem, from + i, !byte)
+                    }
                     std::cmp::Ordering::Equal => self.force_byte(mem, from + i, byte),
                     std::cmp::Ordering::Greater => true,
                 })
@@ -270,7 +278,11 @@ impl Solver<'_> {
     fn force_less(&mut self, a: Expr, b: Expr, want: bool) -> bool {
         let (p, q, max) = (self.eval(a), self.eval(b), self.x.width(a).max());
         if !want {
-            return if self.coin() { self.force(a, q) || self.force(b, p) } else { self.force(b, p) || self.force(a, q) };
+            return if self.coin() {
+                self.force(a, q) || self.force(b, p)
+            } else {
+                self.force(b, p) || self.force(a, q)
+            };
         }
         let up = |s: &mut Self| p < max && (s.force(b, p + 1) || s.force(b, max));
         let r = self.random();
@@ -294,7 +306,9 @@ impl Solver<'_> {
             BinOp::Add => self.force(a, v.wrapping_sub(q)) || self.force(b, v.wrapping_sub(p)),
             BinOp::Sub => self.force(a, v.wrapping_add(q)) || self.force(b, p.wrapping_sub(v)),
             BinOp::Xor => self.force(a, v ^ q) || self.force(b, v ^ p),
-            BinOp::And => (v & !q == 0 && self.force(a, p & !q | v)) || (v & !p == 0 && self.force(b, q & !p | v)),
+            BinOp::And => {
+                (v & !q == 0 && self.force(a, p & !q | v)) || (v & !p == 0 && self.force(b, q & !p | v))
+            }
             BinOp::Or => self.force(a, v & !q | p & q & v) || self.force(b, v & !p | q & p & v),
             BinOp::Shl => q < w.bits().into() && self.force(a, v >> q),
             BinOp::Shr => q < w.bits().into() && self.force(a, v << q | p & !(w.max() << q)),

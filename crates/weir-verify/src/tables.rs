@@ -1,12 +1,12 @@
 //! Tables on a path: what was there before is unknown but for the first content; what the path did is on top.
 
 use weir_ir::program::{BinOp, End, Op, Program, TableId, TableInit, Type, Value, Width};
-use weir_table::{Kind, KeyMatch, Row, Table};
+use weir_table::{KeyMatch, Kind, Row, Table};
 
 use crate::explore::{Cut, Explorer, State};
-use crate::expr::{At, EntryAt, Expr, Node, Source, Symbol};
+use crate::expr::{At, EntryAt, Expr, Symbol};
 use crate::packet::SymbolicPacket;
-use crate::path::{EntryEnd, Incomplete};
+use crate::path::Incomplete;
 
 /// What the whole program may do to a table, at any time before the run.
 #[derive(Debug)]
@@ -14,22 +14,22 @@ pub(crate) struct TableInfo {
     /// First content in the order of lookup.
     pub(crate) rows: Vec<Row>,
     /// It may have other entries than its first ones.
-    grows: bool,
+    pub(crate) grows: bool,
     /// Its first entries may be gone.
-    shrinks: bool,
+    pub(crate) shrinks: bool,
     /// Which value fields may have changed.
-    changes: Vec<bool>,
+    pub(crate) changes: Vec<bool>,
     /// Its entries may hold packets.
-    holds: bool,
+    pub(crate) holds: bool,
     /// Its entries may be linked.
-    linked: bool,
+    pub(crate) linked: bool,
     /// The control side may have changed it.
     edited: bool,
 }
 
 /// The entry that an entry is linked to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Partner {
+pub(crate) enum Partner {
     /// Not looked at yet: as before the run.
     Original,
     None,
@@ -41,18 +41,18 @@ enum Partner {
 pub(crate) struct Entry {
     pub(crate) table: u32,
     /// What it was before the run; `None` if the run made it.
-    base: Option<EntryAt>,
+    pub(crate) base: Option<EntryAt>,
     pub(crate) key: Vec<Expr>,
     pub(crate) fields: Vec<Expr>,
     /// Its group before the run.
-    first_group: Option<Expr>,
+    pub(crate) first_group: Option<Expr>,
     pub(crate) live: bool,
     /// If it is gone: how many entries the run had made in the table by then.
-    gone_at: u32,
-    partner: Partner,
+    pub(crate) gone_at: u32,
+    pub(crate) partner: Partner,
     pub(crate) held: Vec<SymbolicPacket>,
     /// It may still hold packets from before the run.
-    old_held: bool,
+    pub(crate) old_held: bool,
 }
 
 /// First content of a table, in the order of lookup. Rows that do not fit are left out, as they never get in.
@@ -124,7 +124,7 @@ pub(crate) fn table_infos(p: &Program, edited: &[TableId]) -> Vec<TableInfo> {
 }
 
 impl Explorer<'_> {
-    fn entries_of(st: &State, table: u32) -> Vec<usize> {
+    pub(crate) fn entries_of(st: &State, table: u32) -> Vec<usize> {
         (0..st.entries.len()).rev().filter(|&i| st.entries[i].table == table).collect()
     }
 
@@ -133,7 +133,9 @@ impl Explorer<'_> {
         match self.p.tables[table as usize].decl.kind {
             Kind::Exact => self.lookup_exact(st, table, key),
             Kind::Array => self.lookup_array(st, table, key),
-            Kind::Lpm | Kind::Rules if self.infos[table as usize].edited => self.lookup_edited(st, table, key),
+            Kind::Lpm | Kind::Rules if self.infos[table as usize].edited => {
+                self.lookup_edited(st, table, key)
+            }
             Kind::Lpm | Kind::Rules => self.lookup_rows(st, table, key),
         }
     }
@@ -271,7 +273,14 @@ impl Explorer<'_> {
     }
 
     /// The entry of a first row, if it is still there.
-    fn found_row(&mut self, st: &mut State, table: u32, row: usize, at: At, key: Vec<Expr>) -> Result<Option<usize>, Cut> {
+    fn found_row(
+        &mut self,
+        st: &mut State,
+        table: u32,
+        row: usize,
+        at: At,
+        key: Vec<Expr>,
+    ) -> Result<Option<usize>, Cut> {
         let at = EntryAt { table, at };
         if self.infos[table as usize].shrinks {
             let has = self.x.symbol(Width::W1, Symbol::Has(at.clone()));
@@ -280,297 +289,5 @@ impl Explorer<'_> {
             }
         }
         self.old_entry(st, at, key, Some(row)).map(Some)
-    }
-
-    /// An entry from before the run, that this run had not found yet.
-    pub(crate) fn old_entry(&mut self, st: &mut State, at: EntryAt, key: Vec<Expr>, row: Option<usize>) -> Result<usize, Cut> {
-        let table = at.table;
-        let decl = &self.p.tables[table as usize].decl;
-        let info = &self.infos[table as usize];
-        let mut fields = Vec::new();
-        for (f, field) in decl.value.iter().enumerate() {
-            let known = row.filter(|_| !info.changes[f]).and_then(|r| info.rows.get(r)).map(|r| r.value[f]);
-            fields.push(match known {
-                Some(v) => self.x.constant(field.width, v),
-                None => self.x.symbol(field.width, Symbol::Field(at.clone(), f as u32)),
-            });
-        }
-        let first_group = decl.group.map(|g| fields[g as usize]);
-        let partner = if info.linked { Partner::Original } else { Partner::None };
-        let old_held = info.holds;
-        st.entries.push(Entry {
-            table,
-            base: Some(at),
-            key,
-            fields,
-            first_group,
-            live: true,
-            gone_at: 0,
-            partner,
-            held: Vec::new(),
-            old_held,
-        });
-        if let Some(g) = first_group {
-            let (count, one) = (self.group(table, g), self.x.constant(Width::W32, 1));
-            let some = self.x.at_most(one, count);
-            self.learn(st, some)?;
-        }
-        let found = Self::entries_of(st, table).iter().filter(|&&i| st.entries[i].base.is_some()).count();
-        let (found, size) = (self.x.constant(Width::W32, found as u128), self.first_size(table));
-        let enough = self.x.at_most(found, size);
-        self.learn(st, enough)?;
-        Ok(st.entries.len() - 1)
-    }
-
-    /// An entry that the run makes.
-    pub(crate) fn new_entry(&mut self, st: &mut State, table: u32, key: Vec<Expr>) -> usize {
-        let fields = self.p.tables[table as usize].decl.value.iter().map(|f| self.x.constant(f.width, 0)).collect();
-        st.insertions[table as usize] += 1;
-        st.entries.push(Entry {
-            table,
-            base: None,
-            key,
-            fields,
-            first_group: None,
-            live: true,
-            gone_at: 0,
-            partner: Partner::None,
-            held: Vec::new(),
-            old_held: false,
-        });
-        st.entries.len() - 1
-    }
-
-    fn first_size(&mut self, table: u32) -> Expr {
-        let info = &self.infos[table as usize];
-        let rows = info.rows.len() as u128;
-        if !info.grows && !info.shrinks {
-            return self.x.constant(Width::W32, rows);
-        }
-        let least = if info.shrinks { 0 } else { rows };
-        let capacity = self.p.tables[table as usize].decl.capacity.into();
-        self.x.bounded(Width::W32, Symbol::Size(table), least, capacity)
-    }
-
-    /// Number of entries now.
-    pub(crate) fn size(&mut self, st: &State, table: u32) -> Expr {
-        let change = st.entries.iter().filter(|e| e.table == table).map(|e| i64::from(e.live) - i64::from(e.base.is_some()));
-        let change = change.sum();
-        let first = self.first_size(table);
-        self.x.plus(first, change)
-    }
-
-    fn group(&mut self, table: u32, value: Expr) -> Expr {
-        let capacity = self.p.tables[table as usize].decl.capacity.into();
-        self.x.bounded(Width::W32, Symbol::Group(table, value), 0, capacity)
-    }
-
-    /// Number of entries in a group now.
-    pub(crate) fn group_count(&mut self, st: &State, table: u32, value: Expr) -> Expr {
-        let mut n = self.group(table, value);
-        let Some(g) = self.p.tables[table as usize].decl.group else { return n };
-        for e in st.entries.iter().filter(|e| e.table == table) {
-            let now = e.live.then_some(e.fields[g as usize]);
-            if now == e.first_group {
-                continue;
-            }
-            for (group, op) in [(e.first_group, BinOp::Sub), (now, BinOp::Add)] {
-                let Some(group) = group else { continue };
-                let same = self.x.equal(group, value);
-                let one = self.x.resize(Width::W32, same);
-                n = self.x.binary(op, n, one);
-            }
-        }
-        n
-    }
-
-    /// What the run did to a table, for a claim.
-    pub(crate) fn changes(st: &State, table: u32) -> Vec<(Vec<Expr>, bool)> {
-        st.entries.iter().filter(|e| e.table == table).map(|e| (e.key.clone(), e.live)).collect()
-    }
-
-    /// Whether an entry may be used: a slot is not reused on this path.
-    pub(crate) fn usable(&mut self, st: &State, i: usize) -> Result<(), Cut> {
-        let e = &st.entries[i];
-        if e.live || e.gone_at == st.insertions[e.table as usize] {
-            return Ok(());
-        }
-        Err(self.give_up(Incomplete::RemovedEntry))
-    }
-
-    /// Finds out which entry one is linked to.
-    fn partner(&mut self, st: &mut State, i: usize) -> Result<Option<usize>, Cut> {
-        match st.entries[i].partner {
-            Partner::None => return Ok(None),
-            Partner::Entry(p) => return Ok(Some(p)),
-            Partner::Original => {}
-        }
-        let Some(base) = st.entries[i].base.clone() else { return Ok(None) };
-        for other in 0..self.p.tables.len() as u32 {
-            if !self.infos[other as usize].linked {
-                continue;
-            }
-            let linked = self.x.symbol(Width::W1, Symbol::PartnerIn(base.clone(), other));
-            if !self.decide(st, linked)? {
-                continue;
-            }
-            if !matches!(self.p.tables[other as usize].decl.kind, Kind::Exact | Kind::Array) {
-                return Err(self.give_up(Incomplete::TableKind));
-            }
-            let fields = &self.p.tables[other as usize].decl.key;
-            let mut key = Vec::new();
-            for (f, field) in fields.iter().enumerate() {
-                key.push(self.x.symbol(field.width, Symbol::PartnerKey(base.clone(), other, f as u32)));
-            }
-            let mut found = None;
-            for c in Self::entries_of(st, other) {
-                if c == i || st.entries[c].partner != Partner::Original {
-                    continue;
-                }
-                let same = self.x.keys_equal(&st.entries[c].key, &key);
-                if self.decide(st, same)? {
-                    found = Some(c);
-                    break;
-                }
-            }
-            let p = match found {
-                Some(p) => p,
-                None => {
-                    let at = EntryAt { table: other, at: At::Key(key.clone().into()) };
-                    let has = self.x.symbol(Width::W1, Symbol::Has(at.clone()));
-                    self.learn(st, has)?;
-                    // The partner is none of the other entries that are known.
-                    for c in Self::entries_of(st, other) {
-                        if st.entries[c].base.is_some() {
-                            let same = self.x.keys_equal(&st.entries[c].key, &key);
-                            let differs = self.x.not(same);
-                            self.learn(st, differs)?;
-                        }
-                    }
-                    self.old_entry(st, at, key, None)?
-                }
-            };
-            st.entries[i].partner = Partner::Entry(p);
-            st.entries[p].partner = Partner::Entry(i);
-            return Ok(Some(p));
-        }
-        st.entries[i].partner = Partner::None;
-        Ok(None)
-    }
-
-    /// As [`weir_table::TableSet::link`].
-    pub(crate) fn link(&mut self, st: &mut State, a: usize, b: usize) -> Result<(), Cut> {
-        if !st.entries[a].live || !st.entries[b].live {
-            return Ok(());
-        }
-        let old = [self.partner(st, a)?, self.partner(st, b)?];
-        for i in old.into_iter().flatten().chain([a, b]) {
-            st.entries[i].partner = Partner::None;
-        }
-        if a != b {
-            st.entries[a].partner = Partner::Entry(b);
-            st.entries[b].partner = Partner::Entry(a);
-        }
-        Ok(())
-    }
-
-    /// As [`weir_table::TableSet::remove`].
-    pub(crate) fn remove(&mut self, st: &mut State, i: usize) -> Result<(), Cut> {
-        if !st.entries[i].live {
-            return Ok(());
-        }
-        let partner = self.partner(st, i)?;
-        let both: Vec<usize> = [Some(i), partner].into_iter().flatten().collect();
-        for &e in &both {
-            self.count_held(st, e)?;
-        }
-        for e in both {
-            let table = st.entries[e].table;
-            if self.p.tables[table as usize].decl.kind == Kind::Array {
-                continue;
-            }
-            let held = self.take_held(st, e)?;
-            st.orphans.extend(held);
-            st.entries[e].live = false;
-            st.entries[e].gone_at = st.insertions[table as usize];
-        }
-        Ok(())
-    }
-
-    fn held_count(&mut self, st: &State, i: usize) -> Option<Expr> {
-        let e = &st.entries[i];
-        let at = e.base.clone().filter(|_| e.old_held)?;
-        let most = self.p.tables[e.table as usize].decl.held;
-        Some(self.x.bounded(Width::W32, Symbol::HeldCount(at), 0, most.into()))
-    }
-
-    /// Number of packets that an entry holds now.
-    pub(crate) fn held_now(&mut self, st: &State, i: usize) -> Expr {
-        let n = st.entries[i].held.len() as u128;
-        match self.held_count(st, i) {
-            Some(old) => self.x.plus(old, n as i64),
-            None => self.x.constant(Width::W32, n),
-        }
-    }
-
-    /// Decides how many packets from before the run an entry holds.
-    fn count_held(&mut self, st: &mut State, i: usize) -> Result<u32, Cut> {
-        let Some(count) = self.held_count(st, i) else { return Ok(0) };
-        if self.guide.is_none() {
-            let most = self.x.constant(Width::W32, self.limits.held.into());
-            let few = self.x.at_most(count, most);
-            if !self.decide(st, few)? {
-                return Err(self.give_up(Incomplete::Held));
-            }
-        }
-        Ok(self.pick(st, count)? as u32)
-    }
-
-    /// Takes the packets that an entry holds, oldest first.
-    pub(crate) fn take_held(&mut self, st: &mut State, i: usize) -> Result<Vec<SymbolicPacket>, Cut> {
-        let n = self.count_held(st, i)?;
-        let mut packets = Vec::new();
-        if let Some(at) = st.entries[i].base.clone() {
-            for k in 0..n {
-                let p = SymbolicPacket::unknown(&mut self.x, Source::Held(at.clone(), k));
-                self.learn_packet(st, &p)?;
-                packets.push(p);
-            }
-        }
-        st.entries[i].old_held = false;
-        packets.append(&mut st.entries[i].held);
-        Ok(packets)
-    }
-
-    /// What became of the entries that the path touched.
-    pub(crate) fn entry_ends(&self, st: &State) -> Vec<EntryEnd> {
-        let told = |e: &&Entry| e.live || e.gone_at == st.insertions[e.table as usize];
-        let end = |e: &Entry| {
-            let kind = self.p.tables[e.table as usize].decl.kind;
-            let at = match (&e.base, kind) {
-                (_, Kind::Exact | Kind::Array) => At::Key(e.key.clone().into()),
-                (Some(EntryAt { at: At::Row(r), .. }), _) => At::Row(*r),
-                _ => return None,
-            };
-            Some(EntryEnd { table: e.table, at, fields: e.live.then(|| e.fields.clone()), held: e.held.clone() })
-        };
-        st.entries.iter().filter(told).filter_map(end).collect()
-    }
-
-    /// Makes a claim's parts and what follows from its success.
-    pub(crate) fn claimed(&mut self, st: &State, claim: crate::expr::Claim) -> (Expr, Expr, Vec<Expr>) {
-        let w = self.x.width(claim.lo);
-        let ok = self.x.make(Width::W1, Node::ClaimOk(Box::new(claim.clone())));
-        let value = self.x.make(w, Node::Claimed(Box::new(claim.clone())));
-        let mut key = claim.key;
-        key[claim.hole as usize] = value;
-        let mut follows = vec![self.x.at_most(claim.lo, value), self.x.at_most(value, claim.hi)];
-        for i in Self::entries_of(st, claim.table) {
-            if st.entries[i].live {
-                let same = self.x.keys_equal(&st.entries[i].key, &key);
-                follows.push(self.x.not(same));
-            }
-        }
-        (ok, value, follows)
     }
 }

@@ -7,7 +7,8 @@ use weir_table::{EntryRef, TableSet};
 
 use crate::build::copy_held;
 use crate::eval::{ConcretePacket, ConcreteRun};
-use crate::explore::{SymbolicInput, explore, follow};
+use crate::explore::{explore, follow};
+use crate::input::SymbolicInput;
 use crate::path::{ConcreteAt, How, Incomplete, Limits, Prediction};
 use crate::solve::solve;
 
@@ -68,7 +69,13 @@ pub fn assert_covered(program: &Program, trials: impl IntoIterator<Item = Trial>
         while let Some(due) = tables.next_due(t.now) {
             let kind = EntryKind::Expire { table: TableId(due.table) };
             if let Some(e) = program.entries.iter().find(|e| e.kind == kind) {
-                let mut run = Trial { entry: e.block, packet: None, args: vec![due.slot.into()], randoms: Vec::new(), ..t };
+                let mut run = Trial {
+                    entry: e.block,
+                    packet: None,
+                    args: vec![due.slot.into()],
+                    randoms: Vec::new(),
+                    ..t
+                };
                 check(program, &mut tables, &mut run, &format!("expiry before run {i}"), &mut summary);
             }
             tables.finish_expiry(due, t.now);
@@ -85,7 +92,8 @@ pub fn assert_covered(program: &Program, trials: impl IntoIterator<Item = Trial>
 /// If a solution does not take its path, or goes otherwise than the path says.
 pub fn assert_replayed(program: &Program, entry: BlockId, input: &SymbolicInput, limits: Limits) -> Summary {
     let found = explore(program, entry, input, limits);
-    let mut summary = Summary { paths: found.paths.len(), incomplete: found.incomplete, ..Summary::default() };
+    let mut summary =
+        Summary { paths: found.paths.len(), incomplete: found.incomplete, ..Summary::default() };
     for (i, path) in found.paths.iter().enumerate() {
         let Some(mut start) = solve(program, path) else {
             summary.open += 1;
@@ -121,13 +129,7 @@ pub fn first_tables(program: &Program) -> TableSet {
     tables
 }
 
-fn check(
-    program: &Program,
-    tables: &mut TableSet,
-    t: &mut Trial,
-    what: &str,
-    summary: &mut Summary,
-) {
+fn check(program: &Program, tables: &mut TableSet, t: &mut Trial, what: &str, summary: &mut Summary) {
     let held = copy_held(tables);
     let input = t.packet.as_ref().map_or_else(SymbolicInput::default, SymbolicInput::like);
     let run = ConcreteRun {

@@ -19,7 +19,10 @@ fn steps(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<Ste
 }
 
 fn few_values() -> impl Strategy<Value = Vec<u8>> {
-    prop::collection::vec(prop_oneof![0u8..4, Just(9), Just(0x0a), Just(0x2a), Just(0xff), any::<u8>()], 0..16)
+    prop::collection::vec(
+        prop_oneof![0u8..4, Just(9), Just(0x0a), Just(0x2a), Just(0xff), any::<u8>()],
+        0..16,
+    )
 }
 
 fn ip_packet() -> impl Strategy<Value = Vec<u8>> {

@@ -278,31 +278,17 @@ fn type_name(kind: u8) -> Option<String> {
 
 /// Click's names of the codes of ICMP errors.
 fn code_name(kind: u8, code: u8) -> Option<&'static str> {
-    let names: &[&str] = match kind {
-        3 => &[
-            "net",
-            "host",
-            "protocol",
-            "port",
-            "needfrag",
-            "srcroutefail",
-            "netunknown",
-            "hostunknown",
-            "isolated",
-            "netprohibited",
-            "hostprohibited",
-            "tosnet",
-            "toshost",
-            "filterprohibited",
-            "hostprecedence",
-            "precedencecutoff",
-        ],
-        5 => &["net", "host", "tosnet", "toshost"],
-        11 => &["transit", "reassembly"],
-        12 => &["erroratptr", "missingopt", "length"],
-        _ => &[],
+    let names = match kind {
+        3 => {
+            "net host protocol port needfrag srcroutefail netunknown hostunknown isolated netprohibited \
+             hostprohibited tosnet toshost filterprohibited hostprecedence precedencecutoff"
+        }
+        5 => "net host tosnet toshost",
+        11 => "transit reassembly",
+        12 => "erroratptr missingopt length",
+        _ => "",
     };
-    names.get(usize::from(code)).copied()
+    names.split_whitespace().nth(code.into())
 }
 
 /// Click's names of IP protocols.

@@ -34,10 +34,11 @@ pub(super) fn run(p: &mut Program) {
         let mut ops = std::mem::take(&mut p.blocks[b].ops);
         for op in &mut ops {
             let Some(dst) = op.dst() else { continue };
-            let Some(range) = c.range_of(p, op) else { continue };
-            c.ranges[dst.0 as usize] = range;
-            if range.lo == range.hi && !matches!(op, Op::Const { .. }) {
-                *op = Op::Const { dst, value: range.lo };
+            if let Some(range) = c.range_of(p, op) {
+                c.ranges[dst.0 as usize] = range;
+                if range.lo == range.hi {
+                    *op = Op::Const { dst, value: range.lo };
+                }
             }
             if matches!(op, Op::Compare { .. } | Op::Not { .. } | Op::Binary { .. } | Op::Resize { .. }) {
                 c.defs[dst.0 as usize] = Some((op.clone(), p.width(dst)));

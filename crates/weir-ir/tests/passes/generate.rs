@@ -45,7 +45,8 @@ struct Gen<'a> {
 pub fn element(tape: &Tape<'_>, name: &str, outputs: u32) -> Program {
     let mut b = Builder::new(name, 1, outputs);
     let fields = [("v", W32), ("w", W8), ("bucket", W128)];
-    let exact = TableDecl::new("exact", Kind::Exact, &[("k", W8), ("l", W8)], &fields, 3).holding(1).grouped_by("w");
+    let exact =
+        TableDecl::new("exact", Kind::Exact, &[("k", W8), ("l", W8)], &fields, 3).holding(1).grouped_by("w");
     let exact = b.table(exact, Vec::new());
     let array = b.table(TableDecl::new("array", Kind::Array, &[("i", W32)], &fields, 2), Vec::new());
     let (event, other_event) = (b.event("event"), b.event("other"));
@@ -116,7 +117,11 @@ impl Gen<'_> {
         let latest: Vec<V> = self.values.borrow().iter().rev().take(8).copied().collect();
         b.notify(self.event, &latest);
         match self.tape.pick(5) {
-            1 => b.drop(self.tape.of(&[0, 1, 2]).pipe(|i| [Reason::DENIED, Reason::NO_MATCH, Reason::BAD_HEADER][i].clone())),
+            1 => b.drop(
+                self.tape
+                    .of(&[0, 1, 2])
+                    .pipe(|i| [Reason::DENIED, Reason::NO_MATCH, Reason::BAD_HEADER][i].clone()),
+            ),
             2 => {
                 let (k, l) = (self.value(b, W8), self.value(b, W8));
                 let e = b.insert(self.exact, &[k, l], |b| b.drop(Reason::FULL));
@@ -172,10 +177,15 @@ impl Gen<'_> {
     fn require(&self, b: &mut Builder, layer: Layer, n: u32) {
         // A mark that is not set is set, mostly: few packets should end here.
         if layer != Layer::Data && self.tape.pick(8) != 7 {
-            b.if_has(layer, n, |_| {}, |b| {
-                b.require(Layer::Data, 2, Reason::TRUNCATED);
-                b.set_mark(layer, Layer::Data, 2_u32);
-            });
+            b.if_has(
+                layer,
+                n,
+                |_| {},
+                |b| {
+                    b.require(Layer::Data, 2, Reason::TRUNCATED);
+                    b.set_mark(layer, Layer::Data, 2_u32);
+                },
+            );
         }
         b.require(layer, n, Reason::TRUNCATED);
     }
@@ -193,7 +203,7 @@ impl Gen<'_> {
 
     fn statement(&self, b: &mut Builder, depth: u32, forked: bool) {
         let t = self.tape;
-        match t.pick(35) {
+        match t.pick(37) {
             0 => self.end(b, forked),
             1..=4 => self.arithmetic(b),
             5..=8 => {
@@ -207,6 +217,26 @@ impl Gen<'_> {
                 let v = self.value(b, w);
                 self.require(b, l, off + w.bytes());
                 b.store(l, off, v);
+            }
+            34 => self.there_and_back(b),
+            35 => {
+                // A loop that moves the start of the packet, and reads the same offset inside as before.
+                let off = t.of(&OFFSETS);
+                b.require(Layer::Data, off + 8, Reason::TRUNCATED);
+                let v = b.load(W16, Layer::Data, off);
+                self.keep(v);
+                let (moves, event) = (t.pick(3), self.event);
+                b.repeat(3, &[v], |b, this, vars| {
+                    b.require(Layer::Data, off + 8, Reason::TRUNCATED);
+                    let v = b.load(W16, Layer::Data, off);
+                    b.notify(event, &[v, vars[0]]);
+                    match moves {
+                        0 => b.push(2),
+                        1 => b.pull(2),
+                        _ => b.store_const(W8, Layer::Data, off + 1, 7_u8),
+                    }
+                    this.next(b, &[v]);
+                });
             }
             33 => {
                 let (w, l, off) = (self.width(), self.layer(), t.of(&OFFSETS));
@@ -378,6 +408,25 @@ impl Gen<'_> {
         }
     }
 
+    /// Bytes are read, go away and come back as zeros.
+    fn there_and_back(&self, b: &mut Builder) {
+        let off = self.tape.of(&OFFSETS);
+        b.require(Layer::Data, 16, Reason::TRUNCATED);
+        b.set_mark(Layer::Net, Layer::Data, 0);
+        let v = b.load(W16, Layer::Net, off);
+        if self.tape.pick(2) == 0 {
+            b.pull(14);
+            b.push(self.tape.of(&[4_u32, 14]));
+        } else {
+            let len = b.constant(W32, off + 1);
+            b.trim(len);
+            b.put(20);
+        }
+        b.require(Layer::Net, off + 2, Reason::TRUNCATED);
+        let again = b.load(W16, Layer::Net, off);
+        b.notify(self.event, &[v, again]);
+    }
+
     fn arithmetic(&self, b: &mut Builder) {
         let w = self.tape.of(&[W16, W8, W32, W1, W64, W128]);
         let (x, y) = (self.value(b, w), self.value(b, w));
@@ -467,7 +516,13 @@ impl Gen<'_> {
                 let e = b.index(self.array, 0);
                 let cost = self.value(b, W64);
                 let (rate, burst) = (b.constant(W64, 100_u8), b.constant(W64, 1000_u16));
-                b.meter(e, "bucket", [cost, rate, burst], |_| {}, |b| self.scoped(|| self.body(b, depth - 1, forked)));
+                b.meter(
+                    e,
+                    "bucket",
+                    [cost, rate, burst],
+                    |_| {},
+                    |b| self.scoped(|| self.body(b, depth - 1, forked)),
+                );
             }
             _ => {
                 let v = if t.pick(2) == 0 { b.size(self.exact) } else { b.group_count(self.exact, l) };

@@ -314,7 +314,7 @@ impl Writer {
     fn table_call(&mut self, b: &mut Builder, how: u8, x: u8, y: u8) {
         let (table, k, l) = (self.table, self.of(b, x, Width::W16), self.of(b, y, Width::W64));
         let k = b.rem(k, 5);
-        if how % 8 == 0 {
+        if how.is_multiple_of(8) {
             let (lo, hi) = (b.constant(Width::W16, 3u8), b.constant(Width::W16, 7u8));
             let (e, claimed) = b.claim(table, &[k, l], 0, lo, hi, k, |b| b.drop(Reason::NO_MATCH));
             let size = b.size(table);

@@ -2,8 +2,8 @@
 
 use weir_ir::program::{MetaField, Program, Row};
 use weir_ir::{Builder, Layer, Reason, TableDecl, Wire, check, link};
-use weir_table::Kind;
 use weir_table::KeyMatch;
+use weir_table::Kind;
 use weir_table::Width::{W1, W8, W16, W32, W64, W128};
 
 fn done(b: Builder) -> Program {
@@ -133,7 +133,8 @@ pub fn tee() -> Program {
 /// Waits for a binding (first byte 1: the binding of the second byte; else a packet to it), as an ARP querier.
 pub fn hold() -> Program {
     let mut b = Builder::new("hold", 1, 2);
-    let decl = TableDecl::new("arp", Kind::Exact, &[("ip", W8)], &[("known", W1), ("mac", W16)], 4).holding(2);
+    let decl =
+        TableDecl::new("arp", Kind::Exact, &[("ip", W8)], &[("known", W1), ("mac", W16)], 4).holding(2);
     let arp = b.table(decl, vec![Row::exact(&[9], &[1, 0x0909])]);
     b.input(0, |b| {
         b.require(Layer::Data, 4, Reason::TRUNCATED);
@@ -333,8 +334,14 @@ pub fn options() -> Program {
 pub fn route() -> Program {
     let mut b = Builder::new("route", 1, 3);
     let decl = TableDecl::new("routes", Kind::Lpm, &[("dst", W32)], &[("hop", W8)], 16);
-    let row = |ip: u32, len, hop| Row { key: vec![KeyMatch::Prefix(ip.into(), len)], ..Row::exact(&[], &[hop]) };
-    let rows = vec![row(0x0a00_0000, 8, 1), row(0x0a01_0000, 16, 2), row(0x0a01_0203, 32, 3), row(0x0a00_0000, 8, 4)];
+    let row =
+        |ip: u32, len, hop| Row { key: vec![KeyMatch::Prefix(ip.into(), len)], ..Row::exact(&[], &[hop]) };
+    let rows = vec![
+        row(0x0a00_0000, 8, 1),
+        row(0x0a01_0000, 16, 2),
+        row(0x0a01_0203, 32, 3),
+        row(0x0a00_0000, 8, 4),
+    ];
     let routes = b.table(decl, rows);
     let decl = TableDecl::new("rules", Kind::Rules, &[("a", W8)], &[("hits", W32), ("deny", W1)], 16);
     let rule = |m, deny, priority| Row { key: vec![m], value: vec![0, deny], priority, ttl: None };

@@ -1,0 +1,439 @@
+//! The engine: graphs, devices and links, and the loop that drives them. It belongs to one thread.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use weir_io::{Port, PortError, Waker};
+use weir_packet::Packet;
+
+use crate::classes::Classes;
+use crate::device::{Change, Opener};
+use crate::env::{Env, Notice};
+use crate::links::Entrance;
+use crate::plan::{Plan, PlanError};
+use crate::protocol::{GraphInfo, GraphStatus};
+use crate::router::Router;
+use crate::watch::{CaptureRequest, Listener, Point};
+
+/// Packets that are received from a device at once.
+const RX_BATCH: usize = 32;
+/// Deliveries between graphs in one round; more wait for the next.
+const LINK_DELIVERIES: usize = 4096;
+/// Rounds between two looks at which devices are readable, while there is work.
+const ROUNDS_PER_POLL: u32 = 8;
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// An element asked for it (`STOP true`), or the handler `stop` was written.
+    Requested,
+    /// The flag that the caller gave was set.
+    Flag,
+    /// The time is over.
+    Deadline,
+    /// Nothing can happen any more: no device, no timer, no source that has more.
+    Exhausted,
+}
+
+/// When a run ends, beside a request of an element.
+#[derive(Debug, Clone, Default)]
+pub struct Until {
+    /// After so much time.
+    pub deadline: Option<Duration>,
+    /// When this is set; use [`Engine::waker`] afterwards.
+    pub flag: Option<Arc<AtomicBool>>,
+    /// Not when everything is exhausted: more may come from outside.
+    pub forever: bool,
+}
+
+/// All graphs of a process, and what they share.
+pub struct Engine {
+    env: Env,
+    classes: Arc<Classes>,
+    graphs: Vec<Option<Router>>,
+    names: BTreeMap<String, usize>,
+    rx: Vec<Packet>,
+    rounds: u32,
+}
+
+impl Engine {
+    /// An engine without graphs.
+    ///
+    /// # Errors
+    /// If the process has no descriptors left.
+    pub fn new(classes: Arc<Classes>) -> io::Result<Engine> {
+        Ok(Engine {
+            env: Env::new()?,
+            classes,
+            graphs: Vec::new(),
+            names: BTreeMap::new(),
+            rx: Vec::new(),
+            rounds: 0,
+        })
+    }
+
+    /// Replaces how devices are opened.
+    pub fn set_opener(&mut self, opener: Box<Opener>) {
+        self.env.devices.set_opener(opener);
+    }
+
+    /// Gives devices by name to graphs that are loaded later, in place of interfaces; others are not found.
+    pub fn set_ports(&mut self, ports: impl IntoIterator<Item = (String, Box<dyn Port>)>) {
+        let mut ports: BTreeMap<String, Box<dyn Port>> = ports.into_iter().collect();
+        self.set_opener(Box::new(move |name, _| {
+            let similar = ports.keys().cloned().collect();
+            ports.remove(name).ok_or_else(|| PortError::NotFound { name: name.to_owned(), similar })
+        }));
+    }
+
+    /// Stops the clock at a time (nanoseconds); from now on only this moves it.
+    pub fn set_time(&mut self, now: u64) {
+        self.env.set_time(now);
+    }
+
+    /// The time in nanoseconds.
+    pub fn now(&self) -> u64 {
+        self.env.now
+    }
+
+    /// Makes hashes and random numbers repeatable.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.env.set_seed(seed);
+    }
+
+    /// Wakes the engine from its sleep, from any thread.
+    pub fn waker(&self) -> Waker {
+        self.env.devices.waker()
+    }
+
+    /// The classes that configurations may use.
+    pub fn classes(&self) -> &Arc<Classes> {
+        &self.classes
+    }
+
+    /// Loads a graph, or swaps a running one for this. `file` is for messages.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the configuration; then nothing has changed.
+    pub fn load(&mut self, name: &str, text: &str, file: &str) -> Result<(), PlanError> {
+        let plan = Plan::new(&self.classes, text, file)?;
+        self.install(name, plan, "")
+    }
+
+    /// Starts a graph that is planned, or swaps a running one for it.
+    ///
+    /// # Errors
+    /// If a device or file cannot be opened; then nothing has changed.
+    pub fn install(&mut self, name: &str, plan: Plan, tag: &str) -> Result<(), PlanError> {
+        self.env.tick();
+        let router = Router::new(name, plan, &mut self.env);
+        let mut router = match router {
+            Ok(router) => router,
+            Err(errors) => {
+                self.assign();
+                return Err(PlanError(errors));
+            }
+        };
+        tag.clone_into(&mut router.tag);
+        let what = match self.names.get(name) {
+            Some(&id) => {
+                if let Some(old) = &mut self.graphs[id] {
+                    router.adopt(old, &mut self.env);
+                }
+                self.graphs[id] = Some(router);
+                "swapped"
+            }
+            None => {
+                let id = self.graphs.iter().position(Option::is_none).unwrap_or(self.graphs.len());
+                if id == self.graphs.len() {
+                    self.graphs.push(None);
+                }
+                self.graphs[id] = Some(router);
+                self.names.insert(name.to_owned(), id);
+                "loaded"
+            }
+        };
+        self.assign();
+        self.env.notice(Some(name), what, format!("graph {name} {what}"));
+        Ok(())
+    }
+
+    /// Stops and forgets a graph.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn unload(&mut self, name: &str) -> Result<(), String> {
+        let id = self.names.remove(name).ok_or_else(|| self.no_graph(name))?;
+        self.graphs[id] = None;
+        self.env.watch.forget_graph(name);
+        self.assign();
+        self.env.notice(Some(name), "unloaded", format!("graph {name} unloaded"));
+        Ok(())
+    }
+
+    /// Names of the graphs.
+    pub fn graphs(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(String::as_str)
+    }
+
+    /// All graphs, by name.
+    pub fn list(&self) -> Vec<GraphInfo> {
+        self.names.values().filter_map(|&id| Some(self.graphs[id].as_ref()?.info())).collect()
+    }
+
+    /// Figures of a graph.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn status(&mut self, graph: &str) -> Result<GraphStatus, String> {
+        let (router, env) = self.graph(graph)?;
+        Ok(router.status(env))
+    }
+
+    /// Reads a handler: `element.handler`, or one of the graph.
+    ///
+    /// # Errors
+    /// If there is no such graph, element or handler, or the handler refuses.
+    pub fn read(&mut self, graph: &str, handler: &str) -> Result<String, String> {
+        self.env.tick();
+        self.env.devices.look();
+        let classes = self.classes.clone();
+        let (router, env) = self.graph(graph)?;
+        router.read(env, &classes, handler)
+    }
+
+    /// Writes a handler.
+    ///
+    /// # Errors
+    /// As [`read`](Engine::read).
+    pub fn write(&mut self, graph: &str, handler: &str, value: &str) -> Result<(), String> {
+        self.env.tick();
+        let (router, env) = self.graph(graph)?;
+        router.write(env, handler, value)
+    }
+
+    /// The state of a graph as plain data.
+    ///
+    /// # Errors
+    /// If there is no such graph.
+    pub fn snapshot(&mut self, graph: &str) -> Result<serde_json::Value, String> {
+        self.env.tick();
+        let (router, env) = self.graph(graph)?;
+        router.snapshot(env)
+    }
+
+    /// Replaces state by that of a snapshot, for elements of the same name and class.
+    ///
+    /// # Errors
+    /// If the snapshot does not fit; then nothing has changed.
+    pub fn restore(&mut self, graph: &str, snapshot: serde_json::Value) -> Result<(), String> {
+        self.env.tick();
+        let (router, env) = self.graph(graph)?;
+        router.restore(env, snapshot)
+    }
+
+    /// Follows the next `count` packets of a graph that match a filter. `key` is for [`cancel`](Engine::cancel).
+    ///
+    /// # Errors
+    /// If there is no such graph, or the filter is wrong.
+    pub fn trace(&mut self, key: u64, graph: &str, filter: &str, count: u32, listener: Listener) -> Result<(), String> {
+        self.graph(graph)?;
+        let filter = parse_filter(filter)?;
+        self.env.watch.trace(key, graph, filter, count, listener);
+        Ok(())
+    }
+
+    /// Copies packets that pass a place (as [`Command::Capture`](crate::protocol::Command::Capture) says).
+    ///
+    /// # Errors
+    /// If there is no such graph or element, or the filter is wrong.
+    #[expect(clippy::too_many_arguments, reason = "what the protocol's command says")]
+    pub fn capture(
+        &mut self,
+        key: u64,
+        graph: &str,
+        point: &str,
+        filter: &str,
+        snaplen: u32,
+        count: u64,
+        listener: Listener,
+    ) -> Result<(), String> {
+        let point = Point::parse(point)?;
+        let filter = parse_filter(filter)?;
+        let (router, env) = self.graph(graph)?;
+        if let Some(element) = point.element()
+            && router.plan.graph.find(element).is_none()
+        {
+            return Err(format!("no element '{element}' in graph '{graph}'"));
+        }
+        let request = CaptureRequest { graph: graph.to_owned(), point, filter, snaplen, count };
+        env.watch.capture(key, request, listener);
+        Ok(())
+    }
+
+    /// Ends a trace or capture.
+    pub fn cancel(&mut self, key: u64) {
+        self.env.watch.cancel(key);
+    }
+
+    /// What happened since this was last asked.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.env.notices)
+    }
+
+    fn no_graph(&self, name: &str) -> String {
+        match self.names.keys().cloned().collect::<Vec<_>>() {
+            names if names.is_empty() => format!("there is no graph '{name}'; none is loaded"),
+            names => format!("there is no graph '{name}'; there is {}", names.join(", ")),
+        }
+    }
+
+    fn graph(&mut self, name: &str) -> Result<(&mut Router, &mut Env), String> {
+        let id = self.names.get(name).copied();
+        if id.is_none_or(|id| self.graphs[id].is_none()) {
+            return Err(self.no_graph(name));
+        }
+        match id.and_then(|id| self.graphs[id].as_mut()) {
+            Some(router) => Ok((router, &mut self.env)),
+            None => Err(format!("there is no graph '{name}'")),
+        }
+    }
+
+    /// Joins devices and links to the graphs as they are now.
+    fn assign(&mut self) {
+        let (mut used, mut readers, mut entrances) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, router) in self.graphs.iter().enumerate() {
+            let Some(router) = router else { continue };
+            used.extend(router.devices());
+            for (element, node) in router.nodes() {
+                let Some(link) = router.output_link(element, 0) else { continue };
+                let entrance = Entrance { graph: id, link };
+                readers.extend(node.reads_device().map(|device| (device, entrance)));
+                entrances.extend(node.reads_link().map(|name| (name.to_owned(), entrance)));
+            }
+        }
+        self.env.devices.assign(&used, &readers);
+        self.env.links.join(&entrances);
+    }
+
+    /// Does what is to be done now, for a short while. Returns whether there is more to do.
+    pub fn round(&mut self) -> io::Result<bool> {
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.rounds.is_multiple_of(ROUNDS_PER_POLL) {
+            self.env.devices.wait(Some(Duration::ZERO))?;
+        }
+        self.env.tick();
+        self.env.devices.retry(self.env.now);
+        self.env.watch.expire(self.env.now);
+        for device in 0..self.env.devices.len() {
+            self.receive(device);
+        }
+        for id in 0..self.graphs.len() {
+            if let Some(router) = &mut self.graphs[id]
+                && router.wants_round(self.env.now)
+            {
+                router.round(&mut self.env);
+            }
+        }
+        self.deliver_links();
+        for device in 0..self.env.devices.len() {
+            self.env.devices.flush(device, self.env.now);
+        }
+        for change in std::mem::take(&mut self.env.devices.changes) {
+            match change {
+                Change::Up(text) => self.env.notice(None, "device-up", text),
+                Change::Down(text) => self.env.notice(None, "device-down", text),
+            }
+        }
+        Ok(self.env.devices.any_readable() || self.wake().is_some_and(|t| t <= self.env.now))
+    }
+
+    fn receive(&mut self, device: usize) {
+        self.env.devices.receive(device, &mut self.rx, RX_BATCH, self.env.now);
+        if self.rx.is_empty() {
+            return;
+        }
+        let readers = self.env.devices.readers(device).to_vec();
+        let Some((last, others)) = readers.split_last() else { return self.rx.clear() };
+        for reader in others {
+            let copies: Vec<Packet> = self.rx.iter().map(Packet::copy).collect();
+            if let Some(router) = &mut self.graphs[reader.graph] {
+                router.inject(&mut self.env, reader.link, copies);
+            }
+        }
+        let packets = self.rx.drain(..);
+        if let Some(router) = &mut self.graphs[last.graph] {
+            router.inject(&mut self.env, last.link, packets);
+        }
+    }
+
+    /// Takes packets over links between graphs, and runs the graphs they come into.
+    fn deliver_links(&mut self) {
+        for _ in 0..LINK_DELIVERIES {
+            let Some((entrance, packets)) = self.env.links.next() else { return };
+            if let Some(router) = &mut self.graphs[entrance.graph] {
+                router.inject(&mut self.env, entrance.link, packets);
+                router.round(&mut self.env);
+            }
+        }
+    }
+
+    /// When there is something to do, if nothing comes in.
+    fn wake(&self) -> Option<u64> {
+        let graphs = self.graphs.iter().flatten().filter_map(Router::next_round).min();
+        let links = self.env.links.waiting().then_some(0);
+        [graphs, links, self.env.devices.wake(), self.env.watch.wake()].into_iter().flatten().min()
+    }
+
+    /// Sleeps until there is something to do, at most for `most`.
+    pub fn sleep(&mut self, most: Option<Duration>) -> io::Result<()> {
+        let wake = self.wake().map(|t| Duration::from_nanos(t.saturating_sub(self.env.now)));
+        let timeout = match (wake, most) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        self.env.devices.wait(timeout)
+    }
+
+    /// Runs until there is a reason to stop.
+    ///
+    /// # Errors
+    /// If the operating system refuses to let the thread sleep.
+    pub fn run(&mut self, until: &Until) -> io::Result<Stopped> {
+        self.env.tick();
+        let start = self.env.now;
+        loop {
+            let more = self.round()?;
+            if std::mem::take(&mut self.env.stop) {
+                self.round()?;
+                return Ok(Stopped::Requested);
+            }
+            if until.flag.as_ref().is_some_and(|f| f.load(Ordering::Relaxed)) {
+                return Ok(Stopped::Flag);
+            }
+            let left = until.deadline.map(|d| d.saturating_sub(Duration::from_nanos(self.env.now - start)));
+            if left == Some(Duration::ZERO) {
+                return Ok(Stopped::Deadline);
+            }
+            if more {
+                continue;
+            }
+            let idle = self.wake().is_none() && !self.env.devices.may_receive();
+            // A clock that stands still brings no later event either.
+            if (idle || (!self.env.real_time() && !self.env.devices.may_receive())) && !until.forever {
+                return Ok(Stopped::Exhausted);
+            }
+            self.sleep(left)?;
+        }
+    }
+}
+
+fn parse_filter(text: &str) -> Result<weir_model::filter::Expr, String> {
+    if text.trim().is_empty() {
+        return Ok(weir_model::filter::Expr::True);
+    }
+    weir_model::filter::Expr::parse(text).map_err(|e| format!("filter: {e}"))
+}

@@ -1,0 +1,197 @@
+//! What each end of a block means for a path; [`weir_ir::interp`] is the reference.
+
+use weir_ir::program::{BinOp, BlockId, End, MAX_HOPS, Reason, Width};
+use weir_packet::LARGE_CAPACITY;
+
+use crate::explore::{Cut, Explorer, State};
+use crate::expr::{Claim, Expr, Node, Symbol};
+use crate::path::{How, Incomplete};
+
+impl Explorer<'_> {
+    /// The next block, if the packet goes on.
+    pub(crate) fn end(&mut self, st: &mut State, end: &End) -> Result<Option<BlockId>, Cut> {
+        Ok(match end {
+            End::Jump(t) => self.go(st, t, &[]),
+            End::Branch { cond, then, other } => {
+                let cond = self.get(st, *cond);
+                let t = if self.decide(st, cond)? { then } else { other };
+                self.go(st, t, &[])
+            }
+            End::Switch { value, cases, default } => {
+                let v = self.get(st, *value);
+                for (case, t) in cases {
+                    let same = self.x.is(v, *case);
+                    if self.decide(st, same)? {
+                        return Ok(self.go(st, t, &[]));
+                    }
+                }
+                self.go(st, default, &[])
+            }
+            End::Again { header, exit } => {
+                let limit = self.p.block(header.block).loop_limit.unwrap_or(1);
+                let rounds = st.rounds.entry(header.block).or_insert(1);
+                if *rounds >= limit {
+                    return Ok(self.go(st, exit, &[]));
+                }
+                *rounds += 1;
+                self.pass(st, header, &[]);
+                Some(header.block)
+            }
+            End::Require { layer, n, ok, fail } => {
+                let n = self.amount(st, *n);
+                let there = match self.layer(st, *layer)? {
+                    Some(at) => {
+                        let inside = Self::packet(st)?.reaches(&mut self.x, at);
+                        if self.decide(st, inside)? {
+                            let rest = Self::packet(st)?.rest(&mut self.x, at);
+                            let enough = self.x.at_most(n, rest);
+                            self.decide(st, enough)?
+                        } else {
+                            false
+                        }
+                    }
+                    None => false,
+                };
+                self.go(st, if there { ok } else { fail }, &[])
+            }
+            End::Push { n, ok, fail } => {
+                let n = self.pick_amount(st, *n)?;
+                // The packet moves in its buffer if need be, so all free bytes count, in front and behind.
+                let len = Self::packet(st)?.len(&mut self.x);
+                let free = self.x.binary(BinOp::Sub, Self::packet(st)?.capacity, len);
+                let fits = self.fits(st, n, free)?;
+                if fits {
+                    Self::packet(st)?.push(&mut self.x, n);
+                }
+                self.go(st, if fits { ok } else { fail }, &[])
+            }
+            End::Unpull { n, ok, fail } => {
+                let n = self.pick_amount(st, *n)?;
+                let p = Self::packet(st)?;
+                let to = p.data - i64::from(n);
+                let back = to >= p.floor || {
+                    let pulled = st.packet.as_ref().map(|p| self.pulled(p)).ok_or(Cut)?;
+                    let need = self.x.constant(Width::W32, u128::from(to.unsigned_abs() as u32));
+                    let enough = self.x.at_most(need, pulled);
+                    self.decide(st, enough)?
+                };
+                if back {
+                    Self::packet(st)?.data = to;
+                }
+                self.go(st, if back { ok } else { fail }, &[])
+            }
+            End::Put { n, ok, fail } => {
+                let n = self.pick_amount(st, *n)?;
+                let end = Self::packet(st)?.end_index(&mut self.x);
+                let free = self.x.binary(BinOp::Sub, Self::packet(st)?.capacity, end);
+                let fits = self.fits(st, n, free)?;
+                if fits && n > 0 {
+                    let end = Self::packet(st)?.end;
+                    let known = self.pick(st, end.0)?;
+                    let zero = self.x.constant(Width::W8, 0);
+                    let p = Self::packet(st)?;
+                    p.store(&mut self.x, known as i64 + end.1, &vec![zero; n as usize]);
+                    p.end.1 += i64::from(n);
+                }
+                self.go(st, if fits { ok } else { fail }, &[])
+            }
+            End::Lookup { table, key, hit, miss } => {
+                let key = self.gets(st, key);
+                match self.lookup(st, table.0, &key)? {
+                    Some(e) => self.go(st, hit, &[e as u32]),
+                    None => self.go(st, miss, &[]),
+                }
+            }
+            End::Insert { table, key, ok, full } => {
+                let key = self.gets(st, key);
+                let e = match self.lookup(st, table.0, &key)? {
+                    Some(e) => e,
+                    None => {
+                        let size = self.size(st, table.0);
+                        let capacity = self.p.tables[table.0 as usize].decl.capacity;
+                        let capacity = self.x.constant(Width::W32, capacity.into());
+                        let room = self.x.less(size, capacity);
+                        if !self.decide(st, room)? {
+                            return Ok(self.go(st, full, &[]));
+                        }
+                        self.new_entry(st, table.0, key)
+                    }
+                };
+                self.go(st, ok, &[e as u32])
+            }
+            End::Claim { table, key, hole, lo, hi, start, ok, full } => {
+                let key = self.gets(st, key);
+                let [lo, hi, start] = [lo, hi, start].map(|v| self.get(st, *v));
+                let size = self.size(st, table.0);
+                let changes = Self::changes(st, table.0);
+                let claim =
+                    Claim { table: table.0, key: key.clone(), hole: *hole, lo, hi, start, size, changes };
+                let (success, value, follows) = self.claimed(st, claim);
+                if !self.decide(st, success)? {
+                    return Ok(self.go(st, full, &[]));
+                }
+                for f in follows {
+                    self.learn(st, f)?;
+                }
+                let mut key = key;
+                key[*hole as usize] = value;
+                let e = self.new_entry(st, table.0, key);
+                self.go(st, ok, &[e as u32, value.0])
+            }
+            End::Meter { entry, field, cost, rate, burst, ok, over } => {
+                let e = self.used(st, *entry)?;
+                let state = st.entries[e].fields[*field as usize];
+                let [cost, rate, burst] = [cost, rate, burst].map(|v| self.get(st, *v));
+                let now = self.x.symbol(Width::W64, Symbol::Now);
+                let args = Box::new([state, now, cost, rate, burst]);
+                let enough = self.x.make(Width::W1, Node::MeterOk(args.clone()));
+                let enough = self.decide(st, enough)?;
+                if st.entries[e].live {
+                    st.entries[e].fields[*field as usize] = self.x.make(Width::W128, Node::MeterState(args));
+                }
+                self.go(st, if enough { ok } else { over }, &[])
+            }
+            End::Hold { entry, full } => {
+                let e = self.used(st, *entry)?;
+                let held = self.held_now(st, e);
+                let most = self.p.tables[st.entries[e].table as usize].decl.held;
+                let most = self.x.constant(Width::W32, most.into());
+                let room = self.x.less(held, most);
+                if !st.entries[e].live || !self.decide(st, room)? {
+                    return Ok(self.go(st, full, &[]));
+                }
+                let packet = Self::packet(st)?.clone();
+                st.entries[e].held.push(packet);
+                Self::finish_packet(st, How::Held)?
+            }
+            End::Emit { port } | End::Exit { exit: port } => Self::finish_packet(st, How::Exit(*port))?,
+            End::Drop { reason } => Self::finish_packet(st, How::Drop(st.block, reason.clone()))?,
+            End::Finish => None,
+            End::Enter { block, back: false } => Some(*block),
+            End::Enter { block, back: true } => {
+                let hops = Self::packet(st)?.hops;
+                let most = self.x.constant(Width::W8, MAX_HOPS.into());
+                let again = self.x.less(hops, most);
+                if !self.decide(st, again)? {
+                    return Self::finish_packet(st, How::Drop(st.block, Reason::LOOP_LIMIT));
+                }
+                if st.laps >= self.limits.hops {
+                    return Err(self.give_up(Incomplete::Hops));
+                }
+                st.laps += 1;
+                Self::packet(st)?.hops = self.x.plus(hops, 1);
+                Some(*block)
+            }
+        })
+    }
+
+    /// Whether `n` bytes fit into so many.
+    fn fits(&mut self, st: &mut State, n: u32, free: Expr) -> Result<bool, Cut> {
+        if n > LARGE_CAPACITY {
+            return Ok(false);
+        }
+        let n = self.x.constant(Width::W32, n.into());
+        let fits = self.x.at_most(n, free);
+        self.decide(st, fits)
+    }
+}

@@ -1,0 +1,67 @@
+//! `weir elements`.
+
+use weir_engine::AnyClass;
+
+use super::classes;
+use crate::ui::{Failure, Ui, table};
+
+/// Options of `weir elements`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print the manual page of this element
+    name: Option<String>,
+}
+
+pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
+    let classes = classes();
+    match &args.name {
+        None => {
+            let list: Vec<_> = classes.iter().map(|c| summary(c)).collect();
+            ui.print(&list, || {
+                let rows: Vec<Vec<String>> =
+                    list.iter().map(|s| vec![s.name.to_owned(), s.family.to_owned(), s.summary.clone()]).collect();
+                table(&rows, &[])
+            })?;
+        }
+        Some(name) => {
+            let class = classes.get(name).ok_or_else(|| unknown(name, &classes))?;
+            let info = class.info();
+            let page = weir_elements::manual(info, class.family());
+            ui.print(&serde_json::json!({ "name": info.name, "family": class.family(), "manual": page }), || page.clone())?;
+        }
+    }
+    Ok(())
+}
+
+#[derive(serde::Serialize)]
+struct Summary {
+    name: &'static str,
+    family: &'static str,
+    ports: &'static str,
+    processing: &'static str,
+    summary: String,
+}
+
+fn summary(class: &AnyClass) -> Summary {
+    let info = class.info();
+    let first = info.doc.trim().split("\n\n").next().unwrap_or_default();
+    Summary {
+        name: info.name,
+        family: class.family(),
+        ports: info.ports,
+        processing: info.processing,
+        summary: first.split_whitespace().collect::<Vec<_>>().join(" "),
+    }
+}
+
+fn unknown(name: &str, classes: &weir_engine::Classes) -> Failure {
+    let lower = name.to_lowercase();
+    let near: Vec<&str> = classes
+        .iter()
+        .map(|c| c.info().name)
+        .filter(|n| n.to_lowercase().contains(&lower) || lower.contains(&n.to_lowercase()))
+        .take(5)
+        .collect();
+    let hint = if near.is_empty() { "weir elements lists them".to_owned() } else { format!("did you mean {}?", near.join(", ")) };
+    Failure::refused(format!("there is no element '{name}': {hint}"))
+}

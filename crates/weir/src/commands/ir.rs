@@ -1,0 +1,107 @@
+//! `weir ir`.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use weir_engine::Plan;
+use weir_ir::Program;
+
+use super::{classes, is_service_graph, read};
+use crate::ui::{Failure, Ui};
+
+/// Options of `weir ir`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Click configuration (.click) or service graph (.yaml, .json); - is standard input
+    file: PathBuf,
+    /// Print this stage only: linked, a pass, or "last"
+    #[arg(long)]
+    stage: Option<String>,
+    /// Print the blocks of this element only
+    #[arg(long)]
+    element: Option<String>,
+    /// Print how many blocks and operations each stage has, and no programs
+    #[arg(long)]
+    summary: bool,
+    #[command(flatten)]
+    images: crate::commands::images::Args,
+}
+
+pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
+    let text = read(&args.file)?;
+    let name = args.file.display().to_string();
+    let config = if is_service_graph(&args.file, &text) {
+        crate::commands::images::compile(&args.images, &name, &text)?.config
+    } else {
+        text
+    };
+    let plan = Plan::new(&classes(), &config, &name).map_err(|e| Failure::Refused(e.0))?;
+    let stages: Vec<(String, Program)> = std::iter::once(("linked".to_owned(), (**plan.program()).clone()))
+        .chain(weir_ir::stages((**plan.program()).clone()).into_iter().map(|(n, p)| (n.to_owned(), p)))
+        .collect();
+    let chosen: Vec<&(String, Program)> = match args.stage.as_deref() {
+        None => stages.iter().collect(),
+        Some("last") => stages.last().into_iter().collect(),
+        Some(wanted) => stages.iter().filter(|(n, _)| n == wanted).collect(),
+    };
+    if chosen.is_empty() {
+        let names: Vec<&str> = stages.iter().map(|(n, _)| n.as_str()).collect();
+        return Err(Failure::refused(format!(
+            "there is no stage '{}'; the stages are {}",
+            args.stage.as_deref().unwrap_or_default(),
+            names.join(", ")
+        )));
+    }
+    if let Some(element) = &args.element
+        && !chosen[0].1.elements.contains(element)
+    {
+        let names = chosen[0].1.elements.join(", ");
+        return Err(Failure::refused(format!("no element '{element}' has a program; there are: {names}")));
+    }
+    let value: Vec<_> = chosen.iter().map(|(n, p)| stage_json(n, p, args)).collect();
+    ui.print(&value, || {
+        let mut out = String::new();
+        for (name, program) in &chosen {
+            let operations: usize = program.blocks.iter().map(|b| b.ops.len()).sum();
+            let head = format!("; {name}: {} blocks, {operations} operations", program.blocks.len());
+            _ = writeln!(out, "{}", ui.bold(&head));
+            if !args.summary {
+                _ = writeln!(out, "{}", program_text(program, args));
+            }
+        }
+        out
+    })?;
+    Ok(())
+}
+
+fn stage_json(name: &str, program: &Program, args: &Args) -> serde_json::Value {
+    serde_json::json!({
+        "stage": name,
+        "blocks": program.blocks.len(),
+        "operations": program.blocks.iter().map(|b| b.ops.len()).sum::<usize>(),
+        "text": (!args.summary).then(|| program_text(program, args)),
+    })
+}
+
+fn program_text(program: &Program, args: &Args) -> String {
+    let text = program.to_string();
+    let Some(element) = &args.element else { return text };
+    // Blocks of other elements are left out; a block is a label at the start of a line and what is indented below.
+    let owner = program.elements.iter().position(|e| e == element);
+    let (mut block, mut keep) = (None::<usize>, true);
+    let mut out = String::new();
+    for line in text.lines() {
+        let label = line.strip_prefix('b').and_then(|l| {
+            let digits = l.find(|c: char| !c.is_ascii_digit()).unwrap_or(l.len());
+            l[..digits].parse::<usize>().ok()
+        });
+        if label.is_some() {
+            block = label;
+            keep = block.and_then(|b| program.blocks.get(b)).is_some_and(|b| Some(b.owner as usize) == owner);
+        }
+        if keep && block.is_some() {
+            _ = writeln!(out, "{line}");
+        }
+    }
+    out
+}

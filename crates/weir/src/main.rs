@@ -1,0 +1,39 @@
+//! `weir`: the one command.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod ui;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::commands::Command;
+use crate::ui::Ui;
+
+/// Run network services in software: check, run, watch and change service graphs.
+///
+/// Exit codes: 0 done; 1 what was asked for failed or was refused; 2 the command line is wrong; 3 the node or a file
+/// cannot be reached.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    /// Print results as JSON
+    #[arg(long, global = true)]
+    json: bool,
+    /// Colour: on a terminal only, always or never
+    #[arg(long, global = true, value_enum, default_value = "auto")]
+    color: ui::Color,
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let ui = Ui::new(cli.json, cli.color);
+    match cli.command.run(&ui) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => ui.fail(&failure),
+    }
+}
