@@ -137,6 +137,11 @@ impl Engine {
                 return Err(PlanError(errors));
             }
         };
+        if let Some(error) = self.link_conflict(&router) {
+            drop(router);
+            self.assign();
+            return Err(PlanError(vec![error]));
+        }
         tag.clone_into(&mut router.tag);
         let what = match self.names.get(name) {
             Some(&id) => {
@@ -159,6 +164,21 @@ impl Engine {
         self.assign();
         self.env.notice(Some(name), what, format!("graph {name} {what}"));
         Ok(())
+    }
+
+    /// A link that another graph, or another element, takes packets from already.
+    fn link_conflict(&self, new: &Router) -> Option<String> {
+        let names = |r: &Router| -> Vec<String> {
+            r.nodes().filter_map(|(_, n)| n.reads_link().map(str::to_owned)).collect()
+        };
+        let wanted = names(new);
+        if let Some((_, twice)) = wanted.iter().enumerate().find(|(i, n)| wanted[..*i].contains(n)) {
+            return Some(format!("two FromLink elements have the name '{twice}'; one is possible"));
+        }
+        self.graphs.iter().flatten().filter(|g| g.name != new.name).find_map(|g| {
+            let taken = names(g).into_iter().find(|n| wanted.contains(n))?;
+            Some(format!("graph '{}' has the FromLink of '{taken}' already", g.name))
+        })
     }
 
     /// Stops and forgets a graph.

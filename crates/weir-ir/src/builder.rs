@@ -177,11 +177,14 @@ impl Builder {
         TableId(self.program.tables.len() as u32 - 1)
     }
 
-    /// Declares a cell: an array of one entry with one field, `value`, that starts as `init`.
+    /// Declares a cell of state: an array of one entry with one field, `value`, that starts as `init`.
     pub fn cell(&mut self, name: &str, width: Width, init: u128) -> TableId {
-        let decl =
-            TableDecl::new(name, weir_table::Kind::Array, &[("index", Width::W32)], &[("value", width)], 1);
-        self.table(decl, vec![Row::exact(&[0], &[init])])
+        self.table(cell_decl(name, width), vec![Row::exact(&[0], &[init])])
+    }
+
+    /// Declares the cell of a live parameter: handlers may change it, but a hot swap takes the new configuration's.
+    pub fn live(&mut self, name: &str, width: Width, init: u128) -> TableId {
+        self.table(cell_decl(name, width).configured(), vec![Row::exact(&[0], &[init])])
     }
 
     /// Declares an event.
@@ -950,6 +953,10 @@ impl Loop {
     pub fn leave(&self, b: &mut Builder, vars: &[V]) {
         b.end(End::Jump(Target { block: self.exit, args: values(vars) }));
     }
+}
+
+fn cell_decl(name: &str, width: Width) -> TableDecl {
+    TableDecl::new(name, weir_table::Kind::Array, &[("index", Width::W32)], &[("value", width)], 1)
 }
 
 fn target(block: BlockId) -> Target {

@@ -105,12 +105,14 @@ impl Facts {
         self
     }
 
-    /// Facts about a parameter of the target, where the argument had them.
-    fn rename(mut self, args: &[(Value, Value)]) -> Facts {
+    /// Facts about a parameter of the target, where the argument had them. What was known of the parameters
+    /// themselves is over: a loop header's get new values each round.
+    fn rename(mut self, params: &[Value], args: &[(Value, Value)]) -> Facts {
         let mut extra = Vec::new();
         for (layer, v) in &self.covers {
             extra.extend(args.iter().filter(|(arg, _)| arg == v).map(|(_, param)| (*layer, *param)));
         }
+        self.covers.retain(|(_, v)| !params.contains(v));
         self.covers.extend(extra);
         self
     }
@@ -155,9 +157,9 @@ fn flow_to(
     supplied: usize,
     facts: Facts,
 ) {
-    let params = program.block(target.block).params.iter().skip(supplied);
-    let pairs: Vec<_> = target.args.iter().copied().zip(params.copied()).collect();
-    flow(at, work, target.block, facts.rename(&pairs));
+    let params = &program.block(target.block).params;
+    let pairs: Vec<_> = target.args.iter().copied().zip(params.iter().skip(supplied).copied()).collect();
+    flow(at, work, target.block, facts.rename(params, &pairs));
 }
 
 fn flow(at: &mut [Option<Facts>], work: &mut Vec<BlockId>, block: BlockId, facts: Facts) {

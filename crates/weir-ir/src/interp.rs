@@ -300,6 +300,7 @@ impl<H: Host> Run<'_, H> {
                     }
                     p.hops += 1;
                 }
+                self.enter_from_outside(*block);
                 Some(*block)
             }
         }

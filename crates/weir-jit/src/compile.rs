@@ -288,7 +288,7 @@ impl<'a, 'b> Translator<'a, 'b> {
     // --- edges ------------------------------------------------------------------------------------------------
 
     /// Counts a loop from its first round again.
-    fn enter_from_outside(&mut self, block: BlockId) {
+    pub fn enter_from_outside(&mut self, block: BlockId) {
         if let Some((at, off)) = self.counter(block) {
             let one = self.imm32(1);
             self.b.ins().store(self.regions.rounds, one, at, off);

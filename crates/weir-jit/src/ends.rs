@@ -81,6 +81,7 @@ impl Translator<'_, '_> {
             End::Drop { .. } => self.finish(Outcome::Dropped, self.here.0),
             End::Finish => self.finish(Outcome::Over, 0),
             End::Enter { block, back: false } => {
+                self.enter_from_outside(*block);
                 let to = self.block(*block);
                 self.b.ins().jump(to, &[]);
             }
@@ -97,6 +98,7 @@ impl Translator<'_, '_> {
                 let one = self.imm(types::I8, 1);
                 let hops = self.b.ins().iadd(hops, one);
                 self.set_meta(std::mem::offset_of!(Meta, hops), hops);
+                self.enter_from_outside(*block);
                 let to = self.block(*block);
                 self.b.ins().jump(to, &[]);
             }

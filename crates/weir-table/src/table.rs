@@ -173,7 +173,7 @@ impl Table {
         if lo > hi || self.live >= self.decl.capacity {
             return None;
         }
-        let span = hi - lo + 1;
+        let span = (hi - lo).saturating_add(1);
         let first = lo + start % span;
         let tries = span.min(u128::from(self.live) + 1);
         let mut candidate = first;

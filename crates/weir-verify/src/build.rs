@@ -241,19 +241,28 @@ impl Build<'_> {
     fn packet(&mut self, s: SourceId) -> Option<Packet> {
         let pulled = self.value(&Symbol::Pulled(s)) as i64;
         let len = self.value(&Symbol::Len(s)) as i64;
-        let bytes: Vec<u8> = (-pulled..len).map(|i| self.value(&Symbol::Byte(s, i)) as u8).collect();
+        // A mark may stand behind the end, if the packet was cut after it was set.
+        let marks = Layer::ALL.map(|l| {
+            let set = l != Layer::Data && self.value(&Symbol::MarkSet(s, l)) == 1;
+            set.then(|| i64::from(self.value(&Symbol::MarkAt(s, l)) as u32 as i32))
+        });
+        let longest = marks.into_iter().flatten().fold(len, i64::max);
+        let bytes: Vec<u8> = (-pulled..longest).map(|i| self.value(&Symbol::Byte(s, i)) as u8).collect();
         let front = moved(self.model, s);
         let mut p = Packet::from_bytes(bytes.get(front as usize..)?).ok()?;
         p.push(front).ok()?;
         p.bytes_mut().copy_from_slice(&bytes);
         p.pull(pulled as u32);
-        for layer in &Layer::ALL[1..] {
-            if self.value(&Symbol::MarkSet(s, *layer)) == 1 {
-                let at = p.data().wrapping_add(self.value(&Symbol::MarkAt(s, *layer)) as u32);
-                let inside = at >= p.floor() && at <= p.end();
-                p.set_layer(*layer, Some(at).filter(|_| inside));
+        for (layer, mark) in Layer::ALL.into_iter().zip(marks) {
+            if let Some(mark) = mark {
+                let at = u32::try_from(i64::from(p.data()) + mark).ok()?;
+                if at < p.floor() || at > p.end() {
+                    return None;
+                }
+                p.set_layer(layer, Some(at));
             }
         }
+        p.trim(len as u32);
         for i in 0..p.anno.len() {
             p.anno[i] = self.value(&Symbol::Anno(s, i as u32)) as u8;
         }

@@ -61,13 +61,13 @@ impl From<&Packet> for ConcretePacket {
 /// Made-up values of symbols. If it has one for [`Symbol::Head`], the packet lies as far in front as can be.
 pub(crate) type Model = HashMap<Symbol, u128>;
 
-fn model_value(model: &Model, s: Symbol) -> u128 {
-    model.get(&s).copied().unwrap_or(0)
+fn model_value(model: &Model, s: &Symbol) -> u128 {
+    model.get(s).copied().unwrap_or(0)
 }
 
 /// How many bytes of a packet of a model stand in what is headroom in others.
 pub(crate) fn moved(model: &Model, p: SourceId) -> u32 {
-    let bytes = model_value(model, Symbol::Pulled(p)) + model_value(model, Symbol::Len(p));
+    let bytes = model_value(model, &Symbol::Pulled(p)) + model_value(model, &Symbol::Len(p));
     if model.contains_key(&Symbol::Head(p)) { bytes.min(HEADROOM.into()) as u32 } else { 0 }
 }
 
@@ -308,10 +308,10 @@ impl<'a> Evaluator<'a> {
         match s {
             // Packets of a model are made from their bytes, which fixes the rest.
             Symbol::Head(p) => {
-                u128::from(HEADROOM) + model_value(model, Symbol::Pulled(*p)) - u128::from(moved(model, *p))
+                u128::from(HEADROOM) + model_value(model, &Symbol::Pulled(*p)) - u128::from(moved(model, *p))
             }
             Symbol::Capacity(p) => {
-                let bytes = model_value(model, Symbol::Pulled(*p)) + model_value(model, Symbol::Len(*p));
+                let bytes = model_value(model, &Symbol::Pulled(*p)) + model_value(model, &Symbol::Len(*p));
                 let need = u128::from(HEADROOM) + bytes - u128::from(moved(model, *p));
                 if need <= SMALL_CAPACITY.into() { SMALL_CAPACITY.into() } else { LARGE_CAPACITY.into() }
             }

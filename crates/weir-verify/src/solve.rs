@@ -277,30 +277,36 @@ impl Solver<'_> {
 
     fn force_less(&mut self, a: Expr, b: Expr, want: bool) -> bool {
         let (p, q, max) = (self.eval(a), self.eval(b), self.x.width(a).max());
+        let first_a = self.coin();
         if !want {
-            return if self.coin() {
-                self.force(a, q) || self.force(b, p)
-            } else {
-                self.force(b, p) || self.force(a, q)
-            };
+            return self.either(first_a, |s| s.force(a, q), |s| s.force(b, p));
         }
         let up = |s: &mut Self| p < max && (s.force(b, p + 1) || s.force(b, max));
         let r = self.random();
         let down =
             |s: &mut Self| q > 0 && [q - 1, 0, u128::from(r) % q].into_iter().any(|less| s.force(a, less));
-        if self.coin() { up(self) || down(self) } else { down(self) || up(self) }
+        self.either(first_a, down, up)
+    }
+
+    /// One way to do something, or the other if that does not work; `first`: in this order.
+    #[expect(clippy::if_same_then_else, reason = "the first that works has its effect, so the order counts")]
+    fn either(
+        &mut self,
+        first: bool,
+        a: impl Fn(&mut Self) -> bool,
+        b: impl Fn(&mut Self) -> bool,
+    ) -> bool {
+        if first { a(self) || b(self) } else { b(self) || a(self) }
     }
 
     fn force_binary(&mut self, op: BinOp, a: Expr, b: Expr, v: u128, w: Width) -> bool {
         let (p, q) = (self.eval(a), self.eval(b));
         if w == Width::W1 && matches!(op, BinOp::And | BinOp::Or) {
-            return if v == u128::from(op == BinOp::And) {
-                self.force(a, v) && self.force(b, v)
-            } else if self.coin() {
-                self.force(a, v) || self.force(b, v)
-            } else {
-                self.force(b, v) || self.force(a, v)
-            };
+            if v == u128::from(op == BinOp::And) {
+                return self.force(a, v) && self.force(b, v);
+            }
+            let first = self.coin();
+            return self.either(first, |s| s.force(a, v), |s| s.force(b, v));
         }
         match op {
             BinOp::Add => self.force(a, v.wrapping_sub(q)) || self.force(b, v.wrapping_sub(p)),

@@ -1,4 +1,4 @@
-#[path = "../../weir-ir/tests/passes/generate.rs"]
+#[path = "gen_tmp.rs"]
 mod generate;
 use generate::{Tape, element, wires};
 use proptest::prelude::*;

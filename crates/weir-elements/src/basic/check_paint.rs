@@ -18,7 +18,7 @@ element! {
 }
 
 fn program(e: &CheckPaint, b: &mut Builder) {
-    let color = b.cell("color", W8, e.color.into());
+    let color = b.live("color", W8, e.color.into());
     b.input(0, |b| {
         let wanted = b.read_cell(color);
         let found = b.load_anno(W8, e.anno.0);

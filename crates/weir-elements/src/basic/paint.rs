@@ -39,7 +39,7 @@ impl FromArg for ByteAnno {
 }
 
 fn program(e: &Paint, b: &mut Builder) {
-    let color = b.cell("color", W8, e.color.into());
+    let color = b.live("color", W8, e.color.into());
     b.input(0, |b| {
         let color = b.read_cell(color);
         b.store_anno(e.anno.0, color);

@@ -69,7 +69,7 @@ fn program(e: &Print, b: &mut Builder) {
 
 /// The program of an element that shows each packet to the host while its `active` handler says so.
 pub(crate) fn print_packets(b: &mut Builder, active: bool) {
-    let active = b.cell("active", W1, active.into());
+    let active = b.live("active", W1, active.into());
     let packet = b.event("packet");
     b.input(0, |b| {
         let on = b.read_cell(active);

@@ -46,7 +46,7 @@ pub(crate) fn emit_on(b: &mut Builder, port: V, reason: &Reason) {
 }
 
 fn program(e: &Switch, b: &mut Builder) {
-    let switch = b.cell("switch", W32, e.output.bits());
+    let switch = b.live("switch", W32, e.output.bits());
     b.input(0, |b| {
         let port = b.read_cell(switch);
         emit_on(b, port, &Reason::DISCARDED);

@@ -77,7 +77,7 @@ fn program(e: &ARPQuerier, b: &mut Builder) {
     let arp = b.table(decl.holding(e.entry_packet_capacity), vec![]);
     let queries = b.cell("queries", W64, 0);
     let drops = b.cell("drops", W64, 0);
-    let ipaddr = b.cell("ipaddr", W32, u32::from(e.ip).into());
+    let ipaddr = b.live("ipaddr", W32, u32::from(e.ip).into());
     let parts = Parts { arp, queries, ipaddr, eth: ether_bits(e.eth) };
     b.input(0, |b| resolve(e, parts, drops, b));
     if b.inputs() > 1 {

@@ -26,9 +26,9 @@ element! {
 }
 
 fn program(e: &EtherEncap, b: &mut Builder) {
-    let ethertype = b.cell("ethertype", W16, e.ethertype.into());
-    let src = b.cell("src", W64, e.src.bits());
-    let dst = b.cell("dst", W64, e.dst.bits());
+    let ethertype = b.live("ethertype", W16, e.ethertype.into());
+    let src = b.live("src", W64, e.src.bits());
+    let dst = b.live("dst", W64, e.dst.bits());
     b.input(0, |b| {
         let [dst, src, kind] = [dst, src, ethertype].map(|cell| b.read_cell(cell));
         push_ether(b, dst, src, 0);

@@ -138,9 +138,9 @@ fn program(e: &VLANEncap, b: &mut Builder) {
         (Some(Tci::Number(tci)), _) => Tci::Number(tci | e.vlan_pcp.0 << 13),
         (None, id) => Tci::Number(id.map_or(0, |id| id.0) | e.vlan_pcp.0 << 13),
     };
-    let tci = b.cell("vlan_tci", W32, tci.bits());
-    let native = b.cell("native_vlan", W32, e.native_vlan.bits());
-    let ethertype = b.cell("ethertype", W16, e.ethertype.into());
+    let tci = b.live("vlan_tci", W32, tci.bits());
+    let native = b.live("native_vlan", W32, e.native_vlan.bits());
+    let ethertype = b.live("ethertype", W16, e.ethertype.into());
     b.input(0, |b| {
         b.require(Layer::Data, ETHER_LEN, Reason::TRUNCATED);
         let configured = b.read_cell(tci);

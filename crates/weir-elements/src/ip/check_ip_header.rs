@@ -12,7 +12,7 @@ element! {
         /// Where the header starts, in bytes.
         pos offset: u32 = 0,
         /// Source addresses that are refused.
-        key badsrc: AddressList = AddressList(vec![0, u32::MAX]),
+        key badsrc: AddressList = AddressList(vec![0, u32::MAX]) => "0.0.0.0 255.255.255.255",
         /// Addresses that packets may come to even if their source is in BADSRC.
         key gooddst: AddressList = AddressList(vec![]),
         /// Addresses and prefixes of the router's interfaces: their network and broadcast addresses join BADSRC.

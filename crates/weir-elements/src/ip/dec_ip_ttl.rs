@@ -22,7 +22,7 @@ element! {
 }
 
 fn program(e: &DecIPTTL, b: &mut Builder) {
-    let active = b.cell("active", W1, e.active.into());
+    let active = b.live("active", W1, e.active.into());
     let drops = b.cell("drops", W64, 0);
     b.input(0, |b| {
         let on = b.read_cell(active);

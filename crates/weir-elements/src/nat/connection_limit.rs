@@ -56,7 +56,7 @@ fn program(e: &ConnectionLimit, b: &mut Builder) {
     let decl = TableDecl::new("connections", Kind::Exact, &key, &value, e.capacity);
     let t = Tables {
         connections: b.table(decl.grouped_by("server").sharing(Sharing::Shared), vec![]),
-        max: b.cell("max", W32, e.max.into()),
+        max: b.live("max", W32, e.max.into()),
         rejected: b.cell("rejected", W64, 0),
     };
     b.input(0, |b| {

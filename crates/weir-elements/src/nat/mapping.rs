@@ -68,7 +68,7 @@ impl Mappings {
         let next = next.collect();
         Mappings {
             map,
-            capacity: b.cell("capacity", W32, capacity.into()),
+            capacity: b.live("capacity", W32, capacity.into()),
             failures: b.cell("mapping_failures", W64, 0),
             outputs: specs.outputs(),
             next,

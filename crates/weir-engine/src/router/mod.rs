@@ -178,11 +178,6 @@ impl Router {
         }
     }
 
-    /// Marks the graph as having something to do.
-    pub(crate) fn wake_up(&mut self) {
-        self.active = true;
-    }
-
     /// Whether a round would do anything now.
     pub(crate) fn wants_round(&self, now: u64) -> bool {
         self.active || self.wake.is_some_and(|t| t <= now)
@@ -207,6 +202,8 @@ impl Router {
                 Ran::Busy => self.active = true,
                 Ran::Until(t) => wake = Some(wake.map_or(t, |w| w.min(t))),
             }
+            // What a task sends may be work for one that ran before it.
+            self.active |= !self.out.ready.is_empty();
             self.deliver(env);
         }
         let timers = self.timers.iter().map(|t| t.next).min();

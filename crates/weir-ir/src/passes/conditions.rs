@@ -10,7 +10,8 @@ use super::flow::{Edge, Flow, Step};
 /// Removes choices that are made already.
 pub(super) fn run(p: &mut Program) {
     let flow = Flow::of(p);
-    let mut c = Conditions { ranges: Vec::new(), defs: vec![None; p.types.len()], undo: Vec::new(), depth: 0 };
+    let mut c =
+        Conditions { ranges: Vec::new(), defs: vec![None; p.types.len()], undo: Vec::new(), depth: 0 };
     c.ranges.extend(p.types.iter().map(|ty| match *ty {
         Type::Int(w) => Range { lo: 0, hi: w.max() },
         Type::Entry(_) => Range { lo: 0, hi: u128::MAX },
@@ -95,12 +96,12 @@ impl Conditions {
         self.ranges[v.0 as usize] = new;
         match self.defs[v.0 as usize].clone() {
             Some((Op::Compare { op, a, b, .. }, _)) if new.lo == new.hi => self.learn(op, a, b, new.lo == 1),
-            Some((Op::Not { a, .. }, w)) if w == Width::W1 => self.narrow(a, 1 - new.hi, 1 - new.lo),
-            Some((Op::Binary { op: BinOp::And, a, b, .. }, w)) if w == Width::W1 && new.lo == 1 => {
+            Some((Op::Not { a, .. }, Width::W1)) => self.narrow(a, 1 - new.hi, 1 - new.lo),
+            Some((Op::Binary { op: BinOp::And, a, b, .. }, Width::W1)) if new.lo == 1 => {
                 self.narrow(a, 1, 1);
                 self.narrow(b, 1, 1);
             }
-            Some((Op::Binary { op: BinOp::Or, a, b, .. }, w)) if w == Width::W1 && new.hi == 0 => {
+            Some((Op::Binary { op: BinOp::Or, a, b, .. }, Width::W1)) if new.hi == 0 => {
                 self.narrow(a, 0, 0);
                 self.narrow(b, 0, 0);
             }

@@ -71,7 +71,9 @@ fn amounts(p: &mut Program) {
             }
         }
         match &mut block.end {
-            End::Require { n, .. } | End::Push { n, .. } | End::Unpull { n, .. } | End::Put { n, .. } => change(n),
+            End::Require { n, .. } | End::Push { n, .. } | End::Unpull { n, .. } | End::Put { n, .. } => {
+                change(n);
+            }
             _ => {}
         }
     }

@@ -141,7 +141,9 @@ impl Known {
             Op::Store { layer, off, src } => there(self.byte(here.at(layer, off), p.width(src)), src),
             Op::LoadAnno { dst, off } => value(self.anno(off, p.width(dst))),
             // A single bit is written as a whole byte, of which only that bit is known.
-            Op::StoreAnno { off, src } if p.width(src) != Width::W1 => there(self.anno(off, p.width(src)), src),
+            Op::StoreAnno { off, src } if p.width(src) != Width::W1 => {
+                there(self.anno(off, p.width(src)), src)
+            }
             Op::LoadMeta { field, .. } => value(self.meta[field as usize]),
             Op::StoreMeta { field, src } => there(self.meta[field as usize], src),
             _ => match computed(p, op) {
@@ -170,7 +172,9 @@ impl Known {
                 self.overwritten(place, i64::from(width.bytes()));
                 push(&mut self.bytes, (place, width, src));
             }
-            Op::CopyBytes { to: (layer, off), len, .. } => self.overwritten(here.at(layer, off), i64::from(len)),
+            Op::CopyBytes { to: (layer, off), len, .. } => {
+                self.overwritten(here.at(layer, off), i64::from(len));
+            }
             Op::LoadAnno { dst, off } => push(&mut self.annos, (off, p.width(dst), dst)),
             Op::StoreAnno { off, src } => {
                 let width = p.width(src);
@@ -179,7 +183,9 @@ impl Known {
             }
             Op::LoadMeta { dst, field } => self.meta[field as usize] = Some(dst),
             // Not every state of the checksum is taken.
-            Op::StoreMeta { field: MetaField::Checksum, .. } => self.meta[MetaField::Checksum as usize] = None,
+            Op::StoreMeta { field: MetaField::Checksum, .. } => {
+                self.meta[MetaField::Checksum as usize] = None;
+            }
             Op::StoreMeta { field, src } => self.meta[field as usize] = Some(src),
             _ => {
                 self.changed_somewhere(p, op);

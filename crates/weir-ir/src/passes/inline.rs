@@ -74,7 +74,10 @@ fn merge(p: &mut Program) {
             let after = &p.blocks[next];
             // A way back must not become a way forward.
             let back = matches!(&after.end, End::Again { header, .. } if index(header.block) > b);
-            if flow.only_way(next).is_none() || after.owner != p.blocks[b].owner || after.loop_limit.is_some() || back
+            if flow.only_way(next).is_none()
+                || after.owner != p.blocks[b].owner
+                || after.loop_limit.is_some()
+                || back
             {
                 break;
             }

@@ -89,8 +89,7 @@ impl Places {
             let apart = ways[0].0[layer].off;
             let with = moved.iter().copied().find(|&m| {
                 ways.iter().all(|w| {
-                    w.0[layer].base == w.0[m].base
-                        && w.0[layer].off - w.0[m].off == apart - ways[0].0[m].off
+                    w.0[layer].base == w.0[m].base && w.0[layer].off - w.0[m].off == apart - ways[0].0[m].off
                 })
             });
             if let Some(m) = with {
@@ -122,7 +121,9 @@ pub(super) fn places(p: &Program, flow: &Flow) -> Vec<Places> {
             let ways: Vec<Places> = flow.preds[b]
                 .iter()
                 .filter(|e| flow.reached(e.from))
-                .map(|e| out[e.from].on_edge(&p.blocks[e.from].end, e.index, e.from, p.blocks[e.from].ops.len()))
+                .map(|e| {
+                    out[e.from].on_edge(&p.blocks[e.from].end, e.index, e.from, p.blocks[e.from].ops.len())
+                })
                 .collect();
             if !ways.is_empty() {
                 at[b] = Places::meet(&ways, b);

@@ -93,7 +93,9 @@ impl Dead {
 
     fn is_dead(&self, p: &Program, op: &Op, here: &Places) -> bool {
         match *op {
-            Op::Store { layer, off, src } => self.covers(here.at(layer, off), i64::from(p.width(src).bytes())),
+            Op::Store { layer, off, src } => {
+                self.covers(here.at(layer, off), i64::from(p.width(src).bytes()))
+            }
             Op::SetMark { layer, .. } | Op::ClearMark { layer } => self.marks & 1 << layer as u8 != 0,
             Op::StoreAnno { off, src } => {
                 let bytes = anno_bytes(off, p.width(src));

@@ -113,7 +113,8 @@ fn ether_encap() -> Program {
 
 /// Strip, check, decrement, mark, encapsulate.
 pub fn router() -> Program {
-    let elements = [strip(), check_ip_header(), get_ip_address(), dec_ip_ttl("ttl"), set_dscp(), ether_encap()];
+    let elements =
+        [strip(), check_ip_header(), get_ip_address(), dec_ip_ttl("ttl"), set_dscp(), ether_encap()];
     chain(&elements)
 }
 

@@ -225,14 +225,21 @@ impl Gen<'_> {
                 b.require(Layer::Data, off + 8, Reason::TRUNCATED);
                 let v = b.load(W16, Layer::Data, off);
                 self.keep(v);
-                let (moves, event) = (t.pick(3), self.event);
+                b.set_mark(Layer::Mac, Layer::Data, off);
+                let (moves, event) = (t.pick(4), self.event);
                 b.repeat(3, &[v], |b, this, vars| {
                     b.require(Layer::Data, off + 8, Reason::TRUNCATED);
                     let v = b.load(W16, Layer::Data, off);
-                    b.notify(event, &[v, vars[0]]);
+                    b.require(Layer::Mac, 2, Reason::TRUNCATED);
+                    let marked = b.load(W16, Layer::Mac, 0);
+                    b.notify(event, &[v, vars[0], marked]);
                     match moves {
                         0 => b.push(2),
                         1 => b.pull(2),
+                        2 => {
+                            b.pull(off + 2);
+                            b.push(2);
+                        }
                         _ => b.store_const(W8, Layer::Data, off + 1, 7_u8),
                     }
                     this.next(b, &[v]);

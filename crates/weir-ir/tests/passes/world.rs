@@ -113,7 +113,9 @@ pub fn observe(program: &Program, packets: &[Start]) -> (Vec<Seen>, SetSnapshot)
                 EntryKind::Packet { .. } => {
                     interp.run(program, &mut tables, &mut host, now, e.block, &[], Some(start.packet()));
                 }
-                EntryKind::Timer { .. } => interp.run(program, &mut tables, &mut host, now, e.block, &[], None),
+                EntryKind::Timer { .. } => {
+                    interp.run(program, &mut tables, &mut host, now, e.block, &[], None);
+                }
                 _ => {}
             }
         }

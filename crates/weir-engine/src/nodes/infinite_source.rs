@@ -1,0 +1,97 @@
+use super::limit::{DATA, Limit, bytes, flag};
+use super::prelude::*;
+
+engine_node! {
+    /// Generates packets as fast as they are taken.
+    ///
+    /// The output may be pushed or pulled.
+    InfiniteSource: "0/1", "h/a", Source;
+    example "InfiniteSource(LENGTH 60, LIMIT 1000, STOP true) -> Discard;";
+    params {
+        /// What the packets contain.
+        pos data: String = DATA.to_owned(),
+        /// How many packets.
+        pos limit: Limit = Limit::NONE,
+        /// How many packets are pushed at a time.
+        pos burst: u32 = 1,
+        /// Whether it generates packets now.
+        pos active: bool = true,
+        /// Length of the packets: the data is repeated or cut.
+        key length: Option<u32> = None,
+        /// Whether to end the run after the last packet.
+        key stop: bool = false,
+        /// Whether packets bear the time at which they were made.
+        key timestamp: bool = true,
+    }
+    handlers {
+        /// Number of packets generated so far.
+        read count = |s, _| Ok(s.state.count.to_string()),
+        /// Starts anew.
+        write reset = |s, _, _| { s.state.count = 0; Ok(()) },
+        /// Whether it generates packets.
+        read active = |s, _| Ok(s.active.to_string()),
+        /// Lets it generate packets, or not.
+        write active = |s, value, _| { s.active = flag(value)?; Ok(()) },
+        /// How many packets it generates; -1: no limit.
+        read limit = |s, _| Ok(s.limit.0.map_or("-1".to_owned(), |l| l.to_string())),
+        /// Changes how many packets it generates.
+        write limit = |s, value, _| {
+            s.limit = <Limit as weir_elements::FromArg>::from_arg(value)?;
+            Ok(())
+        },
+    }
+    state Made;
+}
+
+#[derive(Default)]
+struct Made {
+    count: u64,
+    bytes: Vec<u8>,
+}
+
+impl InfiniteSource {
+    fn make(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        if !self.active || self.limit.reached(self.state.count) {
+            return None;
+        }
+        if self.state.bytes.is_empty() {
+            self.state.bytes = bytes(&self.data, self.length);
+        }
+        let mut packet = Packet::from_bytes(&self.state.bytes).ok()?;
+        if self.timestamp {
+            packet.timestamp = cx.now();
+        }
+        self.state.count += 1;
+        if self.stop && self.limit.reached(self.state.count) {
+            cx.env.stop = true;
+        }
+        Some(packet)
+    }
+}
+
+impl Behavior for InfiniteSource {
+    fn pull(&mut self, _port: u32, cx: &mut Cx<'_>) -> Option<Packet> {
+        self.make(cx)
+    }
+
+    fn has_task(&self) -> bool {
+        true
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> Ran {
+        if !cx.output_is_push(0) {
+            return Ran::Idle;
+        }
+        for _ in 0..self.burst.max(1) {
+            let Some(packet) = self.make(cx) else { return Ran::Idle };
+            cx.emit(0, packet);
+        }
+        Ran::Busy
+    }
+
+    fn adopt(&mut self, old: &mut dyn EngineNode) {
+        if let Some(old) = old.as_any().downcast_mut::<InfiniteSource>() {
+            self.state.count = old.state.count;
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Parameters that several nodes have.
+
+use weir_elements::FromArg;
+
+/// A number of packets, or no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limit(pub Option<u64>);
+
+impl Limit {
+    /// No limit.
+    pub const NONE: Limit = Limit(None);
+
+    /// Whether `n` packets are as many as there may be.
+    pub fn reached(self, n: u64) -> bool {
+        self.0.is_some_and(|limit| n >= limit)
+    }
+
+    /// How many more there may be after `n`.
+    pub fn left(self, n: u64) -> u64 {
+        self.0.map_or(u64::MAX, |limit| limit.saturating_sub(n))
+    }
+}
+
+impl FromArg for Limit {
+    const SYNTAX: &'static str = "number, or -1 for no limit";
+    fn from_arg(text: &str) -> Result<Limit, String> {
+        match text.trim() {
+            "-1" => Ok(Limit::NONE),
+            text => Ok(Limit(Some(u64::from_arg(text)?))),
+        }
+    }
+}
+
+/// The bytes of a generated packet: `data`, cut or repeated to `length` if one is given.
+pub(super) fn bytes(data: &str, length: Option<u32>) -> Vec<u8> {
+    let data = data.as_bytes();
+    let length = length.map_or(data.len(), |l| l as usize).min(weir_packet::MAX_LEN);
+    if data.is_empty() { vec![0; length] } else { data.iter().copied().cycle().take(length).collect() }
+}
+
+/// What generated packets contain if nothing else is said: 64 bytes.
+pub(super) const DATA: &str = "Nothing of importance, but it is sixty-four bytes long, no less.";
+
+/// The current value of a `write` handler's boolean.
+pub(super) fn flag(value: &str) -> Result<bool, String> {
+    bool::from_arg(value.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_has_the_length_that_is_asked_for() {
+        assert_eq!(DATA.len(), 64);
+        assert_eq!(bytes("abc", None), b"abc");
+        assert_eq!(bytes("abc", Some(7)), b"abcabca");
+        assert_eq!(bytes("abc", Some(2)), b"ab");
+        assert_eq!(bytes("", Some(2)), [0, 0]);
+        assert_eq!(bytes("x", Some(u32::MAX)).len(), weir_packet::MAX_LEN);
+    }
+
+    #[test]
+    fn minus_one_is_no_limit() {
+        assert!(!Limit::from_arg("-1").unwrap().reached(u64::MAX));
+        assert!(Limit::from_arg("3").unwrap().reached(3));
+        assert!(Limit::from_arg("-2").is_err());
+    }
+}

@@ -1,0 +1,577 @@
+//! Random programs, written with the builder and therefore mostly of the kind that elements are.
+
+use std::cell::{Cell, RefCell};
+
+use weir_ir::Width::{W1, W8, W16, W32, W64, W128};
+use weir_ir::program::TableId;
+use weir_ir::{Builder, E, Layer, MetaField, Program, Reason, TableDecl, V, Width, Wire};
+use weir_table::Kind;
+
+/// A row of choices. When it is used up, every choice is the first one, which ends things.
+#[derive(Debug)]
+pub struct Tape<'a> {
+    bytes: &'a [u8],
+    at: Cell<usize>,
+}
+
+impl<'a> Tape<'a> {
+    pub fn new(bytes: &'a [u8]) -> Tape<'a> {
+        Tape { bytes, at: Cell::new(0) }
+    }
+
+    fn pick(&self, n: usize) -> usize {
+        let at = self.at.replace(self.at.get() + 1);
+        usize::from(self.bytes.get(at).copied().unwrap_or(0)) % n
+    }
+
+    fn of<T: Copy>(&self, list: &[T]) -> T {
+        list[self.pick(list.len())]
+    }
+}
+
+struct Gen<'a> {
+    tape: &'a Tape<'a>,
+    /// Values that are defined here.
+    values: RefCell<Vec<V>>,
+    statements: Cell<u32>,
+    exact: TableId,
+    array: TableId,
+    event: u32,
+    other_event: u32,
+    outputs: u32,
+}
+
+/// The program of one element with one input, a timer, and outputs of which the last leads out of the graph.
+pub fn element(tape: &Tape<'_>, name: &str, outputs: u32) -> Program {
+    let mut b = Builder::new(name, 1, outputs);
+    let fields = [("v", W32), ("w", W8), ("bucket", W128)];
+    let exact =
+        TableDecl::new("exact", Kind::Exact, &[("k", W8), ("l", W8)], &fields, 3).holding(1).grouped_by("w");
+    let exact = b.table(exact, Vec::new());
+    let array = b.table(TableDecl::new("array", Kind::Array, &[("i", W32)], &fields, 2), Vec::new());
+    let (event, other_event) = (b.event("event"), b.event("other"));
+    let g = Gen {
+        tape,
+        values: RefCell::default(),
+        statements: Cell::new(30),
+        exact,
+        array,
+        event,
+        other_event,
+        outputs,
+    };
+    b.input(0, |b| {
+        g.body(b, 3, false);
+        g.end(b, false);
+    });
+    if tape.pick(3) == 1 {
+        g.values.borrow_mut().clear();
+        b.timer(5, |b| {
+            g.table_op(b, 0, true);
+            if !b.ended() {
+                let v = g.value(b, W32);
+                b.fork_new(&[v], |b, args| {
+                    g.values.replace(args.to_vec());
+                    b.put(20);
+                    g.body(b, 1, true);
+                    g.end(b, true);
+                });
+            }
+        });
+    }
+    b.finish()
+}
+
+/// Where the outputs of the elements lead.
+pub fn wires(tape: &Tape<'_>, programs: &[Program]) -> Vec<Vec<Option<Wire>>> {
+    let n = programs.len();
+    (0..n)
+        .map(|e| {
+            let outputs = programs[e].outputs;
+            (0..outputs)
+                .map(|port| {
+                    let next = Wire::Input { element: (e + 1) % n, port: 0 };
+                    match tape.pick(6) {
+                        _ if port + 1 == outputs => Some(Wire::Exit(e as u32)),
+                        0 => Some(Wire::Exit(0)),
+                        1 => None,
+                        2 => Some(Wire::Input { element: tape.pick(n), port: 0 }),
+                        _ if e + 1 == n => Some(Wire::Exit(1)),
+                        _ => Some(next),
+                    }
+                })
+                .collect()
+        })
+        .collect()
+}
+
+const OFFSETS: [u32; 7] = [8, 10, 8, 9, 0, 12, 10];
+
+impl Gen<'_> {
+    /// Ends the path. A packet that was forked does not stay in the graph, or there would be ever more of them.
+    fn end(&self, b: &mut Builder, forked: bool) {
+        if b.ended() {
+            return;
+        }
+        // What was found out is shown.
+        let latest: Vec<V> = self.values.borrow().iter().rev().take(8).copied().collect();
+        b.notify(self.event, &latest);
+        match self.tape.pick(5) {
+            1 => b.drop(
+                self.tape
+                    .of(&[0, 1, 2])
+                    .pipe(|i| [Reason::DENIED, Reason::NO_MATCH, Reason::BAD_HEADER][i].clone()),
+            ),
+            2 => {
+                let (k, l) = (self.value(b, W8), self.value(b, W8));
+                let e = b.insert(self.exact, &[k, l], |b| b.drop(Reason::FULL));
+                b.touch(e, self.tape.of(&[10, 0, 100]));
+                b.hold(e, |b| b.drop(Reason::new("HoldFull")));
+            }
+            i if !forked => b.emit(i as u32 % self.outputs),
+            _ => b.emit(self.outputs - 1),
+        }
+    }
+
+    fn scoped(&self, body: impl FnOnce()) {
+        let len = self.values.borrow().len();
+        body();
+        self.values.borrow_mut().truncate(len);
+    }
+
+    fn body(&self, b: &mut Builder, depth: u32, forked: bool) {
+        for _ in 0..[4, 8, 14, 20][depth as usize] {
+            if b.ended() || self.statements.get() == 0 {
+                return;
+            }
+            self.statements.set(self.statements.get() - 1);
+            self.statement(b, depth, forked);
+        }
+    }
+
+    fn keep(&self, v: V) {
+        self.values.borrow_mut().push(v);
+    }
+
+    /// A value of that width: one that is there, resized, or a constant.
+    fn value(&self, b: &mut Builder, w: Width) -> V {
+        let n = self.values.borrow().len();
+        if n == 0 || self.tape.pick(4) == 0 {
+            let c = self.tape.of(&[0_u128, 1, 2, 5, 0xff, 0xffff, 20]);
+            return b.constant(w, c & w.max());
+        }
+        // The latest are the likeliest.
+        let v = self.values.borrow()[n - 1 - self.tape.pick(n).min(self.tape.pick(n))];
+        if w == W1 && v.width != W1 { b.lt(v, self.tape.of(&[3_u8, 1, 100, 255])) } else { b.resize(w, v) }
+    }
+
+    fn width(&self) -> Width {
+        self.tape.of(&[W16, W16, W8, W16, W32, W64, W128])
+    }
+
+    fn layer(&self) -> Layer {
+        let rare = [Layer::Mac, Layer::Cursor, Layer::Transport];
+        if self.tape.pick(6) == 5 { self.tape.of(&rare) } else { self.tape.of(&[Layer::Net, Layer::Data]) }
+    }
+
+    fn require(&self, b: &mut Builder, layer: Layer, n: u32) {
+        // A mark that is not set is set, mostly: few packets should end here.
+        if layer != Layer::Data && self.tape.pick(8) != 7 {
+            b.if_has(
+                layer,
+                n,
+                |_| {},
+                |b| {
+                    b.require(Layer::Data, 2, Reason::TRUNCATED);
+                    b.set_mark(layer, Layer::Data, 2_u32);
+                },
+            );
+        }
+        b.require(layer, n, Reason::TRUNCATED);
+    }
+
+    /// An amount that is proved to be there: up to 12 bytes from the layer on.
+    fn amount(&self, b: &mut Builder, layer: Layer) -> V {
+        let v = self.value(b, W32);
+        let v = b.and(v, 12_u32);
+        if layer != Layer::Data {
+            self.require(b, layer, 0);
+        }
+        b.require(layer, v, Reason::TRUNCATED);
+        v
+    }
+
+    fn statement(&self, b: &mut Builder, depth: u32, forked: bool) {
+        let t = self.tape;
+        match t.pick(37) {
+            0 => self.end(b, forked),
+            1..=4 => self.arithmetic(b),
+            5..=8 => {
+                let (w, l, off) = (self.width(), self.layer(), t.of(&OFFSETS));
+                self.require(b, l, off + w.bytes() + t.of(&[0, 0, 20]));
+                let v = b.load(w, l, off);
+                self.keep(v);
+            }
+            9..=11 => {
+                let (w, l, off) = (self.width(), self.layer(), t.of(&OFFSETS));
+                let v = self.value(b, w);
+                self.require(b, l, off + w.bytes());
+                b.store(l, off, v);
+            }
+            34 => self.there_and_back(b),
+            35 => {
+                // A loop that moves the start of the packet, and reads the same offset inside as before.
+                let off = t.of(&OFFSETS);
+                b.require(Layer::Data, off + 8, Reason::TRUNCATED);
+                let v = b.load(W16, Layer::Data, off);
+                self.keep(v);
+                let (moves, event) = (t.pick(3), self.event);
+                b.repeat(3, &[v], |b, this, vars| {
+                    b.require(Layer::Data, off + 8, Reason::TRUNCATED);
+                    let v = b.load(W16, Layer::Data, off);
+                    b.notify(event, &[v, vars[0]]);
+                    match moves {
+                        0 => b.push(2),
+                        1 => b.pull(2),
+                        _ => b.store_const(W8, Layer::Data, off + 1, 7_u8),
+                    }
+                    this.next(b, &[v]);
+                });
+            }
+            33 => {
+                let (w, l, off) = (self.width(), self.layer(), t.of(&OFFSETS));
+                let v = b.constant(w, 3_u8);
+                self.keep(v);
+            }
+            12 => {
+                // A field of the header changes, and the checksum with it (RFC 1624).
+                let l = self.layer();
+                self.require(b, l, 20);
+                let (old, new) = (b.load(W16, l, 8), self.value(b, W16));
+                b.store(l, 8, new);
+                let sum = b.load(W16, l, 10);
+                let (sum, old) = (b.not(sum), b.not(old));
+                let sum = b.sum16(sum, old);
+                let sum = b.sum16(sum, new);
+                let sum = b.not(sum);
+                b.store(l, 10, sum);
+            }
+            13 | 14 if depth > 0 => {
+                let c = self.value(b, W1);
+                let ends = t.pick(3) != 0;
+                b.when(c, |b| {
+                    self.scoped(|| {
+                        self.body(b, depth - 1, forked);
+                        if ends {
+                            self.end(b, forked);
+                        }
+                    });
+                });
+            }
+            15 if depth > 0 => {
+                let c = self.value(b, W1);
+                b.if_else(
+                    c,
+                    |b| self.scoped(|| self.body(b, depth - 1, forked)),
+                    |b| self.scoped(|| self.body(b, depth - 1, forked)),
+                );
+            }
+            16 if depth > 0 => {
+                let v = self.value(b, W8);
+                b.switch(v, &[0, 1, 5], |b, _| self.scoped(|| self.body(b, depth - 1, forked)));
+            }
+            17 | 18 if depth > 0 => {
+                let init = [self.value(b, W32), self.value(b, W8)];
+                let limit = 1 + t.pick(4) as u32;
+                let left = b.repeat(limit, &init, |b, this, vars| {
+                    self.scoped(|| {
+                        vars.iter().for_each(|&v| self.keep(v));
+                        if t.pick(2) == 0 {
+                            let c = self.value(b, W1);
+                            let other = self.value(b, W32);
+                            b.when(c, |b| this.leave(b, &[other, vars[1]]));
+                        }
+                        self.body(b, depth - 1, forked);
+                        if !b.ended() {
+                            let next = [self.value(b, W32), self.value(b, W8)];
+                            this.next(b, &next);
+                        }
+                    });
+                });
+                left.into_iter().for_each(|v| self.keep(v));
+            }
+            19 if depth > 0 => {
+                let c = self.value(b, W1);
+                let v = b.choose(c, |b| self.value(b, W16), |b| self.value(b, W16));
+                self.keep(v);
+            }
+            20 if !forked => {
+                let args = [self.value(b, W16)];
+                let outside = self.values.take();
+                if t.pick(2) == 0 {
+                    b.fork(|b| {
+                        self.body(b, 1, true);
+                        self.end(b, true);
+                    });
+                } else {
+                    b.fork_new(&args, |b, args| {
+                        self.values.replace(args.to_vec());
+                        b.put(30);
+                        self.body(b, 1, true);
+                        self.end(b, true);
+                    });
+                }
+                self.values.replace(outside);
+            }
+            21 | 22 => {
+                let mark = t.of(&[Layer::Net, Layer::Transport, Layer::Cursor, Layer::Mac]);
+                let base = self.layer();
+                match t.pick(5) {
+                    0 => b.clear_mark(mark),
+                    1 => {
+                        let n = self.amount(b, base);
+                        b.set_mark(mark, base, n);
+                    }
+                    _ => {
+                        let n = t.of(&[0_u32, 14, 4, 20]);
+                        self.require(b, base, n);
+                        b.set_mark(mark, base, n);
+                    }
+                }
+            }
+            23 => {
+                let n = t.of(&[4_u32, 14, 0, 2]);
+                match t.pick(6) {
+                    0 => b.push(n),
+                    1 => b.unpull(n),
+                    2 => b.put(n),
+                    3 => {
+                        let v = self.value(b, W32);
+                        let v = b.and(v, 31_u32);
+                        b.trim(v);
+                    }
+                    4 => {
+                        let n = self.amount(b, Layer::Data);
+                        b.pull(n);
+                    }
+                    _ => {
+                        self.require(b, Layer::Data, n);
+                        b.pull(n);
+                    }
+                }
+            }
+            24 => {
+                let (w, off) = (t.of(&[W1, W8, W16, W32]), t.of(&[0, 1, 4, 2]));
+                if t.pick(2) == 0 {
+                    let v = b.load_anno(w, off);
+                    self.keep(v);
+                } else {
+                    let v = self.value(b, w);
+                    b.store_anno(off, v);
+                }
+            }
+            25 => {
+                let field = t.of(&MetaField::ALL);
+                if t.pick(2) == 0 {
+                    let v = b.load_meta(field);
+                    self.keep(v);
+                } else {
+                    let v = self.value(b, field.width());
+                    b.store_meta(field, v);
+                }
+            }
+            26 | 27 => self.table_op(b, depth, forked),
+            28 | 29 => self.range_op(b),
+            30 => {
+                let v = match t.pick(3) {
+                    0 => b.rest(self.layer()),
+                    1 => b.distance(self.layer(), self.layer()),
+                    _ => b.len(),
+                };
+                self.keep(v);
+            }
+            31 => {
+                let args = [self.value(b, W32)];
+                let v = match t.pick(3) {
+                    0 => b.hash(&args),
+                    1 => b.random(),
+                    _ => b.now(),
+                };
+                self.keep(v);
+            }
+            32 => {
+                let args = [self.value(b, W32), self.value(b, W8)];
+                let event = t.of(&[self.event, self.other_event]);
+                if t.pick(2) == 0 { b.notify(event, &args) } else { b.notify_packet(event, &args) }
+            }
+            _ => {}
+        }
+    }
+
+    /// Bytes are read, go away and come back as zeros.
+    fn there_and_back(&self, b: &mut Builder) {
+        let off = self.tape.of(&OFFSETS);
+        b.require(Layer::Data, 16, Reason::TRUNCATED);
+        b.set_mark(Layer::Net, Layer::Data, 0);
+        let v = b.load(W16, Layer::Net, off);
+        if self.tape.pick(2) == 0 {
+            b.pull(14);
+            b.push(self.tape.of(&[4_u32, 14]));
+        } else {
+            let len = b.constant(W32, off + 1);
+            b.trim(len);
+            b.put(20);
+        }
+        b.require(Layer::Net, off + 2, Reason::TRUNCATED);
+        let again = b.load(W16, Layer::Net, off);
+        b.notify(self.event, &[v, again]);
+    }
+
+    fn arithmetic(&self, b: &mut Builder) {
+        let w = self.tape.of(&[W16, W8, W32, W1, W64, W128]);
+        let (x, y) = (self.value(b, w), self.value(b, w));
+        let v = match self.tape.pick(16) {
+            0 => b.add(x, y),
+            1 => b.sub(x, y),
+            2 => b.mul(x, y),
+            3 => b.rem(x, y),
+            4 => b.and(x, y),
+            5 => b.or(x, y),
+            6 => b.xor(x, y),
+            7 => b.shl(x, y),
+            8 => b.shr(x, y),
+            9 => b.eq(x, y),
+            10 => b.ne(x, y),
+            11 => b.lt(x, y),
+            12 => b.le(x, y),
+            13 => b.not(x),
+            14 => {
+                let c = self.value(b, W1);
+                b.select(c, x, y)
+            }
+            _ => {
+                let (x, y) = (self.value(b, W16), self.value(b, W16));
+                b.sum16(x, y)
+            }
+        };
+        self.keep(v);
+    }
+
+    fn range_op(&self, b: &mut Builder) {
+        let t = self.tape;
+        let l = self.layer();
+        match t.pick(5) {
+            0 => {
+                let n = self.amount(b, l);
+                let v = b.checksum(l, t.of(&[0, 2]), n);
+                self.keep(v);
+            }
+            1 => {
+                self.require(b, l, 20);
+                let v = b.checksum(l, 0, 20_u32);
+                self.keep(v);
+            }
+            2 => {
+                self.require(b, l, 16);
+                let m = self.layer();
+                self.require(b, m, 12);
+                b.require(l, 16_u32, Reason::TRUNCATED);
+                b.copy_bytes((l, t.of(&[0, 8, 10])), (m, t.of(&[0, 4])), 6);
+            }
+            3 => {
+                self.require(b, l, 16);
+                let v = b.compare_bytes((l, 0), (l, t.of(&[4, 8])), 4);
+                self.keep(v);
+            }
+            _ => {
+                let n = self.amount(b, l);
+                let byte = self.value(b, W8);
+                let v = b.find_byte(l, 1, n, byte);
+                self.keep(v);
+            }
+        }
+    }
+
+    fn table_op(&self, b: &mut Builder, depth: u32, forked: bool) {
+        let t = self.tape;
+        let (k, l) = (self.value(b, W8), self.value(b, W8));
+        let k = b.and(k, 3_u8);
+        match t.pick(7) {
+            0 => {
+                let e = b.index(self.array, t.of(&[0, 1]));
+                self.entry_op(b, e);
+            }
+            1 | 2 => b.lookup(self.exact, &[k, l], |b, e| self.scoped(|| self.entry_op(b, e)), |_| {}),
+            3 if depth > 0 || !forked => {
+                let e = b.insert(self.exact, &[k, l], |b| b.drop(Reason::FULL));
+                self.entry_op(b, e);
+            }
+            4 if depth > 0 || !forked => {
+                let (lo, hi) = (b.constant(W8, 2_u8), b.constant(W8, 4_u8));
+                let (e, v) = b.claim(self.exact, &[k, l], 1, lo, hi, l, |b| b.drop(Reason::FULL));
+                self.keep(v);
+                self.entry_op(b, e);
+            }
+            5 if depth > 0 => {
+                let e = b.index(self.array, 0);
+                let cost = self.value(b, W64);
+                let (rate, burst) = (b.constant(W64, 100_u8), b.constant(W64, 1000_u16));
+                b.meter(
+                    e,
+                    "bucket",
+                    [cost, rate, burst],
+                    |_| {},
+                    |b| self.scoped(|| self.body(b, depth - 1, forked)),
+                );
+            }
+            _ => {
+                let v = if t.pick(2) == 0 { b.size(self.exact) } else { b.group_count(self.exact, l) };
+                self.keep(v);
+            }
+        }
+    }
+
+    fn entry_op(&self, b: &mut Builder, e: E) {
+        let t = self.tape;
+        for _ in 0..1 + t.pick(3) {
+            match t.pick(8) {
+                0 => {
+                    let v = b.get(e, "v");
+                    let v = b.add(v, 1_u8);
+                    b.set(e, "v", v);
+                    self.keep(v);
+                }
+                1 | 2 => {
+                    let v = b.get(e, t.of(&["v", "w"]));
+                    self.keep(v);
+                }
+                3 => {
+                    let v = self.value(b, W8);
+                    b.set(e, "w", v);
+                }
+                4 => {
+                    let v = b.key(e, 0);
+                    self.keep(v);
+                }
+                5 => b.touch(e, t.of(&[5, 0, 50])),
+                6 if e.table == self.exact => b.remove(e),
+                7 if e.table == self.exact => {
+                    let outside = self.values.take();
+                    b.release(e, &[], |b, _| {
+                        self.body(b, 1, true);
+                        self.end(b, true);
+                    });
+                    self.values.replace(outside);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+trait Pipe: Sized {
+    fn pipe<R>(self, f: impl FnOnce(Self) -> R) -> R {
+        f(self)
+    }
+}
+impl Pipe for usize {}
