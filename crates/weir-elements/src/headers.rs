@@ -127,13 +127,6 @@ pub(crate) fn require_ip(b: &mut Builder) {
     b.require(Layer::Net, 20, Reason::TRUNCATED);
 }
 
-/// Sets `transport` behind the IPv4 header at `net` (20 bytes known), or drops the packet.
-pub(crate) fn mark_transport(b: &mut Builder) {
-    let len = ip_header_len(b);
-    b.require(Layer::Net, len, Reason::TRUNCATED);
-    b.set_mark(Layer::Transport, Layer::Net, len);
-}
-
 /// Writes a complete IPv4 header checksum for the 20-byte header at `net`.
 pub(crate) fn fill_ip_checksum(b: &mut Builder) {
     b.store_const(Width::W16, Layer::Net, 10, 0_u16);

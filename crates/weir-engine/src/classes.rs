@@ -28,6 +28,16 @@ impl AnyClass {
     }
 }
 
+impl AnyClass {
+    /// The family that the class belongs to.
+    pub fn family(&self) -> &'static str {
+        match self {
+            AnyClass::Element(c) => c.family,
+            AnyClass::Node(_) => "engine",
+        }
+    }
+}
+
 /// All classes by name.
 #[derive(Debug, Clone)]
 pub struct Classes {

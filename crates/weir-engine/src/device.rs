@@ -148,11 +148,6 @@ impl Devices {
         self.list.len()
     }
 
-    /// Name of a device.
-    pub fn name(&self, id: usize) -> &str {
-        self.device(id).map_or("", |d| &d.name)
-    }
-
     pub(crate) fn readers(&self, id: usize) -> &[Entrance] {
         self.device(id).map_or(&[], |d| &d.readers)
     }

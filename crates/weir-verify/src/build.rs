@@ -2,7 +2,7 @@
 
 use weir_ir::interp::store_meta;
 use weir_ir::program::{EntryKind, Layer, MetaField, Program};
-use weir_packet::Packet;
+use weir_packet::{LARGE_CAPACITY, Packet};
 use weir_table::{EntryRef, KeyMatch, Kind, Row, TableSet};
 
 use crate::eval::{Evaluator, HeldPackets, Model, moved};
@@ -247,6 +247,9 @@ impl Build<'_> {
             set.then(|| i64::from(self.value(&Symbol::MarkAt(s, l)) as u32 as i32))
         });
         let longest = marks.into_iter().flatten().fold(len, i64::max);
+        if longest > LARGE_CAPACITY.into() {
+            return None;
+        }
         let bytes: Vec<u8> = (-pulled..longest).map(|i| self.value(&Symbol::Byte(s, i)) as u8).collect();
         let front = moved(self.model, s);
         let mut p = Packet::from_bytes(bytes.get(front as usize..)?).ok()?;

@@ -290,12 +290,7 @@ impl Solver<'_> {
 
     /// One way to do something, or the other if that does not work; `first`: in this order.
     #[expect(clippy::if_same_then_else, reason = "the first that works has its effect, so the order counts")]
-    fn either(
-        &mut self,
-        first: bool,
-        a: impl Fn(&mut Self) -> bool,
-        b: impl Fn(&mut Self) -> bool,
-    ) -> bool {
+    fn either(&mut self, first: bool, a: impl Fn(&mut Self) -> bool, b: impl Fn(&mut Self) -> bool) -> bool {
         if first { a(self) || b(self) } else { b(self) || a(self) }
     }
 

@@ -1,3 +1,4 @@
+use super::checks::{check_offset, refuse};
 use crate::prelude::*;
 
 element! {
@@ -5,17 +6,19 @@ element! {
     ///
     /// A valid header starts `OFFSET` bytes into the packet, has version 4, a sensible length and checksum, and a
     /// source address that is not in `BADSRC`. The marks `net` and `transport` and the destination annotation are
-    /// set, and the packet is cut to the length that its header gives. Others leave on output 1, or are dropped.
+    /// set, and the packet is cut to the length that its header gives. Others leave on output 1, or are dropped:
+    /// `Truncated`, `BadVersion`, `BadHeader`, `BadLength`, `BadChecksum`, `BadSource`.
     CheckIPHeader: "1/1-2", "a/ah";
     example "Idle -> CheckIPHeader(14, BADSRC 10.255.255.255) -> Discard;";
     params {
         /// Where the header starts, in bytes.
         pos offset: u32 = 0,
         /// Source addresses that are refused.
-        key badsrc: AddressList = AddressList(vec![0, u32::MAX]) => "0.0.0.0 255.255.255.255",
+        key badsrc: AddressList = AddressList(vec![]),
         /// Addresses that packets may come to even if their source is in BADSRC.
         key gooddst: AddressList = AddressList(vec![]),
-        /// Addresses and prefixes of the router's interfaces: their network and broadcast addresses join BADSRC.
+        /// Addresses of the router's interfaces with prefix length. Their broadcast addresses, 0.0.0.0 and
+        /// 255.255.255.255 join BADSRC, the addresses themselves GOODDST.
         key interfaces: InterfaceList = InterfaceList(vec![]),
         /// Whether the checksum is checked.
         key checksum: bool = true,
@@ -24,6 +27,7 @@ element! {
         /// Kept for Click configurations: drop reasons are always shown.
         key verbose: bool = false,
     }
+    check |e| check_offset(e.offset);
     handlers {
         /// Number of packets that were refused.
         count drops,
@@ -48,11 +52,10 @@ impl FromArg for AddressList {
 #[derive(Debug)]
 pub struct InterfaceList(pub(crate) Vec<Interface>);
 
-/// An interface's address and its network.
+/// An interface's address and its network's broadcast address.
 #[derive(Debug)]
 pub struct Interface {
     addr: u32,
-    network: u32,
     broadcast: u32,
 }
 
@@ -60,32 +63,36 @@ impl FromArg for InterfaceList {
     const SYNTAX: &'static str = "space-separated IP addresses with prefix length";
     fn from_arg(text: &str) -> Result<InterfaceList, String> {
         let one = |word: &str| {
-            let (addr, len) = word.split_once('/').unwrap_or((word, "32"));
-            let addr: u32 = Ipv4Addr::from_arg(addr)?.into();
-            let len: u32 = u32::from_arg(len)?;
-            let mask = u32::MAX.checked_shl(32 - len.min(32)).unwrap_or(0);
-            if len > 32 {
-                Err(format!("'{word}' has a prefix longer than 32 bits"))
-            } else {
-                Ok(Interface { addr, network: addr & mask, broadcast: addr | !mask })
-            }
+            let network = Ipv4Prefix::from_arg(word)?;
+            let addr = word.split_once('/').map_or(word, |(addr, _)| addr);
+            Ok(Interface { addr: Ipv4Addr::from_arg(addr)?.into(), broadcast: network.last().into() })
         };
-        text.split_whitespace().map(one).collect::<Result<_, _>>().map(InterfaceList)
+        text.split_whitespace().map(one).collect::<Result<_, String>>().map(InterfaceList)
     }
+}
+
+/// Bad sources and good destinations, from the parameters.
+pub(super) fn lists(badsrc: &AddressList, gooddst: &AddressList, interfaces: &InterfaceList) -> (Vec<u32>, Vec<u32>) {
+    let (mut bad, mut good) = (badsrc.0.clone(), gooddst.0.clone());
+    for i in &interfaces.0 {
+        // An interface that is alone in its network (/32) has no broadcast address.
+        bad.extend([i.broadcast, 0, u32::MAX].into_iter().filter(|a| *a != i.addr));
+        good.push(i.addr);
+    }
+    for list in [&mut bad, &mut good] {
+        list.sort_unstable();
+        list.dedup();
+    }
+    (bad, good)
 }
 
 fn program(e: &CheckIPHeader, b: &mut Builder) {
-    let mut bad = e.badsrc.0.clone();
-    let mut good = e.gooddst.0.clone();
-    for i in &e.interfaces.0 {
-        bad.extend([i.network, i.broadcast].into_iter().filter(|a| *a != i.addr));
-        good.push(i.addr);
-    }
+    let (bad, good) = lists(&e.badsrc, &e.gooddst, &e.interfaces);
     check_ip(b, e.offset, e.checksum, &bad, &good);
 }
 
-/// The program of `CheckIPHeader` and its relatives.
-pub(crate) fn check_ip(
+/// The program of `CheckIPHeader` and `CheckIPHeader2`.
+pub(super) fn check_ip(
     b: &mut Builder,
     offset: u32,
     checksum: bool,
@@ -93,12 +100,7 @@ pub(crate) fn check_ip(
     good_destinations: &[u32],
 ) {
     let drops = b.cell("drops", W64, 0);
-    let refuse = move |reason: Reason| {
-        move |b: &mut Builder| {
-            count(b, drops);
-            b.emit_or_drop(1, reason);
-        }
-    };
+    let refuse = move |reason| refuse(drops, reason);
     b.input(0, |b| {
         b.require_or(Layer::Data, offset + 20, refuse(Reason::TRUNCATED));
         b.set_mark(Layer::Net, Layer::Data, offset);
@@ -203,11 +205,30 @@ mod tests {
     }
 
     #[test]
-    fn interface_networks_join_the_bad_sources() {
-        let mut p = packet();
-        p[12..16].copy_from_slice(&[10, 9, 255, 255]);
-        Ipv4::new(&mut p[..]).unwrap().fill_checksum();
-        let args = ["INTERFACES 10.9.0.1/16"];
-        assert_eq!(Harness::new("CheckIPHeader", &args, 1, 1).send(0, &p)[0].reason(), "BadSource");
+    fn broadcast_addresses_of_interfaces_are_bad_sources() {
+        let good = |args: &[&str], src: [u8; 4], dst: [u8; 4]| {
+            let p = udp((src, 1), (dst, 2), b"x");
+            Harness::new("CheckIPHeader", args, 1, 2).send(0, &p)[0].out().0 == 0
+        };
+        let far = [10, 8, 0, 1];
+        for src in [[10, 9, 255, 255], [0; 4], [255; 4]] {
+            assert!(good(&[], src, far), "without the argument, no source is bad");
+            let args = ["INTERFACES 10.9.0.1/16 10.7.0.1/255.255.255.0"];
+            assert!(!good(&args, src, far));
+            assert!(good(&args, src, [10, 9, 0, 1]), "the router itself may get them");
+            assert!(good(&args, src, [10, 7, 0, 1]));
+        }
+        assert!(good(&["INTERFACES 10.9.0.1/16"], [10, 9, 0, 0], far));
+        assert!(good(&["INTERFACES 10.9.0.1/32"], [10, 9, 0, 1], far));
+    }
+
+    #[test]
+    fn wrong_arguments_say_what_is_right() {
+        let errors = |arg: &str| {
+            crate::class_named("CheckIPHeader").unwrap().configure(&[arg.to_owned()]).err().unwrap().join("; ")
+        };
+        assert!(errors("INTERFACES 10.0.0.1/33").contains("INTERFACES: '10.0.0.1/33' is not an IP prefix"));
+        assert!(errors("BADSRC 10.0.0").contains("BADSRC: '10.0.0' is not an IP address"));
+        assert!(errors("OFFSET 4294967290").contains("OFFSET: 4294967290 is beyond the end of any packet"));
     }
 }

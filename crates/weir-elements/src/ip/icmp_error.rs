@@ -1,3 +1,4 @@
+use super::check_ip_header::AddressList;
 use crate::prelude::*;
 
 element! {
@@ -5,8 +6,10 @@ element! {
     ///
     /// The error carries as much of the packet as fits into 576 bytes. None is sent for packets that must not be
     /// answered: ICMP errors, fragments beyond the first, and packets from or to broadcast or multicast addresses
-    /// (RFC 1122 section 3.2.2); those are dropped (`NotAnswered`). The answer's destination annotation is the source
-    /// of the packet, so that it can go back to the routing table.
+    /// (RFC 1122 section 3.2.2) or sources that no host has; those are dropped (`NotAnswered`). The answer's
+    /// destination annotation is the source of the packet, so that it can go back to the routing table. A redirect
+    /// tells the gateway in the destination annotation of the packet, where routing has put it; a parameter problem
+    /// with code 0 points where the parameter problem annotation says. Source routes are not reversed.
     ICMPError: "1/1", "a/a";
     example "Idle -> CheckIPHeader -> ICMPError(10.0.0.1, unreachable, net) -> Discard;";
     params {
@@ -16,16 +19,23 @@ element! {
         pos r#type: IcmpType,
         /// ICMP code: a number, or its name (`net`, `host`, `protocol`, `port`, `needfrag`, `transit`, `reassembly` …).
         pos code: IcmpCode = IcmpCode(0),
-        /// Space-separated source addresses that get no answer (broadcast addresses of the router's networks).
-        key badaddrs: super::check_ip_header::AddressList = super::check_ip_header::AddressList(vec![]),
+        /// Space-separated addresses: packets from or to them get no answer (broadcast addresses of the router's
+        /// networks).
+        pos badaddrs: AddressList = AddressList(vec![]),
         /// Longest error in bytes, IP header included.
-        key mtu: u32 = 576,
+        key mtu: u16 = 576,
         /// Next-hop MTU that a `needfrag` error tells (RFC 1191).
         key pmtu: u16 = 0,
         /// Whether the fix-source annotation is set, for `FixIPSrc` downstream.
         key set_fix_anno: bool = true,
     }
     handlers {
+        /// Source address of the errors.
+        cell src: Ipv4Addr,
+        /// Longest error in bytes.
+        cell mtu: u16,
+        /// Next-hop MTU that a `needfrag` error tells.
+        cell pmtu: u16,
         /// Number of packets that were not answered.
         count drops,
     }
@@ -84,6 +94,9 @@ impl FromArg for IcmpCode {
 const HEADERS: u32 = 28;
 
 fn program(e: &ICMPError, b: &mut Builder) {
+    let from = b.cell("src", W32, e.src.bits());
+    let mtu = b.cell("mtu", W16, e.mtu.into());
+    let pmtu = b.cell("pmtu", W16, e.pmtu.into());
     let drops = b.cell("drops", W64, 0);
     let refuse = |b: &mut Builder| {
         count(b, drops);
@@ -96,20 +109,25 @@ fn program(e: &ICMPError, b: &mut Builder) {
         let offset = b.and(fragment, 0x1fff);
         let later = b.ne(offset, 0);
         b.when(later, refuse);
-        let src = b.load(W32, Layer::Net, 12);
-        let mut cases = vec![0, u128::from(u32::MAX)];
-        cases.extend(e.badaddrs.0.iter().map(|&a| u128::from(a)));
-        b.switch(src, &cases, |b, case| {
-            if case.is_some() {
-                refuse(b);
-            }
-        });
-        for off in [12, 16] {
-            let addr = b.load(W32, Layer::Net, off);
+        let (src, dst) = (b.load(W32, Layer::Net, 12), b.load(W32, Layer::Net, 16));
+        for addr in [src, dst] {
+            let bad: Vec<u128> = e.badaddrs.0.iter().map(|&a| a.into()).collect();
+            b.switch(addr, &bad, |b, case| {
+                if case.is_some() {
+                    refuse(b);
+                }
+            });
             let class = b.shr(addr, 28);
             let special = b.ge(class, 0xe);
             b.when(special, refuse);
         }
+        // This network, and loopback (RFC 1812 section 5.3.7).
+        let network = b.shr(src, 24);
+        b.switch(network, &[0, 127], |b, case| {
+            if case.is_some() {
+                refuse(b);
+            }
+        });
         let kind = b.load_meta(MetaField::PacketType);
         b.switch(kind, &[1, 2], |b, case| {
             if case.is_some() {
@@ -130,12 +148,18 @@ fn program(e: &ICMPError, b: &mut Builder) {
             });
         });
         let problem = b.load_anno(W8, anno::ICMP_PARAM_PROB);
+        let gateway = b.load_anno(W32, anno::DST_IP);
 
         // The packet from its IP header on becomes the error's payload.
         let lead = b.distance(Layer::Data, Layer::Net);
         b.require_or(Layer::Data, lead, refuse);
         b.pull(lead);
-        let keep = b.constant(W32, e.mtu.max(HEADERS + 8) - HEADERS);
+        let mtu = b.read_cell(mtu);
+        let mtu = b.resize(W32, mtu);
+        let tiny = b.lt(mtu, HEADERS + 8);
+        let least = b.constant(W32, HEADERS + 8);
+        let mtu = b.select(tiny, least, mtu);
+        let keep = b.sub(mtu, HEADERS);
         b.trim(keep);
         b.push(HEADERS);
         b.clear_mark(Layer::Mac);
@@ -150,7 +174,8 @@ fn program(e: &ICMPError, b: &mut Builder) {
         b.store(Layer::Net, 4, id);
         b.store_const(W16, Layer::Net, 6, 0_u16);
         b.store_const(W16, Layer::Net, 8, 0xff01_u16);
-        b.store_const(W32, Layer::Net, 12, u32::from(e.src));
+        let from = b.read_cell(from);
+        b.store(Layer::Net, 12, from);
         b.store(Layer::Net, 16, src);
         fill_ip_checksum(b);
 
@@ -158,7 +183,11 @@ fn program(e: &ICMPError, b: &mut Builder) {
         b.store_const(W8, Layer::Transport, 1, e.code.0);
         match (e.r#type.0, e.code.0) {
             (12, 0) => b.store(Layer::Transport, 4, problem),
-            (3, 4) => b.store_const(W16, Layer::Transport, 6, e.pmtu),
+            (5, _) => b.store(Layer::Transport, 4, gateway),
+            (3, 4) => {
+                let pmtu = b.read_cell(pmtu);
+                b.store(Layer::Transport, 6, pmtu);
+            }
             _ => {}
         }
         let icmp_len = b.rest(Layer::Transport);
@@ -224,10 +253,41 @@ mod tests {
             p[at..at + to.len()].copy_from_slice(to);
             p
         };
-        for p in [change(6, &[0, 5]), change(12, &[224, 0, 0, 1]), change(16, &[255; 4]), change(12, &[0; 4])]
-        {
+        for p in [
+            change(6, &[0, 5]),
+            change(12, &[224, 0, 0, 1]),
+            change(16, &[255; 4]),
+            change(12, &[0; 4]),
+            change(12, &[127, 0, 0, 1]),
+        ] {
             assert_eq!(error(&["10.0.0.254", "unreachable"], &p)[0].reason(), "NotAnswered", "{p:02x?}");
         }
+        for bad in ["10.0.0.1", "1.2.3.4 10.0.1.1"] {
+            let out = error(&["10.0.0.254", "unreachable", "0", bad], &udp(b"x"));
+            assert_eq!(out[0].reason(), "NotAnswered", "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_redirect_tells_the_gateway() {
+        let out = error(&["10.0.0.254", "redirect", "host"], &udp(b"x"));
+        let (_, bytes) = out[0].out();
+        assert_eq!((&bytes[20..22], &bytes[24..28]), (&[5, 1][..], &[10, 0, 1, 1][..]));
+        assert_eq!(checksum(&bytes[20..]), 0);
+    }
+
+    #[test]
+    fn parameters_can_change_while_it_runs() {
+        let mut e = Harness::new("ICMPError", &["10.0.0.254", "unreachable", "needfrag", "PMTU 1400"], 1, 1);
+        e.write("src", "10.0.0.253").unwrap();
+        e.write("mtu", "100").unwrap();
+        e.write("pmtu", "1300").unwrap();
+        let out = e.send_ip(0, &udp(&[0; 1400]));
+        let (_, bytes) = out[0].out();
+        assert_eq!((bytes[15], bytes.len(), &bytes[26..28]), (253, 100, &1300_u16.to_be_bytes()[..]));
+        e.write("mtu", "0").unwrap();
+        assert_eq!(e.send_ip(0, &udp(&[0; 1400]))[0].out().1.len(), 36, "8 bytes of the packet are always there");
+        assert!(e.write("mtu", "65536").is_err());
     }
 
     #[test]

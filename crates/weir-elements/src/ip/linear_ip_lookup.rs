@@ -21,11 +21,12 @@ element! {
         write add = |_, s, v| routes::add(s, v),
         /// Adds or replaces a route.
         write set = |_, s, v| routes::set(s, v),
-        /// Removes the route of a prefix.
+        /// Removes the route of a prefix: `PREFIX [[GATEWAY] OUTPUT]`.
         write remove = |_, s, v| routes::remove(s, v),
         /// Several changes, one a line: `add ROUTE`, `set ROUTE`, `remove PREFIX`; all are made, or none.
         write ctrl = |_, s, v| routes::control(s, v),
     }
+    ports |e| routes::ports(&e.routes);
 }
 
 fn program(e: &LinearIPLookup, b: &mut Builder) {

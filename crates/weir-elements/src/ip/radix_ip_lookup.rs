@@ -19,11 +19,17 @@ element! {
         write add = |_, s, v| routes::add(s, v),
         /// Adds or replaces a route.
         write set = |_, s, v| routes::set(s, v),
-        /// Removes the route of a prefix.
+        /// Removes the route of a prefix: `PREFIX [[GATEWAY] OUTPUT]`.
         write remove = |_, s, v| routes::remove(s, v),
         /// Several changes, one a line: `add ROUTE`, `set ROUTE`, `remove PREFIX`; all are made, or none.
         write ctrl = |_, s, v| routes::control(s, v),
+        /// Removes all routes.
+        write flush = |_, s, _| {
+            routes::flush(s);
+            Ok(())
+        },
     }
+    ports |e| routes::ports(&e.routes);
 }
 
 fn program(e: &RadixIPLookup, b: &mut Builder) {
@@ -64,6 +70,20 @@ mod tests {
         assert_eq!(e.read("table"), "10.0.0.0/8 - 1\n0.0.0.0/0 - 0\n", "a control text with a mistake changes nothing");
         e.write("ctrl", "remove 10.0.0.0/8\nset 0.0.0.0/0 1").unwrap();
         assert_eq!(e.read("table"), "0.0.0.0/0 - 1\n");
+        e.write("flush", "").unwrap();
+        assert_eq!((e.read("table"), sent(&mut e, [10, 1, 1, 1])), (String::new(), None));
+    }
+
+    #[test]
+    fn a_route_is_removed_only_if_it_is_the_one_that_is_meant() {
+        let mut e = Harness::new("RadixIPLookup", &["10/8 10.0.0.9 1", "11.0.0.0/255.0.0.0 0"], 1, 2);
+        let error = e.write("remove", "10.0.0.0/8 10.0.0.8 1").unwrap_err();
+        assert_eq!(error, "there is no route 10.0.0.0/8 10.0.0.8 1, but 10.0.0.0/8 10.0.0.9 1");
+        assert!(e.write("remove", "10.0.0.0/8 1").is_err());
+        e.write("remove", "10.0.0.0/8 10.0.0.9 1").unwrap();
+        assert!(e.write("remove", "10.0.0.0/8").unwrap_err().contains("there is no route for 10.0.0.0/8"));
+        e.write("remove", "11/8").unwrap();
+        assert_eq!(e.read("table"), "");
     }
 
     #[test]
@@ -71,5 +91,8 @@ mod tests {
         let class = crate::class_named("RadixIPLookup").unwrap();
         let errors = class.configure(&["10.0.0.0/8".into()]).err().unwrap();
         assert!(errors[0].contains("a route is PREFIX"), "{errors:?}");
+        assert!(class.configure(&["10/8 65536".into()]).err().unwrap()[0].contains("65536 is too large"));
+        let ports = |route: &str| class.configure(&[route.to_owned()]).unwrap().ports();
+        assert_eq!((ports("10/8 0"), ports("10/8 10.0.0.1 3")), ("1/1-".into(), "1/4-".into()));
     }
 }

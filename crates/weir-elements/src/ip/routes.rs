@@ -28,16 +28,11 @@ impl FromArg for Route {
             g => Ipv4Addr::from_arg(g).map_err(|e| format!("'{text}': {e}; {form}"))?,
         };
         Ok(Route {
-            prefix: prefix_arg(prefix).map_err(|e| format!("'{text}': {e}; {form}"))?,
+            prefix: Ipv4Prefix::from_arg(prefix).map_err(|e| format!("'{text}': {e}; {form}"))?,
             gateway,
-            output: u32::from_arg(output).map_err(|e| format!("'{text}': {e}; {form}"))?,
+            output: u16::from_arg(output).map_err(|e| format!("'{text}': {e}; {form}"))?.into(),
         })
     }
-}
-
-/// A prefix; an address alone stands for itself.
-fn prefix_arg(text: &str) -> Result<Ipv4Prefix, String> {
-    if text.contains('/') { Ipv4Prefix::from_arg(text) } else { Ipv4Prefix::from_arg(&format!("{text}/32")) }
 }
 
 impl Route {
@@ -49,6 +44,12 @@ impl Route {
             priority: 0,
             ttl: None,
         }
+    }
+
+    /// The route of a prefix in this slot of the table.
+    fn at(s: &State<'_>, prefix: Ipv4Prefix, slot: u32) -> Route {
+        let table = s.table("routes");
+        Route { prefix, gateway: (table.get(slot, 0) as u32).into(), output: table.get(slot, 1) as u32 }
     }
 
     fn of_row(row: &Row) -> Option<Route> {
@@ -90,7 +91,6 @@ pub(super) fn list(s: &State<'_>) -> String {
     s.table("routes").rows().iter().filter_map(|(_, row)| Route::of_row(row)).map(|r| format!("{r}\n")).collect()
 }
 
-
 /// `add ROUTE`: refuses a prefix that has a route.
 pub(super) fn add(s: &mut State<'_>, text: &str) -> Result<(), String> {
     let route = Route::from_arg(text)?;
@@ -110,14 +110,34 @@ fn insert(s: &mut State<'_>, route: &Route) -> Result<(), String> {
     s.table_mut("routes").insert_row(&route.row(), now).map(|_| ()).map_err(|e| e.to_string())
 }
 
-/// `remove PREFIX [[GATEWAY] OUTPUT]`.
+/// `remove PREFIX [[GATEWAY] OUTPUT]`: what is given has to be what the route says.
 pub(super) fn remove(s: &mut State<'_>, text: &str) -> Result<(), String> {
-    let word = text.split_whitespace().next().ok_or("write the prefix of the route to remove")?;
-    let prefix = prefix_arg(word)?;
+    let mut words = text.split_whitespace();
+    let prefix = Ipv4Prefix::from_arg(words.next().ok_or("write the prefix of the route to remove")?)?;
     let key = [KeyMatch::Prefix(u32::from(prefix.addr()).into(), prefix.len().into())];
     let slot = s.table("routes").find_row(&key, 0).ok_or_else(|| format!("there is no route for {prefix}"))?;
+    if words.next().is_some() {
+        let wanted = Route::from_arg(text)?;
+        let found = Route::at(s, prefix, slot);
+        if wanted != found {
+            return Err(format!("there is no route {wanted}, but {found}"));
+        }
+    }
     s.remove("routes", slot);
     Ok(())
+}
+
+/// Removes all routes.
+pub(super) fn flush(s: &mut State<'_>) {
+    s.table_mut("routes").clear();
+}
+
+/// Port counts of an element with these routes: outputs that they name have to be there.
+pub(super) fn ports(routes: &[Route]) -> String {
+    match routes.iter().map(|r| r.output).max() {
+        Some(last) => format!("1/{}-", last + 1),
+        None => "1/-".into(),
+    }
 }
 
 /// `add ROUTE`, `set ROUTE`, `remove PREFIX`, one a line; nothing is done if one of them is wrong.

@@ -15,8 +15,8 @@ element! {
     handlers {
         /// The routes, one a line: prefix, gateway or `-`, output.
         read table = |_, s| Ok(routes::list(s)),
-
     }
+    ports |e| routes::ports(&e.routes);
 }
 
 fn program(e: &StaticIPLookup, b: &mut Builder) {

@@ -13,7 +13,7 @@ engine_node! {
         /// How many packets.
         pos limit: Limit = Limit::NONE,
         /// How many packets are pushed at a time.
-        pos burst: u32 = 1,
+        pos burst: u32 = 32,
         /// Whether it generates packets now.
         pos active: bool = true,
         /// Length of the packets: the data is repeated or cut.

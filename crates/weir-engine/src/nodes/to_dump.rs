@@ -91,7 +91,7 @@ impl ToDump {
         {
             return self.fails(&e, cx);
         }
-        let snaplen = if self.snaplen == 0 { u32::MAX } else { self.snaplen };
+        let snaplen = if self.snaplen == 0 { 262_144 } else { self.snaplen };
         match PcapWriter::new(&self.filename, BufWriter::new(target), snaplen) {
             Ok(writer) => self.state.file = Dump::Open(writer),
             Err(e) => self.fails(&e, cx),

@@ -43,16 +43,20 @@ impl Point {
         if text.is_empty() {
             return Ok(Point::Devices);
         }
+        let element = |name: &str| match name.trim() {
+            name if name.is_empty() || name.contains(['[', ']']) => Err(bad()),
+            name => Ok(name.to_owned()),
+        };
         if let Some(rest) = text.strip_prefix('[') {
-            let (digits, element) = rest.split_once(']').ok_or_else(bad)?;
-            return Ok(Point::Input(element.trim().to_owned(), Some(port(digits)?)));
+            let (digits, name) = rest.split_once(']').ok_or_else(bad)?;
+            return Ok(Point::Input(element(name)?, Some(port(digits)?)));
         }
         match text.strip_suffix(']') {
             Some(rest) => {
-                let (element, digits) = rest.split_once('[').ok_or_else(bad)?;
-                Ok(Point::Output(element.trim().to_owned(), port(digits)?))
+                let (name, digits) = rest.split_once('[').ok_or_else(bad)?;
+                Ok(Point::Output(element(name)?, port(digits)?))
             }
-            None => Ok(Point::Input(text.to_owned(), None)),
+            None => Ok(Point::Input(element(text)?, None)),
         }
     }
 

@@ -106,6 +106,8 @@ pub fn tee() -> Program {
     b.input(0, |b| {
         b.require(Layer::Data, 2, Reason::TRUNCATED);
         let first = b.load(W8, Layer::Data, 0);
+        // A partial checksum is not for programs to make.
+        b.store_meta(MetaField::Checksum, first);
         b.fork(|b| {
             b.require(Layer::Data, 1, Reason::TRUNCATED);
             b.store_const(W8, Layer::Data, 0, 0xeeu8);
@@ -246,6 +248,28 @@ pub fn nat() -> Program {
     done(b)
 }
 
+/// Claims two ports for a pair of connections, and frees one again if the first byte says so.
+pub fn pair() -> Program {
+    let mut b = Builder::new("pair", 1, 1);
+    let ports = b.table(TableDecl::new("ports", Kind::Exact, &[("host", W8), ("port", W8)], &[], 6), vec![]);
+    b.input(0, |b| {
+        b.require(Layer::Data, 4, Reason::TRUNCATED);
+        let [host, start] = [0, 1].map(|i| b.load(W8, Layer::Data, i));
+        let (lo, hi) = (b.constant(W8, 1u8), b.constant(W8, 5u8));
+        let (first, one) = b.claim(ports, &[host, lo], 1, lo, hi, start, |b| b.drop(Reason::FULL));
+        b.store(Layer::Data, 2, one);
+        let (_, two) = b.claim(ports, &[host, lo], 1, lo, hi, start, |b| {
+            b.remove(first);
+            b.drop(Reason::FULL);
+        });
+        let free = b.eq(start, 3);
+        b.when(free, |b| b.remove(first));
+        b.store(Layer::Data, 3, two);
+        b.emit(0);
+    });
+    done(b)
+}
+
 /// At most two connections (bytes 1..3) for each server (byte 0); byte 3 equal 1 ends one.
 pub fn limit() -> Program {
     let mut b = Builder::new("limit", 1, 1);
@@ -364,6 +388,14 @@ pub fn route() -> Program {
         let hits = b.get(r, "hits");
         let hits = b.add(hits, 1);
         b.set(r, "hits", hits);
+        let last = b.eq(hits, 2);
+        b.when(last, |b| {
+            b.remove(r);
+            // What matches now is a rule of lower priority.
+            let next = b.find(rules, &[kind], |b| b.drop(Reason::new("Last")));
+            let hits = b.get(next, "hits");
+            b.store_anno(0, hits);
+        });
         let deny = b.get(r, "deny");
         b.when(deny, |b| b.drop(Reason::DENIED));
         let e = b.find(routes, &[dst], |b| b.emit(2));
@@ -414,6 +446,8 @@ pub fn reshape() -> Program {
         b.pull(n);
         b.unpull(1u32);
         b.push(2u32);
+        b.pull(1u32);
+        b.unpull(1u32);
         let len = b.len();
         let short = b.lt(len, 10);
         b.when(short, |b| {
@@ -477,6 +511,7 @@ pub fn all() -> Vec<(&'static str, Program)> {
         ("tee", tee()),
         ("hold", hold()),
         ("nat", nat()),
+        ("pair", pair()),
         ("limit", limit()),
         ("options", options()),
         ("route", route()),

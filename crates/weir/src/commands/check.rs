@@ -14,7 +14,7 @@ pub(crate) struct Args {
     /// Click configuration (.click) or service graph (.yaml, .json); - is standard input
     file: PathBuf,
     #[command(flatten)]
-    images: crate::commands::images::Args,
+    images: crate::commands::images::ImageArgs,
 }
 
 #[derive(Serialize)]

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         Some(name) => {
             let class = classes.get(name).ok_or_else(|| unknown(name, &classes))?;
             let info = class.info();
-            let page = weir_elements::manual(info, class.family());
+            let page = weir_elements::reference::manual(info, class.family());
             ui.print(&serde_json::json!({ "name": info.name, "family": class.family(), "manual": page }), || page.clone())?;
         }
     }
@@ -44,13 +44,12 @@ struct Summary {
 
 fn summary(class: &AnyClass) -> Summary {
     let info = class.info();
-    let first = info.doc.trim().split("\n\n").next().unwrap_or_default();
     Summary {
         name: info.name,
         family: class.family(),
         ports: info.ports,
         processing: info.processing,
-        summary: first.split_whitespace().collect::<Vec<_>>().join(" "),
+        summary: weir_elements::reference::summary(info),
     }
 }
 

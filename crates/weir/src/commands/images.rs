@@ -12,14 +12,14 @@ use crate::ui::Failure;
 
 /// Where images are.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ImageArgs {
     /// Directory of function images (may be repeated)
     #[arg(long = "images", value_name = "DIR", default_value = "images")]
     pub(crate) directories: Vec<PathBuf>,
 }
 
 /// Compiles a service graph with the images of these directories.
-pub(crate) fn compile(args: &Args, file: &str, text: &str) -> Result<Compiled, Failure> {
+pub(crate) fn compile(args: &ImageArgs, file: &str, text: &str) -> Result<Compiled, Failure> {
     let refuse = |e: &dyn std::fmt::Display| format!("{file}: {e}");
     let graph = ServiceGraph::parse(text)
         .map_err(|e| Failure::Refused(e.to_string().lines().map(|l| refuse(&l)).collect()))?;

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long)]
     summary: bool,
     #[command(flatten)]
-    images: crate::commands::images::Args,
+    images: crate::commands::images::ImageArgs,
 }
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {

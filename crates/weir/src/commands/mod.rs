@@ -4,6 +4,8 @@ mod check;
 mod elements;
 mod images;
 mod ir;
+mod run;
+mod steps;
 
 use std::path::Path;
 
@@ -15,6 +17,8 @@ use crate::ui::{Failure, Ui};
 /// All commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run a Click configuration, without a node
+    Run(run::Args),
     /// Check a Click configuration or a service graph without running it
     Check(check::Args),
     /// Print the program that a configuration becomes, stage by stage
@@ -26,6 +30,7 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(self, ui: &Ui) -> Result<(), Failure> {
         match self {
+            Command::Run(a) => run::run(&a, ui),
             Command::Check(a) => check::run(&a, ui),
             Command::Ir(a) => ir::run(&a, ui),
             Command::Elements(a) => elements::run(&a, ui),

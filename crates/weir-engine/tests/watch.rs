@@ -1,0 +1,151 @@
+//! Traces and captures.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use common::{engine, numbered, send, settle};
+use weir_engine::protocol::Event;
+use weir_engine::{Engine, Listener};
+
+fn listener() -> (Arc<Mutex<Vec<Event>>>, Listener) {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let into = events.clone();
+    (events, Box::new(move |e| {
+        into.lock().unwrap().push(e);
+        true
+    }))
+}
+
+/// A trace as text: one line a step.
+fn lines(event: &Event) -> Vec<String> {
+    let Event::Trace { from, summary, steps, .. } = event else { panic!("{event:?}") };
+    let mut out = vec![format!("{from}: {summary}")];
+    for s in steps {
+        let mut line = format!("{} [{}] {} :: {}", s.packet, s.port, s.element, s.class);
+        for c in &s.changes {
+            line.push_str(&format!("; {c}"));
+        }
+        if let Some(end) = &s.end {
+            line.push_str(&format!(" => {end}"));
+        }
+        out.push(line);
+    }
+    out
+}
+
+fn udp() -> Vec<u8> {
+    weir_net::build::udp4(([10, 0, 0, 1].into(), 1000), ([10, 0, 0, 2].into(), 53), b"hello")
+}
+
+fn trace(engine: &mut Engine, filter: &str, count: u32) -> Arc<Mutex<Vec<Event>>> {
+    let (events, listener) = listener();
+    engine.trace(1, "g", filter, count, listener).unwrap();
+    events
+}
+
+#[test]
+fn a_trace_tells_the_way_and_what_was_changed() {
+    let (mut engine, mut far) = engine(&["a", "b"]);
+    let config = "in :: FromDevice(a) -> strip :: Strip(14) -> check :: CheckIPHeader -> ttl :: DecIPTTL
+                    -> tee :: Tee -> q :: Queue -> n :: Null -> out :: ToDevice(b);
+                  tee [1] -> gone :: Discard;";
+    engine.load("g", config, "t").unwrap();
+    let events = trace(&mut engine, "udp dst port 53", 1);
+    send(&mut far[0], [numbered(1), udp(), udp()]);
+    settle(&mut engine);
+    let events = events.lock().unwrap();
+    assert_eq!(events.len(), 2, "one trace and its end");
+    assert_eq!(events[1], Event::End);
+    assert_eq!(
+        lines(&events[0]),
+        [
+            "in: IP 10.0.0.1.1000 > 10.0.0.2.53: UDP, length 5",
+            "0 [0] strip :: Strip; stripped 14 bytes",
+            "0 [0] check :: CheckIPHeader; dst ip annotation 0.0.0.0 -> 10.0.0.2",
+            "0 [0] ttl :: DecIPTTL; ip ttl 64 -> 63",
+            "0 [0] tee :: Tee",
+            "0 [0] q :: Queue => waits in q",
+            "1 [0] tee :: Tee",
+            "1 [0] gone :: Discard => dropped: Discarded",
+            "0 [0] n :: Null",
+            "0 [0] out :: ToDevice => sent to b",
+        ]
+    );
+}
+
+#[test]
+fn a_trace_goes_through_links_and_ends_where_the_packet_is_dropped() {
+    let (mut engine, mut far) = engine(&["a"]);
+    engine.load("g", "in :: FromDevice(a) -> to :: ToLink(l);", "t").unwrap();
+    engine.load("h", "from :: FromLink(l) -> n :: Null -> d :: Discard;", "t").unwrap();
+    let events = trace(&mut engine, "", 2);
+    send(&mut far[0], [udp(), udp(), udp()]);
+    settle(&mut engine);
+    let events = events.lock().unwrap();
+    assert_eq!(events.len(), 3);
+    for event in &events[..2] {
+        assert_eq!(
+            lines(event)[1..],
+            ["0 [0] to :: ToLink", "0 [0] n :: Null", "0 [0] d :: Discard => dropped: Discarded"]
+        );
+    }
+}
+
+#[test]
+fn a_packet_that_waits_is_reported_after_a_while() {
+    let (mut engine, mut far) = engine(&["a"]);
+    engine.load("g", "in :: FromDevice(a) -> q :: Queue -> Unqueue(ACTIVE false) -> Discard;", "t").unwrap();
+    let events = trace(&mut engine, "", 1);
+    send(&mut far[0], [udp()]);
+    settle(&mut engine);
+    assert!(events.lock().unwrap().is_empty());
+    engine.set_time(3_000_000_000);
+    settle(&mut engine);
+    let events = events.lock().unwrap();
+    assert_eq!(lines(&events[0])[1..], ["0 [0] q :: Queue => waits in q"]);
+    assert_eq!(events[1], Event::End);
+}
+
+#[test]
+fn a_capture_copies_what_passes_its_place() {
+    let (mut engine, mut far) = engine(&["a", "b"]);
+    let config = "in :: FromDevice(a) -> t :: Tee -> n :: Null -> Queue -> ToDevice(b); t [1] -> [0] d :: Discard;";
+    engine.load("g", config, "t").unwrap();
+    let mut captures = Vec::new();
+    for (key, point) in (10..).zip(["", "n", "t[1]", "[0]d", "in[0]", "t"]) {
+        let (events, listener) = listener();
+        engine.capture(key, "g", point, "udp", 20, 2, listener).unwrap();
+        captures.push((point, events));
+    }
+    send(&mut far[0], [numbered(1), udp(), numbered(2), udp(), udp()]);
+    settle(&mut engine);
+    for (point, events) in &captures {
+        let events = events.lock().unwrap();
+        assert_eq!(events.len(), 3, "{point}: two packets and the end");
+        assert_eq!(events[2], Event::End);
+        let Event::Packet { length, bytes, .. } = &events[0] else { panic!("{events:?}") };
+        assert_eq!((*length, bytes.len()), (udp().len() as u32, 40));
+    }
+    let error = engine.capture(9, "g", "nosuch", "", 20, 0, listener().1).unwrap_err();
+    assert_eq!(error, "no element 'nosuch' in graph 'g'");
+    let error = engine.capture(9, "g", "", "upd", 20, 0, listener().1).unwrap_err();
+    assert!(error.starts_with("filter: "), "{error}");
+}
+
+#[test]
+fn watching_changes_no_packet_and_no_count() {
+    let run = |watched: bool| {
+        let (mut engine, mut far) = engine(&["a", "b"]);
+        let config = "FromDevice(a) -> Strip(14) -> c :: CheckIPHeader -> t :: Tee -> ToDevice(b); t [1] -> ToDevice(b);
+                      c [1] -> Discard;";
+        engine.load("g", config, "t").unwrap();
+        if watched {
+            trace(&mut engine, "", 3);
+        }
+        send(&mut far[0], [numbered(1), udp(), numbered(2), udp(), udp()]);
+        settle(&mut engine);
+        (common::received(&mut far[1]), engine.status("g").unwrap().drops)
+    };
+    assert_eq!(run(false), run(true));
+}

@@ -1,0 +1,370 @@
+//! What the node must remember: desired graphs with their revisions, which handler writes were made, and a bounded log
+//! of events. One SQLite file in WAL mode, held by one daemon.
+//!
+//! A change is written before the data plane hears of it, together with what it replaces: [`Store::propose`], then
+//! [`Store::confirm`] or [`Store::roll_back`]. A proposal that a crash left behind is still the desired state, and can
+//! still be rolled back.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+
+use crate::desired::DesiredGraph;
+use crate::events::{Event, Kind};
+
+/// Events that are kept.
+pub const MAX_EVENTS: u64 = 10_000;
+/// Version of the tables, SQLite's `user_version`.
+const SCHEMA: i64 = 1;
+
+const TABLES: &str = "
+CREATE TABLE graphs (
+    id TEXT PRIMARY KEY,
+    revision INTEGER NOT NULL,
+    desired TEXT NOT NULL,
+    pending INTEGER NOT NULL,
+    previous TEXT
+) STRICT;
+CREATE TABLE written (graph TEXT PRIMARY KEY, tag TEXT NOT NULL, engine TEXT NOT NULL) STRICT;
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    time INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    graph TEXT,
+    text TEXT NOT NULL
+) STRICT;
+";
+
+/// The store failed; what was asked for was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No space is left.
+    #[error("the store {path} cannot grow: the disk is full; free some space and try again")]
+    Full {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// It cannot be written.
+    #[error("the store {path} cannot be written; check its permissions and its file system")]
+    ReadOnly {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// It is not a store, or damaged.
+    #[error(
+        "the store {path} is damaged or not a store ({what}); move it away and start again: graphs that run go on, and have to be given anew"
+    )]
+    Corrupt {
+        /// The store's file.
+        path: PathBuf,
+        /// What SQLite or the reader said.
+        what: String,
+    },
+    /// Another daemon has it.
+    #[error("the store {path} is in use; another node daemon runs with it")]
+    Busy {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// Anything else.
+    #[error("the store {path} failed: {what}")]
+    Other {
+        /// The store's file.
+        path: PathBuf,
+        /// What SQLite said.
+        what: String,
+    },
+}
+
+/// A desired graph with its revision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// The graph.
+    pub graph: DesiredGraph,
+    /// Counts the changes of this graph from 1.
+    pub revision: u64,
+    /// Proposed, but not confirmed: the daemon stopped in between.
+    pub pending: bool,
+}
+
+/// The store.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    db: Mutex<Connection>,
+}
+
+type Result<T> = std::result::Result<T, StoreError>;
+
+impl Store {
+    /// Opens the store, or makes a new one. The directory must exist.
+    pub fn open(path: &Path) -> Result<Store> {
+        let fail = |e: rusqlite::Error| error(path, &e);
+        let db = Connection::open(path).map_err(fail)?;
+        db.busy_timeout(Duration::from_millis(500)).map_err(fail)?;
+        // Held until the daemon ends, however it ends.
+        db.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(fail)?;
+        db.pragma_update(None, "journal_mode", "WAL").map_err(fail)?;
+        db.pragma_update(None, "synchronous", "FULL").map_err(fail)?;
+        let check: String = db.query_row("PRAGMA quick_check(1)", [], |r| r.get(0)).map_err(fail)?;
+        let corrupt = |what: String| StoreError::Corrupt { path: path.into(), what };
+        if check != "ok" {
+            return Err(corrupt(check));
+        }
+        let version: i64 = db.pragma_query_value(None, "user_version", |r| r.get(0)).map_err(fail)?;
+        match version {
+            0 => db
+                .execute_batch(&format!("BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;"))
+                .map_err(fail)?,
+            SCHEMA => db.execute_batch("BEGIN IMMEDIATE; COMMIT;").map_err(fail)?,
+            other => return Err(corrupt(format!("its version is {other}, this daemon reads {SCHEMA}"))),
+        }
+        Ok(Store { path: path.into(), db: Mutex::new(db) })
+    }
+
+    fn db(&self) -> MutexGuard<'_, Connection> {
+        // A panic elsewhere leaves no half-done transaction: they roll back when dropped.
+        self.db.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T> {
+        f(&mut self.db()).map_err(|e| error(&self.path, &e))
+    }
+
+    /// All desired graphs by identifier.
+    pub fn graphs(&self) -> Result<BTreeMap<String, Stored>> {
+        let rows: Vec<(String, u64, String, bool)> = self.with(|db| {
+            let mut q = db.prepare("SELECT id, revision, desired, pending FROM graphs ORDER BY id")?;
+            q.query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))?.collect()
+        })?;
+        let read = |(id, revision, text, pending): (String, u64, String, bool)| {
+            let graph = serde_json::from_str(&text).map_err(|e| StoreError::Corrupt {
+                path: self.path.clone(),
+                what: format!("graph {id} cannot be read: {e}"),
+            })?;
+            Ok((id, Stored { graph, revision, pending }))
+        };
+        rows.into_iter().map(read).collect()
+    }
+
+    /// Writes a new or changed graph, keeping what it replaces; gives the new revision.
+    pub fn propose(&self, graph: &DesiredGraph) -> Result<u64> {
+        let text = self.text(graph)?;
+        // A proposal upon a proposal keeps the confirmed one as the previous.
+        self.with(|db| {
+            db.query_row(
+                "INSERT INTO graphs (id, revision, desired, pending) VALUES (?1, 1, ?2, 1)
+                 ON CONFLICT (id) DO UPDATE SET
+                    previous = iif(pending, previous, desired), desired = ?2, pending = 1, revision = revision + 1
+                 RETURNING revision",
+                params![graph.id, text],
+                |r| r.get(0),
+            )
+        })
+    }
+
+    /// The data plane took the proposal.
+    pub fn confirm(&self, id: &str) -> Result<()> {
+        self.with(|db| {
+            db.execute("UPDATE graphs SET pending = 0, previous = NULL WHERE id = ?1", [id]).map(drop)
+        })
+    }
+
+    /// The data plane refused the proposal: what was before is desired again.
+    pub fn roll_back(&self, id: &str) -> Result<Option<DesiredGraph>> {
+        let previous: Option<String> = self.with(|db| {
+            let tx = db.transaction()?;
+            tx.execute("DELETE FROM graphs WHERE id = ?1 AND pending = 1 AND previous IS NULL", [id])?;
+            tx.execute(
+                "UPDATE graphs SET desired = previous, previous = NULL, pending = 0, revision = revision - 1
+                 WHERE id = ?1 AND pending = 1",
+                [id],
+            )?;
+            let text = tx.query_row("SELECT desired FROM graphs WHERE id = ?1", [id], |r| r.get(0)).optional()?;
+            tx.commit()?;
+            Ok(text)
+        })?;
+        let read = |text: String| {
+            serde_json::from_str(&text)
+                .map_err(|e| StoreError::Corrupt { path: self.path.clone(), what: e.to_string() })
+        };
+        previous.map(read).transpose()
+    }
+
+    /// Forgets a graph; false if there was none.
+    pub fn remove(&self, id: &str) -> Result<bool> {
+        self.with(|db| {
+            let tx = db.transaction()?;
+            let n = tx.execute("DELETE FROM graphs WHERE id = ?1", [id])?;
+            tx.execute("DELETE FROM written WHERE graph = ?1", [id])?;
+            tx.commit()?;
+            Ok(n > 0)
+        })
+    }
+
+    /// Remembers that the handler writes of `tag` were made in the data-plane process `engine`.
+    pub fn set_written(&self, graph: &str, tag: &str, engine: &str) -> Result<()> {
+        self.with(|db| {
+            db.execute("INSERT OR REPLACE INTO written VALUES (?1, ?2, ?3)", [graph, tag, engine]).map(drop)
+        })
+    }
+
+    /// The tags whose writes were made in the data-plane process `engine`, by graph.
+    pub fn written(&self, engine: &str) -> Result<BTreeMap<String, String>> {
+        self.with(|db| {
+            let mut q = db.prepare("SELECT graph, tag FROM written WHERE engine = ?1")?;
+            q.query_map([engine], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
+        })
+    }
+
+    /// Adds an event to the log and gives it back with its number; the oldest go when there are too many.
+    pub fn log(&self, kind: Kind, graph: Option<&str>, text: &str) -> Result<Event> {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
+        let id = self.with(|db| {
+            let tx = db.transaction()?;
+            tx.execute(
+                "INSERT INTO events (time, kind, graph, text) VALUES (?1, ?2, ?3, ?4)",
+                params![time, kind.name(), graph, text],
+            )?;
+            let id = tx.last_insert_rowid() as u64;
+            tx.execute("DELETE FROM events WHERE id <= ?1", [id.saturating_sub(MAX_EVENTS)])?;
+            tx.commit()?;
+            Ok(id)
+        })?;
+        Ok(Event { id: Some(id), time, kind, graph: graph.map(Into::into), text: text.into() })
+    }
+
+    /// Events after the one with this number, at most `limit`.
+    pub fn events_after(&self, id: u64, limit: u32) -> Result<Vec<Event>> {
+        self.with(|db| {
+            let mut q =
+                db.prepare("SELECT id, time, kind, graph, text FROM events WHERE id > ?1 ORDER BY id LIMIT ?2")?;
+            let id = i64::try_from(id).unwrap_or(i64::MAX);
+            q.query_map(params![id, limit], |r| {
+                let kind: String = r.get(2)?;
+                let kind = Kind::from_name(&kind);
+                Ok(Event { id: Some(r.get(0)?), time: r.get(1)?, kind, graph: r.get(3)?, text: r.get(4)? })
+            })?
+            .collect()
+        })
+    }
+
+    fn text(&self, graph: &DesiredGraph) -> Result<String> {
+        serde_json::to_string(graph)
+            .map_err(|e| StoreError::Other { path: self.path.clone(), what: e.to_string() })
+    }
+
+    /// Limits the file to its present size, as a full disk would, or lifts the limit.
+    #[cfg(test)]
+    pub(crate) fn set_full(&self, full: bool) {
+        let db = self.db();
+        let pages: i64 = db.pragma_query_value(None, "page_count", |r| r.get(0)).unwrap();
+        db.query_row(&format!("PRAGMA max_page_count = {}", if full { pages } else { 1 << 30 }), [], |_| Ok(()))
+            .unwrap();
+    }
+}
+
+fn error(path: &Path, e: &rusqlite::Error) -> StoreError {
+    let path = path.to_path_buf();
+    match e.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full { path },
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreError::ReadOnly { path },
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            StoreError::Corrupt { path, what: e.to_string() }
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
+        _ => StoreError::Other { path, what: e.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{desired, wire};
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("node.db")).unwrap();
+        (dir, store)
+    }
+
+    #[test]
+    fn a_refused_change_leaves_what_was_before() {
+        let (dir, store) = store();
+        let (old, new) = (desired(&wire("a", "eth1", "eth2")), desired(&wire("a", "eth1", "eth3")));
+        assert_eq!(store.propose(&old).unwrap(), 1);
+        store.confirm("a").unwrap();
+        assert_eq!(store.propose(&new).unwrap(), 2);
+        drop(store);
+        // The daemon died: the proposal stands, and can still be taken back.
+        let store = Store::open(&dir.path().join("node.db")).unwrap();
+        let stored = store.graphs().unwrap();
+        assert!(stored["a"].pending && stored["a"].graph == new);
+        assert_eq!(store.roll_back("a").unwrap().as_ref(), Some(&old));
+        let stored = store.graphs().unwrap();
+        assert_eq!((stored["a"].revision, stored["a"].pending), (1, false));
+        // A confirmed one cannot be taken back; a new one goes altogether.
+        assert_eq!(store.roll_back("a").unwrap().as_ref(), Some(&old));
+        store.propose(&desired(&wire("b", "eth1", "eth2"))).unwrap();
+        assert_eq!(store.roll_back("b").unwrap(), None);
+        assert_eq!(store.graphs().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_full_disk_changes_nothing() {
+        let (_dir, store) = store();
+        let old = desired(&wire("a", "eth1", "eth2"));
+        store.propose(&old).unwrap();
+        store.confirm("a").unwrap();
+        store.set_full(true);
+        let mut new = old.clone();
+        new.config = "x".repeat(1 << 20);
+        let e = store.propose(&new).unwrap_err();
+        assert!(matches!(e, StoreError::Full { .. }) && e.to_string().contains("disk is full"), "{e}");
+        assert_eq!(store.graphs().unwrap()["a"].graph, old);
+        store.set_full(false);
+        store.propose(&new).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_no_store_and_a_second_daemon_are_refused() {
+        let (dir, _store) = store();
+        assert!(matches!(Store::open(&dir.path().join("node.db")), Err(StoreError::Busy { .. })));
+        let path = dir.path().join("text.db");
+        std::fs::write(&path, "no database ".repeat(1000)).unwrap();
+        let e = Store::open(&path).unwrap_err();
+        assert!(matches!(e, StoreError::Corrupt { .. }), "{e}");
+        assert!(Store::open(&dir.path().join("none/node.db")).is_err());
+    }
+
+    #[test]
+    fn events_are_numbered_across_restarts_and_the_oldest_go() {
+        let (dir, store) = store();
+        for i in 0..10 {
+            if i == 3 {
+                // As many transactions as events would take a while: jump.
+                let jump = "UPDATE sqlite_sequence SET seq = 10000 WHERE name = 'events'";
+                store.with(|db| db.execute(jump, [])).unwrap();
+            }
+            store.log(Kind::Applied, Some("a"), "text").unwrap();
+        }
+        let ids: Vec<u64> = store.events_after(0, 100).unwrap().iter().filter_map(|e| e.id).collect();
+        assert_eq!(ids.last(), Some(&10_007));
+        assert!(ids.iter().all(|id| *id > 7), "{ids:?}");
+        drop(store);
+        let store = Store::open(&dir.path().join("node.db")).unwrap();
+        assert_eq!(store.log(Kind::Print, None, "").unwrap().id, Some(10_008));
+        assert_eq!(store.events_after(u64::MAX, 1).unwrap(), []);
+    }
+
+    #[test]
+    fn written_marks_belong_to_one_data_plane_process() {
+        let (_dir, store) = store();
+        store.set_written("a", "t", "1@5").unwrap();
+        assert_eq!(store.written("1@5").unwrap().get("a").map(String::as_str), Some("t"));
+        assert!(store.written("2@6").unwrap().is_empty());
+    }
+}

@@ -1,0 +1,26 @@
+//! Graphs for the tests of this crate.
+
+use weir_model::graph::ServiceGraph;
+
+use crate::desired::DesiredGraph;
+
+/// A document of two interfaces with a wire between them.
+pub fn wire(id: &str, left: &str, right: &str) -> String {
+    format!(
+        "id: '{id}'
+name: wire
+saps:
+  - {{id: l, type: interface, interface: {{if-name: {left}}}}}
+  - {{id: r, type: interface, interface: {{if-name: {right}}}}}
+flowrules:
+  - {{id: a, priority: 1, match: {{port_in: 'sap:l'}}, actions: {{output_to_port: 'sap:r'}}}}
+  - {{id: b, priority: 1, match: {{port_in: 'sap:r'}}, actions: {{output_to_port: 'sap:l'}}}}
+"
+    )
+}
+
+/// What a document without functions becomes.
+pub fn desired(document: &str) -> DesiredGraph {
+    let graph = ServiceGraph::parse(document).unwrap_or_else(|e| panic!("{e}"));
+    DesiredGraph::new(&graph, |_| None).unwrap_or_else(|e| panic!("{e:?}"))
+}
