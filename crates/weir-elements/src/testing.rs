@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weir_ir::program::{BlockId, TableId};
+use weir_ir::program::{BlockId, Op, TableId};
 use weir_ir::{Element, Host, Interpreter, Layer, Program, Reason, State, check, program_of};
 use weir_packet::Packet;
 use weir_table::TableSet;
@@ -51,6 +51,7 @@ pub struct Harness {
     /// The time in nanoseconds.
     pub now: u64,
     random: u32,
+    started: u64,
     /// Lines that events printed.
     pub lines: Vec<String>,
 }
@@ -60,6 +61,7 @@ struct Recorder<'a> {
     program: &'a Program,
     outcomes: VecDeque<Outcome>,
     random: &'a mut u32,
+    started: &'a mut u64,
     lines: &'a mut Vec<String>,
 }
 
@@ -80,6 +82,10 @@ impl Host for Recorder<'_> {
     fn random(&mut self) -> u32 {
         *self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         *self.random
+    }
+    fn step(&mut self, block: BlockId, _packet: Option<&Packet>) {
+        let ops = &self.program.block(block).ops;
+        *self.started += ops.iter().filter(|op| matches!(op, Op::Fork { .. })).count() as u64;
     }
 }
 
@@ -124,6 +130,7 @@ impl Harness {
             interpreter: Interpreter::default(),
             now: 1_000_000_000,
             random: 1,
+            started: 0,
             lines: Vec::new(),
         }
     }
@@ -165,6 +172,20 @@ impl Harness {
         self.element.write(handler, value, &mut state)
     }
 
+    /// Number of packets that the element has made so far: copies and new ones.
+    pub fn started(&self) -> u64 {
+        self.started
+    }
+
+    /// Number of packets that its tables hold.
+    pub fn held(&self) -> u64 {
+        let holding = self.names.iter().filter(|(_, id)| self.program.tables[id.0 as usize].decl.held > 0);
+        holding
+            .map(|(_, id)| self.tables.table(id.0))
+            .flat_map(|t| t.rows().into_iter().map(|(slot, _)| u64::from(t.held(slot))))
+            .sum()
+    }
+
     fn with(
         &mut self,
         f: impl FnOnce(&mut Interpreter, &Program, &mut TableSet, &mut Recorder<'_>, u64),
@@ -174,6 +195,7 @@ impl Harness {
             program: &self.program,
             outcomes: VecDeque::new(),
             random: &mut self.random,
+            started: &mut self.started,
             lines: &mut self.lines,
         };
         f(&mut self.interpreter, &self.program, &mut self.tables, &mut recorder, self.now);

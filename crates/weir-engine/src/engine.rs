@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_io::{Port, PortError, Waker};
+use weir_jit::Compiled;
 use weir_packet::Packet;
 
 use crate::classes::Classes;
-use crate::device::{Change, Opener};
+use crate::device::{Change, Opener, with_causes};
 use crate::env::{Env, Notice};
+use crate::executor::ExecutorKind;
 use crate::links::Entrance;
 use crate::plan::{Plan, PlanError};
 use crate::protocol::{GraphInfo, GraphStatus};
@@ -57,6 +59,9 @@ pub struct Engine {
     names: BTreeMap<String, usize>,
     rx: Vec<Packet>,
     rounds: u32,
+    executor: ExecutorKind,
+    /// Number of the last graph that was installed.
+    generation: u64,
 }
 
 impl Engine {
@@ -72,6 +77,8 @@ impl Engine {
             names: BTreeMap::new(),
             rx: Vec::new(),
             rounds: 0,
+            executor: ExecutorKind::default(),
+            generation: 0,
         })
     }
 
@@ -114,6 +121,11 @@ impl Engine {
         &self.classes
     }
 
+    /// Says what runs the programs of graphs that are loaded from now on.
+    pub fn set_executor(&mut self, kind: ExecutorKind) {
+        self.executor = kind;
+    }
+
     /// Loads a graph, or swaps a running one for this. `file` is for messages.
     ///
     /// # Errors
@@ -143,6 +155,9 @@ impl Engine {
             return Err(PlanError(vec![error]));
         }
         tag.clone_into(&mut router.tag);
+        self.generation += 1;
+        router.generation = self.generation;
+        let program = (self.executor == ExecutorKind::Compiled).then(|| router.plan.fast.clone());
         let what = match self.names.get(name) {
             Some(&id) => {
                 if let Some(old) = &mut self.graphs[id] {
@@ -163,7 +178,33 @@ impl Engine {
         };
         self.assign();
         self.env.notice(Some(name), what, format!("graph {name} {what}"));
+        if let Some(program) = program {
+            self.use_code(name, Compiled::new(&program).map(Arc::new).map_err(|e| with_causes(&e)));
+        }
         Ok(())
+    }
+
+    /// The number of a graph's last load or swap; 0 if there is no such graph.
+    pub(crate) fn generation(&self, graph: &str) -> u64 {
+        self.names.get(graph).and_then(|&id| self.graphs[id].as_ref()).map_or(0, |r| r.generation)
+    }
+
+    /// Runs a graph by code that was compiled from its fast program, or leaves it to the interpreter.
+    pub(crate) fn use_code(&mut self, graph: &str, code: Result<Arc<Compiled>, String>) {
+        let Some(router) = self.names.get(graph).and_then(|&id| self.graphs[id].as_mut()) else { return };
+        match code {
+            Ok(code) => router.executor.compiled(code),
+            Err(e) => self.env.notice(Some(graph), "interpreted", format!("graph {graph} stays interpreted: {e}")),
+        }
+    }
+
+    /// Takes away the graph that ran when the engine panicked: its state cannot be trusted any more.
+    pub(crate) fn abandon(&mut self, panic: &str) {
+        let name = self.env.running.clone();
+        self.rx.clear();
+        // If another part panicked, there may be no such graph.
+        let _ = self.unload(&name);
+        self.env.notice(Some(&name), "failed", format!("graph {name} was stopped after an internal error: {panic}"));
     }
 
     /// A link that another graph, or another element, takes packets from already.

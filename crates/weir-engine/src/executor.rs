@@ -1,7 +1,10 @@
 //! What runs the programs of a graph.
 
+use std::sync::Arc;
+
 use weir_ir::program::BlockId;
 use weir_ir::{Host, Interpreter, Program};
+use weir_jit::{Compiled, Runner};
 use weir_packet::Packet;
 use weir_table::TableSet;
 
@@ -9,14 +12,17 @@ use weir_table::TableSet;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ExecutorKind {
     /// The interpreter.
-    #[default]
     Interpreter,
+    /// Machine code; the interpreter until that is ready, and where there is no compiler.
+    #[default]
+    Compiled,
 }
 
 /// An executor with its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
     interpreter: Interpreter,
+    compiled: Option<(Arc<Compiled>, Runner)>,
 }
 
 /// What starts a run.
@@ -29,9 +35,17 @@ pub(crate) struct Job<'a> {
 }
 
 impl Executor {
+    /// Runs compiled code from now on, which must have been made of the program that is run.
+    pub fn compiled(&mut self, code: Arc<Compiled>) {
+        self.compiled = Some((code, Runner::default()));
+    }
+
     /// Runs the program at speed.
     pub fn run(&mut self, program: &Program, tables: &mut TableSet, host: &mut impl Host, job: Job<'_>) {
-        self.interpret(program, tables, host, job);
+        match &mut self.compiled {
+            Some((code, runner)) => code.run(runner, tables, host, job.now, job.entry, job.args, job.packet),
+            None => self.interpret(program, tables, host, job),
+        }
     }
 
     /// Runs a program step by step.
@@ -41,6 +55,6 @@ impl Executor {
 
     /// The name for people.
     pub fn name(&self) -> &'static str {
-        "interpreter"
+        if self.compiled.is_some() { "compiled" } else { "interpreter" }
     }
 }

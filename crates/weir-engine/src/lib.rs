@@ -17,6 +17,7 @@ mod plan;
 pub mod protocol;
 mod router;
 mod watch;
+mod worker;
 
 pub use classes::{AnyClass, Classes};
 pub use device::Opener;
@@ -26,3 +27,4 @@ pub use executor::ExecutorKind;
 pub use node::{Model, NodeClass};
 pub use plan::{Plan, PlanError};
 pub use watch::Listener;
+pub use worker::{Handle, Worker, WorkerOptions};

@@ -65,9 +65,9 @@ fn a_trace_tells_the_way_and_what_was_changed() {
             "0 [0] check :: CheckIPHeader; dst ip annotation 0.0.0.0 -> 10.0.0.2",
             "0 [0] ttl :: DecIPTTL; ip ttl 64 -> 63",
             "0 [0] tee :: Tee",
-            "0 [0] q :: Queue => waits in q",
             "1 [0] tee :: Tee",
             "1 [0] gone :: Discard => dropped: Discarded",
+            "0 [0] q :: Queue => waits in q",
             "0 [0] n :: Null",
             "0 [0] out :: ToDevice => sent to b",
         ]

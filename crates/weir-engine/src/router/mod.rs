@@ -40,6 +40,8 @@ pub struct Router {
     pub(crate) name: String,
     pub(crate) tag: String,
     pub(crate) swaps: u64,
+    /// Number of the load or swap that made it.
+    pub(crate) generation: u64,
     pub(crate) plan: Plan,
     /// Engine nodes by element number; a node that runs is taken out meanwhile.
     nodes: Vec<Option<Box<dyn EngineNode>>>,
@@ -115,6 +117,7 @@ impl Router {
             name: name.to_owned(),
             tag: String::new(),
             swaps: 0,
+            generation: 0,
             tasks: (0..nodes.len()).filter(|&e| nodes[e].as_ref().is_some_and(|n| n.has_task())).collect(),
             timers: timers.collect(),
             holder: plan.linked.tables.iter().find(|t| t.decl.held > 0).map_or(0, |t| t.owner),

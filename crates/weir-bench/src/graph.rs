@@ -1,0 +1,166 @@
+//! From Click text to programs, with the time that each step takes.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use weir_click::{ClassInfo, ElementSet, PortCounts};
+use weir_elements::class_named;
+use weir_ir::program::{BlockId, EntryKind};
+use weir_ir::{Program, Wire};
+use weir_jit::Compiled;
+use weir_table::TableSet;
+
+/// A program with the block where the benchmark's packets enter.
+#[derive(Debug)]
+pub struct Code {
+    /// The program.
+    pub program: Program,
+    /// Where packets enter.
+    pub entry: BlockId,
+}
+
+impl Code {
+    /// Number of blocks and of operations.
+    pub fn size(&self) -> (usize, usize) {
+        let ops = self.program.blocks.iter().map(|b| b.ops.len()).sum();
+        (self.program.blocks.len(), ops)
+    }
+
+    /// The program's tables with their first content.
+    pub fn tables(&self) -> Result<TableSet> {
+        let mut tables = TableSet::new(self.program.tables.iter().map(|t| &t.decl))?;
+        for (i, t) in self.program.tables.iter().enumerate() {
+            for row in &t.rows {
+                tables.table_mut(i as u32).insert_row(row, 0)?;
+            }
+        }
+        Ok(tables)
+    }
+}
+
+/// A graph in all forms that can run.
+#[derive(Debug)]
+pub struct Built {
+    /// The elements' programs, joined.
+    pub linked: Code,
+    /// The same after all passes, with no way in but the benchmark's.
+    pub optimised: Code,
+    /// Machine code of `linked`.
+    pub linked_jit: Compiled,
+    /// Machine code of `optimised`.
+    pub optimised_jit: Compiled,
+    /// How long it took.
+    pub times: Times,
+}
+
+/// How long each step from text to machine code took.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    /// Text to graph; configures the elements to learn their port counts.
+    pub parse: Duration,
+    /// Configures the elements, builds and checks the program of each.
+    pub configure: Duration,
+    /// Joins the programs.
+    pub link: Duration,
+    /// All passes.
+    pub optimise: Duration,
+    /// Checks and compiles the program as linked.
+    pub jit_linked: Duration,
+    /// Checks and compiles the program after all passes.
+    pub jit_optimised: Duration,
+}
+
+/// The element library, and the ends of a benchmark graph: `Input`, where packets come in, and `Output`, whose input
+/// N is exit N.
+struct Library;
+
+impl ElementSet for Library {
+    fn class(&self, name: &str) -> Option<ClassInfo> {
+        let (ports, processing, flow) = match name {
+            "Input" => ("0/1", "h/h", "x/x"),
+            "Output" => ("-/0", "h/h", "x/x"),
+            _ => {
+                let info = class_named(name)?.info;
+                (info.ports, info.processing, info.flow)
+            }
+        };
+        ClassInfo::new(ports, processing, flow).ok()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let library = weir_elements::classes().map(|c| c.info.name);
+        library.chain(["Input", "Output"]).map(str::to_owned).collect()
+    }
+
+    fn ports(&self, class: &str, args: &[String]) -> Option<PortCounts> {
+        class_named(class)?.configure(args).ok()?.ports().parse().ok()
+    }
+}
+
+/// Builds a graph with one `Input` and one `Output`, which are not connected to each other.
+pub fn build(text: &str) -> Result<Built> {
+    let mut clock = Stopwatch(Instant::now());
+    let graph = weir_click::parse("bench", text, &Library)?;
+    let parse = clock.lap();
+
+    let (mut programs, mut numbers) = (Vec::new(), HashMap::new());
+    for (i, (e, ports)) in graph.elements.iter().zip(&graph.ports).enumerate() {
+        let Some(class) = class_named(&e.class) else { continue };
+        let element = class.configure(&e.args).map_err(|list| anyhow!("{}: {}", e.name, list.join("; ")))?;
+        let (inputs, outputs) = (ports.inputs.len() as u32, ports.outputs.len() as u32);
+        let program = weir_ir::program_of(&*element, &e.name, inputs, outputs);
+        weir_ir::check(&program).map_err(|list| anyhow!("{}: {list:?}", e.name))?;
+        numbers.insert(i, programs.len());
+        programs.push(program);
+    }
+    let configure = clock.lap();
+
+    let class = |i: usize| graph.elements[i].class.as_str();
+    let exits = graph.connections.iter().filter(|c| class(c.to.0) == "Output").map(|c| c.to.1 + 1).max();
+    let mut wires = HashMap::new();
+    let mut first = None;
+    for c in &graph.connections {
+        let to = numbers.get(&c.to.0).map(|&element| Wire::Input { element, port: c.to.1 });
+        match numbers.get(&c.from.0) {
+            Some(&from) => _ = wires.insert((from, c.from.1), to.unwrap_or(Wire::Exit(c.to.1))),
+            None => first = to,
+        }
+    }
+    let Some(Wire::Input { element, port }) = first else { return Err(anyhow!("no element behind Input")) };
+    let linked =
+        weir_ir::link(&programs, |e, port| wires.get(&(e, port)).copied(), exits.unwrap_or(0))?;
+    let link = clock.lap();
+
+    let owner = element as u32;
+    let mut optimised = linked.clone();
+    weir_ir::retain_entries(&mut optimised, |e| match e.kind {
+        EntryKind::Packet { port: p } => (e.owner, p) == (owner, port),
+        _ => true,
+    });
+    let optimised = weir_ir::optimize(optimised);
+    let optimise = clock.lap();
+
+    let code = |program: Program| -> Result<Code> {
+        let entry = program.packet_entry(owner, port).context("the first element has no program for its input")?;
+        Ok(Code { program, entry })
+    };
+    let (linked, optimised) = (code(linked)?, code(optimised)?);
+    clock.lap();
+    let linked_jit = Compiled::new(&linked.program)?;
+    let jit_linked = clock.lap();
+    let optimised_jit = Compiled::new(&optimised.program)?;
+    let jit_optimised = clock.lap();
+    let times = Times { parse, configure, link, optimise, jit_linked, jit_optimised };
+    Ok(Built { linked, optimised, linked_jit, optimised_jit, times })
+}
+
+struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Time since the last lap.
+    fn lap(&mut self) -> Duration {
+        let before = std::mem::replace(&mut self.0, Instant::now());
+        self.0 - before
+    }
+}

@@ -1,0 +1,322 @@
+//! The engine's thread, and how others talk to it.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use weir_io::Waker;
+use weir_jit::Compiled;
+
+use crate::classes::Classes;
+use crate::device::with_causes;
+use crate::engine::Engine;
+use crate::executor::ExecutorKind;
+use crate::plan::Plan;
+use crate::protocol::{self, Answer, Command, Event};
+use crate::watch::Listener;
+
+type Outcome = Result<Answer, Vec<String>>;
+
+enum Message {
+    Command(Command, Sender<Outcome>),
+    Install { graph: String, plan: Box<Plan>, tag: String, reply: Sender<Result<u64, Vec<String>>> },
+    Compiled { graph: String, generation: u64, code: Result<Arc<Compiled>, String> },
+    Stream { key: u64, command: Command, listener: Listener, reply: Sender<Outcome> },
+    Cancel(u64),
+}
+
+/// How the worker runs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WorkerOptions {
+    /// The core to which the thread is bound.
+    pub core: Option<usize>,
+    /// What runs the programs.
+    pub executor: ExecutorKind,
+}
+
+/// The engine in a thread of its own.
+#[derive(Debug)]
+pub struct Worker {
+    handle: Handle,
+    thread: JoinHandle<()>,
+}
+
+/// Talks to the engine's thread, from any thread.
+#[derive(Clone)]
+pub struct Handle {
+    messages: Sender<Message>,
+    waker: Waker,
+    classes: Arc<Classes>,
+    executor: ExecutorKind,
+    started: u64,
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").field("started", &self.started).finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    /// Starts the thread. `setup` may prepare the engine, for example replace its devices.
+    ///
+    /// # Errors
+    /// If the process has no descriptors or threads left, or the core does not exist.
+    pub fn start(
+        classes: Arc<Classes>,
+        options: WorkerOptions,
+        setup: impl FnOnce(&mut Engine),
+    ) -> io::Result<Worker> {
+        let mut engine = Engine::new(classes.clone())?;
+        // Compiling takes long; it is done beside the thread that moves the packets.
+        engine.set_executor(ExecutorKind::Interpreter);
+        setup(&mut engine);
+        let (messages, inbox) = channel();
+        let handle = Handle {
+            messages,
+            waker: engine.waker(),
+            classes,
+            executor: options.executor,
+            started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
+        };
+        let (pinned, is_pinned) = channel();
+        let thread = thread::Builder::new().name("weir-worker".to_owned()).spawn(move || {
+            let bound = options.core.map_or(Ok(()), bind);
+            let go = bound.is_ok();
+            if pinned.send(bound).is_ok() && go {
+                Loop { engine, inbox, subscribers: Vec::new() }.run();
+            }
+        })?;
+        is_pinned.recv().unwrap_or_else(|_| Err(io::Error::other("the worker thread ended at once")))?;
+        Ok(Worker { handle, thread })
+    }
+
+    /// For talking to it.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Waits until it has ended: by [`Command::Shutdown`].
+    pub fn join(self) {
+        drop(self.handle);
+        // Panics are caught inside; what else could end the thread early was printed by the panic hook.
+        let _ = self.thread.join();
+    }
+}
+
+fn bind(core: usize) -> io::Result<()> {
+    use nix::sched::{CpuSet, sched_setaffinity};
+    let mut set = CpuSet::new();
+    set.set(core)?;
+    Ok(sched_setaffinity(nix::unistd::Pid::from_raw(0), &set)?)
+}
+
+impl Handle {
+    /// Carries a command out and waits for the answer.
+    ///
+    /// # Errors
+    /// What was wrong; then nothing was changed.
+    pub fn call(&self, command: Command) -> Outcome {
+        match command {
+            Command::Hello => Ok(Answer::Hello {
+                version: protocol::VERSION,
+                pid: std::process::id(),
+                started: self.started,
+            }),
+            Command::Load { graph, config, file, tag } => self.load(&graph, &config, &file, tag),
+            command => self.ask(|reply| Message::Command(command, reply))?,
+        }
+    }
+
+    /// Starts a trace, a capture or a subscription; `key` is for [`cancel`](Handle::cancel).
+    ///
+    /// # Errors
+    /// What was wrong.
+    pub fn stream(&self, key: u64, command: Command, listener: Listener) -> Outcome {
+        self.ask(|reply| Message::Stream { key, command, listener, reply })?
+    }
+
+    /// Ends what [`stream`](Handle::stream) started.
+    pub fn cancel(&self, key: u64) {
+        self.tell(Message::Cancel(key));
+    }
+
+    fn load(&self, graph: &str, config: &str, file: &str, tag: String) -> Outcome {
+        let plan = Plan::new(&self.classes, config, file).map_err(|e| e.0)?;
+        let program = plan.optimized().clone();
+        let (name, plan) = (graph.to_owned(), Box::new(plan));
+        let generation = self.ask(|reply| Message::Install { graph: name, plan, tag, reply })??;
+        if self.executor == ExecutorKind::Compiled {
+            let (this, graph) = (self.clone(), graph.to_owned());
+            let compile = move || {
+                let code = Compiled::new(&program).map(Arc::new).map_err(|e| with_causes(&e));
+                this.tell(Message::Compiled { graph, generation, code });
+            };
+            // Without another thread the graph stays with the interpreter.
+            drop(thread::Builder::new().name("weir-compile".to_owned()).spawn(compile));
+        }
+        Ok(Answer::Nothing)
+    }
+
+    fn tell(&self, message: Message) {
+        // If the worker has ended, there is nobody to tell.
+        let _ = self.messages.send(message);
+        self.waker.wake();
+    }
+
+    fn ask<T>(&self, message: impl FnOnce(Sender<T>) -> Message) -> Result<T, Vec<String>> {
+        let (reply, answer) = channel();
+        self.tell(message(reply));
+        answer.recv().map_err(|_| vec!["the data plane did not answer: it has ended, or failed at this command".into()])
+    }
+}
+
+/// What the thread does.
+struct Loop {
+    engine: Engine,
+    inbox: Receiver<Message>,
+    subscribers: Vec<(u64, Listener)>,
+}
+
+impl Loop {
+    fn run(mut self) {
+        loop {
+            loop {
+                match self.inbox.try_recv() {
+                    Ok(Message::Command(Command::Shutdown, reply)) => {
+                        self.end();
+                        // Who asked may be gone.
+                        let _ = reply.send(Ok(Answer::Nothing));
+                        return;
+                    }
+                    Ok(message) => {
+                        // The asker is told by the channel's end if this panics.
+                        let _ = catch_unwind(AssertUnwindSafe(|| self.handle(message)));
+                    }
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return,
+                }
+            }
+            let more = match catch_unwind(AssertUnwindSafe(|| self.engine.round())) {
+                Ok(Ok(more)) => more,
+                Ok(Err(e)) => self.troubled(&e),
+                Err(panic) => {
+                    let text = panic.downcast_ref::<String>().map(String::as_str);
+                    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+                    self.engine.abandon(text);
+                    true
+                }
+            };
+            self.tell_subscribers();
+            if !more && let Err(e) = self.engine.sleep(None) {
+                self.troubled(&e);
+            }
+        }
+    }
+
+    /// The operating system refuses to tell what is ready. Goes on, but not in a hurry.
+    fn troubled(&mut self, error: &io::Error) -> bool {
+        eprintln!("weir: waiting for devices failed: {error}");
+        thread::sleep(std::time::Duration::from_millis(100));
+        true
+    }
+
+    fn end(&mut self) {
+        // What is on the way is delivered, if it is not too much.
+        for _ in 0..64 {
+            if !matches!(catch_unwind(AssertUnwindSafe(|| self.engine.round())), Ok(Ok(true))) {
+                break;
+            }
+        }
+        let graphs: Vec<String> = self.engine.graphs().map(str::to_owned).collect();
+        for graph in graphs {
+            let _ = self.engine.unload(&graph);
+        }
+        self.tell_subscribers();
+        for (_, listener) in &mut self.subscribers {
+            listener(Event::End);
+        }
+    }
+
+    fn handle(&mut self, message: Message) {
+        // An asker that is gone does not want the answer any more, here and below.
+        match message {
+            Message::Command(command, reply) => drop(reply.send(self.command(command))),
+            Message::Install { graph, plan, tag, reply } => {
+                let done = self.engine.install(&graph, *plan, &tag).map_err(|e| e.0);
+                let _ = reply.send(done.map(|()| self.engine.generation(&graph)));
+            }
+            Message::Compiled { graph, generation, code } => {
+                if self.engine.generation(&graph) == generation {
+                    self.engine.use_code(&graph, code);
+                }
+            }
+            Message::Stream { key, command, listener, reply } => {
+                let _ = reply.send(self.stream(key, command, listener));
+            }
+            Message::Cancel(key) => {
+                self.engine.cancel(key);
+                self.subscribers.retain_mut(|(k, listener)| {
+                    if *k == key {
+                        listener(Event::End);
+                    }
+                    *k != key
+                });
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command) -> Outcome {
+        let engine = &mut self.engine;
+        let one = |e: String| vec![e];
+        match command {
+            Command::List => Ok(Answer::Graphs { graphs: engine.list() }),
+            Command::Unload { graph } => engine.unload(&graph).map(|()| Answer::Nothing).map_err(one),
+            Command::Status { graph } => engine.status(&graph).map(|status| Answer::Status { status }).map_err(one),
+            Command::Read { graph, handler } => {
+                engine.read(&graph, &handler).map(|text| Answer::Text { text }).map_err(one)
+            }
+            Command::Write { graph, handler, value } => {
+                engine.write(&graph, &handler, &value).map(|()| Answer::Nothing).map_err(one)
+            }
+            Command::Snapshot { graph } => {
+                engine.snapshot(&graph).map(|snapshot| Answer::Snapshot { snapshot }).map_err(one)
+            }
+            Command::Restore { graph, snapshot } => {
+                engine.restore(&graph, snapshot).map(|()| Answer::Nothing).map_err(one)
+            }
+            Command::Hello
+            | Command::Load { .. }
+            | Command::Trace { .. }
+            | Command::Capture { .. }
+            | Command::Subscribe
+            | Command::Cancel { .. }
+            | Command::Shutdown => Err(vec!["this command is not for the worker".to_owned()]),
+        }
+    }
+
+    fn stream(&mut self, key: u64, command: Command, listener: Listener) -> Outcome {
+        let done = match command {
+            Command::Trace { graph, filter, count } => self.engine.trace(key, &graph, &filter, count, listener),
+            Command::Capture { graph, point, filter, snaplen, count } => {
+                self.engine.capture(key, &graph, &point, &filter, snaplen, count, listener)
+            }
+            Command::Subscribe => {
+                self.subscribers.push((key, listener));
+                Ok(())
+            }
+            _ => Err("this command has no events".to_owned()),
+        };
+        done.map(|()| Answer::Nothing).map_err(|e| vec![e])
+    }
+
+    fn tell_subscribers(&mut self) {
+        for notice in self.engine.take_notices() {
+            let event = Event::Notice { graph: notice.graph, what: notice.what.to_owned(), text: notice.text };
+            self.subscribers.retain_mut(|(_, listener)| listener(event.clone()));
+        }
+    }
+}

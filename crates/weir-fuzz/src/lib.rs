@@ -1,0 +1,41 @@
+//! What is fuzzed: one function a target, each of which takes any bytes and panics only if something is wrong.
+//!
+//! Two programs feed them: libFuzzer (`fuzz/`, needs a nightly compiler), and [`inputs`], which mutates the seeds of a
+//! target without any tool, the same way each time: `cargo test -p weir-fuzz`, and for longer
+//! `cargo run -p weir-fuzz -- run TARGET COUNT`.
+
+#![forbid(unsafe_code)]
+
+mod mutate;
+mod seeds;
+mod targets;
+
+pub use mutate::{Inputs, inputs};
+pub use targets::{
+    click_parser, compiled, filter, headers, ir_text, packets, pcap_reader, protocol, service_graph, template,
+};
+
+/// Something that is fuzzed.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Its name: of the function in this crate and of the file in `fuzz/fuzz_targets`.
+    pub name: &'static str,
+    /// Takes any input. Panics if the input shows a mistake.
+    pub run: fn(&[u8]),
+    /// Inputs to start from.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target { name: "click_parser", run: click_parser, seeds: seeds::click },
+    Target { name: "service_graph", run: service_graph, seeds: seeds::service_graphs },
+    Target { name: "template", run: template, seeds: seeds::templates },
+    Target { name: "filter", run: filter, seeds: seeds::filters },
+    Target { name: "ir_text", run: ir_text, seeds: seeds::programs },
+    Target { name: "headers", run: headers, seeds: seeds::frames },
+    Target { name: "packets", run: packets, seeds: seeds::packet_series },
+    Target { name: "compiled", run: compiled, seeds: seeds::packet_series },
+    Target { name: "pcap_reader", run: pcap_reader, seeds: seeds::captures },
+    Target { name: "protocol", run: protocol, seeds: seeds::control_lines },
+];
