@@ -128,8 +128,7 @@ pub fn build(text: &str) -> Result<Built> {
         }
     }
     let Some(Wire::Input { element, port }) = first else { return Err(anyhow!("no element behind Input")) };
-    let linked =
-        weir_ir::link(&programs, |e, port| wires.get(&(e, port)).copied(), exits.unwrap_or(0))?;
+    let linked = weir_ir::link(&programs, |e, port| wires.get(&(e, port)).copied(), exits.unwrap_or(0))?;
     let link = clock.lap();
 
     let owner = element as u32;
@@ -142,7 +141,8 @@ pub fn build(text: &str) -> Result<Built> {
     let optimise = clock.lap();
 
     let code = |program: Program| -> Result<Code> {
-        let entry = program.packet_entry(owner, port).context("the first element has no program for its input")?;
+        let entry =
+            program.packet_entry(owner, port).context("the first element has no program for its input")?;
         Ok(Code { program, entry })
     };
     let (linked, optimised) = (code(linked)?, code(optimised)?);

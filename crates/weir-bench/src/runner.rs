@@ -42,13 +42,8 @@ pub enum Way {
 impl Way {
     /// The ways that a workload can go.
     pub fn of(workload: &Workload) -> Vec<Way> {
-        let mut all = vec![
-            Way::SourceToSink,
-            Way::Interpreter,
-            Way::InterpreterOptimised,
-            Way::Jit,
-            Way::JitOptimised,
-        ];
+        let mut all =
+            vec![Way::SourceToSink, Way::Interpreter, Way::InterpreterOptimised, Way::Jit, Way::JitOptimised];
         all.extend(workload.router.then_some(Way::HandWritten));
         all
     }
@@ -177,7 +172,11 @@ impl<'a> Subject<'a> {
         }
         let before = sink.exits;
         self.run(packets, sink);
-        ensure!(sink.exits - before == BATCH as u64, "a batch of {BATCH} gave {} packets", sink.exits - before);
+        ensure!(
+            sink.exits - before == BATCH as u64,
+            "a batch of {BATCH} gave {} packets",
+            sink.exits - before
+        );
         Ok(())
     }
 }

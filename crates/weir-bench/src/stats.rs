@@ -22,7 +22,7 @@ impl Spread {
         Spread { median: at(list.len() / 2), min: at(0), max: at(list.len().wrapping_sub(1)) }
     }
 
-    /// `median (min–max)` with one digit behind the point, or two.
+    /// `median (min–max)` with so many digits behind the point.
     pub fn show(&self, digits: usize) -> String {
         format!("{:.digits$} ({:.digits$}–{:.digits$})", self.median, self.min, self.max)
     }

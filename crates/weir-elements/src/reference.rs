@@ -20,7 +20,7 @@ pub fn reference<'a>(classes: impl IntoIterator<Item = (&'a ClassInfo, &'a str)>
     }
     let mut out = String::from(
         "# Elements\n\n\
-         <!-- Made from the elements' source; `BLESS=1 cargo test -p weir-elements --test reference` renews it. -->\n",
+         <!-- Made from the elements' source; `BLESS=1 cargo test -p weir --test reference` renews it. -->\n",
     );
     for (family, list) in &mut families {
         list.sort_by_key(|info| info.name.to_lowercase());

@@ -1,10 +1,12 @@
 //! The data-plane process: graphs, engine nodes, workers, hot swap, snapshot, handlers, traces.
 //!
-//! [`Engine`] runs graphs in the thread that calls it.
+//! [`Engine`] runs graphs in the thread that calls it. [`Worker`] is an engine in a thread of its own; [`serve`] puts it
+//! behind a Unix socket on which the control side speaks [`protocol`], for example by a [`Client`].
 
 #![forbid(unsafe_code)]
 
 mod classes;
+mod client;
 mod device;
 mod engine;
 mod env;
@@ -16,15 +18,18 @@ mod nodes;
 mod plan;
 pub mod protocol;
 mod router;
+mod server;
 mod watch;
 mod worker;
 
 pub use classes::{AnyClass, Classes};
+pub use client::{Client, ClientError, Events};
 pub use device::Opener;
 pub use engine::{Engine, Stopped, Until};
 pub use env::Notice;
 pub use executor::ExecutorKind;
 pub use node::{Model, NodeClass};
 pub use plan::{Plan, PlanError};
+pub use server::{ServeError, serve};
 pub use watch::Listener;
 pub use worker::{Handle, Worker, WorkerOptions};

@@ -335,6 +335,14 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
     let mut errors = Vec::new();
     let mut next_table = 0;
     let mut shared: HashMap<String, TableId> = HashMap::new();
+    let find = |class: &str, name: &str| {
+        let mut of_class = graph.elements.iter().filter(|e| e.class == class).peekable();
+        if name.is_empty() {
+            of_class.peek()?;
+            return Some(of_class.flat_map(|e| e.args.iter().cloned()).collect());
+        }
+        of_class.find(|e| e.name == name).map(|e| e.args.clone())
+    };
     for (i, e) in graph.elements.iter().enumerate() {
         let mut fail = |what: &str| errors.push(located(graph, i, "configuring", what));
         match classes.get(&e.class) {
@@ -344,7 +352,11 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
                 Err(list) => list.iter().for_each(|what| fail(what)),
             },
             Some(AnyClass::Element(class)) => match class.configure(&e.args) {
-                Ok(element) => {
+                Ok(mut element) => {
+                    if let Err(list) = element.resolve(&find) {
+                        list.iter().for_each(|what| fail(what));
+                        continue;
+                    }
                     let ports = &graph.ports[i];
                     let (inputs, outputs) = (ports.inputs.len() as u32, ports.outputs.len() as u32);
                     let program = program_of(&*element, &e.name, inputs, outputs);

@@ -1,7 +1,7 @@
 //! What is fuzzed: one function a target, each of which takes any bytes and panics only if something is wrong.
 //!
-//! Two programs feed them: libFuzzer (`fuzz/`, needs a nightly compiler), and [`inputs`], which mutates the seeds of a
-//! target without any tool, the same way each time: `cargo test -p weir-fuzz`, and for longer
+//! Two things feed them: libFuzzer (`fuzz/`, needs a nightly compiler), and [`Target::run_inputs`], which mutates the
+//! seeds of a target without any tool, the same way each time: `cargo test -p weir-fuzz`, and for longer
 //! `cargo run -p weir-fuzz -- run TARGET COUNT`.
 
 #![forbid(unsafe_code)]
@@ -10,7 +10,6 @@ mod mutate;
 mod seeds;
 mod targets;
 
-pub use mutate::{Inputs, inputs};
 pub use targets::{
     click_parser, compiled, filter, headers, ir_text, packets, pcap_reader, protocol, service_graph, template,
 };
@@ -24,6 +23,36 @@ pub struct Target {
     pub run: fn(&[u8]),
     /// Inputs to start from.
     pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+impl Target {
+    /// Runs `count` inputs from number `first` on: the seeds, then their mutations, each always the same.
+    ///
+    /// # Panics
+    /// If an input shows a mistake, after its number was printed.
+    pub fn run_inputs(&self, first: u64, count: u64) {
+        let inputs = mutate::Inputs::new((self.seeds)());
+        for n in first..first.saturating_add(count) {
+            let input = inputs.get(n);
+            let running = Running { target: self.name, n, input: &input };
+            (self.run)(&input);
+            std::mem::forget(running);
+        }
+    }
+}
+
+/// Prints the input under way if it is dropped: by a panic only.
+struct Running<'a> {
+    target: &'a str,
+    n: u64,
+    input: &'a [u8],
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let (target, n) = (self.target, self.n);
+        eprintln!("input {n} of {target} (weir-fuzz run {target} 1 {n}):\n{}", self.input.escape_ascii());
+    }
 }
 
 /// All targets.

@@ -10,18 +10,18 @@ const NUMBERS: [&str; 8] =
 
 /// The inputs of a target.
 #[derive(Debug)]
-pub struct Inputs {
+pub(crate) struct Inputs {
     seeds: Vec<Vec<u8>>,
 }
 
-/// The inputs that follow from these seeds.
-pub fn inputs(seeds: Vec<Vec<u8>>) -> Inputs {
-    Inputs { seeds }
-}
-
 impl Inputs {
+    /// The inputs that follow from these seeds.
+    pub(crate) fn new(seeds: Vec<Vec<u8>>) -> Inputs {
+        Inputs { seeds }
+    }
+
     /// Input number `n`: first the seeds themselves, then mutations without end.
-    pub fn get(&self, n: u64) -> Vec<u8> {
+    pub(crate) fn get(&self, n: u64) -> Vec<u8> {
         if let Some(seed) = usize::try_from(n).ok().and_then(|n| self.seeds.get(n)) {
             return seed.clone();
         }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_same_number_gives_the_same_input_and_others_differ() {
-        let inputs = inputs(vec![b"ip host 10.0.0.1".to_vec(), b"tcp port 80".to_vec()]);
+        let inputs = Inputs::new(vec![b"ip host 10.0.0.1".to_vec(), b"tcp port 80".to_vec()]);
         assert_eq!(inputs.get(1), b"tcp port 80");
         let some: Vec<_> = (2..200).map(|n| inputs.get(n)).collect();
         assert_eq!(some, (2..200).map(|n| inputs.get(n)).collect::<Vec<_>>());

@@ -3,32 +3,32 @@
 use std::io::Cursor;
 use std::sync::{Arc, LazyLock};
 
-use weir_engine::{Classes, Plan, protocol};
+use weir_engine::protocol::{Reply, Request};
+use weir_engine::{Classes, Plan};
 use weir_io::pcap::{PcapReader, PcapWriter};
-use weir_ir::program::{BlockId, EntryKind};
-use weir_ir::{Interpreter, Program};
-use weir_jit::differential::{Recorder, Step, assert_same, tables_of};
+use weir_ir::program::EntryKind;
+use weir_ir::{Interpreter, Program, check, optimize, program_of};
+use weir_jit::differential::{Recorder, Seen, Step, assert_same, tables_of};
 use weir_model::filter::{Expr, PacketView};
 use weir_model::graph::ServiceGraph;
 use weir_model::template::Template;
-use weir_net::{Arp, Ethernet, FlowKey, Icmp, Ipv4, Ipv6, Tcp, Udp, Vlan};
+use weir_net::{Arp, Ethernet, FlowKey, Icmp, Ipv4, Ipv6, Tcp, Udp, Vlan, describe, describe_ip};
 use weir_packet::{Layer, Packet};
 use weir_table::TableSet;
 
 use crate::seeds;
 
+/// What a configuration may use.
 static CLASSES: LazyLock<Classes> = LazyLock::new(Classes::default);
 
-/// The programs that packets are sent through: the example of each element, and a whole service.
+/// The programs that packets are sent through: the examples of the elements, and a whole service.
 static PROGRAMS: LazyLock<Vec<Arc<Program>>> = LazyLock::new(|| {
-    let examples = weir_elements::classes().map(|c| c.info.example);
-    examples
-        .chain([seeds::FIREWALL_NAT])
-        .map(|config| match Plan::new(&CLASSES, config, "example") {
-            Ok(plan) => plan.program().clone(),
-            Err(e) => panic!("an example of the library is wrong: {e}\n{config}"),
-        })
-        .collect()
+    let examples = CLASSES.iter().flat_map(|c| c.info().examples.iter().copied());
+    let plans = examples.chain([seeds::FIREWALL_NAT]).map(|config| {
+        Plan::new(&CLASSES, config, "example").unwrap_or_else(|e| panic!("an example is wrong: {e}\n{config}"))
+    });
+    // Some examples are of engine nodes only.
+    plans.map(|p| p.program().clone()).filter(|p| !p.entries.is_empty()).collect()
 });
 
 /// Click configurations: the parser takes any text, and the flat form of a graph is that graph.
@@ -36,15 +36,13 @@ pub fn click_parser(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(graph) = weir_click::parse("fuzz", &text, &*CLASSES) {
         let flat = graph.to_string();
-        let again = weir_click::parse("flat", &flat, &*CLASSES);
-        assert_eq!(again.as_ref(), Ok(&graph), "the flat form is another graph:\n{flat}");
+        assert_eq!(weir_click::parse("flat", &flat, &*CLASSES).as_ref(), Ok(&graph), "{flat}");
     }
 }
 
 /// Service graphs in JSON or YAML: the reader takes any text, and a graph reads back from its canonical form.
 pub fn service_graph(data: &[u8]) {
-    let text = String::from_utf8_lossy(data);
-    if let Ok(graph) = ServiceGraph::parse(&text) {
+    if let Ok(graph) = ServiceGraph::parse(&String::from_utf8_lossy(data)) {
         let canonical = graph.to_json().to_string();
         assert_eq!(ServiceGraph::from_json(&canonical).as_ref(), Ok(&graph), "{canonical}");
     }
@@ -65,22 +63,198 @@ pub fn filter(data: &[u8]) {
     for view in [PacketView::ipv4(data, 0), PacketView::ip(data), PacketView::ethernet(data)] {
         expr.matches(&view);
     }
-    // A comma would end the argument; a filter of Ethernet fields is not for IP packets.
-    if canonical.contains([',', '"', '\'', '/']) || expr.needs_ethernet() {
+    let class = weir_elements::class_named("IPClassifier").expect("the library has it");
+    let Ok(element) = class.configure(&[canonical.clone(), "-".to_owned()]) else {
+        assert!(expr.needs_ethernet(), "IPClassifier refuses {canonical}");
         return;
-    }
-    let config = format!("Idle -> c :: IPClassifier({canonical}, -) -> Discard; c [1] -> Discard;");
-    let Ok(plan) = Plan::new(&CLASSES, &config, "fuzz") else { return };
-    let program = plan.program();
-    let Some(owner) = program.elements.iter().position(|e| e == "c") else { return };
+    };
+    let program = program_of(&*element, "c", 1, 2);
+    assert_eq!(check(&program), Ok(()), "{canonical}");
+    let entry = program.packet_entry(0, 0).expect("the element has an input");
     for frame in seeds::frames() {
         let Some(ip) = frame.get(14..).filter(|ip| ip.len() >= 20) else { continue };
         let Some(packet) = ip_packet(ip) else { continue };
+        let mut host = Recorder::new(0);
+        let mut tables = tables_of(&program);
+        Interpreter::default().run(&program, &mut tables, &mut host, 0, entry, &[], Some(packet));
         let wanted = u32::from(!expr.matches(&PacketView::ipv4(ip, 0)));
-        let mut host = Outputs { owner: owner as u32, program, steps: Vec::new() };
-        let entry = program.packet_entry(owner as u32, 0).expect("the element has an input");
-        let mut tables = tables_of(program);
-        Interpreter::default().run(program, &mut tables, &mut host, 0, entry, &[], Some(packet));
-        assert_eq!(host.left_by(), Some(wanted), "{canonical} on {ip:02x?}");
+        let left = matches!(host.seen.as_slice(), [Seen::Exit { port, .. }] if *port == wanted);
+        assert!(left, "{canonical} on {ip:02x?}: output {wanted} is right, got {:?}", host.seen);
     }
+}
+
+/// Programs as text: the reader takes any text, a program reads back from what it prints, the checker takes any
+/// program, the passes keep a checked program checked, and a checked program faults on no packet.
+pub fn ir_text(data: &[u8]) {
+    let Ok(program) = weir_ir::parse(&String::from_utf8_lossy(data)) else { return };
+    let printed = program.to_string();
+    assert_eq!(weir_ir::parse(&printed).as_ref(), Ok(&program), "{printed}");
+    if check(&program).is_err() {
+        return;
+    }
+    let optimized = optimize(program.clone());
+    assert_eq!(check(&optimized), Ok(()), "a pass broke a rule in\n{printed}\nwhich became\n{optimized}");
+    for p in [&program, &optimized] {
+        if is_small(p)
+            && let Some(mut tables) = first_content(p)
+        {
+            send_any(p, &mut tables);
+        }
+    }
+}
+
+/// Frames: views, descriptions and flow keys are defined on any bytes, and keep their promises.
+pub fn headers(data: &[u8]) {
+    assert!(!describe(data).contains('\n'));
+    assert!(!describe_ip(data).contains('\n'));
+    for key in [FlowKey::of_frame(data), FlowKey::of_ip(data)].into_iter().flatten() {
+        assert_eq!(key.reverse().reverse(), key);
+        assert_eq!(key.symmetric_hash(7), key.reverse().symmetric_hash(7));
+    }
+    let _ = Ethernet::new(data).map(|h| h.payload().len());
+    let _ = Vlan::new(data).map(|h| (h.vid(), h.priority(), h.payload().len()));
+    let _ = Arp::new(data).map(|h| h.operation());
+    let _ = Ipv6::new(data).map(|h| h.payload().len());
+    let _ = Tcp::new(data).map(|h| (h.options().len(), h.payload().len()));
+    let _ = Udp::new(data).map(|h| h.payload().len());
+    let _ = Icmp::new(data).map(|h| h.payload().len());
+    let mut copy = data.to_vec();
+    if let Ok(mut ip) = Ipv4::new(copy.as_mut_slice()) {
+        ip.fill_checksum();
+        assert!(ip.checksum_ok());
+        assert!(ip.payload().len() + ip.header_len() <= data.len());
+    }
+}
+
+/// Packets of any bytes through the programs of the element library, in the interpreter.
+pub fn packets(data: &[u8]) {
+    let Some((program, steps)) = packet_series(data) else { return };
+    let mut tables = tables_of(program);
+    let (mut interpreter, mut host) = (Interpreter::default(), Recorder::new(1));
+    for step in steps {
+        match step {
+            Step::Packet { owner, port, packet, now } => {
+                let entry = program.packet_entry(owner, port).expect("the series names inputs of the program");
+                interpreter.expire(program, &mut tables, &mut host, now);
+                interpreter.run(program, &mut tables, &mut host, now, entry, &[], Some(packet));
+            }
+            _ => unreachable!("a series consists of packets"),
+        }
+    }
+}
+
+/// The same in the interpreter and in compiled code.
+pub fn compiled(data: &[u8]) {
+    let Some((program, steps)) = packet_series(data) else { return };
+    assert_same(program, 1, &steps);
+}
+
+/// Captures: the reader takes any bytes, and what it read comes back from a file that the writer made.
+pub fn pcap_reader(data: &[u8]) {
+    let read = read_capture(data.to_vec());
+    let mut file = Vec::new();
+    let mut writer = PcapWriter::new("fuzz", &mut file, u32::MAX).expect("memory takes any bytes");
+    for packet in &read {
+        writer.write(packet).expect("memory takes any bytes");
+    }
+    drop(writer);
+    let again = read_capture(file);
+    assert_eq!(again.len(), read.len());
+    for (a, b) in read.iter().zip(&again) {
+        assert_eq!(a.bytes(), b.bytes());
+    }
+}
+
+/// The control protocol: both sides take any line, and what they understood can be said again.
+pub fn protocol(data: &[u8]) {
+    for line in String::from_utf8_lossy(data).lines() {
+        if let Ok(request) = serde_json::from_str::<Request>(line) {
+            let text = serde_json::to_string(&request).expect("a request can be written");
+            serde_json::from_str::<Request>(&text).expect("a request reads back");
+        }
+        if let Ok(reply) = serde_json::from_str::<Reply>(line) {
+            let text = serde_json::to_string(&reply).expect("a reply can be written");
+            serde_json::from_str::<Reply>(&text).expect("a reply reads back");
+        }
+    }
+}
+
+/// A program and packets for it. The first byte chooses the program; each packet follows three bytes: to which input, how
+/// long, how much later (in seconds, squared).
+fn packet_series(data: &[u8]) -> Option<(&'static Program, Vec<Step>)> {
+    let (&first, mut rest) = data.split_first()?;
+    let program = PROGRAMS.get(usize::from(first) % PROGRAMS.len())?;
+    let inputs: Vec<(u32, u32)> = program
+        .entries
+        .iter()
+        .filter_map(|e| match e.kind {
+            EntryKind::Packet { port } => Some((e.owner, port)),
+            _ => None,
+        })
+        .collect();
+    let (mut steps, mut now) = (Vec::new(), 1_000_000_000);
+    while let [to, len, later, bytes @ ..] = rest {
+        let &(owner, port) = inputs.get(usize::from(*to) % inputs.len().max(1))?;
+        let (bytes, behind) = bytes.split_at(usize::from(*len).min(bytes.len()));
+        now += u64::from(*later).pow(2) * 1_000_000_000;
+        steps.push(Step::Packet { owner, port, packet: any_packet(bytes)?, now });
+        rest = behind;
+    }
+    Some((program, steps))
+}
+
+/// A frame, or an IP packet as it is behind `CheckIPHeader` if it looks like one.
+fn any_packet(bytes: &[u8]) -> Option<Packet> {
+    match bytes.first() {
+        Some(0x45..=0x4f) if bytes.len() >= 20 => ip_packet(bytes),
+        _ => Packet::from_bytes(bytes).ok(),
+    }
+}
+
+/// A packet with the marks of its network and transport headers.
+fn ip_packet(bytes: &[u8]) -> Option<Packet> {
+    let mut packet = Packet::from_bytes(bytes).ok()?;
+    let net = packet.data();
+    let transport = net + u32::from(bytes.first()? & 15) * 4;
+    packet.set_layer(Layer::Net, Some(net));
+    packet.set_layer(Layer::Transport, Some(transport).filter(|&t| t <= packet.end()));
+    packet.anno[..4].copy_from_slice(bytes.get(16..20)?);
+    Some(packet)
+}
+
+/// Whether a program ends soon and needs little memory: the checker allows more than a fuzzer has time for.
+fn is_small(program: &Program) -> bool {
+    let rounds = program.blocks.iter().filter_map(|b| b.loop_limit).fold(1_u64, |n, l| n.saturating_mul(l.into()));
+    rounds <= 1000 && program.tables.iter().all(|t| t.decl.capacity <= 4096)
+}
+
+/// Tables with their first content, unless that does not fit.
+fn first_content(program: &Program) -> Option<TableSet> {
+    let mut tables = TableSet::new(program.tables.iter().map(|t| &t.decl)).ok()?;
+    for (i, t) in (0..).zip(&program.tables) {
+        for row in &t.rows {
+            tables.table_mut(i).insert_row(row, 0).ok()?;
+        }
+    }
+    Some(tables)
+}
+
+/// Sends frames into each input.
+fn send_any(program: &Program, tables: &mut TableSet) {
+    let (mut interpreter, mut host) = (Interpreter::default(), Recorder::new(2));
+    for entry in &program.entries {
+        if matches!(entry.kind, EntryKind::Packet { .. }) {
+            for bytes in [&[][..], &[0x45; 20], &[0; 60], &[0xff; 200]] {
+                let packet = any_packet(bytes);
+                interpreter.run(program, tables, &mut host, 5, entry.block, &[], packet);
+            }
+        }
+    }
+    interpreter.expire(program, tables, &mut host, u64::MAX);
+}
+
+/// All packets of a capture up to its end or its first mistake.
+fn read_capture(data: Vec<u8>) -> Vec<Packet> {
+    let Ok(mut reader) = PcapReader::new("fuzz", Cursor::new(data)) else { return Vec::new() };
+    std::iter::from_fn(|| reader.next_packet().ok().flatten()).collect()
 }

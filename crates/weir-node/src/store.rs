@@ -125,6 +125,11 @@ impl Store {
         Ok(Store { path: path.into(), db: Mutex::new(db) })
     }
 
+    /// The store's file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn db(&self) -> MutexGuard<'_, Connection> {
         // A panic elsewhere leaves no half-done transaction: they roll back when dropped.
         self.db.lock().unwrap_or_else(PoisonError::into_inner)

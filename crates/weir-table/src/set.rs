@@ -54,7 +54,7 @@ impl TableSet {
             return;
         }
         for e in [a, b] {
-            if let Some(old) = self.table(e.table).partner(e.slot) {
+            if let Some(old) = self.partner(e) {
                 self.table_mut(old.table).set_partner(old.slot, None);
             }
         }
@@ -64,9 +64,11 @@ impl TableSet {
         }
     }
 
-    /// The entry that this one is linked to.
+    /// The entry that this one is linked to. If the other's table was emptied, the link has ended, whatever is in
+    /// the other's slot now: only ends that name each other are linked.
     pub fn partner(&self, e: EntryRef) -> Option<EntryRef> {
-        self.table(e.table).partner(e.slot)
+        let other = self.table(e.table).partner(e.slot)?;
+        (self.table(other.table).partner(other.slot) == Some(e)).then_some(other)
     }
 
     /// Lets an entry, and the one linked to it, expire `after` nanoseconds from `now` (0: never).
@@ -108,8 +110,7 @@ impl TableSet {
 
     /// Removes a due entry, unless it was touched since.
     pub fn finish_expiry(&mut self, e: EntryRef, now: u64) {
-        let table = self.table(e.table);
-        let expires = if table.is_live(e.slot) { table.expiry(e.slot) } else { 0 };
+        let expires = self.table(e.table).expiry(e.slot);
         if expires != 0 && expires <= now {
             self.remove(e);
         }

@@ -73,7 +73,6 @@ impl HeldPacket {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
-    #[serde(flatten)]
     row: Row,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     held: Vec<HeldPacket>,

@@ -1,5 +1,7 @@
 //! One table: rows in a flat array, found by an index that suits its kind.
 
+mod edit;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
@@ -7,32 +9,13 @@ use weir_packet::Packet;
 
 use crate::decl::{DeclError, Kind, TableDecl};
 use crate::exact::{self, Index};
-use crate::row::{KeyMatch, Row};
+use crate::row::KeyMatch;
 use crate::set::EntryRef;
+
+pub use edit::EditError;
 
 /// Longest packed key: 16 fields of 16 bytes.
 const MAX_KEY: usize = 256;
-
-/// An edit from the control side that cannot be done.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EditError {
-    /// All entries are taken.
-    #[error("table '{table}' is full ({capacity} entries)")]
-    Full {
-        /// The table's name.
-        table: String,
-        /// Its capacity.
-        capacity: u32,
-    },
-    /// The row does not fit the declaration.
-    #[error("table '{table}': {what}")]
-    Shape {
-        /// The table's name.
-        table: String,
-        /// What does not fit, and what would.
-        what: String,
-    },
-}
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
@@ -65,6 +48,8 @@ pub struct Table {
     index: Index,
     /// Prefix lengths in use, longest first, each with its prefixes.
     prefixes: Vec<(u32, HashMap<u128, u32>)>,
+    /// The prefix of each slot, value and length.
+    prefix_of: Vec<(u128, u32)>,
     rules: Vec<Rule>,
     groups: HashMap<u128, u32>,
     held: HashMap<u32, VecDeque<Packet>>,
@@ -96,6 +81,7 @@ impl Table {
             live: 0,
             index: Index::default(),
             prefixes: Vec::new(),
+            prefix_of: Vec::new(),
             rules: Vec::new(),
             groups: HashMap::new(),
             held: HashMap::new(),
@@ -227,24 +213,33 @@ impl Table {
         self.groups.get(&value).copied().unwrap_or(0)
     }
 
-    /// Lets the entry expire at `when` (0: never).
+    /// Lets the entry expire at `when` (0: never); nothing if it was removed.
     pub fn set_expiry(&mut self, slot: u32, when: u64) {
-        let s = &mut self.slots[slot as usize];
+        let Some(s) = self.slots.get_mut(slot as usize).filter(|s| s.live) else { return };
         s.expires = when;
         if when != 0 && (s.armed == 0 || when < s.armed) {
             s.armed = when;
             self.timers.push(Reverse((when, slot)));
+            if self.timers.len() > 2 * self.slots.len() + 16 {
+                self.forget_old_timers();
+            }
         }
     }
 
-    /// When the entry expires (0: never).
+    /// Leaves one timer a slot: others are of entries that are gone, or were touched to expire earlier.
+    fn forget_old_timers(&mut self) {
+        let armed = self.slots.iter().zip(0..).filter(|(s, _)| s.armed != 0);
+        self.timers = armed.map(|(s, slot)| Reverse((s.armed, slot))).collect();
+    }
+
+    /// When the entry expires (0: never, or it was removed).
     pub fn expiry(&self, slot: u32) -> u64 {
-        self.slots[slot as usize].expires
+        self.slots.get(slot as usize).map_or(0, |s| s.expires)
     }
 
     /// Keeps a packet with an entry. Gives it back if the entry holds as many as it may.
     pub fn hold(&mut self, slot: u32, packet: Packet) -> Result<(), Packet> {
-        if !self.is_live(slot) {
+        if !self.is_live(slot) || self.decl.held == 0 {
             return Err(packet);
         }
         let queue = self.held.entry(slot).or_default();
@@ -279,12 +274,16 @@ impl Table {
         (0..self.slots.len() as u32).filter(|&s| self.slots[s as usize].live).collect()
     }
 
+    /// What the entry was linked to. The other one may be gone: [`TableSet::partner`](crate::TableSet::partner)
+    /// looks.
     pub(crate) fn partner(&self, slot: u32) -> Option<EntryRef> {
-        self.slots[slot as usize].partner
+        self.slots.get(slot as usize)?.partner
     }
 
     pub(crate) fn set_partner(&mut self, slot: u32, partner: Option<EntryRef>) {
-        self.slots[slot as usize].partner = partner;
+        if let Some(s) = self.slots.get_mut(slot as usize) {
+            s.partner = partner;
+        }
     }
 
     /// The next slot whose time has come. It stays until [`remove_slot`](Table::remove_slot).
@@ -316,9 +315,14 @@ impl Table {
         self.timers.peek().map(|t| t.0.0)
     }
 
-    /// Removes an entry; its held packets are the caller's.
+    /// Removes an entry; its held packets are the caller's. One of an array stays, without expiry and link.
     pub(crate) fn remove_slot(&mut self, slot: u32) -> VecDeque<Packet> {
-        if !self.is_live(slot) || self.decl.kind == Kind::Array {
+        if !self.is_live(slot) {
+            return VecDeque::new();
+        }
+        if self.decl.kind == Kind::Array {
+            self.set_expiry(slot, 0);
+            self.set_partner(slot, None);
             return VecDeque::new();
         }
         match self.decl.kind {
@@ -328,10 +332,13 @@ impl Table {
                 self.index.remove(hash, slot, |s| hash_row(rows, stride, len, s));
             }
             Kind::Lpm => {
-                for (_, map) in &mut self.prefixes {
-                    map.retain(|_, s| *s != slot);
+                let (value, len) = self.prefix_of[slot as usize];
+                if let Some(at) = self.prefixes.iter().position(|(l, _)| *l == len) {
+                    self.prefixes[at].1.remove(&value);
+                    if self.prefixes[at].1.is_empty() {
+                        self.prefixes.remove(at);
+                    }
                 }
-                self.prefixes.retain(|(_, map)| !map.is_empty());
             }
             Kind::Rules => self.rules.retain(|r| r.slot != slot),
             Kind::Array => {}
@@ -346,65 +353,6 @@ impl Table {
         self.release(slot)
     }
 
-    // --- what the control side does ---------------------------------------------------------------------------
-
-    /// Adds a row, or replaces the one with the same key (and, for rules, priority).
-    pub fn insert_row(&mut self, row: &Row, now: u64) -> Result<u32, EditError> {
-        self.check_row(row)?;
-        let full = || EditError::Full { table: self.decl.name.clone(), capacity: self.decl.capacity };
-        let slot = match self.find_row(&row.key, row.priority) {
-            Some(slot) => slot,
-            None if self.live >= self.decl.capacity => return Err(full()),
-            None => self.place_row(row),
-        };
-        for (i, &v) in row.value.iter().enumerate() {
-            self.set(slot, i as u32, v);
-        }
-        self.set_expiry(slot, row.ttl.map_or(0, |t| now.saturating_add(t).max(1)));
-        self.epoch += 1;
-        Ok(slot)
-    }
-
-    /// The slot of the row with exactly this key (and, for rules, priority).
-    pub fn find_row(&self, key: &[KeyMatch], priority: i32) -> Option<u32> {
-        match self.decl.kind {
-            Kind::Exact | Kind::Array => {
-                let exact: Option<Vec<u128>> = key.iter().map(exact_value).collect();
-                self.lookup(&exact?)
-            }
-            Kind::Lpm => {
-                let (value, len) = as_prefix(key.first()?, self.decl.key[0].width.bits())?;
-                let (_, map) = self.prefixes.iter().find(|(l, _)| *l == len)?;
-                map.get(&value).copied()
-            }
-            Kind::Rules => self.rules.iter().find(|r| r.priority == priority && r.key == key).map(|r| r.slot),
-        }
-    }
-
-    /// All rows: rules and prefixes in the order of lookup, others by slot.
-    pub fn rows(&self) -> Vec<(u32, Row)> {
-        let row = |slot: u32, key: Vec<KeyMatch>, priority: i32| {
-            let value = (0..self.decl.value.len() as u32).map(|f| self.get(slot, f)).collect();
-            (slot, Row { key, value, priority, ttl: None })
-        };
-        match self.decl.kind {
-            Kind::Exact | Kind::Array => (0..self.slots.len() as u32)
-                .filter(|&s| self.slots[s as usize].live)
-                .map(|s| row(s, (0..self.decl.key.len() as u32).map(|f| KeyMatch::Exact(self.key(s, f))).collect(), 0))
-                .collect(),
-            Kind::Lpm => {
-                let mut all = Vec::new();
-                for (len, map) in &self.prefixes {
-                    let mut one: Vec<_> = map.iter().map(|(&k, &s)| (k, s)).collect();
-                    one.sort_unstable();
-                    all.extend(one.into_iter().map(|(k, s)| row(s, vec![KeyMatch::Prefix(k, *len)], 0)));
-                }
-                all
-            }
-            Kind::Rules => self.rules.iter().map(|r| row(r.slot, r.key.clone(), r.priority)).collect(),
-        }
-    }
-
     /// Removes every entry (an array: sets it to zeros). Held packets are freed.
     pub fn clear(&mut self) {
         let epoch = self.epoch + 1;
@@ -415,6 +363,7 @@ impl Table {
         self.free.clear();
         self.index.clear();
         self.prefixes.clear();
+        self.prefix_of.clear();
         self.rules.clear();
         self.groups.clear();
         self.held.clear();
@@ -422,66 +371,6 @@ impl Table {
         self.epoch = epoch;
         if self.decl.group.is_some() && count > 0 {
             self.groups.insert(0, count as u32);
-        }
-    }
-
-    fn check_row(&self, row: &Row) -> Result<(), EditError> {
-        let shape = |what: String| Err(EditError::Shape { table: self.decl.name.clone(), what });
-        if row.key.len() != self.decl.key.len() || row.value.len() != self.decl.value.len() {
-            return shape(format!(
-                "a row has {} key and {} value fields, not {} and {}",
-                self.decl.key.len(),
-                self.decl.value.len(),
-                row.key.len(),
-                row.value.len()
-            ));
-        }
-        for (f, &v) in self.decl.value.iter().zip(&row.value) {
-            if v > f.width.max() {
-                return shape(format!("{v} does not fit '{}' ({} bits)", f.name, f.width.bits()));
-            }
-        }
-        for (f, m) in self.decl.key.iter().zip(&row.key) {
-            let (fits, right) = match (self.decl.kind, *m) {
-                (Kind::Exact, KeyMatch::Exact(v)) => (v <= f.width.max(), "a value"),
-                (Kind::Array, KeyMatch::Exact(v)) => (v < u128::from(self.decl.capacity), "an index"),
-                (Kind::Exact | Kind::Array, _) => (false, "a value"),
-                (Kind::Lpm, m) => (as_prefix(&m, f.width.bits()).is_some(), "a prefix"),
-                (Kind::Rules, KeyMatch::Exact(v) | KeyMatch::Mask(v, _)) => (v <= f.width.max(), "a value"),
-                (Kind::Rules, KeyMatch::Range(lo, hi)) => (lo <= hi && hi <= f.width.max(), "a range"),
-                (Kind::Rules, KeyMatch::Prefix(v, n)) => (v <= f.width.max() && n <= f.width.bits(), "a prefix"),
-            };
-            if !fits {
-                return shape(format!("{m:?} is not {right} of '{}' ({} bits)", f.name, f.width.bits()));
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes the entry of a checked row that is not there yet.
-    fn place_row(&mut self, row: &Row) -> u32 {
-        match self.decl.kind {
-            Kind::Exact => {
-                let key: Vec<u128> = row.key.iter().filter_map(exact_value).collect();
-                self.insert(&key).expect("capacity was checked")
-            }
-            Kind::Array => unreachable!("every entry of an array is found"),
-            Kind::Lpm => {
-                let slot = self.take_slot().expect("capacity was checked");
-                let (value, len) = as_prefix(&row.key[0], self.decl.key[0].width.bits()).expect("row was checked");
-                let at = self.prefixes.partition_point(|(l, _)| *l > len);
-                if self.prefixes.get(at).is_none_or(|(l, _)| *l != len) {
-                    self.prefixes.insert(at, (len, HashMap::new()));
-                }
-                self.prefixes[at].1.insert(value, slot);
-                slot
-            }
-            Kind::Rules => {
-                let slot = self.take_slot().expect("capacity was checked");
-                let at = self.rules.partition_point(|r| r.priority >= row.priority);
-                self.rules.insert(at, Rule { priority: row.priority, key: row.key.clone(), slot });
-                slot
-            }
         }
     }
 
@@ -549,20 +438,25 @@ fn prefix(v: u128, len: u32, bits: u32) -> u128 {
     if len == 0 { 0 } else { v >> (bits - len) << (bits - len) }
 }
 
-fn exact_value(m: &KeyMatch) -> Option<u128> {
-    match m {
-        KeyMatch::Exact(v) => Some(*v),
-        _ => None,
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decl::Width;
 
-fn as_prefix(m: &KeyMatch, bits: u32) -> Option<(u128, u32)> {
-    let (value, len) = match *m {
-        KeyMatch::Exact(v) => (v, bits),
-        KeyMatch::Prefix(v, len) => (v, len),
-        KeyMatch::Mask(0, 0) => (0, 0),
-        _ => return None,
-    };
-    let fits = len <= bits && (bits == 128 || value >> bits == 0);
-    fits.then(|| (prefix(value, len, bits), len))
+    #[test]
+    fn timers_do_not_pile_up() {
+        let decl = TableDecl::new("t", Kind::Exact, &[("k", Width::W32)], &[], 16);
+        let mut t = Table::new(decl).unwrap();
+        for round in 0..10_000u64 {
+            let slot = t.insert(&[u128::from(round % 5)]).unwrap();
+            t.set_expiry(slot, 1_000_000 - round);
+            if round % 2 == 0 {
+                t.remove_slot(slot);
+            }
+            assert!(t.timers.len() <= 32, "{} timers for {} entries", t.timers.len(), t.len());
+        }
+        let due: Vec<u64> = std::iter::from_fn(|| t.next_due(u64::MAX)).map(|slot| t.expiry(slot)).collect();
+        assert_eq!(due.len() as u32, t.len());
+        assert!(due.is_sorted());
+    }
 }

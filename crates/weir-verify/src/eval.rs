@@ -202,9 +202,10 @@ impl<'a> Evaluator<'a> {
         None
     }
 
-    /// Bytes of a range, as [`weir_ir::program::Op::Checksum`] reads it.
+    /// Bytes of a range, as [`weir_ir::program::Op::Checksum`] reads it; none if no packet has so many.
     fn range(&mut self, mem: MemId, from: i64, start: u32, end: u32) -> Vec<u8> {
-        (from..from + i64::from(end.saturating_sub(start))).map(|at| self.mem_byte(mem, at)).collect()
+        let len = Some(end.saturating_sub(start)).filter(|&n| n <= LARGE_CAPACITY).unwrap_or(0);
+        (from..from + i64::from(len)).map(|at| self.mem_byte(mem, at)).collect()
     }
 
     fn mem_byte(&mut self, mem: MemId, at: i64) -> u8 {

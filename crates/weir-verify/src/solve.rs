@@ -6,7 +6,7 @@
 
 use weir_ir::interp::sum16;
 use weir_ir::program::{BinOp, BlockId, EntryKind, Program, Width};
-use weir_packet::Packet;
+use weir_packet::{LARGE_CAPACITY, Packet};
 use weir_table::TableSet;
 
 use crate::build::build;
@@ -220,11 +220,11 @@ impl Solver<'_> {
                 self.force(a, sum16(v as u16, !q).into()) || self.force(b, sum16(v as u16, !p).into())
             }
             Node::Checksum { mem, from, start, end } => {
-                let len = (self.eval(end) as u32).saturating_sub(start);
+                let len = (self.eval(end) as u32).saturating_sub(start).min(LARGE_CAPACITY);
                 self.force_sum(mem, from, len, self.eval(e) as u16, v as u16)
             }
             Node::Find { mem, from, start, end, byte } => {
-                let (end, byte) = (self.eval(end) as u32, self.eval(byte) as u8);
+                let (end, byte) = (self.eval(end).min(LARGE_CAPACITY.into()) as u32, self.eval(byte) as u8);
                 let Some(want) = (v as u32).checked_sub(start) else { return false };
                 (0..i64::from(end.saturating_sub(start))).all(|i| match i.cmp(&want.into()) {
                     std::cmp::Ordering::Less => {

@@ -72,7 +72,11 @@ impl FromArg for InterfaceList {
 }
 
 /// Bad sources and good destinations, from the parameters.
-pub(super) fn lists(badsrc: &AddressList, gooddst: &AddressList, interfaces: &InterfaceList) -> (Vec<u32>, Vec<u32>) {
+pub(super) fn lists(
+    badsrc: &AddressList,
+    gooddst: &AddressList,
+    interfaces: &InterfaceList,
+) -> (Vec<u32>, Vec<u32>) {
     let (mut bad, mut good) = (badsrc.0.clone(), gooddst.0.clone());
     for i in &interfaces.0 {
         // An interface that is alone in its network (/32) has no broadcast address.
@@ -225,7 +229,12 @@ mod tests {
     #[test]
     fn wrong_arguments_say_what_is_right() {
         let errors = |arg: &str| {
-            crate::class_named("CheckIPHeader").unwrap().configure(&[arg.to_owned()]).err().unwrap().join("; ")
+            crate::class_named("CheckIPHeader")
+                .unwrap()
+                .configure(&[arg.to_owned()])
+                .err()
+                .unwrap()
+                .join("; ")
         };
         assert!(errors("INTERFACES 10.0.0.1/33").contains("INTERFACES: '10.0.0.1/33' is not an IP prefix"));
         assert!(errors("BADSRC 10.0.0").contains("BADSRC: '10.0.0' is not an IP address"));

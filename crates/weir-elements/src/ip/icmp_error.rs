@@ -286,7 +286,11 @@ mod tests {
         let (_, bytes) = out[0].out();
         assert_eq!((bytes[15], bytes.len(), &bytes[26..28]), (253, 100, &1300_u16.to_be_bytes()[..]));
         e.write("mtu", "0").unwrap();
-        assert_eq!(e.send_ip(0, &udp(&[0; 1400]))[0].out().1.len(), 36, "8 bytes of the packet are always there");
+        assert_eq!(
+            e.send_ip(0, &udp(&[0; 1400]))[0].out().1.len(),
+            36,
+            "8 bytes of the packet are always there"
+        );
         assert!(e.write("mtu", "65536").is_err());
     }
 

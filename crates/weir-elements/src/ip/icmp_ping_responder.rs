@@ -84,7 +84,8 @@ mod tests {
     use weir_packet::Checksum;
 
     fn request(id: u16, payload: &[u8]) -> Vec<u8> {
-        let mut p = build::icmp_echo([10, 0, 0, 1].into(), [10, 0, 1, 1].into(), id, 0, payload).split_off(14);
+        let mut p =
+            build::icmp_echo([10, 0, 0, 1].into(), [10, 0, 1, 1].into(), id, 0, payload).split_off(14);
         p[6] = 0x40;
         p[8] = 3;
         Ipv4::new(&mut p[..]).unwrap().fill_checksum();
@@ -98,7 +99,8 @@ mod tests {
         let mut e = Harness::new("ICMPPingResponder", &[], 1, 1);
         let out = e.send_packet(0, packet);
         let Outcome::Out(0, p) = &out[0] else { panic!("{out:?}") };
-        let mut want = build::icmp_echo([10, 0, 1, 1].into(), [10, 0, 0, 1].into(), 7, 0, b"payload").split_off(14);
+        let mut want =
+            build::icmp_echo([10, 0, 1, 1].into(), [10, 0, 0, 1].into(), 7, 0, b"payload").split_off(14);
         want[8] = 255;
         Ipv4::new(&mut want[..]).unwrap().fill_checksum();
         want[20] = 0;

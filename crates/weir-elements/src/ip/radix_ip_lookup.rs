@@ -67,7 +67,11 @@ mod tests {
         assert_eq!(sent(&mut e, [10, 1, 1, 1]).unwrap().0, 1);
         assert!(e.write("add", "10.0.0.0/8 0").unwrap_err().contains("there is a route"));
         assert!(e.write("ctrl", "remove 10.0.0.0/8\nset x").is_err());
-        assert_eq!(e.read("table"), "10.0.0.0/8 - 1\n0.0.0.0/0 - 0\n", "a control text with a mistake changes nothing");
+        assert_eq!(
+            e.read("table"),
+            "10.0.0.0/8 - 1\n0.0.0.0/0 - 0\n",
+            "a control text with a mistake changes nothing"
+        );
         e.write("ctrl", "remove 10.0.0.0/8\nset 0.0.0.0/0 1").unwrap();
         assert_eq!(e.read("table"), "0.0.0.0/0 - 1\n");
         e.write("flush", "").unwrap();

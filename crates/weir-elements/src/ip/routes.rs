@@ -55,21 +55,30 @@ impl Route {
     fn of_row(row: &Row) -> Option<Route> {
         let KeyMatch::Prefix(addr, len) = *row.key.first()? else { return None };
         let prefix = Ipv4Prefix::new((addr as u32).into(), len as u8)?;
-        Some(Route { prefix, gateway: (*row.value.first()? as u32).into(), output: *row.value.get(1)? as u32 })
+        Some(Route {
+            prefix,
+            gateway: (*row.value.first()? as u32).into(),
+            output: *row.value.get(1)? as u32,
+        })
     }
 }
 
 impl std::fmt::Display for Route {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ", self.prefix)?;
-        if self.gateway.is_unspecified() { write!(f, "- ")? } else { write!(f, "{} ", self.gateway)? }
+        if self.gateway.is_unspecified() {
+            write!(f, "- ")?
+        } else {
+            write!(f, "{} ", self.gateway)?
+        }
         write!(f, "{}", self.output)
     }
 }
 
 /// The program: looks the destination annotation up, sets it to the gateway, and emits.
 pub(super) fn program(routes: &[Route], b: &mut Builder) {
-    let decl = TableDecl::new("routes", Kind::Lpm, &[("dst", W32)], &[("gateway", W32), ("output", W32)], CAPACITY);
+    let decl =
+        TableDecl::new("routes", Kind::Lpm, &[("dst", W32)], &[("gateway", W32), ("output", W32)], CAPACITY);
     let table = b.table(decl.configured(), routes.iter().map(Route::row).collect());
     b.input(0, |b| {
         let dst = b.load_anno(W32, anno::DST_IP);
@@ -88,7 +97,12 @@ pub(super) fn program(routes: &[Route], b: &mut Builder) {
 
 /// All routes, one a line, longest prefix first.
 pub(super) fn list(s: &State<'_>) -> String {
-    s.table("routes").rows().iter().filter_map(|(_, row)| Route::of_row(row)).map(|r| format!("{r}\n")).collect()
+    s.table("routes")
+        .rows()
+        .iter()
+        .filter_map(|(_, row)| Route::of_row(row))
+        .map(|r| format!("{r}\n"))
+        .collect()
 }
 
 /// `add ROUTE`: refuses a prefix that has a route.
@@ -115,7 +129,8 @@ pub(super) fn remove(s: &mut State<'_>, text: &str) -> Result<(), String> {
     let mut words = text.split_whitespace();
     let prefix = Ipv4Prefix::from_arg(words.next().ok_or("write the prefix of the route to remove")?)?;
     let key = [KeyMatch::Prefix(u32::from(prefix.addr()).into(), prefix.len().into())];
-    let slot = s.table("routes").find_row(&key, 0).ok_or_else(|| format!("there is no route for {prefix}"))?;
+    let slot =
+        s.table("routes").find_row(&key, 0).ok_or_else(|| format!("there is no route for {prefix}"))?;
     if words.next().is_some() {
         let wanted = Route::from_arg(text)?;
         let found = Route::at(s, prefix, slot);

@@ -10,7 +10,8 @@ const B: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
 
 /// Frames with a name that says what is special about them. The same in every run.
 pub fn corpus() -> Vec<(&'static str, Vec<u8>)> {
-    [transport(), icmp(), link(), fragments(), options(), ipv6(), wrong_ip(), wrong_transport(), noise()].concat()
+    [transport(), icmp(), link(), fragments(), options(), ipv6(), wrong_ip(), wrong_transport(), noise()]
+        .concat()
 }
 
 type Frames = Vec<(&'static str, Vec<u8>)>;
@@ -97,10 +98,16 @@ fn icmp() -> Frames {
         ("echo reply", icmp_message([0, 0, 0, 0, 0, 7, 0, 1], b"ping")),
         ("port unreachable", icmp_message([3, 3, 0, 0, 0, 0, 0, 0], &inner)),
         ("fragmentation needed", icmp_message([3, 4, 0, 0, 0, 0, 2, 0x40], &inner)),
-        ("error about an error", icmp_message([3, 1, 0, 0, 0, 0, 0, 0], &icmp_message([11, 0, 0, 0, 0, 0, 0, 0], &inner)[14..])),
+        (
+            "error about an error",
+            icmp_message([3, 1, 0, 0, 0, 0, 0, 0], &icmp_message([11, 0, 0, 0, 0, 0, 0, 0], &inner)[14..]),
+        ),
         ("error about nothing", icmp_message([11, 0, 0, 0, 0, 0, 0, 0], b"")),
         ("error about half a header", icmp_message([11, 0, 0, 0, 0, 0, 0, 0], &inner[..10])),
-        ("error about a header that lies", icmp_message([3, 3, 0, 0, 0, 0, 0, 0], &changed(inner.clone(), 0, &[0x4f]))),
+        (
+            "error about a header that lies",
+            icmp_message([3, 3, 0, 0, 0, 0, 0, 0], &changed(inner.clone(), 0, &[0x4f])),
+        ),
         ("redirect", icmp_message([5, 1, 0, 0, 10, 0, 0, 9], &inner)),
         ("timestamp", icmp_message([13, 0, 0, 0, 0, 1, 0, 1], &[0; 12])),
         ("icmp type 255", icmp_message([255; 8], b"")),
@@ -136,7 +143,10 @@ fn link() -> Frames {
         ("802.3 length", build::ethernet(DST_ETHER, SRC_ETHER, 38, &[0x42, 0x42, 3])),
         ("ethertype 0", build::ethernet(DST_ETHER, SRC_ETHER, 0, &[0; 46])),
         ("a frame without payload", build::ethernet(DST_ETHER, SRC_ETHER, ethertype::IPV4, b"")),
-        ("pause frame", build::ethernet(EtherAddr([1, 0x80, 0xc2, 0, 0, 1]), SRC_ETHER, 0x8808, &[0, 1, 0xff, 0xff])),
+        (
+            "pause frame",
+            build::ethernet(EtherAddr([1, 0x80, 0xc2, 0, 0, 1]), SRC_ETHER, 0x8808, &[0, 1, 0xff, 0xff]),
+        ),
     ]
 }
 
@@ -147,7 +157,10 @@ fn fragments() -> Frames {
         ("first fragment", fragment(udp(&[1; 24]), 0x2000)),
         ("middle fragment", fragment(ip(proto::UDP, &[2; 24]), 0x2004)),
         ("last fragment", fragment(ip(proto::UDP, &[3; 5]), 0x0007)),
-        ("first fragment with half a tcp header", fragment(ip(proto::TCP, &tcp(Tcp::SYN, b"")[34..42]), 0x2000)),
+        (
+            "first fragment with half a tcp header",
+            fragment(ip(proto::TCP, &tcp(Tcp::SYN, b"")[34..42]), 0x2000),
+        ),
         ("fragment that overlaps the tcp header", fragment(ip(proto::TCP, &[0; 16]), 0x0001)),
         ("fragment beyond the longest packet", fragment(ip(proto::ICMP, &[0; 64]), 0x1fff)),
         ("reserved fragment flag", fragment(udp(b"evil"), 0x8000)),
@@ -193,7 +206,10 @@ fn ipv6() -> Frames {
         ("ipv6 udp", ip6(proto::UDP, &udp)),
         ("ipv6 tcp", ip6(proto::TCP, &tcp(Tcp::SYN, b"")[34..])),
         ("ipv6 echo request", ip6(proto::ICMPV6, &[128, 0, 0, 0, 0, 7, 0, 1])),
-        ("neighbour solicitation", ip6(proto::ICMPV6, &[&[135, 0, 0, 0, 0, 0, 0, 0][..], &[0xfd; 16]].concat())),
+        (
+            "neighbour solicitation",
+            ip6(proto::ICMPV6, &[&[135, 0, 0, 0, 0, 0, 0, 0][..], &[0xfd; 16]].concat()),
+        ),
         ("ipv6 hop-by-hop options", ip6(0, &[&[17, 0, 5, 2, 0, 0, 1, 0][..], &udp].concat())),
         ("ipv6 fragment", ip6(44, &[&[17, 0, 0, 1, 0, 0, 0, 1][..], &udp].concat())),
         ("ipv6 routing header", ip6(43, &[&[59, 2, 0, 1, 0, 0, 0, 0][..], &[0xfd; 16]].concat())),
@@ -271,6 +287,9 @@ fn noise() -> Frames {
         ("noise", random(200)),
         ("noise in ipv4", ip(proto::UDP, &random(60))),
         ("noise behind an ethertype", build::ethernet(DST_ETHER, SRC_ETHER, ethertype::IPV4, &random(80))),
-        ("noise behind the arp ethertype", build::ethernet(DST_ETHER, SRC_ETHER, ethertype::ARP, &random(28))),
+        (
+            "noise behind the arp ethertype",
+            build::ethernet(DST_ETHER, SRC_ETHER, ethertype::ARP, &random(28)),
+        ),
     ]
 }

@@ -1,0 +1,299 @@
+//! The data-plane process: a Unix socket on which the control side speaks [`crate::protocol`].
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::classes::Classes;
+use crate::protocol::{Answer, Command, Event, MAX_LINE, Reply, Request};
+use crate::worker::{Handle, Worker, WorkerOptions};
+
+/// Most connections at a time.
+const MAX_CONNECTIONS: usize = 64;
+/// Most traces, captures and subscriptions of one connection at a time.
+const MAX_STREAMS: usize = 256;
+/// Replies that wait for a client who does not read; events beyond are lost.
+const WAITING_REPLIES: usize = 1024;
+/// How long a client may refuse to read before its connection is closed.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why the process cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Another process serves on this socket.
+    #[error("another data plane runs on {}; stop it first, or choose another socket", .socket.display())]
+    Running {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// The operating system refused something.
+    #[error("{}: cannot {action}", .path.display())]
+    Os {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The engine could not be started.
+    #[error("cannot start the engine")]
+    Engine {
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// Serves until [`Command::Shutdown`], SIGTERM or SIGINT. The socket may be used by its owner only, and is removed at
+/// the end; beside it lies a lock file.
+///
+/// # Errors
+/// If another process serves on the socket, or the operating system refuses something.
+pub fn serve(socket: &Path, classes: Classes, options: WorkerOptions) -> Result<(), ServeError> {
+    let (lock, listener) = listen(socket)?;
+    let worker = Worker::start(Arc::new(classes), options, |_| {}).map_err(|source| ServeError::Engine { source })?;
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|source| ServeError::Engine { source })?;
+    let asked = signals.handle();
+    let handle = worker.handle().clone();
+    let on_signal = thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            // The worker may have ended already.
+            let _ = handle.call(Command::Shutdown);
+        }
+    });
+    serve_on(socket, listener, worker)?;
+    asked.close();
+    let _ = on_signal.join();
+    drop(lock);
+    Ok(())
+}
+
+/// Binds the socket under its lock, so that a socket that a killed process left behind is no obstacle.
+fn listen(socket: &Path) -> Result<(File, UnixListener), ServeError> {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(".lock");
+    let lock_path = PathBuf::from(name);
+    let os = |path: &Path, action| {
+        let path = path.to_owned();
+        move |source| ServeError::Os { path, action, source }
+    };
+    let lock = OpenOptions::new().write(true).create(true).truncate(false).open(&lock_path);
+    let lock = lock.map_err(os(&lock_path, "open the lock file"))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(ServeError::Running { socket: socket.to_owned() }),
+        Err(TryLockError::Error(source)) => return Err(os(&lock_path, "lock it")(source)),
+    }
+    match fs::remove_file(socket) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(os(socket, "remove the old socket")(e)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(socket).map_err(os(socket, "create the socket"))?;
+    fs::set_permissions(socket, Permissions::from_mode(0o600)).map_err(os(socket, "restrict who may use it"))?;
+    Ok((lock, listener))
+}
+
+/// Serves on a socket until the worker ends, and removes it.
+pub(crate) fn serve_on(socket: &Path, listener: UnixListener, worker: Worker) -> Result<(), ServeError> {
+    let handle = worker.handle().clone();
+    let over = Arc::new(AtomicBool::new(false));
+    let accepting = {
+        let over = over.clone();
+        thread::spawn(move || accept(&listener, &handle, &over))
+    };
+    worker.join();
+    over.store(true, Ordering::Relaxed);
+    // Ends the wait for the next connection.
+    drop(UnixStream::connect(socket));
+    let _ = accepting.join();
+    fs::remove_file(socket).map_err(|source| ServeError::Os {
+        path: socket.to_owned(),
+        action: "remove the socket",
+        source,
+    })
+}
+
+fn accept(listener: &UnixListener, handle: &Handle, over: &AtomicBool) {
+    let open = Arc::new(AtomicUsize::new(0));
+    let keys = Arc::new(AtomicU64::new(1));
+    for stream in listener.incoming() {
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+        let Ok(stream) = stream else {
+            // No descriptors left, most likely: some connection will end.
+            thread::sleep(Duration::from_millis(50));
+            continue;
+        };
+        if open.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
+            refuse(stream);
+            open.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let (handle, keys, of) = (handle.clone(), keys.clone(), open.clone());
+        let started = thread::Builder::new().name("weir-client".to_owned()).spawn(move || {
+            // A connection that breaks is the client's matter.
+            let _ = Connection::serve(stream, handle, keys);
+            of.fetch_sub(1, Ordering::Relaxed);
+        });
+        if started.is_err() {
+            open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn refuse(mut stream: UnixStream) {
+    let errors = vec![format!("too many connections; at most {MAX_CONNECTIONS} are served")];
+    let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
+    let _ = stream.write_all(&line(&Reply::Failed { id: 0, errors }));
+}
+
+fn line(reply: &Reply) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(reply).unwrap_or_else(|e| {
+        let id = match reply {
+            Reply::Done { id, .. } | Reply::Failed { id, .. } | Reply::Event { id, .. } => *id,
+        };
+        let failed = serde_json::json!({"failed": {"id": id, "errors": [format!("the answer cannot be written: {e}")]}});
+        failed.to_string().into_bytes()
+    });
+    bytes.push(b'\n');
+    bytes
+}
+
+/// One client.
+struct Connection {
+    handle: Handle,
+    replies: SyncSender<Reply>,
+    /// Ends of streams that find no place among the replies: these must not be lost.
+    ends: Sender<Reply>,
+    keys: Arc<AtomicU64>,
+    /// Streams by the id of the request that started them.
+    streams: HashMap<u64, u64>,
+}
+
+impl Connection {
+    fn serve(stream: UnixStream, handle: Handle, keys: Arc<AtomicU64>) -> io::Result<()> {
+        let out = stream.try_clone()?;
+        out.set_write_timeout(Some(WRITE_TIMEOUT))?;
+        let (replies, outbox) = sync_channel(WAITING_REPLIES);
+        let (ends, late_ends) = channel();
+        let write = move || write(out, &outbox, &late_ends);
+        let writer = thread::Builder::new().name("weir-client-out".to_owned()).spawn(write)?;
+        let mut this = Connection { handle, replies, ends, keys, streams: HashMap::new() };
+        let read = this.read(stream);
+        for key in this.streams.values() {
+            this.handle.cancel(*key);
+        }
+        drop(this);
+        let _ = writer.join();
+        read
+    }
+
+    fn read(&mut self, stream: UnixStream) -> io::Result<()> {
+        let mut input = BufReader::new(stream);
+        let mut buffer = Vec::new();
+        loop {
+            buffer.clear();
+            let n = (&mut input).take(MAX_LINE as u64 + 1).read_until(b'\n', &mut buffer)?;
+            if n == 0 {
+                return Ok(());
+            }
+            if n > MAX_LINE {
+                self.fail(0, format!("the line is longer than {MAX_LINE} bytes"));
+                return Ok(());
+            }
+            let text = buffer.trim_ascii();
+            if text.is_empty() {
+                continue;
+            }
+            match serde_json::from_slice::<Request>(text) {
+                Ok(request) => {
+                    let last = matches!(request.command, Command::Shutdown);
+                    self.request(request);
+                    if last {
+                        return Ok(());
+                    }
+                }
+                Err(e) => {
+                    let id = serde_json::from_slice::<serde_json::Value>(text).ok();
+                    let id = id.and_then(|v| v.get("id")?.as_u64()).unwrap_or(0);
+                    self.fail(id, format!("this is not a request: {e}"));
+                }
+            }
+        }
+    }
+
+    fn fail(&self, id: u64, error: String) {
+        self.reply(Reply::Failed { id, errors: vec![error] });
+    }
+
+    fn reply(&self, reply: Reply) {
+        // If the writer has ended, the client is gone, and reading ends too.
+        let _ = self.replies.send(reply);
+    }
+
+    fn request(&mut self, Request { id, command }: Request) {
+        let outcome = match command {
+            Command::Cancel { request } => match self.streams.remove(&request) {
+                Some(key) => {
+                    self.handle.cancel(key);
+                    Ok(Answer::Nothing)
+                }
+                None => Err(vec![format!("request {request} started nothing that could be cancelled")]),
+            },
+            Command::Trace { .. } | Command::Capture { .. } | Command::Subscribe => self.stream(id, command),
+            command => self.handle.call(command),
+        };
+        self.reply(match outcome {
+            Ok(answer) => Reply::Done { id, answer },
+            Err(errors) => Reply::Failed { id, errors },
+        });
+    }
+
+    fn stream(&mut self, id: u64, command: Command) -> Result<Answer, Vec<String>> {
+        if self.streams.contains_key(&id) {
+            return Err(vec![format!("request {id} is under way already; choose another id")]);
+        }
+        if self.streams.len() >= MAX_STREAMS {
+            return Err(vec![format!("too many traces, captures and subscriptions; cancel some of the {MAX_STREAMS}")]);
+        }
+        let key = self.keys.fetch_add(1, Ordering::Relaxed);
+        let (replies, ends) = (self.replies.clone(), self.ends.clone());
+        let listener = Box::new(move |event| {
+            // The engine never waits for a client: what finds no place is lost.
+            match replies.try_send(Reply::Event { id, event }) {
+                Ok(()) => true,
+                Err(TrySendError::Full(end @ Reply::Event { event: Event::End, .. })) => ends.send(end).is_ok(),
+                Err(TrySendError::Full(_)) => true,
+                Err(TrySendError::Disconnected(_)) => false,
+            }
+        });
+        let answer = self.handle.stream(key, command, listener)?;
+        self.streams.insert(id, key);
+        Ok(answer)
+    }
+}
+
+fn write(mut out: UnixStream, outbox: &Receiver<Reply>, late_ends: &Receiver<Reply>) {
+    while let Ok(reply) = outbox.recv() {
+        // There are late ends only while replies wait, so that the loop comes by here again.
+        for reply in [reply].into_iter().chain(late_ends.try_iter()) {
+            if out.write_all(&line(&reply)).is_err() {
+                // Ends the reader as well.
+                let _ = out.shutdown(std::net::Shutdown::Both);
+                return;
+            }
+        }
+    }
+}

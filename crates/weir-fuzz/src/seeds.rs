@@ -1,0 +1,172 @@
+//! Inputs to start from: what the examples, the tests and the library hold already.
+
+use std::net::Ipv4Addr;
+
+use weir_engine::Classes;
+use weir_engine::protocol::{Answer, Command, Event, GraphInfo, Reply, Request};
+use weir_io::pcap::PcapWriter;
+use weir_ir::program_of;
+use weir_net::build::{TcpFields, arp, ethernet, icmp_echo, tag_vlan, tcp4, udp4};
+use weir_net::{EtherAddr, ethertype};
+use weir_packet::Packet;
+
+/// A whole service.
+pub(crate) const FIREWALL_NAT: &str = include_str!("../../../examples/firewall-nat.click");
+
+fn texts<'a>(list: impl IntoIterator<Item = &'a str>) -> Vec<Vec<u8>> {
+    list.into_iter().map(|t| t.as_bytes().to_vec()).collect()
+}
+
+/// Click configurations.
+pub(crate) fn click() -> Vec<Vec<u8>> {
+    let classes = Classes::default();
+    let examples = classes.iter().flat_map(|c| c.info().examples.iter().copied());
+    let syntax = [
+        "require(package p); define($A 1, $B \"x y\"); elementclass C { $p, K $k | input -> Paint($p) -> output }\n\
+         Idle -> C($A, K 2) -> Discard;",
+        "elementclass C { -> Null -> || $a | -> Paint($a) -> } Idle -> C -> C(3) -> Tee => [0] Discard, [1] Discard;",
+        "a, b :: Idle; a -> { -> Null -> } -> Discard; b -> Discard; // comment\n/* other */ # 3 \"file\"\n",
+    ];
+    texts(examples.chain(syntax).chain([FIREWALL_NAT]))
+}
+
+/// Service graphs.
+pub(crate) fn service_graphs() -> Vec<Vec<u8>> {
+    texts([
+        include_str!("../../../examples/firewall-nat.yaml"),
+        include_str!("../../weir-model/tests/good/everything.yaml"),
+        include_str!("../../weir-model/tests/good/figure-4.yaml"),
+        include_str!("../../weir-model/tests/good/figure-4.json"),
+    ])
+}
+
+/// Function templates.
+pub(crate) fn templates() -> Vec<Vec<u8>> {
+    texts([
+        include_str!("../../../images/null/function.yaml"),
+        include_str!("../../../images/firewall/function.yaml"),
+        include_str!("../../../images/nat/function.yaml"),
+    ])
+}
+
+/// Filters.
+pub(crate) fn filters() -> Vec<Vec<u8>> {
+    texts([
+        "tcp dst port 80 or 443",
+        "ip src net 10.0.0.0/8 and not (udp port 53 || icmp type echo)",
+        "host 10.0.0.1 or 10.0.0.2 and ip frag",
+        "tcp opt syn and not ack",
+        "portrange 1-1024",
+        "(tcp ? port 80 : ip proto 17)",
+        "ip[2:2] & 0xfff >= 40 and tcp[13] & 0x12 == 0x02",
+        "ether src 02:00:00:00:00:01 and vlan 5",
+        "ip6 host 2001:db8::1 or arp",
+        "net 10.0.0.0 mask 255.0.255.0 and ip ttl < 10 and ip dscp 46 and ip vers 4",
+        "src and dst port 7 or src or dst host 10.0.1.1",
+        "-",
+    ])
+}
+
+/// Programs: the cases of the passes' tests, and those of the element library.
+pub(crate) fn programs() -> Vec<Vec<u8>> {
+    let mut all = texts([
+        include_str!("../../weir-ir/tests/passes/cases/conditions.ir"),
+        include_str!("../../weir-ir/tests/passes/cases/forward.ir"),
+        include_str!("../../weir-ir/tests/passes/cases/layers.ir"),
+        include_str!("../../weir-ir/tests/passes/cases/stores.ir"),
+        include_str!("../../weir-ir/tests/passes/cases/sums.ir"),
+    ]);
+    let elements = weir_elements::classes().filter_map(|c| c.configure(&[]).ok());
+    all.extend(elements.map(|e| program_of(&*e, "e", 1, 2).to_string().into_bytes()));
+    all
+}
+
+/// Ethernet frames.
+pub(crate) fn frames() -> Vec<Vec<u8>> {
+    let (a, b) = (Ipv4Addr::new(10, 0, 1, 2), Ipv4Addr::new(10, 0, 2, 2));
+    let (mac_a, mac_b) = (EtherAddr([2, 0, 0, 0, 1, 2]), EtherAddr([2, 0, 0, 0, 1, 1]));
+    let syn = TcpFields { flags: 2, seq: 1, ..Default::default() };
+    let fin = TcpFields { flags: 0x11, seq: 2, ..Default::default() };
+    let mut tagged = udp4((a, 5000), (b, 53), b"query");
+    tag_vlan(&mut tagged, 0x2005);
+    let v6 = [&[0x60, 0, 0, 0, 0, 8, 17, 64][..], &[0xfd; 32], &[0, 7, 0, 53, 0, 8, 0, 0]].concat();
+    vec![
+        tcp4((a, 40000), (b, 80), syn, b""),
+        tcp4((b, 80), (a, 40000), fin, b"GET / HTTP/1.1\r\n"),
+        udp4((a, 5000), (b, 5201), b"payload"),
+        icmp_echo(a, b, 7, 1, b"ping"),
+        arp(1, (mac_a, a), (EtherAddr([0; 6]), Ipv4Addr::new(10, 0, 1, 1))),
+        arp(2, (mac_b, b), (mac_a, a)),
+        tagged,
+        ethernet(mac_a, mac_b, ethertype::IPV6, &v6),
+    ]
+}
+
+/// Packets for the programs of the library, see `packet_series` of the targets.
+pub(crate) fn packet_series() -> Vec<Vec<u8>> {
+    let record = |to: usize, later: u8, bytes: &[u8]| [&[to as u8, bytes.len() as u8, later], bytes].concat();
+    let mut all = Vec::new();
+    for plan in 0..=u8::MAX {
+        let mut series = vec![plan];
+        for (i, frame) in frames().iter().enumerate() {
+            // Each frame with its Ethernet header and, where it has one, from its IP header on.
+            series.extend(record(i + usize::from(plan), i as u8, frame));
+            series.extend(record(i, 0, &frame[14..]));
+        }
+        all.push(series);
+    }
+    all
+}
+
+/// Captures.
+pub(crate) fn captures() -> Vec<Vec<u8>> {
+    let mut pcap = Vec::new();
+    let mut writer = PcapWriter::new("seed", &mut pcap, 64).expect("memory takes any bytes");
+    for (i, frame) in (1..).zip(frames()) {
+        let mut packet = Packet::from_bytes(&frame).expect("a frame fits a packet");
+        packet.timestamp = i * 1_500_000_000;
+        writer.write(&packet).expect("memory takes any bytes");
+    }
+    drop(writer);
+    vec![pcap, pcapng()]
+}
+
+/// A pcapng file: section, interface, one packet (draft-ietf-opsawg-pcapng sections 4.1 to 4.3).
+fn pcapng() -> Vec<u8> {
+    let block = |kind: u32, body: &[u8]| {
+        let len = (12 + body.len() as u32).to_le_bytes();
+        [&kind.to_le_bytes()[..], &len, body, &len].concat()
+    };
+    let section = [&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat();
+    let interface = [1, 0, 0, 0, 0, 0, 4, 0];
+    let frame = [0x11_u8; 60];
+    let packet = [&[0; 12][..], &60_u32.to_le_bytes(), &60_u32.to_le_bytes(), &frame].concat();
+    [block(0x0a0d_0d0a, &section), block(1, &interface), block(6, &packet)].concat()
+}
+
+/// Lines of the control protocol.
+pub(crate) fn control_lines() -> Vec<Vec<u8>> {
+    let graph = || "g".to_owned();
+    let info = GraphInfo { name: graph(), tag: "t".into(), elements: 3, swaps: 1, engine: "compiled".into() };
+    let commands = [
+        Command::Hello,
+        Command::Load { graph: graph(), config: "Idle -> Discard;".into(), file: "f".into(), tag: "t".into() },
+        Command::Status { graph: graph() },
+        Command::Write { graph: graph(), handler: "c.reset".into(), value: "1".into() },
+        Command::Restore { graph: graph(), snapshot: serde_json::json!({ "tables": [1.5, null, "x"] }) },
+        Command::Trace { graph: graph(), filter: "tcp".into(), count: 3 },
+        Command::Capture { graph: graph(), point: "c[0]".into(), filter: String::new(), snaplen: 64, count: 0 },
+        Command::Cancel { request: 7 },
+    ];
+    let replies = [
+        Reply::Done { id: 1, answer: Answer::Graphs { graphs: vec![info] } },
+        Reply::Failed { id: 2, errors: vec!["no such graph".into()] },
+        Reply::Event { id: 3, event: Event::End },
+        Reply::Event {
+            id: 3,
+            event: Event::Packet { time: 1, length: 60, bytes: "00ff".into(), point: "c".into() },
+        },
+    ];
+    let requests = (1..).zip(commands).map(|(id, command)| serde_json::to_vec(&Request { id, command }));
+    requests.chain(replies.iter().map(serde_json::to_vec)).filter_map(Result::ok).collect()
+}

@@ -1,0 +1,206 @@
+//! The supervisor of the data-plane process: connects to it, starts it if none listens, and starts it again if it
+//! dies. The process has a session of its own, so that it survives the daemon.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use process_wrap::std::{ChildWrapper, CommandWrap, ProcessSession};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep};
+use weir_engine::protocol::{Answer, Command, Event, VERSION};
+
+use crate::connection::{CallError, Connection, DataPlane, EventStream};
+
+/// How long a new process may take until it listens.
+const START_TIME: Duration = Duration::from_secs(15);
+/// Pause before the first further attempt; doubled from one to the next.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// Longest pause between attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Bytes of the process's log that an error shows.
+const LOG_TAIL: usize = 2000;
+
+/// What the supervisor tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// The connection stands.
+    Up {
+        /// The process.
+        pid: u32,
+    },
+    /// There is no connection; why.
+    Down(String),
+    /// The data plane tells something.
+    Notice {
+        /// The graph, if one is concerned.
+        graph: Option<String>,
+        /// What, see the protocol.
+        what: String,
+        /// More.
+        text: String,
+    },
+}
+
+/// Where the data plane listens, and how it is started.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Its socket.
+    pub socket: PathBuf,
+    /// Program and arguments; empty: it is never started from here.
+    pub command: Vec<OsString>,
+}
+
+/// The data-plane process, whether or not it runs right now.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    state: watch::Receiver<Result<Arc<Connection>, String>>,
+}
+
+impl Engine {
+    /// Supervises until the task is dropped; `news` gets what happens.
+    pub fn supervise(place: Place, news: mpsc::Sender<News>) -> Engine {
+        let (sender, state) = watch::channel(Err("it is being started".to_owned()));
+        tokio::spawn(run(place, sender, news));
+        Engine { state }
+    }
+
+    fn connection(&self) -> Result<Arc<Connection>, CallError> {
+        self.state.borrow().clone().map_err(CallError::Lost)
+    }
+
+    /// Begins a trace or capture.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn stream(&self, command: Command) -> Result<EventStream, CallError> {
+        self.connection()?.stream(command).await
+    }
+
+    /// Why there is no connection, if there is none.
+    pub fn trouble(&self) -> Option<String> {
+        self.state.borrow().as_ref().err().cloned()
+    }
+}
+
+impl DataPlane for Engine {
+    async fn call(&self, command: Command) -> Result<Answer, CallError> {
+        self.connection()?.call(command).await
+    }
+}
+
+async fn run(
+    place: Place,
+    state: watch::Sender<Result<Arc<Connection>, String>>,
+    news: mpsc::Sender<News>,
+) {
+    let mut pause = FIRST_PAUSE;
+    let mut told = None;
+    while !news.is_closed() {
+        let trouble = match connect(&place).await {
+            Ok((connection, pid, mut notices)) => {
+                let connection = Arc::new(connection);
+                state.send_replace(Ok(connection.clone()));
+                pause = FIRST_PAUSE;
+                told = None;
+                _ = news.send(News::Up { pid }).await;
+                while let Some(event) = notices.next().await {
+                    if let Event::Notice { graph, what, text } = event {
+                        _ = news.send(News::Notice { graph, what, text }).await;
+                    }
+                }
+                if notices.overrun() {
+                    // It told more than could be taken; nothing is wrong with the rest.
+                    continue;
+                }
+                connection.closed().await;
+                format!("process {pid} ended or closed its connection")
+            }
+            Err(e) => e,
+        };
+        state.send_replace(Err(trouble.clone()));
+        if told.as_ref() != Some(&trouble) {
+            told = Some(trouble.clone());
+            _ = news.send(News::Down(trouble)).await;
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// A connection to a process of the right version, its pid, and its notices.
+async fn connect(place: &Place) -> Result<(Connection, u32, EventStream), String> {
+    let connection = match Connection::open(&place.socket).await {
+        Ok(c) => c,
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => start(place).await?,
+        Err(e) => return Err(format!("cannot connect to {}: {e}", place.socket.display())),
+    };
+    let pid = match connection.call(Command::Hello).await.map_err(|e| e.to_string())? {
+        Answer::Hello { version: VERSION, pid, .. } => pid,
+        Answer::Hello { version, pid, .. } => {
+            return Err(format!(
+                "process {pid} at {} speaks protocol version {version}, this daemon {VERSION}: end it, and the right one is started",
+                place.socket.display()
+            ));
+        }
+        other => return Err(format!("it answered Hello with {other:?}")),
+    };
+    let notices = connection.stream(Command::Subscribe).await.map_err(|e| e.to_string())?;
+    Ok((connection, pid, notices))
+}
+
+async fn start(place: &Place) -> Result<Connection, String> {
+    let socket = place.socket.display();
+    let Some((program, arguments)) = place.command.split_first() else {
+        return Err(format!("nothing listens at {socket}, and there is no command to start it"));
+    };
+    // A log of its own: what the daemon writes to may be gone when the daemon is.
+    let log = place.socket.with_extension("log");
+    let name = program.to_string_lossy();
+    let spawned = spawn(program, arguments, &log);
+    let mut child = spawned.map_err(|e| format!("cannot start {name} with its log at {}: {e}", log.display()))?;
+    tracing::info!(pid = child.id(), "started the data plane");
+    let until = Instant::now() + START_TIME;
+    let failed = loop {
+        if let Ok(connection) = Connection::open(&place.socket).await {
+            // Reaped when it ends, if this daemon lives to see it.
+            std::thread::spawn(move || child.wait());
+            return Ok(connection);
+        }
+        match child.try_wait() {
+            Ok(Some(status)) => break format!("{name} ended with {status}"),
+            Ok(None) if Instant::now() < until => sleep(Duration::from_millis(20)).await,
+            Ok(None) => {
+                let seconds = START_TIME.as_secs();
+                _ = child.start_kill();
+                std::thread::spawn(move || child.wait());
+                break format!("{name} does not listen at {socket} after {seconds} seconds");
+            }
+            Err(e) => break format!("{name}: {e}"),
+        }
+    };
+    Err(match tail(&log) {
+        Some(tail) => format!("{failed}; its log says: {tail}"),
+        None => failed,
+    })
+}
+
+fn spawn(program: &OsString, arguments: &[OsString], log: &Path) -> std::io::Result<Box<dyn ChildWrapper>> {
+    let log = OpenOptions::new().create(true).append(true).open(log)?;
+    let mut command = CommandWrap::with_new(program, |c| {
+        c.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    });
+    command.wrap(ProcessSession).spawn()
+}
+
+/// The end of a log.
+fn tail(log: &Path) -> Option<String> {
+    let bytes = std::fs::read(log).ok()?;
+    let from = bytes.len().saturating_sub(LOG_TAIL);
+    let text = String::from_utf8_lossy(bytes.get(from..)?).trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}

@@ -1,0 +1,161 @@
+//! What a change of a graph would do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::desired::DesiredGraph;
+use crate::guard;
+
+/// What a change would do. Nothing of it was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Plan {
+    /// The graph.
+    pub graph: String,
+    /// What would become of it.
+    pub action: Action,
+    /// Functions by identifier.
+    pub functions: Changes,
+    /// Service access points by identifier.
+    pub saps: Changes,
+    /// Flow rules by identifier.
+    pub rules: Changes,
+    /// State tables that have entries now.
+    pub tables: Vec<TableFate>,
+}
+
+/// What would become of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// It would be new.
+    Create,
+    /// It would be changed while it runs.
+    Change,
+    /// It would stay as it is.
+    None,
+}
+
+/// Parts of a graph by identifier.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Changes {
+    /// Those that are new.
+    pub added: Vec<String>,
+    /// Those that are different.
+    pub changed: Vec<String>,
+    /// Those that go.
+    pub removed: Vec<String>,
+}
+
+/// What becomes of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TableFate {
+    /// `element.table`.
+    pub table: String,
+    /// Number of its entries.
+    pub entries: u32,
+    /// Whether it is kept: an element of the same name and class remains.
+    pub kept: bool,
+}
+
+impl Plan {
+    /// The way from `old`, if there is one, to `new`; `tables` are those of the running graph with their entries.
+    pub fn new(old: Option<&DesiredGraph>, new: &DesiredGraph, tables: &BTreeMap<String, u32>) -> Plan {
+        let part = |name: &str| {
+            let before = old.map(|g| by_id(&g.document, name)).unwrap_or_default();
+            changes(&before, &by_id(&new.document, name))
+        };
+        let mut functions = part("SFs");
+        // A function is also another one when its image is.
+        if let Some(old) = old {
+            let (before, after) = (inside(old), inside(new));
+            for f in &new.functions {
+                let known = functions.added.contains(&f.id) || functions.changed.contains(&f.id);
+                if !known && before.get(f.id.as_str()) != after.get(f.id.as_str()) {
+                    functions.changed.push(f.id.clone());
+                }
+            }
+        }
+        let action = match old {
+            None => Action::Create,
+            Some(old) if old == new => Action::None,
+            Some(_) => Action::Change,
+        };
+        let same = old.map(|old| remaining(old, new)).unwrap_or_default();
+        let fate = |(table, entries): (&String, &u32)| {
+            let element = table.rsplit_once('.').map_or(table.as_str(), |(e, _)| e);
+            TableFate { table: table.clone(), entries: *entries, kept: same.contains(element) }
+        };
+        Plan {
+            graph: new.id.clone(),
+            action,
+            functions,
+            saps: part("saps"),
+            rules: part("flowrules"),
+            tables: tables.iter().filter(|(_, n)| **n > 0).map(fate).collect(),
+        }
+    }
+}
+
+fn by_id<'a>(document: &'a Value, part: &str) -> BTreeMap<&'a str, &'a Value> {
+    let items = document.get(part).and_then(Value::as_array).into_iter().flatten();
+    items.filter_map(|v| Some((v.get("id")?.as_str()?, v))).collect()
+}
+
+fn changes(before: &BTreeMap<&str, &Value>, after: &BTreeMap<&str, &Value>) -> Changes {
+    let owned = |id: &&str| (*id).to_owned();
+    Changes {
+        added: after.keys().filter(|id| !before.contains_key(*id)).map(owned).collect(),
+        changed: after.iter().filter(|(id, v)| before.get(*id).is_some_and(|b| b != *v)).map(|(id, _)| owned(id)).collect(),
+        removed: before.keys().filter(|id| !after.contains_key(*id)).map(owned).collect(),
+    }
+}
+
+type Elements = BTreeMap<String, (String, Vec<String>)>;
+
+fn elements(graph: &DesiredGraph) -> Elements {
+    let Ok(flat) = guard::parse(&graph.config) else { return Elements::new() };
+    flat.elements.into_iter().map(|e| (e.name, (e.class, e.args))).collect()
+}
+
+/// The elements of each function.
+fn inside(graph: &DesiredGraph) -> BTreeMap<&str, Elements> {
+    let all = elements(graph);
+    let of = |element: &str| {
+        let prefix = format!("{element}/");
+        all.iter().filter(|(n, _)| n.starts_with(&prefix)).map(|(n, e)| (n.clone(), e.clone())).collect()
+    };
+    graph.functions.iter().map(|f| (f.id.as_str(), of(&f.element))).collect()
+}
+
+/// Elements of which one of the same name and class remains.
+fn remaining(old: &DesiredGraph, new: &DesiredGraph) -> BTreeSet<String> {
+    let after = elements(new);
+    let same = |(name, (class, _)): &(String, (String, Vec<String>))| {
+        after.get(name).is_some_and(|(c, _)| c == class)
+    };
+    elements(old).into_iter().filter(same).map(|(name, _)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{desired, wire};
+
+    #[test]
+    fn parts_are_told_apart_and_tables_kept_where_the_element_remains() {
+        let old = desired(&wire("a", "eth1", "eth2"));
+        let new = desired(&wire("a", "eth1", "eth3").replace("id: b,", "id: c,"));
+        let tables = BTreeMap::from([("lsi.x".into(), 3), ("nat.y".into(), 2), ("empty.z".into(), 0)]);
+        let plan = Plan::new(Some(&old), &new, &tables);
+        assert_eq!(plan.action, Action::Change);
+        assert_eq!(plan.saps.changed, ["r"]);
+        assert_eq!((plan.rules.added, plan.rules.removed), (vec!["c".to_owned()], vec!["b".to_owned()]));
+        let kept: Vec<_> = plan.tables.iter().map(|t| (t.table.as_str(), t.kept)).collect();
+        assert_eq!(kept, [("lsi.x", true), ("nat.y", false)]);
+        assert_eq!(Plan::new(Some(&new), &new, &tables).action, Action::None);
+        assert_eq!(Plan::new(None, &new, &BTreeMap::new()).saps.added, ["l", "r"]);
+    }
+}

@@ -1,0 +1,190 @@
+//! The status of a graph: what the data plane counts, in the words of the document.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_engine::protocol::{self, Answer, Command};
+use weir_model::graph::{PortRef, ServiceGraph};
+use weir_model::status::{DropCount, FunctionStatus, GraphStatus, LinkStatus, State};
+
+use crate::connection::{CallError, DataPlane};
+use crate::desired::DesiredGraph;
+use crate::guard;
+
+/// The counters of a graph, by where they stand.
+#[derive(Debug, Default)]
+struct Counters {
+    /// Counter elements of what enters the graph's switch from a place.
+    from: BTreeMap<PortRef, String>,
+    /// Counter elements of what leaves it to a place.
+    to: BTreeMap<PortRef, String>,
+}
+
+/// The status of a graph in `state`; figures only if it runs.
+///
+/// # Errors
+/// The data plane cannot be reached.
+pub async fn status<D: DataPlane>(
+    plane: &D,
+    graph: &DesiredGraph,
+    state: State,
+) -> Result<GraphStatus, CallError> {
+    let document = match ServiceGraph::from_json(&graph.document.to_string()) {
+        Ok(d) => d,
+        Err(e) => return Err(CallError::Refused(vec![format!("the stored document cannot be read: {e}")])),
+    };
+    let call = plane.call(Command::Status { graph: graph.id.clone() }).await;
+    let figures = match call {
+        Ok(Answer::Status { status }) => Some(status),
+        Ok(other) => return Err(CallError::Lost(format!("it answered Status with {other:?}"))),
+        // It is not there.
+        Err(CallError::Refused(_)) => None,
+        Err(CallError::Lost(_)) if state != State::Running => None,
+        Err(e) => return Err(e),
+    };
+    let counters = counters(&document, graph, figures.as_ref());
+    let mut read = Reader { plane, graph: &graph.id, known: BTreeMap::new() };
+
+    let mut functions = Vec::new();
+    for f in &document.functions {
+        let Some(runtime) = graph.function(f.id.as_str()) else { continue };
+        let (mut packets_in, mut packets_out) = (0, 0);
+        for p in &f.ports {
+            let place = PortRef::Function { function: f.id.clone(), port: p.id.clone() };
+            packets_in += read.sum(counters.to.get(&place), "count").await?;
+            packets_out += read.sum(counters.from.get(&place), "count").await?;
+        }
+        functions.push(FunctionStatus {
+            id: f.id.to_string(),
+            name: f.name.to_string(),
+            state: state.clone(),
+            engine: "inline".into(),
+            packets_in,
+            packets_out,
+            drops: figures.as_ref().map(|s| drops(s, &runtime.element)).unwrap_or_default(),
+        });
+    }
+
+    let mut links = Vec::new();
+    for (from, to, counter) in links_of(&document, &counters) {
+        links.push(LinkStatus {
+            from: from.to_string(),
+            to: to.to_string(),
+            packets: read.sum(Some(&counter), "count").await?,
+            bytes: read.sum(Some(&counter), "byte_count").await?,
+        });
+    }
+    Ok(GraphStatus {
+        id: graph.id.clone(),
+        name: document.name.to_string(),
+        tenant: document.tenant.as_ref().map(ToString::to_string),
+        state,
+        functions,
+        links,
+    })
+}
+
+/// Drops inside a function, by reason.
+fn drops(status: &protocol::GraphStatus, element: &str) -> Vec<DropCount> {
+    let prefix = format!("{element}/");
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (_, reasons) in status.drops.iter().filter(|(name, _)| name.starts_with(&prefix)) {
+        for (reason, count) in reasons {
+            *sums.entry(reason).or_default() += count;
+        }
+    }
+    let some = sums.into_iter().filter(|(_, count)| *count > 0);
+    some.map(|(reason, count)| DropCount { reason: reason.to_owned(), count }).collect()
+}
+
+/// The links of which the counts can be told: packets to a place that has one source are those that enter it, and
+/// packets from a place that has one destination those that leave it, those included that no rule matched.
+fn links_of(document: &ServiceGraph, counters: &Counters) -> Vec<(PortRef, PortRef, String)> {
+    let mut pairs: Vec<(&PortRef, &PortRef)> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for rule in &document.flowrules {
+        let outputs = rule.actions.output_to_port.iter().map(|to| (&rule.matches.port_in, to));
+        pairs.extend(outputs.filter(|pair| seen.insert(*pair)));
+    }
+    let (mut sources, mut destinations) = (BTreeMap::new(), BTreeMap::new());
+    for (from, to) in &pairs {
+        *sources.entry(*to).or_insert(0) += 1;
+        *destinations.entry(*from).or_insert(0) += 1;
+    }
+    let counter = |(from, to): (&PortRef, &PortRef)| {
+        let counter = if sources.get(to) == Some(&1) {
+            counters.to.get(to)
+        } else if destinations.get(from) == Some(&1) {
+            counters.from.get(from)
+        } else {
+            None
+        };
+        Some((from.clone(), to.clone(), counter?.clone()))
+    };
+    pairs.into_iter().filter_map(counter).collect()
+}
+
+/// Finds the counters that the compiler of graphs puts around functions and access points.
+fn counters(
+    document: &ServiceGraph,
+    graph: &DesiredGraph,
+    figures: Option<&protocol::GraphStatus>,
+) -> Counters {
+    let mut counters = Counters::default();
+    let Some(figures) = figures else { return counters };
+    let running: BTreeSet<&str> =
+        figures.elements.iter().filter(|(_, class)| class == "Counter").map(|(name, _)| name.as_str()).collect();
+    for f in &document.functions {
+        let Some(runtime) = graph.function(f.id.as_str()) else { continue };
+        for (i, p) in f.ports.iter().enumerate() {
+            let place = PortRef::Function { function: f.id.clone(), port: p.id.clone() };
+            counters.to.insert(place.clone(), format!("{}/in_{i}", runtime.element));
+            counters.from.insert(place, format!("{}/out_{i}", runtime.element));
+        }
+    }
+    if let Ok(flat) = guard::parse(&graph.config) {
+        let name = |i: usize| flat.elements.get(i).map(|e| e.name.clone());
+        for sap in &document.saps {
+            let Some(place) = graph.attachments.iter().find(|a| a.sap == sap.id.as_str()) else { continue };
+            let link = |class: &str, link: &str| {
+                flat.elements.iter().position(|e| e.class == class && e.args.first().is_some_and(|a| a == link))
+            };
+            let (from, to) = (link("FromLink", &place.to_graph), link("ToLink", &place.from_graph));
+            let after = flat.connections.iter().find(|c| Some(c.from.0) == from);
+            let before = flat.connections.iter().find(|c| Some(c.to.0) == to);
+            if let Some(name) = after.and_then(|c| name(c.to.0)) {
+                counters.from.insert(PortRef::Sap(sap.id.clone()), name);
+            }
+            if let Some(name) = before.and_then(|c| name(c.from.0)) {
+                counters.to.insert(PortRef::Sap(sap.id.clone()), name);
+            }
+        }
+    }
+    // Ports that an image's script does not use have no counters.
+    counters.from.retain(|_, name| running.contains(name.as_str()));
+    counters.to.retain(|_, name| running.contains(name.as_str()));
+    counters
+}
+
+/// Reads counters, each once.
+struct Reader<'a, D> {
+    plane: &'a D,
+    graph: &'a str,
+    known: BTreeMap<String, u64>,
+}
+
+impl<D: DataPlane> Reader<'_, D> {
+    async fn sum(&mut self, element: Option<&String>, what: &str) -> Result<u64, CallError> {
+        let Some(element) = element else { return Ok(0) };
+        let handler = format!("{element}.{what}");
+        if let Some(value) = self.known.get(&handler) {
+            return Ok(*value);
+        }
+        let read = Command::Read { graph: self.graph.to_owned(), handler: handler.clone() };
+        let value = match self.plane.call(read).await? {
+            Answer::Text { text } => text.trim().parse().unwrap_or(0),
+            _ => 0,
+        };
+        self.known.insert(handler, value);
+        Ok(value)
+    }
+}

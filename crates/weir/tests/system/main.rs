@@ -1,0 +1,9 @@
+//! Tests of the whole system: the `weir` binary between network namespaces, with real programs on both sides.
+//!
+//! Most of them make network namespaces and so need root; without it they fail and say so.
+
+mod errors;
+mod lab;
+mod reference;
+mod run;
+mod traffic;
