@@ -18,7 +18,9 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The data plane speaks another version of the protocol.
-    #[error("the data plane speaks version {theirs} of the protocol, and this program version {VERSION}; both must come from one release")]
+    #[error(
+        "the data plane speaks version {theirs} of the protocol, and this program version {VERSION}; both must come from one release"
+    )]
     Version {
         /// Its version.
         theirs: u32,
@@ -82,7 +84,9 @@ impl Client {
             match self.receive()? {
                 Reply::Done { id: of, answer } if of == id => return Ok(answer),
                 // Id 0: the data plane could not read whose fault it is.
-                Reply::Failed { id: of, errors } if of == id || of == 0 => return Err(ClientError::Refused { errors }),
+                Reply::Failed { id: of, errors } if of == id || of == 0 => {
+                    return Err(ClientError::Refused { errors });
+                }
                 // Late news of a stream that was given up.
                 _ => {}
             }
@@ -103,7 +107,9 @@ impl Client {
         loop {
             match self.receive()? {
                 Reply::Done { id: of, .. } if of == id => break,
-                Reply::Failed { id: of, errors } if of == id || of == 0 => return Err(ClientError::Refused { errors }),
+                Reply::Failed { id: of, errors } if of == id || of == 0 => {
+                    return Err(ClientError::Refused { errors });
+                }
                 Reply::Event { id: of, event } if of == id => early.push(event),
                 _ => {}
             }

@@ -154,7 +154,10 @@ impl Devices {
 
     /// Whether some device can bring packets, now or later.
     pub(crate) fn may_receive(&self) -> bool {
-        self.list.iter().flatten().any(|d| !d.readers.is_empty() && d.port.as_ref().is_none_or(|p| !p.ended()))
+        self.list
+            .iter()
+            .flatten()
+            .any(|d| !d.readers.is_empty() && d.port.as_ref().is_none_or(|p| !p.ended()))
     }
 
     fn device(&self, id: usize) -> Option<&Device> {

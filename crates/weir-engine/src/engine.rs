@@ -194,7 +194,9 @@ impl Engine {
         let Some(router) = self.names.get(graph).and_then(|&id| self.graphs[id].as_mut()) else { return };
         match code {
             Ok(code) => router.executor.compiled(code),
-            Err(e) => self.env.notice(Some(graph), "interpreted", format!("graph {graph} stays interpreted: {e}")),
+            Err(e) => {
+                self.env.notice(Some(graph), "interpreted", format!("graph {graph} stays interpreted: {e}"))
+            }
         }
     }
 
@@ -204,7 +206,11 @@ impl Engine {
         self.rx.clear();
         // If another part panicked, there may be no such graph.
         let _ = self.unload(&name);
-        self.env.notice(Some(&name), "failed", format!("graph {name} was stopped after an internal error: {panic}"));
+        self.env.notice(
+            Some(&name),
+            "failed",
+            format!("graph {name} was stopped after an internal error: {panic}"),
+        );
     }
 
     /// A link that another graph, or another element, takes packets from already.
@@ -300,7 +306,14 @@ impl Engine {
     ///
     /// # Errors
     /// If there is no such graph, or the filter is wrong.
-    pub fn trace(&mut self, key: u64, graph: &str, filter: &str, count: u32, listener: Listener) -> Result<(), String> {
+    pub fn trace(
+        &mut self,
+        key: u64,
+        graph: &str,
+        filter: &str,
+        count: u32,
+        listener: Listener,
+    ) -> Result<(), String> {
         self.graph(graph)?;
         let filter = parse_filter(filter)?;
         self.env.watch.trace(key, graph, filter, count, listener);

@@ -48,8 +48,32 @@ impl Executor {
         }
     }
 
+    /// Runs packets one after the other, and leaves `packets` empty.
+    pub fn run_batch(
+        &mut self,
+        program: &Program,
+        tables: &mut TableSet,
+        host: &mut impl Host,
+        now: u64,
+        entry: BlockId,
+        packets: &mut Vec<Packet>,
+    ) {
+        if let Some((code, runner)) = &mut self.compiled {
+            return code.run_batch(runner, tables, host, now, entry, packets);
+        }
+        for packet in packets.drain(..) {
+            self.interpret(program, tables, host, Job { entry, args: &[], packet: Some(packet), now });
+        }
+    }
+
     /// Runs a program step by step.
-    pub fn interpret(&mut self, program: &Program, tables: &mut TableSet, host: &mut impl Host, job: Job<'_>) {
+    pub fn interpret(
+        &mut self,
+        program: &Program,
+        tables: &mut TableSet,
+        host: &mut impl Host,
+        job: Job<'_>,
+    ) {
         self.interpreter.run(program, tables, host, job.now, job.entry, job.args, job.packet);
     }
 

@@ -264,7 +264,9 @@ pub enum Event {
     Notice {
         /// The graph, if one is concerned.
         graph: Option<String>,
-        /// What: `loaded`, `swapped`, `unloaded`, `device-down`, `device-up`, `print`.
+        /// What: `loaded`, `swapped`, `unloaded`, `device-down`, `device-up`, `print` (an element printed a line),
+        /// `state-lost` (a swap could not carry all state over), `interpreted` (the graph could not be compiled),
+        /// `failed` (the graph was stopped after an internal error).
         what: String,
         /// More, for people.
         text: String,

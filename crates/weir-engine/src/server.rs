@@ -62,7 +62,8 @@ pub enum ServeError {
 /// If another process serves on the socket, or the operating system refuses something.
 pub fn serve(socket: &Path, classes: Classes, options: WorkerOptions) -> Result<(), ServeError> {
     let (lock, listener) = listen(socket)?;
-    let worker = Worker::start(Arc::new(classes), options, |_| {}).map_err(|source| ServeError::Engine { source })?;
+    let worker =
+        Worker::start(Arc::new(classes), options, |_| {}).map_err(|source| ServeError::Engine { source })?;
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|source| ServeError::Engine { source })?;
     let asked = signals.handle();
     let handle = worker.handle().clone();
@@ -100,7 +101,8 @@ fn listen(socket: &Path) -> Result<(File, UnixListener), ServeError> {
         _ => {}
     }
     let listener = UnixListener::bind(socket).map_err(os(socket, "create the socket"))?;
-    fs::set_permissions(socket, Permissions::from_mode(0o600)).map_err(os(socket, "restrict who may use it"))?;
+    fs::set_permissions(socket, Permissions::from_mode(0o600))
+        .map_err(os(socket, "restrict who may use it"))?;
     Ok((lock, listener))
 }
 
@@ -266,7 +268,9 @@ impl Connection {
             return Err(vec![format!("request {id} is under way already; choose another id")]);
         }
         if self.streams.len() >= MAX_STREAMS {
-            return Err(vec![format!("too many traces, captures and subscriptions; cancel some of the {MAX_STREAMS}")]);
+            return Err(vec![format!(
+                "too many traces, captures and subscriptions; cancel some of the {MAX_STREAMS}"
+            )]);
         }
         let key = self.keys.fetch_add(1, Ordering::Relaxed);
         let (replies, ends) = (self.replies.clone(), self.ends.clone());
@@ -274,7 +278,9 @@ impl Connection {
             // The engine never waits for a client: what finds no place is lost.
             match replies.try_send(Reply::Event { id, event }) {
                 Ok(()) => true,
-                Err(TrySendError::Full(end @ Reply::Event { event: Event::End, .. })) => ends.send(end).is_ok(),
+                Err(TrySendError::Full(end @ Reply::Event { event: Event::End, .. })) => {
+                    ends.send(end).is_ok()
+                }
                 Err(TrySendError::Full(_)) => true,
                 Err(TrySendError::Disconnected(_)) => false,
             }

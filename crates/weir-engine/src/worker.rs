@@ -170,7 +170,9 @@ impl Handle {
     fn ask<T>(&self, message: impl FnOnce(Sender<T>) -> Message) -> Result<T, Vec<String>> {
         let (reply, answer) = channel();
         self.tell(message(reply));
-        answer.recv().map_err(|_| vec!["the data plane did not answer: it has ended, or failed at this command".into()])
+        answer.recv().map_err(|_| {
+            vec!["the data plane did not answer: it has ended, or failed at this command".into()]
+        })
     }
 }
 
@@ -275,7 +277,9 @@ impl Loop {
         match command {
             Command::List => Ok(Answer::Graphs { graphs: engine.list() }),
             Command::Unload { graph } => engine.unload(&graph).map(|()| Answer::Nothing).map_err(one),
-            Command::Status { graph } => engine.status(&graph).map(|status| Answer::Status { status }).map_err(one),
+            Command::Status { graph } => {
+                engine.status(&graph).map(|status| Answer::Status { status }).map_err(one)
+            }
             Command::Read { graph, handler } => {
                 engine.read(&graph, &handler).map(|text| Answer::Text { text }).map_err(one)
             }
@@ -300,7 +304,9 @@ impl Loop {
 
     fn stream(&mut self, key: u64, command: Command, listener: Listener) -> Outcome {
         let done = match command {
-            Command::Trace { graph, filter, count } => self.engine.trace(key, &graph, &filter, count, listener),
+            Command::Trace { graph, filter, count } => {
+                self.engine.trace(key, &graph, &filter, count, listener)
+            }
             Command::Capture { graph, point, filter, snaplen, count } => {
                 self.engine.capture(key, &graph, &point, &filter, snaplen, count, listener)
             }
@@ -315,7 +321,8 @@ impl Loop {
 
     fn tell_subscribers(&mut self) {
         for notice in self.engine.take_notices() {
-            let event = Event::Notice { graph: notice.graph, what: notice.what.to_owned(), text: notice.text };
+            let event =
+                Event::Notice { graph: notice.graph, what: notice.what.to_owned(), text: notice.text };
             self.subscribers.retain_mut(|(_, listener)| listener(event.clone()));
         }
     }

@@ -41,7 +41,9 @@ fn a_pull_skips_what_is_dropped_and_pushes_what_leaves_elsewhere() {
 #[test]
 fn a_full_queue_drops_and_counts() {
     let (mut engine, mut far) = engine(&["a"]);
-    engine.load("g", "FromDevice(a) -> q :: Queue(4) -> u :: Unqueue(ACTIVE false) -> d :: Discard;", "t").unwrap();
+    engine
+        .load("g", "FromDevice(a) -> q :: Queue(4) -> u :: Unqueue(ACTIVE false) -> d :: Discard;", "t")
+        .unwrap();
     send(&mut far[0], (0..10).map(numbered));
     settle(&mut engine);
     assert_eq!(engine.read("g", "q.length").unwrap(), "4");
@@ -67,7 +69,10 @@ fn a_source_ends_the_run_after_its_last_packet() {
 #[test]
 fn a_run_without_anything_more_to_do_is_exhausted() {
     let (mut engine, _) = engine(&[]);
-    assert_eq!(run(&mut engine, "InfiniteSource(LIMIT 10) -> Queue -> Unqueue -> Discard;"), Stopped::Exhausted);
+    assert_eq!(
+        run(&mut engine, "InfiniteSource(LIMIT 10) -> Queue -> Unqueue -> Discard;"),
+        Stopped::Exhausted
+    );
     assert_eq!(engine.status("g").unwrap().drops.values().next().unwrap()["Discarded"], 10);
 }
 
@@ -184,8 +189,16 @@ fn every_error_is_told_with_its_place() {
     let (mut engine, _) = engine(&[]);
     let config = "q :: Queue(many);\nInfiniteSource(BURST x) -> q -> Unqueue -> Tee(0, 1) -> Discard;";
     let errors = engine.load("g", config, "x.click").unwrap_err().0;
-    assert!(errors.iter().any(|e| e == "x.click:1:1: While configuring 'q :: Queue': CAPACITY: 'many' is not a number"), "{errors:?}");
-    assert!(errors.iter().any(|e| e.starts_with("x.click:2:1: While configuring 'InfiniteSource@")), "{errors:?}");
+    assert!(
+        errors
+            .iter()
+            .any(|e| e == "x.click:1:1: While configuring 'q :: Queue': CAPACITY: 'many' is not a number"),
+        "{errors:?}"
+    );
+    assert!(
+        errors.iter().any(|e| e.starts_with("x.click:2:1: While configuring 'InfiniteSource@")),
+        "{errors:?}"
+    );
     assert!(engine.list().is_empty());
     let errors = engine.load("g", "FromDevice(nosuch0) -> Discard;", "x.click").unwrap_err().0;
     assert_eq!(errors.len(), 1);

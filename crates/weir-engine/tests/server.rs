@@ -55,19 +55,29 @@ fn read(client: &mut Client, handler: &str) -> String {
 fn a_client_loads_reads_writes_and_unloads() {
     let server = Server::start();
     let mut client = server.client();
-    assert!(matches!(client.call(load("InfiniteSource(LIMIT 50) -> c :: Counter -> Discard;")).unwrap(), Answer::Nothing));
+    assert!(matches!(
+        client.call(load("InfiniteSource(LIMIT 50) -> c :: Counter -> Discard;")).unwrap(),
+        Answer::Nothing
+    ));
     while read(&mut client, "c.count") != "50" {
         std::thread::yield_now();
     }
     let Answer::Graphs { graphs } = client.call(Command::List).unwrap() else { panic!() };
     assert_eq!((graphs.len(), &*graphs[0].name, &*graphs[0].tag, graphs[0].elements), (1, "g", "v1", 3));
     // Compiled code takes over when it is ready.
-    while !matches!(client.call(Command::List).unwrap(), Answer::Graphs { graphs } if graphs[0].engine == "compiled") {
+    while !matches!(client.call(Command::List).unwrap(), Answer::Graphs { graphs } if graphs[0].engine == "compiled")
+    {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let Answer::Status { status } = client.call(Command::Status { graph: "g".into() }).unwrap() else { panic!() };
+    let Answer::Status { status } = client.call(Command::Status { graph: "g".into() }).unwrap() else {
+        panic!()
+    };
     assert_eq!(status.drops["Discard@3"]["Discarded"], 50);
-    let write = |value: &str| Command::Write { graph: "g".into(), handler: "InfiniteSource@1.limit".into(), value: value.into() };
+    let write = |value: &str| Command::Write {
+        graph: "g".into(),
+        handler: "InfiniteSource@1.limit".into(),
+        value: value.into(),
+    };
     client.call(write("80")).unwrap();
     while read(&mut client, "c.count") != "80" {
         std::thread::yield_now();
@@ -75,14 +85,18 @@ fn a_client_loads_reads_writes_and_unloads() {
     let ClientError::Refused { errors } = client.call(write("many")).unwrap_err() else { panic!() };
     assert_eq!(errors, ["InfiniteSource@1.limit: 'many' is not a number"]);
     client.call(Command::Unload { graph: "g".into() }).unwrap();
-    let ClientError::Refused { errors } = client.call(Command::Unload { graph: "g".into() }).unwrap_err() else { panic!() };
+    let ClientError::Refused { errors } = client.call(Command::Unload { graph: "g".into() }).unwrap_err()
+    else {
+        panic!()
+    };
     assert_eq!(errors, ["there is no graph 'g'; none is loaded"]);
 }
 
 #[test]
 fn errors_of_a_configuration_come_one_by_one() {
     let server = Server::start();
-    let ClientError::Refused { errors } = server.client().call(load("Idle -> Queue(x) -> Unqueue(y) -> Discard;")).unwrap_err()
+    let ClientError::Refused { errors } =
+        server.client().call(load("Idle -> Queue(x) -> Unqueue(y) -> Discard;")).unwrap_err()
     else {
         panic!()
     };
@@ -111,7 +125,13 @@ fn a_subscriber_hears_what_happens_and_a_trace_ends() {
         assert_eq!(steps[1].end.as_deref(), Some("dropped: Discarded"));
     }
     // A capture that is dropped half way leaves the connection usable.
-    let capture = Command::Capture { graph: "g".into(), point: "d".into(), filter: String::new(), snaplen: 4, count: 0 };
+    let capture = Command::Capture {
+        graph: "g".into(),
+        point: "d".into(),
+        filter: String::new(),
+        snaplen: 4,
+        count: 0,
+    };
     let first = tracer.stream(capture).unwrap().next().unwrap().unwrap();
     assert!(matches!(first, Event::Packet { ref bytes, .. } if bytes.len() == 8), "{first:?}");
     assert_eq!(read(&mut tracer, "d.class"), "Discard");
@@ -162,11 +182,13 @@ fn clients_that_do_not_keep_to_the_protocol_do_no_harm() {
     client.call(load("InfiniteSource -> d :: Discard;")).unwrap();
     // Asks for more than it reads: the events are lost, the engine goes on.
     let mut lazy = UnixStream::connect(&server.socket).unwrap();
-    lazy.write_all(b"{\"id\":1,\"do\":\"capture\",\"graph\":\"g\",\"point\":\"d\",\"snaplen\":64}\n").unwrap();
+    lazy.write_all(b"{\"id\":1,\"do\":\"capture\",\"graph\":\"g\",\"point\":\"d\",\"snaplen\":64}\n")
+        .unwrap();
     for _ in 0..20 {
         assert_eq!(read(&mut client, "d.class"), "Discard");
     }
-    let connections: Vec<UnixStream> = (0..80).map(|_| UnixStream::connect(&server.socket).unwrap()).collect();
+    let connections: Vec<UnixStream> =
+        (0..80).map(|_| UnixStream::connect(&server.socket).unwrap()).collect();
     let refused = connections.last().unwrap().try_clone().unwrap();
     let mut line = String::new();
     BufReader::new(refused).read_line(&mut line).unwrap();

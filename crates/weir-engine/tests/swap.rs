@@ -45,7 +45,9 @@ fn a_thousand_swaps_lose_no_packet_and_keep_their_order() {
 #[test]
 fn a_broken_configuration_leaves_the_graph_as_it_was() {
     let (mut engine, mut far) = engine(&["a", "b"]);
-    engine.load("g", "FromDevice(a) -> q :: Queue -> u :: Unqueue(ACTIVE false) -> ToDevice(b);", "t").unwrap();
+    engine
+        .load("g", "FromDevice(a) -> q :: Queue -> u :: Unqueue(ACTIVE false) -> ToDevice(b);", "t")
+        .unwrap();
     send(&mut far[0], (0..3).map(numbered));
     settle(&mut engine);
     for broken in [

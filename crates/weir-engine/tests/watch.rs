@@ -11,10 +11,13 @@ use weir_engine::{Engine, Listener};
 fn listener() -> (Arc<Mutex<Vec<Event>>>, Listener) {
     let events = Arc::new(Mutex::new(Vec::new()));
     let into = events.clone();
-    (events, Box::new(move |e| {
-        into.lock().unwrap().push(e);
-        true
-    }))
+    (
+        events,
+        Box::new(move |e| {
+            into.lock().unwrap().push(e);
+            true
+        }),
+    )
 }
 
 /// A trace as text: one line a step.
@@ -110,7 +113,8 @@ fn a_packet_that_waits_is_reported_after_a_while() {
 #[test]
 fn a_capture_copies_what_passes_its_place() {
     let (mut engine, mut far) = engine(&["a", "b"]);
-    let config = "in :: FromDevice(a) -> t :: Tee -> n :: Null -> Queue -> ToDevice(b); t [1] -> [0] d :: Discard;";
+    let config =
+        "in :: FromDevice(a) -> t :: Tee -> n :: Null -> Queue -> ToDevice(b); t [1] -> [0] d :: Discard;";
     engine.load("g", config, "t").unwrap();
     let mut captures = Vec::new();
     for (key, point) in (10..).zip(["", "n", "t[1]", "[0]d", "in[0]", "t"]) {

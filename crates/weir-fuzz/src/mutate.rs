@@ -27,11 +27,14 @@ impl Inputs {
         }
         let mut random = Random(n);
         let mut input = self.any(&mut random).to_vec();
-        for _ in 0..=random.below(6) {
+        // One change in half of the inputs, two in a quarter, and so on: with many, few readers get past the start.
+        loop {
             self.change(&mut input, &mut random);
             input.truncate(MAX_LEN);
+            if random.below(2) == 0 {
+                return input;
+            }
         }
-        input
     }
 
     /// One of the seeds.
@@ -41,7 +44,7 @@ impl Inputs {
 
     fn change(&self, input: &mut Vec<u8>, random: &mut Random) {
         let at = random.below(input.len() + 1);
-        match random.below(9) {
+        match random.below(13) {
             0 => {
                 if let Some(b) = input.get_mut(at) {
                     *b ^= 1 << random.below(8);
@@ -62,20 +65,25 @@ impl Inputs {
                 input.splice(at..at, bytes);
             }
             5 => input.truncate(at),
-            // A piece of another seed, a word of another seed for a word of this input, a number for a word.
             6 => {
                 let other = self.any(random);
                 let piece = other[random.range(other)].to_vec();
                 input.splice(at..at, piece);
             }
             7 => {
-                let other = self.any(random);
-                let new = other[word_at(other, random.below(other.len() + 1))].to_vec();
-                input.splice(word_at(input, at), new);
-            }
-            _ => {
                 let number = random.pick(&NUMBERS);
                 input.splice(word_at(input, at), number.bytes());
+            }
+            // A word for a word, of this input or of another seed.
+            _ => {
+                let here = word_at(input, at);
+                let from = if random.below(2) == 0 { &input[..] } else { self.any(random) };
+                let kind = |text: &[u8], at: usize| text.get(at).map(u8::is_ascii_digit);
+                let words = (0..8).map(|_| word_at(from, random.below(from.len() + 1)));
+                let like = words.into_iter().find(|w| kind(from, w.start) == kind(input, here.start));
+                if let Some(new) = like.map(|w| from[w].to_vec()) {
+                    input.splice(here, new);
+                }
             }
         }
     }

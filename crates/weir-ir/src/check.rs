@@ -1,12 +1,15 @@
 //! The checker: what it accepts cannot read outside its packet, loses no packet, and ends.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use weir_table::Kind;
 
 use crate::facts::{Facts, facts};
+use crate::flow::Flow;
 use crate::program::{
-    Amount, BlockId, End, EntryKind, Layer, MAX_STRAND_ARGS, Op, Program, TableId, Target, Type, Value, Width,
+    Amount, Block, BlockId, End, EntryKind, Layer, MAX_STRAND_ARGS, Op, Program, TableId, Target, Type,
+    Value, Width,
 };
 
 /// A rule that a program breaks.
@@ -39,6 +42,9 @@ pub fn check(program: &Program) -> Result<(), Vec<CheckError>> {
         c.references();
     }
     if c.errors.is_empty() {
+        c.each_block(|c, block| c.order(c.block, block));
+    }
+    if c.errors.is_empty() {
         c.definitions();
         c.packets();
         c.bounds();
@@ -58,7 +64,7 @@ impl<'a> Checker<'a> {
         self.errors.push(CheckError { block: self.block, op: self.op, what: what.into() });
     }
 
-    fn each_block(&mut self, mut f: impl FnMut(&mut Self, &'a crate::program::Block)) {
+    fn each_block(&mut self, mut f: impl FnMut(&mut Self, &'a Block)) {
         for (i, block) in self.p.blocks.iter().enumerate() {
             (self.block, self.op) = (BlockId(i as u32), None);
             f(self, block);
@@ -120,7 +126,10 @@ impl<'a> Checker<'a> {
     }
 
     fn param_types(&self, block: BlockId) -> Vec<Type> {
-        self.p.blocks.get(block.0 as usize).map_or(Vec::new(), |b| b.params.iter().map(|&v| self.p.ty(v)).collect())
+        self.p
+            .blocks
+            .get(block.0 as usize)
+            .map_or(Vec::new(), |b| b.params.iter().map(|&v| self.p.ty(v)).collect())
     }
 
     fn want(&mut self, v: Value, ty: Type) {
@@ -212,7 +221,9 @@ impl<'a> Checker<'a> {
                     self.err("a packet is read and written in whole bytes");
                 }
             }
-            Op::Rest { dst, .. } | Op::Distance { dst, .. } | Op::Random { dst } => self.want_int(*dst, Width::W32),
+            Op::Rest { dst, .. } | Op::Distance { dst, .. } | Op::Random { dst } => {
+                self.want_int(*dst, Width::W32)
+            }
             Op::SetMark { layer, off, .. } => {
                 self.amount(*off);
                 if *layer == Layer::Data {
@@ -230,7 +241,9 @@ impl<'a> Checker<'a> {
                     self.err(format!("annotations have {} bytes", weir_packet::ANNO_LEN));
                 }
             }
-            Op::LoadMeta { dst: v, field } | Op::StoreMeta { field, src: v } => self.want_int(*v, field.width()),
+            Op::LoadMeta { dst: v, field } | Op::StoreMeta { field, src: v } => {
+                self.want_int(*v, field.width())
+            }
             Op::Checksum { dst, end, .. } => {
                 self.want_int(*dst, Width::W16);
                 self.amount(*end);
@@ -331,7 +344,10 @@ impl<'a> Checker<'a> {
             supplied.iter().copied().chain(target.args.iter().map(|&v| self.p.ty(v))).collect();
         let wanted = self.param_types(target.block);
         if given != wanted {
-            self.err(format!("the jump to b{} passes {given:?}, but the block takes {wanted:?}", target.block.0));
+            self.err(format!(
+                "the jump to b{} passes {given:?}, but the block takes {wanted:?}",
+                target.block.0
+            ));
         }
     }
 
@@ -433,17 +449,17 @@ impl<'a> Checker<'a> {
             block.params.iter().for_each(|&v| define(c, v));
             block.ops.iter().filter_map(Op::dst).for_each(|v| define(c, v));
         });
-        let dom = Dominators::of(self.p);
+        let flow = Flow::of(self.p);
         self.each_block(|c, block| {
             let here = c.block;
-            if !dom.reached(here) {
+            if !flow.reached(here.0 as usize) {
                 return;
             }
-            let mut known: Vec<Value> = block.params.clone();
-            let use_value = |c: &mut Checker, known: &[Value], v: Value| {
+            let mut known: HashSet<Value> = block.params.iter().copied().collect();
+            let use_value = |c: &mut Checker, known: &HashSet<Value>, v: Value| {
                 let ok = match defined_in[v.0 as usize] {
                     Some(b) if b == here.0 => known.contains(&v),
-                    Some(b) => dom.dominates(BlockId(b), here),
+                    Some(b) => flow.dominates(b as usize, here.0 as usize),
                     None => false,
                 };
                 if !ok {
@@ -454,24 +470,28 @@ impl<'a> Checker<'a> {
                 c.op = Some(i);
                 op.visit_values(|v, def| {
                     if def {
-                        known.push(*v);
+                        known.insert(*v);
                     } else {
                         use_value(c, &known, *v);
                     }
                 });
-                if let Op::Fork { target, .. } | Op::Release { target, .. } = op
-                    && target.block <= here
-                {
-                    c.err("another packet starts at a later block");
-                }
             }
             c.op = None;
             block.end.visit_values(|v| use_value(c, &known, *v));
-            c.order(here, &block.end);
         });
     }
 
-    fn order(&mut self, here: BlockId, end: &End) {
+    fn order(&mut self, here: BlockId, block: &'a Block) {
+        for (i, op) in block.ops.iter().enumerate() {
+            if let Op::Fork { target, .. } | Op::Release { target, .. } = op
+                && target.block <= here
+            {
+                self.op = Some(i);
+                self.err("another packet starts at a later block");
+            }
+        }
+        self.op = None;
+        let end = &block.end;
         for (i, t) in end.targets().into_iter().enumerate() {
             let back = matches!(end, End::Again { .. }) && i == 0;
             if back {
@@ -572,15 +592,16 @@ impl<'a> Checker<'a> {
             }
             Op::SetMark { base: layer, off: end, .. }
             | Op::Checksum { layer, end, .. }
-            | Op::FindByte { layer, end, .. } => {
-                if !here.covered(layer, end) {
-                    self.err(format!("the range of {} is not proved to be there: require it first", layer.name()));
-                }
+            | Op::FindByte { layer, end, .. }
+                if !here.covered(layer, end) =>
+            {
+                self.err(format!(
+                    "the range of {} is not proved to be there: require it first",
+                    layer.name()
+                ));
             }
-            Op::Pull { n } => {
-                if !here.covered(Layer::Data, n) {
-                    self.err("more is pulled than is proved to be there: require it first");
-                }
+            Op::Pull { n } if !here.covered(Layer::Data, n) => {
+                self.err("more is pulled than is proved to be there: require it first");
             }
             _ => {}
         }
@@ -609,82 +630,4 @@ fn needs_packet(op: &Op) -> bool {
             | Op::Fork { copy: true, .. }
             | Op::Notify { packet: true, .. }
     )
-}
-
-/// Immediate dominators. Blocks are in an order in which jumps go forward but for loops, so one pass in that order
-/// suffices for programs whose loops are entered at their header only; the rest is found by repetition.
-struct Dominators {
-    /// For each block its immediate dominator; entries point to the virtual root (`ROOT`).
-    parent: Vec<Option<u32>>,
-    depth: Vec<u32>,
-}
-
-const ROOT: u32 = u32::MAX;
-
-impl Dominators {
-    fn of(p: &Program) -> Dominators {
-        let n = p.blocks.len();
-        let mut preds: Vec<Vec<u32>> = vec![Vec::new(); n];
-        for (i, b) in p.blocks.iter().enumerate() {
-            let i = i as u32;
-            for op in &b.ops {
-                if let Op::Fork { target, .. } | Op::Release { target, .. } = op {
-                    // Values do not live on into another packet's run.
-                    preds[target.block.0 as usize].push(ROOT);
-                }
-            }
-            b.end.targets().iter().for_each(|t| preds[t.block.0 as usize].push(i));
-            if let End::Enter { block, .. } = b.end {
-                preds[block.0 as usize].push(ROOT);
-            }
-        }
-        p.entries.iter().for_each(|e| preds[e.block.0 as usize].push(ROOT));
-        let mut d = Dominators { parent: vec![None; n], depth: vec![0; n] };
-        loop {
-            let mut changed = false;
-            for i in 0..n {
-                let mut common: Option<u32> = None;
-                for &q in &preds[i] {
-                    if q != ROOT && d.parent[q as usize].is_none() {
-                        continue;
-                    }
-                    common = Some(common.map_or(q, |c| d.meet(c, q)));
-                }
-                if common != d.parent[i] {
-                    d.parent[i] = common;
-                    d.depth[i] = common.map_or(0, |c| if c == ROOT { 1 } else { d.depth[c as usize] + 1 });
-                    changed = true;
-                }
-            }
-            if !changed {
-                return d;
-            }
-        }
-    }
-
-    fn meet(&self, mut a: u32, mut b: u32) -> u32 {
-        while a != b {
-            if a == ROOT || b == ROOT {
-                return ROOT;
-            }
-            if self.depth[a as usize] >= self.depth[b as usize] {
-                a = self.parent[a as usize].unwrap_or(ROOT);
-            } else {
-                b = self.parent[b as usize].unwrap_or(ROOT);
-            }
-        }
-        a
-    }
-
-    fn reached(&self, block: BlockId) -> bool {
-        self.parent[block.0 as usize].is_some()
-    }
-
-    fn dominates(&self, a: BlockId, b: BlockId) -> bool {
-        let mut at = b.0;
-        while at != ROOT && self.depth[at as usize] > self.depth[a.0 as usize] {
-            at = self.parent[at as usize].unwrap_or(ROOT);
-        }
-        at == a.0
-    }
 }

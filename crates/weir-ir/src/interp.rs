@@ -6,8 +6,8 @@ use weir_packet::{Checksum, Packet};
 use weir_table::{EntryRef, TableSet};
 
 use crate::program::{
-    Amount, BinOp, BlockId, CmpOp, End, EntryKind, Layer, MAX_HOPS, MetaField, Op, Program, Reason, TableId, Target,
-    Type, Value, Width,
+    Amount, BinOp, BlockId, CmpOp, End, EntryKind, Layer, MAX_HOPS, MetaField, Op, Program, Reason, TableId,
+    Target, Type, Value, Width,
 };
 
 /// What a program needs from outside, and what it gives back.
@@ -55,7 +55,10 @@ pub struct Interpreter {
 
 impl Interpreter {
     /// Runs a checked program from one of its entries to the end, including all packets that it starts.
-    #[expect(clippy::too_many_arguments, reason = "a run is a program, its state, its host and what starts it")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a run is a program, its state, its host and what starts it"
+    )]
     pub fn run(
         &mut self,
         program: &Program,
@@ -161,7 +164,9 @@ impl<H: Host> Run<'_, H> {
     }
 
     fn entry(&self, v: Value) -> EntryRef {
-        let Type::Entry(table) = self.program.ty(v) else { unreachable!("the checker proved that this is an entry") };
+        let Type::Entry(table) = self.program.ty(v) else {
+            unreachable!("the checker proved that this is an entry")
+        };
         EntryRef { table: table.0, slot: self.get(v) as u32 }
     }
 
@@ -181,7 +186,8 @@ impl<H: Host> Run<'_, H> {
     fn pass(&mut self, target: &Target, supplied: &[u128]) {
         let params = &self.program.block(target.block).params;
         // All arguments are read before any parameter is written: a loop may pass its own parameters on.
-        let args: Vec<u128> = supplied.iter().copied().chain(target.args.iter().map(|&v| self.get(v))).collect();
+        let args: Vec<u128> =
+            supplied.iter().copied().chain(target.args.iter().map(|&v| self.get(v))).collect();
         for (param, arg) in params.iter().zip(args) {
             self.i.values[param.0 as usize] = arg;
         }
@@ -225,7 +231,8 @@ impl<H: Host> Run<'_, H> {
             End::Require { layer, n, ok, fail } => {
                 let n = self.amount(*n);
                 let p = self.packet();
-                let there = p.layer(*layer).is_some_and(|at| u64::from(at) + u64::from(n) <= u64::from(p.end()));
+                let there =
+                    p.layer(*layer).is_some_and(|at| u64::from(at) + u64::from(n) <= u64::from(p.end()));
                 self.go(if there { ok } else { fail }, &[])
             }
             End::Push { n, ok, fail } => {
@@ -361,7 +368,8 @@ impl<H: Host> Run<'_, H> {
                 self.set(*dst, r);
             }
             Op::StoreAnno { off, src } => {
-                let (v, at, size) = (self.get(*src), *off as usize, self.program.width(*src).bytes() as usize);
+                let (v, at, size) =
+                    (self.get(*src), *off as usize, self.program.width(*src).bytes() as usize);
                 store(&mut self.packet().anno[at..at + size], v);
             }
             Op::LoadMeta { dst, field } => {

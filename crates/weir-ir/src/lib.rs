@@ -8,6 +8,7 @@ mod builder;
 mod check;
 mod element;
 mod facts;
+mod flow;
 pub mod interp;
 mod link;
 mod passes;

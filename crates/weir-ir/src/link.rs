@@ -133,9 +133,11 @@ pub fn link(
 fn link_tables(out: &mut Program, owner: u32, p: &Program) -> Result<Vec<TableId>, LinkError> {
     let mut numbers = Vec::new();
     for t in &p.tables {
-        let shared = t.decl.shared_name.as_ref().and_then(|name| {
-            out.tables.iter().position(|o| o.decl.shared_name.as_ref() == Some(name))
-        });
+        let shared = t
+            .decl
+            .shared_name
+            .as_ref()
+            .and_then(|name| out.tables.iter().position(|o| o.decl.shared_name.as_ref() == Some(name)));
         if let Some(i) = shared {
             if out.tables[i].decl != t.decl {
                 return Err(LinkError::SharedTable {

@@ -8,7 +8,6 @@
 mod conditions;
 mod cse;
 mod dead;
-mod flow;
 mod fold;
 mod forward;
 mod inline;

@@ -278,7 +278,16 @@ pub enum End {
     /// Makes an entry with a key that is free: field `hole` takes the first free value in `lo..=hi`, tried from
     /// `lo + start` on, wrapping (the value given for it in `key` is ignored). `ok` gets the entry and that value
     /// first.
-    Claim { table: TableId, key: Vec<Value>, hole: u32, lo: Value, hi: Value, start: Value, ok: Target, full: Target },
+    Claim {
+        table: TableId,
+        key: Vec<Value>,
+        hole: u32,
+        lo: Value,
+        hi: Value,
+        start: Value,
+        ok: Target,
+        full: Target,
+    },
     /// Takes `cost` tokens from the bucket in a 128-bit field ([`weir_table::meter`]; all 64 bits).
     Meter { entry: Value, field: u32, cost: Value, rate: Value, burst: Value, ok: Target, over: Target },
     /// Leaves the packet with an entry; goes on with it if the entry holds as many as it may.
@@ -419,8 +428,13 @@ impl Program {
 
 impl MetaField {
     /// All fields.
-    pub const ALL: [MetaField; 5] =
-        [MetaField::PacketType, MetaField::InPort, MetaField::Timestamp, MetaField::FlowHash, MetaField::Checksum];
+    pub const ALL: [MetaField; 5] = [
+        MetaField::PacketType,
+        MetaField::InPort,
+        MetaField::Timestamp,
+        MetaField::FlowHash,
+        MetaField::Checksum,
+    ];
 
     /// Size.
     pub fn width(self) -> Width {
@@ -460,7 +474,9 @@ impl End {
             End::Insert { ok, full, .. } | End::Claim { ok, full, .. } => vec![ok, full],
             End::Meter { ok, over, .. } => vec![ok, over],
             End::Hold { full, .. } => vec![full],
-            End::Emit { .. } | End::Drop { .. } | End::Finish | End::Enter { .. } | End::Exit { .. } => vec![],
+            End::Emit { .. } | End::Drop { .. } | End::Finish | End::Enter { .. } | End::Exit { .. } => {
+                vec![]
+            }
         }
     }
 
@@ -479,7 +495,9 @@ impl End {
             End::Insert { ok, full, .. } | End::Claim { ok, full, .. } => vec![ok, full],
             End::Meter { ok, over, .. } => vec![ok, over],
             End::Hold { full, .. } => vec![full],
-            End::Emit { .. } | End::Drop { .. } | End::Finish | End::Enter { .. } | End::Exit { .. } => vec![],
+            End::Emit { .. } | End::Drop { .. } | End::Finish | End::Enter { .. } | End::Exit { .. } => {
+                vec![]
+            }
         }
     }
 

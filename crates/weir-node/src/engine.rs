@@ -104,7 +104,7 @@ async fn run(
         let trouble = match connect(&place).await {
             Ok((connection, pid, mut notices)) => {
                 let connection = Arc::new(connection);
-                state.send_replace(Ok(connection.clone()));
+                _ = state.send_replace(Ok(connection.clone()));
                 pause = FIRST_PAUSE;
                 told = None;
                 _ = news.send(News::Up { pid }).await;
@@ -122,7 +122,7 @@ async fn run(
             }
             Err(e) => e,
         };
-        state.send_replace(Err(trouble.clone()));
+        _ = state.send_replace(Err(trouble.clone()));
         if told.as_ref() != Some(&trouble) {
             told = Some(trouble.clone());
             _ = news.send(News::Down(trouble)).await;

@@ -1,4 +1,18 @@
+//! The node daemon: what should run comes in over REST and is kept in a store; a pure reconcile core computes the
+//! steps to it, and the data-plane process carries them out (COMPOSER paper, sections 5.1 to 5.4).
+//!
+//! The daemon may end in any way and at any time: packets go on, and when it comes back it adopts what runs and mends
+//! the rest.
+//!
+//! - [`desired`]: from a document to what has to run for it
+//! - [`reconcile`]: from what should run and what runs to steps
+//! - [`node`]: changes, one at a time, all or nothing
+//! - [`store`], [`images`], [`events`]: what is kept, what is offered, what is told
+//! - [`engine`], [`connection`]: the data-plane process, supervised and spoken to
+//! - [`rest`], [`client`]: the interface, and its blocking client
 #![forbid(unsafe_code)]
+
+pub mod client;
 pub mod connection;
 pub mod desired;
 pub mod engine;
@@ -9,7 +23,11 @@ pub mod node;
 mod perform;
 pub mod plan;
 pub mod reconcile;
+pub mod rest;
+mod run;
 pub mod status;
 pub mod store;
 #[cfg(test)]
 mod testing;
+
+pub use run::{NodeError, Options, run};

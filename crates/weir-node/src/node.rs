@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::task::spawn_blocking;
 use weir_model::graph::ServiceGraph;
+use weir_model::status::State;
 use weir_switch::compile::CompileError;
 use weir_switch::lsi0::{Conflict, conflicts};
 
@@ -48,6 +49,17 @@ pub struct View {
     pub settled: bool,
     /// Graphs whose roll-back the store still owes.
     unsaved: BTreeSet<String>,
+}
+
+impl View {
+    /// The state of a graph.
+    pub fn state(&self, id: &str) -> State {
+        match self.failures.get(id) {
+            Some(f) => State::Failed { reason: f.reason.clone() },
+            None if self.settled => State::Running,
+            None => State::Starting,
+        }
+    }
 }
 
 /// What a change did.
@@ -265,6 +277,11 @@ impl<D: DataPlane> Node<D> {
     pub async fn converge(&self) -> Result<(), String> {
         let _changing = self.changing.lock().await;
         self.settle(true).await
+    }
+
+    /// Waits for the change that is under way, if any.
+    pub async fn quiesce(&self) {
+        drop(self.changing.lock().await);
     }
 
     /// The data plane was lost: it has to be brought to the desired state anew.

@@ -83,6 +83,34 @@ pub async fn status<D: DataPlane>(
     })
 }
 
+/// The element that all packets from a place into the graph's switch pass, or with `to` those that go there. `place` is
+/// as in flow rules.
+///
+/// # Errors
+/// The data plane cannot be reached, or has no such place.
+pub async fn point_of<D: DataPlane>(
+    plane: &D,
+    graph: &DesiredGraph,
+    place: &str,
+    to: bool,
+) -> Result<String, CallError> {
+    let refused = |e: String| CallError::Refused(vec![e]);
+    let document =
+        ServiceGraph::from_json(&graph.document.to_string()).map_err(|e| refused(e.to_string()))?;
+    let Answer::Status { status } = plane.call(Command::Status { graph: graph.id.clone() }).await? else {
+        return Err(CallError::Lost("it did not answer Status".into()));
+    };
+    let counters = counters(&document, graph, Some(&status));
+    let places = if to { counters.to } else { counters.from };
+    let canonical = match place.strip_prefix("sap:") {
+        Some(id) => format!("service-access-point:{id}"),
+        None => place.to_owned(),
+    };
+    let known = places.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let found = places.into_iter().find(|(p, _)| p.to_string() == canonical);
+    found.map(|(_, element)| element).ok_or_else(|| refused(format!("no packets pass {place}; there are: {known}")))
+}
+
 /// Drops inside a function, by reason.
 fn drops(status: &protocol::GraphStatus, element: &str) -> Vec<DropCount> {
     let prefix = format!("{element}/");

@@ -455,7 +455,7 @@ mod tests {
             }
             assert!(t.timers.len() <= 32, "{} timers for {} entries", t.timers.len(), t.len());
         }
-        let due: Vec<u64> = std::iter::from_fn(|| t.next_due(u64::MAX)).map(|slot| t.expiry(slot)).collect();
+        let due: Vec<u64> = std::iter::from_fn(|| t.next_due(u64::MAX).map(|slot| t.expiry(slot))).collect();
         assert_eq!(due.len() as u32, t.len());
         assert!(due.is_sorted());
     }

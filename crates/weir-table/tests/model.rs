@@ -83,13 +83,13 @@ fn edit() -> impl Strategy<Value = Edit> {
         1 => table().prop_map(Edit::Clear),
         3 => (0u64..25).prop_map(Edit::Wait),
         3 => prop::collection::vec(0u8..4, 6).prop_map(Edit::Expire),
-        1 => (any::<bool>(), 0u8..64).prop_map(|(json, which)| Edit::Restore(json, which)),
+        2 => (0u8..3, 0u8..64).prop_map(|(through, which)| Edit::Restore(through, which)),
         1 => (0usize..6, 0u8..64).prop_map(|(turn, which)| Edit::Adopt(turn, which)),
     ]
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn tables_are_as_the_model_says(edits in prop::collection::vec(edit(), 1..80)) {

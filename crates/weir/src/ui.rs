@@ -38,7 +38,9 @@ impl Failure {
 impl From<anyhow::Error> for Failure {
     fn from(e: anyhow::Error) -> Failure {
         // Whoever reads into a closed pipe (`weir … | head`) wants no more.
-        if e.chain().any(|c| c.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)) {
+        if e.chain()
+            .any(|c| c.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+        {
             std::process::exit(0);
         }
         Failure::Other(e)

@@ -65,13 +65,9 @@ impl Route {
 
 impl std::fmt::Display for Route {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ", self.prefix)?;
-        if self.gateway.is_unspecified() {
-            write!(f, "- ")?
-        } else {
-            write!(f, "{} ", self.gateway)?
-        }
-        write!(f, "{}", self.output)
+        let gateway = Some(self.gateway).filter(|g| !g.is_unspecified());
+        let gateway = gateway.map_or("-".into(), |g| g.to_string());
+        write!(f, "{} {gateway} {}", self.prefix, self.output)
     }
 }
 

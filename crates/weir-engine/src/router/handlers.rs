@@ -12,7 +12,8 @@ use crate::plan::Part;
 /// Handlers that every element has.
 const COMMON: [&str; 5] = ["name", "class", "config", "ports", "handlers"];
 /// Handlers of the graph.
-const GLOBAL: [&str; 8] = ["classes", "config", "drops", "flatconfig", "handlers", "list", "requirements", "version"];
+const GLOBAL: [&str; 8] =
+    ["classes", "config", "drops", "flatconfig", "handlers", "list", "requirements", "version"];
 
 impl Router {
     /// Reads a handler.
@@ -117,7 +118,9 @@ impl Router {
             "version" => Ok(env!("CARGO_PKG_VERSION").to_owned()),
             "drops" => {
                 let counts = self.drop_counts();
-                let all = counts.iter().flat_map(|(e, reasons)| reasons.iter().map(move |(r, n)| format!("{e} {r} {n}")));
+                let all = counts
+                    .iter()
+                    .flat_map(|(e, reasons)| reasons.iter().map(move |(r, n)| format!("{e} {r} {n}")));
                 Ok(lines(all.collect()))
             }
             "handlers" => {
@@ -143,7 +146,8 @@ impl Router {
         out.push_str(&format!("{} output{}\n", ports.outputs.len(), plural(ports.outputs.len())));
         for (port, k) in (0u32..).zip(&ports.outputs) {
             let ends = graph.connections.iter().filter(|c| c.from == (element, port));
-            let ends: Vec<String> = ends.map(|c| format!("[{}] {}", c.to.1, self.element_name(c.to.0))).collect();
+            let ends: Vec<String> =
+                ends.map(|c| format!("[{}] {}", c.to.1, self.element_name(c.to.0))).collect();
             out.push_str(&format!("{}\t-\t{}\n", kind(k), ends.join(", ")));
         }
         out
@@ -156,7 +160,8 @@ impl Router {
         };
         let mut lines: Vec<String> = COMMON.iter().map(|h| format!("{h}\tr\n")).collect();
         for h in info.map_or(&[][..], |i| i.handlers) {
-            let mode = [(h.read, "r"), (h.write, "w")].into_iter().filter(|m| m.0).map(|m| m.1).collect::<String>();
+            let mode =
+                [(h.read, "r"), (h.write, "w")].into_iter().filter(|m| m.0).map(|m| m.1).collect::<String>();
             lines.push(format!("{}\t{mode}\n", h.name));
         }
         lines.sort();

@@ -6,8 +6,8 @@ mod status;
 mod swap;
 
 use weir_click::Kind;
-use weir_ir::program::{End, EntryKind};
 use weir_ir::Reason;
+use weir_ir::program::{End, EntryKind};
 use weir_packet::Packet;
 use weir_table::TableSet;
 
@@ -67,12 +67,16 @@ pub struct Router {
 impl Router {
     /// A graph with fresh tables, its devices and files open.
     pub(crate) fn new(name: &str, mut plan: Plan, env: &mut Env) -> Result<Router, Vec<String>> {
-        let mut tables = TableSet::new(plan.linked.tables.iter().map(|t| &t.decl)).map_err(|e| vec![e.to_string()])?;
+        let mut tables =
+            TableSet::new(plan.linked.tables.iter().map(|t| &t.decl)).map_err(|e| vec![e.to_string()])?;
         let mut errors = Vec::new();
         for (i, t) in plan.linked.tables.iter().enumerate() {
             for row in &t.rows {
                 if let Err(e) = tables.table_mut(i as u32).insert_row(row, env.now) {
-                    errors.push(format!("table '{}' of '{}': {e}", t.decl.name, plan.linked.elements[t.owner as usize]));
+                    errors.push(format!(
+                        "table '{}' of '{}': {e}",
+                        t.decl.name, plan.linked.elements[t.owner as usize]
+                    ));
                 }
             }
         }
@@ -86,7 +90,10 @@ impl Router {
                 && let Err(what) = node.open(env)
             {
                 let decl = &plan.graph.elements[e];
-                errors.push(format!("{}: While configuring '{} :: {}': {what}", decl.span, decl.name, decl.class));
+                errors.push(format!(
+                    "{}: While configuring '{} :: {}': {what}",
+                    decl.span, decl.name, decl.class
+                ));
             }
             nodes.push(taken);
         }
@@ -108,7 +115,8 @@ impl Router {
             let every = every.max(1);
             let mut same = plan.linked.entries.iter().filter(|f| f.owner == e.owner && f.kind == e.kind);
             let nth = same.position(|f| f.block == e.block)?;
-            let fast = plan.fast.entries.iter().filter(|f| f.owner == e.owner && f.kind == e.kind).nth(nth)?;
+            let fast =
+                plan.fast.entries.iter().filter(|f| f.owner == e.owner && f.kind == e.kind).nth(nth)?;
             let start = Start { linked: e.block, fast: fast.block };
             Some(Timer { every, next: env.now + every, start, owner: e.owner })
         });
@@ -165,7 +173,9 @@ impl Router {
     /// The link that leaves a node by an output.
     pub(crate) fn output_link(&self, element: usize, port: u32) -> Option<u32> {
         match &self.plan.parts[element] {
-            Part::Node { first_output, .. } if port < self.port_counts(element).1 => Some(first_output + port),
+            Part::Node { first_output, .. } if port < self.port_counts(element).1 => {
+                Some(first_output + port)
+            }
             _ => None,
         }
     }
@@ -277,6 +287,18 @@ impl Router {
         }
     }
 
+    /// Runs programs on packets, one after the other, and leaves `packets` empty.
+    fn run_batch(&mut self, env: &mut Env, start: Start, packets: &mut Vec<Packet>) {
+        let holder = self.holder;
+        if env.watch.active() {
+            return packets.drain(..).for_each(|p| self.run(env, start, &[], Some(p), holder));
+        }
+        let Router { plan, tables, executor, out, drops, .. } = self;
+        let now = env.now;
+        let mut host = FastHost { out, drops, plan, env, holder, linked: false };
+        executor.run_batch(&plan.fast, tables, &mut host, now, start.fast, packets);
+    }
+
     /// Delivers the packets on all links, and those that come of them.
     fn deliver(&mut self, env: &mut Env) {
         for _ in 0..DELIVERIES {
@@ -284,10 +306,7 @@ impl Router {
             let mut packets = std::mem::take(&mut self.out.links[link as usize].packets);
             match self.plan.links[link as usize].dest {
                 Dest::Program(start) => {
-                    let holder = self.holder;
-                    for packet in packets.drain(..) {
-                        self.run(env, start, &[], Some(packet), holder);
-                    }
+                    self.run_batch(env, start, &mut packets);
                 }
                 Dest::Node { node, port } => {
                     if env.watch.active() {

@@ -63,7 +63,8 @@ impl Router {
                 *of.entry(reason.to_owned()).or_default() += n;
             }
         };
-        for (program, drops) in [(&self.plan.linked, &self.drops.linked), (&self.plan.fast, &self.drops.fast)] {
+        for (program, drops) in [(&self.plan.linked, &self.drops.linked), (&self.plan.fast, &self.drops.fast)]
+        {
             for (block, &n) in program.blocks.iter().zip(drops) {
                 // Only blocks that drop count, and these have a reason.
                 if let Some(reason) = Router::reason_of(&block.end) {

@@ -30,7 +30,9 @@ impl Router {
             }
             // Packets that came before they were asked for.
             for port in 0..self.port_counts(e).0 {
-                let (Some(to), Some(link)) = (self.input_link(e, port), old.input_link(from, port)) else { continue };
+                let (Some(to), Some(link)) = (self.input_link(e, port), old.input_link(from, port)) else {
+                    continue;
+                };
                 let ahead = std::mem::take(&mut old.out.links[link as usize].ahead);
                 self.out.links[to as usize].ahead = ahead;
             }
@@ -69,7 +71,9 @@ impl Router {
             if t.decl.configured {
                 continue;
             }
-            let Some(&from) = numbers.get(&(self.table_owner(i as u32), t.decl.name.clone())) else { continue };
+            let Some(&from) = numbers.get(&(self.table_owner(i as u32), t.decl.name.clone())) else {
+                continue;
+            };
             if old.plan.linked.tables[from as usize].decl != t.decl {
                 changed.push(t.owner);
             }
@@ -126,14 +130,20 @@ impl Router {
                 node.restore(back.into_iter().flatten().collect());
             }
         }
-        serde_json::to_value(&all).map_err(|e| e.to_string())
+        // A JSON value holds no numbers of more than 64 bits; its text does.
+        serde_json::to_value(&all)
+            .or_else(|_| serde_json::to_string(&all).map(serde_json::Value::String))
+            .map_err(|e| e.to_string())
     }
 
     /// Replaces state by that of a snapshot, for elements of the same name and class. If it does not fit, nothing is
     /// changed.
     pub(crate) fn restore(&mut self, env: &mut Env, snapshot: serde_json::Value) -> Result<(), String> {
-        let from: SetSnapshot =
-            serde_json::from_value(snapshot).map_err(|e| format!("this is not a snapshot: {e}"))?;
+        let from: Result<SetSnapshot, _> = match snapshot {
+            serde_json::Value::String(text) => serde_json::from_str(&text),
+            value => serde_json::from_value(value),
+        };
+        let from = from.map_err(|e| format!("this is not a snapshot: {e}"))?;
         env.running.clone_from(&self.name);
         self.settle(env);
         let mut place = Vec::new();

@@ -1,6 +1,8 @@
 //! What an element did to a packet, in words.
 
-use weir_net::{Arp, EtherAddr, Ethernet, Headers, Icmp, Ipv4, Ipv6, Network, Tcp, Udp, Vlan, ethertype, proto};
+use weir_net::{
+    Arp, EtherAddr, Ethernet, Headers, Icmp, Ipv4, Ipv6, Network, Tcp, Udp, Vlan, ethertype, proto,
+};
 use weir_packet::Packet;
 
 use super::{Start, start};

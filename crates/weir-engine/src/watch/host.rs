@@ -119,7 +119,8 @@ impl Host for WatchHost<'_> {
     }
 
     fn dropped(&mut self, at: BlockId, reason: &Reason, packet: Packet) {
-        let ends = matches!(self.inner.plan.linked.block(at).end, End::Drop { .. } | End::Enter { back: true, .. });
+        let ends =
+            matches!(self.inner.plan.linked.block(at).end, End::Drop { .. } | End::Enter { back: true, .. });
         // Otherwise it is a copy too many, and the packet itself goes on.
         if ends && let Some(s) = self.strand.take() {
             self.leaves(s.block, &packet);

@@ -242,7 +242,9 @@ fn start(packet: &Packet) -> Start {
         (_, Some(net)) if net == data => Start::Ip,
         // A header was put in front and not marked.
         (_, Some(net)) if net == data + 14 => Start::Ethernet,
-        (Some(mac), None) if mac + 14 == data && matches!(packet.bytes().first(), Some(0x40..=0x6f)) => Start::Ip,
+        (Some(mac), None) if mac + 14 == data && matches!(packet.bytes().first(), Some(0x40..=0x6f)) => {
+            Start::Ip
+        }
         _ => Start::Unknown,
     }
 }

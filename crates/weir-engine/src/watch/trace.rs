@@ -95,7 +95,8 @@ impl Traces {
     }
 
     pub fn expire(&mut self, now: u64) {
-        let mut due: Vec<u64> = self.traces.iter().filter(|(_, t)| t.deadline <= now).map(|(&id, _)| id).collect();
+        let mut due: Vec<u64> =
+            self.traces.iter().filter(|(_, t)| t.deadline <= now).map(|(&id, _)| id).collect();
         due.sort_unstable();
         due.into_iter().for_each(|id| self.report(id));
     }

@@ -5,7 +5,7 @@ use crate::interp::binary;
 use crate::program::{BinOp, CmpOp, End, Op, Program, Type, Value, Width};
 
 use super::dead;
-use super::flow::{Edge, Flow, Step};
+use crate::flow::{Edge, Flow, Step};
 
 /// Removes choices that are made already.
 pub(super) fn run(p: &mut Program) {

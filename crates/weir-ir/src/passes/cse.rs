@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use crate::program::{BinOp, CmpOp, Op, Program, Type, Value};
 
 use super::dead;
-use super::flow::{Flow, Step};
 use super::rename::Rename;
+use crate::flow::{Flow, Step};
 
 /// Removes repeated operations.
 pub(super) fn run(p: &mut Program) {

@@ -3,8 +3,8 @@
 
 use crate::program::{BlockId, End, Op, Program, Target, Value};
 
-use super::flow::index;
 use super::rename::Rename;
+use crate::flow::index;
 
 /// Removes dead code. Tables and events stay.
 pub(super) fn run(p: &mut Program) {

@@ -7,9 +7,9 @@ use weir_table::Sharing;
 use crate::program::{End, MetaField, Op, Program, TableId, Type, Value, Width};
 
 use super::dead;
-use super::flow::{Flow, Step};
 use super::positions::{Place, Places, places};
 use super::rename::Rename;
+use crate::flow::{Flow, Step};
 
 /// Most things of a kind that are remembered at a time; the oldest are forgotten. Keeps the pass near linear.
 const MAX_KNOWN: usize = 32;

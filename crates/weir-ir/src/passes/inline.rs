@@ -7,8 +7,8 @@
 use crate::program::{BlockId, End, Program, Target};
 
 use super::dead;
-use super::flow::{Flow, index};
 use super::rename::Rename;
+use crate::flow::{Flow, index};
 
 /// Joins blocks.
 pub(super) fn run(p: &mut Program) {

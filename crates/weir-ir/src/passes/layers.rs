@@ -4,8 +4,8 @@
 use crate::facts::facts;
 use crate::program::{Amount, Layer, Op, Program};
 
-use super::flow::Flow;
 use super::positions::{Places, places};
+use crate::flow::Flow;
 
 /// Rewrites accesses to a common layer.
 pub(super) fn run(p: &mut Program) {

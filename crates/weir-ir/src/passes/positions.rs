@@ -5,7 +5,7 @@
 
 use crate::program::{Amount, End, Layer, Op, Program};
 
-use super::flow::Flow;
+use crate::flow::Flow;
 
 /// A place in the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use crate::facts::facts;
 use crate::program::{End, Op, Program};
 
 use super::dead;
-use super::flow::Flow;
 use super::positions::places;
+use crate::flow::Flow;
 
 /// Removes what is required already.
 pub(super) fn run(p: &mut Program) {

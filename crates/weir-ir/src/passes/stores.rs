@@ -3,8 +3,8 @@
 
 use crate::program::{Amount, End, Layer, MetaField, Op, Program, Width};
 
-use super::flow::Flow;
 use super::positions::{Place, Places, places};
+use crate::flow::Flow;
 
 /// Most byte ranges that are remembered at a time.
 const MAX_RANGES: usize = 16;

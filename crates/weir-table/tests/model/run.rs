@@ -34,8 +34,8 @@ pub enum Edit {
     Wait(u64),
     /// Lets entries expire; for each, what its program does: nothing, touch it for a while or for ever, remove it.
     Expire(Vec<u8>),
-    /// Snapshot and restore of some tables, through JSON or not.
-    Restore(bool, u8),
+    /// Snapshot and restore of some tables: as it is (0), through JSON text (1) or a JSON value (2).
+    Restore(u8, u8),
     /// Hot swap into a set that has the tables in another order, and takes only some.
     Adopt(usize, u8),
 }
@@ -101,7 +101,7 @@ impl World {
         self.tables[t].entries.len() - 1
     }
 
-    /// Removes an entry and its partner; what they held, in order.
+    /// Removes an entry and its partner (one of an array stays); what they held, in order.
     fn remove(&mut self, e: (usize, usize)) -> Vec<u8> {
         let mut held = Vec::new();
         let both = [Some(e), self.partner(e)];
@@ -110,6 +110,7 @@ impl World {
             let n = &mut self.tables[t];
             let Some(i) = n.entries.iter().position(|e| e.id == id) else { continue };
             n.entries[i].link = None;
+            n.entries[i].expires = 0;
             if n.decl.kind != Kind::Array {
                 held.extend(n.entries.remove(i).held);
             }
@@ -252,7 +253,7 @@ impl World {
             }
             Edit::Wait(time) => self.now += time,
             Edit::Expire(acts) => self.expire(acts),
-            Edit::Restore(json, which) => self.restore(*json, *which),
+            Edit::Restore(through, which) => self.restore(*through, *which),
             Edit::Adopt(turn, which) => self.adopt(*turn, *which),
         }
     }
@@ -330,8 +331,6 @@ impl World {
                     if act == 3 {
                         self.set.remove(due);
                     }
-                    // An entry of an array stays; its time is over.
-                    self.entry(e).expires = 0;
                     held = self.remove(e);
                 }
             }
@@ -340,14 +339,16 @@ impl World {
         }
     }
 
-    fn restore(&mut self, json: bool, which: u8) {
+    fn restore(&mut self, through: u8, which: u8) {
         let now = self.now;
         let snapshot = self.set.snapshot(now, |t| format!("table {t}"));
-        let again = if json {
-            let text = serde_json::to_string(&snapshot).unwrap();
-            serde_json::from_str::<SetSnapshot>(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
-        } else {
-            snapshot.clone()
+        let again = match through {
+            0 => snapshot.clone(),
+            1 => {
+                let text = serde_json::to_string(&snapshot).unwrap();
+                serde_json::from_str::<SetSnapshot>(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+            }
+            _ => serde_json::from_value(serde_json::to_value(&snapshot).unwrap()).unwrap(),
         };
         assert_eq!(again, snapshot);
         let taken: Vec<usize> = (0..self.tables.len()).filter(|t| which >> t & 1 == 1).collect();
@@ -381,11 +382,11 @@ impl World {
         }
     }
 
-    /// Undoes links with an end in a table that is not kept.
+    /// Undoes links of which only one end is in a table that is kept.
     fn unlink_except(&mut self, kept: impl Fn(usize) -> bool) {
         for t in 0..self.tables.len() {
             for i in 0..self.tables[t].entries.len() {
-                if let Some(p) = self.partner((t, i)).filter(|p| !kept(t) || !kept(p.0)) {
+                if let Some(p) = self.partner((t, i)).filter(|p| kept(t) != kept(p.0)) {
                     self.entry((t, i)).link = None;
                     self.entry(p).link = None;
                 }

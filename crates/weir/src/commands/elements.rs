@@ -18,8 +18,10 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         None => {
             let list: Vec<_> = classes.iter().map(|c| summary(c)).collect();
             ui.print(&list, || {
-                let rows: Vec<Vec<String>> =
-                    list.iter().map(|s| vec![s.name.to_owned(), s.family.to_owned(), s.summary.clone()]).collect();
+                let rows: Vec<Vec<String>> = list
+                    .iter()
+                    .map(|s| vec![s.name.to_owned(), s.family.to_owned(), s.summary.clone()])
+                    .collect();
                 table(&rows, &[])
             })?;
         }
@@ -27,7 +29,10 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
             let class = classes.get(name).ok_or_else(|| unknown(name, &classes))?;
             let info = class.info();
             let page = weir_elements::reference::manual(info, class.family());
-            ui.print(&serde_json::json!({ "name": info.name, "family": class.family(), "manual": page }), || page.clone())?;
+            ui.print(
+                &serde_json::json!({ "name": info.name, "family": class.family(), "manual": page }),
+                || page.clone(),
+            )?;
         }
     }
     Ok(())
@@ -61,6 +66,10 @@ fn unknown(name: &str, classes: &weir_engine::Classes) -> Failure {
         .filter(|n| n.to_lowercase().contains(&lower) || lower.contains(&n.to_lowercase()))
         .take(5)
         .collect();
-    let hint = if near.is_empty() { "weir elements lists them".to_owned() } else { format!("did you mean {}?", near.join(", ")) };
+    let hint = if near.is_empty() {
+        "weir elements lists them".to_owned()
+    } else {
+        format!("did you mean {}?", near.join(", "))
+    };
     Failure::refused(format!("there is no element '{name}': {hint}"))
 }

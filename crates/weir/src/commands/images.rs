@@ -34,7 +34,8 @@ fn load(directories: &[PathBuf]) -> anyhow::Result<BTreeMap<String, Template>> {
         let Ok(entries) = std::fs::read_dir(directory) else { continue };
         for entry in entries {
             let path = entry.with_context(|| format!("cannot read {}", directory.display()))?.path();
-            let image = path.is_dir() || path.extension().is_some_and(|e| e == "yaml" || e == "yml" || e == "json");
+            let image =
+                path.is_dir() || path.extension().is_some_and(|e| e == "yaml" || e == "yml" || e == "json");
             if image {
                 let t = Template::load(&path).map_err(|e| anyhow!(e).context("an image is wrong"))?;
                 images.entry(t.name.to_string()).or_insert(t);

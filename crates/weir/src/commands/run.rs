@@ -134,7 +134,11 @@ fn finish(args: &Args, ui: &Ui, engine: &mut Engine) -> Result<(), Failure> {
                 for (element, reasons) in &status.drops {
                     rows.extend(reasons.iter().map(|(r, n)| vec![element.clone(), r.clone(), n.to_string()]));
                 }
-                out.push_str(&if rows.len() > 1 { table(&rows, &[2]) } else { "no packet was dropped\n".to_owned() });
+                out.push_str(&if rows.len() > 1 {
+                    table(&rows, &[2])
+                } else {
+                    "no packet was dropped\n".to_owned()
+                });
             }
             out
         })?;

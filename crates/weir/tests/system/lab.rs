@@ -113,7 +113,14 @@ impl Lab {
         let full = self.name(name);
         self.namespaces.push(full.clone());
         host(&["ip", "netns", "add", &full]).ok();
-        self.ns(name).run(&["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"]).ok();
+        self.ns(name)
+            .run(&[
+                "sysctl",
+                "-qw",
+                "net.ipv6.conf.all.disable_ipv6=1",
+                "net.ipv6.conf.default.disable_ipv6=1",
+            ])
+            .ok();
         self.ip(name, "link set lo up");
     }
 
@@ -158,7 +165,8 @@ impl Lab {
     pub fn processes(&self) -> Vec<u32> {
         let mark = format!("{MARK}={}", self.id);
         let marked = |pid: &u32| {
-            fs::read(format!("/proc/{pid}/environ")).is_ok_and(|e| e.split(|b| *b == 0).any(|v| v == mark.as_bytes()))
+            fs::read(format!("/proc/{pid}/environ"))
+                .is_ok_and(|e| e.split(|b| *b == 0).any(|v| v == mark.as_bytes()))
         };
         let all = fs::read_dir("/proc").unwrap().filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok());
         all.filter(marked).collect()

@@ -96,7 +96,8 @@ impl Stream {
         let text = self.receiver.wait().ok();
         let account: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
         let number = |key: &str| account[key].as_u64().unwrap();
-        let sources = account["sources"].as_array().unwrap().iter().map(|v| v.as_str().unwrap().to_owned()).collect();
+        let sources =
+            account["sources"].as_array().unwrap().iter().map(|v| v.as_str().unwrap().to_owned()).collect();
         Received { sent: number("sent"), lost: number("lost"), twice: number("twice"), sources, account }
     }
 
@@ -112,11 +113,10 @@ impl Stream {
 /// Starts a web server in a namespace that serves a directory of the lab, and waits until it answers. Its log is on
 /// standard error: each line begins with the address of the client.
 pub fn web_server(lab: &Lab, namespace: &str, port: u16, directory: &str) -> Process {
-    let server = lab.ns(namespace).spawn(&[PYTHON, "-m", "http.server", &port.to_string(), "--directory", directory]);
+    let server =
+        lab.ns(namespace).spawn(&[PYTHON, "-m", "http.server", &port.to_string(), "--directory", directory]);
     let listens = format!("sport = :{port}");
-    until("the web server", || {
-        !lab.ns(namespace).run(&["ss", "-Htln", &listens]).stdout.is_empty()
-    });
+    until("the web server", || !lab.ns(namespace).run(&["ss", "-Htln", &listens]).stdout.is_empty());
     server
 }
 

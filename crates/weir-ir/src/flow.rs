@@ -4,7 +4,7 @@ use crate::program::{BlockId, End, Op, Program};
 
 /// A way into a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Edge {
+pub(crate) struct Edge {
     /// The block it comes from.
     pub from: usize,
     /// Which of the targets of that block's end.
@@ -12,7 +12,7 @@ pub(super) struct Edge {
 }
 
 /// The ways between the blocks of a program.
-pub(super) struct Flow {
+pub(crate) struct Flow {
     /// The forward ways into each block; jumps that start another packet or element are not among them.
     pub preds: Vec<Vec<Edge>>,
     /// The blocks that go back to a loop header.
@@ -30,7 +30,7 @@ pub(super) struct Flow {
 
 /// A step of a walk over the dominator tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// The block; its dominators come before it, and so do all blocks with a forward way into it.
     Enter(usize),
     /// The block and all that it dominates are done.
@@ -193,6 +193,6 @@ impl Flow {
 }
 
 /// Index of a block.
-pub(super) fn index(b: BlockId) -> usize {
+pub(crate) fn index(b: BlockId) -> usize {
     b.0 as usize
 }

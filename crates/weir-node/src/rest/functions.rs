@@ -1,0 +1,186 @@
+//! Routes of handlers and images, and of the node itself.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use weir_engine::protocol::{Answer, Command};
+
+use super::{App, Problem, Received, bytes, entry};
+use crate::connection::DataPlane;
+use crate::desired::PublicHandler;
+use crate::images::ImageError;
+
+/// The images of the node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ImageList {
+    /// Those that graphs can use.
+    pub images: Vec<ImageSummary>,
+    /// Those that cannot be read.
+    pub errors: Vec<ImageError>,
+}
+
+/// An image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ImageSummary {
+    /// The name that graphs ask for.
+    pub name: String,
+    /// Its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// What it does.
+    pub description: String,
+    /// Names of its ports.
+    pub ports: Vec<String>,
+    /// Its parameters.
+    pub params: Vec<Parameter>,
+    /// Names of its public handlers with `r`, `w` or `rw`.
+    pub handlers: std::collections::BTreeMap<String, String>,
+}
+
+/// A parameter of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub doc: String,
+    /// Whether a graph must give it.
+    pub required: bool,
+}
+
+/// How the node is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    /// The daemon's version.
+    pub version: String,
+    /// Whether the data plane can be reached and was brought to the desired state.
+    pub ready: bool,
+    /// What is wrong with the data plane, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// Number of graphs.
+    pub graphs: usize,
+    /// Number of graphs that cannot run.
+    pub failed: usize,
+}
+
+/// A public handler and the graph it is in.
+fn handler(app: &App, id: &str, function: &str, name: &str) -> Result<PublicHandler, Problem> {
+    let e = entry(app, id)?;
+    let not_found = |detail: String| Problem::new(StatusCode::NOT_FOUND, detail);
+    let f = e.graph.function(function);
+    let f = f.ok_or_else(|| not_found(format!("graph '{id}' has no function '{function}'")))?;
+    f.handlers.get(name).cloned().ok_or_else(|| {
+        let known = f.handlers.keys().cloned().collect::<Vec<_>>().join(", ");
+        not_found(format!("function '{function}' has no public handler '{name}'; it has: {known}"))
+    })
+}
+
+/// Reads a public handler of a function.
+#[utoipa::path(get, path = "/graphs/{id}/functions/{function}/handlers/{name}", tag = "functions",
+    operation_id = "read_handler",
+    params(
+        ("id" = String, Path, description = "The graph's identifier."),
+        ("function" = String, Path, description = "The function's identifier."),
+        ("name" = String, Path, description = "The handler's public name."),
+    ),
+    responses(
+        (status = 200, body = String, content_type = "text/plain"),
+        (status = 403, body = Problem, content_type = "application/problem+json", description = "It can only be written."),
+        (status = 404, body = Problem, content_type = "application/problem+json"),
+        (status = 422, body = Problem, content_type = "application/problem+json", description = "The data plane refused."),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
+    ))]
+pub(super) async fn read(
+    State(app): State<App>,
+    Path((id, function, name)): Path<(String, String, String)>,
+) -> Result<String, Problem> {
+    let public = handler(&app, &id, &function, &name)?;
+    if !public.readable {
+        return Err(Problem::new(StatusCode::FORBIDDEN, format!("'{name}' can only be written")));
+    }
+    match app.plane.call(Command::Read { graph: id, handler: public.handler }).await? {
+        Answer::Text { text } => Ok(text),
+        other => Err(Problem::new(StatusCode::BAD_GATEWAY, format!("the data plane answered {other:?}"))),
+    }
+}
+
+/// Writes a public handler of a function; the body is what to write. What is written lasts until the data plane is
+/// restarted: what should last belongs in the document.
+#[utoipa::path(put, path = "/graphs/{id}/functions/{function}/handlers/{name}", tag = "functions",
+    operation_id = "write_handler",
+    params(
+        ("id" = String, Path, description = "The graph's identifier."),
+        ("function" = String, Path, description = "The function's identifier."),
+        ("name" = String, Path, description = "The handler's public name."),
+    ),
+    request_body(content = String, content_type = "text/plain"),
+    responses(
+        (status = 204, description = "It was written."),
+        (status = 403, body = Problem, content_type = "application/problem+json", description = "It can only be read."),
+        (status = 404, body = Problem, content_type = "application/problem+json"),
+        (status = 422, body = Problem, content_type = "application/problem+json", description = "The data plane refused."),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
+    ))]
+pub(super) async fn write(
+    State(app): State<App>,
+    Path((id, function, name)): Path<(String, String, String)>,
+    body: Received,
+) -> Result<StatusCode, Problem> {
+    let public = handler(&app, &id, &function, &name)?;
+    if !public.writable {
+        return Err(Problem::new(StatusCode::FORBIDDEN, format!("'{name}' can only be read")));
+    }
+    let value = String::from_utf8(bytes(body)?.to_vec())
+        .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not UTF-8 text: {e}")))?;
+    app.plane.call(Command::Write { graph: id, handler: public.handler, value }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The images of this node.
+#[utoipa::path(get, path = "/images", tag = "images", responses((status = 200, body = ImageList)))]
+pub(super) async fn images(State(app): State<App>) -> Json<ImageList> {
+    let found = app.images().await;
+    let summary = |t: &weir_model::template::Template| ImageSummary {
+        name: t.name.to_string(),
+        version: t.version.as_ref().map(ToString::to_string),
+        description: t.description.clone(),
+        ports: t.ports.iter().map(|p| p.name.to_string()).collect(),
+        params: t
+            .params
+            .iter()
+            .map(|p| Parameter { name: p.name.clone(), doc: p.doc.clone(), required: p.default.is_none() })
+            .collect(),
+        handlers: t.handlers.iter().map(|(n, h)| (n.clone(), access(h.access).to_owned())).collect(),
+    };
+    Json(ImageList { images: found.templates.values().map(summary).collect(), errors: found.errors })
+}
+
+fn access(access: weir_model::template::Access) -> &'static str {
+    match (access.readable(), access.writable()) {
+        (true, true) => "rw",
+        (false, _) => "w",
+        (true, false) => "r",
+    }
+}
+
+/// How the node is.
+#[utoipa::path(get, path = "/health", tag = "node", responses(
+    (status = 200, body = Health, description = "It is ready."),
+    (status = 503, body = Health, description = "The data plane cannot be reached, or is being brought to the desired state."),
+))]
+pub(super) async fn health(State(app): State<App>) -> Response {
+    let (view, trouble) = (app.view(), app.plane.trouble());
+    let health = Health {
+        version: env!("CARGO_PKG_VERSION").into(),
+        ready: trouble.is_none() && view.settled,
+        trouble,
+        graphs: view.graphs.len(),
+        failed: view.failures.len(),
+    };
+    let status = if health.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(health)).into_response()
+}

@@ -1,0 +1,196 @@
+//! Routes of graphs.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use weir_engine::protocol::{Answer, Command};
+use weir_model::graph::ServiceGraph;
+use weir_model::status::{GraphStatus, State as LifeCycle};
+
+use super::{App, Mistake, Problem, Received, document, entry, to_the_end};
+use crate::connection::DataPlane;
+use crate::node::{Applied, Outcome};
+use crate::plan::Plan;
+
+/// A graph in the list of graphs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GraphSummary {
+    /// Its identifier.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The tenant that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Counts its changes from 1.
+    pub revision: u64,
+    /// Number of its functions.
+    pub functions: usize,
+    /// Its life-cycle state.
+    #[serde(flatten)]
+    pub state: LifeCycle,
+}
+
+/// What a change did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Changed {
+    /// The graph.
+    pub id: String,
+    /// The revision that runs now.
+    pub revision: u64,
+    /// Whether it was as asked for already.
+    pub unchanged: bool,
+}
+
+/// All graphs.
+#[utoipa::path(get, path = "/graphs", tag = "graphs", responses((status = 200, body = Vec<GraphSummary>)))]
+pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
+    let view = app.view();
+    let text = |document: &serde_json::Value, key: &str| document.get(key)?.as_str().map(str::to_owned);
+    let summary = |(id, e): (&String, &crate::node::Entry)| GraphSummary {
+        id: id.clone(),
+        name: text(&e.graph.document, "name").unwrap_or_default(),
+        tenant: text(&e.graph.document, "tenant"),
+        revision: e.revision,
+        functions: e.graph.functions.len(),
+        state: view.state(id),
+    };
+    Json(view.graphs.iter().map(summary).collect())
+}
+
+/// Creates a graph and runs it.
+#[utoipa::path(post, path = "/graphs", tag = "graphs", responses(
+    (status = 201, body = Changed, description = "It runs."),
+    (status = 400, body = Problem, content_type = "application/problem+json", description = "The document has mistakes."),
+    (status = 409, body = Problem, content_type = "application/problem+json", description = "There is such a graph, or another has an access point of it."),
+    (status = 413, body = Problem, content_type = "application/problem+json", description = "The document is too large."),
+    (status = 422, body = Problem, content_type = "application/problem+json", description = "This node cannot run it."),
+    (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
+    (status = 507, body = Problem, content_type = "application/problem+json", description = "The disk is full."),
+))]
+pub(super) async fn create(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Received,
+) -> Result<Response, Problem> {
+    let graph = document(&headers, body)?;
+    apply(app, graph, false).await
+}
+
+/// Creates a graph, or changes it while it runs.
+#[utoipa::path(put, path = "/graphs/{id}", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier.")), responses(
+    (status = 200, body = Changed, description = "It was changed."),
+    (status = 201, body = Changed, description = "It is new."),
+    (status = 400, body = Problem, content_type = "application/problem+json", description = "The document has mistakes."),
+    (status = 409, body = Problem, content_type = "application/problem+json", description = "Another graph has an access point of it."),
+    (status = 413, body = Problem, content_type = "application/problem+json", description = "The document is too large."),
+    (status = 422, body = Problem, content_type = "application/problem+json", description = "This node cannot run it; what ran before goes on."),
+    (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
+    (status = 507, body = Problem, content_type = "application/problem+json", description = "The disk is full."),
+))]
+pub(super) async fn put(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Received,
+) -> Result<Response, Problem> {
+    let graph = document(&headers, body)?;
+    if graph.id.as_str() != id {
+        let mut problem = Problem::new(StatusCode::BAD_REQUEST, "the document has mistakes");
+        problem.errors.push(Mistake {
+            path: "sffg.id".into(),
+            message: format!("the document is of graph '{}', the address of graph '{id}'", graph.id),
+            help: "use the same identifier in both".into(),
+            ..Mistake::default()
+        });
+        return Err(problem);
+    }
+    apply(app, graph, true).await
+}
+
+async fn apply(app: App, graph: ServiceGraph, change: bool) -> Result<Response, Problem> {
+    let id = graph.id.to_string();
+    let Applied { revision, outcome } = to_the_end(async move { app.put(graph, change).await }).await?;
+    let created = outcome == Outcome::Created;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    let location = format!("/graphs/{id}");
+    let changed = Changed { id, revision, unchanged: outcome == Outcome::Unchanged };
+    let mut response = (status, Json(changed)).into_response();
+    if created && let Ok(location) = location.parse() {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// The document of a graph.
+#[utoipa::path(get, path = "/graphs/{id}", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier.")), responses(
+    (status = 200, description = "The document."),
+    (status = 404, body = Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn get(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Problem> {
+    let e = entry(&app, &id)?;
+    let document = serde_json::json!({ "sffg": e.graph.document });
+    Ok(([(header::ETAG, format!("\"{}\"", e.revision))], Json(document)).into_response())
+}
+
+/// Removes a graph.
+#[utoipa::path(delete, path = "/graphs/{id}", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier.")), responses(
+    (status = 204, description = "It is removed."),
+    (status = 404, body = Problem, content_type = "application/problem+json"),
+    (status = 507, body = Problem, content_type = "application/problem+json", description = "The disk is full."),
+))]
+pub(super) async fn delete(State(app): State<App>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    to_the_end(async move { app.remove(&id).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// State and figures of a graph. Links whose packets the data plane does not count apart are left out.
+#[utoipa::path(get, path = "/graphs/{id}/status", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier.")), responses(
+    (status = 200, body = GraphStatus),
+    (status = 404, body = Problem, content_type = "application/problem+json"),
+    (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
+))]
+pub(super) async fn status(
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<Json<GraphStatus>, Problem> {
+    let e = entry(&app, &id)?;
+    let state = app.view().state(&id);
+    Ok(Json(crate::status::status(&app.plane, &e.graph, state).await?))
+}
+
+/// The configuration that the data plane runs for a graph, in the Click language.
+#[utoipa::path(get, path = "/graphs/{id}/config", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier.")), responses(
+    (status = 200, body = String, content_type = "text/plain"),
+    (status = 404, body = Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn config(State(app): State<App>, Path(id): Path<String>) -> Result<String, Problem> {
+    Ok(entry(&app, &id)?.graph.config.clone())
+}
+
+/// What a document would change. Nothing is done.
+#[utoipa::path(post, path = "/plan", tag = "graphs", responses(
+    (status = 200, body = Plan),
+    (status = 400, body = Problem, content_type = "application/problem+json", description = "The document has mistakes."),
+    (status = 409, body = Problem, content_type = "application/problem+json", description = "Another graph has an access point of it."),
+    (status = 413, body = Problem, content_type = "application/problem+json", description = "The document is too large."),
+    (status = 422, body = Problem, content_type = "application/problem+json", description = "This node cannot run it."),
+))]
+pub(super) async fn plan(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Received,
+) -> Result<Json<Plan>, Problem> {
+    let document = document(&headers, body)?;
+    let graph = app.compile(document).await?;
+    let old = app.graph(&graph.id).map(|e| e.graph);
+    let tables = match app.plane.call(Command::Status { graph: graph.id.clone() }).await {
+        Ok(Answer::Status { status }) if old.is_some() => status.tables,
+        // A plan for a data plane that is down has no tables to speak of.
+        _ => Default::default(),
+    };
+    Ok(Json(Plan::new(old.as_deref(), &graph, &tables)))
+}

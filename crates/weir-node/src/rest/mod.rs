@@ -1,0 +1,150 @@
+//! The REST interface (COMPOSER paper, section 5.1): service graphs in, status, events, traces and captures out.
+
+mod functions;
+mod graphs;
+mod openapi;
+mod problem;
+mod streams;
+
+use std::sync::Arc;
+
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
+use axum::{Json, Router};
+use axum::body::Bytes;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use weir_model::graph::{MAX_BODY, ServiceGraph};
+
+pub use functions::{Health, ImageList, ImageSummary, Parameter};
+pub use graphs::{Changed, GraphSummary};
+pub use problem::{MEDIA_TYPE as PROBLEM, Mistake, Problem};
+pub use streams::{CaptureRequest, Direction, TraceRequest};
+
+use crate::engine::Engine;
+use crate::node::{Entry, Node};
+
+/// A request's body, or why it cannot be had.
+type Received = Result<Bytes, BytesRejection>;
+
+/// What handlers get.
+pub(crate) type App = Arc<Node<Engine>>;
+
+/// The routes and their description.
+fn routes() -> (Router<App>, serde_json::Value) {
+    let (router, api) = OpenApiRouter::new()
+        .routes(routes!(graphs::list, graphs::create))
+        .routes(routes!(graphs::get, graphs::put, graphs::delete))
+        .routes(routes!(graphs::status))
+        .routes(routes!(graphs::config))
+        .routes(routes!(graphs::plan))
+        .routes(routes!(functions::read, functions::write))
+        .routes(routes!(functions::images))
+        .routes(routes!(functions::health))
+        .routes(routes!(streams::events))
+        .routes(routes!(streams::trace))
+        .routes(routes!(streams::capture))
+        .routes(routes!(openapi::get))
+        .split_for_parts();
+    (router, openapi::complete(api))
+}
+
+/// The OpenAPI 3.1 description of the interface.
+pub fn openapi() -> serde_json::Value {
+    routes().1
+}
+
+/// The interface to a node.
+pub(crate) fn router(app: App) -> Router {
+    routes()
+        .0
+        .fallback(|method: Method, uri: Uri| async move {
+            Problem::new(StatusCode::NOT_FOUND, format!("there is no {method} {}; see /openapi.json", uri.path()))
+        })
+        .method_not_allowed_fallback(|method: Method, uri: Uri| async move {
+            let detail = format!("{} has no method {method}; see /openapi.json", uri.path());
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail)
+        })
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(from_fn(same_origin))
+        .with_state(app)
+}
+
+async fn same_origin(request: Request, next: Next) -> Result<Response, Problem> {
+    check_origin(&request)?;
+    Ok(next.run(request).await)
+}
+
+/// Refuses requests that a web page of somewhere else makes through a user's browser: those that say so, and those
+/// to a name that was made to point here.
+fn check_origin(request: &Request) -> Result<(), Problem> {
+    let text = |name| request.headers().get(name).and_then(|v| v.to_str().ok());
+    let Some(origin) = text(header::ORIGIN) else { return Ok(()) };
+    let forbidden = |detail: String| Err(Problem::new(StatusCode::FORBIDDEN, detail));
+    let host = text(header::HOST).unwrap_or_default();
+    if origin.split_once("://").map(|(_, h)| h) != Some(host) {
+        return forbidden(format!("requests from web pages of {origin} are not taken"));
+    }
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>().is_ok();
+    if !address && name != "localhost" {
+        return forbidden(format!("web pages reach this node by its address or localhost, not as {name}"));
+    }
+    Ok(())
+}
+
+/// A graph document of a request's body, JSON or YAML.
+fn document(headers: &HeaderMap, body: Received) -> Result<ServiceGraph, Problem> {
+    let body = bytes(body)?;
+    let text = std::str::from_utf8(&body)
+        .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not UTF-8 text: {e}")))?;
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    let graph = if kind.ends_with("/json") || kind.ends_with("+json") {
+        ServiceGraph::from_json(text)
+    } else if kind.ends_with("yaml") {
+        ServiceGraph::from_yaml(text)
+    } else {
+        ServiceGraph::parse(text)
+    };
+    graph.map_err(Problem::from)
+}
+
+fn bytes(body: Received) -> Result<Bytes, Problem> {
+    body.map_err(|e| match e.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            Problem::new(e.status(), format!("the body is too large; at most {MAX_BODY} bytes are taken"))
+        }
+        status => Problem::new(status, e.body_text()),
+    })
+}
+
+/// A JSON body of another kind.
+fn json<T: serde::de::DeserializeOwned>(body: Received) -> Result<Json<T>, Problem> {
+    let body = bytes(body)?;
+    let text: &[u8] = if body.is_empty() { b"{}" } else { &body };
+    serde_json::from_slice(text)
+        .map(Json)
+        .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not what is asked for: {e}")))
+}
+
+/// The graph of that identifier.
+fn entry(app: &App, id: &str) -> Result<Entry, Problem> {
+    app.graph(id).ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, format!("there is no graph '{id}'")))
+}
+
+/// Runs a change to its end, whether or not the client waits for it.
+async fn to_the_end<T: Send + 'static, E: Into<Problem> + Send + 'static>(
+    change: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::spawn(change).await {
+        Ok(result) => result.map_err(Into::into),
+        Err(e) => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("internal error: {e}"))),
+    }
+}

@@ -1,0 +1,113 @@
+//! The description of the interface.
+
+use axum::Json;
+use serde_json::{Value, json};
+use utoipa::openapi::OpenApi;
+
+/// Routes whose body is a graph document.
+const DOCUMENTS: [(&str, &str); 3] = [("/graphs", "post"), ("/graphs/{id}", "put"), ("/plan", "post")];
+const GRAPH: &str = "#/components/schemas/ServiceGraphDocument";
+
+/// This description.
+#[utoipa::path(get, path = "/openapi.json", tag = "node", operation_id = "openapi",
+    responses((status = 200, content_type = "application/json", description = "OpenAPI 3.1.")))]
+pub(super) async fn get() -> Json<Value> {
+    Json(super::openapi())
+}
+
+/// Adds what the routes themselves do not tell: the title, and the schema of graph documents.
+pub(super) fn complete(api: OpenApi) -> Value {
+    let mut api = serde_json::to_value(api).unwrap_or_default();
+    api["info"] = json!({
+        "title": "Weir node",
+        "description": "Service graphs on one node: what should run, what runs, and what happens.",
+        "version": env!("CARGO_PKG_VERSION"),
+        "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+    });
+    let mut schema = weir_model::graph::sffg_json_schema();
+    relocate(&mut schema);
+    api["components"]["schemas"]["ServiceGraphDocument"] = schema;
+    let content = json!({
+        "application/json": { "schema": { "$ref": GRAPH } },
+        "application/yaml": { "schema": { "$ref": GRAPH } },
+    });
+    for (path, method) in DOCUMENTS {
+        api["paths"][path][method]["requestBody"] = json!({ "required": true, "content": content });
+    }
+    api["paths"]["/graphs/{id}"]["get"]["responses"]["200"]["content"] =
+        json!({ "application/json": { "schema": { "$ref": GRAPH } } });
+    api
+}
+
+/// References within the schema count from the whole description here.
+fn relocate(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            if let Some(Value::String(to)) = map.get_mut("$ref")
+                && let Some(name) = to.strip_prefix("#/$defs/")
+            {
+                *to = format!("{GRAPH}/$defs/{name}");
+            }
+            map.values_mut().for_each(relocate);
+        }
+        Value::Array(items) => items.iter_mut().for_each(relocate),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All references of a description.
+    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(map) => {
+                found.extend(map.get("$ref").and_then(Value::as_str));
+                map.values().for_each(|v| references(v, found));
+            }
+            Value::Array(items) => items.iter().for_each(|v| references(v, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_route_is_described_and_every_reference_leads_somewhere() {
+        let api = super::super::openapi();
+        assert!(api["openapi"].as_str().unwrap().starts_with("3.1"), "{}", api["openapi"]);
+        let mut routes = Vec::new();
+        for (path, item) in api["paths"].as_object().unwrap() {
+            routes.extend(item.as_object().unwrap().keys().map(|m| format!("{m} {path}")));
+        }
+        routes.sort();
+        let expected = [
+            "delete /graphs/{id}",
+            "get /events",
+            "get /graphs",
+            "get /graphs/{id}",
+            "get /graphs/{id}/config",
+            "get /graphs/{id}/functions/{function}/handlers/{name}",
+            "get /graphs/{id}/status",
+            "get /health",
+            "get /images",
+            "get /openapi.json",
+            "post /graphs",
+            "post /graphs/{id}/capture",
+            "post /graphs/{id}/trace",
+            "post /plan",
+            "put /graphs/{id}",
+            "put /graphs/{id}/functions/{function}/handlers/{name}",
+        ];
+        assert_eq!(routes, expected);
+        let mut found = Vec::new();
+        references(&api, &mut found);
+        assert!(found.len() > 20);
+        for reference in found {
+            let pointer = reference.strip_prefix('#').unwrap();
+            assert!(api.pointer(pointer).is_some(), "{reference} leads nowhere");
+        }
+        for (path, method) in DOCUMENTS {
+            assert!(api["paths"][path][method]["responses"].is_object(), "{method} {path} is not a route");
+        }
+    }
+}

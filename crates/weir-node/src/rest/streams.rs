@@ -1,0 +1,248 @@
+//! Routes that go on: events, traces and captures.
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, header};
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use utoipa::ToSchema;
+use weir_engine::protocol::{self, Command};
+
+use super::{App, Problem, Received, entry, json};
+use crate::connection::EventStream;
+use crate::events::Event;
+use crate::status::point_of;
+use crate::store::StoreError;
+
+/// Most packets of one trace.
+const MAX_TRACE: u32 = 10_000;
+/// Events that are read from the store at a time.
+const PAGE: u32 = 500;
+
+/// What to trace.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TraceRequest {
+    /// Which packets, in the filter language; empty: all.
+    #[serde(default)]
+    pub filter: String,
+    /// How many packets, at most 10,000.
+    #[serde(default = "one")]
+    pub count: u32,
+}
+
+/// What to capture.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CaptureRequest {
+    /// Where: a place as in flow rules (`sap:ID`, `sf:FUNCTION:PORT`), or an element of the configuration
+    /// (`element`, `element[output]`, `[input]element`).
+    pub point: String,
+    /// For a place: packets from there, or to there.
+    #[serde(default)]
+    pub direction: Direction,
+    /// Which packets, in the filter language; empty: all.
+    #[serde(default)]
+    pub filter: String,
+    /// Most bytes of each packet.
+    #[serde(default = "whole")]
+    pub snaplen: u32,
+    /// How many packets; 0: until the client goes.
+    #[serde(default)]
+    pub count: u64,
+}
+
+/// A direction, seen from the graph's switch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// From the place.
+    #[default]
+    From,
+    /// To the place.
+    To,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn whole() -> u32 {
+    262_144
+}
+
+/// Follows the next packets of a graph. The body is one JSON value a line for each packet.
+#[utoipa::path(post, path = "/graphs/{id}/trace", tag = "watch",
+    params(("id" = String, Path, description = "The graph's identifier.")),
+    request_body = TraceRequest,
+    responses(
+        (status = 200, body = String, content_type = "application/x-ndjson"),
+        (status = 400, body = Problem, content_type = "application/problem+json"),
+        (status = 404, body = Problem, content_type = "application/problem+json"),
+        (status = 422, body = Problem, content_type = "application/problem+json", description = "The data plane refused, for example the filter."),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
+    ))]
+pub(super) async fn trace(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    body: Received,
+) -> Result<Response, Problem> {
+    let request: TraceRequest = json(body)?.0;
+    entry(&app, &id)?;
+    let count = request.count.clamp(1, MAX_TRACE);
+    let events = app.plane.stream(Command::Trace { graph: id, filter: request.filter, count }).await?;
+    Ok(lines(events))
+}
+
+/// Copies packets of a graph. The body is one JSON value a line for each packet, its bytes in hex.
+#[utoipa::path(post, path = "/graphs/{id}/capture", tag = "watch",
+    params(("id" = String, Path, description = "The graph's identifier.")),
+    request_body = CaptureRequest,
+    responses(
+        (status = 200, body = String, content_type = "application/x-ndjson"),
+        (status = 400, body = Problem, content_type = "application/problem+json"),
+        (status = 404, body = Problem, content_type = "application/problem+json"),
+        (status = 422, body = Problem, content_type = "application/problem+json", description = "The data plane refused, for example the filter."),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
+    ))]
+pub(super) async fn capture(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    body: Received,
+) -> Result<Response, Problem> {
+    let CaptureRequest { mut point, direction, filter, snaplen, count } = json(body)?.0;
+    let e = entry(&app, &id)?;
+    if point.contains(':') {
+        point = point_of(&app.plane, &e.graph, &point, direction == Direction::To).await?;
+    }
+    let command = Command::Capture { graph: id, point, filter, snaplen, count };
+    Ok(lines(app.plane.stream(command).await?))
+}
+
+/// Events as lines, until their end or the client's.
+fn lines(mut events: EventStream) -> Response {
+    let (sender, receiver) = mpsc::channel::<Result<Vec<u8>, Infallible>>(16);
+    tokio::spawn(async move {
+        let line = |event: &protocol::Event| {
+            let mut line = serde_json::to_vec(event).unwrap_or_default();
+            line.push(b'\n');
+            Ok(line)
+        };
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = sender.closed() => return,
+            };
+            match event {
+                Some(protocol::Event::End) => return,
+                Some(event) => {
+                    if sender.send(line(&event)).await.is_err() {
+                        return;
+                    }
+                }
+                None if events.overrun() => {
+                    let text = "the reader was too slow: this ends here".to_owned();
+                    let what = "overrun".to_owned();
+                    _ = sender.send(line(&protocol::Event::Notice { graph: None, what, text })).await;
+                    return;
+                }
+                None => return,
+            }
+        }
+    });
+    let body = Body::from_stream(ReceiverStream::new(receiver));
+    ([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response()
+}
+
+/// What happens on the node, as server-sent events. With `Last-Event-ID` those that were missed come first.
+#[utoipa::path(get, path = "/events", tag = "watch",
+    params(("Last-Event-ID" = Option<u64>, Header, description = "Number of the last event that was seen; 0: all that are kept.")),
+    responses((status = 200, body = Event, content_type = "text/event-stream", description = "The data of each is an Event in JSON.")))]
+pub(super) async fn events(
+    State(app): State<App>,
+    headers: HeaderMap,
+) -> Sse<impl Stream<Item = Result<sse::Event, Infallible>>> {
+    let last = headers.get("last-event-id").and_then(|v| v.to_str().ok()).and_then(|v| v.trim().parse().ok());
+    let (sender, receiver) = mpsc::channel(64);
+    // Listening begins before the store is read: nothing falls in between.
+    let listener = app.events.listen();
+    tokio::spawn(follow(app, listener, last, sender));
+    Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::default())
+}
+
+type Sender = mpsc::Sender<Result<sse::Event, Infallible>>;
+
+async fn follow(
+    app: App,
+    mut listener: tokio::sync::broadcast::Receiver<Event>,
+    last: Option<u64>,
+    sender: Sender,
+) {
+    let mut seen = last;
+    if let Some(id) = last {
+        match missed(&app, id, &sender).await {
+            Some(id) => seen = Some(id),
+            None => return,
+        }
+    }
+    loop {
+        let event = tokio::select! {
+            event = listener.recv() => event,
+            () = sender.closed() => return,
+        };
+        match event {
+            Ok(event) => {
+                if event.id.is_some() && event.id <= seen {
+                    continue;
+                }
+                seen = event.id.or(seen);
+                if sender.send(Ok(item(&event))).await.is_err() {
+                    return;
+                }
+            }
+            // Too slow: what was missed is in the store, if it was ever to be kept.
+            Err(RecvError::Lagged(_)) => match missed(&app, seen.unwrap_or(u64::MAX), &sender).await {
+                Some(id) if seen.is_some() => seen = Some(id),
+                Some(_) => {}
+                None => return,
+            },
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+/// Sends what the store has after `id`; gives the last number, or nothing if the client went.
+async fn missed(app: &App, mut id: u64, sender: &Sender) -> Option<u64> {
+    loop {
+        let (store, from) = (app.store.clone(), id);
+        let read: Result<Vec<Event>, StoreError> =
+            tokio::task::spawn_blocking(move || store.events_after(from, PAGE)).await.unwrap_or(Ok(Vec::new()));
+        let events = read.unwrap_or_else(|e| {
+            tracing::error!("events cannot be read: {e}");
+            Vec::new()
+        });
+        if events.is_empty() {
+            return Some(id);
+        }
+        for event in events {
+            id = event.id.unwrap_or(id);
+            sender.send(Ok(item(&event))).await.ok()?;
+        }
+    }
+}
+
+fn item(event: &Event) -> sse::Event {
+    let data = serde_json::to_string(event).unwrap_or_default();
+    let item = sse::Event::default().event(event.kind.name()).data(data);
+    match event.id {
+        Some(id) => item.id(id.to_string()),
+        None => item,
+    }
+}

@@ -1,0 +1,164 @@
+//! The daemon from start to end.
+
+use std::ffi::OsString;
+use std::future::IntoFuture;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::timeout;
+use weir_engine::protocol::Command;
+
+use crate::connection::DataPlane;
+use crate::engine::{Engine, News, Place};
+use crate::events::Kind;
+use crate::node::Node;
+use crate::rest::router;
+use crate::store::{Store, StoreError};
+
+/// How often what failed is tried again.
+const RETRY: Duration = Duration::from_secs(10);
+/// The same while the data plane is not in the desired state.
+const SOON: Duration = Duration::from_secs(2);
+/// How long requests may take to end when the daemon ends.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How the daemon runs.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where REST listens. There is no login: anything but a loopback address lets everyone in who can reach it.
+    pub listen: SocketAddr,
+    /// The control socket of the data-plane process. Its log is beside it, with the extension `log`.
+    pub socket: PathBuf,
+    /// The store's file.
+    pub store: PathBuf,
+    /// Directories of images.
+    pub images: Vec<PathBuf>,
+    /// Program and arguments that start the data plane listening on `socket`; empty: it is never started from here.
+    pub engine_command: Vec<OsString>,
+    /// Whether the data plane ends with the daemon. Otherwise packets go on.
+    pub stop_engine: bool,
+}
+
+/// The daemon cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}; is another daemon running? choose another address with --listen")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Serving failed.
+    #[error("serving REST failed")]
+    Serve(#[source] std::io::Error),
+}
+
+/// Runs the daemon until `shutdown` is done.
+///
+/// # Errors
+/// It cannot start; once it runs, it goes on whatever happens to the data plane.
+pub async fn run(options: Options, shutdown: impl Future<Output = ()> + Send) -> Result<(), NodeError> {
+    let address = options.listen;
+    let listener =
+        TcpListener::bind(address).await.map_err(|source| NodeError::Listen { address, source })?;
+    serve(options, listener, shutdown).await
+}
+
+/// As [`run`], on a listener that stands already (of which `options.listen` need not tell the truth).
+///
+/// # Errors
+/// As [`run`].
+pub async fn serve(
+    options: Options,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), NodeError> {
+    let store = Arc::new(Store::open(&options.store)?);
+    let (news, told) = mpsc::channel(1024);
+    let place = Place { socket: options.socket, command: options.engine_command };
+    let node = Arc::new(Node::new(Engine::supervise(place, news), store, options.images)?);
+    if let Ok(address) = listener.local_addr() {
+        tracing::info!(%address, graphs = node.view().graphs.len(), "the node listens");
+        if !address.ip().is_loopback() {
+            tracing::warn!("REST has no login: all who reach {address} control this node");
+        }
+    }
+    let wake = Arc::new(Notify::new());
+    let listening = tokio::spawn(listen(node.clone(), told, wake.clone()));
+    let maintaining = tokio::spawn(maintain(node.clone(), wake));
+
+    let (stop, mut stopped) = watch::channel(false);
+    let server = axum::serve(listener, router(node.clone())).with_graceful_shutdown(async move {
+        _ = stopped.wait_for(|s| *s).await;
+    });
+    let mut server = Box::pin(server.into_future());
+    let result = tokio::select! {
+        result = &mut server => result,
+        () = shutdown => {
+            _ = stop.send(true);
+            // Streams of events have no end of their own.
+            timeout(FAREWELL, server).await.unwrap_or(Ok(()))
+        }
+    };
+    maintaining.abort();
+    node.quiesce().await;
+    listening.abort();
+    if options.stop_engine
+        && let Err(e) = node.plane.call(Command::Shutdown).await
+    {
+        tracing::warn!("the data plane was not stopped: {e}");
+    }
+    result.map_err(NodeError::Serve)
+}
+
+/// Turns news of the data plane into events.
+async fn listen(node: Arc<Node<Engine>>, mut told: mpsc::Receiver<News>, wake: Arc<Notify>) {
+    while let Some(news) = told.recv().await {
+        match news {
+            News::Up { pid } => {
+                node.events.tell(Kind::EngineUp, None, format!("the data plane is process {pid}")).await;
+                wake.notify_one();
+            }
+            News::Down(trouble) => {
+                node.unsettle();
+                node.events.tell(Kind::EngineDown, None, format!("no data plane: {trouble}")).await;
+            }
+            News::Notice { graph, what, text } => {
+                let kind = match what.as_str() {
+                    // Those were asked for, and have events of their own.
+                    "loaded" | "swapped" | "unloaded" => continue,
+                    "device-up" => Kind::DeviceUp,
+                    "device-down" => Kind::DeviceDown,
+                    "print" => Kind::Print,
+                    _ => Kind::Notice,
+                };
+                if kind == Kind::DeviceUp {
+                    wake.notify_one();
+                }
+                node.events.tell(kind, graph.as_deref(), text).await;
+            }
+        }
+    }
+}
+
+/// Keeps the data plane in the desired state.
+async fn maintain(node: Arc<Node<Engine>>, wake: Arc<Notify>) {
+    loop {
+        let pause = if node.view().settled { RETRY } else { SOON };
+        _ = timeout(pause, wake.notified()).await;
+        if node.plane.trouble().is_none()
+            && let Err(e) = node.converge().await
+        {
+            tracing::warn!("not in the desired state yet: {e}");
+        }
+    }
+}

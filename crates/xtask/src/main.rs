@@ -1,0 +1,77 @@
+//! `cargo run -p xtask -- tidy`: holds the repository against its own rules. `cargo test` runs it too.
+
+#![forbid(unsafe_code)]
+
+mod docs;
+mod layers;
+mod sources;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Something that is not as it should be.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    /// File and, where it helps, line.
+    at: String,
+    /// What is wrong, and what would be right.
+    what: String,
+}
+
+impl Finding {
+    fn new(at: impl Into<String>, what: impl Into<String>) -> Finding {
+        Finding { at: at.into(), what: what.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.at, self.what)
+    }
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args != ["tidy"] {
+        eprintln!("usage: cargo run -p xtask -- tidy");
+        return ExitCode::from(2);
+    }
+    match tidy(&root()) {
+        Ok(findings) => {
+            findings.iter().for_each(|f| println!("{f}"));
+            if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The directory of the workspace.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// All checks.
+fn tidy(root: &Path) -> anyhow::Result<Vec<Finding>> {
+    let files = sources::files(root)?;
+    let packages = layers::packages(root)?;
+    let mut findings = layers::check(root, &packages)?;
+    findings.extend(sources::check(&files, &packages));
+    findings.extend(docs::check(root, &files));
+    Ok(findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_is_tidy() {
+        let findings = tidy(&root()).unwrap();
+        let list: String = findings.iter().map(|f| format!("{f}\n")).collect();
+        assert!(findings.is_empty(), "{} findings:\n{list}", findings.len());
+    }
+}
