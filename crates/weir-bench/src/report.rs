@@ -17,7 +17,7 @@ pub struct Results {
     pub frame_len: usize,
     /// Number of samples that each median is of.
     pub samples: usize,
-    /// Shortest time of a sample in seconds.
+    /// Shortest time of a sample in seconds of the processor.
     pub sample_seconds: f64,
     /// The smallest share of a sample's time in which the thread had its processor.
     pub least_share: f64,
@@ -88,11 +88,11 @@ checksums included, with a frame that was computed independently. While it is me
 A figure is the median of the samples, with the smallest and the largest in brackets. In each round every way of
 every workload has its turn, so that noise hits all alike; *above* and *ratio* are taken within a round. Time is
 processor time of the thread, so what other processes take away does not count, but what they do to caches and clock
-speed does. If a spread is wide, or the least share of the processor (below) far from 100 %, run it again.
+speed does. If a spread is wide, or the least share of the processor (above) far from 100 %, run it again.
 
-*As linked* is the graph as the interpreter's reference reads it, with all passes off. *Hand-written Rust* is a loop
-that does the router's job on the same packets: a lower bound, not a competitor, since it has no counters, handlers,
-annotations or routes that can change.
+*As linked* is the program of the graph before any pass, *optimised* the same after all passes. *Hand-written Rust* is
+a loop that does the router's job on the same packets: a lower bound, not a competitor, since it has no counters,
+handlers, annotations or routes that can change.
 ";
 
 const LIMITS: &str = "\
@@ -119,11 +119,11 @@ impl Results {
         let flags = if m.rustflags.is_empty() { "none" } else { m.rustflags };
         _ = write!(
             out,
-            "Nanoseconds per packet of {} bytes, one core, memory to memory. Median of {} samples of {} s or more \
-             (smallest–largest).\n\n\
+            "Nanoseconds per packet of {} bytes, one core, memory to memory. Median of {} samples (smallest–largest), \
+             each of {} s or more of the processor.\n\n\
              | | |\n|---|---|\n\
              | processor | {} ({} in this machine) |\n| kernel | {} |\n| compiler | {}, profile {}, RUSTFLAGS {flags} |\n\
-             | commit | {} |\n| load before | {} |\n| least share of the processor | {:.0} % |\n\n{READING}",
+             | commit (+: files changed since) | {} |\n| load before | {} |\n| least share of the processor | {:.0} % |\n\n{READING}",
             self.frame_len,
             self.samples,
             self.sample_seconds,
@@ -151,8 +151,8 @@ impl Results {
         for w in &self.workloads {
             _ = writeln!(out, "- **{}**: {}", w.name, w.about);
         }
-        out += "\n## Compile times\n\nMicroseconds for each step, and blocks/operations of the program as linked and \
-                after all passes.\n\n\
+        out += "\n## Compile times\n\nMicroseconds for each step (of several builds, the first with cold caches), and \
+                blocks/operations of the program as linked and after all passes.\n\n\
                 | workload | parse | configure | link | optimise | JIT, as linked | JIT, optimised | linked | optimised |\n\
                 |---|---:|---:|---:|---:|---:|---:|---:|---:|\n";
         for w in &self.workloads {

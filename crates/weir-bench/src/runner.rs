@@ -139,22 +139,24 @@ impl<'a> Subject<'a> {
         Ok(())
     }
 
-    /// Sends frames round and round for at least `time`, and measures.
+    /// Sends frames round and round for at least `time` of the processor, and measures.
     pub fn measure(&mut self, frames: &[Frame], time: Duration) -> Result<Sample> {
         let (mut next, mut sink) = (0, Sink::default());
         let mut packets = Vec::with_capacity(BATCH);
         // One round unmeasured: the caches and branch predictors were another way's.
-        while next + BATCH <= frames.len() {
+        for _ in 0..frames.len().div_ceil(BATCH) {
             self.batch(frames, &mut next, &mut packets, &mut sink)?;
         }
         let before = sink.exits;
-        let (wall, cpu) = (Instant::now(), cpu_time()?);
-        while wall.elapsed() < time {
+        let (wall, start) = (Instant::now(), cpu_time()?);
+        let mut cpu = Duration::ZERO;
+        while cpu < time {
             for _ in 0..BATCHES_PER_LOOK {
                 self.batch(frames, &mut next, &mut packets, &mut sink)?;
             }
+            cpu = cpu_time()?.saturating_sub(start);
         }
-        let (cpu, wall) = (cpu_time()?.saturating_sub(cpu), wall.elapsed());
+        let wall = wall.elapsed();
         ensure!(sink.lost == 0, "{} packets did not leave while they were measured", sink.lost);
         Ok(Sample { packets: sink.exits - before, cpu, wall })
     }

@@ -72,7 +72,8 @@ pub struct Workload {
 
 /// All workloads.
 pub fn all() -> Vec<Workload> {
-    let rules = "Match on the last rule; each rule before it names a source address and a port.";
+    let rules =
+        "CheckIPHeader → IPFilter; the last rule matches, each before it names a source address and a port.";
     let nat = "CheckIPHeader → IPRewriter; the flows are in the table before the measurement.";
     vec![
         null(),

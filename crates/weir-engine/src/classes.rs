@@ -26,10 +26,8 @@ impl AnyClass {
             AnyClass::Node(c) => c.info,
         }
     }
-}
 
-impl AnyClass {
-    /// The family that the class belongs to.
+    /// The family it belongs to.
     pub fn family(&self) -> &'static str {
         match self {
             AnyClass::Element(c) => c.family,

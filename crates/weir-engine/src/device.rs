@@ -46,8 +46,12 @@ struct Device {
     readable: bool,
     /// Whether the poller watches the port.
     watched: bool,
-    /// When to try again: to open the port, or to send.
-    again: Option<u64>,
+    /// When to send again, after the port took nothing.
+    send_again: Option<u64>,
+    /// When to open the port again, while there is trouble.
+    reopen: Option<u64>,
+    /// Received while the port was exchanged.
+    pending: Vec<Packet>,
     readers: Vec<Entrance>,
 }
 
@@ -96,7 +100,9 @@ impl Devices {
             tx: Vec::new(),
             readable: true,
             watched: false,
-            again: None,
+            send_again: None,
+            reopen: None,
+            pending: Vec::new(),
             readers: Vec::new(),
         };
         if id == self.list.len() {
@@ -174,6 +180,7 @@ impl Devices {
         if !d.readable || d.readers.is_empty() {
             return;
         }
+        out.append(&mut d.pending);
         let Some(port) = &mut d.port else { return };
         match port.receive(out, max) {
             Ok(n) => {
@@ -194,7 +201,7 @@ impl Devices {
 
     /// When a device that took no packets is tried again.
     pub(crate) fn sends_again(&self, id: usize) -> u64 {
-        self.device(id).and_then(|d| d.again).unwrap_or(0)
+        self.device(id).and_then(|d| d.send_again).unwrap_or(0)
     }
 
     /// Packets received by a device, and packets that its ring lost, as of the last look.
@@ -240,7 +247,7 @@ impl Devices {
     /// Sends what waits.
     pub(crate) fn flush(&mut self, id: usize, now: u64) {
         let Some(d) = self.device_mut(id) else { return };
-        if d.tx.is_empty() || (d.port.is_some() && d.again.is_some_and(|t| t > now)) {
+        if d.tx.is_empty() || (d.port.is_some() && d.send_again.is_some_and(|t| t > now)) {
             return;
         }
         let Some(port) = &mut d.port else {
@@ -251,7 +258,7 @@ impl Devices {
         };
         match port.send(&mut d.tx) {
             Ok(n) => {
-                d.again = (!d.tx.is_empty()).then_some(now + TX_PAUSE);
+                d.send_again = (!d.tx.is_empty()).then_some(now + TX_PAUSE);
                 if n > 0 {
                     self.works(id);
                 }
@@ -266,6 +273,7 @@ impl Devices {
 
     fn works(&mut self, id: usize) {
         let Some(d) = self.device_mut(id) else { return };
+        d.reopen = None;
         if !d.trouble.is_empty() {
             d.trouble.clear();
             let text = format!("{} is up again", d.name);
@@ -276,12 +284,11 @@ impl Devices {
     fn fails(&mut self, id: usize, error: &PortError, now: u64) {
         let Some(d) = self.device_mut(id) else { return };
         d.readable = false;
-        if matches!(error, PortError::Gone { .. } | PortError::Closed { .. }) {
-            if let Some(mut port) = d.port.take() {
-                add(&mut d.before, &port.stats());
-            }
-            d.again = Some(now + RETRY);
+        if matches!(error, PortError::Gone { .. } | PortError::Closed { .. } | PortError::NotFound { .. }) {
+            close(d);
         }
+        // An interface that goes away goes down first, and says no more; so whatever it is, a new port is tried.
+        d.reopen.get_or_insert(now + RETRY);
         let text = with_causes(error);
         if d.trouble != text {
             d.trouble.clone_from(&text);
@@ -289,28 +296,35 @@ impl Devices {
         }
     }
 
-    /// Opens again what is back.
+    /// Opens again what had trouble.
     pub(crate) fn retry(&mut self, now: u64) {
         for id in 0..self.list.len() {
-            let Some(d) = self.list[id].as_mut() else { continue };
-            if d.port.is_some() || d.again.is_none_or(|t| t > now) {
+            let Some(d) = self.list[id].as_mut().filter(|d| d.reopen.is_some_and(|t| t <= now)) else {
                 continue;
-            }
-            let opened = (self.opener)(&d.name, &d.options);
-            match opened {
-                Ok(port) => {
-                    d.again = None;
+            };
+            d.reopen = None;
+            match (self.opener)(&d.name, &d.options) {
+                Ok(mut port) => {
+                    // The old port may have packets by now. Their number does not matter: the ring is bounded.
+                    if let Some(old) = &mut d.port {
+                        while let Ok(1..) = old.receive(&mut d.pending, TX_WAITING) {}
+                    }
+                    close(d);
+                    let state = port.receive(&mut d.pending, TX_BATCH);
                     self.install(id, port);
-                    self.works(id);
+                    match state {
+                        Ok(_) => self.works(id),
+                        Err(e) => self.fails(id, &e, now),
+                    }
                 }
-                Err(_) => d.again = Some(now + RETRY),
+                Err(e) => self.fails(id, &e, now),
             }
         }
     }
 
     /// When a device has something to do again.
     pub(crate) fn wake(&self) -> Option<u64> {
-        self.list.iter().flatten().filter_map(|d| d.again).min()
+        self.list.iter().flatten().flat_map(|d| [d.send_again, d.reopen]).flatten().min()
     }
 
     /// Whether a device has packets to receive, as far as is known.
@@ -347,6 +361,13 @@ impl Devices {
             tx_bytes: s.tx_bytes,
             tx_dropped: s.tx_errors.too_long + s.tx_errors.offload + s.tx_errors.refused,
         })
+    }
+}
+
+/// Gives up the port of a device; its figures stay.
+fn close(d: &mut Device) {
+    if let Some(mut port) = d.port.take() {
+        add(&mut d.before, &port.stats());
     }
 }
 

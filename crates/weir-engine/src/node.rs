@@ -57,7 +57,7 @@ pub trait Behavior: Send {
 
     /// Takes packets that were pushed into an input: all of them, in order.
     fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
-        packets.drain(..).for_each(|p| cx.drop(Reason::DISCARDED, p));
+        packets.drain(..).for_each(|p| cx.drop(&Reason::DISCARDED, p));
     }
 
     /// Gives a packet to whom it is asked from on an output.
@@ -103,6 +103,9 @@ pub trait Behavior: Send {
     }
 }
 
+/// Makes a node from its arguments, or says what is wrong with them.
+pub(crate) type Configure = fn(&[String]) -> Result<Box<dyn EngineNode>, Vec<String>>;
+
 /// A class of engine nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeClass {
@@ -110,7 +113,7 @@ pub struct NodeClass {
     pub info: &'static ClassInfo,
     /// What its nodes do to packets.
     pub model: Model,
-    pub(crate) configure: fn(&[String]) -> Result<Box<dyn EngineNode>, Vec<String>>,
+    pub(crate) configure: Configure,
 }
 
 /// What a node may do while it runs.
@@ -154,7 +157,7 @@ impl Cx<'_> {
         if self.pushing {
             // Cycles through nodes that pass packets on at once would never end.
             if packet.hops >= weir_ir::program::MAX_HOPS {
-                return self.drop(Reason::LOOP_LIMIT, packet);
+                return self.drop(&Reason::LOOP_LIMIT, packet);
             }
             packet.hops += 1;
         }
@@ -167,8 +170,8 @@ impl Cx<'_> {
     }
 
     /// Ends a packet.
-    pub fn drop(&mut self, reason: Reason, packet: Packet) {
-        self.router.drop_at(self.env, self.element, &reason, packet);
+    pub fn drop(&mut self, reason: &Reason, packet: Packet) {
+        self.router.drop_at(self.env, self.element, reason, packet);
     }
 
     /// A packet goes out of the graph here, by `way` (`sent to eth1`).

@@ -145,3 +145,43 @@ fn a_device_that_no_graph_uses_any_more_is_closed() {
     assert!(far[0].ended());
     assert!(far[1].send(&mut vec![weir_packet::Packet::from_bytes(&[0; 60]).unwrap()]).is_err());
 }
+
+/// A NAT box with ARP on the inside; `extra` goes into the path.
+fn nat(extra: &str) -> String {
+    format!(
+        "FromDevice(a) -> Strip(14) -> CheckIPHeader -> {extra}
+           rw :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop) -> ToDevice(b);
+         FromDevice(b) -> CheckIPHeader -> {extra} [1] rw;
+         rw [1] -> arp :: ARPQuerier(10.0.0.254, 02:00:00:00:00:fe) -> ToDevice(a);"
+    )
+}
+
+#[test]
+fn mappings_and_neighbours_survive_a_swap() {
+    use std::net::Ipv4Addr;
+    let (mut engine, mut far) = engine(&["a", "b"]);
+    engine.load("g", &nat(""), "t").unwrap();
+    engine.write("g", "arp.insert", "10.0.0.1 02:00:00:00:00:01").unwrap();
+    let (inside, outside): (Ipv4Addr, Ipv4Addr) = ([10, 0, 0, 1].into(), [198, 51, 100, 1].into());
+    let mut ports = Vec::new();
+    for round in 0..6 {
+        send(&mut far[0], [weir_net::build::udp4((inside, 5000), (outside, 53), b"query")]);
+        settle(&mut engine);
+        let sent = received(&mut far[1]);
+        assert_eq!(sent.len(), 1);
+        let header = weir_net::Ipv4::new(&sent[0][..]).unwrap();
+        assert_eq!(header.src(), Ipv4Addr::from([192, 0, 2, 1]));
+        let port = u16::from_be_bytes([sent[0][20], sent[0][21]]);
+        ports.push(port);
+        // The answer finds its way back, to the hardware address that was learnt before the first swap.
+        let answer = weir_net::build::udp4((outside, 53), (header.src(), port), b"answer");
+        send(&mut far[1], [answer[14..].to_vec()]);
+        settle(&mut engine);
+        let back = received(&mut far[0]);
+        assert_eq!(back.len(), 1, "round {round}");
+        assert_eq!(back[0][..6], [2, 0, 0, 0, 0, 1]);
+        assert_eq!(back[0][30..34], inside.octets());
+        engine.load("g", &nat(["Null ->", "Null -> Null ->", ""][round % 3]), "t").unwrap();
+    }
+    assert!(ports.iter().all(|p| *p == ports[0]), "the mapping stays: {ports:?}");
+}

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use weir_fuzz::{TARGETS, Target};
 
-const USAGE: &str = "usage: weir-fuzz run TARGET COUNT [FIRST]   runs so many inputs, from number FIRST (0) on
+const USAGE: &str =
+    "usage: weir-fuzz run TARGET COUNT [FIRST]   runs so many inputs, from number FIRST (0) on
        weir-fuzz seeds DIRECTORY           writes the seeds of each target for cargo fuzz";
 
 fn main() -> ExitCode {

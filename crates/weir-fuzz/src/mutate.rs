@@ -5,8 +5,16 @@ const MAX_LEN: usize = 16 << 10;
 /// Bytes at which comparisons and lengths turn.
 const TURNS: [u8; 8] = [0, 1, 0x7f, 0x80, 0xff, b'0', b'"', b'\n'];
 /// Numbers at which comparisons and lengths turn, as text.
-const NUMBERS: [&str; 8] =
-    ["0", "1", "-1", "255", "65536", "4294967295", "18446744073709551616", "0xffffffffffffffffffffffffffffffff"];
+const NUMBERS: [&str; 8] = [
+    "0",
+    "1",
+    "-1",
+    "255",
+    "65536",
+    "4294967295",
+    "18446744073709551616",
+    "0xffffffffffffffffffffffffffffffff",
+];
 
 /// The inputs of a target.
 #[derive(Debug)]

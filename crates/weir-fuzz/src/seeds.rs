@@ -150,12 +150,23 @@ pub(crate) fn control_lines() -> Vec<Vec<u8>> {
     let info = GraphInfo { name: graph(), tag: "t".into(), elements: 3, swaps: 1, engine: "compiled".into() };
     let commands = [
         Command::Hello,
-        Command::Load { graph: graph(), config: "Idle -> Discard;".into(), file: "f".into(), tag: "t".into() },
+        Command::Load {
+            graph: graph(),
+            config: "Idle -> Discard;".into(),
+            file: "f".into(),
+            tag: "t".into(),
+        },
         Command::Status { graph: graph() },
         Command::Write { graph: graph(), handler: "c.reset".into(), value: "1".into() },
         Command::Restore { graph: graph(), snapshot: serde_json::json!({ "tables": [1.5, null, "x"] }) },
         Command::Trace { graph: graph(), filter: "tcp".into(), count: 3 },
-        Command::Capture { graph: graph(), point: "c[0]".into(), filter: String::new(), snaplen: 64, count: 0 },
+        Command::Capture {
+            graph: graph(),
+            point: "c[0]".into(),
+            filter: String::new(),
+            snaplen: 64,
+            count: 0,
+        },
         Command::Cancel { request: 7 },
     ];
     let replies = [

@@ -25,7 +25,8 @@ static CLASSES: LazyLock<Classes> = LazyLock::new(Classes::default);
 static PROGRAMS: LazyLock<Vec<Arc<Program>>> = LazyLock::new(|| {
     let examples = CLASSES.iter().flat_map(|c| c.info().examples.iter().copied());
     let plans = examples.chain([seeds::FIREWALL_NAT]).map(|config| {
-        Plan::new(&CLASSES, config, "example").unwrap_or_else(|e| panic!("an example is wrong: {e}\n{config}"))
+        Plan::new(&CLASSES, config, "example")
+            .unwrap_or_else(|e| panic!("an example is wrong: {e}\n{config}"))
     });
     // Some examples are of engine nodes only.
     plans.map(|p| p.program().clone()).filter(|p| !p.entries.is_empty()).collect()
@@ -134,7 +135,8 @@ pub fn packets(data: &[u8]) {
     for step in steps {
         match step {
             Step::Packet { owner, port, packet, now } => {
-                let entry = program.packet_entry(owner, port).expect("the series names inputs of the program");
+                let entry =
+                    program.packet_entry(owner, port).expect("the series names inputs of the program");
                 interpreter.expire(program, &mut tables, &mut host, now);
                 interpreter.run(program, &mut tables, &mut host, now, entry, &[], Some(packet));
             }
@@ -224,7 +226,8 @@ fn ip_packet(bytes: &[u8]) -> Option<Packet> {
 
 /// Whether a program ends soon and needs little memory: the checker allows more than a fuzzer has time for.
 fn is_small(program: &Program) -> bool {
-    let rounds = program.blocks.iter().filter_map(|b| b.loop_limit).fold(1_u64, |n, l| n.saturating_mul(l.into()));
+    let rounds =
+        program.blocks.iter().filter_map(|b| b.loop_limit).fold(1_u64, |n, l| n.saturating_mul(l.into()));
     rounds <= 1000 && program.tables.iter().all(|t| t.decl.capacity <= 4096)
 }
 

@@ -226,9 +226,9 @@ impl<W: Write> PcapWriter<W> {
             let mut copy = packet.copy();
             // A packet whose checksum cannot be finished is shown as it is.
             let _ = offload::finish_checksum(&mut copy);
-            self.record(&copy)
+            self.record(&copy, copy.len() as u32)
         } else {
-            self.record(packet)
+            self.record(packet, packet.len() as u32)
         }
     }
 
@@ -237,7 +237,12 @@ impl<W: Write> PcapWriter<W> {
         self.stream.flush().map_err(|source| self.fail(source))
     }
 
-    fn record(&mut self, packet: &Packet) -> Result<(), PortError> {
+    /// Appends what is left of a packet that had `length` bytes.
+    pub fn write_cut(&mut self, packet: &Packet, length: u32) -> Result<(), PortError> {
+        self.record(packet, length.max(packet.len() as u32))
+    }
+
+    fn record(&mut self, packet: &Packet, length: u32) -> Result<(), PortError> {
         let kept = packet.len().min(self.snaplen as usize);
         let seconds = (packet.timestamp / 1_000_000_000) as u32;
         let nanoseconds = (packet.timestamp % 1_000_000_000) as u32;
@@ -246,7 +251,7 @@ impl<W: Write> PcapWriter<W> {
             seconds,
             nanoseconds,
             kept as u32,
-            packet.len() as u32,
+            length,
         ]) {
             *to = word.to_le_bytes();
         }

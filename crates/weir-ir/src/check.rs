@@ -222,7 +222,7 @@ impl<'a> Checker<'a> {
                 }
             }
             Op::Rest { dst, .. } | Op::Distance { dst, .. } | Op::Random { dst } => {
-                self.want_int(*dst, Width::W32)
+                self.want_int(*dst, Width::W32);
             }
             Op::SetMark { layer, off, .. } => {
                 self.amount(*off);
@@ -242,7 +242,7 @@ impl<'a> Checker<'a> {
                 }
             }
             Op::LoadMeta { dst: v, field } | Op::StoreMeta { field, src: v } => {
-                self.want_int(*v, field.width())
+                self.want_int(*v, field.width());
             }
             Op::Checksum { dst, end, .. } => {
                 self.want_int(*dst, Width::W16);

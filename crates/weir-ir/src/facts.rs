@@ -131,7 +131,7 @@ pub fn facts(program: &Program) -> Vec<Option<Facts>> {
         for op in &block.ops {
             match op {
                 Op::Fork { copy: true, target } => {
-                    flow_to(program, &mut at, &mut work, target, 0, here.clone())
+                    flow_to(program, &mut at, &mut work, target, 0, here.clone());
                 }
                 Op::Fork { copy: false, target } | Op::Release { target, .. } => {
                     flow(&mut at, &mut work, target.block, Facts::none());

@@ -1,1 +1,292 @@
 //! A blocking client of the REST interface, for the command line.
+
+use std::io::{BufRead, BufReader, Read};
+use std::marker::PhantomData;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use ureq::Agent;
+use ureq::http::{Method, Request, Response};
+use weir_engine::protocol;
+use weir_model::status::GraphStatus;
+
+use crate::events::Event;
+use crate::plan::Plan;
+use crate::rest::{CaptureRequest, Changed, GraphSummary, Health, ImageList, Problem, TraceRequest};
+
+/// Most bytes of one answer that is not a stream.
+const MAX_ANSWER: u64 = 64 << 20;
+
+/// A request failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The node said what is wrong.
+    #[error("{0}")]
+    Problem(Box<Problem>),
+    /// No node was reached.
+    #[error("no node answers at {url}; is 'weir node' running there?")]
+    Unreachable {
+        /// Where.
+        url: String,
+        /// Why.
+        source: Box<ureq::Error>,
+    },
+    /// Something answered, but not as a node does.
+    #[error("{url} does not answer as a node: {what}")]
+    Protocol {
+        /// Where.
+        url: String,
+        /// What came.
+        what: String,
+    },
+}
+
+type Result<T> = std::result::Result<T, ClientError>;
+
+/// A client of one node.
+#[derive(Debug, Clone)]
+pub struct NodeClient {
+    url: String,
+    agent: Agent,
+}
+
+impl NodeClient {
+    /// A client of the node at `url`, such as `http://127.0.0.1:8080`. Nothing is sent yet.
+    pub fn new(url: &str) -> NodeClient {
+        let url = url.trim_end_matches('/');
+        let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+        // Nodes are near: a proxy for the web is not meant for them.
+        let config = Agent::config_builder().http_status_as_error(false).proxy(None).build();
+        NodeClient { url, agent: config.new_agent() }
+    }
+
+    /// All graphs.
+    pub fn graphs(&self) -> Result<Vec<GraphSummary>> {
+        self.get("/graphs")
+    }
+
+    /// The document of a graph.
+    pub fn graph(&self, id: &str) -> Result<Value> {
+        self.get(&format!("/graphs/{}", encode(id)))
+    }
+
+    /// Creates a graph from a document in JSON or YAML.
+    pub fn create(&self, document: &str) -> Result<Changed> {
+        self.document(Method::POST, "/graphs", document)
+    }
+
+    /// Creates or changes a graph; the flag tells whether it is new.
+    pub fn put(&self, id: &str, document: &str) -> Result<(Changed, bool)> {
+        let path = format!("/graphs/{}", encode(id));
+        let response = self.send(Method::PUT, &path, kind(document), document)?;
+        let new = response.status() == 201;
+        Ok((self.read(&path, response)?, new))
+    }
+
+    /// Removes a graph.
+    pub fn delete(&self, id: &str) -> Result<()> {
+        self.send(Method::DELETE, &format!("/graphs/{}", encode(id)), "", "").map(drop)
+    }
+
+    /// State and figures of a graph.
+    pub fn status(&self, id: &str) -> Result<GraphStatus> {
+        self.get(&format!("/graphs/{}/status", encode(id)))
+    }
+
+    /// The configuration of a graph, in the Click language.
+    pub fn config(&self, id: &str) -> Result<String> {
+        self.text(&format!("/graphs/{}/config", encode(id)))
+    }
+
+    /// What a document would change.
+    pub fn plan(&self, document: &str) -> Result<Plan> {
+        self.document(Method::POST, "/plan", document)
+    }
+
+    /// Reads a public handler.
+    pub fn read_handler(&self, graph: &str, function: &str, name: &str) -> Result<String> {
+        self.text(&handler(graph, function, name))
+    }
+
+    /// Writes a public handler.
+    pub fn write_handler(&self, graph: &str, function: &str, name: &str, value: &str) -> Result<()> {
+        self.send(Method::PUT, &handler(graph, function, name), "text/plain", value).map(drop)
+    }
+
+    /// The images of the node.
+    pub fn images(&self) -> Result<ImageList> {
+        self.get("/images")
+    }
+
+    /// How the node is, also when it is not ready.
+    pub fn health(&self) -> Result<Health> {
+        let response = self.request(Method::GET, "/health", "", "", &[])?;
+        self.read("/health", response)
+    }
+
+    /// The OpenAPI description.
+    pub fn openapi(&self) -> Result<Value> {
+        self.get("/openapi.json")
+    }
+
+    /// Follows packets; the iterator waits for each.
+    pub fn trace(&self, graph: &str, request: &TraceRequest) -> Result<Lines<protocol::Event>> {
+        self.stream(&format!("/graphs/{}/trace", encode(graph)), request)
+    }
+
+    /// Captures packets; the iterator waits for each.
+    pub fn capture(&self, graph: &str, request: &CaptureRequest) -> Result<Lines<protocol::Event>> {
+        self.stream(&format!("/graphs/{}/capture", encode(graph)), request)
+    }
+
+    /// Events, beginning after the one with the number `last` (0: with all that are kept), or now.
+    pub fn events(&self, last: Option<u64>) -> Result<Lines<Event>> {
+        let last = last.map(|id| id.to_string());
+        let headers: Vec<_> = last.iter().map(|id| ("last-event-id", id.as_str())).collect();
+        let response = self.request(Method::GET, "/events", "", "", &headers)?;
+        self.lines("/events", "data:", self.check(response)?)
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        let response = self.send(Method::GET, path, "", "")?;
+        self.read(path, response)
+    }
+
+    fn document<T: DeserializeOwned>(&self, method: Method, path: &str, document: &str) -> Result<T> {
+        let response = self.send(method, path, kind(document), document)?;
+        self.read(path, response)
+    }
+
+    fn text(&self, path: &str) -> Result<String> {
+        let response = self.send(Method::GET, path, "", "")?;
+        self.body(response)
+    }
+
+    fn stream<T: DeserializeOwned>(&self, path: &str, request: &impl Serialize) -> Result<Lines<T>> {
+        let body = serde_json::to_string(request).map_err(|e| self.odd(path, e.to_string()))?;
+        let response = self.send(Method::POST, path, "application/json", &body)?;
+        self.lines(path, "", response)
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "reads well where it is used")]
+    fn lines<T>(&self, path: &str, prefix: &'static str, response: Response<ureq::Body>) -> Result<Lines<T>> {
+        let reader: Box<dyn Read + Send> = Box::new(response.into_body().into_reader());
+        let url = format!("{}{path}", self.url);
+        Ok(Lines { reader: BufReader::new(reader), prefix, url, item: PhantomData })
+    }
+
+    fn send(&self, method: Method, path: &str, kind: &str, body: &str) -> Result<Response<ureq::Body>> {
+        let response = self.request(method, path, kind, body, &[])?;
+        self.check(response)
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        kind: &str,
+        body: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Response<ureq::Body>> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
+        if !kind.is_empty() {
+            request = request.header("content-type", kind);
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let failed =
+            |source: ureq::Error| ClientError::Unreachable { url: self.url.clone(), source: source.into() };
+        if body.is_empty() {
+            self.agent.run(request.body(()).map_err(|e| failed(e.into()))?).map_err(failed)
+        } else {
+            self.agent.run(request.body(body).map_err(|e| failed(e.into()))?).map_err(failed)
+        }
+    }
+
+    /// The response, if it is no problem.
+    fn check(&self, response: Response<ureq::Body>) -> Result<Response<ureq::Body>> {
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = self.body(response)?;
+        match serde_json::from_str(&body) {
+            Ok(problem) => Err(ClientError::Problem(problem)),
+            Err(_) => Err(self.odd("", format!("{status} {}", body.chars().take(200).collect::<String>()))),
+        }
+    }
+
+    fn body(&self, response: Response<ureq::Body>) -> Result<String> {
+        let body = response.into_body().into_with_config().limit(MAX_ANSWER).read_to_string();
+        body.map_err(|e| self.odd("", e.to_string()))
+    }
+
+    fn read<T: DeserializeOwned>(&self, path: &str, response: Response<ureq::Body>) -> Result<T> {
+        let body = self.body(response)?;
+        serde_json::from_str(&body).map_err(|e| self.odd(path, e.to_string()))
+    }
+
+    fn odd(&self, path: &str, what: String) -> ClientError {
+        ClientError::Protocol { url: format!("{}{path}", self.url), what }
+    }
+}
+
+/// The items of a stream, each of them waited for.
+pub struct Lines<T> {
+    reader: BufReader<Box<dyn Read + Send>>,
+    prefix: &'static str,
+    url: String,
+    item: PhantomData<fn() -> T>,
+}
+
+impl<T> std::fmt::Debug for Lines<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lines").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl<T: DeserializeOwned> Iterator for Lines<T> {
+    type Item = Result<T>;
+
+    fn next(&mut self) -> Option<Result<T>> {
+        let odd = |url: &str, what: String| Some(Err(ClientError::Protocol { url: url.to_owned(), what }));
+        loop {
+            let mut line = String::new();
+            match (&mut self.reader).take(MAX_ANSWER).read_line(&mut line) {
+                Ok(0) => return None,
+                Ok(_) => {}
+                Err(e) => return odd(&self.url, e.to_string()),
+            }
+            // Lines without the prefix are other fields of server-sent events.
+            let Some(text) = line.trim().strip_prefix(self.prefix).filter(|t| !t.is_empty()) else {
+                continue;
+            };
+            return match serde_json::from_str(text) {
+                Ok(item) => Some(Ok(item)),
+                Err(e) => odd(&self.url, e.to_string()),
+            };
+        }
+    }
+}
+
+fn kind(document: &str) -> &'static str {
+    if document.trim_start().starts_with('{') { "application/json" } else { "application/yaml" }
+}
+
+fn handler(graph: &str, function: &str, name: &str) -> String {
+    format!("/graphs/{}/functions/{}/handlers/{}", encode(graph), encode(function), encode(name))
+}
+
+/// A path segment (RFC 3986, section 2.1).
+fn encode(segment: &str) -> String {
+    let mut out = String::new();
+    for b in segment.bytes() {
+        match b {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(b)),
+            _ => out.push_str(&format!("%{b:02X}")),
+        }
+    }
+    out
+}

@@ -93,11 +93,7 @@ impl DataPlane for Engine {
     }
 }
 
-async fn run(
-    place: Place,
-    state: watch::Sender<Result<Arc<Connection>, String>>,
-    news: mpsc::Sender<News>,
-) {
+async fn run(place: Place, state: watch::Sender<Result<Arc<Connection>, String>>, news: mpsc::Sender<News>) {
     let mut pause = FIRST_PAUSE;
     let mut told = None;
     while !news.is_closed() {
@@ -136,7 +132,9 @@ async fn run(
 async fn connect(place: &Place) -> Result<(Connection, u32, EventStream), String> {
     let connection = match Connection::open(&place.socket).await {
         Ok(c) => c,
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => start(place).await?,
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+            start(place).await?
+        }
         Err(e) => return Err(format!("cannot connect to {}: {e}", place.socket.display())),
     };
     let pid = match connection.call(Command::Hello).await.map_err(|e| e.to_string())? {
@@ -162,7 +160,8 @@ async fn start(place: &Place) -> Result<Connection, String> {
     let log = place.socket.with_extension("log");
     let name = program.to_string_lossy();
     let spawned = spawn(program, arguments, &log);
-    let mut child = spawned.map_err(|e| format!("cannot start {name} with its log at {}: {e}", log.display()))?;
+    let mut child =
+        spawned.map_err(|e| format!("cannot start {name} with its log at {}: {e}", log.display()))?;
     tracing::info!(pid = child.id(), "started the data plane");
     let until = Instant::now() + START_TIME;
     let failed = loop {

@@ -35,7 +35,9 @@ pub fn check_names(graph: &ServiceGraph) -> Vec<CompileError> {
     let mut check = |at: String, name: &str| {
         let good = |c: char| c.is_ascii_alphanumeric() || "_-.@+".contains(c);
         if !name.chars().all(good) || name.starts_with('.') {
-            let what = format!("{name:?} has characters that this node does not take here: use letters, digits, '_', '-', '.', '@' and '+'");
+            let what = format!(
+                "{name:?} has characters that this node does not take here: use letters, digits, '_', '-', '.', '@' and '+'"
+            );
             errors.push(CompileError { at, what });
         }
     };
@@ -162,13 +164,15 @@ flowrules:
 ";
 
     fn template(click: &str) -> Template {
-        let text = format!("name: fw\nports: [a, b]\nparams: [{{name: RULES, type: text}}]\nclick: |\n  {click}\n");
+        let text =
+            format!("name: fw\nports: [a, b]\nparams: [{{name: RULES, type: text}}]\nclick: |\n  {click}\n");
         Template::parse(&text).unwrap_or_else(|e| panic!("{e}"))
     }
 
     fn check(document: &str, click: &str) -> Result<DesiredGraph, Vec<String>> {
         let (template, graph) = (template(click), ServiceGraph::parse(document).unwrap());
-        DesiredGraph::new(&graph, |_| Some(&template)).map_err(|e| e.iter().map(ToString::to_string).collect())
+        DesiredGraph::new(&graph, |_| Some(&template))
+            .map_err(|e| e.iter().map(ToString::to_string).collect())
     }
 
     #[test]
@@ -184,9 +188,13 @@ flowrules:
             let script = format!("in_0 -> IPFilter($RULES) -> out_1; in_1 -> Discard; {bad} -> out_0;");
             let errors = check(&graph, &script).unwrap_err();
             let class = bad.split('(').next().unwrap();
-            assert!(errors[0].contains("sffg.SFs[0] (image 'fw')") && errors[0].contains(class), "{errors:?}");
+            assert!(
+                errors[0].contains("sffg.SFs[0] (image 'fw')") && errors[0].contains(class),
+                "{errors:?}"
+            );
         }
-        let errors = check(&graph, "in_0 -> ToDump($RULES); in_1 -> Discard; Idle -> out_0; Idle -> out_1").unwrap_err();
+        let errors = check(&graph, "in_0 -> ToDump($RULES); in_1 -> Discard; Idle -> out_0; Idle -> out_1")
+            .unwrap_err();
         assert!(errors[0].contains("ToDump"), "{errors:?}");
         let errors = check(&graph, "in_0 -> Frobnicate($RULES) -> out_1; in_1 -> out_0;").unwrap_err();
         assert!(errors[0].contains("Frobnicate"), "{errors:?}");

@@ -112,7 +112,8 @@ mod tests {
         file("nothing/readme.txt", "no image");
         let images = Images::read(&[dir.path().into(), dir.path().join("absent")]);
         assert_eq!(images.templates.keys().collect::<Vec<_>>(), ["good", "pair"]);
-        let errors: Vec<String> = images.errors.iter().map(|e| format!("{} {:?}", e.path, e.errors)).collect();
+        let errors: Vec<String> =
+            images.errors.iter().map(|e| format!("{} {:?}", e.path, e.errors)).collect();
         assert_eq!(errors.len(), 3, "{errors:?}");
         assert!(errors[0].contains("bad.yaml") && errors[0].contains("prots"), "{errors:?}");
         assert!(errors[1].contains("already"), "{errors:?}");

@@ -29,5 +29,6 @@ pub mod status;
 pub mod store;
 #[cfg(test)]
 mod testing;
+mod view;
 
-pub use run::{NodeError, Options, run};
+pub use run::{NodeError, Options, run, serve};

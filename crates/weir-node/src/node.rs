@@ -1,115 +1,23 @@
 //! The node: keeps desired graphs, and makes the data plane run them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::task::spawn_blocking;
 use weir_model::graph::ServiceGraph;
-use weir_model::status::State;
-use weir_switch::compile::CompileError;
-use weir_switch::lsi0::{Conflict, conflicts};
+use weir_switch::lsi0::conflicts;
 
-use crate::connection::{CallError, DataPlane};
+use crate::connection::DataPlane;
 use crate::desired::DesiredGraph;
 use crate::events::{Events, Kind};
 use crate::images::Images;
 use crate::perform::{StepError, blamed, perform};
 use crate::reconcile::{LSI0, Wanted};
 use crate::store::{Store, StoreError};
+use crate::view::{attached, fail};
 
-/// A graph of the node.
-#[derive(Debug, Clone)]
-pub struct Entry {
-    /// What should run.
-    pub graph: Arc<DesiredGraph>,
-    /// Counts its changes from 1.
-    pub revision: u64,
-    /// Proposed before a crash, and not confirmed since.
-    pub pending: bool,
-}
-
-/// Why a graph cannot run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// For people.
-    pub reason: String,
-    /// Whether the graph itself can be loaded, and only LSI-0 fails with its access points.
-    pub loads: bool,
-}
-
-/// Graphs and failures by identifier.
-#[derive(Debug, Clone, Default)]
-pub struct View {
-    /// The graphs.
-    pub graphs: BTreeMap<String, Entry>,
-    /// Those that cannot run.
-    pub failures: BTreeMap<String, Failure>,
-    /// Whether the data plane was brought to the desired state since it was last reached.
-    pub settled: bool,
-    /// Graphs whose roll-back the store still owes.
-    unsaved: BTreeSet<String>,
-}
-
-impl View {
-    /// The state of a graph.
-    pub fn state(&self, id: &str) -> State {
-        match self.failures.get(id) {
-            Some(f) => State::Failed { reason: f.reason.clone() },
-            None if self.settled => State::Running,
-            None => State::Starting,
-        }
-    }
-}
-
-/// What a change did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Applied {
-    /// The revision that runs now.
-    pub revision: u64,
-    /// What became of the graph.
-    pub outcome: Outcome,
-}
-
-/// What became of a graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is new.
-    Created,
-    /// It was changed.
-    Changed,
-    /// It was as asked for already.
-    Unchanged,
-}
-
-/// Why a change was not made. Nothing was changed.
-#[derive(Debug, thiserror::Error)]
-pub enum ApplyError {
-    /// `POST` of a graph that is there.
-    #[error("there is a graph '{0}' already; change it with PUT /graphs/{0}")]
-    Exists(String),
-    /// There is no such graph.
-    #[error("there is no graph '{0}'")]
-    Missing(String),
-    /// This node cannot run it.
-    #[error("this node cannot run the graph")]
-    Invalid(Vec<CompileError>),
-    /// Another graph has an access point.
-    #[error("another graph has an access point that this one asks for")]
-    Conflict(Vec<Conflict>),
-    /// The data plane refused it.
-    #[error("the data plane refused the graph; what ran before goes on")]
-    Refused(Vec<String>),
-    /// The data plane cannot be reached.
-    #[error("the data plane cannot be reached: {0}")]
-    Lost(String),
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A bug.
-    #[error("internal error: {0}")]
-    Internal(String),
-}
+pub use crate::view::{Applied, ApplyError, Entry, Failure, Outcome, View};
 
 /// The node.
 #[derive(Debug)]
@@ -175,9 +83,8 @@ impl<D: DataPlane> Node<D> {
     pub async fn compile(&self, document: ServiceGraph) -> Result<DesiredGraph, ApplyError> {
         let images = self.images().await;
         let compiled = spawn_blocking(move || DesiredGraph::new(&document, |f| images.find(f))).await;
-        let graph = compiled
-            .map_err(|e| ApplyError::Internal(e.to_string()))?
-            .map_err(ApplyError::Invalid)?;
+        let graph =
+            compiled.map_err(|e| ApplyError::Internal(e.to_string()))?.map_err(ApplyError::Invalid)?;
         let view = self.view();
         let others = view.graphs.values().filter(|e| e.graph.id != graph.id);
         let mut attachments: Vec<_> = others.flat_map(|e| e.graph.attachments()).collect();
@@ -232,7 +139,9 @@ impl<D: DataPlane> Node<D> {
             let taken_back = self.take_back(&id).await;
             // If the data plane is lost, this is done when it is back.
             _ = self.settle(false).await;
-            self.events.tell(Kind::Failed, Some(&id), format!("a change was refused: {error}{}", list(&error))).await;
+            self.events
+                .tell(Kind::Failed, Some(&id), format!("a change was refused: {error}{}", list(&error)))
+                .await;
             taken_back?;
             return Err(error);
         }
@@ -352,7 +261,8 @@ impl<D: DataPlane> Node<D> {
                 Ok(Some(graph)) => {
                     let revision = next.graphs.get(id).map_or(1, |e| e.revision.saturating_sub(1));
                     next.failures.remove(id);
-                    next.graphs.insert(id.clone(), Entry { graph: Arc::new(graph), revision, pending: false });
+                    next.graphs
+                        .insert(id.clone(), Entry { graph: Arc::new(graph), revision, pending: false });
                 }
                 Ok(None) => {
                     next.failures.remove(id);
@@ -411,26 +321,6 @@ pub(crate) async fn blocking<T: Send + 'static>(
     spawn_blocking(move || f(&store)).await.map_err(other)?
 }
 
-fn attached(view: &View) -> BTreeSet<String> {
-    let with = |(id, e): &(&String, &Entry)| !e.graph.attachments.is_empty() && !view.failures.contains_key(*id);
-    view.graphs.iter().filter(with).map(|(id, _)| id.clone()).collect()
-}
-
-/// Marks graphs as failed; false if that says nothing new.
-fn fail(view: &mut View, graphs: &BTreeSet<String>, loads: bool, errors: &[String]) -> bool {
-    let mut new = false;
-    for id in graphs.iter().filter(|id| view.graphs.contains_key(*id)) {
-        let failure = Failure { reason: errors.join("; "), loads };
-        // Once it is known not to load, LSI-0 has no say.
-        let known = view.failures.get(id).is_some_and(|f| !f.loads || loads);
-        if !known {
-            view.failures.insert(id.clone(), failure);
-            new = true;
-        }
-    }
-    new
-}
-
 fn list(error: &ApplyError) -> String {
     match error {
         ApplyError::Refused(errors) => format!(": {}", errors.join("; ")),
@@ -438,11 +328,52 @@ fn list(error: &ApplyError) -> String {
     }
 }
 
-impl From<CallError> for ApplyError {
-    fn from(e: CallError) -> Self {
-        match e {
-            CallError::Refused(errors) => ApplyError::Refused(errors),
-            CallError::Lost(e) => ApplyError::Lost(e),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::CallError;
+    use crate::rest::Problem;
+    use crate::testing::wire;
+    use std::sync::Mutex;
+    use weir_engine::protocol::{Answer, Command, VERSION};
+
+    /// Takes everything, and remembers what was loaded.
+    #[derive(Default)]
+    struct Willing(Mutex<Vec<String>>);
+
+    impl DataPlane for Willing {
+        async fn call(&self, command: Command) -> Result<Answer, CallError> {
+            Ok(match command {
+                Command::Hello => Answer::Hello { version: VERSION, pid: 1, started: 1 },
+                Command::List => Answer::Graphs { graphs: vec![] },
+                Command::Load { graph, .. } => {
+                    self.0.lock().unwrap().push(graph);
+                    Answer::Nothing
+                }
+                _ => Answer::Nothing,
+            })
         }
+    }
+
+    #[tokio::test]
+    async fn on_a_full_disk_nothing_is_done_and_the_client_learns_why() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::open(&dir.path().join("node.db")).unwrap());
+        let node = Node::new(Willing::default(), store.clone(), vec![]).unwrap();
+        store.set_full(true);
+        let mut document = wire("a", "eth1", "eth2");
+        // More than fits in the pages that there are.
+        for i in 0..500 {
+            document += &format!(
+                "  - {{id: x{i}, priority: 1, match: {{port_in: 'sap:l'}}, actions: {{output_to_port: 'sap:r'}}}}\n"
+            );
+        }
+        let graph = ServiceGraph::parse(&document).unwrap();
+        let problem = Problem::from(node.put(graph.clone(), true).await.unwrap_err());
+        assert!(problem.status == 507 && problem.detail.contains("disk is full"), "{problem}");
+        assert!(node.plane.0.lock().unwrap().is_empty() && node.view().graphs.is_empty());
+        store.set_full(false);
+        node.put(graph, true).await.unwrap();
+        assert_eq!(*node.plane.0.lock().unwrap(), ["a", LSI0]);
     }
 }

@@ -108,7 +108,11 @@ fn changes(before: &BTreeMap<&str, &Value>, after: &BTreeMap<&str, &Value>) -> C
     let owned = |id: &&str| (*id).to_owned();
     Changes {
         added: after.keys().filter(|id| !before.contains_key(*id)).map(owned).collect(),
-        changed: after.iter().filter(|(id, v)| before.get(*id).is_some_and(|b| b != *v)).map(|(id, _)| owned(id)).collect(),
+        changed: after
+            .iter()
+            .filter(|(id, v)| before.get(*id).is_some_and(|b| b != *v))
+            .map(|(id, _)| owned(id))
+            .collect(),
         removed: before.keys().filter(|id| !after.contains_key(*id)).map(owned).collect(),
     }
 }

@@ -79,7 +79,11 @@ impl Step {
 }
 
 /// The steps from `actual` to `wanted`. `written` says of which tag a graph's handler writes were made.
-pub fn reconcile(wanted: &[Wanted<'_>], actual: &[GraphInfo], written: &BTreeMap<String, String>) -> Vec<Step> {
+pub fn reconcile(
+    wanted: &[Wanted<'_>],
+    actual: &[GraphInfo],
+    written: &BTreeMap<String, String>,
+) -> Vec<Step> {
     let running: BTreeMap<&str, &str> = actual.iter().map(|g| (g.name.as_str(), g.tag.as_str())).collect();
     let mut steps = Vec::new();
     for Wanted { graph: g, .. } in wanted {

@@ -108,7 +108,9 @@ pub async fn point_of<D: DataPlane>(
     };
     let known = places.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let found = places.into_iter().find(|(p, _)| p.to_string() == canonical);
-    found.map(|(_, element)| element).ok_or_else(|| refused(format!("no packets pass {place}; there are: {known}")))
+    found
+        .map(|(_, element)| element)
+        .ok_or_else(|| refused(format!("no packets pass {place}; there are: {known}")))
 }
 
 /// Drops inside a function, by reason.
@@ -159,8 +161,12 @@ fn counters(
 ) -> Counters {
     let mut counters = Counters::default();
     let Some(figures) = figures else { return counters };
-    let running: BTreeSet<&str> =
-        figures.elements.iter().filter(|(_, class)| class == "Counter").map(|(name, _)| name.as_str()).collect();
+    let running: BTreeSet<&str> = figures
+        .elements
+        .iter()
+        .filter(|(_, class)| class == "Counter")
+        .map(|(name, _)| name.as_str())
+        .collect();
     for f in &document.functions {
         let Some(runtime) = graph.function(f.id.as_str()) else { continue };
         for (i, p) in f.ports.iter().enumerate() {
@@ -174,7 +180,9 @@ fn counters(
         for sap in &document.saps {
             let Some(place) = graph.attachments.iter().find(|a| a.sap == sap.id.as_str()) else { continue };
             let link = |class: &str, link: &str| {
-                flat.elements.iter().position(|e| e.class == class && e.args.first().is_some_and(|a| a == link))
+                flat.elements
+                    .iter()
+                    .position(|e| e.class == class && e.args.first().is_some_and(|a| a == link))
             };
             let (from, to) = (link("FromLink", &place.to_graph), link("ToLink", &place.from_graph));
             let after = flat.connections.iter().find(|c| Some(c.from.0) == from);

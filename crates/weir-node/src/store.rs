@@ -188,7 +188,8 @@ impl Store {
                  WHERE id = ?1 AND pending = 1",
                 [id],
             )?;
-            let text = tx.query_row("SELECT desired FROM graphs WHERE id = ?1", [id], |r| r.get(0)).optional()?;
+            let text =
+                tx.query_row("SELECT desired FROM graphs WHERE id = ?1", [id], |r| r.get(0)).optional()?;
             tx.commit()?;
             Ok(text)
         })?;
@@ -245,8 +246,9 @@ impl Store {
     /// Events after the one with this number, at most `limit`.
     pub fn events_after(&self, id: u64, limit: u32) -> Result<Vec<Event>> {
         self.with(|db| {
-            let mut q =
-                db.prepare("SELECT id, time, kind, graph, text FROM events WHERE id > ?1 ORDER BY id LIMIT ?2")?;
+            let mut q = db.prepare(
+                "SELECT id, time, kind, graph, text FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
+            )?;
             let id = i64::try_from(id).unwrap_or(i64::MAX);
             q.query_map(params![id, limit], |r| {
                 let kind: String = r.get(2)?;
@@ -267,8 +269,10 @@ impl Store {
     pub(crate) fn set_full(&self, full: bool) {
         let db = self.db();
         let pages: i64 = db.pragma_query_value(None, "page_count", |r| r.get(0)).unwrap();
-        db.query_row(&format!("PRAGMA max_page_count = {}", if full { pages } else { 1 << 30 }), [], |_| Ok(()))
-            .unwrap();
+        db.query_row(&format!("PRAGMA max_page_count = {}", if full { pages } else { 1 << 30 }), [], |_| {
+            Ok(())
+        })
+        .unwrap();
     }
 }
 

@@ -64,7 +64,8 @@ impl From<Width> for u8 {
 impl TryFrom<u8> for Width {
     type Error = String;
     fn try_from(bits: u8) -> Result<Width, String> {
-        Width::from_bits(bits.into()).ok_or_else(|| format!("{bits} bits: a width is 1, 8, 16, 32, 64 or 128"))
+        Width::from_bits(bits.into())
+            .ok_or_else(|| format!("{bits} bits: a width is 1, 8, 16, 32, 64 or 128"))
     }
 }
 
@@ -148,7 +149,13 @@ pub struct DeclError {
 
 impl TableDecl {
     /// A table without groups, held packets or sharing; fields as (name, width).
-    pub fn new(name: &str, kind: Kind, key: &[(&str, Width)], value: &[(&str, Width)], capacity: u32) -> TableDecl {
+    pub fn new(
+        name: &str,
+        kind: Kind,
+        key: &[(&str, Width)],
+        value: &[(&str, Width)],
+        capacity: u32,
+    ) -> TableDecl {
         let fields = |list: &[(&str, Width)]| {
             list.iter().map(|&(name, width)| FieldDecl { name: name.into(), width }).collect()
         };

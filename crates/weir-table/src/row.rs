@@ -54,7 +54,12 @@ fn is_zero(v: &i32) -> bool {
 impl Row {
     /// A row with exact keys that does not expire.
     pub fn exact(key: &[u128], value: &[u128]) -> Row {
-        Row { key: key.iter().map(|&k| KeyMatch::Exact(k)).collect(), value: value.to_vec(), priority: 0, ttl: None }
+        Row {
+            key: key.iter().map(|&k| KeyMatch::Exact(k)).collect(),
+            value: value.to_vec(),
+            priority: 0,
+            ttl: None,
+        }
     }
 }
 

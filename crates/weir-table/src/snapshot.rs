@@ -137,7 +137,10 @@ impl TableSet {
                 let expires = table.expiry(slot);
                 row.ttl = (expires != 0).then(|| expires.saturating_sub(now).max(1));
                 numbers.insert(EntryRef { table: t, slot }, (t as usize, entries.len()));
-                entries.push((slot, Entry { row, held: table.held_packets(slot).map(HeldPacket::take).collect(), link: None }));
+                entries.push((
+                    slot,
+                    Entry { row, held: table.held_packets(slot).map(HeldPacket::take).collect(), link: None },
+                ));
             }
             tables.push((owner(t), table.decl().clone(), entries));
         }
@@ -159,7 +162,12 @@ impl TableSet {
 
     /// Puts snapshot content into the tables that `place` names (snapshot table number, table number): what was
     /// there is replaced. Value fields are matched by name; fields that the snapshot lacks are zero.
-    pub fn restore(&mut self, from: &SetSnapshot, now: u64, place: &[(usize, u32)]) -> Result<(), RestoreError> {
+    pub fn restore(
+        &mut self,
+        from: &SetSnapshot,
+        now: u64,
+        place: &[(usize, u32)],
+    ) -> Result<(), RestoreError> {
         let mut refs: HashMap<(usize, usize), EntryRef> = HashMap::new();
         for &(s, t) in place {
             let snap = &from.tables[s];
@@ -167,16 +175,21 @@ impl TableSet {
             let table = self.table_mut(t);
             if table.decl().key != snap.decl.key || table.decl().kind != snap.decl.kind {
                 let expected = table.decl().key.iter().map(|f| format!("{}:{}", f.name, f.width.bits()));
-                return Err(RestoreError::Key { owner: owner(), expected: expected.collect::<Vec<_>>().join(" ") });
+                return Err(RestoreError::Key {
+                    owner: owner(),
+                    expected: expected.collect::<Vec<_>>().join(" "),
+                });
             }
             table.clear();
             let fields: Vec<Option<u32>> =
                 table.decl().value.iter().map(|f| snap.decl.value_field(&f.name)).collect();
             for (i, e) in snap.entries.iter().enumerate() {
-                let value = fields.iter().map(|f| f.and_then(|f| e.row.value.get(f as usize)).copied().unwrap_or(0));
+                let value =
+                    fields.iter().map(|f| f.and_then(|f| e.row.value.get(f as usize)).copied().unwrap_or(0));
                 let row = Row { value: value.collect(), ..e.row.clone() };
-                let slot =
-                    table.insert_row(&row, now).map_err(|source| RestoreError::Row { owner: owner(), source })?;
+                let slot = table
+                    .insert_row(&row, now)
+                    .map_err(|source| RestoreError::Row { owner: owner(), source })?;
                 refs.insert((s, i), EntryRef { table: t, slot });
                 for held in &e.held {
                     let packet = held.make().map_err(|_| RestoreError::Packet { owner: owner() })?;
@@ -187,7 +200,8 @@ impl TableSet {
         }
         for &(s, _) in place {
             for (i, e) in from.tables[s].entries.iter().enumerate() {
-                let (Some(&a), Some(&b)) = (refs.get(&(s, i)), e.link.as_ref().and_then(|l| refs.get(l))) else {
+                let (Some(&a), Some(&b)) = (refs.get(&(s, i)), e.link.as_ref().and_then(|l| refs.get(l)))
+                else {
                     continue;
                 };
                 self.link(a, b);

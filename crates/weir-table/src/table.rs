@@ -130,7 +130,9 @@ impl Table {
             Kind::Rules => self
                 .rules
                 .iter()
-                .find(|r| r.key.iter().zip(key).zip(&self.decl.key).all(|((m, &v), f)| m.matches(v, f.width.bits())))
+                .find(|r| {
+                    r.key.iter().zip(key).zip(&self.decl.key).all(|((m, &v), f)| m.matches(v, f.width.bits()))
+                })
                 .map(|r| r.slot),
             Kind::Array => (key[0] < u128::from(self.decl.capacity)).then_some(key[0] as u32),
         }
@@ -155,7 +157,14 @@ impl Table {
 
     /// Claims a free key: the first value of key field `hole` from `start` on, within `lo..=hi` and wrapping,
     /// whose key is not in the table. `None` if all are taken or the table is full.
-    pub fn claim(&mut self, key: &mut [u128], hole: usize, lo: u128, hi: u128, start: u128) -> Option<(u32, u128)> {
+    pub fn claim(
+        &mut self,
+        key: &mut [u128],
+        hole: usize,
+        lo: u128,
+        hi: u128,
+        start: u128,
+    ) -> Option<(u32, u128)> {
         if lo > hi || self.live >= self.decl.capacity {
             return None;
         }
@@ -301,7 +310,7 @@ impl Table {
             if !s.live || s.expires == 0 {
                 continue;
             }
-            if s.expires <= now {
+            if s.expires == when {
                 return Some(slot);
             }
             s.armed = s.expires;

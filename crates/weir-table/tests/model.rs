@@ -9,14 +9,20 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use weir_table::{EditError, Kind, KeyMatch, Row, Table, TableDecl, TableSet, Width};
+use weir_table::{EditError, KeyMatch, Kind, Row, Table, TableDecl, TableSet, Width};
 
 use run::{Edit, Pair, World};
 
 /// Tables so small that they are often full.
 fn decls() -> Vec<TableDecl> {
     use Width::{W8, W16, W32, W64, W128};
-    let exact = TableDecl::new("exact", Kind::Exact, &[("a", W8), ("b", W16)], &[("g", W8), ("x", W64), ("y", W128)], 6);
+    let exact = TableDecl::new(
+        "exact",
+        Kind::Exact,
+        &[("a", W8), ("b", W16)],
+        &[("g", W8), ("x", W64), ("y", W128)],
+        6,
+    );
     let other = TableDecl::new("other", Kind::Exact, &[("k", W8)], &[("v", W16)], 4);
     let lpm = TableDecl::new("lpm", Kind::Lpm, &[("dst", W32)], &[("v", W8)], 5);
     let wide = TableDecl::new("wide", Kind::Lpm, &[("dst", W128)], &[("v", Width::W1)], 4);
@@ -59,8 +65,12 @@ fn matching() -> impl Strategy<Value = KeyMatch> {
 fn row() -> impl Strategy<Value = Row> {
     let ttl = prop::option::of(prop_oneof![Just(0u64), 1u64..40, Just(u64::MAX)]);
     let key = prop::collection::vec(matching(), 2);
-    (key, prop::collection::vec(number(), 3), -1i32..3, ttl)
-        .prop_map(|(key, value, priority, ttl)| Row { key, value, priority, ttl })
+    (key, prop::collection::vec(number(), 3), -1i32..3, ttl).prop_map(|(key, value, priority, ttl)| Row {
+        key,
+        value,
+        priority,
+        ttl,
+    })
 }
 
 fn edit() -> impl Strategy<Value = Edit> {
@@ -135,11 +145,15 @@ proptest! {
     }
 }
 
-
 #[test]
 fn rows_that_do_not_fit_are_refused() {
     let exact = |k: u128| KeyMatch::Exact(k);
-    let row = |key: &[KeyMatch], value: &[u128]| Row { key: key.into(), value: value.into(), priority: 0, ttl: None };
+    let row = |key: &[KeyMatch], value: &[u128]| Row {
+        key: key.into(),
+        value: value.into(),
+        priority: 0,
+        ttl: None,
+    };
     let cases = [
         ("exact", row(&[exact(1)], &[0, 0, 0]), "2 key and 3 value fields, not 1 and 3"),
         ("exact", row(&[exact(1), exact(1)], &[0]), "2 key and 3 value fields, not 2 and 1"),
@@ -162,7 +176,12 @@ fn rows_that_do_not_fit_are_refused() {
         assert!(matches!(error, EditError::Shape { .. }));
         assert!(error.to_string().contains(wanted) && error.to_string().contains(name), "{error}");
         assert_eq!(set.table(t).rows(), before);
-        assert_eq!(set.table(t).find_row(&row.key, 0).filter(|_| !wanted.contains("fit") && !wanted.contains("2 and 1")), None);
+        assert_eq!(
+            set.table(t)
+                .find_row(&row.key, 0)
+                .filter(|_| !wanted.contains("fit") && !wanted.contains("2 and 1")),
+            None
+        );
     }
     let fill = |set: &mut TableSet, n| set.table_mut(1).insert_row(&Row::exact(&[n], &[1]), 0).map(|_| ());
     for n in 0..4 {
@@ -201,7 +220,10 @@ fn a_snapshot_fits_only_tables_with_its_key() {
     let small = TableDecl { capacity: 3, ..decls[1].clone() };
     let error = TableSet::new([&small]).unwrap().restore(&from, 0, &[(0, 0)]).unwrap_err();
     let source = std::error::Error::source(&error).map(ToString::to_string);
-    assert_eq!((error.to_string(), source), ("snapshot of 'nat'".into(), Some("table 'other' is full (3 entries)".into())));
+    assert_eq!(
+        (error.to_string(), source),
+        ("snapshot of 'nat'".into(), Some("table 'other' is full (3 entries)".into()))
+    );
 }
 
 /// A table that is emptied or replaced alone takes its links with it: what comes into its slots later is no

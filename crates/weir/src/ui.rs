@@ -115,11 +115,6 @@ impl Ui {
         }
     }
 
-    /// Prints a warning.
-    pub(crate) fn warn(self, text: &str) {
-        eprintln!("{} {text}", self.paint("33;1", "warning:", io::stderr().is_terminal()));
-    }
-
     /// Prints why the command failed.
     pub(crate) fn fail(self, failure: &Failure) -> ExitCode {
         let (code, errors) = match failure {

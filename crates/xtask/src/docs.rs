@@ -31,9 +31,12 @@ fn links(root: &Path, file: &File, findings: &mut Vec<Finding>) {
             match normal(&folder.join(path)) {
                 Some(path) if root.join(&path).exists() => {}
                 Some(path) => {
-                    findings.push(Finding::new(at(), format!("the link leads to {}, which is not there", path.display())));
+                    let what = format!("the link leads to {}, which is not there", path.display());
+                    findings.push(Finding::new(at(), what));
                 }
-                None => findings.push(Finding::new(at(), format!("the link {link} leads out of the repository"))),
+                None => {
+                    findings.push(Finding::new(at(), format!("the link {link} leads out of the repository")));
+                }
             }
         }
     }

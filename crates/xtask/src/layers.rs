@@ -63,7 +63,8 @@ pub(crate) fn packages(root: &Path) -> anyhow::Result<Vec<Package>> {
 /// Every crate has a row and depends only on lower rows; a crate that is not shipped has the row `–`, and no other
 /// crate depends on it. Dev-dependencies may look sideways.
 pub(crate) fn check(root: &Path, packages: &[Package]) -> anyhow::Result<Vec<Finding>> {
-    let text = std::fs::read_to_string(root.join(DOCUMENT)).with_context(|| format!("cannot read {DOCUMENT}"))?;
+    let text =
+        std::fs::read_to_string(root.join(DOCUMENT)).with_context(|| format!("cannot read {DOCUMENT}"))?;
     let mut findings = Vec::new();
     let table = table(&text, &mut findings);
     for (name, (_, line)) in &table {
@@ -80,7 +81,10 @@ pub(crate) fn check(root: &Path, packages: &[Package]) -> anyhow::Result<Vec<Fin
         let manifest = std::fs::read_to_string(&package.manifest_path)
             .with_context(|| format!("cannot read {}", package.manifest_path.display()))?;
         if !manifest.contains("[lints]\nworkspace = true") {
-            findings.push(Finding::new(at(), "the workspace's lints are not used: add `[lints]`, `workspace = true`"));
+            findings.push(Finding::new(
+                at(),
+                "the workspace's lints are not used: add `[lints]`, `workspace = true`",
+            ));
         }
         let Some(&(row, _)) = table.get(package.name.as_str()) else {
             let what = format!("`{}` has no row in the layer table of {DOCUMENT}", package.name);
@@ -131,11 +135,15 @@ fn table<'a>(text: &'a str, findings: &mut Vec<Finding>) -> BTreeMap<&'a str, (R
         };
         let Some(name) = name.strip_prefix('`').and_then(|n| n.strip_suffix('`')) else { continue };
         if table.insert(name, (row, line)).is_some() {
-            findings.push(Finding::new(format!("{DOCUMENT}:{line}"), format!("`{name}` stands in the table twice")));
+            findings.push(Finding::new(
+                format!("{DOCUMENT}:{line}"),
+                format!("`{name}` stands in the table twice"),
+            ));
         }
     }
     if table.is_empty() {
-        findings.push(Finding::new(DOCUMENT, "no layer table: lines of the form | 3 | `weir-elements` | … |"));
+        findings
+            .push(Finding::new(DOCUMENT, "no layer table: lines of the form | 3 | `weir-elements` | … |"));
     }
     table
 }
@@ -144,7 +152,8 @@ fn table<'a>(text: &'a str, findings: &mut Vec<Finding>) -> BTreeMap<&'a str, (R
 mod tests {
     use super::*;
 
-    const TABLE: &str = "| row | crate |\n|---|---|\n| 0 | `low` | x |\n| 1 | `high` | y |\n| – | `tool` | z |\n";
+    const TABLE: &str =
+        "| row | crate |\n|---|---|\n| 0 | `low` | x |\n| 1 | `high` | y |\n| – | `tool` | z |\n";
 
     fn package(name: &str, dependencies: &[(&str, Option<&str>)], root: &Path) -> Package {
         let folder = root.join("crates").join(name);

@@ -12,8 +12,10 @@ const MAX_LINES: usize = 600;
 
 /// Longer files, each with the reason.
 const LONG_FILES: &[(&str, &str)] = &[
-    ("crates/weir-elements/src/nat/ip_rewriter.rs", "an element is one file: manual, program, handlers and tests"),
-    ("crates/weir-ir/src/builder.rs", "one method an operation, most of them three lines"),
+    (
+        "crates/weir-elements/src/nat/ip_rewriter.rs",
+        "an element is one file: manual, program, handlers and tests",
+    ),
     ("crates/weir-ir/src/check.rs", "one rule an operation: to be read side by side with the operations"),
 ];
 
@@ -44,7 +46,9 @@ pub(crate) fn files(root: &Path) -> anyhow::Result<Vec<File>> {
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
             let kind = entry.file_type()?;
-            let built = name == "target" || name == ".git" || ["fuzz/corpus", "fuzz/artifacts"].contains(&path.as_str());
+            let built = name == "target"
+                || name == ".git"
+                || ["fuzz/corpus", "fuzz/artifacts"].contains(&path.as_str());
             if kind.is_dir() && !built {
                 folders.push(path);
             } else if kind.is_file()
@@ -65,10 +69,16 @@ const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("XX", "X:"), "mend it, or say in the comment what is so"),
     (concat!("/wo", "rk/"), "a path of one machine: make it relative"),
     (concat!("crates", ".io"), "which package registry is used is for the client's configuration to say"),
-    (concat!("registry.", "npmjs"), "which package registry is used is for the client's configuration to say"),
+    (
+        concat!("registry.", "npmjs"),
+        "which package registry is used is for the client's configuration to say",
+    ),
     (concat!("pypi", ".org"), "which package registry is used is for the client's configuration to say"),
     (concat!("docker", ".io"), "which image registry is used is for the client's configuration to say"),
-    (concat!("deb.", "debian.org"), "which package registry is used is for the client's configuration to say"),
+    (
+        concat!("deb.", "debian.org"),
+        "which package registry is used is for the client's configuration to say",
+    ),
 ];
 
 /// Files that tools write.
@@ -86,7 +96,8 @@ pub(crate) fn check(files: &[File], packages: &[Package]) -> Vec<Finding> {
     }
     for (path, _) in LONG_FILES {
         if !files.iter().any(|f| f.path == *path) {
-            findings.push(Finding::new(*path, "listed as a long file, but does not exist: take it off the list"));
+            findings
+                .push(Finding::new(*path, "listed as a long file, but does not exist: take it off the list"));
         }
     }
     let forbids = |path: &Path| {
@@ -130,14 +141,17 @@ fn length(file: &File, findings: &mut Vec<Finding>) {
 /// How far above an unsafe block, in lines, its reason may stand: comments are long, and statements take lines.
 const REASON_WITHIN: usize = 10;
 
-/// Each unsafe block or implementation has a `SAFETY:` reason, each unsafe function a `# Safety` section.
+/// Each unsafe block or implementation has a `SAFETY:` reason, each public unsafe function a `# Safety` section.
 fn safety_comments(file: &File, findings: &mut Vec<Finding>) {
     let lines: Vec<&str> = file.text.lines().collect();
     for (i, line) in lines.iter().enumerate() {
         let code = line.split("//").next().unwrap_or_default();
         let wanted = match code.split_once(concat!("uns", "afe ")) {
             Some((_, rest)) if rest.starts_with('{') || rest.starts_with("impl") => "SAFETY:",
-            Some((before, rest)) if rest.starts_with("fn") && !before.contains(['=', '"']) => "# Safety",
+            // Of a function that implements a trait, the trait says what it needs.
+            Some((before, rest)) if rest.starts_with("fn") && before.trim_start().starts_with("pub") => {
+                "# Safety"
+            }
             _ => continue,
         };
         let above = &lines[i.saturating_sub(REASON_WITHIN)..=i];

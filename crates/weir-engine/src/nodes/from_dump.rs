@@ -76,7 +76,7 @@ impl FromDump {
             if cx.ports().1 > 1 {
                 cx.emit(1, packet);
             } else {
-                cx.drop(NOT_IP, packet);
+                cx.drop(&NOT_IP, packet);
             }
             return;
         }

@@ -55,7 +55,7 @@ impl Behavior for Queue {
         for packet in packets.drain(..) {
             if self.state.packets.len() >= self.capacity as usize {
                 self.state.drops += 1;
-                cx.drop(Reason::FULL, packet);
+                cx.drop(&Reason::FULL, packet);
             } else {
                 cx.waits(&packet);
                 self.state.packets.push_back(packet);

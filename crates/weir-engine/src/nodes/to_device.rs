@@ -72,7 +72,7 @@ impl Behavior for ToDevice {
     fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
         self.send(packets, cx);
         self.state.drops += packets.len() as u64;
-        packets.drain(..).for_each(|p| cx.drop(Reason::FULL, p));
+        packets.drain(..).for_each(|p| cx.drop(&Reason::FULL, p));
     }
 
     fn has_task(&self) -> bool {

@@ -124,7 +124,7 @@ impl ToDump {
             let way = format!("written to {}", self.filename);
             cx.leaves(&mut packet, &way);
         } else {
-            cx.drop(WRITE_FAILED, packet);
+            cx.drop(&WRITE_FAILED, packet);
         }
     }
 }

@@ -30,11 +30,11 @@ impl Behavior for ToLink {
 
     fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
         let Some(id) = self.state.filter(|&id| cx.env.links.is_up(id)) else {
-            return packets.drain(..).for_each(|p| cx.drop(LINK_DOWN, p));
+            return packets.drain(..).for_each(|p| cx.drop(&LINK_DOWN, p));
         };
         // Graphs may be joined in a circle.
         for packet in packets.extract_if(.., |p| p.hops >= MAX_HOPS) {
-            cx.drop(Reason::LOOP_LIMIT, packet);
+            cx.drop(&Reason::LOOP_LIMIT, packet);
         }
         packets.iter_mut().for_each(|p| p.hops += 1);
         cx.env.links.send(id, packets);

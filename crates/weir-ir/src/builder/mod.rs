@@ -197,7 +197,7 @@ impl Builder {
     pub fn expire(&mut self, table: TableId, body: impl FnOnce(&mut Builder, E)) {
         let value = self.value(Type::Entry(table));
         self.entry(EntryKind::Expire { table }, vec![value], |b| {
-            b.packetless(|b| body(b, E { value, table }))
+            b.packetless(|b| body(b, E { value, table }));
         });
     }
 
@@ -206,7 +206,7 @@ impl Builder {
         let args: Vec<V> = widths.iter().map(|&w| V { value: self.value(Type::Int(w)), width: w }).collect();
         let params = args.iter().map(|v| v.value).collect();
         self.entry(EntryKind::Message { name: name.to_owned() }, params, |b| {
-            b.packetless(|b| body(b, &args))
+            b.packetless(|b| body(b, &args));
         });
     }
 

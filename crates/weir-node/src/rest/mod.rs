@@ -8,13 +8,13 @@ mod streams;
 
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::{Json, Router};
-use axum::body::Bytes;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use weir_model::graph::{MAX_BODY, ServiceGraph};
@@ -62,7 +62,10 @@ pub(crate) fn router(app: App) -> Router {
     routes()
         .0
         .fallback(|method: Method, uri: Uri| async move {
-            Problem::new(StatusCode::NOT_FOUND, format!("there is no {method} {}; see /openapi.json", uri.path()))
+            Problem::new(
+                StatusCode::NOT_FOUND,
+                format!("there is no {method} {}; see /openapi.json", uri.path()),
+            )
         })
         .method_not_allowed_fallback(|method: Method, uri: Uri| async move {
             let detail = format!("{} has no method {method}; see /openapi.json", uri.path());

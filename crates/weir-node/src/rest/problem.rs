@@ -138,8 +138,9 @@ impl From<ApplyError> for Problem {
             ApplyError::Missing(_) => Problem::new(StatusCode::NOT_FOUND, detail),
             ApplyError::Invalid(errors) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
                 .with(errors.into_iter().map(|e| Mistake { path: e.at, ..plain(e.what) })),
-            ApplyError::Conflict(found) => Problem::new(StatusCode::CONFLICT, detail)
-                .with(found.iter().map(|c| plain(c.to_string()))),
+            ApplyError::Conflict(found) => {
+                Problem::new(StatusCode::CONFLICT, detail).with(found.iter().map(|c| plain(c.to_string())))
+            }
             ApplyError::Refused(errors) => {
                 Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail).with(errors.into_iter().map(plain))
             }

@@ -223,7 +223,9 @@ async fn missed(app: &App, mut id: u64, sender: &Sender) -> Option<u64> {
     loop {
         let (store, from) = (app.store.clone(), id);
         let read: Result<Vec<Event>, StoreError> =
-            tokio::task::spawn_blocking(move || store.events_after(from, PAGE)).await.unwrap_or(Ok(Vec::new()));
+            tokio::task::spawn_blocking(move || store.events_after(from, PAGE))
+                .await
+                .unwrap_or(Ok(Vec::new()));
         let events = read.unwrap_or_else(|e| {
             tracing::error!("events cannot be read: {e}");
             Vec::new()

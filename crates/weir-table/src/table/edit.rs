@@ -74,7 +74,13 @@ impl Table {
         match self.decl.kind {
             Kind::Exact | Kind::Array => (0..self.slots.len() as u32)
                 .filter(|&s| self.slots[s as usize].live)
-                .map(|s| row(s, (0..self.decl.key.len() as u32).map(|f| KeyMatch::Exact(self.key(s, f))).collect(), 0))
+                .map(|s| {
+                    row(
+                        s,
+                        (0..self.decl.key.len() as u32).map(|f| KeyMatch::Exact(self.key(s, f))).collect(),
+                        0,
+                    )
+                })
                 .collect(),
             Kind::Lpm => {
                 let mut all = Vec::new();
@@ -113,7 +119,9 @@ impl Table {
                 (Kind::Lpm, m) => (as_prefix(&m, f.width.bits()).is_some(), "a prefix"),
                 (Kind::Rules, KeyMatch::Exact(v) | KeyMatch::Mask(v, _)) => (v <= f.width.max(), "a value"),
                 (Kind::Rules, KeyMatch::Range(lo, hi)) => (lo <= hi && hi <= f.width.max(), "a range"),
-                (Kind::Rules, KeyMatch::Prefix(v, n)) => (v <= f.width.max() && n <= f.width.bits(), "a prefix"),
+                (Kind::Rules, KeyMatch::Prefix(v, n)) => {
+                    (v <= f.width.max() && n <= f.width.bits(), "a prefix")
+                }
             };
             if !fits {
                 return shape(format!("{m:?} is not {right} of '{}' ({} bits)", f.name, f.width.bits()));
@@ -132,7 +140,8 @@ impl Table {
             Kind::Array => unreachable!("every entry of an array is found"),
             Kind::Lpm => {
                 let slot = self.take_slot().expect("capacity was checked");
-                let (value, len) = as_prefix(&row.key[0], self.decl.key[0].width.bits()).expect("row was checked");
+                let (value, len) =
+                    as_prefix(&row.key[0], self.decl.key[0].width.bits()).expect("row was checked");
                 let at = self.prefixes.partition_point(|(l, _)| *l > len);
                 if self.prefixes.get(at).is_none_or(|(l, _)| *l != len) {
                     self.prefixes.insert(at, (len, HashMap::new()));

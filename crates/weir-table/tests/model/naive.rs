@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weir_table::{Kind, KeyMatch, Row, TableDecl};
+use weir_table::{KeyMatch, Kind, Row, TableDecl};
 
 /// An entry of the model.
 #[derive(Debug, Clone)]
@@ -100,7 +100,9 @@ impl Naive {
             KeyMatch::Exact(k) => k == v,
             KeyMatch::Mask(k, mask) => (0..128).all(|i| mask >> i & 1 == 0 || k >> i & 1 == v >> i & 1),
             KeyMatch::Range(lo, hi) => (lo..=hi).contains(&v),
-            KeyMatch::Prefix(k, n) => (0..n).map(|i| self.bits(field) - 1 - i).all(|i| k >> i & 1 == v >> i & 1),
+            KeyMatch::Prefix(k, n) => {
+                (0..n).map(|i| self.bits(field) - 1 - i).all(|i| k >> i & 1 == v >> i & 1)
+            }
         }
     }
 
@@ -132,7 +134,8 @@ impl Naive {
             Kind::Rules => all.sort_by_key(|e| std::cmp::Reverse(e.priority)),
         }
         let priority = |e: &Entry| if self.decl.kind == Kind::Rules { e.priority } else { 0 };
-        let row = |e: &Entry| Row { key: e.key.clone(), value: e.value.clone(), priority: priority(e), ttl: None };
+        let row =
+            |e: &Entry| Row { key: e.key.clone(), value: e.value.clone(), priority: priority(e), ttl: None };
         all.into_iter().map(|e| (e.slot, row(e))).collect()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use proptest::sample::Index;
 use weir_packet::{Layer, Packet};
-use weir_table::{EditError, EntryRef, Kind, KeyMatch, Row, SetSnapshot, TableDecl, TableSet};
+use weir_table::{EditError, EntryRef, KeyMatch, Kind, Row, SetSnapshot, TableDecl, TableSet};
 
 use crate::naive::{Entry, Naive};
 
@@ -87,7 +87,11 @@ impl World {
     fn partner(&self, (t, i): (usize, usize)) -> Option<(usize, usize)> {
         let own = &self.tables[t].entries[i];
         let link = own.link?;
-        let mut all = self.tables.iter().enumerate().flat_map(|(t, n)| n.entries.iter().enumerate().map(move |(i, e)| ((t, i), e)));
+        let mut all = self
+            .tables
+            .iter()
+            .enumerate()
+            .flat_map(|(t, n)| n.entries.iter().enumerate().map(move |(i, e)| ((t, i), e)));
         all.find(|(at, e)| *at != (t, i) && e.link == Some(link)).map(|(at, _)| at)
     }
 
@@ -105,7 +109,8 @@ impl World {
     fn remove(&mut self, e: (usize, usize)) -> Vec<u8> {
         let mut held = Vec::new();
         let both = [Some(e), self.partner(e)];
-        let ids: Vec<(usize, u64)> = both.iter().flatten().map(|&(t, i)| (t, self.tables[t].entries[i].id)).collect();
+        let ids: Vec<(usize, u64)> =
+            both.iter().flatten().map(|&(t, i)| (t, self.tables[t].entries[i].id)).collect();
         for (t, id) in ids {
             let n = &mut self.tables[t];
             let Some(i) = n.entries.iter().position(|e| e.id == id) else { continue };
@@ -150,7 +155,11 @@ impl World {
             Edit::InsertRow(t, row) => self.insert_row(*t, row),
             Edit::Lookup(t, key) => {
                 let key = self.fit(*t, key);
-                assert_eq!(self.set.table(self.at[*t]).lookup(&key), self.tables[*t].lookup(&key), "lookup of {key:?}");
+                assert_eq!(
+                    self.set.table(self.at[*t]).lookup(&key),
+                    self.tables[*t].lookup(&key),
+                    "lookup of {key:?}"
+                );
             }
             Edit::Claim(key, hole, lo, hi, start) => {
                 let mut key = self.fit(0, key);
@@ -224,7 +233,10 @@ impl World {
                 let real = self.real(e);
                 let got = self.set.table_mut(real.table).release(real.slot);
                 for p in &got {
-                    assert_eq!((p.layer(Layer::Net), p.anno[3], p.len()), (Some(p.data() + 1), p.bytes()[0], 3));
+                    assert_eq!(
+                        (p.layer(Layer::Net), p.anno[3], p.len()),
+                        (Some(p.data() + 1), p.bytes()[0], 3)
+                    );
                 }
                 let tags: Vec<u8> = got.iter().map(|p| p.bytes()[0]).collect();
                 assert_eq!(tags, std::mem::take(&mut self.entry(e).held).into_iter().collect::<Vec<_>>());
@@ -268,10 +280,14 @@ impl World {
             let max = |i: usize| decl.key[i].width.max();
             for (i, m) in row.key.iter_mut().enumerate() {
                 *m = match *m {
-                    KeyMatch::Exact(v) if decl.kind == Kind::Array => KeyMatch::Exact(v % u128::from(decl.capacity)),
+                    KeyMatch::Exact(v) if decl.kind == Kind::Array => {
+                        KeyMatch::Exact(v % u128::from(decl.capacity))
+                    }
                     KeyMatch::Exact(v) => KeyMatch::Exact(v & max(i)),
                     KeyMatch::Mask(v, m) => KeyMatch::Mask(v & max(i), m),
-                    KeyMatch::Prefix(v, n) => KeyMatch::Prefix(v & max(i), n % (decl.key[i].width.bits() + 1)),
+                    KeyMatch::Prefix(v, n) => {
+                        KeyMatch::Prefix(v & max(i), n % (decl.key[i].width.bits() + 1))
+                    }
                     range => range,
                 };
             }
@@ -309,7 +325,11 @@ impl World {
         let mut acts = acts.iter().copied();
         loop {
             let first_of = |t: usize| {
-                let due = self.tables[t].entries.iter().enumerate().filter(|(_, e)| e.expires != 0 && e.expires <= now);
+                let due = self.tables[t]
+                    .entries
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, e)| e.expires != 0 && e.expires <= now);
                 due.min_by_key(|(_, e)| (e.expires, e.slot)).map(|(i, _)| (t, i))
             };
             let wanted = order.iter().find_map(|&t| first_of(t));
@@ -416,7 +436,10 @@ impl World {
             }
             let first = n.entries.iter().map(|e| e.expires).filter(|&e| e != 0).min();
             let said = self.set.next_expiry();
-            assert!(first.is_none_or(|f| said.is_some_and(|s| s <= f)), "{when}: {first:?} is before {said:?}");
+            assert!(
+                first.is_none_or(|f| said.is_some_and(|s| s <= f)),
+                "{when}: {first:?} is before {said:?}"
+            );
         }
     }
 }

@@ -2,10 +2,15 @@
 
 mod check;
 mod elements;
+mod graphs;
+mod handler;
 mod images;
 mod ir;
+mod node;
+mod remote;
 mod run;
 mod steps;
+mod watch;
 
 use std::path::Path;
 
@@ -25,6 +30,26 @@ pub(crate) enum Command {
     Ir(ir::Args),
     /// List the elements, or print the manual page of one
     Elements(elements::Args),
+    /// Run the node daemon: service graphs come in over REST
+    Node(node::Args),
+    /// Create a service graph on a node, or change it while it runs
+    Apply(graphs::DocumentArgs),
+    /// Show what applying a service graph would change
+    Plan(graphs::DocumentArgs),
+    /// List the graphs of a node
+    Ps(graphs::PsArgs),
+    /// Show the state of a graph: packets, drops and their reasons
+    Show(graphs::ShowArgs),
+    /// Remove a graph from a node
+    Delete(graphs::GraphArgs),
+    /// Read or write a handler of a function
+    Handler(handler::Args),
+    /// Follow packets through a graph: each element, what it changed, how it ended
+    Trace(watch::TraceArgs),
+    /// Copy the packets of a link to a pcap file or to standard output
+    Capture(watch::CaptureArgs),
+    /// Run the data-plane process; the node starts it itself
+    Engine(node::EngineArgs),
 }
 
 impl Command {
@@ -34,6 +59,16 @@ impl Command {
             Command::Check(a) => check::run(&a, ui),
             Command::Ir(a) => ir::run(&a, ui),
             Command::Elements(a) => elements::run(&a, ui),
+            Command::Node(a) => node::run(a, ui),
+            Command::Apply(a) => graphs::apply(&a, ui),
+            Command::Plan(a) => graphs::plan(&a, ui),
+            Command::Ps(a) => graphs::ps(&a, ui),
+            Command::Show(a) => graphs::show(&a, ui),
+            Command::Delete(a) => graphs::delete(&a, ui),
+            Command::Handler(a) => handler::run(&a, ui),
+            Command::Trace(a) => watch::trace(&a, ui),
+            Command::Capture(a) => watch::capture(&a, ui),
+            Command::Engine(a) => node::engine(&a, ui),
         }
     }
 }

@@ -92,7 +92,7 @@ fn handlers_that_do_not_exist_are_named() {
     assert!(run(&["-h", "x.count"]).contains("no element 'x'"));
     assert!(run(&["-h", "c.cnt"]).contains("no read handler 'cnt'"));
     assert!(run(&["-w", "c.count=1"]).contains("no write handler 'count'"));
-    assert!(run(&["--trace", "tcp port http or"]).contains("tcp port http or"));
+    assert!(run(&["--trace", "tcp port 80 or"]).contains("filter: column 15"));
 }
 
 #[test]

@@ -161,7 +161,7 @@ impl Lab {
         self.path(name)
     }
 
-    /// Processes that this lab started, also those that they started.
+    /// Processes that this lab started, also those that they started: they bear its mark, or are in its namespaces.
     pub fn processes(&self) -> Vec<u32> {
         let mark = format!("{MARK}={}", self.id);
         let marked = |pid: &u32| {
@@ -169,11 +169,19 @@ impl Lab {
                 .is_ok_and(|e| e.split(|b| *b == 0).any(|v| v == mark.as_bytes()))
         };
         let all = fs::read_dir("/proc").unwrap().filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok());
-        all.filter(marked).collect()
+        let mut list: Vec<u32> = all.filter(marked).collect();
+        for n in &self.namespaces {
+            list.extend(
+                host(&["ip", "netns", "pids", n]).stdout.lines().filter_map(|l| l.trim().parse::<u32>().ok()),
+            );
+        }
+        list.sort_unstable();
+        list.dedup();
+        list
     }
 
     fn clean(&mut self) -> Result<(), String> {
-        let gone = poll(|| {
+        let gone = poll(POLLS, || {
             for pid in self.processes() {
                 signal(pid, "KILL");
             }
@@ -371,8 +379,8 @@ fn signal(pid: u32, name: &str) {
 }
 
 /// Whether a condition comes true within a bounded number of looks.
-pub fn poll(mut condition: impl FnMut() -> bool) -> bool {
-    (0..POLLS).any(|i| {
+pub fn poll(looks: u32, mut condition: impl FnMut() -> bool) -> bool {
+    (0..looks).any(|i| {
         if i > 0 {
             sleep(POLL);
         }
@@ -383,7 +391,14 @@ pub fn poll(mut condition: impl FnMut() -> bool) -> bool {
 /// Waits for a condition; panics if it does not come true within a bounded number of looks.
 #[track_caller]
 pub fn until(what: &str, condition: impl FnMut() -> bool) {
-    assert!(poll(condition), "waited in vain for {what}");
+    assert!(poll(POLLS, condition), "waited in vain for {what}");
+}
+
+/// Waits until an address answers; panics if it does not within a bounded number of requests.
+#[track_caller]
+pub fn until_pings(from: &Ns, address: &str) {
+    let answers = poll(60, || from.run(&["ping", "-c1", "-W0.3", address]).code == 0);
+    assert!(answers, "{address} does not answer");
 }
 
 /// A client (10.0.1.2) and a server (10.0.2.2) with the namespace `node` between them, whose interfaces are `lan` and

@@ -4,6 +4,7 @@
 
 mod errors;
 mod lab;
+mod node;
 mod reference;
 mod run;
 mod traffic;

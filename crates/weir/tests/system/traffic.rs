@@ -28,7 +28,7 @@ print(n, flush=True)
 const RECEIVER: &str = r#"
 import json, select, socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE, 1 << 24)
+s.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)  # SO_RCVBUFFORCE
 s.bind(('', int(sys.argv[1])))
 print('ready', flush=True)
 seen, twice, disordered, last, sent, sources = set(), 0, 0, -1, None, set()

@@ -1,0 +1,48 @@
+# make test    what CI runs: system packages if missing, format, lints, all tests (root: tests make network namespaces)
+# make demo    a service graph between two network namespaces, in a minute
+# make bench   measures the data plane; writes bench/RESULTS.md
+# make fuzz    runs each fuzz target for MINUTES (1) with libFuzzer; needs a nightly Rust and cargo-fuzz
+
+MINUTES ?= 1
+
+.PHONY: build demo test setup fmt lint unit deny bench fuzz
+
+build:
+	cargo build --locked --release -p weir
+
+setup:
+	scripts/setup.sh
+
+fmt:
+	cargo fmt --all -- --check
+
+lint:
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+unit:
+	cargo test --locked --workspace
+
+deny:
+	@if cargo deny --version >/dev/null 2>&1; then cargo deny check; else echo "cargo-deny is not installed: skipped"; fi
+
+# One after the other, also under make -j: cargo has one build directory.
+test:
+	$(MAKE) setup
+	$(MAKE) fmt
+	$(MAKE) lint
+	$(MAKE) unit
+	$(MAKE) deny
+
+demo:
+	scripts/setup.sh
+	cargo build --locked -p weir
+	scripts/demo
+
+bench:
+	cargo run --locked --release -p weir-bench
+
+fuzz:
+	cargo run --locked -p weir-fuzz -- seeds fuzz/corpus
+	for target in $$(ls fuzz/fuzz_targets | sed 's/\.rs$$//'); do \
+		(cd fuzz && cargo +nightly fuzz run $$target -- -max_total_time=$$((60 * $(MINUTES)))) || exit 1; \
+	done

@@ -1,0 +1,219 @@
+//! Real devices in network namespaces. Needs root: the tests fail where it is missing.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use weir_engine::protocol::{Answer, Command as Ask, DeviceStatus, Event};
+use weir_engine::{Classes, Worker, WorkerOptions};
+use weir_io::Netns;
+use weir_io::af_packet::AfPacketPort;
+
+fn run(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let out = Command::new(words.next().unwrap()).args(words).output().expect(line);
+    assert!(out.status.success(), "`{line}` failed (root?): {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// A network namespace, removed when dropped.
+struct Namespace(String);
+
+impl Namespace {
+    fn new(label: &str) -> Namespace {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("weireng-{}-{}-{label}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        run(&format!("ip netns add {name}"));
+        run(&format!("ip -n {name} link set lo up"));
+        Namespace(name)
+    }
+
+    fn ip(&self, args: &str) -> String {
+        run(&format!("ip -n {} {args}", self.0))
+    }
+
+    fn exec(&self, line: &str) -> String {
+        run(&format!("ip netns exec {} {line}", self.0))
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+fn link(a: (&Namespace, &str), b: (&Namespace, &str)) {
+    a.0.ip(&format!("link add {} type veth peer name {} netns {}", a.1, b.1, b.0.0));
+    for (ns, name) in [a, b] {
+        ns.exec(&format!("sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1"));
+        ns.ip(&format!("link set {name} up"));
+    }
+}
+
+/// Two hosts, and an engine in a namespace between them.
+struct Between {
+    left: Namespace,
+    middle: Namespace,
+    right: Namespace,
+    worker: Option<Worker>,
+}
+
+impl Between {
+    fn new() -> Between {
+        let (left, middle, right) = (Namespace::new("l"), Namespace::new("m"), Namespace::new("r"));
+        link((&left, "eth0"), (&middle, "left"));
+        link((&middle, "right"), (&right, "eth0"));
+        left.ip("addr add 10.9.0.1/24 dev eth0");
+        right.ip("addr add 10.9.0.2/24 dev eth0");
+        let netns = Netns::Named(middle.0.clone());
+        let worker = Worker::start(Arc::new(Classes::default()), WorkerOptions::default(), move |engine| {
+            engine.set_opener(Box::new(move |name, options| {
+                Ok(Box::new(AfPacketPort::open_in(&netns, name, options)?))
+            }));
+        });
+        Between { left, middle, right, worker: Some(worker.unwrap()) }
+    }
+
+    fn call(&self, command: Ask) -> Answer {
+        self.worker.as_ref().unwrap().handle().call(command).unwrap()
+    }
+
+    fn load(&self, config: &str) {
+        self.call(Ask::Load {
+            graph: "g".into(),
+            config: config.into(),
+            file: "t".into(),
+            tag: String::new(),
+        });
+    }
+
+    fn device(&self, name: &str) -> DeviceStatus {
+        let Answer::Status { status } = self.call(Ask::Status { graph: "g".into() }) else { panic!() };
+        status.devices.into_iter().find(|d| d.name == name).unwrap()
+    }
+
+    fn ping(&self, count: u32) {
+        let out = self.left.exec(&format!("ping -c {count} -i 0.01 -W 2 10.9.0.2"));
+        assert!(out.contains(" 0% packet loss"), "{out}");
+    }
+}
+
+impl Drop for Between {
+    fn drop(&mut self) {
+        let Some(worker) = self.worker.take() else { return };
+        let _ = worker.handle().call(Ask::Shutdown);
+        worker.join();
+    }
+}
+
+const BRIDGE: &str =
+    "FromDevice(left) -> Null -> ToDevice(right); FromDevice(right) -> Queue -> ToDevice(left);";
+
+#[test]
+fn two_hosts_reach_each_other_through_the_engine() {
+    let net = Between::new();
+    net.load(BRIDGE);
+    net.ping(20);
+    // UDP, 200 datagrams there and back.
+    let mut server = Command::new("ip")
+        .args(["netns", "exec", &net.right.0, "/usr/bin/python3", "-c"])
+        .arg(
+            "import socket\n\
+             s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('10.9.0.2', 9)); s.settimeout(20)\n\
+             print('ready', flush=True)\n\
+             for _ in range(200): d, a = s.recvfrom(2000); s.sendto(d[::-1], a)",
+        )
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Read::read_exact(server.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
+    let client = Command::new("ip")
+        .args(["netns", "exec", &net.left.0, "/usr/bin/python3", "-c"])
+        .arg(
+            "import socket\n\
+             s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(10)\n\
+             for i in range(200):\n\
+             \x20 d = b'%d-' % i + b'x' * (i * 6); s.sendto(d, ('10.9.0.2', 9)); assert s.recv(2000) == d[::-1]",
+        )
+        .status()
+        .unwrap();
+    assert!(client.success());
+    assert!(server.wait().unwrap().success());
+    let (left, right) = (net.device("left"), net.device("right"));
+    assert!(left.rx_packets >= 221 && right.tx_packets == left.rx_packets, "{left:?} {right:?}");
+    assert_eq!((left.state.as_str(), right.tx_dropped, left.tx_dropped), ("up", 0, 0));
+}
+
+#[test]
+fn swaps_under_traffic_lose_no_packet() {
+    let net = Between::new();
+    net.load(BRIDGE);
+    net.ping(1);
+    let mut ping = Command::new("ip")
+        .args(["netns", "exec", &net.left.0, "ping", "-q", "-c", "300", "-i", "0.005", "-W", "2", "10.9.0.2"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let other = "FromDevice(left) -> Queue -> Unqueue -> ToDevice(right); FromDevice(right) -> Null -> ToDevice(left);";
+    let mut swaps = 0;
+    while ping.try_wait().unwrap().is_none() {
+        net.load(if swaps % 2 == 0 { other } else { BRIDGE });
+        swaps += 1;
+    }
+    let mut out = String::new();
+    std::io::Read::read_to_string(&mut ping.stdout.take().unwrap(), &mut out).unwrap();
+    assert!(out.contains("300 received, 0% packet loss"), "{out} after {swaps} swaps");
+    assert!(swaps > 20);
+}
+
+#[test]
+fn an_interface_that_vanishes_is_told_and_used_again_when_it_is_back() {
+    let net = Between::new();
+    let (events, heard) = std::sync::mpsc::channel();
+    let handle = net.worker.as_ref().unwrap().handle();
+    handle.stream(1, Ask::Subscribe, Box::new(move |e| events.send(e).is_ok())).unwrap();
+    net.load(BRIDGE);
+    net.ping(2);
+    net.middle.ip("link del right");
+    let wait = |wanted: &str| loop {
+        match heard.recv_timeout(Duration::from_secs(10)).unwrap() {
+            Event::Notice { what, text, .. } if what == wanted && text.contains("right") => return text,
+            _ => {}
+        }
+    };
+    wait("device-down");
+    let start = Instant::now();
+    while !net.device("right").state.contains("there is no interface `right`") {
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", net.device("right"));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(net.device("left").state, "up");
+    link((&net.middle, "right"), (&net.right, "eth0"));
+    net.right.ip("addr add 10.9.0.2/24 dev eth0");
+    wait("device-up");
+    assert_eq!(net.device("right").state, "up");
+    // The right host has a new hardware address.
+    net.left.ip("neigh flush all");
+    net.ping(5);
+}
+
+#[test]
+fn an_idle_engine_sleeps() {
+    let net = Between::new();
+    net.load(BRIDGE);
+    net.ping(3);
+    let ticks = || {
+        let task = std::fs::read_dir("/proc/self/task").unwrap().flatten().find(|t| {
+            std::fs::read_to_string(t.path().join("comm")).is_ok_and(|c| c.trim() == "weir-worker")
+        });
+        let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+        let fields: Vec<u64> =
+            stat.rsplit(')').next().unwrap().split_whitespace().map(|f| f.parse().unwrap_or(0)).collect();
+        fields[11] + fields[12]
+    };
+    let before = ticks();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(ticks() - before <= 10, "the thread used the processor while nothing happened");
+}

@@ -1,0 +1,418 @@
+//! The REST interface on loopback, before a data plane that speaks the protocol on a Unix socket.
+
+mod fake;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fake::{Fake, LSI0, wire};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use weir_engine::protocol::Event;
+use weir_model::graph::MAX_BODY;
+use weir_model::status::State;
+use weir_node::client::{ClientError, NodeClient};
+use weir_node::events::Kind;
+use weir_node::plan::Action;
+use weir_node::rest::{CaptureRequest, Direction, PROBLEM, Problem, TraceRequest};
+use weir_node::{NodeError, Options, run, serve};
+
+/// A daemon with its data plane.
+struct Daemon {
+    client: NodeClient,
+    address: SocketAddr,
+    fake: Arc<Mutex<Fake>>,
+    dir: Arc<tempfile::TempDir>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+const FIREWALL: &str = "
+name: firewall
+description: Lets through what the rules allow.
+ports: [inside, outside]
+params: [{name: RULES, type: text, default: allow all, doc: the rules}]
+handlers:
+  count: {handler: c.count, access: r}
+  reset: {handler: c.reset, access: w}
+click: 'in_0 -> filter :: IPFilter($RULES) -> c :: Counter -> out_1; in_1 -> out_0;'
+";
+
+/// Two interfaces with a firewall in between.
+fn firewall(rules: &str) -> String {
+    format!(
+        "
+id: fw
+name: office
+tenant: t1
+SFs:
+  - {{id: fw, name: firewall, ports: [a, b], params: {{RULES: '{rules}'}}}}
+saps:
+  - {{id: lan, type: interface, interface: {{if-name: eth1}}}}
+  - {{id: wan, type: vlan, vlan: {{vlan-id: 25, if-name: eth2}}}}
+flowrules:
+  - {{id: r1, priority: 1, match: {{port_in: 'sap:lan'}}, actions: {{output_to_port: 'sf:fw:a'}}}}
+  - {{id: r2, priority: 1, match: {{port_in: 'sf:fw:b'}}, actions: {{output_to_port: 'sap:wan'}}}}
+  - {{id: r3, priority: 1, match: {{port_in: 'sap:wan'}}, actions: {{output_to_port: 'sf:fw:b'}}}}
+  - {{id: r4, priority: 1, match: {{port_in: 'sf:fw:a'}}, actions: {{output_to_port: 'sap:lan'}}}}
+"
+    )
+}
+
+fn options(dir: &Path) -> Options {
+    Options {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        socket: dir.join("engine.sock"),
+        store: dir.join("node.db"),
+        images: vec![dir.join("images")],
+        engine_command: vec![],
+        stop_engine: false,
+    }
+}
+
+impl Daemon {
+    fn start() -> Daemon {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("images")).unwrap();
+        std::fs::write(dir.path().join("images/firewall.yaml"), FIREWALL).unwrap();
+        let fake = Arc::new(Mutex::new(Fake::default()));
+        fake::serve(&dir.path().join("engine.sock"), fake.clone());
+        Daemon::with(Arc::new(dir), fake)
+    }
+
+    fn with(dir: Arc<tempfile::TempDir>, fake: Arc<Mutex<Fake>>) -> Daemon {
+        let options = options(dir.path());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            runtime().block_on(async {
+                let listener = TcpListener::bind(options.listen).await.unwrap();
+                tell.send(listener.local_addr().unwrap()).unwrap();
+                serve(options, listener, async { _ = stopped.await }).await.unwrap();
+            });
+        });
+        let address = told.recv().unwrap();
+        let client = NodeClient::new(&address.to_string());
+        while !client.health().unwrap().ready {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Daemon { client, address, fake, dir, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// The daemon ends; the data plane does not.
+    fn stop(mut self) -> (Arc<tempfile::TempDir>, Arc<Mutex<Fake>>) {
+        drop(self.stop.take());
+        self.thread.take().unwrap().join().unwrap();
+        (self.dir.clone(), self.fake.clone())
+    }
+
+    /// A request as some other client makes it: status, media type, body.
+    fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, String, String) {
+        let mut request =
+            ureq::http::Request::builder().method(method).uri(format!("http://{}{path}", self.address));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent();
+        let response = agent.run(request.body(body).unwrap()).unwrap();
+        let kind = response.headers().get("content-type").map(|v| v.to_str().unwrap().to_owned());
+        let status = response.status().as_u16();
+        (status, kind.unwrap_or_default(), response.into_body().read_to_string().unwrap())
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+fn problem<T: std::fmt::Debug>(result: Result<T, ClientError>) -> Problem {
+    match result {
+        Err(ClientError::Problem(p)) => *p,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_graph_lives() {
+    let d = Daemon::start();
+    let c = &d.client;
+    let plan = c.plan(&firewall("allow tcp")).unwrap();
+    assert_eq!((plan.action, plan.functions.added), (Action::Create, vec!["fw".to_owned()]));
+    let made = c.create(&firewall("allow tcp")).unwrap();
+    assert_eq!((made.id.as_str(), made.revision), ("fw", 1));
+    assert_eq!(problem(c.create(&firewall("allow tcp"))).status, 409);
+    assert!(d.fake.lock().unwrap().graphs[LSI0].0.contains("FromDevice(eth2"));
+
+    let listed = c.graphs().unwrap();
+    assert_eq!((listed.len(), &listed[0].state, listed[0].functions), (1, &State::Running, 1));
+    assert_eq!(c.graph("fw").unwrap()["sffg"]["tenant"], "t1");
+    assert!(c.config("fw").unwrap().contains("IPFilter(allow tcp)"));
+    let status = c.status("fw").unwrap();
+    let f = &status.functions[0];
+    assert_eq!((f.packets_in, f.packets_out), (14, 14));
+    assert_eq!((f.drops[0].reason.as_str(), f.drops[0].count), ("Denied", 3));
+    let links: Vec<_> =
+        status.links.iter().map(|l| (l.from.as_str(), l.to.as_str(), l.packets, l.bytes)).collect();
+    assert_eq!(links[0], ("service-access-point:lan", "sf:fw:a", 7, 700));
+    assert_eq!(links.len(), 4);
+
+    let plan = c.plan(&firewall("allow udp")).unwrap();
+    assert_eq!((plan.action, plan.functions.changed), (Action::Change, vec!["fw".to_owned()]));
+    assert!(plan.tables[0].kept, "{:?}", plan.tables);
+    let (changed, new) = c.put("fw", &firewall("allow udp")).unwrap();
+    assert_eq!((changed.revision, changed.unchanged, new), (2, false, false));
+    assert!(c.put("fw", &firewall("allow udp")).unwrap().0.unchanged);
+    let json = c.graph("fw").unwrap().to_string();
+    assert!(c.put("fw", &json).unwrap().0.unchanged, "what GET gives can be PUT");
+
+    assert_eq!(c.read_handler("fw", "fw", "count").unwrap(), "7");
+    assert_eq!(problem(c.read_handler("fw", "fw", "reset")).status, 403);
+    c.write_handler("fw", "fw", "reset", "1").unwrap();
+    assert_eq!(d.fake.lock().unwrap().writes, [("sf_fw/c.reset".to_owned(), "1".to_owned())]);
+    assert_eq!(problem(c.write_handler("fw", "fw", "count", "1")).status, 403);
+    let p = problem(c.read_handler("fw", "fw", "filter.rules"));
+    assert!(p.status == 404 && p.detail.contains("it has: count, reset"), "{p}");
+    assert_eq!(problem(c.write_handler("fw", "fw", "reset", "bad")).status, 422);
+
+    c.delete("fw").unwrap();
+    assert_eq!(problem(c.delete("fw")).status, 404);
+    assert_eq!(problem(c.status("fw")).status, 404);
+    assert!(d.fake.lock().unwrap().graphs.is_empty());
+}
+
+#[test]
+fn a_daemon_that_comes_back_adopts_what_runs_and_numbers_go_on() {
+    let d = Daemon::start();
+    d.client.create(&firewall("allow tcp")).unwrap();
+    let before = d.fake.lock().unwrap().changes.clone();
+    let (dir, fake) = d.stop();
+    // Even if the image is gone by then.
+    std::fs::remove_file(dir.path().join("images/firewall.yaml")).unwrap();
+    let d = Daemon::with(dir, fake);
+    assert_eq!(d.client.graphs().unwrap()[0].state, State::Running);
+    assert_eq!(d.fake.lock().unwrap().changes, before);
+    let mut kinds = Vec::new();
+    let mut ids = Vec::new();
+    for event in d.client.events(Some(0)).unwrap() {
+        let event = event.unwrap();
+        kinds.push(event.kind);
+        ids.extend(event.id);
+        if kinds.iter().filter(|k| **k == Kind::DeviceDown).count() == 2 {
+            break;
+        }
+    }
+    assert!(kinds.contains(&Kind::Applied) && kinds.contains(&Kind::EngineUp), "{kinds:?}");
+    assert!(ids.is_sorted() && ids.len() == kinds.len());
+    // From the middle on.
+    let next = d.client.events(Some(ids[1])).unwrap().next().unwrap().unwrap();
+    assert_eq!(next.id, Some(ids[2]));
+}
+
+#[test]
+fn traces_and_captures_are_lines() {
+    let d = Daemon::start();
+    d.client.create(&firewall("allow tcp")).unwrap();
+    let request = TraceRequest { filter: String::new(), count: 3 };
+    let events: Vec<_> = d.client.trace("fw", &request).unwrap().map(Result::unwrap).collect();
+    assert!(events.len() == 3 && matches!(&events[2], Event::Trace { summary, .. } if summary == "packet 2"));
+    let request = TraceRequest { filter: "nonsense".into(), count: 1 };
+    assert_eq!(problem(d.client.trace("fw", &request)).status, 422);
+    let capture = |point: &str, direction| {
+        let request =
+            CaptureRequest { point: point.into(), direction, filter: String::new(), snaplen: 64, count: 1 };
+        d.client.capture("fw", &request).map(|mut e| match e.next() {
+            Some(Ok(Event::Packet { point, .. })) => point,
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!(capture("sap:lan", Direction::From).unwrap(), "sap_lan");
+    assert_eq!(capture("sap:lan", Direction::To).unwrap(), "sap_lan_out");
+    assert_eq!(capture("sf:fw:a", Direction::To).unwrap(), "sf_fw/in_0");
+    assert_eq!(capture("sf_fw/filter", Direction::From).unwrap(), "sf_fw/filter");
+    assert!(
+        problem(capture("sap:nowhere", Direction::From)).errors[0]
+            .message
+            .contains("service-access-point:lan")
+    );
+}
+
+#[test]
+fn bad_requests_are_told_what_is_wrong_and_where() {
+    let d = Daemon::start();
+    let c = &d.client;
+    let p = problem(c.create("{\"id\": \"x\","));
+    assert!(p.status == 400 && p.errors[0].line == Some(1), "{p}");
+    let p = problem(c.create("id: x\nname: [\n"));
+    assert!(p.status == 400 && p.errors[0].line.is_some(), "{p}");
+    let p = problem(
+        c.create(&firewall("allow all").replace("sap:lan", "sap:lam").replace("priority: 1", "priority: x")),
+    );
+    assert!(p.status == 400 && p.errors.len() > 4, "{p}");
+    assert!(p.errors[0].path.starts_with("flowrules[0]") && p.errors[0].line == Some(11), "{p}");
+    let p = problem(c.create(&firewall("allow all").replace("name: firewall", "name: firewoll")));
+    assert!(p.status == 422 && p.to_string().contains("sffg.SFs[0]: there is no image 'firewoll'"), "{p}");
+    let p = problem(
+        c.create(&firewall("allow all) -> out_1; FromDevice(eth0) -> Discard; Idle -> IPFilter(allow all")),
+    );
+    assert!(p.status == 422 && p.to_string().contains("FromDevice"), "{p}");
+    let p = problem(c.create(&wire("m", "missing1", "eth2")));
+    assert!(p.status == 422 && p.to_string().contains("no interface missing1"), "{p}");
+    let p = problem(c.put("other", &firewall("allow all")));
+    assert!(p.status == 400 && p.errors[0].path == "sffg.id", "{p}");
+    assert!(c.graphs().unwrap().is_empty());
+
+    c.create(&wire("one", "eth1", "eth2")).unwrap();
+    let p = problem(c.create(&wire("two", "eth3", "eth2")));
+    let text = p.to_string();
+    assert!(
+        p.status == 409 && text.contains("'one'") && text.contains("'two'") && text.contains("eth2"),
+        "{text}"
+    );
+    assert_eq!(problem(c.plan(&wire("two", "eth3", "eth2"))).status, 409);
+
+    let big = format!("id: x\nname: {}\n", "x".repeat(MAX_BODY));
+    let (status, kind, body) = d.raw("POST", "/graphs", &[], big.as_bytes());
+    assert!(status == 413 && kind == PROBLEM && body.contains("1048576"), "{body}");
+    let (status, kind, _) = d.raw("POST", "/graphs", &[], b"\xff\xfe");
+    assert_eq!((status, kind.as_str()), (400, PROBLEM));
+    let yaml = wire("three", "eth5", "eth6");
+    let (status, _, body) =
+        d.raw("POST", "/graphs", &[("content-type", "application/json")], yaml.as_bytes());
+    assert_eq!(status, 400, "{body}");
+    let (status, kind, body) = d.raw("GET", "/nothing", &[], b"");
+    assert!(status == 404 && kind == PROBLEM && body.contains("/openapi.json"), "{body}");
+    let (status, kind, _) = d.raw("DELETE", "/graphs", &[], b"");
+    assert_eq!((status, kind.as_str()), (405, PROBLEM));
+    let (status, kind, body) = d.raw("POST", "/graphs/one/trace", &[], b"{\"cuont\": 1}");
+    assert!(status == 400 && kind == PROBLEM && body.contains("cuont"), "{body}");
+    let (status, _, _) = d.raw("POST", "/graphs", &[("origin", "http://evil.example")], yaml.as_bytes());
+    assert_eq!(status, 403);
+    let evil = [("origin", "http://evil.example:80"), ("host", "evil.example:80")];
+    assert_eq!(d.raw("POST", "/graphs", &evil, yaml.as_bytes()).0, 403);
+    let own = format!("http://{}", d.address);
+    assert_eq!(d.raw("POST", "/graphs", &[("origin", &own)], yaml.as_bytes()).0, 201);
+}
+
+#[test]
+fn a_data_plane_that_died_gets_everything_again() {
+    let d = Daemon::start();
+    let graph = firewall("allow tcp").replace("params:", "handlers: {reset: '1'}, params:");
+    d.client.create(&graph).unwrap();
+    let mut events = d.client.events(None).unwrap();
+    let before = d.fake.lock().unwrap().graphs.clone();
+    d.fake.lock().unwrap().restart();
+    for kind in [Kind::EngineDown, Kind::EngineUp] {
+        let found = events.find(|e| e.as_ref().unwrap().kind == kind);
+        assert!(found.is_some(), "{kind:?}");
+    }
+    while !d.client.health().unwrap().ready {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let fake = d.fake.lock().unwrap();
+    assert_eq!(fake.graphs, before);
+    assert_eq!(fake.writes.len(), 2, "first writes belong to a process");
+    assert_eq!(fake.violations, Vec::<String>::new());
+}
+
+#[test]
+fn images_are_read_anew_and_bad_ones_named() {
+    let d = Daemon::start();
+    let list = d.client.images().unwrap();
+    assert_eq!((list.images.len(), list.images[0].ports.len(), list.errors.len()), (1, 2, 0));
+    assert!(!list.images[0].params[0].required);
+    assert_eq!(list.images[0].handlers["count"], "r");
+    std::fs::write(d.dir.path().join("images/bad.yaml"), "name: bad\n").unwrap();
+    let list = d.client.images().unwrap();
+    assert_eq!((list.images.len(), list.errors.len()), (1, 1));
+    assert!(list.errors[0].path.ends_with("bad.yaml"), "{:?}", list.errors);
+    let api = d.client.openapi().unwrap();
+    assert!(api["paths"]["/images"]["get"].is_object());
+}
+
+#[test]
+fn a_daemon_that_cannot_start_says_why() {
+    runtime().block_on(async {
+        let dir = tempfile::tempdir().unwrap();
+        let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listen = taken.local_addr().unwrap();
+        let e = run(Options { listen, ..options(dir.path()) }, async {}).await.unwrap_err();
+        assert!(matches!(e, NodeError::Listen { .. }) && e.to_string().contains(&listen.to_string()), "{e}");
+        std::fs::write(dir.path().join("node.db"), "not a database".repeat(500)).unwrap();
+        let e = run(options(dir.path()), async {}).await.unwrap_err();
+        assert!(matches!(e, NodeError::Store(_)) && e.to_string().contains("node.db"), "{e}");
+    });
+}
+
+#[test]
+fn without_a_data_plane_changes_are_refused_and_nothing_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = options(dir.path());
+    // A program that ends at once, with words for its log.
+    options.engine_command = ["sh", "-c", "echo no luck >&2; exit 3"].map(Into::into).to_vec();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (tell, told) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        runtime().block_on(async {
+            let listener = TcpListener::bind(options.listen).await.unwrap();
+            tell.send(listener.local_addr().unwrap()).unwrap();
+            serve(options, listener, async { _ = stopped.await }).await.unwrap();
+        });
+    });
+    let client = NodeClient::new(&told.recv().unwrap().to_string());
+    let first = client.events(Some(0)).unwrap().next().unwrap().unwrap();
+    assert_eq!(first.kind, Kind::EngineDown);
+    assert!(first.text.contains("exit status: 3") && first.text.contains("no luck"), "{}", first.text);
+    assert_eq!(problem(client.create(&wire("a", "eth1", "eth2"))).status, 503);
+    assert!(client.graphs().unwrap().is_empty());
+    assert!(!client.health().unwrap().ready);
+    drop(stop);
+    thread.join().unwrap();
+    let unreachable = NodeClient::new("127.0.0.1:1").graphs().unwrap_err();
+    assert!(matches!(unreachable, ClientError::Unreachable { .. }), "{unreachable}");
+    assert!(PathBuf::from(dir.path()).join("engine.log").exists());
+}
+
+#[test]
+fn the_real_data_plane_runs_what_rest_asks_for() {
+    let dir = Arc::new(tempfile::tempdir().unwrap());
+    std::fs::create_dir(dir.path().join("images")).unwrap();
+    std::fs::write(dir.path().join("images/firewall.yaml"), FIREWALL).unwrap();
+    let socket = dir.path().join("engine.sock");
+    let classes = weir_engine::Classes::with(weir_switch::CLASSES.iter().copied());
+    let engine = std::thread::spawn({
+        let socket = socket.clone();
+        move || weir_engine::serve(&socket, classes, weir_engine::WorkerOptions::default()).unwrap()
+    });
+    let d = Daemon::with(dir, Arc::default());
+    let c = &d.client;
+    // Without access points, no interface is needed.
+    let graph = "
+id: alone
+name: alone
+SFs: [{id: fw, name: firewall, ports: [a, b], handlers: {reset: ''}}]
+flowrules:
+  - {id: r, priority: 1, match: {port_in: 'sf:fw:b'}, actions: {output_to_port: 'sf:fw:a'}}
+";
+    c.create(graph).unwrap();
+    assert_eq!(c.status("alone").unwrap().state, State::Running);
+    assert_eq!(c.read_handler("alone", "fw", "count").unwrap().trim(), "0");
+    c.write_handler("alone", "fw", "reset", "").unwrap();
+    let changed = graph.replace("handlers:", "params: {RULES: 'allow tcp, deny all'}, handlers:");
+    assert_eq!(c.put("alone", &changed).unwrap().0.revision, 2);
+    let refused = graph.replace("handlers:", "params: {RULES: 'allow nonsense here'}, handlers:");
+    let p = problem(c.put("alone", &refused));
+    assert!(p.status == 422 && !p.errors.is_empty(), "{p}");
+    assert_eq!(c.status("alone").unwrap().state, State::Running);
+    // An interface that is not there is refused by LSI-0, and the graph does not stay.
+    let p = problem(c.create(&wire("gone", "absent0", "absent1")));
+    assert!(p.status == 422 && p.to_string().contains("absent0"), "{p}");
+    assert_eq!(c.graphs().unwrap().len(), 1);
+    let request = TraceRequest { filter: "no such filter".into(), count: 1 };
+    assert_eq!(problem(c.trace("alone", &request)).status, 422);
+    // The data plane goes on without the daemon.
+    let _dir = d.stop();
+    weir_engine::Client::connect(&socket).unwrap().call(weir_engine::protocol::Command::Shutdown).unwrap();
+    engine.join().unwrap();
+}

@@ -1,0 +1,294 @@
+//! The node against a data plane that loses commands, refuses them, and restarts, while the daemon itself is killed at
+//! any of them: what is asked for is done wholly or not at all, and what should run runs in the end.
+
+mod fake;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use fake::{Fake, LSI0, wire};
+use proptest::prelude::*;
+use tokio::sync::Notify;
+use weir_engine::protocol::{Answer, Command};
+use weir_model::graph::ServiceGraph;
+use weir_model::status::State;
+use weir_node::connection::{CallError, DataPlane};
+use weir_node::node::{ApplyError, Node, Outcome};
+use weir_node::store::Store;
+
+/// What befalls a command.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fault {
+    /// Nothing.
+    None,
+    /// It never arrives.
+    LostBefore,
+    /// It is carried out, but the answer does not arrive.
+    LostAfter,
+    /// It is refused, if it is one that may be.
+    Refused,
+    /// The data plane has ended and is a new process.
+    Restarted,
+    /// The daemon is killed before it.
+    KilledBefore,
+    /// The daemon is killed after it.
+    KilledAfter,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Plane {
+    fake: Arc<Mutex<Fake>>,
+    faults: Arc<Mutex<VecDeque<Fault>>>,
+    killed: Arc<Notify>,
+}
+
+impl DataPlane for Plane {
+    async fn call(&self, command: Command) -> Result<Answer, CallError> {
+        let fault = self.faults.lock().unwrap().pop_front().unwrap_or(Fault::None);
+        let refusable = matches!(command, Command::Load { .. } | Command::Write { .. });
+        let lost = || Err(CallError::Lost("test".into()));
+        let carry_out = || self.fake.lock().unwrap().handle(command).map_err(CallError::Refused);
+        match fault {
+            Fault::LostBefore => lost(),
+            Fault::LostAfter => carry_out().and(lost()),
+            Fault::Refused if refusable => Err(CallError::Refused(vec!["test".into()])),
+            Fault::Restarted => {
+                self.fake.lock().unwrap().restart();
+                lost()
+            }
+            Fault::KilledBefore | Fault::KilledAfter => {
+                if fault == Fault::KilledAfter {
+                    _ = carry_out();
+                }
+                self.killed.notify_one();
+                std::future::pending().await
+            }
+            Fault::None | Fault::Refused => carry_out(),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Operation {
+    Put(usize, usize),
+    Remove(usize),
+    Converge,
+}
+
+struct Images(tempfile::TempDir);
+
+impl Images {
+    fn new() -> Images {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "
+name: limiter
+ports: [a, b]
+handlers: {limit: {handler: c.reset, access: w}}
+click: 'in_0 -> c :: Counter -> out_1; in_1 -> out_0;'
+";
+        std::fs::write(dir.path().join("limiter.yaml"), text).unwrap();
+        Images(dir)
+    }
+}
+
+/// Documents to choose from; some have a function with handler writes, one a bad write, one a missing interface.
+fn document(graph: usize, variant: usize) -> String {
+    let id = format!("g{graph}");
+    let function = |value: &str| {
+        format!("SFs: [{{id: f, name: limiter, ports: [a, b], handlers: {{limit: '{value}'}}}}]\n")
+    };
+    match variant {
+        0 => wire(&id, &format!("eth{graph}"), "missing1"),
+        1 => wire(&id, &format!("eth{graph}"), &format!("tun{graph}")),
+        2 => wire(&id, &format!("eth{graph}"), &format!("tun{graph}")) + &function("1"),
+        3 => wire(&id, &format!("eth{graph}"), &format!("veth{graph}")) + &function("2"),
+        // Every graph may ask for this one.
+        4 => wire(&id, &format!("eth{graph}"), "shared"),
+        _ => wire(&id, &format!("eth{graph}"), &format!("tun{graph}")) + &function("bad"),
+    }
+}
+
+fn parse(text: &str) -> ServiceGraph {
+    ServiceGraph::parse(text).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn open(plane: &Plane, store: &Path, images: &Images) -> Node<Plane> {
+    let store = Arc::new(Store::open(store).unwrap());
+    Node::new(plane.clone(), store, vec![PathBuf::from(images.0.path())]).unwrap()
+}
+
+/// What runs is what should run.
+fn check(node: &Node<Plane>, plane: &Plane) {
+    let view = node.view();
+    let fake = plane.fake.lock().unwrap();
+    assert!(view.settled);
+    assert_eq!(view.failures, BTreeMap::new());
+    let wanted: BTreeMap<_, _> =
+        view.graphs.iter().map(|(id, e)| (id.clone(), e.graph.config.clone())).collect();
+    let mut running: BTreeMap<_, _> =
+        fake.graphs.iter().map(|(id, (config, _))| (id.clone(), config.clone())).collect();
+    let lsi0 = running.remove(LSI0).unwrap_or_default();
+    assert_eq!(running, wanted);
+    for (id, e) in &view.graphs {
+        assert_eq!(lsi0.matches(&format!("ToLink({id}/")).count(), e.graph.attachments.len(), "{id}");
+    }
+    assert_eq!(
+        lsi0.matches("ToLink(").count(),
+        view.graphs.values().map(|e| e.graph.attachments.len()).sum::<usize>()
+    );
+    assert_eq!(fake.violations, Vec::<String>::new());
+}
+
+async fn simulate(operations: Vec<(Operation, Vec<Fault>)>) {
+    let (images, dir) = (Images::new(), tempfile::tempdir().unwrap());
+    let store = dir.path().join("node.db");
+    let plane = Plane::default();
+    let mut node = open(&plane, &store, &images);
+    let mut model: BTreeMap<String, serde_json::Value> = BTreeMap::new();
+    for (operation, faults) in operations {
+        *plane.faults.lock().unwrap() = faults.into();
+        let mut killed = false;
+        match &operation {
+            Operation::Put(graph, variant) => {
+                let document = parse(&document(*graph, *variant));
+                let json = document.to_json()["sffg"].clone();
+                let id = document.id.to_string();
+                tokio::select! {
+                    result = node.put(document, true) => {
+                        if result.is_ok() {
+                            model.insert(id, json);
+                        }
+                    }
+                    () = plane.killed.notified() => killed = true,
+                }
+                if killed {
+                    drop(node);
+                    node = open(&plane, &store, &images);
+                    // Done or not done, both is right; the settled state below decides.
+                    plane.faults.lock().unwrap().clear();
+                    node.converge().await.unwrap();
+                    let id = format!("g{graph}");
+                    let now = node.graph(&id).map(|e| e.graph.document.clone());
+                    let new = parse(&self::document(*graph, *variant)).to_json()["sffg"].clone();
+                    assert!(now == model.get(&id).cloned() || now == Some(new), "{now:?}");
+                    model.remove(&id);
+                    model.extend(now.map(|d| (id, d)));
+                }
+            }
+            Operation::Remove(graph) => {
+                let id = format!("g{graph}");
+                tokio::select! {
+                    result = node.remove(&id) => assert_eq!(result.is_ok(), model.contains_key(&id)),
+                    () = plane.killed.notified() => killed = true,
+                }
+                // It is stored before the data plane hears of it.
+                model.remove(&id);
+            }
+            Operation::Converge => tokio::select! {
+                _ = node.converge() => {}
+                () = plane.killed.notified() => killed = true,
+            },
+        }
+        if killed {
+            drop(node);
+            node = open(&plane, &store, &images);
+        }
+        let documents: BTreeMap<_, _> =
+            node.view().graphs.iter().map(|(id, e)| (id.clone(), e.graph.document.clone())).collect();
+        assert_eq!(documents, model, "after {operation:?}");
+        plane.faults.lock().unwrap().clear();
+    }
+    node.converge().await.unwrap();
+    check(&node, &plane);
+    // A second run, and a daemon that comes back, do nothing.
+    let before = plane.fake.lock().unwrap().changes.len();
+    node.converge().await.unwrap();
+    drop(node);
+    let node = open(&plane, &store, &images);
+    node.converge().await.unwrap();
+    check(&node, &plane);
+    assert_eq!(plane.fake.lock().unwrap().changes.len(), before);
+}
+
+fn operations() -> impl Strategy<Value = Vec<(Operation, Vec<Fault>)>> {
+    let operation = prop_oneof![
+        6 => (0..3usize, 0..6usize).prop_map(|(g, v)| Operation::Put(g, v)),
+        2 => (0..3usize).prop_map(Operation::Remove),
+        1 => Just(Operation::Converge),
+    ];
+    let fault = prop_oneof![
+        8 => Just(Fault::None),
+        1 => Just(Fault::LostBefore),
+        1 => Just(Fault::LostAfter),
+        2 => Just(Fault::Refused),
+        1 => Just(Fault::Restarted),
+        1 => Just(Fault::KilledBefore),
+        1 => Just(Fault::KilledAfter),
+    ];
+    proptest::collection::vec((operation, proptest::collection::vec(fault, 0..12)), 1..8)
+}
+
+fn run(future: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_happens_changes_are_whole_and_the_desired_state_is_reached(operations in operations()) {
+        run(simulate(operations));
+    }
+}
+
+#[test]
+fn a_refused_change_leaves_what_ran_and_says_why() {
+    run(async {
+        let (images, dir) = (Images::new(), tempfile::tempdir().unwrap());
+        let plane = Plane::default();
+        let node = open(&plane, &dir.path().join("node.db"), &images);
+        assert_eq!(node.put(parse(&document(0, 1)), false).await.unwrap().outcome, Outcome::Created);
+        let before = plane.fake.lock().unwrap().graphs.clone();
+        for (variant, text) in [(0, "no interface missing1"), (5, "'bad' is not a number")] {
+            let Err(ApplyError::Refused(errors)) = node.put(parse(&document(0, variant)), true).await else {
+                panic!()
+            };
+            assert!(errors[0].contains(text), "{errors:?}");
+            assert_eq!(plane.fake.lock().unwrap().graphs, before);
+            assert_eq!(node.view().graphs["g0"].revision, 1);
+        }
+        let again = node.put(parse(&document(0, 1)), true).await.unwrap();
+        assert_eq!((again.outcome, again.revision), (Outcome::Unchanged, 1));
+        assert!(matches!(node.put(parse(&document(0, 1)), false).await, Err(ApplyError::Exists(_))));
+    });
+}
+
+#[test]
+fn a_graph_whose_interface_is_gone_does_not_take_the_others_down() {
+    run(async {
+        let (images, dir) = (Images::new(), tempfile::tempdir().unwrap());
+        let plane = Plane::default();
+        let store = dir.path().join("node.db");
+        {
+            // Both are desired, as if they had run when the interface was there.
+            let node = open(&plane, &store, &images);
+            for document in [document(0, 0), document(1, 1)] {
+                let graph = node.compile(parse(&document)).await.unwrap();
+                node.store.propose(&graph).unwrap();
+                node.store.confirm(&graph.id).unwrap();
+            }
+        }
+        let node = open(&plane, &store, &images);
+        node.converge().await.unwrap();
+        let view = node.view();
+        assert_eq!(view.state("g1"), State::Running);
+        let State::Failed { reason } = view.state("g0") else { panic!() };
+        assert!(reason.contains("missing1"), "{reason}");
+        let lsi0 = plane.fake.lock().unwrap().graphs[LSI0].0.clone();
+        assert!(lsi0.contains("ToLink(g1/") && !lsi0.contains("g0/"), "{lsi0}");
+        // And others can still come.
+        node.put(parse(&document(2, 2)), true).await.unwrap();
+        assert_eq!(node.view().state("g2"), State::Running);
+        assert_eq!(plane.fake.lock().unwrap().violations, Vec::<String>::new());
+    });
+}

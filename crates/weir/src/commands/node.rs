@@ -1,0 +1,99 @@
+//! `weir node` and `weir engine`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use weir_engine::protocol::Command;
+use weir_engine::{Client, ClientError, ServeError, WorkerOptions, serve};
+use weir_node::Options;
+
+use super::classes;
+use crate::ui::{Failure, Ui};
+
+/// Options of `weir node`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where REST listens. There is no login: keep it on loopback
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7400")]
+    listen: SocketAddr,
+    /// Control socket of the data-plane process
+    #[arg(long, value_name = "PATH", default_value = "/run/weir/engine.sock")]
+    socket: PathBuf,
+    /// Where the desired state is kept
+    #[arg(long, value_name = "PATH", default_value = "/var/lib/weir/store.db")]
+    store: PathBuf,
+    /// Directory of function images (may be repeated)
+    #[arg(long, value_name = "DIR", default_value = "images")]
+    images: Vec<PathBuf>,
+    /// End the data plane with the daemon; otherwise packets go on
+    #[arg(long)]
+    stop_engine: bool,
+}
+
+/// Options of `weir engine`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EngineArgs {
+    /// Control socket
+    #[arg(long, value_name = "PATH", default_value = "/run/weir/engine.sock")]
+    socket: PathBuf,
+    /// Bind the worker to this core
+    #[arg(long, value_name = "N")]
+    core: Option<usize>,
+    /// Stop the data plane that serves on the socket
+    #[arg(long)]
+    stop: bool,
+}
+
+pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    for file in [&args.socket, &args.store] {
+        if let Some(directory) = file.parent().filter(|d| !d.as_os_str().is_empty()) {
+            std::fs::create_dir_all(directory)
+                .with_context(|| format!("cannot create {}", directory.display()))
+                .map_err(Failure::Unreachable)?;
+        }
+    }
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let filter = tracing_subscriber::EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| "info".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let options = Options {
+        listen: args.listen,
+        engine_command: vec![program.into(), "engine".into(), "--socket".into(), args.socket.clone().into()],
+        socket: args.socket,
+        store: args.store,
+        images: args.images,
+        stop_engine: args.stop_engine,
+    };
+    ui.progress(&format!("REST on http://{}; Ctrl-C ends the daemon, not the data plane", options.listen));
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    runtime.block_on(weir_node::run(options, shutdown())).map_err(|e| Failure::Other(e.into()))
+}
+
+/// Done at SIGINT or SIGTERM.
+async fn shutdown() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+pub(crate) fn engine(args: &EngineArgs, ui: &Ui) -> Result<(), Failure> {
+    if args.stop {
+        let mut client = Client::connect(&args.socket).map_err(|e| match e {
+            ClientError::Connect { .. } => Failure::Unreachable(e.into()),
+            e => Failure::Other(e.into()),
+        })?;
+        client.call(Command::Shutdown).map_err(|e| Failure::Other(e.into()))?;
+        ui.progress("the data plane stopped");
+        return Ok(());
+    }
+    let options = WorkerOptions { core: args.core, ..WorkerOptions::default() };
+    serve(&args.socket, classes(), options).map_err(|e| match e {
+        ServeError::Running { .. } => Failure::refused(e.to_string()),
+        e => Failure::Other(e.into()),
+    })
+}

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Installs the system packages that tests and the demonstration need, if any is missing (Debian, Ubuntu).
+# The Rust toolchain is assumed: see rust-version in Cargo.toml.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# A program that must be there, and the package that has it.
+needed="
+cc:build-essential
+curl:curl
+ethtool:ethtool
+ip:iproute2
+iperf3:iperf3
+jq:jq
+make:make
+nft:nftables
+ping:iputils-ping
+/usr/bin/python3:python3
+socat:socat
+sysctl:procps
+tcpdump:tcpdump
+tshark:tshark
+"
+
+want=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+if ! command -v cargo >/dev/null; then
+  echo "error: cargo is missing; install Rust $want or later (rustup does that), with rustfmt and clippy" >&2
+  exit 1
+fi
+have=$(rustc --version | cut -d ' ' -f 2)
+if [ "$(printf '%s\n' "$want" "$have" | sort -V | head -n 1)" != "$want" ]; then
+  echo "error: this is Rust $have; Weir needs $want or later (rustup update)" >&2
+  exit 1
+fi
+for component in fmt clippy; do
+  if ! cargo "$component" --version >/dev/null 2>&1; then
+    echo "error: cargo $component is missing (rustup component add rustfmt clippy)" >&2
+    exit 1
+  fi
+done
+
+missing=()
+for line in $needed; do
+  command -v "${line%%:*}" >/dev/null || missing+=("${line##*:}")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  exit 0
+fi
+if ! command -v apt-get >/dev/null; then
+  echo "error: install what these Debian packages hold: ${missing[*]}" >&2
+  exit 1
+fi
+as_root=(env DEBIAN_FRONTEND=noninteractive)
+if [ "$(id -u)" -ne 0 ]; then
+  as_root=(sudo "${as_root[@]}")
+fi
+echo "installing ${missing[*]}"
+"${as_root[@]}" apt-get update -q
+"${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null
