@@ -52,13 +52,7 @@ pub fn mend_ip_checksum(b: &mut Builder, old: &[V], new: &[V]) {
 ///
 /// A partial checksum is a plain sum of the pseudo header alone, so only `pseudo` changes it; and a UDP checksum of
 /// 0 means that there is none (RFC 768), and stays.
-pub fn mend_transport_checksum(
-    b: &mut Builder,
-    off: u32,
-    udp: bool,
-    pseudo: [&[V]; 2],
-    own: [&[V]; 2],
-) {
+pub fn mend_transport_checksum(b: &mut Builder, off: u32, udp: bool, pseudo: [&[V]; 2], own: [&[V]; 2]) {
     let field = b.load(Width::W16, Layer::Transport, off);
     let state = b.load_meta(MetaField::Checksum);
     let partial = b.eq(state, Checksum::Partial as u8);

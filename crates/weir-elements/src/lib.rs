@@ -31,7 +31,8 @@ pub use classify::filter;
 /// Pieces of programs, for elements of other crates.
 pub mod build {
     pub use crate::headers::{
-        ether_bits, halves, load_ether, mend_ip_checksum, mend_transport_checksum, store_ether, update_checksum,
+        ether_bits, halves, load_ether, mend_ip_checksum, mend_transport_checksum, store_ether,
+        update_checksum,
     };
 }
 

@@ -247,12 +247,9 @@ impl<W: Write> PcapWriter<W> {
         let seconds = (packet.timestamp / 1_000_000_000) as u32;
         let nanoseconds = (packet.timestamp % 1_000_000_000) as u32;
         let mut header = [0; 16];
-        for (to, word) in header.as_chunks_mut::<4>().0.iter_mut().zip([
-            seconds,
-            nanoseconds,
-            kept as u32,
-            length,
-        ]) {
+        for (to, word) in
+            header.as_chunks_mut::<4>().0.iter_mut().zip([seconds, nanoseconds, kept as u32, length])
+        {
             *to = word.to_le_bytes();
         }
         self.put(&header)?;

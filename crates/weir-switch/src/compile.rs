@@ -118,16 +118,30 @@ impl Compiler<'_> {
                 SapKind::Vlan { vlan } => match &vlan.if_name {
                     Some(name) => (name.as_str().to_owned(), Some(vlan.vlan_id.get())),
                     None => {
-                        self.err(format!("{at}.vlan"), "give if-name: this node does not choose an interface itself");
+                        self.err(
+                            format!("{at}.vlan"),
+                            "give if-name: this node does not choose an interface itself",
+                        );
                         continue;
                     }
                 },
                 other => {
                     let kind = other.type_name();
-                    self.err(at, format!("{kind} access points are not supported by this node: use interface or vlan"));
+                    self.err(
+                        at,
+                        format!("{kind} access points are not supported by this node: use interface or vlan"),
+                    );
                     continue;
                 }
             };
+            for name in [self.graph.id.as_str(), sap.id.as_str(), &interface] {
+                if !name.chars().all(|c| c.is_ascii_alphanumeric() || "_.@+-".contains(c)) {
+                    self.err(
+                        at.clone(),
+                        format!("'{name}' has characters other than letters, digits and _ . @ + -"),
+                    );
+                }
+            }
             let name = self.name("sap", sap.id.as_str());
             let attachment = Attachment {
                 interface,
@@ -141,13 +155,20 @@ impl Compiler<'_> {
                 "{name}_in :: FromLink({}) -> {name} :: Counter;\n{name}_out :: Counter -> ToLink({});",
                 attachment.to_graph, attachment.from_graph
             );
-            self.ports.push(LsiPort { place: PortRef::Sap(sap.id.clone()), from: name.clone(), to: format!("{name}_out") });
+            self.ports.push(LsiPort {
+                place: PortRef::Sap(sap.id.clone()),
+                from: name.clone(),
+                to: format!("{name}_out"),
+            });
             attachments.push(attachment);
         }
         (attachments, text)
     }
 
-    fn functions<'t>(&mut self, image: impl Fn(&Function) -> Option<&'t Template>) -> (Vec<FunctionPlan>, String) {
+    fn functions<'t>(
+        &mut self,
+        image: impl Fn(&Function) -> Option<&'t Template>,
+    ) -> (Vec<FunctionPlan>, String) {
         let (mut plans, mut text) = (Vec::new(), String::new());
         for (i, f) in self.graph.functions.iter().enumerate() {
             let at = format!("sffg.SFs[{i}]");
@@ -158,7 +179,10 @@ impl Compiler<'_> {
             };
             if f.ports.len() > template.ports.len() {
                 let (n, m) = (f.ports.len(), template.ports.len());
-                self.err(format!("{at}.ports"), format!("{n} ports are given, but the image '{wanted}' has {m}"));
+                self.err(
+                    format!("{at}.ports"),
+                    format!("{n} ports are given, but the image '{wanted}' has {m}"),
+                );
                 continue;
             }
             let arguments = match template.arguments(&f.params) {
@@ -179,11 +203,18 @@ impl Compiler<'_> {
             let mut writes = Vec::new();
             for (j, w) in f.handlers.iter().enumerate() {
                 match public.get(w.name.as_str()) {
-                    Some((handler, access)) if access.writable() => writes.push((handler.clone(), w.value.clone())),
-                    Some(_) => self.err(format!("{at}.handlers[{j}]"), format!("'{}' can only be read", w.name)),
+                    Some((handler, access)) if access.writable() => {
+                        writes.push((handler.clone(), w.value.clone()))
+                    }
+                    Some(_) => {
+                        self.err(format!("{at}.handlers[{j}]"), format!("'{}' can only be read", w.name))
+                    }
                     None => {
                         let known = public.keys().cloned().collect::<Vec<_>>().join(", ");
-                        self.err(format!("{at}.handlers[{j}]"), format!("no public handler '{}'; there are: {known}", w.name));
+                        self.err(
+                            format!("{at}.handlers[{j}]"),
+                            format!("no public handler '{}'; there are: {known}", w.name),
+                        );
                     }
                 }
             }
@@ -219,7 +250,10 @@ impl Compiler<'_> {
             // A place that is missing here belongs to an access point or function that was refused above.
             let Some(input) = self.port(&rule.matches.port_in) else { continue };
             let actions = self.actions(&rule.actions, i);
-            lines.push(format!("    {}", FlowRule { priority: rule.priority, input, filter: rule.matches.expr(), actions }));
+            lines.push(format!(
+                "    {}",
+                FlowRule { priority: rule.priority, input, filter: rule.matches.expr(), actions }
+            ));
         }
         lines.join(",\n")
     }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_elements::build::{halves, mend_ip_checksum, mend_transport_checksum, store_ether, ether_bits};
+use weir_elements::build::{ether_bits, halves, mend_ip_checksum, mend_transport_checksum, store_ether};
 use weir_elements::filter::Headers;
 use weir_ir::{Builder, Layer, Reason, V, Width};
 

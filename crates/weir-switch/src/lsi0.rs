@@ -61,19 +61,26 @@ pub fn lsi0(attachments: &[Attachment]) -> String {
     let mut interfaces: Vec<&str> = sorted.iter().map(|a| a.interface.as_str()).collect();
     interfaces.dedup();
 
-    // Ports of the table: first the interfaces, then the graphs' links.
+    // Ports of the table: first the interfaces, then the graphs' links. Elements are named by what they stand for and
+    // not by number, so that a hot swap never hands one interface's queue to another.
     let mut rules = Vec::new();
     let (mut elements, mut wires) = (String::new(), String::new());
-    for (port, name) in interfaces.iter().enumerate() {
-        _ = writeln!(elements, "dev{port}_in :: FromDevice({name}, PROMISC true);");
-        _ = writeln!(elements, "dev{port}_queue :: Queue(1000);\ndev{port}_out :: ToDevice({name});");
-        _ = writeln!(wires, "dev{port}_in -> [{port}] lsi;\nlsi [{port}] -> dev{port}_queue -> dev{port}_out;");
+    for (port, interface) in interfaces.iter().enumerate() {
+        let dev = element_name("dev", interface);
+        _ = writeln!(elements, "{dev}_in :: FromDevice({interface}, PROMISC true);");
+        _ = writeln!(elements, "{dev}_queue :: Queue(1000);\n{dev}_out :: ToDevice({interface});");
+        _ = writeln!(wires, "{dev}_in -> [{port}] lsi;\nlsi [{port}] -> {dev}_queue -> {dev}_out;");
     }
     for (i, a) in sorted.iter().enumerate() {
         let device = interfaces.iter().position(|n| *n == a.interface).unwrap_or(0) as u32;
         let port = (interfaces.len() + i) as u32;
-        _ = writeln!(elements, "sap{i}_in :: FromLink({});\nsap{i}_out :: ToLink({});", a.from_graph, a.to_graph);
-        _ = writeln!(wires, "sap{i}_in -> [{port}] lsi;\nlsi [{port}] -> sap{i}_out;");
+        let sap = element_name("sap", &a.to_graph);
+        _ = writeln!(
+            elements,
+            "{sap}_in :: FromLink({});\n{sap}_out :: ToLink({});",
+            a.from_graph, a.to_graph
+        );
+        _ = writeln!(wires, "{sap}_in -> [{port}] lsi;\nlsi [{port}] -> {sap}_out;");
         let (filter, priority, inward, outward) = match a.vlan {
             Some(id) => {
                 (Expr::Prim(Prim::Vlan(Some(id))), 2, vec![Action::PopVlan], vec![Action::PushVlan(id)])
@@ -94,6 +101,19 @@ pub fn lsi0(attachments: &[Attachment]) -> String {
         return "// LSI-0: no graph has access points.\nIdle -> Discard;\n".into();
     }
     format!("// LSI-0: dispatches interfaces and VLANs to graphs.\n{elements}{table}{wires}")
+}
+
+/// An element name that stands for `name` and for no other: what is no letter or digit becomes `_` and its code.
+fn element_name(prefix: &str, name: &str) -> String {
+    let mut out = format!("{prefix}_");
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() {
+            out.push(c);
+        } else {
+            _ = write!(out, "_{:x}_", u32::from(c));
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -122,6 +142,15 @@ mod tests {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }
         assert_eq!(text.matches("FromDevice(eth1").count(), 1);
+    }
+
+    #[test]
+    fn a_new_interface_does_not_rename_what_is_there() {
+        let before = lsi0(&[attachment("b", "eth1", None)]);
+        let after = lsi0(&[attachment("a", "eth0", None), attachment("b", "eth1", None)]);
+        for line in ["dev_eth1_queue :: Queue(1000);", "sap_b_2d_in_out :: ToLink(b-in);"] {
+            assert!(before.contains(line) && after.contains(line), "{line} is missing in\n{before}\n{after}");
+        }
     }
 
     #[test]

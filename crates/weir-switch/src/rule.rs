@@ -125,14 +125,16 @@ impl FromArg for FlowRule {
     const SYNTAX: &'static str = "flow rule";
     fn from_arg(text: &str) -> Result<FlowRule, String> {
         let form = "a flow rule is PRIORITY in PORT [FILTER] => ACTION; ACTION …";
-        let (head, actions) = text.split_once("=>").ok_or_else(|| format!("'{text}': '=>' is missing; {form}"))?;
+        let (head, actions) =
+            text.split_once("=>").ok_or_else(|| format!("'{text}': '=>' is missing; {form}"))?;
         let mut words = head.trim().splitn(4, char::is_whitespace);
         let mut number = |what: &str| {
             let word = words.next().unwrap_or("");
             word.parse::<u32>().map_err(|_| format!("'{text}': '{word}' is not {what}; {form}"))
         };
         let priority = number("a priority")?;
-        let priority = u16::try_from(priority).map_err(|_| format!("'{text}': priority {priority} is above 65535"))?;
+        let priority =
+            u16::try_from(priority).map_err(|_| format!("'{text}': priority {priority} is above 65535"))?;
         if words.next() != Some("in") {
             return Err(format!("'{text}': 'in' is missing; {form}"));
         }
@@ -144,7 +146,11 @@ impl FromArg for FlowRule {
         };
         let actions = match actions.trim() {
             "drop" => Vec::new(),
-            list => list.split(';').map(str::parse).collect::<Result<_, _>>().map_err(|e| format!("'{text}': {e}"))?,
+            list => list
+                .split(';')
+                .map(str::parse)
+                .collect::<Result<_, _>>()
+                .map_err(|e| format!("'{text}': {e}"))?,
         };
         Ok(FlowRule { priority, input, filter, actions })
     }

@@ -56,7 +56,8 @@ impl FromArg for Pattern {
 }
 
 fn clause(word: &str, negated: bool) -> Result<Clause, String> {
-    let err = |what: &str| format!("'{word}': {what}; a clause is OFFSET/VALUE or OFFSET/VALUE%MASK, as 12/0800");
+    let err =
+        |what: &str| format!("'{word}': {what}; a clause is OFFSET/VALUE or OFFSET/VALUE%MASK, as 12/0800");
     let (offset, rest) = word.split_once('/').ok_or_else(|| err("'/' is missing"))?;
     let offset: u32 = offset.parse().map_err(|_| err("the offset is not a number"))?;
     let (value, mask) = rest.split_once('%').map_or((rest, None), |(v, m)| (v, Some(m)));
@@ -67,7 +68,10 @@ fn clause(word: &str, negated: bool) -> Result<Clause, String> {
     for pair in value.as_bytes().chunks(2) {
         let digit = |c: u8| match c {
             b'?' => Ok((0, 0)),
-            c => (c as char).to_digit(16).map(|d| (d as u8, 15)).ok_or_else(|| err("the value is not hexadecimal")),
+            c => (c as char)
+                .to_digit(16)
+                .map(|d| (d as u8, 15))
+                .ok_or_else(|| err("the value is not hexadecimal")),
         };
         let ((high, high_mask), (low, low_mask)) = (digit(pair[0])?, digit(pair[1])?);
         bytes.push(high << 4 | low);
@@ -78,7 +82,9 @@ fn clause(word: &str, negated: bool) -> Result<Clause, String> {
             return Err(err("the mask is not as long as the value"));
         }
         for (i, pair) in mask.as_bytes().chunks(2).enumerate() {
-            let digit = |c: u8| (c as char).to_digit(16).map(|d| d as u8).ok_or_else(|| err("the mask is not hexadecimal"));
+            let digit = |c: u8| {
+                (c as char).to_digit(16).map(|d| d as u8).ok_or_else(|| err("the mask is not hexadecimal"))
+            };
             bits[i] &= digit(pair[0])? << 4 | digit(pair[1])?;
         }
     }
@@ -109,7 +115,10 @@ fn test(b: &mut Builder, c: &Clause) -> V {
             let mut result: Option<V> = None;
             let mut at = 0;
             while at < c.value.len() {
-                let width = [W64, W32, W16, W8].into_iter().find(|w| w.bytes() as usize <= c.value.len() - at).unwrap_or(W8);
+                let width = [W64, W32, W16, W8]
+                    .into_iter()
+                    .find(|w| w.bytes() as usize <= c.value.len() - at)
+                    .unwrap_or(W8);
                 let next = at + width.bytes() as usize;
                 let number = |bytes: &[u8]| bytes.iter().fold(0_u64, |v, &b| v << 8 | u64::from(b));
                 let (value, mask) = (number(&c.value[at..next]), number(&c.mask[at..next]));

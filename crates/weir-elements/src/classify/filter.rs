@@ -507,18 +507,50 @@ mod tests {
         }
         let mut exit = Exit(None);
         let entry = program.packet_entry(0, 0).unwrap();
-        Interpreter::default().run(&program, &mut TableSet::default(), &mut exit, 0, entry, &[], Some(packet));
+        Interpreter::default().run(
+            &program,
+            &mut TableSet::default(),
+            &mut exit,
+            0,
+            entry,
+            &[],
+            Some(packet),
+        );
         exit.0.map(|port| port == 1)
     }
 
     const FILTERS: &[&str] = &[
-        "tcp", "udp and dst port 53", "src net 10.0.0.0/8 and tcp dst port 80 or 443", "icmp type echo", "ip frag",
-        "not tcp", "tcp opt syn and not ack", "port >= 1024", "portrange 1-1024", "src port 7 or dst host 10.0.1.1",
-        "ip ttl < 10", "tcp[13] & 0x12 == 0x02", "ip[2:2] > 40", "host 10.0.0.1", "ip proto 0", "not port 80",
-        "transp[4:4] == 0", "ip vers 4", "ip tos 4", "src and dst port 1",
+        "tcp",
+        "udp and dst port 53",
+        "src net 10.0.0.0/8 and tcp dst port 80 or 443",
+        "icmp type echo",
+        "ip frag",
+        "not tcp",
+        "tcp opt syn and not ack",
+        "port >= 1024",
+        "portrange 1-1024",
+        "src port 7 or dst host 10.0.1.1",
+        "ip ttl < 10",
+        "tcp[13] & 0x12 == 0x02",
+        "ip[2:2] > 40",
+        "host 10.0.0.1",
+        "ip proto 0",
+        "not port 80",
+        "transp[4:4] == 0",
+        "ip vers 4",
+        "ip tos 4",
+        "src and dst port 1",
     ];
-    const ETHER_FILTERS: &[&str] =
-        &["vlan 25", "vlan", "ether src 02:00:00:00:00:02", "arp", "ip6", "ip6 host 2001:db8::1", "ip and tcp", "not vlan"];
+    const ETHER_FILTERS: &[&str] = &[
+        "vlan 25",
+        "vlan",
+        "ether src 02:00:00:00:00:02",
+        "arp",
+        "ip6",
+        "ip6 host 2001:db8::1",
+        "ip and tcp",
+        "not vlan",
+    ];
 
     fn frames() -> impl Strategy<Value = Vec<u8>> {
         let ip = |proto: u8, tail: Vec<u8>, options: u8, fragment: u16, src: u8| {
@@ -530,10 +562,22 @@ mod tests {
             p[2..4].copy_from_slice(&len.to_be_bytes());
             p
         };
-        let tail = prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(7), Just(53), Just(80), any::<u8>()], 0..30);
-        let v4 = (prop_oneof![Just(6u8), Just(17), Just(1), Just(0)], tail, 0u8..3, prop_oneof![Just(0u16), Just(5), Just(0x2000)], 0u8..3)
+        let tail = prop::collection::vec(
+            prop_oneof![Just(0u8), Just(1), Just(7), Just(53), Just(80), any::<u8>()],
+            0..30,
+        );
+        let v4 = (
+            prop_oneof![Just(6u8), Just(17), Just(1), Just(0)],
+            tail,
+            0u8..3,
+            prop_oneof![Just(0u16), Just(5), Just(0x2000)],
+            0u8..3,
+        )
             .prop_map(move |(p, t, o, f, s)| (0x0800u16, ip(p, t, o, f, s)));
-        let other = (prop_oneof![Just(0x0806u16), Just(0x86dd), Just(0x0800)], prop::collection::vec(any::<u8>(), 0..60));
+        let other = (
+            prop_oneof![Just(0x0806u16), Just(0x86dd), Just(0x0800)],
+            prop::collection::vec(any::<u8>(), 0..60),
+        );
         let vlan = prop::collection::vec(prop_oneof![Just(25u16), Just(26)], 0..3);
         (prop_oneof![3 => v4, 1 => other], vlan, 0usize..100).prop_map(|((kind, net), vlan, cut)| {
             let mut f = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];

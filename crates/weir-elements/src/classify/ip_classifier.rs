@@ -34,9 +34,15 @@ impl FromArg for Pattern {
 
 /// Reads a filter expression that can be tested behind `Strip(14)`.
 pub(super) fn filter_of_ip(text: &str) -> Result<Expr, String> {
-    let expr = if text.trim() == "-" { Expr::True } else { Expr::parse(text).map_err(|e| format!("'{text}': {e}"))? };
+    let expr = if text.trim() == "-" {
+        Expr::True
+    } else {
+        Expr::parse(text).map_err(|e| format!("'{text}': {e}"))?
+    };
     if expr.needs_ethernet() {
-        return Err(format!("'{text}' looks at the Ethernet header, which this element does not see: use Classifier"));
+        return Err(format!(
+            "'{text}' looks at the Ethernet header, which this element does not see: use Classifier"
+        ));
     }
     Ok(expr)
 }

@@ -59,11 +59,17 @@ impl FromArg for Rule {
             "deny" | "drop" => Action::Deny,
             other => match other.parse() {
                 Ok(n) => Action::Output(n),
-                Err(_) => return Err(format!("'{text}': a rule starts with allow, deny, drop or an output's number")),
+                Err(_) => {
+                    return Err(format!(
+                        "'{text}': a rule starts with allow, deny, drop or an output's number"
+                    ));
+                }
             },
         };
         if rest.trim().is_empty() {
-            return Err(format!("'{text}': a filter expression has to follow; write '{word} all' for every packet"));
+            return Err(format!(
+                "'{text}': a filter expression has to follow; write '{word} all' for every packet"
+            ));
         }
         Ok(Rule { action, expr: filter_of_ip(rest)? })
     }

@@ -246,7 +246,8 @@ fn insert(e: &ARPQuerier, s: &mut State<'_>, v: &str) -> Result<(), String> {
 
 fn delete(s: &mut State<'_>, v: &str) -> Result<(), String> {
     let ip = Ipv4Addr::from_arg(v.trim())?;
-    let slot = s.table("arp").lookup(&[u32::from(ip).into()]).ok_or_else(|| format!("{ip} is not in the table"))?;
+    let slot =
+        s.table("arp").lookup(&[u32::from(ip).into()]).ok_or_else(|| format!("{ip} is not in the table"))?;
     s.remove("arp", slot);
     Ok(())
 }
@@ -282,11 +283,8 @@ mod tests {
     }
 
     fn query() -> Vec<u8> {
-        let mut q = build::arp(
-            1,
-            (OWN, Ipv4Addr::new(10, 0, 0, 1)),
-            (EtherAddr([0; 6]), Ipv4Addr::new(10, 0, 0, 2)),
-        );
+        let mut q =
+            build::arp(1, (OWN, Ipv4Addr::new(10, 0, 0, 1)), (EtherAddr([0; 6]), Ipv4Addr::new(10, 0, 0, 2)));
         q[..6].fill(0xff);
         q
     }
@@ -307,7 +305,9 @@ mod tests {
             let whole = build::ethernet(PEER, OWN, 0x800, &packet(n));
             assert_eq!((port, frame), (0, &whole[..]));
         }
-        assert!(matches!(&e.send_ip(0, &packet(3))[..], [Outcome::Out(0, p)] if p.len() == 14 + packet(3).len()));
+        assert!(
+            matches!(&e.send_ip(0, &packet(3))[..], [Outcome::Out(0, p)] if p.len() == 14 + packet(3).len())
+        );
         assert_eq!(e.read("table"), "10.0.0.2 known 02:00:00:00:00:02\n");
     }
 

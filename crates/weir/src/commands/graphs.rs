@@ -117,7 +117,8 @@ fn plan_text(plan: &Plan, ui: Ui) -> String {
 pub(crate) fn ps(args: &PsArgs, ui: &Ui) -> Result<(), Failure> {
     let graphs = args.node.client().graphs()?;
     ui.print(&graphs, || {
-        let mut rows = vec![["GRAPH", "NAME", "TENANT", "REVISION", "FUNCTIONS", "STATE"].map(str::to_owned).to_vec()];
+        let mut rows =
+            vec![["GRAPH", "NAME", "TENANT", "REVISION", "FUNCTIONS", "STATE"].map(str::to_owned).to_vec()];
         for g in &graphs {
             rows.push(vec![
                 g.id.clone(),
@@ -181,7 +182,11 @@ fn status_text(s: &GraphStatus, ui: Ui) -> String {
         _ = write!(out, "\n{}", table(&rows, &[3, 4]));
     }
     let mut rows = vec![["FROM", "TO", "PACKETS", "BYTES"].map(str::to_owned).to_vec()];
-    rows.extend(s.links.iter().map(|l| vec![l.from.clone(), l.to.clone(), l.packets.to_string(), l.bytes.to_string()]));
+    rows.extend(
+        s.links
+            .iter()
+            .map(|l| vec![l.from.clone(), l.to.clone(), l.packets.to_string(), l.bytes.to_string()]),
+    );
     if rows.len() > 1 {
         _ = write!(out, "\n{}", table(&rows, &[2, 3]));
     }
@@ -190,6 +195,8 @@ fn status_text(s: &GraphStatus, ui: Ui) -> String {
 
 pub(crate) fn delete(args: &GraphArgs, ui: &Ui) -> Result<(), Failure> {
     args.node.client().delete(&args.graph)?;
-    ui.print(&serde_json::json!({ "id": args.graph, "deleted": true }), || format!("graph {}: deleted", args.graph))?;
+    ui.print(&serde_json::json!({ "id": args.graph, "deleted": true }), || {
+        format!("graph {}: deleted", args.graph)
+    })?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `weir node` and `weir engine`.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -55,7 +56,8 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     }
     let program = std::env::current_exe().context("cannot find this program")?;
     let filter = tracing_subscriber::EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colour = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(std::io::stderr).init();
     let options = Options {
         listen: args.listen,
         engine_command: vec![program.into(), "engine".into(), "--socket".into(), args.socket.clone().into()],

@@ -8,7 +8,13 @@ use crate::ui::Failure;
 #[derive(Debug, clap::Args)]
 pub(crate) struct NodeArgs {
     /// The node's address
-    #[arg(long, env = "WEIR_NODE", value_name = "URL", default_value = "http://127.0.0.1:7400", global = true)]
+    #[arg(
+        long,
+        env = "WEIR_NODE",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7400",
+        global = true
+    )]
     pub(crate) node: String,
 }
 

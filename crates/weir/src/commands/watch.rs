@@ -89,10 +89,12 @@ pub(crate) fn capture(args: &CaptureArgs, ui: &Ui) -> Result<(), Failure> {
     let out: Box<dyn Write> = if args.write.as_os_str() == "-" {
         Box::new(io::stdout())
     } else {
-        let file = File::create(&args.write).with_context(|| format!("cannot write {}", args.write.display()))?;
+        let file =
+            File::create(&args.write).with_context(|| format!("cannot write {}", args.write.display()))?;
         Box::new(BufWriter::new(file))
     };
-    let mut pcap = PcapWriter::new(&args.write.display().to_string(), out, args.snaplen).context("cannot write the capture")?;
+    let mut pcap = PcapWriter::new(&args.write.display().to_string(), out, args.snaplen)
+        .context("cannot write the capture")?;
     pcap.flush().context("cannot write the capture")?;
     ui.progress("capturing; Ctrl-C ends");
     let mut packets = 0_u64;
