@@ -19,12 +19,15 @@ pub struct Class {
     pub info: &'static ClassInfo,
     /// The family it belongs to.
     pub family: &'static str,
-    configure: fn(&[String]) -> Result<Box<dyn Element>, Vec<String>>,
+    configure: fn(&[String]) -> Configured,
 }
+
+/// A configured element, or what is wrong with its arguments.
+pub type Configured = Result<Box<dyn Element>, Vec<String>>;
 
 impl Class {
     /// An element with these arguments, or what is wrong with them.
-    pub fn configure(&self, args: &[String]) -> Result<Box<dyn Element>, Vec<String>> {
+    pub fn configure(&self, args: &[String]) -> Configured {
         (self.configure)(args)
     }
 }

@@ -23,7 +23,7 @@ mod ip;
 mod nat;
 
 pub use args::{Args, CellValue, FromArg, FromRest};
-pub use class::{Class, Configure, class, class_named, classes};
+pub use class::{Class, Configure, Configured, class, class_named, classes};
 
 /// Filter expressions as programs, for elements of other crates.
 pub use classify::filter;

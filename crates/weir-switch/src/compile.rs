@@ -204,10 +204,10 @@ impl Compiler<'_> {
             for (j, w) in f.handlers.iter().enumerate() {
                 match public.get(w.name.as_str()) {
                     Some((handler, access)) if access.writable() => {
-                        writes.push((handler.clone(), w.value.clone()))
+                        writes.push((handler.clone(), w.value.clone()));
                     }
                     Some(_) => {
-                        self.err(format!("{at}.handlers[{j}]"), format!("'{}' can only be read", w.name))
+                        self.err(format!("{at}.handlers[{j}]"), format!("'{}' can only be read", w.name));
                     }
                     None => {
                         let known = public.keys().cloned().collect::<Vec<_>>().join(", ");

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let classes = classes();
     match &args.name {
         None => {
-            let list: Vec<_> = classes.iter().map(|c| summary(c)).collect();
+            let list: Vec<_> = classes.iter().map(summary).collect();
             ui.print(&list, || {
                 let rows: Vec<Vec<String>> = list
                     .iter()
