@@ -212,6 +212,10 @@ fn dispatch(reply: Reply, waiters: &Waiters) {
         Reply::Failed { id, errors } => (id, Err(CallError::Refused(errors))),
         Reply::Event { id, event } => {
             let Some(waiter) = waiters.get_mut(&id) else { return };
+            // Events may overtake the answer, since the engine does not wait; even the last one may.
+            if let Some(sender) = waiter.reply.take() {
+                _ = sender.send(Ok(Answer::Nothing));
+            }
             let end = event == Event::End;
             let overrun = !end && waiter.events.as_ref().is_some_and(|e| e.try_send(event).is_err());
             waiter.overrun.store(overrun, Ordering::Relaxed);

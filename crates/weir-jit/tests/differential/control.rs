@@ -182,7 +182,7 @@ fn linked_cycles_count_hops() {
 
 #[test]
 fn blocks_out_of_order_and_out_of_reach() {
-    // A loop that is entered from below its header, whose body uses what was computed there; a block that nothing
+    // A loop that is entered from below its header, whose body uses what was passed there; a block that nothing
     // reaches and whose values nothing defines.
     let ty = |w| Type::Int(w);
     let to =
@@ -198,25 +198,25 @@ fn blocks_out_of_order_and_out_of_reach() {
         elements: vec!["x".into()],
         inputs: 1,
         outputs: 1,
-        types: vec![ty(W8), ty(W8), ty(W8), ty(W8), ty(W1)],
+        types: vec![ty(W8), ty(W8), ty(W8), ty(W8), ty(W1), ty(W8)],
         events: vec![Event { name: "e".into(), owner: 0 }],
         entries: vec![Entry { kind: EntryKind::Packet { port: 0 }, block: BlockId(2), owner: 0 }],
         blocks: vec![
             block(
-                &[],
+                &[5],
                 Some(3),
                 vec![
-                    Op::Binary { op: BinOp::Add, dst: Value(1), a: Value(0), b: Value(0) },
+                    Op::Binary { op: BinOp::Add, dst: Value(1), a: Value(5), b: Value(5) },
                     Op::Notify { event: 0, args: vec![Value(1)], packet: false },
                 ],
                 End::Jump(to(1, &[1])),
             ),
-            block(&[2], None, vec![], End::Again { header: to(0, &[]), exit: to(3, &[]) }),
+            block(&[2], None, vec![], End::Again { header: to(0, &[2]), exit: to(3, &[]) }),
             block(
                 &[],
                 None,
                 vec![Op::Const { dst: Value(0), value: 21 }],
-                End::Again { header: to(0, &[]), exit: to(3, &[]) },
+                End::Again { header: to(0, &[0]), exit: to(3, &[]) },
             ),
             block(&[], None, vec![], End::Emit { port: 0 }),
             block(
