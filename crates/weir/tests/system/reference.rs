@@ -1,6 +1,6 @@
 //! What the element reference says is true.
 
-use crate::lab::{Output, PYTHON, WEIR, host, weir};
+use crate::lab::{Lab, Output, PYTHON, WEIR, host, weir};
 
 /// The examples of a manual page.
 fn examples(manual: &str) -> Vec<String> {
@@ -18,6 +18,9 @@ fn the_example_of_every_element_loads() {
     let names: Vec<&str> = list.as_array().unwrap().iter().map(|e| e["name"].as_str().unwrap()).collect();
     assert!(names.len() > 50, "{names:?}");
     let mut wrong = Vec::new();
+    // Some examples write files.
+    let lab = Lab::new(&[]);
+    let directory = lab.path("");
     for name in names {
         let page = weir(&["--json", "elements", name]).json();
         let examples = examples(page["manual"].as_str().unwrap());
@@ -28,7 +31,8 @@ fn the_example_of_every_element_loads() {
             if !example.contains(name) {
                 wrong.push(format!("{name}: its example does not show it:\n{example}"));
             }
-            let Output { code, stderr, .. } = weir(&["run", "--quit", "-e", &example]);
+            let Output { code, stderr, .. } =
+                host(&["env", "-C", &directory, WEIR, "run", "--quit", "-e", &example]);
             // An example may speak of an interface that this machine does not have.
             if code != 0
                 && !stderr.contains("there is no interface")
