@@ -16,6 +16,7 @@ make:make
 nft:nftables
 ping:iputils-ping
 /usr/bin/python3:python3
+scapy:python3-scapy
 socat:socat
 sysctl:procps
 tcpdump:tcpdump

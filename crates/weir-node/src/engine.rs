@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use process_wrap::std::{ChildWrapper, CommandWrap, ProcessSession};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use weir_engine::protocol::{Answer, Command, Event, VERSION};
 
 use crate::connection::{CallError, Connection, DataPlane, EventStream};
@@ -55,6 +55,9 @@ pub struct Place {
     pub command: Vec<OsString>,
 }
 
+/// What is said while the process is started for the first time.
+const STARTING: &str = "it is being started";
+
 /// The data-plane process, whether or not it runs right now.
 #[derive(Debug, Clone)]
 pub struct Engine {
@@ -64,12 +67,16 @@ pub struct Engine {
 impl Engine {
     /// Supervises until the task is dropped; `news` gets what happens.
     pub fn supervise(place: Place, news: mpsc::Sender<News>) -> Engine {
-        let (sender, state) = watch::channel(Err("it is being started".to_owned()));
+        let (sender, state) = watch::channel(Err(STARTING.to_owned()));
         tokio::spawn(run(place, sender, news));
         Engine { state }
     }
 
-    fn connection(&self) -> Result<Arc<Connection>, CallError> {
+    /// The connection; while the process is on its way for the first time, waits for it.
+    async fn connection(&self) -> Result<Arc<Connection>, CallError> {
+        let mut state = self.state.clone();
+        let known = state.wait_for(|s| !matches!(s, Err(e) if e == STARTING));
+        _ = timeout(START_TIME, known).await;
         self.state.borrow().clone().map_err(CallError::Lost)
     }
 
@@ -78,7 +85,7 @@ impl Engine {
     /// # Errors
     /// [`CallError`].
     pub async fn stream(&self, command: Command) -> Result<EventStream, CallError> {
-        self.connection()?.stream(command).await
+        self.connection().await?.stream(command).await
     }
 
     /// Why there is no connection, if there is none.
@@ -89,7 +96,7 @@ impl Engine {
 
 impl DataPlane for Engine {
     async fn call(&self, command: Command) -> Result<Answer, CallError> {
-        self.connection()?.call(command).await
+        self.connection().await?.call(command).await
     }
 }
 

@@ -160,14 +160,19 @@ impl Store {
         let text = self.text(graph)?;
         // A proposal upon a proposal keeps the confirmed one as the previous.
         self.with(|db| {
-            db.query_row(
+            // In a transaction of its own: a statement that returns a row commits only when it is reset, and what
+            // fails then would go unseen.
+            let tx = db.transaction()?;
+            let revision = tx.query_row(
                 "INSERT INTO graphs (id, revision, desired, pending) VALUES (?1, 1, ?2, 1)
                  ON CONFLICT (id) DO UPDATE SET
                     previous = iif(pending, previous, desired), desired = ?2, pending = 1, revision = revision + 1
                  RETURNING revision",
                 params![graph.id, text],
                 |r| r.get(0),
-            )
+            )?;
+            tx.commit()?;
+            Ok(revision)
         })
     }
 
