@@ -185,12 +185,13 @@ impl<H: Host> Run<'_, H> {
 
     fn pass(&mut self, target: &Target, supplied: &[u128]) {
         let params = &self.program.block(target.block).params;
+        if params.is_empty() {
+            return;
+        }
         // All arguments are read before any parameter is written: a loop may pass its own parameters on.
         let args: Vec<u128> =
             supplied.iter().copied().chain(target.args.iter().map(|&v| self.get(v))).collect();
-        for (param, arg) in params.iter().zip(args) {
-            self.i.values[param.0 as usize] = arg;
-        }
+        params.iter().zip(args).for_each(|(param, arg)| self.i.values[param.0 as usize] = arg);
     }
 
     fn drop_packet(&mut self, at: BlockId, reason: &Reason) -> Option<BlockId> {
