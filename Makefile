@@ -1,6 +1,6 @@
 # make test    what CI runs: system packages if missing, format, lints, all tests (root: tests make network namespaces)
 # make demo    a service graph between two network namespaces, in a minute
-# make bench   measures the data plane; writes bench/RESULTS.md
+# make bench   measures the data plane, beside other programs if root can install them; writes bench/RESULTS.md
 # make fuzz    runs each fuzz target for MINUTES (1) with libFuzzer; needs a nightly Rust and cargo-fuzz
 
 MINUTES ?= 1
@@ -39,6 +39,7 @@ demo:
 	scripts/demo
 
 bench:
+	scripts/bench-setup.sh
 	cargo run --locked --release -p weir-bench
 
 fuzz:

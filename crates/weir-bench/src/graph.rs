@@ -1,9 +1,9 @@
 //! From Click text to programs, with the time that each step takes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use weir_click::{ClassInfo, ElementSet, PortCounts};
 use weir_elements::class_named;
 use weir_ir::program::{BlockId, EntryKind};
@@ -11,13 +11,13 @@ use weir_ir::{Program, Wire};
 use weir_jit::Compiled;
 use weir_table::TableSet;
 
-/// A program with the block where the benchmark's packets enter.
+/// A program with the blocks where the benchmark's packets enter.
 #[derive(Debug)]
 pub struct Code {
     /// The program.
     pub program: Program,
-    /// Where packets enter.
-    pub entry: BlockId,
+    /// Where packets enter: for each output of `Input`.
+    pub entries: Vec<BlockId>,
 }
 
 impl Code {
@@ -31,9 +31,7 @@ impl Code {
     pub fn tables(&self) -> Result<TableSet> {
         let mut tables = TableSet::new(self.program.tables.iter().map(|t| &t.decl))?;
         for (i, t) in self.program.tables.iter().enumerate() {
-            for row in &t.rows {
-                tables.table_mut(i as u32).insert_row(row, 0)?;
-            }
+            tables.table_mut(i as u32).insert_rows(&t.rows, 0)?;
         }
         Ok(tables)
     }
@@ -46,8 +44,8 @@ pub struct Built {
     pub linked: Code,
     /// The same after all passes, with no way in but the benchmark's.
     pub optimised: Code,
-    /// Machine code of `linked`.
-    pub linked_jit: Compiled,
+    /// Machine code of `linked`, if it was asked for.
+    pub linked_jit: Option<Compiled>,
     /// Machine code of `optimised`.
     pub optimised_jit: Compiled,
     /// How long it took.
@@ -65,10 +63,20 @@ pub struct Times {
     pub link: Duration,
     /// All passes.
     pub optimise: Duration,
-    /// Checks and compiles the program as linked.
-    pub jit_linked: Duration,
     /// Checks and compiles the program after all passes.
     pub jit_optimised: Duration,
+}
+
+impl Times {
+    /// From text to programs that the interpreter can run.
+    pub fn until_interpreted(&self) -> Duration {
+        self.parse + self.configure + self.link
+    }
+
+    /// From programs to machine code.
+    pub fn until_compiled(&self) -> Duration {
+        self.optimise + self.jit_optimised
+    }
 }
 
 /// The element library, and the ends of a benchmark graph: `Input`, where packets come in, and `Output`, whose input
@@ -78,7 +86,7 @@ struct Library;
 impl ElementSet for Library {
     fn class(&self, name: &str) -> Option<ClassInfo> {
         let (ports, processing, flow) = match name {
-            "Input" => ("0/1", "h/h", "x/x"),
+            "Input" => ("0/1-", "h/h", "x/x"),
             "Output" => ("-/0", "h/h", "x/x"),
             _ => {
                 let info = class_named(name)?.info;
@@ -98,8 +106,9 @@ impl ElementSet for Library {
     }
 }
 
-/// Builds a graph with one `Input` and one `Output`, which are not connected to each other.
-pub fn build(text: &str) -> Result<Built> {
+/// Builds a graph with one `Input` and one `Output`, which are not connected to each other; `jit_linked` asks for
+/// machine code of the program as linked too.
+pub fn build(text: &str, jit_linked: bool) -> Result<Built> {
     let mut clock = Stopwatch(Instant::now());
     let graph = weir_click::parse("bench", text, &Library)?;
     let parse = clock.lap();
@@ -119,39 +128,43 @@ pub fn build(text: &str) -> Result<Built> {
     let class = |i: usize| graph.elements[i].class.as_str();
     let exits = graph.connections.iter().filter(|c| class(c.to.0) == "Output").map(|c| c.to.1 + 1).max();
     let mut wires = HashMap::new();
-    let mut first = None;
+    let mut inputs = BTreeMap::new();
     for c in &graph.connections {
         let to = numbers.get(&c.to.0).map(|&element| Wire::Input { element, port: c.to.1 });
         match numbers.get(&c.from.0) {
             Some(&from) => _ = wires.insert((from, c.from.1), to.unwrap_or(Wire::Exit(c.to.1))),
-            None => first = to,
+            None => _ = inputs.insert(c.from.1, (numbers.get(&c.to.0).map(|&e| e as u32), c.to.1)),
         }
     }
-    let Some(Wire::Input { element, port }) = first else { return Err(anyhow!("no element behind Input")) };
+    let inputs: Vec<(u32, u32)> = inputs
+        .into_values()
+        .map(|(element, port)| Ok((element.context("Input is connected to Output")?, port)))
+        .collect::<Result<_>>()?;
+    ensure!(!inputs.is_empty(), "no element behind Input");
     let linked = weir_ir::link(&programs, |e, port| wires.get(&(e, port)).copied(), exits.unwrap_or(0))?;
     let link = clock.lap();
 
-    let owner = element as u32;
     let mut optimised = linked.clone();
     weir_ir::retain_entries(&mut optimised, |e| match e.kind {
-        EntryKind::Packet { port: p } => (e.owner, p) == (owner, port),
+        EntryKind::Packet { port: p } => inputs.contains(&(e.owner, p)),
         _ => true,
     });
     let optimised = weir_ir::optimize(optimised);
     let optimise = clock.lap();
 
     let code = |program: Program| -> Result<Code> {
-        let entry =
-            program.packet_entry(owner, port).context("the first element has no program for its input")?;
-        Ok(Code { program, entry })
+        let entry = |&(owner, port): &(u32, u32)| {
+            program.packet_entry(owner, port).context("the first element has no program for its input")
+        };
+        Ok(Code { entries: inputs.iter().map(entry).collect::<Result<_>>()?, program })
     };
     let (linked, optimised) = (code(linked)?, code(optimised)?);
     clock.lap();
-    let linked_jit = Compiled::new(&linked.program)?;
-    let jit_linked = clock.lap();
+    let linked_jit = jit_linked.then(|| Compiled::new(&linked.program)).transpose()?;
+    clock.lap();
     let optimised_jit = Compiled::new(&optimised.program)?;
     let jit_optimised = clock.lap();
-    let times = Times { parse, configure, link, optimise, jit_linked, jit_optimised };
+    let times = Times { parse, configure, link, optimise, jit_optimised };
     Ok(Built { linked, optimised, linked_jit, optimised_jit, times })
 }
 

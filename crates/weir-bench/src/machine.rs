@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What the figures were measured on.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// Processor as the kernel names it, family and model.
     pub cpu: String,
@@ -14,11 +14,11 @@ pub struct Machine {
     /// Kernel release.
     pub kernel: String,
     /// Version of the compiler.
-    pub rustc: &'static str,
+    pub rustc: String,
     /// Cargo profile and optimisation level.
-    pub profile: &'static str,
+    pub profile: String,
     /// RUSTFLAGS.
-    pub rustflags: &'static str,
+    pub rustflags: String,
     /// Commit, with a plus sign if files were changed since.
     pub commit: String,
     /// Processes that wanted a processor in the minute before the run, on average.
@@ -39,9 +39,9 @@ impl Machine {
             cpu: format!("{}, family {} model {}", field("model name"), field("cpu family"), field("model")),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            rustc: env!("BENCH_RUSTC"),
-            profile: env!("BENCH_PROFILE"),
-            rustflags: env!("BENCH_RUSTFLAGS"),
+            rustc: env!("BENCH_RUSTC").into(),
+            profile: env!("BENCH_PROFILE").into(),
+            rustflags: env!("BENCH_RUSTFLAGS").into(),
             commit: git(&["rev-parse", "--short", "HEAD"]).map_or("unknown".into(), |c| c + plus),
             load: read("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned(),
         }

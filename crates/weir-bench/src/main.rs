@@ -1,6 +1,6 @@
 //! Measures the data plane: nanoseconds per packet, compile times, memory per mapping. Never shipped.
 //!
-//! A full run writes `bench/RESULTS.md` and `bench/results.json`; every run prints its report.
+//! A full run writes `bench/RESULTS.md`, `bench/results.json` and `bench/plots/`; every run prints its report.
 
 #![forbid(unsafe_code)]
 
@@ -8,139 +8,261 @@ mod graph;
 mod handwritten;
 mod machine;
 mod memory;
+mod peers;
+mod plots;
+mod references;
 mod report;
+mod results;
 mod runner;
 mod stats;
 mod workload;
 
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 
 use graph::{Built, Times};
 use machine::Machine;
-use report::{Compile, Results, Row};
+use results::{GraphTimes, Results};
 use runner::{Sample, Subject, Way};
-use stats::Spread;
-use workload::Workload;
+use workload::catalog::{GROUPS, GROWTH, matches};
+use workload::{Entry, Workload, catalog, compile};
 
 /// Measures the data plane.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Short samples, fewer of them; writes no files.
+    /// Short samples, fewer of them, tables of at most 10,000 entries; writes no files unless --out is given.
     #[arg(long)]
     quick: bool,
-    /// Only this workload; writes no files.
-    #[arg(long, value_name = "NAME")]
-    only: Option<String>,
+    /// Only workloads whose name starts with PATTERN, or is PATTERN with `*` for any characters; also `compile`,
+    /// `memory` and `references`. Can be repeated. Writes no files unless --out is given.
+    #[arg(long, value_name = "PATTERN")]
+    only: Vec<String>,
+    /// Where RESULTS.md, results.json and plots go: the folder `bench` if all is measured.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Measure nothing: write the report and the plots from results.json and peers.json.
+    #[arg(long, conflicts_with_all = ["quick", "only"])]
+    render: bool,
+    /// List the workloads.
+    #[arg(long)]
+    list: bool,
+    /// Write graph and packets of the workloads to DIR, as Click text and pcap, to measure others with them.
+    #[arg(long, value_name = "DIR")]
+    dump: Option<PathBuf>,
 }
 
-/// A workload under measurement.
-struct Bench {
-    workload: Workload,
-    built: Built,
-    times: Vec<Times>,
+impl Args {
+    /// Whether a workload is wanted; a pattern that is the name of one means no other.
+    fn wants(&self, name: &str, all: &[String]) -> bool {
+        let fits = |p: &String| if all.contains(p) { name == p } else { matches(name, p) };
+        self.only.is_empty() || self.only.iter().any(fits)
+    }
 }
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+struct Effort {
+    samples: usize,
+    /// Shortest time of a sample.
+    time: Duration,
+    /// Most entries of a table.
+    most: usize,
+}
+
+/// A graph is not built again and again when that has taken so long.
+const SLOW_BUILD: Duration = Duration::from_millis(300);
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    let machine = Machine::this();
-    let (samples, time) =
-        if args.quick { (3, Duration::from_millis(20)) } else { (5, Duration::from_millis(200)) };
-    let mut workloads = workload::all();
-    let names: Vec<&str> = workloads.iter().map(|w| w.name).collect();
-    let names = names.join(", ");
-    workloads.retain(|w| args.only.as_ref().is_none_or(|only| w.name == only));
-    ensure!(!workloads.is_empty(), "--only takes one of: {names}");
-
-    let mut nat_memory = Vec::new();
-    if let Some(nat) = workloads.iter().find(|w| w.name == "nat-1000") {
-        let most: &[u32] = if args.quick { &[100_000] } else { &[100_000, 1_000_000] };
-        for &n in most {
-            nat_memory.push(memory::mappings(nat, n)?);
-        }
+    let bench = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench");
+    let out = args.out.clone().unwrap_or_else(|| bench.clone());
+    let peers = peers::read(&bench.join("peers.json"))?;
+    if args.render {
+        let text = std::fs::read_to_string(out.join("results.json")).context("reading results.json")?;
+        return write(&serde_json::from_str(&text).context("results.json")?, &peers, &out);
     }
-
-    let benches = workloads.into_iter().map(|workload| {
-        let builds = (0..samples).map(|_| graph::build(&workload.text)).collect::<Result<Vec<_>>>();
-        let mut builds = builds.with_context(|| format!("building {}", workload.name))?;
-        let times = builds.iter().map(|b| b.times).collect();
-        let built = builds.pop().context("nothing was built")?;
-        Ok(Bench { workload, built, times })
-    });
-    let benches = benches.collect::<Result<Vec<Bench>>>()?;
-    let mut subjects = Vec::new();
-    for bench in &benches {
-        for way in Way::of(&bench.workload) {
-            let mut subject = Subject::new(way, &bench.built)?;
-            let what = || format!("{}, {}", bench.workload.name, way.name());
-            if way != Way::SourceToSink {
-                subject.validate(&bench.workload).with_context(what)?;
-            }
-            subject.measure(&bench.workload.frames, time / 4).with_context(what)?;
-            subjects.push((bench, way, subject, Vec::new()));
-        }
+    let mut entries = catalog();
+    let names: Vec<String> = entries.iter().map(|e| e.name.clone()).collect();
+    entries.retain(|e| args.wants(&e.name, &names));
+    if args.list {
+        entries.iter().for_each(|e| println!("{:<22} {}", e.name, e.about));
+        return Ok(());
     }
-    for round in 0..samples {
-        eprintln!("round {} of {samples}", round + 1);
-        for (bench, way, subject, found) in &mut subjects {
-            let sample = subject.measure(&bench.workload.frames, time);
-            found.push(sample.with_context(|| format!("{}, {}", bench.workload.name, way.name()))?);
-        }
+    let others = ["compile", "memory", "references"].map(|name| args.wants(name, &[]));
+    ensure!(!entries.is_empty() || others.contains(&true), "--only fits no workload; --list shows them");
+    if let Some(dir) = &args.dump {
+        return dump(&entries, dir);
     }
-    let mut measured = subjects.into_iter().map(|(_, way, _, found)| (way, found));
-    let mut least_share = f64::INFINITY;
-    let mut reports = Vec::new();
-    for bench in &benches {
-        let ways: Vec<(Way, Vec<Sample>)> = measured.by_ref().take(Way::of(&bench.workload).len()).collect();
-        let shares = ways.iter().flat_map(|(_, found)| found).map(Sample::share);
-        least_share = shares.fold(least_share, f64::min);
-        reports.push(report(bench, &ways));
+    let (results, failures) = measure(&args, &entries)?;
+    print!("{}", report::markdown(&results, &peers));
+    if args.out.is_some() || (!args.quick && args.only.is_empty()) {
+        write(&results, &peers, &out)?;
     }
-    let results = Results {
-        machine,
-        frame_len: workload::FRAME_LEN,
-        samples,
-        sample_seconds: time.as_secs_f64(),
-        least_share,
-        workloads: reports,
-        nat_memory,
-    };
-    let text = results.markdown();
-    print!("{text}");
-    if !args.quick && args.only.is_none() {
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench");
-        std::fs::create_dir_all(&dir)?;
-        std::fs::write(dir.join("RESULTS.md"), &text)?;
-        std::fs::write(dir.join("results.json"), serde_json::to_string_pretty(&results)? + "\n")?;
+    if !failures.is_empty() {
+        bail!("not measured, because the graphs do not do their jobs:\n{}", failures.join("\n"));
     }
     Ok(())
 }
 
-/// The first of `ways` is source to sink.
-fn report(bench: &Bench, ways: &[(Way, Vec<Sample>)]) -> report::Workload {
-    let bare: Vec<f64> = ways.iter().take(1).flat_map(|(_, found)| found).map(Sample::nanos).collect();
-    let rows = ways.iter().map(|(way, found)| {
-        let pairs = || found.iter().map(Sample::nanos).zip(bare.iter().copied());
-        Row {
-            way: way.name(),
-            nanos: Spread::of(pairs().map(|(n, _)| n)),
-            above: Spread::of(pairs().map(|(n, bare)| n - bare)),
-            ratio: Spread::of(pairs().map(|(n, bare)| n / bare)),
+fn write(results: &Results, peers: &[peers::Peer], dir: &Path) -> Result<()> {
+    let plots = dir.join("plots");
+    std::fs::create_dir_all(&plots)?;
+    std::fs::write(dir.join("RESULTS.md"), report::markdown(results, peers))?;
+    std::fs::write(dir.join("results.json"), serde_json::to_string_pretty(results)? + "\n")?;
+    plots::draw(results, peers, &plots)
+}
+
+/// Writes `NAME.click`, and `NAME.pcap` with the packets, for packets on further inputs `NAME.before-INPUT.pcap`.
+fn dump(entries: &[Entry], dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir)?;
+    for entry in entries {
+        let w = entry.make(usize::MAX);
+        std::fs::write(dir.join(format!("{}.click", entry.name)), &w.text)?;
+        references::write_pcap(&w.frames, &dir.join(format!("{}.pcap", entry.name)))?;
+        for (input, frames) in &w.before {
+            references::write_pcap(frames, &dir.join(format!("{}.before-{input}.pcap", entry.name)))?;
         }
-    });
-    let step = |f: fn(&Times) -> Duration| Spread::of(bench.times.iter().map(|t| f(t).as_secs_f64() * 1e6));
-    let compile = Compile {
-        parse: step(|t| t.parse),
-        configure: step(|t| t.configure),
-        link: step(|t| t.link),
-        optimise: step(|t| t.optimise),
-        jit_linked: step(|t| t.jit_linked),
-        jit_optimised: step(|t| t.jit_optimised),
-        linked_size: bench.built.linked.size(),
-        optimised_size: bench.built.optimised.size(),
+    }
+    Ok(())
+}
+
+/// The results, and what failed.
+fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
+    let start = Instant::now();
+    let effort = if args.quick {
+        Effort { samples: 3, time: Duration::from_millis(20), most: 10_000 }
+    } else {
+        Effort { samples: 5, time: Duration::from_millis(200), most: usize::MAX }
     };
-    report::Workload { name: bench.workload.name, about: bench.workload.about, ways: rows.collect(), compile }
+    let mut results = Results {
+        machine: Machine::this(),
+        samples: effort.samples,
+        sample_seconds: effort.time.as_secs_f64(),
+        most_entries: Some(effort.most).filter(|_| args.quick),
+        least_share: 1.0,
+        run_seconds: 0.0,
+        workloads: Vec::new(),
+        compile: Vec::new(),
+        nat_memory: Vec::new(),
+        references: Vec::new(),
+        skipped: Vec::new(),
+    };
+    let mut failures = Vec::new();
+    // First of all: tables of others would leave memory behind that these take up unseen.
+    if args.wants("memory", &[]) {
+        let most: &[u32] = if args.quick { &[10_000] } else { &[100_000, 1_000_000] };
+        for &n in most {
+            results.nat_memory.push(memory::mappings(n)?);
+        }
+    }
+    for (group, _) in GROUPS.iter().chain([&GROWTH]) {
+        let entries: Vec<&Entry> = entries.iter().filter(|e| e.group() == *group).collect();
+        measure_group(&entries, effort, &mut results, &mut failures)?;
+    }
+    if args.wants("compile", &[]) {
+        for elements in compile::ELEMENTS {
+            let (built, times) = build(&compile::graph(elements), false, 2 * effort.samples)?;
+            results.compile.push(GraphTimes {
+                elements,
+                steps: results::compile(&built, &times),
+                until_compiled: results::micros(&times, Times::until_compiled),
+            });
+        }
+    }
+    if args.wants("references", &[]) {
+        results.references = references::measure(effort.samples, args.quick, &mut results.skipped);
+    }
+    results.run_seconds = start.elapsed().as_secs_f64();
+    Ok((results, failures))
+}
+
+/// A workload under measurement.
+struct Bench<'e> {
+    entry: &'e Entry,
+    workload: Workload,
+    /// None for source to sink.
+    built: Option<(Built, Vec<Times>)>,
+}
+
+/// Measures workloads in turns: in each round every way of every workload once.
+fn measure_group(
+    entries: &[&Entry],
+    effort: Effort,
+    results: &mut Results,
+    failures: &mut Vec<String>,
+) -> Result<()> {
+    let mut benches = Vec::new();
+    for entry in entries {
+        let missing = entry.missing();
+        if !missing.is_empty() {
+            results.skipped.push(format!("{}: there is no element {}", entry.name, missing.join(", ")));
+            continue;
+        }
+        eprintln!("{}: making it", entry.name);
+        let workload = entry.make(effort.most);
+        let built = match workload.text.is_empty() {
+            true => Ok(None),
+            false => build(&workload.text, entry.all_ways, effort.samples).map(Some),
+        };
+        match built {
+            Ok(built) => benches.push(Bench { entry, workload, built }),
+            Err(e) => failures.push(format!("{}: {e:#}", entry.name)),
+        }
+    }
+    let mut subjects = Vec::new();
+    for (i, bench) in benches.iter().enumerate() {
+        for way in Way::of(&bench.workload, bench.entry.all_ways) {
+            match prepare(bench, way) {
+                Ok(subject) => subjects.push((i, way, subject, Vec::new())),
+                Err(e) => failures.push(format!("{}, {}: {e:#}", bench.entry.name, way.name())),
+            }
+        }
+    }
+    for round in 0..effort.samples {
+        if let Some(first) = entries.first() {
+            eprintln!("{}: round {} of {}", first.group(), round + 1, effort.samples);
+        }
+        for (i, way, subject, found) in &mut subjects {
+            let bench = &benches[*i];
+            let sample = subject.measure(&bench.workload.frames, effort.time);
+            found.push(sample.with_context(|| format!("{}, {}", bench.entry.name, way.name()))?);
+        }
+    }
+    for (i, bench) in benches.iter().enumerate() {
+        let mine = subjects.iter_mut().filter(|(at, ..)| *at == i);
+        let ways: Vec<(Way, Vec<Sample>)> =
+            mine.map(|(_, way, _, found)| (*way, std::mem::take(found))).collect();
+        let shares = ways.iter().flat_map(|(_, found)| found).map(Sample::share);
+        results.least_share = shares.fold(results.least_share, f64::min);
+        let built = bench.built.as_ref().map(|(built, times)| (built, &times[..]));
+        results.workloads.push(results::workload(bench.entry, &ways, built));
+    }
+    Ok(())
+}
+
+/// Builds a graph several times, or once if it takes long.
+fn build(text: &str, linked: bool, times: usize) -> Result<(Built, Vec<Times>)> {
+    let start = Instant::now();
+    let mut built = graph::build(text, linked)?;
+    let mut all = vec![built.times];
+    while all.len() < times && start.elapsed() < SLOW_BUILD {
+        built = graph::build(text, linked)?;
+        all.push(built.times);
+    }
+    Ok((built, all))
+}
+
+/// A way that does its job.
+fn prepare<'b>(bench: &'b Bench<'_>, way: Way) -> Result<Subject<'b>> {
+    let mut subject = match &bench.built {
+        Some((built, _)) => Subject::new(way, built)?,
+        None => Subject::bare(),
+    };
+    if way != Way::SourceToSink {
+        subject.validate(&bench.workload)?;
+    }
+    Ok(subject)
 }

@@ -1,15 +1,15 @@
 //! Memory that NAT mappings take.
 
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weir_packet::Packet;
 
 use crate::graph;
 use crate::runner::{BATCH, Sink, Subject, Way};
-use crate::workload::{Workload, new_flows};
+use crate::workload::{nat_text, new_flows};
 
 /// Resident memory of a graph with source NAT.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Mappings {
     /// Number of mappings.
     pub mappings: u32,
@@ -19,18 +19,18 @@ pub struct Mappings {
 
 /// Makes so many mappings in a fresh graph. To be called before anything else has freed memory, which new tables
 /// would take up unseen.
-pub fn mappings(nat: &Workload, mappings: u32) -> Result<Mappings> {
-    let built = graph::build(&nat.text)?;
+pub fn mappings(mappings: u32) -> Result<Mappings> {
+    let built = graph::build(&nat_text(), false)?;
     let mut subject = Subject::new(Way::JitOptimised, &built)?;
     let (mut packets, mut sink) = (Vec::with_capacity(BATCH), Sink::default());
     let before = resident()?;
     for frame in new_flows(mappings) {
         packets.push(Packet::from_bytes(&frame)?);
         if packets.len() == BATCH {
-            subject.run(&mut packets, &mut sink);
+            subject.run(0, &mut packets, &mut sink);
         }
     }
-    subject.run(&mut packets, &mut sink);
+    subject.run(0, &mut packets, &mut sink);
     let after = resident()?;
     let entries = (0..subject.tables.len() as u32).map(|t| subject.tables.table(t));
     let entries: u32 = entries.filter(|t| t.decl().name == "map").map(weir_table::Table::len).sum();

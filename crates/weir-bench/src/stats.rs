@@ -1,9 +1,9 @@
 //! Medians with their spread.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A median and how far the measurements spread.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Half of the measurements are below.
     pub median: f64,

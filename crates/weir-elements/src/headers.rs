@@ -29,45 +29,68 @@ pub(crate) fn ip_header_len(b: &mut Builder) -> V {
     b.resize(Width::W32, bytes)
 }
 
-/// An Internet checksum field after the summed words `old` became `new` (RFC 1624, equation 3).
+/// An Internet checksum field after the summed words `old` became `new`.
 pub fn update_checksum(b: &mut Builder, field: V, old: &[V], new: &[V]) -> V {
-    let mut sum = b.not(field);
+    let change = checksum_change(b, old, new);
+    changed(b, field, change)
+}
+
+/// What replacing words adds to the ones' complement sum over them (RFC 1624, equation 3).
+pub fn checksum_change(b: &mut Builder, old: &[V], new: &[V]) -> V {
+    let mut sum = b.constant(Width::W16, 0_u16);
     for (old, new) in old.iter().zip(new) {
         let gone = b.not(*old);
         sum = b.sum16(sum, gone);
         sum = b.sum16(sum, *new);
     }
-    b.not(sum)
+    sum
 }
 
 /// Mends the IPv4 header checksum after header words changed.
 pub fn mend_ip_checksum(b: &mut Builder, old: &[V], new: &[V]) {
+    let change = checksum_change(b, old, new);
+    apply_ip_change(b, change);
+}
+
+/// Mends the IPv4 header checksum after a [`checksum_change`].
+pub fn apply_ip_change(b: &mut Builder, change: V) {
     let field = b.load(Width::W16, Layer::Net, 10);
-    let field = update_checksum(b, field, old, new);
-    b.store(Layer::Net, 10, field);
+    let mended = changed(b, field, change);
+    b.store(Layer::Net, 10, mended);
+}
+
+fn changed(b: &mut Builder, field: V, change: V) -> V {
+    let sum = b.not(field);
+    let sum = b.sum16(sum, change);
+    b.not(sum)
 }
 
 /// Mends the TCP or UDP checksum at `transport + off` after words changed: `pseudo` of the pseudo header
 /// (addresses), `own` of the transport header (ports).
-///
-/// A partial checksum is a plain sum of the pseudo header alone, so only `pseudo` changes it; and a UDP checksum of
-/// 0 means that there is none (RFC 768), and stays.
 pub fn mend_transport_checksum(b: &mut Builder, off: u32, udp: bool, pseudo: [&[V]; 2], own: [&[V]; 2]) {
+    let pseudo = checksum_change(b, pseudo[0], pseudo[1]);
+    let own = checksum_change(b, own[0], own[1]);
+    let all = b.sum16(pseudo, own);
+    apply_transport_change(b, off, udp, pseudo, all);
+}
+
+/// Mends the TCP or UDP checksum at `transport + off` after a [`checksum_change`] of the pseudo header, and of that
+/// and the transport header together.
+///
+/// A partial checksum is a plain sum of the pseudo header alone, so only its words change it; and a UDP checksum of
+/// 0 means that there is none (RFC 768), and stays.
+pub fn apply_transport_change(b: &mut Builder, off: u32, udp: bool, pseudo: V, all: V) {
     let field = b.load(Width::W16, Layer::Transport, off);
     let state = b.load_meta(MetaField::Checksum);
     let partial = b.eq(state, Checksum::Partial as u8);
-    let old: Vec<V> = pseudo[0].iter().chain(own[0]).copied().collect();
-    let new: Vec<V> = pseudo[1].iter().chain(own[1]).copied().collect();
     b.if_else(
         partial,
         |b| {
-            let plain = b.not(field);
-            let mended = update_checksum(b, plain, pseudo[0], pseudo[1]);
-            let mended = b.not(mended);
+            let mended = b.sum16(field, pseudo);
             b.store(Layer::Transport, off, mended);
         },
         |b| {
-            let mended = update_checksum(b, field, &old, &new);
+            let mended = changed(b, field, all);
             let value = if udp {
                 // 0 goes out as all ones, and no checksum stays none.
                 let is_zero = b.eq(mended, 0);
@@ -107,13 +130,22 @@ pub fn load_ether(b: &mut Builder, layer: Layer, off: u32) -> V {
     b.or(high, low)
 }
 
-/// Puts an Ethernet header in front and sets the `mac` mark.
+/// Puts an Ethernet header in front and sets the `mac` mark. Both writes have eight bytes; they overlap in two.
 pub(crate) fn push_ether(b: &mut Builder, dst: V, src: V, ethertype: u16) {
+    let front = b.shl(dst, 16);
+    let middle = b.shr(src, 32);
+    let front = b.or(front, middle);
+    let back = b.shl(src, 16);
+    let back = b.or(back, ethertype);
+    push_ether_words(b, front, back);
+}
+
+/// As [`push_ether`], with the header's first and last eight bytes.
+pub(crate) fn push_ether_words(b: &mut Builder, front: V, back: V) {
     b.push(ETHER_LEN);
     b.set_mark(Layer::Mac, Layer::Data, 0);
-    store_ether(b, Layer::Data, 0, dst);
-    store_ether(b, Layer::Data, 6, src);
-    b.store_const(Width::W16, Layer::Data, 12, ethertype);
+    b.store(Layer::Data, 0, front);
+    b.store(Layer::Data, 6, back);
 }
 
 /// Goes on if `net` marks an IPv4 header without options or with, of which the first 20 bytes are there.

@@ -21,6 +21,7 @@ mod classify;
 mod ethernet;
 mod ip;
 mod nat;
+mod wifi;
 
 pub use args::{Args, CellValue, FromArg, FromRest};
 pub use class::{Class, Configure, Configured, class, class_named, classes};

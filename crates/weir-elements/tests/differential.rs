@@ -84,6 +84,12 @@ fn all_ways_to_run_a_graph_agree() {
         "Discarded",
         "NotRewritable",
         "WrongPaint",
+        "BadOption",
+        "NeedsFragments",
+        "SameNetwork",
+        "Duplicate",
+        "Encrypted",
+        "NotSNAP",
     ] {
         assert!(reasons.contains(reason), "no packet was dropped as {reason}: {reasons:?}");
     }

@@ -6,10 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+mod generated;
 mod mutate;
 mod seeds;
 mod targets;
 
+pub use generated::generated;
 pub use targets::{
     click_parser, compiled, filter, headers, ir_text, packets, pcap_reader, protocol, service_graph, template,
 };
@@ -65,6 +67,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "headers", run: headers, seeds: seeds::frames },
     Target { name: "packets", run: packets, seeds: seeds::packet_series },
     Target { name: "compiled", run: compiled, seeds: seeds::packet_series },
+    Target { name: "generated", run: generated, seeds: seeds::choices },
     Target { name: "pcap_reader", run: pcap_reader, seeds: seeds::captures },
     Target { name: "protocol", run: protocol, seeds: seeds::control_lines },
 ];

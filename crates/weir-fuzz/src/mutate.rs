@@ -107,9 +107,17 @@ fn word_at(text: &[u8], at: usize) -> std::ops::Range<usize> {
 }
 
 /// Numbers from a seed (SplitMix64, Steele and others, OOPSLA 2014).
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    pub(crate) fn byte(&mut self) -> u8 {
+        self.next() as u8
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

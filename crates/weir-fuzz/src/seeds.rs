@@ -10,6 +10,8 @@ use weir_net::build::{TcpFields, arp, ethernet, icmp_echo, tag_vlan, tcp4, udp4}
 use weir_net::{EtherAddr, ethertype};
 use weir_packet::Packet;
 
+use crate::mutate::Random;
+
 /// A whole service.
 pub(crate) const FIREWALL_NAT: &str = include_str!("../../../examples/firewall-nat.click");
 
@@ -116,6 +118,30 @@ pub(crate) fn packet_series() -> Vec<Vec<u8>> {
         all.push(series);
     }
     all
+}
+
+/// Graphs of generated programs, see `generated`.
+pub(crate) fn choices() -> Vec<Vec<u8>> {
+    let graph = |seed: u64| {
+        let mut random = Random::new(seed);
+        let mut bytes = |n: usize| -> Vec<u8> { (0..n).map(|_| random.byte()).collect() };
+        let mut input = bytes(25);
+        for _ in 0..1 + input[0] % 3 {
+            let half = 20 + bytes(1)[0] / 2;
+            input.push(half);
+            input.extend(bytes(2 * usize::from(half)));
+        }
+        for i in 0..6 {
+            let len = 40 + bytes(1)[0] % 60;
+            // The first input, mostly; each mark within the packet, or not set.
+            input.extend([len, if i % 3 == 2 { i } else { 0 }, i * 5]);
+            input.extend(bytes(4).iter().map(|m| if m % 5 == 0 { 200 } else { m % 20 }));
+            input.extend(bytes(1));
+            input.extend(bytes(len.into()).iter().map(|b| if seed % 2 == 0 { b % 3 } else { *b }));
+        }
+        input
+    };
+    (0..60).map(graph).collect()
 }
 
 /// Captures.

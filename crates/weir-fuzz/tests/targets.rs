@@ -28,6 +28,7 @@ tests! {
     headers 5000
     packets 3000
     compiled 500
+    generated 600
     pcap_reader 2000
     protocol 5000
 }

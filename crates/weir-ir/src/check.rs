@@ -5,7 +5,7 @@ use std::fmt;
 
 use weir_table::Kind;
 
-use crate::facts::{Facts, facts};
+use crate::facts::{Facts, Known, facts};
 use crate::flow::Flow;
 use crate::program::{
     Amount, Block, BlockId, End, EntryKind, Layer, MAX_STRAND_ARGS, Op, Program, TableId, Target, Type,
@@ -50,6 +50,13 @@ pub fn check(program: &Program) -> Result<(), Vec<CheckError>> {
         c.bounds();
     }
     if c.errors.is_empty() { Ok(()) } else { Err(c.errors) }
+}
+
+/// Whether all accesses of a program that is sound but for that are proved to be within the packet.
+pub(crate) fn is_within_bounds(program: &Program) -> bool {
+    let mut c = Checker { p: program, errors: Vec::new(), block: BlockId(0), op: None };
+    c.bounds();
+    c.errors.is_empty()
 }
 
 struct Checker<'a> {
@@ -561,19 +568,19 @@ impl<'a> Checker<'a> {
     fn bounds(&mut self) {
         let known = facts(self.p);
         self.each_block(|c, block| {
-            let Some(mut here) = known[c.block.0 as usize].clone() else { return };
+            let Some(mut here) = known.at(c.block).cloned() else { return };
             for (i, op) in block.ops.iter().enumerate() {
                 c.op = Some(i);
-                c.covered(&here, op);
-                here.after(op);
+                c.covered(&known, &here, op);
+                known.step(&mut here, c.block, op);
             }
         });
     }
 
-    fn covered(&mut self, here: &Facts, op: &Op) {
-        let p = self.p;
+    fn covered(&mut self, known: &Known, here: &Facts, op: &Op) {
+        let (p, block) = (self.p, self.block);
         let mut need = |layer: Layer, off: u32, len: u32| {
-            if off.checked_add(len).is_none_or(|end| !here.covered(layer, Amount::Const(end))) {
+            if off.checked_add(len).is_none_or(|end| !known.covered(here, block, layer, Amount::Const(end))) {
                 let known = here.bytes(layer).map_or("nothing is".to_owned(), |n| format!("{n} bytes are"));
                 self.err(format!(
                     "bytes {off} to {} of {} are not proved to be there ({known} known): require them first",
@@ -593,14 +600,14 @@ impl<'a> Checker<'a> {
             Op::SetMark { base: layer, off: end, .. }
             | Op::Checksum { layer, end, .. }
             | Op::FindByte { layer, end, .. }
-                if !here.covered(layer, end) =>
+                if !known.covered(here, block, layer, end) =>
             {
                 self.err(format!(
                     "the range of {} is not proved to be there: require it first",
                     layer.name()
                 ));
             }
-            Op::Pull { n } if !here.covered(Layer::Data, n) => {
+            Op::Pull { n } if !known.covered(here, block, Layer::Data, n) => {
                 self.err("more is pulled than is proved to be there: require it first");
             }
             _ => {}

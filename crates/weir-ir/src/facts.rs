@@ -2,104 +2,232 @@
 //!
 //! The checker uses it to accept a program, the passes to remove what is known already, the compiler to leave out
 //! bounds checks. Facts hold on every path to the place.
+//!
+//! A packet has seven points: its five layers, its *floor* (the first byte that it ever had, from which on `unpull`
+//! may take bytes back) and its *end*. For each pair of points a lower bound of their distance is kept (a difference
+//! bound matrix: A. Miné, "A new numerical abstract domain based on difference-bound matrices"). All that is asked of
+//! the facts is such a distance: `n` bytes of a layer are there if its end is at least `n` behind it. Moving a point
+//! shifts its row and column, so what is known of one layer holds for all that have a known distance to it.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use crate::program::{Amount, BlockId, End, Layer, Op, Program, Target, Value};
+use crate::ranges::{Range, Ranges};
+
+/// The points of a packet: layers by their number, and these two.
+const FLOOR: usize = 5;
+const END: usize = 6;
+const POINTS: usize = 7;
+const DATA: usize = Layer::Data as usize;
+
+/// No bound is known.
+const NONE: i64 = i64::MIN;
+/// Larger distances are not told apart; keeps sums of bounds far from overflow.
+const FAR: i64 = 1 << 40;
+
+/// How often ways back to a block lower its bounds before those that still fall are given up.
+const MAX_ROUNDS: u32 = 8;
 
 /// Facts about the bytes behind each layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Bytes that are there from each layer on, in the order of [`Layer::ALL`]; `None`: the mark may be unset.
-    bytes: [Option<u32>; 5],
-    /// Layers that have at least so many bytes as a value says.
-    covers: BTreeSet<(Layer, Value)>,
+    /// `apart[a][b]` is at most the position of `b` minus the position of `a`.
+    apart: [[i64; POINTS]; POINTS],
+    /// Layers that are set for certain, a bit each. The bounds of others are all `NONE`.
+    set: u8,
+    /// Layers that have at least so many bytes as a value says; sorted.
+    covers: Vec<(Layer, Value)>,
+}
+
+/// Sum of two bounds.
+fn plus(a: i64, b: i64) -> i64 {
+    match (a, b) {
+        (NONE, _) | (_, NONE) => NONE,
+        _ if a + b < -FAR => NONE,
+        _ => (a + b).min(FAR),
+    }
 }
 
 impl Facts {
-    /// Nothing known (the packet has a first position, and 0 bytes behind it).
+    /// Nothing known but what holds for every packet.
     pub fn none() -> Facts {
-        Facts { bytes: [Some(0), None, None, None, None], covers: BTreeSet::new() }
+        let mut f = Facts { apart: [[NONE; POINTS]; POINTS], set: 1 << DATA, covers: Vec::new() };
+        f.always();
+        f
     }
 
-    /// Bytes known to be there from the layer on; `None` if the layer may be unset.
+    /// What holds for every packet: the start of it lies between its floor and its end, and marks not before the
+    /// floor.
+    fn always(&mut self) {
+        for p in 0..POINTS {
+            self.apart[p][p] = 0;
+        }
+        for layer in (0..FLOOR).filter(|l| self.set & 1 << l != 0) {
+            self.apart[FLOOR][layer] = self.apart[FLOOR][layer].max(0);
+        }
+        self.apart[DATA][END] = self.apart[DATA][END].max(0);
+        self.apart[FLOOR][END] = self.apart[FLOOR][END].max(self.apart[DATA][END]);
+    }
+
+    /// Bytes known to be there from the layer on; `None` if the layer may be unset or beyond the end.
     pub fn bytes(&self, layer: Layer) -> Option<u32> {
-        self.bytes[layer as usize]
+        u32::try_from(self.apart[layer as usize][END]).ok()
     }
 
-    /// Whether `n` bytes from the layer on are known to be there.
-    pub fn covered(&self, layer: Layer, n: Amount) -> bool {
+    /// Bytes in front of the packet that were part of it and were pulled, at least: so many can be taken back by
+    /// `unpull`, and a `push` of as many finds room without moving the packet.
+    pub fn headroom(&self) -> u32 {
+        u32::try_from(self.apart[FLOOR][DATA]).unwrap_or(0)
+    }
+
+    /// Whether the layer is set for certain.
+    pub fn is_set(&self, layer: Layer) -> bool {
+        self.set & 1 << layer as u8 != 0
+    }
+
+    /// Position of `to` minus position of `from`, if it is the same on all ways here; both are set then.
+    pub fn distance(&self, from: Layer, to: Layer) -> Option<i64> {
+        let (least, most) = (self.apart[from as usize][to as usize], self.apart[to as usize][from as usize]);
+        (least != NONE && most != NONE && least == -most && self.is_set(from)).then_some(least)
+    }
+
+    /// Whether `n` bytes from the layer on are known to be there; `range` is what is known of `n`.
+    pub(crate) fn covered(&self, layer: Layer, n: Amount, range: Range) -> bool {
+        let bytes = |most: u128| self.bytes(layer).is_some_and(|known| u128::from(known) >= most);
         match n {
-            Amount::Const(n) => self.bytes(layer).is_some_and(|known| known >= n),
-            Amount::Value(v) => self.covers.contains(&(layer, v)),
+            Amount::Const(n) => bytes(n.into()),
+            // Known of this layer, or of one that is no further in front.
+            Amount::Value(v) => {
+                bytes(range.hi)
+                    || self.covers.iter().any(|&(l, w)| w == v && self.apart[layer as usize][l as usize] >= 0)
+            }
         }
     }
 
     /// What is known on two ways that meet.
     pub fn meet(&mut self, other: &Facts) {
-        for (a, b) in self.bytes.iter_mut().zip(other.bytes) {
-            *a = a.zip(b).map(|(a, b)| a.min(b));
+        for (row, with) in self.apart.iter_mut().zip(&other.apart) {
+            row.iter_mut().zip(with).for_each(|(a, b)| *a = (*a).min(*b));
         }
-        self.covers.retain(|c| other.covers.contains(c));
+        self.set &= other.set;
+        self.covers.retain(|c| other.covers.binary_search(c).is_ok());
     }
 
-    fn forget_covers(&mut self, layer: Layer) {
-        self.covers.retain(|(l, _)| *l != layer);
+    /// Whether all that `other` knows is known.
+    pub(crate) fn implies(&self, other: &Facts) -> bool {
+        let mut common = self.clone();
+        common.meet(other);
+        common == *other
     }
 
-    fn learn(&mut self, layer: Layer, n: Amount) {
-        let known = self.bytes[layer as usize].unwrap_or(0);
-        match n {
-            Amount::Const(n) => self.bytes[layer as usize] = Some(known.max(n)),
-            Amount::Value(v) => {
-                self.bytes[layer as usize] = Some(known);
-                self.covers.insert((layer, v));
+    fn cover(&mut self, layer: Layer, v: Value) {
+        if let Err(at) = self.covers.binary_search(&(layer, v)) {
+            self.covers.insert(at, (layer, v));
+        }
+    }
+
+    /// Point `b` lies at least `n` behind point `a`; so do the points behind `b`, and from those in front of `a`.
+    fn learn(&mut self, a: usize, b: usize, n: i64) {
+        let n = n.clamp(-FAR, FAR);
+        if n <= self.apart[a][b] {
+            return;
+        }
+        let old = self.apart;
+        for (x, row) in self.apart.iter_mut().enumerate() {
+            for (y, bound) in row.iter_mut().enumerate() {
+                if x != y {
+                    *bound = (*bound).max(plus(plus(old[x][a], n), old[b][y]));
+                }
             }
         }
+        self.apart[a][b] = self.apart[a][b].max(n);
     }
 
-    /// What is known after an operation.
-    pub fn after(&mut self, op: &Op) {
+    /// A point goes to `base` plus at least `least` and at most `most`.
+    fn place(&mut self, point: usize, base: usize, least: i64, most: i64) {
+        let old = self.apart;
+        for x in (0..POINTS).filter(|&x| x != point) {
+            self.apart[x][point] = plus(old[x][base], least);
+            self.apart[point][x] = plus(old[base][x], -most);
+        }
+    }
+
+    /// What is known after an operation; `range` and `within` are what is known of its amount, if it has one.
+    fn after(&mut self, op: &Op, range: Range, within: &[(Value, u32)]) {
+        let (least, most) = range.signed();
         match *op {
             Op::SetMark { layer, base, off } => {
-                let known = self.bytes(base).unwrap_or(0);
-                let moved: Vec<Value> = match off {
-                    Amount::Const(0) => self.covers.iter().filter(|(l, _)| *l == base).map(|c| c.1).collect(),
-                    _ => Vec::new(),
-                };
-                self.forget_covers(layer);
-                self.bytes[layer as usize] = match off {
-                    Amount::Const(off) => Some(known.saturating_sub(off)),
-                    Amount::Value(_) => Some(0),
-                };
-                self.covers.extend(moved.into_iter().map(|v| (layer, v)));
+                let moved = off != Amount::Const(0);
+                if layer != base {
+                    self.covers.retain(|(l, _)| *l != layer);
+                    let same: Vec<_> = self.covers.iter().filter(|(l, _)| *l == base && !moved).collect();
+                    let same: Vec<Value> = same.into_iter().map(|c| c.1).collect();
+                    same.into_iter().for_each(|v| self.cover(layer, v));
+                } else if moved {
+                    self.covers.retain(|(l, _)| *l != layer);
+                }
+                self.set |= 1 << layer as u8;
+                self.place(layer as usize, base as usize, least, most);
+                self.learn(layer as usize, END, 0);
+                self.always();
             }
             Op::ClearMark { layer } => {
-                self.bytes[layer as usize] = None;
-                self.forget_covers(layer);
+                self.covers.retain(|(l, _)| *l != layer);
+                self.set &= !(1 << layer as u8);
+                for x in (0..POINTS).filter(|&x| x != layer as usize) {
+                    self.apart[x][layer as usize] = NONE;
+                    self.apart[layer as usize][x] = NONE;
+                }
+                self.apart[layer as usize][layer as usize] = 0;
             }
-            Op::Pull { n } => {
-                let known = self.bytes(Layer::Data).unwrap_or(0);
-                self.forget_covers(Layer::Data);
-                self.bytes[0] = Some(match n {
-                    Amount::Const(n) => known.saturating_sub(n),
-                    Amount::Value(_) => 0,
+            Op::Pull { .. } => {
+                self.covers.retain(|(l, _)| *l != Layer::Data);
+                self.place(DATA, DATA, least, most);
+                self.learn(DATA, END, 0);
+            }
+            // The end goes to `data + len`, or stays if it is in front of that.
+            Op::Trim { len } => {
+                let apart = self.apart;
+                // What ends no further behind than `data + len`.
+                let fits = |l: Layer, c: u32| apart[l as usize][DATA] >= -i64::from(c);
+                self.covers.retain(|&(l, v)| {
+                    (v == len && fits(l, 0)) || within.iter().any(|&(w, c)| v == w && fits(l, c))
                 });
+                for x in (0..POINTS).filter(|&x| x != END) {
+                    self.apart[x][END] = apart[x][END].min(plus(apart[x][DATA], least));
+                }
+                self.learn(END, DATA, -most);
             }
-            Op::Trim { .. } => *self = Facts::none(),
             _ => {}
         }
     }
 
-    /// What is known on the `i`th way out of a block.
-    pub fn on_edge(mut self, end: &End, i: usize) -> Facts {
+    /// What is known on the `i`th way out of a block; `range` is what is known of the amount of its end.
+    pub(crate) fn on_edge(mut self, end: &End, i: usize, range: Range) -> Facts {
+        let (least, most) = range.signed();
         match (end, i) {
-            (End::Require { layer, n, .. }, 0) => self.learn(*layer, *n),
-            (End::Push { n, .. } | End::Unpull { n, .. }, 0) => {
-                if let (Amount::Const(n), Some(known)) = (n, self.bytes(Layer::Data)) {
-                    self.bytes[0] = Some(known.saturating_add(*n));
+            (End::Require { layer, n, .. }, 0) => {
+                self.set |= 1 << *layer as u8;
+                self.always();
+                self.learn(*layer as usize, END, least);
+                if let Amount::Value(v) = n {
+                    self.cover(*layer, *v);
                 }
             }
+            (End::Push { .. } | End::Unpull { .. }, 0) => {
+                if let End::Unpull { .. } = end {
+                    self.learn(FLOOR, DATA, least);
+                }
+                self.place(DATA, DATA, -most, -least);
+                // The floor is not behind the start.
+                for x in 0..FLOOR {
+                    self.apart[x][FLOOR] = self.apart[x][FLOOR].min(self.apart[x][DATA]);
+                }
+                self.apart[END][FLOOR] = self.apart[END][FLOOR].min(self.apart[END][DATA]);
+                self.always();
+            }
+            (End::Put { .. }, 0) => self.place(END, END, least, most),
             _ => {}
         }
         self
@@ -108,74 +236,141 @@ impl Facts {
     /// Facts about a parameter of the target, where the argument had them. What was known of the parameters
     /// themselves is over: a loop header's get new values each round.
     fn rename(mut self, params: &[Value], args: &[(Value, Value)]) -> Facts {
+        if self.covers.is_empty() {
+            return self;
+        }
         let mut extra = Vec::new();
         for (layer, v) in &self.covers {
             extra.extend(args.iter().filter(|(arg, _)| arg == v).map(|(_, param)| (*layer, *param)));
         }
         self.covers.retain(|(_, v)| !params.contains(v));
-        self.covers.extend(extra);
+        extra.into_iter().for_each(|(layer, v)| self.cover(layer, v));
         self
+    }
+
+    /// Gives up the bounds that fell since `before`: they may go on falling for each round of a loop.
+    fn widen(&mut self, before: &Facts) {
+        for (row, was) in self.apart.iter_mut().zip(&before.apart) {
+            row.iter_mut().zip(was).filter(|(a, b)| **a < **b).for_each(|(a, _)| *a = NONE);
+        }
+        self.always();
     }
 }
 
-/// The facts at the start of each block; `None` for blocks that nothing reaches.
-pub fn facts(program: &Program) -> Vec<Option<Facts>> {
-    let mut at: Vec<Option<Facts>> = vec![None; program.blocks.len()];
-    let mut work: Vec<BlockId> = Vec::new();
-    for e in &program.entries {
-        flow(&mut at, &mut work, e.block, Facts::none());
+/// The facts of a program.
+#[derive(Debug)]
+pub struct Known {
+    at: Vec<Option<Facts>>,
+    ranges: Ranges,
+}
+
+impl Known {
+    /// The facts at the start of a block; `None` if nothing reaches it.
+    pub fn at(&self, block: BlockId) -> Option<&Facts> {
+        self.at.get(block.0 as usize)?.as_ref()
     }
-    while let Some(id) = work.pop() {
-        let Some(mut here) = at[id.0 as usize].clone() else { continue };
+
+    /// Goes past an operation of the block. In front of the block's end the facts are those after all of them.
+    pub fn step(&self, facts: &mut Facts, block: BlockId, op: &Op) {
+        let n = match *op {
+            Op::SetMark { off: n, .. } | Op::Pull { n } => n,
+            Op::Trim { len } => Amount::Value(len),
+            Op::ClearMark { .. } => Amount::Const(0),
+            _ => return,
+        };
+        facts.after(op, self.ranges.amount(block, n), self.ranges.within(block, n));
+    }
+
+    /// Whether `n` bytes from the layer on are known to be there, in a block that uses `n`.
+    pub fn covered(&self, facts: &Facts, block: BlockId, layer: Layer, n: Amount) -> bool {
+        facts.covered(layer, n, self.ranges.amount(block, n))
+    }
+
+    /// Least number that an amount can be, in a block that uses it.
+    pub fn least(&self, block: BlockId, n: Amount) -> u32 {
+        self.ranges.amount(block, n).lo as u32
+    }
+
+    /// Greatest number that an amount can be, in a block that uses it.
+    pub fn most(&self, block: BlockId, n: Amount) -> u32 {
+        self.ranges.amount(block, n).hi as u32
+    }
+
+    /// What is known on the `i`th way out of a block.
+    pub(crate) fn edge(&self, facts: &Facts, block: BlockId, end: &End, i: usize) -> Facts {
+        let range = end.amount().map_or(Range::ZERO, |n| self.ranges.amount(block, n));
+        let mut facts = facts.clone().on_edge(end, i, range);
+        if let (End::Require { layer, n, .. }, 0) = (end, i) {
+            self.ranges.within(block, *n).iter().for_each(|&(v, _)| facts.cover(*layer, v));
+        }
+        facts
+    }
+}
+
+/// The facts of a program.
+pub fn facts(program: &Program) -> Known {
+    let n = program.blocks.len();
+    let mut known = Known { at: vec![None; n], ranges: Ranges::of(program) };
+    // The first block in the order of the program is the next: most ways into a block come from blocks before it.
+    let mut work = BinaryHeap::new();
+    let mut rounds = vec![0; n];
+    type Work = BinaryHeap<Reverse<BlockId>>;
+    let mut flow =
+        |known: &mut Known, work: &mut Work, from: Option<BlockId>, block: BlockId, facts: Facts| {
+            match &mut known.at[block.0 as usize] {
+                slot @ None => *slot = Some(facts),
+                Some(old) => {
+                    let before = old.clone();
+                    old.meet(&facts);
+                    if *old == before {
+                        return;
+                    }
+                    if from.is_some_and(|from| from >= block) {
+                        rounds[block.0 as usize] += 1;
+                        if rounds[block.0 as usize] > MAX_ROUNDS {
+                            old.widen(&before);
+                        }
+                    }
+                }
+            }
+            work.push(Reverse(block));
+        };
+    for e in &program.entries {
+        flow(&mut known, &mut work, None, e.block, Facts::none());
+    }
+    while let Some(Reverse(id)) = work.pop() {
+        while work.peek() == Some(&Reverse(id)) {
+            work.pop();
+        }
+        let Some(mut here) = known.at(id).cloned() else { continue };
         let block = program.block(id);
         for op in &block.ops {
             match op {
                 Op::Fork { copy: true, target } => {
-                    flow_to(program, &mut at, &mut work, target, 0, here.clone());
+                    let facts = renamed(program, target, 0, here.clone());
+                    flow(&mut known, &mut work, Some(id), target.block, facts);
                 }
                 Op::Fork { copy: false, target } | Op::Release { target, .. } => {
-                    flow(&mut at, &mut work, target.block, Facts::none());
+                    flow(&mut known, &mut work, Some(id), target.block, Facts::none());
                 }
-                _ => here.after(op),
+                _ => known.step(&mut here, id, op),
             }
         }
         for (i, t) in block.end.targets().into_iter().enumerate() {
-            let facts = here.clone().on_edge(&block.end, i);
-            flow_to(program, &mut at, &mut work, t, block.end.supplied(i), facts);
+            let facts = known.edge(&here, id, &block.end, i);
+            let facts = renamed(program, t, block.end.supplied(i), facts);
+            flow(&mut known, &mut work, Some(id), t.block, facts);
         }
         if let End::Enter { block: next, .. } = block.end {
             here.covers.clear();
-            flow(&mut at, &mut work, next, here);
+            flow(&mut known, &mut work, Some(id), next, here);
         }
     }
-    at
+    known
 }
 
-fn flow_to(
-    program: &Program,
-    at: &mut [Option<Facts>],
-    work: &mut Vec<BlockId>,
-    target: &Target,
-    supplied: usize,
-    facts: Facts,
-) {
+fn renamed(program: &Program, target: &Target, supplied: usize, facts: Facts) -> Facts {
     let params = &program.block(target.block).params;
     let pairs: Vec<_> = target.args.iter().copied().zip(params.iter().skip(supplied).copied()).collect();
-    flow(at, work, target.block, facts.rename(params, &pairs));
-}
-
-fn flow(at: &mut [Option<Facts>], work: &mut Vec<BlockId>, block: BlockId, facts: Facts) {
-    match &mut at[block.0 as usize] {
-        slot @ None => {
-            *slot = Some(facts);
-            work.push(block);
-        }
-        Some(known) => {
-            let before = known.clone();
-            known.meet(&facts);
-            if *known != before {
-                work.push(block);
-            }
-        }
-    }
+    facts.rename(params, &pairs)
 }

@@ -173,6 +173,15 @@ impl Flow {
         }
     }
 
+    /// The one way into a block that does not go back, if there is only one. What was decided on it about values made
+    /// before holds in the block, and in all rounds if it is the header of a loop.
+    pub fn only_way_in(&self, b: usize) -> Option<Edge> {
+        match self.preds[b].as_slice() {
+            [e] if !self.root[b] => Some(*e),
+            _ => None,
+        }
+    }
+
     /// The blocks of the loop with this header, which is no root; none if it is no header.
     pub fn body(&self, header: usize) -> Vec<usize> {
         let mut body = Vec::new();

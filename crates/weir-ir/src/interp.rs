@@ -554,10 +554,9 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 pub fn hash(seed: u64, args: &[u128]) -> u32 {
     let mut h = seed ^ 0x9e37_79b9_7f4a_7c15;
     for a in args {
-        for word in [*a as u64, (*a >> 64) as u64] {
-            let m = u128::from(h ^ word) * 0xd6e8_feb8_6659_fd93;
-            h = (m as u64) ^ (m >> 64) as u64 ^ 0x5851_f42d_4c95_7f2d;
-        }
+        let high = (*a >> 64) as u64 ^ h.rotate_left(32) ^ 0xd6e8_feb8_6659_fd93;
+        let m = u128::from(h ^ *a as u64) * u128::from(high);
+        h = (m as u64) ^ (m >> 64) as u64 ^ 0x5851_f42d_4c95_7f2d;
     }
     let m = u128::from(h) * 0x9e37_79b9_7f4a_7c15;
     ((m >> 64) as u64 ^ m as u64) as u32

@@ -13,13 +13,16 @@ pub mod interp;
 mod link;
 mod passes;
 pub mod program;
+mod ranges;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod text;
 mod visit;
 
 pub use builder::{Arg, Builder, E, Loop, V};
 pub use check::{CheckError, check};
 pub use element::{ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, State, program_of};
-pub use facts::{Facts, facts};
+pub use facts::{Facts, Known, facts};
 pub use interp::{Host, Interpreter};
 pub use link::{LinkError, Wire, link};
 pub use passes::{PASSES, Pass, optimize, retain_entries, stages};

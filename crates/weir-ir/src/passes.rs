@@ -17,7 +17,9 @@ mod rename;
 mod requires;
 mod stores;
 mod sums;
+mod tails;
 
+use crate::check::is_within_bounds;
 use crate::program::{Entry, Program};
 
 /// A pass: a name for `weir ir`, and what it does.
@@ -39,6 +41,7 @@ pub const PASSES: &[Pass] = &[
     ("conditions", conditions::run),
     ("forward", forward::run),
     ("stores", stores::run),
+    ("tails", tails::run),
     ("requires", requires::run),
     ("inline", inline::run),
     ("fold", fold::run),
@@ -46,11 +49,15 @@ pub const PASSES: &[Pass] = &[
 ];
 
 /// Runs all passes over a checked program.
-pub fn optimize(mut program: Program) -> Program {
+///
+/// Bounds are proved by approximation. Should a pass have led to a program whose bounds are true but not proved,
+/// the program as it was comes back: a compiler relies on the proof.
+pub fn optimize(program: Program) -> Program {
+    let mut best = program.clone();
     for (_, pass) in PASSES {
-        pass(&mut program);
+        pass(&mut best);
     }
-    program
+    if is_within_bounds(&best) { best } else { program }
 }
 
 /// The program after each pass, with the pass's name; first the program itself (`input`).

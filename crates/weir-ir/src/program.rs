@@ -225,7 +225,8 @@ pub enum Op {
     GetKey { dst: Value, entry: Value, field: u32 },
     /// Changes a value field.
     Set { entry: Value, field: u32, src: Value },
-    /// Lets an entry, and the one linked to it, expire so many nanoseconds (64 bits) from now; 0 is never.
+    /// Lets an entry expire so many nanoseconds (64 bits) from now; 0 is never. Linked entries go when the time of both
+    /// has come; a time earlier than the entry's own is both's ([`weir_table::TableSet::touch`]).
     Touch { entry: Value, after: Value },
     /// Ties two entries together: they expire and are removed as one.
     Link { a: Value, b: Value },
@@ -307,7 +308,7 @@ pub enum End {
 }
 
 /// A straight run of operations.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Block {
     /// Values that jumps pass in.
     pub params: Vec<Value>,
@@ -498,6 +499,16 @@ impl End {
             End::Emit { .. } | End::Drop { .. } | End::Finish | End::Enter { .. } | End::Exit { .. } => {
                 vec![]
             }
+        }
+    }
+
+    /// The number of bytes that it is about.
+    pub fn amount(&self) -> Option<Amount> {
+        match *self {
+            End::Require { n, .. } | End::Push { n, .. } | End::Unpull { n, .. } | End::Put { n, .. } => {
+                Some(n)
+            }
+            _ => None,
         }
     }
 

@@ -52,10 +52,36 @@ fn bytes_that_were_pulled_or_cut_since() {
             b.require(Layer::Data, 20, Reason::TRUNCATED);
             let n = b.constant(W32, 10_u32);
             b.trim(n);
-            b.load(W8, Layer::Data, 0);
+            b.load(W16, Layer::Data, 9);
             b.emit(0);
         });
     });
+}
+
+#[test]
+fn bytes_that_stay_when_the_packet_is_cut_to_a_length_that_a_branch_bounds() {
+    let program = |least: u32| {
+        let mut b = Builder::new("e", 1, 1);
+        b.input(0, |b| {
+            b.require(Layer::Data, 34, Reason::TRUNCATED);
+            b.set_mark(Layer::Net, Layer::Data, 14);
+            let len = b.load(W16, Layer::Net, 2);
+            let len = b.resize(W32, len);
+            let short = b.lt(len, least);
+            b.when(short, |b| b.drop(Reason::BAD_HEADER));
+            let total = b.add(len, 14);
+            b.trim(total);
+            b.load(W32, Layer::Net, 16);
+            b.pull(14);
+            b.load(W8, Layer::Data, 19);
+            b.push(10);
+            b.load(W32, Layer::Data, 26);
+            b.emit(0);
+        });
+        check(&b.finish())
+    };
+    assert_eq!(program(20), Ok(()));
+    assert!(program(19).is_err());
 }
 
 #[test]

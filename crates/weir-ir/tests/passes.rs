@@ -3,34 +3,14 @@
 
 #[path = "passes/chain.rs"]
 mod chain;
-#[path = "passes/generate.rs"]
-mod generate;
 #[path = "passes/world.rs"]
 mod world;
 
-use generate::{Tape, element, wires};
 use proptest::prelude::*;
-use weir_ir::program::{End, EntryKind, Op};
-use weir_ir::{PASSES, Program, check, link, optimize, parse, retain_entries, stages};
-use world::{Start, observe};
-
-/// A graph of one to four elements. The choices decide everything about it.
-fn graph(choices: &[Vec<u8>], wiring: &[u8], keep_all: bool) -> Program {
-    let programs: Vec<Program> = choices
-        .iter()
-        .enumerate()
-        .map(|(i, bytes)| element(&Tape::new(bytes), &format!("e{i}"), 2 + i as u32 % 2))
-        .collect();
-    for p in &programs {
-        check(p).unwrap_or_else(|e| panic!("the generator writes sound programs: {} in\n{p:#?}", e[0]));
-    }
-    let wires = wires(&Tape::new(wiring), &programs);
-    let mut p = link(&programs, |e, port| wires[e][port as usize], programs.len().max(2) as u32).unwrap();
-    if !keep_all {
-        retain_entries(&mut p, |e| e.owner == 0 || !matches!(e.kind, EntryKind::Packet { .. }));
-    }
-    p
-}
+use weir_ir::program::{End, Op};
+use weir_ir::testing::{Case, Start, graph};
+use weir_ir::{PASSES, Program, check, optimize, parse, stages};
+use world::observe;
 
 fn start() -> impl Strategy<Value = Start> {
     let bytes = prop_oneof![
@@ -77,6 +57,22 @@ proptest! {
         prop_assert!(best.blocks.len() <= program.blocks.len());
         prop_assert!(ops(&best) <= ops(&program) + 4, "{} operations became {}", ops(&program), ops(&best));
     }
+}
+
+/// All operations and ends occur, and all programs pass the checker.
+#[test]
+fn random_cases_are_sound_and_cover_the_whole_language() {
+    let mut seen = std::collections::HashSet::new();
+    for seed in 0..400 {
+        let case = Case::of_seed(seed);
+        assert_eq!(check(&case.program), Ok(()), "seed {seed}");
+        for block in &case.program.blocks {
+            seen.extend(block.ops.iter().map(|op| format!("{:?}", std::mem::discriminant(op))));
+            seen.insert(format!("end {:?}", std::mem::discriminant(&block.end)));
+        }
+    }
+    // `emit` becomes `exit` or `enter` when a graph is linked.
+    assert_eq!(seen.len(), 38 + 17, "{seen:?}");
 }
 
 fn ops(p: &Program) -> usize {

@@ -7,6 +7,9 @@ use weir_ir::program::{BinOp, CmpOp, Value, Width};
 use crate::compile::{Translator, int};
 use crate::helpers::{Ctx, Helper};
 
+/// Most words of a sum that is not folded.
+const MAX_TERMS: u32 = 1 << 15;
+
 impl Translator<'_, '_> {
     pub(crate) fn binary(&mut self, op: BinOp, dst: Value, a: Value, b: Value) -> ir::Value {
         let width = self.p.width(dst);
@@ -81,14 +84,23 @@ impl Translator<'_, '_> {
         if to == Width::W1 && self.p.width(a) != Width::W1 { self.low_bit(r) } else { r }
     }
 
-    /// Ones' complement sum: a carry out of the 16 bits comes back in.
-    pub(crate) fn sum16(&mut self, a: Value, b: Value) -> ir::Value {
-        let [a, b] = [a, b].map(|v| {
-            let v = self.get(v);
-            self.b.ins().uextend(types::I32, v)
+    /// Ones' complement sum: a carry out of the 16 bits comes back in. Sums of sums are added up first: only what
+    /// something else uses is folded.
+    pub(crate) fn sum16(&mut self, dst: Value, a: Value, b: Value) -> ir::Value {
+        let [(a, n), (b, m)] = [a, b].map(|v| match self.sums.get(&v) {
+            Some(&sum) => sum,
+            None => {
+                let value = self.get(v);
+                (self.b.ins().uextend(types::I32, value), 1)
+            }
         });
         let sum = self.b.ins().iadd(a, b);
+        // A sum of so few words stays below 32 bits, and two folds are enough.
+        if n + m < MAX_TERMS {
+            self.sums.insert(dst, (sum, n + m));
+        }
         let folded = self.fold(sum);
+        let folded = self.fold(folded);
         self.b.ins().ireduce(types::I16, folded)
     }
 
@@ -110,19 +122,21 @@ impl Translator<'_, '_> {
         for &a in args {
             let v = self.get(a);
             let (low, high) = self.halves(v);
-            for word in [low, high] {
-                let x = self.b.ins().bxor(h, word);
-                let m = self.product_halves_xored(x, 0xd6e8_feb8_6659_fd93);
-                let more = self.imm(types::I64, 0x5851_f42d_4c95_7f2d);
-                h = self.b.ins().bxor(m, more);
-            }
+            let x = self.b.ins().bxor(h, low);
+            let turned = self.b.ins().rotl_imm_u(h, 32);
+            let odd = self.imm(types::I64, 0xd6e8_feb8_6659_fd93);
+            let y = self.b.ins().bxor(turned, odd);
+            let y = self.b.ins().bxor(y, high);
+            let m = self.product_halves_xored(x, y);
+            let more = self.imm(types::I64, 0x5851_f42d_4c95_7f2d);
+            h = self.b.ins().bxor(m, more);
         }
-        let h = self.product_halves_xored(h, FIRST);
+        let first = self.imm(types::I64, FIRST.into());
+        let h = self.product_halves_xored(h, first);
         self.b.ins().ireduce(types::I32, h)
     }
 
-    fn product_halves_xored(&mut self, a: ir::Value, b: u64) -> ir::Value {
-        let b = self.imm(types::I64, b.into());
+    fn product_halves_xored(&mut self, a: ir::Value, b: ir::Value) -> ir::Value {
         let low = self.b.ins().imul(a, b);
         let high = self.b.ins().umulhi(a, b);
         self.b.ins().bxor(low, high)

@@ -1,23 +1,33 @@
 //! From a program to a function of the compiler: blocks, and the order in which they are translated.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use cranelift_codegen::ir::{
-    self, AbiParam, AliasRegionData, BlockArg, BlockCall, FuncRef, InstBuilder, JumpTableData, MemFlagsData,
-    StackSlot, StackSlotData, StackSlotKind, TrapCode, types,
+    self, AbiParam, AliasRegionData, BlockArg, FuncRef, InstBuilder, MemFlagsData, StackSlot, StackSlotData,
+    StackSlotKind, types,
 };
 use cranelift_frontend::FunctionBuilder;
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module, ModuleError};
 use weir_ir::program::{Amount, Block, BlockId, End, Op, Program, Target, Type, Value, Width};
 
+use weir_packet::Meta;
+use weir_table::Layout;
+
+use crate::ahead::Positions;
+use crate::batch::Batch;
 use crate::helpers::Helper;
 use crate::starts::{Starts, order};
+
+/// Numbers of 32 bits at the start of a packet's metadata, up to the last mark.
+pub(crate) const POSITIONS: usize = Meta::MARKS_OFFSET / 4 + 4;
 
 /// Kinds of memory that never overlap: a write to one leaves what is known of the others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Regions {
-    /// Positions and metadata of the packet.
+    /// Positions in the packet: a kind for each, since a change of one leaves the others.
+    pub positions: [MemFlagsData; POSITIONS],
+    /// Annotations and other metadata of the packet.
     pub meta: MemFlagsData,
     /// Bytes of the packet.
     pub bytes: MemFlagsData,
@@ -25,8 +35,16 @@ pub(crate) struct Regions {
     pub frame: MemFlagsData,
     /// Counters of loops.
     pub rounds: MemFlagsData,
-    /// What does not change during a run.
+    /// What does not change during a run. It can be read at any time: the compiler may do so before it is needed.
     pub fixed: MemFlagsData,
+    /// Arguments of the start.
+    pub args: MemFlagsData,
+    /// Rows of tables.
+    pub rows: MemFlagsData,
+    /// What changes with a table's index.
+    pub views: MemFlagsData,
+    /// Outcomes of packets.
+    pub outcomes: MemFlagsData,
 }
 
 /// An edge that does something on the way.
@@ -44,13 +62,23 @@ pub(crate) struct Translator<'a, 'b> {
     pub b: FunctionBuilder<'b>,
     blocks: Vec<ir::Block>,
     values: Vec<Option<ir::Value>>,
-    /// For each loop header the number of its counter.
+    /// For each header of a loop that goes round the number of its counter.
     loops: Vec<Option<u32>>,
     helpers: HashMap<Helper, (FuncId, FuncRef)>,
     edges: Vec<Edge>,
     pub regions: Regions,
     pub ctx: ir::Value,
     pub packet: ir::Value,
+    /// The loop over packets.
+    pub batch: Batch,
+    /// Where the layers are, if that is not what the packet says: in a slice.
+    pub positions: Option<Positions>,
+    /// Ones' complement sums that are not folded, with the number of words in them.
+    pub sums: HashMap<Value, (ir::Value, u32)>,
+    /// For each table where its rows have what.
+    pub layouts: Vec<Layout>,
+    /// Whether an entry may be gone when it is used.
+    pub removes: bool,
     /// Room for values that helpers take and give, 16 bytes each.
     pub frame: StackSlot,
     /// The block that is being translated.
@@ -64,28 +92,37 @@ impl<'a, 'b> Translator<'a, 'b> {
         module: &'a mut JITModule,
         mut b: FunctionBuilder<'b>,
     ) -> Translator<'a, 'b> {
-        let first = b.create_block();
-        b.append_block_params_for_function_params(first);
-        b.switch_to_block(first);
-        let (ctx, packet) = (b.block_params(first)[0], b.block_params(first)[1]);
+        let (batch, ctx) = Batch::open(&mut b);
         let mut region = |user_id, description: &'static str| {
             let data = AliasRegionData { user_id, description: description.into() };
             let region = b.func.dfg.alias_regions.insert(data);
             MemFlagsData::new().with_notrap().with_alias_region(Some(region))
         };
         let regions = Regions {
+            positions: std::array::from_fn(|i| region(16 + i as u32, "packet position").with_aligned()),
             meta: region(0, "packet metadata").with_aligned(),
             bytes: region(1, "packet bytes"),
             frame: region(2, "frame").with_aligned(),
             rounds: region(3, "loop counters").with_aligned(),
             fixed: region(4, "context").with_aligned().with_readonly().with_can_move(),
+            args: region(8, "arguments").with_aligned(),
+            rows: region(5, "rows").with_aligned(),
+            views: region(6, "views").with_aligned(),
+            outcomes: region(7, "outcomes").with_aligned(),
         };
         let size = 16 * p.blocks.iter().map(frame_values).max().unwrap_or(0).max(2) as u32;
         let frame = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4));
         let blocks = p.blocks.iter().map(|_| b.create_block()).collect();
         let mut number = 0..;
-        let loops = p.blocks.iter().map(|b| b.loop_limit.and_then(|_| number.next())).collect();
-        Translator {
+        // Some headers only gather ways that leave a loop of one round.
+        let round = |b: &Block| match &b.end {
+            End::Again { header, .. } => Some(header.block),
+            _ => None,
+        };
+        let headers: HashSet<BlockId> = p.blocks.iter().filter_map(round).collect();
+        let is_header = |i: u32| headers.contains(&BlockId(i));
+        let loops = (0..p.blocks.len() as u32).map(|i| is_header(i).then(|| number.next())?).collect();
+        let mut t = Translator {
             p,
             starts,
             module,
@@ -97,10 +134,17 @@ impl<'a, 'b> Translator<'a, 'b> {
             edges: Vec::new(),
             regions,
             ctx,
-            packet,
+            packet: ctx,
+            batch,
+            positions: None,
+            sums: HashMap::new(),
+            layouts: p.tables.iter().map(|t| Layout::of(&t.decl)).collect(),
+            removes: p.blocks.iter().flat_map(|b| &b.ops).any(|op| matches!(op, Op::Remove { .. })),
             frame,
             here: BlockId(0),
-        }
+        };
+        t.take_packet();
+        t
     }
 
     pub fn translate(mut self) -> Result<FunctionBuilder<'b>, Box<ModuleError>> {
@@ -132,43 +176,9 @@ impl<'a, 'b> Translator<'a, 'b> {
             self.end(&block.end);
             self.finish_edges();
         }
+        self.close_batch();
         self.b.seal_all_blocks();
         Ok(self.b)
-    }
-
-    /// From the function's start to the block where this run starts.
-    fn dispatch(&mut self, reached: &[BlockId]) {
-        let first = self.b.current_block().expect("the function's first block is current");
-        let (start, args) = (self.b.block_params(first)[2], self.b.block_params(first)[3]);
-        let never = self.b.create_block();
-        let mut table = vec![never; self.starts.len()];
-        let mut ways = Vec::new();
-        for &id in reached {
-            if let Some(n) = self.starts.numbers[id.0 as usize] {
-                let way = self.b.create_block();
-                table[n as usize] = way;
-                ways.push((way, id));
-            }
-        }
-        let lists = &mut self.b.func.dfg.value_lists;
-        let default = BlockCall::new(never, [], lists);
-        let table: Vec<BlockCall> = table.into_iter().map(|way| BlockCall::new(way, [], lists)).collect();
-        let table = self.b.create_jump_table(JumpTableData::new(default, &table));
-        self.b.ins().br_table(start, table);
-        self.b.switch_to_block(never);
-        self.b.set_cold_block(never);
-        self.b.ins().trap(TrapCode::unwrap_user(1));
-        for (way, id) in ways {
-            self.b.switch_to_block(way);
-            let params = &self.p.block(id).params;
-            let mut given = Vec::new();
-            for (i, &param) in params.iter().enumerate() {
-                let v = self.load_value(self.p.width(param), args, 16 * i as i32, self.regions.fixed);
-                given.push(BlockArg::Value(v));
-            }
-            self.enter_from_outside(id);
-            self.b.ins().jump(self.blocks[id.0 as usize], &given);
-        }
     }
 
     // --- values -----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ use weir_packet::Meta;
 
 use crate::compile::Translator;
 use crate::helpers::{Helper, NOT_FOUND};
+use crate::ops::INLINE;
 use crate::run::Outcome;
 
 impl Translator<'_, '_> {
@@ -28,25 +29,15 @@ impl Translator<'_, '_> {
                 let there = self.has(*layer, *n);
                 self.branch(there, ok, &[], fail);
             }
-            End::Push { n, ok, fail } => {
-                let n = self.amount(*n);
-                let done = self.result(Helper::Push, &[self.packet, n]);
-                self.branch(done, ok, &[], fail);
-            }
+            End::Push { n, ok, fail } => self.push(*n, ok, fail),
             End::Unpull { n, ok, fail } => self.unpull(*n, ok, fail),
             End::Put { n, ok, fail } => {
                 let n = self.amount(*n);
                 let done = self.result(Helper::Put, &[self.packet, n]);
                 self.branch(done, ok, &[], fail);
             }
-            End::Lookup { table, key, hit, miss } => {
-                let found = self.with_key(Helper::Lookup, *table, key);
-                self.found(found, hit, None, miss);
-            }
-            End::Insert { table, key, ok, full } => {
-                let found = self.with_key(Helper::Insert, *table, key);
-                self.found(found, ok, None, full);
-            }
+            End::Lookup { table, key, hit, miss } => self.lookup(*table, key, hit, miss),
+            End::Insert { table, key, ok, full } => self.insert(*table, key, ok, full),
             End::Claim { table, key, hole, lo, hi, start, ok, full } => {
                 self.put_values(0, key.iter().copied().chain([*lo, *hi, *start]));
                 let args = [
@@ -105,15 +96,14 @@ impl Translator<'_, '_> {
         }
     }
 
-    fn branch(&mut self, cond: ir::Value, then: &Target, supplied: &[ir::Value], other: &Target) {
+    pub(crate) fn branch(&mut self, cond: ir::Value, then: &Target, supplied: &[ir::Value], other: &Target) {
         let (then, then_args) = self.edge(then, supplied);
         let (other, other_args) = self.edge(other, &[]);
         self.b.ins().brif(cond, then, &then_args, other, &other_args);
     }
 
     fn finish(&mut self, outcome: Outcome, number: u32) {
-        let code = self.imm(types::I64, (outcome as u128) << 32 | u128::from(number));
-        self.b.ins().return_(&[code]);
+        self.end_packet(outcome.with(number));
     }
 
     fn switch(&mut self, value: Value, cases: &[(u128, Target)], default: &Target) {
@@ -159,6 +149,33 @@ impl Translator<'_, '_> {
         self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, to, end)
     }
 
+    fn push(&mut self, n: Amount, ok: &Target, fail: &Target) {
+        if let Amount::Const(n @ 1..=INLINE) = n {
+            let data = self.position(Layer::Data);
+            let [room, call] = std::array::from_fn(|_| self.b.create_block());
+            self.b.set_cold_block(call);
+            let is = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, data, i64::from(n));
+            self.b.ins().brif(is, room, &[], call, &[]);
+            self.b.switch_to_block(room);
+            let data = self.b.ins().iadd_imm_s(data, -i64::from(n));
+            self.set_meta(Meta::DATA_OFFSET, data);
+            let floor = self.meta(types::I32, Meta::FLOOR_OFFSET);
+            let floor = self.b.ins().umin(floor, data);
+            self.set_meta(Meta::FLOOR_OFFSET, floor);
+            let (at, off) = self.bytes_at(Layer::Data, 0);
+            for (i, ty) in Self::pieces(n, types::I64) {
+                let zero = self.imm(ty, 0);
+                self.b.ins().store(self.regions.bytes, zero, at, off + i as i32);
+            }
+            let (to, args) = self.edge(ok, &[]);
+            self.b.ins().jump(to, &args);
+            self.b.switch_to_block(call);
+        }
+        let n = self.amount(n);
+        let done = self.result(Helper::Push, &[self.packet, n]);
+        self.branch(done, ok, &[], fail);
+    }
+
     fn unpull(&mut self, n: Amount, ok: &Target, fail: &Target) {
         let n = self.amount(n);
         let data = self.position(Layer::Data);
@@ -175,14 +192,14 @@ impl Translator<'_, '_> {
         self.b.ins().jump(ok, &ok_args);
     }
 
-    fn with_key(&mut self, helper: Helper, table: TableId, key: &[Value]) -> ir::Value {
+    pub(crate) fn with_key(&mut self, helper: Helper, table: TableId, key: &[Value]) -> ir::Value {
         self.put_values(0, key.iter().copied());
         let args = [self.ctx, self.imm32(table.0), self.frame_address(), self.imm32(key.len() as u32)];
         self.result(helper, &args)
     }
 
     /// Goes on with an entry, and perhaps another value, if there is one.
-    fn found(&mut self, found: ir::Value, hit: &Target, with: Option<ir::Value>, miss: &Target) {
+    pub(crate) fn found(&mut self, found: ir::Value, hit: &Target, with: Option<ir::Value>, miss: &Target) {
         let none = self.imm(types::I64, NOT_FOUND.into());
         let is = self.b.ins().icmp(IntCC::NotEqual, found, none);
         let slot = self.b.ins().ireduce(types::I32, found);

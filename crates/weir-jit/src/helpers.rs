@@ -9,7 +9,7 @@ use weir_ir::interp::MAX_STRANDS;
 use weir_ir::program::{BlockId, MAX_STRAND_ARGS};
 use weir_ir::{Host, Reason, interp};
 use weir_packet::{Meta, Packet};
-use weir_table::{EntryRef, TableSet};
+use weir_table::{EntryRef, Table, TableSet};
 
 /// A packet that starts when the current one has ended.
 #[derive(Debug)]
@@ -20,21 +20,28 @@ pub(crate) struct Strand {
     pub packet: Packet,
 }
 
-/// What a run of compiled code works on. The code reads the first three fields by offset.
+/// What a run of compiled code works on. The code knows the fields before `tables` by offset.
 #[repr(C)]
 pub(crate) struct Ctx<'a> {
     pub now: u64,
     pub hash_seed: u64,
     /// How often each loop header was entered since it was entered from outside.
     pub rounds: *mut u32,
+    /// Where the outcome of each packet goes.
+    pub outcomes: *mut u32,
+    /// The first table of `tables`.
+    pub first_table: *mut Table,
+    /// Not 0 if a run has started other packets: the batch waits until they have ended.
+    pub pending: u64,
     pub tables: &'a mut TableSet,
     pub host: &'a mut dyn Host,
     pub strands: &'a mut VecDeque<Strand>,
 }
 
-/// The compiled function: context, current packet (or null), number of the start, its arguments; gives an
-/// [`Outcome`](crate::run::Outcome) as a number.
-pub(crate) type Code = unsafe extern "C" fn(&mut Ctx<'_>, *mut Meta, u32, *const u128) -> u64;
+/// The compiled function: context, packets (each may be null) and how many, number of the start, its arguments. Runs
+/// packets until all have ended or one has started others; gives the number of those that ended, each with an
+/// [`Outcome`](crate::run::Outcome).
+pub(crate) type Code = unsafe extern "C" fn(&mut Ctx<'_>, *const *mut Meta, u64, u32, *const u128) -> u64;
 
 /// The current packet as compiled code passes it: null, or what [`Packet::into_raw`] gave, and not otherwise in use
 /// while a helper runs.
@@ -50,6 +57,17 @@ impl Current {
     fn take(self) -> Packet {
         // SAFETY: as in `with`; compiled code does not use the packet after a helper took it.
         unsafe { Packet::from_raw(self.0) }
+    }
+}
+
+/// Words of a key that compiled code put in its stack frame.
+#[repr(transparent)]
+pub(crate) struct Words(*const u64);
+
+impl Words {
+    fn get(&self, n: u32) -> &[u64] {
+        // SAFETY: compiled code passes the address of `n` words in its frame.
+        unsafe { std::slice::from_raw_parts(self.0, n as usize) }
     }
 }
 
@@ -84,6 +102,9 @@ impl Abi for Current {
     const TYPE: Type = types::I64;
 }
 impl Abi for Values {
+    const TYPE: Type = types::I64;
+}
+impl Abi for Words {
     const TYPE: Type = types::I64;
 }
 impl Abi for &mut Ctx<'_> {
@@ -162,6 +183,12 @@ helpers! {
     Lookup = fn lookup(ctx: &mut Ctx<'_>, table: u32, key: Values, n: u32) -> u64 {
         ctx.tables.table(table).lookup(key.get(n)).map_or(NOT_FOUND, u64::from)
     }
+    FindWords = fn find_words(ctx: &mut Ctx<'_>, table: u32, key: Words, n: u32, hash: u64) -> u64 {
+        ctx.tables.table(table).find_words(key.get(n), hash).map_or(NOT_FOUND, u64::from)
+    }
+    FindRule = fn find_rule(ctx: &mut Ctx<'_>, table: u32, key: Words, n: u32) -> u64 {
+        ctx.tables.table(table).find_rule(key.get(n)).map_or(NOT_FOUND, u64::from)
+    }
     Insert = fn insert(ctx: &mut Ctx<'_>, table: u32, key: Values, n: u32) -> u64 {
         ctx.tables.table_mut(table).insert(key.get(n)).map_or(NOT_FOUND, u64::from)
     }
@@ -195,17 +222,6 @@ helpers! {
             }
         }
     }
-    Get = fn get(ctx: &mut Ctx<'_>, table: u32, slot: u32, field: u32) -> u64 {
-        ctx.tables.table(table).get(slot, field) as u64
-    }
-    GetWide = fn get_wide(ctx: &mut Ctx<'_>, table: u32, slot: u32, field: u32, out: Values) {
-        let mut out = out;
-        out.get_mut(1).fill(ctx.tables.table(table).get(slot, field));
-    }
-    GetKey = fn get_key(ctx: &mut Ctx<'_>, table: u32, slot: u32, field: u32, out: Values) {
-        let mut out = out;
-        out.get_mut(1).fill(ctx.tables.table(table).key(slot, field));
-    }
     Set = fn set(ctx: &mut Ctx<'_>, table: u32, slot: u32, field: u32, low: u64, high: u64) {
         ctx.tables.table_mut(table).set(slot, field, u128::from(high) << 64 | u128::from(low));
     }
@@ -220,9 +236,6 @@ helpers! {
     }
     GroupCount = fn group_count(ctx: &mut Ctx<'_>, table: u32, low: u64, high: u64) -> u32 {
         ctx.tables.table(table).group_count(u128::from(high) << 64 | u128::from(low))
-    }
-    Size = fn size(ctx: &mut Ctx<'_>, table: u32) -> u32 {
-        ctx.tables.table(table).len()
     }
     Fork = fn fork(ctx: &mut Ctx<'_>, packet: Current, copy: u32, start: u32, args: Values, n: u32, at: u32) {
         let packet = match (packet.0.is_null(), copy != 0) {
@@ -255,4 +268,5 @@ fn start_strand(ctx: &mut Ctx<'_>, packet: Packet, start: u32, given: &[u128], a
         *to = *from;
     }
     ctx.strands.push_back(Strand { start, args, packet });
+    ctx.pending = 1;
 }

@@ -3,11 +3,14 @@
 //! [`Compiled`] means exactly what [`weir_ir::Interpreter`] does with the same program, but for
 //! [`Host::step`](weir_ir::Host::step), which it never calls: who wants to see each block, interprets.
 //!
-//! A program becomes one native function, which takes one packet from a block where runs may start (an entry, or
-//! the target of a fork or release) to its end. What the checker proved is not checked again, so only checked
-//! programs are compiled. What is rare or long (tables, growing packets, other packets) calls back into Rust.
+//! A program becomes one native function, which takes a batch of packets from a block where runs may start (an entry,
+//! or the target of a fork or release) to their ends. What the checker proved is not checked again, so only checked
+//! programs are compiled. Tables are read and written in place; what is rare or long (new entries, collisions,
+//! growing packets, other packets) calls back into Rust.
 
+mod ahead;
 mod arith;
+mod batch;
 mod compile;
 pub mod differential;
 mod ends;
@@ -16,6 +19,7 @@ mod module;
 mod ops;
 mod run;
 mod starts;
+mod tables;
 
 use cranelift_module::ModuleError;
 use weir_ir::CheckError;

@@ -10,6 +10,7 @@ use cranelift_module::{Linkage, Module, ModuleError, default_libcall_names};
 use weir_ir::Program;
 
 use crate::JitError;
+use crate::ahead::Slice;
 use crate::compile::Translator;
 use crate::helpers::{Code, Helper};
 use crate::starts::Starts;
@@ -19,6 +20,8 @@ pub(crate) struct Machine {
     /// `None` only while it is dropped.
     module: Option<JITModule>,
     pub code: Code,
+    /// What makes keys of lookups before a batch runs.
+    pub slices: Vec<(Slice, Code)>,
 }
 
 // SAFETY: once the code is final nothing changes the module before it is dropped, and no method reads it; what
@@ -49,18 +52,11 @@ impl Machine {
     }
 
     fn optimised(program: &Program, starts: &Starts, optimise: Optimise) -> Result<Machine, JitError> {
-        let (mut module, context) = translate(program, starts, optimise)?;
-        let finish = |module: &mut JITModule, mut context: Context| -> Result<*const u8, Box<ModuleError>> {
-            let id = module.declare_function("program", Linkage::Export, &context.func.signature)?;
-            module.define_function(id, &mut context)?;
-            module.finalize_definitions()?;
-            Ok(module.get_finalized_function(id))
-        };
-        match finish(&mut module, context) {
-            Ok(address) => {
-                // SAFETY: the function was compiled with the signature of `Code` (see `signature`).
-                let code = unsafe { std::mem::transmute::<*const u8, Code>(address) };
-                Ok(Machine { module: Some(module), code })
+        let mut module = new_module(optimise)?;
+        let slices = Slice::of(program);
+        match define(&mut module, program, starts, &slices) {
+            Ok((code, keys)) => {
+                Ok(Machine { module: Some(module), code, slices: slices.into_iter().zip(keys).collect() })
             }
             Err(source) => {
                 // SAFETY: nothing has a pointer into its memory.
@@ -69,6 +65,34 @@ impl Machine {
             }
         }
     }
+}
+
+/// Compiles a program and its slices.
+fn define(
+    module: &mut JITModule,
+    program: &Program,
+    starts: &Starts,
+    slices: &[Slice],
+) -> Result<(Code, Vec<Code>), Box<ModuleError>> {
+    let mut ids = Vec::new();
+    for i in 0..=slices.len() {
+        let mut context = match i.checked_sub(1) {
+            None => translate(module, program, starts)?,
+            Some(i) => translate_slice(module, program, starts, &slices[i])?,
+        };
+        let name = format!("program{i}");
+        let id = module.declare_function(&name, Linkage::Export, &context.func.signature)?;
+        module.define_function(id, &mut context)?;
+        ids.push(id);
+    }
+    module.finalize_definitions()?;
+    let mut code = ids.into_iter().map(|id| {
+        let address = module.get_finalized_function(id);
+        // SAFETY: the function was compiled with the signature of `Code` (see `signature`).
+        unsafe { std::mem::transmute::<*const u8, Code>(address) }
+    });
+    let first = code.next().expect("the program is the first");
+    Ok((first, code.collect()))
 }
 
 /// How hard the compiler tries.
@@ -85,44 +109,62 @@ fn is_gap(e: &ModuleError) -> bool {
 /// The machine code of a program as assembly text, with the compiler's block numbers.
 pub fn disassemble(program: &Program) -> Result<String, JitError> {
     weir_ir::check(program).map_err(JitError::Unchecked)?;
-    let (module, mut context) = translate(program, &Starts::of(program), Optimise::Speed)?;
-    context.set_disasm(true);
-    let compiled = context.compile(module.isa(), &mut Default::default());
-    let text = match compiled {
-        Ok(code) => Ok(code.vcode.clone().unwrap_or_default()),
-        Err(e) => Err(failed(program, Box::new(ModuleError::Compilation(e.inner)))),
-    };
+    let mut module = new_module(Optimise::Speed)?;
+    let text = translate(&mut module, program, &Starts::of(program)).and_then(|mut context| {
+        context.set_disasm(true);
+        match context.compile(module.isa(), &mut Default::default()) {
+            Ok(code) => Ok(code.vcode.clone().unwrap_or_default()),
+            Err(e) => Err(Box::new(ModuleError::Compilation(e.inner))),
+        }
+    });
     // SAFETY: nothing was defined in the module, so nothing has a pointer into its memory.
     unsafe { module.free_memory() };
-    text
+    text.map_err(|source| failed(program, source))
 }
 
-/// The program in the compiler's own form, and the module that it may call helpers of.
-fn translate(
-    program: &Program,
-    starts: &Starts,
-    optimise: Optimise,
-) -> Result<(JITModule, Context), JitError> {
+/// A module whose code may call helpers.
+fn new_module(optimise: Optimise) -> Result<JITModule, JitError> {
     let mut builder = JITBuilder::with_isa(machine(optimise)?, default_libcall_names());
     for &h in Helper::ALL {
         builder.symbol(h.name(), h.address());
     }
-    let mut module = JITModule::new(builder);
+    Ok(JITModule::new(builder))
+}
+
+/// The program in the compiler's own form.
+fn translate(
+    module: &mut JITModule,
+    program: &Program,
+    starts: &Starts,
+) -> Result<Context, Box<ModuleError>> {
+    function(module, |module, b| Translator::new(program, starts, module, b).translate())
+}
+
+/// As [`translate`], a slice of the program.
+fn translate_slice(
+    module: &mut JITModule,
+    program: &Program,
+    starts: &Starts,
+    slice: &Slice,
+) -> Result<Context, Box<ModuleError>> {
+    function(module, |module, b| Ok(Translator::new(program, starts, module, b).translate_slice(slice)))
+}
+
+fn function(
+    module: &mut JITModule,
+    translate: impl for<'b> FnOnce(
+        &mut JITModule,
+        FunctionBuilder<'b>,
+    ) -> Result<FunctionBuilder<'b>, Box<ModuleError>>,
+) -> Result<Context, Box<ModuleError>> {
     let mut context = module.make_context();
-    context.func.signature = signature(&module);
+    context.func.signature = signature(module);
     context.func.name = UserFuncName::user(0, 0);
     let mut memory = FunctionBuilderContext::new();
     let config = module.target_config();
     let b = FunctionBuilder::new(&mut context.func, &mut memory);
-    match Translator::new(program, starts, &mut module, b).translate() {
-        Ok(b) => b.finalize(config),
-        Err(source) => {
-            // SAFETY: nothing has a pointer into its memory.
-            unsafe { module.free_memory() };
-            return Err(failed(program, source));
-        }
-    }
-    Ok((module, context))
+    translate(module, b)?.finalize(config);
+    Ok(context)
 }
 
 fn machine(optimise: Optimise) -> Result<OwnedTargetIsa, JitError> {
@@ -149,7 +191,7 @@ fn machine(optimise: Optimise) -> Result<OwnedTargetIsa, JitError> {
 fn signature(module: &JITModule) -> Signature {
     let mut s = module.make_signature();
     let pointer = module.target_config().pointer_type();
-    s.params.extend([pointer, pointer, types::I32, pointer].map(AbiParam::new));
+    s.params.extend([pointer, pointer, types::I64, types::I32, pointer].map(AbiParam::new));
     s.returns.push(AbiParam::new(types::I64));
     s
 }

@@ -7,12 +7,13 @@ use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
 use weir_ir::Layer;
 use weir_ir::program::{Amount, MetaField, Op, Target, Value, Width};
 use weir_packet::{BUFFER_OFFSET, Checksum, Meta, UNSET};
+use weir_table::View;
 
 use crate::compile::{Translator, int};
 use crate::helpers::{Ctx, Helper};
 
-/// Longest range that is summed, copied or compared without a call.
-const INLINE: u32 = 64;
+/// Longest range that is summed, copied, compared or cleared without a call.
+pub(crate) const INLINE: u32 = 64;
 
 impl Translator<'_, '_> {
     pub(crate) fn op(&mut self, op: &Op) {
@@ -51,17 +52,8 @@ impl Translator<'_, '_> {
                 let end = self.b.ins().iadd(data, len);
                 self.set_meta(Meta::END_OFFSET, end);
             }
-            Op::Set { entry, field, src } => {
-                let [table, slot] = self.entry(*entry);
-                let (field, v) = (self.imm32(*field), self.get(*src));
-                let (low, high) = self.halves(v);
-                self.call(Helper::Set, &[self.ctx, table, slot, field, low, high]);
-            }
-            Op::Touch { entry, after } => {
-                let [table, slot] = self.entry(*entry);
-                let after = self.get(*after);
-                self.call(Helper::Touch, &[self.ctx, table, slot, after]);
-            }
+            Op::Set { entry, field, src } => self.set_field(*entry, *field, *src),
+            Op::Touch { entry, after } => self.touch(*entry, *after),
             Op::Link { a, b } => {
                 let ([ta, a], [tb, b]) = (self.entry(*a), self.entry(*b));
                 self.call(Helper::Link, &[self.ctx, ta, a, tb, b]);
@@ -124,7 +116,7 @@ impl Translator<'_, '_> {
             }
             Op::LoadMeta { field, .. } => self.meta(int(width), meta_offset(*field)),
             Op::Checksum { layer, start, end, .. } => self.checksum(*layer, *start, *end),
-            Op::Sum16 { a, b, .. } => self.sum16(*a, *b),
+            Op::Sum16 { a, b, .. } => self.sum16(dst, *a, *b),
             Op::CompareBytes { a, b, len, .. } => self.compare_bytes(*a, *b, *len),
             Op::FindByte { layer, start, end, byte, .. } => {
                 let (base, start, end, byte) =
@@ -136,33 +128,14 @@ impl Translator<'_, '_> {
             Op::Random { .. } => self.result(Helper::Random, &[self.ctx]),
             Op::Now { .. } => self.fixed(offset_of!(Ctx<'_>, now)),
             Op::Index { index, .. } => self.imm32(*index),
-            Op::Get { entry, field, .. } => {
-                let [table, slot] = self.entry(*entry);
-                let field = self.imm32(*field);
-                if width == Width::W128 {
-                    let out = self.frame_address();
-                    self.call(Helper::GetWide, &[self.ctx, table, slot, field, out]);
-                    self.load_value(width, out, 0, self.regions.frame)
-                } else {
-                    let v = self.result(Helper::Get, &[self.ctx, table, slot, field]);
-                    if width == Width::W64 { v } else { self.b.ins().ireduce(int(width), v) }
-                }
-            }
-            Op::GetKey { entry, field, .. } => {
-                let [table, slot] = self.entry(*entry);
-                let (field, out) = (self.imm32(*field), self.frame_address());
-                self.call(Helper::GetKey, &[self.ctx, table, slot, field, out]);
-                self.load_value(width, out, 0, self.regions.frame)
-            }
+            Op::Get { entry, field, .. } => self.get_field(width, *entry, *field),
+            Op::GetKey { entry, field, .. } => self.get_key(width, *entry, *field),
             Op::GroupCount { table, value, .. } => {
                 let (table, v) = (self.imm32(table.0), self.get(*value));
                 let (low, high) = self.halves(v);
                 self.result(Helper::GroupCount, &[self.ctx, table, low, high])
             }
-            Op::Size { table, .. } => {
-                let table = self.imm32(table.0);
-                self.result(Helper::Size, &[self.ctx, table])
-            }
+            Op::Size { table, .. } => self.view(types::I32, *table, View::LIVE),
             _ => return None,
         };
         Some((dst, v))
@@ -183,11 +156,17 @@ impl Translator<'_, '_> {
     // --- the packet -------------------------------------------------------------------------------------------
 
     pub(crate) fn meta(&mut self, ty: ir::Type, off: usize) -> ir::Value {
-        self.b.ins().load(ty, self.regions.meta, self.packet, off as i32)
+        let region = self.meta_region(off);
+        self.b.ins().load(ty, region, self.packet, off as i32)
     }
 
     pub(crate) fn set_meta(&mut self, off: usize, v: ir::Value) {
-        self.b.ins().store(self.regions.meta, v, self.packet, off as i32);
+        let region = self.meta_region(off);
+        self.b.ins().store(region, v, self.packet, off as i32);
+    }
+
+    fn meta_region(&self, off: usize) -> MemFlagsData {
+        self.regions.positions.get(off / 4).copied().unwrap_or(self.regions.meta)
     }
 
     /// Annotations are metadata, but may stand at any offset.
@@ -197,6 +176,9 @@ impl Translator<'_, '_> {
 
     /// Position of a layer ([`UNSET`] if it is not set).
     pub(crate) fn position(&mut self, layer: Layer) -> ir::Value {
+        if let Some(positions) = self.positions {
+            return positions[layer as usize];
+        }
         let off = if layer == Layer::Data { Meta::DATA_OFFSET } else { mark_offset(layer) };
         self.meta(types::I32, off)
     }
@@ -206,8 +188,9 @@ impl Translator<'_, '_> {
     }
 
     /// Address of `layer + off`, which the checker proved to be in the packet: a base and an offset.
-    fn bytes_at(&mut self, layer: Layer, off: u32) -> (ir::Value, i32) {
+    pub(crate) fn bytes_at(&mut self, layer: Layer, off: u32) -> (ir::Value, i32) {
         let position = self.position(layer);
+        let position = if self.positions.is_some() { self.within(position, off) } else { position };
         let position = self.b.ins().uextend(types::I64, position);
         let at = self.b.ins().iadd(self.packet, position);
         match i32::try_from(u64::from(off) + BUFFER_OFFSET as u64 + u64::from(INLINE)) {
@@ -278,7 +261,7 @@ impl Translator<'_, '_> {
     // --- ranges -----------------------------------------------------------------------------------------------
 
     /// A range of known length as pieces that a register takes: offsets and types.
-    fn pieces(len: u32, largest: ir::Type) -> Vec<(u32, ir::Type)> {
+    pub(crate) fn pieces(len: u32, largest: ir::Type) -> Vec<(u32, ir::Type)> {
         let (mut at, mut list) = (0, Vec::new());
         for ty in [types::I64, types::I32, types::I16, types::I8] {
             while ty.bytes() <= largest.bytes() && len - at >= ty.bytes() {
@@ -294,29 +277,54 @@ impl Translator<'_, '_> {
     fn checksum(&mut self, layer: Layer, start: u32, end: Amount) -> ir::Value {
         match end {
             Amount::Const(end) if end <= start => self.imm(types::I16, 0),
-            Amount::Const(end) if end - start <= INLINE => {
-                let (at, off) = self.bytes_at(layer, start);
-                let mut sum = self.imm(types::I64, 0);
-                for (i, ty) in Self::pieces(end - start, types::I32) {
-                    let v = self.b.ins().load(ty, self.regions.bytes, at, off + i as i32);
-                    let v = self.b.ins().uextend(types::I64, v);
-                    sum = self.b.ins().iadd(sum, v);
-                }
-                // At most 17 pieces of 32 bits: 37 bits, then 22, then 17, then 16.
-                for _ in 0..3 {
-                    sum = self.fold(sum);
-                }
-                let sum = self.b.ins().ireduce(types::I16, sum);
-                self.b.ins().bswap(sum)
-            }
-            _ => {
-                let base = self.position(layer);
-                let (start, end) = (self.imm32(start), self.amount(end));
-                let [from, to] = [start, end].map(|off| self.b.ins().iadd(base, off));
-                let sum = self.result(Helper::Checksum, &[self.packet, from, to]);
-                self.b.ins().ireduce(types::I16, sum)
+            Amount::Const(end) if end - start <= INLINE => self.checksum_inline(layer, start, end),
+            Amount::Const(_) => self.checksum_call(layer, start, end),
+            Amount::Value(v) => {
+                // Most headers have no options.
+                let (end_value, usual) = (self.get(v), start + 20);
+                let [inline, call, done] = std::array::from_fn(|_| self.b.create_block());
+                let sum = self.b.append_block_param(done, types::I16);
+                self.b.set_cold_block(call);
+                let is = self.b.ins().icmp_imm_u(IntCC::Equal, end_value, i64::from(usual));
+                self.b.ins().brif(is, inline, &[], call, &[]);
+                self.b.switch_to_block(inline);
+                let short = self.checksum_inline(layer, start, usual);
+                self.b.ins().jump(done, &[short.into()]);
+                self.b.switch_to_block(call);
+                let long = self.checksum_call(layer, start, end);
+                self.b.ins().jump(done, &[long.into()]);
+                self.b.switch_to_block(done);
+                sum
             }
         }
+    }
+
+    fn checksum_inline(&mut self, layer: Layer, start: u32, end: u32) -> ir::Value {
+        let (at, off) = self.bytes_at(layer, start);
+        let mut sum = self.imm(types::I64, 0);
+        for (i, ty) in Self::pieces(end - start, types::I32) {
+            let (bytes, off) = (self.regions.bytes, off + i as i32);
+            let v = match ty {
+                types::I32 => self.b.ins().uload32(bytes, at, off),
+                types::I16 => self.b.ins().uload16(types::I64, bytes, at, off),
+                _ => self.b.ins().uload8(types::I64, bytes, at, off),
+            };
+            sum = self.b.ins().iadd(sum, v);
+        }
+        // At most 17 pieces of 32 bits: 37 bits, then 22, then 17, then 16.
+        for _ in 0..3 {
+            sum = self.fold(sum);
+        }
+        let sum = self.b.ins().ireduce(types::I16, sum);
+        self.b.ins().bswap(sum)
+    }
+
+    fn checksum_call(&mut self, layer: Layer, start: u32, end: Amount) -> ir::Value {
+        let base = self.position(layer);
+        let (start, end) = (self.imm32(start), self.amount(end));
+        let [from, to] = [start, end].map(|off| self.b.ins().iadd(base, off));
+        let sum = self.result(Helper::Checksum, &[self.packet, from, to]);
+        self.b.ins().ireduce(types::I16, sum)
     }
 
     fn copy_bytes(&mut self, to: (Layer, u32), from: (Layer, u32), len: u32) {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use weir_ir::program::{BlockId, End, EntryKind, Program, TableId};
 use weir_ir::{Host, Reason};
-use weir_packet::Packet;
+use weir_packet::{Meta, Packet};
 use weir_table::TableSet;
 
 use crate::JitError;
@@ -13,8 +13,7 @@ use crate::helpers::{Ctx, Strand};
 use crate::module::Machine;
 use crate::starts::Starts;
 
-/// How a run of compiled code ended, in the upper half of the number that it returns; the lower half is the exit or
-/// the block.
+/// How a run of compiled code ended, in the lowest bits of a number; the others are the exit or the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// There is no packet any more: it is held, or there was none.
@@ -23,6 +22,15 @@ pub(crate) enum Outcome {
     Exit = 1,
     /// The packet ends at the end of a block.
     Dropped = 2,
+}
+
+impl Outcome {
+    const BITS: u32 = 2;
+
+    /// The outcome as a number. Programs have fewer than 2^30 blocks and exits.
+    pub(crate) fn with(self, number: u32) -> u32 {
+        number << Outcome::BITS | self as u32
+    }
 }
 
 /// A program as machine code. May be shared by threads; each has a [`Runner`] of its own.
@@ -46,7 +54,8 @@ impl fmt::Debug for Compiled {
 pub struct Runner {
     rounds: Vec<u32>,
     strands: VecDeque<Strand>,
-    args: Vec<u128>,
+    outcomes: Vec<u32>,
+    keys: Vec<u64>,
 }
 
 impl Compiled {
@@ -92,7 +101,10 @@ impl Compiled {
         packet: Option<Packet>,
     ) {
         let start = self.start(entry, packet.is_some());
-        self.whole(runner, tables, host, now, start, args, packet);
+        let params = self.starts.params(start);
+        assert!(args.len() >= params, "the entry takes {params} arguments, not {}", args.len());
+        let mut run = Run { code: self, runner, tables, host, now };
+        run.batch(start, args, &[packet.map_or(std::ptr::null_mut(), Packet::into_raw)]);
     }
 
     /// Runs packets, in order, as if one at a time, and leaves `packets` empty.
@@ -109,9 +121,11 @@ impl Compiled {
         packets: &mut Vec<Packet>,
     ) {
         let start = self.start(entry, true);
-        for packet in packets.drain(..) {
-            self.whole(runner, tables, host, now, start, &[], Some(packet));
-        }
+        assert_eq!(self.starts.params(start), 0, "the entry takes arguments");
+        let raw = Packet::into_raw_batch(packets);
+        let mut run = Run { code: self, runner, tables, host, now };
+        run.look_ahead(entry, &raw);
+        run.batch(start, &[], &raw);
     }
 
     /// Lets everything expire whose time has come: as [`weir_ir::Interpreter::expire`].
@@ -135,63 +149,90 @@ impl Compiled {
             None => panic!("b{} is no entry of the program", entry.0),
         }
     }
+}
 
-    #[expect(clippy::too_many_arguments, reason = "what `run` was given")]
-    fn whole(
-        &self,
-        runner: &mut Runner,
-        tables: &mut TableSet,
-        host: &mut impl Host,
-        now: u64,
-        start: u32,
-        args: &[u128],
-        packet: Option<Packet>,
-    ) {
-        let Runner { rounds, strands, args: memory } = runner;
-        rounds.resize(self.starts.loops, 0);
-        memory.clear();
-        memory.extend_from_slice(args);
-        let params = self.starts.params(start);
-        assert!(memory.len() >= params, "the entry takes {params} arguments, not {}", memory.len());
-        self.strand(rounds, strands, tables, host, now, start, memory, packet);
-        while let Some(s) = strands.pop_front() {
-            self.strand(rounds, strands, tables, host, now, s.start, &s.args, Some(s.packet));
+/// A run of a batch, and of what it starts.
+struct Run<'a, H> {
+    code: &'a Compiled,
+    runner: &'a mut Runner,
+    tables: &'a mut TableSet,
+    host: &'a mut H,
+    now: u64,
+}
+
+impl<H: Host> Run<'_, H> {
+    /// Runs packets (or nothing, as null) from a start to their ends.
+    fn batch(&mut self, start: u32, args: &[u128], packets: &[*mut Meta]) {
+        self.runner.rounds.resize(self.code.starts.loops, 0);
+        let mut done = 0;
+        while done < packets.len() {
+            done += self.some(start, args, &packets[done..]);
+            while let Some(s) = self.runner.strands.pop_front() {
+                self.some(s.start, &s.args, &[s.packet.into_raw()]);
+            }
         }
-        for packet in tables.take_orphans() {
-            host.orphaned(packet);
+        for packet in self.tables.take_orphans() {
+            self.host.orphaned(packet);
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what `run` was given")]
-    fn strand(
-        &self,
-        rounds: &mut [u32],
-        strands: &mut VecDeque<Strand>,
-        tables: &mut TableSet,
-        host: &mut impl Host,
-        now: u64,
-        start: u32,
-        args: &[u128],
-        packet: Option<Packet>,
-    ) {
-        let raw = packet.map_or(std::ptr::null_mut(), Packet::into_raw);
-        let hash_seed = host.hash_seed();
-        let mut ctx = Ctx { now, hash_seed, rounds: rounds.as_mut_ptr(), tables, host: &mut *host, strands };
-        // SAFETY: the code was compiled from a checked program. The context is whole, with a counter for each loop;
-        // `start` is one of its starts, `args` has as many values as that takes (`whole` asserted it for entries;
-        // those of strands come from compiled code and fill an array of the largest number), and there is a packet
-        // exactly if that start has one (`start` asserted it for entries, the checker proved it for strands).
-        let ended = unsafe { (self.machine.code)(&mut ctx, raw, start, args.as_ptr()) };
-        let number = ended as u32;
-        if ended >> 32 == Outcome::Over as u64 {
-            return;
+    /// Fetches what the packets will look up.
+    fn look_ahead(&mut self, entry: BlockId, packets: &[*mut Meta]) {
+        for (slice, code) in self.code.machine.slices.iter().filter(|(s, _)| s.entry == entry) {
+            if !self.tables.table(slice.table.0).is_large() {
+                continue;
+            }
+            self.runner.keys.resize(packets.len(), 0);
+            let mut keys = std::mem::take(&mut self.runner.keys);
+            let mut ctx = self.ctx();
+            // SAFETY: as in `some`; where a program has its arguments, a slice has room for a word for each packet.
+            unsafe { code(&mut ctx, packets.as_ptr(), packets.len() as u64, 0, keys.as_mut_ptr().cast()) };
+            self.tables.table(slice.table.0).fetch(&keys);
+            self.runner.keys = keys;
         }
-        // SAFETY: the code gives the packet back with every other outcome.
-        let packet = unsafe { Packet::from_raw(raw) };
-        if ended >> 32 == Outcome::Exit as u64 {
-            return host.exit(number, packet);
+    }
+
+    fn ctx(&mut self) -> Ctx<'_> {
+        let Runner { rounds, strands, outcomes, .. } = &mut *self.runner;
+        Ctx {
+            now: self.now,
+            hash_seed: self.host.hash_seed(),
+            rounds: rounds.as_mut_ptr(),
+            outcomes: outcomes.as_mut_ptr(),
+            first_table: self.tables.first(),
+            pending: 0,
+            tables: self.tables,
+            host: &mut *self.host,
+            strands,
         }
-        let reason = self.reasons.get(number as usize).and_then(Option::as_ref);
-        host.dropped(BlockId(number), reason.unwrap_or(&Reason::DISCARDED), packet);
+    }
+
+    /// Runs packets to their ends, until one starts others; gives how many have ended.
+    fn some(&mut self, start: u32, args: &[u128], packets: &[*mut Meta]) -> usize {
+        let room = packets.len().max(self.runner.outcomes.len());
+        self.runner.outcomes.resize(room, 0);
+        let (code, n) = (self.code.machine.code, packets.len() as u64);
+        let mut ctx = self.ctx();
+        // SAFETY: the code was compiled from a checked program. The context is whole, with a counter for each loop
+        // and room for the outcome of each packet; `start` is one of its starts, `args` has as many values as that
+        // takes (`run` asserted it for entries; those of strands come from compiled code and fill an array of the
+        // largest number), and there are packets exactly if that start has them (`start` asserted it for entries, the
+        // checker proved it for strands).
+        let ended = unsafe { code(&mut ctx, packets.as_ptr(), n, start, args.as_ptr()) } as usize;
+        for (&outcome, &raw) in self.runner.outcomes.iter().zip(&packets[..ended]) {
+            let number = outcome >> Outcome::BITS;
+            if outcome == Outcome::Over as u32 {
+                continue;
+            }
+            // SAFETY: the code gives the packet back with every other outcome.
+            let packet = unsafe { Packet::from_raw(raw) };
+            if outcome & 3 == Outcome::Exit as u32 {
+                self.host.exit(number, packet);
+            } else {
+                let reason = self.code.reasons.get(number as usize).and_then(Option::as_ref);
+                self.host.dropped(BlockId(number), reason.unwrap_or(&Reason::DISCARDED), packet);
+            }
+        }
+        ended
     }
 }

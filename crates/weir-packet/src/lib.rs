@@ -12,5 +12,5 @@ mod packet;
 mod pool;
 
 pub use meta::{ANNO_LEN, Checksum, Gso, Layer, Meta, PacketType, UNSET};
-pub use packet::{BUFFER_OFFSET, NoRoom, Packet};
+pub use packet::{BUFFER_OFFSET, NoRoom, Packet, RawBatch};
 pub use pool::{HEADROOM, LARGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};

@@ -148,21 +148,25 @@ impl Meta {
 
 impl Meta {
     /// Position of the first byte of the packet.
+    #[inline]
     pub fn data(&self) -> u32 {
         self.data
     }
 
     /// Position behind the last byte of the packet.
+    #[inline]
     pub fn end(&self) -> u32 {
         self.end
     }
 
     /// Lowest position whose byte is defined.
+    #[inline]
     pub fn floor(&self) -> u32 {
         self.floor
     }
 
     /// Size of the buffer in bytes.
+    #[inline]
     pub fn capacity(&self) -> u32 {
         self.capacity
     }
@@ -176,6 +180,7 @@ impl Meta {
         }
     }
 
+    #[inline]
     pub(crate) fn fresh(capacity: u32, data: u32) -> Meta {
         Meta {
             data,

@@ -1,7 +1,7 @@
 //! Buffers come from a free list of the thread, so that a packet costs no allocation once traffic flows.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::cell::RefCell;
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::Cell;
 use std::ptr::NonNull;
 
 use crate::meta::Meta;
@@ -18,25 +18,86 @@ pub const MAX_LEN: usize = (LARGE_CAPACITY - HEADROOM) as usize;
 /// Free buffers a thread keeps of each size; more go back to the allocator.
 const KEEP: usize = 4096;
 
-#[derive(Default)]
-struct Pool {
-    small: Vec<NonNull<Meta>>,
-    large: Vec<NonNull<Meta>>,
+/// Free buffers of one size: a stack. It has no destructor, so that reaching it costs no check; [`Guard`] empties it
+/// when the thread ends.
+struct List {
+    /// Room for [`KEEP`] buffers, or null before the first.
+    blocks: Cell<*mut NonNull<Meta>>,
+    len: Cell<usize>,
+    /// [`KEEP`], or 0 before the first buffer and after the thread's end.
+    room: Cell<usize>,
 }
 
-impl Drop for Pool {
-    fn drop(&mut self) {
-        for (list, capacity) in [(&self.small, SMALL_CAPACITY), (&self.large, LARGE_CAPACITY)] {
-            for &block in list {
-                // SAFETY: blocks on a free list were allocated with this layout and nothing refers to them.
-                unsafe { dealloc(block.as_ptr().cast(), layout(capacity)) };
+impl List {
+    const fn new() -> List {
+        List { blocks: Cell::new(std::ptr::null_mut()), len: Cell::new(0), room: Cell::new(0) }
+    }
+
+    #[inline]
+    fn pop(&self) -> Option<NonNull<Meta>> {
+        let len = self.len.get().checked_sub(1)?;
+        self.len.set(len);
+        // SAFETY: `blocks` has `len + 1` buffers.
+        Some(unsafe { self.blocks.get().add(len).read() })
+    }
+
+    /// Keeps a buffer, if there is room.
+    #[inline]
+    fn push(&self, block: NonNull<Meta>) -> bool {
+        let len = self.len.get();
+        let fits = len < self.room.get();
+        if fits {
+            // SAFETY: there is room for more than `len` buffers.
+            unsafe { self.blocks.get().add(len).write(block) };
+            self.len.set(len + 1);
+        }
+        fits
+    }
+
+    /// Makes room, once for a thread that has not ended.
+    fn open(&self) {
+        if self.blocks.get().is_null() && GUARD.try_with(|_| ()).is_ok() {
+            // SAFETY: the layout's size is not zero.
+            let blocks = unsafe { alloc(stack_layout()) };
+            if !blocks.is_null() {
+                self.blocks.set(blocks.cast());
+                self.room.set(KEEP);
             }
+        }
+    }
+
+    /// Frees everything, for good.
+    fn close(&self, capacity: u32) {
+        self.room.set(0);
+        while let Some(block) = self.pop() {
+            // SAFETY: blocks of this list were allocated with this layout and nothing refers to them.
+            unsafe { dealloc(block.as_ptr().cast(), layout(capacity)) };
+        }
+        let blocks = self.blocks.replace(std::ptr::null_mut());
+        if !blocks.is_null() {
+            // SAFETY: allocated by `open` with this layout, and not reachable any more.
+            unsafe { dealloc(blocks.cast(), stack_layout()) };
         }
     }
 }
 
+struct Guard;
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        SMALL.with(|l| l.close(SMALL_CAPACITY));
+        LARGE.with(|l| l.close(LARGE_CAPACITY));
+    }
+}
+
 thread_local! {
-    static POOL: RefCell<Pool> = RefCell::default();
+    static SMALL: List = const { List::new() };
+    static LARGE: List = const { List::new() };
+    static GUARD: Guard = const { Guard };
+}
+
+fn stack_layout() -> Layout {
+    Layout::array::<NonNull<Meta>>(KEEP).expect("a small constant")
 }
 
 fn layout(capacity: u32) -> Layout {
@@ -45,44 +106,57 @@ fn layout(capacity: u32) -> Layout {
 }
 
 /// A block of `Meta` and at least `need` bytes; its metadata is fresh, its bytes are initialised (not cleared).
+#[inline]
 pub(crate) fn take(need: u32, data: u32) -> NonNull<Meta> {
-    let capacity = if need <= SMALL_CAPACITY { SMALL_CAPACITY } else { LARGE_CAPACITY };
+    let (recycled, capacity) = if need <= SMALL_CAPACITY {
+        (SMALL.with(List::pop), SMALL_CAPACITY)
+    } else {
+        (LARGE.with(List::pop), LARGE_CAPACITY)
+    };
     debug_assert!(need <= capacity);
-    let recycled = POOL
-        .try_with(|p| {
-            let mut p = p.borrow_mut();
-            if capacity == SMALL_CAPACITY { p.small.pop() } else { p.large.pop() }
-        })
-        .ok()
-        .flatten();
-    let block = recycled.unwrap_or_else(|| {
-        let layout = layout(capacity);
-        // SAFETY: the layout's size is not zero.
-        NonNull::new(unsafe { alloc_zeroed(layout) }.cast()).unwrap_or_else(|| handle_alloc_error(layout))
-    });
+    let block = recycled.unwrap_or_else(|| allocate(capacity));
     // SAFETY: the block is large and aligned enough for `Meta`, and ours alone.
     unsafe { block.as_ptr().write(Meta::fresh(capacity, data)) };
     block
+}
+
+#[cold]
+fn allocate(capacity: u32) -> NonNull<Meta> {
+    let layout = layout(capacity);
+    // SAFETY: the layout's size is not zero.
+    NonNull::new(unsafe { alloc_zeroed(layout) }.cast()).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
 /// Gives a block back.
 ///
 /// # Safety
 /// `block` came from [`take`] and nothing uses it any more.
+#[inline]
 pub(crate) unsafe fn give(block: NonNull<Meta>) {
     // SAFETY: the caller owns the block, so its metadata is readable.
     let capacity = unsafe { block.as_ref() }.capacity;
-    let kept = POOL
-        .try_with(|p| {
-            let mut p = p.borrow_mut();
-            let list = if capacity == SMALL_CAPACITY { &mut p.small } else { &mut p.large };
-            let room = list.len() < KEEP;
-            if room {
-                list.push(block);
-            }
-            room
-        })
-        .unwrap_or(false);
+    let kept = if capacity == SMALL_CAPACITY {
+        SMALL.with(|l| l.push(block))
+    } else {
+        LARGE.with(|l| l.push(block))
+    };
+    if !kept {
+        // SAFETY: passed on to the caller.
+        unsafe { give_first(block, capacity) };
+    }
+}
+
+/// As [`give`], where the list has no room: it is full, or has not been used before.
+///
+/// # Safety
+/// As for [`give`].
+#[cold]
+unsafe fn give_first(block: NonNull<Meta>, capacity: u32) {
+    let keep = |l: &List| {
+        l.open();
+        l.push(block)
+    };
+    let kept = if capacity == SMALL_CAPACITY { SMALL.with(keep) } else { LARGE.with(keep) };
     if !kept {
         // SAFETY: allocated by `take` with this layout.
         unsafe { dealloc(block.as_ptr().cast(), layout(capacity)) };

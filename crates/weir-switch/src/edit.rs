@@ -87,7 +87,7 @@ fn set_ether(b: &mut Builder, off: u32, addr: u64) {
 
 /// `v4` for IPv4 packets with 20 header bytes, `v6` for IPv6 packets with 40, nothing for others.
 fn by_family(b: &mut Builder, headers: &Headers, v4: impl Fn(&mut Builder), v6: impl Fn(&mut Builder)) {
-    let kind = headers.ether_type(b);
+    let kind = headers.ether_type();
     b.switch(kind, &[0x0800, 0x86dd], |b, case| match case {
         Some(0) => b.if_has(Layer::Net, 20, &v4, |_| {}),
         Some(_) => b.if_has(Layer::Net, 40, &v6, |_| {}),
@@ -142,7 +142,7 @@ fn set_tos(b: &mut Builder, headers: &Headers, tos: u8) {
 
 /// Mends the checksum of a TCP or UDP header (or ICMPv6, whose checksum covers addresses too) if the packet has one.
 fn mend_transport(b: &mut Builder, headers: &Headers, v6: bool, pseudo: [&[V]; 2], own: [&[V]; 2]) {
-    let proto = headers.protocol_number(b);
+    let proto = headers.protocol_number();
     let mut cases = vec![6, 17];
     if v6 && own[0].is_empty() {
         cases.push(58);
@@ -194,7 +194,7 @@ fn set_address(b: &mut Builder, headers: &Headers, addr: IpAddr, off4: u32, off6
 }
 
 fn set_port(b: &mut Builder, headers: &Headers, off: u32, port: u16) {
-    let proto = headers.protocol_number(b);
+    let proto = headers.protocol_number();
     b.switch(proto, &[6, 17], |b, case| {
         if case.is_none() {
             return;

@@ -22,7 +22,7 @@ pub struct FlowRule {
 }
 
 /// An action of a flow rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Removes the outermost VLAN tag.
     PopVlan,

@@ -1,105 +1,204 @@
-//! The index of exact tables: open addressing with linear probing, from key bytes to a slot.
+//! The index of exact tables: open addressing with linear probing, from the words of a key to a slot.
+//!
+//! It is at most half full. When it is to grow, the larger one takes over at once and the cells of the smaller one
+//! move a few at a time, so that no insertion stalls traffic.
 
-/// Hash of a packed key. The same for the same bytes on every machine: snapshots and flow placement rely on it.
-pub(crate) fn hash(key: &[u8]) -> u64 {
-    const K: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut h = K ^ key.len() as u64;
-    let mut mix = |w: u64| {
-        let m = u128::from(h ^ w) * u128::from(K | 1);
-        h = (m as u64) ^ (m >> 64) as u64 ^ w.rotate_left(32);
-    };
-    let (words, rest) = key.as_chunks::<8>();
-    for w in words {
-        mix(u64::from_le_bytes(*w));
+use crate::memory::{Region, fetch};
+
+/// Mixed into every second word of a key, so that equal words do not cancel.
+pub const HASH_ODD: u64 = 0xe703_7ed1_a0b4_28db;
+/// The bit that every hash has, so that no cell of an entry looks empty.
+pub const HASH_TOP: u64 = 1 << 63;
+/// The seed of tables that were given none.
+pub const DEFAULT_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Hash of a key's words. Compiled code computes the same: two words at a time are each mixed with what is known so
+/// far or a constant, multiplied to 128 bits, and the halves mixed.
+pub fn hash(words: &[u64], seed: u64) -> u64 {
+    let mut h = seed;
+    for pair in words.chunks(2) {
+        let (a, b) = (pair[0], pair.get(1).copied().unwrap_or(0));
+        let m = u128::from(a ^ h) * u128::from(b ^ HASH_ODD);
+        h = (m as u64) ^ (m >> 64) as u64;
     }
-    if !rest.is_empty() {
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        mix(u64::from_le_bytes(last));
-    }
-    let m = u128::from(h) * u128::from(0xd6e8_feb8_6659_fd93_u64);
-    (m as u64) ^ (m >> 64) as u64
+    h | HASH_TOP
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Cell {
-    hash: u32,
-    slot: u32,
+/// A cell: the upper half of the hash, which is never 0, and the slot. 0 is an empty cell.
+fn cell(hash: u64, slot: u32) -> u64 {
+    hash & TAG | u64::from(slot)
 }
 
-const EMPTY: u32 = u32::MAX;
+/// The part of a cell that is the hash's.
+const TAG: u64 = 0xffff_ffff_0000_0000;
+/// A cell of the old index whose slot has moved to the new one, or was removed.
+const GONE: u64 = 1;
+/// Cells that an insertion moves.
+const MOVED: usize = 16;
+/// Cells of the smallest index.
+const SMALLEST: usize = 16;
+
+fn slot_of(cell: u64) -> u32 {
+    cell as u32
+}
+
+#[derive(Debug)]
+struct Cells {
+    memory: Region,
+    mask: usize,
+}
+
+impl Cells {
+    fn new(size: usize) -> Cells {
+        Cells { memory: Region::new(size * 8), mask: size - 1 }
+    }
+
+    fn cells(&self) -> &[u64] {
+        self.memory.words()
+    }
+
+    fn cells_mut(&mut self) -> &mut [u64] {
+        self.memory.words_mut()
+    }
+
+    fn find(&self, hash: u64, equal: impl Fn(u32) -> bool) -> Option<u32> {
+        let cells = self.cells();
+        let mut at = hash as usize & self.mask;
+        loop {
+            let cell = cells[at];
+            if cell == 0 {
+                return None;
+            }
+            if cell & TAG == hash & TAG && equal(slot_of(cell)) {
+                return Some(slot_of(cell));
+            }
+            at = (at + 1) & self.mask;
+        }
+    }
+
+    fn place(&mut self, hash: u64, slot: u32) {
+        let mask = self.mask;
+        let cells = self.cells_mut();
+        let mut at = hash as usize & mask;
+        while cells[at] != 0 {
+            at = (at + 1) & mask;
+        }
+        cells[at] = cell(hash, slot);
+    }
+
+    /// The cell of a slot.
+    fn position(&self, hash: u64, slot: u32) -> Option<usize> {
+        let cells = self.cells();
+        let mut at = hash as usize & self.mask;
+        while cells[at] != 0 {
+            if cells[at] == cell(hash, slot) {
+                return Some(at);
+            }
+            at = (at + 1) & self.mask;
+        }
+        None
+    }
+}
 
 /// Maps hashes to slots; the table compares the keys.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 pub(crate) struct Index {
-    cells: Vec<Cell>,
+    cells: Cells,
     used: usize,
+    /// The index before it grew, and the first of its cells that has not moved.
+    old: Option<(Cells, usize)>,
 }
 
 impl Index {
-    /// The slot with this hash for which `equal` holds.
-    pub(crate) fn find(&self, hash: u64, equal: impl Fn(u32) -> bool) -> Option<u32> {
-        if self.cells.is_empty() {
-            return None;
-        }
-        let mask = self.cells.len() - 1;
-        let mut at = hash as usize & mask;
-        loop {
-            let cell = self.cells[at];
-            if cell.slot == EMPTY {
-                return None;
-            }
-            if cell.hash == (hash >> 32) as u32 && equal(cell.slot) {
-                return Some(cell.slot);
-            }
-            at = (at + 1) & mask;
-        }
+    pub(crate) fn new() -> Index {
+        Index { cells: Cells::new(SMALLEST), used: 0, old: None }
     }
 
-    /// Adds a slot that is not there yet. `hash_of` gives the hash of a slot that is, for growing.
+    /// Address of the cells and the mask for positions.
+    pub(crate) fn view(&self) -> (*const u64, u64) {
+        (self.cells.memory.as_ptr().cast_const().cast(), self.cells.mask as u64)
+    }
+
+    /// Memory in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.cells.memory.len() + self.old.as_ref().map_or(0, |(old, _)| old.memory.len())
+    }
+
+    /// Brings the first cell for a hash near.
+    pub(crate) fn fetch(&self, hash: u64) {
+        fetch(self.cells.cells().as_ptr().wrapping_add(hash as usize & self.cells.mask).cast());
+    }
+
+    /// The slot in the first cell for a hash, whosever it is.
+    pub(crate) fn first(&self, hash: u64) -> Option<u32> {
+        let cell = self.cells.cells()[hash as usize & self.cells.mask];
+        (cell != 0).then(|| slot_of(cell))
+    }
+
+    /// The slot with this hash for which `equal` holds.
+    pub(crate) fn find(&self, hash: u64, equal: impl Fn(u32) -> bool) -> Option<u32> {
+        let found = self.cells.find(hash, &equal);
+        if found.is_some() || self.old.is_none() {
+            return found;
+        }
+        self.old.as_ref().and_then(|(old, _)| old.find(hash, equal))
+    }
+
+    /// Adds a slot that is not there yet. `hash_of` gives the hash of a slot that is.
     pub(crate) fn insert(&mut self, hash: u64, slot: u32, hash_of: impl Fn(u32) -> u64) {
-        if (self.used + 1) * 4 > self.cells.len() * 3 {
-            let size = (self.cells.len() * 2).max(16);
-            let old = std::mem::replace(&mut self.cells, vec![Cell { hash: 0, slot: EMPTY }; size]);
-            for cell in old.into_iter().filter(|c| c.slot != EMPTY) {
-                self.place(hash_of(cell.slot), cell.slot);
+        self.advance(MOVED, &hash_of);
+        if (self.used + 1) * 2 > self.cells.mask + 1 {
+            // An index doubles only after as many insertions as it had cells: the older one has moved by then.
+            self.advance(usize::MAX, &hash_of);
+            let larger = Cells::new((self.cells.mask + 1) * 2);
+            self.old = Some((std::mem::replace(&mut self.cells, larger), 0));
+        }
+        self.cells.place(hash, slot);
+        self.used += 1;
+    }
+
+    /// Moves up to `count` cells of the old index.
+    fn advance(&mut self, count: usize, hash_of: impl Fn(u32) -> u64) {
+        let Some((old, next)) = &mut self.old else { return };
+        let end = old.mask + 1;
+        let until = next.saturating_add(count).min(end);
+        let new = &mut self.cells;
+        for at in *next..until {
+            let cell = &mut old.cells_mut()[at];
+            // An empty cell stays: it ends a search.
+            if *cell != 0 && *cell != GONE {
+                let slot = slot_of(std::mem::replace(cell, GONE));
+                new.place(hash_of(slot), slot);
             }
         }
-        self.place(hash, slot);
-        self.used += 1;
+        *next = until;
+        if until == end {
+            self.old = None;
+        }
     }
 
     /// Removes a slot that is there. Later cells of the same run move back, so no tombstones are needed.
     pub(crate) fn remove(&mut self, hash: u64, slot: u32, hash_of: impl Fn(u32) -> u64) {
-        let mask = self.cells.len() - 1;
-        let mut hole = hash as usize & mask;
-        while self.cells[hole].slot != slot {
-            hole = (hole + 1) & mask;
-        }
+        self.used -= 1;
+        let Some(mut hole) = self.cells.position(hash, slot) else {
+            if let Some((old, _)) = &mut self.old
+                && let Some(at) = old.position(hash, slot)
+            {
+                old.cells_mut()[at] = GONE;
+            }
+            return;
+        };
+        let mask = self.cells.mask;
+        let cells = self.cells.cells_mut();
         let mut next = (hole + 1) & mask;
-        while self.cells[next].slot != EMPTY {
-            let home = hash_of(self.cells[next].slot) as usize & mask;
+        while cells[next] != 0 {
+            let home = hash_of(slot_of(cells[next])) as usize & mask;
             if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(hole) & mask) {
-                self.cells[hole] = self.cells[next];
+                cells[hole] = cells[next];
                 hole = next;
             }
             next = (next + 1) & mask;
         }
-        self.cells[hole].slot = EMPTY;
-        self.used -= 1;
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.cells.clear();
-        self.used = 0;
-    }
-
-    fn place(&mut self, hash: u64, slot: u32) {
-        let mask = self.cells.len() - 1;
-        let mut at = hash as usize & mask;
-        while self.cells[at].slot != EMPTY {
-            at = (at + 1) & mask;
-        }
-        self.cells[at] = Cell { hash: (hash >> 32) as u32, slot };
+        cells[hole] = 0;
     }
 }

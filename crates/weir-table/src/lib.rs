@@ -5,19 +5,28 @@
 //! modelled without code of the element's own. All times are nanoseconds on the clock of the caller; this crate
 //! has no clock.
 
-#![forbid(unsafe_code)]
-
 mod bucket;
 mod decl;
 mod exact;
+mod finder;
+mod layout;
+mod lpm;
+mod memory;
 mod row;
+mod rules;
 mod set;
 mod snapshot;
 mod table;
+mod view;
+mod wheel;
 
 pub use bucket::meter;
 pub use decl::{DeclError, FieldDecl, Kind, MAX_CAPACITY, Sharing, TableDecl, Width};
+pub use exact::{HASH_ODD, HASH_TOP, hash};
+pub use layout::{KeyField, Layout, NO_ENTRY};
+pub use lpm::LpmView;
 pub use row::{KeyMatch, Row};
 pub use set::{EntryRef, TableSet};
 pub use snapshot::{RestoreError, SetSnapshot, TableSnapshot};
 pub use table::{EditError, Table};
+pub use view::View;

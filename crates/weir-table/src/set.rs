@@ -48,6 +48,13 @@ impl TableSet {
         &mut self.tables[table as usize]
     }
 
+    /// Address of the first of the tables, which stand one behind the other: for compiled code ([`View`]).
+    ///
+    /// [`View`]: crate::View
+    pub fn first(&mut self) -> *mut Table {
+        self.tables.as_mut_ptr()
+    }
+
     /// Ties two entries together: they expire and are removed as one. Earlier ties of either are undone.
     pub fn link(&mut self, a: EntryRef, b: EntryRef) {
         if [a, b].iter().any(|e| !self.table(e.table).is_live(e.slot)) {
@@ -56,7 +63,9 @@ impl TableSet {
         for e in [a, b] {
             if let Some(old) = self.partner(e) {
                 self.table_mut(old.table).set_partner(old.slot, None);
+                self.table_mut(old.table).arm_again(old.slot);
             }
+            self.table_mut(e.table).arm_again(e.slot);
         }
         if a != b {
             self.table_mut(a.table).set_partner(a.slot, Some(b));
@@ -71,12 +80,27 @@ impl TableSet {
         (self.table(other.table).partner(other.slot) == Some(e)).then_some(other)
     }
 
-    /// Lets an entry, and the one linked to it, expire `after` nanoseconds from `now` (0: never).
+    /// Lets an entry expire `after` nanoseconds from `now` (0: never). Linked entries go when the time of both has
+    /// come: a later time is the entry's own, so that traffic of one direction leaves the other direction's entry
+    /// alone; an earlier one, or a first one, is both's.
     pub fn touch(&mut self, e: EntryRef, now: u64, after: u64) {
         let when = if after == 0 { 0 } else { now.saturating_add(after).max(1) };
+        let own = self.table(e.table).expiry(e.slot);
         self.table_mut(e.table).set_expiry(e.slot, when);
-        if let Some(p) = self.partner(e) {
+        if (own == 0 || when < own)
+            && let Some(p) = self.partner(e)
+        {
             self.table_mut(p.table).set_expiry(p.slot, when);
+        }
+    }
+
+    /// When an entry goes (0: never): the later of its own time and that of the one linked to it.
+    pub fn expiry(&self, e: EntryRef) -> u64 {
+        let own = self.table(e.table).expiry(e.slot);
+        match self.partner(e).map(|p| self.table(p.table).expiry(p.slot)) {
+            Some(other) if own != 0 && other != 0 => own.max(other),
+            Some(_) => 0,
+            None => own,
         }
     }
 
@@ -102,17 +126,41 @@ impl TableSet {
     /// The next entry whose time has come. Ask again until there is none, and end each with
     /// [`finish_expiry`](TableSet::finish_expiry).
     pub fn next_due(&mut self, now: u64) -> Option<EntryRef> {
-        self.tables.iter_mut().enumerate().find_map(|(table, t)| {
-            let slot = t.next_due(now)?;
-            Some(EntryRef { table: table as u32, slot })
-        })
+        for table in 0..self.tables.len() as u32 {
+            while let Some((when, slot)) = self.table_mut(table).next_timer(now) {
+                let e = EntryRef { table, slot };
+                let expires = self.expiry(e);
+                if expires == when {
+                    return Some(e);
+                }
+                // It was touched, or its partner was, since the timer was set.
+                self.table_mut(table).arm(slot, expires);
+            }
+        }
+        None
     }
 
     /// Removes a due entry, unless it was touched since.
     pub fn finish_expiry(&mut self, e: EntryRef, now: u64) {
-        let expires = self.table(e.table).expiry(e.slot);
+        let expires = self.expiry(e);
         if expires != 0 && expires <= now {
             self.remove(e);
+        }
+    }
+
+    /// Removes every entry of a table (an array: sets it to zeros). Held packets are freed, links to it end.
+    pub fn clear(&mut self, table: u32) {
+        self.table_mut(table).clear();
+        self.arm_all();
+    }
+
+    /// Links have ended: what waited for its partner's time may be due earlier.
+    pub(crate) fn arm_all(&mut self) {
+        for table in &mut self.tables {
+            let slots: Vec<u32> = table.slots().collect();
+            for slot in slots {
+                table.arm_again(slot);
+            }
         }
     }
 
@@ -130,12 +178,14 @@ impl TableSet {
         }
         for &(_, to) in pairs {
             let table = &mut self.tables[to as usize];
-            for slot in table.slots() {
+            let slots: Vec<u32> = table.slots().collect();
+            for slot in slots {
                 if let Some(p) = table.partner(slot) {
                     let moved = pairs.iter().find(|(from, _)| *from == p.table);
                     table.set_partner(slot, moved.map(|&(_, table)| EntryRef { table, slot: p.slot }));
                 }
             }
         }
+        self.arm_all();
     }
 }

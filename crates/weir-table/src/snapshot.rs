@@ -207,6 +207,7 @@ impl TableSet {
                 self.link(a, b);
             }
         }
+        self.arm_all();
         Ok(())
     }
 }

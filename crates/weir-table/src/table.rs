@@ -1,59 +1,42 @@
 //! One table: rows in a flat array, found by an index that suits its kind.
 
 mod edit;
+mod time;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use weir_packet::Packet;
 
 use crate::decl::{DeclError, Kind, TableDecl};
-use crate::exact::{self, Index};
-use crate::row::KeyMatch;
+use crate::exact::hash;
+use crate::finder::Finder;
+use crate::layout::{Layout, NO_ENTRY, NO_LINK, link_word};
+use crate::memory::{Pages, Region, fetch};
 use crate::set::EntryRef;
+use crate::view::View;
+use crate::wheel::Wheel;
 
 pub use edit::EditError;
 
-/// Longest packed key: 16 fields of 16 bytes.
-const MAX_KEY: usize = 256;
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Slot {
-    live: bool,
-    /// When it expires; 0 is never.
-    expires: u64,
-    /// The earliest time at which the timer heap will look at this slot; 0 is not at all.
-    armed: u64,
-    partner: Option<EntryRef>,
-}
-
-#[derive(Debug)]
-struct Rule {
-    priority: i32,
-    key: Vec<KeyMatch>,
-    slot: u32,
-}
+/// Rows of so many bytes stay in the caches.
+const SMALL_TABLE: usize = 256 << 10;
+/// Most words of a key: 16 fields of 16 bytes.
+const MAX_WORDS: usize = 32;
 
 /// A table.
 #[derive(Debug)]
 pub struct Table {
+    pub(crate) view: View,
     decl: TableDecl,
-    key_len: usize,
-    offsets: Vec<usize>,
-    stride: usize,
-    rows: Vec<u8>,
-    slots: Vec<Slot>,
+    layout: Layout,
+    rows: Region,
+    /// Slots that have ever been used.
+    used: u32,
     free: Vec<u32>,
-    live: u32,
-    index: Index,
-    /// Prefix lengths in use, longest first, each with its prefixes.
-    prefixes: Vec<(u32, HashMap<u128, u32>)>,
-    /// The prefix of each slot, value and length.
-    prefix_of: Vec<(u128, u32)>,
-    rules: Vec<Rule>,
+    finder: Finder,
     groups: HashMap<u128, u32>,
     held: HashMap<u32, VecDeque<Packet>>,
-    timers: BinaryHeap<Reverse<(u64, u32)>>,
+    wheel: Wheel,
     epoch: u64,
 }
 
@@ -61,35 +44,25 @@ impl Table {
     /// An empty table (an array: of zeros).
     pub fn new(decl: TableDecl) -> Result<Table, DeclError> {
         decl.check()?;
-        let key_len = decl.key.iter().map(|f| f.width.bytes() as usize).sum();
-        let mut at: usize = if decl.kind == Kind::Exact { key_len } else { 0 };
-        let mut offsets = Vec::new();
-        for f in &decl.value {
-            let size = f.width.bytes() as usize;
-            at = at.next_multiple_of(size.min(8));
-            offsets.push(at);
-            at += size;
-        }
-        let stride = at.next_multiple_of(8);
+        let layout = Layout::of(&decl);
+        let rows = Region::reserve(layout.stride * decl.capacity as usize, Pages::HugeFromSecond)
+            .map_err(|e| DeclError { table: decl.name.clone(), what: e.to_string() })?;
+        let finder = Finder::new(&decl);
         let mut table = Table {
-            key_len,
-            offsets,
-            stride,
-            rows: Vec::new(),
-            slots: Vec::new(),
+            view: View::new(rows.as_ptr()),
+            decl,
+            layout,
+            rows,
+            used: 0,
             free: Vec::new(),
-            live: 0,
-            index: Index::default(),
-            prefixes: Vec::new(),
-            prefix_of: Vec::new(),
-            rules: Vec::new(),
+            finder,
             groups: HashMap::new(),
             held: HashMap::new(),
-            timers: BinaryHeap::new(),
+            wheel: Wheel::new(),
             epoch: 0,
-            decl,
         };
-        table.clear();
+        table.fill();
+        table.view.update(&table.finder);
         Ok(table)
     }
 
@@ -100,58 +73,107 @@ impl Table {
 
     /// Number of entries.
     pub fn len(&self) -> u32 {
-        self.live
+        self.view.live
     }
 
     /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
-        self.live == 0
+        self.len() == 0
     }
 
-    /// Changes whenever an entry comes, goes or changes.
+    /// Changes whenever an entry comes or goes, or the control side changes one.
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// Memory that the entries take, in bytes: rows that have been used, and the index.
+    pub fn bytes(&self) -> usize {
+        self.used as usize * self.layout.stride + self.finder.bytes()
     }
 
     // --- what programs do -------------------------------------------------------------------------------------
 
     /// The slot that `key` (one value a key field) finds.
     pub fn lookup(&self, key: &[u128]) -> Option<u32> {
-        match self.decl.kind {
-            Kind::Exact => {
-                let mut buf = [0; MAX_KEY];
-                let packed = self.pack(key, &mut buf);
-                self.index.find(exact::hash(packed), |slot| self.key_bytes(slot) == packed)
+        match &self.finder {
+            Finder::Exact(_) => {
+                let mut words = [0; MAX_WORDS];
+                let words = self.pack(key, &mut words);
+                self.find_words(words, hash(words, self.view.seed))
             }
-            Kind::Lpm => {
-                let bits = self.decl.key[0].width.bits();
-                self.prefixes.iter().find_map(|(len, map)| map.get(&prefix(key[0], *len, bits)).copied())
-            }
-            Kind::Rules => self
-                .rules
-                .iter()
-                .find(|r| {
-                    r.key.iter().zip(key).zip(&self.decl.key).all(|((m, &v), f)| m.matches(v, f.width.bits()))
-                })
-                .map(|r| r.slot),
-            Kind::Array => (key[0] < u128::from(self.decl.capacity)).then_some(key[0] as u32),
+            Finder::Lpm { index, .. } => index.lookup(key[0]),
+            Finder::Rules(rules) => rules.lookup(key),
+            Finder::Array => (key[0] < u128::from(self.decl.capacity)).then_some(key[0] as u32),
         }
+    }
+
+    /// The slot of an exact table whose key is these words ([`Layout::key`]), of which this is the [`hash`].
+    pub fn find_words(&self, words: &[u64], hash: u64) -> Option<u32> {
+        let Finder::Exact(index) = &self.finder else { return None };
+        index.find(hash, |slot| self.key_words(slot) == words)
+    }
+
+    /// Whether lookups are likely to miss the processor's caches, so that it pays to [`fetch`](Table::fetch).
+    pub fn is_large(&self) -> bool {
+        match &self.finder {
+            Finder::Exact(_) => self.len() as usize * self.layout.stride > SMALL_TABLE,
+            Finder::Lpm { of_slot, .. } => of_slot.len() > SMALL_TABLE / 64,
+            Finder::Rules(_) | Finder::Array => false,
+        }
+    }
+
+    /// Brings what lookups will read near: for each the [`hash`] of the key, or of a table by prefix the value.
+    pub fn fetch(&self, keys: &[u64]) {
+        match &self.finder {
+            Finder::Exact(index) => {
+                for &hash in keys {
+                    index.fetch(hash);
+                }
+                for slot in keys.iter().filter_map(|&hash| index.first(hash)) {
+                    let row = self.rows.as_ptr().wrapping_add(slot as usize * self.layout.stride);
+                    fetch(row);
+                    // The other direction of a flow is next to it, and changes with it.
+                    fetch(row.wrapping_byte_sub(row.addr() & 64).wrapping_byte_add(!row.addr() & 64));
+                }
+            }
+            Finder::Lpm { index, .. } => {
+                for &value in keys {
+                    if let Some(at) = index.first(value) {
+                        fetch(at);
+                    }
+                }
+                for slot in keys.iter().filter_map(|&value| index.lookup(value.into())) {
+                    fetch(self.rows.as_ptr().wrapping_add(slot as usize * self.layout.stride));
+                }
+            }
+            Finder::Rules(_) | Finder::Array => {}
+        }
+    }
+
+    /// The slot of the first rule that matches a key of these words: the fields in their order, without gaps, the first
+    /// in the lowest bytes.
+    pub fn find_rule(&self, words: &[u64]) -> Option<u32> {
+        let Finder::Rules(rules) = &self.finder else { return None };
+        Some(rules.lookup_packed(words)).filter(|&slot| slot != u32::MAX)
     }
 
     /// The entry of an exact table with this key: found, or made with zero values. `None` if the table is full.
     pub fn insert(&mut self, key: &[u128]) -> Option<u32> {
         debug_assert_eq!(self.decl.kind, Kind::Exact);
-        let mut buf = [0; MAX_KEY];
-        let packed = self.pack(key, &mut buf);
-        let hash = exact::hash(packed);
-        if let Some(slot) = self.index.find(hash, |slot| self.key_bytes(slot) == packed) {
+        let mut words = [0; MAX_WORDS];
+        let words = self.pack(key, &mut words);
+        let hashed = hash(words, self.view.seed);
+        if let Some(slot) = self.find_words(words, hashed) {
             return Some(slot);
         }
         let slot = self.take_slot()?;
-        let at = slot as usize * self.stride;
-        self.rows[at..at + self.key_len].copy_from_slice(packed);
-        let (rows, stride, len) = (&self.rows, self.stride, self.key_len);
-        self.index.insert(hash, slot, |s| hash_row(rows, stride, len, s));
+        let at = slot as usize * self.layout.stride / 8;
+        self.rows.words_mut()[at..at + words.len()].copy_from_slice(words);
+        let rows = Keys { rows: &self.rows, layout: &self.layout, seed: self.view.seed };
+        if let Finder::Exact(index) = &mut self.finder {
+            index.insert(hashed, slot, |s| rows.hash(s));
+        }
+        self.view.update(&self.finder);
         Some(slot)
     }
 
@@ -165,12 +187,12 @@ impl Table {
         hi: u128,
         start: u128,
     ) -> Option<(u32, u128)> {
-        if lo > hi || self.live >= self.decl.capacity {
+        if lo > hi || self.len() >= self.decl.capacity {
             return None;
         }
         let span = (hi - lo).saturating_add(1);
         let first = lo + start % span;
-        let tries = span.min(u128::from(self.live) + 1);
+        let tries = span.min(u128::from(self.len()) + 1);
         let mut candidate = first;
         for _ in 0..tries {
             key[hole] = candidate;
@@ -184,9 +206,11 @@ impl Table {
 
     /// A value field of an entry.
     pub fn get(&self, slot: u32, field: u32) -> u128 {
-        let width = self.decl.value[field as usize].width;
-        let at = slot as usize * self.stride + self.offsets[field as usize];
-        read(&self.rows[at..at + width.bytes() as usize])
+        let size = self.decl.value[field as usize].width.bytes() as usize;
+        let at = slot as usize * self.layout.stride + self.layout.value[field as usize];
+        let mut full = [0; 16];
+        full[..size].copy_from_slice(&self.rows.bytes()[at..at + size]);
+        u128::from_ne_bytes(full)
     }
 
     /// Changes a value field of an entry (nothing if it was removed); bits beyond the field's width are lost.
@@ -201,49 +225,29 @@ impl Table {
             self.count_group(old, false);
             self.count_group(v, true);
         }
-        let at = slot as usize * self.stride + self.offsets[field as usize];
+        let at = slot as usize * self.layout.stride + self.layout.value[field as usize];
         let size = width.bytes() as usize;
-        self.rows[at..at + size].copy_from_slice(&v.to_ne_bytes()[..size]);
-        self.epoch += 1;
+        self.rows.bytes_mut()[at..at + size].copy_from_slice(&v.to_ne_bytes()[..size]);
     }
 
     /// A key field of an entry of an exact table; 0 for other kinds.
     pub fn key(&self, slot: u32, field: u32) -> u128 {
-        if self.decl.kind != Kind::Exact {
-            return if self.decl.kind == Kind::Array { slot.into() } else { 0 };
+        match self.decl.kind {
+            Kind::Exact => {
+                let at = self.layout.key[field as usize];
+                let words = self.key_words(slot);
+                let low = u128::from(words[at.word] >> at.shift);
+                let high = words.get(at.word + 1).map_or(0, |&w| u128::from(w) << 64);
+                (low | high) & at.width.max()
+            }
+            Kind::Array => slot.into(),
+            Kind::Lpm | Kind::Rules => 0,
         }
-        let before: u32 = self.decl.key[..field as usize].iter().map(|f| f.width.bytes()).sum();
-        let at = before as usize;
-        read(&self.key_bytes(slot)[at..at + self.decl.key[field as usize].width.bytes() as usize])
     }
 
     /// Number of entries with this value in the group field.
     pub fn group_count(&self, value: u128) -> u32 {
         self.groups.get(&value).copied().unwrap_or(0)
-    }
-
-    /// Lets the entry expire at `when` (0: never); nothing if it was removed.
-    pub fn set_expiry(&mut self, slot: u32, when: u64) {
-        let Some(s) = self.slots.get_mut(slot as usize).filter(|s| s.live) else { return };
-        s.expires = when;
-        if when != 0 && (s.armed == 0 || when < s.armed) {
-            s.armed = when;
-            self.timers.push(Reverse((when, slot)));
-            if self.timers.len() > 2 * self.slots.len() + 16 {
-                self.forget_old_timers();
-            }
-        }
-    }
-
-    /// Leaves one timer a slot: others are of entries that are gone, or were touched to expire earlier.
-    fn forget_old_timers(&mut self) {
-        let armed = self.slots.iter().zip(0..).filter(|(s, _)| s.armed != 0);
-        self.timers = armed.map(|(s, slot)| Reverse((s.armed, slot))).collect();
-    }
-
-    /// When the entry expires (0: never, or it was removed).
-    pub fn expiry(&self, slot: u32) -> u64 {
-        self.slots.get(slot as usize).map_or(0, |s| s.expires)
     }
 
     /// Keeps a packet with an entry. Gives it back if the entry holds as many as it may.
@@ -275,53 +279,29 @@ impl Table {
 
     /// Whether the slot has an entry.
     pub fn is_live(&self, slot: u32) -> bool {
-        self.slots.get(slot as usize).is_some_and(|s| s.live)
+        slot < self.used && self.word(slot, self.layout.link) != NO_ENTRY
     }
 
     /// The slots that have an entry.
-    pub(crate) fn slots(&self) -> Vec<u32> {
-        (0..self.slots.len() as u32).filter(|&s| self.slots[s as usize].live).collect()
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + use<'_> {
+        (0..self.used).filter(|&s| self.is_live(s))
     }
 
     /// What the entry was linked to. The other one may be gone: [`TableSet::partner`](crate::TableSet::partner)
     /// looks.
     pub(crate) fn partner(&self, slot: u32) -> Option<EntryRef> {
-        self.slots.get(slot as usize)?.partner
+        if !self.is_live(slot) {
+            return None;
+        }
+        let other = self.word(slot, self.layout.link).checked_sub(link_word(0, 0))?;
+        Some(EntryRef { table: (other >> 32) as u32, slot: other as u32 })
     }
 
     pub(crate) fn set_partner(&mut self, slot: u32, partner: Option<EntryRef>) {
-        if let Some(s) = self.slots.get_mut(slot as usize) {
-            s.partner = partner;
+        if self.is_live(slot) {
+            let link = partner.map_or(NO_LINK, |p| link_word(p.table, p.slot));
+            self.set_word(slot, self.layout.link, link);
         }
-    }
-
-    /// The next slot whose time has come. It stays until [`remove_slot`](Table::remove_slot).
-    pub(crate) fn next_due(&mut self, now: u64) -> Option<u32> {
-        while let Some(&Reverse((when, slot))) = self.timers.peek() {
-            if when > now {
-                return None;
-            }
-            self.timers.pop();
-            let s = &mut self.slots[slot as usize];
-            if s.armed != when {
-                continue;
-            }
-            s.armed = 0;
-            if !s.live || s.expires == 0 {
-                continue;
-            }
-            if s.expires == when {
-                return Some(slot);
-            }
-            s.armed = s.expires;
-            self.timers.push(Reverse((s.expires, slot)));
-        }
-        None
-    }
-
-    /// When the next entry may expire.
-    pub fn next_expiry(&self) -> Option<u64> {
-        self.timers.peek().map(|t| t.0.0)
     }
 
     /// Removes an entry; its held packets are the caller's. One of an array stays, without expiry and link.
@@ -334,70 +314,76 @@ impl Table {
             self.set_partner(slot, None);
             return VecDeque::new();
         }
-        match self.decl.kind {
-            Kind::Exact => {
-                let (rows, stride, len) = (&self.rows, self.stride, self.key_len);
-                let hash = hash_row(rows, stride, len, slot);
-                self.index.remove(hash, slot, |s| hash_row(rows, stride, len, s));
+        match &mut self.finder {
+            Finder::Exact(index) => {
+                let rows = Keys { rows: &self.rows, layout: &self.layout, seed: self.view.seed };
+                index.remove(rows.hash(slot), slot, |s| rows.hash(s));
             }
-            Kind::Lpm => {
-                let (value, len) = self.prefix_of[slot as usize];
-                if let Some(at) = self.prefixes.iter().position(|(l, _)| *l == len) {
-                    self.prefixes[at].1.remove(&value);
-                    if self.prefixes[at].1.is_empty() {
-                        self.prefixes.remove(at);
-                    }
-                }
+            Finder::Lpm { index, of_slot } => {
+                let (value, len) = of_slot[slot as usize];
+                index.remove(value, len);
             }
-            Kind::Rules => self.rules.retain(|r| r.slot != slot),
-            Kind::Array => {}
+            Finder::Rules(rules) => _ = rules.remove(slot),
+            Finder::Array => {}
         }
         if let Some(g) = self.decl.group {
             self.count_group(self.get(slot, g), false);
         }
-        self.slots[slot as usize] = Slot::default();
+        for at in [self.layout.expires, self.layout.armed, self.layout.link] {
+            self.set_word(slot, at, 0);
+        }
         self.free.push(slot);
-        self.live -= 1;
+        self.view.live -= 1;
+        self.view.update(&self.finder);
         self.epoch += 1;
         self.release(slot)
     }
 
-    /// Removes every entry (an array: sets it to zeros). Held packets are freed.
+    /// Removes every entry (an array: sets it to zeros). Held packets are freed. Where entries of other tables are
+    /// linked to it, use [`TableSet::clear`](crate::TableSet::clear).
     pub fn clear(&mut self) {
-        let epoch = self.epoch + 1;
-        let count = if self.decl.kind == Kind::Array { self.decl.capacity as usize } else { 0 };
-        self.rows = vec![0; count * self.stride];
-        self.slots = vec![Slot { live: true, ..Slot::default() }; count];
-        self.live = count as u32;
+        self.rows.reset();
+        self.used = 0;
+        self.view.live = 0;
         self.free.clear();
-        self.index.clear();
-        self.prefixes.clear();
-        self.prefix_of.clear();
-        self.rules.clear();
+        self.finder.clear();
         self.groups.clear();
         self.held.clear();
-        self.timers.clear();
-        self.epoch = epoch;
-        if self.decl.group.is_some() && count > 0 {
-            self.groups.insert(0, count as u32);
-        }
+        self.wheel.clear();
+        self.fill();
+        self.view.update(&self.finder);
+        self.epoch += 1;
     }
 
     // --- storage ----------------------------------------------------------------------------------------------
 
+    /// All entries of an array are there from the start.
+    fn fill(&mut self) {
+        if self.decl.kind != Kind::Array {
+            return;
+        }
+        self.used = self.decl.capacity;
+        self.view.live = self.decl.capacity;
+        for slot in 0..self.used {
+            self.set_word(slot, self.layout.link, NO_LINK);
+        }
+        if self.decl.group.is_some() {
+            self.groups.insert(0, self.used);
+        }
+    }
+
     fn take_slot(&mut self) -> Option<u32> {
-        if self.live >= self.decl.capacity {
+        if self.len() >= self.decl.capacity {
             return None;
         }
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            self.rows.resize(self.slots.len() * self.stride, 0);
-            self.slots.len() as u32 - 1
+            self.used += 1;
+            self.used - 1
         });
-        let at = slot as usize * self.stride;
-        self.rows[at..at + self.stride].fill(0);
-        self.slots[slot as usize] = Slot { live: true, ..Slot::default() };
-        self.live += 1;
+        let at = slot as usize * self.layout.stride;
+        self.rows.bytes_mut()[at..at + self.layout.stride].fill(0);
+        self.set_word(slot, self.layout.link, NO_LINK);
+        self.view.live += 1;
         self.epoch += 1;
         if self.decl.group.is_some() {
             self.count_group(0, true);
@@ -416,35 +402,47 @@ impl Table {
         }
     }
 
-    fn key_bytes(&self, slot: u32) -> &[u8] {
-        let at = slot as usize * self.stride;
-        &self.rows[at..at + self.key_len]
+    /// One of an entry's own words, or a word of its key, by its offset in the row.
+    fn word(&self, slot: u32, at: usize) -> u64 {
+        self.rows.words()[(slot as usize * self.layout.stride + at) / 8]
     }
 
-    fn pack<'a>(&self, key: &[u128], buf: &'a mut [u8; MAX_KEY]) -> &'a [u8] {
-        let mut at = 0;
-        for (f, v) in self.decl.key.iter().zip(key) {
-            let size = f.width.bytes() as usize;
-            buf[at..at + size].copy_from_slice(&v.to_ne_bytes()[..size]);
-            at += size;
+    fn set_word(&mut self, slot: u32, at: usize, v: u64) {
+        self.rows.words_mut()[(slot as usize * self.layout.stride + at) / 8] = v;
+    }
+
+    fn key_words(&self, slot: u32) -> &[u64] {
+        Keys { rows: &self.rows, layout: &self.layout, seed: 0 }.words(slot)
+    }
+
+    fn pack<'a>(&self, key: &[u128], words: &'a mut [u64; MAX_WORDS]) -> &'a [u64] {
+        for (at, v) in self.layout.key.iter().zip(key) {
+            let v = v & at.width.max();
+            words[at.word] |= (v as u64) << at.shift;
+            if v >> 64 != 0 {
+                words[at.word + 1] = (v >> 64) as u64;
+            }
         }
-        &buf[..at]
+        &words[..self.layout.key_words]
     }
 }
 
-fn hash_row(rows: &[u8], stride: usize, key_len: usize, slot: u32) -> u64 {
-    let at = slot as usize * stride;
-    exact::hash(&rows[at..at + key_len])
+/// The keys of an exact table's rows.
+struct Keys<'a> {
+    rows: &'a Region,
+    layout: &'a Layout,
+    seed: u64,
 }
 
-fn read(bytes: &[u8]) -> u128 {
-    let mut full = [0; 16];
-    full[..bytes.len()].copy_from_slice(bytes);
-    u128::from_ne_bytes(full)
-}
+impl<'a> Keys<'a> {
+    fn words(&self, slot: u32) -> &'a [u64] {
+        let at = slot as usize * self.layout.stride / 8;
+        &self.rows.words()[at..at + self.layout.key_words]
+    }
 
-fn prefix(v: u128, len: u32, bits: u32) -> u128 {
-    if len == 0 { 0 } else { v >> (bits - len) << (bits - len) }
+    fn hash(&self, slot: u32) -> u64 {
+        hash(self.words(slot), self.seed)
+    }
 }
 
 #[cfg(test)]
@@ -462,9 +460,9 @@ mod tests {
             if round % 2 == 0 {
                 t.remove_slot(slot);
             }
-            assert!(t.timers.len() <= 32, "{} timers for {} entries", t.timers.len(), t.len());
+            assert!(t.wheel.len() <= 32, "{} timers for {} entries", t.wheel.len(), t.len());
         }
-        let due: Vec<u64> = std::iter::from_fn(|| t.next_due(u64::MAX).map(|slot| t.expiry(slot))).collect();
+        let due: Vec<u64> = std::iter::from_fn(|| t.next_timer(u64::MAX).map(|(when, _)| when)).collect();
         assert_eq!(due.len() as u32, t.len());
         assert!(due.is_sorted());
     }

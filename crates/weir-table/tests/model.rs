@@ -233,7 +233,7 @@ fn links_to_an_emptied_table_end() {
     let mut set = TableSet::new(&decls()[..2]).unwrap();
     let empty = set.snapshot(0, |t| t.to_string());
     let ways: [fn(&mut TableSet, &weir_table::SetSnapshot); 2] =
-        [|set, _| set.table_mut(1).clear(), |set, empty| set.restore(empty, 0, &[(1, 1)]).unwrap()];
+        [|set, _| set.clear(1), |set, empty| set.restore(empty, 0, &[(1, 1)]).unwrap()];
     for way in ways {
         let a = Pair::entry(0, set.table_mut(0).insert(&[1, 1]).unwrap());
         let b = Pair::entry(1, set.table_mut(1).insert(&[1]).unwrap());

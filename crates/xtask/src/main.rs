@@ -1,9 +1,13 @@
 //! `cargo run -p xtask -- tidy`: holds the repository against its own rules. `cargo test` runs it too.
+//!
+//! `cargo run -p xtask -- mutate [PACKAGE…]`: finds that the tests notice mistakes that are made on purpose.
 
 #![forbid(unsafe_code)]
 
 mod docs;
 mod layers;
+mod mutate;
+mod mutations;
 mod sources;
 
 use std::fmt;
@@ -33,15 +37,20 @@ impl fmt::Display for Finding {
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if args != ["tidy"] {
-        eprintln!("usage: cargo run -p xtask -- tidy");
-        return ExitCode::from(2);
-    }
-    match tidy(&root()) {
-        Ok(findings) => {
+    let done = match args.split_first() {
+        Some((task, [])) if task == "tidy" => tidy(&root()).map(|findings| {
             findings.iter().for_each(|f| println!("{f}"));
-            if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            findings.is_empty()
+        }),
+        Some((task, packages)) if task == "mutate" => mutate::run(&root(), packages),
+        _ => {
+            eprintln!("usage: cargo run -p xtask -- tidy | mutate [PACKAGE...]");
+            return ExitCode::from(2);
         }
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(e) => {
             eprintln!("error: {e:#}");
             ExitCode::FAILURE

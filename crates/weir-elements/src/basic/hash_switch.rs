@@ -1,4 +1,4 @@
-use super::switch::emit_on;
+use super::switch::{emit_on, spread};
 use crate::prelude::*;
 
 element! {
@@ -33,7 +33,7 @@ fn program(e: &HashSwitch, b: &mut Builder) {
             }
         }
         let hash = b.hash(&words);
-        let port = b.rem(hash, b.outputs());
+        let port = spread(b, hash, b.outputs());
         emit_on(b, port, &Reason::UNCONNECTED);
     });
 }

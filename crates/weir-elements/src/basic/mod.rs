@@ -11,11 +11,15 @@ mod ip_print;
 mod null;
 mod paint;
 mod paint_switch;
+mod paint_tee;
 mod print;
+mod random_switch;
 mod round_robin_switch;
 mod static_switch;
+mod stride_switch;
 mod strip;
-mod switch;
+mod strip_to_network_header;
+pub(crate) mod switch;
 mod tee;
 mod unstrip;
 
@@ -29,10 +33,14 @@ pub(crate) const CLASSES: &[Class] = &[
     class::<null::Null>("basic"),
     class::<paint::Paint>("basic"),
     class::<paint_switch::PaintSwitch>("basic"),
+    class::<paint_tee::PaintTee>("basic"),
     class::<print::Print>("basic"),
+    class::<random_switch::RandomSwitch>("basic"),
     class::<round_robin_switch::RoundRobinSwitch>("basic"),
     class::<static_switch::StaticSwitch>("basic"),
+    class::<stride_switch::StrideSwitch>("basic"),
     class::<strip::Strip>("basic"),
+    class::<strip_to_network_header::StripToNetworkHeader>("basic"),
     class::<switch::Switch>("basic"),
     class::<tee::Tee>("basic"),
     class::<unstrip::Unstrip>("basic"),

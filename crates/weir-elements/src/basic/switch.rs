@@ -45,6 +45,17 @@ pub(crate) fn emit_on(b: &mut Builder, port: V, reason: &Reason) {
     });
 }
 
+/// A number below `n` from 32 bits that are random or a hash: their high bits decide.
+pub(crate) fn spread(b: &mut Builder, bits: V, n: u32) -> V {
+    if n.is_power_of_two() {
+        return b.shr(bits, 32 - n.ilog2());
+    }
+    let wide = b.resize(W64, bits);
+    let scaled = b.mul(wide, n);
+    let high = b.shr(scaled, 32);
+    b.resize(W32, high)
+}
+
 fn program(e: &Switch, b: &mut Builder) {
     let switch = b.live("switch", W32, e.output.bits());
     b.input(0, |b| {

@@ -1,3 +1,6 @@
+use std::collections::BTreeSet;
+
+use super::filter::{Bit, Cond, FEW, Field, Plan, Test, View};
 use crate::prelude::*;
 
 element! {
@@ -91,58 +94,84 @@ fn clause(word: &str, negated: bool) -> Result<Clause, String> {
     Ok(Clause { offset, value: bytes, mask: bits, negated })
 }
 
-fn program(e: &Classifier, b: &mut Builder) {
-    b.input(0, |b| {
-        for (port, pattern) in e.patterns.iter().enumerate() {
-            let matched = pattern.0.iter().map(|c| test(b, c)).collect::<Vec<_>>();
-            let Some(all) = matched.into_iter().reduce(|x, y| b.and(x, y)) else {
-                b.emit(port as u32);
-                return;
-            };
-            b.when(all, |b| b.emit(port as u32));
-        }
-        b.drop(Reason::NO_MATCH);
-    });
+/// Most numbers that patterns are compared with, and most lengths that they ask for. Patterns that look at more are
+/// tested one by one.
+const MOST: (usize, usize) = (15, 32);
+
+/// Numbers that cover the bytes that patterns look at: offset and length of each. None lies across the end of a
+/// clause, so a number that a packet has in part belongs to clauses that do not match it.
+fn words(patterns: &[Pattern]) -> Option<Vec<(u32, u32)>> {
+    let clauses = || patterns.iter().flat_map(|p| &p.0);
+    let ends: BTreeSet<u32> = clauses().map(Clause::end).collect();
+    let bytes: BTreeSet<u32> = clauses().flat_map(|c| c.offset..c.end()).collect();
+    let mut words = Vec::new();
+    let mut next = bytes.first().copied();
+    while let Some(at) = next {
+        let fits = |n: &u32| (at..at + n).all(|i| bytes.contains(&i) && (i == at || !ends.contains(&i)));
+        let n = [8, 4, 2, 1].into_iter().find(fits).unwrap_or(1);
+        words.push((at, n));
+        next = bytes.range(at + n..).next().copied();
+    }
+    (words.len() <= MOST.0 && ends.len() <= MOST.1).then_some(words)
 }
 
-/// Whether a clause matches (1 bit).
-fn test(b: &mut Builder, c: &Clause) -> V {
-    let end = c.offset + c.value.len() as u32;
-    let v = b.choose_has(
-        Layer::Data,
-        end,
-        |b| {
-            let mut result: Option<V> = None;
-            let mut at = 0;
-            while at < c.value.len() {
-                let width = [W64, W32, W16, W8]
-                    .into_iter()
-                    .find(|w| w.bytes() as usize <= c.value.len() - at)
-                    .unwrap_or(W8);
-                let next = at + width.bytes() as usize;
-                let number = |bytes: &[u8]| bytes.iter().fold(0_u64, |v, &b| v << 8 | u64::from(b));
-                let (value, mask) = (number(&c.value[at..next]), number(&c.mask[at..next]));
-                let mut v = b.load(width, Layer::Data, c.offset + at as u32);
-                if u128::from(mask) != width.max() {
-                    v = b.and(v, mask);
-                }
-                let equal = b.eq(v, value & mask);
-                result = Some(match result {
-                    Some(r) => b.and(r, equal),
-                    None => equal,
+impl Clause {
+    /// Where it ends in a packet.
+    fn end(&self) -> u32 {
+        self.offset + self.value.len() as u32
+    }
+
+    /// What it says, over these numbers if there are not too many.
+    fn cond(&self, words: Option<&[(u32, u32)]>) -> Cond {
+        let matches = match words {
+            None => Cond::Bytes(self.offset, self.value.clone(), self.mask.clone()),
+            Some(words) => {
+                let tests = words.iter().map(|&(off, n)| {
+                    // Bits that a packet's number may have, and what they have to be.
+                    let (mut value, mut mask) = (0_u128, 0_u128);
+                    for at in off..off + n {
+                        let i = at.checked_sub(self.offset).map(|i| i as usize);
+                        let of = |bytes: &[u8]| i.and_then(|i| bytes.get(i)).copied().unwrap_or(0);
+                        let bits = of(&self.mask);
+                        mask = mask << 8 | u128::from(bits);
+                        value = value << 8 | u128::from(of(&self.value) & bits);
+                    }
+                    if mask == 0 {
+                        Cond::TRUE
+                    } else {
+                        Cond::Test(Field::Data(off, n), Test::Mask(value, mask))
+                    }
                 });
-                at = next;
+                Cond::Has(Bit::Data(self.end())).and(Cond::all(tests))
             }
-            result.unwrap_or_else(|| b.constant(W1, 1_u8))
-        },
-        |b| b.constant(W1, 0_u8),
-    );
-    if c.negated { b.not(v) } else { v }
+        };
+        if self.negated { matches.negate() } else { matches }
+    }
+}
+
+fn program(e: &Classifier, b: &mut Builder) {
+    let words = words(&e.patterns);
+    let rules = (0..).zip(&e.patterns).map(|(port, p)| {
+        let clauses = p.0.iter().map(|c| c.cond(words.as_deref()));
+        (Cond::all(clauses), port)
+    });
+    let mut plan = Plan::of(View::Bytes, rules.collect(), FEW);
+    plan.declare(b, "patterns");
+    b.input(0, |b| {
+        plan.run(b, |b, _, port, _| b.emit(port));
+        if !b.ended() {
+            b.drop(Reason::NO_MATCH);
+        }
+    });
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Harness;
+    use proptest::prelude::*;
+
+    use super::{Clause, Pattern};
+    use crate::args::FromArg;
+    use crate::testing::{Harness, Outcome};
 
     fn out(patterns: &[&str], packet: &[u8]) -> Option<u32> {
         let out = Harness::new("Classifier", patterns, 1, patterns.len() as u32).send(0, packet);
@@ -174,6 +203,62 @@ mod tests {
         assert_eq!(out(&["0/46 ! 1/01"], &[0x46, 1]), None);
         assert_eq!(out(&["0/0102030405060708090a0b"], &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]), Some(0));
         assert_eq!(out(&["0/0102030405060708090a0b"], &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12]), None);
+    }
+
+    /// What a list of patterns means.
+    fn wanted(patterns: &[Pattern], packet: &[u8]) -> Option<u32> {
+        let matches = |c: &Clause| {
+            let there = packet.get(c.offset as usize..c.end() as usize);
+            let equal = |b: &[u8]| b.iter().zip(&c.value).zip(&c.mask).all(|((b, v), m)| b & m == v & m);
+            there.is_some_and(equal) != c.negated
+        };
+        patterns.iter().position(|p| p.0.iter().all(matches)).map(|i| i as u32)
+    }
+
+    fn patterns() -> impl Strategy<Value = Vec<String>> {
+        let offset = prop_oneof![0_u32..6, 10_u32..14];
+        let byte = prop::sample::select(vec!["00", "01", "??", "0?", "?1", "12"]);
+        let value = prop::collection::vec(byte, 1..11).prop_map(|b| b.concat());
+        let clause = (offset, value, prop::option::of(any::<u8>()), prop::bool::weighted(0.2));
+        let clause = clause.prop_map(|(offset, value, mask, negated)| {
+            let bang = if negated { "!" } else { "" };
+            let mask =
+                mask.map_or(String::new(), |m| format!("%{}", format!("{m:02x}").repeat(value.len() / 2)));
+            format!("{bang}{offset}/{value}{mask}")
+        });
+        let pattern = prop::collection::vec(clause, 0..4);
+        let pattern = pattern.prop_map(|c| if c.is_empty() { "-".to_owned() } else { c.join(" ") });
+        prop::collection::vec(pattern, 1..14)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn patterns_mean_what_they_say(
+            texts in patterns(),
+            packets in prop::collection::vec(prop::collection::vec(0_u8..3, 0..25), 1..30),
+        ) {
+            let args: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let parsed: Vec<Pattern> = texts.iter().map(|t| Pattern::from_arg(t).unwrap()).collect();
+            let mut e = Harness::new("Classifier", &args, 1, args.len() as u32);
+            for packet in &packets {
+                let got = match &e.send(0, packet)[0] {
+                    Outcome::Out(port, _) => Some(*port),
+                    Outcome::Drop(_) => None,
+                };
+                prop_assert_eq!(got, wanted(&parsed, packet), "{:?} on {:02x?}", texts, packet);
+            }
+        }
+    }
+
+    #[test]
+    fn many_patterns_are_one_lookup_over_the_bytes_that_they_touch() {
+        let texts: Vec<String> = (0..100).map(|i| format!("12/0800 23/06 36/{i:04x}")).collect();
+        let args: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let e = Harness::new("Classifier", &args, 1, 100);
+        let key: Vec<u32> = e.program.tables[0].decl.key.iter().map(|f| f.width.bits()).collect();
+        assert_eq!((e.program.tables.len(), key), (1, vec![16, 16, 8, 8]));
     }
 
     #[test]

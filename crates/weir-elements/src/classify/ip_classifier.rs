@@ -1,6 +1,6 @@
 use weir_model::filter::Expr;
 
-use super::filter::{Headers, View};
+use super::filter::{Plan, View};
 use crate::prelude::*;
 
 element! {
@@ -48,15 +48,14 @@ pub(super) fn filter_of_ip(text: &str) -> Result<Expr, String> {
 }
 
 fn program(e: &IPClassifier, b: &mut Builder) {
+    let mut plan = Plan::new(View::Ip, (0..).zip(&e.patterns).map(|(port, p)| (&p.0, port)));
+    plan.declare(b, "patterns");
     b.input(0, |b| {
         require_ip(b);
-        let exprs: Vec<&Expr> = e.patterns.iter().map(|p| &p.0).collect();
-        let headers = Headers::read(b, View::Ip, &exprs);
-        for (port, expr) in exprs.iter().enumerate() {
-            let v = headers.test(b, expr);
-            b.when(v, |b| b.emit(port as u32));
+        plan.run(b, |b, _, port, _| b.emit(port));
+        if !b.ended() {
+            b.drop(Reason::NO_MATCH);
         }
-        b.drop(Reason::NO_MATCH);
     });
 }
 

@@ -1,6 +1,6 @@
 use weir_model::filter::Expr;
 
-use super::filter::{Headers, View};
+use super::filter::{Found, Plan, View};
 use super::ip_classifier::filter_of_ip;
 use crate::prelude::*;
 
@@ -20,11 +20,14 @@ element! {
         /// The rules, one a line.
         read rules = |e, _| Ok(e.rules.iter().map(|r| format!("{} {}\n", r.action, r.expr)).collect()),
         /// Number of packets that each rule decided, one a line.
-        read hits = |_, s| Ok(hits(s)),
+        read hits = |e, s| Ok(hits(e, s)),
         /// Sets the numbers of hits to 0.
-        write reset = |e, s, _| { (0..e.rules.len()).for_each(|i| s.table_mut("hits").set(i as u32, 0, 0)); Ok(()) },
+        write reset = |e, s, _| { reset(e, s); Ok(()) },
     }
 }
+
+/// Name of the table of rules.
+const TABLE: &str = "rules";
 
 /// A rule.
 #[derive(Debug)]
@@ -33,7 +36,7 @@ pub struct Rule {
     expr: Expr,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     Allow,
     Deny,
@@ -75,34 +78,74 @@ impl FromArg for Rule {
     }
 }
 
+/// The actions, each once, and the rules with the number of their action.
+fn plan(e: &IPFilter) -> (Vec<Action>, Plan) {
+    let mut actions: Vec<Action> = Vec::new();
+    let rules: Vec<(&Expr, u32)> = e
+        .rules
+        .iter()
+        .map(|r| {
+            let n = actions.iter().position(|a| *a == r.action).unwrap_or_else(|| {
+                actions.push(r.action);
+                actions.len() - 1
+            });
+            (&r.expr, n as u32)
+        })
+        .collect();
+    (actions, Plan::new(View::Ip, rules).counted())
+}
+
 fn program(e: &IPFilter, b: &mut Builder) {
     let n = e.rules.len().max(1) as u32;
     let decl = TableDecl::new("hits", Kind::Array, &[("rule", W32)], &[("packets", W64)], n);
     let hits = b.table(decl.configured(), vec![]);
+    let (actions, mut plan) = plan(e);
+    plan.declare(b, TABLE);
     b.input(0, |b| {
         require_ip(b);
-        let exprs: Vec<&Expr> = e.rules.iter().map(|r| &r.expr).collect();
-        let headers = Headers::read(b, View::Ip, &exprs);
-        for (i, rule) in e.rules.iter().enumerate() {
-            let v = headers.test(b, &rule.expr);
-            b.when(v, |b| {
-                let hit = b.index(hits, i as u32);
-                let packets = b.get(hit, "packets");
-                let packets = b.add(packets, 1);
-                b.set(hit, "packets", packets);
-                match rule.action {
-                    Action::Allow => b.emit(0),
-                    Action::Deny => b.emit_or_drop(1, Reason::DENIED),
-                    Action::Output(n) => b.emit(n),
-                }
-            });
+        plan.run(b, |b, _, action, found| {
+            let hit = match found {
+                Found::Rule(i) => b.index(hits, i as u32),
+                Found::Entry(entry) => entry,
+            };
+            let packets = b.get(hit, "packets");
+            let packets = b.add(packets, 1);
+            b.set(hit, "packets", packets);
+            match actions[action as usize] {
+                Action::Allow => b.emit(0),
+                Action::Deny => b.emit_or_drop(1, Reason::DENIED),
+                Action::Output(n) => b.emit(n),
+            }
+        });
+        if !b.ended() {
+            b.drop(Reason::NO_MATCH);
         }
-        b.drop(Reason::NO_MATCH);
     });
 }
 
-fn hits(s: &State<'_>) -> String {
-    s.table("hits").rows().iter().map(|(_, row)| format!("{}\n", row.value[0])).collect()
+/// Packets of each rule: those that a test found, and those that rows of tables found.
+fn hits(e: &IPFilter, s: &State<'_>) -> String {
+    let mut packets: Vec<u128> = s.table("hits").rows().iter().map(|(_, row)| row.value[0]).collect();
+    for name in plan(e).1.names(TABLE) {
+        for (_, row) in s.table(&name).rows() {
+            if let [_, rule, n] = row.value[..]
+                && let Some(sum) = packets.get_mut(rule as usize)
+            {
+                *sum = sum.wrapping_add(n);
+            }
+        }
+    }
+    packets.iter().map(|n| format!("{n}\n")).collect()
+}
+
+fn reset(e: &IPFilter, s: &mut State<'_>) {
+    (0..e.rules.len()).for_each(|i| s.table_mut("hits").set(i as u32, 0, 0));
+    for name in plan(e).1.names(TABLE) {
+        let table = s.table_mut(&name);
+        for (slot, _) in table.rows() {
+            table.set(slot, 2, 0);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -119,6 +162,32 @@ mod tests {
         assert_eq!(e.read("hits"), "1\n1\n1\n");
         e.write("reset", "").unwrap();
         assert_eq!(e.read("hits"), "0\n0\n0\n");
+    }
+
+    #[test]
+    fn many_rules_count_what_they_decide() {
+        let mut rules =
+            vec!["deny src host 10.0.0.9", "allow tcp dst port 80 or 443", "2 udp and not dst port 53"];
+        rules.extend([
+            "deny tcp opt syn and not ack",
+            "2 src net 10.0.0.0/8 and ip ttl < 2",
+            "allow dst port 53",
+        ]);
+        let mut e = Harness::new("IPFilter", &[&rules[..], &["deny all"]].concat(), 1, 3);
+        assert!(e.program.tables.iter().any(|t| t.decl.name == super::TABLE), "they are looked up");
+        let (a, b) = (([10, 0, 0, 1], 7), [10, 0, 0, 2]);
+        let mut out = |packet: &[u8]| e.send_ip(0, packet)[0].out().0;
+        assert_eq!(out(&tcp(([10, 0, 0, 9], 7), (b, 80), 2, 0, b"")), 1);
+        assert_eq!(out(&tcp(a, (b, 80), 2, 0, b"")), 0);
+        assert_eq!(out(&tcp(a, (b, 443), 2, 0, b"")), 0);
+        assert_eq!(out(&udp(a, (b, 52), b"")), 2);
+        assert_eq!(out(&udp(a, (b, 53), b"")), 0);
+        assert_eq!(out(&tcp(a, (b, 53), 0x10, 0, b"")), 0);
+        assert_eq!(out(&tcp(a, (b, 53), 0x02, 0, b"")), 1);
+        assert_eq!(out(&tcp(a, (b, 7), 0x12, 0, b"")), 1);
+        assert_eq!(e.read("hits"), "1\n2\n1\n1\n0\n2\n1\n");
+        e.write("reset", "").unwrap();
+        assert_eq!(e.read("hits"), "0\n".repeat(7));
     }
 
     #[test]

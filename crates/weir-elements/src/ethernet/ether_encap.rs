@@ -17,22 +17,40 @@ element! {
     }
     handlers {
         /// Type of what the packet carries.
-        cell ethertype: u16,
+        read ethertype = |_, s| Ok(u16::show(s.cell("back") & 0xffff)),
+        /// Changes the type.
+        write ethertype = |_, s, v| {
+            let ethertype = u16::from_arg(v.trim())?;
+            s.set_cell("back", s.cell("back") >> 16 << 16 | ethertype.bits());
+            Ok(())
+        },
         /// Source address.
-        cell src: EtherAddr,
+        read src = |_, s| Ok(EtherAddr::show(s.cell("back") >> 16)),
+        /// Changes the source address.
+        write src = |_, s, v| {
+            let src = EtherAddr::from_arg(v.trim())?.bits();
+            s.set_cell("back", src << 16 | s.cell("back") & 0xffff);
+            s.set_cell("front", s.cell("front") >> 16 << 16 | src >> 32);
+            Ok(())
+        },
         /// Destination address.
-        cell dst: EtherAddr,
+        read dst = |_, s| Ok(EtherAddr::show(s.cell("front") >> 16)),
+        /// Changes the destination address.
+        write dst = |_, s, v| {
+            let dst = EtherAddr::from_arg(v.trim())?.bits();
+            s.set_cell("front", dst << 16 | s.cell("front") & 0xffff);
+            Ok(())
+        },
     }
 }
 
 fn program(e: &EtherEncap, b: &mut Builder) {
-    let ethertype = b.live("ethertype", W16, e.ethertype.into());
-    let src = b.live("src", W64, e.src.bits());
-    let dst = b.live("dst", W64, e.dst.bits());
+    // The header's first and last eight bytes; both have the first two bytes of the source.
+    let front = b.live("front", W64, e.dst.bits() << 16 | e.src.bits() >> 32);
+    let back = b.live("back", W64, e.src.bits() << 16 | u128::from(e.ethertype));
     b.input(0, |b| {
-        let [dst, src, kind] = [dst, src, ethertype].map(|cell| b.read_cell(cell));
-        push_ether(b, dst, src, 0);
-        b.store(Layer::Data, 12, kind);
+        let [front, back] = [front, back].map(|cell| b.read_cell(cell));
+        push_ether_words(b, front, back);
         b.emit(0);
     });
 }

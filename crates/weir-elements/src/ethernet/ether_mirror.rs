@@ -11,10 +11,16 @@ element! {
 fn program(_: &EtherMirror, b: &mut Builder) {
     b.input(0, |b| {
         b.require(Layer::Data, ETHER_LEN, Reason::TRUNCATED);
-        let dst = load_ether(b, Layer::Data, 0);
-        let src = load_ether(b, Layer::Data, 6);
-        store_ether(b, Layer::Data, 0, src);
-        store_ether(b, Layer::Data, 6, dst);
+        // Each address with the two bytes behind it.
+        let (front, back) = (b.load(W64, Layer::Data, 0), b.load(W64, Layer::Data, 6));
+        let src = b.and(back, !0xffff_u64);
+        let dst_start = b.shr(front, 48);
+        let new_front = b.or(src, dst_start);
+        let dst = b.and(front, !0xffff_u64);
+        let ethertype = b.and(back, 0xffff_u32);
+        let new_back = b.or(dst, ethertype);
+        b.store(Layer::Data, 0, new_front);
+        b.store(Layer::Data, 6, new_back);
         b.emit(0);
     });
 }

@@ -7,6 +7,7 @@ mod arp_responder;
 mod drop_broadcasts;
 mod ether_encap;
 mod ether_mirror;
+mod ether_switch;
 mod vlan_decap;
 mod vlan_encap;
 
@@ -16,6 +17,7 @@ pub(crate) const CLASSES: &[Class] = &[
     class::<drop_broadcasts::DropBroadcasts>("ethernet"),
     class::<ether_encap::EtherEncap>("ethernet"),
     class::<ether_mirror::EtherMirror>("ethernet"),
+    class::<ether_switch::EtherSwitch>("ethernet"),
     class::<vlan_decap::VLANDecap>("ethernet"),
     class::<vlan_encap::VLANEncap>("ethernet"),
 ];

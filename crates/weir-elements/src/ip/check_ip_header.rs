@@ -95,6 +95,9 @@ fn program(e: &CheckIPHeader, b: &mut Builder) {
     check_ip(b, e.offset, e.checksum, &bad, &good);
 }
 
+/// More bad sources than this are looked up in a table.
+const MOST_COMPARED: usize = 16;
+
 /// The program of `CheckIPHeader` and `CheckIPHeader2`.
 pub(super) fn check_ip(
     b: &mut Builder,
@@ -104,56 +107,92 @@ pub(super) fn check_ip(
     good_destinations: &[u32],
 ) {
     let drops = b.cell("drops", W64, 0);
+    let bad = (bad_sources.len() > MOST_COMPARED).then(|| {
+        let rows = bad_sources.iter().map(|&a| Row::exact(&[a.into()], &[])).collect();
+        let decl =
+            TableDecl::new("bad_sources", Kind::Exact, &[("addr", W32)], &[], bad_sources.len() as u32);
+        b.table(decl.configured(), rows)
+    });
     let refuse = move |reason| refuse(drops, reason);
     b.input(0, |b| {
         b.require_or(Layer::Data, offset + 20, refuse(Reason::TRUNCATED));
         b.set_mark(Layer::Net, Layer::Data, offset);
         let first = b.load(W8, Layer::Net, 0);
-        let version = b.shr(first, 4);
-        let wrong = b.ne(version, 4);
-        b.when(wrong, refuse(Reason::new("BadVersion")));
-        let header_len = ip_header_len(b);
-        let short = b.lt(header_len, 20);
-        b.when(short, refuse(Reason::BAD_HEADER));
         let len = b.load(W16, Layer::Net, 2);
         let len = b.resize(W32, len);
-        let short = b.lt(len, header_len);
-        b.when(short, refuse(Reason::new("BadLength")));
-        b.require_or(Layer::Net, header_len, refuse(Reason::TRUNCATED));
-        b.require_or(Layer::Net, len, refuse(Reason::TRUNCATED));
-        if checksum {
-            let sum = b.checksum(Layer::Net, 0, header_len);
-            let wrong = b.ne(sum, 0xffff);
-            b.when(wrong, refuse(Reason::BAD_CHECKSUM));
-        }
+        let rest = b.rest(Layer::Net);
+        // Nearly all headers have no options: what is checked of these is constant.
+        let plain = b.eq(first, 0x45);
+        b.if_else(
+            plain,
+            |b| {
+                let short = b.lt(len, 20);
+                b.when(short, refuse(Reason::new("BadLength")));
+                let beyond = b.lt(rest, len);
+                b.when(beyond, refuse(Reason::TRUNCATED));
+                if checksum {
+                    let sum = b.checksum(Layer::Net, 0, 20);
+                    let wrong = b.ne(sum, 0xffff);
+                    b.when(wrong, refuse(Reason::BAD_CHECKSUM));
+                }
+                b.set_mark(Layer::Transport, Layer::Net, 20);
+            },
+            |b| {
+                let version = b.shr(first, 4);
+                let wrong = b.ne(version, 4);
+                b.when(wrong, refuse(Reason::new("BadVersion")));
+                let header_len = ip_header_len(b);
+                let short = b.lt(header_len, 20);
+                b.when(short, refuse(Reason::BAD_HEADER));
+                let short = b.lt(len, header_len);
+                b.when(short, refuse(Reason::new("BadLength")));
+                let beyond = b.lt(rest, len);
+                b.when(beyond, refuse(Reason::TRUNCATED));
+                b.require_or(Layer::Net, header_len, refuse(Reason::TRUNCATED));
+                if checksum {
+                    let sum = b.checksum(Layer::Net, 0, header_len);
+                    let wrong = b.ne(sum, 0xffff);
+                    b.when(wrong, refuse(Reason::BAD_CHECKSUM));
+                }
+                b.set_mark(Layer::Transport, Layer::Net, header_len);
+            },
+        );
         let dst = b.load(W32, Layer::Net, 16);
         if !bad_sources.is_empty() {
             let src = b.load(W32, Layer::Net, 12);
-            let cases: Vec<u128> = bad_sources.iter().map(|&a| a.into()).collect();
-            let good: Vec<u128> = good_destinations.iter().map(|&a| a.into()).collect();
-            b.switch(src, &cases, |b, case| {
-                if case.is_none() {
-                    return;
+            let found = |b: &mut Builder| {
+                let good: Vec<u128> = good_destinations.iter().map(|&a| a.into()).collect();
+                b.switch(dst, &good, |b, case| {
+                    if case.is_none() {
+                        refuse(Reason::new("BadSource"))(b);
+                    }
+                });
+            };
+            if let Some(bad) = bad {
+                b.lookup(bad, &[src], |b, _| found(b), |_| {});
+            } else {
+                let cases: Vec<u128> = bad_sources.iter().map(|&a| a.into()).collect();
+                if let Some(is_bad) = any_of(b, src, &cases) {
+                    b.when(is_bad, found);
                 }
-                if good.is_empty() {
-                    refuse(Reason::new("BadSource"))(b);
-                } else {
-                    b.switch(dst, &good, |b, case| {
-                        if case.is_none() {
-                            refuse(Reason::new("BadSource"))(b);
-                        }
-                    });
-                }
-            });
+            }
         }
-        b.set_mark(Layer::Transport, Layer::Net, header_len);
         b.store_anno(anno::DST_IP, dst);
-        let total = b.add(len, offset);
-        b.trim(total);
-        // Cutting made the packet as long as its header says, so the header is still there: say so for what follows.
-        b.require(Layer::Net, 20, Reason::TRUNCATED);
+        let padded = b.ne(rest, len);
+        b.when(padded, |b| {
+            let total = b.add(len, offset);
+            b.trim(total);
+            // The packet is as long as its header says, so the header is still there: say so for what follows.
+            b.require(Layer::Net, 20, Reason::TRUNCATED);
+        });
         b.emit(0);
     });
+}
+
+/// Whether a value is one of some (1 bit), without a branch: sources are hard to predict.
+fn any_of(b: &mut Builder, v: V, of: &[u128]) -> Option<V> {
+    let equal: Vec<V> = of.iter().map(|&one| b.eq(v, one)).collect();
+    equal.into_iter().reduce(|any, one| b.or(any, one))
 }
 
 #[cfg(test)]
@@ -224,6 +263,41 @@ mod tests {
         }
         assert!(good(&["INTERFACES 10.9.0.1/16"], [10, 9, 0, 0], far));
         assert!(good(&["INTERFACES 10.9.0.1/32"], [10, 9, 0, 1], far));
+    }
+
+    #[test]
+    fn long_lists_of_bad_sources_are_complete() {
+        for n in [1, 16, 17, 100] {
+            let list: Vec<String> = (0..n).map(|i| format!("10.1.{}.{}", i / 50, i)).collect();
+            let bad = format!("BADSRC {}", list.join(" "));
+            for args in [&[&bad[..]][..], &[&bad, "GOODDST 10.9.9.9"]] {
+                let mut e = Harness::new("CheckIPHeader", args, 1, 1);
+                let mut ends = |src: &str, dst| {
+                    let p = udp((src.parse::<Ipv4Addr>().unwrap().octets(), 1), (dst, 2), b"");
+                    matches!(e.send(0, &p)[0], Outcome::Out(..))
+                };
+                for src in &list {
+                    assert!(!ends(src, [10, 0, 0, 1]), "{src} of {n}");
+                    assert_eq!(ends(src, [10, 9, 9, 9]), args.len() == 2);
+                }
+                assert!(ends("10.1.200.1", [10, 0, 0, 1]));
+            }
+        }
+    }
+
+    #[test]
+    fn options_belong_to_the_header() {
+        let mut p = packet();
+        p.splice(20..20, [1, 1, 1, 0]);
+        (p[0], p[3]) = (0x46, p[3] + 4);
+        Ipv4::new(&mut p[..]).unwrap().fill_checksum();
+        let out = Harness::new("CheckIPHeader", &[], 1, 2).send(0, &p);
+        assert!(matches!(&out[0], Outcome::Out(0, q) if q.from_layer(Layer::Transport) == &p[24..]));
+        p[21] ^= 1;
+        assert_eq!(Harness::new("CheckIPHeader", &[], 1, 1).send(0, &p)[0].reason(), "BadChecksum");
+        for n in 0..p.len() {
+            assert_eq!(Harness::new("CheckIPHeader", &[], 1, 2).send(0, &p[..n])[0].out().0, 1);
+        }
     }
 
     #[test]

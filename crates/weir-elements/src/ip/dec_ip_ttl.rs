@@ -34,16 +34,18 @@ fn program(e: &DecIPTTL, b: &mut Builder) {
             let is_multicast = b.eq(class, 0xe);
             b.when(is_multicast, |b| b.emit(0));
         }
-        let ttl = b.load(W8, Layer::Net, 8);
-        let expired = b.le(ttl, 1);
+        // The time to live is the first byte of this word; the other, the protocol, stays.
+        let old = b.load(W16, Layer::Net, 8);
+        let expired = b.lt(old, 0x0200);
         b.when(expired, |b| {
             count(b, drops);
             b.emit_or_drop(1, Reason::TTL_EXPIRED);
         });
-        let old = b.load(W16, Layer::Net, 8);
         let new = b.sub(old, 0x0100);
         b.store(Layer::Net, 8, new);
-        mend_ip_checksum(b, &[old], &[new]);
+        // What leaves and what comes into the sum are known together: the complement of 1 in the first byte.
+        let (before, after) = (b.constant(W16, 0x0100_u16), b.constant(W16, 0_u16));
+        mend_ip_checksum(b, &[before], &[after]);
         b.emit(0);
     });
 }

@@ -1,4 +1,4 @@
-//! Routing tables: what StaticIPLookup, LinearIPLookup and RadixIPLookup share.
+//! Routing tables: what the elements that look routes up share.
 
 use crate::prelude::*;
 
@@ -81,7 +81,8 @@ pub(super) fn program(routes: &[Route], b: &mut Builder) {
         let route = b.find(table, &[dst], |b| b.drop(Reason::new("NoRoute")));
         let gateway = b.get(route, "gateway");
         let direct = b.eq(gateway, 0);
-        b.unless(direct, |b| b.store_anno(anno::DST_IP, gateway));
+        let next = b.select(direct, dst, gateway);
+        b.store_anno(anno::DST_IP, next);
         let output = b.get(route, "output");
         let ports: Vec<u128> = (0..b.outputs().into()).collect();
         b.switch(output, &ports, |b, port| match port {

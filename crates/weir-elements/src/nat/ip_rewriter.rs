@@ -124,6 +124,11 @@ impl Flow {
         [self.proto, self.src, self.sport, self.dst, self.dport]
     }
 
+    /// Both addresses as 16-bit words.
+    fn addresses(self, b: &mut Builder) -> Vec<V> {
+        [halves(b, self.src), halves(b, self.dst)].concat()
+    }
+
     fn reversed(self) -> Flow {
         Flow { src: self.dst, sport: self.dport, dst: self.src, dport: self.sport, ..self }
     }
@@ -131,7 +136,15 @@ impl Flow {
 
 fn program(e: &IPRewriter, b: &mut Builder) {
     let key = [("proto", W8), ("src", W32), ("sport", W16), ("dst", W32), ("dport", W16)];
-    let value = [("new_src", W32), ("new_sport", W16), ("new_dst", W32), ("new_dport", W16), ("state", W8)];
+    let value = [
+        ("new_src", W32),
+        ("new_sport", W16),
+        ("new_dst", W32),
+        ("new_dport", W16),
+        ("address_change", W16),
+        ("change", W16),
+        ("state", W8),
+    ];
     let capacity = e.capacity.unwrap_or(e.mapping_capacity);
     let m = Mappings::declare(b, &e.inputs, capacity, &key, &value);
     for (input, spec) in e.inputs.0.iter().enumerate().take(b.inputs() as usize) {
@@ -225,11 +238,18 @@ fn new_mapping(
         }
         _ => m.insert_pair(b, &key, &reply_key),
     };
-    for (e, to) in [(reply, flow.reversed()), (forward, new)] {
+    for (e, from, to) in [(reply, new.reversed(), flow.reversed()), (forward, flow, new)] {
         b.set(e, "new_src", to.src);
         b.set(e, "new_sport", to.sport);
         b.set(e, "new_dst", to.dst);
         b.set(e, "new_dport", to.dport);
+        // What the rewriting adds to the checksums is the same for all packets (RFC 1624).
+        let (old, new) = (from.addresses(b), to.addresses(b));
+        let addresses = checksum_change(b, &old, &new);
+        let ports = checksum_change(b, &[from.sport, from.dport], &[to.sport, to.dport]);
+        let all = b.sum16(addresses, ports);
+        b.set(e, "address_change", addresses);
+        b.set(e, "change", all);
     }
     m.tie(b, (forward, reply), input, outputs);
     forward
@@ -248,11 +268,8 @@ fn apply(b: &mut Builder, e: &IPRewriter, m: &Mappings, entry: E, flow: Flow) {
     b.store(Layer::Net, 16, new.dst);
     b.store(Layer::Transport, 0, new.sport);
     b.store(Layer::Transport, 2, new.dport);
-    let addresses = |b: &mut Builder, f: Flow| [halves(b, f.src), halves(b, f.dst)].concat();
-    let (old_addrs, new_addrs) = (addresses(b, flow), addresses(b, new));
-    mend_ip_checksum(b, &old_addrs, &new_addrs);
-    let pseudo = [&old_addrs[..], &new_addrs[..]];
-    let own = [&[flow.sport, flow.dport][..], &[new.sport, new.dport][..]];
+    let (addresses, all) = (b.get(entry, "address_change"), b.get(entry, "change"));
+    apply_ip_change(b, addresses);
     if e.dst_anno {
         b.store_anno(anno::DST_IP, new.dst);
     }
@@ -262,11 +279,11 @@ fn apply(b: &mut Builder, e: &IPRewriter, m: &Mappings, entry: E, flow: Flow) {
         |b| {
             // Known already, but not where both protocols have met.
             b.require(Layer::Transport, 20, Reason::TRUNCATED);
-            mend_transport_checksum(b, 16, false, pseudo, own);
+            apply_transport_change(b, 16, false, addresses, all);
             tcp_state(b, e, m, entry, new);
         },
         |b| {
-            mend_transport_checksum(b, 6, true, pseudo, own);
+            apply_transport_change(b, 6, true, addresses, all);
             udp_state(b, e, m, entry, new);
         },
     );

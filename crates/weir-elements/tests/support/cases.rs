@@ -40,6 +40,20 @@ pub const ALONE: &[&str] = &[
     "Tee",
     "CheckPaint(1)",
     "CheckPaint(0, 3)",
+    "RandomSwitch",
+    "StrideSwitch(0)",
+    "FixIPSrc(10.0.0.7)",
+    "StripToNetworkHeader",
+    "StoreIPAddress(3)",
+    "StoreIPAddress(10.0.0.7, 30)",
+    "StoreIPAddress(10.0.0.7, src)",
+    "SetIPDst(10.0.0.7)",
+    "FlowHashSwitch",
+    "IPFragmenter(68)",
+    "IPGWOptions(10.0.0.1)",
+    "WifiDupeFilter(CAPACITY 3, TIMEOUT 0, DEBUG true)",
+    "WifiDecap(STRICT true)",
+    "WifiDecap(ETHER false)",
 ];
 
 /// Elements that want a checked IPv4 header: `CheckIPHeader -> X -> Discard`.
@@ -61,6 +75,17 @@ pub const BEHIND_CHECK: &[&str] = &[
     "ICMPError(10.0.0.1, parameterproblem, MTU 60)",
     "ICMPError(10.0.0.1, unreachable, needfrag, 10.0.0.2, PMTU 1400, SET_FIX_ANNO false)",
     "ICMPError(10.0.0.1, sourcequench, MTU 0)",
+    "FixIPSrc(10.0.0.7)",
+    "SetIPDst(10.0.0.7)",
+    "SetIPDst(10.0.1.1, DST_ANNO false)",
+    "StoreIPAddress(dst)",
+    "StoreIPAddress(10.0.0.7, src)",
+    "StripToNetworkHeader",
+    "FlowHashSwitch(true)",
+    "IPGWOptions(10.0.0.1, 10.0.0.2 192.0.2.1)",
+    "IPFragmenter(576)",
+    "IPFragmenter(68, false)",
+    "DirectIPLookup(10.0.0.0/8 10.0.0.9 0, 0/0 0)",
     "HashSwitch(12, 8)",
     "HashSwitch(16, 256)",
     "StaticIPLookup(0/0 0)",
@@ -132,6 +157,18 @@ pub const GRAPHS: &[&str] = &[
      from_out [2] -> Strip(14) -> CheckIPHeader -> answer :: IPClassifier(icmp, -); from_out [3] -> Discard;
      answer [0] -> routes; answer [1] -> [1] nat; nat [0] -> routes; nat [1] -> routes;
      routes [0] -> in_arp -> out; routes [1] -> out_arp -> out; routes [2] -> ICMPPingResponder -> routes;",
+    // The output side of Click's standard router.
+    "Idle -> CheckIPHeader -> Paint(1) -> r :: DirectIPLookup(10.0.0.0/24 0, 0/0 10.0.1.9 0);
+     r [0] -> DropBroadcasts -> t :: PaintTee(1) -> o :: IPGWOptions(10.0.0.1) -> FixIPSrc(10.0.0.254) -> ttl :: DecIPTTL
+     -> f :: IPFragmenter(100) -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02) -> Discard;
+     t [1] -> ICMPError(10.0.0.1, redirect, host) -> r; o [1] -> ICMPError(10.0.0.1, parameterproblem) -> r;
+     ttl [1] -> ICMPError(10.0.0.1, timeexceeded) -> r; f [1] -> ICMPError(10.0.0.1, unreachable, needfrag, PMTU 100) -> r;",
+    "s :: EtherSwitch(TIMEOUT 30); Idle -> s -> Discard; Idle -> [1] s [1] -> Discard; Idle -> [2] s [2] -> Strip(14) -> CheckIPHeader -> DecIPTTL -> Discard;",
+    "s :: EtherSwitch(CAPACITY 2); Idle -> s -> a :: Discard; Idle -> [1] s [1] -> a;",
+    "s :: EtherSwitch(TIMEOUT 0); Idle -> s -> a :: Discard; Idle -> [1] s [1] -> a;",
+    "Idle -> CheckIPHeader -> s :: FlowHashSwitch(true); s [0] -> SetIPDst(10.0.0.7) -> d :: DecIPTTL; s [1] -> StoreIPAddress(10.0.0.8, src) -> d; s [2] -> RandomSwitch -> d; d -> Discard;",
+    "Idle -> s :: StrideSwitch(3, 1, 0); s [0] -> r :: RandomSwitch; s [1] -> r; s [2] -> Idle; r [0] -> Discard; r [1] -> Discard;",
+    "Idle -> f :: WifiDupeFilter(TIMEOUT 20, DEBUG true) -> WifiDecap(STRICT true) -> Discard; Idle -> WifiDupeFilter(CAPACITY 1) -> WifiDecap -> Discard;",
     "IPRewriterPatterns(p 192.0.2.1 5000-5003 - -, q - - 10.0.0.2 80);
      Idle -> CheckIPHeader -> a :: IPRewriter(pattern p 0 1, pattern q 1 0); Idle -> CheckIPHeader -> [1] a;
      a [0] -> Discard; a [1] -> Discard;

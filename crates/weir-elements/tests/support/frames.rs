@@ -175,6 +175,27 @@ pub fn frame(n: &mut Numbers) -> Vec<u8> {
     f
 }
 
+/// An IEEE 802.11 frame of few stations, often one that was sent again.
+pub fn wifi(n: &mut Numbers) -> Vec<u8> {
+    let kind = *n.pick(&[0x08, 0x08, 0x08, 0x88, 0x88, 0x48, 0x80, 0xb4]);
+    let flags = n.below(4) as u8 | n.pick(&[0, 0, 4, 8, 8, 12, 0x40, 0x48]);
+    let mut f = vec![kind, flags, 0, 0];
+    for _ in 0..3 {
+        f.extend(ether(n).octets());
+    }
+    f.extend([n.below(3) as u8, n.below(2) as u8]);
+    if flags & 3 == 3 {
+        f.extend(ether(n).octets());
+    }
+    if kind == 0x88 {
+        f.extend([n.below(3) as u8, 0]);
+    }
+    f.extend([0xaa, 0xaa, if n.once_in(6) { 4 } else { 3 }, 0, 0, 0, 8, 0]);
+    let ip = ip(n);
+    f.extend(ip);
+    f
+}
+
 /// An Ethernet frame around an IPv4 packet.
 pub fn around(n: &mut Numbers, ip: &[u8]) -> Vec<u8> {
     build::ethernet(ether(n), ether(n), 0x0800, ip)

@@ -21,6 +21,7 @@ pub fn steps(g: &Linked, corpus: &[Vec<u8>], seed: u64, len: usize) -> Vec<Step>
     let timers: Vec<u32> =
         p.entries.iter().filter(|e| matches!(e.kind, EntryKind::Timer { .. })).map(|e| e.owner).collect();
     let mut out: Vec<Vec<u8>> = Vec::new();
+    let wifi = g.classes.iter().any(|c| c.starts_with("Wifi"));
     for _ in 0..len {
         now += match n.below(48) {
             0..=15 => 0,
@@ -34,7 +35,7 @@ pub fn steps(g: &Linked, corpus: &[Vec<u8>], seed: u64, len: usize) -> Vec<Step>
             2 if !timers.is_empty() => Step::Timer { owner: *n.pick(&timers), now },
             _ => {
                 let &(owner, port) = n.pick(&g.points);
-                Step::Packet { owner, port, packet: packet(n, corpus, &out), now }
+                Step::Packet { owner, port, packet: packet(n, corpus, &out, wifi), now }
             }
         };
         for seen in world.step(&step) {
@@ -121,7 +122,7 @@ fn network_packet(p: &Image) -> Option<Vec<u8>> {
     p.bytes.get(at..).filter(|b| b.len() >= 20 && b[0] >> 4 == 4).map(<[u8]>::to_vec)
 }
 
-fn packet(n: &mut Numbers, corpus: &[Vec<u8>], out: &[Vec<u8>]) -> Packet {
+fn packet(n: &mut Numbers, corpus: &[Vec<u8>], out: &[Vec<u8>], wifi: bool) -> Packet {
     let ip = if out.is_empty() || !n.once_in(3) {
         None
     } else if n.once_in(5) {
@@ -133,6 +134,8 @@ fn packet(n: &mut Numbers, corpus: &[Vec<u8>], out: &[Vec<u8>]) -> Packet {
         if n.once_in(4) { Some(to) } else { frames::answer(n, &to) }
     };
     let mut bytes = match ip {
+        // Graphs for these frames get few others.
+        _ if wifi && !n.once_in(8) => frames::wifi(n),
         Some(ip) if n.once_in(2) => ip,
         Some(ip) => frames::around(n, &ip),
         None => match n.below(8) {

@@ -71,13 +71,11 @@ impl Router {
             TableSet::new(plan.linked.tables.iter().map(|t| &t.decl)).map_err(|e| vec![e.to_string()])?;
         let mut errors = Vec::new();
         for (i, t) in plan.linked.tables.iter().enumerate() {
-            for row in &t.rows {
-                if let Err(e) = tables.table_mut(i as u32).insert_row(row, env.now) {
-                    errors.push(format!(
-                        "table '{}' of '{}': {e}",
-                        t.decl.name, plan.linked.elements[t.owner as usize]
-                    ));
-                }
+            if let Err(e) = tables.table_mut(i as u32).insert_rows(&t.rows, env.now) {
+                errors.push(format!(
+                    "table '{}' of '{}': {e}",
+                    t.decl.name, plan.linked.elements[t.owner as usize]
+                ));
             }
         }
         let mut nodes = Vec::new();

@@ -4,7 +4,8 @@
 
 use weir_table::Sharing;
 
-use crate::program::{End, MetaField, Op, Program, TableId, Type, Value, Width};
+use crate::facts::{Facts, facts};
+use crate::program::{Amount, BlockId, End, Layer, MetaField, Op, Program, TableId, Type, Value, Width};
 
 use super::dead;
 use super::positions::{Place, Places, places};
@@ -18,12 +19,15 @@ const MAX_KNOWN: usize = 32;
 pub(super) fn run(p: &mut Program) {
     let flow = Flow::of(p);
     let at = places(p, &flow);
+    let bounds = facts(p);
     let mut rename = Rename::new(p);
     let mut out: Vec<Known> = vec![Known::default(); p.blocks.len()];
     for step in flow.walk() {
         let Step::Enter(b) = step else { continue };
         let mut known = at_start(p, &flow, &out, b);
         let mut here = at[b];
+        let id = BlockId(b as u32);
+        let mut facts = bounds.at(id).cloned().unwrap_or_else(Facts::none);
         let mut ops = std::mem::take(&mut p.blocks[b].ops);
         let mut i = 0;
         ops.retain_mut(|op| {
@@ -42,7 +46,11 @@ pub(super) fn run(p: &mut Program) {
                 Found::There => false,
                 Found::Nothing => true,
             };
+            bounds.step(&mut facts, id, op);
             if keep {
+                if let Op::Trim { .. } = op {
+                    known.cut(&here, &facts);
+                }
                 known.after(p, op, &here);
             }
             here.after(op, b, i);
@@ -81,6 +89,9 @@ fn at_start(p: &Program, flow: &Flow, out: &[Known], b: usize) -> Known {
     for inner in flow.body(b) {
         let block = &p.blocks[inner];
         block.ops.iter().for_each(|op| known.changed_somewhere(p, op));
+        if block.ops.iter().any(|op| matches!(op, Op::Trim { .. })) {
+            known.bytes.clear();
+        }
         known.forget_tables(&block.end);
         if matches!(block.end, End::Push { .. }) {
             known.bytes.clear();
@@ -203,9 +214,7 @@ impl Known {
                 self.bytes.clear();
                 self.computed.retain(|(op, _, _)| !reads_bytes(op));
             }
-            // Bytes that were cut off may come back as zeros.
             Op::Trim { .. } => {
-                self.bytes.clear();
                 self.computed.retain(|(op, _, _)| !reads_bytes(op) && !matches!(op, Op::Rest { .. }));
             }
             Op::StoreAnno { off, src } => self.forget_annos(off, p.width(src)),
@@ -216,6 +225,18 @@ impl Known {
             Op::Set { .. } | Op::Remove { .. } => self.computed.retain(|(op, _, _)| !reads_table(op)),
             _ => {}
         }
+    }
+
+    /// Forgets bytes that are not known to be there after the end moved: they may come back as zeros.
+    fn cut(&mut self, here: &Places, facts: &Facts) {
+        self.bytes.retain(|(at, w, _)| {
+            Layer::ALL.into_iter().any(|layer| {
+                let start = here.at(layer, 0);
+                // A layer may be set and lie beyond the end.
+                let there = facts.bytes(layer).map(i64::from);
+                start.base == at.base && there.is_some_and(|n| at.off + i64::from(w.bytes()) <= start.off + n)
+            })
+        });
     }
 
     fn overwritten(&mut self, place: Place, len: i64) {
@@ -240,8 +261,8 @@ impl Known {
         match (end, i) {
             (End::Push { n, .. }, 0) => {
                 match (n, &self.data) {
-                    (crate::program::Amount::Const(n), Some(here)) => {
-                        let start = here.at(crate::program::Layer::Data, 0);
+                    (Amount::Const(n), Some(here)) => {
+                        let start = here.at(Layer::Data, 0);
                         let n = i64::from(*n);
                         self.overwritten(Place { base: start.base, off: start.off - n }, n);
                     }

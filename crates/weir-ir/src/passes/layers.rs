@@ -1,24 +1,20 @@
 //! Known layer offsets: an access relative to a mark becomes one relative to the start of the packet, or to the first
 //! mark that has a known distance, so that accesses to the same bytes look the same. Distances become constants.
 
-use crate::facts::facts;
-use crate::program::{Amount, Layer, Op, Program};
-
-use super::positions::{Places, places};
-use crate::flow::Flow;
+use crate::facts::{Facts, facts};
+use crate::program::{Amount, BlockId, Layer, Op, Program};
 
 /// Rewrites accesses to a common layer.
 pub(super) fn run(p: &mut Program) {
-    let flow = Flow::of(p);
-    let at = places(p, &flow);
     let known = facts(p);
     for b in 0..p.blocks.len() {
-        let (mut here, Some(mut facts)) = (at[b], known[b].clone()) else { continue };
+        let id = BlockId(b as u32);
+        let Some(mut here) = known.at(id).cloned() else { continue };
         let mut ops = std::mem::take(&mut p.blocks[b].ops);
-        for (i, op) in ops.iter_mut().enumerate() {
+        for op in &mut ops {
             let common = |layer: Layer, off: u32, len: u32| {
                 let there = |l: Layer, off: u32| {
-                    off.checked_add(len).is_some_and(|end| facts.covered(l, Amount::Const(end)))
+                    off.checked_add(len).is_some_and(|end| here.bytes(l).is_some_and(|n| n >= end))
                 };
                 Layer::ALL
                     .into_iter()
@@ -50,15 +46,14 @@ pub(super) fn run(p: &mut Program) {
                 }
                 _ => {}
             }
-            here.after(op, b, i);
-            facts.after(op);
+            known.step(&mut here, id, op);
         }
         p.blocks[b].ops = ops;
     }
 }
 
 /// The offset from `to` that is `from + off`.
-fn offset(here: &Places, to: Layer, from: Layer, off: u32) -> Option<u32> {
+fn offset(here: &Facts, to: Layer, from: Layer, off: u32) -> Option<u32> {
     if to == from {
         return Some(off);
     }

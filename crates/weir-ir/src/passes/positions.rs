@@ -37,12 +37,6 @@ impl Places {
         Place { base, off: start + i64::from(off) }
     }
 
-    /// Position of `to` minus position of `from`, if it is known; both are set then.
-    pub fn distance(&self, from: Layer, to: Layer) -> Option<i64> {
-        let (a, b) = (self.0[from as usize], self.0[to as usize]);
-        (a.base == b.base && (from != to || from == Layer::Data)).then(|| b.off - a.off)
-    }
-
     /// After the `i`th operation of a block.
     pub fn after(&mut self, op: &Op, block: usize, i: usize) {
         let new = |layer: Layer| fresh(block, i + 1, layer as usize);

@@ -1,38 +1,69 @@
-//! Removes a `require` of bytes that are known to be there, and a mark's change to the place where it is.
+//! Removes a `require` of bytes that are known to be there, or that the next one asks for too, and a mark's change to
+//! the place where it is.
 
-use crate::facts::facts;
-use crate::program::{End, Op, Program};
+use crate::check::is_within_bounds;
+use crate::facts::{Facts, facts};
+use crate::flow::{Flow, index};
+use crate::program::{BlockId, End, Op, Program};
 
 use super::dead;
 use super::positions::places;
-use crate::flow::Flow;
 
 /// Removes what is required already.
+///
+/// What is known in loops is found by approximation, which may end elsewhere when a `require` is gone; then all stay.
 pub(super) fn run(p: &mut Program) {
+    let before = p.clone();
+    remove(p);
+    if !is_within_bounds(p) {
+        *p = before;
+    }
+}
+
+fn remove(p: &mut Program) {
     let known = facts(p);
     let at = places(p, &Flow::of(p));
+    // The facts before the end of each block with a `require` that stays.
+    let mut open: Vec<Option<Facts>> = vec![None; p.blocks.len()];
     for (b, block) in p.blocks.iter_mut().enumerate() {
-        let Some(mut here) = known[b].clone() else { continue };
+        let id = BlockId(b as u32);
+        let Some(mut here) = known.at(id).cloned() else { continue };
         let mut places = at[b];
         let mut i = 0;
         block.ops.retain(|op| {
             let (before, mut after) = (places, here.clone());
             places.after(op, b, i);
-            after.after(op);
+            known.step(&mut after, id, op);
             i += 1;
             // The facts that the operation gives must be known without it.
-            let mut common = here.clone();
-            common.meet(&after);
-            let same = matches!(op, Op::SetMark { .. }) && before == places && common == after;
+            let same = matches!(op, Op::SetMark { .. }) && before == places && here.implies(&after);
             if !same {
                 here = after;
             }
             !same
         });
-        if let End::Require { layer, n, ok, .. } = &block.end
-            && here.covered(*layer, *n)
-        {
+        let End::Require { layer, n, ok, .. } = &block.end else { continue };
+        if known.covered(&here, id, *layer, *n) && here.implies(&known.edge(&here, id, &block.end, 0)) {
             block.end = End::Jump(ok.clone());
+        } else {
+            open[b] = Some(here);
+        }
+    }
+    // A `require` whose ok way asks for no less, and does the same if that is not there. The second one stays then.
+    for b in 0..p.blocks.len() {
+        let (id, Some(here)) = (BlockId(b as u32), &open[b]) else { continue };
+        let End::Require { ok, fail, .. } = &p.blocks[b].end else { continue };
+        let next = p.block(ok.block);
+        if !next.ops.is_empty() || next.owner != p.blocks[b].owner || open[index(ok.block)].is_none() {
+            continue;
+        }
+        let End::Require { fail: next_fail, .. } = &next.end else { continue };
+        let after = |facts: &Facts| known.edge(facts, ok.block, &next.end, 0);
+        let both = after(&known.edge(here, id, &p.blocks[b].end, 0));
+        if next.params.is_empty() && fail == next_fail && after(here).implies(&both) {
+            let ok = ok.clone();
+            open[index(ok.block)] = None;
+            p.blocks[b].end = End::Jump(ok);
         }
     }
     dead::blocks(p);

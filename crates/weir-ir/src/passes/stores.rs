@@ -1,10 +1,14 @@
 //! Dead stores: what is written over before anyone can read it need not be written. The same for marks, annotations
 //! and metadata. All of a packet is read where it leaves, is dropped, held, copied or shown to the host.
+//!
+//! A `push` of bytes that are all written over, into room that was pulled before, becomes an `unpull`: nobody sees the
+//! zeros.
 
-use crate::program::{Amount, End, Layer, MetaField, Op, Program, Width};
+use crate::facts::{Facts, facts};
+use crate::program::{Amount, BlockId, End, Layer, MetaField, Op, Program, Width};
 
 use super::positions::{Place, Places, places};
-use crate::flow::Flow;
+use crate::flow::{Flow, index};
 
 /// Most byte ranges that are remembered at a time.
 const MAX_RANGES: usize = 16;
@@ -13,6 +17,7 @@ const MAX_RANGES: usize = 16;
 pub(super) fn run(p: &mut Program) {
     let flow = Flow::of(p);
     let at = places(p, &flow);
+    let known = facts(p);
     let mut start: Vec<Dead> = vec![Dead::default(); p.blocks.len()];
     for b in (0..p.blocks.len()).rev().filter(|&b| flow.reached(b)) {
         // Where the layers are before each operation, and at the end.
@@ -22,7 +27,22 @@ pub(super) fn run(p: &mut Program) {
             before.push(here);
             here.after(op, b, i);
         }
-        let mut dead = at_end(&p.blocks[b].end, &start, &here);
+        let mut fits = false;
+        if let End::Push { n: Amount::Const(n), .. } | End::Unpull { n: Amount::Const(n), .. } =
+            p.blocks[b].end
+        {
+            let id = BlockId(b as u32);
+            let mut facts = known.at(id).cloned().unwrap_or_else(Facts::none);
+            p.blocks[b].ops.iter().for_each(|op| known.step(&mut facts, id, op));
+            fits = facts.headroom() >= n;
+        }
+        if let End::Push { n: Amount::Const(n), ok, fail } = &p.blocks[b].end
+            && fits
+            && start[index(ok.block)].covers(front(&here, *n), i64::from(*n))
+        {
+            p.blocks[b].end = End::Unpull { n: Amount::Const(*n), ok: ok.clone(), fail: fail.clone() };
+        }
+        let mut dead = at_end(&p.blocks[b].end, &start, &here, fits);
         let mut keep: Vec<bool> = Vec::new();
         for (op, here) in p.blocks[b].ops.iter().zip(&before).rev() {
             keep.push(!dead.is_dead(p, op, here));
@@ -37,22 +57,22 @@ pub(super) fn run(p: &mut Program) {
     }
 }
 
-/// What is dead at the end of a block.
-fn at_end(end: &End, start: &[Dead], here: &Places) -> Dead {
+/// The place of the `n` bytes in front of the packet.
+fn front(here: &Places, n: u32) -> Place {
+    let Place { base, off } = here.at(Layer::Data, 0);
+    Place { base, off: off - i64::from(n) }
+}
+
+/// What is dead at the end of a block; `fits`: a way out for want of room is never taken.
+fn at_end(end: &End, start: &[Dead], here: &Places, fits: bool) -> Dead {
     if matches!(end, End::Again { .. } | End::Hold { .. }) {
         return Dead::default();
     }
     let mut dead: Option<Dead> = None;
-    for (i, t) in end.targets().into_iter().enumerate() {
+    for (i, t) in end.targets().into_iter().enumerate().filter(|(i, _)| !fits || *i == 0) {
         let mut way = start[t.block.0 as usize].clone();
-        if let (End::Push { n, .. }, 0) = (end, i) {
-            match n {
-                Amount::Const(n) => {
-                    let Place { base, off } = here.at(Layer::Data, 0);
-                    way.write(Place { base, off: off - i64::from(*n) }, i64::from(*n));
-                }
-                Amount::Value(_) => {}
-            }
+        if let (End::Push { n: Amount::Const(n), .. }, 0) = (end, i) {
+            way.write(front(here, *n), i64::from(*n));
         }
         match &mut dead {
             None => dead = Some(way),
@@ -87,8 +107,21 @@ impl Dead {
         self.meta &= other.meta;
     }
 
+    /// Whether all bytes lie in ranges, of which each may hold a part.
     fn covers(&self, at: Place, len: i64) -> bool {
-        self.ranges.iter().any(|(p, n)| p.base == at.base && p.off <= at.off && at.off + len <= p.off + n)
+        let (mut from, to) = (at.off, at.off + len);
+        let on = |from: i64| {
+            let here =
+                self.ranges.iter().filter(|(p, n)| p.base == at.base && p.off <= from && from < p.off + n);
+            here.map(|(p, n)| p.off + n).max()
+        };
+        while from < to {
+            match on(from) {
+                Some(end) => from = end,
+                None => return false,
+            }
+        }
+        true
     }
 
     fn is_dead(&self, p: &Program, op: &Op, here: &Places) -> bool {

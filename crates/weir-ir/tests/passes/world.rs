@@ -2,7 +2,8 @@
 
 use weir_ir::interp::{Host, Interpreter};
 use weir_ir::program::{BlockId, EntryKind};
-use weir_ir::{Layer, Program, Reason};
+use weir_ir::testing::Start;
+use weir_ir::{Known, Layer, Program, Reason, facts};
 use weir_packet::Packet;
 use weir_table::{SetSnapshot, TableSet};
 
@@ -46,6 +47,7 @@ struct Recorder<'a> {
     seen: Vec<Seen>,
     at: Option<u32>,
     random: u32,
+    known: Known,
 }
 
 impl Host for Recorder<'_> {
@@ -68,7 +70,10 @@ impl Host for Recorder<'_> {
     fn hash_seed(&self) -> u64 {
         7
     }
-    fn step(&mut self, block: BlockId, _packet: Option<&Packet>) {
+    fn step(&mut self, block: BlockId, packet: Option<&Packet>) {
+        if let Some(p) = packet {
+            holds(&self.known, block, p);
+        }
         let owner = self.program.block(block).owner;
         if self.at.replace(owner) != Some(owner) {
             self.seen.push(Seen::Visit(owner));
@@ -76,33 +81,40 @@ impl Host for Recorder<'_> {
     }
 }
 
-/// A packet to start with: bytes, and where the marks are (beyond the end: not set).
-#[derive(Debug, Clone)]
-pub struct Start {
-    pub bytes: Vec<u8>,
-    pub marks: [u8; 4],
-    pub anno: u8,
-}
-
-impl Start {
-    fn packet(&self) -> Packet {
-        let mut p = Packet::from_bytes(&self.bytes).unwrap();
-        for (layer, &at) in Layer::ALL[1..].iter().zip(&self.marks) {
-            if usize::from(at) <= self.bytes.len() {
-                let at = p.data() + u32::from(at);
-                p.set_layer(*layer, Some(at));
+/// What is known at the start of a block is true.
+fn holds(known: &Known, block: BlockId, p: &Packet) {
+    let Some(f) = known.at(block) else { panic!("b{} is reached", block.0) };
+    assert!(f.headroom() <= p.data() - p.floor(), "b{}: headroom {}", block.0, f.headroom());
+    for layer in Layer::ALL {
+        let at = p.layer(layer);
+        assert!(!f.is_set(layer) || at.is_some(), "b{}: {} is not set", block.0, layer.name());
+        if let Some(bytes) = f.bytes(layer) {
+            let end = at.map(|at| u64::from(at) + u64::from(bytes));
+            assert!(
+                end.is_some_and(|end| end <= p.end().into()),
+                "b{}: {bytes} of {}",
+                block.0,
+                layer.name()
+            );
+        }
+        for to in Layer::ALL {
+            if let Some(d) = f.distance(layer, to) {
+                let found = at.zip(p.layer(to)).map(|(from, to)| i64::from(to) - i64::from(from));
+                assert_eq!(found, Some(d), "b{}: {} to {}", block.0, layer.name(), to.name());
             }
         }
-        p.anno = std::array::from_fn(|i| self.anno.wrapping_mul(i as u8 + 3));
-        p.timestamp = 1000;
-        p
     }
 }
 
 /// Runs each packet from each packet entry, and the timers between; then lets everything expire.
 pub fn observe(program: &Program, packets: &[Start]) -> (Vec<Seen>, SetSnapshot) {
     let mut tables = TableSet::new(program.tables.iter().map(|t| &t.decl)).unwrap();
-    let mut host = Recorder { program, seen: Vec::new(), at: None, random: 1 };
+    for (i, t) in program.tables.iter().enumerate() {
+        for row in &t.rows {
+            tables.table_mut(i as u32).insert_row(row, 0).unwrap();
+        }
+    }
+    let mut host = Recorder { program, seen: Vec::new(), at: None, random: 1, known: facts(program) };
     let mut interp = Interpreter::default();
     let mut now = 1_000;
     for start in packets {
@@ -111,12 +123,15 @@ pub fn observe(program: &Program, packets: &[Start]) -> (Vec<Seen>, SetSnapshot)
             now += 7;
             match e.kind {
                 EntryKind::Packet { .. } => {
-                    interp.run(program, &mut tables, &mut host, now, e.block, &[], Some(start.packet()));
+                    interp.run(program, &mut tables, &mut host, now, e.block, &[], start.packet());
                 }
                 EntryKind::Timer { .. } => {
                     interp.run(program, &mut tables, &mut host, now, e.block, &[], None);
                 }
-                _ => {}
+                EntryKind::Message { .. } => {
+                    interp.run(program, &mut tables, &mut host, now, e.block, &[3, 5], None);
+                }
+                EntryKind::Expire { .. } => {}
             }
         }
         now += 20;

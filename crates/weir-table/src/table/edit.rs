@@ -1,9 +1,8 @@
 //! What the control side does with a table: rows, as people and snapshots see them.
 
-use std::collections::HashMap;
-
-use super::{Rule, Table, prefix};
+use super::Table;
 use crate::decl::{FieldDecl, Kind};
+use crate::finder::Finder;
 use crate::row::{KeyMatch, Row};
 
 /// An edit from the control side that cannot be done.
@@ -30,11 +29,17 @@ pub enum EditError {
 impl Table {
     /// Adds a row, or replaces the one with the same key (and, for rules, priority).
     pub fn insert_row(&mut self, row: &Row, now: u64) -> Result<u32, EditError> {
+        let slot = self.insert_one(row, now)?;
+        self.finder.prepare();
+        Ok(slot)
+    }
+
+    fn insert_one(&mut self, row: &Row, now: u64) -> Result<u32, EditError> {
         self.check_row(row)?;
         let full = || EditError::Full { table: self.decl.name.clone(), capacity: self.decl.capacity };
         let slot = match self.find_row(&row.key, row.priority) {
             Some(slot) => slot,
-            None if self.live >= self.decl.capacity => return Err(full()),
+            None if self.len() >= self.decl.capacity => return Err(full()),
             None => self.place_row(row),
         };
         for (i, &v) in row.value.iter().enumerate() {
@@ -45,23 +50,38 @@ impl Table {
         Ok(slot)
     }
 
+    /// Adds rows, as [`insert_row`](Table::insert_row) does one by one, and builds the index once.
+    ///
+    /// # Errors
+    /// The first row that cannot be added; those before it are.
+    pub fn insert_rows<'a>(
+        &mut self,
+        rows: impl IntoIterator<Item = &'a Row>,
+        now: u64,
+    ) -> Result<(), EditError> {
+        self.finder.hold();
+        let done = rows.into_iter().try_for_each(|row| self.insert_one(row, now).map(|_| ()));
+        self.finder.settle();
+        self.view.update(&self.finder);
+        done
+    }
+
     /// The slot of the row with exactly this key (and, for rules, priority).
     pub fn find_row(&self, key: &[KeyMatch], priority: i32) -> Option<u32> {
         if key.len() != self.decl.key.len() {
             return None;
         }
-        match self.decl.kind {
-            Kind::Exact | Kind::Array => {
+        match &self.finder {
+            Finder::Exact(_) | Finder::Array => {
                 let fitting = |(m, f): (_, &FieldDecl)| exact_value(m).filter(|v| *v <= f.width.max());
                 let exact: Option<Vec<u128>> = key.iter().zip(&self.decl.key).map(fitting).collect();
                 self.lookup(&exact?)
             }
-            Kind::Lpm => {
+            Finder::Lpm { index, .. } => {
                 let (value, len) = as_prefix(key.first()?, self.decl.key[0].width.bits())?;
-                let (_, map) = self.prefixes.iter().find(|(l, _)| *l == len)?;
-                map.get(&value).copied()
+                index.exact(value, len)
             }
-            Kind::Rules => self.rules.iter().find(|r| r.priority == priority && r.key == key).map(|r| r.slot),
+            Finder::Rules(rules) => rules.find(priority, key),
         }
     }
 
@@ -71,27 +91,17 @@ impl Table {
             let value = (0..self.decl.value.len() as u32).map(|f| self.get(slot, f)).collect();
             (slot, Row { key, value, priority, ttl: None })
         };
-        match self.decl.kind {
-            Kind::Exact | Kind::Array => (0..self.slots.len() as u32)
-                .filter(|&s| self.slots[s as usize].live)
-                .map(|s| {
-                    row(
-                        s,
-                        (0..self.decl.key.len() as u32).map(|f| KeyMatch::Exact(self.key(s, f))).collect(),
-                        0,
-                    )
-                })
-                .collect(),
-            Kind::Lpm => {
-                let mut all = Vec::new();
-                for (len, map) in &self.prefixes {
-                    let mut one: Vec<_> = map.iter().map(|(&k, &s)| (k, s)).collect();
-                    one.sort_unstable();
-                    all.extend(one.into_iter().map(|(k, s)| row(s, vec![KeyMatch::Prefix(k, *len)], 0)));
-                }
-                all
+        match &self.finder {
+            Finder::Exact(_) | Finder::Array => {
+                let key = |s| (0..self.decl.key.len() as u32).map(move |f| KeyMatch::Exact(self.key(s, f)));
+                self.slots().map(|s| row(s, key(s).collect(), 0)).collect()
             }
-            Kind::Rules => self.rules.iter().map(|r| row(r.slot, r.key.clone(), r.priority)).collect(),
+            Finder::Lpm { of_slot, .. } => {
+                let mut all: Vec<_> = self.slots().map(|s| (of_slot[s as usize], s)).collect();
+                all.sort_unstable_by_key(|&((value, len), _)| (std::cmp::Reverse(len), value));
+                all.into_iter().map(|((v, len), s)| row(s, vec![KeyMatch::Prefix(v, len)], 0)).collect()
+            }
+            Finder::Rules(rules) => rules.iter().map(|(p, key, slot)| row(slot, key.to_vec(), p)).collect(),
         }
     }
 
@@ -138,23 +148,20 @@ impl Table {
                 self.insert(&key).expect("capacity was checked")
             }
             Kind::Array => unreachable!("every entry of an array is found"),
-            Kind::Lpm => {
+            Kind::Lpm | Kind::Rules => {
                 let slot = self.take_slot().expect("capacity was checked");
-                let (value, len) =
-                    as_prefix(&row.key[0], self.decl.key[0].width.bits()).expect("row was checked");
-                let at = self.prefixes.partition_point(|(l, _)| *l > len);
-                if self.prefixes.get(at).is_none_or(|(l, _)| *l != len) {
-                    self.prefixes.insert(at, (len, HashMap::new()));
+                match &mut self.finder {
+                    Finder::Lpm { index, of_slot } => {
+                        let bits = self.decl.key[0].width.bits();
+                        let (value, len) = as_prefix(&row.key[0], bits).expect("row was checked");
+                        index.insert(value, len, slot);
+                        of_slot.resize(self.used as usize, (0, 0));
+                        of_slot[slot as usize] = (value, len);
+                    }
+                    Finder::Rules(rules) => rules.insert(row.priority, &row.key, slot),
+                    Finder::Exact(_) | Finder::Array => {}
                 }
-                self.prefixes[at].1.insert(value, slot);
-                self.prefix_of.resize(self.slots.len(), (0, 0));
-                self.prefix_of[slot as usize] = (value, len);
-                slot
-            }
-            Kind::Rules => {
-                let slot = self.take_slot().expect("capacity was checked");
-                let at = self.rules.partition_point(|r| r.priority >= row.priority);
-                self.rules.insert(at, Rule { priority: row.priority, key: row.key.clone(), slot });
+                self.view.update(&self.finder);
                 slot
             }
         }
@@ -177,4 +184,8 @@ fn as_prefix(m: &KeyMatch, bits: u32) -> Option<(u128, u32)> {
     };
     let fits = len <= bits && (bits == 128 || value >> bits == 0);
     fits.then(|| (prefix(value, len, bits), len))
+}
+
+fn prefix(v: u128, len: u32, bits: u32) -> u128 {
+    if len == 0 { 0 } else { v >> (bits - len) << (bits - len) }
 }

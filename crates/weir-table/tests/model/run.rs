@@ -95,6 +95,24 @@ impl World {
         all.find(|(at, e)| *at != (t, i) && e.link == Some(link)).map(|(at, _)| at)
     }
 
+    fn touch(&mut self, e: (usize, usize), now: u64, after: u64) {
+        let when = if after == 0 { 0 } else { now + after };
+        let own = std::mem::replace(&mut self.entry(e).expires, when);
+        if let Some(p) = self.partner(e).filter(|_| own == 0 || when < own) {
+            self.entry(p).expires = when;
+        }
+    }
+
+    /// When an entry goes; 0 is never.
+    fn expiry(&self, (t, i): (usize, usize)) -> u64 {
+        let own = self.tables[t].entries[i].expires;
+        match self.partner((t, i)).map(|(t, i)| self.tables[t].entries[i].expires) {
+            Some(0) => 0,
+            Some(other) if own != 0 => own.max(other),
+            _ => own,
+        }
+    }
+
     /// Adds an entry that the real table has put into `slot`.
     fn add(&mut self, t: usize, slot: u32, key: Vec<KeyMatch>, priority: i32) -> usize {
         assert!(self.tables[t].entries.iter().all(|e| e.slot != slot), "slot {slot} was taken");
@@ -188,11 +206,7 @@ impl World {
             Edit::Touch(w, after) => {
                 let Some(e) = self.pick(w) else { return };
                 self.set.touch(self.real(e), now, *after);
-                let when = if *after == 0 { 0 } else { now + after };
-                self.entry(e).expires = when;
-                if let Some(p) = self.partner(e) {
-                    self.entry(p).expires = when;
-                }
+                self.touch(e, now, *after);
             }
             Edit::Link(a, b) => {
                 let (Some(a), Some(b)) = (self.pick(a), self.pick(b)) else { return };
@@ -260,7 +274,7 @@ impl World {
                 assert_eq!((self.set.partner(dead), self.set.table(dead.table).expiry(*slot)), (None, 0));
             }
             Edit::Clear(t) => {
-                self.set.table_mut(self.at[*t]).clear();
+                self.set.clear(self.at[*t]);
                 self.tables[*t].clear();
             }
             Edit::Wait(time) => self.now += time,
@@ -325,12 +339,9 @@ impl World {
         let mut acts = acts.iter().copied();
         loop {
             let first_of = |t: usize| {
-                let due = self.tables[t]
-                    .entries
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, e)| e.expires != 0 && e.expires <= now);
-                due.min_by_key(|(_, e)| (e.expires, e.slot)).map(|(i, _)| (t, i))
+                let all = (0..self.tables[t].entries.len()).map(|i| (self.expiry((t, i)), i));
+                let due = all.filter(|&(expires, _)| expires != 0 && expires <= now);
+                due.min_by_key(|&(expires, i)| (expires, self.tables[t].entries[i].slot)).map(|(_, i)| (t, i))
             };
             let wanted = order.iter().find_map(|&t| first_of(t));
             let due = self.set.next_due(now);
@@ -341,10 +352,11 @@ impl World {
                 act @ (1 | 2) => {
                     let after = if act == 1 { 5 } else { 0 };
                     self.set.touch(due, now, after);
-                    let when = if after == 0 { 0 } else { now + after };
-                    self.entry(e).expires = when;
-                    if let Some(p) = self.partner(e) {
-                        self.entry(p).expires = when;
+                    self.touch(e, now, after);
+                    // If it was made later, it stays; if its partner's time is later still, that counts.
+                    let expires = self.expiry(e);
+                    if expires != 0 && expires <= now {
+                        held = self.remove(e);
                     }
                 }
                 act => {
@@ -434,7 +446,7 @@ impl World {
                     }
                 }
             }
-            let first = n.entries.iter().map(|e| e.expires).filter(|&e| e != 0).min();
+            let first = (0..n.entries.len()).map(|i| self.expiry((t, i))).filter(|&e| e != 0).min();
             let said = self.set.next_expiry();
             assert!(
                 first.is_none_or(|f| said.is_some_and(|s| s <= f)),

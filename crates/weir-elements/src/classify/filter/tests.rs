@@ -5,6 +5,9 @@ use weir_model::filter::PacketView;
 use weir_packet::Packet;
 use weir_table::TableSet;
 
+use weir_ir::{Builder, Layer};
+use weir_model::filter::Expr;
+
 use super::*;
 use crate::testing::ip_packet;
 
@@ -23,14 +26,15 @@ impl Host for Exit {
 /// Runs the compiled filter; `None` if the view's precondition fails.
 fn compiled(view: View, expr: &Expr, packet: Packet) -> Option<bool> {
     let mut b = Builder::new("filter", 1, 2);
+    let plan = Plan::new(view, [(expr, 0)]);
     b.input(0, |b| {
         if view == View::Ip {
             b.require(Layer::Net, 20, Reason::TRUNCATED);
         }
-        let h = Headers::read(b, view, &[expr]);
-        let v = h.test(b, expr);
-        b.when(v, |b| b.emit(1));
-        b.emit(0);
+        plan.run(b, |b, _, _, _| b.emit(1));
+        if !b.ended() {
+            b.emit(0);
+        }
     });
     let program = b.finish();
     if let Err(e) = check(&program) {
@@ -75,7 +79,7 @@ const ETHER_FILTERS: &[&str] = &[
     "not vlan",
 ];
 
-fn frames() -> impl Strategy<Value = Vec<u8>> {
+pub(super) fn frames() -> impl Strategy<Value = Vec<u8>> {
     let ip = |proto: u8, tail: Vec<u8>, options: u8, fragment: u16, src: u8| {
         let mut p = vec![0x45 + options, 4, 0, 0, 0, 1, 0, 0, 9, proto, 0, 0, 10, 0, 0, src, 10, 0, 1, 1];
         p[6..8].copy_from_slice(&fragment.to_be_bytes());

@@ -1,42 +1,19 @@
-//! Random programs, written with the builder and therefore mostly of the kind that elements are.
+//! Statements of random programs, written with the builder and therefore mostly of the kind that elements are.
 
 use std::cell::{Cell, RefCell};
 
-use weir_ir::Width::{W1, W8, W16, W32, W64, W128};
-use weir_ir::program::TableId;
-use weir_ir::{Builder, E, Layer, MetaField, Program, Reason, TableDecl, V, Width, Wire};
-use weir_table::Kind;
+use super::Tape;
+use super::tables::Tables;
+use crate::program::Width::{W1, W8, W16, W32, W64, W128};
+use crate::{Builder, Layer, MetaField, Program, Reason, V, Width};
 
-/// A row of choices. When it is used up, every choice is the first one, which ends things.
-#[derive(Debug)]
-pub struct Tape<'a> {
-    bytes: &'a [u8],
-    at: Cell<usize>,
-}
-
-impl<'a> Tape<'a> {
-    pub fn new(bytes: &'a [u8]) -> Tape<'a> {
-        Tape { bytes, at: Cell::new(0) }
-    }
-
-    fn pick(&self, n: usize) -> usize {
-        let at = self.at.replace(self.at.get() + 1);
-        usize::from(self.bytes.get(at).copied().unwrap_or(0)) % n
-    }
-
-    fn of<T: Copy>(&self, list: &[T]) -> T {
-        list[self.pick(list.len())]
-    }
-}
-
-struct Gen<'a> {
-    tape: &'a Tape<'a>,
+pub(super) struct Gen<'a> {
+    pub tape: &'a Tape<'a>,
     /// Values that are defined here.
-    values: RefCell<Vec<V>>,
+    pub values: RefCell<Vec<V>>,
     statements: Cell<u32>,
-    exact: TableId,
-    array: TableId,
-    event: u32,
+    pub tables: Tables,
+    pub event: u32,
     other_event: u32,
     outputs: u32,
 }
@@ -44,18 +21,13 @@ struct Gen<'a> {
 /// The program of one element with one input, a timer, and outputs of which the last leads out of the graph.
 pub fn element(tape: &Tape<'_>, name: &str, outputs: u32) -> Program {
     let mut b = Builder::new(name, 1, outputs);
-    let fields = [("v", W32), ("w", W8), ("bucket", W128)];
-    let exact =
-        TableDecl::new("exact", Kind::Exact, &[("k", W8), ("l", W8)], &fields, 3).holding(1).grouped_by("w");
-    let exact = b.table(exact, Vec::new());
-    let array = b.table(TableDecl::new("array", Kind::Array, &[("i", W32)], &fields, 2), Vec::new());
+    let tables = Tables::declare(&mut b);
     let (event, other_event) = (b.event("event"), b.event("other"));
     let g = Gen {
         tape,
         values: RefCell::default(),
         statements: Cell::new(30),
-        exact,
-        array,
+        tables,
         event,
         other_event,
         outputs,
@@ -64,52 +36,60 @@ pub fn element(tape: &Tape<'_>, name: &str, outputs: u32) -> Program {
         g.body(b, 3, false);
         g.end(b, false);
     });
-    if tape.pick(3) == 1 {
-        g.values.borrow_mut().clear();
-        b.timer(5, |b| {
-            g.table_op(b, 0, true);
-            if !b.ended() {
-                let v = g.value(b, W32);
-                b.fork_new(&[v], |b, args| {
-                    g.values.replace(args.to_vec());
-                    b.put(20);
-                    g.body(b, 1, true);
-                    g.end(b, true);
-                });
-            }
-        });
+    match tape.pick(6) {
+        1 | 4 => g.timer(&mut b),
+        2 => g.message(&mut b),
+        3 => g.expire(&mut b),
+        _ => {}
     }
     b.finish()
-}
-
-/// Where the outputs of the elements lead.
-pub fn wires(tape: &Tape<'_>, programs: &[Program]) -> Vec<Vec<Option<Wire>>> {
-    let n = programs.len();
-    (0..n)
-        .map(|e| {
-            let outputs = programs[e].outputs;
-            (0..outputs)
-                .map(|port| {
-                    let next = Wire::Input { element: (e + 1) % n, port: 0 };
-                    match tape.pick(6) {
-                        _ if port + 1 == outputs => Some(Wire::Exit(e as u32)),
-                        0 => Some(Wire::Exit(0)),
-                        1 => None,
-                        2 => Some(Wire::Input { element: tape.pick(n), port: 0 }),
-                        _ if e + 1 == n => Some(Wire::Exit(1)),
-                        _ => Some(next),
-                    }
-                })
-                .collect()
-        })
-        .collect()
 }
 
 const OFFSETS: [u32; 7] = [8, 10, 8, 9, 0, 12, 10];
 
 impl Gen<'_> {
+    /// A program that the clock starts; it may make a packet.
+    fn timer(&self, b: &mut Builder) {
+        self.values.borrow_mut().clear();
+        b.timer(5, |b| {
+            self.table_op(b, 0, true);
+            if !b.ended() {
+                let v = self.value(b, W32);
+                self.new_packet(b, &[v]);
+            }
+        });
+    }
+
+    /// A program for messages of the control side, with two numbers.
+    fn message(&self, b: &mut Builder) {
+        b.message("message", &[W32, W8], |b, args| {
+            self.values.replace(args.to_vec());
+            self.table_op(b, 0, true);
+            if !b.ended() {
+                self.new_packet(b, &args[1..]);
+            }
+        });
+    }
+
+    /// A program for entries whose time has come; it may keep them.
+    fn expire(&self, b: &mut Builder) {
+        self.values.borrow_mut().clear();
+        b.expire(self.tables.exact, |b, e| self.entry_op(b, e));
+    }
+
+    /// Another packet, which starts empty.
+    fn new_packet(&self, b: &mut Builder, args: &[V]) {
+        b.fork_new(args, |b, args| {
+            let outside = self.values.replace(args.to_vec());
+            b.put(self.tape.of(&[20_u32, 34, 30]));
+            self.body(b, 1, true);
+            self.end(b, true);
+            self.values.replace(outside);
+        });
+    }
+
     /// Ends the path. A packet that was forked does not stay in the graph, or there would be ever more of them.
-    fn end(&self, b: &mut Builder, forked: bool) {
+    pub fn end(&self, b: &mut Builder, forked: bool) {
         if b.ended() {
             return;
         }
@@ -117,14 +97,13 @@ impl Gen<'_> {
         let latest: Vec<V> = self.values.borrow().iter().rev().take(8).copied().collect();
         b.notify(self.event, &latest);
         match self.tape.pick(5) {
-            1 => b.drop(
-                self.tape
-                    .of(&[0, 1, 2])
-                    .pipe(|i| [Reason::DENIED, Reason::NO_MATCH, Reason::BAD_HEADER][i].clone()),
-            ),
+            1 => {
+                let reasons = [Reason::DENIED, Reason::NO_MATCH, Reason::BAD_HEADER];
+                b.drop(reasons[self.tape.pick(reasons.len())].clone());
+            }
             2 => {
                 let (k, l) = (self.value(b, W8), self.value(b, W8));
-                let e = b.insert(self.exact, &[k, l], |b| b.drop(Reason::FULL));
+                let e = b.insert(self.tables.exact, &[k, l], |b| b.drop(Reason::FULL));
                 b.touch(e, self.tape.of(&[10, 0, 100]));
                 b.hold(e, |b| b.drop(Reason::new("HoldFull")));
             }
@@ -133,13 +112,13 @@ impl Gen<'_> {
         }
     }
 
-    fn scoped(&self, body: impl FnOnce()) {
+    pub fn scoped(&self, body: impl FnOnce()) {
         let len = self.values.borrow().len();
         body();
         self.values.borrow_mut().truncate(len);
     }
 
-    fn body(&self, b: &mut Builder, depth: u32, forked: bool) {
+    pub fn body(&self, b: &mut Builder, depth: u32, forked: bool) {
         for _ in 0..[4, 8, 14, 20][depth as usize] {
             if b.ended() || self.statements.get() == 0 {
                 return;
@@ -149,12 +128,12 @@ impl Gen<'_> {
         }
     }
 
-    fn keep(&self, v: V) {
+    pub fn keep(&self, v: V) {
         self.values.borrow_mut().push(v);
     }
 
     /// A value of that width: one that is there, resized, or a constant.
-    fn value(&self, b: &mut Builder, w: Width) -> V {
+    pub fn value(&self, b: &mut Builder, w: Width) -> V {
         let n = self.values.borrow().len();
         if n == 0 || self.tape.pick(4) == 0 {
             let c = self.tape.of(&[0_u128, 1, 2, 5, 0xff, 0xffff, 20]);
@@ -321,12 +300,7 @@ impl Gen<'_> {
                         self.end(b, true);
                     });
                 } else {
-                    b.fork_new(&args, |b, args| {
-                        self.values.replace(args.to_vec());
-                        b.put(30);
-                        self.body(b, 1, true);
-                        self.end(b, true);
-                    });
+                    self.new_packet(b, &args);
                 }
                 self.values.replace(outside);
             }
@@ -498,87 +472,4 @@ impl Gen<'_> {
             }
         }
     }
-
-    fn table_op(&self, b: &mut Builder, depth: u32, forked: bool) {
-        let t = self.tape;
-        let (k, l) = (self.value(b, W8), self.value(b, W8));
-        let k = b.and(k, 3_u8);
-        match t.pick(7) {
-            0 => {
-                let e = b.index(self.array, t.of(&[0, 1]));
-                self.entry_op(b, e);
-            }
-            1 | 2 => b.lookup(self.exact, &[k, l], |b, e| self.scoped(|| self.entry_op(b, e)), |_| {}),
-            3 if depth > 0 || !forked => {
-                let e = b.insert(self.exact, &[k, l], |b| b.drop(Reason::FULL));
-                self.entry_op(b, e);
-            }
-            4 if depth > 0 || !forked => {
-                let (lo, hi) = (b.constant(W8, 2_u8), b.constant(W8, 4_u8));
-                let (e, v) = b.claim(self.exact, &[k, l], 1, lo, hi, l, |b| b.drop(Reason::FULL));
-                self.keep(v);
-                self.entry_op(b, e);
-            }
-            5 if depth > 0 => {
-                let e = b.index(self.array, 0);
-                let cost = self.value(b, W64);
-                let (rate, burst) = (b.constant(W64, 100_u8), b.constant(W64, 1000_u16));
-                b.meter(
-                    e,
-                    "bucket",
-                    [cost, rate, burst],
-                    |_| {},
-                    |b| self.scoped(|| self.body(b, depth - 1, forked)),
-                );
-            }
-            _ => {
-                let v = if t.pick(2) == 0 { b.size(self.exact) } else { b.group_count(self.exact, l) };
-                self.keep(v);
-            }
-        }
-    }
-
-    fn entry_op(&self, b: &mut Builder, e: E) {
-        let t = self.tape;
-        for _ in 0..1 + t.pick(3) {
-            match t.pick(8) {
-                0 => {
-                    let v = b.get(e, "v");
-                    let v = b.add(v, 1_u8);
-                    b.set(e, "v", v);
-                    self.keep(v);
-                }
-                1 | 2 => {
-                    let v = b.get(e, t.of(&["v", "w"]));
-                    self.keep(v);
-                }
-                3 => {
-                    let v = self.value(b, W8);
-                    b.set(e, "w", v);
-                }
-                4 => {
-                    let v = b.key(e, 0);
-                    self.keep(v);
-                }
-                5 => b.touch(e, t.of(&[5, 0, 50])),
-                6 if e.table == self.exact => b.remove(e),
-                7 if e.table == self.exact => {
-                    let outside = self.values.take();
-                    b.release(e, &[], |b, _| {
-                        self.body(b, 1, true);
-                        self.end(b, true);
-                    });
-                    self.values.replace(outside);
-                }
-                _ => {}
-            }
-        }
-    }
 }
-
-trait Pipe: Sized {
-    fn pipe<R>(self, f: impl FnOnce(Self) -> R) -> R {
-        f(self)
-    }
-}
-impl Pipe for usize {}

@@ -1,0 +1,12 @@
+in :: MemSource($TRACE, BURST 32, SECONDS $SECONDS);
+out :: Discard;
+in -> CheckIPHeader(OFFSET 14) -> s :: HashSwitch(26, 12);
+s [0] -> StoreIPAddress(10.200.0.1, dst) -> out;
+s [1] -> StoreIPAddress(10.200.0.2, dst) -> out;
+s [2] -> StoreIPAddress(10.200.0.3, dst) -> out;
+s [3] -> StoreIPAddress(10.200.0.4, dst) -> out;
+s [4] -> StoreIPAddress(10.200.0.5, dst) -> out;
+s [5] -> StoreIPAddress(10.200.0.6, dst) -> out;
+s [6] -> StoreIPAddress(10.200.0.7, dst) -> out;
+s [7] -> StoreIPAddress(10.200.0.8, dst) -> out;
+DriverManager(pause, print "out $(out.count) of $(in.count)");

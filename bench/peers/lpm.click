@@ -1,0 +1,9 @@
+in :: MemSource($TRACE, BURST 32, SECONDS $SECONDS);
+out :: Discard;
+rt :: RangeIPLookup(@ROUTES@);
+in -> Strip(14) -> CheckIPHeader -> rt;
+rt [0] -> DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:01:00, 02:00:00:00:02:00) -> out;
+rt [1] -> DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:01:01, 02:00:00:00:02:01) -> out;
+rt [2] -> DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:01:02, 02:00:00:00:02:02) -> out;
+rt [3] -> DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:01:03, 02:00:00:00:02:03) -> out;
+DriverManager(pause, print "out $(out.count) of $(in.count)");

@@ -1,0 +1,154 @@
+//! What a run found, as data.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::graph::{Built, Times};
+use crate::machine::Machine;
+use crate::memory::Mappings;
+use crate::references::Reference;
+use crate::runner::{Sample, Way};
+use crate::stats::Spread;
+use crate::workload::Entry;
+
+/// Everything that a run found.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Results {
+    /// What it was measured on.
+    pub machine: Machine,
+    /// Number of samples that each median is of.
+    pub samples: usize,
+    /// Shortest time of a sample in seconds of the processor.
+    pub sample_seconds: f64,
+    /// Most entries of a table, if those of the large workloads were cut.
+    pub most_entries: Option<usize>,
+    /// The smallest share of a sample's time in which the thread had its processor.
+    pub least_share: f64,
+    /// How long the whole run took, in seconds.
+    pub run_seconds: f64,
+    /// Workload by workload.
+    pub workloads: Vec<Workload>,
+    /// Graphs of many elements.
+    pub compile: Vec<GraphTimes>,
+    /// Memory of source NAT.
+    pub nat_memory: Vec<Mappings>,
+    /// Other programs in the same run.
+    pub references: Vec<Reference>,
+    /// What was not measured, and why.
+    pub skipped: Vec<String>,
+}
+
+/// Results of a workload.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Workload {
+    /// Its name.
+    pub name: String,
+    /// Its group.
+    pub group: String,
+    /// What it is.
+    pub about: String,
+    /// Nanoseconds for a packet that it must not exceed.
+    pub target: Option<f64>,
+    /// The best figure of another system on this kind of machine, and which.
+    pub peer: Option<(f64, String)>,
+    /// The curve it is a point of, and the number of entries of its table.
+    pub curve: Option<(String, usize)>,
+    /// Time for a packet, way by way.
+    pub ways: Vec<Row>,
+    /// Times from text to machine code; none for source to sink.
+    pub compile: Option<Compile>,
+}
+
+impl Workload {
+    /// The row of a way.
+    pub fn way(&self, way: Way) -> Option<&Row> {
+        self.ways.iter().find(|r| r.way == way.name())
+    }
+
+    /// The fastest way through the graph that users have: machine code of the optimised program.
+    pub fn total(&self) -> Option<Spread> {
+        self.way(Way::JitOptimised).or_else(|| self.way(Way::SourceToSink)).map(|r| r.nanos)
+    }
+
+    /// Whether the target is reached, if there is one.
+    pub fn reached(&self) -> Option<bool> {
+        Some(self.total()?.median <= self.target?)
+    }
+}
+
+/// One way to do a workload's job.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Row {
+    /// Its name.
+    pub way: String,
+    /// Nanoseconds for a packet, from source to sink.
+    pub nanos: Spread,
+    /// What remains above source to sink, round by round.
+    pub above: Spread,
+}
+
+/// Microseconds that each step takes, and the size of programs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Compile {
+    /// From text to programs that the interpreter can run: parsing, configuration, checks, linking.
+    pub until_interpreted: Spread,
+    /// All passes.
+    pub optimise: Spread,
+    /// Machine code of the program after all passes.
+    pub jit: Spread,
+    /// Blocks and operations as linked.
+    pub linked_size: (usize, usize),
+    /// Blocks and operations after all passes.
+    pub optimised_size: (usize, usize),
+}
+
+/// The same for a graph of many elements.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct GraphTimes {
+    /// Number of elements.
+    pub elements: usize,
+    /// Each step.
+    pub steps: Compile,
+    /// Passes and machine code together, in microseconds.
+    pub until_compiled: Spread,
+}
+
+/// A measured workload: the first of `ways` is source to sink.
+pub fn workload(entry: &Entry, ways: &[(Way, Vec<Sample>)], built: Option<(&Built, &[Times])>) -> Workload {
+    let bare: Vec<f64> = ways.iter().take(1).flat_map(|(_, found)| found).map(Sample::nanos).collect();
+    let rows = ways.iter().map(|(way, found)| {
+        let pairs = || found.iter().map(Sample::nanos).zip(bare.iter().copied());
+        Row {
+            way: way.name().into(),
+            nanos: Spread::of(pairs().map(|(n, _)| n)),
+            above: Spread::of(pairs().map(|(n, bare)| n - bare)),
+        }
+    });
+    Workload {
+        name: entry.name.clone(),
+        group: entry.group().into(),
+        about: entry.about.clone(),
+        target: entry.target,
+        peer: entry.peer.map(|(ns, who)| (ns, who.into())),
+        curve: entry.curve.map(|(name, n)| (name.into(), n)),
+        ways: rows.collect(),
+        compile: built.map(|(built, times)| compile(built, times)),
+    }
+}
+
+/// How long several builds of a graph took.
+pub fn compile(built: &Built, times: &[Times]) -> Compile {
+    Compile {
+        until_interpreted: micros(times, Times::until_interpreted),
+        optimise: micros(times, |t| t.optimise),
+        jit: micros(times, |t| t.jit_optimised),
+        linked_size: built.linked.size(),
+        optimised_size: built.optimised.size(),
+    }
+}
+
+/// How long a step of several builds took, in microseconds.
+pub fn micros(times: &[Times], step: impl Fn(&Times) -> Duration) -> Spread {
+    Spread::of(times.iter().map(|t| step(t).as_secs_f64() * 1e6))
+}

@@ -1,0 +1,381 @@
+//! Reading of a packet's headers: each number once, the usual packet on a straight way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_ir::{Builder, Layer, V, Width};
+
+use super::cond::{Bit, Cond, Field};
+use super::{View, layer_of};
+
+/// Length of an IPv4 header without options.
+pub(super) const V4_LEN: u32 = 20;
+/// Length of an IPv6 header.
+pub(super) const V6_LEN: u32 = 40;
+
+/// What is to be read.
+#[derive(Debug, Default)]
+pub(super) struct Wants {
+    pub fields: BTreeSet<Field>,
+    pub bits: BTreeSet<Bit>,
+    /// The `cursor` mark on the transport header.
+    pub cursor: bool,
+}
+
+impl Wants {
+    /// What these conditions look at.
+    pub fn of<'a>(conds: impl IntoIterator<Item = &'a Cond>) -> Wants {
+        let mut w = Wants::default();
+        for cond in conds {
+            cond.visit(&mut |c| match c {
+                Cond::Test(field, _) => _ = w.fields.insert(*field),
+                Cond::Has(bit) => _ = w.bits.insert(*bit),
+                Cond::Deep(f) => w.cursor |= layer_of(f) == Layer::Cursor,
+                Cond::All(_) | Cond::Any(_) | Cond::Not(_) | Cond::Bytes(..) => {}
+            });
+        }
+        if w.bits.contains(&Bit::TcpUdp) {
+            w.fields.insert(Field::Proto);
+        }
+        w
+    }
+
+    fn transport(&self) -> bool {
+        self.cursor
+            || self.fields.iter().any(|f| matches!(f, Field::Transport(..)))
+            || self.bits.iter().any(|b| matches!(b, Bit::Transport(_)))
+    }
+
+    /// The number of bytes of the transport header (or of the packet) behind which nothing is read.
+    fn end(&self) -> u32 {
+        let end = |b: &Bit| if let Bit::Transport(n) | Bit::Data(n) = b { *n } else { 0 };
+        self.bits.iter().map(end).max().unwrap_or(0)
+    }
+}
+
+/// A packet's headers, read once for all filters. If that was asked for, the `cursor` mark stands on the transport
+/// header of a first fragment, and is unset for all other packets.
+#[derive(Debug)]
+pub struct Headers {
+    values: BTreeMap<Field, V>,
+    /// What the bits stand for, lowest first.
+    has: Vec<Bit>,
+    pub(super) bits: Option<V>,
+    tcp_udp: Option<V>,
+}
+
+impl Headers {
+    /// Reads what is wanted. In the Ethernet view, sets the `mac` and `net` marks if anything is.
+    pub(super) fn read(b: &mut Builder, view: View, wants: &Wants) -> Headers {
+        let mut h = Headers {
+            values: BTreeMap::new(),
+            has: wants.bits.iter().copied().collect(),
+            bits: None,
+            tcp_udp: None,
+        };
+        match view {
+            View::Ip => h.read_ip(b, wants),
+            View::Ethernet if wants.fields.is_empty() && wants.bits.is_empty() && !wants.cursor => {}
+            View::Ethernet => {
+                h.read_link(b, wants);
+                h.read_net(b, wants);
+            }
+            View::Bytes => h.read_data(b, wants),
+        }
+        if let Some(n) = h.number(Bit::TcpUdp) {
+            let proto = h.value(Field::Proto);
+            let (tcp, udp) = (b.eq(proto, 6), b.eq(proto, 17));
+            let either = b.or(tcp, udp);
+            h.tcp_udp = Some(either);
+            h.add_bit(b, n, either);
+        }
+        if let Some(n) = h.number(Bit::Frame) {
+            let whole = has(b, Layer::Net, 0);
+            h.add_bit(b, n, whole);
+        }
+        h
+    }
+
+    /// A number that was read.
+    pub(super) fn value(&self, field: Field) -> V {
+        *self.values.get(&field).expect("what conditions look at is wanted, and read")
+    }
+
+    /// Number of a bit.
+    pub(super) fn number(&self, bit: Bit) -> Option<usize> {
+        self.has.iter().position(|b| *b == bit)
+    }
+
+    /// Number of bits.
+    pub(super) fn count(&self) -> usize {
+        self.has.len()
+    }
+
+    /// All bits, as a number of this width.
+    pub(super) fn bits(&self, b: &mut Builder, width: Width) -> V {
+        match self.bits {
+            Some(v) => b.resize(width, v),
+            None => b.constant(width, 0_u8),
+        }
+    }
+
+    /// Whether the protocol is TCP or UDP, if that was asked for.
+    pub(super) fn tcp_udp(&self) -> Option<V> {
+        self.tcp_udp
+    }
+
+    /// The `EtherType` behind VLAN tags, which has to be among what was read; 0 if the frame is cut short (16 bits).
+    pub fn ether_type(&self) -> V {
+        self.value(Field::EtherType)
+    }
+
+    /// The IPv4 protocol or IPv6 next header, which has to be among what was read; 0 if there is none (8 bits).
+    pub fn protocol_number(&self) -> V {
+        self.value(Field::Proto)
+    }
+
+    pub(super) fn bits_width(&self) -> Width {
+        Width::ALL.into_iter().find(|w| w.bits() as usize >= self.has.len().max(8)).unwrap_or(Width::W64)
+    }
+
+    /// The bits for which `f` says so.
+    pub(super) fn mask(&self, f: impl Fn(Bit) -> bool) -> u64 {
+        self.has.iter().enumerate().filter(|(_, b)| f(**b)).fold(0, |m, (i, _)| m | 1 << i)
+    }
+
+    fn add_bit(&mut self, b: &mut Builder, n: usize, v: V) {
+        let width = self.bits_width();
+        let v = b.resize(width, v);
+        let v = b.shl(v, n as u32);
+        self.bits = Some(match self.bits {
+            Some(bits) => b.or(bits, v),
+            None => v,
+        });
+    }
+
+    /// Bits, each by its own test.
+    pub(super) fn test_bits(
+        &self,
+        b: &mut Builder,
+        mut test: impl FnMut(&mut Builder, Bit) -> Option<V>,
+    ) -> V {
+        let width = self.bits_width();
+        let mut all = b.constant(width, 0_u8);
+        for (i, bit) in self.has.iter().enumerate() {
+            if let Some(v) = test(b, *bit) {
+                let v = b.resize(width, v);
+                let v = b.shl(v, i as u32);
+                all = b.or(all, v);
+            }
+        }
+        all
+    }
+
+    // --- IPv4 packets -----------------------------------------------------------------------------------------
+
+    fn read_ip(&mut self, b: &mut Builder, wants: &Wants) {
+        let mut late = Vec::new();
+        for &f in &wants.fields {
+            let v = match f {
+                Field::V4(off, n) => load(b, Layer::Net, off, n),
+                Field::Proto => b.load(Width::W8, Layer::Net, 9),
+                _ => {
+                    late.push(f);
+                    continue;
+                }
+            };
+            self.values.insert(f, v);
+        }
+        if !wants.transport() {
+            return;
+        }
+        let there = self.mask(|bit| matches!(bit, Bit::Transport(_)));
+        let values = self.join(b, &late, |h, b, leave| {
+            h.usual_transport(b, wants, V4_LEN, true, |h, b| h.leave_usual(b, V4_LEN, there, leave));
+            b.clear_mark(Layer::Cursor);
+            mark_transport_v4(b);
+            let bits = h.test_bits(b, transport_bit);
+            leave(b, &mut |b, f| unusual(b, f), bits);
+        });
+        self.take(late, values);
+    }
+
+    /// Does `yes`, which ends, if the packet has a header of `len` bytes at `net`, with all that is wanted of the
+    /// transport header right behind it.
+    pub(super) fn usual_transport(
+        &self,
+        b: &mut Builder,
+        wants: &Wants,
+        len: u32,
+        v4: bool,
+        yes: impl FnOnce(&Headers, &mut Builder),
+    ) {
+        let whole = |b: &mut Builder| {
+            b.if_has(
+                Layer::Net,
+                len + wants.end(),
+                |b| {
+                    if wants.cursor {
+                        b.set_mark(Layer::Cursor, Layer::Net, len);
+                    }
+                    yes(self, b);
+                },
+                |_| {},
+            );
+        };
+        if !v4 || !wants.transport() {
+            return whole(b);
+        }
+        b.if_has(
+            Layer::Net,
+            V4_LEN,
+            |b| {
+                // Five words of header, and no fragment but a first one.
+                let start = b.load(Width::W64, Layer::Net, 0);
+                let part = b.and(start, 0x0f00_0000_0000_1fff_u64);
+                let plain = b.eq(part, 0x0500_0000_0000_0000_u64);
+                b.when(plain, whole);
+            },
+            |_| {},
+        );
+    }
+
+    /// Goes on with numbers at constant places behind `net`; the transport header is `len` bytes behind it.
+    pub(super) fn leave_usual(&self, b: &mut Builder, len: u32, bits: u64, leave: Leave<'_>) {
+        let bits = b.constant(self.bits_width(), bits);
+        leave(
+            b,
+            &mut |b, f| match f {
+                Field::Transport(off, n) => load(b, Layer::Net, len + off, n),
+                Field::V4(off, n) if len == V4_LEN => load(b, Layer::Net, off, n),
+                Field::V6(off) if len == V6_LEN => b.load(Width::W128, Layer::Net, off),
+                Field::Proto => b.load(Width::W8, Layer::Net, if len == V4_LEN { 9 } else { 6 }),
+                f => b.constant(f.width(), 0_u8),
+            },
+            bits,
+        );
+    }
+
+    /// Numbers and bits that are found in several ways: `body` has to end each by `leave`.
+    pub(super) fn join(
+        &self,
+        b: &mut Builder,
+        fields: &[Field],
+        body: impl FnOnce(&Headers, &mut Builder, Leave<'_>),
+    ) -> Vec<V> {
+        let widths = fields.iter().map(|f| f.width()).chain([self.bits_width()]);
+        let zeros: Vec<V> = widths.map(|w| b.constant(w, 0_u8)).collect();
+        b.repeat(1, &zeros, |b, ways, _| {
+            body(self, b, &|b, value, bits| {
+                let mut all: Vec<V> = fields.iter().map(|&f| value(b, f)).collect();
+                all.push(bits);
+                ways.leave(b, &all);
+            });
+        })
+    }
+
+    pub(super) fn take(&mut self, fields: Vec<Field>, mut values: Vec<V>) {
+        let bits = values.pop();
+        self.values.extend(fields.into_iter().zip(values));
+        if !self.has.is_empty() {
+            self.bits = bits;
+        }
+    }
+
+    // --- bytes ------------------------------------------------------------------------------------------------
+
+    fn read_data(&mut self, b: &mut Builder, wants: &Wants) {
+        let fields: Vec<Field> = wants.fields.iter().copied().collect();
+        if fields.is_empty() && wants.bits.is_empty() {
+            return;
+        }
+        let all = self.mask(|_| true);
+        let values = self.join(b, &fields, |h, b, leave| {
+            b.if_has(
+                Layer::Data,
+                wants.end(),
+                |b| {
+                    let bits = b.constant(h.bits_width(), all);
+                    let value = &mut |b: &mut Builder, f| match f {
+                        Field::Data(off, n) => load(b, Layer::Data, off, n),
+                        f => b.constant(f.width(), 0_u8),
+                    };
+                    leave(b, value, bits);
+                },
+                |_| {},
+            );
+            let bits = h.test_bits(b, |b, bit| match bit {
+                Bit::Data(end) => Some(has(b, Layer::Data, end)),
+                _ => None,
+            });
+            leave(b, &mut |b, f| unusual(b, f), bits);
+        });
+        self.take(fields, values);
+    }
+}
+
+/// Goes on with numbers (made by the function for each field) and bits.
+pub(super) type Leave<'a> = &'a dyn Fn(&mut Builder, &mut dyn FnMut(&mut Builder, Field) -> V, V);
+
+/// A number that may not be there, looked for behind its mark.
+pub(super) fn unusual(b: &mut Builder, f: Field) -> V {
+    let (layer, off, n) = match f {
+        Field::V4(off, n) => (Layer::Net, off, n),
+        Field::V6(off) => (Layer::Net, off, 16),
+        Field::Transport(off, n) => (Layer::Cursor, off, n),
+        Field::Data(off, n) => (Layer::Data, off, n),
+        f => return b.constant(f.width(), 0_u8),
+    };
+    b.choose_has(layer, off + n, |b| load(b, layer, off, n), |b| b.constant(f.width(), 0_u8))
+}
+
+pub(super) fn transport_bit(b: &mut Builder, bit: Bit) -> Option<V> {
+    match bit {
+        Bit::Transport(end) => Some(has(b, Layer::Cursor, end)),
+        _ => None,
+    }
+}
+
+/// Sets `cursor` to the transport header of an IPv4 packet, if that is a first fragment and long enough.
+pub(super) fn mark_transport_v4(b: &mut Builder) {
+    b.if_has(
+        Layer::Net,
+        8,
+        |b| {
+            let len = crate::headers::ip_header_len(b);
+            let fragment = b.load(Width::W16, Layer::Net, 6);
+            let offset = b.and(fragment, 0x1fff);
+            let first = b.eq(offset, 0);
+            b.when(first, |b| {
+                b.if_has(Layer::Net, len, |b| b.set_mark(Layer::Cursor, Layer::Net, len), |_| {});
+            });
+        },
+        |_| {},
+    );
+}
+
+/// Bytes as a number: 1, 2, 3 (in 32 bits), 4, 8 or 16.
+pub(super) fn load(b: &mut Builder, layer: Layer, off: u32, n: u32) -> V {
+    match n {
+        1 => b.load(Width::W8, layer, off),
+        2 => b.load(Width::W16, layer, off),
+        3 => {
+            let high = b.load(Width::W16, layer, off);
+            let high = b.resize(Width::W32, high);
+            let high = b.shl(high, 8);
+            let low = b.load(Width::W8, layer, off + 2);
+            let low = b.resize(Width::W32, low);
+            b.or(high, low)
+        }
+        4 => b.load(Width::W32, layer, off),
+        8 => b.load(Width::W64, layer, off),
+        _ => b.load(Width::W128, layer, off),
+    }
+}
+
+pub(super) fn has(b: &mut Builder, layer: Layer, n: u32) -> V {
+    b.choose_has(layer, n, |b| b.constant(Width::W1, 1_u8), |b| b.constant(Width::W1, 0_u8))
+}
+
+pub(super) fn byte_or_zero(b: &mut Builder, layer: Layer, off: u32) -> V {
+    b.choose_has(layer, off + 1, |b| b.load(Width::W8, layer, off), |b| b.constant(Width::W8, 0_u8))
+}

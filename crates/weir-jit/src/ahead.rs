@@ -1,0 +1,252 @@
+//! Two stages: before a batch runs, the keys that its packets will look up are worked out as far as they follow from
+//! the packets alone, so that what they are looked up in is in the cache by then.
+//!
+//! A [`Slice`] is the part of a program that makes the key of one lookup. It follows the shortest way there, without
+//! looking whether a packet takes it, and changes nothing: if it is wrong, a line is fetched in vain. So nothing of
+//! what a batch means depends on it.
+
+use std::collections::{HashSet, VecDeque};
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};
+use cranelift_frontend::FunctionBuilder;
+use weir_ir::Layer;
+use weir_ir::program::{Amount, BlockId, End, EntryKind, Op, Program, TableId, Type, Value, Width};
+use weir_packet::SMALL_CAPACITY;
+use weir_table::Kind;
+
+use crate::compile::Translator;
+use crate::ops::INLINE;
+
+/// Most lookups of an entry that are looked at.
+const MOST: usize = 4;
+/// Tables of fewer entries are in the cache anyway.
+const SMALL_TABLE: u32 = 4096;
+
+/// A lookup whose key follows from the packet.
+#[derive(Debug, Clone)]
+pub(crate) struct Slice {
+    /// The entry it begins at.
+    pub entry: BlockId,
+    /// The table.
+    pub table: TableId,
+    key: Vec<Value>,
+    /// The way to the lookup: blocks, each with the number of the way out that is taken.
+    path: Vec<(BlockId, usize)>,
+}
+
+impl Slice {
+    /// The slices of all entries for packets.
+    pub fn of(p: &Program) -> Vec<Slice> {
+        let packets = p.entries.iter().filter(|e| matches!(e.kind, EntryKind::Packet { .. }));
+        packets.flat_map(|e| Slice::from_entry(p, e.block)).collect()
+    }
+
+    fn from_entry(p: &Program, entry: BlockId) -> Vec<Slice> {
+        let mut found: Vec<Slice> = Vec::new();
+        let mut from: Vec<Option<(BlockId, usize)>> = vec![None; p.blocks.len()];
+        let mut seen = HashSet::from([entry]);
+        let mut queue = VecDeque::from([entry]);
+        while let Some(id) = queue.pop_front() {
+            let end = &p.block(id).end;
+            if let End::Lookup { table, key, .. } | End::Insert { table, key, .. } = end
+                && wanted(p, *table)
+                && !found.iter().any(|s| s.table == *table && s.key == *key)
+                && found.len() < MOST
+            {
+                let mut path = vec![(id, 0)];
+                let mut at = id;
+                while let Some((before, way)) = from[at.0 as usize] {
+                    path.push((before, way));
+                    at = before;
+                }
+                path.reverse();
+                let slice = Slice { entry, table: *table, key: key.clone(), path };
+                if slice.needed(p).is_some() {
+                    found.push(slice);
+                }
+            }
+            let mut ways: Vec<BlockId> = match end {
+                // Another round leads to nothing else.
+                End::Again { exit, .. } => vec![exit.block],
+                end => end.targets().into_iter().map(|t| t.block).collect(),
+            };
+            if let End::Enter { block, back: false } = end {
+                ways.push(*block);
+            }
+            for (i, way) in ways.into_iter().enumerate() {
+                if seen.insert(way) {
+                    from[way.0 as usize] = Some((id, i));
+                    queue.push_back(way);
+                }
+            }
+        }
+        found
+    }
+
+    /// The values that make the key, and the amounts by which layers move on the way; `None` if one of them follows
+    /// from more than the packet.
+    fn needed(&self, p: &Program) -> Option<HashSet<Value>> {
+        let mut needed: HashSet<Value> = self.key.iter().copied().collect();
+        for (i, &(id, way)) in self.path.iter().enumerate().rev() {
+            let block = p.block(id);
+            if i + 1 < self.path.len() {
+                if let End::Push { n: Amount::Value(v), .. } | End::Unpull { n: Amount::Value(v), .. } =
+                    block.end
+                {
+                    needed.insert(v);
+                }
+                let next = p.block(self.path[i + 1].0);
+                let target = block.end.targets().get(way).copied();
+                let args = target.map_or(&[][..], |t| &t.args);
+                let supplied = block.end.supplied(way);
+                if next.params.iter().take(supplied).any(|v| needed.contains(v)) {
+                    return None;
+                }
+                for (param, arg) in next.params.iter().skip(supplied).zip(args) {
+                    if needed.contains(param) {
+                        needed.insert(*arg);
+                    }
+                }
+            } else if i == 0 && block.params.iter().any(|v| needed.contains(v)) {
+                return None;
+            }
+            for op in block.ops.iter().rev() {
+                match op {
+                    Op::SetMark { off: Amount::Value(v), .. } | Op::Pull { n: Amount::Value(v) } => {
+                        needed.insert(*v);
+                    }
+                    op if op.dst().is_some_and(|v| needed.contains(&v)) => {
+                        needed.extend(operands(p, op)?);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Some(needed)
+    }
+}
+
+fn wanted(p: &Program, table: TableId) -> bool {
+    let decl = &p.tables[table.0 as usize].decl;
+    let finds = decl.kind == Kind::Exact || decl.kind == Kind::Lpm && decl.key[0].width == Width::W32;
+    finds && decl.capacity > SMALL_TABLE
+}
+
+/// What an operation works on, if it can be done ahead of its time.
+fn operands(p: &Program, op: &Op) -> Option<Vec<Value>> {
+    let is_cell = |v: &Value| match p.ty(*v) {
+        Type::Entry(t) => p.tables[t.0 as usize].decl.kind == Kind::Array,
+        Type::Int(_) => false,
+    };
+    Some(match op {
+        Op::Binary { dst, a, b, .. } if p.width(*dst) != Width::W128 => vec![*a, *b],
+        Op::Compare { a, b, .. } | Op::Sum16 { a, b, .. } => vec![*a, *b],
+        Op::Not { a, .. } | Op::Resize { a, .. } => vec![*a],
+        Op::Select { cond, a, b, .. } => vec![*cond, *a, *b],
+        Op::Hash { args, .. } => args.clone(),
+        Op::Get { entry, .. } if is_cell(entry) => vec![*entry],
+        Op::Const { .. }
+        | Op::Load { .. }
+        | Op::LoadAnno { .. }
+        | Op::LoadMeta { .. }
+        | Op::Index { .. }
+        | Op::Now { .. } => Vec::new(),
+        _ => return None,
+    })
+}
+
+/// Where the layers are on the way.
+pub(crate) type Positions = [ir::Value; Layer::ALL.len()];
+
+impl<'b> Translator<'_, 'b> {
+    /// Makes a function with the signature of a program's: for each packet it writes the hash (or, for prefixes, the
+    /// value) of the key to the array that stands for the arguments, 64 bits each.
+    pub(crate) fn translate_slice(mut self, slice: &Slice) -> FunctionBuilder<'b> {
+        let needed = slice.needed(self.p).unwrap_or_default();
+        let positions = Layer::ALL.map(|l| self.position(l));
+        self.positions = Some(positions);
+        for (i, &(id, way)) in slice.path.iter().enumerate() {
+            let block = self.p.block(id);
+            for op in &block.ops {
+                self.slice_op(op, &needed);
+            }
+            let Some(&(next, _)) = slice.path.get(i + 1) else { break };
+            match block.end {
+                End::Push { n, .. } | End::Unpull { n, .. } if way == 0 => {
+                    let n = self.amount(n);
+                    let at = self.position(Layer::Data);
+                    let at = self.b.ins().isub(at, n);
+                    self.move_layer(Layer::Data, at);
+                }
+                _ => {}
+            }
+            if let Some(target) = block.end.targets().get(way) {
+                let params = self.p.block(next).params.iter().skip(block.end.supplied(way));
+                for (&param, &arg) in params.zip(&target.args) {
+                    if needed.contains(&param) {
+                        let v = self.get(arg);
+                        self.set(param, v);
+                    }
+                }
+            }
+        }
+        let value = if self.p.tables[slice.table.0 as usize].decl.kind == Kind::Exact {
+            self.exact_key(slice.table, &slice.key).1
+        } else {
+            let v = self.get(slice.key[0]);
+            self.halves(v).0
+        };
+        self.close_slice(value);
+        self.b.seal_all_blocks();
+        self.b
+    }
+
+    fn slice_op(&mut self, op: &Op, needed: &HashSet<Value>) {
+        match *op {
+            Op::SetMark { layer, base, off } => {
+                let (base, off) = (self.position(base), self.amount(off));
+                let at = self.b.ins().iadd(base, off);
+                self.move_layer(layer, at);
+            }
+            Op::Pull { n } => {
+                let (data, n) = (self.position(Layer::Data), self.amount(n));
+                let at = self.b.ins().iadd(data, n);
+                self.move_layer(Layer::Data, at);
+            }
+            _ => {
+                if op.dst().is_some_and(|v| needed.contains(&v)) {
+                    self.op(op);
+                }
+            }
+        }
+    }
+
+    /// A layer is somewhere in the smallest buffer, whatever the packet is.
+    fn move_layer(&mut self, layer: Layer, at: ir::Value) {
+        if let Some(positions) = &mut self.positions {
+            positions[layer as usize] = at;
+        }
+    }
+
+    /// A position that can be read from, `off` bytes behind a layer, even if the packet has no such layer.
+    pub(crate) fn within(&mut self, position: ir::Value, off: u32) -> ir::Value {
+        let last = self.imm32((SMALL_CAPACITY - INLINE).saturating_sub(off));
+        self.b.ins().umin(position, last)
+    }
+
+    fn close_slice(&mut self, value: ir::Value) {
+        let batch = &self.batch;
+        let (number, count, out, head) = (batch.number, batch.count, batch.args, batch.head);
+        let off = self.b.ins().ishl_imm_u(number, 3);
+        let at = self.b.ins().iadd(out, off);
+        self.b.ins().store(self.regions.outcomes, value, at, 0);
+        let next = self.b.ins().iadd_imm_s(number, 1);
+        let done = self.b.create_block();
+        let is_more = self.b.ins().icmp(IntCC::UnsignedLessThan, next, count);
+        self.b.ins().brif(is_more, head, &[BlockArg::Value(next)], done, &[]);
+        self.b.switch_to_block(done);
+        let none = self.imm(types::I64, 0);
+        self.b.ins().return_(&[none]);
+    }
+}

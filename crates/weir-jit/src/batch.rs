@@ -1,0 +1,151 @@
+//! The loop over a batch: around the whole program, so that a packet costs no call.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, BlockArg, BlockCall, InstBuilder, JumpTableData, TrapCode, types};
+use cranelift_frontend::FunctionBuilder;
+use weir_ir::program::{BlockId, Op};
+
+use crate::compile::Translator;
+use crate::helpers::Ctx;
+
+/// Starts that are compared one by one rather than looked up.
+const COMPARED: usize = 4;
+
+/// The parts of the loop.
+pub(crate) struct Batch {
+    /// Takes the next packet: the block's parameter is its number.
+    pub head: ir::Block,
+    /// Ends a packet with the outcome that is the block's parameter.
+    ended: ir::Block,
+    pub count: ir::Value,
+    start: ir::Value,
+    pub args: ir::Value,
+    pub number: ir::Value,
+    packets: ir::Value,
+}
+
+impl Batch {
+    /// Begins the function: the builder is left in the block that takes a packet.
+    pub fn open(b: &mut FunctionBuilder<'_>) -> (Batch, ir::Value) {
+        let first = b.create_block();
+        b.append_block_params_for_function_params(first);
+        b.switch_to_block(first);
+        let [ctx, packets, count, start, args] = std::array::from_fn(|i| b.block_params(first)[i]);
+        let (head, ended) = (b.create_block(), b.create_block());
+        let number = b.append_block_param(head, types::I64);
+        b.append_block_param(ended, types::I32);
+        let zero = b.ins().iconst(types::I64, 0);
+        b.ins().jump(head, &[BlockArg::Value(zero)]);
+        b.switch_to_block(head);
+        (Batch { head, ended, count, start, args, number, packets }, ctx)
+    }
+}
+
+impl Translator<'_, '_> {
+    /// The current packet: to be called once, where [`Batch::open`] left the builder.
+    pub(crate) fn take_packet(&mut self) {
+        let off = self.b.ins().ishl_imm_u(self.batch.number, 3);
+        let at = self.b.ins().iadd(self.batch.packets, off);
+        self.packet = self.b.ins().load(types::I64, self.regions.fixed, at, 0);
+    }
+
+    /// From the loop's head to the block where the runs of this batch start.
+    pub(crate) fn dispatch(&mut self, reached: &[BlockId]) {
+        let numbered = reached.iter().filter_map(|&id| Some((self.starts.numbers[id.0 as usize]?, id)));
+        let numbered: Vec<(u32, BlockId)> = numbered.collect();
+        if numbered.len() <= COMPARED {
+            self.compare_starts(&numbered);
+        } else {
+            self.look_start_up(&numbered);
+        }
+    }
+
+    fn compare_starts(&mut self, numbered: &[(u32, BlockId)]) {
+        for &(number, id) in numbered {
+            let (way, next) = (self.b.create_block(), self.b.create_block());
+            let is = self.b.ins().icmp_imm_u(IntCC::Equal, self.batch.start, i64::from(number));
+            self.b.ins().brif(is, way, &[], next, &[]);
+            self.b.switch_to_block(way);
+            self.start_at(id);
+            self.b.switch_to_block(next);
+        }
+        self.never();
+    }
+
+    fn look_start_up(&mut self, numbered: &[(u32, BlockId)]) {
+        let never = self.b.create_block();
+        let mut table = vec![never; self.starts.len()];
+        let ways: Vec<(ir::Block, BlockId)> = numbered
+            .iter()
+            .map(|&(number, id)| {
+                let way = self.b.create_block();
+                table[number as usize] = way;
+                (way, id)
+            })
+            .collect();
+        let lists = &mut self.b.func.dfg.value_lists;
+        let default = BlockCall::new(never, [], lists);
+        let table: Vec<BlockCall> = table.into_iter().map(|way| BlockCall::new(way, [], lists)).collect();
+        let table = self.b.create_jump_table(JumpTableData::new(default, &table));
+        self.b.ins().br_table(self.batch.start, table);
+        self.b.switch_to_block(never);
+        self.never();
+        for (way, id) in ways {
+            self.b.switch_to_block(way);
+            self.start_at(id);
+        }
+    }
+
+    /// Only numbers of starts are passed in.
+    fn never(&mut self) {
+        if let Some(block) = self.b.current_block() {
+            self.b.set_cold_block(block);
+        }
+        self.b.ins().trap(TrapCode::unwrap_user(1));
+    }
+
+    fn start_at(&mut self, id: BlockId) {
+        let mut given = Vec::new();
+        for (i, &param) in self.p.block(id).params.iter().enumerate() {
+            let v = self.load_value(self.p.width(param), self.batch.args, 16 * i as i32, self.regions.args);
+            given.push(BlockArg::Value(v));
+        }
+        self.enter_from_outside(id);
+        let to = self.block(id);
+        self.b.ins().jump(to, &given);
+    }
+
+    /// Ends the current packet.
+    pub(crate) fn end_packet(&mut self, outcome: u32) {
+        let code = self.imm32(outcome);
+        self.b.ins().jump(self.batch.ended, &[BlockArg::Value(code)]);
+    }
+
+    /// Ends the function: what follows the end of a packet.
+    pub(crate) fn close_batch(&mut self) {
+        let Batch { head, ended, count, number, .. } = self.batch;
+        self.b.switch_to_block(ended);
+        let outcome = self.b.block_params(ended)[0];
+        let outcomes = self.fixed(offset_of!(Ctx<'_>, outcomes));
+        let off = self.b.ins().ishl_imm_u(number, 2);
+        let at = self.b.ins().iadd(outcomes, off);
+        self.b.ins().store(self.regions.outcomes, outcome, at, 0);
+        let next = self.b.ins().iadd_imm_s(number, 1);
+        let (more, done) = (self.b.create_block(), self.b.create_block());
+        let is_more = self.b.ins().icmp(IntCC::UnsignedLessThan, next, count);
+        self.b.ins().brif(is_more, more, &[], done, &[]);
+        self.b.switch_to_block(done);
+        self.b.ins().return_(&[next]);
+        self.b.switch_to_block(more);
+        let starts_others = |op: &Op| matches!(op, Op::Fork { .. } | Op::Release { .. });
+        if self.p.blocks.iter().any(|b| b.ops.iter().any(starts_others)) {
+            let off = offset_of!(Ctx<'_>, pending) as i32;
+            let pending = self.b.ins().load(types::I64, self.regions.views, self.ctx, off);
+            self.b.ins().brif(pending, done, &[], head, &[BlockArg::Value(next)]);
+        } else {
+            self.b.ins().jump(head, &[BlockArg::Value(next)]);
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! Access to tables. What is found at the first place is found without a call; growing, colliding and rare kinds
+//! call back.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, InstBuilder, types};
+use weir_ir::program::{TableId, Target, Type, Value, Width};
+use weir_table::{HASH_ODD, HASH_TOP, Kind, LpmView, NO_ENTRY, View};
+
+use crate::compile::{Translator, int};
+use crate::helpers::{Ctx, Helper};
+
+impl Translator<'_, '_> {
+    // --- where things are -------------------------------------------------------------------------------------
+
+    /// Address of a table, as an offset from the first one.
+    fn table(&mut self, table: TableId, off: usize) -> (ir::Value, i32) {
+        (self.fixed(offset_of!(Ctx<'_>, first_table)), (View::STRIDE * table.0 as usize + off) as i32)
+    }
+
+    /// What changes with the table.
+    pub(crate) fn view(&mut self, ty: ir::Type, table: TableId, off: usize) -> ir::Value {
+        let (base, off) = self.table(table, off);
+        self.b.ins().load(ty, self.regions.views, base, off)
+    }
+
+    /// What does not change during a run.
+    fn constant_view(&mut self, table: TableId, off: usize) -> ir::Value {
+        let (base, off) = self.table(table, off);
+        self.b.ins().load(types::I64, self.regions.fixed, base, off)
+    }
+
+    /// Address of the row of a slot.
+    fn row(&mut self, table: TableId, slot: ir::Value) -> ir::Value {
+        let rows = self.constant_view(table, View::ROWS);
+        let slot = self.b.ins().uextend(types::I64, slot);
+        let stride = self.layouts[table.0 as usize].stride as u64;
+        let off = if stride.is_power_of_two() {
+            self.b.ins().ishl_imm_u(slot, i64::from(stride.trailing_zeros()))
+        } else {
+            let stride = self.imm(types::I64, stride.into());
+            self.b.ins().imul(slot, stride)
+        };
+        self.b.ins().iadd(rows, off)
+    }
+
+    /// The table of an entry, and the address of its row.
+    fn row_of(&mut self, entry: Value) -> (TableId, ir::Value) {
+        let Type::Entry(table) = self.p.ty(entry) else {
+            unreachable!("the checker proved that this is an entry")
+        };
+        let slot = self.get(entry);
+        (table, self.row(table, slot))
+    }
+
+    // --- entries ----------------------------------------------------------------------------------------------
+
+    pub(crate) fn get_field(&mut self, width: Width, entry: Value, field: u32) -> ir::Value {
+        let (table, row) = self.row_of(entry);
+        let off = self.layouts[table.0 as usize].value[field as usize] as i32;
+        self.load_value(width, row, off, self.regions.rows)
+    }
+
+    pub(crate) fn get_key(&mut self, width: Width, entry: Value, field: u32) -> ir::Value {
+        let (table, row) = self.row_of(entry);
+        match self.p.tables[table.0 as usize].decl.kind {
+            Kind::Exact => {
+                let at = self.layouts[table.0 as usize].key[field as usize];
+                let off = (8 * at.word + at.shift as usize / 8) as i32;
+                self.load_value(width, row, off, self.regions.rows)
+            }
+            Kind::Array => {
+                let slot = self.get(entry);
+                let wide = self.b.ins().uextend(types::I128, slot);
+                if width == Width::W128 { wide } else { self.b.ins().ireduce(int(width), wide) }
+            }
+            Kind::Lpm | Kind::Rules => self.imm(int(width), 0),
+        }
+    }
+
+    pub(crate) fn set_field(&mut self, entry: Value, field: u32, src: Value) {
+        let Type::Entry(table) = self.p.ty(entry) else {
+            unreachable!("the checker proved that this is an entry")
+        };
+        if self.p.tables[table.0 as usize].decl.group == Some(field) {
+            let [table, slot] = self.entry(entry);
+            let (field, v) = (self.imm32(field), self.get(src));
+            let (low, high) = self.halves(v);
+            return self.call(Helper::Set, &[self.ctx, table, slot, field, low, high]);
+        }
+        let (_, row) = self.row_of(entry);
+        let layout = &self.layouts[table.0 as usize];
+        let (off, link) = (layout.value[field as usize] as i32, layout.link as i32);
+        let after = self.removes.then(|| {
+            let (there, after) = (self.b.create_block(), self.b.create_block());
+            let link = self.b.ins().load(types::I64, self.regions.rows, row, link);
+            debug_assert_eq!(NO_ENTRY, 0);
+            self.b.ins().brif(link, there, &[], after, &[]);
+            self.b.switch_to_block(there);
+            after
+        });
+        let v = self.get(src);
+        if self.p.width(src) == Width::W128 {
+            let (low, high) = self.b.ins().isplit(v);
+            self.b.ins().store(self.regions.rows, low, row, off);
+            self.b.ins().store(self.regions.rows, high, row, off + 8);
+        } else {
+            self.b.ins().store(self.regions.rows, v, row, off);
+        }
+        if let Some(after) = after {
+            self.b.ins().jump(after, &[]);
+            self.b.switch_to_block(after);
+        }
+    }
+
+    /// Lets an entry expire later. What makes it expire earlier, or needs a timer, is a call's.
+    pub(crate) fn touch(&mut self, entry: Value, after: Value) {
+        let (table, row) = self.row_of(entry);
+        let slot = self.get(entry);
+        let layout = &self.layouts[table.0 as usize];
+        let [expires, armed] = [layout.expires, layout.armed].map(|off| off as i32);
+        let rows = self.regions.rows;
+        let after = self.get(after);
+        let now = self.fixed(offset_of!(Ctx<'_>, now));
+        let when = self.b.ins().iadd(now, after);
+        let [easy, call, done] = std::array::from_fn(|_| self.b.create_block());
+        self.b.set_cold_block(call);
+
+        // A sum that wraps, or that does not move, is not for here.
+        let later = self.b.ins().icmp(IntCC::UnsignedGreaterThan, when, now);
+        let old = self.b.ins().load(types::I64, rows, row, expires);
+        let timer = self.b.ins().load(types::I64, rows, row, armed);
+        let after_old = self.is_set_before(old, when);
+        let after_timer = self.is_set_before(timer, when);
+        let is = self.b.ins().band(after_old, after_timer);
+        let is = self.b.ins().band(is, later);
+        self.b.ins().brif(is, easy, &[], call, &[]);
+
+        self.b.switch_to_block(easy);
+        self.b.ins().store(rows, when, row, expires);
+        self.b.ins().jump(done, &[]);
+
+        self.b.switch_to_block(call);
+        let number = self.imm32(table.0);
+        self.call(Helper::Touch, &[self.ctx, number, slot, after]);
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
+    }
+
+    /// Whether a time is set (not 0) and no later than `when`.
+    fn is_set_before(&mut self, time: ir::Value, when: ir::Value) -> ir::Value {
+        let before = self.b.ins().iadd_imm_s(time, -1);
+        self.b.ins().icmp(IntCC::UnsignedLessThan, before, when)
+    }
+
+    // --- finding ----------------------------------------------------------------------------------------------
+
+    /// Looks a key up and goes on.
+    pub(crate) fn lookup(&mut self, table: TableId, key: &[Value], hit: &Target, miss: &Target) {
+        match self.p.tables[table.0 as usize].decl.kind {
+            Kind::Exact => {
+                let (words, hash) = self.exact_key(table, key);
+                let slow = self.find_exact(table, &words, hash, hit);
+                self.b.switch_to_block(slow);
+                self.put_words(&words);
+                let (at, n) = (self.frame_address(), self.imm32(words.len() as u32));
+                let number = self.imm32(table.0);
+                let found = self.result(Helper::FindWords, &[self.ctx, number, at, n, hash]);
+                self.found(found, hit, None, miss);
+            }
+            Kind::Lpm if self.p.width(key[0]) == Width::W32 => self.lookup_prefix(table, key, hit, miss),
+            Kind::Lpm => {
+                let found = self.with_key(Helper::Lookup, table, key);
+                self.found(found, hit, None, miss);
+            }
+            Kind::Rules => {
+                let words = self.packed_key(key);
+                self.put_words(&words);
+                let (at, n) = (self.frame_address(), self.imm32(words.len() as u32));
+                let number = self.imm32(table.0);
+                let found = self.result(Helper::FindRule, &[self.ctx, number, at, n]);
+                self.found(found, hit, None, miss);
+            }
+            Kind::Array => {
+                let (index, ty) = (self.get(key[0]), self.ty(key[0]));
+                let capacity = self.p.tables[table.0 as usize].decl.capacity;
+                let max = self.p.width(key[0]).max();
+                let slot = match ty {
+                    types::I32 => index,
+                    types::I8 | types::I16 => self.b.ins().uextend(types::I32, index),
+                    _ => self.b.ins().ireduce(types::I32, index),
+                };
+                if max < u128::from(capacity) {
+                    let (hit, args) = self.edge(hit, &[slot]);
+                    self.b.ins().jump(hit, &args);
+                } else {
+                    let capacity = self.imm(ty, capacity.into());
+                    let inside = self.b.ins().icmp(IntCC::UnsignedLessThan, index, capacity);
+                    self.branch(inside, hit, &[slot], miss);
+                }
+            }
+        }
+    }
+
+    /// Finds or makes an entry of an exact table, and goes on.
+    pub(crate) fn insert(&mut self, table: TableId, key: &[Value], ok: &Target, full: &Target) {
+        let (words, hash) = self.exact_key(table, key);
+        let slow = self.find_exact(table, &words, hash, ok);
+        self.b.switch_to_block(slow);
+        let found = self.with_key(Helper::Insert, table, key);
+        self.found(found, ok, None, full);
+    }
+
+    /// The words of a key ([`weir_table::Layout::key`]), and their hash.
+    pub(crate) fn exact_key(&mut self, table: TableId, key: &[Value]) -> (Vec<ir::Value>, ir::Value) {
+        let layout = self.layouts[table.0 as usize].clone();
+        let mut words: Vec<Option<ir::Value>> = vec![None; layout.key_words];
+        for (at, &v) in layout.key.iter().zip(key) {
+            let value = self.get(v);
+            let (low, high) = self.halves(value);
+            let low = if at.shift == 0 { low } else { self.b.ins().ishl_imm_u(low, i64::from(at.shift)) };
+            let word = words[at.word];
+            words[at.word] = Some(word.map_or(low, |w| self.b.ins().bor(w, low)));
+            if at.width == Width::W128 {
+                words[at.word + 1] = Some(high);
+            }
+        }
+        let words: Vec<ir::Value> = words.into_iter().flatten().collect();
+        let mut h = self.constant_view(table, View::SEED);
+        for pair in words.chunks(2) {
+            let a = self.b.ins().bxor(pair[0], h);
+            let odd = self.imm(types::I64, HASH_ODD.into());
+            let b = pair.get(1).map_or(odd, |&b| self.b.ins().bxor(b, odd));
+            let (low, high) = (self.b.ins().imul(a, b), self.b.ins().umulhi(a, b));
+            h = self.b.ins().bxor(low, high);
+        }
+        (words, self.b.ins().bor_imm_u(h, HASH_TOP as i64))
+    }
+
+    /// A key for rules: its fields one behind the other, the first in the lowest bytes.
+    fn packed_key(&mut self, key: &[Value]) -> Vec<ir::Value> {
+        let mut words: Vec<ir::Value> = Vec::new();
+        let mut at = 0;
+        for &v in key {
+            let value = self.get(v);
+            let (low, high) = self.halves(value);
+            let bytes = self.p.width(v).bytes();
+            for (i, half) in [low, high].into_iter().take(bytes.div_ceil(8) as usize).enumerate() {
+                let (word, shift) = ((at + 8 * i as u32) / 8, 8 * (at % 8));
+                let moved = if shift == 0 { half } else { self.b.ins().ishl_imm_u(half, i64::from(shift)) };
+                self.or_word(&mut words, word as usize, moved);
+                if shift + 8 * bytes.min(8) > 64 {
+                    let rest = self.b.ins().ushr_imm_u(half, i64::from(64 - shift));
+                    self.or_word(&mut words, word as usize + 1, rest);
+                }
+            }
+            at += bytes;
+        }
+        words
+    }
+
+    fn or_word(&mut self, words: &mut Vec<ir::Value>, at: usize, bits: ir::Value) {
+        match words.get(at) {
+            Some(&w) => words[at] = self.b.ins().bor(w, bits),
+            None => words.push(bits),
+        }
+    }
+
+    /// Looks at the first cell of an exact table, and goes to `hit` if it is the key's. Gives the block for all else.
+    fn find_exact(
+        &mut self,
+        table: TableId,
+        words: &[ir::Value],
+        hash: ir::Value,
+        hit: &Target,
+    ) -> ir::Block {
+        let (cells, mask) =
+            (self.view(types::I64, table, View::CELLS), self.view(types::I64, table, View::MASK));
+        let at = self.b.ins().band(hash, mask);
+        let at = self.b.ins().ishl_imm_u(at, 3);
+        let at = self.b.ins().iadd(cells, at);
+        let cell = self.b.ins().load(types::I64, self.regions.views, at, 0);
+        let other = self.b.ins().bxor(cell, hash);
+        let other = self.b.ins().ushr_imm_u(other, 32);
+        let slot = self.b.ins().ireduce(types::I32, cell);
+        let [compare, slow] = std::array::from_fn(|_| self.b.create_block());
+        self.b.ins().brif(other, slow, &[], compare, &[]);
+        self.b.switch_to_block(compare);
+        let row = self.row(table, slot);
+        let mut differs = None;
+        for (i, &word) in words.iter().enumerate() {
+            let there = self.b.ins().load(types::I64, self.regions.rows, row, 8 * i as i32);
+            let x = self.b.ins().bxor(there, word);
+            differs = Some(differs.map_or(x, |d| self.b.ins().bor(d, x)));
+        }
+        let (hit, args) = self.edge(hit, &[slot]);
+        match differs {
+            Some(d) => self.b.ins().brif(d, slow, &[], hit, &args),
+            None => self.b.ins().jump(hit, &args),
+        };
+        slow
+    }
+
+    fn put_words(&mut self, words: &[ir::Value]) {
+        let at = self.frame_address();
+        for (i, &w) in words.iter().enumerate() {
+            self.b.ins().store(self.regions.frame, w, at, 8 * i as i32);
+        }
+    }
+
+    /// Looks an IPv4 address up by the algorithm that the table has chosen.
+    fn lookup_prefix(&mut self, table: TableId, key: &[Value], hit: &Target, miss: &Target) {
+        let addr = self.get(key[0]);
+        let [ranges, other, direct, call] = std::array::from_fn(|_| self.b.create_block());
+        self.b.set_cold_block(call);
+        let algorithm = self.view(types::I32, table, View::LPM + offset_of!(LpmView, algorithm));
+        let is = self.b.ins().icmp_imm_u(IntCC::Equal, algorithm, i64::from(LpmView::RANGES));
+        self.b.ins().brif(is, ranges, &[], other, &[]);
+        self.b.switch_to_block(other);
+        let is = self.b.ins().icmp_imm_u(IntCC::Equal, algorithm, i64::from(LpmView::DIR24));
+        self.b.ins().brif(is, direct, &[], call, &[]);
+
+        self.b.switch_to_block(ranges);
+        self.lookup_range(table, addr, hit, miss);
+
+        self.b.switch_to_block(direct);
+        self.lookup_direct(table, addr, hit, miss);
+
+        self.b.switch_to_block(call);
+        let found = self.with_key(Helper::Lookup, table, key);
+        self.found(found, hit, None, miss);
+    }
+
+    /// Counts the ranges that start at or before the address.
+    fn lookup_range(&mut self, table: TableId, addr: ir::Value, hit: &Target, miss: &Target) {
+        let views = self.regions.views;
+        let at = self.view(types::I64, table, View::LPM + offset_of!(LpmView, ranges));
+        // Four comparisons at a time give all ones or zeros, which are packed to a byte each and then to a bit.
+        let addrs = self.b.ins().splat(types::I32X4, addr);
+        let mut lanes: Vec<ir::Value> = Vec::new();
+        for i in 0..LpmView::RANGE_COUNT / 4 {
+            let starts = self.b.ins().load(types::I32X4, views, at, 16 * i as i32);
+            lanes.push(self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, starts, addrs));
+        }
+        let [a, b, c, d] = lanes[..] else { unreachable!("there are 16 starts") };
+        let (low, high) = (self.b.ins().snarrow(a, b), self.b.ins().snarrow(c, d));
+        let bytes = self.b.ins().snarrow(low, high);
+        let bits = self.b.ins().vhigh_bits(types::I32, bytes);
+        let count = self.b.ins().popcnt(bits);
+        let count = self.b.ins().uextend(types::I64, count);
+        let off = self.b.ins().ishl_imm_u(count, 2);
+        let at = self.b.ins().iadd(at, off);
+        let slot = self.b.ins().load(types::I32, views, at, 4 * LpmView::RANGE_COUNT as i32);
+        let none = self.imm32(u32::MAX);
+        let is = self.b.ins().icmp(IntCC::NotEqual, slot, none);
+        self.branch(is, hit, &[slot], miss);
+    }
+
+    /// DIR-24-8: one access, two for prefixes longer than 24 bits.
+    fn lookup_direct(&mut self, table: TableId, addr: ir::Value, hit: &Target, miss: &Target) {
+        let views = self.regions.views;
+        let [far, near, short, found] = std::array::from_fn(|_| self.b.create_block());
+        let entry = self.b.append_block_param(near, types::I32);
+        let result = self.b.append_block_param(found, types::I32);
+        self.b.set_cold_block(short);
+        let wide = self.b.ins().uextend(types::I64, addr);
+        let load = |t: &mut Self, off: usize, index: ir::Value| {
+            let base = t.view(types::I64, table, View::LPM + off);
+            let index = t.b.ins().ishl_imm_u(index, 2);
+            let at = t.b.ins().iadd(base, index);
+            t.b.ins().load(types::I32, views, at, 0)
+        };
+        let index = self.b.ins().ushr_imm_u(wide, 8);
+        let e = load(self, offset_of!(LpmView, top), index);
+        let is_far = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, e, 0);
+        self.b.ins().brif(is_far, far, &[], near, &[e.into()]);
+
+        self.b.switch_to_block(far);
+        let group = self.b.ins().band_imm_u(e, 0x7fff_ffff);
+        let group = self.b.ins().uextend(types::I64, group);
+        let group = self.b.ins().ishl_imm_u(group, 8);
+        let low = self.b.ins().band_imm_u(wide, 0xff);
+        let index = self.b.ins().bor(group, low);
+        let e = load(self, offset_of!(LpmView, low), index);
+        self.b.ins().jump(near, &[e.into()]);
+
+        self.b.switch_to_block(near);
+        self.b.ins().brif(entry, found, &[entry.into()], short, &[]);
+
+        self.b.switch_to_block(short);
+        let index = self.b.ins().ushr_imm_u(wide, 24);
+        let e = load(self, offset_of!(LpmView, fallback), index);
+        self.b.ins().jump(found, &[e.into()]);
+
+        self.b.switch_to_block(found);
+        let slot = self.b.ins().iadd_imm_s(result, -1);
+        self.branch(result, hit, &[slot], miss);
+    }
+}

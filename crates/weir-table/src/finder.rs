@@ -1,0 +1,78 @@
+//! How a table finds entries: one index for each kind.
+
+use crate::decl::{Kind, TableDecl};
+use crate::exact::Index;
+use crate::lpm::Lpm;
+use crate::rules::Rules;
+
+/// The index of a table.
+#[derive(Debug)]
+pub(crate) enum Finder {
+    Exact(Index),
+    Lpm {
+        index: Lpm,
+        /// The prefix of each slot, value and length.
+        of_slot: Vec<(u128, u32)>,
+    },
+    Rules(Rules),
+    Array,
+}
+
+impl Finder {
+    pub(crate) fn new(decl: &TableDecl) -> Finder {
+        match decl.kind {
+            Kind::Exact => Finder::Exact(Index::new()),
+            Kind::Lpm => Finder::Lpm { index: Lpm::new(decl.key[0].width.bits()), of_slot: Vec::new() },
+            Kind::Rules => {
+                Finder::Rules(Rules::new(&decl.key.iter().map(|f| f.width.bits()).collect::<Vec<_>>()))
+            }
+            Kind::Array => Finder::Array,
+        }
+    }
+
+    /// Forgets all entries.
+    pub(crate) fn clear(&mut self) {
+        match self {
+            Finder::Exact(index) => *index = Index::new(),
+            Finder::Lpm { index, of_slot } => {
+                index.clear();
+                of_slot.clear();
+            }
+            Finder::Rules(rules) => rules.clear(),
+            Finder::Array => {}
+        }
+    }
+
+    /// Memory in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Finder::Exact(index) => index.bytes(),
+            Finder::Lpm { index, of_slot } => index.bytes() + std::mem::size_of_val(&of_slot[..]),
+            Finder::Rules(rules) => rules.bytes(),
+            Finder::Array => 0,
+        }
+    }
+
+    /// Many changes are to come: what is costly waits for [`settle`](Finder::settle).
+    pub(crate) fn hold(&mut self) {
+        if let Finder::Lpm { index, .. } = self {
+            index.hold();
+        }
+    }
+
+    /// No changes are to come for now: everything is built.
+    pub(crate) fn settle(&mut self) {
+        match self {
+            Finder::Lpm { index, .. } => index.settle(),
+            Finder::Rules(rules) => rules.settle(),
+            Finder::Exact(_) | Finder::Array => {}
+        }
+    }
+
+    /// After a change: builds what it pays to build.
+    pub(crate) fn prepare(&mut self) {
+        if let Finder::Rules(rules) = self {
+            rules.prepare();
+        }
+    }
+}

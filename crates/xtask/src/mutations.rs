@@ -1,0 +1,168 @@
+//! Mistakes that a test must notice, each with that test.
+
+/// A mistake made on purpose.
+#[derive(Debug)]
+pub(crate) struct Mutation {
+    /// What it breaks.
+    pub(crate) name: &'static str,
+    /// The file, from the root.
+    pub(crate) file: &'static str,
+    /// A text that stands in the file once, and what replaces it.
+    pub(crate) text: &'static str,
+    pub(crate) instead: &'static str,
+    /// The test that fails.
+    pub(crate) test: Test,
+}
+
+/// Some tests of one test program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Test {
+    pub(crate) package: &'static str,
+    /// Name of the integration test; `None` is the library's own tests.
+    pub(crate) target: Option<&'static str>,
+    /// Part of the names of the tests.
+    pub(crate) filter: &'static str,
+}
+
+const TABLE_MODEL: Test = Test { package: "weir-table", target: Some("model"), filter: "" };
+const TABLE_LPM: Test = Test { package: "weir-table", target: None, filter: "lpm::" };
+const TABLE_RULES: Test = Test { package: "weir-table", target: None, filter: "rules::" };
+const TABLE_WHEEL: Test = Test { package: "weir-table", target: None, filter: "wheel::" };
+const PASSES: Test =
+    Test { package: "weir-ir", target: Some("passes"), filter: "the_passes_keep_the_meaning" };
+const JIT: Test = Test { package: "weir-jit", target: Some("differential"), filter: "" };
+const LARGE: Test = Test {
+    package: "weir-jit",
+    target: Some("pairs"),
+    filter: "programs_with_large_tables_mean_the_same_everywhere",
+};
+
+/// All of them, those of a package together.
+pub(crate) const MUTATIONS: &[Mutation] = &[
+    Mutation {
+        name: "a growing index loses cells",
+        file: "crates/weir-table/src/exact.rs",
+        text: "*next = until;",
+        instead: "*next = until + 1;",
+        test: TABLE_MODEL,
+    },
+    Mutation {
+        name: "a removal leaves a hole in a run",
+        file: "crates/weir-table/src/exact.rs",
+        text: "(next.wrapping_sub(home) & mask) >= (next",
+        instead: "(next.wrapping_sub(home) & mask) > (next",
+        test: TABLE_MODEL,
+    },
+    Mutation {
+        name: "a prefix is painted over a longer one",
+        file: "crates/weir-table/src/lpm/dir24.rs",
+        text: "next = u64::from(last(inner, inner_len)) + 1;",
+        instead: "next = u64::from(last(inner, inner_len));",
+        test: TABLE_LPM,
+    },
+    Mutation {
+        name: "a range ends one key early",
+        file: "crates/weir-table/src/lpm/ranges.rs",
+        text: "edges.extend(last(first, len).checked_add(1));",
+        instead: "edges.push(last(first, len));",
+        test: TABLE_LPM,
+    },
+    Mutation {
+        name: "a removed rule forgets whom it hid",
+        file: "crates/weir-table/src/rules/index.rs",
+        text: "if hides {",
+        instead: "if !hides {",
+        test: TABLE_RULES,
+    },
+    Mutation {
+        name: "a bucket of timers forgets its earliest",
+        file: "crates/weir-table/src/wheel.rs",
+        text: "chunk.first = chunk.first.min(timer.when);",
+        instead: "chunk.first = timer.when;",
+        test: TABLE_WHEEL,
+    },
+    Mutation {
+        name: "fold: x - d + c becomes x + (d - c)",
+        file: "crates/weir-ir/src/passes/fold.rs",
+        text: "(Sub, Add) => Some((Add, c.wrapping_sub(d))),",
+        instead: "(Sub, Add) => Some((Add, d.wrapping_sub(c))),",
+        test: PASSES,
+    },
+    Mutation {
+        name: "forward: bytes outlive a trim",
+        file: "crates/weir-ir/src/passes/forward.rs",
+        text: "known.cut(&here, &facts);",
+        instead: "known.meta = known.meta;",
+        test: PASSES,
+    },
+    Mutation {
+        name: "stores: a read keeps one byte too few alive",
+        file: "crates/weir-ir/src/passes/stores.rs",
+        text: "(p.off + n <= at.off || at.off + len <= p.off)",
+        instead: "(p.off + n <= at.off || at.off + len <= p.off + 1)",
+        test: PASSES,
+    },
+    Mutation {
+        name: "requires: a check vouches for more than the next one does",
+        file: "crates/weir-ir/src/passes/requires.rs",
+        text: "&& after(here).implies(&both) {",
+        instead: "&& both.implies(&both) {",
+        test: PASSES,
+    },
+    Mutation {
+        name: "conditions: the last case of a range is lost",
+        file: "crates/weir-ir/src/passes/conditions.rs",
+        text: "cases.retain(|(c, _)| (range.lo..=range.hi).contains(c));",
+        instead: "cases.retain(|(c, _)| (range.lo..range.hi).contains(c));",
+        test: PASSES,
+    },
+    Mutation {
+        name: "positions: a loop moves nothing by pushing",
+        file: "crates/weir-ir/src/passes/positions.rs",
+        text: "matches!(block.end, End::Push { .. } | End::Unpull { .. })",
+        instead: "matches!(block.end, End::Unpull { .. })",
+        test: PASSES,
+    },
+    Mutation {
+        name: "arithmetic: a shift by the width",
+        file: "crates/weir-jit/src/arith.rs",
+        text: "icmp(IntCC::UnsignedLessThan, y, bits)",
+        instead: "icmp(IntCC::UnsignedLessThanOrEqual, y, bits)",
+        test: JIT,
+    },
+    Mutation {
+        name: "compiled hash of a key of two words",
+        file: "crates/weir-jit/src/tables.rs",
+        text: "pair.get(1).map_or(odd, |&b| self.b.ins().bxor(b, odd));",
+        instead: "pair.get(1).map_or(odd, |&b| b);",
+        test: JIT,
+    },
+    Mutation {
+        name: "compiled touch of an entry that never expires",
+        file: "crates/weir-jit/src/tables.rs",
+        text: "let before = self.b.ins().iadd_imm_s(time, -1);",
+        instead: "let before = time;",
+        test: JIT,
+    },
+    Mutation {
+        name: "a batch goes on before the packets that it started",
+        file: "crates/weir-jit/src/batch.rs",
+        text: "self.b.ins().brif(pending, done, &[], head, &[BlockArg::Value(next)]);",
+        instead: "let _ = pending;\n            self.b.ins().jump(head, &[BlockArg::Value(next)]);",
+        test: JIT,
+    },
+    Mutation {
+        name: "compiled search of ranges at their first key",
+        file: "crates/weir-jit/src/tables.rs",
+        text: "icmp(IntCC::UnsignedLessThanOrEqual, starts, addrs)",
+        instead: "icmp(IntCC::UnsignedLessThan, starts, addrs)",
+        test: LARGE,
+    },
+    Mutation {
+        name: "compiled DIR-24-8: half of a group",
+        file: "crates/weir-jit/src/tables.rs",
+        text: "band_imm_u(wide, 0xff)",
+        instead: "band_imm_u(wide, 0x7f)",
+        test: LARGE,
+    },
+];
