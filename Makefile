@@ -2,10 +2,11 @@
 # make demo    a service graph between two network namespaces, in a minute
 # make bench   measures the data plane, beside other programs if root can install them; writes bench/RESULTS.md
 # make fuzz    runs each fuzz target for MINUTES (1) with libFuzzer; needs a nightly Rust and cargo-fuzz
+# make mutate  makes mistakes in a copy of the sources, and finds that the tests notice each; CI runs it too
 
 MINUTES ?= 1
 
-.PHONY: build demo test setup fmt lint unit deny bench fuzz
+.PHONY: build demo test setup fmt lint unit deny bench fuzz mutate
 
 build:
 	cargo build --locked --release -p weir
@@ -47,3 +48,6 @@ fuzz:
 	for target in $$(ls fuzz/fuzz_targets | sed 's/\.rs$$//'); do \
 		(cd fuzz && cargo +nightly fuzz run $$target -- -max_total_time=$$((60 * $(MINUTES)))) || exit 1; \
 	done
+
+mutate:
+	cargo run --locked -p xtask -- mutate

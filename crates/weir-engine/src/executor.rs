@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_ir::program::BlockId;
 use weir_ir::{Host, Interpreter, Program};
-use weir_jit::{Compiled, Runner};
+use weir_jit::{Compiled, Runner, Spent};
 use weir_packet::Packet;
 use weir_table::TableSet;
 
@@ -75,6 +75,11 @@ impl Executor {
         job: Job<'_>,
     ) {
         self.interpreter.run(program, tables, host, job.now, job.entry, job.args, job.packet);
+    }
+
+    /// Where the time went, by element of the program; empty while the interpreter runs it, or nothing was measured.
+    pub fn profile(&self) -> &[Spent] {
+        self.compiled.as_ref().map_or(&[], |(_, runner)| runner.profile())
     }
 
     /// The name for people.

@@ -211,6 +211,22 @@ pub struct GraphStatus {
     pub elements: Vec<(String, String)>,
     /// Number of entries in each table that is not a cell: `element.table`.
     pub tables: BTreeMap<String, u32>,
+    /// Where the time of compiled programs went since the last load or swap: the elements that packets passed while a
+    /// batch in some hundreds was measured, in the order of the program. Empty if nothing was measured. Elements that
+    /// move packets rather than having a program (devices, queues, sources) are not in it.
+    #[serde(default)]
+    pub profile: Vec<ElementProfile>,
+}
+
+/// The time that an element took of the batches that were measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ElementProfile {
+    /// The element.
+    pub element: String,
+    /// Packets (and runs without one) that came in while it was measured.
+    pub packets: u64,
+    /// Cycles of the time stamp counter (x86-64; elsewhere nanoseconds) that these took.
+    pub cycles: u64,
 }
 
 /// A device.

@@ -137,7 +137,7 @@ pub(crate) fn choices() -> Vec<Vec<u8>> {
             input.extend([len, if i % 3 == 2 { i } else { 0 }, i * 5]);
             input.extend(bytes(4).iter().map(|m| if m % 5 == 0 { 200 } else { m % 20 }));
             input.extend(bytes(1));
-            input.extend(bytes(len.into()).iter().map(|b| if seed % 2 == 0 { b % 3 } else { *b }));
+            input.extend(bytes(len.into()).iter().map(|b| if seed.is_multiple_of(2) { b % 3 } else { *b }));
         }
         input
     };

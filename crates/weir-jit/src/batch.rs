@@ -112,6 +112,7 @@ impl Translator<'_, '_> {
             let v = self.load_value(self.p.width(param), self.batch.args, 16 * i as i32, self.regions.args);
             given.push(BlockArg::Value(v));
         }
+        self.probe_start(id);
         self.enter_from_outside(id);
         let to = self.block(id);
         self.b.ins().jump(to, &given);

@@ -17,6 +17,7 @@ use weir_table::Layout;
 use crate::ahead::Positions;
 use crate::batch::Batch;
 use crate::helpers::Helper;
+use crate::listing::Numbers;
 use crate::starts::{Starts, order};
 
 /// Numbers of 32 bits at the start of a packet's metadata, up to the last mark.
@@ -45,6 +46,15 @@ pub(crate) struct Regions {
     pub views: MemFlagsData,
     /// Outcomes of packets.
     pub outcomes: MemFlagsData,
+}
+
+/// What a translation has beside the program.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// The code remembers which operation it comes from.
+    pub numbers: Option<Numbers>,
+    /// The code reads the clock at the start of these blocks.
+    pub probes: Option<Vec<bool>>,
 }
 
 /// An edge that does something on the way.
@@ -83,6 +93,7 @@ pub(crate) struct Translator<'a, 'b> {
     pub frame: StackSlot,
     /// The block that is being translated.
     pub here: BlockId,
+    pub notes: Notes,
 }
 
 impl<'a, 'b> Translator<'a, 'b> {
@@ -142,6 +153,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             removes: p.blocks.iter().flat_map(|b| &b.ops).any(|op| matches!(op, Op::Remove { .. })),
             frame,
             here: BlockId(0),
+            notes: Notes::default(),
         };
         t.take_packet();
         t
@@ -170,12 +182,16 @@ impl<'a, 'b> Translator<'a, 'b> {
             self.here = id;
             self.b.switch_to_block(self.blocks[id.0 as usize]);
             let block = self.p.block(id);
-            for op in &block.ops {
+            self.probe(id);
+            for (i, op) in block.ops.iter().enumerate() {
+                self.note(id, i);
                 self.op(op);
             }
+            self.note(id, block.ops.len());
             self.end(&block.end);
             self.finish_edges();
         }
+        self.note_nothing();
         self.close_batch();
         self.b.seal_all_blocks();
         Ok(self.b)

@@ -11,6 +11,8 @@ use weir_ir::{Host, Reason, interp};
 use weir_packet::{Meta, Packet};
 use weir_table::{EntryRef, Table, TableSet};
 
+use crate::profile::Profile;
+
 /// A packet that starts when the current one has ended.
 #[derive(Debug)]
 pub(crate) struct Strand {
@@ -36,6 +38,7 @@ pub(crate) struct Ctx<'a> {
     pub tables: &'a mut TableSet,
     pub host: &'a mut dyn Host,
     pub strands: &'a mut VecDeque<Strand>,
+    pub profile: &'a mut Profile,
 }
 
 /// The compiled function: context, packets (each may be null) and how many, number of the start, its arguments. Runs
@@ -176,6 +179,9 @@ helpers! {
         if let [a, b] = args.get_mut(2) {
             *a = a.checked_rem(*b).unwrap_or(0);
         }
+    }
+    Probe = fn probe(ctx: &mut Ctx<'_>, what: u32) {
+        ctx.profile.enter(what);
     }
     Random = fn random(ctx: &mut Ctx<'_>) -> u32 {
         ctx.host.random()

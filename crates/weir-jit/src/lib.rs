@@ -15,8 +15,10 @@ mod compile;
 pub mod differential;
 mod ends;
 mod helpers;
+mod listing;
 mod module;
 mod ops;
+mod profile;
 mod run;
 mod starts;
 mod tables;
@@ -24,7 +26,9 @@ mod tables;
 use cranelift_module::ModuleError;
 use weir_ir::CheckError;
 
+pub use listing::{Instruction, Origin, listing};
 pub use module::disassemble;
+pub use profile::Spent;
 pub use run::{Compiled, Runner};
 
 /// A program that could not be compiled.

@@ -11,8 +11,9 @@ use weir_ir::Program;
 
 use crate::JitError;
 use crate::ahead::Slice;
-use crate::compile::Translator;
+use crate::compile::{Notes, Translator};
 use crate::helpers::{Code, Helper};
+use crate::profile::borders;
 use crate::starts::Starts;
 
 /// Machine code in memory, freed on drop.
@@ -39,22 +40,29 @@ impl Drop for Machine {
 }
 
 impl Machine {
-    /// Compiles a checked program.
-    pub fn new(program: &Program, starts: &Starts) -> Result<Machine, JitError> {
+    /// Compiles a checked program, to run at speed or to be measured.
+    pub fn new(program: &Program, starts: &Starts, probes: bool) -> Result<Machine, JitError> {
         // The optimiser may make operations that the machine has no code for (a gap of the compiler, seen with 128
         // bits). Without it none but those that we ask for remain.
-        match Machine::optimised(program, starts, Optimise::Speed) {
+        match Machine::optimised(program, starts, probes, Optimise::Speed) {
             Err(JitError::Compile { source, .. }) if is_gap(&source) => {
-                Machine::optimised(program, starts, Optimise::Nothing)
+                Machine::optimised(program, starts, probes, Optimise::Nothing)
             }
             result => result,
         }
     }
 
-    fn optimised(program: &Program, starts: &Starts, optimise: Optimise) -> Result<Machine, JitError> {
+    fn optimised(
+        program: &Program,
+        starts: &Starts,
+        probes: bool,
+        optimise: Optimise,
+    ) -> Result<Machine, JitError> {
         let mut module = new_module(optimise)?;
-        let slices = Slice::of(program);
-        match define(&mut module, program, starts, &slices) {
+        // Looking ahead is not measured.
+        let slices = if probes { Vec::new() } else { Slice::of(program) };
+        let notes = Notes { probes: probes.then(|| borders(program)), ..Notes::default() };
+        match define(&mut module, program, starts, notes, &slices) {
             Ok((code, keys)) => {
                 Ok(Machine { module: Some(module), code, slices: slices.into_iter().zip(keys).collect() })
             }
@@ -72,14 +80,15 @@ fn define(
     module: &mut JITModule,
     program: &Program,
     starts: &Starts,
+    notes: Notes,
     slices: &[Slice],
 ) -> Result<(Code, Vec<Code>), Box<ModuleError>> {
+    let mut contexts = vec![translate(module, program, starts, notes)?];
+    for slice in slices {
+        contexts.push(translate_slice(module, program, starts, slice)?);
+    }
     let mut ids = Vec::new();
-    for i in 0..=slices.len() {
-        let mut context = match i.checked_sub(1) {
-            None => translate(module, program, starts)?,
-            Some(i) => translate_slice(module, program, starts, &slices[i])?,
-        };
+    for (i, mut context) in contexts.into_iter().enumerate() {
         let name = format!("program{i}");
         let id = module.declare_function(&name, Linkage::Export, &context.func.signature)?;
         module.define_function(id, &mut context)?;
@@ -106,20 +115,31 @@ fn is_gap(e: &ModuleError) -> bool {
     matches!(e, ModuleError::Compilation(CodegenError::Unsupported(_)))
 }
 
-/// The machine code of a program as assembly text, with the compiler's block numbers.
-pub fn disassemble(program: &Program) -> Result<String, JitError> {
+/// Translates a checked program, for who looks at what becomes of it.
+pub(crate) fn with_translation<R>(
+    program: &Program,
+    starts: &Starts,
+    notes: Notes,
+    look: impl FnOnce(&JITModule, &mut Context) -> Result<R, Box<ModuleError>>,
+) -> Result<R, JitError> {
     weir_ir::check(program).map_err(JitError::Unchecked)?;
     let mut module = new_module(Optimise::Speed)?;
-    let text = translate(&mut module, program, &Starts::of(program)).and_then(|mut context| {
+    let seen =
+        translate(&mut module, program, starts, notes).and_then(|mut context| look(&module, &mut context));
+    // SAFETY: nothing was defined in the module, so nothing has a pointer into its memory.
+    unsafe { module.free_memory() };
+    seen.map_err(|source| failed(program, source))
+}
+
+/// The machine code of a program as assembly text, with the compiler's block numbers.
+pub fn disassemble(program: &Program) -> Result<String, JitError> {
+    with_translation(program, &Starts::of(program), Notes::default(), |module, context| {
         context.set_disasm(true);
         match context.compile(module.isa(), &mut Default::default()) {
             Ok(code) => Ok(code.vcode.clone().unwrap_or_default()),
             Err(e) => Err(Box::new(ModuleError::Compilation(e.inner))),
         }
-    });
-    // SAFETY: nothing was defined in the module, so nothing has a pointer into its memory.
-    unsafe { module.free_memory() };
-    text.map_err(|source| failed(program, source))
+    })
 }
 
 /// A module whose code may call helpers.
@@ -136,8 +156,13 @@ fn translate(
     module: &mut JITModule,
     program: &Program,
     starts: &Starts,
+    notes: Notes,
 ) -> Result<Context, Box<ModuleError>> {
-    function(module, |module, b| Translator::new(program, starts, module, b).translate())
+    function(module, |module, b| {
+        let mut t = Translator::new(program, starts, module, b);
+        t.notes = notes;
+        t.translate()
+    })
 }
 
 /// As [`translate`], a slice of the program.
@@ -176,6 +201,8 @@ fn machine(optimise: Optimise) -> Result<OwnedTargetIsa, JitError> {
     let options = [
         ("opt_level", if optimise == Optimise::Speed { "speed" } else { "none" }),
         ("is_pic", "false"),
+        // A listing tells code from data by it.
+        ("machine_code_cfg_info", "true"),
         // Helpers may lie further away than a short call reaches.
         ("use_colocated_libcalls", "false"),
         ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
@@ -218,7 +245,7 @@ mod tests {
         weir_ir::check(&program).unwrap();
         let starts = Starts::of(&program);
         for optimise in [Optimise::Speed, Optimise::Nothing] {
-            assert!(Machine::optimised(&program, &starts, optimise).is_ok());
+            assert!(Machine::optimised(&program, &starts, false, optimise).is_ok());
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::OnceLock;
 
 use weir_ir::program::{BlockId, End, EntryKind, Program, TableId};
 use weir_ir::{Host, Reason};
@@ -11,6 +12,7 @@ use weir_table::TableSet;
 use crate::JitError;
 use crate::helpers::{Ctx, Strand};
 use crate::module::Machine;
+use crate::profile::{Profile, Spent};
 use crate::starts::Starts;
 
 /// How a run of compiled code ended, in the lowest bits of a number; the others are the exit or the block.
@@ -36,7 +38,11 @@ impl Outcome {
 /// A program as machine code. May be shared by threads; each has a [`Runner`] of its own.
 pub struct Compiled {
     machine: Machine,
+    /// The same with probes.
+    probed: OnceLock<Machine>,
     starts: Starts,
+    /// Number of the program's elements.
+    elements: usize,
     /// For each block that drops packets, why.
     reasons: Vec<Option<Reason>>,
     /// For each table the program that runs when an entry's time has come.
@@ -56,6 +62,15 @@ pub struct Runner {
     strands: VecDeque<Strand>,
     outcomes: Vec<u32>,
     keys: Vec<u64>,
+    profile: Profile,
+}
+
+impl Runner {
+    /// Where the time went, for each of the program's elements; empty if nothing was measured. Only some batches are,
+    /// of code that was [instrumented](Compiled::instrument).
+    pub fn profile(&self) -> &[Spent] {
+        &self.profile.spent
+    }
 }
 
 impl Compiled {
@@ -73,11 +88,27 @@ impl Compiled {
             program.entries.iter().find(|e| e.kind == kind).map(|e| e.block)
         });
         Ok(Compiled {
-            machine: Machine::new(program, &starts)?,
+            machine: Machine::new(program, &starts, false)?,
+            probed: OnceLock::new(),
+            elements: program.elements.len(),
             reasons: reasons.collect(),
             expire: expire.collect(),
             starts,
         })
+    }
+
+    /// Compiles `program`, which must be the one that this was made of, once more with probes: from then on some
+    /// batches are measured, in all threads. It takes as long and as much memory as [`Compiled::new`], and changes
+    /// nothing else.
+    ///
+    /// # Errors
+    /// As [`Compiled::new`]; then nothing is measured.
+    pub fn instrument(&self, program: &Program) -> Result<(), JitError> {
+        weir_ir::check(program).map_err(JitError::Unchecked)?;
+        let machine = Machine::new(program, &self.starts, true)?;
+        // Who comes second has compiled in vain.
+        self.probed.get_or_init(|| machine);
+        Ok(())
     }
 
     /// Runs the program from one of its entries to the end, including all packets that it starts: as
@@ -103,7 +134,7 @@ impl Compiled {
         let start = self.start(entry, packet.is_some());
         let params = self.starts.params(start);
         assert!(args.len() >= params, "the entry takes {params} arguments, not {}", args.len());
-        let mut run = Run { code: self, runner, tables, host, now };
+        let mut run = Run { code: self, runner, tables, host, now, probed: None };
         run.batch(start, args, &[packet.map_or(std::ptr::null_mut(), Packet::into_raw)]);
     }
 
@@ -123,7 +154,7 @@ impl Compiled {
         let start = self.start(entry, true);
         assert_eq!(self.starts.params(start), 0, "the entry takes arguments");
         let raw = Packet::into_raw_batch(packets);
-        let mut run = Run { code: self, runner, tables, host, now };
+        let mut run = Run { code: self, runner, tables, host, now, probed: None };
         run.look_ahead(entry, &raw);
         run.batch(start, &[], &raw);
     }
@@ -158,15 +189,22 @@ struct Run<'a, H> {
     tables: &'a mut TableSet,
     host: &'a mut H,
     now: u64,
+    /// The code with probes, while it runs in place of the other.
+    probed: Option<&'a Machine>,
 }
 
 impl<H: Host> Run<'_, H> {
     /// Runs packets (or nothing, as null) from a start to their ends.
     fn batch(&mut self, start: u32, args: &[u128], packets: &[*mut Meta]) {
         self.runner.rounds.resize(self.code.starts.loops, 0);
+        let elements = self.code.elements;
+        self.probed = self.code.probed.get().filter(|_| self.runner.profile.is_next(elements));
         let mut done = 0;
         while done < packets.len() {
-            done += self.some(start, args, &packets[done..]);
+            // Code that seldom runs is in no cache: if there are others, the first packet fetches it.
+            let fetches = done == 0 && packets.len() > 1 && self.probed.is_some();
+            self.runner.profile.mute(fetches);
+            done += self.some(start, args, &packets[done..if fetches { 1 } else { packets.len() }]);
             while let Some(s) = self.runner.strands.pop_front() {
                 self.some(s.start, &s.args, &[s.packet.into_raw()]);
             }
@@ -193,7 +231,7 @@ impl<H: Host> Run<'_, H> {
     }
 
     fn ctx(&mut self) -> Ctx<'_> {
-        let Runner { rounds, strands, outcomes, .. } = &mut *self.runner;
+        let Runner { rounds, strands, outcomes, profile, .. } = &mut *self.runner;
         Ctx {
             now: self.now,
             hash_seed: self.host.hash_seed(),
@@ -204,6 +242,7 @@ impl<H: Host> Run<'_, H> {
             tables: self.tables,
             host: &mut *self.host,
             strands,
+            profile,
         }
     }
 
@@ -211,7 +250,8 @@ impl<H: Host> Run<'_, H> {
     fn some(&mut self, start: u32, args: &[u128], packets: &[*mut Meta]) -> usize {
         let room = packets.len().max(self.runner.outcomes.len());
         self.runner.outcomes.resize(room, 0);
-        let (code, n) = (self.code.machine.code, packets.len() as u64);
+        let (code, n) = (self.probed.unwrap_or(&self.code.machine).code, packets.len() as u64);
+        let measured = self.probed.is_some();
         let mut ctx = self.ctx();
         // SAFETY: the code was compiled from a checked program. The context is whole, with a counter for each loop
         // and room for the outcome of each packet; `start` is one of its starts, `args` has as many values as that
@@ -219,6 +259,9 @@ impl<H: Host> Run<'_, H> {
         // largest number), and there are packets exactly if that start has them (`start` asserted it for entries, the
         // checker proved it for strands).
         let ended = unsafe { code(&mut ctx, packets.as_ptr(), n, start, args.as_ptr()) } as usize;
+        if measured {
+            ctx.profile.end();
+        }
         for (&outcome, &raw) in self.runner.outcomes.iter().zip(&packets[..ended]) {
             let number = outcome >> Outcome::BITS;
             if outcome == Outcome::Over as u32 {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_engine::protocol::{self, Answer, Command};
 use weir_model::graph::{PortRef, ServiceGraph};
-use weir_model::status::{DropCount, FunctionStatus, GraphStatus, LinkStatus, State};
+use weir_model::status::{DropCount, ElementTime, FunctionStatus, GraphStatus, LinkStatus, State};
 
 use crate::connection::{CallError, DataPlane};
 use crate::desired::DesiredGraph;
@@ -73,6 +73,7 @@ pub async fn status<D: DataPlane>(
             bytes: read.sum(Some(&counter), "byte_count").await?,
         });
     }
+    let profile = figures.iter().flat_map(|s| &s.profile).map(|e| (e.element.clone(), e.packets, e.cycles));
     Ok(GraphStatus {
         id: graph.id.clone(),
         name: document.name.to_string(),
@@ -80,6 +81,7 @@ pub async fn status<D: DataPlane>(
         state,
         functions,
         links,
+        profile: ElementTime::of(profile),
     })
 }
 

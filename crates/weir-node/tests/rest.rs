@@ -157,6 +157,9 @@ fn a_graph_lives() {
         status.links.iter().map(|l| (l.from.as_str(), l.to.as_str(), l.packets, l.bytes)).collect();
     assert_eq!(links[0], ("service-access-point:lan", "sf:fw:a", 7, 700));
     assert_eq!(links.len(), 4);
+    let times: Vec<_> =
+        status.profile.iter().map(|t| (&*t.element, t.packets, t.cycles_per_packet, t.share)).collect();
+    assert_eq!(times, [("sf_fw/filter", 10, 75.0, 0.75), ("lan", 10, 25.0, 0.25)]);
 
     let plan = c.plan(&firewall("allow udp")).unwrap();
     assert_eq!((plan.action, plan.functions.changed), (Action::Change, vec!["fw".to_owned()]));

@@ -14,7 +14,7 @@ pub(crate) enum Finder {
         /// The prefix of each slot, value and length.
         of_slot: Vec<(u128, u32)>,
     },
-    Rules(Rules),
+    Rules(Box<Rules>),
     Array,
 }
 
@@ -24,7 +24,8 @@ impl Finder {
             Kind::Exact => Finder::Exact(Index::new()),
             Kind::Lpm => Finder::Lpm { index: Lpm::new(decl.key[0].width.bits()), of_slot: Vec::new() },
             Kind::Rules => {
-                Finder::Rules(Rules::new(&decl.key.iter().map(|f| f.width.bits()).collect::<Vec<_>>()))
+                let widths: Vec<u32> = decl.key.iter().map(|f| f.width.bits()).collect();
+                Finder::Rules(Box::new(Rules::new(&widths)))
             }
             Kind::Array => Finder::Array,
         }

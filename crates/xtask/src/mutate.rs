@@ -17,10 +17,11 @@ const TIME_LIMIT: Duration = Duration::from_secs(120);
 const COPIED: &[&str] = &["Cargo.toml", "Cargo.lock", "crates"];
 
 /// How a test program ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Outcome {
     Passed,
-    Failed,
+    /// The tests that failed, or how the program ended without saying so.
+    Failed(String),
     /// It took too long and was ended.
     Late,
 }
@@ -47,13 +48,13 @@ pub(crate) fn run(root: &Path, packages: &[String]) -> anyhow::Result<bool> {
         let noticed = copy.notices(m);
         let seconds = start.elapsed().as_secs();
         let outcome = match &noticed {
-            Ok(Outcome::Failed) => "noticed".to_owned(),
+            Ok(Outcome::Failed(by)) => format!("noticed: {by}"),
             Ok(Outcome::Late) => "noticed: does not end".to_owned(),
             Ok(Outcome::Passed) => "NOT NOTICED".to_owned(),
             Err(e) => format!("CANNOT BE TRIED: {e:#}"),
         };
-        all &= matches!(noticed, Ok(Outcome::Failed | Outcome::Late));
-        println!("{seconds:>4} s  {:<56} {:<62} {outcome}", m.name, m.test.to_string());
+        all &= matches!(noticed, Ok(Outcome::Failed(_) | Outcome::Late));
+        println!("{seconds:>4} s  {:<56} {outcome}", m.name);
     }
     println!("{} mutations", chosen.len());
     Ok(all)
@@ -133,20 +134,32 @@ impl Copy {
 
     fn outcome(&self, test: Test) -> anyhow::Result<Outcome> {
         let program = self.build(test)?;
+        let log = self.target.join("output");
         let mut child = Command::new(program)
             .arg(test.filter)
             .current_dir(self.at.join("crates").join(test.package))
             // A smaller example of a failure is not needed.
             .envs(HashMap::from([("PROPTEST_MAX_SHRINK_ITERS", "0"), ("RUST_BACKTRACE", "0")]))
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(fs::File::create(&log)?)
             .stderr(Stdio::null())
             .spawn()
             .with_context(|| format!("cannot run {test}"))?;
         let start = Instant::now();
         loop {
             if let Some(status) = child.try_wait()? {
-                return Ok(if status.success() { Outcome::Passed } else { Outcome::Failed });
+                if status.success() {
+                    return Ok(Outcome::Passed);
+                }
+                let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+                let failed =
+                    output.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
+                let failed: Vec<&str> = failed.collect();
+                return Ok(Outcome::Failed(match &failed[..] {
+                    [] => status.to_string(),
+                    [first] => (*first).to_owned(),
+                    [first, others @ ..] => format!("{first} and {} others", others.len()),
+                }));
             }
             if start.elapsed() > TIME_LIMIT {
                 child.kill()?;

@@ -31,6 +31,7 @@ pub struct Engine {
     rx: Vec<Packet>,
     rounds: u32,
     executor: ExecutorKind,
+    profile: bool,
     /// Number of the last graph that was installed.
     generation: u64,
 }
@@ -49,6 +50,7 @@ impl Engine {
             rx: Vec::new(),
             rounds: 0,
             executor: ExecutorKind::default(),
+            profile: false,
             generation: 0,
         })
     }
@@ -95,6 +97,11 @@ impl Engine {
     /// Says what runs the programs of graphs that are loaded from now on.
     pub fn set_executor(&mut self, kind: ExecutorKind) {
         self.executor = kind;
+    }
+
+    /// Says whether the elements of graphs that are loaded and compiled from now on are measured.
+    pub fn set_profile(&mut self, on: bool) {
+        self.profile = on;
     }
 
     /// Loads a graph, or swaps a running one for this. `file` is for messages.
@@ -150,7 +157,12 @@ impl Engine {
         self.assign();
         self.env.notice(Some(name), what, format!("graph {name} {what}"));
         if let Some(program) = program {
-            self.use_code(name, Compiled::new(&program).map(Arc::new).map_err(|e| with_causes(&e)));
+            let code = Compiled::new(&program).map(Arc::new).map_err(|e| with_causes(&e));
+            if let (Ok(code), true) = (&code, self.profile) {
+                // Without memory for the code once more nothing is measured.
+                drop(code.instrument(&program));
+            }
+            self.use_code(name, code);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use weir_table::Kind;
 
 use super::Router;
 use crate::env::Env;
-use crate::protocol::{GraphInfo, GraphStatus};
+use crate::protocol::{ElementProfile, GraphInfo, GraphStatus};
 
 /// How many packets were dropped: element, reason, number.
 pub(super) type DropCounts = BTreeMap<String, BTreeMap<String, u64>>;
@@ -46,7 +46,20 @@ impl Router {
             drops: self.drop_counts(),
             elements: self.plan.graph.elements.iter().map(|e| (e.name.clone(), e.class.clone())).collect(),
             tables: tables.collect(),
+            profile: self.profile(),
         }
+    }
+
+    /// The elements that were measured.
+    fn profile(&self) -> Vec<ElementProfile> {
+        let measured = self.plan.fast.elements.iter().zip(self.executor.profile());
+        let passed = measured.filter(|(_, s)| s.packets > 0);
+        let profile = passed.map(|(element, s)| ElementProfile {
+            element: element.clone(),
+            packets: s.packets,
+            cycles: s.cycles,
+        });
+        profile.collect()
     }
 
     /// The devices that the graph uses, perhaps more than once.

@@ -96,7 +96,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn and(self, b: Tally) -> Tally {
+    pub fn and(self, b: &Tally) -> Tally {
         Tally {
             pairs: self.pairs + b.pairs,
             exits: self.exits + b.exits,
@@ -259,7 +259,7 @@ impl Way<'_> {
                 let mut packets: Vec<Packet> = starts.iter().filter_map(Start::packet).collect();
                 match self {
                     Way::Batched(code, runner) => {
-                        code.run_batch(runner, tables, host, now, entry, &mut packets)
+                        code.run_batch(runner, tables, host, now, entry, &mut packets);
                     }
                     _ => {
                         for packet in packets {

@@ -124,15 +124,36 @@ pub fn program(seed: u64) -> (Program, Rounds) {
     });
     let program = b.finish();
     let mut random = random.into_inner();
-    let packets = (0..PACKETS).map(|_| Start {
-        bytes: (0..random.pick(&[48, 60, 60, 47, 1500])).map(|_| random.next() as u8).collect(),
-        marks: [200; 4],
-        anno: 0,
+    let edges = edges(&program, &tables);
+    let packets = (0..PACKETS).map(|_| {
+        let len = random.pick(&[48, 60, 60, 47, 1500]);
+        let mut bytes: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
+        let at = random.pick(&FIELDS) as usize;
+        bytes[at..at + 4].copy_from_slice(&random.pick(&edges).to_be_bytes());
+        Start { bytes, marks: [200; 4], anno: 0 }
     });
     let packets = packets.collect();
     let rounds = Rounds::new(&program, packets, &mut random);
     (program, rounds)
 }
+
+/// Where ranges of IPv4 addresses begin and end, of the smaller tables as often as of the large one.
+fn edges(program: &Program, tables: &Tables) -> Vec<u32> {
+    let mut all = Vec::new();
+    for (table, _) in tables.prefixes.iter().filter(|(_, width)| *width == W32) {
+        let rows = &program.tables[table.0 as usize].rows;
+        for row in rows.iter().cycle().take(5000) {
+            if let KeyMatch::Prefix(addr, len) = row.key[0] {
+                let last = addr | u128::from(u32::MAX.checked_shr(len).unwrap_or(0));
+                all.extend([addr as u32, last as u32, (last as u32).wrapping_add(1)]);
+            }
+        }
+    }
+    all
+}
+
+/// Where packets have what programs read.
+const FIELDS: [u32; 5] = [0, 4, 8, 16, 32];
 
 struct Writer<'a> {
     random: &'a RefCell<Random>,
@@ -146,7 +167,7 @@ impl Writer<'_> {
     }
 
     fn field(&self, b: &mut Builder, width: Width) -> V {
-        let v = b.load(width, Layer::Data, [0, 4, 8, 16, 32][self.below(5)]);
+        let v = b.load(width, Layer::Data, FIELDS[self.below(5)]);
         let mask = b.constant(width, address(width, u128::MAX));
         b.and(v, mask)
     }

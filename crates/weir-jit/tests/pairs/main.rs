@@ -1,5 +1,6 @@
 //! Pairs of a program and a packet: interpreted, compiled, optimised, both, and in batches, each must show the same.
 
+mod chains;
 mod hold;
 mod large;
 
@@ -29,7 +30,7 @@ fn generated_programs_mean_the_same_everywhere() {
         running
             .into_iter()
             .map(|t| t.join().expect("what differs was printed"))
-            .fold(Tally::default(), Tally::and)
+            .fold(Tally::default(), |a, b| a.and(&b))
     });
     println!("{PROGRAMS} generated programs: {tally}");
     assert!(tally.pairs >= PAIRS, "{tally}");
@@ -47,6 +48,17 @@ fn programs_with_large_tables_mean_the_same_everywhere() {
     }
     println!("{} programs with large tables: {tally}", large::PROGRAMS);
     assert!(tally.pairs >= 50_000 && tally.most_rows > 8192, "{tally}");
+}
+
+#[test]
+fn chains_of_arithmetic_mean_the_same_everywhere() {
+    let mut tally = Tally::default();
+    for seed in 0..chains::PROGRAMS {
+        let (program, rounds) = chains::program(seed);
+        hold(&format!("chains {seed}"), &program, &rounds, &mut tally);
+    }
+    println!("{} programs of arithmetic: {tally}", chains::PROGRAMS);
+    assert!(tally.exits == tally.pairs && tally.notices == 40 * tally.pairs, "{tally}");
 }
 
 proptest! {

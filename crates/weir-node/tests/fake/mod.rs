@@ -61,6 +61,10 @@ impl Fake {
                         drops: drops.into_iter().collect(),
                         elements,
                         tables: BTreeMap::from([("sf_fw/filter.flows".to_owned(), 4)]),
+                        profile: vec![
+                            ElementProfile { element: "lan".into(), packets: 10, cycles: 250 },
+                            ElementProfile { element: "sf_fw/filter".into(), packets: 10, cycles: 750 },
+                        ],
                     },
                 })
             }

@@ -7,8 +7,8 @@ use weir_model::graph::ServiceGraph;
 use weir_model::status::{GraphStatus, State};
 use weir_node::plan::{Action, Changes, Plan};
 
-use super::read;
 use super::remote::NodeArgs;
+use super::{profile, read};
 use crate::ui::{Failure, Ui, table};
 
 /// Options of `weir apply` and `weir plan`.
@@ -189,6 +189,9 @@ fn status_text(s: &GraphStatus, ui: Ui) -> String {
     );
     if rows.len() > 1 {
         _ = write!(out, "\n{}", table(&rows, &[2, 3]));
+    }
+    if !s.profile.is_empty() {
+        _ = write!(out, "\n{}", profile::text(&s.profile));
     }
     out
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use weir_engine::Plan;
 use weir_ir::Program;
 
+use super::ir_asm::Asm;
 use super::{classes, is_service_graph, read};
 use crate::ui::{Failure, Ui};
 
@@ -23,6 +24,10 @@ pub(crate) struct Args {
     /// Print how many blocks and operations each stage has, and no programs
     #[arg(long)]
     summary: bool,
+    /// Print the machine code of what runs (or of the stage), with the line of the program that each instruction comes
+    /// from beside it
+    #[arg(long, conflicts_with = "summary")]
+    asm: bool,
     #[command(flatten)]
     images: crate::commands::images::ImageArgs,
 }
@@ -39,6 +44,9 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let stages: Vec<(String, Program)> = std::iter::once(("linked".to_owned(), (**plan.program()).clone()))
         .chain(weir_ir::stages((**plan.program()).clone()).into_iter().map(|(n, p)| (n.to_owned(), p)))
         .collect();
+    if args.asm && args.stage.is_none() {
+        return print_asm(&[&("runs".to_owned(), (**plan.optimized()).clone())], args, ui);
+    }
     let chosen: Vec<&(String, Program)> = match args.stage.as_deref() {
         None => stages.iter().collect(),
         Some("last") => stages.last().into_iter().collect(),
@@ -52,12 +60,10 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
             names.join(", ")
         )));
     }
-    if let Some(element) = &args.element
-        && !chosen[0].1.elements.contains(element)
-    {
-        let names = chosen[0].1.elements.join(", ");
-        return Err(Failure::refused(format!("no element '{element}' has a program; there are: {names}")));
+    if args.asm {
+        return print_asm(&chosen, args, ui);
     }
+    check_element(&chosen[0].1, args)?;
     let value: Vec<_> = chosen.iter().map(|(n, p)| stage_json(n, p, args)).collect();
     ui.print(&value, || {
         let mut out = String::new();
@@ -72,6 +78,24 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         out
     })?;
     Ok(())
+}
+
+fn print_asm(chosen: &[&(String, Program)], args: &Args, ui: &Ui) -> Result<(), Failure> {
+    let mut all = Vec::new();
+    for (name, program) in chosen {
+        check_element(program, args)?;
+        all.push(Asm::of(name, program, args.element.as_deref())?);
+    }
+    ui.print(&all, || all.iter().map(|a| a.text(*ui)).collect::<Vec<_>>().join("\n"))?;
+    Ok(())
+}
+
+fn check_element(program: &Program, args: &Args) -> Result<(), Failure> {
+    let Some(element) = args.element.as_ref().filter(|e| !program.elements.contains(e)) else {
+        return Ok(());
+    };
+    let names = program.elements.join(", ");
+    Err(Failure::refused(format!("no element '{element}' has a program; there are: {names}")))
 }
 
 fn stage_json(name: &str, program: &Program, args: &Args) -> serde_json::Value {

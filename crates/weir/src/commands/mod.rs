@@ -6,7 +6,9 @@ mod graphs;
 mod handler;
 mod images;
 mod ir;
+mod ir_asm;
 mod node;
+mod profile;
 mod remote;
 mod run;
 mod steps;
@@ -26,7 +28,7 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Check a Click configuration or a service graph without running it
     Check(check::Args),
-    /// Print the program that a configuration becomes, stage by stage
+    /// Print the program that a configuration becomes, stage by stage, or its machine code
     Ir(ir::Args),
     /// List the elements, or print the manual page of one
     Elements(elements::Args),

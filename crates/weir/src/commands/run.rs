@@ -10,6 +10,7 @@ use weir_elements::FromArg;
 use weir_engine::protocol::Event;
 use weir_engine::{Engine, Plan, Stopped, Until};
 
+use super::profile;
 use super::{classes, read, steps};
 use crate::ui::{Failure, Ui, table};
 
@@ -49,6 +50,9 @@ pub(crate) struct Args {
     /// At the end, print why packets were dropped
     #[arg(short, long)]
     drops: bool,
+    /// Print where the time goes, element by element, at the end and every TIME
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, value_parser = Duration::from_arg)]
+    profile: Option<Option<Duration>>,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -63,6 +67,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let classes = Arc::new(classes());
     let plan = Plan::new(&classes, &text, &name).map_err(|e| Failure::Refused(e.0))?;
     let mut engine = Engine::new(classes).context("cannot start the engine")?;
+    engine.set_profile(args.profile.is_some());
     engine.install(GRAPH, plan, "").map_err(|e| Failure::Refused(e.0))?;
     for w in &args.writes {
         let (handler, value) = w.split_once('=').unwrap_or((w, ""));
@@ -87,6 +92,8 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
             waker.wake();
         })
         .context("cannot catch signals")?;
+        let every = args.profile.flatten().filter(|t| !t.is_zero());
+        let mut next = every.map(|t| Instant::now() + t);
         let end = args.duration.map(|d| Instant::now() + d);
         let stopped = loop {
             // In slices, so that what elements print appears while they run.
@@ -94,6 +101,13 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
             let until = Until { deadline: Some(left.min(SLICE)), flag: Some(flag.clone()), forever: false };
             let stopped = engine.run(&until).context("the engine stopped")?;
             notices(&mut engine);
+            if let (Some(every), Some(at)) = (every, next)
+                && at <= Instant::now()
+            {
+                next = Some(Instant::now() + every);
+                let times = profile::times(&engine.status(GRAPH).map_err(Failure::refused)?);
+                eprintln!("{}", profile::text(&times));
+            }
             if stopped != Stopped::Deadline || left.is_zero() {
                 break stopped;
             }
@@ -118,8 +132,9 @@ fn finish(args: &Args, ui: &Ui, engine: &mut Engine) -> Result<(), Failure> {
         "handlers": values.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
         "drops": status.drops,
         "devices": status.devices,
+        "profile": args.profile.map(|_| profile::times(&status)),
     });
-    if ui.json || !values.is_empty() || args.drops {
+    if ui.json || !values.is_empty() || args.drops || args.profile.is_some() {
         ui.print(&value, || {
             let mut out = String::new();
             for (handler, text) in &values {
@@ -139,6 +154,9 @@ fn finish(args: &Args, ui: &Ui, engine: &mut Engine) -> Result<(), Failure> {
                 } else {
                     "no packet was dropped\n".to_owned()
                 });
+            }
+            if args.profile.is_some() {
+                out.push_str(&profile::text(&profile::times(&status)));
             }
             out
         })?;
