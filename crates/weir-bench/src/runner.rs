@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use nix::time::{ClockId, clock_gettime};
 use weir_ir::program::BlockId;
 use weir_ir::{Host, Interpreter, Reason};
-use weir_jit::{Compiled, Runner};
-use weir_packet::Packet;
+use weir_jit::{BatchHost, Compiled, Ended, Fate, Runner};
+use weir_packet::{Buffers, Packet};
 use weir_table::TableSet;
 
 use crate::graph::{Built, Code};
@@ -112,10 +112,10 @@ impl<'a> Subject<'a> {
     }
 
     /// Runs packets from an output of `Input` to their end and leaves `packets` empty.
-    pub fn run(&mut self, input: usize, packets: &mut Vec<Packet>, host: &mut impl Host) {
+    pub fn run(&mut self, input: usize, packets: &mut Vec<Packet>, host: &mut impl End) {
         self.now += BATCH_NANOS;
         match &mut self.kind {
-            Kind::SourceToSink => packets.drain(..).for_each(|p| host.exit(0, p)),
+            Kind::SourceToSink => host.pass(packets),
             Kind::Interpreter(i, code) => {
                 for p in packets.drain(..) {
                     i.run(&code.program, &mut self.tables, host, self.now, code.entries[input], &[], Some(p));
@@ -219,8 +219,10 @@ impl<'a> Subject<'a> {
         packets: &mut Vec<Packet>,
         sink: &mut Sink,
     ) -> Result<()> {
+        let frames = black_box(frames);
+        let mut buffers = Buffers::take(BATCH);
         for _ in 0..BATCH {
-            packets.push(Packet::from_bytes(black_box(&frames[*next]))?);
+            packets.push(buffers.packet(&frames[*next])?);
             *next = if *next + 1 == frames.len() { 0 } else { *next + 1 };
         }
         let before = sink.exits;
@@ -258,6 +260,14 @@ fn cpu_time() -> Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
+/// Where packets end.
+pub trait End: BatchHost {
+    /// Packets that went through no program.
+    fn pass(&mut self, packets: &mut Vec<Packet>) {
+        packets.drain(..).for_each(|p| self.exit(0, p));
+    }
+}
+
 /// Counts packets and drops them.
 #[derive(Default)]
 pub struct Sink {
@@ -281,6 +291,25 @@ impl Host for Sink {
     }
 }
 
+impl End for Sink {
+    fn pass(&mut self, packets: &mut Vec<Packet>) {
+        self.exits += black_box(&*packets).len() as u64;
+        Packet::free(packets);
+    }
+}
+
+impl BatchHost for Sink {
+    fn ended(&mut self, ended: Ended<'_>) {
+        for i in 0..ended.len() {
+            match black_box(ended.fate(i)) {
+                Fate::Exit(_) => self.exits += 1,
+                Fate::Dropped(..) => self.lost += 1,
+                Fate::Gone => {}
+            }
+        }
+    }
+}
+
 /// Keeps packets, or why they were dropped.
 #[derive(Default)]
 struct Keep(Vec<std::result::Result<(u32, Packet), String>>);
@@ -299,6 +328,10 @@ impl Host for Keep {
         4
     }
 }
+
+impl BatchHost for Keep {}
+
+impl End for Keep {}
 
 #[cfg(test)]
 mod tests {

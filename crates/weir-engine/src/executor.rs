@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_ir::program::BlockId;
 use weir_ir::{Host, Interpreter, Program};
-use weir_jit::{Compiled, Runner, Spent};
+use weir_jit::{BatchHost, Compiled, Runner, Spent};
 use weir_packet::Packet;
 use weir_table::TableSet;
 
@@ -41,7 +41,7 @@ impl Executor {
     }
 
     /// Runs the program at speed.
-    pub fn run(&mut self, program: &Program, tables: &mut TableSet, host: &mut impl Host, job: Job<'_>) {
+    pub fn run(&mut self, program: &Program, tables: &mut TableSet, host: &mut impl BatchHost, job: Job<'_>) {
         match &mut self.compiled {
             Some((code, runner)) => code.run(runner, tables, host, job.now, job.entry, job.args, job.packet),
             None => self.interpret(program, tables, host, job),
@@ -53,7 +53,7 @@ impl Executor {
         &mut self,
         program: &Program,
         tables: &mut TableSet,
-        host: &mut impl Host,
+        host: &mut impl BatchHost,
         now: u64,
         entry: BlockId,
         packets: &mut Vec<Packet>,

@@ -9,7 +9,7 @@ use weir_ir::{Host, Interpreter, Layer, Reason};
 use weir_packet::Packet;
 use weir_table::{SetSnapshot, TableSet};
 
-use crate::{Compiled, Runner};
+use crate::{BatchHost, Compiled, Runner};
 
 /// Something that happens to a program.
 #[derive(Debug)]
@@ -125,6 +125,8 @@ impl Recorder {
         Recorder { seen: Vec::new(), seed, drawn: 0 }
     }
 }
+
+impl BatchHost for Recorder {}
 
 impl Host for Recorder {
     fn exit(&mut self, port: u32, packet: Packet) {

@@ -8,9 +8,9 @@ use weir_ir::program::{Amount, End, MAX_HOPS, TableId, Target, Value};
 use weir_packet::Meta;
 
 use crate::compile::Translator;
+use crate::ended::Outcome;
 use crate::helpers::{Helper, NOT_FOUND};
 use crate::ops::INLINE;
-use crate::run::Outcome;
 
 impl Translator<'_, '_> {
     pub(crate) fn end(&mut self, end: &End) {

@@ -43,7 +43,7 @@ pub(crate) struct Ctx<'a> {
 
 /// The compiled function: context, packets (each may be null) and how many, number of the start, its arguments. Runs
 /// packets until all have ended or one has started others; gives the number of those that ended, each with an
-/// [`Outcome`](crate::run::Outcome).
+/// [`Outcome`](crate::ended::Outcome).
 pub(crate) type Code = unsafe extern "C" fn(&mut Ctx<'_>, *const *mut Meta, u64, u32, *const u128) -> u64;
 
 /// The current packet as compiled code passes it: null, or what [`Packet::into_raw`] gave, and not otherwise in use

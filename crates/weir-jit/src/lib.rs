@@ -13,6 +13,7 @@ mod arith;
 mod batch;
 mod compile;
 pub mod differential;
+mod ended;
 mod ends;
 mod helpers;
 mod listing;
@@ -26,6 +27,7 @@ mod tables;
 use cranelift_module::ModuleError;
 use weir_ir::CheckError;
 
+pub use ended::{BatchHost, Ended, Fate};
 pub use listing::{Instruction, Origin, listing};
 pub use module::disassemble;
 pub use profile::Spent;

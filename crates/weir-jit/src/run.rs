@@ -4,36 +4,17 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::OnceLock;
 
+use weir_ir::Reason;
 use weir_ir::program::{BlockId, End, EntryKind, Program, TableId};
-use weir_ir::{Host, Reason};
 use weir_packet::{Meta, Packet};
 use weir_table::TableSet;
 
 use crate::JitError;
+use crate::ended::{BatchHost, Ended};
 use crate::helpers::{Ctx, Strand};
 use crate::module::Machine;
 use crate::profile::{Profile, Spent};
 use crate::starts::Starts;
-
-/// How a run of compiled code ended, in the lowest bits of a number; the others are the exit or the block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// There is no packet any more: it is held, or there was none.
-    Over = 0,
-    /// The packet leaves.
-    Exit = 1,
-    /// The packet ends at the end of a block.
-    Dropped = 2,
-}
-
-impl Outcome {
-    const BITS: u32 = 2;
-
-    /// The outcome as a number. Programs have fewer than 2^30 blocks and exits.
-    pub(crate) fn with(self, number: u32) -> u32 {
-        number << Outcome::BITS | self as u32
-    }
-}
 
 /// A program as machine code. May be shared by threads; each has a [`Runner`] of its own.
 pub struct Compiled {
@@ -125,7 +106,7 @@ impl Compiled {
         &self,
         runner: &mut Runner,
         tables: &mut TableSet,
-        host: &mut impl Host,
+        host: &mut impl BatchHost,
         now: u64,
         entry: BlockId,
         args: &[u128],
@@ -146,7 +127,7 @@ impl Compiled {
         &self,
         runner: &mut Runner,
         tables: &mut TableSet,
-        host: &mut impl Host,
+        host: &mut impl BatchHost,
         now: u64,
         entry: BlockId,
         packets: &mut Vec<Packet>,
@@ -160,7 +141,7 @@ impl Compiled {
     }
 
     /// Lets everything expire whose time has come: as [`weir_ir::Interpreter::expire`].
-    pub fn expire(&self, runner: &mut Runner, tables: &mut TableSet, host: &mut impl Host, now: u64) {
+    pub fn expire(&self, runner: &mut Runner, tables: &mut TableSet, host: &mut impl BatchHost, now: u64) {
         while let Some(due) = tables.next_due(now) {
             if let Some(entry) = self.expire.get(due.table as usize).copied().flatten() {
                 self.run(runner, tables, host, now, entry, &[due.slot.into()], None);
@@ -193,7 +174,7 @@ struct Run<'a, H> {
     probed: Option<&'a Machine>,
 }
 
-impl<H: Host> Run<'_, H> {
+impl<H: BatchHost> Run<'_, H> {
     /// Runs packets (or nothing, as null) from a start to their ends.
     fn batch(&mut self, start: u32, args: &[u128], packets: &[*mut Meta]) {
         self.runner.rounds.resize(self.code.starts.loops, 0);
@@ -262,20 +243,9 @@ impl<H: Host> Run<'_, H> {
         if measured {
             ctx.profile.end();
         }
-        for (&outcome, &raw) in self.runner.outcomes.iter().zip(&packets[..ended]) {
-            let number = outcome >> Outcome::BITS;
-            if outcome == Outcome::Over as u32 {
-                continue;
-            }
-            // SAFETY: the code gives the packet back with every other outcome.
-            let packet = unsafe { Packet::from_raw(raw) };
-            if outcome & 3 == Outcome::Exit as u32 {
-                self.host.exit(number, packet);
-            } else {
-                let reason = self.code.reasons.get(number as usize).and_then(Option::as_ref);
-                self.host.dropped(BlockId(number), reason.unwrap_or(&Reason::DISCARDED), packet);
-            }
-        }
+        let outcomes = &mut self.runner.outcomes;
+        // SAFETY: the code gives those packets back whose outcome is not that they are gone.
+        self.host.ended(unsafe { Ended::new(outcomes, &packets[..ended], &self.code.reasons) });
         ended
     }
 }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use weir_ir::program::BlockId;
 use weir_ir::{Builder, Host, Layer, Reason, TableDecl, Width::*};
 use weir_jit::differential::tables_of;
-use weir_jit::{Compiled, Runner};
+use weir_jit::{BatchHost, Compiled, Runner};
 use weir_packet::Packet;
 use weir_table::Kind;
 
@@ -36,6 +36,8 @@ static ALLOCATOR: Counting = Counting;
 /// Keeps the packets, to send them again.
 #[derive(Default)]
 struct Keep(Vec<Packet>);
+
+impl BatchHost for Keep {}
 
 impl Host for Keep {
     fn exit(&mut self, _: u32, packet: Packet) {

@@ -7,10 +7,12 @@
 //! Memory that a packet exposes is always defined: a byte is either what was received or written, or zero. A
 //! recycled buffer never shows an earlier packet ([`Meta::floor`]).
 
+mod batch;
 mod meta;
 mod packet;
 mod pool;
 
+pub use batch::{Buffers, RawBatch};
 pub use meta::{ANNO_LEN, Checksum, Gso, Layer, Meta, PacketType, UNSET};
-pub use packet::{BUFFER_OFFSET, NoRoom, Packet, RawBatch};
+pub use packet::{BUFFER_OFFSET, NoRoom, Packet};
 pub use pool::{HEADROOM, LARGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};

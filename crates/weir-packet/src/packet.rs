@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use crate::meta::{Layer, Meta, UNSET};
-use crate::pool::{self, HEADROOM, LARGE_CAPACITY, MAX_LEN};
+use crate::pool::{self, HEADROOM, LARGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};
 
 /// Distance from the address of a packet (its [`Meta`]) to position 0 of its buffer.
 pub const BUFFER_OFFSET: usize = size_of::<Meta>();
@@ -30,11 +30,13 @@ fn copy(from: &[u8], to: &mut [u8]) {
     block(0);
     // No loop: the compiler would make a call of it.
     macro_rules! blocks {
-        ($($n:literal)*) => {$(
+        () => {};
+        ($n:literal $($more:literal)*) => {
             if ETHERNET + ($n + 1) * BLOCK < len {
                 block(ETHERNET + $n * BLOCK);
+                blocks!($($more)*);
             }
-        )*};
+        };
     }
     blocks!(0 1 2 3 4 5 6 7);
     block(len - BLOCK);
@@ -72,6 +74,22 @@ impl Packet {
         p.end = p.data + bytes.len() as u32;
         copy(bytes, &mut p.buffer_mut()[data..data + bytes.len()]);
         Ok(p)
+    }
+
+    /// The packet with these bytes in a block for small packets that nothing else uses. They fit.
+    #[inline]
+    pub(crate) fn small(block: NonNull<Meta>, bytes: &[u8]) -> Packet {
+        let end = HEADROOM + bytes.len() as u32;
+        debug_assert!(end <= SMALL_CAPACITY);
+        // SAFETY: the block is aligned and large enough for `Meta` and the bytes of a small packet, which are
+        // initialised, and ours alone.
+        let to = unsafe {
+            block.as_ptr().write(Meta { end, ..Meta::fresh(SMALL_CAPACITY, HEADROOM) });
+            let start = block.as_ptr().cast::<u8>().add(BUFFER_OFFSET + HEADROOM as usize);
+            std::slice::from_raw_parts_mut(start, bytes.len())
+        };
+        copy(bytes, to);
+        Packet(block)
     }
 
     /// A second packet with the same bytes, marks, annotations and metadata.
@@ -225,14 +243,6 @@ impl Packet {
         p
     }
 
-    /// All packets of a batch as with [`into_raw`](Packet::into_raw). The batch is empty when the result is dropped.
-    pub fn into_raw_batch(batch: &mut Vec<Packet>) -> RawBatch<'_> {
-        let n = batch.len();
-        // SAFETY: 0 is no more than the capacity; the packets are the result's.
-        unsafe { batch.set_len(0) };
-        RawBatch { batch, n }
-    }
-
     /// The packet behind an address.
     ///
     /// # Safety
@@ -271,21 +281,6 @@ impl Packet {
             }
         }
         Ok(())
-    }
-}
-
-/// The addresses of a batch of packets, each of which has to become a packet again.
-#[derive(Debug)]
-pub struct RawBatch<'a> {
-    batch: &'a mut Vec<Packet>,
-    n: usize,
-}
-
-impl Deref for RawBatch<'_> {
-    type Target = [*mut Meta];
-    fn deref(&self) -> &[*mut Meta] {
-        // SAFETY: the vector's memory has `n` packets, each of which is the address of its metadata.
-        unsafe { std::slice::from_raw_parts(self.batch.as_ptr().cast(), self.n) }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use crate::meta::Meta;
@@ -105,6 +106,25 @@ fn layout(capacity: u32) -> Layout {
         .expect("both capacities are constants far below the limit")
 }
 
+/// Most blocks that [`take_some`] gives.
+pub(crate) const SOME: usize = 32;
+
+/// Up to `n` small blocks of the list, in one step: each step on the list waits for the one before. Their metadata is
+/// anything.
+#[inline]
+pub(crate) fn take_some(n: usize, to: &mut [MaybeUninit<NonNull<Meta>>; SOME]) -> usize {
+    SMALL.with(|l| {
+        let len = l.len.get();
+        let n = n.min(SOME).min(len);
+        l.len.set(len - n);
+        if n > 0 {
+            // SAFETY: `blocks` has `len` buffers, of which the last `n` are no longer the list's, and `to` has room.
+            unsafe { l.blocks.get().add(len - n).copy_to_nonoverlapping(to.as_mut_ptr().cast(), n) };
+        }
+        n
+    })
+}
+
 /// A block of `Meta` and at least `need` bytes; its metadata is fresh, its bytes are initialised (not cleared).
 #[inline]
 pub(crate) fn take(need: u32, data: u32) -> NonNull<Meta> {
@@ -144,6 +164,31 @@ pub(crate) unsafe fn give(block: NonNull<Meta>) {
         // SAFETY: passed on to the caller.
         unsafe { give_first(block, capacity) };
     }
+}
+
+/// As [`give`] for each of many, in one step on the list.
+///
+/// # Safety
+/// As for [`give`]; and the iterator makes and frees no packets.
+#[inline]
+pub(crate) unsafe fn give_all(blocks: impl Iterator<Item = NonNull<Meta>>) {
+    SMALL.with(|l| {
+        let (mut len, mut room) = (l.len.get(), l.room.get());
+        for block in blocks {
+            // SAFETY: the caller owns the block, so its metadata is readable.
+            if len < room && unsafe { block.as_ref() }.capacity == SMALL_CAPACITY {
+                // SAFETY: there is room for more than `len` buffers.
+                unsafe { l.blocks.get().add(len).write(block) };
+                len += 1;
+                continue;
+            }
+            l.len.set(len);
+            // SAFETY: passed on to the caller.
+            unsafe { give(block) };
+            (len, room) = (l.len.get(), l.room.get());
+        }
+        l.len.set(len);
+    });
 }
 
 /// As [`give`], where the list has no room: it is full, or has not been used before.

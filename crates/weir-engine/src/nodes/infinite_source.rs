@@ -1,5 +1,6 @@
 use super::limit::{DATA, Limit, bytes, flag};
 use super::prelude::*;
+use weir_packet::Buffers;
 
 engine_node! {
     /// Generates packets as fast as they are taken.
@@ -50,14 +51,14 @@ struct Made {
 }
 
 impl InfiniteSource {
-    fn make(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+    fn make(&mut self, buffers: &mut Buffers, cx: &mut Cx<'_>) -> Option<Packet> {
         if !self.active || self.limit.reached(self.state.count) {
             return None;
         }
         if self.state.bytes.is_empty() {
             self.state.bytes = bytes(&self.data, self.length);
         }
-        let mut packet = Packet::from_bytes(&self.state.bytes).ok()?;
+        let mut packet = buffers.packet(&self.state.bytes).ok()?;
         if self.timestamp {
             packet.timestamp = cx.now();
         }
@@ -71,7 +72,7 @@ impl InfiniteSource {
 
 impl Behavior for InfiniteSource {
     fn pull(&mut self, _port: u32, cx: &mut Cx<'_>) -> Option<Packet> {
-        self.make(cx)
+        self.make(&mut Buffers::take(1), cx)
     }
 
     fn has_task(&self) -> bool {
@@ -82,8 +83,10 @@ impl Behavior for InfiniteSource {
         if !cx.output_is_push(0) {
             return Ran::Idle;
         }
-        for _ in 0..self.burst.max(1) {
-            let Some(packet) = self.make(cx) else { return Ran::Idle };
+        let burst = self.burst.max(1);
+        let mut buffers = Buffers::take(burst as usize);
+        for _ in 0..burst {
+            let Some(packet) = self.make(&mut buffers, cx) else { return Ran::Idle };
             cx.emit(0, packet);
         }
         Ran::Busy

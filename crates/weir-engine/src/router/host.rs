@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use weir_ir::program::BlockId;
 use weir_ir::{Host, Reason};
+use weir_jit::{BatchHost, Ended, Fate};
 use weir_packet::Packet;
 
 use crate::env::Env;
@@ -73,12 +74,8 @@ pub(crate) struct FastHost<'a> {
     pub linked: bool,
 }
 
-impl Host for FastHost<'_> {
-    fn exit(&mut self, port: u32, packet: Packet) {
-        self.out.put(port, packet);
-    }
-
-    fn dropped(&mut self, at: BlockId, reason: &Reason, _packet: Packet) {
+impl FastHost<'_> {
+    fn count_drop(&mut self, at: BlockId, reason: &Reason) {
         if *reason == Reason::LOOP_LIMIT {
             let program = if self.linked { &self.plan.linked } else { &self.plan.fast };
             self.drops.loops[program.block(at).owner as usize] += 1;
@@ -87,6 +84,16 @@ impl Host for FastHost<'_> {
         } else {
             self.drops.fast[at.0 as usize] += 1;
         }
+    }
+}
+
+impl Host for FastHost<'_> {
+    fn exit(&mut self, port: u32, packet: Packet) {
+        self.out.put(port, packet);
+    }
+
+    fn dropped(&mut self, at: BlockId, reason: &Reason, _packet: Packet) {
+        self.count_drop(at, reason);
     }
 
     fn orphaned(&mut self, _packet: Packet) {
@@ -112,5 +119,21 @@ impl Host for FastHost<'_> {
 
     fn hash_seed(&self) -> u64 {
         self.env.hash_seed
+    }
+}
+
+impl BatchHost for FastHost<'_> {
+    fn ended(&mut self, mut ended: Ended<'_>) {
+        for i in 0..ended.len() {
+            match ended.fate(i) {
+                Fate::Exit(link) => {
+                    if let Some(packet) = ended.take(i) {
+                        self.out.put(link, packet);
+                    }
+                }
+                Fate::Dropped(at, reason) => self.count_drop(at, reason),
+                Fate::Gone => {}
+            }
+        }
     }
 }

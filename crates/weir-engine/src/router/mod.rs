@@ -318,7 +318,7 @@ impl Router {
                     packets.drain(..).for_each(|p| self.drop_at(env, element, &Reason::UNCONNECTED, p));
                 }
             }
-            packets.clear();
+            Packet::free(&mut packets);
             let flow = &mut self.out.links[link as usize];
             // The memory is used again, unless packets came round meanwhile.
             if flow.packets.capacity() == 0 {

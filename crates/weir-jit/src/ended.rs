@@ -1,0 +1,133 @@
+//! What became of the packets of a batch.
+
+use weir_ir::program::BlockId;
+use weir_ir::{Host, Reason};
+use weir_packet::{Meta, Packet};
+
+/// How a run of compiled code ended, in the lowest bits of a number; the others are the exit or the block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// There is no packet any more: it is held, or there was none.
+    Over = 0,
+    /// The packet leaves.
+    Exit = 1,
+    /// The packet ends at the end of a block.
+    Dropped = 2,
+}
+
+impl Outcome {
+    const BITS: u32 = 2;
+
+    /// The outcome as a number. Programs have fewer than 2^30 blocks and exits.
+    pub(crate) fn with(self, number: u32) -> u32 {
+        number << Outcome::BITS | self as u32
+    }
+}
+
+/// What became of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate<'a> {
+    /// The packet is not here any more: it is held, or there was none.
+    Gone,
+    /// It leaves by an exit.
+    Exit(u32),
+    /// It ends at the end of a block.
+    Dropped(BlockId, &'a Reason),
+}
+
+/// Packets that have come to their ends, in order. Those that nobody takes are freed on drop, in one step.
+#[derive(Debug)]
+pub struct Ended<'a> {
+    /// An [`Outcome`] for each packet.
+    outcomes: &'a mut [u32],
+    packets: &'a [*mut Meta],
+    /// For each block that drops packets, why.
+    reasons: &'a [Option<Reason>],
+}
+
+impl<'a> Ended<'a> {
+    /// Packets and their outcomes.
+    ///
+    /// # Safety
+    /// A packet whose outcome is not [`Outcome::Over`] came from [`Packet::into_raw`], and is used nowhere else.
+    pub(crate) unsafe fn new(
+        outcomes: &'a mut [u32],
+        packets: &'a [*mut Meta],
+        reasons: &'a [Option<Reason>],
+    ) -> Ended<'a> {
+        Ended { outcomes: &mut outcomes[..packets.len()], packets, reasons }
+    }
+
+    /// The number of packets.
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// What became of a packet. One that was taken is [`Fate::Gone`].
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[inline]
+    pub fn fate(&self, at: usize) -> Fate<'a> {
+        fate(self.outcomes[at], self.reasons)
+    }
+
+    /// Takes a packet; `None` if it is gone.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[inline]
+    pub fn take(&mut self, at: usize) -> Option<Packet> {
+        let outcome = std::mem::replace(&mut self.outcomes[at], Outcome::Over as u32);
+        if outcome == Outcome::Over as u32 {
+            return None;
+        }
+        // SAFETY: `new` was promised that the packet is ours; that it was taken is noted.
+        Some(unsafe { Packet::from_raw(self.packets[at]) })
+    }
+}
+
+/// Why packets end whose block names no reason, which compiled code has not.
+static DISCARDED: Reason = Reason::DISCARDED;
+
+#[inline]
+fn fate(outcome: u32, reasons: &[Option<Reason>]) -> Fate<'_> {
+    let number = outcome >> Outcome::BITS;
+    match outcome & ((1 << Outcome::BITS) - 1) {
+        o if o == Outcome::Exit as u32 => Fate::Exit(number),
+        o if o == Outcome::Dropped as u32 => {
+            let reason = reasons.get(number as usize).and_then(Option::as_ref);
+            Fate::Dropped(BlockId(number), reason.unwrap_or(&DISCARDED))
+        }
+        _ => Fate::Gone,
+    }
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        let ours = self.outcomes.iter().zip(self.packets).filter(|(o, _)| **o != Outcome::Over as u32);
+        // SAFETY: `new` was promised that these packets are ours; who took one noted it.
+        unsafe { Packet::free_raw(ours.map(|(_, &p)| p)) };
+    }
+}
+
+/// Where the packets of compiled programs end.
+pub trait BatchHost: Host {
+    /// Some packets have come to their ends.
+    fn ended(&mut self, mut ended: Ended<'_>) {
+        for i in 0..ended.len() {
+            let fate = ended.fate(i);
+            let Some(packet) = ended.take(i) else { continue };
+            match fate {
+                Fate::Exit(port) => self.exit(port, packet),
+                Fate::Dropped(at, reason) => self.dropped(at, reason, packet),
+                Fate::Gone => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Packets made and freed together: the list of free buffers is reached once for all of them.
+
+use std::mem::MaybeUninit;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+use crate::meta::Meta;
+use crate::packet::{NoRoom, Packet};
+use crate::pool::{self, HEADROOM, SMALL_CAPACITY};
+
+/// Longest packet of the buffers here.
+const SMALL: usize = (SMALL_CAPACITY - HEADROOM) as usize;
+
+/// Buffers taken from the thread's free list, to make packets of. What is not used goes back on drop.
+///
+/// ```
+/// let frames = [[1_u8; 60], [2; 60]];
+/// let mut buffers = weir_packet::Buffers::take(frames.len());
+/// let packets: Vec<_> = frames.iter().map(|f| buffers.packet(f).unwrap()).collect();
+/// assert_eq!(packets[1].bytes(), frames[1]);
+/// ```
+#[derive(Debug)]
+pub struct Buffers {
+    blocks: [MaybeUninit<NonNull<Meta>>; pool::SOME],
+    /// How many of them are there.
+    len: usize,
+}
+
+impl Buffers {
+    /// Most packets that are made without reaching for the list again.
+    pub const MOST: usize = pool::SOME;
+
+    /// Buffers for `n` packets, or for [`Buffers::MOST`] if that is less. More packets than that can be made.
+    #[inline]
+    pub fn take(n: usize) -> Buffers {
+        let mut blocks = [MaybeUninit::uninit(); pool::SOME];
+        let len = pool::take_some(n, &mut blocks);
+        Buffers { blocks, len }
+    }
+
+    /// A packet with these bytes.
+    #[inline]
+    pub fn packet(&mut self, bytes: &[u8]) -> Result<Packet, NoRoom> {
+        let Some(last) = self.len.checked_sub(1).filter(|_| bytes.len() <= SMALL) else {
+            return Packet::from_bytes(bytes);
+        };
+        self.len = last;
+        // SAFETY: the first `last + 1` are there.
+        Ok(Packet::small(unsafe { self.blocks[last].assume_init() }, bytes))
+    }
+}
+
+impl Drop for Buffers {
+    #[inline]
+    fn drop(&mut self) {
+        if self.len > 0 {
+            // SAFETY: the first `len` are there. They came from the list, so that their metadata is that of a small
+            // packet, and nothing uses them.
+            unsafe { pool::give_all(self.blocks[..self.len].iter().map(|b| b.assume_init())) };
+        }
+    }
+}
+
+impl Packet {
+    /// Frees all packets of a batch.
+    #[inline]
+    pub fn free(batch: &mut Vec<Packet>) {
+        let raw = Packet::into_raw_batch(batch);
+        // SAFETY: the packets are ours, and reading a slice frees nothing.
+        unsafe { Packet::free_raw(raw.iter().copied()) };
+    }
+
+    /// Frees packets by their addresses.
+    ///
+    /// # Safety
+    /// As for [`from_raw`](Packet::from_raw), for each; and the iterator makes and frees no packets.
+    #[inline]
+    pub unsafe fn free_raw(raw: impl Iterator<Item = *mut Meta>) {
+        // SAFETY: addresses of packets are not null; all else is passed on to the caller.
+        unsafe { pool::give_all(raw.map(|p| NonNull::new_unchecked(p))) };
+    }
+
+    /// All packets of a batch as with [`into_raw`](Packet::into_raw). The batch is empty when the result is dropped.
+    pub fn into_raw_batch(batch: &mut Vec<Packet>) -> RawBatch<'_> {
+        let n = batch.len();
+        // SAFETY: 0 is no more than the capacity; the packets are the result's.
+        unsafe { batch.set_len(0) };
+        RawBatch { batch, n }
+    }
+}
+
+/// The addresses of a batch of packets, each of which has to become a packet again.
+#[derive(Debug)]
+pub struct RawBatch<'a> {
+    batch: &'a mut Vec<Packet>,
+    n: usize,
+}
+
+impl Deref for RawBatch<'_> {
+    type Target = [*mut Meta];
+    #[inline]
+    fn deref(&self) -> &[*mut Meta] {
+        // SAFETY: the vector's memory has `n` packets, each of which is the address of its metadata.
+        unsafe { std::slice::from_raw_parts(self.batch.as_ptr().cast(), self.n) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_of_a_batch_are_like_others() {
+        let frames: Vec<Vec<u8>> = (0..100).map(|i| vec![i; 20 * i as usize]).collect();
+        for round in 0..3 {
+            let mut buffers = Buffers::take(frames.len());
+            let mut made: Vec<Packet> = frames.iter().map(|f| buffers.packet(f).unwrap()).collect();
+            for (p, f) in made.iter().zip(&frames) {
+                let one = Packet::from_bytes(f).unwrap();
+                assert_eq!(
+                    (p.bytes(), p.data(), p.floor()),
+                    (&f[..], one.data(), one.floor()),
+                    "round {round}"
+                );
+                assert_eq!((p.anno, p.hash, p.timestamp), (one.anno, one.hash, one.timestamp));
+            }
+            made[50].anno = [7; crate::ANNO_LEN];
+            made[50].hash = 3;
+            Packet::free(&mut made);
+            assert!(made.is_empty());
+        }
+    }
+
+    #[test]
+    fn no_buffer_is_given_twice() {
+        drop(Packet::from_bytes(&[1]).unwrap());
+        let mut two = [Buffers::take(32), Buffers::take(40)];
+        let mut packets: Vec<Packet> = Vec::new();
+        for i in 0..200_u8 {
+            packets.push(two[usize::from(i % 2)].packet(&[i; 30]).unwrap());
+            packets.push(Packet::from_bytes(&[i; 31]).unwrap());
+        }
+        drop(two);
+        packets.extend((0..100_u8).map(|i| Packet::from_bytes(&[i; 32]).unwrap()));
+        for (i, pair) in packets[..400].chunks(2).enumerate() {
+            assert_eq!((pair[0].bytes(), pair[1].bytes()), (&[i as u8; 30][..], &[i as u8; 31][..]));
+        }
+    }
+
+    #[test]
+    fn more_are_freed_than_the_list_keeps() {
+        let mut packets: Vec<Packet> =
+            (0..5000).map(|i| Packet::from_bytes(&[i as u8; 40]).unwrap()).collect();
+        packets.push(Packet::from_bytes(&[9; 9000]).unwrap());
+        Packet::free(&mut packets);
+        let again = Buffers::take(8).packet(&[1; 9000]).unwrap();
+        assert_eq!(again.len(), 9000);
+    }
+}
