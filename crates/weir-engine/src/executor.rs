@@ -78,8 +78,8 @@ impl Executor {
     }
 
     /// Where the time went, by element of the program; empty while the interpreter runs it, or nothing was measured.
-    pub fn profile(&self) -> &[Spent] {
-        self.compiled.as_ref().map_or(&[], |(_, runner)| runner.profile())
+    pub fn profile(&self) -> Vec<Spent> {
+        self.compiled.as_ref().map_or(Vec::new(), |(_, runner)| runner.profile())
     }
 
     /// The name for people.

@@ -17,6 +17,8 @@ const EVERY: u64 = 256;
 const INTERRUPTED: u64 = 1 << 20;
 /// In the argument of a probe: the packet starts here, so it is another one than before.
 const STARTS: u32 = 1 << 31;
+/// Argument of a probe that another one follows at once: the time between is what a probe itself takes.
+const EMPTY: u32 = STARTS - 1;
 
 /// The time that one element took in the batches that were measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,22 +33,43 @@ pub struct Spent {
 #[derive(Debug, Default)]
 pub(crate) struct Profile {
     /// By number of the element.
-    pub spent: Vec<Spent>,
+    times: Vec<Time>,
+    /// Between probes with nothing between them, in the batch that is measured.
+    empty: Time,
+    /// The least that a probe took on average in a batch. The mean of all would be more than what the probes of short
+    /// elements take, beside which the processor works on.
+    probe: Option<f64>,
     /// Batches that were measured.
     batches: u64,
     /// Batches until the next of them.
     left: u64,
     random: u64,
-    /// What a probe itself takes.
-    cost: u64,
-    /// The element that runs, and since when.
+    /// The element that runs (or [`EMPTY`]), and since when.
     last: Option<u32>,
     at: u64,
     /// Whether nothing is counted.
     muted: bool,
 }
 
+/// Times between a probe and the next one.
+#[derive(Debug, Clone, Copy, Default)]
+struct Time {
+    packets: u64,
+    probes: u64,
+    cycles: u64,
+}
+
 impl Profile {
+    /// What the elements took, without the probes; empty if nothing was measured.
+    pub fn spent(&self) -> Vec<Spent> {
+        let probe = self.probe.unwrap_or(0.0);
+        let spent = |t: &Time| Spent {
+            packets: t.packets,
+            cycles: t.cycles.saturating_sub((probe * t.probes as f64) as u64),
+        };
+        self.times.iter().map(spent).collect()
+    }
+
     /// Whether the next batch is measured.
     pub fn is_next(&mut self, elements: usize) -> bool {
         if self.left > 0 {
@@ -54,8 +77,7 @@ impl Profile {
             return false;
         }
         if self.batches == 0 {
-            self.spent.resize(elements, Spent::default());
-            self.cost = cost();
+            self.times.resize(elements, Time::default());
             self.random = clock() | 1;
         }
         // Xorshift (Marsaglia, "Xorshift RNGs", 2003).
@@ -75,6 +97,11 @@ impl Profile {
     /// The code was left.
     pub fn end(&mut self) {
         self.pass(None);
+        let empty = std::mem::take(&mut self.empty);
+        if empty.probes > 0 {
+            let mean = empty.cycles as f64 / empty.probes as f64;
+            self.probe = Some(self.probe.map_or(mean, |p| p.min(mean)));
+        }
     }
 
     /// A probe: an element begins.
@@ -83,38 +110,32 @@ impl Profile {
         let owner = probe & !STARTS;
         let comes_in = probe & STARTS != 0 || self.last != Some(owner);
         self.pass(Some(owner));
-        if let Some(spent) = self.spent.get_mut(owner as usize)
+        if let Some(time) = self.times.get_mut(owner as usize)
             && comes_in
             && !self.muted
         {
-            spent.packets += 1;
+            time.packets += 1;
         }
     }
 
     fn pass(&mut self, to: Option<u32>) {
         let now = clock();
         let took = now.wrapping_sub(self.at);
-        if let Some(spent) = self.last.and_then(|o| self.spent.get_mut(o as usize))
+        let time = match self.last {
+            Some(EMPTY) => Some(&mut self.empty),
+            Some(owner) => self.times.get_mut(owner as usize),
+            None => None,
+        };
+        if let Some(time) = time
             && took < INTERRUPTED
             && !self.muted
         {
-            spent.cycles += took.saturating_sub(self.cost);
+            time.probes += 1;
+            time.cycles += took;
         }
         self.at = now;
         self.last = to;
     }
-}
-
-/// The least time between two probes with nothing between them.
-fn cost() -> u64 {
-    let mut profile = Profile { spent: vec![Spent::default(); 2], ..Profile::default() };
-    let steps = (0..64_u32).map(|i| {
-        let before = profile.at;
-        std::hint::black_box(&mut profile).enter(i & 1);
-        profile.at.wrapping_sub(before)
-    });
-    // The first step starts at no time.
-    steps.skip(1).min().unwrap_or(0)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -155,6 +176,7 @@ impl Translator<'_, '_> {
     /// Reads the clock where a packet starts.
     pub(crate) fn probe_start(&mut self, id: BlockId) {
         if self.notes.probes.is_some() {
+            self.call_probe(EMPTY);
             self.call_probe(self.p.block(id).owner | STARTS);
         }
     }

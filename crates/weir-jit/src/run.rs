@@ -49,8 +49,8 @@ pub struct Runner {
 impl Runner {
     /// Where the time went, for each of the program's elements; empty if nothing was measured. Only some batches are,
     /// of code that was [instrumented](Compiled::instrument).
-    pub fn profile(&self) -> &[Spent] {
-        &self.profile.spent
+    pub fn profile(&self) -> Vec<Spent> {
+        self.profile.spent()
     }
 }
 

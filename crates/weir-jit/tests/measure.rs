@@ -61,9 +61,11 @@ fn a_profile_names_what_packets_pass() {
     run(&mut runner, 1);
     // The first packet of a batch is not counted; of 1 to 32 half are odd.
     let visits = |s: &[Spent]| s.iter().map(|s| s.packets).collect::<Vec<_>>();
-    assert_eq!(visits(runner.profile()), [32, 32, 16]);
+    assert_eq!(visits(&runner.profile()), [32, 32, 16]);
     run(&mut runner, 40);
-    let [before, even, after] = *runner.profile() else { panic!("three elements: {:?}", runner.profile()) };
+    let [before, even, after] = runner.profile()[..] else {
+        panic!("three elements: {:?}", runner.profile())
+    };
     assert_eq!((before.packets, 2 * after.packets), (even.packets, before.packets));
     assert!(before.packets > 32 && before.packets < 41 * 32, "some batches are measured: {before:?}");
     assert!([before, even, after].iter().map(|s| s.cycles).sum::<u64>() > 0);
@@ -72,7 +74,7 @@ fn a_profile_names_what_packets_pass() {
     let mut runner = Runner::default();
     let one = Packet::from_bytes(&[1]).unwrap();
     compiled.run(&mut runner, &mut tables, &mut host, 1, entry, &[], Some(one));
-    assert_eq!(visits(runner.profile()), [1, 1, 0]);
+    assert_eq!(visits(&runner.profile()), [1, 1, 0]);
 }
 
 #[test]

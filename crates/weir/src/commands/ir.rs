@@ -1,20 +1,19 @@
 //! `weir ir`.
 
 use std::fmt::Write;
-use std::path::PathBuf;
-
 use weir_engine::Plan;
 use weir_ir::Program;
 
+use super::classes;
+use super::config::ConfigArgs;
 use super::ir_asm::Asm;
-use super::{classes, is_service_graph, read};
 use crate::ui::{Failure, Ui};
 
 /// Options of `weir ir`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Click configuration (.click) or service graph (.yaml, .json); - is standard input
-    file: PathBuf,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Print this stage only: linked, a pass, or "last"
     #[arg(long)]
     stage: Option<String>,
@@ -33,13 +32,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
-    let text = read(&args.file)?;
-    let name = args.file.display().to_string();
-    let config = if is_service_graph(&args.file, &text) {
-        crate::commands::images::compile(&args.images, &name, &text)?.config
-    } else {
-        text
-    };
+    let (config, name) = args.config.any(&args.images, ui)?;
     let plan = Plan::new(&classes(), &config, &name).map_err(|e| Failure::Refused(e.0))?;
     let stages: Vec<(String, Program)> = std::iter::once(("linked".to_owned(), (**plan.program()).clone()))
         .chain(weir_ir::stages((**plan.program()).clone()).into_iter().map(|(n, p)| (n.to_owned(), p)))

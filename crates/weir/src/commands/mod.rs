@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod check;
+mod config;
 mod elements;
 mod graphs;
 mod handler;

@@ -1,6 +1,5 @@
 //! `weir run`.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,8 +9,9 @@ use weir_elements::FromArg;
 use weir_engine::protocol::Event;
 use weir_engine::{Engine, Plan, Stopped, Until};
 
+use super::config::ConfigArgs;
 use super::profile;
-use super::{classes, read, steps};
+use super::{classes, steps};
 use crate::ui::{Failure, Ui, table};
 
 /// Name of the one graph.
@@ -23,12 +23,8 @@ const SLICE: Duration = Duration::from_millis(200);
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// Click configuration; - is standard input
-    #[arg(required_unless_present = "expression", conflicts_with = "expression")]
-    file: Option<PathBuf>,
-    /// Run this configuration instead of a file
-    #[arg(short, long, value_name = "CONFIG")]
-    expression: Option<String>,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Read this handler at the end and print it (may be repeated)
     #[arg(short = 'h', long = "handler", value_name = "ELEMENT.HANDLER")]
     handlers: Vec<String>,
@@ -59,11 +55,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
-    let (text, name) = match (&args.expression, &args.file) {
-        (Some(e), _) => (e.clone(), "config".to_owned()),
-        (None, Some(f)) => (read(f)?, f.display().to_string()),
-        (None, None) => unreachable!("clap requires one of them"),
-    };
+    let (text, name) = args.config.click()?;
     let classes = Arc::new(classes());
     let plan = Plan::new(&classes, &text, &name).map_err(|e| Failure::Refused(e.0))?;
     let mut engine = Engine::new(classes).context("cannot start the engine")?;
