@@ -56,9 +56,11 @@ impl<'a> Node<'a> {
         message
     }
 
-    /// What the node and the data plane say they run.
+    /// What the node and the data plane say they run, once all of it is compiled.
     fn state(&self) -> (Value, Value) {
-        (self.weir(&["--json", "ps"]).json(), self.data_plane(&json!({ "do": "list" })))
+        let list = || self.data_plane(&json!({ "do": "list" }));
+        until("all graphs are compiled", || !list().to_string().contains("interpreter"));
+        (self.weir(&["--json", "ps"]).json(), list())
     }
 
     /// Asks the data plane itself, past the daemon.
