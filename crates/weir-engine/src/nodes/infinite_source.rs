@@ -1,4 +1,4 @@
-use super::limit::{DATA, Limit, bytes, flag};
+use super::limit::{Data, Limit, flag};
 use super::prelude::*;
 use weir_packet::Buffers;
 
@@ -10,7 +10,7 @@ engine_node! {
     example "InfiniteSource(LENGTH 60, LIMIT 1000, STOP true) -> Discard;";
     params {
         /// What the packets contain.
-        pos data: String = DATA.to_owned(),
+        pos data: Data = Data::default(),
         /// How many packets.
         pos limit: Limit = Limit::NONE,
         /// How many packets are pushed at a time.
@@ -56,7 +56,7 @@ impl InfiniteSource {
             return None;
         }
         if self.state.bytes.is_empty() {
-            self.state.bytes = bytes(&self.data, self.length);
+            self.state.bytes = self.data.of_length(self.length);
         }
         let mut packet = buffers.packet(&self.state.bytes).ok()?;
         if self.timestamp {

@@ -31,15 +31,35 @@ impl FromArg for Limit {
     }
 }
 
-/// The bytes of a generated packet: `data`, cut or repeated to `length` if one is given.
-pub(super) fn bytes(data: &str, length: Option<u32>) -> Vec<u8> {
-    let data = data.as_bytes();
-    let length = length.map_or(data.len(), |l| l as usize).min(weir_packet::MAX_LEN);
-    if data.is_empty() { vec![0; length] } else { data.iter().copied().cycle().take(length).collect() }
+/// What generated packets contain: text, or bytes as `\<hex digits>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Data(Vec<u8>);
+
+impl Default for Data {
+    /// 64 bytes.
+    fn default() -> Data {
+        Data(b"Nothing of importance, but it is sixty-four bytes long, no less.".to_vec())
+    }
 }
 
-/// What generated packets contain if nothing else is said: 64 bytes.
-pub(super) const DATA: &str = "Nothing of importance, but it is sixty-four bytes long, no less.";
+impl FromArg for Data {
+    const SYNTAX: &'static str = "text, or \\<hex digits>";
+    fn from_arg(text: &str) -> Result<Data, String> {
+        Ok(Data(weir_click::unquote(text)))
+    }
+}
+
+impl Data {
+    /// The bytes of a packet: cut or repeated to `length` if one is given.
+    pub fn of_length(&self, length: Option<u32>) -> Vec<u8> {
+        let length = length.map_or(self.0.len(), |l| l as usize).min(weir_packet::MAX_LEN);
+        if self.0.is_empty() {
+            vec![0; length]
+        } else {
+            self.0.iter().copied().cycle().take(length).collect()
+        }
+    }
+}
 
 /// The current value of a `write` handler's boolean.
 pub(super) fn flag(value: &str) -> Result<bool, String> {
@@ -52,8 +72,11 @@ mod tests {
 
     #[test]
     fn data_has_the_length_that_is_asked_for() {
-        assert_eq!(DATA.len(), 64);
+        let bytes = |text: &str, length| Data::from_arg(text).unwrap().of_length(length);
+        assert_eq!(Data::default().of_length(None).len(), 64);
         assert_eq!(bytes("abc", None), b"abc");
+        assert_eq!(bytes("\"a\" ", None), b"a");
+        assert_eq!(bytes("\\<45 00ff>", None), [0x45, 0, 0xff]);
         assert_eq!(bytes("abc", Some(7)), b"abcabca");
         assert_eq!(bytes("abc", Some(2)), b"ab");
         assert_eq!(bytes("", Some(2)), [0, 0]);

@@ -1,4 +1,4 @@
-use super::limit::{DATA, Limit, bytes, flag};
+use super::limit::{Data, Limit, flag};
 use super::pace::Pace;
 use super::prelude::*;
 
@@ -8,7 +8,7 @@ engine_node! {
     example "RatedSource(RATE 1000, LENGTH 60, LIMIT 1000) -> Discard;";
     params {
         /// What the packets contain.
-        pos data: String = DATA.to_owned(),
+        pos data: Data = Data::default(),
         /// Packets per second.
         pos rate: u32 = 10,
         /// How many packets.
@@ -57,7 +57,7 @@ impl Behavior for RatedSource {
             return Ran::Idle;
         }
         let due = self.state.pace.due(cx.now(), self.rate).min(self.limit.left(self.state.count));
-        let data = bytes(&self.data, self.length);
+        let data = self.data.of_length(self.length);
         for _ in 0..due {
             let Ok(mut packet) = Packet::from_bytes(&data) else { break };
             packet.timestamp = cx.now();
