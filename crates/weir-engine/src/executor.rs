@@ -40,17 +40,29 @@ impl Executor {
         self.compiled = Some((code, Runner::default()));
     }
 
-    /// Runs the program at speed.
-    pub fn run(&mut self, program: &Program, tables: &mut TableSet, host: &mut impl BatchHost, job: Job<'_>) {
-        match &mut self.compiled {
+    /// Runs a program; compiled code stands for the fast one.
+    pub fn run(
+        &mut self,
+        fast: bool,
+        program: &Program,
+        tables: &mut TableSet,
+        host: &mut impl BatchHost,
+        job: Job<'_>,
+    ) {
+        match self.compiled.as_mut().filter(|_| fast) {
             Some((code, runner)) => code.run(runner, tables, host, job.now, job.entry, job.args, job.packet),
             None => self.interpret(program, tables, host, job),
         }
     }
 
     /// Runs packets one after the other, and leaves `packets` empty.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a run is a program, its state, its host and what starts it"
+    )]
     pub fn run_batch(
         &mut self,
+        fast: bool,
         program: &Program,
         tables: &mut TableSet,
         host: &mut impl BatchHost,
@@ -58,7 +70,7 @@ impl Executor {
         entry: BlockId,
         packets: &mut Vec<Packet>,
     ) {
-        if let Some((code, runner)) = &mut self.compiled {
+        if let Some((code, runner)) = self.compiled.as_mut().filter(|_| fast) {
             return code.run_batch(runner, tables, host, now, entry, packets);
         }
         for packet in packets.drain(..) {

@@ -11,6 +11,7 @@ mod device;
 mod engine;
 mod env;
 mod executor;
+mod fast;
 mod links;
 #[macro_use]
 mod node;
@@ -28,6 +29,7 @@ pub use device::Opener;
 pub use engine::{Engine, Stopped, Until};
 pub use env::Notice;
 pub use executor::ExecutorKind;
+pub use fast::Fast;
 pub use node::{Model, NodeClass};
 pub use plan::{Plan, PlanError};
 pub use server::{ServeError, serve};

@@ -8,22 +8,14 @@ use weir_ir::program::{BlockId, End, Entry, EntryKind, TableId};
 use weir_ir::{Element, Program, Wire, check, link, program_of};
 
 use crate::classes::{AnyClass, Classes};
+use crate::fast::Fast;
 use crate::node::{EngineNode, Model};
-
-/// A block as the reader of the whole graph and as the one that runs at speed see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Start {
-    /// In [`Plan::linked`].
-    pub linked: BlockId,
-    /// In [`Plan::fast`].
-    pub fast: BlockId,
-}
 
 /// Where a link leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dest {
     /// Into packet programs.
-    Program(Start),
+    Program(BlockId),
     /// Into an input of an engine node (element number).
     Node { node: usize, port: u32 },
     /// Nowhere: packets are dropped.
@@ -43,7 +35,7 @@ pub(crate) struct LinkPlan {
 pub(crate) struct PullFrom {
     pub node: usize,
     pub port: u32,
-    pub through: Option<Start>,
+    pub through: Option<BlockId>,
 }
 
 /// An element of the graph.
@@ -71,8 +63,8 @@ pub struct Plan {
     pub(crate) owners: Vec<usize>,
     /// All programs joined, as written: block by block and element by element.
     pub(crate) linked: Arc<Program>,
-    /// The same after all passes.
-    pub(crate) fast: Arc<Program>,
+    /// Which entries of it packets, timers and messages come to.
+    pub(crate) used: Arc<[bool]>,
     /// By which output of its element a packet leaves at the end of each block of `linked`.
     pub(crate) emits: Vec<Option<u32>>,
     pub(crate) links: Vec<LinkPlan>,
@@ -108,7 +100,7 @@ impl Plan {
             parts,
             owners,
             linked: Arc::default(),
-            fast: Arc::default(),
+            used: Arc::default(),
             emits: Vec::new(),
             links: Vec::new(),
             pulls: Vec::new(),
@@ -124,9 +116,9 @@ impl Plan {
         &self.linked
     }
 
-    /// The joined programs after all passes: what runs.
-    pub fn optimized(&self) -> &Arc<Program> {
-        &self.fast
+    /// The joined programs after all passes: what runs at speed.
+    pub fn optimized(&self) -> Fast {
+        Fast::of(&self.linked, &self.used)
     }
 
     /// The models of the engine nodes, by element number.
@@ -212,7 +204,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Finds where links lead and whom pull inputs ask, then makes the fast program.
+    /// Finds where links lead, whom pull inputs ask, and which entries are used.
     fn lead_links(&mut self) {
         let mut wires = Wires::default();
         for c in &self.graph.connections {
@@ -225,7 +217,6 @@ impl Plan {
                 entries.insert((self.owners[e.owner as usize], port), i);
             }
         }
-        let mut kept = vec![false; self.linked.entries.len()];
         let mut leads = Vec::new();
         for (id, l) in self.links.iter().enumerate() {
             if let Some((element, port)) = l.from
@@ -246,18 +237,11 @@ impl Plan {
         }
         let mut used = leads.iter().map(|(_, to)| *to).collect::<Vec<_>>();
         used.extend(pulls.iter().flat_map(|(_, from)| from).filter_map(|(_, through)| *through));
-        for to in used {
-            if let Some(&i) = entries.get(&to) {
-                kept[i] = true;
-            }
-        }
-        let keep = |i: usize, e: &Entry| kept[i] || !matches!(e.kind, EntryKind::Packet { .. });
-        let fast = optimize(&self.linked, keep);
-        let start = |to: Port| -> Option<Start> {
-            let e = &self.linked.entries[*entries.get(&to)?];
-            let fast = fast.entries.iter().find(|f| f.owner == e.owner && f.kind == e.kind)?;
-            Some(Start { linked: e.block, fast: fast.block })
-        };
+        let used: Vec<usize> = used.iter().filter_map(|to| entries.get(to).copied()).collect();
+        let is_used =
+            |(i, e): (usize, &Entry)| !matches!(e.kind, EntryKind::Packet { .. }) || used.contains(&i);
+        self.used = self.linked.entries.iter().enumerate().map(is_used).collect();
+        let start = |to: Port| Some(self.linked.entries[*entries.get(&to)?].block);
         let dest = |to: Port| match &self.parts[to.0] {
             Part::Node { .. } => Dest::Node { node: to.0, port: to.1 },
             Part::Element { .. } => start(to).map_or(Dest::Nowhere, Dest::Program),
@@ -266,7 +250,7 @@ impl Plan {
         let mut asked = vec![Vec::new(); self.links.len()];
         for (link, from) in pulls {
             asked[link as usize].extend(from.into_iter().map(|((node, port), through)| {
-                let through = through.and_then(&start);
+                let through = through.and_then(start);
                 PullFrom { node, port, through }
             }));
         }
@@ -274,7 +258,6 @@ impl Plan {
         for (id, dest) in dests {
             self.links[id].dest = dest;
         }
-        self.fast = Arc::new(fast);
     }
 
     /// Walks up from a pull input to the nodes it asks.
@@ -310,16 +293,6 @@ type Source = (Port, Option<Port>);
 struct Wires {
     from: HashMap<Port, Port>,
     into: HashMap<Port, Vec<Port>>,
-}
-
-fn optimize(linked: &Program, keep: impl Fn(usize, &Entry) -> bool) -> Program {
-    let mut fast = linked.clone();
-    let mut i = 0;
-    weir_ir::retain_entries(&mut fast, |e| {
-        i += 1;
-        keep(i - 1, e)
-    });
-    weir_ir::optimize(fast)
 }
 
 /// `FILE:LINE:COL: While configuring 'x :: C': what`

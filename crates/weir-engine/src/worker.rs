@@ -14,16 +14,20 @@ use crate::classes::Classes;
 use crate::device::with_causes;
 use crate::engine::Engine;
 use crate::executor::ExecutorKind;
+use crate::fast::Fast;
 use crate::plan::Plan;
 use crate::protocol::{self, Answer, Command, Event};
 use crate::watch::Listener;
 
 type Outcome = Result<Answer, Vec<String>>;
+type Code = Result<Arc<Compiled>, String>;
 
 enum Message {
     Command(Command, Sender<Outcome>),
     Install { graph: String, plan: Box<Plan>, tag: String, reply: Sender<Result<u64, Vec<String>>> },
-    Compiled { graph: String, generation: u64, code: Result<Arc<Compiled>, String> },
+    Generation { graph: String, reply: Sender<u64> },
+    Optimized { graph: String, generation: u64, fast: Arc<Fast> },
+    Compiled { graph: String, generation: u64, code: Code },
     Stream { key: u64, command: Command, listener: Listener, reply: Sender<Outcome> },
     Cancel(u64),
 }
@@ -157,21 +161,36 @@ impl Handle {
 
     fn load(&self, graph: &str, config: &str, file: &str, tag: String) -> Outcome {
         let plan = Plan::new(&self.classes, config, file).map_err(|e| e.0)?;
-        let program = plan.optimized().clone();
+        let (linked, used) = (plan.linked.clone(), plan.used.clone());
+        let optimize = move || Arc::new(Fast::of(&linked, &used));
+        // A new graph is interpreted at once, until its code is ready. One that runs goes on until its successor's is,
+        // so that traffic at full speed finds no slow graph.
+        let runs = self.ask(|reply| Message::Generation { graph: graph.to_owned(), reply })? != 0;
+        let made = (runs && self.executor == ExecutorKind::Compiled).then(|| {
+            let fast = optimize();
+            let code = compile(&fast);
+            (fast, code)
+        });
         let (name, plan) = (graph.to_owned(), Box::new(plan));
         let generation = self.ask(|reply| Message::Install { graph: name, plan, tag, reply })??;
-        if self.executor == ExecutorKind::Compiled {
-            let (this, graph) = (self.clone(), graph.to_owned());
-            let compile = move || {
-                let code = Compiled::new(&program).map(Arc::new).map_err(|e| with_causes(&e));
-                let measured = code.as_ref().ok().filter(|_| this.profile).cloned();
-                this.tell(Message::Compiled { graph, generation, code });
-                // Packets run compiled meanwhile. Without memory for the code once more nothing is measured.
-                drop(measured.map(|code| code.instrument(&program)));
-            };
-            // Without another thread the graph stays with the interpreter.
-            drop(thread::Builder::new().name("weir-compile".to_owned()).spawn(compile));
-        }
+        let making = Making { handle: self.clone(), graph: graph.to_owned(), generation };
+        let thread = thread::Builder::new().name("weir-compile".to_owned());
+        let spawned = match made {
+            Some((fast, code)) => {
+                making.optimized(&fast);
+                thread.spawn(move || making.compiled(&fast, code))
+            }
+            None => thread.spawn(move || {
+                let fast = optimize();
+                making.optimized(&fast);
+                if making.handle.executor == ExecutorKind::Compiled {
+                    let code = compile(&fast);
+                    making.compiled(&fast, code);
+                }
+            }),
+        };
+        // Without another thread the graph stays as it is.
+        drop(spawned);
         Ok(Answer::Nothing)
     }
 
@@ -187,6 +206,32 @@ impl Handle {
         answer.recv().map_err(|_| {
             vec!["the data plane did not answer: it has ended, or failed at this command".into()]
         })
+    }
+}
+
+fn compile(fast: &Fast) -> Code {
+    Compiled::new(&fast.program).map(Arc::new).map_err(|e| with_causes(&e))
+}
+
+/// A graph that was installed, while its program gets faster.
+struct Making {
+    handle: Handle,
+    graph: String,
+    generation: u64,
+}
+
+impl Making {
+    fn optimized(&self, fast: &Arc<Fast>) {
+        let (graph, generation, fast) = (self.graph.clone(), self.generation, fast.clone());
+        self.handle.tell(Message::Optimized { graph, generation, fast });
+    }
+
+    fn compiled(&self, fast: &Fast, code: Code) {
+        let measured = code.as_ref().ok().filter(|_| self.handle.profile).cloned();
+        let (graph, generation) = (self.graph.clone(), self.generation);
+        self.handle.tell(Message::Compiled { graph, generation, code });
+        // Packets run compiled meanwhile. Without memory for the code once more nothing is measured.
+        drop(measured.map(|code| code.instrument(&fast.program)));
     }
 }
 
@@ -264,6 +309,14 @@ impl Loop {
             Message::Install { graph, plan, tag, reply } => {
                 let done = self.engine.install(&graph, *plan, &tag).map_err(|e| e.0);
                 let _ = reply.send(done.map(|()| self.engine.generation(&graph)));
+            }
+            Message::Generation { graph, reply } => {
+                let _ = reply.send(self.engine.generation(&graph));
+            }
+            Message::Optimized { graph, generation, fast } => {
+                if self.engine.generation(&graph) == generation {
+                    self.engine.use_fast(&graph, fast);
+                }
             }
             Message::Compiled { graph, generation, code } => {
                 if self.engine.generation(&graph) == generation {

@@ -14,6 +14,7 @@ use crate::classes::Classes;
 use crate::device::{Opener, with_causes};
 use crate::env::{Env, Notice};
 use crate::executor::ExecutorKind;
+use crate::fast::Fast;
 use crate::links::Entrance;
 use crate::plan::{Plan, PlanError};
 use crate::protocol::{GraphInfo, GraphStatus};
@@ -135,7 +136,7 @@ impl Engine {
         tag.clone_into(&mut router.tag);
         self.generation += 1;
         router.generation = self.generation;
-        let program = (self.executor == ExecutorKind::Compiled).then(|| router.plan.fast.clone());
+        let fast = (self.executor == ExecutorKind::Compiled).then(|| Arc::new(router.plan.optimized()));
         let what = match self.names.get(name) {
             Some(&id) => {
                 if let Some(old) = &mut self.graphs[id] {
@@ -156,12 +157,13 @@ impl Engine {
         };
         self.assign();
         self.env.notice(Some(name), what, format!("graph {name} {what}"));
-        if let Some(program) = program {
-            let code = Compiled::new(&program).map(Arc::new).map_err(|e| with_causes(&e));
+        if let Some(fast) = fast {
+            let code = Compiled::new(&fast.program).map(Arc::new).map_err(|e| with_causes(&e));
             if let (Ok(code), true) = (&code, self.profile) {
                 // Without memory for the code once more nothing is measured.
-                drop(code.instrument(&program));
+                drop(code.instrument(&fast.program));
             }
+            self.use_fast(name, fast);
             self.use_code(name, code);
         }
         Ok(())
@@ -170,6 +172,13 @@ impl Engine {
     /// The number of a graph's last load or swap; 0 if there is no such graph.
     pub(crate) fn generation(&self, graph: &str) -> u64 {
         self.names.get(graph).and_then(|&id| self.graphs[id].as_ref()).map_or(0, |r| r.generation)
+    }
+
+    /// Runs a graph by its program after all passes.
+    pub(crate) fn use_fast(&mut self, graph: &str, fast: Arc<Fast>) {
+        if let Some(router) = self.names.get(graph).and_then(|&id| self.graphs[id].as_mut()) {
+            router.use_fast(fast);
+        }
     }
 
     /// Runs a graph by code that was compiled from its fast program, or leaves it to the interpreter.

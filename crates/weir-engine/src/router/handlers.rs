@@ -56,7 +56,7 @@ impl Router {
                 e.owner == owner && matches!(&e.kind, EntryKind::Message { name: n } if n == name)
             })
         {
-            let args = self.message_args(start.linked, value).map_err(|e| format!("{handler}: {e}"))?;
+            let args = self.message_args(start, value).map_err(|e| format!("{handler}: {e}"))?;
             env.running.clone_from(&self.name);
             self.run(env, start, &args, None, owner);
             return Ok(());

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use weir_ir::program::BlockId;
-use weir_ir::{Host, Reason};
+use weir_ir::{Host, Program, Reason};
 use weir_jit::{BatchHost, Ended, Fate};
 use weir_packet::Packet;
 
@@ -70,19 +70,20 @@ pub(crate) struct FastHost<'a> {
     pub env: &'a mut Env,
     /// Whose packets end when their entry is removed.
     pub holder: u32,
-    /// Whether the linked program runs, instead of the fast one.
-    pub linked: bool,
+    /// The program that runs.
+    pub program: &'a Program,
+    /// Whether it is the fast one, instead of the linked one.
+    pub fast: bool,
 }
 
 impl FastHost<'_> {
     fn count_drop(&mut self, at: BlockId, reason: &Reason) {
         if *reason == Reason::LOOP_LIMIT {
-            let program = if self.linked { &self.plan.linked } else { &self.plan.fast };
-            self.drops.loops[program.block(at).owner as usize] += 1;
-        } else if self.linked {
-            self.drops.linked[at.0 as usize] += 1;
-        } else {
+            self.drops.loops[self.program.block(at).owner as usize] += 1;
+        } else if self.fast {
             self.drops.fast[at.0 as usize] += 1;
+        } else {
+            self.drops.linked[at.0 as usize] += 1;
         }
     }
 }

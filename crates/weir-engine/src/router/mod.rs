@@ -5,16 +5,19 @@ mod host;
 mod status;
 mod swap;
 
+use std::sync::Arc;
+
 use weir_click::Kind;
 use weir_ir::Reason;
-use weir_ir::program::{End, EntryKind};
+use weir_ir::program::{BlockId, End, EntryKind};
 use weir_packet::Packet;
 use weir_table::TableSet;
 
 use crate::env::Env;
 use crate::executor::{Executor, Job};
+use crate::fast::Fast;
 use crate::node::{Cx, EngineNode, Ran};
-use crate::plan::{Dest, Part, Plan, Start};
+use crate::plan::{Dest, Part, Plan};
 use crate::watch::{Place, WatchHost};
 use host::{BlockDrops, FastHost, Flow, Outflow};
 
@@ -31,7 +34,7 @@ const EXPIRY_PACE: u64 = 1_000_000;
 struct Timer {
     every: u64,
     next: u64,
-    start: Start,
+    start: BlockId,
     owner: u32,
 }
 
@@ -46,6 +49,8 @@ pub struct Router {
     /// Engine nodes by element number; a node that runs is taken out meanwhile.
     nodes: Vec<Option<Box<dyn EngineNode>>>,
     tables: TableSet,
+    /// Runs instead of the linked program once it is there.
+    fast: Option<Arc<Fast>>,
     pub(crate) executor: Executor,
     out: Outflow,
     drops: BlockDrops,
@@ -111,12 +116,7 @@ impl Router {
         let timers = plan.linked.entries.iter().filter_map(|e| {
             let EntryKind::Timer { every } = e.kind else { return None };
             let every = every.max(1);
-            let mut same = plan.linked.entries.iter().filter(|f| f.owner == e.owner && f.kind == e.kind);
-            let nth = same.position(|f| f.block == e.block)?;
-            let fast =
-                plan.fast.entries.iter().filter(|f| f.owner == e.owner && f.kind == e.kind).nth(nth)?;
-            let start = Start { linked: e.block, fast: fast.block };
-            Some(Timer { every, next: env.now + every, start, owner: e.owner })
+            Some(Timer { every, next: env.now + every, start: e.block, owner: e.owner })
         });
         let owners = plan.linked.elements.len();
         Ok(Router {
@@ -129,13 +129,14 @@ impl Router {
             holder: plan.linked.tables.iter().find(|t| t.decl.held > 0).map_or(0, |t| t.owner),
             drops: BlockDrops {
                 linked: vec![0; plan.linked.blocks.len()],
-                fast: vec![0; plan.fast.blocks.len()],
+                fast: Vec::new(),
                 loops: vec![0; owners],
                 orphans: vec![0; owners],
             },
             plan,
             nodes,
             tables,
+            fast: None,
             executor: Executor::default(),
             out,
             node_drops: Vec::new(),
@@ -262,39 +263,55 @@ impl Router {
         self.deliver(env);
     }
 
-    fn start_of(&self, wanted: impl Fn(&weir_ir::program::Entry) -> bool) -> Option<Start> {
-        let linked = self.plan.linked.entries.iter().find(|e| wanted(e))?.block;
-        let fast = self.plan.fast.entries.iter().find(|e| wanted(e))?.block;
-        Some(Start { linked, fast })
+    fn start_of(&self, wanted: impl Fn(&weir_ir::program::Entry) -> bool) -> Option<BlockId> {
+        self.plan.linked.entries.iter().find(|e| wanted(e)).map(|e| e.block)
+    }
+
+    /// Runs the program after all passes from now on.
+    pub(crate) fn use_fast(&mut self, fast: Arc<Fast>) {
+        self.drops.fast = vec![0; fast.program.blocks.len()];
+        self.fast = Some(fast);
     }
 
     /// Runs programs from one entry to the end.
-    fn run(&mut self, env: &mut Env, start: Start, args: &[u128], packet: Option<Packet>, holder: u32) {
-        let Router { plan, tables, executor, out, drops, .. } = self;
-        let watched = env.watch.active();
+    fn run(&mut self, env: &mut Env, start: BlockId, args: &[u128], packet: Option<Packet>, holder: u32) {
         let now = env.now;
-        let mut host = FastHost { out, drops, plan, env, holder, linked: watched };
-        if watched {
+        if env.watch.active() {
+            let Router { plan, tables, executor, out, drops, .. } = self;
+            let host = FastHost { out, drops, plan, program: &plan.linked, env, holder, fast: false };
             let mut host = WatchHost::new(host, packet.as_ref());
-            let job = Job { entry: start.linked, args, packet, now };
-            executor.interpret(&plan.linked, tables, &mut host, job);
-            host.finish();
-        } else {
-            let job = Job { entry: start.fast, args, packet, now };
-            executor.run(&plan.fast, tables, &mut host, job);
+            executor.interpret(&plan.linked, tables, &mut host, Job { entry: start, args, packet, now });
+            return host.finish();
         }
+        let (fast, entry) = self.fastest(start);
+        let Router { plan, tables, executor, out, drops, .. } = self;
+        let program = fast.as_ref().map_or(&*plan.linked, |f| &f.program);
+        let fast = fast.is_some();
+        let mut host = FastHost { out, drops, plan, program, env, holder, fast };
+        executor.run(fast, program, tables, &mut host, Job { entry, args, packet, now });
     }
 
     /// Runs programs on packets, one after the other, and leaves `packets` empty.
-    fn run_batch(&mut self, env: &mut Env, start: Start, packets: &mut Vec<Packet>) {
+    fn run_batch(&mut self, env: &mut Env, start: BlockId, packets: &mut Vec<Packet>) {
         let holder = self.holder;
         if env.watch.active() {
             return packets.drain(..).for_each(|p| self.run(env, start, &[], Some(p), holder));
         }
-        let Router { plan, tables, executor, out, drops, .. } = self;
+        let (fast, entry) = self.fastest(start);
         let now = env.now;
-        let mut host = FastHost { out, drops, plan, env, holder, linked: false };
-        executor.run_batch(&plan.fast, tables, &mut host, now, start.fast, packets);
+        let Router { plan, tables, executor, out, drops, .. } = self;
+        let program = fast.as_ref().map_or(&*plan.linked, |f| &f.program);
+        let fast = fast.is_some();
+        let mut host = FastHost { out, drops, plan, program, env, holder, fast };
+        executor.run_batch(fast, program, tables, &mut host, now, entry, packets);
+    }
+
+    /// The program to run for an entry of the linked one, if that is not the linked one, and its entry.
+    fn fastest(&self, linked: BlockId) -> (Option<Arc<Fast>>, BlockId) {
+        match self.fast.as_ref().and_then(|f| Some((f.clone(), f.start(linked)?))) {
+            Some((fast, start)) => (Some(fast), start),
+            None => (None, linked),
+        }
     }
 
     /// Delivers the packets on all links, and those that come of them.

@@ -52,7 +52,8 @@ impl Router {
 
     /// The elements that were measured.
     fn profile(&self) -> Vec<ElementProfile> {
-        let measured = self.plan.fast.elements.iter().zip(self.executor.profile());
+        // The passes keep the elements.
+        let measured = self.plan.linked.elements.iter().zip(self.executor.profile());
         let passed = measured.filter(|(_, s)| s.packets > 0);
         let profile = passed.map(|(element, s)| ElementProfile {
             element: element.clone(),
@@ -76,8 +77,8 @@ impl Router {
                 *of.entry(reason.to_owned()).or_default() += n;
             }
         };
-        for (program, drops) in [(&self.plan.linked, &self.drops.linked), (&self.plan.fast, &self.drops.fast)]
-        {
+        let fast = self.fast.as_ref().map(|f| (&f.program, &self.drops.fast));
+        for (program, drops) in std::iter::once((&*self.plan.linked, &self.drops.linked)).chain(fast) {
             for (block, &n) in program.blocks.iter().zip(drops) {
                 // Only blocks that drop count, and these have a reason.
                 if let Some(reason) = Router::reason_of(&block.end) {

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         .chain(weir_ir::stages((**plan.program()).clone()).into_iter().map(|(n, p)| (n.to_owned(), p)))
         .collect();
     if args.asm && args.stage.is_none() {
-        return print_asm(&[&("runs".to_owned(), (**plan.optimized()).clone())], args, ui);
+        return print_asm(&[&("runs".to_owned(), plan.optimized().program)], args, ui);
     }
     let chosen: Vec<&(String, Program)> = match args.stage.as_deref() {
         None => stages.iter().collect(),
