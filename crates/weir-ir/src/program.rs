@@ -5,6 +5,7 @@
 //! arguments. At any time a program has at most one packet, the *current packet*, which is linear: it is emitted,
 //! dropped or held, exactly once.
 
+use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -459,45 +460,48 @@ impl MetaField {
     }
 }
 
+/// References to the targets of an end; most ends have at most two.
+pub type Targets<T> = SmallVec<[T; 2]>;
+
 impl End {
     /// Every block this end may go to, with the arguments.
-    pub fn targets(&self) -> Vec<&Target> {
+    pub fn targets(&self) -> Targets<&Target> {
         match self {
-            End::Jump(t) => vec![t],
-            End::Branch { then, other, .. } => vec![then, other],
+            End::Jump(t) => smallvec![t],
+            End::Branch { then, other, .. } => smallvec![then, other],
             End::Switch { cases, default, .. } => cases.iter().map(|(_, t)| t).chain([default]).collect(),
-            End::Again { header, exit } => vec![header, exit],
+            End::Again { header, exit } => smallvec![header, exit],
             End::Require { ok, fail, .. }
             | End::Push { ok, fail, .. }
             | End::Unpull { ok, fail, .. }
-            | End::Put { ok, fail, .. } => vec![ok, fail],
-            End::Lookup { hit, miss, .. } => vec![hit, miss],
-            End::Insert { ok, full, .. } | End::Claim { ok, full, .. } => vec![ok, full],
-            End::Meter { ok, over, .. } => vec![ok, over],
-            End::Hold { full, .. } => vec![full],
+            | End::Put { ok, fail, .. } => smallvec![ok, fail],
+            End::Lookup { hit, miss, .. } => smallvec![hit, miss],
+            End::Insert { ok, full, .. } | End::Claim { ok, full, .. } => smallvec![ok, full],
+            End::Meter { ok, over, .. } => smallvec![ok, over],
+            End::Hold { full, .. } => smallvec![full],
             End::Emit { .. } | End::Drop { .. } | End::Finish | End::Enter { .. } | End::Exit { .. } => {
-                vec![]
+                smallvec![]
             }
         }
     }
 
     /// As [`targets`](End::targets), to change.
-    pub fn targets_mut(&mut self) -> Vec<&mut Target> {
+    pub fn targets_mut(&mut self) -> Targets<&mut Target> {
         match self {
-            End::Jump(t) => vec![t],
-            End::Branch { then, other, .. } => vec![then, other],
+            End::Jump(t) => smallvec![t],
+            End::Branch { then, other, .. } => smallvec![then, other],
             End::Switch { cases, default, .. } => cases.iter_mut().map(|(_, t)| t).chain([default]).collect(),
-            End::Again { header, exit } => vec![header, exit],
+            End::Again { header, exit } => smallvec![header, exit],
             End::Require { ok, fail, .. }
             | End::Push { ok, fail, .. }
             | End::Unpull { ok, fail, .. }
-            | End::Put { ok, fail, .. } => vec![ok, fail],
-            End::Lookup { hit, miss, .. } => vec![hit, miss],
-            End::Insert { ok, full, .. } | End::Claim { ok, full, .. } => vec![ok, full],
-            End::Meter { ok, over, .. } => vec![ok, over],
-            End::Hold { full, .. } => vec![full],
+            | End::Put { ok, fail, .. } => smallvec![ok, fail],
+            End::Lookup { hit, miss, .. } => smallvec![hit, miss],
+            End::Insert { ok, full, .. } | End::Claim { ok, full, .. } => smallvec![ok, full],
+            End::Meter { ok, over, .. } => smallvec![ok, over],
+            End::Hold { full, .. } => smallvec![full],
             End::Emit { .. } | End::Drop { .. } | End::Finish | End::Enter { .. } | End::Exit { .. } => {
-                vec![]
+                smallvec![]
             }
         }
     }

@@ -3,7 +3,7 @@
 use crate::program::{Amount, End, Op, TableId, Value};
 
 macro_rules! visitors {
-    ($op_fn:ident, $end_fn:ident, $amount:ident, $targets:ident, $iter:ident $(, $mut_:tt)?) => {
+    ($op_fn:ident, $end_fn:ident, $own_fn:ident, $amount:ident, $targets:ident, $iter:ident $(, $mut_:tt)?) => {
         impl Op {
             /// Calls `f` with each value and whether the operation defines it.
             pub fn $op_fn(& $($mut_)? self, mut f: impl FnMut(& $($mut_)? Value, bool)) {
@@ -79,6 +79,14 @@ macro_rules! visitors {
         impl End {
             /// Calls `f` with each value that the end uses, arguments of its targets included.
             pub fn $end_fn(& $($mut_)? self, mut f: impl FnMut(& $($mut_)? Value)) {
+                self.$own_fn(&mut f);
+                for t in self.$targets() {
+                    t.args.$iter().for_each(&mut f);
+                }
+            }
+
+            /// Calls `f` with each value that the end itself uses, without the arguments of its targets.
+            pub fn $own_fn(& $($mut_)? self, mut f: impl FnMut(& $($mut_)? Value)) {
                 match self {
                     End::Branch { cond: v, .. } | End::Switch { value: v, .. } | End::Hold { entry: v, .. } => f(v),
                     End::Require { n, .. } | End::Push { n, .. } | End::Unpull { n, .. } | End::Put { n, .. } => {
@@ -100,9 +108,6 @@ macro_rules! visitors {
                     End::Jump(_) | End::Again { .. } | End::Emit { .. } | End::Drop { .. } | End::Finish
                     | End::Enter { .. } | End::Exit { .. } => {}
                 }
-                for t in self.$targets() {
-                    t.args.$iter().for_each(&mut f);
-                }
             }
         }
     };
@@ -120,8 +125,8 @@ fn amount_mut(n: &mut Amount, f: &mut impl FnMut(&mut Value, bool)) {
     }
 }
 
-visitors!(visit_values, visit_values, amount, targets, iter);
-visitors!(visit_values_mut, visit_values_mut, amount_mut, targets_mut, iter_mut, mut);
+visitors!(visit_values, visit_values, visit_own_values, amount, targets, iter);
+visitors!(visit_values_mut, visit_values_mut, visit_own_values_mut, amount_mut, targets_mut, iter_mut, mut);
 
 impl Op {
     /// The value that the operation defines.

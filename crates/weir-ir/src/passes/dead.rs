@@ -1,7 +1,7 @@
 //! Dead code: values that nothing needs, parameters that say nothing new, blocks that nothing reaches. Numbers
 //! blocks and values anew, without gaps.
 
-use crate::program::{BlockId, End, Op, Program, Target, Value};
+use crate::program::{BlockId, End, Op, Program, Target, Targets, Value};
 
 use super::rename::Rename;
 use crate::flow::index;
@@ -15,7 +15,7 @@ pub(super) fn run(p: &mut Program) {
 }
 
 /// All jumps of a block, those that start another packet included, with the number of arguments supplied.
-fn jumps(p: &Program, b: usize) -> Vec<(usize, &Target)> {
+fn jumps(p: &Program, b: usize) -> Targets<(usize, &Target)> {
     let block = &p.blocks[b];
     let strands = block.ops.iter().filter_map(|op| match op {
         Op::Fork { target, .. } | Op::Release { target, .. } => Some((0, target)),
@@ -26,8 +26,8 @@ fn jumps(p: &Program, b: usize) -> Vec<(usize, &Target)> {
 }
 
 /// As [`jumps`], to change.
-fn jumps_mut<'a>(ops: &'a mut [Op], end: &'a mut End) -> Vec<(usize, &'a mut Target)> {
-    let supplied: Vec<usize> = (0..end.targets().len()).map(|i| end.supplied(i)).collect();
+fn jumps_mut<'a>(ops: &'a mut [Op], end: &'a mut End) -> Targets<(usize, &'a mut Target)> {
+    let supplied: Targets<usize> = (0..end.targets().len()).map(|i| end.supplied(i)).collect();
     let strands = ops.iter_mut().filter_map(|op| match op {
         Op::Fork { target, .. } | Op::Release { target, .. } => Some((0, target)),
         _ => None,
@@ -165,14 +165,15 @@ fn same_arguments(p: &mut Program) {
 fn values(p: &mut Program) {
     enum Def {
         Op(usize, usize),
-        Param(usize, usize),
+        /// The last of its arguments.
+        Param(Option<usize>),
     }
     let mut defs: Vec<Option<Def>> = p.types.iter().map(|_| None).collect();
-    let mut args: Vec<Vec<Vec<Value>>> = Vec::new();
+    // Arguments, each with the one before it for the same parameter.
+    let mut args: Vec<(Value, Option<usize>)> = Vec::new();
     for (b, block) in p.blocks.iter().enumerate() {
-        args.push(vec![Vec::new(); block.params.len()]);
-        for (i, v) in block.params.iter().enumerate() {
-            defs[v.0 as usize] = Some(Def::Param(b, i));
+        for v in &block.params {
+            defs[v.0 as usize] = Some(Def::Param(None));
         }
         for (i, op) in block.ops.iter().enumerate() {
             if let Some(v) = op.dst() {
@@ -195,13 +196,12 @@ fn values(p: &mut Program) {
                 }),
             }
         }
-        // The arguments are counted with the values of the end, and are taken off again here.
-        let mut end = block.end.clone();
-        end.targets_mut().into_iter().for_each(|t| t.args.clear());
-        end.visit_values(|v| work.push(*v));
+        block.end.visit_own_values(|v| work.push(*v));
         for (supplied, t) in jumps(p, b) {
-            for (i, arg) in t.args.iter().enumerate() {
-                args[index(t.block)][i + supplied].push(*arg);
+            for (arg, param) in t.args.iter().zip(p.block(t.block).params.iter().skip(supplied)) {
+                if let Some(Def::Param(last)) = &mut defs[param.0 as usize] {
+                    args.push((*arg, last.replace(args.len())));
+                }
             }
         }
     }
@@ -219,7 +219,12 @@ fn values(p: &mut Program) {
                     work.push(*v);
                 }
             }),
-            Some(Def::Param(b, i)) => work.append(&mut args[b][i]),
+            Some(Def::Param(mut at)) => {
+                while let Some(arg) = at {
+                    work.push(args[arg].0);
+                    at = args[arg].1;
+                }
+            }
             None => {}
         }
     }
