@@ -95,22 +95,21 @@ impl Translator<'_, '_> {
             }
         });
         let sum = self.b.ins().iadd(a, b);
-        // A sum of so few words stays below 32 bits, and two folds are enough.
+        // A sum of so few words stays below 32 bits.
         if n + m < MAX_TERMS {
             self.sums.insert(dst, (sum, n + m));
         }
         let folded = self.fold(sum);
-        let folded = self.fold(folded);
         self.b.ins().ireduce(types::I16, folded)
     }
 
-    /// The upper bits of a sum of 16-bit words added to the lower 16.
+    /// The ones' complement sum of both halves of a sum, in half the bits. Each half is added to the other: the carry
+    /// out of the lower one is what comes back into the upper one.
     pub(crate) fn fold(&mut self, sum: ir::Value) -> ir::Value {
-        let ty = self.b.func.dfg.value_type(sum);
-        let (sixteen, mask) = (self.imm(ty, 16), self.imm(ty, 0xffff));
-        let high = self.b.ins().ushr(sum, sixteen);
-        let low = self.b.ins().band(sum, mask);
-        self.b.ins().iadd(high, low)
+        let half = i64::from(self.b.func.dfg.value_type(sum).bits() / 2);
+        let turned = self.b.ins().rotl_imm_u(sum, half);
+        let both = self.b.ins().iadd(sum, turned);
+        self.b.ins().ushr_imm_u(both, half)
     }
 
     /// As [`weir_ir::interp::hash`].

@@ -63,7 +63,8 @@ impl Translator<'_, '_> {
     }
 
     fn compare_starts(&mut self, numbered: &[(u32, BlockId)]) {
-        for &(number, id) in numbered {
+        let Some((last, others)) = numbered.split_last() else { return self.never() };
+        for &(number, id) in others {
             let (way, next) = (self.b.create_block(), self.b.create_block());
             let is = self.b.ins().icmp_imm_u(IntCC::Equal, self.batch.start, i64::from(number));
             self.b.ins().brif(is, way, &[], next, &[]);
@@ -71,7 +72,8 @@ impl Translator<'_, '_> {
             self.start_at(id);
             self.b.switch_to_block(next);
         }
-        self.never();
+        // Only numbers of starts are passed in.
+        self.start_at(last.1);
     }
 
     fn look_start_up(&mut self, numbered: &[(u32, BlockId)]) {
@@ -119,9 +121,8 @@ impl Translator<'_, '_> {
     }
 
     /// Ends the current packet.
-    pub(crate) fn end_packet(&mut self, outcome: u32) {
-        let code = self.imm32(outcome);
-        self.b.ins().jump(self.batch.ended, &[BlockArg::Value(code)]);
+    pub(crate) fn end_packet(&mut self, outcome: ir::Value) {
+        self.b.ins().jump(self.batch.ended, &[BlockArg::Value(outcome)]);
     }
 
     /// Ends the function: what follows the end of a packet.

@@ -6,10 +6,11 @@ use cranelift_codegen::ir::{
     self, AbiParam, AliasRegionData, BlockArg, FuncRef, InstBuilder, MemFlagsData, StackSlot, StackSlotData,
     StackSlotKind, types,
 };
-use cranelift_frontend::FunctionBuilder;
+use cranelift_frontend::{FunctionBuilder, Variable};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module, ModuleError};
-use weir_ir::program::{Amount, Block, BlockId, End, Op, Program, Target, Type, Value, Width};
+use weir_ir::Known;
+use weir_ir::program::{Amount, Block, BlockId, End, Op, Program, TableId, Target, Type, Value, Width};
 
 use weir_packet::Meta;
 use weir_table::Layout;
@@ -17,7 +18,9 @@ use weir_table::Layout;
 use crate::ahead::Positions;
 use crate::batch::Batch;
 use crate::helpers::Helper;
+use crate::lanes::Lanes;
 use crate::listing::Numbers;
+use crate::places::{Places, unknown};
 use crate::starts::{Starts, order};
 
 /// Numbers of 32 bits at the start of a packet's metadata, up to the last mark.
@@ -62,16 +65,18 @@ struct Edge {
     from: ir::Block,
     to: BlockId,
     args: Vec<BlockArg>,
+    /// The fork and the lane that it leads into.
+    lane: Option<(usize, usize)>,
 }
 
 /// Translates one program. Rust's word for a type of the compiler is `ir::`; the program's own come without.
 pub(crate) struct Translator<'a, 'b> {
     pub p: &'a Program,
     pub starts: &'a Starts,
-    module: &'a mut JITModule,
+    pub module: &'a mut JITModule,
     pub b: FunctionBuilder<'b>,
     blocks: Vec<ir::Block>,
-    values: Vec<Option<ir::Value>>,
+    pub values: Vec<Option<ir::Value>>,
     /// For each header of a loop that goes round the number of its counter.
     loops: Vec<Option<u32>>,
     helpers: HashMap<Helper, (FuncId, FuncRef)>,
@@ -93,7 +98,27 @@ pub(crate) struct Translator<'a, 'b> {
     pub frame: StackSlot,
     /// The block that is being translated.
     pub here: BlockId,
+    /// The number of the operation in it.
+    pub at: usize,
     pub notes: Notes,
+    /// Ways that are one in the code.
+    pub lanes: Lanes,
+    /// For each fork the number of the lane that was taken.
+    pub lane_numbers: Vec<Variable>,
+    /// The code goes from lanes to ways of their own.
+    pub parting: bool,
+    /// Entries of tables that depend on the lane: a table for each.
+    pub lane_tables: HashMap<Value, Vec<TableId>>,
+    /// Positions of the packet that are known.
+    pub places: Places,
+    /// The same for blocks that are still to come.
+    pub places_at: HashMap<ir::Block, Places>,
+    /// The block that dominates what follows.
+    pub settled: Option<ir::Block>,
+    /// What is known of the packet's bounds, once that was asked for.
+    pub bounds: Option<Known>,
+    /// What went wrong on the way.
+    pub failed: Option<Box<ModuleError>>,
 }
 
 impl<'a, 'b> Translator<'a, 'b> {
@@ -153,7 +178,17 @@ impl<'a, 'b> Translator<'a, 'b> {
             removes: p.blocks.iter().flat_map(|b| &b.ops).any(|op| matches!(op, Op::Remove { .. })),
             frame,
             here: BlockId(0),
+            at: 0,
             notes: Notes::default(),
+            lanes: Lanes::default(),
+            lane_numbers: Vec::new(),
+            parting: false,
+            lane_tables: HashMap::new(),
+            places: [None; POSITIONS],
+            places_at: HashMap::new(),
+            settled: None,
+            bounds: None,
+            failed: None,
         };
         t.take_packet();
         t
@@ -163,14 +198,28 @@ impl<'a, 'b> Translator<'a, 'b> {
         for &h in Helper::ALL {
             self.declare(h)?;
         }
-        let order = order(self.p);
+        // What is measured is measured element by element.
+        if self.notes.probes.is_none() {
+            self.lanes = Lanes::of(self.p);
+        }
+        let forks = self.lanes.forks.iter();
+        self.lane_numbers = forks.map(|_| self.b.declare_var(types::I64)).collect();
+        for group in &self.lanes.groups {
+            for b in &group.blocks {
+                self.blocks[b.0 as usize] = self.blocks[group.blocks[0].0 as usize];
+            }
+        }
+        let order = order(self.p, &self.lanes);
         for &id in &order {
             let block = self.p.block(id);
             let to = self.blocks[id.0 as usize];
-            for &param in &block.params {
+            for (i, &param) in block.params.iter().enumerate() {
                 let ty = self.ty(param);
                 let value = self.b.append_block_param(to, ty);
                 self.set(param, value);
+                for b in self.lanes.group(id).map_or(&[][..], |g| &g.blocks) {
+                    self.values[self.p.block(*b).params[i].0 as usize] = Some(value);
+                }
             }
             // Drops go out of the way of the packets that pass.
             if matches!(block.end, End::Drop { .. }) {
@@ -178,23 +227,26 @@ impl<'a, 'b> Translator<'a, 'b> {
             }
         }
         self.dispatch(&order);
+        let unknown = unknown(self.p, self.starts, &self.lanes, &order);
         for &id in &order {
             self.here = id;
-            self.b.switch_to_block(self.blocks[id.0 as usize]);
+            self.start_block(self.blocks[id.0 as usize], !unknown[id.0 as usize]);
             let block = self.p.block(id);
             self.probe(id);
-            for (i, op) in block.ops.iter().enumerate() {
+            for i in 0..block.ops.len() {
                 self.note(id, i);
-                self.op(op);
+                self.lane_op(i);
             }
             self.note(id, block.ops.len());
-            self.end(&block.end);
-            self.finish_edges();
+            self.lane_end();
         }
         self.note_nothing();
         self.close_batch();
         self.b.seal_all_blocks();
-        Ok(self.b)
+        match self.failed {
+            Some(e) => Err(e),
+            None => Ok(self.b),
+        }
     }
 
     // --- values -----------------------------------------------------------------------------------------------
@@ -216,8 +268,7 @@ impl<'a, 'b> Translator<'a, 'b> {
 
     /// Table of an entry, and its slot.
     pub fn entry(&mut self, v: Value) -> [ir::Value; 2] {
-        let Type::Entry(t) = self.p.ty(v) else { unreachable!("the checker proved that this is an entry") };
-        [self.imm32(t.0), self.get(v)]
+        [self.table_number(v), self.get(v)]
     }
 
     pub fn imm(&mut self, ty: ir::Type, value: u128) -> ir::Value {
@@ -331,28 +382,40 @@ impl<'a, 'b> Translator<'a, 'b> {
     /// Where a jump to a target goes, and with what.
     pub fn edge(&mut self, target: &Target, supplied: &[ir::Value]) -> (ir::Block, Vec<BlockArg>) {
         let args = self.edge_args(target, supplied);
-        if self.loops[target.block.0 as usize].is_none() {
+        let lane = self.lane_from_outside(target.block);
+        self.reach(self.blocks[target.block.0 as usize]);
+        if self.loops[target.block.0 as usize].is_none() && lane.is_none() {
             return (self.blocks[target.block.0 as usize], args);
         }
         let from = self.b.create_block();
-        self.edges.push(Edge { from, to: target.block, args });
+        self.edges.push(Edge { from, to: target.block, args, lane });
         (from, Vec::new())
     }
 
     /// As [`edge`](Translator::edge), for another round of a loop.
-    pub fn back_edge(&self, target: &Target) -> (ir::Block, Vec<BlockArg>) {
+    pub fn back_edge(&mut self, target: &Target) -> (ir::Block, Vec<BlockArg>) {
+        self.reach(self.blocks[target.block.0 as usize]);
         (self.blocks[target.block.0 as usize], self.edge_args(target, &[]))
     }
 
     /// A block of its own that goes to a target.
-    pub fn way(&mut self, target: &Target) -> ir::Block {
-        let args = self.edge_args(target, &[]);
-        if args.is_empty() && self.loops[target.block.0 as usize].is_none() {
+    pub fn way(&mut self, target: &Target, supplied: &[ir::Value]) -> ir::Block {
+        let args = self.edge_args(target, supplied);
+        let lane = self.lane_from_outside(target.block);
+        self.reach(self.blocks[target.block.0 as usize]);
+        if args.is_empty() && self.loops[target.block.0 as usize].is_none() && lane.is_none() {
             return self.blocks[target.block.0 as usize];
         }
         let from = self.b.create_block();
-        self.edges.push(Edge { from, to: target.block, args });
+        self.edges.push(Edge { from, to: target.block, args, lane });
         from
+    }
+
+    /// A block that stands for several of the program.
+    pub fn virtual_block(&mut self) -> BlockId {
+        self.blocks.push(self.b.create_block());
+        self.loops.push(None);
+        BlockId(self.blocks.len() as u32 - 1)
     }
 
     pub fn block(&self, id: BlockId) -> ir::Block {
@@ -364,10 +427,13 @@ impl<'a, 'b> Translator<'a, 'b> {
         supplied.iter().copied().chain(given).map(BlockArg::Value).collect()
     }
 
-    fn finish_edges(&mut self) {
+    pub fn finish_edges(&mut self) {
         for e in std::mem::take(&mut self.edges) {
             self.b.switch_to_block(e.from);
             self.enter_from_outside(e.to);
+            if let Some(lane) = e.lane {
+                self.enter_lane(lane);
+            }
             self.b.ins().jump(self.blocks[e.to.0 as usize], &e.args);
         }
     }

@@ -7,7 +7,7 @@ use weir_ir::Layer;
 use weir_ir::program::{Amount, End, MAX_HOPS, TableId, Target, Value};
 use weir_packet::Meta;
 
-use crate::compile::Translator;
+use crate::compile::{POSITIONS, Translator};
 use crate::ended::Outcome;
 use crate::helpers::{Helper, NOT_FOUND};
 use crate::ops::INLINE;
@@ -34,6 +34,7 @@ impl Translator<'_, '_> {
             End::Put { n, ok, fail } => {
                 let n = self.amount(*n);
                 let done = self.result(Helper::Put, &[self.packet, n]);
+                self.places = [None; POSITIONS];
                 self.branch(done, ok, &[], fail);
             }
             End::Lookup { table, key, hit, miss } => self.lookup(*table, key, hit, miss),
@@ -66,14 +67,15 @@ impl Translator<'_, '_> {
                 let (to, args) = self.edge(full, &[]);
                 self.b.ins().brif(held, over, &[], to, &args);
                 self.b.switch_to_block(over);
-                self.finish(Outcome::Over, 0);
+                self.finish(Outcome::Over);
             }
-            End::Emit { port } | End::Exit { exit: port } => self.finish(Outcome::Exit, *port),
-            End::Drop { .. } => self.finish(Outcome::Dropped, self.here.0),
-            End::Finish => self.finish(Outcome::Over, 0),
+            End::Emit { .. } | End::Exit { .. } => self.finish(Outcome::Exit),
+            End::Drop { .. } => self.finish(Outcome::Dropped),
+            End::Finish => self.finish(Outcome::Over),
             End::Enter { block, back: false } => {
                 self.enter_from_outside(*block);
                 let to = self.block(*block);
+                self.reach(to);
                 self.b.ins().jump(to, &[]);
             }
             End::Enter { block, back: true } => {
@@ -84,13 +86,14 @@ impl Translator<'_, '_> {
                 self.b.set_cold_block(drop);
                 self.b.ins().brif(over, drop, &[], go, &[]);
                 self.b.switch_to_block(drop);
-                self.finish(Outcome::Dropped, self.here.0);
+                self.finish(Outcome::Dropped);
                 self.b.switch_to_block(go);
                 let one = self.imm(types::I8, 1);
                 let hops = self.b.ins().iadd(hops, one);
                 self.set_meta(std::mem::offset_of!(Meta, hops), hops);
                 self.enter_from_outside(*block);
                 let to = self.block(*block);
+                self.reach(to);
                 self.b.ins().jump(to, &[]);
             }
         }
@@ -102,21 +105,29 @@ impl Translator<'_, '_> {
         self.b.ins().brif(cond, then, &then_args, other, &other_args);
     }
 
-    fn finish(&mut self, outcome: Outcome, number: u32) {
-        self.end_packet(outcome.with(number));
+    /// Ends the packet's run, with the number of the block if it is dropped.
+    fn finish(&mut self, outcome: Outcome) {
+        let code = self.each(|t, b| {
+            outcome.with(match (outcome, &t.p.block(b).end) {
+                (Outcome::Over, _) => 0,
+                (Outcome::Exit, End::Emit { port: number } | End::Exit { exit: number }) => *number,
+                _ => b.0,
+            })
+        });
+        self.end_packet(code);
     }
 
-    fn switch(&mut self, value: Value, cases: &[(u128, Target)], default: &Target) {
+    pub(crate) fn switch(&mut self, value: Value, cases: &[(u128, Target)], default: &Target) {
         let value = self.get(value);
         let mut ways = Switch::new();
         for (case, target) in cases {
             // The first of equal cases counts.
             if !ways.entries().contains_key(case) {
-                let way = self.way(target);
+                let way = self.way(target, &[]);
                 ways.set_entry(*case, way);
             }
         }
-        let default = self.way(default);
+        let default = self.way(default, &[]);
         ways.emit(&mut self.b, value, default);
     }
 
@@ -157,6 +168,7 @@ impl Translator<'_, '_> {
             let is = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, data, i64::from(n));
             self.b.ins().brif(is, room, &[], call, &[]);
             self.b.switch_to_block(room);
+            self.settle();
             let data = self.b.ins().iadd_imm_s(data, -i64::from(n));
             self.set_meta(Meta::DATA_OFFSET, data);
             let floor = self.meta(types::I32, Meta::FLOOR_OFFSET);
@@ -173,6 +185,7 @@ impl Translator<'_, '_> {
         }
         let n = self.amount(n);
         let done = self.result(Helper::Push, &[self.packet, n]);
+        self.places = [None; POSITIONS];
         self.branch(done, ok, &[], fail);
     }
 
@@ -186,6 +199,7 @@ impl Translator<'_, '_> {
         let (fail, fail_args) = self.edge(fail, &[]);
         self.b.ins().brif(there, done, &[], fail, &fail_args);
         self.b.switch_to_block(done);
+        self.settle();
         let data = self.b.ins().isub(data, n);
         self.set_meta(Meta::DATA_OFFSET, data);
         let (ok, ok_args) = self.edge(ok, &[]);

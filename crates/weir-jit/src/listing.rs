@@ -37,7 +37,8 @@ pub struct Origin {
 }
 
 /// The machine code of a program, in the order of addresses. One instruction may do the work of several operations
-/// (then it bears one of them), and an operation whose result is known or not needed has none.
+/// (then it bears one of them), and an operation whose result is known or not needed has none. Ways that do the same
+/// with other constants have one code, which bears the operations of the first.
 ///
 /// On x86-64 the instructions are those that run (addresses of helpers apart); elsewhere they are the compiler's,
 /// without their origin.
@@ -182,7 +183,12 @@ fn referred(
     let relocation = code.buffer.relocs().iter().find(|r| range.contains(&r.offset))?;
     let FinalizedRelocTarget::ExternalName(name) = &relocation.target else { return None };
     if let ExternalName::User(reference) = name {
-        let index = context.func.params.user_named_funcs().get(*reference)?.index;
+        let name = context.func.params.user_named_funcs().get(*reference)?;
+        // What is no function is data: constants that are chosen by a lane.
+        let index = match name.namespace {
+            0 => name.index,
+            _ => return Some("constants".into()),
+        };
         let declared = module.declarations().get_function_decl(FuncId::from_u32(index));
         return Some(declared.linkage_name(FuncId::from_u32(index)).into_owned());
     }

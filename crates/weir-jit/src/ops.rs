@@ -9,7 +9,7 @@ use weir_ir::program::{Amount, MetaField, Op, Target, Value, Width};
 use weir_packet::{BUFFER_OFFSET, Checksum, Meta, UNSET};
 use weir_table::View;
 
-use crate::compile::{Translator, int};
+use crate::compile::{POSITIONS, Translator, int};
 use crate::helpers::{Ctx, Helper};
 
 /// Longest range that is summed, copied, compared or cleared without a call.
@@ -72,11 +72,14 @@ impl Translator<'_, '_> {
                 let [start, args, n, at] = self.strand(target);
                 self.call(Helper::Release, &[self.ctx, table, slot, start, args, n, at]);
             }
-            Op::Notify { event, args, packet } => {
+            Op::Notify { args, packet, .. } => {
                 self.put_values(0, args.iter().copied());
                 let packet = if *packet { self.packet } else { self.imm(types::I64, 0) };
-                let (event, n, args) =
-                    (self.imm32(*event), self.imm32(args.len() as u32), self.frame_address());
+                let event = self.each_op(|_, op| match op {
+                    Op::Notify { event, .. } => *event,
+                    _ => 0,
+                });
+                let (n, args) = (self.imm32(args.len() as u32), self.frame_address());
                 self.call(Helper::Notify, &[self.ctx, event, args, n, packet]);
             }
             _ => unreachable!("operations that define a value are done above"),
@@ -105,6 +108,9 @@ impl Translator<'_, '_> {
                 // A mark that is not set is beyond every end.
                 let (at, end) = (self.position(*layer), self.packet_end());
                 let rest = self.b.ins().isub(end, at);
+                if self.is_within(*layer) {
+                    return Some((dst, rest));
+                }
                 let within = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, at, end);
                 let zero = self.imm32(0);
                 self.b.ins().select(within, rest, zero)
@@ -144,25 +150,36 @@ impl Translator<'_, '_> {
     /// What starts another packet: number of the start, its arguments and how many, and where that was.
     fn strand(&mut self, target: &Target) -> [ir::Value; 4] {
         self.put_values(0, target.args.iter().copied());
-        let start = self.starts.number(target.block);
-        [
-            self.imm32(start),
-            self.frame_address(),
-            self.imm32(target.args.len() as u32),
-            self.imm32(self.here.0),
-        ]
+        let start = self.each_op(|t, op| match op {
+            Op::Fork { target, .. } | Op::Release { target, .. } => t.starts.number(target.block),
+            _ => 0,
+        });
+        let here = self.each(|_, b| b.0);
+        [start, self.frame_address(), self.imm32(target.args.len() as u32), here]
     }
 
     // --- the packet -------------------------------------------------------------------------------------------
 
     pub(crate) fn meta(&mut self, ty: ir::Type, off: usize) -> ir::Value {
+        let place = off / 4;
+        if let Some(Some(v)) = self.places.get(place) {
+            return *v;
+        }
         let region = self.meta_region(off);
-        self.b.ins().load(ty, region, self.packet, off as i32)
+        let v = self.b.ins().load(ty, region, self.packet, off as i32);
+        if place < POSITIONS && self.is_settled() {
+            self.places[place] = Some(v);
+        }
+        v
     }
 
     pub(crate) fn set_meta(&mut self, off: usize, v: ir::Value) {
         let region = self.meta_region(off);
         self.b.ins().store(region, v, self.packet, off as i32);
+        let known = self.is_settled().then_some(v);
+        if let Some(place) = self.places.get_mut(off / 4) {
+            *place = known;
+        }
     }
 
     fn meta_region(&self, off: usize) -> MemFlagsData {
@@ -311,10 +328,10 @@ impl Translator<'_, '_> {
             };
             sum = self.b.ins().iadd(sum, v);
         }
-        // At most 17 pieces of 32 bits: 37 bits, then 22, then 17, then 16.
-        for _ in 0..3 {
-            sum = self.fold(sum);
-        }
+        // To 32 bits, then to 16.
+        let sum = self.fold(sum);
+        let sum = self.b.ins().ireduce(types::I32, sum);
+        let sum = self.fold(sum);
         let sum = self.b.ins().ireduce(types::I16, sum);
         self.b.ins().bswap(sum)
     }

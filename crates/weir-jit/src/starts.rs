@@ -2,6 +2,8 @@
 
 use weir_ir::program::{BlockId, End, EntryKind, Op, Program};
 
+use crate::lanes::Lanes;
+
 /// Where runs may start, and the loops that they count.
 #[derive(Debug)]
 pub(crate) struct Starts {
@@ -62,11 +64,12 @@ impl Starts {
     }
 }
 
-/// The blocks that runs reach, in reverse postorder: what defines a value comes before what uses it.
-pub(crate) fn order(p: &Program) -> Vec<BlockId> {
-    let next = |id: BlockId| -> Vec<BlockId> {
+/// Where the code of a block goes on to, packets that it starts included.
+pub(crate) fn ways(p: &Program, lanes: &Lanes, id: BlockId) -> Vec<BlockId> {
+    let mut to = Vec::new();
+    for &id in lanes.group(id).map_or(&[id][..], |g| &g.blocks) {
         let block = p.block(id);
-        let mut to: Vec<BlockId> = block.end.targets().into_iter().map(|t| t.block).collect();
+        to.extend(block.end.targets().into_iter().map(|t| lanes.code_of(t.block)));
         to.extend(block.ops.iter().filter_map(|op| match op {
             Op::Fork { target, .. } | Op::Release { target, .. } => Some(target.block),
             _ => None,
@@ -74,8 +77,14 @@ pub(crate) fn order(p: &Program) -> Vec<BlockId> {
         if let End::Enter { block, .. } = block.end {
             to.push(block);
         }
-        to
-    };
+    }
+    to
+}
+
+/// The blocks that runs reach, in reverse postorder: what defines a value comes before what uses it. Of each group of
+/// lanes there is the first.
+pub(crate) fn order(p: &Program, lanes: &Lanes) -> Vec<BlockId> {
+    let next = |id| ways(p, lanes, id);
     let (mut seen, mut post) = (vec![false; p.blocks.len()], Vec::new());
     for e in p.entries.iter().rev() {
         let mut stack = Vec::new();

@@ -34,6 +34,10 @@ impl Translator<'_, '_> {
     /// Address of the row of a slot.
     fn row(&mut self, table: TableId, slot: ir::Value) -> ir::Value {
         let rows = self.constant_view(table, View::ROWS);
+        self.row_at(rows, table, slot)
+    }
+
+    fn row_at(&mut self, rows: ir::Value, table: TableId, slot: ir::Value) -> ir::Value {
         let slot = self.b.ins().uextend(types::I64, slot);
         let stride = self.layouts[table.0 as usize].stride as u64;
         let off = if stride.is_power_of_two() {
@@ -51,7 +55,11 @@ impl Translator<'_, '_> {
             unreachable!("the checker proved that this is an entry")
         };
         let slot = self.get(entry);
-        (table, self.row(table, slot))
+        let rows = match self.lane_rows(entry) {
+            Some(rows) => rows,
+            None => self.constant_view(table, View::ROWS),
+        };
+        (table, self.row_at(rows, table, slot))
     }
 
     // --- entries ----------------------------------------------------------------------------------------------
@@ -142,7 +150,7 @@ impl Translator<'_, '_> {
         self.b.ins().jump(done, &[]);
 
         self.b.switch_to_block(call);
-        let number = self.imm32(table.0);
+        let number = self.table_number(entry);
         self.call(Helper::Touch, &[self.ctx, number, slot, after]);
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(done);

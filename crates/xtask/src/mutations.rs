@@ -175,4 +175,18 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         instead: "band_imm_u(wide, 0x7f)",
         test: LARGE,
     },
+    Mutation {
+        name: "a way that crosses to another lane keeps its number",
+        file: "crates/weir-jit/src/merged.rs",
+        text: "is_some_and(|(f, l)| f == group.fork && l != lane)",
+        instead: "is_some_and(|(f, l)| f == group.fork && l == usize::MAX - lane)",
+        test: JIT,
+    },
+    Mutation {
+        name: "a position in a register outlives its change",
+        file: "crates/weir-jit/src/ops.rs",
+        text: "let known = self.is_settled().then_some(v);",
+        instead: "let known = self.places.get(off / 4).copied().flatten();",
+        test: JIT,
+    },
 ];

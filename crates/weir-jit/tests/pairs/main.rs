@@ -2,6 +2,7 @@
 
 mod chains;
 mod hold;
+mod lanes;
 mod large;
 
 use proptest::prelude::*;
@@ -59,6 +60,23 @@ fn chains_of_arithmetic_mean_the_same_everywhere() {
     }
     println!("{} programs of arithmetic: {tally}", chains::PROGRAMS);
     assert!(tally.exits == tally.pairs && tally.notices == 40 * tally.pairs, "{tally}");
+}
+
+#[test]
+fn programs_side_by_side_mean_the_same_everywhere() {
+    let (mut tally, mut merged) = (Tally::default(), 0);
+    for seed in 0..lanes::PROGRAMS {
+        let (program, rounds) = lanes::program(seed);
+        hold(&format!("lanes {seed}"), &program, &rounds, &mut tally);
+        let best = weir_ir::optimize(program);
+        // Blocks without code: those of lanes beside the first.
+        let code = weir_jit::listing(&best).unwrap();
+        let with_code: std::collections::HashSet<_> =
+            code.iter().filter_map(|i| Some(i.origin?.block)).collect();
+        merged += usize::from(with_code.len() * 2 < best.blocks.len());
+    }
+    println!("{} programs side by side, {merged} of them merged: {tally}", lanes::PROGRAMS);
+    assert!(tally.exits * 5 > tally.pairs && merged * 6 > lanes::PROGRAMS as usize, "{merged}, {tally}");
 }
 
 proptest! {

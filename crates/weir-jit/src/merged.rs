@@ -1,0 +1,281 @@
+//! Code of lanes ([`crate::lanes`]): what differs from lane to lane is chosen by the lane's number.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
+use cranelift_frontend::Switch;
+use cranelift_module::{DataDescription, Module, ModuleError};
+use weir_ir::program::{BlockId, End, Op, TableId, Target, Type, Value};
+use weir_table::View;
+
+use crate::compile::Translator;
+use crate::lanes::Group;
+
+impl Translator<'_, '_> {
+    /// The group that is being translated.
+    fn group(&self) -> Option<&Group> {
+        self.lanes.group(self.here)
+    }
+
+    /// The number of the lane, 64 bits.
+    fn lane(&mut self, fork: usize) -> ir::Value {
+        let variable = self.lane_numbers[fork];
+        self.b.use_var(variable)
+    }
+
+    /// The fork and the lane of a block that the current one leads to from outside of the lanes.
+    pub(crate) fn lane_from_outside(&self, to: BlockId) -> Option<(usize, usize)> {
+        let place = self.lanes.place(to)?;
+        let inside = self.group().is_some_and(|g| g.fork == place.0);
+        (self.parting || !inside).then_some(place)
+    }
+
+    /// Says which lane it is.
+    pub(crate) fn enter_lane(&mut self, (fork, lane): (usize, usize)) {
+        let lane = self.imm(types::I64, lane as u128);
+        self.b.def_var(self.lane_numbers[fork], lane);
+    }
+
+    /// An operation of the current block, for all lanes.
+    pub(crate) fn lane_op(&mut self, i: usize) {
+        let p = self.p;
+        self.at = i;
+        self.settle();
+        let first = &p.block(self.here).ops[i];
+        let Some(group) = self.group() else { return self.op(first) };
+        let ops: Vec<&Op> = group.blocks.iter().map(|&b| &p.block(b).ops[i]).collect();
+        match first {
+            Op::Const { dst, .. } => {
+                let all: Vec<u128> = ops.iter().filter_map(|op| constant(op)).collect();
+                let ty = self.ty(*dst);
+                let v = self.by_lane(ty, &all);
+                self.set(*dst, v);
+            }
+            Op::Index { dst, .. } => {
+                let all: Vec<(TableId, u32)> = ops.iter().filter_map(|op| cell(op)).collect();
+                let slots: Vec<u128> = all.iter().map(|c| c.1.into()).collect();
+                let slot = self.by_lane(types::I32, &slots);
+                self.set(*dst, slot);
+                if all.iter().any(|c| c.0 != all[0].0) {
+                    self.lane_tables.insert(*dst, all.into_iter().map(|c| c.0).collect());
+                }
+            }
+            op => self.op(op),
+        }
+        if let Some(v) = first.dst().and_then(|dst| self.values[dst.0 as usize]) {
+            for other in ops.iter().skip(1).filter_map(|op| op.dst()) {
+                self.set(other, v);
+            }
+        }
+    }
+
+    /// The end of the current block, for all lanes.
+    pub(crate) fn lane_end(&mut self) {
+        let p = self.p;
+        let block = p.block(self.here);
+        self.settle();
+        if let Some(fork) = self.lanes.fork_at(self.here) {
+            self.fork(fork, &block.end);
+            return self.finish_edges();
+        }
+        let Some(group) = self.group().cloned() else {
+            self.end(&block.end);
+            return self.finish_edges();
+        };
+        // Where lanes part, a block stands for all that they go to.
+        let mut end = block.end.clone();
+        let mut parting = Vec::new();
+        for (i, t) in end.targets_mut().into_iter().enumerate() {
+            let to: Vec<Target> = group.blocks.iter().map(|&b| p.block(b).end.targets()[i].clone()).collect();
+            let apart = |t: &Target| self.block(t.block) != self.block(to[0].block);
+            let across = |(lane, t): (usize, &Target)| {
+                self.lanes.place(t.block).is_some_and(|(f, l)| f == group.fork && l != lane)
+            };
+            if to.iter().any(apart) || to.iter().enumerate().any(across) {
+                *t = Target { block: self.virtual_block(), args: Vec::new() };
+                parting.push((t.block, block.end.supplied(i), to));
+            }
+        }
+        match &end {
+            End::Switch { value, cases, default } if self.cases(&group).windows(2).any(|w| w[0] != w[1]) => {
+                self.compare_cases(&group, *value, cases, default);
+            }
+            end => self.end(end),
+        }
+        self.finish_edges();
+        self.parting = true;
+        for (at, supplied, to) in parting {
+            self.start_block(self.block(at), true);
+            let params = p.block(to[0].block).params.iter().take(supplied);
+            let types: Vec<ir::Type> = params.map(|&v| self.ty(v)).collect();
+            let here = self.block(at);
+            let supplied: Vec<ir::Value> =
+                types.into_iter().map(|ty| self.b.append_block_param(here, ty)).collect();
+            let mut ways = Switch::new();
+            let mut last = None;
+            for (lane, t) in to.iter().enumerate() {
+                let way = self.way(t, &supplied);
+                ways.set_entry(lane as u128, way);
+                last = Some(way);
+            }
+            let lane = self.lane(group.fork);
+            ways.emit(&mut self.b, lane, last.expect("a group has lanes"));
+            self.finish_edges();
+        }
+        self.parting = false;
+    }
+
+    /// The cases of the switches that blocks end with.
+    fn cases(&self, group: &Group) -> Vec<Vec<u128>> {
+        let of = |b: &BlockId| match &self.p.block(*b).end {
+            End::Switch { cases, .. } => cases.iter().map(|c| c.0).collect(),
+            _ => Vec::new(),
+        };
+        group.blocks.iter().map(of).collect()
+    }
+
+    /// A switch whose cases depend on the lane.
+    fn compare_cases(&mut self, group: &Group, value: Value, targets: &[(u128, Target)], default: &Target) {
+        let all = self.cases(group);
+        let (v, ty) = (self.get(value), self.ty(value));
+        for (i, (_, target)) in targets.iter().enumerate() {
+            let cases: Vec<u128> = all.iter().map(|cases| cases[i]).collect();
+            let case = self.by_lane(ty, &cases);
+            let is = self.b.ins().icmp(IntCC::Equal, v, case);
+            let next = self.b.create_block();
+            let (to, args) = self.edge(target, &[]);
+            self.b.ins().brif(is, to, &args, next, &[]);
+            self.b.switch_to_block(next);
+        }
+        let (to, args) = self.edge(default, &[]);
+        self.b.ins().jump(to, &args);
+    }
+
+    /// Goes to the lanes of a switch as one, and to its other cases.
+    fn fork(&mut self, number: usize, end: &End) {
+        let End::Switch { value, cases, default } = end else { unreachable!("a fork is a switch") };
+        let fork = self.lanes.forks[number].clone();
+        let v = self.get(*value);
+        let ty = self.ty(*value);
+        let first = self.imm(ty, fork.first);
+        let lane = self.b.ins().isub(v, first);
+        let wide = if ty == types::I64 { lane } else { self.b.ins().uextend(types::I64, lane) };
+        self.b.def_var(self.lane_numbers[number], wide);
+        let is = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, wide, fork.ways.len() as i64);
+        let (lanes, other) = (self.block(fork.ways[0]), self.b.create_block());
+        self.b.ins().brif(is, lanes, &[], other, &[]);
+        self.reach(lanes);
+        self.b.switch_to_block(other);
+        let end = fork.first + fork.ways.len() as u128;
+        let cases: Vec<(u128, Target)> =
+            cases.iter().filter(|(c, _)| !(fork.first..end).contains(c)).cloned().collect();
+        self.switch(*value, &cases, default);
+    }
+
+    /// One of these constants, one for each lane of the current block.
+    pub(crate) fn by_lane(&mut self, ty: ir::Type, all: &[u128]) -> ir::Value {
+        let Some(fork) = self.group().map(|g| g.fork).filter(|_| all.iter().any(|&c| c != all[0])) else {
+            return self.imm(ty, all[0]);
+        };
+        let lane = self.lane(fork);
+        if ty == types::I128 {
+            let [low, high] = [0, 64].map(|shift| {
+                let half: Vec<u128> = all.iter().map(|c| u128::from((c >> shift) as u64)).collect();
+                self.by_lane(types::I64, &half)
+            });
+            return self.b.ins().iconcat(low, high);
+        }
+        // Often each is as much greater than the one before.
+        let step = all[1].wrapping_sub(all[0]);
+        let wide = if all.windows(2).all(|w| w[1].wrapping_sub(w[0]) == step) {
+            let (first, step) = (self.imm(types::I64, all[0]), self.imm(types::I64, step));
+            let more = self.b.ins().imul(lane, step);
+            self.b.ins().iadd(more, first)
+        } else {
+            let at = self.constants(all);
+            let off = self.b.ins().ishl_imm_u(lane, 3);
+            let at = self.b.ins().iadd(at, off);
+            self.b.ins().load(types::I64, MemFlagsData::trusted(), at, 0)
+        };
+        if ty == types::I64 { wide } else { self.b.ins().ireduce(ty, wide) }
+    }
+
+    /// A 32-bit number that each block of the current group has one of.
+    pub(crate) fn each(&mut self, of: impl Fn(&Self, BlockId) -> u32) -> ir::Value {
+        let all: Vec<u128> = match self.group() {
+            Some(g) => g.blocks.iter().map(|&b| of(self, b).into()).collect(),
+            None => vec![of(self, self.here).into()],
+        };
+        self.by_lane(types::I32, &all)
+    }
+
+    /// As [`each`](Translator::each), of the current operation.
+    pub(crate) fn each_op(&mut self, of: impl Fn(&Self, &Op) -> u32) -> ir::Value {
+        self.each(|t, b| of(t, &t.p.block(b).ops[t.at]))
+    }
+
+    /// Address of constants in memory, 64 bits each.
+    fn constants(&mut self, all: &[u128]) -> ir::Value {
+        let bytes = all.iter().flat_map(|&c| (c as u64).to_ne_bytes()).collect();
+        let mut data = DataDescription::new();
+        data.define(bytes);
+        data.set_align(8);
+        let define = |t: &mut Self| -> Result<ir::Value, Box<ModuleError>> {
+            let id = t.module.declare_anonymous_data(false, false)?;
+            t.module.define_data(id, &data)?;
+            let at = t.module.declare_data_in_func(id, t.b.func);
+            Ok(t.b.ins().symbol_value(types::I64, at))
+        };
+        match define(self) {
+            Ok(at) => at,
+            Err(e) => {
+                self.failed = Some(e);
+                self.imm(types::I64, 0)
+            }
+        }
+    }
+
+    /// Number of an entry's table.
+    pub(crate) fn table_number(&mut self, entry: Value) -> ir::Value {
+        match self.lane_tables.get(&entry) {
+            Some(tables) => {
+                let all: Vec<u128> = tables.iter().map(|t| t.0.into()).collect();
+                self.by_lane(types::I32, &all)
+            }
+            None => {
+                let Type::Entry(t) = self.p.ty(entry) else {
+                    unreachable!("the checker proved that this is an entry")
+                };
+                self.imm32(t.0)
+            }
+        }
+    }
+
+    /// Address of the rows of an entry's table, if that depends on the lane.
+    pub(crate) fn lane_rows(&mut self, entry: Value) -> Option<ir::Value> {
+        let tables = self.lane_tables.get(&entry)?;
+        let offsets: Vec<u128> = tables.iter().map(|t| (View::STRIDE * t.0 as usize) as u128).collect();
+        // What all have in common stands in the instruction, so that tables side by side share what is computed.
+        let first = offsets[0];
+        let relative: Vec<u128> =
+            offsets.iter().map(|o| u128::from((*o as u64).wrapping_sub(first as u64))).collect();
+        let off = self.by_lane(types::I64, &relative);
+        let base = self.fixed(std::mem::offset_of!(crate::helpers::Ctx<'_>, first_table));
+        let at = self.b.ins().iadd(base, off);
+        // Not to be read before the lane is known to be one.
+        Some(self.b.ins().load(types::I64, self.regions.views, at, (first as usize + View::ROWS) as i32))
+    }
+}
+
+fn constant(op: &Op) -> Option<u128> {
+    match op {
+        Op::Const { value, .. } => Some(*value),
+        _ => None,
+    }
+}
+
+fn cell(op: &Op) -> Option<(TableId, u32)> {
+    match op {
+        Op::Index { table, index, .. } => Some((*table, *index)),
+        _ => None,
+    }
+}

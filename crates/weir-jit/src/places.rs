@@ -1,0 +1,72 @@
+//! Where the layers are, as far as the code knows it in registers. The compiler would read a position again behind
+//! each call, though none but those that make room move a packet.
+
+use cranelift_codegen::ir;
+use weir_ir::program::{BlockId, Program};
+use weir_ir::{Layer, facts};
+
+use crate::compile::{POSITIONS, Translator};
+use crate::lanes::Lanes;
+use crate::starts::{Starts, ways};
+
+/// The positions at the start of a packet's metadata that are known.
+pub(crate) type Places = [Option<ir::Value>; POSITIONS];
+
+/// For each block whether nothing is known there: runs start there, or a way leads back to it.
+pub(crate) fn unknown(p: &Program, starts: &Starts, lanes: &Lanes, order: &[BlockId]) -> Vec<bool> {
+    let mut unknown: Vec<bool> = starts.numbers.iter().map(Option::is_some).collect();
+    let mut number = vec![usize::MAX; p.blocks.len()];
+    for (i, b) in order.iter().enumerate() {
+        number[b.0 as usize] = i;
+    }
+    for (i, &b) in order.iter().enumerate() {
+        for to in ways(p, lanes, b).into_iter().filter(|to| number[to.0 as usize] <= i) {
+            unknown[to.0 as usize] = true;
+        }
+    }
+    unknown
+}
+
+impl Translator<'_, '_> {
+    /// The code is in a block that dominates all that follows: what is read there is known from then on.
+    pub(crate) fn settle(&mut self) {
+        self.settled = self.b.current_block();
+    }
+
+    /// Whether that is so.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled.is_some() && self.settled == self.b.current_block()
+    }
+
+    /// Whether the layer is known to be set and not beyond the end, at the operation that is being translated.
+    pub(crate) fn is_within(&mut self, layer: Layer) -> bool {
+        let p = self.p;
+        let known = self.bounds.get_or_insert_with(|| facts(p));
+        let here = [self.here];
+        let blocks = self.lanes.group(self.here).map_or(&here[..], |g| &g.blocks);
+        blocks.iter().all(|&b| {
+            let Some(mut facts) = known.at(b).cloned() else { return false };
+            p.block(b).ops.iter().take(self.at).for_each(|op| known.step(&mut facts, b, op));
+            facts.bytes(layer).is_some()
+        })
+    }
+
+    /// A way leads to a block of the compiler's.
+    pub(crate) fn reach(&mut self, to: ir::Block) {
+        let here = self.places;
+        self.places_at
+            .entry(to)
+            .and_modify(|known| {
+                known.iter_mut().zip(here).for_each(|(k, h)| *k = k.filter(|v| h == Some(*v)));
+            })
+            .or_insert(here);
+    }
+
+    /// Goes on in a block that ways [`reach`](Translator::reach) already.
+    pub(crate) fn start_block(&mut self, block: ir::Block, known: bool) {
+        self.b.switch_to_block(block);
+        let places = self.places_at.remove(&block).filter(|_| known);
+        self.places = places.unwrap_or([None; POSITIONS]);
+        self.settle();
+    }
+}
