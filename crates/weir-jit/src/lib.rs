@@ -14,6 +14,7 @@ mod batch;
 mod compile;
 pub mod differential;
 mod ends;
+mod flows;
 mod helpers;
 mod listing;
 mod module;
@@ -26,6 +27,7 @@ mod tables;
 use cranelift_module::ModuleError;
 use weir_ir::CheckError;
 
+pub use flows::{FlowCache, Flows};
 pub use listing::{Instruction, Origin, listing};
 pub use module::disassemble;
 pub use profile::Spent;

@@ -1,6 +1,7 @@
 //! Pairs of a program and a packet: interpreted, compiled, optimised, both, and in batches, each must show the same.
 
 mod chains;
+mod flows;
 mod hold;
 mod large;
 
@@ -59,6 +60,17 @@ fn chains_of_arithmetic_mean_the_same_everywhere() {
     }
     println!("{} programs of arithmetic: {tally}", chains::PROGRAMS);
     assert!(tally.exits == tally.pairs && tally.notices == 40 * tally.pairs, "{tally}");
+}
+
+#[test]
+fn flows_mean_the_same_while_tables_change() {
+    let mut tally = Tally::default();
+    for seed in 0..flows::PROGRAMS {
+        let (program, rounds) = flows::program(seed);
+        hold(&format!("flows {seed}"), &program, &rounds, &mut tally);
+    }
+    println!("{} programs of flows: {tally}", flows::PROGRAMS);
+    assert!(tally.exits > tally.pairs / 2 && tally.notices > 2 * tally.pairs, "{tally}");
 }
 
 proptest! {
