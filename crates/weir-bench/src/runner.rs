@@ -80,7 +80,7 @@ pub struct Subject<'a> {
 enum Kind<'a> {
     SourceToSink,
     Interpreter(Interpreter, &'a Code),
-    Jit(Runner, &'a Compiled, &'a Code),
+    Jit(Box<Runner>, &'a Compiled, &'a Code),
     HandWritten(Router),
 }
 
@@ -101,10 +101,10 @@ impl<'a> Subject<'a> {
             }
             Way::Jit => {
                 let code = built.linked_jit.as_ref().context("the program as linked was not compiled")?;
-                (Kind::Jit(Runner::default(), code, linked), linked.tables()?)
+                (Kind::Jit(Box::default(), code, linked), linked.tables()?)
             }
             Way::JitOptimised => {
-                (Kind::Jit(Runner::default(), &built.optimised_jit, optimised), optimised.tables()?)
+                (Kind::Jit(Box::default(), &built.optimised_jit, optimised), optimised.tables()?)
             }
             Way::HandWritten => (Kind::HandWritten(Router::new(&ROUTES)), TableSet::default()),
         };

@@ -16,6 +16,7 @@ use weir_packet::SMALL_CAPACITY;
 use weir_table::Kind;
 
 use crate::compile::Translator;
+use crate::flows::Plan;
 use crate::ops::INLINE;
 
 /// Most lookups of an entry that are looked at.
@@ -30,6 +31,8 @@ pub(crate) struct Slice {
     pub entry: BlockId,
     /// The table.
     pub table: TableId,
+    /// The group that the lookup leads, if its results are kept for each flow.
+    pub group: Option<usize>,
     key: Vec<Value>,
     /// The way to the lookup: blocks, each with the number of the way out that is taken.
     path: Vec<(BlockId, usize)>,
@@ -38,19 +41,22 @@ pub(crate) struct Slice {
 impl Slice {
     /// The slices of all entries for packets.
     pub fn of(p: &Program) -> Vec<Slice> {
+        let plan = Plan::of(p);
         let packets = p.entries.iter().filter(|e| matches!(e.kind, EntryKind::Packet { .. }));
-        packets.flat_map(|e| Slice::from_entry(p, e.block)).collect()
+        packets.flat_map(|e| Slice::from_entry(p, &plan, e.block)).collect()
     }
 
-    fn from_entry(p: &Program, entry: BlockId) -> Vec<Slice> {
+    fn from_entry(p: &Program, plan: &Plan, entry: BlockId) -> Vec<Slice> {
         let mut found: Vec<Slice> = Vec::new();
         let mut from: Vec<Option<(BlockId, usize)>> = vec![None; p.blocks.len()];
         let mut seen = HashSet::from([entry]);
         let mut queue = VecDeque::from([entry]);
         while let Some(id) = queue.pop_front() {
             let end = &p.block(id).end;
+            let group =
+                plan.site(id).map(|i| &plan.sites[i]).filter(|site| site.leads).map(|site| site.group);
             if let End::Lookup { table, key, .. } | End::Insert { table, key, .. } = end
-                && wanted(p, *table)
+                && (group.is_some() || wanted(p, *table))
                 && !found.iter().any(|s| s.table == *table && s.key == *key)
                 && found.len() < MOST
             {
@@ -61,7 +67,7 @@ impl Slice {
                     at = before;
                 }
                 path.reverse();
-                let slice = Slice { entry, table: *table, key: key.clone(), path };
+                let slice = Slice { entry, table: *table, group, key: key.clone(), path };
                 if slice.needed(p).is_some() {
                     found.push(slice);
                 }
@@ -160,8 +166,8 @@ fn operands(p: &Program, op: &Op) -> Option<Vec<Value>> {
 pub(crate) type Positions = [ir::Value; Layer::ALL.len()];
 
 impl<'b> Translator<'_, 'b> {
-    /// Makes a function with the signature of a program's: for each packet it writes the hash (or, for prefixes, the
-    /// value) of the key to the array that stands for the arguments, 64 bits each.
+    /// Makes a function with the signature of a program's: for each packet it writes the hash (or, for prefixes that
+    /// are looked up in their table, the value) of the key to the array that stands for the arguments, 64 bits each.
     pub(crate) fn translate_slice(mut self, slice: &Slice) -> FunctionBuilder<'b> {
         let needed = slice.needed(self.p).unwrap_or_default();
         let positions = Layer::ALL.map(|l| self.position(l));
@@ -191,7 +197,10 @@ impl<'b> Translator<'_, 'b> {
                 }
             }
         }
-        let value = if self.p.tables[slice.table.0 as usize].decl.kind == Kind::Exact {
+        let value = if slice.group.is_some() {
+            let words = self.packed_key(&slice.key);
+            self.flow_hash(&words)
+        } else if self.p.tables[slice.table.0 as usize].decl.kind == Kind::Exact {
             self.exact_key(slice.table, &slice.key).1
         } else {
             let v = self.get(slice.key[0]);

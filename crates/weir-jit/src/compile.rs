@@ -17,6 +17,7 @@ use weir_table::Layout;
 
 use crate::ahead::Positions;
 use crate::batch::Batch;
+use crate::flows::Plan;
 use crate::helpers::Helper;
 use crate::lanes::Lanes;
 use crate::listing::Numbers;
@@ -92,6 +93,8 @@ pub(crate) struct Translator<'a, 'b> {
     pub sums: HashMap<Value, (ir::Value, u32)>,
     /// For each table where its rows have what.
     pub layouts: Vec<Layout>,
+    /// The lookups whose results are kept for each flow.
+    pub flows: Plan,
     /// Whether an entry may be gone when it is used.
     pub removes: bool,
     /// Room for values that helpers take and give, 16 bytes each.
@@ -175,6 +178,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             positions: None,
             sums: HashMap::new(),
             layouts: p.tables.iter().map(|t| Layout::of(&t.decl)).collect(),
+            flows: Plan::of(p),
             removes: p.blocks.iter().flat_map(|b| &b.ops).any(|op| matches!(op, Op::Remove { .. })),
             frame,
             here: BlockId(0),

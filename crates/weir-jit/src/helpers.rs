@@ -11,6 +11,7 @@ use weir_ir::{Host, Reason, interp};
 use weir_packet::{Meta, Packet};
 use weir_table::{EntryRef, Table, TableSet};
 
+use crate::flows::cache::{self as flows, Caches};
 use crate::profile::Profile;
 
 /// A packet that starts when the current one has ended.
@@ -35,10 +36,17 @@ pub(crate) struct Ctx<'a> {
     pub first_table: *mut Table,
     /// Not 0 if a run has started other packets: the batch waits until they have ended.
     pub pending: u64,
+    /// What is known of the groups of lookups whose results are kept.
+    pub flows: *const flows::View,
+    /// For each group the entry that its leader found.
+    pub flow_entries: *mut *mut u64,
+    /// For each of these lookups how often it was answered from the cache.
+    pub flow_hits: *mut u64,
     pub tables: &'a mut TableSet,
     pub host: &'a mut dyn Host,
     pub strands: &'a mut VecDeque<Strand>,
     pub profile: &'a mut Profile,
+    pub caches: &'a mut Caches,
 }
 
 /// The compiled function: context, packets (each may be null) and how many, number of the start, its arguments. Runs
@@ -90,6 +98,10 @@ impl Values {
     }
 }
 
+/// An entry of a cache of lookups.
+#[repr(transparent)]
+pub(crate) struct Kept(*mut u64);
+
 /// How a type is passed: 32 or 64 bits, which x86-64 and AArch64 pass without extending them.
 trait Abi {
     const TYPE: Type;
@@ -108,6 +120,9 @@ impl Abi for Values {
     const TYPE: Type = types::I64;
 }
 impl Abi for Words {
+    const TYPE: Type = types::I64;
+}
+impl Abi for Kept {
     const TYPE: Type = types::I64;
 }
 impl Abi for &mut Ctx<'_> {
@@ -194,6 +209,11 @@ helpers! {
     }
     FindRule = fn find_rule(ctx: &mut Ctx<'_>, table: u32, key: Words, n: u32) -> u64 {
         ctx.tables.table(table).find_rule(key.get(n)).map_or(NOT_FOUND, u64::from)
+    }
+    Learn = fn learn(ctx: &mut Ctx<'_>, lookup: u32, entry: Kept, key: Words, n: u32) -> u64 {
+        // SAFETY: compiled code passes an entry that it has found in the cache of the lookup's group.
+        let found = unsafe { ctx.caches.learn(lookup as usize, entry.0, key.get(n), ctx.tables) };
+        found.map_or(NOT_FOUND, u64::from)
     }
     Insert = fn insert(ctx: &mut Ctx<'_>, table: u32, key: Values, n: u32) -> u64 {
         ctx.tables.table_mut(table).insert(key.get(n)).map_or(NOT_FOUND, u64::from)

@@ -15,6 +15,7 @@ mod compile;
 pub mod differential;
 mod ended;
 mod ends;
+mod flows;
 mod helpers;
 mod lanes;
 mod listing;
@@ -31,6 +32,7 @@ use cranelift_module::ModuleError;
 use weir_ir::CheckError;
 
 pub use ended::{BatchHost, Ended, Fate};
+pub use flows::{FlowCache, Flows};
 pub use listing::{Instruction, Origin, listing};
 pub use module::disassemble;
 pub use profile::Spent;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use weir_ir::Reason;
 use weir_ir::program::{BlockId, End, EntryKind, Program, TableId};
@@ -11,6 +11,8 @@ use weir_table::TableSet;
 
 use crate::JitError;
 use crate::ended::{BatchHost, Ended};
+use crate::flows::cache::Caches;
+use crate::flows::{FlowCache, Flows, Plan};
 use crate::helpers::{Ctx, Strand};
 use crate::module::Machine;
 use crate::profile::{Profile, Spent};
@@ -22,6 +24,8 @@ pub struct Compiled {
     /// The same with probes.
     probed: OnceLock<Machine>,
     starts: Starts,
+    /// The lookups whose results are kept for each flow.
+    flows: Arc<Plan>,
     /// Number of the program's elements.
     elements: usize,
     /// For each block that drops packets, why.
@@ -44,9 +48,21 @@ pub struct Runner {
     outcomes: Vec<u32>,
     keys: Vec<u64>,
     profile: Profile,
+    caches: Caches,
 }
 
 impl Runner {
+    /// A runner that keeps the results of lookups for each flow, or not. [`Runner::default`] does where it pays.
+    pub fn new(flows: Flows) -> Runner {
+        Runner { caches: Caches::new(flows), ..Runner::default() }
+    }
+
+    /// How the per-flow fast path works: one for each lookup that it may spare, in the order in which packets come to
+    /// them. Empty before the first run, and for programs without such lookups.
+    pub fn flows(&self) -> Vec<FlowCache> {
+        self.caches.report()
+    }
+
     /// Where the time went, for each of the program's elements; empty if nothing was measured. Only some batches are,
     /// of code that was [instrumented](Compiled::instrument).
     pub fn profile(&self) -> Vec<Spent> {
@@ -71,6 +87,7 @@ impl Compiled {
         Ok(Compiled {
             machine: Machine::new(program, &starts, false)?,
             probed: OnceLock::new(),
+            flows: Arc::new(Plan::of(program)),
             elements: program.elements.len(),
             reasons: reasons.collect(),
             expire: expire.collect(),
@@ -178,6 +195,7 @@ impl<H: BatchHost> Run<'_, H> {
     /// Runs packets (or nothing, as null) from a start to their ends.
     fn batch(&mut self, start: u32, args: &[u128], packets: &[*mut Meta]) {
         self.runner.rounds.resize(self.code.starts.loops, 0);
+        self.runner.caches.prepare(&self.code.flows, self.tables, packets.len());
         let elements = self.code.elements;
         self.probed = self.code.probed.get().filter(|_| self.runner.profile.is_next(elements));
         let mut done = 0;
@@ -198,7 +216,11 @@ impl<H: BatchHost> Run<'_, H> {
     /// Fetches what the packets will look up.
     fn look_ahead(&mut self, entry: BlockId, packets: &[*mut Meta]) {
         for (slice, code) in self.code.machine.slices.iter().filter(|(s, _)| s.entry == entry) {
-            if !self.tables.table(slice.table.0).is_large() {
+            let is_far = match slice.group {
+                Some(group) => self.runner.caches.is_large(group),
+                None => self.tables.table(slice.table.0).is_large(),
+            };
+            if !is_far {
                 continue;
             }
             self.runner.keys.resize(packets.len(), 0);
@@ -206,13 +228,17 @@ impl<H: BatchHost> Run<'_, H> {
             let mut ctx = self.ctx();
             // SAFETY: as in `some`; where a program has its arguments, a slice has room for a word for each packet.
             unsafe { code(&mut ctx, packets.as_ptr(), packets.len() as u64, 0, keys.as_mut_ptr().cast()) };
-            self.tables.table(slice.table.0).fetch(&keys);
+            match slice.group {
+                Some(group) => self.runner.caches.fetch(group, &keys),
+                None => self.tables.table(slice.table.0).fetch(&keys),
+            }
             self.runner.keys = keys;
         }
     }
 
     fn ctx(&mut self) -> Ctx<'_> {
-        let Runner { rounds, strands, outcomes, profile, .. } = &mut *self.runner;
+        let Runner { rounds, strands, outcomes, profile, caches, .. } = &mut *self.runner;
+        let (flows, flow_entries, flow_hits) = caches.shown();
         Ctx {
             now: self.now,
             hash_seed: self.host.hash_seed(),
@@ -220,10 +246,14 @@ impl<H: BatchHost> Run<'_, H> {
             outcomes: outcomes.as_mut_ptr(),
             first_table: self.tables.first(),
             pending: 0,
+            flows,
+            flow_entries,
+            flow_hits,
             tables: self.tables,
             host: &mut *self.host,
             strands,
             profile,
+            caches,
         }
     }
 

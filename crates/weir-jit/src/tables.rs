@@ -166,6 +166,14 @@ impl Translator<'_, '_> {
 
     /// Looks a key up and goes on.
     pub(crate) fn lookup(&mut self, table: TableId, key: &[Value], hit: &Target, miss: &Target) {
+        match self.flows.site(self.here) {
+            Some(site) => self.kept_lookup(site, key, hit, miss),
+            None => self.table_lookup(table, key, hit, miss),
+        }
+    }
+
+    /// Looks a key up in its table and goes on.
+    pub(crate) fn table_lookup(&mut self, table: TableId, key: &[Value], hit: &Target, miss: &Target) {
         match self.p.tables[table.0 as usize].decl.kind {
             Kind::Exact => {
                 let (words, hash) = self.exact_key(table, key);
@@ -247,7 +255,7 @@ impl Translator<'_, '_> {
     }
 
     /// A key for rules: its fields one behind the other, the first in the lowest bytes.
-    fn packed_key(&mut self, key: &[Value]) -> Vec<ir::Value> {
+    pub(crate) fn packed_key(&mut self, key: &[Value]) -> Vec<ir::Value> {
         let mut words: Vec<ir::Value> = Vec::new();
         let mut at = 0;
         for &v in key {
@@ -310,7 +318,7 @@ impl Translator<'_, '_> {
         slow
     }
 
-    fn put_words(&mut self, words: &[ir::Value]) {
+    pub(crate) fn put_words(&mut self, words: &[ir::Value]) {
         let at = self.frame_address();
         for (i, &w) in words.iter().enumerate() {
             self.b.ins().store(self.regions.frame, w, at, 8 * i as i32);

@@ -25,6 +25,7 @@ pub use decl::{DeclError, FieldDecl, Kind, MAX_CAPACITY, Sharing, TableDecl, Wid
 pub use exact::{HASH_ODD, HASH_TOP, hash};
 pub use layout::{KeyField, Layout, NO_ENTRY};
 pub use lpm::LpmView;
+pub use memory::Region;
 pub use row::{KeyMatch, Row};
 pub use set::{EntryRef, TableSet};
 pub use snapshot::{RestoreError, SetSnapshot, TableSnapshot};

@@ -21,7 +21,7 @@ const HUGE: usize = 2 << 20;
 /// A zeroed block of memory that never moves.
 ///
 /// Begins at a cache line at least; at a page from 64 KB and at 2 MB from 2 MB on.
-pub(crate) struct Region {
+pub struct Region {
     start: NonNull<u8>,
     len: usize,
     source: Source,
@@ -65,11 +65,11 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// As [`reserve`](Region::reserve) with [`Pages::Huge`].
+    /// Reserves `max_bytes` bytes, all zero, in huge pages if there are as many.
     ///
     /// # Panics
     /// When the memory cannot be had: as when the allocator has none.
-    pub(crate) fn new(max_bytes: usize) -> Self {
+    pub fn new(max_bytes: usize) -> Self {
         match Self::reserve(max_bytes, Pages::Huge) {
             Ok(region) => region,
             Err(error) => panic!("{error}"),
@@ -96,8 +96,13 @@ impl Region {
     ///
     /// Writing through it while a slice of [`Region::bytes`] or [`Region::bytes_mut`] lives is undefined
     /// behaviour.
-    pub(crate) fn as_ptr(&self) -> *mut u8 {
+    pub fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
+    }
+
+    /// Brings the line at an offset near. Any offset will do.
+    pub fn fetch(&self, at: usize) {
+        fetch(self.as_ptr().wrapping_add(at));
     }
 
     /// Bytes reserved.
@@ -152,7 +157,7 @@ impl Region {
     }
 
     /// Makes every byte zero again; a mapped region gives its pages back. The address stays.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         if let Source::Mapped(size) = self.source {
             // SAFETY: the range is the mapping this region owns, private and anonymous: its pages read as zeros
             // afterwards. The exclusive borrow means no slice of it lives.

@@ -4,6 +4,7 @@ mod edit;
 mod time;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_packet::Packet;
 
@@ -20,6 +21,8 @@ pub use edit::EditError;
 
 /// Rows of so many bytes stay in the caches.
 const SMALL_TABLE: usize = 256 << 10;
+/// The number of the next table.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 /// Most words of a key: 16 fields of 16 bytes.
 const MAX_WORDS: usize = 32;
 
@@ -37,6 +40,7 @@ pub struct Table {
     groups: HashMap<u128, u32>,
     held: HashMap<u32, VecDeque<Packet>>,
     wheel: Wheel,
+    id: u64,
     epoch: u64,
 }
 
@@ -59,6 +63,7 @@ impl Table {
             groups: HashMap::new(),
             held: HashMap::new(),
             wheel: Wheel::new(),
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             epoch: 0,
         };
         table.fill();
@@ -81,9 +86,20 @@ impl Table {
         self.len() == 0
     }
 
-    /// Changes whenever an entry comes or goes, or the control side changes one.
+    /// Changes whenever an entry comes or goes, or the control side changes one. As long as it is the same, so is the
+    /// slot that each key finds.
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// Tells it from every other table of the process, also from those that were.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// What a lookup costs in nanoseconds, about, as the content stands. It takes some microseconds to tell.
+    pub fn lookup_cost(&self) -> u32 {
+        self.finder.lookup_cost()
     }
 
     /// Memory that the entries take, in bytes: rows that have been used, and the index.

@@ -46,6 +46,8 @@ const LARGE: Test = Test {
     target: Some("pairs"),
     filter: "programs_with_large_tables_mean_the_same_everywhere",
 };
+const FLOWS: Test =
+    Test { package: "weir-jit", target: Some("pairs"), filter: "flows_mean_the_same_while_tables_change" };
 
 /// All of them, those of a package together.
 pub(crate) const MUTATIONS: &[Mutation] = &[
@@ -188,5 +190,19 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         text: "let known = self.is_settled().then_some(v);",
         instead: "let known = self.places.get(off / 4).copied().flatten();",
         test: JIT,
+    },
+    Mutation {
+        name: "flows: an entry outlives a change of its table",
+        file: "crates/weir-jit/src/flows/cache.rs",
+        text: "is_same &= *seen == new;",
+        instead: "is_same &= seen.0 == new.0;",
+        test: FLOWS,
+    },
+    Mutation {
+        name: "flows: the first word of a key is not compared",
+        file: "crates/weir-jit/src/flows/code.rs",
+        text: "differs = self.b.ins().bor(differs, x);",
+        instead: "differs = if i == 0 { differs } else { self.b.ins().bor(differs, x) };",
+        test: FLOWS,
     },
 ];

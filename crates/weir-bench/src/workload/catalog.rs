@@ -177,7 +177,15 @@ fn rule_lists() -> Vec<Entry> {
         Entry::new(format!("rules-mixed-{n}"), about, move |most| rules::mixed(n.min(most)))
             .on_curve("rules of mixed shapes", n)
     });
-    last.into_iter().chain(mixed).collect()
+    let chains = [(1000, Zipf), (100_000, Uniform)].map(|(flows, popularity)| {
+        let how = if popularity == Zipf { "zipf" } else { "uniform" };
+        let about = "CheckIPHeader → IPFilter → IPFilter (1,000 rules of mixed shapes each) → StaticIPLookup (8 routes) → \
+                     DecIPTTL → EtherEncap (4 outputs): so many flows.";
+        Entry::new(format!("rules-chain-{flows}-{how}"), about, move |most| {
+            rules::chain(most.min(1000), flows.min(10 * most), popularity)
+        })
+    });
+    last.into_iter().chain(mixed).chain(chains).collect()
 }
 
 fn flows(group: &str, n: usize, popularity: Popularity) -> Entry {

@@ -55,7 +55,7 @@ const fn ethernet(output: u8) -> [u8; 14] {
 }
 
 /// The element that writes an output's Ethernet header.
-fn encap(output: usize) -> String {
+pub fn encap(output: usize) -> String {
     format!("EtherEncap(0x0800, 02:00:00:00:01:0{output}, 02:00:00:00:02:0{output})")
 }
 
@@ -80,7 +80,8 @@ pub fn text(class: &str, routes: impl Iterator<Item = Route>) -> String {
     text
 }
 
-fn list(routes: impl Iterator<Item = Route>) -> String {
+/// Routes as arguments of an element.
+pub fn list(routes: impl Iterator<Item = Route>) -> String {
     let routes = routes.map(|r| format!("{}/{} {}", Ipv4Addr::from(r.addr), r.len, r.output));
     routes.collect::<Vec<_>>().join(", ")
 }

@@ -7,7 +7,8 @@ use std::net::Ipv4Addr;
 use weir_net::build::{TcpFields, icmp_echo, tcp4, udp4};
 use weir_net::proto;
 
-use super::frames::{Frames, Random, random_source, udp_frames};
+use super::frames::{Frames, Popularity, Random, random_source, udp_frames};
+use super::router::{ETHERNET, ROUTES, encap, list, routed};
 use super::{Expected, FRAME_LEN, FRAMES, Workload};
 
 /// Rules of one shape: each but the last names a source address and a destination port, and only the last matches.
@@ -30,7 +31,7 @@ pub fn last_frames() -> Frames {
 /// Rules of mixed shapes, as ClassBench (Taylor, Turner 2007) makes them: prefixes of all lengths in a few networks,
 /// exact ports and ranges, protocols. Specific rules stand first. Packets are made of rules, all alike.
 pub fn mixed(n: usize) -> Workload {
-    let rules = mixed_rules(n);
+    let rules = mixed_rules(n, 0xc1a5);
     let mut text = "out :: Output; f :: IPFilter(".to_owned();
     for rule in &rules {
         _ = write!(text, "{} {}, ", rule.output, rule.expr());
@@ -48,6 +49,43 @@ pub fn mixed(n: usize) -> Workload {
     Workload::new(text, frames, expected)
 }
 
+/// Two lists of `rules` mixed rules each, of which the last lets everything else through, and a router with 8 routes
+/// behind them. `flows` flows; how often each has a packet, `popularity` says.
+pub fn chain(rules: usize, flows: usize, popularity: Popularity) -> Workload {
+    let lists = [0xc1a5, 0x1157].map(|seed| mixed_rules(rules, seed));
+    let mut text = format!("out :: Output;\nrt :: StaticIPLookup({});\n", list(ROUTES.into_iter()));
+    text += "Input -> CheckIPHeader(14)";
+    for rules in &lists {
+        text += " -> IPFilter(";
+        for rule in rules {
+            // All leave on one output, and still the lookup has to tell which rule it was.
+            _ = write!(text, "allow {}, ", rule.expr());
+        }
+        text += "allow all)";
+    }
+    text += " -> Strip(14) -> rt;\n";
+    for output in 0..ETHERNET.len() {
+        _ = writeln!(text, "rt [{output}] -> DecIPTTL -> {} -> [{output}] out;", encap(output));
+    }
+    let mut r = Random::new(0x7ac3);
+    let all: Vec<Vec<u8>> = (0..flows).map(|i| r.of(&lists[i % 2]).packet(&mut r)).collect();
+    let chosen = popularity.choose((2 * flows).max(MOST_FRAMES), flows);
+    let frames = Frames::of(chosen.into_iter().map(|i| all[i as usize].clone()));
+    let expected = Expected::exact(&frames, |f| {
+        let output = output_for(u32::from_be_bytes([f[30], f[31], f[32], f[33]]));
+        (output, routed(f, output))
+    });
+    Workload::new(text, frames, expected)
+}
+
+/// The output of the longest of the routes.
+fn output_for(dst: u32) -> u32 {
+    let fitting = ROUTES.iter().filter(|r| dst & mask(r.len) == r.addr);
+    fitting.max_by_key(|r| r.len).map_or(0, |r| r.output)
+}
+
+/// Most frames of a chain, unless it has more flows.
+const MOST_FRAMES: usize = 1 << 14;
 const OUTPUTS: u32 = 4;
 
 /// A rule: what a packet has to have, and where it leaves.
@@ -168,8 +206,8 @@ impl Rule {
 }
 
 /// Different rules, specific ones first.
-fn mixed_rules(n: usize) -> Vec<Rule> {
-    let mut r = Random::new(0xc1a5);
+fn mixed_rules(n: usize, seed: u64) -> Vec<Rule> {
+    let mut r = Random::new(seed);
     let networks: Vec<u32> =
         (0..64).map(|_| (1 + r.below(222) as u32) << 24 | (r.below(256) as u32) << 16).collect();
     let mut known = HashSet::new();
@@ -198,7 +236,7 @@ mod tests {
 
     #[test]
     fn rules_have_many_shapes_and_all_of_them_can_match() {
-        let rules = mixed_rules(1000);
+        let rules = mixed_rules(1000, 0xc1a5);
         let mut lengths: Vec<u32> = rules.iter().map(|rule| rule.dst.1).collect();
         lengths.sort_unstable();
         lengths.dedup();

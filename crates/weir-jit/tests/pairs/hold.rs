@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use weir_ir::program::{BlockId, EntryKind};
+use weir_ir::program::{BlockId, EntryKind, Row};
 use weir_ir::testing::Start;
 use weir_ir::{Interpreter, Program, Reason, optimize};
 use weir_jit::differential::{Image, Recorder, Seen, tables_of};
-use weir_jit::{Compiled, Runner};
+use weir_jit::{Compiled, Flows, Runner};
 use weir_packet::Packet;
-use weir_table::{SetSnapshot, TableSet};
+use weir_table::{EntryRef, SetSnapshot, TableSet};
 
 /// Numbers from a seed (SplitMix64, Steele and others, OOPSLA 2014).
 pub struct Random(pub u64);
@@ -42,6 +42,46 @@ pub enum Event {
     Messages([u128; 2]),
     /// Entries expire.
     Expire,
+    /// The control side changes a table.
+    Edit(Edit),
+}
+
+/// A change of a table, by its number.
+#[derive(Debug)]
+pub enum Edit {
+    /// A row is added, unless the table is full.
+    Insert(u32, Row),
+    /// A row, by its place, is removed.
+    Remove(u32, usize),
+    /// A row, by its place, gets another first value.
+    Change(u32, usize, u8),
+    /// All rows are removed.
+    Clear(u32),
+}
+
+impl Edit {
+    fn apply(&self, tables: &mut TableSet, now: u64) {
+        let nth = |tables: &TableSet, table: u32, n: usize| {
+            let mut rows = tables.table(table).rows();
+            (!rows.is_empty()).then(|| rows.swap_remove(n % rows.len()))
+        };
+        match self {
+            // A full table stays as it is.
+            Edit::Insert(table, row) => drop(tables.table_mut(*table).insert_row(row, now)),
+            Edit::Remove(table, n) => {
+                if let Some((slot, _)) = nth(tables, *table, *n) {
+                    tables.remove(EntryRef { table: *table, slot });
+                }
+            }
+            Edit::Change(table, n, value) => {
+                if let Some((_, mut row)) = nth(tables, *table, *n) {
+                    row.value[0] = (*value).into();
+                    tables.table_mut(*table).insert_row(&row, now).expect("the row is there");
+                }
+            }
+            Edit::Clear(table) => tables.clear(*table),
+        }
+    }
 }
 
 /// What happens to a program, and when.
@@ -175,13 +215,14 @@ pub fn hold(name: &str, program: &Program, rounds: &Rounds, tally: &mut Tally) {
     let compile = |p: &Program| Compiled::new(p).unwrap_or_else(|e| panic!("{name}: {e:?}"));
     let (plain, best) = (compile(program), compile(&optimized));
     let (reference, content) = run(program, rounds, Way::Interpreted(Interpreter::default()));
-    let runner = Runner::default;
+    // Caches of a few entries, in which flows push each other out, and of many.
+    let runner = |entries| Runner::new(if entries == 0 { Flows::Never } else { Flows::Always(entries) });
     let ways = [
-        ("compiled", program, Way::Compiled(&plain, runner()), false),
+        ("compiled", program, Way::Compiled(&plain, runner(0)), false),
         ("optimised", &optimized, Way::Interpreted(Interpreter::default()), false),
-        ("optimised and compiled", &optimized, Way::Compiled(&best, runner()), false),
-        ("compiled, in batches", program, Way::Batched(&plain, runner()), true),
-        ("optimised and compiled, in batches", &optimized, Way::Batched(&best, runner()), true),
+        ("optimised and compiled", &optimized, Way::Compiled(&best, runner(4)), false),
+        ("compiled, in batches", program, Way::Batched(&plain, runner(1 << 12)), true),
+        ("optimised and compiled, in batches", &optimized, Way::Batched(&best, runner(32)), true),
     ];
     let sorted: Vec<Round> = reference.iter().map(by_kind).collect();
     for (what, program, way, batched) in ways {
@@ -278,6 +319,7 @@ impl Way<'_> {
                     self.one(program, tables, host, now, block, args, None);
                 }
             }
+            Event::Edit(edit) => edit.apply(tables, now),
             Event::Expire => match self {
                 Way::Interpreted(interpreter) => interpreter.expire(program, tables, host, now),
                 Way::Compiled(code, runner) | Way::Batched(code, runner) => {

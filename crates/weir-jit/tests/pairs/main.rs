@@ -1,6 +1,7 @@
 //! Pairs of a program and a packet: interpreted, compiled, optimised, both, and in batches, each must show the same.
 
 mod chains;
+mod flows;
 mod hold;
 mod lanes;
 mod large;
@@ -77,6 +78,17 @@ fn programs_side_by_side_mean_the_same_everywhere() {
     }
     println!("{} programs side by side, {merged} of them merged: {tally}", lanes::PROGRAMS);
     assert!(tally.exits * 5 > tally.pairs && merged * 6 > lanes::PROGRAMS as usize, "{merged}, {tally}");
+}
+
+#[test]
+fn flows_mean_the_same_while_tables_change() {
+    let mut tally = Tally::default();
+    for seed in 0..flows::PROGRAMS {
+        let (program, rounds) = flows::program(seed);
+        hold(&format!("flows {seed}"), &program, &rounds, &mut tally);
+    }
+    println!("{} programs of flows: {tally}", flows::PROGRAMS);
+    assert!(tally.exits > tally.pairs / 2 && tally.notices > 2 * tally.pairs, "{tally}");
 }
 
 proptest! {

@@ -172,6 +172,15 @@ impl Lpm {
         }
     }
 
+    /// What a lookup costs in nanoseconds, about, once what it reads is in the caches.
+    pub(crate) fn lookup_cost(&self) -> u32 {
+        match &self.front {
+            // A call, and a node for each six bits or so that tell prefixes apart.
+            Front::Trie => 6 + 3 * (self.len() as u32 + 1).ilog2() / 2,
+            Front::Ranges(_) | Front::Dir24(_) => 3,
+        }
+    }
+
     /// Number of prefixes.
     pub(crate) fn len(&self) -> usize {
         self.trie.len()

@@ -152,7 +152,7 @@ impl Index {
 
     /// Where the search goes on after a hash.
     #[inline(always)]
-    fn probe<const W: usize>(&self, place: usize, key: &[u64]) -> Ref {
+    pub(super) fn probe<const W: usize>(&self, place: usize, key: &[u64]) -> Ref {
         let words = if W == 0 { self.words } else { W };
         let hash = &self.nodes[place..];
         let (log, masks) = (hash[2], &hash[HASH_HEAD..HASH_HEAD + words]);
@@ -173,7 +173,7 @@ impl Index {
 
     /// The better of `best` and the first entry that matches.
     #[inline(always)]
-    fn scan<const W: usize>(&self, entries: &[u64], key: &[u64], best: u64) -> u64 {
+    pub(super) fn scan<const W: usize>(&self, entries: &[u64], key: &[u64], best: u64) -> u64 {
         let stride = if W == 0 { self.stride() } else { 1 + 2 * W };
         for e in entries.chunks_exact(stride) {
             if e[0] >= best {

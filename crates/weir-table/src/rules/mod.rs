@@ -8,6 +8,7 @@ mod build;
 mod choose;
 #[cfg(test)]
 pub(crate) mod classbench;
+mod cost;
 mod index;
 mod layout;
 #[cfg(test)]
