@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_ir::program::BlockId;
 use weir_ir::{Host, Interpreter, Program};
-use weir_jit::{BatchHost, Compiled, Runner, Spent};
+use weir_jit::{BatchHost, Compiled, FlowCache, Runner, Spent};
 use weir_packet::Packet;
 use weir_table::TableSet;
 
@@ -92,6 +92,11 @@ impl Executor {
     /// Where the time went, by element of the program; empty while the interpreter runs it, or nothing was measured.
     pub fn profile(&self) -> Vec<Spent> {
         self.compiled.as_ref().map_or(Vec::new(), |(_, runner)| runner.profile())
+    }
+
+    /// How well results are kept for flows.
+    pub fn flows(&self) -> Vec<FlowCache> {
+        self.compiled.as_ref().map_or(Vec::new(), |(_, runner)| runner.flows())
     }
 
     /// The name for people.

@@ -216,6 +216,22 @@ pub struct GraphStatus {
     /// move packets rather than having a program (devices, queues, sources) are not in it.
     #[serde(default)]
     pub profile: Vec<ElementProfile>,
+    /// The lookups whose results compiled code may keep for each flow.
+    #[serde(default)]
+    pub flows: Vec<FlowCache>,
+}
+
+/// How well results of lookups are kept for flows, since the last load or swap.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowCache {
+    /// The table that is looked up in: `element.table`.
+    pub table: String,
+    /// Entries of the cache; 0 while it would not pay.
+    pub entries: usize,
+    /// Lookups that were spared.
+    pub hits: u64,
+    /// Lookups whose result was kept.
+    pub misses: u64,
 }
 
 /// The time that an element took of the batches that were measured.

@@ -25,6 +25,23 @@ pub struct GraphStatus {
     /// packets in some hundreds, from the last change of the graph on; empty while nothing was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profile: Vec<ElementTime>,
+    /// The lookups whose results are kept for each flow where that pays, until a table changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<FlowCache>,
+}
+
+/// How well the results of a lookup are kept for flows, since the last change of the graph.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FlowCache {
+    /// The table that is looked up in, with its element.
+    pub table: String,
+    /// Entries of the cache; 0 while it would not pay.
+    pub entries: usize,
+    /// Lookups that were spared.
+    pub hits: u64,
+    /// Lookups whose result was kept.
+    pub misses: u64,
 }
 
 /// The time that an element takes.
@@ -134,6 +151,7 @@ mod tests {
             functions: vec![],
             links: vec![],
             profile: vec![],
+            flows: vec![],
         };
         let json = serde_json::to_value(&status).unwrap();
         assert_eq!((&json["state"], &json["reason"]), (&"failed".into(), &"no interface eth9".into()));

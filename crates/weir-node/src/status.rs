@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_engine::protocol::{self, Answer, Command};
 use weir_model::graph::{PortRef, ServiceGraph};
-use weir_model::status::{DropCount, ElementTime, FunctionStatus, GraphStatus, LinkStatus, State};
+use weir_model::status::{DropCount, ElementTime, FlowCache, FunctionStatus, GraphStatus, LinkStatus, State};
 
 use crate::connection::{CallError, DataPlane};
 use crate::desired::DesiredGraph;
@@ -74,6 +74,12 @@ pub async fn status<D: DataPlane>(
         });
     }
     let profile = figures.iter().flat_map(|s| &s.profile).map(|e| (e.element.clone(), e.packets, e.cycles));
+    let flows = figures.iter().flat_map(|s| &s.flows).map(|c| FlowCache {
+        table: c.table.clone(),
+        entries: c.entries,
+        hits: c.hits,
+        misses: c.misses,
+    });
     Ok(GraphStatus {
         id: graph.id.clone(),
         name: document.name.to_string(),
@@ -82,6 +88,7 @@ pub async fn status<D: DataPlane>(
         functions,
         links,
         profile: ElementTime::of(profile),
+        flows: flows.collect(),
     })
 }
 

@@ -160,6 +160,8 @@ fn a_graph_lives() {
     let times: Vec<_> =
         status.profile.iter().map(|t| (&*t.element, t.packets, t.cycles_per_packet, t.share)).collect();
     assert_eq!(times, [("sf_fw/filter", 10, 75.0, 0.75), ("lan", 10, 25.0, 0.25)]);
+    let flows: Vec<_> = status.flows.iter().map(|c| (&*c.table, c.entries, c.hits, c.misses)).collect();
+    assert_eq!(flows, [("sf_fw/filter.rules", 4096, 9, 1)]);
 
     let plan = c.plan(&firewall("allow udp")).unwrap();
     assert_eq!((plan.action, plan.functions.changed), (Action::Change, vec!["fw".to_owned()]));

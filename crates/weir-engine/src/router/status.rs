@@ -7,7 +7,7 @@ use weir_table::Kind;
 
 use super::Router;
 use crate::env::Env;
-use crate::protocol::{ElementProfile, GraphInfo, GraphStatus};
+use crate::protocol::{ElementProfile, FlowCache, GraphInfo, GraphStatus};
 
 /// How many packets were dropped: element, reason, number.
 pub(super) type DropCounts = BTreeMap<String, BTreeMap<String, u64>>;
@@ -47,6 +47,7 @@ impl Router {
             elements: self.plan.graph.elements.iter().map(|e| (e.name.clone(), e.class.clone())).collect(),
             tables: tables.collect(),
             profile: self.profile(),
+            flows: self.flows(),
         }
     }
 
@@ -61,6 +62,20 @@ impl Router {
             cycles: s.cycles,
         });
         profile.collect()
+    }
+
+    fn flows(&self) -> Vec<FlowCache> {
+        let caches = self.executor.flows();
+        let flows = caches.iter().map(|c| {
+            let table = &self.plan.linked.tables[c.table.0 as usize];
+            FlowCache {
+                table: format!("{}.{}", self.plan.linked.elements[table.owner as usize], table.decl.name),
+                entries: c.entries,
+                hits: c.hits,
+                misses: c.misses,
+            }
+        });
+        flows.collect()
     }
 
     /// The devices that the graph uses, perhaps more than once.

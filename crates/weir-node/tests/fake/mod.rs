@@ -61,6 +61,12 @@ impl Fake {
                         drops: drops.into_iter().collect(),
                         elements,
                         tables: BTreeMap::from([("sf_fw/filter.flows".to_owned(), 4)]),
+                        flows: vec![FlowCache {
+                            table: "sf_fw/filter.rules".into(),
+                            entries: 4096,
+                            hits: 9,
+                            misses: 1,
+                        }],
                         profile: vec![
                             ElementProfile { element: "lan".into(), packets: 10, cycles: 250 },
                             ElementProfile { element: "sf_fw/filter".into(), packets: 10, cycles: 750 },

@@ -193,6 +193,10 @@ fn status_text(s: &GraphStatus, ui: Ui) -> String {
     if !s.profile.is_empty() {
         _ = write!(out, "\n{}", profile::text(&s.profile));
     }
+    let flows = s.flows.iter().map(|c| (&*c.table, c.entries, c.hits, c.misses));
+    if let Some(flows) = profile::flows(flows) {
+        _ = write!(out, "\n{flows}");
+    }
     out
 }
 

@@ -149,6 +149,8 @@ fn finish(args: &Args, ui: &Ui, engine: &mut Engine) -> Result<(), Failure> {
             }
             if args.profile.is_some() {
                 out.push_str(&profile::text(&profile::times(&status)));
+                let flows = status.flows.iter().map(|c| (&*c.table, c.entries, c.hits, c.misses));
+                out.extend(profile::flows(flows));
             }
             out
         })?;
