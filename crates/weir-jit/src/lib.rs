@@ -19,6 +19,7 @@ mod listing;
 mod module;
 mod ops;
 mod profile;
+mod rules;
 mod run;
 mod starts;
 mod tables;

@@ -26,6 +26,7 @@ pub use exact::{HASH_ODD, HASH_TOP, hash};
 pub use layout::{KeyField, Layout, NO_ENTRY};
 pub use lpm::LpmView;
 pub use row::{KeyMatch, Row};
+pub use rules::RulesView;
 pub use set::{EntryRef, TableSet};
 pub use snapshot::{RestoreError, SetSnapshot, TableSnapshot};
 pub use table::{EditError, Table};

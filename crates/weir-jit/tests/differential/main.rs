@@ -4,5 +4,6 @@ mod control;
 mod operations;
 mod programs;
 mod random;
+mod rules;
 mod runs;
 mod tables;
