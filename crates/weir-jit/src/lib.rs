@@ -24,6 +24,7 @@ mod module;
 mod ops;
 mod places;
 mod profile;
+mod rules;
 mod run;
 mod starts;
 mod tables;

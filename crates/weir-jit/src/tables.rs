@@ -190,14 +190,7 @@ impl Translator<'_, '_> {
                 let found = self.with_key(Helper::Lookup, table, key);
                 self.found(found, hit, None, miss);
             }
-            Kind::Rules => {
-                let words = self.packed_key(key);
-                self.put_words(&words);
-                let (at, n) = (self.frame_address(), self.imm32(words.len() as u32));
-                let number = self.imm32(table.0);
-                let found = self.result(Helper::FindRule, &[self.ctx, number, at, n]);
-                self.found(found, hit, None, miss);
-            }
+            Kind::Rules => self.lookup_rules(table, key, hit, miss),
             Kind::Array => {
                 let (index, ty) = (self.get(key[0]), self.ty(key[0]));
                 let capacity = self.p.tables[table.0 as usize].decl.capacity;
@@ -252,35 +245,6 @@ impl Translator<'_, '_> {
             h = self.b.ins().bxor(low, high);
         }
         (words, self.b.ins().bor_imm_u(h, HASH_TOP as i64))
-    }
-
-    /// A key for rules: its fields one behind the other, the first in the lowest bytes.
-    pub(crate) fn packed_key(&mut self, key: &[Value]) -> Vec<ir::Value> {
-        let mut words: Vec<ir::Value> = Vec::new();
-        let mut at = 0;
-        for &v in key {
-            let value = self.get(v);
-            let (low, high) = self.halves(value);
-            let bytes = self.p.width(v).bytes();
-            for (i, half) in [low, high].into_iter().take(bytes.div_ceil(8) as usize).enumerate() {
-                let (word, shift) = ((at + 8 * i as u32) / 8, 8 * (at % 8));
-                let moved = if shift == 0 { half } else { self.b.ins().ishl_imm_u(half, i64::from(shift)) };
-                self.or_word(&mut words, word as usize, moved);
-                if shift + 8 * bytes.min(8) > 64 {
-                    let rest = self.b.ins().ushr_imm_u(half, i64::from(64 - shift));
-                    self.or_word(&mut words, word as usize + 1, rest);
-                }
-            }
-            at += bytes;
-        }
-        words
-    }
-
-    fn or_word(&mut self, words: &mut Vec<ir::Value>, at: usize, bits: ir::Value) {
-        match words.get(at) {
-            Some(&w) => words[at] = self.b.ins().bor(w, bits),
-            None => words.push(bits),
-        }
     }
 
     /// Looks at the first cell of an exact table, and goes to `hit` if it is the key's. Gives the block for all else.

@@ -27,6 +27,7 @@ pub use layout::{KeyField, Layout, NO_ENTRY};
 pub use lpm::LpmView;
 pub use memory::Region;
 pub use row::{KeyMatch, Row};
+pub use rules::RulesView;
 pub use set::{EntryRef, TableSet};
 pub use snapshot::{RestoreError, SetSnapshot, TableSnapshot};
 pub use table::{EditError, Table};

@@ -5,6 +5,7 @@ use std::mem::offset_of;
 use crate::exact::DEFAULT_SEED;
 use crate::finder::Finder;
 use crate::lpm::LpmView;
+use crate::rules::RulesView;
 use crate::table::Table;
 
 /// The part of a [`Table`] that compiled code knows. It changes with the table; rows never move.
@@ -23,6 +24,8 @@ pub struct View {
     pub(crate) live: u32,
     /// Tables by prefix: how to search.
     pub(crate) lpm: LpmView,
+    /// Tables of rules: how to search.
+    pub(crate) rules: RulesView,
 }
 
 // SAFETY: the pointers are to memory that the table owns, and the view moves with the table.
@@ -32,7 +35,15 @@ unsafe impl Sync for View {}
 
 impl View {
     pub(crate) fn new(rows: *mut u8) -> View {
-        View { rows, cells: std::ptr::null(), mask: 0, seed: DEFAULT_SEED, live: 0, lpm: LpmView::NONE }
+        View {
+            rows,
+            cells: std::ptr::null(),
+            mask: 0,
+            seed: DEFAULT_SEED,
+            live: 0,
+            lpm: LpmView::NONE,
+            rules: RulesView::NONE,
+        }
     }
 
     /// Takes over where a changed index is.
@@ -40,7 +51,8 @@ impl View {
         match finder {
             Finder::Exact(index) => (self.cells, self.mask) = index.view(),
             Finder::Lpm { index, .. } => self.lpm = index.view(),
-            Finder::Rules(_) | Finder::Array => {}
+            Finder::Rules(rules) => self.rules = rules.view(),
+            Finder::Array => {}
         }
     }
 }
@@ -59,6 +71,8 @@ impl View {
     pub const LIVE: usize = offset_of!(Table, view) + offset_of!(View, live);
     /// Of the [`LpmView`].
     pub const LPM: usize = offset_of!(Table, view) + offset_of!(View, lpm);
+    /// Of the [`RulesView`].
+    pub const RULES: usize = offset_of!(Table, view) + offset_of!(View, rules);
     /// Distance of two tables of a set.
     pub const STRIDE: usize = size_of::<Table>();
 }

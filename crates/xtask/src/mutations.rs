@@ -36,6 +36,7 @@ const CHAINS: Test = Test {
     filter: "chains_of_arithmetic_mean_the_same_everywhere",
 };
 const JIT: Test = Test { package: "weir-jit", target: Some("differential"), filter: "" };
+const JIT_RULES: Test = Test { package: "weir-jit", target: Some("differential"), filter: "rules::" };
 const PAIRS: Test = Test {
     package: "weir-jit",
     target: Some("pairs"),
@@ -84,6 +85,13 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         file: "crates/weir-table/src/rules/index.rs",
         text: "if hides {",
         instead: "if !hides {",
+        test: TABLE_RULES,
+    },
+    Mutation {
+        name: "a removed rule of a tuple is still found",
+        file: "crates/weir-table/src/rules/tuple.rs",
+        text: "if *tag != 0 && self.cells[at] == head {",
+        instead: "if *tag == 0 && self.cells[at] == head {",
         test: TABLE_RULES,
     },
     Mutation {
@@ -204,5 +212,12 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         text: "differs = self.b.ins().bor(differs, x);",
         instead: "differs = if i == 0 { differs } else { self.b.ins().bor(differs, x) };",
         test: FLOWS,
+    },
+    Mutation {
+        name: "a rule that is compared alone hides a better one of the tuple",
+        file: "crates/weir-jit/src/rules.rs",
+        text: "self.b.ins().umin(head, best)",
+        instead: "self.b.ins().umax(head, head)",
+        test: JIT_RULES,
     },
 ];

@@ -5,5 +5,6 @@ mod lanes;
 mod operations;
 mod programs;
 mod random;
+mod rules;
 mod runs;
 mod tables;

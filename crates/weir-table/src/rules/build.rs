@@ -143,7 +143,7 @@ pub(super) fn build(layout: &Layout, rules: &[(Option<Pattern>, u32)]) -> Option
     }
     index.flat.reserve_exact(rules.len() * stride);
     for (i, (pattern, slot)) in rules.iter().enumerate() {
-        let rank = 2 * i as u32 + 1;
+        let rank = index::rank(i);
         match pattern {
             Some(p) => {
                 index.flat.push(head(rank, !p.spans.is_empty(), *slot));

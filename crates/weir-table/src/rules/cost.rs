@@ -1,13 +1,15 @@
 //! What a lookup costs, about, as the index stands: for who decides whether it pays to keep results.
 
-use super::Rules;
 use super::index::{CUT, HASH, Index, LEAF, LEAF_HEAD, NONE, PLACES};
+use super::{Rules, RulesView};
 
 /// Rules that the mean is taken of.
 const SAMPLES: usize = 32;
 /// Nanoseconds, on a machine of 2025: the call; a cut; a hash; a leaf; a rule in it. A branch that depends on the key is
 /// mispredicted half the time.
 const CALL: u32 = 4;
+/// What the form without a call takes.
+const TUPLE_COST: u32 = 4;
 const CUT_COST: u32 = 2;
 const HASH_COST: u32 = 5;
 const LEAF_COST: u32 = 4;
@@ -18,6 +20,9 @@ const FETCH_COST: [(usize, u32); 3] = [(32 << 10, 0), (512 << 10, 3), (usize::MA
 impl Rules {
     /// What the search for a key costs in nanoseconds, about: the mean over keys that some of the rules match.
     pub fn lookup_cost(&self) -> u32 {
+        if self.view().algorithm == RulesView::TUPLE {
+            return TUPLE_COST;
+        }
         let total = self.index.flat.len() / self.index.stride();
         let step = total.div_ceil(SAMPLES).max(1);
         let bytes = 8 * self.index.nodes.len();
@@ -93,7 +98,7 @@ mod tests {
     #[test]
     fn large_and_mixed_sets_cost_more() {
         let mixed = [0, 10, 1000, 10_000].map(|n| cost(&rules(Style::Firewall, n, 1)));
-        assert_eq!(mixed[0], 0);
+        assert_eq!(mixed[0], TUPLE_COST);
         assert!(mixed[1] < mixed[2] && mixed[2] < mixed[3], "{mixed:?}");
         // One hash under a mask finds them all.
         let exact = |i: u128| [i, 7, 80, 443, 6].map(KeyMatch::Exact).to_vec();

@@ -49,6 +49,11 @@ pub(super) fn head(rank: u32, spans: bool, slot: u32) -> u64 {
     u64::from(rank) << 36 | u64::from(spans) << 32 | u64::from(slot)
 }
 
+/// The rank of the indexed rule at a position.
+pub(super) fn rank(position: usize) -> u32 {
+    2 * position as u32 + 1
+}
+
 const SPANS: u64 = 1 << 32;
 
 /// The position of the rule in [`Index::flat`].
@@ -194,6 +199,12 @@ impl Index {
     /// The spans of the rule at a position in `flat`.
     pub fn spans_of(&self, at: usize) -> &[Span] {
         &self.spans[self.span_at[at] as usize..self.span_at[at + 1] as usize]
+    }
+
+    /// Head and pairs of the rule at a position in `flat`.
+    pub fn entry(&self, at: usize) -> Option<(u64, &[u64])> {
+        let (head, pairs) = self.flat.get(at * self.stride()..(at + 1) * self.stride())?.split_first()?;
+        Some((*head, pairs))
     }
 
     /// Compares all rules after a position in `flat`. For keys that a removed rule hid others from.

@@ -2,7 +2,8 @@
 //!
 //! The first rule in match order (higher priority first, then the order of insertion) whose every field matches
 //! is found in a tree of cuts and hashes ([`index`]) that is built from the content ([`build`]). Rules that were
-//! added since stand in a short list beside it; removed ones are taken out of its leaves.
+//! added since stand in a short list beside it; removed ones are taken out of its leaves. For compiled code, rules that
+//! look at the same bits have another form beside it ([`tuple`]).
 
 mod build;
 mod choose;
@@ -13,6 +14,7 @@ mod index;
 mod layout;
 #[cfg(test)]
 mod tests;
+mod tuple;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -22,6 +24,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::row::KeyMatch;
 use index::{DEAD, Index, NONE};
 use layout::{Layout, Span};
+use tuple::Tuple;
+
+pub use tuple::RulesView;
 
 /// Rules added since the index was built that [`Rules::prepare`] leaves as they are.
 const ADDED: usize = 16;
@@ -58,6 +63,8 @@ pub(crate) struct Rules {
     by_key: HashMap<Arc<[KeyMatch]>, Vec<Order>>,
     inserted: u64,
     index: Index,
+    /// The same rules in the form for compiled code, if they have it.
+    tuple: Option<Tuple>,
     /// The rules of the index, also removed ones.
     indexed: Vec<Order>,
     /// In match order.
@@ -79,6 +86,7 @@ impl Rules {
         let layout = Layout::new(widths);
         Rules {
             index: Index::empty(&layout),
+            tuple: Tuple::build(layout.words, &[]),
             layout,
             rules: BTreeMap::new(),
             by_slot: HashMap::new(),
@@ -123,6 +131,8 @@ impl Rules {
         self.inserts += 1;
         if self.len() <= SMALL || self.inserts > self.built + ADDED {
             self.build();
+        } else {
+            self.list();
         }
     }
 
@@ -142,11 +152,16 @@ impl Rules {
             let pair = 2 * self.layout.words;
             self.added_pairs.drain(at * pair..(at + 1) * pair);
         } else if let Ok(at) = self.indexed.binary_search(&order) {
+            if let (Some(tuple), Some(entry)) = (&mut self.tuple, self.index.entry(at)) {
+                tuple.remove(entry);
+            }
             self.index.remove(at);
         }
         self.removes += 1;
         if self.len() <= SMALL || self.removes > self.len() {
             self.build();
+        } else {
+            self.list();
         }
         true
     }
@@ -230,6 +245,19 @@ impl Rules {
         self.added.insert(at, Added { order, head, spans: pattern.spans });
     }
 
+    /// What compiled code reads.
+    pub fn view(&self) -> RulesView {
+        self.tuple.as_ref().map_or(RulesView::NONE, Tuple::view)
+    }
+
+    /// Tells the form for compiled code which rules are compared one by one.
+    fn list(&mut self) {
+        if let Some(tuple) = &mut self.tuple {
+            let added = self.added.iter().zip(self.added_pairs.chunks_exact(2 * self.layout.words));
+            tuple.list(added.map(|(a, pairs)| ((a.head, pairs), !a.spans.is_empty())));
+        }
+    }
+
     /// Memory in bytes, about.
     pub fn bytes(&self) -> usize {
         let keys = self.layout.fields.len() * size_of::<KeyMatch>();
@@ -241,6 +269,7 @@ impl Rules {
     fn index_bytes(&self) -> usize {
         let spans: usize = self.added.iter().map(|a| a.spans.capacity()).sum();
         self.index.bytes()
+            + self.tuple.as_ref().map_or(0, Tuple::bytes)
             + self.indexed.capacity() * size_of::<Order>()
             + self.added.capacity() * size_of::<Added>()
             + self.added_pairs.capacity() * 8
@@ -253,10 +282,15 @@ impl Rules {
         (self.added, self.added_pairs) = (Vec::new(), Vec::new());
         self.indexed.clear();
         self.compared = AtomicU64::new(0);
+        self.tuple = None;
         match build::build(&self.layout, &rules) {
             Some(index) => {
                 self.index = index;
                 self.indexed.extend(self.rules.keys());
+                let head = |i: usize, slot| index::head(index::rank(i), false, slot);
+                let entries: Vec<_> =
+                    rules.iter().enumerate().map(|(i, (p, slot))| (head(i, *slot), p.as_ref())).collect();
+                self.tuple = Tuple::build(self.layout.words, &entries);
             }
             // More than references can name: all rules are compared one by one.
             None => {

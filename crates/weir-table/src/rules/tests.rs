@@ -36,12 +36,14 @@ struct Pair {
     rules: Rules,
     naive: Naive,
     r: Random,
+    /// Lookups in the form for compiled code.
+    tuple: usize,
 }
 
 impl Pair {
     fn new(widths: &[u32], seed: u64) -> Pair {
         let naive = Naive { widths: widths.to_vec(), rules: Vec::new() };
-        Pair { rules: Rules::new(widths), naive, r: Random::new(seed) }
+        Pair { rules: Rules::new(widths), naive, r: Random::new(seed), tuple: 0 }
     }
 
     /// All rules of `keys` with the same priority and their number as slot.
@@ -89,7 +91,15 @@ impl Pair {
         assert_eq!(self.rules.len(), self.naive.rules.len());
         for _ in 0..lookups {
             let key = self.key();
-            assert_eq!(self.rules.lookup(&key), self.naive.lookup(&key), "{key:x?}");
+            let wanted = self.naive.lookup(&key);
+            assert_eq!(self.rules.lookup(&key), wanted, "{key:x?}");
+            let words = self.rules.layout.pack(&key);
+            let words = &words[..self.rules.layout.words];
+            if let Some(found) = self.rules.tuple.as_ref().and_then(|t| t.search(words)) {
+                let slot = (found != NONE).then_some(found as u32);
+                assert_eq!(slot, wanted, "{key:x?} without a call");
+                self.tuple += 1;
+            }
         }
     }
 
@@ -162,6 +172,91 @@ proptest! {
         p.rules.clear();
         p.naive.rules.clear();
         p.check(10);
+    }
+}
+
+/// A rule of the shape that most have, or of one of a few others.
+fn shaped(r: &mut Random, others: u64) -> Vec<KeyMatch> {
+    let addr = KeyMatch::Prefix(0x0a00_0000 | u128::from(r.below(1 << 12)) << 4, 28 + r.below(5) as u32);
+    let port = KeyMatch::Exact(u128::from(r.below(40)));
+    match r.below(100) {
+        n if n >= others => vec![addr, KeyMatch::ANY, port, KeyMatch::Mask(5, 7)],
+        0..=1 => vec![KeyMatch::ANY; 4],
+        2..=3 => vec![KeyMatch::ANY, KeyMatch::ANY, port, KeyMatch::Mask(4, 4)],
+        4 => vec![KeyMatch::ANY, KeyMatch::Range(3, 7000), KeyMatch::ANY, KeyMatch::ANY],
+        _ => vec![addr, KeyMatch::ANY, KeyMatch::ANY, KeyMatch::ANY],
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Rules of one shape, and a few others, come, go, and change the form for compiled code.
+    #[test]
+    fn rules_of_one_shape_are_found_without_a_call(
+        long in any::<bool>(),
+        others in 0..5u64,
+        size in 1..300u64,
+        seed in any::<u64>(),
+    ) {
+        let widths = if long { [32, 128, 16, 8] } else { [32, 16, 16, 8] };
+        let mut p = Pair::new(&widths, seed);
+        for _ in 0..5 {
+            for _ in 0..p.r.below(size) {
+                let key = shaped(&mut p.r, others);
+                let (priority, slot) = (p.r.below(3) as i32, p.r.below(2 * size) as u32);
+                p.insert(priority, &key, slot);
+            }
+            p.check(100);
+            if p.r.below(2) == 0 {
+                p.rules.settle();
+            }
+            p.check(100);
+            for _ in 0..p.r.below(size) {
+                let slot = p.r.below(2 * size) as u32;
+                p.remove(slot);
+                p.check(2);
+            }
+        }
+        let lookups = p.tuple;
+        prop_assert!(others > 0 || lookups > 0);
+        p.rules.clear();
+        p.naive.rules.clear();
+        p.check(10);
+        prop_assert_eq!(p.tuple, lookups + 10);
+    }
+}
+
+/// What lists of rules usually are: thousands of one shape, exceptions before them, one for the rest.
+#[test]
+fn usual_sets_are_one_tuple() {
+    for n in [0, 1, 9, 99, 999, 10_000_u32] {
+        let one = |i: u32| {
+            let addr = KeyMatch::Exact(0xac10_0000 + u128::from(i / 250) * 256 + u128::from(i % 250));
+            vec![addr, KeyMatch::Exact(u128::from(1000 + i)), KeyMatch::Mask(4, 4)]
+        };
+        let mut keys: Vec<_> = (0..n).map(one).collect();
+        keys.insert(0, vec![KeyMatch::Prefix(0xac10_0500, 24), KeyMatch::ANY, KeyMatch::ANY]);
+        keys.push(vec![KeyMatch::ANY, KeyMatch::Exact(53), KeyMatch::Mask(2, 2)]);
+        keys.push(vec![KeyMatch::ANY; 3]);
+        let mut p = Pair::load(&[32, 16, 8], &keys);
+        p.rules.settle();
+        p.check(500);
+        assert_eq!(p.tuple, 500, "{n} rules");
+        // A few changes leave the form as it is, whether they are of the shape or not.
+        for slot in (0..n.min(5)).chain([n + 1]) {
+            p.remove(slot);
+        }
+        p.insert(1, &one(3), n + 7);
+        p.insert(0, &[KeyMatch::ANY, KeyMatch::Exact(1001), KeyMatch::ANY], n + 8);
+        p.check(500);
+        assert_eq!(p.tuple, 1000, "{n} rules");
+        p.insert(2, &[KeyMatch::ANY, KeyMatch::Range(1001, 1005), KeyMatch::ANY], n + 9);
+        p.check(100);
+        assert_eq!(p.tuple, 1000, "ranges need the call");
+        p.remove(n + 9);
+        p.check(100);
+        assert_eq!(p.tuple, 1100, "and only while they are there");
     }
 }
 

@@ -31,6 +31,7 @@ impl Table {
     pub fn insert_row(&mut self, row: &Row, now: u64) -> Result<u32, EditError> {
         let slot = self.insert_one(row, now)?;
         self.finder.prepare();
+        self.view.update(&self.finder);
         Ok(slot)
     }
 
