@@ -8,7 +8,7 @@ use crate::compile::{Translator, int};
 use crate::helpers::{Ctx, Helper};
 
 /// Most words of a sum that is not folded.
-const MAX_TERMS: u32 = 1 << 15;
+pub(crate) const MAX_TERMS: u32 = 1 << 15;
 
 impl Translator<'_, '_> {
     pub(crate) fn binary(&mut self, op: BinOp, dst: Value, a: Value, b: Value) -> ir::Value {
@@ -53,6 +53,9 @@ impl Translator<'_, '_> {
             CmpOp::Lt => IntCC::UnsignedLessThan,
             CmpOp::Le => IntCC::UnsignedLessThanOrEqual,
         };
+        if let Some(equal) = self.compare_forms(op, a, b) {
+            return equal;
+        }
         let (a, b) = (self.get(a), self.get(b));
         self.b.ins().icmp(code, a, b)
     }
@@ -95,13 +98,20 @@ impl Translator<'_, '_> {
             }
         });
         let sum = self.b.ins().iadd(a, b);
-        // A sum of so few words stays below 32 bits, and two folds are enough.
+        // A sum of so few words stays below 32 bits.
         if n + m < MAX_TERMS {
             self.sums.insert(dst, (sum, n + m));
         }
-        let folded = self.fold(sum);
-        let folded = self.fold(folded);
-        self.b.ins().ireduce(types::I16, folded)
+        self.folded(sum)
+    }
+
+    /// A sum of 16-bit words, below 32 bits, as one word: its halves are added where both are the upper half, and so get
+    /// the carry that comes from where they are the lower.
+    pub(crate) fn folded(&mut self, sum: ir::Value) -> ir::Value {
+        let turned = self.b.ins().rotl_imm_u(sum, 16);
+        let both = self.b.ins().iadd(sum, turned);
+        let word = self.b.ins().ushr_imm_u(both, 16);
+        self.b.ins().ireduce(types::I16, word)
     }
 
     /// The upper bits of a sum of 16-bit words added to the lower 16.

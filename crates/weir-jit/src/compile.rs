@@ -17,7 +17,10 @@ use weir_table::Layout;
 use crate::ahead::Positions;
 use crate::batch::Batch;
 use crate::helpers::Helper;
+use crate::known::{Known, Ways};
 use crate::listing::Numbers;
+use crate::network::Network;
+use crate::rare::rare_signature;
 use crate::starts::{Starts, order};
 
 /// Numbers of 32 bits at the start of a packet's metadata, up to the last mark.
@@ -83,14 +86,20 @@ pub(crate) struct Translator<'a, 'b> {
     pub batch: Batch,
     /// Where the layers are, if that is not what the packet says: in a slice.
     pub positions: Option<Positions>,
+    /// Positions that are known in the current block.
+    pub known: Known,
     /// Ones' complement sums that are not folded, with the number of words in them.
     pub sums: HashMap<Value, (ir::Value, u32)>,
+    /// Values in network byte order.
+    pub network: Network,
     /// For each table where its rows have what.
     pub layouts: Vec<Layout>,
     /// Whether an entry may be gone when it is used.
     pub removes: bool,
     /// Room for values that helpers take and give, 16 bytes each.
     pub frame: StackSlot,
+    /// Room for what a rare helper answers.
+    answer: StackSlot,
     /// The block that is being translated.
     pub here: BlockId,
     pub notes: Notes,
@@ -123,6 +132,7 @@ impl<'a, 'b> Translator<'a, 'b> {
         };
         let size = 16 * p.blocks.iter().map(frame_values).max().unwrap_or(0).max(2) as u32;
         let frame = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4));
+        let answer = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
         let blocks = p.blocks.iter().map(|_| b.create_block()).collect();
         let mut number = 0..;
         // Some headers only gather ways that leave a loop of one round.
@@ -148,10 +158,13 @@ impl<'a, 'b> Translator<'a, 'b> {
             packet: ctx,
             batch,
             positions: None,
+            known: Known::default(),
             sums: HashMap::new(),
+            network: Network::default(),
             layouts: p.tables.iter().map(|t| Layout::of(&t.decl)).collect(),
             removes: p.blocks.iter().flat_map(|b| &b.ops).any(|op| matches!(op, Op::Remove { .. })),
             frame,
+            answer,
             here: BlockId(0),
             notes: Notes::default(),
         };
@@ -178,18 +191,24 @@ impl<'a, 'b> Translator<'a, 'b> {
             }
         }
         self.dispatch(&order);
+        let mut ways = Ways::of(self.p, self.starts, &order);
         for &id in &order {
             self.here = id;
+            self.known = ways.enter(id);
             self.b.switch_to_block(self.blocks[id.0 as usize]);
             let block = self.p.block(id);
             self.probe(id);
+            self.plan(id);
             for (i, op) in block.ops.iter().enumerate() {
                 self.note(id, i);
-                self.op(op);
+                if !self.is_stored(i) {
+                    self.op(op, block.ops.get(i + 1).filter(|_| self.is_stored(i + 1)));
+                }
             }
             self.note(id, block.ops.len());
             self.end(&block.end);
             self.finish_edges();
+            ways.leave(id, &block.end, self.known);
         }
         self.note_nothing();
         self.close_batch();
@@ -295,7 +314,16 @@ impl<'a, 'b> Translator<'a, 'b> {
         s.params.extend(h.params().into_iter().map(AbiParam::new));
         s.returns.extend(h.result().map(AbiParam::new));
         let id = self.module.declare_function(h.name(), Linkage::Import, &s)?;
-        let reference = self.module.declare_func_in_func(id, self.b.func);
+        let mut reference = self.module.declare_func_in_func(id, self.b.func);
+        if h.is_rare() {
+            let id = self.module.declare_function(
+                &h.rare_name(),
+                Linkage::Local,
+                &rare_signature(self.module, h),
+            )?;
+            reference = self.module.declare_func_in_func(id, self.b.func);
+            self.b.func.dfg.ext_funcs[reference].colocated = false;
+        }
         self.helpers.insert(h, (id, reference));
         Ok(())
     }
@@ -307,6 +335,12 @@ impl<'a, 'b> Translator<'a, 'b> {
 
     /// Calls a helper and gives its result.
     pub fn result(&mut self, h: Helper, args: &[ir::Value]) -> ir::Value {
+        if let (true, Some(ty)) = (h.is_rare(), h.result()) {
+            let at = self.b.ins().stack_addr(types::I64, self.answer, 0);
+            let args: Vec<ir::Value> = args.iter().copied().chain([at]).collect();
+            self.b.ins().call(self.helpers[&h].1, &args);
+            return self.b.ins().load(ty, self.regions.frame, at, 0);
+        }
         let call = self.b.ins().call(self.helpers[&h].1, args);
         self.b.inst_results(call)[0]
     }

@@ -6,11 +6,15 @@ use cranelift_frontend::Switch;
 use weir_ir::Layer;
 use weir_ir::program::{Amount, End, MAX_HOPS, TableId, Target, Value};
 use weir_packet::Meta;
+use weir_table::network_order;
 
-use crate::compile::Translator;
+use crate::compile::{Translator, int};
 use crate::helpers::{Helper, NOT_FOUND};
-use crate::ops::INLINE;
+use crate::ops::{INLINE, position_offset};
 use crate::run::Outcome;
+
+/// Cases that are compared one by one.
+const COMPARED: usize = 4;
 
 impl Translator<'_, '_> {
     pub(crate) fn end(&mut self, end: &End) {
@@ -107,6 +111,9 @@ impl Translator<'_, '_> {
     }
 
     fn switch(&mut self, value: Value, cases: &[(u128, Target)], default: &Target) {
+        if cases.len() <= COMPARED {
+            return self.switch_by_comparing(value, cases, default);
+        }
         let value = self.get(value);
         let mut ways = Switch::new();
         for (case, target) in cases {
@@ -118,6 +125,25 @@ impl Translator<'_, '_> {
         }
         let default = self.way(default);
         ways.emit(&mut self.b, value, default);
+    }
+
+    fn switch_by_comparing(&mut self, value: Value, cases: &[(u128, Target)], default: &Target) {
+        let width = self.p.width(value);
+        let form = self.network_form(value);
+        for (case, target) in cases {
+            let (v, case) = match form {
+                Some(form) => (form, network_order(width, *case)),
+                None => (self.get(value), *case),
+            };
+            let case = self.imm(int(width), case);
+            let is = self.b.ins().icmp(IntCC::Equal, v, case);
+            let next = self.b.create_block();
+            let way = self.way(target);
+            self.b.ins().brif(is, way, &[], next, &[]);
+            self.b.switch_to_block(next);
+        }
+        let default = self.way(default);
+        self.b.ins().jump(default, &[]);
     }
 
     fn again(&mut self, header: &Target, exit: &Target) {
@@ -142,9 +168,9 @@ impl Translator<'_, '_> {
 
     /// Whether there are `n` bytes from a layer on. A mark that is not set is beyond every end.
     fn has(&mut self, layer: Layer, n: Amount) -> ir::Value {
-        let (from, end) = (self.position(layer), self.packet_end());
+        let [from, end] = [position_offset(layer), Meta::END_OFFSET].map(|off| self.wide_position(off));
         let n = self.amount(n);
-        let [from, end, n] = [from, end, n].map(|v| self.b.ins().uextend(types::I64, v));
+        let n = self.b.ins().uextend(types::I64, n);
         let to = self.b.ins().iadd(from, n);
         self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, to, end)
     }

@@ -5,25 +5,34 @@ use std::mem::offset_of;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
 use weir_ir::Layer;
-use weir_ir::program::{Amount, MetaField, Op, Target, Value, Width};
+use weir_ir::program::{Amount, MetaField, Op, Target, Value};
 use weir_packet::{BUFFER_OFFSET, Checksum, Meta, UNSET};
 use weir_table::View;
 
-use crate::compile::{Translator, int};
+use crate::compile::{POSITIONS, Translator, int};
 use crate::helpers::{Ctx, Helper};
+use crate::known::Known;
 
 /// Longest range that is summed, copied, compared or cleared without a call.
 pub(crate) const INLINE: u32 = 64;
 
 impl Translator<'_, '_> {
-    pub(crate) fn op(&mut self, op: &Op) {
+    /// Does an operation; a store perhaps together with the next one.
+    pub(crate) fn op(&mut self, op: &Op, next: Option<&Op>) {
         if let Some((dst, v)) = self.value_op(op) {
+            self.note_form(op);
             return self.set(dst, v);
         }
         match op {
             Op::Store { layer, off, src } => {
                 let (at, off) = self.bytes_at(*layer, *off);
-                self.store_be(*src, at, off, self.regions.bytes);
+                if let Some(Op::Store { src: next, .. }) = next
+                    && let Some(both) = self.pair(*src, *next)
+                {
+                    self.b.ins().store(self.regions.bytes, both, at, off);
+                } else {
+                    self.store_be(*src, at, off, self.regions.bytes);
+                }
             }
             Op::SetMark { layer, base, off } => {
                 let (base, off) = (self.position(*base), self.amount(*off));
@@ -63,16 +72,19 @@ impl Translator<'_, '_> {
                 self.call(Helper::Remove, &[self.ctx, table, slot]);
             }
             Op::Fork { copy, target } => {
+                self.known = Known::default();
                 let copy = self.imm32((*copy).into());
                 let [start, args, n, at] = self.strand(target);
                 self.call(Helper::Fork, &[self.ctx, self.packet, copy, start, args, n, at]);
             }
             Op::Release { entry, target } => {
+                self.known = Known::default();
                 let [table, slot] = self.entry(*entry);
                 let [start, args, n, at] = self.strand(target);
                 self.call(Helper::Release, &[self.ctx, table, slot, start, args, n, at]);
             }
             Op::Notify { event, args, packet } => {
+                self.known = Known::default();
                 self.put_values(0, args.iter().copied());
                 let packet = if *packet { self.packet } else { self.imm(types::I64, 0) };
                 let (event, n, args) =
@@ -98,8 +110,14 @@ impl Translator<'_, '_> {
                 self.select(cond, a, b)
             }
             Op::Load { layer, off, .. } => {
-                let (at, off) = self.bytes_at(*layer, *off);
-                self.load_be(width, at, off, self.regions.bytes)
+                let form = match self.part(dst) {
+                    Some(form) => form,
+                    None => {
+                        let (at, off) = self.bytes_at(*layer, *off);
+                        self.load_value(width, at, off, self.regions.bytes)
+                    }
+                };
+                self.from_network(dst, form)
             }
             Op::Rest { layer, .. } => {
                 // A mark that is not set is beyond every end.
@@ -112,7 +130,8 @@ impl Translator<'_, '_> {
             Op::Distance { from, to, .. } => self.distance(*from, *to),
             Op::LoadAnno { off, .. } => {
                 let off = offset_of!(Meta, anno) + *off as usize;
-                self.load_be(width, self.packet, off as i32, self.unaligned_meta())
+                let form = self.load_value(width, self.packet, off as i32, self.unaligned_meta());
+                self.from_network(dst, form)
             }
             Op::LoadMeta { field, .. } => self.meta(int(width), meta_offset(*field)),
             Op::Checksum { layer, start, end, .. } => self.checksum(*layer, *start, *end),
@@ -128,8 +147,8 @@ impl Translator<'_, '_> {
             Op::Random { .. } => self.result(Helper::Random, &[self.ctx]),
             Op::Now { .. } => self.fixed(offset_of!(Ctx<'_>, now)),
             Op::Index { index, .. } => self.imm32(*index),
-            Op::Get { entry, field, .. } => self.get_field(width, *entry, *field),
-            Op::GetKey { entry, field, .. } => self.get_key(width, *entry, *field),
+            Op::Get { entry, field, .. } => self.get_field(dst, *entry, *field),
+            Op::GetKey { entry, field, .. } => self.get_key(dst, *entry, *field),
             Op::GroupCount { table, value, .. } => {
                 let (table, v) = (self.imm32(table.0), self.get(*value));
                 let (low, high) = self.halves(v);
@@ -156,6 +175,10 @@ impl Translator<'_, '_> {
     // --- the packet -------------------------------------------------------------------------------------------
 
     pub(crate) fn meta(&mut self, ty: ir::Type, off: usize) -> ir::Value {
+        if ty == types::I32 && off / 4 < POSITIONS {
+            let wide = self.wide_position(off);
+            return self.b.ins().ireduce(ty, wide);
+        }
         let region = self.meta_region(off);
         self.b.ins().load(ty, region, self.packet, off as i32)
     }
@@ -163,6 +186,21 @@ impl Translator<'_, '_> {
     pub(crate) fn set_meta(&mut self, off: usize, v: ir::Value) {
         let region = self.meta_region(off);
         self.b.ins().store(region, v, self.packet, off as i32);
+        if off / 4 < POSITIONS {
+            let wide = self.b.ins().uextend(types::I64, v);
+            self.known.set(off, wide);
+        }
+    }
+
+    /// A position by its offset in the metadata, with 64 bits: from memory once, and after changes.
+    pub(crate) fn wide_position(&mut self, off: usize) -> ir::Value {
+        if let Some(position) = self.known.get(off) {
+            return position;
+        }
+        let region = self.meta_region(off);
+        let position = self.b.ins().uload32(region, self.packet, off as i32);
+        self.known.set(off, position);
+        position
     }
 
     fn meta_region(&self, off: usize) -> MemFlagsData {
@@ -179,8 +217,7 @@ impl Translator<'_, '_> {
         if let Some(positions) = self.positions {
             return positions[layer as usize];
         }
-        let off = if layer == Layer::Data { Meta::DATA_OFFSET } else { mark_offset(layer) };
-        self.meta(types::I32, off)
+        self.meta(types::I32, position_offset(layer))
     }
 
     pub(crate) fn packet_end(&mut self) -> ir::Value {
@@ -189,9 +226,13 @@ impl Translator<'_, '_> {
 
     /// Address of `layer + off`, which the checker proved to be in the packet: a base and an offset.
     pub(crate) fn bytes_at(&mut self, layer: Layer, off: u32) -> (ir::Value, i32) {
-        let position = self.position(layer);
-        let position = if self.positions.is_some() { self.within(position, off) } else { position };
-        let position = self.b.ins().uextend(types::I64, position);
+        let position = match self.positions {
+            Some(positions) => {
+                let position = self.within(positions[layer as usize], off);
+                self.b.ins().uextend(types::I64, position)
+            }
+            None => self.wide_position(position_offset(layer)),
+        };
         let at = self.b.ins().iadd(self.packet, position);
         match i32::try_from(u64::from(off) + BUFFER_OFFSET as u64 + u64::from(INLINE)) {
             Ok(past) => (at, past - INLINE as i32),
@@ -200,37 +241,19 @@ impl Translator<'_, '_> {
         }
     }
 
-    fn load_be(&mut self, w: Width, at: ir::Value, off: i32, flags: MemFlagsData) -> ir::Value {
-        match w {
-            Width::W1 | Width::W8 => self.load_value(w, at, off, flags),
-            Width::W128 => {
-                let [high, low] = [off, off + 8].map(|off| self.load_be(Width::W64, at, off, flags));
-                self.b.ins().iconcat(low, high)
-            }
-            _ => {
-                let v = self.load_value(w, at, off, flags);
-                self.b.ins().bswap(v)
-            }
-        }
+    fn store_be(&mut self, src: Value, at: ir::Value, off: i32, flags: MemFlagsData) {
+        let v = if self.p.width(src).bits() > 8 { self.network(src) } else { self.get(src) };
+        self.store_value(v, at, off, flags);
     }
 
-    fn store_be(&mut self, src: Value, at: ir::Value, off: i32, flags: MemFlagsData) {
-        let v = self.get(src);
-        match self.p.width(src) {
-            Width::W1 | Width::W8 => {
-                self.b.ins().store(flags, v, at, off);
-            }
-            Width::W128 => {
-                let (low, high) = self.b.ins().isplit(v);
-                for (half, off) in [(high, off), (low, off + 8)] {
-                    let half = self.b.ins().bswap(half);
-                    self.b.ins().store(flags, half, at, off);
-                }
-            }
-            _ => {
-                let v = self.b.ins().bswap(v);
-                self.b.ins().store(flags, v, at, off);
-            }
+    /// A value to memory as it is.
+    pub(crate) fn store_value(&mut self, v: ir::Value, at: ir::Value, off: i32, flags: MemFlagsData) {
+        if self.b.func.dfg.value_type(v) == types::I128 {
+            let (low, high) = self.b.ins().isplit(v);
+            self.b.ins().store(flags, low, at, off);
+            self.b.ins().store(flags, high, at, off + 8);
+        } else {
+            self.b.ins().store(flags, v, at, off);
         }
     }
 
@@ -287,11 +310,14 @@ impl Translator<'_, '_> {
                 self.b.set_cold_block(call);
                 let is = self.b.ins().icmp_imm_u(IntCC::Equal, end_value, i64::from(usual));
                 self.b.ins().brif(is, inline, &[], call, &[]);
+                let known = self.known;
                 self.b.switch_to_block(inline);
                 let short = self.checksum_inline(layer, start, usual);
                 self.b.ins().jump(done, &[short.into()]);
+                self.known = known;
                 self.b.switch_to_block(call);
                 let long = self.checksum_call(layer, start, end);
+                self.known = known;
                 self.b.ins().jump(done, &[long.into()]);
                 self.b.switch_to_block(done);
                 sum
@@ -368,6 +394,10 @@ impl Translator<'_, '_> {
         let (base, off) = (self.position(layer), self.imm32(off));
         self.b.ins().iadd(base, off)
     }
+}
+
+pub(crate) fn position_offset(layer: Layer) -> usize {
+    if layer == Layer::Data { Meta::DATA_OFFSET } else { mark_offset(layer) }
 }
 
 fn mark_offset(layer: Layer) -> usize {

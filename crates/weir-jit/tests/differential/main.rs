@@ -1,6 +1,7 @@
 //! Every operation and every end, interpreted and compiled: both must show the same.
 
 mod control;
+mod network;
 mod operations;
 mod programs;
 mod random;
