@@ -174,6 +174,7 @@ impl<'b> Translator<'_, 'b> {
         self.positions = Some(positions);
         for (i, &(id, way)) in slice.path.iter().enumerate() {
             let block = self.p.block(id);
+            self.plan(id);
             for op in &block.ops {
                 self.slice_op(op, &needed);
             }
@@ -225,7 +226,7 @@ impl<'b> Translator<'_, 'b> {
             }
             _ => {
                 if op.dst().is_some_and(|v| needed.contains(&v)) {
-                    self.op(op);
+                    self.op(op, None);
                 }
             }
         }

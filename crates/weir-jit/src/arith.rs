@@ -8,7 +8,7 @@ use crate::compile::{Translator, int};
 use crate::helpers::{Ctx, Helper};
 
 /// Most words of a sum that is not folded.
-const MAX_TERMS: u32 = 1 << 15;
+pub(crate) const MAX_TERMS: u32 = 1 << 15;
 
 impl Translator<'_, '_> {
     pub(crate) fn binary(&mut self, op: BinOp, dst: Value, a: Value, b: Value) -> ir::Value {
@@ -53,6 +53,9 @@ impl Translator<'_, '_> {
             CmpOp::Lt => IntCC::UnsignedLessThan,
             CmpOp::Le => IntCC::UnsignedLessThanOrEqual,
         };
+        if let Some(equal) = self.compare_forms(op, a, b) {
+            return equal;
+        }
         let (a, b) = (self.get(a), self.get(b));
         self.b.ins().icmp(code, a, b)
     }
@@ -99,8 +102,13 @@ impl Translator<'_, '_> {
         if n + m < MAX_TERMS {
             self.sums.insert(dst, (sum, n + m));
         }
-        let folded = self.fold(sum);
-        self.b.ins().ireduce(types::I16, folded)
+        self.folded(sum)
+    }
+
+    /// A sum of 16-bit words, below 32 bits, as one word.
+    pub(crate) fn folded(&mut self, sum: ir::Value) -> ir::Value {
+        let word = self.fold(sum);
+        self.b.ins().ireduce(types::I16, word)
     }
 
     /// The ones' complement sum of both halves of a sum, in half the bits. Each half is added to the other: the carry

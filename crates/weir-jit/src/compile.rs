@@ -21,7 +21,9 @@ use crate::flows::Plan;
 use crate::helpers::Helper;
 use crate::lanes::Lanes;
 use crate::listing::Numbers;
+use crate::network::Network;
 use crate::places::{Places, unknown};
+use crate::rare::rare_signature;
 use crate::starts::{Starts, order};
 
 /// Numbers of 32 bits at the start of a packet's metadata, up to the last mark.
@@ -91,6 +93,8 @@ pub(crate) struct Translator<'a, 'b> {
     pub positions: Option<Positions>,
     /// Ones' complement sums that are not folded, with the number of words in them.
     pub sums: HashMap<Value, (ir::Value, u32)>,
+    /// Values in network byte order.
+    pub network: Network,
     /// For each table where its rows have what.
     pub layouts: Vec<Layout>,
     /// The lookups whose results are kept for each flow.
@@ -99,6 +103,8 @@ pub(crate) struct Translator<'a, 'b> {
     pub removes: bool,
     /// Room for values that helpers take and give, 16 bytes each.
     pub frame: StackSlot,
+    /// Room for what a rare helper answers.
+    answer: StackSlot,
     /// The block that is being translated.
     pub here: BlockId,
     /// The number of the operation in it.
@@ -151,6 +157,7 @@ impl<'a, 'b> Translator<'a, 'b> {
         };
         let size = 16 * p.blocks.iter().map(frame_values).max().unwrap_or(0).max(2) as u32;
         let frame = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4));
+        let answer = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
         let blocks = p.blocks.iter().map(|_| b.create_block()).collect();
         let mut number = 0..;
         // Some headers only gather ways that leave a loop of one round.
@@ -177,10 +184,12 @@ impl<'a, 'b> Translator<'a, 'b> {
             batch,
             positions: None,
             sums: HashMap::new(),
+            network: Network::default(),
             layouts: p.tables.iter().map(|t| Layout::of(&t.decl)).collect(),
             flows: Plan::of(p),
             removes: p.blocks.iter().flat_map(|b| &b.ops).any(|op| matches!(op, Op::Remove { .. })),
             frame,
+            answer,
             here: BlockId(0),
             at: 0,
             notes: Notes::default(),
@@ -237,9 +246,12 @@ impl<'a, 'b> Translator<'a, 'b> {
             self.start_block(self.blocks[id.0 as usize], !unknown[id.0 as usize]);
             let block = self.p.block(id);
             self.probe(id);
+            self.plan(id);
             for i in 0..block.ops.len() {
                 self.note(id, i);
-                self.lane_op(i);
+                if !self.is_stored(i) {
+                    self.lane_op(i);
+                }
             }
             self.note(id, block.ops.len());
             self.lane_end();
@@ -350,7 +362,16 @@ impl<'a, 'b> Translator<'a, 'b> {
         s.params.extend(h.params().into_iter().map(AbiParam::new));
         s.returns.extend(h.result().map(AbiParam::new));
         let id = self.module.declare_function(h.name(), Linkage::Import, &s)?;
-        let reference = self.module.declare_func_in_func(id, self.b.func);
+        let mut reference = self.module.declare_func_in_func(id, self.b.func);
+        if h.is_rare() {
+            let id = self.module.declare_function(
+                &h.rare_name(),
+                Linkage::Local,
+                &rare_signature(self.module, h),
+            )?;
+            reference = self.module.declare_func_in_func(id, self.b.func);
+            self.b.func.dfg.ext_funcs[reference].colocated = false;
+        }
         self.helpers.insert(h, (id, reference));
         Ok(())
     }
@@ -362,6 +383,12 @@ impl<'a, 'b> Translator<'a, 'b> {
 
     /// Calls a helper and gives its result.
     pub fn result(&mut self, h: Helper, args: &[ir::Value]) -> ir::Value {
+        if let (true, Some(ty)) = (h.is_rare(), h.result()) {
+            let at = self.b.ins().stack_addr(types::I64, self.answer, 0);
+            let args: Vec<ir::Value> = args.iter().copied().chain([at]).collect();
+            self.b.ins().call(self.helpers[&h].1, &args);
+            return self.b.ins().load(ty, self.regions.frame, at, 0);
+        }
         let call = self.b.ins().call(self.helpers[&h].1, args);
         self.b.inst_results(call)[0]
     }

@@ -6,11 +6,15 @@ use cranelift_frontend::Switch;
 use weir_ir::Layer;
 use weir_ir::program::{Amount, End, MAX_HOPS, TableId, Target, Value};
 use weir_packet::Meta;
+use weir_table::network_order;
 
-use crate::compile::{POSITIONS, Translator};
+use crate::compile::{POSITIONS, Translator, int};
 use crate::ended::Outcome;
 use crate::helpers::{Helper, NOT_FOUND};
 use crate::ops::INLINE;
+
+/// Cases that are compared one by one.
+const COMPARED: usize = 4;
 
 impl Translator<'_, '_> {
     pub(crate) fn end(&mut self, end: &End) {
@@ -118,6 +122,9 @@ impl Translator<'_, '_> {
     }
 
     pub(crate) fn switch(&mut self, value: Value, cases: &[(u128, Target)], default: &Target) {
+        if cases.len() <= COMPARED {
+            return self.switch_by_comparing(value, cases, default);
+        }
         let value = self.get(value);
         let mut ways = Switch::new();
         for (case, target) in cases {
@@ -129,6 +136,25 @@ impl Translator<'_, '_> {
         }
         let default = self.way(default, &[]);
         ways.emit(&mut self.b, value, default);
+    }
+
+    fn switch_by_comparing(&mut self, value: Value, cases: &[(u128, Target)], default: &Target) {
+        let width = self.p.width(value);
+        let form = self.network_form(value);
+        for (case, target) in cases {
+            let (v, case) = match form {
+                Some(form) => (form, network_order(width, *case)),
+                None => (self.get(value), *case),
+            };
+            let case = self.imm(int(width), case);
+            let is = self.b.ins().icmp(IntCC::Equal, v, case);
+            let next = self.b.create_block();
+            let way = self.way(target, &[]);
+            self.b.ins().brif(is, way, &[], next, &[]);
+            self.b.switch_to_block(next);
+        }
+        let default = self.way(default, &[]);
+        self.b.ins().jump(default, &[]);
     }
 
     fn again(&mut self, header: &Target, exit: &Target) {

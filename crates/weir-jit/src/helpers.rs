@@ -162,6 +162,20 @@ macro_rules! helpers {
     };
 }
 
+impl Helper {
+    /// Whether calls are off the way of most packets. Such a call leaves all registers alone, so that code that makes none
+    /// runs as if it were not there.
+    pub fn is_rare(self) -> bool {
+        use Helper::*;
+        matches!(self, Push | Checksum | FindWords | Insert | Claim | Touch | Link | Remove)
+    }
+
+    /// Name of the function that calls the helper and leaves all registers alone.
+    pub fn rare_name(self) -> String {
+        format!("{}_rarely", self.name())
+    }
+}
+
 helpers! {
     Push = fn push(packet: Current, n: u32) -> u32 {
         packet.with(|p| p.push(n).is_ok()).into()

@@ -41,7 +41,8 @@ impl Translator<'_, '_> {
         self.at = i;
         self.settle();
         let first = &p.block(self.here).ops[i];
-        let Some(group) = self.group() else { return self.op(first) };
+        let next = p.block(self.here).ops.get(i + 1).filter(|_| self.is_stored(i + 1));
+        let Some(group) = self.group() else { return self.op(first, next) };
         let ops: Vec<&Op> = group.blocks.iter().map(|&b| &p.block(b).ops[i]).collect();
         match first {
             Op::Const { dst, .. } => {
@@ -59,7 +60,7 @@ impl Translator<'_, '_> {
                     self.lane_tables.insert(*dst, all.into_iter().map(|c| c.0).collect());
                 }
             }
-            op => self.op(op),
+            op => self.op(op, next),
         }
         if let Some(v) = first.dst().and_then(|dst| self.values[dst.0 as usize]) {
             for other in ops.iter().skip(1).filter_map(|op| op.dst()) {

@@ -14,6 +14,7 @@ use crate::ahead::Slice;
 use crate::compile::{Notes, Translator};
 use crate::helpers::{Code, Helper};
 use crate::profile::borders;
+use crate::rare;
 use crate::starts::Starts;
 
 /// Machine code in memory, freed on drop.
@@ -94,6 +95,7 @@ fn define(
         module.define_function(id, &mut context)?;
         ids.push(id);
     }
+    rare::define(module)?;
     module.finalize_definitions()?;
     let mut code = ids.into_iter().map(|id| {
         let address = module.get_finalized_function(id);

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
 use weir_ir::Layer;
-use weir_ir::program::{Amount, MetaField, Op, Target, Value, Width};
+use weir_ir::program::{Amount, MetaField, Op, Target, Value};
 use weir_packet::{BUFFER_OFFSET, Checksum, Meta, UNSET};
 use weir_table::View;
 
@@ -16,14 +16,22 @@ use crate::helpers::{Ctx, Helper};
 pub(crate) const INLINE: u32 = 64;
 
 impl Translator<'_, '_> {
-    pub(crate) fn op(&mut self, op: &Op) {
+    /// Does an operation; a store perhaps together with the next one.
+    pub(crate) fn op(&mut self, op: &Op, next: Option<&Op>) {
         if let Some((dst, v)) = self.value_op(op) {
+            self.note_form(op);
             return self.set(dst, v);
         }
         match op {
             Op::Store { layer, off, src } => {
                 let (at, off) = self.bytes_at(*layer, *off);
-                self.store_be(*src, at, off, self.regions.bytes);
+                if let Some(Op::Store { src: next, .. }) = next
+                    && let Some(both) = self.pair(*src, *next)
+                {
+                    self.b.ins().store(self.regions.bytes, both, at, off);
+                } else {
+                    self.store_be(*src, at, off, self.regions.bytes);
+                }
             }
             Op::SetMark { layer, base, off } => {
                 let (base, off) = (self.position(*base), self.amount(*off));
@@ -101,8 +109,14 @@ impl Translator<'_, '_> {
                 self.select(cond, a, b)
             }
             Op::Load { layer, off, .. } => {
-                let (at, off) = self.bytes_at(*layer, *off);
-                self.load_be(width, at, off, self.regions.bytes)
+                let form = match self.part(dst) {
+                    Some(form) => form,
+                    None => {
+                        let (at, off) = self.bytes_at(*layer, *off);
+                        self.load_value(width, at, off, self.regions.bytes)
+                    }
+                };
+                self.machine_form(dst, form)
             }
             Op::Rest { layer, .. } => {
                 // A mark that is not set is beyond every end.
@@ -118,7 +132,8 @@ impl Translator<'_, '_> {
             Op::Distance { from, to, .. } => self.distance(*from, *to),
             Op::LoadAnno { off, .. } => {
                 let off = offset_of!(Meta, anno) + *off as usize;
-                self.load_be(width, self.packet, off as i32, self.unaligned_meta())
+                let form = self.load_value(width, self.packet, off as i32, self.unaligned_meta());
+                self.machine_form(dst, form)
             }
             Op::LoadMeta { field, .. } => self.meta(int(width), meta_offset(*field)),
             Op::Checksum { layer, start, end, .. } => self.checksum(*layer, *start, *end),
@@ -134,8 +149,8 @@ impl Translator<'_, '_> {
             Op::Random { .. } => self.result(Helper::Random, &[self.ctx]),
             Op::Now { .. } => self.fixed(offset_of!(Ctx<'_>, now)),
             Op::Index { index, .. } => self.imm32(*index),
-            Op::Get { entry, field, .. } => self.get_field(width, *entry, *field),
-            Op::GetKey { entry, field, .. } => self.get_key(width, *entry, *field),
+            Op::Get { entry, field, .. } => self.get_field(dst, *entry, *field),
+            Op::GetKey { entry, field, .. } => self.get_key(dst, *entry, *field),
             Op::GroupCount { table, value, .. } => {
                 let (table, v) = (self.imm32(table.0), self.get(*value));
                 let (low, high) = self.halves(v);
@@ -196,8 +211,7 @@ impl Translator<'_, '_> {
         if let Some(positions) = self.positions {
             return positions[layer as usize];
         }
-        let off = if layer == Layer::Data { Meta::DATA_OFFSET } else { mark_offset(layer) };
-        self.meta(types::I32, off)
+        self.meta(types::I32, position_offset(layer))
     }
 
     pub(crate) fn packet_end(&mut self) -> ir::Value {
@@ -217,37 +231,19 @@ impl Translator<'_, '_> {
         }
     }
 
-    fn load_be(&mut self, w: Width, at: ir::Value, off: i32, flags: MemFlagsData) -> ir::Value {
-        match w {
-            Width::W1 | Width::W8 => self.load_value(w, at, off, flags),
-            Width::W128 => {
-                let [high, low] = [off, off + 8].map(|off| self.load_be(Width::W64, at, off, flags));
-                self.b.ins().iconcat(low, high)
-            }
-            _ => {
-                let v = self.load_value(w, at, off, flags);
-                self.b.ins().bswap(v)
-            }
-        }
+    fn store_be(&mut self, src: Value, at: ir::Value, off: i32, flags: MemFlagsData) {
+        let v = if self.p.width(src).bits() > 8 { self.network(src) } else { self.get(src) };
+        self.store_value(v, at, off, flags);
     }
 
-    fn store_be(&mut self, src: Value, at: ir::Value, off: i32, flags: MemFlagsData) {
-        let v = self.get(src);
-        match self.p.width(src) {
-            Width::W1 | Width::W8 => {
-                self.b.ins().store(flags, v, at, off);
-            }
-            Width::W128 => {
-                let (low, high) = self.b.ins().isplit(v);
-                for (half, off) in [(high, off), (low, off + 8)] {
-                    let half = self.b.ins().bswap(half);
-                    self.b.ins().store(flags, half, at, off);
-                }
-            }
-            _ => {
-                let v = self.b.ins().bswap(v);
-                self.b.ins().store(flags, v, at, off);
-            }
+    /// A value to memory as it is.
+    pub(crate) fn store_value(&mut self, v: ir::Value, at: ir::Value, off: i32, flags: MemFlagsData) {
+        if self.b.func.dfg.value_type(v) == types::I128 {
+            let (low, high) = self.b.ins().isplit(v);
+            self.b.ins().store(flags, low, at, off);
+            self.b.ins().store(flags, high, at, off + 8);
+        } else {
+            self.b.ins().store(flags, v, at, off);
         }
     }
 
@@ -385,6 +381,10 @@ impl Translator<'_, '_> {
         let (base, off) = (self.position(layer), self.imm32(off));
         self.b.ins().iadd(base, off)
     }
+}
+
+pub(crate) fn position_offset(layer: Layer) -> usize {
+    if layer == Layer::Data { Meta::DATA_OFFSET } else { mark_offset(layer) }
 }
 
 fn mark_offset(layer: Layer) -> usize {

@@ -10,6 +10,7 @@ use weir_table::{HASH_ODD, HASH_TOP, Kind, LpmView, NO_ENTRY, View};
 
 use crate::compile::{Translator, int};
 use crate::helpers::{Ctx, Helper};
+use crate::network::fields_in_order;
 
 impl Translator<'_, '_> {
     // --- where things are -------------------------------------------------------------------------------------
@@ -50,7 +51,7 @@ impl Translator<'_, '_> {
     }
 
     /// The table of an entry, and the address of its row.
-    fn row_of(&mut self, entry: Value) -> (TableId, ir::Value) {
+    pub(crate) fn row_of(&mut self, entry: Value) -> (TableId, ir::Value) {
         let Type::Entry(table) = self.p.ty(entry) else {
             unreachable!("the checker proved that this is an entry")
         };
@@ -64,19 +65,26 @@ impl Translator<'_, '_> {
 
     // --- entries ----------------------------------------------------------------------------------------------
 
-    pub(crate) fn get_field(&mut self, width: Width, entry: Value, field: u32) -> ir::Value {
+    pub(crate) fn get_field(&mut self, dst: Value, entry: Value, field: u32) -> ir::Value {
+        if let Some(form) = self.part(dst) {
+            return self.machine_form(dst, form);
+        }
         let (table, row) = self.row_of(entry);
-        let off = self.layouts[table.0 as usize].value[field as usize] as i32;
-        self.load_value(width, row, off, self.regions.rows)
+        let (layout, field) = (self.layout(table), field as usize);
+        let (off, network) = (layout.value[field] as i32, layout.network[field]);
+        let v = self.load_value(self.p.width(dst), row, off, self.regions.rows);
+        if network { self.machine_form(dst, v) } else { v }
     }
 
-    pub(crate) fn get_key(&mut self, width: Width, entry: Value, field: u32) -> ir::Value {
+    pub(crate) fn get_key(&mut self, dst: Value, entry: Value, field: u32) -> ir::Value {
         let (table, row) = self.row_of(entry);
+        let width = self.p.width(dst);
         match self.p.tables[table.0 as usize].decl.kind {
             Kind::Exact => {
                 let at = self.layouts[table.0 as usize].key[field as usize];
                 let off = (8 * at.word + at.shift as usize / 8) as i32;
-                self.load_value(width, row, off, self.regions.rows)
+                let form = self.load_value(width, row, off, self.regions.rows);
+                self.machine_form(dst, form)
             }
             Kind::Array => {
                 let slot = self.get(entry);
@@ -100,6 +108,7 @@ impl Translator<'_, '_> {
         let (_, row) = self.row_of(entry);
         let layout = &self.layouts[table.0 as usize];
         let (off, link) = (layout.value[field as usize] as i32, layout.link as i32);
+        let network = layout.network[field as usize];
         let after = self.removes.then(|| {
             let (there, after) = (self.b.create_block(), self.b.create_block());
             let link = self.b.ins().load(types::I64, self.regions.rows, row, link);
@@ -108,14 +117,8 @@ impl Translator<'_, '_> {
             self.b.switch_to_block(there);
             after
         });
-        let v = self.get(src);
-        if self.p.width(src) == Width::W128 {
-            let (low, high) = self.b.ins().isplit(v);
-            self.b.ins().store(self.regions.rows, low, row, off);
-            self.b.ins().store(self.regions.rows, high, row, off + 8);
-        } else {
-            self.b.ins().store(self.regions.rows, v, row, off);
-        }
+        let v = if network { self.network(src) } else { self.get(src) };
+        self.store_value(v, row, off, self.regions.rows);
         if let Some(after) = after {
             self.b.ins().jump(after, &[]);
             self.b.switch_to_block(after);
@@ -179,6 +182,12 @@ impl Translator<'_, '_> {
                 let (words, hash) = self.exact_key(table, key);
                 let slow = self.find_exact(table, &words, hash, hit);
                 self.b.switch_to_block(slow);
+                let call = self.b.create_block();
+                self.b.set_cold_block(call);
+                let grows = self.view(types::I64, table, View::GROWS);
+                let (nothing, args) = self.edge(miss, &[]);
+                self.b.ins().brif(grows, call, &[], nothing, &args);
+                self.b.switch_to_block(call);
                 self.put_words(&words);
                 let (at, n) = (self.frame_address(), self.imm32(words.len() as u32));
                 let number = self.imm32(table.0);
@@ -225,14 +234,19 @@ impl Translator<'_, '_> {
     pub(crate) fn exact_key(&mut self, table: TableId, key: &[Value]) -> (Vec<ir::Value>, ir::Value) {
         let layout = self.layouts[table.0 as usize].clone();
         let mut words: Vec<Option<ir::Value>> = vec![None; layout.key_words];
-        for (at, &v) in layout.key.iter().zip(key) {
-            let value = self.get(v);
+        let fields = fields_in_order(&layout, key);
+        let mut rest = &fields[..];
+        while let Some((&(at, v), behind)) = rest.split_first() {
+            let pair = behind.first().and_then(|&(_, next)| self.pair(v, next));
+            rest = if pair.is_some() { &behind[1..] } else { behind };
+            let value = pair.unwrap_or_else(|| self.network(v));
             let (low, high) = self.halves(value);
-            let low = if at.shift == 0 { low } else { self.b.ins().ishl_imm_u(low, i64::from(at.shift)) };
-            let word = words[at.word];
-            words[at.word] = Some(word.map_or(low, |w| self.b.ins().bor(w, low)));
-            if at.width == Width::W128 {
-                words[at.word + 1] = Some(high);
+            let (at, shift) = ((at / 64) as usize, at % 64);
+            let low = if shift == 0 { low } else { self.b.ins().ishl_imm_u(low, i64::from(shift)) };
+            let word = words[at];
+            words[at] = Some(word.map_or(low, |w| self.b.ins().bor(w, low)));
+            if self.p.width(v) == Width::W128 {
+                words[at + 1] = Some(high);
             }
         }
         let words: Vec<ir::Value> = words.into_iter().flatten().collect();
@@ -247,7 +261,8 @@ impl Translator<'_, '_> {
         (words, self.b.ins().bor_imm_u(h, HASH_TOP as i64))
     }
 
-    /// Looks at the first cell of an exact table, and goes to `hit` if it is the key's. Gives the block for all else.
+    /// Searches the cells of an exact table, and goes to `hit` from the key's. Gives the block for all else: the key may
+    /// be in the index that has been outgrown, or nowhere.
     fn find_exact(
         &mut self,
         table: TableId,
@@ -257,15 +272,26 @@ impl Translator<'_, '_> {
     ) -> ir::Block {
         let (cells, mask) =
             (self.view(types::I64, table, View::CELLS), self.view(types::I64, table, View::MASK));
-        let at = self.b.ins().band(hash, mask);
-        let at = self.b.ins().ishl_imm_u(at, 3);
+        let [head, other_tag, compare, next, slow] = std::array::from_fn(|_| self.b.create_block());
+        let first = self.b.ins().band(hash, mask);
+        let number = self.b.append_block_param(head, types::I64);
+        self.b.ins().jump(head, &[first.into()]);
+        self.b.switch_to_block(head);
+        let at = self.b.ins().ishl_imm_u(number, 3);
         let at = self.b.ins().iadd(cells, at);
         let cell = self.b.ins().load(types::I64, self.regions.views, at, 0);
         let other = self.b.ins().bxor(cell, hash);
         let other = self.b.ins().ushr_imm_u(other, 32);
         let slot = self.b.ins().ireduce(types::I32, cell);
-        let [compare, slow] = std::array::from_fn(|_| self.b.create_block());
-        self.b.ins().brif(other, slow, &[], compare, &[]);
+        self.b.ins().brif(other, other_tag, &[], compare, &[]);
+        // An empty cell ends the search, as no table is full.
+        self.b.switch_to_block(other_tag);
+        self.b.ins().brif(cell, next, &[], slow, &[]);
+        self.b.switch_to_block(next);
+        let number = self.b.ins().iadd_imm_s(number, 1);
+        let number = self.b.ins().band(number, mask);
+        self.b.ins().jump(head, &[number.into()]);
+
         self.b.switch_to_block(compare);
         let row = self.row(table, slot);
         let mut differs = None;
@@ -276,7 +302,7 @@ impl Translator<'_, '_> {
         }
         let (hit, args) = self.edge(hit, &[slot]);
         match differs {
-            Some(d) => self.b.ins().brif(d, slow, &[], hit, &args),
+            Some(d) => self.b.ins().brif(d, next, &[], hit, &args),
             None => self.b.ins().jump(hit, &args),
         };
         slow

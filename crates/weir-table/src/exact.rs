@@ -119,6 +119,11 @@ impl Index {
         (self.cells.memory.as_ptr().cast_const().cast(), self.cells.mask as u64)
     }
 
+    /// Whether cells of the index before it grew have yet to move.
+    pub(crate) fn grows(&self) -> bool {
+        self.old.is_some()
+    }
+
     /// Memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.cells.memory.len() + self.old.as_ref().map_or(0, |(old, _)| old.memory.len())
@@ -129,10 +134,9 @@ impl Index {
         fetch(self.cells.cells().as_ptr().wrapping_add(hash as usize & self.cells.mask).cast());
     }
 
-    /// The slot in the first cell for a hash, whosever it is.
-    pub(crate) fn first(&self, hash: u64) -> Option<u32> {
-        let cell = self.cells.cells()[hash as usize & self.cells.mask];
-        (cell != 0).then(|| slot_of(cell))
+    /// The slot that most likely has this hash: its upper half is equal.
+    pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
+        self.cells.find(hash, |_| true)
     }
 
     /// The slot with this hash for which `equal` holds.

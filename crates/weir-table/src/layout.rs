@@ -1,15 +1,19 @@
 //! Where the parts of a row are: what compiled code and the table itself agree on.
 //!
 //! A row is, from its start: the key as 64-bit words (exact tables only), the value fields, and the entry's own
-//! three words: when it expires, when its timer fires, and its link. All numbers are in the machine's byte order and
-//! naturally aligned. A row of more than half a cache line takes a whole one.
+//! three words: when it expires, when its timer fires, and its link. All numbers are naturally aligned. A row of more
+//! than half a cache line takes a whole one.
+//!
+//! Rows of exact tables are about packets. So their keys, and their values of 16 and 32 bits, are in the byte order of
+//! the network: addresses and ports go between packet and row as they are, several at a time. All other numbers are in
+//! the machine's byte order, above all the 64 bits of counters and times.
 
 use crate::decl::{Kind, TableDecl, Width};
 
 /// Size of a cache line in bytes.
 const LINE: usize = 64;
 
-/// Place of a key field in the key's words. A field of 128 bits takes its word and the next, low half first.
+/// Place of a key field, in network byte order, in the key's words. A field of 128 bits takes its word and the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyField {
     /// Number of the word.
@@ -29,6 +33,8 @@ pub struct Layout {
     pub key_words: usize,
     /// Offset of each value field.
     pub value: Vec<usize>,
+    /// For each value field whether it is in [network byte order](network_order).
+    pub network: Vec<bool>,
     /// Offset of the time of expiry, 64 bits; 0 is never.
     pub expires: usize,
     /// Offset of the time at which the entry's timer fires, 64 bits; 0 is not at all.
@@ -55,6 +61,8 @@ impl Layout {
         let (key, key_words) = key_layout(decl.key.iter().map(|f| f.width));
         let mut at = if decl.kind == Kind::Exact { 8 * key_words } else { 0 };
         let mut value = vec![0; decl.value.len()];
+        let is_network = |w| decl.kind == Kind::Exact && matches!(w, Width::W16 | Width::W32);
+        let network = decl.value.iter().map(|f| is_network(f.width)).collect();
         for i in by_size(decl.value.iter().map(|f| f.width)) {
             value[i] = at;
             at += decl.value[i].width.bytes() as usize;
@@ -62,7 +70,19 @@ impl Layout {
         let expires = at.next_multiple_of(8);
         let size = expires + 24;
         let stride = if size > LINE / 2 { size.next_multiple_of(LINE) } else { size };
-        Layout { key, key_words, value, expires, armed: expires + 8, link: expires + 16, stride }
+        Layout { key, key_words, value, network, expires, armed: expires + 8, link: expires + 16, stride }
+    }
+}
+
+/// A number of this width with its bytes reversed: from the machine's byte order (little-endian) to that of the
+/// network, or back.
+pub fn network_order(width: Width, v: u128) -> u128 {
+    match width {
+        Width::W1 | Width::W8 => v,
+        Width::W16 => (v as u16).swap_bytes().into(),
+        Width::W32 => (v as u32).swap_bytes().into(),
+        Width::W64 => (v as u64).swap_bytes().into(),
+        Width::W128 => v.swap_bytes(),
     }
 }
 
@@ -110,5 +130,8 @@ mod tests {
         let at = |i: usize| (l.key[i].word, l.key[i].shift);
         assert_eq!([at(1), at(3), at(2), at(4), at(0)], [(0, 0), (0, 32), (1, 0), (1, 16), (1, 32)]);
         assert_eq!((l.value[0], l.value[2], l.value[1]), (16, 20, 24));
+        // Addresses and ports are as in a packet.
+        assert!(l.network[..4].iter().all(|&n| n));
+        assert!(!l.network[4] && !l.network[8]);
     }
 }

@@ -11,7 +11,7 @@ use weir_packet::Packet;
 use crate::decl::{DeclError, Kind, TableDecl};
 use crate::exact::hash;
 use crate::finder::Finder;
-use crate::layout::{Layout, NO_ENTRY, NO_LINK, link_word};
+use crate::layout::{Layout, NO_ENTRY, NO_LINK, link_word, network_order};
 use crate::memory::{Pages, Region, fetch};
 use crate::set::EntryRef;
 use crate::view::View;
@@ -145,11 +145,9 @@ impl Table {
                 for &hash in keys {
                     index.fetch(hash);
                 }
-                for slot in keys.iter().filter_map(|&hash| index.first(hash)) {
+                for slot in keys.iter().filter_map(|&hash| index.likely(hash)) {
                     let row = self.rows.as_ptr().wrapping_add(slot as usize * self.layout.stride);
                     fetch(row);
-                    // The other direction of a flow is next to it, and changes with it.
-                    fetch(row.wrapping_byte_sub(row.addr() & 64).wrapping_byte_add(!row.addr() & 64));
                 }
             }
             Finder::Lpm { index, .. } => {
@@ -226,7 +224,7 @@ impl Table {
         let at = slot as usize * self.layout.stride + self.layout.value[field as usize];
         let mut full = [0; 16];
         full[..size].copy_from_slice(&self.rows.bytes()[at..at + size]);
-        u128::from_ne_bytes(full)
+        self.ordered(field, u128::from_ne_bytes(full))
     }
 
     /// Changes a value field of an entry (nothing if it was removed); bits beyond the field's width are lost.
@@ -243,7 +241,14 @@ impl Table {
         }
         let at = slot as usize * self.layout.stride + self.layout.value[field as usize];
         let size = width.bytes() as usize;
+        let v = self.ordered(field, v);
         self.rows.bytes_mut()[at..at + size].copy_from_slice(&v.to_ne_bytes()[..size]);
+    }
+
+    /// A value from or for a row, in the field's byte order or the machine's.
+    fn ordered(&self, field: u32, v: u128) -> u128 {
+        let field = field as usize;
+        if self.layout.network[field] { network_order(self.decl.value[field].width, v) } else { v }
     }
 
     /// A key field of an entry of an exact table; 0 for other kinds.
@@ -254,7 +259,7 @@ impl Table {
                 let words = self.key_words(slot);
                 let low = u128::from(words[at.word] >> at.shift);
                 let high = words.get(at.word + 1).map_or(0, |&w| u128::from(w) << 64);
-                (low | high) & at.width.max()
+                network_order(at.width, (low | high) & at.width.max())
             }
             Kind::Array => slot.into(),
             Kind::Lpm | Kind::Rules => 0,
@@ -433,7 +438,7 @@ impl Table {
 
     fn pack<'a>(&self, key: &[u128], words: &'a mut [u64; MAX_WORDS]) -> &'a [u64] {
         for (at, v) in self.layout.key.iter().zip(key) {
-            let v = v & at.width.max();
+            let v = network_order(at.width, v & at.width.max());
             words[at.word] |= (v as u64) << at.shift;
             if v >> 64 != 0 {
                 words[at.word + 1] = (v >> 64) as u64;

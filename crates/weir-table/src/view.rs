@@ -20,6 +20,8 @@ pub struct View {
     pub(crate) mask: u64,
     /// Exact tables: the seed of [`hash`](crate::hash).
     pub(crate) seed: u64,
+    /// Exact tables: 1 if there are more cells than these, which compiled code does not know; else 0.
+    pub(crate) grows: u64,
     /// Number of entries.
     pub(crate) live: u32,
     /// Tables by prefix: how to search.
@@ -40,6 +42,7 @@ impl View {
             cells: std::ptr::null(),
             mask: 0,
             seed: DEFAULT_SEED,
+            grows: 0,
             live: 0,
             lpm: LpmView::NONE,
             rules: RulesView::NONE,
@@ -49,7 +52,10 @@ impl View {
     /// Takes over where a changed index is.
     pub(crate) fn update(&mut self, finder: &Finder) {
         match finder {
-            Finder::Exact(index) => (self.cells, self.mask) = index.view(),
+            Finder::Exact(index) => {
+                (self.cells, self.mask) = index.view();
+                self.grows = index.grows().into();
+            }
             Finder::Lpm { index, .. } => self.lpm = index.view(),
             Finder::Rules(rules) => self.rules = rules.view(),
             Finder::Array => {}
@@ -67,6 +73,8 @@ impl View {
     pub const MASK: usize = offset_of!(Table, view) + offset_of!(View, mask);
     /// Of the seed, 64 bits.
     pub const SEED: usize = offset_of!(Table, view) + offset_of!(View, seed);
+    /// Of whether a search that ends at an empty cell has to go on elsewhere, 64 bits: 0 or 1.
+    pub const GROWS: usize = offset_of!(Table, view) + offset_of!(View, grows);
     /// Of the number of entries, 32 bits.
     pub const LIVE: usize = offset_of!(Table, view) + offset_of!(View, live);
     /// Of the [`LpmView`].

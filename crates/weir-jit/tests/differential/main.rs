@@ -2,6 +2,7 @@
 
 mod control;
 mod lanes;
+mod network;
 mod operations;
 mod programs;
 mod random;
