@@ -5,6 +5,7 @@ use crate::node::NodeClass;
 
 mod from_device;
 mod from_dump;
+mod from_ip_summary_dump;
 mod from_link;
 mod infinite_source;
 mod limit;
@@ -13,8 +14,11 @@ mod queue;
 mod rated_source;
 mod rated_unqueue;
 mod round_robin_sched;
+mod summary;
+mod times;
 mod to_device;
 mod to_dump;
+mod to_ip_summary_dump;
 mod to_link;
 mod unqueue;
 
@@ -22,6 +26,7 @@ mod unqueue;
 pub(crate) const CLASSES: &[NodeClass] = &[
     from_device::CLASS,
     from_dump::CLASS,
+    from_ip_summary_dump::CLASS,
     from_link::CLASS,
     infinite_source::CLASS,
     queue::CLASS,
@@ -30,6 +35,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     round_robin_sched::CLASS,
     to_device::CLASS,
     to_dump::CLASS,
+    to_ip_summary_dump::CLASS,
     to_link::CLASS,
     unqueue::CLASS,
 ];
