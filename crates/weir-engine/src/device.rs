@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use weir_io::af_packet::{AfPacketPort, Options};
+use weir_io::interface::{self, Method, Options};
 use weir_io::{Poller, Port, PortError, PortStats, Waker};
 use weir_packet::Packet;
 
@@ -18,13 +18,17 @@ const TX_BATCH: usize = 64;
 const TX_PAUSE: u64 = 100_000;
 /// How long until a vanished interface is looked for again, in nanoseconds.
 const RETRY: u64 = 1_000_000_000;
+/// How often, and how long each time, is waited for what a closed port leaves in use.
+const BUSY_TRIES: u32 = 20;
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Opens the port of a device. Tests and other kinds of ports replace the default, which opens AF_PACKET ports.
+/// Opens the port of a device. Tests replace the default, which opens ports on interfaces.
 pub type Opener = dyn FnMut(&str, &Options) -> Result<Box<dyn Port>, PortError> + Send;
 
 /// What a device did of late.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
+    Opened(String),
     Up(String),
     Down(String),
 }
@@ -59,6 +63,8 @@ struct Device {
 pub struct Devices {
     list: Vec<Option<Device>>,
     opener: Box<Opener>,
+    /// The method for devices whose elements name none.
+    method: Method,
     poller: Poller,
     pub(crate) changes: Vec<Change>,
     keys: Vec<u64>,
@@ -68,7 +74,8 @@ impl Devices {
     pub(crate) fn new() -> io::Result<Devices> {
         Ok(Devices {
             list: Vec::new(),
-            opener: Box::new(|name, options| Ok(Box::new(AfPacketPort::open(name, options)?))),
+            opener: Box::new(interface::open),
+            method: Method::Auto,
             poller: Poller::new()?,
             changes: Vec::new(),
             keys: Vec::new(),
@@ -83,16 +90,46 @@ impl Devices {
         self.poller.waker()
     }
 
-    /// Opens a device, or finds it if it is open. The first to open it decides the options.
+    pub(crate) fn set_method(&mut self, method: Method) {
+        self.method = method;
+    }
+
+    /// Opens a device, or finds it if it is open. The first to open it decides the options, but one that asks for a
+    /// method gets it: the port is exchanged.
     pub fn open(&mut self, name: &str, options: &Options) -> Result<usize, PortError> {
-        if let Some(id) = self.list.iter().position(|d| d.as_ref().is_some_and(|d| d.name == name)) {
+        let mut options = options.clone();
+        let open = self.list.iter().position(|d| d.as_ref().is_some_and(|d| d.name == name));
+        if let Some(d) = open.and_then(|id| self.device(id)) {
+            let method = if options.method == Method::Auto { d.options.method } else { options.method };
+            let exclusive = options.exclusive || d.options.exclusive;
+            options = Options { method, exclusive, ..d.options.clone() };
+            if options == d.options {
+                return Ok(open.unwrap_or_default());
+            }
+        } else if options.method == Method::Auto {
+            options.method = self.method;
+        }
+        let port = self.open_port(name, &options)?;
+        let text = match port.method() {
+            "" => String::new(),
+            method => format!("{name} is open by {method}"),
+        };
+        if !text.is_empty() {
+            self.changes.push(Change::Opened(text));
+        }
+        if let Some(id) = open {
+            if let Some(d) = &mut self.list[id] {
+                drain(d);
+                close(d);
+                d.options = options;
+            }
+            self.install(id, port);
             return Ok(id);
         }
-        let port = (self.opener)(name, options)?;
         let id = self.list.iter().position(Option::is_none).unwrap_or(self.list.len());
         let device = Device {
             name: name.to_owned(),
-            options: options.clone(),
+            options,
             port: None,
             trouble: String::new(),
             before: PortStats::default(),
@@ -111,6 +148,17 @@ impl Devices {
         self.list[id] = Some(device);
         self.install(id, port);
         Ok(id)
+    }
+
+    /// Opens a port. The kernel lets go of a port that was closed just now only after a moment: that long is waited for.
+    fn open_port(&mut self, name: &str, options: &Options) -> Result<Box<dyn Port>, PortError> {
+        for _ in 0..BUSY_TRIES {
+            match (self.opener)(name, options) {
+                Err(PortError::Busy { .. }) => std::thread::sleep(BUSY_PAUSE),
+                other => return other,
+            }
+        }
+        (self.opener)(name, options)
     }
 
     fn install(&mut self, id: usize, port: Box<dyn Port>) {
@@ -214,6 +262,11 @@ impl Devices {
         self.device(id).map(|d| if d.trouble.is_empty() { "up".to_owned() } else { d.trouble.clone() })
     }
 
+    /// How packets pass between a device and the kernel, and why so.
+    pub fn method(&self, id: usize) -> Option<String> {
+        self.device(id).map(|d| d.port.as_ref().map_or(String::new(), |p| p.method().to_owned()))
+    }
+
     /// Looks at the figures of all ports.
     pub(crate) fn look(&mut self) {
         for d in self.list.iter_mut().flatten() {
@@ -305,10 +358,7 @@ impl Devices {
             d.reopen = None;
             match (self.opener)(&d.name, &d.options) {
                 Ok(mut port) => {
-                    // The old port may have packets by now. Their number does not matter: the ring is bounded.
-                    if let Some(old) = &mut d.port {
-                        while let Ok(1..) = old.receive(&mut d.pending, TX_WAITING) {}
-                    }
+                    drain(d);
                     close(d);
                     let state = port.receive(&mut d.pending, TX_BATCH);
                     self.install(id, port);
@@ -317,7 +367,14 @@ impl Devices {
                         Err(e) => self.fails(id, &e, now),
                     }
                 }
-                Err(e) => self.fails(id, &e, now),
+                Err(e) => {
+                    if matches!(e, PortError::Busy { .. }) {
+                        // Perhaps by its own old port.
+                        drain(d);
+                        close(d);
+                    }
+                    self.fails(id, &e, now);
+                }
             }
         }
     }
@@ -354,6 +411,7 @@ impl Devices {
         Some(DeviceStatus {
             name: d.name.clone(),
             state,
+            method: d.port.as_ref().map_or(String::new(), |p| p.method().to_owned()),
             rx_packets: s.rx_packets,
             rx_bytes: s.rx_bytes,
             rx_dropped: s.rx_dropped + s.rx_malformed,
@@ -361,6 +419,13 @@ impl Devices {
             tx_bytes: s.tx_bytes,
             tx_dropped: s.tx_errors.too_long + s.tx_errors.offload + s.tx_errors.refused,
         })
+    }
+}
+
+/// Takes the packets out of the port of a device before it is given up. The ring is bounded, so their number is.
+fn drain(d: &mut Device) {
+    if let Some(old) = &mut d.port {
+        while let Ok(1..) = old.receive(&mut d.pending, TX_WAITING) {}
     }
 }
 

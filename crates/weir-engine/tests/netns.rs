@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use weir_engine::protocol::{Answer, Command as Ask, DeviceStatus, Event};
 use weir_engine::{Classes, Worker, WorkerOptions};
-use weir_io::Netns;
-use weir_io::af_packet::AfPacketPort;
+use weir_io::{Netns, interface};
 
 fn run(line: &str) -> String {
     let mut words = line.split_whitespace();
@@ -69,9 +68,7 @@ impl Between {
         right.ip("addr add 10.9.0.2/24 dev eth0");
         let netns = Netns::Named(middle.0.clone());
         let worker = Worker::start(Arc::new(Classes::default()), WorkerOptions::default(), move |engine| {
-            engine.set_opener(Box::new(move |name, options| {
-                Ok(Box::new(AfPacketPort::open_in(&netns, name, options)?))
-            }));
+            engine.set_opener(Box::new(move |name, options| interface::open_in(&netns, name, options)));
         });
         Between { left, middle, right, worker: Some(worker.unwrap()) }
     }

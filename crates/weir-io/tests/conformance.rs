@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use common::{Namespace, link, receive_n};
 use weir_io::af_packet::Options;
+use weir_io::af_xdp;
 use weir_io::memory::MemoryPort;
 use weir_io::pcap::{PcapPort, PcapReader};
 use weir_io::{Poller, Port};
@@ -91,6 +92,21 @@ fn af_packet() {
         [Options::default(), Options { bypass_qdisc: true, send_offloads: false, ..Options::default() }]
     {
         let (mut va, mut vb) = (a.open("va", &options), b.open("vb", &options));
+        passes_packets_in_order(&mut va, &mut vb);
+        wakes_a_sleeper(&mut vb, &mut va);
+        va.send(&mut packets(&frames(1))).unwrap();
+        wakes_nobody_late(&mut vb);
+    }
+}
+
+#[test]
+fn af_xdp() {
+    let (a, b) = (Namespace::new("a"), Namespace::new("b"));
+    link((&a, "va"), (&b, "vb"));
+    for generic in [false, true] {
+        let options = af_xdp::Options { generic, ..af_xdp::Options::default() };
+        let (mut va, mut vb) = (a.open_xdp("va", &options), b.open_xdp("vb", &options));
+        assert_eq!(va.is_native(), !generic);
         passes_packets_in_order(&mut va, &mut vb);
         wakes_a_sleeper(&mut vb, &mut va);
         va.send(&mut packets(&frames(1))).unwrap();

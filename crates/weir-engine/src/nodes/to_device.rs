@@ -1,5 +1,6 @@
-use weir_io::af_packet::Options;
+use weir_io::interface::Options;
 
+use super::from_device::method;
 use super::prelude::*;
 use crate::device::with_causes;
 
@@ -15,8 +16,8 @@ engine_node! {
         pos devname: String,
         /// Most packets that are pulled at a time.
         key burst: u32 = 32,
-        /// Accepted for Click's sake: AF_PACKET is the only way to send.
-        key method: String = String::new(),
+        /// How packets go to the kernel: `AUTO`, `PACKET` or `XDP`, as with `FromDevice`.
+        key method: String = String::from("AUTO"),
         /// Accepted for Click's sake: errors are counted, not printed.
         key debug: bool = false,
     }
@@ -60,7 +61,8 @@ impl ToDevice {
 
 impl Behavior for ToDevice {
     fn open(&mut self, env: &mut Env) -> Result<(), String> {
-        let id = env.devices.open(&self.devname, &Options::default()).map_err(|e| with_causes(&e))?;
+        let options = Options { method: method(&self.method)?, ..Options::default() };
+        let id = env.devices.open(&self.devname, &options).map_err(|e| with_causes(&e))?;
         self.state.device = Some(id);
         Ok(())
     }
