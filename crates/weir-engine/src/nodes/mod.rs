@@ -6,6 +6,7 @@ use crate::node::NodeClass;
 mod from_device;
 mod from_dump;
 mod from_host;
+mod from_ip_summary_dump;
 mod from_link;
 mod host_address;
 mod infinite_source;
@@ -18,9 +19,12 @@ mod rated_source;
 mod rated_unqueue;
 mod round_robin_sched;
 mod sending;
+mod summary;
+mod times;
 mod to_device;
 mod to_dump;
 mod to_host;
+mod to_ip_summary_dump;
 mod to_link;
 mod unqueue;
 
@@ -29,6 +33,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     from_device::CLASS,
     from_dump::CLASS,
     from_host::CLASS,
+    from_ip_summary_dump::CLASS,
     from_link::CLASS,
     infinite_source::CLASS,
     kernel_tap::CLASS,
@@ -40,6 +45,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     to_device::CLASS,
     to_dump::CLASS,
     to_host::CLASS,
+    to_ip_summary_dump::CLASS,
     to_link::CLASS,
     unqueue::CLASS,
 ];
