@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use weir_io::interface::Method;
 use weir_io::{Port, PortError, Waker};
 use weir_jit::Compiled;
 use weir_packet::Packet;
@@ -59,6 +60,11 @@ impl Engine {
     /// Replaces how devices are opened.
     pub fn set_opener(&mut self, opener: Box<Opener>) {
         self.env.devices.set_opener(opener);
+    }
+
+    /// Says how devices are opened whose elements name no method.
+    pub fn set_method(&mut self, method: Method) {
+        self.env.devices.set_method(method);
     }
 
     /// Gives devices by name to graphs that are loaded later, in place of interfaces; others are not found.
