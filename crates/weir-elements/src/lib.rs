@@ -21,6 +21,7 @@ mod classify;
 mod ethernet;
 mod ip;
 mod nat;
+mod tunnel;
 mod wifi;
 
 pub use args::{Args, CellValue, FromArg, FromRest};

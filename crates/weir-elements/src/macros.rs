@@ -6,7 +6,8 @@
 /// Parameters are `pos` (by position or keyword), `key` (by keyword only) or `rest` (all further arguments); without
 /// a default they have to be given; `= default => "text"` is how the manual shows a default that is no plain literal.
 /// Their keyword is the field's name in capitals. `check` says what is wrong with them together. Handlers are `read` and `write`
-/// with a function, `cell` (reads and writes the cell of that name) or `count` (reads it).
+/// with a function, `query` (reads, with the parameter `State::param`), `cell` (reads and writes the cell of that name)
+/// or `count` (reads it).
 #[macro_export]
 macro_rules! element {
     (
@@ -132,6 +133,7 @@ macro_rules! element {
         $args.take::<$ty>(stringify!($field), $crate::element!(@kind $kind), Some($default))
     };
     (@reads read) => { true };
+    (@reads query) => { true };
     (@reads cell) => { true };
     (@reads count) => { true };
     (@reads write) => { false };
@@ -143,6 +145,9 @@ macro_rules! element {
             let f: fn(&Self, &$crate::private::State<'_>) -> Result<String, String> = $f;
             return f($e, $s);
         }
+    };
+    (@read $e:ident, $h:ident, $s:ident, query $name:ident = $f:expr) => {
+        $crate::element!(@read $e, $h, $s, read $name = $f);
     };
     (@read $e:ident, $h:ident, $s:ident, cell $name:ident: $ty:ty) => {
         if $h == stringify!($name) {
