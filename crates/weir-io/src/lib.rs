@@ -16,6 +16,8 @@ pub mod offload;
 pub mod pcap;
 mod poller;
 mod port;
+pub mod tap;
+mod vnet;
 
 pub use netns::Netns;
 pub use poller::{Poller, Waker};

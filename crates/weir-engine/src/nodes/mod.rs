@@ -16,11 +16,16 @@ mod discard;
 mod drr_sched;
 mod from_device;
 mod from_dump;
+mod from_host;
+mod from_ip_summary_dump;
 mod from_link;
 mod front_drop_queue;
 mod full_note_queue;
 mod gap;
+mod host_address;
 mod infinite_source;
+mod kernel_tap;
+mod kernel_tun;
 mod limit;
 mod link_unqueue;
 mod mixed_queue;
@@ -35,17 +40,22 @@ mod rated_source;
 mod rated_unqueue;
 mod red;
 mod round_robin_sched;
+mod sending;
 mod shaper;
 mod simple_pull_switch;
 mod simple_queue;
 mod static_pull_switch;
 mod stride_sched;
+mod summary;
 mod thread_safe_queue;
 mod timed_sink;
 mod timed_source;
 mod timed_unqueue;
+mod times;
 mod to_device;
 mod to_dump;
+mod to_host;
+mod to_ip_summary_dump;
 mod to_link;
 mod unqueue;
 
@@ -58,10 +68,14 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     drr_sched::CLASS,
     from_device::CLASS,
     from_dump::CLASS,
+    from_host::CLASS,
+    from_ip_summary_dump::CLASS,
     from_link::CLASS,
     front_drop_queue::CLASS,
     full_note_queue::CLASS,
     infinite_source::CLASS,
+    kernel_tap::CLASS,
+    kernel_tun::CLASS,
     link_unqueue::CLASS,
     mixed_queue::CLASS,
     notifier_queue::CLASS,
@@ -85,6 +99,8 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     timed_unqueue::CLASS,
     to_device::CLASS,
     to_dump::CLASS,
+    to_host::CLASS,
+    to_ip_summary_dump::CLASS,
     to_link::CLASS,
     unqueue::CLASS,
 ];
