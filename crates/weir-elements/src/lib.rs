@@ -40,6 +40,6 @@ pub mod build {
 #[doc(hidden)]
 pub mod private {
     //! What the `element!` macro refers to.
-    pub use weir_ir::{Builder, ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, State};
+    pub use weir_ir::{Builder, ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, Peers, State};
     pub use weir_packet::Packet;
 }
