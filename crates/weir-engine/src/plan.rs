@@ -10,6 +10,7 @@ use weir_ir::{Element, Peer, Peers, Program, Wire, check, link, program_of};
 use crate::classes::{AnyClass, Classes};
 use crate::fast::Fast;
 use crate::node::{EngineNode, Model};
+use crate::nodes;
 
 /// Where a link leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -312,7 +313,9 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
         graph.elements.iter().map(|e| Peer { name: &e.name, class: &e.class, args: &e.args }).collect();
     for (i, e) in graph.elements.iter().enumerate() {
         let mut fail = |what: &str| errors.push(located(graph, i, "configuring", what));
-        match classes.get(&e.class) {
+        let pulls = graph.ports[i].inputs.first() == Some(&Kind::Pull);
+        let pulling = nodes::pulling(&e.class).filter(|_| pulls).map(|c| AnyClass::Node(*c));
+        match pulling.as_ref().or_else(|| classes.get(&e.class)) {
             None => fail("there is no such class"),
             Some(AnyClass::Node(class)) => match (class.configure)(&e.args) {
                 Ok(node) => parts.push(Part::Node { node: Some(node), first_input: 0, first_output: 0 }),

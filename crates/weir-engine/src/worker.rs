@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_io::Waker;
+use weir_io::interface::Method;
 use weir_jit::Compiled;
 
 use crate::classes::Classes;
@@ -42,11 +43,13 @@ pub struct WorkerOptions {
     /// Whether the elements of compiled graphs are measured: it costs less than a percent of the time, and the memory
     /// of the code once more.
     pub profile: bool,
+    /// How devices are opened whose elements name no method.
+    pub method: Method,
 }
 
 impl Default for WorkerOptions {
     fn default() -> Self {
-        WorkerOptions { core: None, executor: ExecutorKind::default(), profile: true }
+        WorkerOptions { core: None, executor: ExecutorKind::default(), profile: true, method: Method::Auto }
     }
 }
 
@@ -87,6 +90,7 @@ impl Worker {
         let mut engine = Engine::new(classes.clone())?;
         // Compiling takes long; it is done beside the thread that moves the packets.
         engine.set_executor(ExecutorKind::Interpreter);
+        engine.set_method(options.method);
         setup(&mut engine);
         let (messages, inbox) = channel();
         let handle = Handle {
@@ -374,8 +378,8 @@ impl Loop {
             Command::Trace { graph, filter, count } => {
                 self.engine.trace(key, &graph, &filter, count, listener)
             }
-            Command::Capture { graph, point, filter, snaplen, count } => {
-                self.engine.capture(key, &graph, &point, &filter, snaplen, count, listener)
+            Command::Capture { graph, points, filter, snaplen, count } => {
+                self.engine.capture(key, &graph, &points, &filter, snaplen, count, listener)
             }
             Command::Subscribe => {
                 self.subscribers.push((key, listener));
