@@ -7,6 +7,7 @@
 
 mod classes;
 mod client;
+mod control;
 mod device;
 mod engine;
 mod env;

@@ -86,7 +86,17 @@ pub struct PlanError(pub Vec<String>);
 impl Plan {
     /// Reads a configuration, configures its elements and joins their programs. `file` is for messages.
     pub fn new(classes: &Classes, text: &str, file: &str) -> Result<Plan, PlanError> {
-        let graph = weir_click::parse(file, text, classes).map_err(|e| {
+        Plan::with_options(classes, text, file, &weir_click::Options::default())
+    }
+
+    /// The same, with parameters from outside and libraries.
+    pub fn with_options(
+        classes: &Classes,
+        text: &str,
+        file: &str,
+        options: &weir_click::Options<'_>,
+    ) -> Result<Plan, PlanError> {
+        let graph = weir_click::parse_with(file, text, classes, options).map_err(|e| {
             let mut list: Vec<String> = e.list.iter().map(ToString::to_string).collect();
             if e.omitted > 0 {
                 list.push(format!("{} more errors not shown", e.omitted));

@@ -115,7 +115,7 @@ impl Engine {
 
     /// Sleeps until there is something to do, at most for `most`.
     pub fn sleep(&mut self, most: Option<Duration>) -> io::Result<()> {
-        let wake = self.wake().map(|t| Duration::from_nanos(t.saturating_sub(self.env.now)));
+        let wake = self.wake().map(|t| self.env.real_span(t.saturating_sub(self.env.now)));
         let timeout = match (wake, most) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -144,6 +144,11 @@ impl Engine {
                 return Ok(Stopped::Deadline);
             }
             if more {
+                continue;
+            }
+            if let Some(next) = self.wake()
+                && self.env.jump(next)
+            {
                 continue;
             }
             let idle = self.wake().is_none() && !self.env.devices.may_receive();

@@ -13,6 +13,7 @@ mod queue;
 mod rated_source;
 mod rated_unqueue;
 mod round_robin_sched;
+mod script;
 mod to_device;
 mod to_dump;
 mod to_link;
@@ -28,6 +29,8 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     rated_source::CLASS,
     rated_unqueue::CLASS,
     round_robin_sched::CLASS,
+    script::CLASSES[0],
+    script::CLASSES[1],
     to_device::CLASS,
     to_dump::CLASS,
     to_link::CLASS,

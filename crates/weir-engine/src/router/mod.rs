@@ -1,5 +1,6 @@
 //! A running graph.
 
+mod calls;
 mod handlers;
 mod host;
 mod status;
@@ -13,6 +14,7 @@ use weir_ir::program::{BlockId, End, EntryKind};
 use weir_packet::Packet;
 use weir_table::TableSet;
 
+use crate::control::Control;
 use crate::env::Env;
 use crate::executor::{Executor, Job};
 use crate::fast::Fast;
@@ -48,6 +50,12 @@ pub struct Router {
     pub(crate) plan: Plan,
     /// Engine nodes by element number; a node that runs is taken out meanwhile.
     nodes: Vec<Option<Box<dyn EngineNode>>>,
+    /// The parts of nodes that call handlers, by element number.
+    controls: Vec<Option<Arc<dyn Control>>>,
+    /// The element that decides what happens when the end of the run is asked for.
+    driver: Option<usize>,
+    /// How often it was asked for.
+    stop_asked: u32,
     tables: TableSet,
     /// Runs instead of the linked program once it is there.
     fast: Option<Arc<Fast>>,
@@ -100,6 +108,18 @@ impl Router {
             }
             nodes.push(taken);
         }
+        let controls: Vec<Option<Arc<dyn Control>>> =
+            nodes.iter().map(|n| n.as_ref().and_then(|n| n.control())).collect();
+        let mut drivers =
+            (0..controls.len()).filter(|&e| controls[e].as_ref().is_some_and(|c| c.is_driver()));
+        let driver = drivers.next();
+        if let Some(second) = drivers.next() {
+            let decl = &plan.graph.elements[second];
+            errors.push(format!(
+                "{}: While configuring '{} :: {}': router has more than one driver script",
+                decl.span, decl.name, decl.class
+            ));
+        }
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -135,6 +155,9 @@ impl Router {
             },
             plan,
             nodes,
+            controls,
+            driver,
+            stop_asked: 0,
             tables,
             fast: None,
             executor: Executor::default(),
@@ -149,6 +172,10 @@ impl Router {
 
     pub(crate) fn element_name(&self, element: usize) -> &str {
         &self.plan.graph.elements[element].name
+    }
+
+    pub(crate) fn class_name(&self, element: usize) -> &str {
+        &self.plan.graph.elements[element].class
     }
 
     pub(crate) fn input_is_push(&self, element: usize, port: u32) -> bool {
@@ -218,6 +245,7 @@ impl Router {
             self.active |= !self.out.ready.is_empty();
             self.deliver(env);
         }
+        self.decide_stop(env);
         let timers = self.timers.iter().map(|t| t.next).min();
         self.wake = [wake, timers, self.tables.next_expiry()].into_iter().flatten().min();
     }
@@ -233,6 +261,9 @@ impl Router {
         let mut node = self.nodes.get_mut(element)?.take()?;
         let r = f(&mut *node, &mut Cx { router: self, env, element, pushing });
         self.nodes[element] = Some(node);
+        if std::mem::take(&mut env.stop) {
+            self.ask_stop();
+        }
         Some(r)
     }
 
