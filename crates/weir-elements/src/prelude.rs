@@ -13,6 +13,6 @@ pub(crate) use weir_packet::Packet;
 pub(crate) use weir_table::{KeyMatch, Kind};
 
 pub(crate) use crate::anno;
-pub(crate) use crate::args::{CellValue, FromArg};
+pub(crate) use crate::args::{Bandwidth, CellValue, FromArg};
 pub(crate) use crate::class::{Class, class};
 pub(crate) use crate::headers::*;

@@ -60,6 +60,19 @@ pub trait Control: Send + Sync {
         false
     }
 
+    /// Whether requests may come from outside.
+    fn listens(&self) -> bool {
+        false
+    }
+
+    /// Whether a request waits.
+    fn asked(&self) -> bool {
+        false
+    }
+
+    /// Answers the requests that wait.
+    fn serve(&self, _cx: &mut Cx<'_>) {}
+
     /// The signals it is waiting for now.
     fn signals(&self) -> Vec<i32> {
         Vec::new()

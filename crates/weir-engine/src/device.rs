@@ -1,9 +1,10 @@
 //! Devices: ports that graphs open by name and share.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_io::interface::{self, Method, Options};
+use weir_io::tap::{self, TapPort};
 use weir_io::{Poller, Port, PortError, PortStats, Waker};
 use weir_packet::Packet;
 
@@ -18,6 +19,11 @@ const TX_BATCH: usize = 64;
 const TX_PAUSE: u64 = 100_000;
 /// How long until a vanished interface is looked for again, in nanoseconds.
 const RETRY: u64 = 1_000_000_000;
+/// With less between two packets, in nanoseconds, traffic is dense; more is taken for this much.
+const DENSE_GAP: u64 = 5_000;
+const SPARSE_GAP: u64 = 50_000;
+/// How long the next packet of dense traffic is waited for awake.
+const AWAKE: Duration = Duration::from_micros(20);
 /// How often, and how long each time, is waited for what a closed port leaves in use.
 const BUSY_TRIES: u32 = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
@@ -33,9 +39,17 @@ pub(crate) enum Change {
     Down(String),
 }
 
+/// What the port of a device is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Target {
+    Interface(Options),
+    /// A virtual interface, and whether the kernel chose its name.
+    Tap(tap::Options, bool),
+}
+
 struct Device {
     name: String,
-    options: Options,
+    target: Target,
     /// `None` while the interface is gone.
     port: Option<Box<dyn Port>>,
     /// What is wrong with it; empty if it is up.
@@ -68,6 +82,10 @@ pub struct Devices {
     poller: Poller,
     pub(crate) changes: Vec<Change>,
     keys: Vec<u64>,
+    /// Mean time between two packets of late, in nanoseconds.
+    gap: u64,
+    /// When the last packets came.
+    came_at: u64,
 }
 
 impl Devices {
@@ -79,6 +97,8 @@ impl Devices {
             poller: Poller::new()?,
             changes: Vec::new(),
             keys: Vec::new(),
+            gap: SPARSE_GAP,
+            came_at: 0,
         })
     }
 
@@ -98,38 +118,69 @@ impl Devices {
     /// method gets it: the port is exchanged.
     pub fn open(&mut self, name: &str, options: &Options) -> Result<usize, PortError> {
         let mut options = options.clone();
-        let open = self.list.iter().position(|d| d.as_ref().is_some_and(|d| d.name == name));
-        if let Some(d) = open.and_then(|id| self.device(id)) {
-            let method = if options.method == Method::Auto { d.options.method } else { options.method };
-            let exclusive = options.exclusive || d.options.exclusive;
-            options = Options { method, exclusive, ..d.options.clone() };
-            if options == d.options {
-                return Ok(open.unwrap_or_default());
+        let open = self.find(name);
+        match open.and_then(|id| Some((id, &self.device(id)?.target))) {
+            Some((id, Target::Interface(old))) => {
+                let method = if options.method == Method::Auto { old.method } else { options.method };
+                let exclusive = options.exclusive || old.exclusive;
+                options = Options { method, exclusive, ..old.clone() };
+                if options == *old {
+                    return Ok(id);
+                }
             }
-        } else if options.method == Method::Auto {
-            options.method = self.method;
+            // A virtual interface of this engine: its other end is the kernel's.
+            Some((id, Target::Tap(..))) => return Ok(id),
+            None if options.method == Method::Auto => options.method = self.method,
+            None => {}
         }
-        let port = self.open_port(name, &options)?;
-        let text = match port.method() {
-            "" => String::new(),
-            method => format!("{name} is open by {method}"),
+        self.open_target(open, name, Target::Interface(options))
+    }
+
+    /// Opens a virtual interface, or finds it if it is open. Without a name, it is found by its options, and the kernel
+    /// names it. Options that say something replace those of before.
+    pub fn open_tap(&mut self, name: &str, options: &tap::Options) -> Result<usize, PortError> {
+        let target = Target::Tap(options.clone(), name.is_empty());
+        let open = match name {
+            "" => self.list.iter().position(|d| d.as_ref().is_some_and(|d| d.target == target)),
+            name => self.find(name),
         };
-        if !text.is_empty() {
-            self.changes.push(Change::Opened(text));
+        let kind = options.kind;
+        if let Some(id) = open
+            && let Some(d) = self.device(id)
+            && (d.target == target || *options == tap::Options { kind, ..tap::Options::default() })
+        {
+            return Ok(id);
+        }
+        self.open_target(open, name, target)
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.list.iter().position(|d| d.as_ref().is_some_and(|d| d.name == name))
+    }
+
+    /// Opens the port of a new device, or exchanges that of an open one.
+    fn open_target(&mut self, open: Option<usize>, name: &str, target: Target) -> Result<usize, PortError> {
+        let port = self.open_port(name, &target)?;
+        let name = match name {
+            "" => port.name().to_owned(),
+            name => name.to_owned(),
+        };
+        if !port.method().is_empty() {
+            self.changes.push(Change::Opened(format!("{name} is open by {}", port.method())));
         }
         if let Some(id) = open {
             if let Some(d) = &mut self.list[id] {
                 drain(d);
                 close(d);
-                d.options = options;
+                d.target = target;
             }
             self.install(id, port);
             return Ok(id);
         }
         let id = self.list.iter().position(Option::is_none).unwrap_or(self.list.len());
         let device = Device {
-            name: name.to_owned(),
-            options,
+            name,
+            target,
             port: None,
             trouble: String::new(),
             before: PortStats::default(),
@@ -151,14 +202,14 @@ impl Devices {
     }
 
     /// Opens a port. The kernel lets go of a port that was closed just now only after a moment: that long is waited for.
-    fn open_port(&mut self, name: &str, options: &Options) -> Result<Box<dyn Port>, PortError> {
+    fn open_port(&mut self, name: &str, target: &Target) -> Result<Box<dyn Port>, PortError> {
         for _ in 0..BUSY_TRIES {
-            match (self.opener)(name, options) {
+            match open_once(&mut self.opener, name, target) {
                 Err(PortError::Busy { .. }) => std::thread::sleep(BUSY_PAUSE),
                 other => return other,
             }
         }
-        (self.opener)(name, options)
+        open_once(&mut self.opener, name, target)
     }
 
     fn install(&mut self, id: usize, port: Box<dyn Port>) {
@@ -235,6 +286,7 @@ impl Devices {
                 // A port without a descriptor is asked each time; it never keeps a receiver waiting.
                 d.readable = n == max || (port.fd().is_none() && !port.ended());
                 if n > 0 {
+                    self.came(n, now);
                     self.works(id);
                 }
             }
@@ -260,6 +312,11 @@ impl Devices {
     /// `up`, or what is wrong with a device.
     pub fn state(&self, id: usize) -> Option<String> {
         self.device(id).map(|d| if d.trouble.is_empty() { "up".to_owned() } else { d.trouble.clone() })
+    }
+
+    /// The name of a device.
+    pub fn name(&self, id: usize) -> Option<&str> {
+        self.device(id).map(|d| d.name.as_str())
     }
 
     /// How packets pass between a device and the kernel, and why so.
@@ -356,7 +413,7 @@ impl Devices {
                 continue;
             };
             d.reopen = None;
-            match (self.opener)(&d.name, &d.options) {
+            match open_once(&mut self.opener, &d.name, &d.target) {
                 Ok(mut port) => {
                     drain(d);
                     close(d);
@@ -390,7 +447,26 @@ impl Devices {
     }
 
     /// Sleeps until a device has packets, the waker is used, or `timeout` has passed (`None`: for ever).
+    ///
+    /// While packets come thick and fast, the next is waited for awake for a moment: going to sleep and being woken, which
+    /// the sender pays for, would cost more. A moment without packets ends that until traffic is dense again.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        if timeout != Some(Duration::ZERO) && self.gap < DENSE_GAP {
+            let start = Instant::now();
+            let most = timeout.map_or(AWAKE, |t| t.min(AWAKE));
+            while start.elapsed() < most {
+                if self.poll(Some(Duration::ZERO))? || self.any_readable() {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+            self.gap = SPARSE_GAP;
+        }
+        self.poll(timeout).map(drop)
+    }
+
+    /// Asks the poller; returns whether the waker was used.
+    fn poll(&mut self, timeout: Option<Duration>) -> io::Result<bool> {
         let mut keys = std::mem::take(&mut self.keys);
         let done = self.poller.wait(timeout, &mut keys);
         for &key in &keys {
@@ -400,6 +476,13 @@ impl Devices {
         }
         self.keys = keys;
         done
+    }
+
+    /// Takes note of packets that came: keeps the mean time between two of late.
+    fn came(&mut self, n: usize, now: u64) {
+        let gap = (now.saturating_sub(self.came_at) / n as u64).min(SPARSE_GAP);
+        self.gap = (7 * self.gap + gap) / 8;
+        self.came_at = now;
     }
 
     /// Figures of a device.
@@ -419,6 +502,13 @@ impl Devices {
             tx_bytes: s.tx_bytes,
             tx_dropped: s.tx_errors.too_long + s.tx_errors.offload + s.tx_errors.refused,
         })
+    }
+}
+
+fn open_once(opener: &mut Opener, name: &str, target: &Target) -> Result<Box<dyn Port>, PortError> {
+    match target {
+        Target::Interface(options) => opener(name, options),
+        Target::Tap(options, _) => Ok(Box::new(TapPort::open(name, options)?)),
     }
 }
 

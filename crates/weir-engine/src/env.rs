@@ -3,10 +3,14 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::classes::Classes;
 use crate::device::Devices;
 use crate::links::Links;
+use crate::plan::{Plan, PlanError};
+use crate::sockets::Sockets;
 use crate::watch::Watch;
 
 /// Most notices that are kept until someone takes them.
@@ -18,6 +22,8 @@ pub struct Env {
     pub now: u64,
     /// Devices.
     pub devices: Devices,
+    /// Control sockets.
+    pub sockets: Sockets,
     /// Links between graphs.
     pub(crate) links: Links,
     /// Traces and captures.
@@ -30,13 +36,19 @@ pub struct Env {
     pub(crate) running: String,
     /// An element asked for the end of the run.
     pub(crate) stop: bool,
-    /// Names of the classes that configurations may use.
-    pub(crate) classes: Vec<&'static str>,
+    /// The classes that configurations may use.
+    pub(crate) classes: Arc<Classes>,
+    /// How the handler `hotconfig` reads a configuration; none: it is not there.
+    pub(crate) reader: Option<Box<Reader>>,
+    /// A configuration that takes a graph's place when the round is over.
+    pub(crate) swap: Option<(String, Plan)>,
     pub(crate) hash_seed: u64,
     random: u64,
     clock: Clock,
 }
 
+/// Makes a plan of a configuration that is put in a running one's place.
+pub type Reader = dyn Fn(&Classes, &str) -> Result<Plan, PlanError> + Send;
 /// Takes a line that an element prints.
 pub type Printer = dyn FnMut(&str) + Send;
 
@@ -63,19 +75,22 @@ enum Clock {
 }
 
 impl Env {
-    pub(crate) fn new() -> io::Result<Env> {
+    pub(crate) fn new(classes: Arc<Classes>) -> io::Result<Env> {
         let seed = || RandomState::new().build_hasher().finish();
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64);
         Ok(Env {
             now: epoch,
             devices: Devices::new()?,
+            sockets: Sockets::default(),
             links: Links::default(),
             watch: Watch::default(),
             notices: Vec::new(),
             printer: None,
             running: String::new(),
             stop: false,
-            classes: Vec::new(),
+            classes,
+            reader: None,
+            swap: None,
             hash_seed: seed(),
             random: seed() | 1,
             clock: Clock::Real { start: Instant::now(), epoch, speed: 1.0 },

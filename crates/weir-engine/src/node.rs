@@ -9,6 +9,7 @@ use weir_packet::Packet;
 
 use crate::control::{Control, Modes};
 use crate::env::Env;
+use crate::neighbours::Neighbours;
 use crate::router::Router;
 
 /// What an engine node does to packets, for who reads the graph without running it.
@@ -51,6 +52,11 @@ pub trait EngineNode: Behavior {
 
 /// What a node's file writes by hand.
 pub trait Behavior: Send {
+    /// Looks round in the graph, before anything else.
+    fn place(&mut self, _here: &Neighbours<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Acquires what the node needs from outside (devices, files), before any packet flows. Nothing is changed if it
     /// fails.
     fn open(&mut self, _env: &mut Env) -> Result<(), String> {
@@ -91,6 +97,21 @@ pub trait Behavior: Send {
 
     /// The part that calls handlers of other elements; its handlers are asked first.
     fn control(&self) -> Option<Arc<dyn Control>> {
+        None
+    }
+
+    /// Number of packets that wait here, if the node stores packets.
+    fn length(&self) -> Option<usize> {
+        None
+    }
+
+    /// How many more packets there is room for, if the node lets sources know.
+    fn room(&self) -> Option<usize> {
+        None
+    }
+
+    /// The arguments as they are, once a handler has changed them.
+    fn config(&self) -> Option<String> {
         None
     }
 
@@ -159,17 +180,36 @@ impl Cx<'_> {
         self.router.ask_stop();
     }
 
-    /// Calls a read handler, as seen from this node: `handler`, `element.handler`, and a parameter behind a blank.
-    /// What goes wrong is added to `errors`.
-    pub fn read_handler(&mut self, call: &str, errors: &mut Vec<String>) -> Option<String> {
+    /// Calls a read handler, as seen from this node: `handler` or `element.handler`, and a parameter. What goes wrong is
+    /// added to `errors`.
+    pub fn read_handler(&mut self, call: (&str, &str), errors: &mut Vec<String>) -> Option<String> {
         let value = self.router.call_read(self.env, Some(self.element), call);
         value.map_err(|e| errors.push(e.in_context())).ok()
     }
 
     /// Calls a write handler, as [`read_handler`](Cx::read_handler) does. Returns whether it succeeded.
-    pub fn write_handler(&mut self, call: &str, errors: &mut Vec<String>) -> bool {
+    pub fn write_handler(&mut self, call: (&str, &str), errors: &mut Vec<String>) -> bool {
         let done = self.router.call_write(self.env, Some(self.element), call);
         done.map_err(|e| errors.push(e.in_context())).is_ok()
+    }
+
+    /// How a handler may be called, if it is there.
+    ///
+    /// # Errors
+    /// If there is no such element.
+    pub fn find_handler(&self, name: &str) -> Result<Option<Modes>, String> {
+        Ok(self.router.modes(&self.router.find_handler(None, name)?))
+    }
+
+    /// The name of a handler whose element is given by its number, from 1 on.
+    pub fn numbered(&self, name: &str) -> String {
+        let element = name.split_once('.').and_then(|(n, handler)| Some((n.parse::<usize>().ok()?, handler)));
+        match element {
+            Some((n, handler)) if (1..=self.router.elements()).contains(&n) => {
+                format!("{}.{handler}", self.router.element_name(n - 1))
+            }
+            _ => name.to_owned(),
+        }
     }
 
     /// How a handler may be called.
@@ -214,6 +254,27 @@ impl Cx<'_> {
         self.router.pull_input(self.env, self.element, port)
     }
 
+    /// Another round is to follow: what was done here may be work for others.
+    pub fn again(&mut self) {
+        self.router.again();
+    }
+
+    /// Who pulls here in vain shall try again at this time (nanoseconds).
+    pub fn try_at(&mut self, time: u64) {
+        self.router.try_at(time);
+    }
+
+    /// Number of packets in an element that stores them.
+    pub fn length_of(&self, element: usize) -> usize {
+        self.router.node(element).and_then(|n| n.length()).unwrap_or(0)
+    }
+
+    /// How many more packets there is room for in one of these queues; no limit without queues.
+    pub fn room_in(&self, queues: &[usize]) -> usize {
+        let room = |&q: &usize| self.router.node(q).and_then(|n| n.room());
+        queues.iter().filter_map(room).max().unwrap_or(usize::MAX)
+    }
+
     /// Ends a packet.
     pub fn drop(&mut self, reason: &Reason, packet: Packet) {
         self.router.drop_at(self.env, self.element, reason, packet);
@@ -252,7 +313,8 @@ pub(crate) fn configure<T>(
 
 /// Declares a class of engine nodes: manual page, ports, model, parameters and handlers, as `element!` does for
 /// packet programs. `state` names the type of what a node has at run time, which starts as its default and is the
-/// field `state`; a `read` handler is a function of the node and the environment, `write` gets the value as well.
+/// field `state`; a `read` handler is a function of the node and the environment, `write` gets the value as well;
+/// `each` and `set_each` have a number behind the name, which the function gets (`tickets0`, `tickets1`).
 /// The file adds `impl Behavior for Name`.
 macro_rules! engine_node {
     (
@@ -262,6 +324,7 @@ macro_rules! engine_node {
         $(params {
             $( $(#[doc = $pdoc:expr])* $kind:ident $field:ident: $ty:ty $(= $default:expr)?, )*
         })?
+        $(check $check:expr;)?
         $(handlers {
             $( $(#[doc = $hdoc:expr])* $hkind:ident $hname:ident = $hfn:expr, )*
         })?
@@ -288,7 +351,7 @@ macro_rules! engine_node {
                 doc: concat!($($pdoc),*),
             },)*)?],
             handlers: &[$($(weir_ir::HandlerInfo {
-                name: stringify!($hname),
+                name: engine_node!(@hname $hkind $hname),
                 read: engine_node!(@reads $hkind),
                 write: !engine_node!(@reads $hkind),
                 doc: concat!($($hdoc),*),
@@ -305,10 +368,13 @@ macro_rules! engine_node {
                     $($( let $field = args.take::<$ty>(
                         stringify!($field), engine_node!(@kind $kind), engine_node!(@value $($default)?),
                     ); )*)?
-                    Some($name {
+                    let node = $name {
                         $($( $field: $field?, )*)?
                         $( state: <$state>::default(), )?
-                    })
+                    };
+                    $(let f: fn(&$name) -> Result<(), String> = $check;
+                    args.check(f(&node))?;)?
+                    Some(node)
                 })?;
                 Ok(Box::new(node))
             },
@@ -342,24 +408,42 @@ macro_rules! engine_node {
 
     (@kind pos) => { weir_ir::ParamKind::Positional };
     (@kind key) => { weir_ir::ParamKind::Keyword };
+    (@kind rest) => { weir_ir::ParamKind::Rest };
+    (@hname each $name:ident) => { concat!(stringify!($name), "N") };
+    (@hname set_each $name:ident) => { concat!(stringify!($name), "N") };
+    (@hname $hkind:ident $name:ident) => { stringify!($name) };
     (@default $default:expr) => { Some(stringify!($default)) };
     (@default) => { None };
     (@value $default:expr) => { Some($default) };
     (@value) => { None };
     (@reads read) => { true };
+    (@reads each) => { true };
     (@reads write) => { false };
+    (@reads set_each) => { false };
     (@read $node:ident, $h:ident, $env:ident, read $name:ident = $f:expr) => {
         if $h == stringify!($name) {
             let f: fn(&Self, &$crate::env::Env) -> Result<String, String> = $f;
             return f($node, $env);
         }
     };
-    (@read $node:ident, $h:ident, $env:ident, write $name:ident = $f:expr) => {};
+    (@read $node:ident, $h:ident, $env:ident, each $name:ident = $f:expr) => {
+        if let Some(i) = weir_elements::private::numbered($h, stringify!($name)) {
+            let f: fn(&Self, u32) -> Result<String, String> = $f;
+            return f($node, i);
+        }
+    };
+    (@read $node:ident, $h:ident, $env:ident, $other:ident $name:ident = $f:expr) => {};
     (@write $node:ident, $h:ident, $v:ident, $env:ident, write $name:ident = $f:expr) => {
         if $h == stringify!($name) {
             let f: fn(&mut Self, &str, &mut $crate::env::Env) -> Result<(), String> = $f;
             return f($node, $v, $env);
         }
     };
-    (@write $node:ident, $h:ident, $v:ident, $env:ident, read $name:ident = $f:expr) => {};
+    (@write $node:ident, $h:ident, $v:ident, $env:ident, set_each $name:ident = $f:expr) => {
+        if let Some(i) = weir_elements::private::numbered($h, stringify!($name)) {
+            let f: fn(&mut Self, u32, &str) -> Result<(), String> = $f;
+            return f($node, i, $v);
+        }
+    };
+    (@write $node:ident, $h:ident, $v:ident, $env:ident, $other:ident $name:ident = $f:expr) => {};
 }

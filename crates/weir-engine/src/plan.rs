@@ -10,6 +10,7 @@ use weir_ir::{Element, Program, Wire, check, link, program_of};
 use crate::classes::{AnyClass, Classes};
 use crate::fast::Fast;
 use crate::node::{EngineNode, Model};
+use crate::nodes;
 
 /// Where a link leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -326,15 +327,18 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
         }
         of_class.find(|e| e.name == name).map(|e| e.args.clone())
     };
+    let names = crate::names::Defined::of(graph);
     for (i, e) in graph.elements.iter().enumerate() {
         let mut fail = |what: &str| errors.push(located(graph, i, "configuring", what));
-        match classes.get(&e.class) {
+        let pulls = graph.ports[i].inputs.first() == Some(&Kind::Pull);
+        let pulling = nodes::pulling(&e.class).filter(|_| pulls).map(|c| AnyClass::Node(*c));
+        match pulling.as_ref().or_else(|| classes.get(&e.class)) {
             None => fail("there is no such class"),
-            Some(AnyClass::Node(class)) => match (class.configure)(&e.args) {
+            Some(AnyClass::Node(class)) => match names.within(&e.name, || (class.configure)(&e.args)) {
                 Ok(node) => parts.push(Part::Node { node: Some(node), first_input: 0, first_output: 0 }),
                 Err(list) => list.iter().for_each(|what| fail(what)),
             },
-            Some(AnyClass::Element(class)) => match class.configure(&e.args) {
+            Some(AnyClass::Element(class)) => match names.within(&e.name, || class.configure(&e.args)) {
                 Ok(mut element) => {
                     if let Err(list) = element.resolve(&find) {
                         list.iter().for_each(|what| fail(what));

@@ -14,8 +14,11 @@ pub mod memory;
 mod netns;
 pub mod offload;
 pub mod pcap;
+pub mod pcapng;
 mod poller;
 mod port;
+pub mod tap;
+mod vnet;
 
 pub use netns::Netns;
 pub use poller::{Poller, Waker};

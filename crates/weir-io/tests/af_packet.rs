@@ -23,7 +23,7 @@ fn tcp_with_offloads_passes_intact() {
         counts.0.fetch_add((p.gso != 0).into(), Ordering::Relaxed);
         counts.1.fetch_add((p.checksum() == Checksum::Partial).into(), Ordering::Relaxed);
     });
-    transfer(&net, 50);
+    transfer(&net.left_host, &net.right_host, 50);
     let [mut left, mut right] = forwarder.stop();
     assert!(large.load(Ordering::Relaxed) > 100, "large packets pass unsegmented");
     assert!(partial.load(Ordering::Relaxed) > 100);
@@ -39,7 +39,7 @@ fn tcp_passes_intact_when_the_port_finishes_packets_itself() {
     let options = Options { send_offloads: false, bypass_qdisc: true, ..Options::default() };
     let ports = ["left", "right"].map(|name| net.middle.open(name, &options));
     let forwarder = Forwarder::start(ports, |_| {});
-    transfer(&net, 10);
+    transfer(&net.left_host, &net.right_host, 10);
     let [mut left, mut right] = forwarder.stop();
     assert!(right.stats().tx_packets > 2 * left.stats().rx_packets, "large packets leave in segments");
     assert_eq!(right.stats().tx_errors, Default::default());

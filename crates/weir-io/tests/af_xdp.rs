@@ -38,7 +38,7 @@ fn tcp_passes_intact_and_its_unfinished_checksums_are_finished() {
         counts.0.fetch_add((p.len() > 1514).into(), Ordering::Relaxed);
         counts.1.fetch_add((p.checksum() == Checksum::Partial).into(), Ordering::Relaxed);
     });
-    transfer(&net, 10);
+    transfer(&net.left_host, &net.right_host, 10);
     let [mut left, mut right] = forwarder.stop();
     assert_eq!(large.load(Ordering::Relaxed), 0, "senders learn that nobody segments for them");
     assert!(partial.load(Ordering::Relaxed) > 100);

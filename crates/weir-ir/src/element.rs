@@ -117,12 +117,20 @@ pub struct State<'a> {
     names: &'a [(String, TableId)],
     /// The time in nanoseconds.
     pub now: u64,
+    /// What a read handler is asked about: the text behind its name (`lookup 10.0.0.1`).
+    pub param: &'a str,
 }
 
 impl<'a> State<'a> {
     /// State over the named tables of a set.
     pub fn new(tables: &'a mut TableSet, names: &'a [(String, TableId)], now: u64) -> State<'a> {
-        State { tables, names, now }
+        State { tables, names, now, param: "" }
+    }
+
+    /// The same, for a read handler with a parameter.
+    #[must_use]
+    pub fn asked(self, param: &'a str) -> State<'a> {
+        State { param, ..self }
     }
 
     /// Number of the table with that name.

@@ -13,7 +13,7 @@ use weir_packet::Packet;
 
 use crate::classes::Classes;
 use crate::device::{Opener, with_causes};
-use crate::env::{Env, Notice, Printer};
+use crate::env::{Env, Notice, Printer, Reader};
 use crate::executor::ExecutorKind;
 use crate::fast::Fast;
 use crate::links::Entrance;
@@ -44,10 +44,8 @@ impl Engine {
     /// # Errors
     /// If the process has no descriptors left.
     pub fn new(classes: Arc<Classes>) -> io::Result<Engine> {
-        let mut env = Env::new()?;
-        env.classes = classes.iter().map(|c| c.info().name).collect();
         Ok(Engine {
-            env,
+            env: Env::new(classes.clone())?,
             classes,
             graphs: Vec::new(),
             names: BTreeMap::new(),
@@ -92,6 +90,12 @@ impl Engine {
     /// [`take_notices`](Engine::take_notices).
     pub fn set_printer(&mut self, printer: Box<Printer>) {
         self.env.printer = Some(printer);
+    }
+
+    /// Provides the handler `hotconfig`: a configuration that is written to it takes the graph's place. `reader` makes its
+    /// plan.
+    pub fn allow_reconfigure(&mut self, reader: Box<Reader>) {
+        self.env.reader = Some(reader);
     }
 
     /// Signals that elements of a graph are waiting for now.
@@ -345,7 +349,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Copies packets that pass a place (as [`Command::Capture`](crate::protocol::Command::Capture) says).
+    /// Copies packets that pass some places (as [`Command::Capture`](crate::protocol::Command::Capture) says).
     ///
     /// # Errors
     /// If there is no such graph or element, or the filter is wrong.
@@ -354,21 +358,28 @@ impl Engine {
         &mut self,
         key: u64,
         graph: &str,
-        point: &str,
+        points: &[String],
         filter: &str,
         snaplen: u32,
         count: u64,
         listener: Listener,
     ) -> Result<(), String> {
-        let point = Point::parse(point)?;
         let filter = parse_filter(filter)?;
         let (router, env) = self.graph(graph)?;
-        if let Some(element) = point.element()
-            && router.plan.graph.find(element).is_none()
-        {
-            return Err(format!("no element '{element}' in graph '{graph}'"));
+        let mut places = Vec::new();
+        for written in points {
+            let point = Point::parse(written)?;
+            if let Some(element) = point.element()
+                && router.plan.graph.find(element).is_none()
+            {
+                return Err(format!("no element '{element}' in graph '{graph}'"));
+            }
+            places.push((written.clone(), point));
         }
-        let request = CaptureRequest { graph: graph.to_owned(), point, filter, snaplen, count };
+        if places.is_empty() {
+            places.push((String::new(), Point::Devices));
+        }
+        let request = CaptureRequest { graph: graph.to_owned(), points: places, filter, snaplen, count };
         env.watch.capture(key, request, listener);
         Ok(())
     }

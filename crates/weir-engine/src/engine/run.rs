@@ -62,6 +62,11 @@ impl Engine {
                 router.round(&mut self.env);
             }
         }
+        if let Some((graph, plan)) = self.env.swap.take()
+            && let Err(errors) = self.install(&graph, plan, "")
+        {
+            self.env.notice(Some(&graph), "print", errors.to_string());
+        }
         self.deliver_links();
         for device in 0..self.env.devices.len() {
             self.env.devices.flush(device, self.env.now);
@@ -151,7 +156,8 @@ impl Engine {
             {
                 continue;
             }
-            let idle = self.wake().is_none() && !self.env.devices.may_receive();
+            let listens = self.graphs.iter().flatten().any(Router::listens);
+            let idle = self.wake().is_none() && !self.env.devices.may_receive() && !listens;
             // A clock that stands still brings no later event either.
             if (idle || (!self.env.real_time() && !self.env.devices.may_receive())) && !until.forever {
                 return Ok(Stopped::Exhausted);

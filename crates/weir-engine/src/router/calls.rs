@@ -48,9 +48,9 @@ impl Router {
         &mut self,
         env: &mut Env,
         from: Option<usize>,
-        call: &str,
+        (name, arg): (&str, &str),
     ) -> Result<String, CallError> {
-        let (place, arg) = self.called(from, call)?;
+        let place = self.called(from, name)?;
         let name = self.unparse(&place);
         match self.modes(&place) {
             Some(modes) if modes.read && (modes.param || arg.is_empty()) => {}
@@ -67,9 +67,9 @@ impl Router {
         &mut self,
         env: &mut Env,
         from: Option<usize>,
-        call: &str,
+        (name, value): (&str, &str),
     ) -> Result<(), CallError> {
-        let (place, value) = self.called(from, call)?;
+        let place = self.called(from, name)?;
         let name = self.unparse(&place);
         if !self.modes(&place).is_some_and(|m| m.write) {
             return Err(CallError::Missing(format!("no '{name}' write handler")));
@@ -87,11 +87,9 @@ impl Router {
         self.find_handler(from, name).map_or_else(|_| name.to_owned(), |place| self.unparse(&place))
     }
 
-    fn called<'a>(&self, from: Option<usize>, call: &'a str) -> Result<(Place, &'a str), CallError> {
-        let (name, arg) = first_word(call).unwrap_or_default();
+    fn called(&self, from: Option<usize>, name: &str) -> Result<Place, CallError> {
         let name = weir_click::unquote_text(name).unwrap_or_default();
-        let place = self.find_handler(from, &name).map_err(CallError::Missing)?;
-        Ok((place, arg.trim_end_matches('\n')))
+        self.find_handler(from, &name).map_err(CallError::Missing)
     }
 
     /// Finds a handler: of an element by name, of the element that asks, or of the graph.
@@ -140,7 +138,12 @@ impl Router {
 
     /// How a handler may be called.
     pub(crate) fn modes(&self, place: &Place) -> Option<Modes> {
-        let Some(element) = place.element else { return global_modes(&place.handler) };
+        let Some(element) = place.element else {
+            return match place.handler.as_str() {
+                "hotconfig" if self.reconfigure => Some(Modes::WRITE),
+                name => global_modes(name),
+            };
+        };
         let name = place.handler.as_str();
         if let Some(modes) = self.controls[element].as_ref().and_then(|c| c.modes(name)) {
             return Some(modes);
@@ -155,6 +158,8 @@ impl Router {
         for h in self.manual(element).filter(|h| h.name.trim_start_matches("r#") == name) {
             modes.read |= h.read;
             modes.write |= h.write;
+            // A packet program's handlers look at their parameter, or do not.
+            modes.param |= h.read && matches!(self.plan.parts[element], Part::Element { .. });
         }
         modes.read |= COMMON.contains(&name);
         (modes != Modes::default()).then_some(modes)
@@ -176,7 +181,7 @@ impl Router {
                 None => Err("the element is busy".to_owned()),
             },
             Part::Element { element, tables, .. } => {
-                let state = State::new(&mut self.tables, tables, env.now);
+                let state = State::new(&mut self.tables, tables, env.now).asked(arg.trim());
                 element.read(name, &state)
             }
         }
@@ -233,6 +238,23 @@ impl Router {
         self.active = true;
     }
 
+    /// Whether requests may come from outside.
+    pub(crate) fn listens(&self) -> bool {
+        !self.listening.is_empty()
+    }
+
+    /// Whether a request waits.
+    pub(super) fn asked(&self) -> bool {
+        self.listening.iter().any(|&e| self.controls[e].as_ref().is_some_and(|c| c.asked()))
+    }
+
+    /// Answers requests.
+    pub(super) fn serve(&mut self, env: &mut Env) {
+        if self.asked() {
+            self.each_control(env, |c| c.asked(), |control, cx| control.serve(cx));
+        }
+    }
+
     /// Signals that elements are waiting for.
     pub(crate) fn signals(&self) -> Vec<i32> {
         self.controls.iter().flatten().flat_map(|c| c.signals()).collect()
@@ -270,6 +292,11 @@ impl Router {
     pub(crate) fn print(&self, env: &mut Env, text: String) {
         env.notice(Some(&self.name), "print", text);
     }
+}
+
+/// The name and the parameter of a call that is written as one text.
+pub(crate) fn split_call(call: &str) -> (&str, &str) {
+    first_word(call).unwrap_or_default()
 }
 
 fn joined(name: &str, arg: &str) -> String {

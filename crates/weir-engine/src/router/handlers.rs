@@ -5,7 +5,7 @@ use weir_ir::HandlerInfo;
 use weir_ir::program::{EntryKind, Type};
 
 use super::Router;
-use super::calls::{CallError, Place};
+use super::calls::{CallError, Place, split_call};
 use crate::control::Modes;
 use crate::env::Env;
 use crate::plan::Part;
@@ -40,7 +40,7 @@ pub(crate) fn global_modes(name: &str) -> Option<Modes> {
 impl Router {
     /// Reads a handler.
     pub(crate) fn read(&mut self, env: &mut Env, handler: &str) -> Result<String, String> {
-        self.call_read(env, None, handler).map_err(|e| told(handler, e))
+        self.call_read(env, None, split_call(handler)).map_err(|e| told(handler, e))
     }
 
     /// Writes a handler, or sends an element the message of that name (numbers, separated by spaces).
@@ -58,7 +58,10 @@ impl Router {
         Some(match name {
             "name" => decl.name.clone(),
             "class" => decl.class.clone(),
-            "config" => join_args(&decl.args),
+            "config" => {
+                let changed = self.node(element).and_then(|n| n.config());
+                changed.unwrap_or_else(|| join_args(&decl.args))
+            }
             "ports" => self.ports_text(element),
             "handlers" => self.handlers_text(element),
             _ => return None,
@@ -68,6 +71,11 @@ impl Router {
     pub(super) fn write_global(&mut self, env: &mut Env, handler: &str, value: &str) -> Result<(), String> {
         match handler {
             "stop" => self.ask_stop(),
+            "hotconfig" => {
+                let reader = env.reader.as_ref().ok_or("the graph may not be changed so")?;
+                let plan = reader(&env.classes, value).map_err(|e| e.0.join("\n"))?;
+                env.swap = Some((self.name.clone(), plan));
+            }
             "timewarp" => return env.set_warp(value),
             _ => return Err(format!("no write handler '{handler}'")),
         }
@@ -114,13 +122,17 @@ impl Router {
         let lines = |list: Vec<String>| list.iter().map(|l| format!("{l}\n")).collect::<String>();
         let elements = &self.plan.graph.elements;
         match handler {
+            // The compact form of a configuration is the flat one.
+            "config" if self.plan.graph.requirements.iter().any(|r| r == "compact_config") => {
+                Ok(self.plan.graph.to_string())
+            }
             "config" => Ok(self.plan.config.clone()),
             "flatconfig" => Ok(self.plan.graph.to_string()),
             "list" => {
                 let names = elements.iter().map(|e| e.name.clone());
                 Ok(lines([elements.len().to_string()].into_iter().chain(names).collect()))
             }
-            "classes" => Ok(lines(env.classes.iter().map(|&c| c.to_owned()).collect())),
+            "classes" => Ok(lines(env.classes.iter().map(|c| c.info().name.to_owned()).collect())),
             "driver" => Ok("userlevel".to_owned()),
             "name" => Ok(self.name.clone()),
             "packages" => Ok(String::new()),

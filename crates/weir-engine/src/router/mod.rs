@@ -18,6 +18,7 @@ use crate::control::Control;
 use crate::env::Env;
 use crate::executor::{Executor, Job};
 use crate::fast::Fast;
+use crate::neighbours::Neighbours;
 use crate::node::{Cx, EngineNode, Ran};
 use crate::plan::{Dest, Part, Plan};
 use crate::watch::{Place, WatchHost};
@@ -52,6 +53,10 @@ pub struct Router {
     nodes: Vec<Option<Box<dyn EngineNode>>>,
     /// The parts of nodes that call handlers, by element number.
     controls: Vec<Option<Arc<dyn Control>>>,
+    /// Those of them to which requests come from outside.
+    listening: Vec<usize>,
+    /// Whether there is a handler for another configuration in its place.
+    reconfigure: bool,
     /// The element that decides what happens when the end of the run is asked for.
     driver: Option<usize>,
     /// How often it was asked for.
@@ -75,6 +80,8 @@ pub struct Router {
     active: bool,
     /// When there is something to do next.
     wake: Option<u64>,
+    /// When a pull that was in vain may give something, as far as nodes said so in this round.
+    try_at: Option<u64>,
 }
 
 impl Router {
@@ -107,6 +114,18 @@ impl Router {
                 ));
             }
             nodes.push(taken);
+        }
+        for e in 0..nodes.len() {
+            let Some(mut node) = nodes[e].take() else { continue };
+            let here = Neighbours { graph: &plan.graph, nodes: &nodes, element: e };
+            if let Err(what) = node.place(&here) {
+                let decl = &plan.graph.elements[e];
+                errors.push(format!(
+                    "{}: While initializing '{} :: {}': {what}",
+                    decl.span, decl.name, decl.class
+                ));
+            }
+            nodes[e] = Some(node);
         }
         let controls: Vec<Option<Arc<dyn Control>>> =
             nodes.iter().map(|n| n.as_ref().and_then(|n| n.control())).collect();
@@ -155,6 +174,10 @@ impl Router {
             },
             plan,
             nodes,
+            reconfigure: env.reader.is_some(),
+            listening: (0..controls.len())
+                .filter(|&e| controls[e].as_ref().is_some_and(|c| c.listens()))
+                .collect(),
             controls,
             driver,
             stop_asked: 0,
@@ -167,11 +190,16 @@ impl Router {
             next_expiry: 0,
             active: true,
             wake: None,
+            try_at: None,
         })
     }
 
     pub(crate) fn element_name(&self, element: usize) -> &str {
         &self.plan.graph.elements[element].name
+    }
+
+    pub(crate) fn elements(&self) -> usize {
+        self.plan.graph.elements.len()
     }
 
     pub(crate) fn class_name(&self, element: usize) -> &str {
@@ -194,6 +222,21 @@ impl Router {
     /// Engine nodes with their element numbers.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (usize, &dyn EngineNode)> {
         self.nodes.iter().enumerate().filter_map(|(e, n)| Some((e, &**n.as_ref()?)))
+    }
+
+    /// An engine node, unless it is running.
+    pub(crate) fn node(&self, element: usize) -> Option<&dyn EngineNode> {
+        self.nodes.get(element)?.as_deref()
+    }
+
+    /// Asks for another round.
+    pub(crate) fn again(&mut self) {
+        self.active = true;
+    }
+
+    /// Asks for a round at that time.
+    pub(crate) fn try_at(&mut self, time: u64) {
+        self.try_at = Some(self.try_at.map_or(time, |t| t.min(time)));
     }
 
     /// The link that leaves a node by an output.
@@ -219,12 +262,12 @@ impl Router {
 
     /// Whether a round would do anything now.
     pub(crate) fn wants_round(&self, now: u64) -> bool {
-        self.active || self.wake.is_some_and(|t| t <= now)
+        self.active || self.asked() || self.wake.is_some_and(|t| t <= now)
     }
 
     /// When the graph wants its next round, if nothing comes in; 0: now.
     pub(crate) fn next_round(&self) -> Option<u64> {
-        if self.active { Some(0) } else { self.wake }
+        if self.active || self.asked() { Some(0) } else { self.wake }
     }
 
     /// Does what is to be done now, for a short while.
@@ -245,9 +288,10 @@ impl Router {
             self.active |= !self.out.ready.is_empty();
             self.deliver(env);
         }
+        self.serve(env);
         self.decide_stop(env);
         let timers = self.timers.iter().map(|t| t.next).min();
-        self.wake = [wake, timers, self.tables.next_expiry()].into_iter().flatten().min();
+        self.wake = [wake, self.try_at.take(), timers, self.tables.next_expiry()].into_iter().flatten().min();
     }
 
     /// Runs a node's code while it is out of its place.

@@ -13,7 +13,6 @@
 mod fanout;
 mod ring;
 pub(crate) mod sys;
-mod vnet;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,6 +21,7 @@ use weir_net::EtherAddr;
 use weir_packet::{Checksum, Layer, Packet};
 
 use crate::offload::{self, OffloadError};
+use crate::vnet;
 use crate::{Netns, Port, PortError, PortStats};
 use ring::{Frame, Ring};
 

@@ -4,7 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use super::vnet;
+use crate::vnet;
 
 /// A non-blocking raw packet socket that is not bound and receives nothing yet.
 pub fn socket() -> io::Result<OwnedFd> {

@@ -103,8 +103,8 @@ impl Between {
 }
 
 /// Sends megabytes of data that a seed determines from the left host to the right host and compares digests.
-pub fn transfer(net: &Between, megabytes: u32) {
-    let mut server = net.right_host.python(
+pub fn transfer(left_host: &Namespace, right_host: &Namespace, megabytes: u32) {
+    let mut server = right_host.python(
         "import socket, hashlib\n\
          s = socket.create_server(('10.9.0.2', 5001)); print('ready', flush=True)\n\
          s.settimeout(30); c, _ = s.accept(); c.settimeout(30); h = hashlib.sha256(); n = 0\n\
@@ -113,7 +113,7 @@ pub fn transfer(net: &Between, megabytes: u32) {
     );
     let mut line = [0; 6];
     server.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
-    let client = net.left_host.python(&format!(
+    let client = left_host.python(&format!(
         "import socket, hashlib, random\n\
          r = random.Random(7); h = hashlib.sha256(); c = socket.create_connection(('10.9.0.2', 5001), 30)\n\
          for _ in range({megabytes}): d = r.randbytes(1 << 20); h.update(d); c.sendall(d)\n\

@@ -169,4 +169,3 @@ impl Control for Script {
         }
     }
 }
-

@@ -299,16 +299,15 @@ impl Script {
             }
             Insn::Print { text, unquote, newline } => self.print(text, *unquote, *newline, cx, errors),
             Insn::Read { call, unquote } => {
-                let call = self.call_text(call, *unquote, cx, errors);
-                if let Some(value) = cx.read_handler(&call, errors) {
-                    let name = first_word(&call).map_or("", |(name, _)| name);
-                    let name = cx.handler_name(name);
+                let (name, arg) = self.call_text(call, *unquote, cx, errors);
+                if let Some(value) = cx.read_handler((&name, &arg), errors) {
+                    let name = cx.handler_name(&name);
                     cx.print(format!("{name}:\n{value}\n"));
                 }
             }
             Insn::Write { call, unquote } => {
-                let call = self.call_text(call, *unquote, cx, errors);
-                let done = cx.write_handler(&call, errors);
+                let (name, value) = self.call_text(call, *unquote, cx, errors);
+                let done = cx.write_handler((&name, &value), errors);
                 self.state().status = if done { 0 } else { -1 };
             }
             _ => {}
@@ -328,8 +327,8 @@ impl Script {
         }
         let is_handler = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@' || c == '_');
         let mut value = if is_handler {
-            let call = self.call_text(text, unquote, cx, errors);
-            match cx.read_handler(&call, errors) {
+            let (name, arg) = self.call_text(text, unquote, cx, errors);
+            match cx.read_handler((&name, &arg), errors) {
                 Some(value) => value,
                 None => return,
             }
@@ -357,23 +356,33 @@ impl Script {
         }
     }
 
-    /// A handler call with its references replaced.
-    fn call_text(&self, text: &str, unquote: bool, cx: &mut Cx<'_>, errors: &mut Vec<String>) -> String {
+    /// Name and parameter of a handler call, with its references replaced.
+    fn call_text(
+        &self,
+        text: &str,
+        unquote: bool,
+        cx: &mut Cx<'_>,
+        errors: &mut Vec<String>,
+    ) -> (String, String) {
         let call = self.expand(text, false, cx, errors);
-        match first_word(&call) {
-            Some((name, args)) if unquote => format!("{name} {}", unquoted(args)),
-            _ => call,
-        }
+        let (name, arg) = first_word(&call).unwrap_or_default();
+        (name.to_owned(), if unquote { unquoted(arg) } else { arg.to_owned() })
     }
 
-    pub(super) fn value_of(&self, text: &str, unquote: bool, cx: &mut Cx<'_>, errors: &mut Vec<String>) -> String {
+    pub(super) fn value_of(
+        &self,
+        text: &str,
+        unquote: bool,
+        cx: &mut Cx<'_>,
+        errors: &mut Vec<String>,
+    ) -> String {
         let value = self.expand(text, false, cx, errors);
         if unquote { unquoted(&value) } else { value }
     }
 
     fn expand(&self, text: &str, quoted: bool, cx: &mut Cx<'_>, errors: &mut Vec<String>) -> String {
         expand(text, quoted, &mut |reference| match reference {
-            Reference::Handler(call) => cx.read_handler(call, errors),
+            Reference::Handler(call) => cx.read_handler(first_word(call).unwrap_or_default(), errors),
             Reference::Variable(name) => self.variable(name),
         })
     }

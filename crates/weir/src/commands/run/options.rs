@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use weir_elements::FromArg;
+use weir_engine::{Classes, Plan, PlanError};
 
 use crate::commands::read;
 use crate::ui::Failure;
@@ -48,6 +49,18 @@ pub(crate) struct Args {
     /// Let time jump from event to event, from this many seconds since 1970 on
     #[arg(long, visible_alias = "simulation-time", value_name = "SECONDS", num_args = 0..=1, require_equals = true)]
     simtime: Option<Option<f64>>,
+    /// Listen for control connections on this TCP port (PORT+: that one or the next that is free; may be repeated)
+    #[arg(short, long = "port", value_name = "PORT", value_parser = port)]
+    ports: Vec<String>,
+    /// Listen for control connections on this Unix socket (may be repeated)
+    #[arg(short, long = "unix-socket", value_name = "FILE")]
+    unix_sockets: Vec<String>,
+    /// Provide the handler `hotconfig`: a configuration written to it takes the place of this one
+    #[arg(short = 'R', long)]
+    pub(super) allow_reconfigure: bool,
+    /// Accepted for Click's sake, after --allow-reconfigure
+    #[arg(long, overrides_with = "allow_reconfigure", hide = true)]
+    no_allow_reconfigure: bool,
     /// Where `require(library NAME)` looks: directories with : between them
     #[arg(short = 'C', long, value_name = "PATH", env = "CLICKPATH")]
     clickpath: Option<String>,
@@ -125,14 +138,51 @@ impl Args {
         Some((seconds.max(0.0) * 1e9) as u64)
     }
 
-    /// The text of a library.
-    pub(super) fn library(&self, name: &str) -> Option<String> {
-        let path = self.clickpath.as_deref().unwrap_or_default();
-        let directories = path.split(':').filter(|d| !d.is_empty()).map(PathBuf::from);
-        let places = directories.flat_map(|d| [d.join("share/click").join(name), d.join(name)]);
-        let here = std::iter::once(PathBuf::from(name));
-        here.chain(places).find_map(|file| std::fs::read_to_string(file).ok())
+    /// The elements that the options add to a configuration, as text.
+    fn sockets(&self) -> String {
+        let tcp = self.ports.iter().map(|p| format!("TCP, {p}"));
+        let unix = self.unix_sockets.iter().map(|f| format!("UNIX, {}", weir_click::quote(f.as_bytes())));
+        let line = |(i, args): (usize, String)| {
+            let number = if i == 0 { String::new() } else { format!("@{i}") };
+            format!("\nclick_driver@@ControlSocket{number} :: ControlSocket({args});")
+        };
+        tcp.chain(unix).enumerate().map(line).collect()
     }
+
+    /// What makes plans of configurations, as these options say.
+    pub(super) fn reader(
+        &self,
+        config: &Config,
+    ) -> impl Fn(&Classes, &str) -> Result<Plan, PlanError> + use<> {
+        let (defines, name, sockets) = (config.defines.clone(), config.name.clone(), self.sockets());
+        let path = self.clickpath.clone().unwrap_or_default();
+        move |classes, text| {
+            let library = |library: &str| find_library(&path, library);
+            let options = weir_click::Options {
+                defines: defines.clone(),
+                library: Some(&library),
+                ..weir_click::Options::default()
+            };
+            let mut plan = Plan::with_options(classes, &format!("{text}{sockets}"), &name, &options)?;
+            text.clone_into(&mut plan.config);
+            Ok(plan)
+        }
+    }
+}
+
+/// The text of a library.
+fn find_library(path: &str, name: &str) -> Option<String> {
+    let directories = path.split(':').filter(|d| !d.is_empty()).map(PathBuf::from);
+    let places = directories.flat_map(|d| [d.join("share/click").join(name), d.join(name)]);
+    let here = std::iter::once(PathBuf::from(name));
+    here.chain(places).find_map(|file| std::fs::read_to_string(file).ok())
+}
+
+/// A TCP port, or `PORT+`.
+fn port(text: &str) -> Result<String, String> {
+    let number = text.strip_suffix('+').unwrap_or(text);
+    number.parse::<u16>().map_err(|_| format!("expects a TCP port number, not '{text}'"))?;
+    Ok(text.to_owned())
 }
 
 /// `NAME=VALUE`.
