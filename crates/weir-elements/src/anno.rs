@@ -12,3 +12,5 @@ pub(crate) const FIX_IP_SRC: u32 = 19;
 pub(crate) const AGGREGATE: u32 = 20;
 /// VLAN tag control information (2 bytes).
 pub(crate) const VLAN_TCI: u32 = 20;
+/// Time at which the first of several packets came, nanoseconds since 1970 (8 bytes).
+pub(crate) const FIRST_TIMESTAMP: u32 = 32;

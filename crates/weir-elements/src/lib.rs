@@ -21,9 +21,13 @@ mod classify;
 mod ethernet;
 mod ip;
 mod nat;
+mod times;
+mod timestamps;
 mod wifi;
 
 pub use args::{Args, CellValue, FromArg, FromRest};
+pub use times::{Time, parse_time, time_text};
+
 pub use class::{Class, Configure, Configured, class, class_named, classes};
 
 /// Filter expressions as programs, for elements of other crates.

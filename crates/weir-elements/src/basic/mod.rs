@@ -12,7 +12,7 @@ mod null;
 mod paint;
 mod paint_switch;
 mod paint_tee;
-mod print;
+pub(crate) mod print;
 mod random_switch;
 mod round_robin_switch;
 mod static_switch;

@@ -2,6 +2,7 @@
 
 use crate::class::{Class, class};
 
+mod arp_print;
 mod arp_querier;
 mod arp_responder;
 mod drop_broadcasts;
@@ -12,6 +13,7 @@ mod vlan_decap;
 mod vlan_encap;
 
 pub(crate) const CLASSES: &[Class] = &[
+    class::<arp_print::ARPPrint>("ethernet"),
     class::<arp_querier::ARPQuerier>("ethernet"),
     class::<arp_responder::ARPResponder>("ethernet"),
     class::<drop_broadcasts::DropBroadcasts>("ethernet"),

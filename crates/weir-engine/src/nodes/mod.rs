@@ -3,6 +3,9 @@
 
 use crate::node::NodeClass;
 
+mod aggregate_counter;
+mod aggregate_ip_flows;
+mod flows;
 mod from_device;
 mod from_dump;
 mod from_host;
@@ -13,14 +16,16 @@ mod infinite_source;
 mod kernel_tap;
 mod kernel_tun;
 mod limit;
+mod mcast_socket;
 mod pace;
 mod queue;
 mod rated_source;
 mod rated_unqueue;
 mod round_robin_sched;
 mod sending;
+mod socket;
 mod summary;
-mod times;
+mod time_sorted_sched;
 mod to_device;
 mod to_dump;
 mod to_host;
@@ -30,6 +35,8 @@ mod unqueue;
 
 /// All classes of engine nodes.
 pub(crate) const CLASSES: &[NodeClass] = &[
+    aggregate_counter::CLASS,
+    aggregate_ip_flows::CLASS,
     from_device::CLASS,
     from_dump::CLASS,
     from_host::CLASS,
@@ -38,10 +45,13 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     infinite_source::CLASS,
     kernel_tap::CLASS,
     kernel_tun::CLASS,
+    mcast_socket::CLASS,
     queue::CLASS,
     rated_source::CLASS,
     rated_unqueue::CLASS,
     round_robin_sched::CLASS,
+    socket::CLASS,
+    time_sorted_sched::CLASS,
     to_device::CLASS,
     to_dump::CLASS,
     to_host::CLASS,
