@@ -23,15 +23,23 @@ mod ip;
 mod nat;
 mod times;
 mod timestamps;
+
+mod shaping;
+mod tunnel;
 mod wifi;
 
-pub use args::{Args, CellValue, FromArg, FromRest};
+pub use args::{Args, Bandwidth, CellValue, FromArg, FromRest};
 pub use times::{Time, parse_time, time_text};
 
 pub use class::{Class, Configure, Configured, class, class_named, classes};
 
 /// Filter expressions as programs, for elements of other crates.
 pub use classify::filter;
+
+/// Rates of token buckets, for engine nodes.
+pub mod token_rate {
+    pub use crate::shaping::rate::{FULL, Rate, Spec, THRESHOLD};
+}
 
 /// Pieces of programs, for elements of other crates.
 pub mod build {
@@ -44,6 +52,11 @@ pub mod build {
 #[doc(hidden)]
 pub mod private {
     //! What the `element!` macro refers to.
-    pub use weir_ir::{Builder, ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, State};
+    pub use weir_ir::{Builder, ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, Peers, State};
     pub use weir_packet::Packet;
+
+    /// The number that follows `prefix` in the name of a handler (3 in `active3`).
+    pub fn numbered(handler: &str, prefix: &str) -> Option<u32> {
+        handler.strip_prefix(prefix)?.parse().ok()
+    }
 }

@@ -51,12 +51,18 @@ impl fmt::Display for Kind {
             Kind::UdpClient(to, None) => write!(f, "udp to {to}"),
             Kind::UdpClient(to, Some(from)) => write!(f, "udp to {to} from {from}"),
             Kind::Multicast { group, source: None, .. } => write!(f, "multicast {group}"),
-            Kind::Multicast { group, source: Some(source), .. } => write!(f, "multicast {group} from {source}"),
+            Kind::Multicast { group, source: Some(source), .. } => {
+                write!(f, "multicast {group} from {source}")
+            }
             Kind::TcpServer(at) => write!(f, "tcp at {at}"),
             Kind::TcpClient(to, None) => write!(f, "tcp to {to}"),
             Kind::TcpClient(to, Some(from)) => write!(f, "tcp to {to} from {from}"),
-            Kind::UnixServer(path) | Kind::UnixDatagramServer(path) => write!(f, "unix at {}", path.display()),
-            Kind::UnixClient(path) | Kind::UnixDatagramClient(path, _) => write!(f, "unix to {}", path.display()),
+            Kind::UnixServer(path) | Kind::UnixDatagramServer(path) => {
+                write!(f, "unix at {}", path.display())
+            }
+            Kind::UnixClient(path) | Kind::UnixDatagramClient(path, _) => {
+                write!(f, "unix to {}", path.display())
+            }
         }
     }
 }
@@ -81,7 +87,14 @@ pub struct Options {
 impl Options {
     /// A socket with the kernel's buffers, for packets of 2,048 bytes.
     pub fn new(kind: Kind) -> Options {
-        Options { kind, snaplen: 2048, send_buffer: None, receive_buffer: None, nodelay: true, timestamp: true }
+        Options {
+            kind,
+            snaplen: 2048,
+            send_buffer: None,
+            receive_buffer: None,
+            nodelay: true,
+            timestamp: true,
+        }
     }
 }
 
@@ -257,7 +270,9 @@ impl Port for SocketPort {
             let len = match self.read() {
                 Ok(Some(len)) => len,
                 Ok(None) => return Ok(n),
-                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Ok(n),
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                    return Ok(n);
+                }
                 Err(e) => return Err(self.failed("receive", e)),
             };
             let bytes = self.buffer.get(..len).unwrap_or(&[]);
@@ -266,7 +281,8 @@ impl Port for SocketPort {
                 continue;
             };
             if self.options.timestamp {
-                packet.timestamp = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
+                packet.timestamp =
+                    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
             }
             self.stats.received(len);
             out.push(packet);
@@ -313,7 +329,9 @@ fn watch(epoll: &Epoll, socket: &Socket) -> io::Result<()> {
 
 fn receive_from(socket: &Socket, buffer: &mut [u8]) -> io::Result<(usize, SockAddr)> {
     // SAFETY: `MaybeUninit<u8>` has the layout of `u8`, and `recv_from` promises never to write uninitialised bytes.
-    let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast::<MaybeUninit<u8>>(), buffer.len()) };
+    let buffer = unsafe {
+        std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast::<MaybeUninit<u8>>(), buffer.len())
+    };
     socket.recv_from(buffer)
 }
 
@@ -340,12 +358,22 @@ fn open(options: &Options, paths: &mut Vec<PathBuf>) -> io::Result<Ends> {
         listener.bind(at)?;
         listener.listen(2)?;
         listener.set_nonblocking(true)?;
-        Ok::<Ends, io::Error>(Ends::Stream { listener: Some(listener), stream: None, unsent: Vec::new(), ended: false })
+        Ok::<Ends, io::Error>(Ends::Stream {
+            listener: Some(listener),
+            stream: None,
+            unsent: Vec::new(),
+            ended: false,
+        })
     };
     let client = |stream: Socket, to: &SockAddr| {
         stream.connect(to)?;
         stream.set_nonblocking(true)?;
-        Ok::<Ends, io::Error>(Ends::Stream { listener: None, stream: Some(stream), unsent: Vec::new(), ended: false })
+        Ok::<Ends, io::Error>(Ends::Stream {
+            listener: None,
+            stream: Some(stream),
+            unsent: Vec::new(),
+            ended: false,
+        })
     };
     match &options.kind {
         Kind::UdpServer(at) => {
@@ -503,7 +531,8 @@ mod tests {
 
     #[test]
     fn a_group_hears_others_and_not_itself() {
-        let group = SocketAddrV4::new(Ipv4Addr::new(233, 252, 0, 1), 20_000 + (std::process::id() % 20_000) as u16);
+        let group =
+            SocketAddrV4::new(Ipv4Addr::new(233, 252, 0, 1), 20_000 + (std::process::id() % 20_000) as u16);
         let kind = Kind::Multicast { group, source: Some(ANY), local: true };
         let (mut a, mut b) = (port(kind.clone()), port(kind));
         send(&mut a, b"from a");

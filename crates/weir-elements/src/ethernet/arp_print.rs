@@ -99,9 +99,8 @@ mod tests {
     use crate::testing::Harness;
 
     /// Who has 10.0.0.2, tell 10.0.0.1.
-    const REQUEST: [u8; 28] = [
-        0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 2,
-    ];
+    const REQUEST: [u8; 28] =
+        [0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 2];
 
     fn printed(args: &[&str], bytes: &[u8]) -> String {
         let mut e = Harness::new("ARPPrint", args, 1, 1);

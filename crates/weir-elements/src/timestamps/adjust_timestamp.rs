@@ -21,11 +21,8 @@ element! {
 fn program(e: &AdjustTimestamp, b: &mut Builder) {
     let delta = b.live("time", W64, e.time.bits());
     b.input(0, |b| {
-        let time = if e.first {
-            b.load_anno(W64, anno::FIRST_TIMESTAMP)
-        } else {
-            b.load_meta(MetaField::Timestamp)
-        };
+        let time =
+            if e.first { b.load_anno(W64, anno::FIRST_TIMESTAMP) } else { b.load_meta(MetaField::Timestamp) };
         let delta = b.read_cell(delta);
         let mut sum = b.add(time, delta);
         if !e.all {

@@ -38,7 +38,8 @@ fn rate(e: &AverageCounter, s: &State<'_>, count: u128) -> String {
 }
 
 fn program(e: &AverageCounter, b: &mut Builder) {
-    let [packets, bytes, first, last] = ["count", "byte_count", "first", "last"].map(|name| b.cell(name, W64, 0));
+    let [packets, bytes, first, last] =
+        ["count", "byte_count", "first", "last"].map(|name| b.cell(name, W64, 0));
     b.input(0, |b| {
         let now = b.now();
         b.write_cell(last, now);

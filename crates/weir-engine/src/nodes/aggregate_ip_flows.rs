@@ -115,7 +115,9 @@ impl AggregateIPFlows {
             (None, _) if !matches!(ip.label, Label::Later) || self.state.waiting >= MOST_WAITING => {
                 out.push((packet, false));
             }
-            (Some(number), Some(_)) if self.state.waiting >= MOST_WAITING => out.push((marked(packet, number), true)),
+            (Some(number), Some(_)) if self.state.waiting >= MOST_WAITING => {
+                out.push((marked(packet, number), true))
+            }
             (number, _) => {
                 self.state.waiting += 1;
                 self.state.pairs.entry(pair).or_default().push_back(Waiting { packet, key, number });

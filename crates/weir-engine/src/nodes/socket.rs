@@ -83,7 +83,9 @@ impl Socket {
             "UDP" => Ok(Kind::UdpServer(self.remote()?)),
             "UNIX" if is_client(local_file.is_some()) => Ok(Kind::UnixClient(file())),
             "UNIX" => Ok(Kind::UnixServer(file())),
-            "UNIX_DGRAM" if is_client(local_file.is_some()) => Ok(Kind::UnixDatagramClient(file(), local_file)),
+            "UNIX_DGRAM" if is_client(local_file.is_some()) => {
+                Ok(Kind::UnixDatagramClient(file(), local_file))
+            }
             "UNIX_DGRAM" => Ok(Kind::UnixDatagramServer(file())),
             other => Err(format!("TYPE: '{other}' is no kind of socket: write TCP, UDP, UNIX or UNIX_DGRAM")),
         }

@@ -62,7 +62,8 @@ impl<'a> Packet4<'a> {
         let field = word(ip, 6)?;
         let segment = ip.get(header..)?;
         let ports = || Some([word(segment, 0)?, word(segment, 2)?]);
-        let label = if field & 0x1fff != 0 { Label::Later } else { ports().map_or(Label::None, Label::Ports) };
+        let label =
+            if field & 0x1fff != 0 { Label::Later } else { ports().map_or(Label::None, Label::Ports) };
         Some(Packet4 {
             src: long(ip, 12)?,
             dst: long(ip, 16)?,
@@ -139,7 +140,13 @@ impl Flows {
     }
 
     /// The number of a packet's flow, which it may begin; `None` if there are too many.
-    pub fn number(&mut self, ip: &Packet4<'_>, ports: [u16; 2], now: u64, timeouts: &Timeouts) -> Option<Number> {
+    pub fn number(
+        &mut self,
+        ip: &Packet4<'_>,
+        ports: [u16; 2],
+        now: u64,
+        timeouts: &Timeouts,
+    ) -> Option<Number> {
         let (key, higher) = key(ip, ports);
         if self.flows.len() >= MOST && !self.flows.contains_key(&key) {
             return None;
