@@ -19,7 +19,7 @@ mod pad;
 mod paint;
 mod paint_switch;
 mod paint_tee;
-mod print;
+pub(crate) mod print;
 mod pull_null;
 mod pull_tee;
 mod push_null;

@@ -6,6 +6,8 @@ use crate::node::NodeClass;
 #[macro_use]
 mod storage;
 
+mod aggregate_counter;
+mod aggregate_ip_flows;
 mod bandwidth_rated_unqueue;
 mod bandwidth_shaper;
 mod bucket;
@@ -16,6 +18,7 @@ mod delay_unqueue;
 mod discard;
 mod drr_sched;
 mod error;
+mod flows;
 mod from_device;
 mod from_dump;
 mod from_host;
@@ -31,6 +34,7 @@ mod kernel_tap;
 mod kernel_tun;
 mod limit;
 mod link_unqueue;
+mod mcast_socket;
 mod message;
 mod mixed_queue;
 mod notifier_queue;
@@ -50,14 +54,15 @@ mod sending;
 mod shaper;
 mod simple_pull_switch;
 mod simple_queue;
+mod socket;
 mod static_pull_switch;
 mod stride_sched;
 mod summary;
 mod thread_safe_queue;
+mod time_sorted_sched;
 mod timed_sink;
 mod timed_source;
 mod timed_unqueue;
-mod times;
 mod to_device;
 mod to_dump;
 mod to_host;
@@ -67,6 +72,8 @@ mod unqueue;
 
 /// All classes of engine nodes.
 pub(crate) const CLASSES: &[NodeClass] = &[
+    aggregate_counter::CLASS,
+    aggregate_ip_flows::CLASS,
     bandwidth_rated_unqueue::CLASS,
     bandwidth_shaper::CLASS,
     control_socket::CLASS,
@@ -90,6 +97,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     kernel_tap::CLASS,
     kernel_tun::CLASS,
     link_unqueue::CLASS,
+    mcast_socket::CLASS,
     message::CLASS,
     mixed_queue::CLASS,
     notifier_queue::CLASS,
@@ -108,9 +116,11 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     shaper::CLASS,
     simple_pull_switch::CLASS,
     simple_queue::CLASS,
+    socket::CLASS,
     static_pull_switch::CLASS,
     stride_sched::CLASS,
     thread_safe_queue::CLASS,
+    time_sorted_sched::CLASS,
     timed_sink::CLASS,
     timed_source::CLASS,
     timed_unqueue::CLASS,
