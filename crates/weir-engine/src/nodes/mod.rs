@@ -14,6 +14,7 @@ mod delay_shaper;
 mod delay_unqueue;
 mod discard;
 mod drr_sched;
+mod fast_udp_source;
 mod from_device;
 mod from_dump;
 mod from_host;
@@ -45,6 +46,7 @@ mod shaper;
 mod simple_pull_switch;
 mod simple_queue;
 mod static_pull_switch;
+mod static_thread_sched;
 mod stride_sched;
 mod summary;
 mod thread_safe_queue;
@@ -66,6 +68,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     delay_shaper::CLASS,
     delay_unqueue::CLASS,
     drr_sched::CLASS,
+    fast_udp_source::CLASS,
     from_device::CLASS,
     from_dump::CLASS,
     from_host::CLASS,
@@ -92,6 +95,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     simple_pull_switch::CLASS,
     simple_queue::CLASS,
     static_pull_switch::CLASS,
+    static_thread_sched::CLASS,
     stride_sched::CLASS,
     thread_safe_queue::CLASS,
     timed_sink::CLASS,

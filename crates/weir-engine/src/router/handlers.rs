@@ -28,6 +28,8 @@ impl Router {
             }
             "ports" => return Ok(self.ports_text(element)),
             "handlers" => return Ok(self.handlers_text(element)),
+            "scheduled" if self.has_task(element) => return Ok(self.is_scheduled(element).to_string()),
+            "home_thread" if self.has_task(element) => return Ok(self.home_thread(element).to_string()),
             _ => {}
         }
         match &self.plan.parts[element] {
@@ -162,6 +164,9 @@ impl Router {
             Part::Node { .. } => self.nodes[element].as_ref().map(|n| n.info()),
         };
         let mut lines: Vec<String> = COMMON.iter().map(|h| format!("{h}\tr\n")).collect();
+        if self.has_task(element) {
+            lines.extend(["home_thread\tr\n", "scheduled\tr\n"].map(str::to_owned));
+        }
         for h in info.map_or(&[][..], |i| i.handlers) {
             let mode =
                 [(h.read, "r"), (h.write, "w")].into_iter().filter(|m| m.0).map(|m| m.1).collect::<String>();
