@@ -58,6 +58,7 @@ pub fn classes() -> impl Iterator<Item = &'static Class> {
         crate::ip::CLASSES,
         crate::nat::CLASSES,
         crate::shaping::CLASSES,
+        crate::tunnel::CLASSES,
         crate::wifi::CLASSES,
     ]
     .into_iter()

@@ -22,6 +22,7 @@ mod ethernet;
 mod ip;
 mod nat;
 mod shaping;
+mod tunnel;
 mod wifi;
 
 pub use args::{Args, Bandwidth, CellValue, FromArg, FromRest};
@@ -46,7 +47,7 @@ pub mod build {
 #[doc(hidden)]
 pub mod private {
     //! What the `element!` macro refers to.
-    pub use weir_ir::{Builder, ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, State};
+    pub use weir_ir::{Builder, ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, Peers, State};
     pub use weir_packet::Packet;
 
     /// The number that follows `prefix` in the name of a handler (3 in `active3`).

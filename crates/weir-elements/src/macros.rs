@@ -6,8 +6,9 @@
 /// Parameters are `pos` (by position or keyword), `key` (by keyword only) or `rest` (all further arguments); without
 /// a default they have to be given; `= default => "text"` is how the manual shows a default that is no plain literal.
 /// Their keyword is the field's name in capitals. `check` says what is wrong with them together. Handlers are `read` and `write`
-/// with a function, `cell` (reads and writes the cell of that name) or `count` (reads it). `each` and `set_each` are
-/// `read` and `write` handlers with a number behind the name, which the function gets as well (`active0`, `active1`).
+/// with a function, `query` (reads, with the parameter `State::param`), `cell` (reads and writes the cell of that name)
+/// or `count` (reads it). `each` and `set_each` are `read` and `write` handlers with a number behind the name, which
+/// the function gets as well (`active0`, `active1`).
 #[macro_export]
 macro_rules! element {
     (
@@ -108,12 +109,9 @@ macro_rules! element {
                 f(self, event, args, packet)
             })?
 
-            $(fn resolve(
-                &mut self,
-                find: &dyn Fn(&str, &str) -> Option<Vec<String>>,
-            ) -> Result<(), Vec<String>> {
-                let f: fn(&mut $name, &dyn Fn(&str, &str) -> Option<Vec<String>>) -> Result<(), Vec<String>> = $resolve;
-                f(self, find)
+            $(fn resolve(&mut self, peers: &$crate::private::Peers<'_>) -> Result<(), Vec<String>> {
+                let f: fn(&mut $name, &$crate::private::Peers<'_>) -> Result<(), Vec<String>> = $resolve;
+                f(self, peers)
             })?
         }
     };
@@ -136,6 +134,7 @@ macro_rules! element {
         $args.take::<$ty>(stringify!($field), $crate::element!(@kind $kind), Some($default))
     };
     (@reads read) => { true };
+    (@reads query) => { true };
     (@reads cell) => { true };
     (@reads count) => { true };
     (@reads write) => { false };
@@ -150,6 +149,9 @@ macro_rules! element {
             let f: fn(&Self, &$crate::private::State<'_>) -> Result<String, String> = $f;
             return f($e, $s);
         }
+    };
+    (@read $e:ident, $h:ident, $s:ident, query $name:ident = $f:expr) => {
+        $crate::element!(@read $e, $h, $s, read $name = $f);
     };
     (@read $e:ident, $h:ident, $s:ident, cell $name:ident: $ty:ty) => {
         if $h == stringify!($name) {

@@ -16,8 +16,9 @@ const GLOBAL: [&str; 8] =
     ["classes", "config", "drops", "flatconfig", "handlers", "list", "requirements", "version"];
 
 impl Router {
-    /// Reads a handler.
+    /// Reads a handler; what stands behind its name is its parameter, if it takes one.
     pub(crate) fn read(&mut self, env: &mut Env, classes: &Classes, handler: &str) -> Result<String, String> {
+        let (handler, param) = handler.split_once(char::is_whitespace).unwrap_or((handler, ""));
         let Some((element, name)) = self.split(handler)? else { return self.read_global(classes, handler) };
         match name {
             "name" => return Ok(self.element_name(element).to_owned()),
@@ -38,7 +39,7 @@ impl Router {
                 None => Err("the element is busy".to_owned()),
             },
             Part::Element { element, tables, .. } => {
-                let state = State::new(&mut self.tables, tables, env.now);
+                let state = State::new(&mut self.tables, tables, env.now).asked(param.trim());
                 element.read(name, &state)
             }
         }
