@@ -18,6 +18,7 @@ mod delay_unqueue;
 mod discard;
 mod drr_sched;
 mod error;
+mod fast_udp_source;
 mod flows;
 mod from_device;
 mod from_dump;
@@ -56,6 +57,7 @@ mod simple_pull_switch;
 mod simple_queue;
 mod socket;
 mod static_pull_switch;
+mod static_thread_sched;
 mod stride_sched;
 mod summary;
 mod thread_safe_queue;
@@ -81,6 +83,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     delay_unqueue::CLASS,
     drr_sched::CLASS,
     error::CLASS,
+    fast_udp_source::CLASS,
     from_device::CLASS,
     from_dump::CLASS,
     from_host::CLASS,
@@ -118,6 +121,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     simple_queue::CLASS,
     socket::CLASS,
     static_pull_switch::CLASS,
+    static_thread_sched::CLASS,
     stride_sched::CLASS,
     thread_safe_queue::CLASS,
     time_sorted_sched::CLASS,
