@@ -2,9 +2,11 @@
 
 use crate::class::{Class, class};
 
+mod check_crc32;
 mod check_length;
 mod check_paint;
 mod counter;
+mod crc32;
 mod discard;
 mod hash_switch;
 mod idle;
@@ -18,6 +20,7 @@ mod print;
 mod random_switch;
 mod round_robin_switch;
 mod set_anno_byte;
+mod set_crc32;
 mod static_switch;
 mod stride_switch;
 mod strip;
@@ -28,6 +31,7 @@ pub(crate) mod truncate;
 mod unstrip;
 
 pub(crate) const CLASSES: &[Class] = &[
+    class::<check_crc32::CheckCRC32>("basic"),
     class::<check_length::CheckLength>("basic"),
     class::<check_paint::CheckPaint>("basic"),
     class::<counter::Counter>("basic"),
@@ -44,6 +48,7 @@ pub(crate) const CLASSES: &[Class] = &[
     class::<random_switch::RandomSwitch>("basic"),
     class::<round_robin_switch::RoundRobinSwitch>("basic"),
     class::<set_anno_byte::SetAnnoByte>("basic"),
+    class::<set_crc32::SetCRC32>("basic"),
     class::<static_switch::StaticSwitch>("basic"),
     class::<stride_switch::StrideSwitch>("basic"),
     class::<strip::Strip>("basic"),

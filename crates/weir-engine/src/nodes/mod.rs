@@ -3,6 +3,7 @@
 
 use crate::node::NodeClass;
 
+mod finish_offloads;
 mod from_device;
 mod from_dump;
 mod from_host;
@@ -10,6 +11,7 @@ mod from_ip_summary_dump;
 mod from_link;
 mod host_address;
 mod infinite_source;
+mod ip_reassembler;
 mod kernel_tap;
 mod kernel_tun;
 mod limit;
@@ -30,12 +32,14 @@ mod unqueue;
 
 /// All classes of engine nodes.
 pub(crate) const CLASSES: &[NodeClass] = &[
+    finish_offloads::CLASS,
     from_device::CLASS,
     from_dump::CLASS,
     from_host::CLASS,
     from_ip_summary_dump::CLASS,
     from_link::CLASS,
     infinite_source::CLASS,
+    ip_reassembler::CLASS,
     kernel_tap::CLASS,
     kernel_tun::CLASS,
     queue::CLASS,
