@@ -13,6 +13,7 @@ mod env;
 mod executor;
 mod fast;
 mod links;
+mod neighbours;
 #[macro_use]
 mod node;
 mod nodes;

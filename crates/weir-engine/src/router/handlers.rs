@@ -23,7 +23,10 @@ impl Router {
         match name {
             "name" => return Ok(self.element_name(element).to_owned()),
             "class" => return Ok(self.plan.graph.elements[element].class.clone()),
-            "config" => return Ok(join_args(&self.plan.graph.elements[element].args)),
+            "config" => {
+                let changed = self.node(element).and_then(|n| n.config());
+                return Ok(changed.unwrap_or_else(|| join_args(&self.plan.graph.elements[element].args)));
+            }
             "ports" => return Ok(self.ports_text(element)),
             "handlers" => return Ok(self.handlers_text(element)),
             _ => {}

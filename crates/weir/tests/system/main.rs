@@ -9,3 +9,4 @@ mod reference;
 mod run;
 mod traffic;
 mod tunnels;
+mod watching;
