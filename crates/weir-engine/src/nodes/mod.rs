@@ -19,6 +19,7 @@ mod discard;
 mod drr_sched;
 mod error;
 mod fast_udp_source;
+mod finish_offloads;
 mod flows;
 mod from_device;
 mod from_dump;
@@ -31,6 +32,7 @@ mod gap;
 mod host_address;
 mod infinite_source;
 mod info;
+mod ip_reassembler;
 mod kernel_tap;
 mod kernel_tun;
 mod limit;
@@ -84,6 +86,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     drr_sched::CLASS,
     error::CLASS,
     fast_udp_source::CLASS,
+    finish_offloads::CLASS,
     from_device::CLASS,
     from_dump::CLASS,
     from_host::CLASS,
@@ -97,6 +100,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     info::CLASSES[2],
     info::CLASSES[3],
     info::CLASSES[4],
+    ip_reassembler::CLASS,
     kernel_tap::CLASS,
     kernel_tun::CLASS,
     link_unqueue::CLASS,
