@@ -113,6 +113,7 @@ pub struct SocketPort {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each port, and it does not move")]
 enum Ends {
     Datagram {
         receiver: Socket,
