@@ -19,7 +19,7 @@ pub trait FromArg: Sized {
 pub trait FromRest: Sized {
     /// What is written for it.
     const SYNTAX: &'static str;
-    /// Reads the arguments that are left for the parameter.
+    /// Reads the arguments that are left for the parameter. Each line of the error is one.
     fn from_rest(args: &[String]) -> Result<Self, String>;
 }
 
@@ -98,7 +98,7 @@ impl Args {
             Some(args) => match T::from_rest(&args) {
                 Ok(v) => Some(v),
                 Err(e) if kind == ParamKind::Rest => {
-                    self.errors.push(e);
+                    self.errors.extend(e.lines().map(str::to_owned));
                     None
                 }
                 Err(e) => {

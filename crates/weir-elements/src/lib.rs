@@ -22,11 +22,16 @@ mod classify;
 mod ethernet;
 mod ip;
 mod nat;
+mod times;
+mod timestamps;
+
 mod shaping;
 mod tunnel;
 mod wifi;
 
 pub use args::{Args, Bandwidth, CellValue, FromArg, FromRest};
+pub use times::{Time, parse_time, time_text};
+
 pub use class::{Class, Configure, Configured, class, class_named, classes};
 pub use names::{NameKind, Names, with_names};
 
@@ -49,7 +54,7 @@ pub mod build {
 #[doc(hidden)]
 pub mod private {
     //! What the `element!` macro refers to.
-    pub use weir_ir::{Builder, ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, State};
+    pub use weir_ir::{Builder, ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, Peers, State};
     pub use weir_packet::Packet;
 
     /// The number that follows `prefix` in the name of a handler (3 in `active3`).

@@ -109,12 +109,9 @@ macro_rules! element {
                 f(self, event, args, packet)
             })?
 
-            $(fn resolve(
-                &mut self,
-                find: &dyn Fn(&str, &str) -> Option<Vec<String>>,
-            ) -> Result<(), Vec<String>> {
-                let f: fn(&mut $name, &dyn Fn(&str, &str) -> Option<Vec<String>>) -> Result<(), Vec<String>> = $resolve;
-                f(self, find)
+            $(fn resolve(&mut self, peers: &$crate::private::Peers<'_>) -> Result<(), Vec<String>> {
+                let f: fn(&mut $name, &$crate::private::Peers<'_>) -> Result<(), Vec<String>> = $resolve;
+                f(self, peers)
             })?
         }
     };

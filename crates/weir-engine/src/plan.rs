@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_click::{Graph, Kind};
 use weir_ir::program::{BlockId, End, Entry, EntryKind, TableId};
-use weir_ir::{Element, Program, Wire, check, link, program_of};
+use weir_ir::{Element, Peer, Peers, Program, Wire, check, link, program_of};
 
 use crate::classes::{AnyClass, Classes};
 use crate::fast::Fast;
@@ -319,14 +319,8 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
     let mut errors = Vec::new();
     let mut next_table = 0;
     let mut shared: HashMap<String, TableId> = HashMap::new();
-    let find = |class: &str, name: &str| {
-        let mut of_class = graph.elements.iter().filter(|e| e.class == class).peekable();
-        if name.is_empty() {
-            of_class.peek()?;
-            return Some(of_class.flat_map(|e| e.args.iter().cloned()).collect());
-        }
-        of_class.find(|e| e.name == name).map(|e| e.args.clone())
-    };
+    let peers: Vec<Peer<'_>> =
+        graph.elements.iter().map(|e| Peer { name: &e.name, class: &e.class, args: &e.args }).collect();
     let names = crate::names::Defined::of(graph);
     for (i, e) in graph.elements.iter().enumerate() {
         let mut fail = |what: &str| errors.push(located(graph, i, "configuring", what));
@@ -340,7 +334,7 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
             },
             Some(AnyClass::Element(class)) => match names.within(&e.name, || class.configure(&e.args)) {
                 Ok(mut element) => {
-                    if let Err(list) = element.resolve(&find) {
+                    if let Err(list) = element.resolve(&Peers::new(&peers, &e.name)) {
                         list.iter().for_each(|what| fail(what));
                         continue;
                     }

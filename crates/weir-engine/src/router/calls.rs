@@ -7,7 +7,7 @@ use weir_ir::State;
 use weir_ir::program::EntryKind;
 
 use super::Router;
-use super::handlers::{COMMON, global_modes};
+use super::handlers::{COMMON, TASK, global_modes};
 use crate::control::{Control, Modes};
 use crate::env::Env;
 use crate::node::Cx;
@@ -161,7 +161,7 @@ impl Router {
             // A packet program's handlers look at their parameter, or do not.
             modes.param |= h.read && matches!(self.plan.parts[element], Part::Element { .. });
         }
-        modes.read |= COMMON.contains(&name);
+        modes.read |= COMMON.contains(&name) || (self.has_task(element) && TASK.contains(&name));
         (modes != Modes::default()).then_some(modes)
     }
 

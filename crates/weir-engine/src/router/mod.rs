@@ -5,6 +5,7 @@ mod handlers;
 mod host;
 mod status;
 mod swap;
+mod tasks;
 
 use std::sync::Arc;
 
