@@ -26,6 +26,7 @@ mod front_drop_queue;
 mod full_note_queue;
 mod gap;
 mod host_address;
+mod icmp_ping_source;
 mod infinite_source;
 mod kernel_tap;
 mod kernel_tun;
@@ -53,6 +54,7 @@ mod static_pull_switch;
 mod stride_sched;
 mod summary;
 mod thread_safe_queue;
+mod time_filter;
 mod time_sorted_sched;
 mod timed_sink;
 mod timed_source;
@@ -80,6 +82,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     from_link::CLASS,
     front_drop_queue::CLASS,
     full_note_queue::CLASS,
+    icmp_ping_source::CLASS,
     infinite_source::CLASS,
     kernel_tap::CLASS,
     kernel_tun::CLASS,
@@ -103,6 +106,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     static_pull_switch::CLASS,
     stride_sched::CLASS,
     thread_safe_queue::CLASS,
+    time_filter::CLASS,
     time_sorted_sched::CLASS,
     timed_sink::CLASS,
     timed_source::CLASS,
