@@ -100,21 +100,11 @@ impl Router {
             }
         }
         let mut nodes = Vec::new();
-        for (e, part) in plan.parts.iter_mut().enumerate() {
-            let mut taken = match part {
+        for part in &mut plan.parts {
+            nodes.push(match part {
                 Part::Node { node, .. } => node.take(),
                 Part::Element { .. } => None,
-            };
-            if let Some(node) = &mut taken
-                && let Err(what) = node.open(env)
-            {
-                let decl = &plan.graph.elements[e];
-                errors.push(format!(
-                    "{}: While configuring '{} :: {}': {what}",
-                    decl.span, decl.name, decl.class
-                ));
-            }
-            nodes.push(taken);
+            });
         }
         for e in 0..nodes.len() {
             let Some(mut node) = nodes[e].take() else { continue };
@@ -127,6 +117,17 @@ impl Router {
                 ));
             }
             nodes[e] = Some(node);
+        }
+        for (e, node) in nodes.iter_mut().enumerate() {
+            if let Some(node) = node
+                && let Err(what) = node.open(env)
+            {
+                let decl = &plan.graph.elements[e];
+                errors.push(format!(
+                    "{}: While configuring '{} :: {}': {what}",
+                    decl.span, decl.name, decl.class
+                ));
+            }
         }
         let controls: Vec<Option<Arc<dyn Control>>> =
             nodes.iter().map(|n| n.as_ref().and_then(|n| n.control())).collect();
