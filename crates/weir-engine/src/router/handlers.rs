@@ -24,7 +24,7 @@ impl Router {
             "name" => return Ok(self.element_name(element).to_owned()),
             "class" => return Ok(self.plan.graph.elements[element].class.clone()),
             "config" => {
-                let changed = self.node(element).and_then(|n| n.config());
+                let changed = self.node(element).and_then(crate::node::Behavior::config);
                 return Ok(changed.unwrap_or_else(|| join_args(&self.plan.graph.elements[element].args)));
             }
             "ports" => return Ok(self.ports_text(element)),
