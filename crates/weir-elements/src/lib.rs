@@ -11,6 +11,7 @@ mod anno;
 mod args;
 mod class;
 mod headers;
+mod names;
 mod prelude;
 pub mod reference;
 #[doc(hidden)]
@@ -21,12 +22,18 @@ mod classify;
 mod ethernet;
 mod ip;
 mod nat;
+mod times;
+mod timestamps;
+
 mod shaping;
 mod tunnel;
 mod wifi;
 
 pub use args::{Args, Bandwidth, CellValue, FromArg, FromRest};
+pub use times::{Time, parse_time, time_text};
+
 pub use class::{Class, Configure, Configured, class, class_named, classes};
+pub use names::{NameKind, Names, with_names};
 
 /// Filter expressions as programs, for elements of other crates.
 pub use classify::filter;

@@ -169,7 +169,8 @@ fn bombard(setup: &Setup, frames: &[(&'static str, Vec<u8>)]) {
         settle(&mut e, &what);
     }
     for handler in setup.class.info.handlers.iter().filter(|h| h.read) {
-        e.read(handler.name);
+        // Those that take a parameter ask for an address.
+        e.read(&format!("{} 10.0.0.1", handler.name));
     }
     // A year later nothing that expires is left.
     e.now += 365 * 24 * 3600 * 1_000_000_000;

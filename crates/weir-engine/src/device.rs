@@ -4,6 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use weir_io::interface::{self, Method, Options};
+use weir_io::socket::{self, SocketPort};
 use weir_io::tap::{self, TapPort};
 use weir_io::{Poller, Port, PortError, PortStats, Waker};
 use weir_packet::Packet;
@@ -45,6 +46,7 @@ enum Target {
     Interface(Options),
     /// A virtual interface, and whether the kernel chose its name.
     Tap(tap::Options, bool),
+    Socket(socket::Options),
 }
 
 struct Device {
@@ -129,7 +131,7 @@ impl Devices {
                 }
             }
             // A virtual interface of this engine: its other end is the kernel's.
-            Some((id, Target::Tap(..))) => return Ok(id),
+            Some((id, Target::Tap(..) | Target::Socket(_))) => return Ok(id),
             None if options.method == Method::Auto => options.method = self.method,
             None => {}
         }
@@ -152,6 +154,15 @@ impl Devices {
             return Ok(id);
         }
         self.open_target(open, name, target)
+    }
+
+    /// Opens a socket, or finds the one with these options that is open.
+    pub fn open_socket(&mut self, options: &socket::Options) -> Result<usize, PortError> {
+        let (name, target) = (options.kind.to_string(), Target::Socket(options.clone()));
+        match self.find(&name) {
+            Some(id) if self.device(id).is_some_and(|d| d.target == target) => Ok(id),
+            open => self.open_target(open, &name, target),
+        }
     }
 
     fn find(&self, name: &str) -> Option<usize> {
@@ -509,6 +520,7 @@ fn open_once(opener: &mut Opener, name: &str, target: &Target) -> Result<Box<dyn
     match target {
         Target::Interface(options) => opener(name, options),
         Target::Tap(options, _) => Ok(Box::new(TapPort::open(name, options)?)),
+        Target::Socket(options) => Ok(Box::new(SocketPort::open(options)?)),
     }
 }
 

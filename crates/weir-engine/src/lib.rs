@@ -7,12 +7,14 @@
 
 mod classes;
 mod client;
+mod control;
 mod device;
 mod engine;
 mod env;
 mod executor;
 mod fast;
 mod links;
+mod names;
 mod neighbours;
 #[macro_use]
 mod node;
@@ -21,6 +23,7 @@ mod plan;
 pub mod protocol;
 mod router;
 mod server;
+mod sockets;
 mod watch;
 mod worker;
 
@@ -28,7 +31,7 @@ pub use classes::{AnyClass, Classes};
 pub use client::{Client, ClientError, Events};
 pub use device::Opener;
 pub use engine::{Engine, Stopped, Until};
-pub use env::Notice;
+pub use env::{Notice, Printer, Reader};
 pub use executor::ExecutorKind;
 pub use fast::Fast;
 pub use node::{Model, NodeClass};

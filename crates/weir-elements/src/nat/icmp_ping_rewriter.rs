@@ -224,7 +224,6 @@ fn list(e: &ICMPPingRewriter, s: &State<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::Harness;
     use weir_net::checksum::checksum;
 

@@ -13,7 +13,7 @@ use weir_packet::Packet;
 
 use crate::classes::Classes;
 use crate::device::{Opener, with_causes};
-use crate::env::{Env, Notice};
+use crate::env::{Env, Notice, Printer, Reader};
 use crate::executor::ExecutorKind;
 use crate::fast::Fast;
 use crate::links::Entrance;
@@ -45,7 +45,7 @@ impl Engine {
     /// If the process has no descriptors left.
     pub fn new(classes: Arc<Classes>) -> io::Result<Engine> {
         Ok(Engine {
-            env: Env::new()?,
+            env: Env::new(classes.clone())?,
             classes,
             graphs: Vec::new(),
             names: BTreeMap::new(),
@@ -79,6 +79,35 @@ impl Engine {
     /// Stops the clock at a time (nanoseconds); from now on only this moves it.
     pub fn set_time(&mut self, now: u64) {
         self.env.set_time(now);
+    }
+
+    /// Lets time jump from event to event, from this time (nanoseconds) on.
+    pub fn simulate_time(&mut self, start: u64) {
+        self.env.simulate_time(start);
+    }
+
+    /// Gives what elements print to `printer` at once, instead of keeping it for
+    /// [`take_notices`](Engine::take_notices).
+    pub fn set_printer(&mut self, printer: Box<Printer>) {
+        self.env.printer = Some(printer);
+    }
+
+    /// Provides the handler `hotconfig`: a configuration that is written to it takes the graph's place. `reader` makes its
+    /// plan.
+    pub fn allow_reconfigure(&mut self, reader: Box<Reader>) {
+        self.env.reader = Some(reader);
+    }
+
+    /// Signals that elements of a graph are waiting for now.
+    pub fn signals(&self) -> Vec<i32> {
+        self.graphs.iter().flatten().flat_map(Router::signals).collect()
+    }
+
+    /// A signal has come. Returns whether an element was waiting for it.
+    pub fn signal(&mut self, signal: i32) -> bool {
+        self.env.tick();
+        let Engine { graphs, env, .. } = self;
+        graphs.iter_mut().flatten().fold(false, |taken, router| router.signal(env, signal) | taken)
     }
 
     /// The time in nanoseconds.
@@ -162,6 +191,9 @@ impl Engine {
             }
         };
         self.assign();
+        if let Some(router) = self.names.get(name).and_then(|&id| self.graphs[id].as_mut()) {
+            router.start(&mut self.env);
+        }
         self.env.notice(Some(name), what, format!("graph {name} {what}"));
         if let Some(fast) = fast {
             let code = Compiled::new(&fast.program).map(Arc::new).map_err(|e| with_causes(&e));
@@ -265,9 +297,8 @@ impl Engine {
     pub fn read(&mut self, graph: &str, handler: &str) -> Result<String, String> {
         self.env.tick();
         self.env.devices.look();
-        let classes = self.classes.clone();
         let (router, env) = self.graph(graph)?;
-        router.read(env, &classes, handler)
+        router.read(env, handler)
     }
 
     /// Writes a handler.

@@ -6,15 +6,21 @@ use crate::node::NodeClass;
 #[macro_use]
 mod storage;
 
+mod aggregate_counter;
+mod aggregate_ip_flows;
 mod bandwidth_rated_unqueue;
 mod bandwidth_shaper;
 mod bucket;
+mod control_socket;
 mod delay;
 mod delay_shaper;
 mod delay_unqueue;
 mod discard;
 mod drr_sched;
+mod error;
 mod fast_udp_source;
+mod finish_offloads;
+mod flows;
 mod from_device;
 mod from_dump;
 mod from_host;
@@ -25,10 +31,14 @@ mod full_note_queue;
 mod gap;
 mod host_address;
 mod infinite_source;
+mod info;
+mod ip_reassembler;
 mod kernel_tap;
 mod kernel_tun;
 mod limit;
 mod link_unqueue;
+mod mcast_socket;
+mod message;
 mod mixed_queue;
 mod notifier_queue;
 mod pace;
@@ -36,24 +46,27 @@ mod prio_sched;
 mod pull_switch;
 mod queue;
 mod quick_note_queue;
+mod random_seed;
 mod random_source;
 mod rated_source;
 mod rated_unqueue;
 mod red;
 mod round_robin_sched;
+mod script;
 mod sending;
 mod shaper;
 mod simple_pull_switch;
 mod simple_queue;
+mod socket;
 mod static_pull_switch;
 mod static_thread_sched;
 mod stride_sched;
 mod summary;
 mod thread_safe_queue;
+mod time_sorted_sched;
 mod timed_sink;
 mod timed_source;
 mod timed_unqueue;
-mod times;
 mod to_device;
 mod to_dump;
 mod to_host;
@@ -63,12 +76,17 @@ mod unqueue;
 
 /// All classes of engine nodes.
 pub(crate) const CLASSES: &[NodeClass] = &[
+    aggregate_counter::CLASS,
+    aggregate_ip_flows::CLASS,
     bandwidth_rated_unqueue::CLASS,
     bandwidth_shaper::CLASS,
+    control_socket::CLASS,
     delay_shaper::CLASS,
     delay_unqueue::CLASS,
     drr_sched::CLASS,
+    error::CLASS,
     fast_udp_source::CLASS,
+    finish_offloads::CLASS,
     from_device::CLASS,
     from_dump::CLASS,
     from_host::CLASS,
@@ -77,27 +95,40 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     front_drop_queue::CLASS,
     full_note_queue::CLASS,
     infinite_source::CLASS,
+    info::CLASSES[0],
+    info::CLASSES[1],
+    info::CLASSES[2],
+    info::CLASSES[3],
+    info::CLASSES[4],
+    ip_reassembler::CLASS,
     kernel_tap::CLASS,
     kernel_tun::CLASS,
     link_unqueue::CLASS,
+    mcast_socket::CLASS,
+    message::CLASS,
     mixed_queue::CLASS,
     notifier_queue::CLASS,
     prio_sched::CLASS,
     pull_switch::CLASS,
     queue::CLASS,
     quick_note_queue::CLASS,
+    random_seed::CLASS,
     random_source::CLASS,
     rated_source::CLASS,
     rated_unqueue::CLASS,
     red::CLASS,
     round_robin_sched::CLASS,
+    script::CLASSES[0],
+    script::CLASSES[1],
     shaper::CLASS,
     simple_pull_switch::CLASS,
     simple_queue::CLASS,
+    socket::CLASS,
     static_pull_switch::CLASS,
     static_thread_sched::CLASS,
     stride_sched::CLASS,
     thread_safe_queue::CLASS,
+    time_sorted_sched::CLASS,
     timed_sink::CLASS,
     timed_source::CLASS,
     timed_unqueue::CLASS,

@@ -8,4 +8,5 @@ mod node;
 mod reference;
 mod run;
 mod traffic;
+mod tunnels;
 mod watching;

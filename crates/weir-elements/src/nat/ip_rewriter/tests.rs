@@ -225,7 +225,7 @@ fn keep_and_pass_change_nothing() {
     assert_eq!(h.read("size"), "0");
     assert_eq!(send(&mut h, 0, a, b), (0, a, b));
     assert_eq!(send(&mut h, 0, b, a), (1, b, a), "the reply leaves on ROUTPUT, whichever input it came on");
-    assert_eq!(h.read("patterns"), "<keep>\n<nochange>\n");
+    assert_eq!(h.read("patterns"), "<keep> [1]\n<nochange>\n");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::view::{AGGREGATE, EXTRA_PACKETS, FIRST_TIMESTAMP, PAINT, anno_u32, anno_u64};
 use super::{Absent, Draft, Field, Form, Value, View, order::ANNO};
-use crate::nodes::times::{parse_time, time_text};
+use weir_elements::{parse_time, time_text};
 
 const SECOND: u64 = 1_000_000_000;
 
