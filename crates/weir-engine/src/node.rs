@@ -282,7 +282,7 @@ impl Cx<'_> {
 
     /// Number of packets in an element that stores them.
     pub fn length_of(&self, element: usize) -> usize {
-        self.router.node(element).and_then(|n| n.length()).unwrap_or(0)
+        self.router.node(element).and_then(Behavior::length).unwrap_or(0)
     }
 
     /// How many more packets there is room for in one of these queues; no limit without queues.
@@ -347,6 +347,7 @@ macro_rules! engine_node {
     ) => {
         $(#[doc = $doc])*
         #[allow(dead_code, reason = "some parameters are only accepted, for configurations written for Click")]
+        #[allow(clippy::upper_case_acronyms, reason = "the names of classes are Click's")]
         pub(crate) struct $name {
             $($( $(#[doc = $pdoc])* pub $field: $ty, )*)?
             $(state: $state,)?
