@@ -8,8 +8,10 @@
 mod classes;
 mod client;
 mod device;
+mod divide;
 mod engine;
 mod env;
+mod exchange;
 mod executor;
 mod fast;
 mod links;
@@ -20,6 +22,9 @@ mod plan;
 pub mod protocol;
 mod router;
 mod server;
+mod shared;
+mod sharing;
+mod team;
 mod watch;
 mod worker;
 
@@ -33,5 +38,6 @@ pub use fast::Fast;
 pub use node::{Model, NodeClass};
 pub use plan::{Plan, PlanError};
 pub use server::{ServeError, serve};
+pub use team::Threads;
 pub use watch::Listener;
 pub use worker::{Handle, Worker, WorkerOptions};

@@ -16,8 +16,8 @@ const GLOBAL: [&str; 8] =
     ["classes", "config", "drops", "flatconfig", "handlers", "list", "requirements", "version"];
 
 impl Router {
-    /// Reads a handler.
-    pub(crate) fn read(&mut self, env: &mut Env, classes: &Classes, handler: &str) -> Result<String, String> {
+    /// Reads a handler, on this worker.
+    pub(super) fn read_here(&mut self, env: &mut Env, classes: &Classes, handler: &str) -> Result<String, String> {
         let Some((element, name)) = self.split(handler)? else { return self.read_global(classes, handler) };
         match name {
             "name" => return Ok(self.element_name(element).to_owned()),
@@ -40,8 +40,8 @@ impl Router {
         .map_err(|e| format!("{handler}: {e}"))
     }
 
-    /// Writes a handler, or sends an element the message of that name (numbers, separated by spaces).
-    pub(crate) fn write(&mut self, env: &mut Env, handler: &str, value: &str) -> Result<(), String> {
+    /// Writes a handler, or sends an element the message of that name (numbers, separated by spaces), on this worker.
+    pub(super) fn write_here(&mut self, env: &mut Env, handler: &str, value: &str) -> Result<(), String> {
         self.active = true;
         let Some((element, name)) = self.split(handler)? else {
             if handler == "stop" {
@@ -95,7 +95,7 @@ impl Router {
     }
 
     /// Element and handler; `None` for a handler of the graph.
-    fn split<'a>(&self, handler: &'a str) -> Result<Option<(usize, &'a str)>, String> {
+    pub(super) fn split<'a>(&self, handler: &'a str) -> Result<Option<(usize, &'a str)>, String> {
         let Some((element, name)) = handler.rsplit_once('.') else { return Ok(None) };
         match self.plan.graph.find(element) {
             Some(e) => Ok(Some((e, name))),
