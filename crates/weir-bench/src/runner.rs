@@ -301,7 +301,7 @@ impl End for Sink {
 impl BatchHost for Sink {
     fn ended(&mut self, ended: Ended<'_>) {
         for i in 0..ended.len() {
-            match black_box(ended.fate(i)) {
+            match ended.fate(i) {
                 Fate::Exit(_) => self.exits += 1,
                 Fate::Dropped(..) => self.lost += 1,
                 Fate::Gone => {}

@@ -1,9 +1,10 @@
 //! Devices: ports that graphs open by name and share.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use weir_io::af_packet::{AfPacketPort, Options};
+use weir_io::interface::{self, Method, Options};
+use weir_io::tap::{self, TapPort};
 use weir_io::{Poller, Port, PortError, PortStats, Waker};
 use weir_packet::Packet;
 
@@ -18,20 +19,37 @@ const TX_BATCH: usize = 64;
 const TX_PAUSE: u64 = 100_000;
 /// How long until a vanished interface is looked for again, in nanoseconds.
 const RETRY: u64 = 1_000_000_000;
+/// With less between two packets, in nanoseconds, traffic is dense; more is taken for this much.
+const DENSE_GAP: u64 = 5_000;
+const SPARSE_GAP: u64 = 50_000;
+/// How long the next packet of dense traffic is waited for awake.
+const AWAKE: Duration = Duration::from_micros(20);
+/// How often, and how long each time, is waited for what a closed port leaves in use.
+const BUSY_TRIES: u32 = 20;
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Opens the port of a device. Tests and other kinds of ports replace the default, which opens AF_PACKET ports.
+/// Opens the port of a device. Tests replace the default, which opens ports on interfaces.
 pub type Opener = dyn FnMut(&str, &Options) -> Result<Box<dyn Port>, PortError> + Send;
 
 /// What a device did of late.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
+    Opened(String),
     Up(String),
     Down(String),
 }
 
+/// What the port of a device is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Target {
+    Interface(Options),
+    /// A virtual interface, and whether the kernel chose its name.
+    Tap(tap::Options, bool),
+}
+
 struct Device {
     name: String,
-    options: Options,
+    target: Target,
     /// `None` while the interface is gone.
     port: Option<Box<dyn Port>>,
     /// What is wrong with it; empty if it is up.
@@ -59,19 +77,28 @@ struct Device {
 pub struct Devices {
     list: Vec<Option<Device>>,
     opener: Box<Opener>,
+    /// The method for devices whose elements name none.
+    method: Method,
     poller: Poller,
     pub(crate) changes: Vec<Change>,
     keys: Vec<u64>,
+    /// Mean time between two packets of late, in nanoseconds.
+    gap: u64,
+    /// When the last packets came.
+    came_at: u64,
 }
 
 impl Devices {
     pub(crate) fn new() -> io::Result<Devices> {
         Ok(Devices {
             list: Vec::new(),
-            opener: Box::new(|name, options| Ok(Box::new(AfPacketPort::open(name, options)?))),
+            opener: Box::new(interface::open),
+            method: Method::Auto,
             poller: Poller::new()?,
             changes: Vec::new(),
             keys: Vec::new(),
+            gap: SPARSE_GAP,
+            came_at: 0,
         })
     }
 
@@ -83,16 +110,77 @@ impl Devices {
         self.poller.waker()
     }
 
-    /// Opens a device, or finds it if it is open. The first to open it decides the options.
+    pub(crate) fn set_method(&mut self, method: Method) {
+        self.method = method;
+    }
+
+    /// Opens a device, or finds it if it is open. The first to open it decides the options, but one that asks for a
+    /// method gets it: the port is exchanged.
     pub fn open(&mut self, name: &str, options: &Options) -> Result<usize, PortError> {
-        if let Some(id) = self.list.iter().position(|d| d.as_ref().is_some_and(|d| d.name == name)) {
+        let mut options = options.clone();
+        let open = self.find(name);
+        match open.and_then(|id| Some((id, &self.device(id)?.target))) {
+            Some((id, Target::Interface(old))) => {
+                let method = if options.method == Method::Auto { old.method } else { options.method };
+                let exclusive = options.exclusive || old.exclusive;
+                options = Options { method, exclusive, ..old.clone() };
+                if options == *old {
+                    return Ok(id);
+                }
+            }
+            // A virtual interface of this engine: its other end is the kernel's.
+            Some((id, Target::Tap(..))) => return Ok(id),
+            None if options.method == Method::Auto => options.method = self.method,
+            None => {}
+        }
+        self.open_target(open, name, Target::Interface(options))
+    }
+
+    /// Opens a virtual interface, or finds it if it is open. Without a name, it is found by its options, and the kernel
+    /// names it. Options that say something replace those of before.
+    pub fn open_tap(&mut self, name: &str, options: &tap::Options) -> Result<usize, PortError> {
+        let target = Target::Tap(options.clone(), name.is_empty());
+        let open = match name {
+            "" => self.list.iter().position(|d| d.as_ref().is_some_and(|d| d.target == target)),
+            name => self.find(name),
+        };
+        let kind = options.kind;
+        if let Some(id) = open
+            && let Some(d) = self.device(id)
+            && (d.target == target || *options == tap::Options { kind, ..tap::Options::default() })
+        {
             return Ok(id);
         }
-        let port = (self.opener)(name, options)?;
+        self.open_target(open, name, target)
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.list.iter().position(|d| d.as_ref().is_some_and(|d| d.name == name))
+    }
+
+    /// Opens the port of a new device, or exchanges that of an open one.
+    fn open_target(&mut self, open: Option<usize>, name: &str, target: Target) -> Result<usize, PortError> {
+        let port = self.open_port(name, &target)?;
+        let name = match name {
+            "" => port.name().to_owned(),
+            name => name.to_owned(),
+        };
+        if !port.method().is_empty() {
+            self.changes.push(Change::Opened(format!("{name} is open by {}", port.method())));
+        }
+        if let Some(id) = open {
+            if let Some(d) = &mut self.list[id] {
+                drain(d);
+                close(d);
+                d.target = target;
+            }
+            self.install(id, port);
+            return Ok(id);
+        }
         let id = self.list.iter().position(Option::is_none).unwrap_or(self.list.len());
         let device = Device {
-            name: name.to_owned(),
-            options: options.clone(),
+            name,
+            target,
             port: None,
             trouble: String::new(),
             before: PortStats::default(),
@@ -111,6 +199,17 @@ impl Devices {
         self.list[id] = Some(device);
         self.install(id, port);
         Ok(id)
+    }
+
+    /// Opens a port. The kernel lets go of a port that was closed just now only after a moment: that long is waited for.
+    fn open_port(&mut self, name: &str, target: &Target) -> Result<Box<dyn Port>, PortError> {
+        for _ in 0..BUSY_TRIES {
+            match open_once(&mut self.opener, name, target) {
+                Err(PortError::Busy { .. }) => std::thread::sleep(BUSY_PAUSE),
+                other => return other,
+            }
+        }
+        open_once(&mut self.opener, name, target)
     }
 
     fn install(&mut self, id: usize, port: Box<dyn Port>) {
@@ -187,6 +286,7 @@ impl Devices {
                 // A port without a descriptor is asked each time; it never keeps a receiver waiting.
                 d.readable = n == max || (port.fd().is_none() && !port.ended());
                 if n > 0 {
+                    self.came(n, now);
                     self.works(id);
                 }
             }
@@ -212,6 +312,16 @@ impl Devices {
     /// `up`, or what is wrong with a device.
     pub fn state(&self, id: usize) -> Option<String> {
         self.device(id).map(|d| if d.trouble.is_empty() { "up".to_owned() } else { d.trouble.clone() })
+    }
+
+    /// The name of a device.
+    pub fn name(&self, id: usize) -> Option<&str> {
+        self.device(id).map(|d| d.name.as_str())
+    }
+
+    /// How packets pass between a device and the kernel, and why so.
+    pub fn method(&self, id: usize) -> Option<String> {
+        self.device(id).map(|d| d.port.as_ref().map_or(String::new(), |p| p.method().to_owned()))
     }
 
     /// Looks at the figures of all ports.
@@ -303,12 +413,9 @@ impl Devices {
                 continue;
             };
             d.reopen = None;
-            match (self.opener)(&d.name, &d.options) {
+            match open_once(&mut self.opener, &d.name, &d.target) {
                 Ok(mut port) => {
-                    // The old port may have packets by now. Their number does not matter: the ring is bounded.
-                    if let Some(old) = &mut d.port {
-                        while let Ok(1..) = old.receive(&mut d.pending, TX_WAITING) {}
-                    }
+                    drain(d);
                     close(d);
                     let state = port.receive(&mut d.pending, TX_BATCH);
                     self.install(id, port);
@@ -317,7 +424,14 @@ impl Devices {
                         Err(e) => self.fails(id, &e, now),
                     }
                 }
-                Err(e) => self.fails(id, &e, now),
+                Err(e) => {
+                    if matches!(e, PortError::Busy { .. }) {
+                        // Perhaps by its own old port.
+                        drain(d);
+                        close(d);
+                    }
+                    self.fails(id, &e, now);
+                }
             }
         }
     }
@@ -333,7 +447,26 @@ impl Devices {
     }
 
     /// Sleeps until a device has packets, the waker is used, or `timeout` has passed (`None`: for ever).
+    ///
+    /// While packets come thick and fast, the next is waited for awake for a moment: going to sleep and being woken, which
+    /// the sender pays for, would cost more. A moment without packets ends that until traffic is dense again.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        if timeout != Some(Duration::ZERO) && self.gap < DENSE_GAP {
+            let start = Instant::now();
+            let most = timeout.map_or(AWAKE, |t| t.min(AWAKE));
+            while start.elapsed() < most {
+                if self.poll(Some(Duration::ZERO))? || self.any_readable() {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+            self.gap = SPARSE_GAP;
+        }
+        self.poll(timeout).map(drop)
+    }
+
+    /// Asks the poller; returns whether the waker was used.
+    fn poll(&mut self, timeout: Option<Duration>) -> io::Result<bool> {
         let mut keys = std::mem::take(&mut self.keys);
         let done = self.poller.wait(timeout, &mut keys);
         for &key in &keys {
@@ -345,6 +478,13 @@ impl Devices {
         done
     }
 
+    /// Takes note of packets that came: keeps the mean time between two of late.
+    fn came(&mut self, n: usize, now: u64) {
+        let gap = (now.saturating_sub(self.came_at) / n as u64).min(SPARSE_GAP);
+        self.gap = (7 * self.gap + gap) / 8;
+        self.came_at = now;
+    }
+
     /// Figures of a device.
     pub(crate) fn status(&mut self, id: usize) -> Option<DeviceStatus> {
         self.look();
@@ -354,6 +494,7 @@ impl Devices {
         Some(DeviceStatus {
             name: d.name.clone(),
             state,
+            method: d.port.as_ref().map_or(String::new(), |p| p.method().to_owned()),
             rx_packets: s.rx_packets,
             rx_bytes: s.rx_bytes,
             rx_dropped: s.rx_dropped + s.rx_malformed,
@@ -361,6 +502,20 @@ impl Devices {
             tx_bytes: s.tx_bytes,
             tx_dropped: s.tx_errors.too_long + s.tx_errors.offload + s.tx_errors.refused,
         })
+    }
+}
+
+fn open_once(opener: &mut Opener, name: &str, target: &Target) -> Result<Box<dyn Port>, PortError> {
+    match target {
+        Target::Interface(options) => opener(name, options),
+        Target::Tap(options, _) => Ok(Box::new(TapPort::open(name, options)?)),
+    }
+}
+
+/// Takes the packets out of the port of a device before it is given up. The ring is bounded, so their number is.
+fn drain(d: &mut Device) {
+    if let Some(old) = &mut d.port {
+        while let Ok(1..) = old.receive(&mut d.pending, TX_WAITING) {}
     }
 }
 

@@ -86,8 +86,13 @@ impl Division {
 
     /// For `locks`, of the linked program.
     pub fn locks(&self, linked: &Program) -> Vec<bool> {
-        let one: HashSet<u32> =
-            linked.tables.iter().zip(&self.shares).filter(|(_, s)| **s == Share::One).map(|(t, _)| t.owner).collect();
+        let one: HashSet<u32> = linked
+            .tables
+            .iter()
+            .zip(&self.shares)
+            .filter(|(_, s)| **s == Share::One)
+            .map(|(t, _)| t.owner)
+            .collect();
         reaches_one(linked, |owner| one.contains(&owner))
     }
 

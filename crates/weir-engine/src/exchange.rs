@@ -117,7 +117,9 @@ impl Exchange {
     pub fn receive(&mut self, mut take: impl FnMut(Parcel)) {
         for ring in &mut self.inbound {
             let n = ring.slots();
-            if n > 0 && let Ok(chunk) = ring.read_chunk(n) {
+            if n > 0
+                && let Ok(chunk) = ring.read_chunk(n)
+            {
                 chunk.into_iter().for_each(&mut take);
             }
         }
@@ -167,7 +169,12 @@ mod tests {
     use super::*;
 
     fn parcel(n: u32) -> Parcel {
-        Parcel { graph: 0, generation: 1, link: n, packet: Packet::from_bytes(&[0; 60]).expect("it is short") }
+        Parcel {
+            graph: 0,
+            generation: 1,
+            link: n,
+            packet: Packet::from_bytes(&[0; 60]).expect("it is short"),
+        }
     }
 
     fn pair() -> Vec<Exchange> {

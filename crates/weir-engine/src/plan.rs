@@ -166,7 +166,8 @@ impl Plan {
         };
         let mut errors = Vec::new();
         for (part, decl) in plan.parts.iter_mut().zip(&self.graph.elements) {
-            let (Part::Node { node, .. }, Some(AnyClass::Node(class))) = (part, classes.get(&decl.class)) else {
+            let (Part::Node { node, .. }, Some(AnyClass::Node(class))) = (part, classes.get(&decl.class))
+            else {
                 continue;
             };
             match (class.configure)(&decl.args) {

@@ -252,6 +252,9 @@ pub struct DeviceStatus {
     pub name: String,
     /// `up`, or what is wrong with it.
     pub state: String,
+    /// How packets pass between it and the kernel, and why so.
+    #[serde(default)]
+    pub method: String,
     /// Packets received.
     pub rx_packets: u64,
     /// Bytes received.

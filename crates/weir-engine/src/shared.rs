@@ -34,7 +34,8 @@ impl Shared {
         tables: impl Iterator<Item = (u32, &'a TableDecl)>,
         waker: Waker,
     ) -> Result<Shared, DeclError> {
-        let tables = tables.map(|(number, decl)| Ok((number, placeholder(decl)?))).collect::<Result<_, _>>()?;
+        let tables =
+            tables.map(|(number, decl)| Ok((number, placeholder(decl)?))).collect::<Result<_, _>>()?;
         Ok(Shared { tables: Mutex::new(tables), next: AtomicU64::new(NEVER), waker })
     }
 

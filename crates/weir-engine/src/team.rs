@@ -61,7 +61,12 @@ enum Seat {
     /// It has no thread: the first worker runs its rounds too, so that tests can be repeated step by step.
     Here(Option<Box<Engine>>),
     /// In a thread.
-    Thread { orders: Option<Sender<Order>>, engines: Receiver<Box<Engine>>, waker: Waker, thread: Option<JoinHandle<()>> },
+    Thread {
+        orders: Option<Sender<Order>>,
+        engines: Receiver<Engine>,
+        waker: Waker,
+        thread: Option<JoinHandle<()>>,
+    },
 }
 
 /// The other workers.
@@ -84,12 +89,12 @@ pub enum Threads {
 
 impl Team {
     /// Seats for these engines. `waker` wakes the first worker.
-    pub fn new(engines: Vec<Box<Engine>>, waker: Waker, threads: &Threads) -> io::Result<Team> {
+    pub fn new(engines: Vec<Engine>, waker: Waker, threads: &Threads) -> io::Result<Team> {
         let news = Arc::new(News { any: AtomicBool::new(false), list: Mutex::default(), waker });
         let mut team = Team { seats: Vec::new(), news, paused: false };
         for (i, engine) in engines.into_iter().enumerate() {
             let seat = match threads {
-                Threads::None => Seat::Here(Some(engine)),
+                Threads::None => Seat::Here(Some(Box::new(engine))),
                 Threads::Free => team.thread(i + 1, engine, None)?,
                 Threads::Cores(cores) => team.thread(i + 1, engine, cores.get(i).copied())?,
             };
@@ -98,7 +103,7 @@ impl Team {
         Ok(team)
     }
 
-    fn thread(&self, number: usize, engine: Box<Engine>, core: Option<usize>) -> io::Result<Seat> {
+    fn thread(&self, number: usize, engine: Engine, core: Option<usize>) -> io::Result<Seat> {
         let (orders, inbox) = channel();
         let (back, engines) = channel();
         let (waker, news) = (engine.waker(), self.news.clone());
@@ -115,7 +120,7 @@ impl Team {
     }
 
     /// Borrows the engines of all; `None` if they are borrowed already. A worker whose thread has ended is missing.
-    pub fn pause(&mut self) -> Option<Vec<Box<Engine>>> {
+    pub fn pause(&mut self) -> Option<Vec<Engine>> {
         if std::mem::replace(&mut self.paused, true) {
             return None;
         }
@@ -127,21 +132,23 @@ impl Team {
             }
         }
         let engine = |seat: &mut Seat| match seat {
-            Seat::Here(engine) => engine.take(),
+            Seat::Here(engine) => engine.take().map(|e| *e),
             Seat::Thread { engines, .. } => engines.recv().ok(),
         };
         Some(self.seats.iter_mut().filter_map(engine).collect())
     }
 
     /// Gives the engines back that [`pause`](Team::pause) gave.
-    pub fn resume(&mut self, engines: Vec<Box<Engine>>) {
+    pub fn resume(&mut self, engines: Vec<Engine>) {
         for engine in engines {
-            let Some(seat) = engine.worker().checked_sub(1).and_then(|i| self.seats.get_mut(i)) else { continue };
+            let Some(seat) = engine.worker().checked_sub(1).and_then(|i| self.seats.get_mut(i)) else {
+                continue;
+            };
             match seat {
-                Seat::Here(place) => *place = Some(engine),
+                Seat::Here(place) => *place = Some(Box::new(engine)),
                 Seat::Thread { orders, .. } => {
                     // Its thread waits for it, or has ended.
-                    let _ = orders.as_ref().map(|o| o.send(Order::Resume(engine)));
+                    let _ = orders.as_ref().map(|o| o.send(Order::Resume(Box::new(engine))));
                 }
             }
         }
@@ -189,7 +196,7 @@ impl Drop for Team {
 }
 
 /// The life of a worker's thread; it ends when nobody can give orders any more.
-fn run(mut engine: Box<Engine>, inbox: &Receiver<Order>, back: &Sender<Box<Engine>>, news: &News) {
+fn run(mut engine: Engine, inbox: &Receiver<Order>, back: &Sender<Engine>, news: &News) {
     loop {
         match inbox.try_recv() {
             Ok(Order::Pause) => {
@@ -197,7 +204,7 @@ fn run(mut engine: Box<Engine>, inbox: &Receiver<Order>, back: &Sender<Box<Engin
                     return;
                 }
                 match inbox.recv() {
-                    Ok(Order::Resume(own)) => engine = own,
+                    Ok(Order::Resume(own)) => engine = *own,
                     Ok(Order::Pause) | Err(_) => return,
                 }
                 continue;

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_io::Waker;
+use weir_io::interface::Method;
 use weir_jit::Compiled;
 
 use crate::classes::Classes;
@@ -34,7 +35,7 @@ enum Message {
 }
 
 /// How the worker runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct WorkerOptions {
     /// How many workers.
     pub workers: usize,
@@ -45,11 +46,19 @@ pub struct WorkerOptions {
     /// Whether the elements of compiled graphs are measured: it costs less than a percent of the time, and the memory
     /// of the code once more.
     pub profile: bool,
+    /// How devices are opened whose elements name no method.
+    pub method: Method,
 }
 
 impl Default for WorkerOptions {
     fn default() -> Self {
-        WorkerOptions { workers: 1, core: None, executor: ExecutorKind::default(), profile: true }
+        WorkerOptions {
+            workers: 1,
+            core: None,
+            executor: ExecutorKind::default(),
+            profile: true,
+            method: Method::Auto,
+        }
     }
 }
 
@@ -91,6 +100,7 @@ impl Worker {
         let mut engine = Engine::new(classes.clone())?;
         // Compiling takes long; it is done beside the thread that moves the packets.
         engine.set_executor(ExecutorKind::Interpreter);
+        engine.set_method(options.method);
         setup(&mut engine);
         let threads = match options.core {
             Some(first) => Threads::Cores((1..options.workers).map(|i| first + i).collect()),

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use weir_engine::protocol::{Answer, Command as Ask, DeviceStatus, Event};
 use weir_engine::{Classes, Worker, WorkerOptions};
-use weir_io::Netns;
-use weir_io::af_packet::AfPacketPort;
+use weir_io::{Netns, interface};
 
 fn run(line: &str) -> String {
     let mut words = line.split_whitespace();
@@ -69,9 +68,7 @@ impl Between {
         right.ip("addr add 10.9.0.2/24 dev eth0");
         let netns = Netns::Named(middle.0.clone());
         let worker = Worker::start(Arc::new(Classes::default()), WorkerOptions::default(), move |engine| {
-            engine.set_opener(Box::new(move |name, options| {
-                Ok(Box::new(AfPacketPort::open_in(&netns, name, options)?))
-            }));
+            engine.set_opener(Box::new(move |name, options| interface::open_in(&netns, name, options)));
         });
         Between { left, middle, right, worker: Some(worker.unwrap()) }
     }
@@ -216,4 +213,119 @@ fn an_idle_engine_sleeps() {
     let before = ticks();
     std::thread::sleep(Duration::from_millis(500));
     assert!(ticks() - before <= 10, "the thread used the processor while nothing happened");
+}
+
+/// Traffic goes on while an interface goes down and up, away and back, and into another namespace and back.
+fn interfaces_come_and_go_under_traffic(method: &str) {
+    let net = Between::new();
+    let (events, heard) = std::sync::mpsc::channel();
+    let handle = net.worker.as_ref().unwrap().handle();
+    handle.stream(1, Ask::Subscribe, Box::new(move |e| events.send(e).is_ok())).unwrap();
+    net.load(&format!(
+        "FromDevice(left, METHOD {method}) -> Null -> ToDevice(right);
+         FromDevice(right, METHOD {method}) -> Null -> ToDevice(left);"
+    ));
+    let mut traffic = Command::new("ip")
+        .args(["netns", "exec", &net.left.0, "ping", "-q", "-i", "0.002", "10.9.0.2"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let works = || {
+        let start = Instant::now();
+        loop {
+            let ping = ["netns", "exec", &net.left.0, "ping", "-c", "3", "-i", "0.01", "-W", "1", "10.9.0.2"];
+            if Command::new("ip").args(ping).output().unwrap().status.success() {
+                return;
+            }
+            let devices = (net.device("left"), net.device("right"));
+            assert!(start.elapsed() < Duration::from_secs(30), "no way through: {devices:?}");
+            // The right host may have a new hardware address.
+            net.left.ip("neigh flush all");
+        }
+    };
+    let wait = |wanted: &str| loop {
+        match heard.recv_timeout(Duration::from_secs(20)).unwrap() {
+            Event::Notice { what, text, .. } if what == wanted && text.contains("right") => return,
+            _ => {}
+        }
+    };
+    let again = || {
+        link((&net.middle, "right"), (&net.right, "eth0"));
+        net.right.ip("addr add 10.9.0.2/24 dev eth0");
+    };
+    let other = Namespace::new("o");
+    let mut received = 0;
+    let mut counted = || {
+        let now = net.device("right").rx_packets;
+        assert!(now > received, "counts go on: {now} after {received}");
+        received = now;
+    };
+    works();
+    counted();
+
+    net.middle.ip("link set right down");
+    wait("device-down");
+    net.middle.ip("link set right up");
+    wait("device-up");
+    works();
+    counted();
+
+    net.middle.ip("link del right");
+    wait("device-down");
+    again();
+    wait("device-up");
+    works();
+    counted();
+
+    net.middle.ip(&format!("link set right netns {}", other.0));
+    wait("device-down");
+    again_after_move(&net, &other);
+    wait("device-up");
+    works();
+    counted();
+    assert_eq!(net.device("left").state, "up");
+    traffic.kill().unwrap();
+    traffic.wait().unwrap();
+}
+
+/// The interface comes back from the other namespace.
+fn again_after_move(net: &Between, other: &Namespace) {
+    other.ip(&format!("link set right netns {}", net.middle.0));
+    net.middle.exec("sysctl -qw net.ipv6.conf.right.disable_ipv6=1");
+    net.middle.ip("link set right up");
+}
+
+#[test]
+fn interfaces_with_packet_sockets_come_and_go_under_traffic() {
+    interfaces_come_and_go_under_traffic("PACKET");
+}
+
+#[test]
+fn interfaces_with_xdp_sockets_come_and_go_under_traffic() {
+    interfaces_come_and_go_under_traffic("XDP");
+}
+
+#[test]
+fn the_method_is_chosen_by_the_graph_and_told() {
+    let net = Between::new();
+    net.load(BRIDGE);
+    assert_eq!(
+        net.device("left").method,
+        "AF_PACKET: packets of local senders pass unsegmented, up to 64 KB each"
+    );
+    net.ping(2);
+    net.load(
+        "f :: FromDevice(left, METHOD XDP) -> Null -> ToDevice(right, METHOD XDP);
+         FromDevice(right) -> ToDevice(left);",
+    );
+    assert_eq!(net.device("left").method, "AF_XDP (native, 1 queue): as asked for");
+    let Answer::Text { text } = net.call(Ask::Read { graph: "g".into(), handler: "f.method".into() }) else {
+        panic!("a handler answers with text")
+    };
+    assert_eq!(text, net.device("left").method);
+    net.ping(5);
+    net.load("FromDevice(left, METHOD PACKET) -> ToDevice(right); FromDevice(right) -> ToDevice(left);");
+    assert_eq!(net.device("left").method, "AF_PACKET: as asked for");
+    net.ping(5);
 }

@@ -74,11 +74,7 @@ fn answer(flow: u16, n: u32) -> Vec<u8> {
 }
 
 fn arp_answer() -> Vec<u8> {
-    build::arp(
-        2,
-        (mac("02:00:00:00:00:99"), SERVER),
-        (mac(OUTSIDE), Ipv4Addr::new(10, 2, 0, 1)),
-    )
+    build::arp(2, (mac("02:00:00:00:00:99"), SERVER), (mac(OUTSIDE), Ipv4Addr::new(10, 2, 0, 1)))
 }
 
 /// Frames by flow, in the order in which they came; those that are no UDP under `None`.
@@ -191,7 +187,9 @@ fn writes_reach_all_workers_or_none() {
     rig.settle();
     assert_eq!((rig.read("one.count").as_str(), received(&mut rig.far[1]).len()), ("0", 50));
     // A swap keeps what was written, on each worker.
-    rig.load("FromDevice(a) -> Null -> s :: Switch(0); s[0] -> one :: Counter -> Discard; s[1] -> ToDevice(b);");
+    rig.load(
+        "FromDevice(a) -> Null -> s :: Switch(0); s[0] -> one :: Counter -> Discard; s[1] -> ToDevice(b);",
+    );
     send(&mut rig.far[0], (0..50).map(|flow| outgoing(flow, 2)));
     rig.settle();
     assert_eq!(received(&mut rig.far[1]).len(), if rig.read("s.switch") == "1" { 50 } else { 0 });
@@ -333,7 +331,9 @@ fn a_thousand_swaps_under_traffic_of_two_workers_lose_nothing() {
 fn a_receiver_that_does_not_keep_up_loses_nothing() {
     let mut rig = live(2, &["a", "b"]);
     // All is handed over to the second worker and back, through tables that exist once.
-    rig.load("FromDevice(a) -> r :: RoundRobinSwitch; r[0] -> q :: Queue(100000); r[1] -> q; q -> ToDevice(b);");
+    rig.load(
+        "FromDevice(a) -> r :: RoundRobinSwitch; r[0] -> q :: Queue(100000); r[1] -> q; q -> ToDevice(b);",
+    );
     let mut got = 0;
     let all = 20_000;
     let patience = Instant::now() + Duration::from_secs(60);

@@ -1,19 +1,23 @@
 //! Ports: where packets enter and leave a process.
 //!
 //! A [`Port`] receives and sends batches without blocking. There are ports in [`memory`] (paired queues), on [`pcap`]
-//! files, and on network interfaces ([`af_packet`]). A [`Poller`] sleeps until one of several ports is readable.
+//! files, and on network interfaces ([`interface`], which chooses between [`af_packet`] and [`af_xdp`]). A [`Poller`] sleeps until one of several ports is readable.
 //!
 //! Packets of local senders are often unfinished: their transport checksum is left to the hardware, and they are
 //! larger than the MTU. AF_PACKET ports carry them so, described by [`Meta`](weir_packet::Meta); [`offload`] finishes
 //! them in software where that is not possible.
 
 pub mod af_packet;
+pub mod af_xdp;
+pub mod interface;
 pub mod memory;
 mod netns;
 pub mod offload;
 pub mod pcap;
 mod poller;
 mod port;
+pub mod tap;
+mod vnet;
 
 pub use netns::Netns;
 pub use poller::{Poller, Waker};

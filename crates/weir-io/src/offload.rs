@@ -46,6 +46,47 @@ pub fn finish_checksum(packet: &mut Packet) -> Result<(), OffloadError> {
     Ok(())
 }
 
+/// Finishes the packet at position `i` of a batch: its checksum is completed; segments stand in its place if it is to be
+/// segmented.
+///
+/// # Errors
+/// As [`finish_checksum`] and [`segment`]; the batch is unchanged then.
+pub fn finish(batch: &mut Vec<Packet>, i: usize) -> Result<(), OffloadError> {
+    if gso(&batch[i]) == Gso::None {
+        return finish_checksum(&mut batch[i]);
+    }
+    let segments = segment(&batch[i])?;
+    batch.splice(i..=i, segments);
+    Ok(())
+}
+
+/// Finds an unfinished checksum of TCP or UDP in a packet that came without offload data: the field then holds the sum
+/// of the pseudo header alone. Marks such a packet as partial.
+///
+/// A complete checksum may look so by chance, one in 65,536; it is told by being right.
+pub(crate) fn detect_partial(packet: &mut Packet) {
+    let Some((transport, offset)) = unfinished(packet.bytes()) else { return };
+    packet.csum = Checksum::Partial as u8;
+    packet.csum_start = packet.data() + transport as u32;
+    packet.csum_offset = offset;
+}
+
+/// Where the unfinished sum starts, and where it goes, counted from there.
+fn unfinished(frame: &[u8]) -> Option<(usize, u16)> {
+    let h = Headers::of_frame(frame).filter(|h| !h.fragment)?;
+    let transport = h.transport?;
+    let offset = match h.protocol {
+        proto::TCP => 16,
+        proto::UDP => 6,
+        _ => return None,
+    };
+    let segment = frame.get(transport..h.end)?;
+    let field = segment.get(offset..offset + 2)?;
+    let pseudo = pseudo_header(frame, &h, segment.len())?;
+    let is_pseudo = pseudo.fold().to_be_bytes() == [field[0], field[1]];
+    (is_pseudo && pseudo.add_bytes(segment).finish() != 0).then_some((transport, offset as u16))
+}
+
 /// Where the sum starts and where it goes, counted from the first byte of the packet; the field is inside.
 pub(crate) fn checksum_place(packet: &Packet) -> Result<(usize, usize), OffloadError> {
     let start = packet.csum_start.checked_sub(packet.data()).ok_or(OffloadError::ChecksumPlace)? as usize;
@@ -212,7 +253,7 @@ mod tests {
     const B: (std::net::Ipv4Addr, u16) = (std::net::Ipv4Addr::new(10, 0, 0, 2), 80);
 
     /// A frame as a local sender's kernel leaves it: partial checksum, to be cut into segments of `size`.
-    fn unfinished(frame: &[u8], kind: Gso, size: u16) -> Packet {
+    fn unfinished_packet(frame: &[u8], kind: Gso, size: u16) -> Packet {
         let mut p = Packet::from_bytes(frame).unwrap();
         p.gso = kind as u8;
         p.gso_size = size;
@@ -234,7 +275,7 @@ mod tests {
     #[test]
     fn finishing_gives_the_senders_checksum() {
         let whole = build::udp4(A, B, b"some payload");
-        let mut p = unfinished(&whole, Gso::Udp, 100);
+        let mut p = unfinished_packet(&whole, Gso::Udp, 100);
         assert_ne!(p.bytes(), whole);
         p.push(20).unwrap();
         finish_checksum(&mut p).unwrap();
@@ -246,7 +287,7 @@ mod tests {
     fn flags_stay_on_the_segment_they_belong_to() {
         let flags = Tcp::FIN | Tcp::PSH | Tcp::CWR | Tcp::ACK;
         let fields = TcpFields { seq: u32::MAX - 10, ack: 1, flags, window: 9 };
-        let p = unfinished(&build::tcp4(A, B, fields, &[1; 250]), Gso::TcpV4, 100);
+        let p = unfinished_packet(&build::tcp4(A, B, fields, &[1; 250]), Gso::TcpV4, 100);
         let segments = segment(&p).unwrap();
         let seen: Vec<_> = segments
             .iter()
@@ -263,8 +304,26 @@ mod tests {
     }
 
     #[test]
+    fn an_unfinished_checksum_is_found_and_a_complete_one_is_left_alone() {
+        for whole in [build::udp4(A, B, b"some payload"), build::tcp4(A, B, TcpFields::default(), &[3; 99])] {
+            let kind = if whole[23] == proto::UDP { Gso::Udp } else { Gso::TcpV4 };
+            let mut p = Packet::from_bytes(unfinished_packet(&whole, kind, 100).bytes()).unwrap();
+            detect_partial(&mut p);
+            assert_eq!(p.checksum(), Checksum::Partial);
+            finish_checksum(&mut p).unwrap();
+            assert_eq!(p.bytes(), whole);
+            let mut p = Packet::from_bytes(&whole).unwrap();
+            detect_partial(&mut p);
+            assert_eq!(p.checksum(), Checksum::Unknown);
+            for len in 0..whole.len() {
+                detect_partial(&mut Packet::from_bytes(&whole[..len]).unwrap());
+            }
+        }
+    }
+
+    #[test]
     fn metadata_goes_along() {
-        let mut p = unfinished(&build::udp4(A, B, &[1; 3000]), Gso::Udp, 1000);
+        let mut p = unfinished_packet(&build::udp4(A, B, &[1; 3000]), Gso::Udp, 1000);
         p.anno[3] = 7;
         p.timestamp = 5;
         let net = p.data() + 14;
@@ -277,7 +336,7 @@ mod tests {
 
     #[test]
     fn headers_that_do_not_fit_are_errors() {
-        let mut p = unfinished(&build::udp4(A, B, &[1; 300]), Gso::Udp, 100);
+        let mut p = unfinished_packet(&build::udp4(A, B, &[1; 300]), Gso::Udp, 100);
         p.gso = Gso::TcpV4 as u8;
         assert_eq!(segment(&p).unwrap_err(), OffloadError::Headers(Gso::TcpV4));
         p.gso = Gso::Udp as u8;
@@ -303,7 +362,7 @@ mod tests {
             if tagged {
                 build::tag_vlan(&mut frame, 5);
             }
-            let segments = segment(&unfinished(&frame, kind, size)).unwrap();
+            let segments = segment(&unfinished_packet(&frame, kind, size)).unwrap();
             prop_assert_eq!(segments.len(), payload.len().div_ceil(usize::from(size)));
             let header = frame.len() - payload.len();
             let mut joined = Vec::new();

@@ -61,8 +61,9 @@ impl Poller {
     }
 
     /// Sleeps until a descriptor is readable or in error, a waker was used, or `timeout` has passed (`None`: for
-    /// ever). Puts the keys of up to 64 ready descriptors into `ready`, which it clears first.
-    pub fn wait(&self, timeout: Option<Duration>, ready: &mut Vec<u64>) -> io::Result<()> {
+    /// ever). Puts the keys of up to 64 ready descriptors into `ready`, which it clears first. Returns whether a waker was
+    /// used.
+    pub fn wait(&self, timeout: Option<Duration>, ready: &mut Vec<u64>) -> io::Result<bool> {
         ready.clear();
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let time = timeout.map(|t| libc::timespec {
@@ -79,16 +80,20 @@ impl Poller {
         };
         if n < 0 {
             let error = io::Error::last_os_error();
-            return if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) };
+            return if error.kind() == io::ErrorKind::Interrupted { Ok(false) } else { Err(error) };
         }
+        let mut woken = false;
         for event in events.iter().take(n as usize) {
             match event.u64 {
-                // Reading resets the counter; that another wake-up came first is no error.
-                WAKE => drop(self.wake.read()),
+                WAKE => {
+                    woken = true;
+                    // Reading resets the counter; that another wake-up came first is no error.
+                    let _ = self.wake.read();
+                }
                 key => ready.push(key),
             }
         }
-        Ok(())
+        Ok(woken)
     }
 }
 
@@ -102,10 +107,10 @@ mod tests {
         let waker = poller.waker();
         let mut ready = vec![7];
         let thread = std::thread::spawn(move || waker.wake());
-        poller.wait(None, &mut ready).unwrap();
+        assert!(poller.wait(None, &mut ready).unwrap());
         thread.join().unwrap();
         assert!(ready.is_empty());
-        poller.wait(Some(Duration::from_micros(50)), &mut ready).unwrap();
+        assert!(!poller.wait(Some(Duration::from_micros(50)), &mut ready).unwrap());
         assert!(ready.is_empty());
     }
 

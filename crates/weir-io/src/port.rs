@@ -52,6 +52,11 @@ pub trait Port: Send {
         None
     }
 
+    /// How packets pass between port and kernel, and why so, for people; empty if there is nothing to tell.
+    fn method(&self) -> &str {
+        ""
+    }
+
     /// Largest payload of a link-layer frame in bytes, the Ethernet header not counted.
     fn mtu(&self) -> Option<u32> {
         None
@@ -123,6 +128,14 @@ pub enum PortError {
     Gone {
         /// The interface.
         name: String,
+    },
+    /// Someone else has what the port needs; the kernel also says so for a short while after it was closed.
+    #[error("{what} of `{name}` is in use; close the program that uses it, or choose another method")]
+    Busy {
+        /// The interface.
+        name: String,
+        /// What is in use.
+        what: String,
     },
     /// The process lacks a privilege.
     #[error("no permission to {action} for `{name}`; it needs {needs}")]

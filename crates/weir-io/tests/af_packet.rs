@@ -6,35 +6,12 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{Between, Forwarder, Namespace, link, receive_n};
+use common::{Between, Forwarder, Namespace, link, receive_n, transfer};
 use weir_io::af_packet::{AfPacketPort, Options};
 use weir_io::{Netns, Port, PortError, offload};
 use weir_net::build::{self, TcpFields};
 use weir_net::{Headers, Ipv4, Udp};
 use weir_packet::{Checksum, Gso, Packet, PacketType};
-
-/// Sends megabytes of data that a seed determines from the left host to the right host and compares digests.
-fn transfer(net: &Between, megabytes: u32) {
-    let mut server = net.right_host.python(
-        "import socket, hashlib\n\
-         s = socket.create_server(('10.9.0.2', 5001)); print('ready', flush=True)\n\
-         s.settimeout(30); c, _ = s.accept(); c.settimeout(30); h = hashlib.sha256(); n = 0\n\
-         while d := c.recv(1 << 16): h.update(d); n += len(d)\n\
-         c.close(); print(n, h.hexdigest())",
-    );
-    let mut line = [0; 6];
-    server.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
-    let client = net.left_host.python(&format!(
-        "import socket, hashlib, random\n\
-         r = random.Random(7); h = hashlib.sha256(); c = socket.create_connection(('10.9.0.2', 5001), 30)\n\
-         for _ in range({megabytes}): d = r.randbytes(1 << 20); h.update(d); c.sendall(d)\n\
-         c.shutdown(socket.SHUT_WR); c.recv(1); print({megabytes} << 20, h.hexdigest())",
-    ));
-    let sent = client.wait_with_output().unwrap();
-    let received = server.wait_with_output().unwrap();
-    assert!(sent.status.success() && received.status.success());
-    assert_eq!(String::from_utf8_lossy(&sent.stdout), String::from_utf8_lossy(&received.stdout));
-}
 
 #[test]
 fn tcp_with_offloads_passes_intact() {
@@ -46,7 +23,7 @@ fn tcp_with_offloads_passes_intact() {
         counts.0.fetch_add((p.gso != 0).into(), Ordering::Relaxed);
         counts.1.fetch_add((p.checksum() == Checksum::Partial).into(), Ordering::Relaxed);
     });
-    transfer(&net, 50);
+    transfer(&net.left_host, &net.right_host, 50);
     let [mut left, mut right] = forwarder.stop();
     assert!(large.load(Ordering::Relaxed) > 100, "large packets pass unsegmented");
     assert!(partial.load(Ordering::Relaxed) > 100);
@@ -62,7 +39,7 @@ fn tcp_passes_intact_when_the_port_finishes_packets_itself() {
     let options = Options { send_offloads: false, bypass_qdisc: true, ..Options::default() };
     let ports = ["left", "right"].map(|name| net.middle.open(name, &options));
     let forwarder = Forwarder::start(ports, |_| {});
-    transfer(&net, 10);
+    transfer(&net.left_host, &net.right_host, 10);
     let [mut left, mut right] = forwarder.stop();
     assert!(right.stats().tx_packets > 2 * left.stats().rx_packets, "large packets leave in segments");
     assert_eq!(right.stats().tx_errors, Default::default());

@@ -5,10 +5,12 @@ mod common;
 use std::fs::File;
 use std::time::Duration;
 
-use common::{Namespace, link, receive_n};
+use common::{Namespace, link, receive_n, run};
 use weir_io::af_packet::Options;
+use weir_io::af_xdp;
 use weir_io::memory::MemoryPort;
 use weir_io::pcap::{PcapPort, PcapReader};
+use weir_io::tap::{self, TapPort};
 use weir_io::{Poller, Port};
 use weir_net::build;
 use weir_packet::{Layer, Packet};
@@ -43,7 +45,7 @@ fn passes_packets_in_order(from: &mut dyn Port, to: &mut dyn Port) {
     }
     assert_eq!(to.receive(&mut out, 32).unwrap(), 0);
     let (tx, rx) = (from.stats(), to.stats());
-    assert_eq!((tx.tx_packets, tx.tx_bytes), (70, bytes as u64));
+    assert_eq!((tx.tx_packets, tx.tx_bytes, tx.tx_errors), (70, bytes as u64, Default::default()));
     assert_eq!((rx.rx_packets, rx.rx_bytes, rx.rx_dropped, rx.rx_malformed), (70, bytes as u64, 0, 0));
 }
 
@@ -96,6 +98,36 @@ fn af_packet() {
         va.send(&mut packets(&frames(1))).unwrap();
         wakes_nobody_late(&mut vb);
     }
+}
+
+#[test]
+fn af_xdp() {
+    let (a, b) = (Namespace::new("a"), Namespace::new("b"));
+    link((&a, "va"), (&b, "vb"));
+    for generic in [false, true] {
+        let options = af_xdp::Options { generic, ..af_xdp::Options::default() };
+        let (mut va, mut vb) = (a.open_xdp("va", &options), b.open_xdp("vb", &options));
+        assert_eq!(va.is_native(), !generic);
+        passes_packets_in_order(&mut va, &mut vb);
+        wakes_a_sleeper(&mut vb, &mut va);
+        va.send(&mut packets(&frames(1))).unwrap();
+        wakes_nobody_late(&mut vb);
+    }
+}
+
+#[test]
+fn tap() {
+    let ns = Namespace::new("t");
+    let mut tap = TapPort::open_in(&ns.netns(), "tap0", &tap::Options::default()).unwrap();
+    run(&format!("ip netns exec {} sysctl -qw net.ipv6.conf.tap0.disable_ipv6=1", ns.0));
+    ns.ip("link set tap0 up");
+    // The other end is the kernel, for which a packet socket speaks.
+    let mut kernel = ns.open("tap0", &Options::default());
+    passes_packets_in_order(&mut tap, &mut kernel);
+    passes_packets_in_order(&mut kernel, &mut tap);
+    wakes_a_sleeper(&mut kernel, &mut tap);
+    kernel.send(&mut packets(&frames(1))).unwrap();
+    wakes_nobody_late(&mut tap);
 }
 
 #[test]

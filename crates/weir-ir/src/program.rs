@@ -5,7 +5,7 @@
 //! arguments. At any time a program has at most one packet, the *current packet*, which is linear: it is emitted,
 //! dropped or held, exactly once.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -463,47 +463,62 @@ impl MetaField {
 /// References to the targets of an end; most ends have at most two.
 pub type Targets<T> = SmallVec<[T; 2]>;
 
+/// The body of [`End::visit_targets`], for both kinds of references.
+macro_rules! visit_targets {
+    ($end:expr, $f:ident, $iter:ident) => {
+        match $end {
+            End::Jump(t) => $f(0, t),
+            End::Branch { then: a, other: b, .. }
+            | End::Again { header: a, exit: b }
+            | End::Require { ok: a, fail: b, .. }
+            | End::Push { ok: a, fail: b, .. }
+            | End::Unpull { ok: a, fail: b, .. }
+            | End::Put { ok: a, fail: b, .. }
+            | End::Meter { ok: a, over: b, .. } => {
+                $f(0, a);
+                $f(0, b);
+            }
+            End::Switch { cases, default, .. } => {
+                cases.$iter().for_each(|(_, t)| $f(0, t));
+                $f(0, default);
+            }
+            End::Lookup { hit: a, miss: b, .. } | End::Insert { ok: a, full: b, .. } => {
+                $f(1, a);
+                $f(0, b);
+            }
+            End::Claim { ok, full, .. } => {
+                $f(2, ok);
+                $f(0, full);
+            }
+            End::Hold { full, .. } => $f(0, full),
+            End::Emit { .. } | End::Drop { .. } | End::Finish | End::Enter { .. } | End::Exit { .. } => {}
+        }
+    };
+}
+
 impl End {
     /// Every block this end may go to, with the arguments.
     pub fn targets(&self) -> Targets<&Target> {
-        match self {
-            End::Jump(t) => smallvec![t],
-            End::Branch { then, other, .. } => smallvec![then, other],
-            End::Switch { cases, default, .. } => cases.iter().map(|(_, t)| t).chain([default]).collect(),
-            End::Again { header, exit } => smallvec![header, exit],
-            End::Require { ok, fail, .. }
-            | End::Push { ok, fail, .. }
-            | End::Unpull { ok, fail, .. }
-            | End::Put { ok, fail, .. } => smallvec![ok, fail],
-            End::Lookup { hit, miss, .. } => smallvec![hit, miss],
-            End::Insert { ok, full, .. } | End::Claim { ok, full, .. } => smallvec![ok, full],
-            End::Meter { ok, over, .. } => smallvec![ok, over],
-            End::Hold { full, .. } => smallvec![full],
-            End::Emit { .. } | End::Drop { .. } | End::Finish | End::Enter { .. } | End::Exit { .. } => {
-                smallvec![]
-            }
-        }
+        let mut all = Targets::new();
+        self.visit_targets(|_, t| all.push(t));
+        all
     }
 
     /// As [`targets`](End::targets), to change.
     pub fn targets_mut(&mut self) -> Targets<&mut Target> {
-        match self {
-            End::Jump(t) => smallvec![t],
-            End::Branch { then, other, .. } => smallvec![then, other],
-            End::Switch { cases, default, .. } => cases.iter_mut().map(|(_, t)| t).chain([default]).collect(),
-            End::Again { header, exit } => smallvec![header, exit],
-            End::Require { ok, fail, .. }
-            | End::Push { ok, fail, .. }
-            | End::Unpull { ok, fail, .. }
-            | End::Put { ok, fail, .. } => smallvec![ok, fail],
-            End::Lookup { hit, miss, .. } => smallvec![hit, miss],
-            End::Insert { ok, full, .. } | End::Claim { ok, full, .. } => smallvec![ok, full],
-            End::Meter { ok, over, .. } => smallvec![ok, over],
-            End::Hold { full, .. } => smallvec![full],
-            End::Emit { .. } | End::Drop { .. } | End::Finish | End::Enter { .. } | End::Exit { .. } => {
-                smallvec![]
-            }
-        }
+        let mut all = Targets::new();
+        self.visit_targets_mut(|_, t| all.push(t));
+        all
+    }
+
+    /// Visits the targets in order, each with the number of arguments that the end itself puts before the target's.
+    pub fn visit_targets<'a>(&'a self, mut f: impl FnMut(usize, &'a Target)) {
+        visit_targets!(self, f, iter);
+    }
+
+    /// As [`visit_targets`](End::visit_targets), to change.
+    pub fn visit_targets_mut<'a>(&'a mut self, mut f: impl FnMut(usize, &'a mut Target)) {
+        visit_targets!(self, f, iter_mut);
     }
 
     /// The number of bytes that it is about.

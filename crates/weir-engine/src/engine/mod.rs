@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use weir_io::interface::Method;
 use weir_io::{Port, PortError, Waker};
 use weir_jit::Compiled;
 use weir_packet::Packet;
@@ -60,6 +61,11 @@ impl Engine {
     /// Replaces how devices are opened.
     pub fn set_opener(&mut self, opener: Box<Opener>) {
         self.env.devices.set_opener(opener);
+    }
+
+    /// Says how devices are opened whose elements name no method.
+    pub fn set_method(&mut self, method: Method) {
+        self.env.devices.set_method(method);
     }
 
     /// Gives devices by name to graphs that are loaded later, in place of interfaces; others are not found.
@@ -135,7 +141,7 @@ impl Engine {
 
     fn install_all(
         &mut self,
-        rest: &mut [Box<Engine>],
+        rest: &mut [Engine],
         name: &str,
         plan: Plan,
         tag: &str,
@@ -172,7 +178,7 @@ impl Engine {
     }
 
     /// Compiles a graph and waits for it.
-    fn compile(&mut self, rest: &mut [Box<Engine>], name: &str) {
+    fn compile(&mut self, rest: &mut [Engine], name: &str) {
         let Some(router) = self.names.get(name).and_then(|&id| self.graphs[id].as_ref()) else { return };
         let fast = Arc::new(router.plan.optimized());
         let code = Compiled::new(&fast.program).map(Arc::new).map_err(|e| with_causes(&e));
@@ -408,9 +414,9 @@ impl Engine {
         }
     }
 
-    fn assign_all(&mut self, rest: &mut [Box<Engine>]) {
+    fn assign_all(&mut self, rest: &mut [Engine]) {
         self.assign();
-        rest.iter_mut().for_each(|e| e.assign());
+        rest.iter_mut().for_each(Engine::assign);
     }
 
     /// Joins devices and links to the graphs as they are now.

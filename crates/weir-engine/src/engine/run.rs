@@ -88,6 +88,7 @@ impl Engine {
         others |= self.env.team.as_ref().is_some_and(|t| t.has_inbound());
         for change in std::mem::take(&mut self.env.devices.changes) {
             match change {
+                Change::Opened(text) => self.env.notice(None, "device-opened", text),
                 Change::Up(text) => self.env.notice(None, "device-up", text),
                 Change::Down(text) => self.env.notice(None, "device-down", text),
             }

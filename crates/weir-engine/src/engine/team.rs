@@ -22,11 +22,11 @@ impl Engine {
         }
         let mut rest = Vec::new();
         for _ in 1..workers {
-            let mut engine = Box::new(Engine::new(self.classes.clone())?);
+            let mut engine = Engine::new(self.classes.clone())?;
             engine.env.join(&self.env);
             rest.push(engine);
         }
-        let wakers = std::iter::once(self.waker()).chain(rest.iter().map(|e| e.waker())).collect();
+        let wakers = std::iter::once(self.waker()).chain(rest.iter().map(Engine::waker)).collect();
         let mut ends = Exchange::all(wakers).into_iter();
         self.env.exchange = ends.next();
         for (engine, end) in rest.iter_mut().zip(ends) {
@@ -55,7 +55,7 @@ impl Engine {
     }
 
     /// Borrows the engines of the other workers for `f`; none if there are none, or they are borrowed already.
-    pub(super) fn with_rest<R>(&mut self, f: impl FnOnce(&mut Engine, &mut [Box<Engine>]) -> R) -> R {
+    pub(super) fn with_rest<R>(&mut self, f: impl FnOnce(&mut Engine, &mut [Engine]) -> R) -> R {
         let Some(mut rest) = self.env.team.as_mut().and_then(|t| t.pause()) else { return f(self, &mut []) };
         let result = catch_unwind(AssertUnwindSafe(|| f(self, &mut rest)));
         if let Some(team) = &mut self.env.team {
@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// Delivers all packets that are on the way, within and between workers.
-    pub(super) fn quiesce(&mut self, rest: &mut [Box<Engine>]) {
+    pub(super) fn quiesce(&mut self, rest: &mut [Engine]) {
         while !rest.is_empty() {
             let mut moved = self.settle();
             for engine in &mut *rest {
@@ -117,7 +117,7 @@ impl Engine {
     /// The routers of a graph for the other workers, which share tables with that of the first.
     pub(super) fn replicas(
         &self,
-        rest: &mut [Box<Engine>],
+        rest: &mut [Engine],
         first: &mut Router,
         plans: Vec<Plan>,
     ) -> Result<Vec<Router>, PlanError> {
@@ -135,7 +135,7 @@ impl Engine {
     /// Puts the routers of the other workers where that of the first is, in place of those before.
     pub(super) fn place_replicas(
         &mut self,
-        rest: &mut [Box<Engine>],
+        rest: &mut [Engine],
         slot: usize,
         mut old: Option<Router>,
         others: Vec<Router>,
@@ -206,9 +206,10 @@ impl Engine {
     /// Whether another worker has, or may get, something to do without this one.
     pub(super) fn others_busy(&mut self) -> bool {
         self.with_rest(|first, rest| {
-            let on_way = |e: &Engine| e.env.exchange.as_ref().is_some_and(|x| x.has_inbound() || x.has_backlog());
+            let on_way =
+                |e: &Engine| e.env.exchange.as_ref().is_some_and(|x| x.has_inbound() || x.has_backlog());
             let busy = |e: &Engine| on_way(e) || e.wake().is_some() || e.env.devices.may_receive();
-            on_way(first) || rest.iter().any(|e| busy(e))
+            on_way(first) || rest.iter().any(busy)
         })
     }
 }

@@ -1,4 +1,4 @@
-use weir_io::af_packet::Options;
+use weir_io::interface::{Method, Options};
 
 use super::prelude::*;
 use crate::device::with_causes;
@@ -6,22 +6,27 @@ use crate::device::with_causes;
 engine_node! {
     /// Reads packets from a network device.
     ///
-    /// Packets are Ethernet frames, as they arrive, for the kernel as well as for Weir; those for other hosts too. All
-    /// elements for one device share its port. If the interface vanishes, the graph runs on, and the port is opened
-    /// again when it is back.
+    /// Packets are Ethernet frames, as they arrive; those for other hosts too. All elements for one device share its
+    /// port. If the interface vanishes, the graph runs on, and the port is opened again when it is back.
+    ///
+    /// `METHOD` says how packets come from the kernel. `PACKET`: by packet sockets, for the kernel as well as for Weir;
+    /// packets of senders on the same machine pass unsegmented, up to 64 KB each, with their checksums unfinished. `XDP`: by
+    /// AF_XDP sockets, fastest for small packets; the kernel does not see them any more. `AUTO`: `XDP` if the interface
+    /// leads to a wire, the kernel has no address on it (or `SNIFFER` is false) and its driver supports it, else
+    /// `PACKET`. The handler `method` tells what was chosen, and why. Click's `PCAP` and `LINUX` mean `PACKET`.
     FromDevice: "0/1", "h/h", Source;
     example "FromDevice(eth0) -> Discard;";
     params {
         /// Interface.
         pos devname: String,
-        /// Accepted for Click's sake: the kernel always sees the packets too.
+        /// Whether the kernel is to see the packets too, if it has an address on the interface; it matters for `AUTO`.
         key sniffer: bool = true,
         /// Whether to receive packets for other hosts.
         key promisc: bool = true,
         /// Accepted for Click's sake: packets are never cut.
         key snaplen: u32 = 65_535,
-        /// Accepted for Click's sake: AF_PACKET is the only way to receive.
-        key method: String = String::new(),
+        /// How packets come from the kernel: `AUTO`, `PACKET` or `XDP`.
+        key method: String = String::from("AUTO"),
         /// Accepted for Click's sake: at most 32 packets are taken at a time.
         key burst: u32 = 32,
         /// Accepted for Click's sake: packets have 128 bytes of headroom.
@@ -38,8 +43,19 @@ engine_node! {
         read kernel_drops = |d, env| Ok(figures(d.state, env)?.1.to_string()),
         /// `up`, or what is wrong with the device.
         read state = |d, env| env.devices.state(d.state.unwrap_or(usize::MAX)).ok_or("the device is closed".into()),
+        /// How packets come from the kernel, and why so.
+        read method = |d, env| env.devices.method(d.state.unwrap_or(usize::MAX)).ok_or("the device is closed".into()),
     }
     state Option<usize>;
+}
+
+/// The method of that name, also by Click's names.
+pub(super) fn method(name: &str) -> Result<Method, String> {
+    match name.to_ascii_uppercase().as_str() {
+        "" => Ok(Method::Auto),
+        "PCAP" | "LINUX" | "NETMAP" => Ok(Method::Packet),
+        _ => name.parse().map_err(|_| format!("METHOD {name}: give AUTO, PACKET or XDP")),
+    }
 }
 
 fn figures(device: Option<usize>, env: &Env) -> Result<(u64, u64), String> {
@@ -49,7 +65,12 @@ fn figures(device: Option<usize>, env: &Env) -> Result<(u64, u64), String> {
 
 impl Behavior for FromDevice {
     fn open(&mut self, env: &mut Env) -> Result<(), String> {
-        let options = Options { promiscuous: self.promisc, ..Options::default() };
+        let options = Options {
+            method: method(&self.method)?,
+            promiscuous: self.promisc,
+            exclusive: !self.sniffer,
+            ..Options::default()
+        };
         self.state = Some(env.devices.open(&self.devname, &options).map_err(|e| with_causes(&e))?);
         Ok(())
     }

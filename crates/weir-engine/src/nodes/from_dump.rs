@@ -1,3 +1,7 @@
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use weir_elements::FromArg;
 use weir_io::pcap::PcapReader;
 use weir_net::Headers;
 use weir_packet::Layer;
@@ -10,29 +14,48 @@ use crate::device::with_causes;
 const NOT_IP: Reason = Reason::new("NotIp");
 
 engine_node! {
-    /// Reads packets from a capture file (pcap or pcapng, Ethernet).
+    /// Reads packets from a capture file (pcap or pcapng, of Ethernet frames or IP packets).
+    ///
+    /// Times are those of the capture; give at most one of `START` and `START_AFTER`, and of `END`, `END_AFTER` and
+    /// `INTERVAL`.
     FromDump: "0/1-2", "h/h", Source;
     example "FromDump(in.pcap, STOP true) -> Discard;";
     params {
         /// The file; `-` is the standard input.
         pos filename: String,
         /// Whether packets come at the pace at which they were captured.
-        key timing: bool = false,
+        pos timing: bool = false,
         /// Whether to end the run after the last packet.
         key stop: bool = false,
         /// Whether it reads now.
         key active: bool = true,
+        /// Part of the packets that are kept, by chance: 0 to 1.
+        key sample: Share = Share(1.0),
         /// Whether packets that are not IP leave on output 1, or are dropped (`NotIp`); of the others the network and
         /// transport headers are marked.
         key force_ip: bool = false,
+        /// Skips packets before this time, in seconds since the epoch.
+        key start: Option<Duration> = None,
+        /// Skips packets of this time after the first.
+        key start_after: Option<Duration> = None,
+        /// Ends at the first packet at or after this time, in seconds since the epoch.
+        key end: Option<Duration> = None,
+        /// Ends at the first packet that is this much after the first of the capture.
+        key end_after: Option<Duration> = None,
+        /// Ends at the first packet that is this much after the first one that was not skipped.
+        key interval: Option<Duration> = None,
         /// Most packets that are read at a time.
         key burst: u32 = 32,
-        /// Accepted for Click's sake: files are read as a stream.
+        /// Accepted for Click's sake: files are read in large blocks.
         key mmap: bool = false,
     }
     handlers {
         /// Number of packets read so far.
         read count = |d, _| Ok(d.state.count.to_string()),
+        /// Sets the count to zero.
+        write reset_counts = |d, _, _| { d.state.count = 0; Ok(()) },
+        /// Part of the packets that are kept.
+        read sampling_prob = |d, _| Ok(d.sample.0.to_string()),
         /// Whether it reads.
         read active = |d, _| Ok(d.active.to_string()),
         /// Lets it read, or not.
@@ -47,27 +70,90 @@ engine_node! {
 struct Reading {
     reader: Option<PcapReader>,
     count: u64,
-    /// With timing: the packet that is next, and how far the file's time is behind the clock.
+    /// Packets that were read and are next.
+    ahead: VecDeque<Packet>,
+    batch: Vec<Packet>,
+    /// With timing: the packet whose time has not come, and how far the file's time is behind the clock.
     next: Option<Packet>,
     behind: Option<u64>,
+    /// Once the first packet was read: from when, and to before when, packets are wanted (nanoseconds).
+    window: Option<(u64, u64)>,
+    /// Whether the window ends some time after the first packet in it.
+    interval: Option<u64>,
+}
+
+/// A number from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Share(f64);
+
+impl FromArg for Share {
+    const SYNTAX: &'static str = "number from 0 to 1";
+    fn from_arg(text: &str) -> Result<Share, String> {
+        match text.trim().parse() {
+            Ok(n) if (0.0..=1.0).contains(&n) => Ok(Share(n)),
+            _ => Err(format!("'{text}' is not a number from 0 to 1 (like 0.01)")),
+        }
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl FromDump {
+    /// The next packet that is wanted.
     fn next(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        if let Some(packet) = self.state.next.take() {
-            return Some(packet);
+        loop {
+            let Some(packet) = self.state.ahead.pop_front() else {
+                if !self.read(cx) {
+                    return None;
+                }
+                continue;
+            };
+            let time = packet.timestamp;
+            let (from, to) = *self.state.window.get_or_insert_with(|| {
+                let after = |d: Duration| time.saturating_add(nanoseconds(d));
+                self.state.interval = self.interval.map(nanoseconds);
+                let from = self.start.map(nanoseconds).or(self.start_after.map(after)).unwrap_or(0);
+                (from, self.end.map(nanoseconds).or(self.end_after.map(after)).unwrap_or(u64::MAX))
+            });
+            if time < from {
+                continue;
+            }
+            if time >= to {
+                self.state.ahead.clear();
+                self.state.reader = None;
+                cx.env.stop |= self.stop;
+                return None;
+            }
+            if let Some(interval) = self.state.interval.take() {
+                self.state.window = Some((from, time.saturating_add(interval)));
+            }
+            if self.sample.0 >= 1.0 || f64::from(cx.env.random()) < self.sample.0 * f64::from(u32::MAX) {
+                return Some(packet);
+            }
         }
-        match self.state.reader.as_mut()?.next_packet() {
-            Ok(Some(packet)) => return Some(packet),
-            Ok(None) => {}
+    }
+
+    /// Reads packets ahead; `false` at the end.
+    fn read(&mut self, cx: &mut Cx<'_>) -> bool {
+        let state = &mut self.state;
+        let Some(reader) = &mut state.reader else { return false };
+        let result = reader.read(&mut state.batch, self.burst.max(1) as usize);
+        state.ahead.extend(state.batch.drain(..));
+        let more = match result {
+            Ok(n) => n > 0,
             Err(e) => {
                 let (graph, text) = (cx.env.running.clone(), format!("{}: {}", cx.name(), with_causes(&e)));
                 cx.env.notice(Some(&graph), "print", text);
+                !state.ahead.is_empty()
             }
+        };
+        if !more {
+            state.reader = None;
+            cx.env.stop |= self.stop;
         }
-        self.state.reader = None;
-        cx.env.stop |= self.stop;
-        None
+        more
     }
 
     fn send(&mut self, mut packet: Packet, cx: &mut Cx<'_>) {
@@ -85,7 +171,12 @@ impl FromDump {
 }
 
 fn mark_ip(packet: &mut Packet) -> bool {
-    let Some(h) = Headers::of_frame(packet.bytes()) else { return false };
+    // The link layer of IP packets is not marked.
+    let headers = match packet.layer(Layer::Mac) {
+        Some(_) => Headers::of_frame(packet.bytes()),
+        None => Headers::of_ip(packet.bytes(), 0),
+    };
+    let Some(h) = headers else { return false };
     let data = packet.data();
     packet.set_layer(Layer::Net, Some(data + h.net as u32));
     packet.set_layer(Layer::Transport, h.transport.map(|t| data + t as u32).filter(|&t| t <= packet.end()));
@@ -94,6 +185,12 @@ fn mark_ip(packet: &mut Packet) -> bool {
 
 impl Behavior for FromDump {
     fn open(&mut self, _env: &mut Env) -> Result<(), String> {
+        if self.start.is_some() && self.start_after.is_some() {
+            return Err("give START or START_AFTER, not both".to_owned());
+        }
+        if [self.end, self.end_after, self.interval].iter().flatten().count() > 1 {
+            return Err("give one of END, END_AFTER and INTERVAL".to_owned());
+        }
         let reader = match self.filename.as_str() {
             "-" => PcapReader::new("standard input", std::io::stdin()),
             file => PcapReader::open(file),
@@ -111,7 +208,8 @@ impl Behavior for FromDump {
             if !self.active {
                 return Ran::Idle;
             }
-            let Some(packet) = self.next(cx) else { return Ran::Idle };
+            let waiting = self.state.next.take();
+            let Some(packet) = waiting.or_else(|| self.next(cx)) else { return Ran::Idle };
             if self.timing {
                 let now = cx.now();
                 let behind = *self.state.behind.get_or_insert(now.saturating_sub(packet.timestamp));

@@ -61,6 +61,22 @@ impl Data {
     }
 }
 
+/// A probability.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Probability(pub f64);
+
+impl FromArg for Probability {
+    const SYNTAX: &'static str = "number from 0 to 1";
+    fn from_arg(text: &str) -> Result<Probability, String> {
+        let p: f64 = text.trim().parse().map_err(|_| format!("'{text}' is not a number"))?;
+        if (0.0..=1.0).contains(&p) {
+            Ok(Probability(p))
+        } else {
+            Err(format!("{text} is not between 0 and 1"))
+        }
+    }
+}
+
 /// The current value of a `write` handler's boolean.
 pub(super) fn flag(value: &str) -> Result<bool, String> {
     bool::from_arg(value.trim())

@@ -1,6 +1,8 @@
-use weir_io::af_packet::Options;
+use weir_io::interface::Options;
 
+use super::from_device::method;
 use super::prelude::*;
+use super::sending::Sending;
 use crate::device::with_causes;
 
 engine_node! {
@@ -15,8 +17,8 @@ engine_node! {
         pos devname: String,
         /// Most packets that are pulled at a time.
         key burst: u32 = 32,
-        /// Accepted for Click's sake: AF_PACKET is the only way to send.
-        key method: String = String::new(),
+        /// How packets go to the kernel: `AUTO`, `PACKET` or `XDP`, as with `FromDevice`.
+        key method: String = String::from("AUTO"),
         /// Accepted for Click's sake: errors are counted, not printed.
         key debug: bool = false,
     }
@@ -35,32 +37,10 @@ engine_node! {
     state Sending;
 }
 
-#[derive(Default)]
-struct Sending {
-    device: Option<usize>,
-    sent: u64,
-    drops: u64,
-    batch: Vec<Packet>,
-}
-
-impl ToDevice {
-    fn send(&mut self, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
-        let Some(device) = self.state.device else { return };
-        let room = cx.env.devices.room(device).min(packets.len());
-        if packets.iter().any(|p| p.trace != 0) {
-            let way = format!("sent to {}", self.devname);
-            packets.iter_mut().take(room).for_each(|p| cx.leaves(p, &way));
-        }
-        let before = packets.len();
-        let now = cx.now();
-        cx.env.devices.send(device, packets, now);
-        self.state.sent += (before - packets.len()) as u64;
-    }
-}
-
 impl Behavior for ToDevice {
     fn open(&mut self, env: &mut Env) -> Result<(), String> {
-        let id = env.devices.open(&self.devname, &Options::default()).map_err(|e| with_causes(&e))?;
+        let options = Options { method: method(&self.method)?, ..Options::default() };
+        let id = env.devices.open(&self.devname, &options).map_err(|e| with_causes(&e))?;
         self.state.device = Some(id);
         Ok(())
     }
@@ -70,9 +50,7 @@ impl Behavior for ToDevice {
     }
 
     fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
-        self.send(packets, cx);
-        self.state.drops += packets.len() as u64;
-        packets.drain(..).for_each(|p| cx.drop(&Reason::FULL, p));
+        self.state.push(packets, cx);
     }
 
     fn has_task(&self) -> bool {
@@ -80,32 +58,11 @@ impl Behavior for ToDevice {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> Ran {
-        let Some(device) = self.state.device else { return Ran::Idle };
-        if cx.input_is_push(0) {
-            return Ran::Idle;
-        }
-        if !cx.env.devices.is_sent(device) {
-            let now = cx.now();
-            cx.env.devices.flush(device, now);
-            if !cx.env.devices.is_sent(device) {
-                return Ran::Until(cx.env.devices.sends_again(device));
-            }
-        }
-        let mut batch = std::mem::take(&mut self.state.batch);
-        while batch.len() < self.burst.max(1) as usize
-            && let Some(packet) = cx.pull(0)
-        {
-            batch.push(packet);
-        }
-        let full = batch.len() >= self.burst.max(1) as usize;
-        self.send(&mut batch, cx);
-        self.state.batch = batch;
-        if full { Ran::Busy } else { Ran::Idle }
+        self.state.pull(self.burst, cx)
     }
 
     fn adopt(&mut self, old: &mut dyn EngineNode) {
         let Some(old) = old.as_any().downcast_mut::<ToDevice>() else { return };
-        self.state.sent += old.state.sent;
-        self.state.drops += old.state.drops;
+        self.state.adopt(&old.state);
     }
 }

@@ -1,7 +1,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Stdout, Write};
 
-use weir_io::pcap::PcapWriter;
+use weir_io::pcap::{BUFFER, Encap, Format, PcapWriter};
 
 use super::prelude::*;
 use crate::device::with_causes;
@@ -10,7 +10,7 @@ use crate::device::with_causes;
 const WRITE_FAILED: Reason = Reason::new("WriteFailed");
 
 engine_node! {
-    /// Writes packets to a capture file (pcap, nanoseconds), and passes them on if its output is connected.
+    /// Writes packets to a capture file (pcap), and passes them on if its output is connected.
     ///
     /// A hot swap does not begin the file anew.
     ToDump: "1/0-1", "a/a", Delay;
@@ -20,8 +20,12 @@ engine_node! {
         pos filename: String,
         /// Most bytes of each packet that are written; 0: all.
         pos snaplen: u32 = 0,
-        /// What packets begin with: only `ETHER` can be written.
+        /// What packets begin with: `ETHER` or `IP`.
         pos encap: String = String::from("ETHER"),
+        /// Whether times are written in nanoseconds, else in microseconds.
+        key nano: bool = true,
+        /// Accepted for Click's sake: packets have no length beside that of their bytes.
+        key extra_length: bool = true,
         /// Whether each packet is written to the disk at once.
         key unbuffered: bool = false,
     }
@@ -77,6 +81,10 @@ impl Write for Target {
 }
 
 impl ToDump {
+    fn is_ip(&self) -> bool {
+        self.encap.eq_ignore_ascii_case("IP")
+    }
+
     /// Empties the file and writes its header, when that was not done yet.
     fn begin(&mut self, cx: &mut Cx<'_>) {
         let target = match std::mem::take(&mut self.state.file) {
@@ -92,7 +100,10 @@ impl ToDump {
             return self.fails(&e, cx);
         }
         let snaplen = if self.snaplen == 0 { 262_144 } else { self.snaplen };
-        match PcapWriter::new(&self.filename, BufWriter::new(target), snaplen) {
+        let encap = if self.is_ip() { Encap::Ip } else { Encap::Ether };
+        let format = Format { snaplen, encap, nano: self.nano };
+        let buffered = BufWriter::with_capacity(BUFFER, target);
+        match PcapWriter::with_format(&self.filename, buffered, format) {
             Ok(writer) => self.state.file = Dump::Open(writer),
             Err(e) => self.fails(&e, cx),
         }
@@ -131,8 +142,8 @@ impl ToDump {
 
 impl Behavior for ToDump {
     fn open(&mut self, _env: &mut Env) -> Result<(), String> {
-        if !matches!(self.encap.to_ascii_uppercase().as_str(), "ETHER" | "ETHERNET") {
-            return Err(format!("ENCAP {}: only ETHER can be written", self.encap));
+        if !self.is_ip() && !matches!(self.encap.to_ascii_uppercase().as_str(), "ETHER" | "ETHERNET") {
+            return Err(format!("ENCAP {}: give ETHER or IP", self.encap));
         }
         let target = match self.filename.as_str() {
             "-" => Target::Stdout(std::io::stdout()),

@@ -17,7 +17,12 @@ const GLOBAL: [&str; 8] =
 
 impl Router {
     /// Reads a handler, on this worker.
-    pub(super) fn read_here(&mut self, env: &mut Env, classes: &Classes, handler: &str) -> Result<String, String> {
+    pub(super) fn read_here(
+        &mut self,
+        env: &mut Env,
+        classes: &Classes,
+        handler: &str,
+    ) -> Result<String, String> {
         let Some((element, name)) = self.split(handler)? else { return self.read_global(classes, handler) };
         match name {
             "name" => return Ok(self.element_name(element).to_owned()),

@@ -19,7 +19,7 @@ use crate::protocol::GraphStatus;
 use crate::sharing::Share;
 
 /// The engines of the other workers.
-pub(crate) type Rest = [Box<Engine>];
+pub(crate) type Rest = [Engine];
 
 impl Router {
     /// Shares the tables of which there is one with the routers of other workers.
@@ -229,7 +229,11 @@ impl Router {
     }
 
     /// All state as plain data. No packets may be on the way between workers.
-    pub(crate) fn snapshot_of_all(&mut self, env: &mut Env, rest: &mut Rest) -> Result<serde_json::Value, String> {
+    pub(crate) fn snapshot_of_all(
+        &mut self,
+        env: &mut Env,
+        rest: &mut Rest,
+    ) -> Result<serde_json::Value, String> {
         let gathered = self.gather(rest);
         let all = self.snapshot(env).and_then(|mut all: SetSnapshot| {
             for worker in 1..=rest.len() {
@@ -289,13 +293,20 @@ impl Router {
     fn has_one_of(&self, new: &Router, table: u32) -> bool {
         let decl = &new.plan.linked.tables[table as usize].decl;
         let owner = new.table_owner(table);
-        let same = |i: usize| self.plan.linked.tables[i].decl.name == decl.name && self.table_owner(i as u32) == owner;
+        let same = |i: usize| {
+            self.plan.linked.tables[i].decl.name == decl.name && self.table_owner(i as u32) == owner
+        };
         let shares = self.plan.division.shares.iter().enumerate();
         !decl.configured && shares.filter(|(_, s)| **s == Share::One).any(|(i, _)| same(i))
     }
 
     /// Whether a node of this worker takes over what the node of a graph before had on another.
-    pub(crate) fn adopts_node(&self, me: usize, other: usize, old: &Router) -> impl Fn(usize, usize) -> bool + use<> {
+    pub(crate) fn adopts_node(
+        &self,
+        me: usize,
+        other: usize,
+        old: &Router,
+    ) -> impl Fn(usize, usize) -> bool + use<> {
         let (new_homes, old_homes) = (self.plan.division.clone(), old.plan.division.clone());
         move |new: usize, before: usize| match (new_homes.homes.get(new), old_homes.homes.get(before)) {
             (Some(Home::Every), Some(Home::Every)) => me == other,

@@ -92,7 +92,8 @@ impl Host for WatchHost<'_> {
             }
             _ => {
                 let copy = self.started && packet.trace != 0 && packet.trace == self.main;
-                let mark = if copy { self.inner.env.watch.lock().traces.fork(packet.trace) } else { packet.trace };
+                let mark =
+                    if copy { self.inner.env.watch.lock().traces.fork(packet.trace) } else { packet.trace };
                 self.strand = Some(Strand { block, mark });
                 self.started = true;
             }
@@ -125,7 +126,11 @@ impl Host for WatchHost<'_> {
         if ends && let Some(s) = self.strand.take() {
             self.leaves(s.block, &packet);
             if s.mark != 0 {
-                self.inner.env.watch.lock().traces.ended(s.mark, Some(&packet), &format!("dropped: {reason}"));
+                self.inner.env.watch.lock().traces.ended(
+                    s.mark,
+                    Some(&packet),
+                    &format!("dropped: {reason}"),
+                );
             }
         }
         self.inner.dropped(at, reason, packet);

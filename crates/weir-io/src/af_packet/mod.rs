@@ -10,9 +10,9 @@
 //! after a timeout of at least a millisecond. One packet at a time over veth (Linux 6.18) took 520 us on average to be
 //! delivered, with `TPACKET_V2` 3.5 us; every hop would add that to the round-trip time.
 
+mod fanout;
 mod ring;
-mod sys;
-mod vnet;
+pub(crate) mod sys;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,8 +21,11 @@ use weir_net::EtherAddr;
 use weir_packet::{Checksum, Layer, Packet};
 
 use crate::offload::{self, OffloadError};
+use crate::vnet;
 use crate::{Netns, Port, PortError, PortStats};
 use ring::{Frame, Ring};
+
+pub use fanout::Fanout;
 
 /// How to open an AF_PACKET port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub struct Options {
     pub ring_frames: usize,
     /// Bytes of large packets that may wait beside the ring.
     pub queue_bytes: usize,
+    /// Share the packets of the interface with the other ports of a group.
+    pub fanout: Option<Fanout>,
 }
 
 impl Default for Options {
@@ -49,6 +54,7 @@ impl Default for Options {
             send_offloads: true,
             ring_frames: 2048,
             queue_bytes: 8 << 20,
+            fanout: None,
         }
     }
 }
@@ -57,6 +63,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct AfPacketPort {
     name: String,
+    method: String,
     // Dropped before the socket: the mapping goes first.
     ring: Ring,
     socket: OwnedFd,
@@ -106,9 +113,13 @@ impl AfPacketPort {
             sys::set_promiscuous(&socket, index).map_err(|e| fail("make it promiscuous", e))?;
         }
         // Last, so that nothing arrives before the options hold.
-        sys::bind(&socket, index).map_err(|e| fail("bind to it", e))?;
+        sys::bind(&socket, index, sys::ALL_PROTOCOLS).map_err(|e| fail("bind to it", e))?;
+        if let Some(group) = options.fanout {
+            fanout::join(&socket, group).map_err(|e| fail("share its packets in a fanout group", e))?;
+        }
         Ok(AfPacketPort {
             name: name.to_owned(),
+            method: "AF_PACKET".to_owned(),
             ring,
             socket,
             mac: EtherAddr(interface.mac),
@@ -121,6 +132,11 @@ impl AfPacketPort {
     /// Opens a port on an interface of another network namespace.
     pub fn open_in(netns: &Netns, name: &str, options: &Options) -> Result<AfPacketPort, PortError> {
         netns.run(|| AfPacketPort::open(name, options))?
+    }
+
+    /// Adds the reason for which this method was chosen to what [`Port::method`] says.
+    pub(crate) fn because(&mut self, why: &str) {
+        self.method = format!("AF_PACKET: {why}");
     }
 
     /// The error for an interface that does not work any more: removed or down.
@@ -193,12 +209,7 @@ impl AfPacketPort {
         if self.send_offloads {
             return vnet::encode(&mut batch[i]);
         }
-        if offload::gso(&batch[i]) == weir_packet::Gso::None {
-            offload::finish_checksum(&mut batch[i])?;
-        } else {
-            let segments = offload::segment(&batch[i])?;
-            batch.splice(i..=i, segments);
-        }
+        offload::finish(batch, i)?;
         Ok([0; vnet::LEN])
     }
 }
@@ -247,6 +258,10 @@ impl Port for AfPacketPort {
         Some(self.mac)
     }
 
+    fn method(&self) -> &str {
+        &self.method
+    }
+
     fn mtu(&self) -> Option<u32> {
         sys::interface(&self.socket, &self.name).ok().map(|i| i.mtu)
     }
@@ -287,7 +302,7 @@ fn to_packet(frame: &Frame<'_>, socket: &OwnedFd) -> Option<Packet> {
     Some(p)
 }
 
-fn not_found(name: &str) -> PortError {
+pub(crate) fn not_found(name: &str) -> PortError {
     let all: Vec<String> = nix::net::if_::if_nameindex()
         .map(|list| list.iter().map(|i| i.name().to_string_lossy().into_owned()).collect())
         .unwrap_or_default();

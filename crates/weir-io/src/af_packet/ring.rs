@@ -5,7 +5,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{sys, vnet};
+use super::sys;
+use crate::vnet;
 
 /// Memory that the kernel allocates at once; a multiple of every page and frame size in use.
 const BLOCK: usize = 1 << 17;

@@ -4,7 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use super::vnet;
+use crate::vnet;
 
 /// A non-blocking raw packet socket that is not bound and receives nothing yet.
 pub fn socket() -> io::Result<OwnedFd> {
@@ -28,7 +28,7 @@ pub fn set_option<T: Copy>(fd: &OwnedFd, level: i32, option: i32, value: T) -> i
 }
 
 /// Reads a socket option. `T` must be plain integers, for which all-zero bytes are a value.
-fn get_option<T: Copy + Default>(fd: &OwnedFd, level: i32, option: i32) -> io::Result<T> {
+pub fn get_option<T: Copy + Default>(fd: &OwnedFd, level: i32, option: i32) -> io::Result<T> {
     let mut value = T::default();
     let mut len = size_of::<T>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes into `value`, whose integers take any bytes.
@@ -48,12 +48,15 @@ pub fn take_drops(fd: &OwnedFd) -> io::Result<u32> {
     Ok(stats[1])
 }
 
-/// Binds to an interface for all protocols: reception starts.
-pub fn bind(fd: &OwnedFd, index: u32) -> io::Result<()> {
+/// Every protocol, for [`bind`].
+pub const ALL_PROTOCOLS: u16 = libc::ETH_P_ALL as u16;
+
+/// Binds to an interface for a protocol: reception starts.
+pub fn bind(fd: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
     // SAFETY: all fields are integers.
     let mut addr: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     addr.sll_family = libc::AF_PACKET as u16;
-    addr.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    addr.sll_protocol = protocol.to_be();
     addr.sll_ifindex = index as i32;
     let len = size_of_val(&addr) as libc::socklen_t;
     // SAFETY: the address and length are those of `addr`.
@@ -83,13 +86,7 @@ pub struct Interface {
 
 /// Asks for link type, address and MTU of the interface with this name, in the network namespace of the socket.
 pub fn interface(fd: &OwnedFd, name: &str) -> io::Result<Interface> {
-    // SAFETY: all fields are integers or unions of integers.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The last byte stays zero.
-    let room = request.ifr_name.len() - 1;
-    for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
+    let mut request = request(name);
     // SAFETY: SIOCGIFHWADDR reads the name and writes `ifru_hwaddr`, all inside `request`.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) } as isize)?;
     // SAFETY: the call just wrote this field of the union.
@@ -103,6 +100,28 @@ pub fn interface(fd: &OwnedFd, name: &str) -> io::Result<Interface> {
         *to = from as u8;
     }
     Ok(Interface { arphrd: hardware.sa_family, mac, mtu: u32::try_from(mtu).unwrap_or(0) })
+}
+
+/// An interface request with a name, which is cut if it is longer than names can be.
+pub fn request(name: &str) -> libc::ifreq {
+    // SAFETY: all fields are integers or unions of integers.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte stays zero.
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request
+}
+
+/// Asks the driver of an interface (`SIOCETHTOOL`). `T` is the structure of the command, with the command in it, and
+/// consists of integers.
+pub fn ethtool<T: Copy>(fd: &OwnedFd, name: &str, mut command: T) -> io::Result<T> {
+    let mut request = request(name);
+    request.ifr_ifru.ifru_data = (&raw mut command).cast();
+    // SAFETY: the request names `command`, which lives until the call returns and is as large as its command says.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) } as isize)?;
+    Ok(command)
 }
 
 /// Makes the interface accept frames for other hosts for as long as the socket is open.
@@ -163,6 +182,7 @@ pub fn send_frames<'a>(
     check(sent as isize)
 }
 
-fn check(result: isize) -> io::Result<usize> {
+/// The value of a system call, or its error.
+pub fn check(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

@@ -1,6 +1,7 @@
 //! Network namespaces and processes for tests. Needs root: a test fails where it is missing.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,7 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use weir_io::af_packet::{AfPacketPort, Options};
-use weir_io::{Netns, Poller, Port};
+use weir_io::af_xdp::{self, AfXdpPort};
+use weir_io::{Netns, Poller, Port, PortError};
 use weir_packet::Packet;
 
 /// Runs a command and panics with its output if it fails.
@@ -42,6 +44,17 @@ impl Namespace {
 
     pub fn open(&self, name: &str, options: &Options) -> AfPacketPort {
         AfPacketPort::open_in(&self.netns(), name, options).unwrap()
+    }
+
+    /// An AF_XDP port. A queue that was in use a moment ago is free soon.
+    pub fn open_xdp(&self, name: &str, options: &af_xdp::Options) -> AfXdpPort {
+        for _ in 0..100 {
+            match AfXdpPort::open_in(&self.netns(), name, options) {
+                Err(PortError::Busy { .. }) => std::thread::sleep(Duration::from_millis(50)),
+                other => return other.unwrap(),
+            }
+        }
+        panic!("{name} stays busy");
     }
 
     /// Starts a Python program inside.
@@ -89,18 +102,38 @@ impl Between {
     }
 }
 
-/// A thread that forwards between two ports and shows every packet to `look`.
-pub struct Forwarder {
-    stop: Arc<AtomicBool>,
-    waker: weir_io::Waker,
-    thread: Option<JoinHandle<[AfPacketPort; 2]>>,
+/// Sends megabytes of data that a seed determines from the left host to the right host and compares digests.
+pub fn transfer(left_host: &Namespace, right_host: &Namespace, megabytes: u32) {
+    let mut server = right_host.python(
+        "import socket, hashlib\n\
+         s = socket.create_server(('10.9.0.2', 5001)); print('ready', flush=True)\n\
+         s.settimeout(30); c, _ = s.accept(); c.settimeout(30); h = hashlib.sha256(); n = 0\n\
+         while d := c.recv(1 << 16): h.update(d); n += len(d)\n\
+         c.close(); print(n, h.hexdigest())",
+    );
+    let mut line = [0; 6];
+    server.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    let client = left_host.python(&format!(
+        "import socket, hashlib, random\n\
+         r = random.Random(7); h = hashlib.sha256(); c = socket.create_connection(('10.9.0.2', 5001), 30)\n\
+         for _ in range({megabytes}): d = r.randbytes(1 << 20); h.update(d); c.sendall(d)\n\
+         c.shutdown(socket.SHUT_WR); c.recv(1); print({megabytes} << 20, h.hexdigest())",
+    ));
+    let sent = client.wait_with_output().unwrap();
+    let received = server.wait_with_output().unwrap();
+    assert!(sent.status.success() && received.status.success());
+    assert_eq!(String::from_utf8_lossy(&sent.stdout), String::from_utf8_lossy(&received.stdout));
 }
 
-impl Forwarder {
-    pub fn start(
-        mut ports: [AfPacketPort; 2],
-        mut look: impl FnMut(&mut Packet) + Send + 'static,
-    ) -> Forwarder {
+/// A thread that forwards between two ports and shows every packet to `look`.
+pub struct Forwarder<P> {
+    stop: Arc<AtomicBool>,
+    waker: weir_io::Waker,
+    thread: Option<JoinHandle<[P; 2]>>,
+}
+
+impl<P: Port + 'static> Forwarder<P> {
+    pub fn start(mut ports: [P; 2], mut look: impl FnMut(&mut Packet) + Send + 'static) -> Forwarder<P> {
         let poller = Poller::new().unwrap();
         for (key, port) in ports.iter_mut().enumerate() {
             poller.add(key as u64, port.fd().unwrap()).unwrap();
@@ -125,14 +158,14 @@ impl Forwarder {
         Forwarder { stop, waker, thread: Some(thread) }
     }
 
-    pub fn stop(mut self) -> [AfPacketPort; 2] {
+    pub fn stop(mut self) -> [P; 2] {
         self.stop.store(true, Ordering::Relaxed);
         self.waker.wake();
         self.thread.take().unwrap().join().unwrap()
     }
 }
 
-impl Drop for Forwarder {
+impl<P> Drop for Forwarder<P> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.waker.wake();

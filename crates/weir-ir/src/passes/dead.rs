@@ -1,7 +1,7 @@
 //! Dead code: values that nothing needs, parameters that say nothing new, blocks that nothing reaches. Numbers
 //! blocks and values anew, without gaps.
 
-use crate::program::{BlockId, End, Op, Program, Target, Targets, Value};
+use crate::program::{Block, BlockId, End, Op, Program, Target, Value};
 
 use super::rename::Rename;
 use crate::flow::index;
@@ -14,25 +14,24 @@ pub(super) fn run(p: &mut Program) {
     renumber(p);
 }
 
-/// All jumps of a block, those that start another packet included, with the number of arguments supplied.
-fn jumps(p: &Program, b: usize) -> Targets<(usize, &Target)> {
-    let block = &p.blocks[b];
-    let strands = block.ops.iter().filter_map(|op| match op {
-        Op::Fork { target, .. } | Op::Release { target, .. } => Some((0, target)),
-        _ => None,
-    });
-    let ends = block.end.targets().into_iter().enumerate().map(|(i, t)| (block.end.supplied(i), t));
-    strands.chain(ends).collect()
+/// Visits all jumps of a block, those that start another packet included, with the number of arguments supplied.
+fn jumps<'a>(block: &'a Block, mut f: impl FnMut(usize, &'a Target)) {
+    for op in &block.ops {
+        if let Op::Fork { target, .. } | Op::Release { target, .. } = op {
+            f(0, target);
+        }
+    }
+    block.end.visit_targets(f);
 }
 
 /// As [`jumps`], to change.
-fn jumps_mut<'a>(ops: &'a mut [Op], end: &'a mut End) -> Targets<(usize, &'a mut Target)> {
-    let supplied: Targets<usize> = (0..end.targets().len()).map(|i| end.supplied(i)).collect();
-    let strands = ops.iter_mut().filter_map(|op| match op {
-        Op::Fork { target, .. } | Op::Release { target, .. } => Some((0, target)),
-        _ => None,
-    });
-    strands.chain(supplied.into_iter().zip(end.targets_mut())).collect()
+fn jumps_mut(block: &mut Block, mut f: impl FnMut(usize, &mut Target)) {
+    for op in &mut block.ops {
+        if let Op::Fork { target, .. } | Op::Release { target, .. } = op {
+            f(0, target);
+        }
+    }
+    block.end.visit_targets_mut(f);
 }
 
 /// Removes blocks that nothing reaches. The order stays, so jumps go forward as before.
@@ -43,7 +42,7 @@ pub(super) fn blocks(p: &mut Program) {
         if std::mem::replace(&mut reached[index(b)], true) {
             continue;
         }
-        work.extend(jumps(p, index(b)).into_iter().map(|(_, t)| t.block));
+        jumps(p.block(b), |_, t| work.push(t.block));
         if let End::Enter { block, .. } = p.block(b).end {
             work.push(block);
         }
@@ -62,9 +61,7 @@ pub(super) fn blocks(p: &mut Program) {
         reached[old - 1]
     });
     for block in &mut p.blocks {
-        for (_, t) in jumps_mut(&mut block.ops, &mut block.end) {
-            t.block = number[index(t.block)];
-        }
+        jumps_mut(block, |_, t| t.block = number[index(t.block)]);
         if let End::Enter { block, .. } = &mut block.end {
             *block = number[index(*block)];
         }
@@ -75,11 +72,11 @@ pub(super) fn blocks(p: &mut Program) {
 /// For each block how many of its first parameters have to stay: those of entries and those that an end supplies.
 fn fixed_params(p: &Program) -> Vec<usize> {
     let mut fixed = vec![0; p.blocks.len()];
-    for b in 0..p.blocks.len() {
-        for (supplied, t) in jumps(p, b) {
+    for block in &p.blocks {
+        jumps(block, |supplied, t| {
             let f = &mut fixed[index(t.block)];
             *f = supplied.max(*f);
-        }
+        });
     }
     for e in &p.entries {
         fixed[index(e.block)] = usize::MAX;
@@ -90,14 +87,14 @@ fn fixed_params(p: &Program) -> Vec<usize> {
 /// Removes the parameters of blocks for which `drop` says so, and their arguments.
 fn drop_params(p: &mut Program, drop: &[Vec<bool>]) {
     for block in &mut p.blocks {
-        for (supplied, t) in jumps_mut(&mut block.ops, &mut block.end) {
+        jumps_mut(block, |supplied, t| {
             let mut i = supplied;
             let gone = &drop[index(t.block)];
             t.args.retain(|_| {
                 i += 1;
                 !gone.get(i - 1).copied().unwrap_or(false)
             });
-        }
+        });
     }
     for (block, gone) in p.blocks.iter_mut().zip(drop) {
         let mut i = 0;
@@ -128,20 +125,19 @@ fn same_arguments(p: &mut Program) {
     }
     let mut gets: Vec<Vec<Gets>> = p.blocks.iter().map(|b| vec![Gets::Nothing; b.params.len()]).collect();
     for block in &p.blocks {
-        for (i, t) in block.end.targets().into_iter().enumerate() {
-            let supplied = block.end.supplied(i);
+        block.end.visit_targets(|supplied, t| {
             let params = p.block(t.block).params.iter().skip(supplied);
             let slots = gets[index(t.block)].iter_mut().skip(supplied);
             for ((arg, param), slot) in t.args.iter().zip(params).zip(slots) {
                 if arg != param {
                     *slot = match *slot {
                         Gets::Nothing => Gets::One(*arg),
-                        Gets::One(v) if v == *arg => continue,
+                        Gets::One(v) if v == *arg => Gets::One(v),
                         _ => Gets::Several,
                     };
                 }
             }
-        }
+        });
     }
     let mut rename = Rename::new(p);
     let mut drop: Vec<Vec<bool>> = Vec::new();
@@ -183,8 +179,7 @@ fn values(p: &mut Program) {
     }
     let mut needed = vec![false; p.types.len()];
     let mut work: Vec<Value> = Vec::new();
-    for b in 0..p.blocks.len() {
-        let block = &p.blocks[b];
+    for block in &p.blocks {
         for op in block.ops.iter().filter(|op| op.has_effect()) {
             match op {
                 Op::Fork { .. } => {}
@@ -197,13 +192,13 @@ fn values(p: &mut Program) {
             }
         }
         block.end.visit_own_values(|v| work.push(*v));
-        for (supplied, t) in jumps(p, b) {
+        jumps(block, |supplied, t| {
             for (arg, param) in t.args.iter().zip(p.block(t.block).params.iter().skip(supplied)) {
                 if let Some(Def::Param(last)) = &mut defs[param.0 as usize] {
                     args.push((*arg, last.replace(args.len())));
                 }
             }
-        }
+        });
     }
     let fixed = fixed_params(p);
     for (b, block) in p.blocks.iter().enumerate() {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use weir_engine::protocol::Command;
 use weir_engine::{Client, ClientError, ServeError, WorkerOptions, serve};
+use weir_io::interface::Method;
 use weir_node::Options;
 
 use super::classes;
@@ -27,6 +28,9 @@ pub(crate) struct Args {
     /// Directory of function images (may be repeated)
     #[arg(long, value_name = "DIR", default_value = "images")]
     images: Vec<PathBuf>,
+    /// How packets pass between interfaces and the data plane: auto, packet or xdp
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
+    io: Method,
     /// End the data plane with the daemon; otherwise packets go on
     #[arg(long)]
     stop_engine: bool,
@@ -41,6 +45,9 @@ pub(crate) struct EngineArgs {
     /// Bind the worker to this core
     #[arg(long, value_name = "N")]
     core: Option<usize>,
+    /// How packets pass between interfaces and this process: auto, packet or xdp
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
+    io: Method,
     /// Stop the data plane that serves on the socket
     #[arg(long)]
     stop: bool,
@@ -60,7 +67,14 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(std::io::stderr).init();
     let options = Options {
         listen: args.listen,
-        engine_command: vec![program.into(), "engine".into(), "--socket".into(), args.socket.clone().into()],
+        engine_command: vec![
+            program.into(),
+            "engine".into(),
+            "--socket".into(),
+            args.socket.clone().into(),
+            "--io".into(),
+            args.io.to_string().into(),
+        ],
         socket: args.socket,
         store: args.store,
         images: args.images,
@@ -93,7 +107,7 @@ pub(crate) fn engine(args: &EngineArgs, ui: &Ui) -> Result<(), Failure> {
         ui.progress("the data plane stopped");
         return Ok(());
     }
-    let options = WorkerOptions { core: args.core, ..WorkerOptions::default() };
+    let options = WorkerOptions { core: args.core, method: args.io, ..WorkerOptions::default() };
     serve(&args.socket, classes(), options).map_err(|e| match e {
         ServeError::Running { .. } => Failure::refused(e.to_string()),
         e => Failure::Other(e.into()),

@@ -8,6 +8,7 @@ use anyhow::Context;
 use weir_elements::FromArg;
 use weir_engine::protocol::Event;
 use weir_engine::{Engine, Plan, Stopped, Until};
+use weir_io::interface::Method;
 
 use super::config::ConfigArgs;
 use super::profile;
@@ -31,6 +32,9 @@ pub(crate) struct Args {
     /// Write this handler at the start (may be repeated)
     #[arg(short, long = "write", value_name = "ELEMENT.HANDLER=VALUE")]
     writes: Vec<String>,
+    /// How packets pass between interfaces and this process, if an element does not say: auto, packet or xdp
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
+    io: Method,
     /// Load the configuration, write and read handlers, and stop
     #[arg(short, long)]
     quit: bool,
@@ -59,6 +63,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let classes = Arc::new(classes());
     let plan = Plan::new(&classes, &text, &name).map_err(|e| Failure::Refused(e.0))?;
     let mut engine = Engine::new(classes).context("cannot start the engine")?;
+    engine.set_method(args.io);
     engine.set_profile(args.profile.is_some());
     engine.install(GRAPH, plan, "").map_err(|e| Failure::Refused(e.0))?;
     for w in &args.writes {

@@ -1,6 +1,7 @@
-//! The virtio-net header that the kernel puts before each frame (`PACKET_VNET_HDR`, virtio 1.2 section 5.1.6).
+//! The virtio-net header that the kernel puts before each frame of packet sockets (`PACKET_VNET_HDR`) and virtual
+//! interfaces (`IFF_VNET_HDR`); virtio 1.2 section 5.1.6.
 
-use weir_net::{Tcp, proto};
+use weir_net::{Tcp, ethertype, proto};
 use weir_packet::{Checksum, Gso, Packet};
 
 use crate::offload::{self, OffloadError};
@@ -77,6 +78,32 @@ pub fn encode(packet: &mut Packet) -> Result<[u8; LEN], OffloadError> {
     Ok(header)
 }
 
+/// As [`encode`], for a packet that begins with its IP header.
+pub fn encode_ip(packet: &mut Packet) -> Result<[u8; LEN], OffloadError> {
+    let wrong = OffloadError::Headers(offload::gso(packet));
+    let kind = match packet.bytes().first().map(|b| b >> 4) {
+        Some(4) => ethertype::IPV4,
+        Some(6) => ethertype::IPV6,
+        _ => return Err(wrong),
+    };
+    packet.push(ETHERNET).map_err(OffloadError::NoRoom)?;
+    packet.bytes_mut()[12..14].copy_from_slice(&kind.to_be_bytes());
+    let header = encode(packet);
+    packet.pull(ETHERNET);
+    let mut header = header?;
+    for (set, at) in [(header[1] != 0, 2), (header[0] != 0, 6)] {
+        if set {
+            let position = u16::from_ne_bytes([header[at], header[at + 1]]);
+            let position = position.checked_sub(ETHERNET as u16).ok_or(wrong)?;
+            header[at..at + 2].copy_from_slice(&position.to_ne_bytes());
+        }
+    }
+    Ok(header)
+}
+
+/// Length of an Ethernet header.
+const ETHERNET: u32 = 14;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +130,23 @@ mod tests {
         assert_eq!((back.gso, back.gso_size, back.checksum()), (1, 1448, Checksum::Partial));
         offload::finish_checksum(&mut back).unwrap();
         assert_eq!(back.bytes(), whole);
+    }
+
+    #[test]
+    fn a_large_ip_packet_is_described_from_its_ip_header_on() {
+        let mut p = large();
+        let whole = p.bytes()[14..].to_vec();
+        let frame = encode(&mut large()).unwrap();
+        p.pull(14);
+        let header = encode_ip(&mut p).unwrap();
+        assert_eq!(header[..2], frame[..2]);
+        let at = |h: [u8; LEN], i: usize| u16::from_ne_bytes([h[i], h[i + 1]]);
+        assert_eq!((at(header, 2), at(header, 6)), (at(frame, 2) - 14, at(frame, 6) - 14));
+        let mut back = Packet::from_bytes(p.bytes()).unwrap();
+        decode(header, &mut back).unwrap();
+        offload::finish_checksum(&mut back).unwrap();
+        assert_eq!(back.bytes(), whole);
+        assert!(encode_ip(&mut Packet::from_bytes(&[0x20; 40]).unwrap()).is_err());
     }
 
     #[test]
@@ -136,6 +180,7 @@ mod tests {
             if decode(header, &mut p).is_ok() {
                 p.gso = gso;
                 let _ = encode(&mut p);
+                let _ = encode_ip(&mut p);
                 let _ = offload::segment(&p);
             }
         }

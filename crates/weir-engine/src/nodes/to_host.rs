@@ -1,0 +1,52 @@
+use weir_io::tap::Options;
+
+use super::kernel_tap::name;
+use super::prelude::*;
+use super::sending::Sending;
+use crate::device::with_causes;
+
+engine_node! {
+    /// Gives Ethernet frames to the kernel's own stack, by the virtual interface of the `FromHost` of that name.
+    ///
+    /// Without such a `FromHost`, the interface is made, without an address. The kernel takes frames for its Ethernet
+    /// address on the interface, and broadcasts. Frames that it does not take in time are dropped (`Full`).
+    ToHost: "1/0", "h/h", Sink;
+    example "FromHost(fake) -> Queue -> Unqueue -> ToHost(fake);";
+    params {
+        /// Name of the interface.
+        pos devname: String,
+    }
+    handlers {
+        /// Name of the interface.
+        read dev_name = |d, env| name(d.state.device, env),
+        /// Number of packets that went to the kernel.
+        read count = |d, _| Ok(d.state.sent.to_string()),
+        /// Number of packets that were dropped because the interface took no more.
+        read drops = |d, _| Ok(d.state.drops.to_string()),
+    }
+    state Sending;
+}
+
+impl Behavior for ToHost {
+    fn open(&mut self, env: &mut Env) -> Result<(), String> {
+        if self.devname.is_empty() {
+            return Err("DEVNAME: give the name of an interface (like fake)".to_owned());
+        }
+        let device = env.devices.open_tap(&self.devname, &Options::default()).map_err(|e| with_causes(&e))?;
+        self.state.device = Some(device);
+        Ok(())
+    }
+
+    fn writes_device(&self) -> Option<usize> {
+        self.state.device
+    }
+
+    fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
+        self.state.push(packets, cx);
+    }
+
+    fn adopt(&mut self, old: &mut dyn EngineNode) {
+        let Some(old) = old.as_any().downcast_mut::<ToHost>() else { return };
+        self.state.adopt(&old.state);
+    }
+}

@@ -1,0 +1,94 @@
+//! Capture files in graphs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_engine::{Classes, Engine, Until};
+use weir_io::pcap::{Format, PcapReader, PcapWriter};
+use weir_packet::Packet;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A capture of one packet a second, from 1000 on: UDP to port 0, 1, 2 and so on.
+fn capture(path: &Path, n: u16) {
+    let mut writer = PcapWriter::create(path, 65_535).unwrap();
+    for i in 0..n {
+        let frame = weir_net::build::udp4(([10, 0, 0, 1].into(), 9), ([10, 0, 0, 2].into(), i), b"x");
+        let mut p = Packet::from_bytes(&frame).unwrap();
+        p.timestamp = (1000 + u64::from(i)) * SECOND;
+        writer.write(&p).unwrap();
+    }
+    writer.flush().unwrap();
+}
+
+fn engine(config: &str) -> Engine {
+    let mut engine = Engine::new(Arc::new(Classes::default())).unwrap();
+    engine.load("g", config, "test").unwrap();
+    engine.run(&Until::default()).unwrap();
+    engine
+}
+
+/// Times in seconds of what a graph with `FromDump` writes.
+fn times(arguments: &str) -> Vec<u64> {
+    let dir = tempfile::tempdir().unwrap();
+    let [from, to] = ["in", "out"].map(|name| dir.path().join(name));
+    capture(&from, 200);
+    drop(engine(&format!("FromDump({}, STOP true{arguments}) -> ToDump({});", from.display(), to.display())));
+    let mut reader = PcapReader::open(&to).unwrap();
+    std::iter::from_fn(|| reader.next_packet().unwrap()).map(|p| p.timestamp / SECOND).collect()
+}
+
+#[test]
+fn a_window_of_time_is_read() {
+    assert_eq!(times(""), (1000..1200).collect::<Vec<_>>());
+    assert_eq!(times(", START 1150, END 1153"), [1150, 1151, 1152]);
+    assert_eq!(times(", START_AFTER 3, INTERVAL 2"), [1003, 1004]);
+    assert_eq!(times(", END_AFTER 2s"), [1000, 1001]);
+    assert_eq!(times(", SAMPLE 0"), []);
+    let some = times(", SAMPLE 0.5").len();
+    assert!((50..150).contains(&some), "{some} of 200");
+}
+
+#[test]
+fn windows_that_contradict_are_refused() {
+    let mut engine = Engine::new(Arc::new(Classes::default())).unwrap();
+    for (arguments, error) in [
+        ("START 1, START_AFTER 2", "START or START_AFTER"),
+        ("END 1, INTERVAL 2", "one of END, END_AFTER and INTERVAL"),
+        ("SAMPLE 2", "number from 0 to 1"),
+    ] {
+        let text = engine.load("g", &format!("FromDump(x, {arguments}) -> Discard;"), "t").unwrap_err().0;
+        assert!(text.join(" ").contains(error), "{arguments}: {text:?}");
+    }
+}
+
+#[test]
+fn ip_packets_are_written_and_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let [frames, packets, back] = ["frames", "packets", "back"].map(|name| dir.path().join(name));
+    capture(&frames, 5);
+    drop(engine(&format!(
+        "FromDump({}, STOP true) -> Strip(14) -> ToDump({}, ENCAP IP, NANO false);",
+        frames.display(),
+        packets.display()
+    )));
+    let mut e = engine(&format!(
+        "FromDump({}, STOP true, FORCE_IP true) -> DecIPTTL -> d :: ToDump({}, ENCAP IP);",
+        packets.display(),
+        back.display()
+    ));
+    assert_eq!(e.read("g", "d.count").unwrap(), "5");
+    drop(e);
+    let read = |path| {
+        let mut reader = PcapReader::open(path).unwrap();
+        reader.next_packet().unwrap().unwrap()
+    };
+    let (before, after) = (read(&packets), read(&back));
+    assert_eq!(before.bytes()[8], after.bytes()[8] + 1);
+    assert_eq!(before.timestamp, after.timestamp);
+    let header = std::fs::read(&packets).unwrap()[..24].to_vec();
+    let mut wanted = Vec::new();
+    let format = Format { snaplen: 262_144, encap: weir_io::pcap::Encap::Ip, nano: false };
+    PcapWriter::with_format("x", &mut wanted, format).unwrap();
+    assert_eq!(header, wanted);
+}

@@ -1,0 +1,217 @@
+//! Ports on network interfaces by the method that suits the interface.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::af_packet::{self, AfPacketPort, Fanout, sys};
+use crate::af_xdp::{self, AfXdpPort};
+use crate::{Netns, Port, PortError};
+
+/// How packets pass between an interface and its port.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Method {
+    /// Whichever suits the interface; [`Port::method`] tells which and why.
+    #[default]
+    Auto,
+    /// Packet sockets with offloads: [`af_packet`].
+    Packet,
+    /// AF_XDP sockets: [`af_xdp`].
+    Xdp,
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Method::Auto => "auto",
+            Method::Packet => "packet",
+            Method::Xdp => "xdp",
+        })
+    }
+}
+
+/// No method has that name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no method `{0}`; give auto, packet or xdp")]
+pub struct UnknownMethod(String);
+
+impl FromStr for Method {
+    type Err = UnknownMethod;
+
+    /// The method of a name, in any case: `auto`, `packet` or `xdp`.
+    fn from_str(name: &str) -> Result<Method, UnknownMethod> {
+        match name.to_ascii_lowercase().as_str() {
+            "auto" => Ok(Method::Auto),
+            "packet" => Ok(Method::Packet),
+            "xdp" => Ok(Method::Xdp),
+            _ => Err(UnknownMethod(name.to_owned())),
+        }
+    }
+}
+
+/// How to open a port on an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The method.
+    pub method: Method,
+    /// Receive frames for other hosts too.
+    pub promiscuous: bool,
+    /// Whether the port may take packets away from the kernel's stack even if that has an address on the interface.
+    pub exclusive: bool,
+    /// Receive and send by one queue of the interface, where the method has queues; `None`: by all.
+    pub queue: Option<u32>,
+    /// Share the packets with the other ports of a group, where the method has no queues.
+    pub fanout: Option<Fanout>,
+    /// As [`af_xdp::Options::busy_poll`].
+    pub busy_poll: Option<Duration>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            method: Method::Auto,
+            promiscuous: true,
+            exclusive: false,
+            queue: None,
+            fanout: None,
+            busy_poll: None,
+        }
+    }
+}
+
+/// Opens a port on an interface of the network namespace of this thread.
+///
+/// # Errors
+/// As the port of the method. With [`Method::Auto`], packet sockets are used where AF_XDP cannot be.
+pub fn open(name: &str, options: &Options) -> Result<Box<dyn Port>, PortError> {
+    let packet = |why: &str| -> Result<Box<dyn Port>, PortError> {
+        let mut port = AfPacketPort::open(
+            name,
+            &af_packet::Options {
+                promiscuous: options.promiscuous,
+                fanout: options.fanout,
+                ..af_packet::Options::default()
+            },
+        )?;
+        port.because(why);
+        Ok(Box::new(port))
+    };
+    let xdp = |why: &str| -> Result<AfXdpPort, PortError> {
+        let (promiscuous, queue, busy_poll) = (options.promiscuous, options.queue, options.busy_poll);
+        let options = af_xdp::Options { promiscuous, queue, busy_poll, ..af_xdp::Options::default() };
+        let mut port = AfXdpPort::open(name, &options)?;
+        port.because(why);
+        Ok(port)
+    };
+    match options.method {
+        Method::Packet => packet("as asked for"),
+        Method::Xdp => Ok(Box::new(xdp("as asked for")?)),
+        Method::Auto => match choose(&Facts::of(name), options.exclusive) {
+            (Method::Xdp, why) => match xdp(why) {
+                Ok(port) if port.is_native() => Ok(Box::new(port)),
+                Ok(port) => {
+                    drop(port);
+                    packet("the driver cannot run XDP programs itself")
+                }
+                Err(e) => packet(&format!("AF_XDP does not work here ({e})")),
+            },
+            (_, why) => packet(why),
+        },
+    }
+}
+
+/// Opens a port on an interface of another network namespace.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_in(netns: &Netns, name: &str, options: &Options) -> Result<Box<dyn Port>, PortError> {
+    netns.run(|| open(name, options))?
+}
+
+/// What the choice depends on.
+#[derive(Debug, Default)]
+struct Facts {
+    /// Name of the driver.
+    driver: String,
+    /// Whether senders may leave TCP segmentation to the interface.
+    segments: bool,
+    /// Whether the kernel's stack has an address on it.
+    addressed: bool,
+}
+
+impl Facts {
+    /// As far as the kernel tells them.
+    fn of(name: &str) -> Facts {
+        let Ok(socket) = sys::socket() else { return Facts::default() };
+        Facts { driver: driver(&socket, name), segments: segments(&socket, name), addressed: addressed(name) }
+    }
+}
+
+/// Drivers of links inside a machine: whoever sends into the other end leaves segmentation and checksums undone.
+const LOCAL: [&str; 4] = ["veth", "tun", "bridge", "virtio_net"];
+
+fn choose(facts: &Facts, exclusive: bool) -> (Method, &'static str) {
+    let local = LOCAL.contains(&facts.driver.as_str());
+    if facts.addressed && !exclusive {
+        (Method::Packet, "the kernel has an address on it, and sees its packets too")
+    } else if local && facts.segments {
+        (Method::Packet, "packets of local senders pass unsegmented, up to 64 KB each")
+    } else if local {
+        (Method::Xdp, "its senders segment their packets themselves")
+    } else {
+        (Method::Xdp, "its packets come from a wire, and nobody else takes them")
+    }
+}
+
+/// `ETHTOOL_GDRVINFO`: `struct ethtool_drvinfo`, whose second field is the driver's name.
+fn driver(socket: &OwnedFd, name: &str) -> String {
+    const ETHTOOL_GDRVINFO: u32 = 3;
+    let mut info = [0u8; 196];
+    info[..4].copy_from_slice(&ETHTOOL_GDRVINFO.to_ne_bytes());
+    let Ok(info) = sys::ethtool(socket, name, info) else { return String::new() };
+    let driver = &info[4..36];
+    let end = driver.iter().position(|&b| b == 0).unwrap_or(driver.len());
+    String::from_utf8_lossy(&driver[..end]).into_owned()
+}
+
+/// `ETHTOOL_GTSO`: `struct ethtool_value`.
+fn segments(socket: &OwnedFd, name: &str) -> bool {
+    const ETHTOOL_GTSO: u32 = 0x1e;
+    sys::ethtool(socket, name, [ETHTOOL_GTSO, 0]).is_ok_and(|value| value[1] != 0)
+}
+
+/// Whether an interface has an address that was given to it: link-local ones of IPv6 come by themselves.
+fn addressed(name: &str) -> bool {
+    let Ok(addresses) = nix::ifaddrs::getifaddrs() else { return false };
+    addresses.filter(|a| a.interface_name == name).filter_map(|a| a.address).any(|a| {
+        a.as_sockaddr_in().is_some() || a.as_sockaddr_in6().is_some_and(|a| !a.ip().is_unicast_link_local())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_choice_follows_from_the_interface() {
+        let choice = |driver: &str, segments, addressed, exclusive| {
+            choose(&Facts { driver: driver.to_owned(), segments, addressed }, exclusive).0
+        };
+        assert_eq!(choice("veth", true, false, true), Method::Packet);
+        assert_eq!(choice("veth", false, false, false), Method::Xdp);
+        assert_eq!(choice("ixgbe", true, false, false), Method::Xdp);
+        assert_eq!(choice("ixgbe", true, true, false), Method::Packet);
+        assert_eq!(choice("ixgbe", true, true, true), Method::Xdp);
+    }
+
+    #[test]
+    fn methods_have_names() {
+        assert_eq!("XDP".parse(), Ok(Method::Xdp));
+        for method in [Method::Auto, Method::Packet, Method::Xdp] {
+            assert_eq!(method.to_string().parse(), Ok(method));
+        }
+        let error = "pcap".parse::<Method>().unwrap_err();
+        assert_eq!(error.to_string(), "there is no method `pcap`; give auto, packet or xdp");
+    }
+}
