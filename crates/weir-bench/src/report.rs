@@ -89,6 +89,7 @@ pub fn markdown(results: &Results, peers: &[Peer]) -> String {
             }
         }
     }
+    out += &crate::ports::markdown(&results.ports);
     if !results.references.is_empty() {
         references(&mut out, results);
     }
@@ -276,6 +277,7 @@ mod tests {
             compile: vec![GraphTimes { elements: 20, steps, until_compiled: spread(11_000.0) }],
             nat_memory: vec![],
             references: vec![],
+            ports: vec![],
             skipped: vec!["other: is not installed".into()],
         }
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::graph::{Built, Times};
 use crate::machine::Machine;
 use crate::memory::Mappings;
+use crate::ports::Figure;
 use crate::references::Reference;
 use crate::runner::{Sample, Way};
 use crate::stats::Spread;
@@ -35,6 +36,9 @@ pub struct Results {
     pub nat_memory: Vec<Mappings>,
     /// Other programs in the same run.
     pub references: Vec<Reference>,
+    /// Interfaces, beside the kernel and others.
+    #[serde(default)]
+    pub ports: Vec<Figure>,
     /// What was not measured, and why.
     pub skipped: Vec<String>,
 }

@@ -18,7 +18,7 @@ pub trait FromArg: Sized {
 pub trait FromRest: Sized {
     /// What is written for it.
     const SYNTAX: &'static str;
-    /// Reads the arguments that are left for the parameter.
+    /// Reads the arguments that are left for the parameter. Each line of the error is one.
     fn from_rest(args: &[String]) -> Result<Self, String>;
 }
 
@@ -97,7 +97,7 @@ impl Args {
             Some(args) => match T::from_rest(&args) {
                 Ok(v) => Some(v),
                 Err(e) if kind == ParamKind::Rest => {
-                    self.errors.push(e);
+                    self.errors.extend(e.lines().map(str::to_owned));
                     None
                 }
                 Err(e) => {
@@ -156,6 +156,7 @@ impl FromArg for i32 {
     const SYNTAX: &'static str = "whole number";
     fn from_arg(text: &str) -> Result<i32, String> {
         let digits = text.trim();
+        let digits = digits.strip_prefix('+').unwrap_or(digits);
         let (sign, digits) = digits.strip_prefix('-').map_or((1, digits), |rest| (-1, rest));
         let v = parse_integer(digits).ok_or_else(|| format!("'{text}' is not a number"))?;
         i32::try_from(v).map(|v| sign * v).map_err(|_| format!("{text} is too large; at most {}", i32::MAX))
@@ -266,6 +267,55 @@ impl FromArg for Duration {
         };
         let n: f64 = number.parse().map_err(|_| format!("'{text}' is not a time (like 300 or 5min)"))?;
         Duration::try_from_secs_f64(n * scale).map_err(|_| format!("'{text}' is too long"))
+    }
+}
+
+/// Bytes per second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bandwidth(pub u32);
+
+impl FromArg for Bandwidth {
+    const SYNTAX: &'static str = "bandwidth";
+    /// Bytes per second, or a number with a unit: `384kbps`, `1.5Mb/s`, `200Bps`, `10MB/s`.
+    fn from_arg(text: &str) -> Result<Bandwidth, String> {
+        let text = text.trim();
+        let wrong = || {
+            format!(
+                "'{text}' is not a bandwidth: write bytes per second, or a number with a unit (384kbps, 10MBps)"
+            )
+        };
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let number: f64 = number.parse().map_err(|_| wrong())?;
+        let unit = unit.trim();
+        let (scale, unit) = match unit.chars().next() {
+            Some('k' | 'K') => (1e3, &unit[1..]),
+            Some('M' | 'm') => (1e6, &unit[1..]),
+            Some('G' | 'g') => (1e9, &unit[1..]),
+            _ => (1.0, unit),
+        };
+        let bytes = match unit {
+            "" | "Bps" | "B/s" => 1.0,
+            "bps" | "b/s" | "baud" => 0.125,
+            _ => return Err(wrong()),
+        };
+        let rate = number * scale * bytes;
+        if rate > f64::from(u32::MAX) {
+            return Err(format!("{text} is too much; at most {} bytes per second", u32::MAX));
+        }
+        Ok(Bandwidth(rate as u32))
+    }
+}
+
+impl std::fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bits = u64::from(self.0) * 8;
+        for (scale, unit) in [(1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1_000, "kbps")] {
+            if bits >= scale {
+                return write!(f, "{}{unit}", bits as f64 / scale as f64);
+            }
+        }
+        write!(f, "{bits}bps")
     }
 }
 

@@ -21,13 +21,20 @@ mod classify;
 mod ethernet;
 mod ip;
 mod nat;
+mod shaping;
+mod tunnel;
 mod wifi;
 
-pub use args::{Args, CellValue, FromArg, FromRest};
+pub use args::{Args, Bandwidth, CellValue, FromArg, FromRest};
 pub use class::{Class, Configure, Configured, class, class_named, classes};
 
 /// Filter expressions as programs, for elements of other crates.
 pub use classify::filter;
+
+/// Rates of token buckets, for engine nodes.
+pub mod token_rate {
+    pub use crate::shaping::rate::{FULL, Rate, Spec, THRESHOLD};
+}
 
 /// Pieces of programs, for elements of other crates.
 pub mod build {
@@ -40,6 +47,11 @@ pub mod build {
 #[doc(hidden)]
 pub mod private {
     //! What the `element!` macro refers to.
-    pub use weir_ir::{Builder, ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, State};
+    pub use weir_ir::{Builder, ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, Peers, State};
     pub use weir_packet::Packet;
+
+    /// The number that follows `prefix` in the name of a handler (3 in `active3`).
+    pub fn numbered(handler: &str, prefix: &str) -> Option<u32> {
+        handler.strip_prefix(prefix)?.parse().ok()
+    }
 }

@@ -6,7 +6,9 @@
 /// Parameters are `pos` (by position or keyword), `key` (by keyword only) or `rest` (all further arguments); without
 /// a default they have to be given; `= default => "text"` is how the manual shows a default that is no plain literal.
 /// Their keyword is the field's name in capitals. `check` says what is wrong with them together. Handlers are `read` and `write`
-/// with a function, `cell` (reads and writes the cell of that name) or `count` (reads it).
+/// with a function, `query` (reads, with the parameter `State::param`), `cell` (reads and writes the cell of that name)
+/// or `count` (reads it). `each` and `set_each` are `read` and `write` handlers with a number behind the name, which
+/// the function gets as well (`active0`, `active1`).
 #[macro_export]
 macro_rules! element {
     (
@@ -46,7 +48,7 @@ macro_rules! element {
                 doc: concat!($($pdoc),*),
             },)*)?],
             handlers: &[$($($crate::private::HandlerInfo {
-                name: stringify!($hname),
+                name: $crate::element!(@hname $hkind $hname),
                 read: $crate::element!(@reads $hkind),
                 write: $crate::element!(@writes $hkind),
                 doc: concat!($($hdoc),*),
@@ -107,18 +109,18 @@ macro_rules! element {
                 f(self, event, args, packet)
             })?
 
-            $(fn resolve(
-                &mut self,
-                find: &dyn Fn(&str, &str) -> Option<Vec<String>>,
-            ) -> Result<(), Vec<String>> {
-                let f: fn(&mut $name, &dyn Fn(&str, &str) -> Option<Vec<String>>) -> Result<(), Vec<String>> = $resolve;
-                f(self, find)
+            $(fn resolve(&mut self, peers: &$crate::private::Peers<'_>) -> Result<(), Vec<String>> {
+                let f: fn(&mut $name, &$crate::private::Peers<'_>) -> Result<(), Vec<String>> = $resolve;
+                f(self, peers)
             })?
         }
     };
 
     (@or $a:expr, $b:expr) => { $a };
     (@or , $b:expr) => { $b };
+    (@hname each $name:ident) => { concat!(stringify!($name), "N") };
+    (@hname set_each $name:ident) => { concat!(stringify!($name), "N") };
+    (@hname $hkind:ident $name:ident) => { stringify!($name) };
     (@kind pos) => { $crate::private::ParamKind::Positional };
     (@kind key) => { $crate::private::ParamKind::Keyword };
     (@kind rest) => { $crate::private::ParamKind::Rest };
@@ -132,17 +134,24 @@ macro_rules! element {
         $args.take::<$ty>(stringify!($field), $crate::element!(@kind $kind), Some($default))
     };
     (@reads read) => { true };
+    (@reads query) => { true };
     (@reads cell) => { true };
     (@reads count) => { true };
     (@reads write) => { false };
+    (@reads each) => { true };
+    (@reads set_each) => { false };
     (@writes write) => { true };
     (@writes cell) => { true };
+    (@writes set_each) => { true };
     (@writes $other:ident) => { false };
     (@read $e:ident, $h:ident, $s:ident, read $name:ident = $f:expr) => {
         if $h == stringify!($name) {
             let f: fn(&Self, &$crate::private::State<'_>) -> Result<String, String> = $f;
             return f($e, $s);
         }
+    };
+    (@read $e:ident, $h:ident, $s:ident, query $name:ident = $f:expr) => {
+        $crate::element!(@read $e, $h, $s, read $name = $f);
     };
     (@read $e:ident, $h:ident, $s:ident, cell $name:ident: $ty:ty) => {
         if $h == stringify!($name) {
@@ -154,11 +163,24 @@ macro_rules! element {
             return Ok($s.cell(stringify!($name)).to_string());
         }
     };
+    (@read $e:ident, $h:ident, $s:ident, each $name:ident = $f:expr) => {
+        if let Some(i) = $crate::private::numbered($h, stringify!($name)) {
+            let f: fn(&Self, &$crate::private::State<'_>, u32) -> Result<String, String> = $f;
+            return f($e, $s, i);
+        }
+    };
     (@read $e:ident, $h:ident, $s:ident, write $name:ident = $f:expr) => {};
+    (@read $e:ident, $h:ident, $s:ident, set_each $name:ident = $f:expr) => {};
     (@write $e:ident, $h:ident, $v:ident, $s:ident, write $name:ident = $f:expr) => {
         if $h == stringify!($name) {
             let f: fn(&Self, &mut $crate::private::State<'_>, &str) -> Result<(), String> = $f;
             return f($e, $s, $v);
+        }
+    };
+    (@write $e:ident, $h:ident, $v:ident, $s:ident, set_each $name:ident = $f:expr) => {
+        if let Some(i) = $crate::private::numbered($h, stringify!($name)) {
+            let f: fn(&Self, &mut $crate::private::State<'_>, u32, &str) -> Result<(), String> = $f;
+            return f($e, $s, i, $v);
         }
     };
     (@write $e:ident, $h:ident, $v:ident, $s:ident, cell $name:ident: $ty:ty) => {

@@ -157,13 +157,19 @@ impl Harness {
         self.with(|i, p, t, r, now| i.expire(p, t, r, now))
     }
 
-    /// Reads a handler.
+    /// Reads a handler, with its parameter behind the name if it takes one.
     ///
     /// # Panics
     /// If it fails.
     pub fn read(&mut self, handler: &str) -> String {
-        let state = State::new(&mut self.tables, &self.names, self.now);
-        self.element.read(handler, &state).unwrap_or_else(|e| panic!("reading {handler}: {e}"))
+        self.try_read(handler).unwrap_or_else(|e| panic!("reading {handler}: {e}"))
+    }
+
+    /// Reads a handler, which may fail.
+    pub fn try_read(&mut self, handler: &str) -> Result<String, String> {
+        let (handler, param) = handler.split_once(' ').unwrap_or((handler, ""));
+        let state = State::new(&mut self.tables, &self.names, self.now).asked(param);
+        self.element.read(handler, &state)
     }
 
     /// Writes a handler.

@@ -10,6 +10,7 @@ use std::{env, fs};
 use weir_click::{ClassInfo, ElementSet, Graph, PortCounts, parse};
 use weir_elements::testing::{Harness, Outcome};
 use weir_elements::{Class, class_named, classes};
+use weir_ir::{Peer, Peers};
 use weir_packet::{Checksum, Layer, Packet, PacketType};
 
 /// Prefixes up to this length are all tried; of frames that are longer than Ethernet's, only some beyond it.
@@ -41,6 +42,7 @@ impl ElementSet for Library {
 struct Setup {
     class: &'static Class,
     graph: Graph,
+    name: String,
     args: Vec<String>,
     inputs: u32,
     outputs: u32,
@@ -49,13 +51,10 @@ struct Setup {
 impl Setup {
     fn harness(&self) -> Harness {
         let mut element = self.class.configure(&self.args).expect("the arguments of an example are right");
-        // As the engine does: the arguments of one element, or of all of a class.
-        let find = |class: &str, name: &str| -> Option<Vec<String>> {
-            let of_class: Vec<_> = self.graph.elements.iter().filter(|e| e.class == class).collect();
-            let found: Vec<_> = of_class.iter().filter(|e| name.is_empty() || e.name == name).collect();
-            (!found.is_empty()).then(|| found.iter().flat_map(|e| e.args.clone()).collect())
-        };
-        element.resolve(&find).expect("an example is complete");
+        let elements = self.graph.elements.iter();
+        let all: Vec<Peer<'_>> =
+            elements.map(|e| Peer { name: &e.name, class: &e.class, args: &e.args }).collect();
+        element.resolve(&Peers::new(&all, &self.name)).expect("an example is complete");
         Harness::of(element, self.inputs, self.outputs)
     }
 }
@@ -76,7 +75,14 @@ fn setups(class: &'static Class) -> Vec<Setup> {
                 [(inputs, outputs), counts.nearest(inputs, 0), counts.nearest(inputs, outputs + 1)]
             {
                 if inputs > 0 && seen.insert((e.args.clone(), inputs, outputs)) {
-                    all.push(Setup { class, graph: graph.clone(), args: e.args.clone(), inputs, outputs });
+                    all.push(Setup {
+                        class,
+                        graph: graph.clone(),
+                        name: e.name.clone(),
+                        args: e.args.clone(),
+                        inputs,
+                        outputs,
+                    });
                 }
             }
         }

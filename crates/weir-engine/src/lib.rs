@@ -15,6 +15,7 @@ mod exchange;
 mod executor;
 mod fast;
 mod links;
+mod neighbours;
 #[macro_use]
 mod node;
 mod nodes;

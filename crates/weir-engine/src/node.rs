@@ -7,6 +7,7 @@ use weir_ir::{ClassInfo, Reason};
 use weir_packet::Packet;
 
 use crate::env::Env;
+use crate::neighbours::Neighbours;
 use crate::router::Router;
 
 /// What an engine node does to packets, for who reads the graph without running it.
@@ -49,6 +50,11 @@ pub trait EngineNode: Behavior {
 
 /// What a node's file writes by hand.
 pub trait Behavior: Send {
+    /// Looks round in the graph, before anything else.
+    fn place(&mut self, _here: &Neighbours<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Acquires what the node needs from outside (devices, files), before any packet flows. Nothing is changed if it
     /// fails.
     fn open(&mut self, _env: &mut Env) -> Result<(), String> {
@@ -86,6 +92,21 @@ pub trait Behavior: Send {
 
     /// Replaces the packets that wait here.
     fn restore(&mut self, _packets: Vec<Packet>) {}
+
+    /// Number of packets that wait here, if the node stores packets.
+    fn length(&self) -> Option<usize> {
+        None
+    }
+
+    /// How many more packets there is room for, if the node lets sources know.
+    fn room(&self) -> Option<usize> {
+        None
+    }
+
+    /// The arguments as they are, once a handler has changed them.
+    fn config(&self) -> Option<String> {
+        None
+    }
 
     /// The device whose packets leave by output 0.
     fn reads_device(&self) -> Option<usize> {
@@ -180,6 +201,27 @@ impl Cx<'_> {
         self.router.pull_input(self.env, self.element, port)
     }
 
+    /// Another round is to follow: what was done here may be work for others.
+    pub fn again(&mut self) {
+        self.router.again();
+    }
+
+    /// Who pulls here in vain shall try again at this time (nanoseconds).
+    pub fn try_at(&mut self, time: u64) {
+        self.router.try_at(time);
+    }
+
+    /// Number of packets in an element that stores them.
+    pub fn length_of(&self, element: usize) -> usize {
+        self.router.node(element).and_then(|n| n.length()).unwrap_or(0)
+    }
+
+    /// How many more packets there is room for in one of these queues; no limit without queues.
+    pub fn room_in(&self, queues: &[usize]) -> usize {
+        let room = |&q: &usize| self.router.node(q).and_then(|n| n.room());
+        queues.iter().filter_map(room).max().unwrap_or(usize::MAX)
+    }
+
     /// Ends a packet.
     pub fn drop(&mut self, reason: &Reason, packet: Packet) {
         self.router.drop_at(self.env, self.element, reason, packet);
@@ -218,7 +260,8 @@ pub(crate) fn configure<T>(
 
 /// Declares a class of engine nodes: manual page, ports, model, parameters and handlers, as `element!` does for
 /// packet programs. `state` names the type of what a node has at run time, which starts as its default and is the
-/// field `state`; a `read` handler is a function of the node and the environment, `write` gets the value as well.
+/// field `state`; a `read` handler is a function of the node and the environment, `write` gets the value as well;
+/// `each` and `set_each` have a number behind the name, which the function gets (`tickets0`, `tickets1`).
 /// The file adds `impl Behavior for Name`.
 macro_rules! engine_node {
     (
@@ -228,6 +271,7 @@ macro_rules! engine_node {
         $(params {
             $( $(#[doc = $pdoc:expr])* $kind:ident $field:ident: $ty:ty $(= $default:expr)?, )*
         })?
+        $(check $check:expr;)?
         $(handlers {
             $( $(#[doc = $hdoc:expr])* $hkind:ident $hname:ident = $hfn:expr, )*
         })?
@@ -254,7 +298,7 @@ macro_rules! engine_node {
                 doc: concat!($($pdoc),*),
             },)*)?],
             handlers: &[$($(weir_ir::HandlerInfo {
-                name: stringify!($hname),
+                name: engine_node!(@hname $hkind $hname),
                 read: engine_node!(@reads $hkind),
                 write: !engine_node!(@reads $hkind),
                 doc: concat!($($hdoc),*),
@@ -271,10 +315,13 @@ macro_rules! engine_node {
                     $($( let $field = args.take::<$ty>(
                         stringify!($field), engine_node!(@kind $kind), engine_node!(@value $($default)?),
                     ); )*)?
-                    Some($name {
+                    let node = $name {
                         $($( $field: $field?, )*)?
                         $( state: <$state>::default(), )?
-                    })
+                    };
+                    $(let f: fn(&$name) -> Result<(), String> = $check;
+                    args.check(f(&node))?;)?
+                    Some(node)
                 })?;
                 Ok(Box::new(node))
             },
@@ -308,24 +355,42 @@ macro_rules! engine_node {
 
     (@kind pos) => { weir_ir::ParamKind::Positional };
     (@kind key) => { weir_ir::ParamKind::Keyword };
+    (@kind rest) => { weir_ir::ParamKind::Rest };
+    (@hname each $name:ident) => { concat!(stringify!($name), "N") };
+    (@hname set_each $name:ident) => { concat!(stringify!($name), "N") };
+    (@hname $hkind:ident $name:ident) => { stringify!($name) };
     (@default $default:expr) => { Some(stringify!($default)) };
     (@default) => { None };
     (@value $default:expr) => { Some($default) };
     (@value) => { None };
     (@reads read) => { true };
+    (@reads each) => { true };
     (@reads write) => { false };
+    (@reads set_each) => { false };
     (@read $node:ident, $h:ident, $env:ident, read $name:ident = $f:expr) => {
         if $h == stringify!($name) {
             let f: fn(&Self, &$crate::env::Env) -> Result<String, String> = $f;
             return f($node, $env);
         }
     };
-    (@read $node:ident, $h:ident, $env:ident, write $name:ident = $f:expr) => {};
+    (@read $node:ident, $h:ident, $env:ident, each $name:ident = $f:expr) => {
+        if let Some(i) = weir_elements::private::numbered($h, stringify!($name)) {
+            let f: fn(&Self, u32) -> Result<String, String> = $f;
+            return f($node, i);
+        }
+    };
+    (@read $node:ident, $h:ident, $env:ident, $other:ident $name:ident = $f:expr) => {};
     (@write $node:ident, $h:ident, $v:ident, $env:ident, write $name:ident = $f:expr) => {
         if $h == stringify!($name) {
             let f: fn(&mut Self, &str, &mut $crate::env::Env) -> Result<(), String> = $f;
             return f($node, $v, $env);
         }
     };
-    (@write $node:ident, $h:ident, $v:ident, $env:ident, read $name:ident = $f:expr) => {};
+    (@write $node:ident, $h:ident, $v:ident, $env:ident, set_each $name:ident = $f:expr) => {
+        if let Some(i) = weir_elements::private::numbered($h, stringify!($name)) {
+            let f: fn(&mut Self, u32, &str) -> Result<(), String> = $f;
+            return f($node, i, $v);
+        }
+    };
+    (@write $node:ident, $h:ident, $v:ident, $env:ident, $other:ident $name:ident = $f:expr) => {};
 }

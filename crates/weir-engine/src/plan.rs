@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use weir_click::{Graph, Kind};
 use weir_ir::program::{BlockId, End, Entry, EntryKind, TableId};
-use weir_ir::{Element, Program, Wire, check, link, program_of};
+use weir_ir::{Element, Peer, Peers, Program, Wire, check, link, program_of};
 
 use crate::classes::{AnyClass, Classes};
 use crate::divide::Division;
 use crate::fast::Fast;
 use crate::node::{EngineNode, Model};
+use crate::nodes;
 
 /// Where a link leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -415,17 +416,13 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
     let mut errors = Vec::new();
     let mut next_table = 0;
     let mut shared: HashMap<String, TableId> = HashMap::new();
-    let find = |class: &str, name: &str| {
-        let mut of_class = graph.elements.iter().filter(|e| e.class == class).peekable();
-        if name.is_empty() {
-            of_class.peek()?;
-            return Some(of_class.flat_map(|e| e.args.iter().cloned()).collect());
-        }
-        of_class.find(|e| e.name == name).map(|e| e.args.clone())
-    };
+    let peers: Vec<Peer<'_>> =
+        graph.elements.iter().map(|e| Peer { name: &e.name, class: &e.class, args: &e.args }).collect();
     for (i, e) in graph.elements.iter().enumerate() {
         let mut fail = |what: &str| errors.push(located(graph, i, "configuring", what));
-        match classes.get(&e.class) {
+        let pulls = graph.ports[i].inputs.first() == Some(&Kind::Pull);
+        let pulling = nodes::pulling(&e.class).filter(|_| pulls).map(|c| AnyClass::Node(*c));
+        match pulling.as_ref().or_else(|| classes.get(&e.class)) {
             None => fail("there is no such class"),
             Some(AnyClass::Node(class)) => match (class.configure)(&e.args) {
                 Ok(node) => parts.push(Part::Node { node: Some(node), first_input: 0, first_output: 0 }),
@@ -433,7 +430,7 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
             },
             Some(AnyClass::Element(class)) => match class.configure(&e.args) {
                 Ok(mut element) => {
-                    if let Err(list) = element.resolve(&find) {
+                    if let Err(list) = element.resolve(&Peers::new(&peers, &e.name)) {
                         list.iter().for_each(|what| fail(what));
                         continue;
                     }

@@ -92,19 +92,19 @@ pub enum Command {
         /// How many packets.
         count: u32,
     },
-    /// Copies packets that pass a place. Events: [`Event::Packet`].
+    /// Copies packets that pass some places, in the order in which they pass. Events: [`Event::Packet`].
     Capture {
         /// Name of the graph.
         graph: String,
         /// Where: an element (what enters it), `element[port]` (what leaves that output), `[port]element` (what enters
-        /// that input), or empty for every device.
-        point: String,
+        /// that input); empty: every device.
+        points: Vec<String>,
         /// In the filter language; empty: every packet.
         #[serde(default)]
         filter: String,
         /// Most bytes of each packet.
         snaplen: u32,
-        /// How many packets; 0: no limit.
+        /// How many packets, of all places together; 0: no limit.
         #[serde(default)]
         count: u64,
     },
@@ -292,7 +292,7 @@ pub enum Event {
         length: u32,
         /// Its bytes (at most the snap length), in hex.
         bytes: String,
-        /// Where it passed.
+        /// Where it passed: one of the places asked for, as it was written, or the element of a device.
         point: String,
     },
     /// Something happened: a graph came or went, a device went down, an element printed.
@@ -315,6 +315,9 @@ pub enum Event {
 pub struct TraceStep {
     /// Which of the packets that came of the first one: 0 is itself, copies and answers count up.
     pub packet: u32,
+    /// The graph that the element is in: links lead from one to the next.
+    #[serde(default)]
+    pub graph: String,
     /// The element.
     pub element: String,
     /// Its class.

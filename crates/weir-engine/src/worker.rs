@@ -386,8 +386,8 @@ impl Loop {
             Command::Trace { graph, filter, count } => {
                 self.engine.trace(key, &graph, &filter, count, listener)
             }
-            Command::Capture { graph, point, filter, snaplen, count } => {
-                self.engine.capture(key, &graph, &point, &filter, snaplen, count, listener)
+            Command::Capture { graph, points, filter, snaplen, count } => {
+                self.engine.capture(key, &graph, &points, &filter, snaplen, count, listener)
             }
             Command::Subscribe => {
                 self.subscribers.push((key, listener));

@@ -44,7 +44,7 @@ fn a_window_of_time_is_read() {
     assert_eq!(times(", START 1150, END 1153"), [1150, 1151, 1152]);
     assert_eq!(times(", START_AFTER 3, INTERVAL 2"), [1003, 1004]);
     assert_eq!(times(", END_AFTER 2s"), [1000, 1001]);
-    assert_eq!(times(", SAMPLE 0"), []);
+    assert_eq!(times(", SAMPLE 0").len(), 0);
     let some = times(", SAMPLE 0.5").len();
     assert!((50..150).contains(&some), "{some} of 200");
 }

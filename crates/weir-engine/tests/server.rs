@@ -127,7 +127,7 @@ fn a_subscriber_hears_what_happens_and_a_trace_ends() {
     // A capture that is dropped half way leaves the connection usable.
     let capture = Command::Capture {
         graph: "g".into(),
-        point: "d".into(),
+        points: vec!["d".into()],
         filter: String::new(),
         snaplen: 4,
         count: 0,
@@ -182,7 +182,7 @@ fn clients_that_do_not_keep_to_the_protocol_do_no_harm() {
     client.call(load("InfiniteSource -> d :: Discard;")).unwrap();
     // Asks for more than it reads: the events are lost, the engine goes on.
     let mut lazy = UnixStream::connect(&server.socket).unwrap();
-    lazy.write_all(b"{\"id\":1,\"do\":\"capture\",\"graph\":\"g\",\"point\":\"d\",\"snaplen\":64}\n")
+    lazy.write_all(b"{\"id\":1,\"do\":\"capture\",\"graph\":\"g\",\"points\":[\"d\"],\"snaplen\":64}\n")
         .unwrap();
     for _ in 0..20 {
         assert_eq!(read(&mut client, "d.class"), "Discard");

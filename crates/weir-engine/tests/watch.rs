@@ -110,6 +110,13 @@ fn a_packet_that_waits_is_reported_after_a_while() {
     assert_eq!(events[1], Event::End);
 }
 
+fn point_of(event: &Event) -> Option<String> {
+    match event {
+        Event::Packet { point, .. } => Some(point.clone()),
+        _ => None,
+    }
+}
+
 #[test]
 fn a_capture_copies_what_passes_its_place() {
     let (mut engine, mut far) = engine(&["a", "b"]);
@@ -119,7 +126,8 @@ fn a_capture_copies_what_passes_its_place() {
     let mut captures = Vec::new();
     for (key, point) in (10..).zip(["", "n", "t[1]", "[0]d", "in[0]", "t"]) {
         let (events, listener) = listener();
-        engine.capture(key, "g", point, "udp", 20, 2, listener).unwrap();
+        let points: &[String] = &if point.is_empty() { vec![] } else { vec![point.to_owned()] };
+        engine.capture(key, "g", points, "udp", 20, 2, listener).unwrap();
         captures.push((point, events));
     }
     send(&mut far[0], [numbered(1), udp(), numbered(2), udp(), udp()]);
@@ -131,9 +139,17 @@ fn a_capture_copies_what_passes_its_place() {
         let Event::Packet { length, bytes, .. } = &events[0] else { panic!("{events:?}") };
         assert_eq!((*length, bytes.len()), (udp().len() as u32, 40));
     }
-    let error = engine.capture(9, "g", "nosuch", "", 20, 0, listener().1).unwrap_err();
+    let (events, listener_of_two) = listener();
+    let points = ["t[1]", "n"].map(str::to_owned);
+    engine.capture(20, "g", &points, "udp", 20, 3, listener_of_two).unwrap();
+    send(&mut far[0], [udp(), udp()]);
+    settle(&mut engine);
+    let seen: Vec<String> = events.lock().unwrap().iter().filter_map(point_of).collect();
+    assert_eq!(seen.len(), 3, "the limit is for both places: {seen:?}");
+    assert!(points.iter().all(|p| seen.contains(p)), "{seen:?}");
+    let error = engine.capture(9, "g", &["nosuch".to_owned()], "", 20, 0, listener().1).unwrap_err();
     assert_eq!(error, "no element 'nosuch' in graph 'g'");
-    let error = engine.capture(9, "g", "", "upd", 20, 0, listener().1).unwrap_err();
+    let error = engine.capture(9, "g", &[], "upd", 20, 0, listener().1).unwrap_err();
     assert!(error.starts_with("filter: "), "{error}");
 }
 

@@ -188,7 +188,7 @@ pub(crate) fn control_lines() -> Vec<Vec<u8>> {
         Command::Trace { graph: graph(), filter: "tcp".into(), count: 3 },
         Command::Capture {
             graph: graph(),
-            point: "c[0]".into(),
+            points: vec!["c[0]".into()],
             filter: String::new(),
             snaplen: 64,
             count: 0,

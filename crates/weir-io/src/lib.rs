@@ -14,6 +14,7 @@ pub mod memory;
 mod netns;
 pub mod offload;
 pub mod pcap;
+pub mod pcapng;
 mod poller;
 mod port;
 pub mod tap;

@@ -19,6 +19,9 @@ pub enum OffloadError {
 
 /// The segmentation type of a packet.
 pub fn gso(packet: &Packet) -> Gso {
+    if packet.gso_size == 0 {
+        return Gso::None;
+    }
     match packet.gso {
         1 => Gso::TcpV4,
         3 => Gso::Udp,
@@ -110,7 +113,7 @@ pub(crate) fn gso_layout(packet: &Packet) -> Result<(Headers, usize, usize), Off
         (Gso::Udp, _, proto::UDP) => Udp::new(segment).map(|_| 8).map_err(|_| wrong)?,
         _ => return Err(wrong),
     };
-    if packet.gso_size == 0 { Err(wrong) } else { Ok((h, transport, transport + header)) }
+    Ok((h, transport, transport + header))
 }
 
 /// Leaves the transport checksum of a TCP or UDP packet to be completed: puts the sum of the pseudo header into the
@@ -340,8 +343,10 @@ mod tests {
         p.gso = Gso::TcpV4 as u8;
         assert_eq!(segment(&p).unwrap_err(), OffloadError::Headers(Gso::TcpV4));
         p.gso = Gso::Udp as u8;
-        p.gso_size = 0;
+        p.bytes_mut()[12] ^= 1;
         assert_eq!(segment(&p).unwrap_err(), OffloadError::Headers(Gso::Udp));
+        p.gso_size = 0;
+        assert_eq!(segment(&p).unwrap().len(), 1, "nothing to segment");
     }
 
     proptest! {

@@ -24,7 +24,7 @@ const GSO_ECN: u8 = 0x80;
 /// If the header names a place outside the packet or an unknown type.
 pub fn decode(header: [u8; LEN], packet: &mut Packet) -> Result<(), OffloadError> {
     let [flags, kind, _, _, gso0, gso1, start0, start1, off0, off1] = header;
-    packet.gso_size = u16::from_ne_bytes([gso0, gso1]);
+    packet.gso_size = if kind == 0 { 0 } else { u16::from_ne_bytes([gso0, gso1]) };
     packet.gso = match kind & !GSO_ECN {
         0 => Gso::None,
         GSO_TCPV4 => Gso::TcpV4,
@@ -165,7 +165,7 @@ mod tests {
             (p.csum_start, p.csum_offset) = (start, offset);
             assert_eq!(encode(&mut p), Err(OffloadError::ChecksumPlace), "{start} {offset}");
         }
-        p.gso = Gso::Udp as u8;
+        (p.gso, p.gso_size) = (Gso::Udp as u8, 100);
         assert_eq!(encode(&mut p), Err(OffloadError::Headers(Gso::Udp)));
     }
 

@@ -80,9 +80,8 @@ pub trait Element: Send + Sync {
     }
 
     /// Takes what its configuration refers to by name, when all elements of the graph are configured and before
-    /// [`Element::build`]. `find(class, element)` gives the arguments of the element of that class and name; with an
-    /// empty name, those of all elements of the class, one after the other (`None` if there is no such element).
-    fn resolve(&mut self, _find: &dyn Fn(&str, &str) -> Option<Vec<String>>) -> Result<(), Vec<String>> {
+    /// [`Element::build`].
+    fn resolve(&mut self, _peers: &Peers<'_>) -> Result<(), Vec<String>> {
         Ok(())
     }
 
@@ -102,6 +101,61 @@ pub trait Element: Send + Sync {
     }
 }
 
+/// An element as others see it that refer to it by name.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer<'a> {
+    /// Full name.
+    pub name: &'a str,
+    /// Class name.
+    pub class: &'a str,
+    /// Arguments.
+    pub args: &'a [String],
+}
+
+/// The elements of a graph, from where one of them stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Peers<'a> {
+    all: &'a [Peer<'a>],
+    own: &'a str,
+}
+
+impl<'a> Peers<'a> {
+    /// `all` elements of the graph, seen from the element with the full name `own`.
+    pub fn new(all: &'a [Peer<'a>], own: &'a str) -> Peers<'a> {
+        Peers { all, own }
+    }
+
+    /// The same elements, seen from another of them.
+    pub fn seen_from(&self, own: &'a str) -> Peers<'a> {
+        Peers { own, ..*self }
+    }
+
+    /// Full name of the element itself.
+    pub fn own(&self) -> &'a str {
+        self.own
+    }
+
+    /// The element that `name` means here: the one in the innermost compound element, then in those around it.
+    pub fn named(&self, name: &str) -> Option<Peer<'a>> {
+        let mut scope = self.own;
+        loop {
+            scope = scope.rfind('/').map_or("", |i| &scope[..i]);
+            let full = if scope.is_empty() { name.to_owned() } else { format!("{scope}/{name}") };
+            if let Some(peer) = self.all.iter().find(|p| p.name == full) {
+                return Some(*peer);
+            }
+            if scope.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    /// All elements of a class, in the order of the configuration.
+    pub fn of_class(&self, class: &str) -> impl Iterator<Item = Peer<'a>> {
+        self.all.iter().copied().filter(move |p| p.class == class)
+    }
+}
+
 /// The program of an element with so many connected ports. Not yet checked.
 pub fn program_of(element: &dyn Element, name: &str, inputs: u32, outputs: u32) -> Program {
     let mut b = Builder::new(name, inputs, outputs);
@@ -117,12 +171,20 @@ pub struct State<'a> {
     names: &'a [(String, TableId)],
     /// The time in nanoseconds.
     pub now: u64,
+    /// What a read handler is asked about: the text behind its name (`lookup 10.0.0.1`).
+    pub param: &'a str,
 }
 
 impl<'a> State<'a> {
     /// State over the named tables of a set.
     pub fn new(tables: &'a mut TableSet, names: &'a [(String, TableId)], now: u64) -> State<'a> {
-        State { tables, names, now }
+        State { tables, names, now, param: "" }
+    }
+
+    /// The same, for a read handler with a parameter.
+    #[must_use]
+    pub fn asked(self, param: &'a str) -> State<'a> {
+        State { param, ..self }
     }
 
     /// Number of the table with that name.
@@ -166,5 +228,23 @@ impl<'a> State<'a> {
     /// Changes a cell.
     pub fn set_cell(&mut self, name: &str, value: u128) {
         self.table_mut(name).set(0, 0, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_looked_for_from_the_inside_out() {
+        let names = ["rw", "a/rw", "a/b/x", "y"];
+        let all: Vec<Peer<'_>> = names.iter().map(|name| Peer { name, class: "C", args: &[] }).collect();
+        let named = |own: &str, name: &str| Peers::new(&all, own).named(name).map(|p| p.name.to_owned());
+        assert_eq!(named("a/b/e", "rw").as_deref(), Some("a/rw"));
+        assert_eq!(named("a/b/e", "x").as_deref(), Some("a/b/x"));
+        assert_eq!(named("a/b/e", "y").as_deref(), Some("y"));
+        assert_eq!(named("e", "rw").as_deref(), Some("rw"));
+        assert_eq!(named("e", "x"), None);
+        assert_eq!(named("e", "a/b/x").as_deref(), Some("a/b/x"));
     }
 }

@@ -570,6 +570,7 @@ pub fn load_meta(p: &Packet, field: MetaField) -> u128 {
         MetaField::Timestamp => p.timestamp.into(),
         MetaField::FlowHash => p.hash.into(),
         MetaField::Checksum => p.csum.into(),
+        MetaField::SegmentSize => p.gso_size.into(),
     }
 }
 
@@ -580,6 +581,7 @@ pub fn store_meta(p: &mut Packet, field: MetaField, v: u128) {
         MetaField::InPort => p.in_port = v as u16,
         MetaField::Timestamp => p.timestamp = v as u64,
         MetaField::FlowHash => p.hash = v as u32,
+        MetaField::SegmentSize => p.gso_size = v as u16,
         MetaField::Checksum => {
             if v != Checksum::Partial as u128 {
                 p.csum = v as u8;

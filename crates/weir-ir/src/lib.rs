@@ -21,7 +21,7 @@ mod visit;
 
 pub use builder::{Arg, Builder, E, Loop, V};
 pub use check::{CheckError, check};
-pub use element::{ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, State, program_of};
+pub use element::{ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, Peer, Peers, State, program_of};
 pub use facts::{Facts, Known, facts};
 pub use interp::{Host, Interpreter};
 pub use link::{LinkError, Wire, link};

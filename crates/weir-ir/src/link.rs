@@ -3,7 +3,9 @@
 //! A block of an element stands once, however many ways lead to it. Elements are put in an order in which most
 //! wires go forward; a wire that goes back closes a cycle of the graph, and packets on it count their rounds.
 
-use crate::program::{BlockId, End, Entry, EntryKind, Event, Op, Program, Reason, TableId, TableInit, Type};
+use crate::program::{
+    BlockId, End, Entry, EntryKind, Event, Op, Program, Reason, TableDecl, TableId, TableInit, Type,
+};
 
 /// Where an output leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -139,7 +141,9 @@ fn link_tables(out: &mut Program, owner: u32, p: &Program) -> Result<Vec<TableId
             .as_ref()
             .and_then(|name| out.tables.iter().position(|o| o.decl.shared_name.as_ref() == Some(name)));
         if let Some(i) = shared {
-            if out.tables[i].decl != t.decl {
+            // Each element may have its own name for the table.
+            let theirs = TableDecl { name: t.decl.name.clone(), ..out.tables[i].decl.clone() };
+            if theirs != t.decl {
                 return Err(LinkError::SharedTable {
                     table: t.decl.name.clone(),
                     a: out.elements[out.tables[i].owner as usize].clone(),

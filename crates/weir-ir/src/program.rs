@@ -154,6 +154,8 @@ pub enum MetaField {
     FlowHash,
     /// Checksum state ([`weir_packet::Checksum`]), 8 bits. Writing `Partial` is ignored: only a device makes it.
     Checksum,
+    /// Payload bytes of each segment of a packet that a device is to segment, 0 of others, 16 bits.
+    SegmentSize,
 }
 
 /// One operation. `dst` is the value that it defines.
@@ -430,19 +432,20 @@ impl Program {
 
 impl MetaField {
     /// All fields.
-    pub const ALL: [MetaField; 5] = [
+    pub const ALL: [MetaField; 6] = [
         MetaField::PacketType,
         MetaField::InPort,
         MetaField::Timestamp,
         MetaField::FlowHash,
         MetaField::Checksum,
+        MetaField::SegmentSize,
     ];
 
     /// Size.
     pub fn width(self) -> Width {
         match self {
             MetaField::PacketType | MetaField::Checksum => Width::W8,
-            MetaField::InPort => Width::W16,
+            MetaField::InPort | MetaField::SegmentSize => Width::W16,
             MetaField::Timestamp => Width::W64,
             MetaField::FlowHash => Width::W32,
         }
@@ -456,6 +459,7 @@ impl MetaField {
             MetaField::Timestamp => "timestamp",
             MetaField::FlowHash => "flow_hash",
             MetaField::Checksum => "checksum",
+            MetaField::SegmentSize => "segment_size",
         }
     }
 }

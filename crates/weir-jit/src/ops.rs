@@ -398,5 +398,6 @@ fn meta_offset(field: MetaField) -> usize {
         MetaField::Timestamp => offset_of!(Meta, timestamp),
         MetaField::FlowHash => offset_of!(Meta, hash),
         MetaField::Checksum => offset_of!(Meta, csum),
+        MetaField::SegmentSize => offset_of!(Meta, gso_size),
     }
 }

@@ -21,6 +21,9 @@ pub struct GraphStatus {
     pub functions: Vec<FunctionStatus>,
     /// The links, in the order of the flow rules that make them.
     pub links: Vec<LinkStatus>,
+    /// Why packets ended, in all of the graph: by element of the configuration that it became.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drops: Vec<ElementDrops>,
     /// Where the time goes, element by element of the configuration that the graph became. Measured in one batch of
     /// packets in some hundreds, from the last change of the graph on; empty while nothing was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -123,6 +126,18 @@ pub struct DropCount {
     pub count: u64,
 }
 
+/// Packets that an element of the configuration dropped for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ElementDrops {
+    /// The element's name; those of a function begin with the function's.
+    pub element: String,
+    /// The reason's name.
+    pub reason: String,
+    /// How many packets.
+    pub count: u64,
+}
+
 /// Traffic between two places of a graph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -150,6 +165,7 @@ mod tests {
             state: State::Failed { reason: "no interface eth9".into() },
             functions: vec![],
             links: vec![],
+            drops: vec![],
             profile: vec![],
             flows: vec![],
         };

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,7 +14,9 @@ use weir_model::status::GraphStatus;
 
 use crate::events::Event;
 use crate::plan::Plan;
-use crate::rest::{CaptureRequest, Changed, GraphSummary, Health, ImageList, Problem, TraceRequest};
+use crate::rest::{
+    CaptureRequest, Captured, Changed, DeviceList, GraphSummary, Health, ImageList, Problem, TraceRequest,
+};
 
 /// Most bytes of one answer that is not a stream.
 const MAX_ANSWER: u64 = 64 << 20;
@@ -56,9 +59,12 @@ impl NodeClient {
     pub fn new(url: &str) -> NodeClient {
         let url = url.trim_end_matches('/');
         let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-        // Nodes are near: a proxy for the web is not meant for them.
-        let config = Agent::config_builder().http_status_as_error(false).proxy(None).build();
-        NodeClient { url, agent: config.new_agent() }
+        NodeClient { url, agent: agent(None) }
+    }
+
+    /// One that gives up each request after `time`.
+    pub fn with_timeout(url: &str, time: Duration) -> NodeClient {
+        NodeClient { agent: agent(Some(time)), ..NodeClient::new(url) }
     }
 
     /// All graphs.
@@ -119,6 +125,11 @@ impl NodeClient {
         self.get("/images")
     }
 
+    /// The interfaces of the node.
+    pub fn devices(&self) -> Result<DeviceList> {
+        self.get("/devices")
+    }
+
     /// How the node is, also when it is not ready.
     pub fn health(&self) -> Result<Health> {
         let response = self.request(Method::GET, "/health", "", "", &[])?;
@@ -136,7 +147,7 @@ impl NodeClient {
     }
 
     /// Captures packets; the iterator waits for each.
-    pub fn capture(&self, graph: &str, request: &CaptureRequest) -> Result<Lines<protocol::Event>> {
+    pub fn capture(&self, graph: &str, request: &CaptureRequest) -> Result<Lines<Captured>> {
         self.stream(&format!("/graphs/{}/capture", encode(graph)), request)
     }
 
@@ -269,6 +280,12 @@ impl<T: DeserializeOwned> Iterator for Lines<T> {
             };
         }
     }
+}
+
+fn agent(time: Option<Duration>) -> Agent {
+    // Nodes are near: a proxy for the web is not meant for them.
+    let config = Agent::config_builder().http_status_as_error(false).proxy(None).timeout_global(time).build();
+    config.new_agent()
 }
 
 fn kind(document: &str) -> &'static str {

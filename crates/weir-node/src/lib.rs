@@ -19,6 +19,7 @@ pub mod engine;
 pub mod events;
 mod guard;
 pub mod images;
+pub mod nearest;
 pub mod node;
 mod perform;
 pub mod plan;

@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_engine::protocol::{self, Answer, Command};
 use weir_model::graph::{PortRef, ServiceGraph};
-use weir_model::status::{DropCount, ElementTime, FlowCache, FunctionStatus, GraphStatus, LinkStatus, State};
+use weir_model::status::{
+    DropCount, ElementDrops, ElementTime, FlowCache, FunctionStatus, GraphStatus, LinkStatus, State,
+};
 
 use crate::connection::{CallError, DataPlane};
 use crate::desired::DesiredGraph;
 use crate::guard;
+use crate::nearest::nearest;
+use crate::rest::Direction;
 
 /// The counters of a graph, by where they stand.
 #[derive(Debug, Default)]
@@ -80,6 +84,10 @@ pub async fn status<D: DataPlane>(
         hits: c.hits,
         misses: c.misses,
     });
+    let drops = figures.iter().flat_map(|s| &s.drops).flat_map(|(element, reasons)| {
+        let some = reasons.iter().filter(|(_, count)| **count > 0);
+        some.map(|(reason, &count)| ElementDrops { element: element.clone(), reason: reason.clone(), count })
+    });
     Ok(GraphStatus {
         id: graph.id.clone(),
         name: document.name.to_string(),
@@ -87,39 +95,89 @@ pub async fn status<D: DataPlane>(
         state,
         functions,
         links,
+        drops: drops.collect(),
         profile: ElementTime::of(profile),
         flows: flows.collect(),
     })
 }
 
-/// The element that all packets from a place into the graph's switch pass, or with `to` those that go there. `place` is
-/// as in flow rules.
+/// A place of a capture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedPoint {
+    /// The element, or an input or output of one, that its packets pass.
+    pub element: String,
+    /// As it was asked for.
+    pub place: String,
+    /// For places of flow rules: [`Direction::From`] or [`Direction::To`].
+    pub direction: Option<Direction>,
+}
+
+/// The elements that all packets from or to some places pass: places as in flow rules, or elements, which stand for
+/// themselves; none: every access point.
 ///
 /// # Errors
 /// The data plane cannot be reached, or has no such place.
-pub async fn point_of<D: DataPlane>(
+pub async fn points_of<D: DataPlane>(
     plane: &D,
     graph: &DesiredGraph,
-    place: &str,
-    to: bool,
-) -> Result<String, CallError> {
-    let refused = |e: String| CallError::Refused(vec![e]);
-    let document =
-        ServiceGraph::from_json(&graph.document.to_string()).map_err(|e| refused(e.to_string()))?;
+    points: &[String],
+    direction: Direction,
+) -> Result<Vec<WatchedPoint>, CallError> {
+    let document = ServiceGraph::from_json(&graph.document.to_string())
+        .map_err(|e| CallError::Refused(vec![e.to_string()]))?;
     let Answer::Status { status } = plane.call(Command::Status { graph: graph.id.clone() }).await? else {
         return Err(CallError::Lost("it did not answer Status".into()));
     };
     let counters = counters(&document, graph, Some(&status));
-    let places = if to { counters.to } else { counters.from };
-    let canonical = match place.strip_prefix("sap:") {
-        Some(id) => format!("service-access-point:{id}"),
-        None => place.to_owned(),
-    };
-    let known = places.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let found = places.into_iter().find(|(p, _)| p.to_string() == canonical);
-    found
-        .map(|(_, element)| element)
-        .ok_or_else(|| refused(format!("no packets pass {place}; there are: {known}")))
+    let all = || document.saps.iter().map(|s| format!("sap:{}", s.id)).collect();
+    let points = if points.is_empty() { all() } else { points.to_vec() };
+    let (mut watched, mut errors) = (Vec::new(), Vec::new());
+    for place in points {
+        if !place.contains(':') {
+            let known = status.elements.iter().map(|(name, _)| name.as_str());
+            match unknown_element(&place, known) {
+                Some(error) => errors.push(error),
+                None => watched.push(WatchedPoint { element: place.clone(), place, direction: None }),
+            }
+            continue;
+        }
+        let canonical = match place.strip_prefix("sap:") {
+            Some(id) => format!("service-access-point:{id}"),
+            None => place.clone(),
+        };
+        let before = watched.len();
+        for (way, places) in [(Direction::From, &counters.from), (Direction::To, &counters.to)] {
+            let found = places.iter().find(|(p, _)| p.to_string() == canonical);
+            if let Some((_, element)) = found
+                && (direction == way || direction == Direction::Both)
+            {
+                let direction = Some(way);
+                watched.push(WatchedPoint { element: element.clone(), place: place.clone(), direction });
+            }
+        }
+        if watched.len() == before {
+            let known: BTreeSet<String> =
+                counters.from.keys().chain(counters.to.keys()).map(ToString::to_string).collect();
+            let list = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let hint = nearest(&canonical, known.iter().map(String::as_str));
+            errors.push(format!("no packets pass {place}{hint}; there are: {list}"));
+        }
+    }
+    if errors.is_empty() { Ok(watched) } else { Err(CallError::Refused(errors)) }
+}
+
+/// What is wrong with an element's name in `element`, `element[output]` or `[input]element`, if there is none such.
+fn unknown_element<'a>(point: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
+    let name = point.trim().trim_start_matches('[').trim_start_matches(|c: char| c.is_ascii_digit());
+    let name = name.trim_start_matches(']').split('[').next().unwrap_or_default().trim();
+    // What is no place at all is left to the data plane, which says how to write one.
+    if name.is_empty() || known.clone().any(|k| k == name) {
+        return None;
+    }
+    let hint = nearest(name, known);
+    Some(format!(
+        "no element '{name}' in the graph's configuration{hint}; places are sap:ID and sf:FUNCTION:PORT, and 'weir show GRAPH --config' prints the elements"
+    ))
 }
 
 /// Drops inside a function, by reason.

@@ -16,7 +16,7 @@ use weir_model::status::State;
 use weir_node::client::{ClientError, NodeClient};
 use weir_node::events::Kind;
 use weir_node::plan::Action;
-use weir_node::rest::{CaptureRequest, Direction, PROBLEM, Problem, TraceRequest};
+use weir_node::rest::{CaptureRequest, Captured, Direction, PROBLEM, Problem, TraceRequest};
 use weir_node::{NodeError, Options, run, serve};
 
 /// A daemon with its data plane.
@@ -224,23 +224,30 @@ fn traces_and_captures_are_lines() {
     assert!(events.len() == 3 && matches!(&events[2], Event::Trace { summary, .. } if summary == "packet 2"));
     let request = TraceRequest { filter: "nonsense".into(), count: 1 };
     assert_eq!(problem(d.client.trace("fw", &request)).status, 422);
-    let capture = |point: &str, direction| {
-        let request =
-            CaptureRequest { point: point.into(), direction, filter: String::new(), snaplen: 64, count: 1 };
-        d.client.capture("fw", &request).map(|mut e| match e.next() {
-            Some(Ok(Event::Packet { point, .. })) => point,
-            other => panic!("{other:?}"),
+    let capture = |points: &[&str], direction| {
+        let points = points.iter().map(|&p| p.to_owned()).collect();
+        let request = CaptureRequest { points, direction, filter: String::new(), snaplen: 64, count: 1 };
+        d.client.capture("fw", &request).map(|events| {
+            let packet = |event| match event {
+                Ok(Captured::Packet { point, direction, .. }) => (point, direction),
+                other => panic!("{other:?}"),
+            };
+            events.map(packet).collect::<Vec<_>>()
         })
     };
-    assert_eq!(capture("sap:lan", Direction::From).unwrap(), "sap_lan");
-    assert_eq!(capture("sap:lan", Direction::To).unwrap(), "sap_lan_out");
-    assert_eq!(capture("sf:fw:a", Direction::To).unwrap(), "sf_fw/in_0");
-    assert_eq!(capture("sf_fw/filter", Direction::From).unwrap(), "sf_fw/filter");
-    assert!(
-        problem(capture("sap:nowhere", Direction::From)).errors[0]
-            .message
-            .contains("service-access-point:lan")
-    );
+    let from = |place: &str| (place.to_owned(), Some(Direction::From));
+    let to = |place: &str| (place.to_owned(), Some(Direction::To));
+    assert_eq!(capture(&["sap:lan"], Direction::From).unwrap(), [from("sap:lan")]);
+    assert_eq!(capture(&["sap:lan"], Direction::To).unwrap(), [to("sap:lan")]);
+    let both = capture(&["sf:fw:a", "sap:lan"], Direction::Both).unwrap();
+    assert_eq!(both, [from("sap:lan"), to("sap:lan"), to("sf:fw:a"), from("sf:fw:a")]);
+    assert_eq!(capture(&["sf_fw/filter"], Direction::Both).unwrap(), [("sf_fw/filter".to_owned(), None)]);
+    assert_eq!(capture(&[], Direction::From).unwrap().len(), 2, "every access point");
+    let errors = problem(capture(&["sap:lam", "sf_fw/filtre"], Direction::From)).errors;
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    assert!(errors[0].message.contains("did you mean 'service-access-point:lan'?"), "{errors:?}");
+    assert!(errors[1].message.contains("did you mean 'sf_fw/filter'?"), "{errors:?}");
+    assert!(problem(d.client.status("wf")).detail.contains("did you mean 'fw'?"));
 }
 
 #[test]

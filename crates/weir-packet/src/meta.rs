@@ -124,7 +124,7 @@ pub struct Meta {
     pub csum_start: u32,
     /// With a partial checksum: where the sum goes, counted from `csum_start`.
     pub csum_offset: u16,
-    /// Payload bytes of each segment, when [`Gso`] is not `None`.
+    /// Payload bytes of each segment, when [`Gso`] is not `None`; 0: the packet is not to be segmented, whatever `gso` says.
     pub gso_size: u16,
     /// [`Gso`] as a number.
     pub gso: u8,

@@ -35,7 +35,7 @@ pub struct SymbolicPacket {
     /// Annotations, byte by byte.
     pub anno: Vec<Expr>,
     /// Metadata in the order of [`MetaField::ALL`].
-    pub meta: [Expr; 5],
+    pub meta: [Expr; MetaField::ALL.len()],
     /// Hop count (8 bits).
     pub hops: Expr,
     /// Index of position 0 in the buffer (32 bits).

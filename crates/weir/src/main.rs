@@ -7,7 +7,8 @@ mod ui;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use clap_complete::CompleteEnv;
 
 use crate::commands::Command;
 use crate::ui::Ui;
@@ -30,6 +31,8 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    // A shell that completes a command line asks, and is answered, here.
+    CompleteEnv::with_factory(Cli::command).var(commands::COMPLETE).complete();
     let cli = Cli::parse();
     let ui = Ui::new(cli.json, cli.color);
     match cli.command.run(&ui) {

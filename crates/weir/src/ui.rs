@@ -115,6 +115,13 @@ impl Ui {
         }
     }
 
+    /// Says on standard error how something ended.
+    pub(crate) fn note(self, text: &str) {
+        if !self.json {
+            eprintln!("{}", self.paint("2", text, io::stderr().is_terminal()));
+        }
+    }
+
     /// Prints why the command failed.
     pub(crate) fn fail(self, failure: &Failure) -> ExitCode {
         let (code, errors) = match failure {

@@ -5,7 +5,7 @@
 
 mod kernel;
 mod open_vswitch;
-mod process;
+pub mod process;
 mod testpmd;
 
 use std::path::Path;

@@ -53,7 +53,7 @@ pub enum Tci {
 }
 
 /// What the cell `vlan_tci` has for [`Tci::Anno`]: a number that is too large for a tag.
-const FROM_ANNO: u32 = 0x1_0000;
+pub(super) const FROM_ANNO: u32 = 0x1_0000;
 
 impl FromArg for Tci {
     const SYNTAX: &'static str = "number below 65536, or ANNO";
@@ -76,7 +76,7 @@ impl CellValue for Tci {
 
 /// A VLAN identifier.
 #[derive(Debug, Clone, Copy)]
-pub struct VlanId(u16);
+pub struct VlanId(pub(super) u16);
 
 impl FromArg for VlanId {
     const SYNTAX: &'static str = "number from 0 to 4095";
@@ -87,7 +87,7 @@ impl FromArg for VlanId {
 
 /// A priority code point.
 #[derive(Debug, Clone, Copy)]
-pub struct Pcp(u16);
+pub struct Pcp(pub(super) u16);
 
 impl FromArg for Pcp {
     const SYNTAX: &'static str = "number from 0 to 7";
@@ -98,7 +98,7 @@ impl FromArg for Pcp {
 
 /// A VLAN identifier, or -1 for none.
 #[derive(Debug, Clone, Copy)]
-pub struct NativeVlan(i32);
+pub struct NativeVlan(pub(super) i32);
 
 impl FromArg for NativeVlan {
     const SYNTAX: &'static str = "number from -1 to 4095";
@@ -124,7 +124,7 @@ fn in_range(text: &str, low: i32, high: i32) -> Result<i32, String> {
 }
 
 /// Keeps some bits of the tag and sets others. What was taken from the annotation so far starts from 0.
-fn change(state: &mut State<'_>, keep: u16, set: u16) {
+pub(super) fn change(state: &mut State<'_>, keep: u16, set: u16) {
     let old = match state.cell("vlan_tci") as u32 {
         FROM_ANNO.. => 0,
         tci => tci as u16,
@@ -132,26 +132,43 @@ fn change(state: &mut State<'_>, keep: u16, set: u16) {
     state.set_cell("vlan_tci", (old & keep | set).into());
 }
 
+/// What the parameters say together.
+pub(super) fn configured_tci(tci: Option<Tci>, id: Option<VlanId>, pcp: Pcp) -> Tci {
+    match tci {
+        Some(Tci::Anno) => Tci::Anno,
+        Some(Tci::Number(tci)) => Tci::Number(fixed_tci(Some(tci), None, pcp)),
+        None => Tci::Number(fixed_tci(None, id, pcp)),
+    }
+}
+
+/// Tag control information from that given, or from a VLAN identifier, and a priority.
+pub(super) fn fixed_tci(tci: Option<u16>, id: Option<VlanId>, pcp: Pcp) -> u16 {
+    tci.or(id.map(|id| id.0)).unwrap_or(0) | pcp.0 << 13
+}
+
+/// The tag control information of a packet, and whether it gets a tag: cells with that of the configuration or
+/// [`FROM_ANNO`], and with the native VLAN.
+pub(super) fn tag(b: &mut Builder, tci: TableId, native: TableId) -> (V, V) {
+    let configured = b.read_cell(tci);
+    let from_anno = b.eq(configured, FROM_ANNO);
+    let configured = b.resize(W16, configured);
+    let anno = b.load_anno(W16, anno::VLAN_TCI);
+    let tci = b.select(from_anno, anno, configured);
+    let id = b.and(tci, 0xfff);
+    let id = b.resize(W32, id);
+    let native = b.read_cell(native);
+    let tagged = b.ne(id, native);
+    (tci, tagged)
+}
+
 fn program(e: &VLANEncap, b: &mut Builder) {
-    let tci = match (e.vlan_tci, e.vlan_id) {
-        (Some(Tci::Anno), _) => Tci::Anno,
-        (Some(Tci::Number(tci)), _) => Tci::Number(tci | e.vlan_pcp.0 << 13),
-        (None, id) => Tci::Number(id.map_or(0, |id| id.0) | e.vlan_pcp.0 << 13),
-    };
+    let tci = configured_tci(e.vlan_tci, e.vlan_id, e.vlan_pcp);
     let tci = b.live("vlan_tci", W32, tci.bits());
     let native = b.live("native_vlan", W32, e.native_vlan.bits());
     let ethertype = b.live("ethertype", W16, e.ethertype.into());
     b.input(0, |b| {
         b.require(Layer::Data, ETHER_LEN, Reason::TRUNCATED);
-        let configured = b.read_cell(tci);
-        let from_anno = b.eq(configured, FROM_ANNO);
-        let configured = b.resize(W16, configured);
-        let anno = b.load_anno(W16, anno::VLAN_TCI);
-        let tci = b.select(from_anno, anno, configured);
-        let id = b.and(tci, 0xfff);
-        let id = b.resize(W32, id);
-        let native = b.read_cell(native);
-        let tagged = b.ne(id, native);
+        let (tci, tagged) = tag(b, tci, native);
         b.when(tagged, |b| {
             b.push(4);
             b.copy_bytes((Layer::Data, 0), (Layer::Data, 4), 12);

@@ -107,85 +107,103 @@ pub(super) fn check_ip(
     good_destinations: &[u32],
 ) {
     let drops = b.cell("drops", W64, 0);
-    let bad = (bad_sources.len() > MOST_COMPARED).then(|| {
+    let bad = bad_source_table(b, bad_sources);
+    b.input(0, |b| {
+        check(b, offset, checksum, Sources { bad_sources, good_destinations, bad }, drops);
+        b.emit(0);
+    });
+}
+
+/// Bad sources, with a table if there are many, and destinations that are good all the same.
+pub(super) struct Sources<'a> {
+    pub(super) bad_sources: &'a [u32],
+    pub(super) good_destinations: &'a [u32],
+    pub(super) bad: Option<TableId>,
+}
+
+/// A table of the bad sources, if they are too many to compare with each.
+pub(super) fn bad_source_table(b: &mut Builder, bad_sources: &[u32]) -> Option<TableId> {
+    (bad_sources.len() > MOST_COMPARED).then(|| {
         let rows = bad_sources.iter().map(|&a| Row::exact(&[a.into()], &[])).collect();
         let decl =
             TableDecl::new("bad_sources", Kind::Exact, &[("addr", W32)], &[], bad_sources.len() as u32);
         b.table(decl.configured(), rows)
-    });
+    })
+}
+
+/// Goes on with a packet that has a valid header, marked.
+pub(super) fn check(b: &mut Builder, offset: u32, checksum: bool, sources: Sources<'_>, drops: TableId) {
+    let Sources { bad_sources, good_destinations, bad } = sources;
     let refuse = move |reason| refuse(drops, reason);
-    b.input(0, |b| {
-        b.require_or(Layer::Data, offset + 20, refuse(Reason::TRUNCATED));
-        b.set_mark(Layer::Net, Layer::Data, offset);
-        let first = b.load(W8, Layer::Net, 0);
-        let len = b.load(W16, Layer::Net, 2);
-        let len = b.resize(W32, len);
-        let rest = b.rest(Layer::Net);
-        // Nearly all headers have no options: what is checked of these is constant.
-        let plain = b.eq(first, 0x45);
-        b.if_else(
-            plain,
-            |b| {
-                let short = b.lt(len, 20);
-                b.when(short, refuse(Reason::new("BadLength")));
-                let beyond = b.lt(rest, len);
-                b.when(beyond, refuse(Reason::TRUNCATED));
-                if checksum {
-                    let sum = b.checksum(Layer::Net, 0, 20);
-                    let wrong = b.ne(sum, 0xffff);
-                    b.when(wrong, refuse(Reason::BAD_CHECKSUM));
+    b.require_or(Layer::Data, offset + 20, refuse(Reason::TRUNCATED));
+    b.set_mark(Layer::Net, Layer::Data, offset);
+    let first = b.load(W8, Layer::Net, 0);
+    let len = b.load(W16, Layer::Net, 2);
+    let len = b.resize(W32, len);
+    let rest = b.rest(Layer::Net);
+    // Nearly all headers have no options: what is checked of these is constant.
+    let plain = b.eq(first, 0x45);
+    b.if_else(
+        plain,
+        |b| {
+            let short = b.lt(len, 20);
+            b.when(short, refuse(Reason::new("BadLength")));
+            let beyond = b.lt(rest, len);
+            b.when(beyond, refuse(Reason::TRUNCATED));
+            if checksum {
+                let sum = b.checksum(Layer::Net, 0, 20);
+                let wrong = b.ne(sum, 0xffff);
+                b.when(wrong, refuse(Reason::BAD_CHECKSUM));
+            }
+            b.set_mark(Layer::Transport, Layer::Net, 20);
+        },
+        |b| {
+            let version = b.shr(first, 4);
+            let wrong = b.ne(version, 4);
+            b.when(wrong, refuse(Reason::new("BadVersion")));
+            let header_len = ip_header_len(b);
+            let short = b.lt(header_len, 20);
+            b.when(short, refuse(Reason::BAD_HEADER));
+            let short = b.lt(len, header_len);
+            b.when(short, refuse(Reason::new("BadLength")));
+            let beyond = b.lt(rest, len);
+            b.when(beyond, refuse(Reason::TRUNCATED));
+            b.require_or(Layer::Net, header_len, refuse(Reason::TRUNCATED));
+            if checksum {
+                let sum = b.checksum(Layer::Net, 0, header_len);
+                let wrong = b.ne(sum, 0xffff);
+                b.when(wrong, refuse(Reason::BAD_CHECKSUM));
+            }
+            b.set_mark(Layer::Transport, Layer::Net, header_len);
+        },
+    );
+    let dst = b.load(W32, Layer::Net, 16);
+    if !bad_sources.is_empty() {
+        let src = b.load(W32, Layer::Net, 12);
+        let found = |b: &mut Builder| {
+            let good: Vec<u128> = good_destinations.iter().map(|&a| a.into()).collect();
+            b.switch(dst, &good, |b, case| {
+                if case.is_none() {
+                    refuse(Reason::new("BadSource"))(b);
                 }
-                b.set_mark(Layer::Transport, Layer::Net, 20);
-            },
-            |b| {
-                let version = b.shr(first, 4);
-                let wrong = b.ne(version, 4);
-                b.when(wrong, refuse(Reason::new("BadVersion")));
-                let header_len = ip_header_len(b);
-                let short = b.lt(header_len, 20);
-                b.when(short, refuse(Reason::BAD_HEADER));
-                let short = b.lt(len, header_len);
-                b.when(short, refuse(Reason::new("BadLength")));
-                let beyond = b.lt(rest, len);
-                b.when(beyond, refuse(Reason::TRUNCATED));
-                b.require_or(Layer::Net, header_len, refuse(Reason::TRUNCATED));
-                if checksum {
-                    let sum = b.checksum(Layer::Net, 0, header_len);
-                    let wrong = b.ne(sum, 0xffff);
-                    b.when(wrong, refuse(Reason::BAD_CHECKSUM));
-                }
-                b.set_mark(Layer::Transport, Layer::Net, header_len);
-            },
-        );
-        let dst = b.load(W32, Layer::Net, 16);
-        if !bad_sources.is_empty() {
-            let src = b.load(W32, Layer::Net, 12);
-            let found = |b: &mut Builder| {
-                let good: Vec<u128> = good_destinations.iter().map(|&a| a.into()).collect();
-                b.switch(dst, &good, |b, case| {
-                    if case.is_none() {
-                        refuse(Reason::new("BadSource"))(b);
-                    }
-                });
-            };
-            if let Some(bad) = bad {
-                b.lookup(bad, &[src], |b, _| found(b), |_| {});
-            } else {
-                let cases: Vec<u128> = bad_sources.iter().map(|&a| a.into()).collect();
-                if let Some(is_bad) = any_of(b, src, &cases) {
-                    b.when(is_bad, found);
-                }
+            });
+        };
+        if let Some(bad) = bad {
+            b.lookup(bad, &[src], |b, _| found(b), |_| {});
+        } else {
+            let cases: Vec<u128> = bad_sources.iter().map(|&a| a.into()).collect();
+            if let Some(is_bad) = any_of(b, src, &cases) {
+                b.when(is_bad, found);
             }
         }
-        b.store_anno(anno::DST_IP, dst);
-        let padded = b.ne(rest, len);
-        b.when(padded, |b| {
-            let total = b.add(len, offset);
-            b.trim(total);
-            // The packet is as long as its header says, so the header is still there: say so for what follows.
-            b.require(Layer::Net, 20, Reason::TRUNCATED);
-        });
-        b.emit(0);
+    }
+    b.store_anno(anno::DST_IP, dst);
+    let padded = b.ne(rest, len);
+    b.when(padded, |b| {
+        let total = b.add(len, offset);
+        b.trim(total);
+        // The packet is as long as its header says, so the header is still there: say so for what follows.
+        b.require(Layer::Net, 20, Reason::TRUNCATED);
     });
 }
 

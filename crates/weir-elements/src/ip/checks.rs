@@ -8,7 +8,7 @@ use crate::prelude::*;
 const MAX_OFFSET: u32 = weir_packet::MAX_LEN as u32;
 
 /// Refuses offsets that lie beyond any packet.
-pub(super) fn check_offset(offset: u32) -> Result<(), String> {
+pub(crate) fn check_offset(offset: u32) -> Result<(), String> {
     match offset {
         0..=MAX_OFFSET => Ok(()),
         _ => Err(format!("OFFSET: {offset} is beyond the end of any packet; at most {MAX_OFFSET}")),
@@ -16,7 +16,7 @@ pub(super) fn check_offset(offset: u32) -> Result<(), String> {
 }
 
 /// The way of a packet that is refused: counted, and out on output 1 if that is there.
-pub(super) fn refuse(drops: TableId, reason: Reason) -> impl FnOnce(&mut Builder) {
+pub(crate) fn refuse(drops: TableId, reason: Reason) -> impl FnOnce(&mut Builder) {
     move |b| {
         count(b, drops);
         b.emit_or_drop(1, reason);
@@ -25,7 +25,7 @@ pub(super) fn refuse(drops: TableId, reason: Reason) -> impl FnOnce(&mut Builder
 
 /// Goes on with an IPv4 packet of one protocol that is no fragment, with all bytes that its header speaks of. Sets
 /// `transport`, and gives the length of the payload: so many bytes are known to be there, and `min` at least.
-pub(super) fn whole_payload(b: &mut Builder, drops: TableId, protocol: u8, not: Reason, min: u32) -> V {
+pub(crate) fn whole_payload(b: &mut Builder, drops: TableId, protocol: u8, not: Reason, min: u32) -> V {
     let bad_length = || refuse(drops, Reason::new("BadLength"));
     b.require_or(Layer::Net, 20, refuse(drops, Reason::TRUNCATED));
     let found = b.load(W8, Layer::Net, 9);
@@ -58,7 +58,7 @@ pub(super) fn whole_payload(b: &mut Builder, drops: TableId, protocol: u8, not: 
 ///
 /// A packet of the local kernel whose checksum is not finished yet is right by definition, and one whose checksum was
 /// verified before it came in is not summed again.
-pub(super) fn check_sum(b: &mut Builder, drops: TableId, len: V, pseudo: Option<u8>) {
+pub(crate) fn check_sum(b: &mut Builder, drops: TableId, len: V, pseudo: Option<u8>) {
     let state = b.load_meta(MetaField::Checksum);
     let unknown = b.eq(state, Checksum::Unknown as u8);
     b.when(unknown, |b| {

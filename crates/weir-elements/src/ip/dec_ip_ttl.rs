@@ -34,20 +34,25 @@ fn program(e: &DecIPTTL, b: &mut Builder) {
             let is_multicast = b.eq(class, 0xe);
             b.when(is_multicast, |b| b.emit(0));
         }
-        // The time to live is the first byte of this word; the other, the protocol, stays.
-        let old = b.load(W16, Layer::Net, 8);
-        let expired = b.lt(old, 0x0200);
-        b.when(expired, |b| {
+        decrement(b, |b| {
             count(b, drops);
             b.emit_or_drop(1, Reason::TTL_EXPIRED);
         });
-        let new = b.sub(old, 0x0100);
-        b.store(Layer::Net, 8, new);
-        // What leaves and what comes into the sum are known together: the complement of 1 in the first byte.
-        let (before, after) = (b.constant(W16, 0x0100_u16), b.constant(W16, 0_u16));
-        mend_ip_checksum(b, &[before], &[after]);
         b.emit(0);
     });
+}
+
+/// Decrements the time to live of a header of which 20 bytes are known to be there; `expired` has to end.
+pub(super) fn decrement(b: &mut Builder, expired: impl FnOnce(&mut Builder)) {
+    // The time to live is the first byte of this word; the other, the protocol, stays.
+    let old = b.load(W16, Layer::Net, 8);
+    let over = b.lt(old, 0x0200);
+    b.when(over, expired);
+    let new = b.sub(old, 0x0100);
+    b.store(Layer::Net, 8, new);
+    // What leaves and what comes into the sum are known together: the complement of 1 in the first byte.
+    let (before, after) = (b.constant(W16, 0x0100_u16), b.constant(W16, 0_u16));
+    mend_ip_checksum(b, &[before], &[after]);
 }
 
 #[cfg(test)]

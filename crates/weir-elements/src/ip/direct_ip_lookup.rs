@@ -16,6 +16,8 @@ element! {
     handlers {
         /// The routes, one a line: prefix, gateway or `-`, output.
         read table = |_, s| Ok(routes::list(s)),
+        /// Output and gateway for an address, or -1: `lookup ADDRESS`.
+        query lookup = |_, s| routes::lookup(s),
         /// Adds a route; refused if its prefix has one.
         write add = |_, s, v| routes::add(s, v),
         /// Adds or replaces a route.
@@ -49,7 +51,7 @@ mod tests {
         e.write("remove", "10.1.2.3/32").unwrap();
         e.write("ctrl", "add 10.1.0.0/16 1\nset 10.0.0.0/8 10.0.0.8 0").unwrap();
         assert_eq!((port(&mut e, [10, 1, 2, 4]), port(&mut e, [10, 2, 2, 3])), (1, 0));
-        assert_eq!(e.read("table"), "10.1.0.0/16 - 1\n10.0.0.0/8 10.0.0.8 0\n");
+        assert_eq!(e.read("table"), "10.0.0.0/8 10.0.0.8 0\n10.1.0.0/16 - 1\n");
         e.write("flush", "").unwrap();
         assert_eq!(e.send_ip(0, &udp(([10, 0, 0, 1], 1), ([10, 1, 2, 4], 2), b""))[0].reason(), "NoRoute");
     }

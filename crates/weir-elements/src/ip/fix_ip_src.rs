@@ -17,19 +17,24 @@ element! {
 
 fn program(e: &FixIPSrc, b: &mut Builder) {
     b.input(0, |b| {
-        let fix = b.load_anno(W8, anno::FIX_IP_SRC);
-        let fix = b.ne(fix, 0);
-        b.when(fix, |b| {
-            b.require_or(Layer::Net, 20, |b| b.emit(0));
-            let done = b.constant(W8, 0_u8);
-            b.store_anno(anno::FIX_IP_SRC, done);
-            let old = b.load(W32, Layer::Net, 12);
-            let new = b.constant(W32, u32::from(e.ipaddr));
-            b.store(Layer::Net, 12, new);
-            let difference = difference(b, old, new);
-            mend_header(b, difference);
-        });
+        fix(b, e.ipaddr, |b| b.emit(0));
         b.emit(0);
+    });
+}
+
+/// Sets the source address if the annotation says so. `without` is the way of a packet that has no header.
+pub(super) fn fix(b: &mut Builder, addr: Ipv4Addr, without: impl FnOnce(&mut Builder)) {
+    let fix = b.load_anno(W8, anno::FIX_IP_SRC);
+    let fix = b.ne(fix, 0);
+    b.when(fix, |b| {
+        b.require_or(Layer::Net, 20, without);
+        let done = b.constant(W8, 0_u8);
+        b.store_anno(anno::FIX_IP_SRC, done);
+        let old = b.load(W32, Layer::Net, 12);
+        let new = b.constant(W32, u32::from(addr));
+        b.store(Layer::Net, 12, new);
+        let difference = difference(b, old, new);
+        mend_header(b, difference);
     });
 }
 

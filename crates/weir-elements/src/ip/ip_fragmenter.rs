@@ -10,7 +10,7 @@ element! {
     /// stands in front of the IP header; the others start with it, and have those options that belong into each
     /// fragment. Bytes behind the length that the header gives are cut off. Packets whose header is wrong are
     /// dropped (`Truncated`, `BadHeader`, `BadLength`). The `net` mark has to stand on an IPv4 header; packets
-    /// without pass. A packet that a kernel left to the device to segment counts with its whole length.
+    /// without pass. A packet that a kernel left to the device to segment passes whole if its segments are short enough.
     IPFragmenter: "1/1-2", "h/h";
     example "Idle -> CheckIPHeader -> f :: IPFragmenter(576) -> Discard; f [1] -> ICMPError(10.0.0.1, unreachable, needfrag, PMTU 576) -> Discard;";
     example "Idle -> CheckIPHeader -> IPFragmenter(68, HONOR_DF false) -> Discard;";
@@ -70,6 +70,7 @@ fn cut(e: &IPFragmenter, b: &mut Builder, drops: TableId, fragments: TableId) {
     let fits = b.le(total, e.mtu);
     b.when(fits, |b| finish(b, lead, total));
 
+    pass_segments(e, b, header);
     let field = b.load(W16, Layer::Net, 6);
     let fixed = b.and(field, DONT_FRAGMENT);
     let fixed = b.ne(fixed, 0);
@@ -96,6 +97,9 @@ fn cut(e: &IPFragmenter, b: &mut Builder, drops: TableId, fragments: TableId) {
     b.when(beyond, |b| b.drop(Reason::new("BadLength")));
 
     finish_checksum(b, header, body);
+    // Fragments are not segmented.
+    let nothing = b.constant(W16, 0_u16);
+    b.store_meta(MetaField::SegmentSize, nothing);
     let field = if e.honor_df {
         field
     } else {
@@ -197,6 +201,42 @@ fn fill_checksum(b: &mut Builder, header: V) {
     let sum = b.checksum(Layer::Net, 0, header);
     let field = b.not(sum);
     b.store(Layer::Net, 10, field);
+}
+
+/// Emits the packet if a device will segment it into packets that are short enough.
+fn pass_segments(e: &IPFragmenter, b: &mut Builder, header: V) {
+    let payload = b.load_meta(MetaField::SegmentSize);
+    let payload = b.resize(W32, payload);
+    let segmented = b.ne(payload, 0);
+    b.when(segmented, |b| {
+        b.set_mark(Layer::Transport, Layer::Net, header);
+        let protocol = b.load(W8, Layer::Net, 9);
+        let before = b.add(header, payload);
+        let pass = |b: &mut Builder, transport: V| {
+            let len = b.add(before, transport);
+            let fits = b.le(len, e.mtu);
+            b.when(fits, |b| b.emit(0));
+        };
+        b.switch(protocol, &[proto::TCP.into(), proto::UDP.into()], |b, case| match case {
+            Some(0) => b.if_has(
+                Layer::Transport,
+                20,
+                |b| {
+                    let words = b.load(W8, Layer::Transport, 12);
+                    let words = b.shr(words, 4);
+                    let words = b.resize(W32, words);
+                    let transport = b.shl(words, 2);
+                    pass(b, transport);
+                },
+                |_| {},
+            ),
+            Some(_) => {
+                let transport = b.constant(W32, 8_u32);
+                pass(b, transport);
+            }
+            None => {}
+        });
+    });
 }
 
 /// Cuts the packet behind `len` bytes of IP and emits it.

@@ -42,21 +42,25 @@ const MOST: u32 = 40;
 fn program(e: &IPGWOptions, b: &mut Builder) {
     let drops = b.cell("drops", W64, 0);
     b.input(0, |b| {
-        require_ip(b);
-        let first = b.load(W8, Layer::Net, 0);
-        let unusual = b.ne(first, 0x45);
-        b.when(unusual, |b| {
-            let header = ip_header_len(b);
-            let plain = b.le(header, 20);
-            b.when(plain, |b| b.emit(0));
-            options(e, b, drops, header);
-        });
+        process(e, b, drops, 1);
         b.emit(0);
     });
 }
 
-/// Goes through the options of a header of that length, and sends the packet on.
-fn options(e: &IPGWOptions, b: &mut Builder, drops: TableId, header: V) {
+/// Goes on with packets whose options are right; others leave on output `wrong`.
+pub(super) fn process(e: &IPGWOptions, b: &mut Builder, drops: TableId, wrong: u32) {
+    require_ip(b);
+    let first = b.load(W8, Layer::Net, 0);
+    let unusual = b.ne(first, 0x45);
+    b.when(unusual, |b| {
+        let header = ip_header_len(b);
+        let plain = b.le(header, 20);
+        b.unless(plain, |b| options(e, b, drops, header, wrong));
+    });
+}
+
+/// Goes through the options of a header of that length, and on if they are right.
+fn options(e: &IPGWOptions, b: &mut Builder, drops: TableId, header: V, output: u32) {
     b.require(Layer::Net, header, Reason::TRUNCATED);
     // Where the next option is, whether something was changed, and the offset of a wrong byte.
     let first = b.constant(W32, 20_u32);
@@ -123,7 +127,7 @@ fn options(e: &IPGWOptions, b: &mut Builder, drops: TableId, header: V) {
         count(b, drops);
         let wrong = b.resize(W8, wrong);
         b.store_anno(anno::ICMP_PARAM_PROB, wrong);
-        b.emit_or_drop(1, Reason::new("BadOption"));
+        b.emit_or_drop(output, Reason::new("BadOption"));
     });
 }
 

@@ -17,6 +17,8 @@ element! {
     handlers {
         /// The routes, one a line: prefix, gateway or `-`, output.
         read table = |_, s| Ok(routes::list(s)),
+        /// Output and gateway for an address, or -1: `lookup ADDRESS`.
+        query lookup = |_, s| routes::lookup(s),
         /// Adds a route; refused if its prefix has one.
         write add = |_, s, v| routes::add(s, v),
         /// Adds or replaces a route.

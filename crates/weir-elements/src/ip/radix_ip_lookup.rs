@@ -15,6 +15,8 @@ element! {
     handlers {
         /// The routes, one a line: prefix, gateway or `-`, output.
         read table = |_, s| Ok(routes::list(s)),
+        /// Output and gateway for an address, or -1: `lookup ADDRESS`.
+        query lookup = |_, s| routes::lookup(s),
         /// Adds a route; refused if its prefix has one.
         write add = |_, s, v| routes::add(s, v),
         /// Adds or replaces a route.
@@ -65,11 +67,15 @@ mod tests {
         let mut e = Harness::new("RadixIPLookup", &["0/0 0"], 1, 2);
         e.write("add", "10.0.0.0/8 1").unwrap();
         assert_eq!(sent(&mut e, [10, 1, 1, 1]).unwrap().0, 1);
-        assert!(e.write("add", "10.0.0.0/8 0").unwrap_err().contains("there is a route"));
+        assert!(
+            e.write("add", "10.0.0.0/8 0")
+                .unwrap_err()
+                .contains("conflict with existing route '10.0.0.0/8 - 1'")
+        );
         assert!(e.write("ctrl", "remove 10.0.0.0/8\nset x").is_err());
         assert_eq!(
             e.read("table"),
-            "10.0.0.0/8 - 1\n0.0.0.0/0 - 0\n",
+            "0.0.0.0/0 - 0\n10.0.0.0/8 - 1\n",
             "a control text with a mistake changes nothing"
         );
         e.write("ctrl", "remove 10.0.0.0/8\nset 0.0.0.0/0 1").unwrap();
@@ -88,6 +94,15 @@ mod tests {
         assert!(e.write("remove", "10.0.0.0/8").unwrap_err().contains("there is no route for 10.0.0.0/8"));
         e.write("remove", "11/8").unwrap();
         assert_eq!(e.read("table"), "");
+    }
+
+    #[test]
+    fn an_address_can_be_looked_up() {
+        let mut e = Harness::new("RadixIPLookup", &["10.0.0.0/8 1", "10.1.0.0/16 10.0.0.9 0"], 1, 2);
+        for (addr, found) in [("10.1.2.3", "0 10.0.0.9"), ("10.2.2.3", "1"), ("11.0.0.1", "-1")] {
+            assert_eq!(e.read(&format!("lookup {addr}")), found);
+        }
+        assert!(e.try_read("lookup here").unwrap_err().contains("'here' is not an IP address"));
     }
 
     #[test]

@@ -92,21 +92,25 @@ pub(super) fn program(routes: &[Route], b: &mut Builder) {
     });
 }
 
-/// All routes, one a line, longest prefix first.
+/// All routes, one a line, in the order in which they were added; a route may take the place of one that was removed.
 pub(super) fn list(s: &State<'_>) -> String {
-    s.table("routes")
-        .rows()
-        .iter()
-        .filter_map(|(_, row)| Route::of_row(row))
-        .map(|r| format!("{r}\n"))
-        .collect()
+    let mut rows = s.table("routes").rows();
+    rows.sort_by_key(|(slot, _)| *slot);
+    rows.iter().filter_map(|(_, row)| Route::of_row(row)).map(|r| format!("{r}\n")).collect()
+}
+
+fn in_order(s: &State<'_>) -> Vec<(u32, Row)> {
+    let mut rows = s.table("routes").rows();
+    rows.sort_by_key(|(slot, _)| *slot);
+    rows
 }
 
 /// `add ROUTE`: refuses a prefix that has a route.
 pub(super) fn add(s: &mut State<'_>, text: &str) -> Result<(), String> {
     let route = Route::from_arg(text)?;
-    if s.table("routes").find_row(&route.row().key, 0).is_some() {
-        return Err(format!("there is a route for {}: use set to replace it", route.prefix));
+    if let Some(slot) = s.table("routes").find_row(&route.row().key, 0) {
+        let found = Route::at(s, route.prefix, slot);
+        return Err(format!("conflict with existing route '{found}'"));
     }
     insert(s, &route)
 }
@@ -144,6 +148,19 @@ pub(super) fn flush(s: &mut State<'_>) {
     s.table_mut("routes").clear();
 }
 
+/// `lookup ADDRESS`: output and gateway of the route to an address, or -1 if there is none.
+pub(super) fn lookup(s: &State<'_>) -> Result<String, String> {
+    let addr = Ipv4Addr::from_arg(s.param).map_err(|e| format!("{e}: write lookup ADDRESS"))?;
+    let table = s.table("routes");
+    Ok(match table.lookup(&[addr.bits()]) {
+        None => "-1".to_owned(),
+        Some(slot) => match Ipv4Addr::from(table.get(slot, 0) as u32) {
+            Ipv4Addr::UNSPECIFIED => table.get(slot, 1).to_string(),
+            gateway => format!("{} {gateway}", table.get(slot, 1)),
+        },
+    })
+}
+
 /// Port counts of an element with these routes: outputs that they name have to be there.
 pub(super) fn ports(routes: &[Route]) -> String {
     match routes.iter().map(|r| r.output).max() {
@@ -154,7 +171,7 @@ pub(super) fn ports(routes: &[Route]) -> String {
 
 /// `add ROUTE`, `set ROUTE`, `remove PREFIX`, one a line; nothing is done if one of them is wrong.
 pub(super) fn control(s: &mut State<'_>, text: &str) -> Result<(), String> {
-    let before = s.table("routes").rows();
+    let before = in_order(s);
     for line in text.lines().map(str::trim).filter(|l| !l.is_empty()) {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let done = match word {

@@ -15,6 +15,8 @@ element! {
     handlers {
         /// The routes, one a line: prefix, gateway or `-`, output.
         read table = |_, s| Ok(routes::list(s)),
+        /// Output and gateway for an address, or -1: `lookup ADDRESS`.
+        query lookup = |_, s| routes::lookup(s),
     }
     ports |e| routes::ports(&e.routes);
 }

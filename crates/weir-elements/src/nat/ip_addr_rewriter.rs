@@ -1,5 +1,7 @@
-use super::mapping::{DEFAULT_CAPACITY, Mapping, Mappings, mappings, nanos, set_capacity};
-use super::pattern::{InputSpec, InputSpecs, PATTERNS_CLASS, Pattern, Rewrite, Source};
+use super::addresses;
+use super::mapping::{self, Mapping, Mappings, mappings, nanos, patterns, set_capacity};
+use super::params::{Anno, Capacity};
+use super::pattern::{InputSpecs, Pattern, Rule, Source};
 use crate::prelude::*;
 
 element! {
@@ -14,6 +16,7 @@ element! {
     ///   FOUTPUT, packets to SADDR on ROUTPUT. SADDR may be a range `A-B` or a prefix: a free address is taken, from
     ///   a random place on, or in sequence if `#` follows. If none is free, the packet is dropped (`Full`).
     /// - `pattern NAME FOUTPUT ROUTPUT`: as above, with a pattern of an `IPRewriterPatterns` element.
+    /// - `ELEMENT`: makes a mapping by a pattern that a `RoundRobinIPMapper` or `SourceIPHashMapper` chooses.
     ///
     /// If a pattern without a range gives two inner addresses the same outer one, packets to it go to the later. When
     /// the table has `MAPPING_CAPACITY` mappings, packets from new addresses are dropped (`Full`).
@@ -33,9 +36,11 @@ element! {
         /// Kept for Click configurations: mappings are removed when their time has come.
         key reap_interval: Duration = Duration::from_secs(900) => "15 min",
         /// Most mappings.
-        key mapping_capacity: u32 = DEFAULT_CAPACITY => "1048576",
+        key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
         /// Another name of MAPPING_CAPACITY.
-        key capacity: Option<u32> = None,
+        key capacity: Option<Capacity> = None,
+        /// Annotation byte (`PAINT`, or its offset) that replies get from the first packet of their mapping.
+        key reply_anno: Option<Anno> = None,
     }
     check |e| e.inputs.check(Pattern::only_source_address);
     handlers {
@@ -56,26 +61,39 @@ element! {
             Ok(())
         },
         /// The pattern of each input.
-        read patterns = |e, _| Ok(e.inputs.show()),
+        read patterns = |e, s| Ok(patterns(&e.inputs, s)),
         /// All entries, one a line: address, new address, outputs (that of this direction with a star), input, seconds
         /// left.
-        read table = |_, s| Ok(list(s)),
+        read table = |e, s| Ok(list(e, s)),
     }
     ports |e| e.inputs.ports();
-    resolve |e, find| {
-        e.inputs.resolve(&find(PATTERNS_CLASS, "").unwrap_or_default())?;
-        e.inputs.check(Pattern::only_source_address).map_err(|e| vec![e])
+    resolve |e, peers| {
+        e.inputs.resolve(peers)?;
+        e.inputs.check(Pattern::only_source_address).map_err(|e| e.lines().map(str::to_owned).collect())
     };
 }
 
 /// Key fields of the table: whether the address is a destination, and the address.
 const ADDR: u32 = 1;
 
+impl IPAddrRewriter {
+    /// What its tables follow from.
+    pub(super) fn settings(&self, name: &str) -> mapping::Settings {
+        mapping::Settings {
+            name: name.to_owned(),
+            inputs: self.inputs.clone(),
+            capacity: self.capacity.as_ref().unwrap_or(&self.mapping_capacity).number(&self.inputs.1),
+            reply_anno: self.reply_anno.map(|a| a.0),
+            key: &[("is_dst", W1), ("addr", W32)],
+            value: &[("new", W32)],
+        }
+    }
+}
+
 fn program(e: &IPAddrRewriter, b: &mut Builder) {
-    let capacity = e.capacity.unwrap_or(e.mapping_capacity);
-    let key = [("is_dst", W1), ("addr", W32)];
-    let m = Mappings::declare(b, &e.inputs, capacity, &key, &[("new", W32)]);
-    for (input, spec) in e.inputs.0.iter().enumerate().take(b.inputs() as usize) {
+    let name = b.name().to_owned();
+    let m = Mappings::declare(b, &e.settings(&name), "");
+    for input in 0..e.inputs.0.len().min(b.inputs() as usize) {
         b.input(input as u32, |b| {
             require_ip(b);
             let src = b.load(W32, Layer::Net, 12);
@@ -83,31 +101,25 @@ fn program(e: &IPAddrRewriter, b: &mut Builder) {
             let (no, yes) = (b.constant(W1, 0_u8), b.constant(W1, 1_u8));
             b.lookup(m.map, &[no, src], |b, entry| apply(b, e, &m, entry, src, false), |_| {});
             b.lookup(m.map, &[yes, dst], |b, entry| apply(b, e, &m, entry, dst, true), |_| {});
-            match spec {
-                InputSpec::Pass(out) => b.emit(*out),
-                InputSpec::Map(Rewrite::By(pattern, _), outputs) => {
-                    let entry = new_mapping(b, &m, input, pattern, *outputs, src);
-                    apply(b, e, &m, entry, src, false);
-                }
-                InputSpec::Drop | InputSpec::Map(Rewrite::Named(_), _) => b.drop(Reason::NO_MATCH),
-            }
+            m.unknown(
+                b,
+                &e.inputs,
+                input,
+                (&[no, src], src),
+                &|b, number, rule| new_mapping(b, &m, number, rule, src),
+                &|b, entry| apply(b, e, &m, entry, src, false),
+            );
         });
     }
 }
 
-fn new_mapping(
-    b: &mut Builder,
-    m: &Mappings,
-    input: usize,
-    pattern: &Pattern,
-    outputs: [u32; 2],
-    src: V,
-) -> E {
+fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, src: V) -> Option<E> {
+    let pattern = rule.pattern?;
     m.require_room(b);
     let (no, yes) = (b.constant(W1, 0_u8), b.constant(W1, 1_u8));
     let (forward, reply, new) = match pattern.src {
         Source::OneOf(lo, hi, order) => {
-            m.claim_pair(b, input, &[no, src], &[yes, src], ADDR, (lo, hi, order), None)
+            m.claim_pair(b, number, &[no, src], &[yes, src], ADDR, (lo, hi, order), None)
         }
         Source::Set(addr) => {
             let new = b.constant(W32, addr);
@@ -121,46 +133,24 @@ fn new_mapping(
     };
     b.set(reply, "new", src);
     b.set(forward, "new", new);
-    m.tie(b, (forward, reply), input, outputs);
-    forward
+    m.tie(b, (forward, reply), number, rule.outputs);
+    Some(forward)
 }
 
 fn apply(b: &mut Builder, e: &IPAddrRewriter, m: &Mappings, entry: E, old: V, is_dst: bool) {
     let new = b.get(entry, "new");
     b.store(Layer::Net, if is_dst { 16 } else { 12 }, new);
-    let (old, new_halves) = (halves(b, old), halves(b, new));
-    mend_ip_checksum(b, &old, &new_halves);
     if is_dst {
         b.store_anno(anno::DST_IP, new);
     }
-    let fragment = b.load(W16, Layer::Net, 6);
-    let offset = b.and(fragment, 0x1fff);
-    let first = b.eq(offset, 0);
-    b.when(first, |b| {
-        let header_len = ip_header_len(b);
-        b.require(Layer::Net, header_len, Reason::TRUNCATED);
-        b.set_mark(Layer::Transport, Layer::Net, header_len);
-        let proto = b.load(W8, Layer::Net, 9);
-        b.switch(proto, &[proto::TCP.into(), proto::UDP.into()], |b, case| {
-            let (need, field, udp) = match case {
-                Some(0) => (18, 16, false),
-                Some(_) => (8, 6, true),
-                None => return,
-            };
-            b.if_has(
-                Layer::Transport,
-                need,
-                |b| mend_transport_checksum(b, field, udp, [&old, &new_halves], [&[], &[]]),
-                |_| {},
-            );
-        });
-    });
+    let (old, new) = (halves(b, old), halves(b, new));
+    addresses::mend(b, &old, &new);
     b.touch(entry, nanos(e.timeout));
     m.leave(b, entry);
 }
 
-fn list(s: &State<'_>) -> String {
-    let line = |m: &Mapping<'_>| format!("{} => {} {}\n", m.addr("addr"), m.addr("new"), m.tail());
+fn list(e: &IPAddrRewriter, s: &State<'_>) -> String {
+    let line = |m: &Mapping<'_>| format!("{} => {} {}\n", m.addr("addr"), m.addr("new"), m.tail(&e.inputs));
     Mapping::all(s).iter().map(line).collect()
 }
 
@@ -279,11 +269,13 @@ mod tests {
         let error = |spec: &str| class.configure(&[spec.to_owned()]).err().unwrap().join("\n");
         assert_eq!(
             error("pattern 1.0.0.1 80 - - 0 1"),
-            "argument 1: this element rewrites addresses only: leave the ports out of the pattern"
+            "input spec 0: this element rewrites addresses only: leave the ports out of the pattern"
         );
         assert!(error("pattern - 1.0.0.1 0 1").contains("the destination address must be '-' here"));
         let mut e = class.configure(&["pattern nat 0 1".to_owned()]).unwrap();
-        let errors = e.resolve(&|_, _| Some(vec!["nat 1.0.0.1 80 - -".to_owned()])).unwrap_err();
+        let args = ["nat 1.0.0.1 80 - -".to_owned()];
+        let all = [weir_ir::Peer { name: "p", class: "IPRewriterPatterns", args: &args }];
+        let errors = e.resolve(&Peers::new(&all, "e")).unwrap_err();
         assert!(errors[0].contains("rewrites addresses only"), "{errors:?}");
     }
 }

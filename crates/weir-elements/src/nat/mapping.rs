@@ -2,14 +2,29 @@
 
 use weir_table::{FieldDecl, Sharing};
 
-use super::pattern::{InputSpec, InputSpecs, Order, Rewrite};
+use super::pattern::{Choice, InputSpec, InputSpecs, Mapper, Order, Pattern, Rule};
 use crate::prelude::*;
 
 /// Mappings that a rewriter has room for if its configuration does not say so.
 pub(super) const DEFAULT_CAPACITY: u32 = 1 << 20;
 
-/// The value fields that every mapping ends with. `outputs` are those of the whole flow, so that it can be listed.
-const COMMON: [(&str, Width); 4] = [("output", W16), ("other_output", W16), ("input", W16), ("reply", W1)];
+/// The value fields that every mapping ends with. `rule` is the number of the rule that made it.
+const COMMON: [(&str, Width); 3] = [("output", W16), ("rule", W16), ("reply", W1)];
+/// The value field of rewriters that remember an annotation for replies.
+pub(super) const REPLY_ANNO: (&str, Width) = ("reply_anno", W8);
+
+/// What a rewriter's tables follow from. Elements that refer to a rewriter by name declare the same, and share them.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    /// Full name of the rewriter.
+    pub(super) name: String,
+    pub(super) inputs: InputSpecs,
+    pub(super) capacity: u32,
+    /// Offset of the annotation that replies get back.
+    pub(super) reply_anno: Option<u32>,
+    pub(super) key: &'static [(&'static str, Width)],
+    pub(super) value: &'static [(&'static str, Width)],
+}
 
 /// A rewriter's table and cells. The table has two entries for a mapping: one for each direction.
 #[derive(Debug)]
@@ -18,8 +33,11 @@ pub(super) struct Mappings {
     capacity: TableId,
     failures: TableId,
     outputs: Vec<u32>,
-    /// For each input whose pattern gives out values in sequence: where the next search starts.
+    reply_anno: Option<u32>,
+    /// For each rule whose pattern gives out values in sequence: where the next search starts.
     next: Vec<Option<TableId>>,
+    /// For each input with a mapper that takes turns: whose turn it is.
+    turns: Vec<Option<TableId>>,
 }
 
 /// Entries that the table of a rewriter has room for: its capacity may be raised while it runs.
@@ -27,51 +45,149 @@ pub(super) fn most_mappings(capacity: u32) -> u32 {
     capacity.clamp(DEFAULT_CAPACITY, weir_table::MAX_CAPACITY / 2)
 }
 
+/// A table that the elements of a graph share by a name.
+pub(super) fn shared(b: &mut Builder, decl: TableDecl, name: String, rows: Vec<Row>) -> TableId {
+    b.table(TableDecl { shared_name: Some(name), ..decl }, rows)
+}
+
+/// A cell that the elements of a graph share by a name.
+fn shared_cell(b: &mut Builder, own: &str, name: String, width: Width, init: u32) -> TableId {
+    let decl = TableDecl::new(own, Kind::Array, &[("index", W32)], &[("value", width)], 1);
+    shared(b, decl, name, vec![Row::exact(&[0], &[init.into()])])
+}
+
 impl Mappings {
-    /// Declares the state of a rewriter.
-    pub(super) fn declare(
-        b: &mut Builder,
-        specs: &InputSpecs,
-        capacity: u32,
-        key: &[(&str, Width)],
-        value: &[(&str, Width)],
-    ) -> Mappings {
-        let value: Vec<_> = value.iter().chain(&COMMON).copied().collect();
-        let decl = TableDecl::new("map", Kind::Exact, key, &value, most_mappings(capacity) * 2);
+    /// Declares the state of a rewriter. `own` stands before the names that the element has for its tables.
+    pub(super) fn declare(b: &mut Builder, of: &Settings, own: &str) -> Mappings {
+        let common = COMMON.iter().chain(of.reply_anno.map(|_| &REPLY_ANNO));
+        let value: Vec<_> = of.value.iter().chain(common).copied().collect();
+        let name = |what: &str| format!("{what} of {}", of.name);
         // Both directions of a flow have to meet the same entries.
-        let map = b.table(decl.sharing(Sharing::Owner), vec![]);
-        let mut named: Vec<(&str, TableId)> = Vec::new();
-        let next = specs.0.iter().enumerate().map(|(i, spec)| {
-            let InputSpec::Map(Rewrite::By(pattern, name), _) = spec else { return None };
-            if !pattern.is_sequential() {
-                return None;
+        let decl =
+            TableDecl::new(&format!("{own}map"), Kind::Exact, of.key, &value, most_mappings(of.capacity) * 2)
+                .sharing(Sharing::Owner);
+        let map = shared(b, decl, name("mappings"), vec![]);
+        let mut named: Vec<(String, TableId)> = Vec::new();
+        // An element declares a shared cell once, and rewriters that share a pattern or a mapper take turns.
+        let mut cell = |b: &mut Builder, own: &str, name: String| match named.iter().find(|(n, _)| *n == name)
+        {
+            Some((_, cell)) => *cell,
+            None => {
+                let cell = shared_cell(b, own, name.clone(), W32, 0);
+                named.push((name, cell));
+                cell
             }
-            let Some(name) = name else { return Some(b.cell(&format!("next{i}"), W32, 0)) };
-            if let Some((_, cell)) = named.iter().find(|(n, _)| n == name) {
-                return Some(*cell);
-            }
-            // Rewriters that share a pattern take turns.
-            let decl = TableDecl {
-                shared_name: Some(format!("pattern {name}")),
-                ..TableDecl::new(
-                    &format!("next_{name}"),
-                    Kind::Array,
-                    &[("index", W32)],
-                    &[("value", W32)],
-                    1,
-                )
-            };
-            let cell = b.table(decl, vec![Row::exact(&[0], &[0])]);
-            named.push((name, cell));
-            Some(cell)
-        });
-        let next = next.collect();
+        };
+        let mut next = Vec::new();
+        for (i, (_, rule)) in of.inputs.rules().enumerate() {
+            let sequential = rule.pattern.as_ref().is_some_and(Pattern::is_sequential);
+            next.push(sequential.then(|| match &rule.name {
+                Some(pattern) => cell(b, &format!("{own}next_{pattern}"), format!("pattern {pattern}")),
+                None => cell(b, &format!("{own}next{i}"), name(&format!("next{i}"))),
+            }));
+        }
+        let mut turns = Vec::new();
+        for spec in &of.inputs.0 {
+            turns.push(match spec {
+                InputSpec::Mapper(Mapper { choice: Choice::RoundRobin, name, .. }) => {
+                    Some(cell(b, &format!("{own}turn_{name}"), format!("mapper {name}")))
+                }
+                _ => None,
+            });
+        }
+        let capacity = TableDecl {
+            configured: true,
+            ..TableDecl::new(&format!("{own}capacity"), Kind::Array, &[("index", W32)], &[("value", W32)], 1)
+        };
         Mappings {
             map,
-            capacity: b.live("capacity", W32, capacity.into()),
-            failures: b.cell("mapping_failures", W64, 0),
-            outputs: specs.outputs(),
+            capacity: shared(b, capacity, name("capacity"), vec![Row::exact(&[0], &[of.capacity.into()])]),
+            failures: shared_cell(b, &format!("{own}mapping_failures"), name("mapping_failures"), W64, 0),
+            outputs: of.inputs.outputs(),
+            reply_anno: of.reply_anno,
             next,
+            turns,
+        }
+    }
+
+    /// Handles a packet that no mapping fits as the specification of its input says. `create` makes the mapping of a
+    /// rule, which has this number, or drops the packet; `apply` rewrites the packet by the entry that `key` then
+    /// finds; both leave with the packet.
+    pub(super) fn unknown(
+        &self,
+        b: &mut Builder,
+        inputs: &InputSpecs,
+        input: usize,
+        (key, src): (&[V], V),
+        create: &dyn Fn(&mut Builder, usize, &Rule) -> Option<E>,
+        apply: &dyn Fn(&mut Builder, E),
+    ) {
+        match &inputs.0[input] {
+            InputSpec::Drop => b.drop(Reason::NO_MATCH),
+            InputSpec::Pass(out) => b.emit(*out),
+            InputSpec::Map(rule) => match create(b, inputs.first_rule(input), rule) {
+                Some(entry) => apply(b, entry),
+                None => b.drop(Reason::NO_MATCH),
+            },
+            InputSpec::Mapper(_) => {
+                self.make(b, inputs, input, src, create);
+                b.lookup(self.map, key, |b, entry| apply(b, entry), |b| self.fail(b));
+            }
+        }
+    }
+
+    /// Makes the mapping of a new flow from an address, and goes on; drops the packet if it cannot be made.
+    pub(super) fn make(
+        &self,
+        b: &mut Builder,
+        inputs: &InputSpecs,
+        input: usize,
+        src: V,
+        create: &dyn Fn(&mut Builder, usize, &Rule) -> Option<E>,
+    ) {
+        let first = inputs.first_rule(input);
+        let made = |b: &mut Builder, i: usize, rule: Option<&Rule>| {
+            if rule.and_then(|rule| create(b, first + i, rule)).is_none() {
+                b.drop(Reason::NO_MATCH);
+            }
+        };
+        match &inputs.0[input] {
+            InputSpec::Drop | InputSpec::Pass(_) => made(b, 0, None),
+            InputSpec::Map(rule) => made(b, 0, Some(rule)),
+            InputSpec::Mapper(mapper) => {
+                let choice = self.choose(b, mapper, input, src);
+                let cases: Vec<u128> = (0..mapper.rules.len() as u128).collect();
+                b.switch(choice, &cases, |b, case| {
+                    let i = case.unwrap_or(usize::MAX);
+                    made(b, i.min(mapper.rules.len()), mapper.rules.get(i));
+                });
+            }
+        }
+    }
+
+    /// Number of the mapper's rule for a new flow from an address.
+    fn choose(&self, b: &mut Builder, mapper: &Mapper, input: usize, src: V) -> V {
+        match (&mapper.choice, self.turns[input]) {
+            (Choice::RoundRobin, Some(turn)) => {
+                let choice = b.read_cell(turn);
+                let next = b.add(choice, 1);
+                let next = b.rem(next, mapper.rules.len() as u32);
+                b.write_cell(turn, next);
+                choice
+            }
+            (Choice::Ring(points), _) => {
+                // Neighbouring addresses are to go to different places.
+                let mixed = b.mul(src, 0x9e37_79b1_u32);
+                let at = b.shr(mixed, 32 - RING_BITS);
+                let rows = ring(points);
+                let decl =
+                    TableDecl::new(&format!("ring{input}"), Kind::Array, &[("at", W32)], &[("rule", W32)], 1);
+                let decl = TableDecl { capacity: rows.len() as u32, ..decl };
+                let table = b.table(decl.configured(), rows);
+                let entry = b.find(table, &[at], |b| b.drop(Reason::NO_MATCH));
+                b.get(entry, "rule")
+            }
+            (Choice::RoundRobin, None) => b.constant(W32, 0_u32),
         }
     }
 
@@ -108,7 +224,7 @@ impl Mappings {
     pub(super) fn claim_pair(
         &self,
         b: &mut Builder,
-        input: usize,
+        rule: usize,
         key: &[V],
         reply_key: &[V],
         hole: u32,
@@ -117,8 +233,7 @@ impl Mappings {
     ) -> (E, E, V) {
         let (lo, hi, order) = range;
         let width = reply_key[hole as usize].width;
-        let forward = b.insert(self.map, key, |b| self.fail(b));
-        let start = match (order, own, self.next.get(input).copied().flatten()) {
+        let start = match (order, own, self.next.get(rule).copied().flatten()) {
             (Order::Own, Some(own), _) => self.own_start(b, reply_key, hole, (lo, hi), own),
             (Order::Sequential, _, Some(next)) => {
                 let next = b.read_cell(next);
@@ -127,11 +242,13 @@ impl Mappings {
             _ => random_start(b, lo, hi, width),
         };
         let (lo_v, hi_v) = (b.constant(width, lo), b.constant(width, hi));
-        let (reply, value) = b.claim(self.map, reply_key, hole, lo_v, hi_v, start, |b| {
-            b.remove(forward);
+        // The reply's key first: that of packets may be the same, and is not to stand in its way.
+        let (reply, value) = b.claim(self.map, reply_key, hole, lo_v, hi_v, start, |b| self.fail(b));
+        let forward = b.insert(self.map, key, |b| {
+            b.remove(reply);
             self.fail(b);
         });
-        if let Some(next) = self.next.get(input).copied().flatten() {
+        if let Some(next) = self.next.get(rule).copied().flatten() {
             let at = b.sub(value, lo);
             let after = b.add(at, 1);
             // Behind the last value comes the first: the search wraps by itself, but a 16-bit sum must not.
@@ -168,20 +285,30 @@ impl Mappings {
         &self,
         b: &mut Builder,
         (forward, reply): (E, E),
-        input: usize,
+        rule: usize,
         [out, reply_out]: [u32; 2],
     ) {
-        for (e, out, other, is_reply) in [(reply, reply_out, out, 1_u8), (forward, out, reply_out, 0)] {
+        for (e, out, is_reply) in [(reply, reply_out, 1_u8), (forward, out, 0)] {
             b.set(e, "output", out);
-            b.set(e, "other_output", other);
-            b.set(e, "input", input as u32);
+            b.set(e, "rule", rule as u32);
             b.set(e, "reply", is_reply);
+            if let Some(at) = self.reply_anno {
+                let value = b.load_anno(W8, at);
+                b.set(e, REPLY_ANNO.0, value);
+            }
         }
         b.link(forward, reply);
     }
 
-    /// Sends the packet to the output of its mapping.
+    /// Gives the packet its annotations, and sends it to the output of its mapping.
     pub(super) fn leave(&self, b: &mut Builder, e: E) {
+        if let Some(at) = self.reply_anno {
+            let is_reply = b.get(e, "reply");
+            b.when(is_reply, |b| {
+                let value = b.get(e, REPLY_ANNO.0);
+                b.store_anno(at, value);
+            });
+        }
         let output = b.get(e, "output");
         let cases: Vec<u128> = self.outputs.iter().map(|&o| o.into()).collect();
         // After a hot swap, mappings may lead to outputs that are gone.
@@ -190,6 +317,18 @@ impl Mappings {
             None => b.drop(Reason::UNCONNECTED),
         });
     }
+}
+
+/// Bits of a place in a ring.
+const RING_BITS: u32 = 12;
+
+/// For each place of a ring the rule of the first point from there on.
+fn ring(points: &[(u32, u32)]) -> Vec<Row> {
+    let at = |place: u32| {
+        let from = place << (32 - RING_BITS);
+        points.iter().find(|(point, _)| *point >= from).or(points.first()).map_or(0, |(_, rule)| *rule)
+    };
+    (0..1 << RING_BITS).map(|place| Row::exact(&[place.into()], &[at(place).into()])).collect()
 }
 
 fn random_start(b: &mut Builder, lo: u32, hi: u32, width: Width) -> V {
@@ -242,17 +381,36 @@ impl Mapping<'_> {
     }
 
     /// The end of a line in Click's format: outputs (the entry's own with a star), input, seconds left.
-    pub(super) fn tail(&self) -> String {
-        let (own, other) = (self.get("output"), self.get("other_output"));
-        let outputs =
-            if self.get("reply") == 0 { format!("*{own} {other}") } else { format!("{other} *{own}") };
-        format!("[{outputs}] i{} exp{}", self.get("input"), self.expires)
+    pub(super) fn tail(&self, specs: &InputSpecs) -> String {
+        let (input, [out, reply_out]) = self.origin(specs);
+        let outputs = if self.get("reply") == 0 {
+            format!("*{out} {reply_out}")
+        } else {
+            format!("{out} *{reply_out}")
+        };
+        format!("[{outputs}] i{input} exp{}", self.expires)
     }
+
+    /// The input whose rule made it, and the rule's outputs.
+    fn origin(&self, specs: &InputSpecs) -> (usize, [u32; 2]) {
+        specs.rules().nth(self.get("rule") as usize).map_or((0, [0, 0]), |(i, rule)| (i, rule.outputs))
+    }
+}
+
+/// The pattern of each input and the number of its mappings.
+pub(super) fn patterns(specs: &InputSpecs, s: &State<'_>) -> String {
+    let mut counts = vec![0; specs.0.len()];
+    for m in Mapping::all(s).iter().filter(|m| m.get("reply") == 0) {
+        if let Some(n) = counts.get_mut(m.origin(specs).0) {
+            *n += 1;
+        }
+    }
+    specs.show(&counts)
 }
 
 /// Number of mappings.
 pub(super) fn mappings(s: &State<'_>) -> u32 {
-    s.table("map").len() / 2
+    s.table("map").len().div_ceil(2)
 }
 
 /// Changes the capacity, within what the table has room for.

@@ -6,6 +6,9 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 
+use weir_ir::Peers;
+
+use super::mapper;
 use crate::args::{FromArg, FromRest};
 
 /// The class whose arguments are named patterns.
@@ -44,6 +47,8 @@ pub struct Pattern {
     pub dst: Option<u32>,
     /// Destination port, if it changes.
     pub dport: Option<u32>,
+    /// Whether it was written with ports.
+    pub with_ports: bool,
 }
 
 /// What an input does with a packet of an unknown flow.
@@ -53,23 +58,85 @@ pub enum InputSpec {
     Drop,
     /// Sends it to an output, unchanged.
     Pass(u32),
-    /// Makes a mapping; packets leave on the first output, replies on the second.
-    Map(Rewrite, [u32; 2]),
+    /// Makes a mapping.
+    Map(Rule),
+    /// Makes a mapping by one of the rules of a mapper element.
+    Mapper(Mapper),
 }
 
-/// How a mapping rewrites.
+/// How mappings are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rewrite {
-    /// By a pattern; if it has a name, the name.
-    By(Pattern, Option<String>),
-    /// By the pattern of this name, not yet resolved.
-    Named(String),
+pub struct Rule {
+    /// The pattern, once it is known.
+    pub pattern: Option<Pattern>,
+    /// The name of the pattern, if it has one.
+    pub name: Option<String>,
+    /// Output of packets, and of replies.
+    pub outputs: [u32; 2],
+}
+
+/// An element that chooses among rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapper {
+    /// Its full name; as written until it is resolved.
+    pub name: String,
+    /// Its rules.
+    pub rules: Vec<Rule>,
+    /// How it chooses.
+    pub choice: Choice,
+}
+
+/// How a mapper chooses a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// One after the other.
+    RoundRobin,
+    /// By the source address: points of a ring in ascending order, and the rule of each.
+    Ring(Vec<(u32, u32)>),
+}
+
+impl Rule {
+    /// Reads a pattern or its name, and two outputs.
+    pub(super) fn parse(words: &[&str]) -> Result<Rule, String> {
+        let [pattern @ .., fwd, reply] = words else {
+            return Err(SYNTAX.into());
+        };
+        let outputs = [
+            output(fwd).ok_or_else(|| format!("bad forward port '{fwd}': write the number of an output"))?,
+            output(reply)
+                .ok_or_else(|| format!("bad reply port '{reply}': write the number of an output"))?,
+        ];
+        match pattern {
+            [] => Err(SYNTAX.into()),
+            [name] => Ok(Rule { pattern: None, name: Some((*name).to_owned()), outputs }),
+            words => Ok(Rule { pattern: Some(Pattern::parse(words)?), name: None, outputs }),
+        }
+    }
+
+    /// Puts the pattern in place of its name.
+    fn resolve(&mut self, named: &[NamedPattern]) -> Result<(), String> {
+        let (None, Some(name)) = (self.pattern, &self.name) else { return Ok(()) };
+        match named.iter().find(|p| p.name == *name) {
+            Some(p) => self.pattern = Some(p.pattern),
+            None => {
+                return Err(format!("no such pattern '{name}': define it in an {PATTERNS_CLASS} element"));
+            }
+        }
+        Ok(())
+    }
+}
+
+const SYNTAX: &str =
+    "syntax error: write pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT, or pattern NAME FOUTPUT ROUTPUT";
+
+fn output(word: &str) -> Option<u32> {
+    word.parse().ok().filter(|n| *n < 65536)
 }
 
 impl Pattern {
     /// The pattern that changes nothing.
     pub(super) const KEEP: Pattern =
-        Pattern { src: Source::Keep, sport: Source::Keep, dst: None, dport: None };
+        Pattern { src: Source::Keep, sport: Source::Keep, dst: None, dport: None, with_ports: true };
 
     /// Reads `SADDR SPORT DADDR DPORT`, or the forms without destination port (`SADDR DADDR SPORT`) or without any
     /// port (`SADDR DADDR`).
@@ -86,10 +153,11 @@ impl Pattern {
             }
         };
         let pattern = Pattern {
-            src: source(src, addresses).map_err(|e| format!("bad source address '{src}': {e}"))?,
-            sport: source(sport, ports).map_err(|e| format!("bad source port '{sport}': {e}"))?,
-            dst: single(dst, address).map_err(|e| format!("bad destination address '{dst}': {e}"))?,
-            dport: single(dport, port).map_err(|e| format!("bad destination port '{dport}': {e}"))?,
+            src: source(src, addresses).ok_or("bad source address")?,
+            sport: source(sport, ports).ok_or("bad source port")?,
+            dst: single(dst, address).ok_or("bad destination address")?,
+            dport: single(dport, port).ok_or("bad destination port")?,
+            with_ports: words.len() > 2,
         };
         if matches!(pattern.src, Source::OneOf(..)) && words.len() != 2 {
             return Err(format!(
@@ -108,21 +176,36 @@ impl Pattern {
     pub(super) fn only_source_address(&self) -> Result<(), String> {
         match self {
             Pattern { dst: Some(_), .. } => Err("the destination address must be '-' here".into()),
+            _ => self.only_addresses(),
+        }
+    }
+
+    /// Whether it changes no ports, as rewriters of addresses need it.
+    pub(super) fn only_addresses(&self) -> Result<(), String> {
+        match self {
             Pattern { sport: Source::Keep, dport: None, .. } => Ok(()),
             _ => Err("this element rewrites addresses only: leave the ports out of the pattern".into()),
+        }
+    }
+
+    /// What an address or port becomes, if that does not depend on what is free.
+    pub(super) fn fixed(source: Source) -> Option<u32> {
+        match source {
+            Source::Set(v) => Some(v),
+            _ => None,
         }
     }
 }
 
 /// `-`, or what `read` makes of the text.
-fn single(text: &str, read: fn(&str) -> Result<u32, String>) -> Result<Option<u32>, String> {
-    if text == "-" { Ok(None) } else { read(text).map(Some) }
+fn single(text: &str, read: fn(&str) -> Option<u32>) -> Option<Option<u32>> {
+    if text == "-" { Some(None) } else { read(text).map(Some) }
 }
 
 /// `-`, a value, or a range that `#` or `?` may follow.
-fn source(text: &str, read: fn(&str) -> Result<(u32, u32), String>) -> Result<Source, String> {
+fn source(text: &str, read: fn(&str) -> Option<(u32, u32)>) -> Option<Source> {
     if text == "-" {
-        return Ok(Source::Keep);
+        return Some(Source::Keep);
     }
     let (range, order) = match text.as_bytes().last() {
         Some(b'#') => (&text[..text.len() - 1], Order::Sequential),
@@ -130,45 +213,42 @@ fn source(text: &str, read: fn(&str) -> Result<(u32, u32), String>) -> Result<So
         _ => (text, Order::Own),
     };
     match read(range)? {
-        (lo, hi) if lo > hi => Err("the range ends before it starts".into()),
-        (lo, hi) if lo == hi => Ok(Source::Set(lo)),
-        (lo, hi) => Ok(Source::OneOf(lo, hi, order)),
+        (lo, hi) if lo > hi => None,
+        (0, 0) => Some(Source::Keep),
+        (lo, hi) if lo == hi => Some(Source::Set(lo)),
+        (lo, hi) => Some(Source::OneOf(lo, hi, order)),
     }
 }
 
-fn address(text: &str) -> Result<u32, String> {
-    match Ipv4Addr::from_arg(text)?.to_bits() {
-        0 => Err("0.0.0.0 cannot be written into packets; write '-' to keep the address".into()),
-        bits => Ok(bits),
-    }
+fn address(text: &str) -> Option<u32> {
+    Ipv4Addr::from_arg(text).ok().map(Ipv4Addr::to_bits)
 }
 
-fn port(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(n @ 1..=65535) => Ok(n),
-        _ => Err("a port is a number from 1 to 65535, or '-'".into()),
-    }
+fn port(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|n| (1..=65535).contains(n))
 }
 
-fn ports(text: &str) -> Result<(u32, u32), String> {
+fn ports(text: &str) -> Option<(u32, u32)> {
+    let number = |text: &str| text.parse().ok().filter(|&n: &u32| n <= 65535);
     match text.split_once('-') {
-        Some((lo, hi)) => Ok((port(lo)?, port(hi)?)),
+        Some((lo, hi)) => Some((number(lo)?, number(hi)?)),
         None => port(text).map(|p| (p, p)),
     }
 }
 
 /// Addresses `A`, `A-B`, or `A/PREFIX` without the network and broadcast addresses.
-fn addresses(text: &str) -> Result<(u32, u32), String> {
+fn addresses(text: &str) -> Option<(u32, u32)> {
     if let Some((lo, hi)) = text.split_once('-') {
-        return Ok((address(lo)?, address(hi)?));
+        return Some((address(lo)?, address(hi)?));
     }
-    let Some((addr, len)) = text.split_once('/') else { return address(text).map(|a| (a, a)) };
+    let Some((addr, len)) = text.split_once('/') else {
+        return address(text).map(|a| (a, a));
+    };
     let addr = address(addr)?;
-    let len = len.parse().ok().filter(|len| (1..=32).contains(len));
-    let len: u32 = len.ok_or("a prefix has 1 to 32 bits")?;
+    let len: u32 = len.parse().ok().filter(|n| (1..=32).contains(n))?;
     let mask = u32::MAX << (32 - len);
     let (first, last) = (addr & mask, addr | !mask);
-    Ok(if len >= 31 { (first, last) } else { (first + 1, last - 1) })
+    Some(if len >= 31 { (first, last) } else { (first + 1, last - 1) })
 }
 
 impl fmt::Display for Pattern {
@@ -178,18 +258,11 @@ impl fmt::Display for Pattern {
         let source = |s: Source, show: &dyn Fn(u32) -> String| match s {
             Source::Keep => "-".to_owned(),
             Source::Set(v) => show(v),
-            Source::OneOf(lo, hi, order) => {
-                let mark = match order {
-                    Order::Own => "",
-                    Order::Random => "?",
-                    Order::Sequential => "#",
-                };
-                format!("{}-{}{mark}", show(lo), show(hi))
-            }
+            Source::OneOf(lo, hi, _) => format!("{}-{}", show(lo), show(hi)),
         };
         let dash = |v: Option<String>| v.unwrap_or_else(|| "-".to_owned());
         let (src, dst) = (source(self.src, &addr), dash(self.dst.map(addr)));
-        if matches!(self.src, Source::OneOf(..)) {
+        if !self.with_ports {
             return write!(f, "{src} {dst}");
         }
         let sport = source(self.sport, &|p| p.to_string());
@@ -202,41 +275,46 @@ impl FromArg for InputSpec {
 
     fn from_arg(text: &str) -> Result<InputSpec, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let output = |word: &str| {
-            word.parse::<u32>()
-                .ok()
-                .filter(|n| *n < 65536)
-                .ok_or_else(|| format!("'{word}' is not the number of an output"))
-        };
         match words[..] {
             ["drop" | "discard"] => Ok(InputSpec::Drop),
-            ["drop" | "discard", ..] => Err(format!("'{text}': nothing follows '{}'", words[0])),
+            ["drop" | "discard", ..] => Err(format!("syntax error, nothing follows '{}'", words[0])),
             ["pass" | "passthrough" | "nochange"] => Ok(InputSpec::Pass(0)),
-            ["pass" | "passthrough" | "nochange", out] => output(out).map(InputSpec::Pass),
-            ["pass" | "passthrough" | "nochange", ..] => Err(format!("'{text}': write pass OUTPUT")),
-            ["keep", fwd, reply] => {
-                Ok(InputSpec::Map(Rewrite::By(Pattern::KEEP, None), [output(fwd)?, output(reply)?]))
+            ["pass" | "passthrough" | "nochange", out] => {
+                let out = output(out).ok_or_else(|| format!("'{out}' is not the number of an output"))?;
+                Ok(InputSpec::Pass(out))
             }
-            ["keep", ..] => Err(format!("'{text}': write keep FOUTPUT ROUTPUT")),
-            ["pattern" | "xpattern", ref pattern @ .., fwd, reply] if !pattern.is_empty() => {
-                let outputs = [output(fwd)?, output(reply)?];
-                let rewrite = match pattern {
-                    [name] => Rewrite::Named((*name).to_owned()),
-                    words => Rewrite::By(Pattern::parse(words)?, None),
-                };
-                Ok(InputSpec::Map(rewrite, outputs))
+            ["pass" | "passthrough" | "nochange", ..] => Err("syntax error, write pass OUTPUT".into()),
+            ["keep", _, _] => {
+                let rule = Rule::parse(&[&["-", "-", "-", "-"], &words[1..]].concat())?;
+                Ok(InputSpec::Map(rule))
             }
-            ["pattern" | "xpattern", ..] => Err(format!(
-                "'{text}': write pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT, or pattern NAME FOUTPUT ROUTPUT"
-            )),
-            _ => Err(format!("'{text}' is not an input specification: write drop, pass, keep or pattern")),
+            ["keep", ..] => Err("syntax error, write keep FOUTPUT ROUTPUT".into()),
+            ["pattern" | "xpattern", ref rule @ ..] => Rule::parse(rule).map(InputSpec::Map),
+            [name] => Ok(InputSpec::Mapper(Mapper {
+                name: name.to_owned(),
+                rules: vec![],
+                choice: Choice::RoundRobin,
+            })),
+            _ => {
+                Err("unknown specification: write drop, pass, keep, pattern, or the name of a mapper element"
+                    .into())
+            }
         }
     }
 }
 
 /// The input specifications of a rewriter, one for each input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InputSpecs(pub(super) Vec<InputSpec>);
+pub struct InputSpecs(pub(super) Vec<InputSpec>, pub(super) Links);
+
+/// What other elements of the graph want of a rewriter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Links {
+    /// Some element may change the length of TCP segments, so that sequence numbers shift.
+    pub(super) shifts: bool,
+    /// Most mappings of the rewriter whose capacity this one has too.
+    pub(super) capacity: Option<u32>,
+}
 
 impl FromRest for InputSpecs {
     const SYNTAX: &'static str = "input specifications";
@@ -245,40 +323,66 @@ impl FromRest for InputSpecs {
         if args.is_empty() {
             return Err("at least one input specification is needed (drop, pass, keep or pattern)".into());
         }
-        Vec::from_rest(args).map(InputSpecs)
+        let (mut specs, mut errors) = (Vec::new(), Vec::new());
+        for (i, arg) in args.iter().enumerate() {
+            match InputSpec::from_arg(arg) {
+                Ok(spec) => specs.push(spec),
+                Err(e) => errors.push(format!("input spec {i}: {e}")),
+            }
+        }
+        if errors.is_empty() { Ok(InputSpecs(specs, Links::default())) } else { Err(errors.join("\n")) }
     }
 }
 
 impl InputSpecs {
-    /// The patterns that are known, with their input.
-    fn patterns(&self) -> impl Iterator<Item = (usize, &Pattern)> {
-        self.0.iter().enumerate().filter_map(|(i, spec)| match spec {
-            InputSpec::Map(Rewrite::By(pattern, _), _) => Some((i, pattern)),
-            _ => None,
+    /// All rules with their inputs. Their order numbers them.
+    pub(super) fn rules(&self) -> impl Iterator<Item = (usize, &Rule)> {
+        self.0.iter().enumerate().flat_map(|(i, spec)| {
+            let rules = match spec {
+                InputSpec::Map(rule) => std::slice::from_ref(rule),
+                InputSpec::Mapper(mapper) => &mapper.rules,
+                InputSpec::Drop | InputSpec::Pass(_) => &[],
+            };
+            rules.iter().map(move |r| (i, r))
         })
+    }
+
+    /// Number of the first rule of an input.
+    pub(super) fn first_rule(&self, input: usize) -> usize {
+        self.rules().position(|(i, _)| i == input).unwrap_or(0)
     }
 
     /// What `check` has against the patterns, input by input.
     pub(super) fn check(&self, check: fn(&Pattern) -> Result<(), String>) -> Result<(), String> {
-        self.patterns().try_for_each(|(i, p)| check(p).map_err(|e| format!("argument {}: {e}", i + 1)))
+        let patterns = self.rules().filter_map(|(i, r)| Some((i, r.pattern.as_ref()?)));
+        let errors: Vec<String> =
+            patterns.filter_map(|(i, p)| check(p).err().map(|e| format!("input spec {i}: {e}"))).collect();
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
     }
 
-    /// Puts named patterns in place of their names. `named` are the arguments of all `IPRewriterPatterns`.
-    pub(super) fn resolve(&mut self, named: &[String]) -> Result<(), Vec<String>> {
+    /// Puts patterns and mappers in place of their names.
+    pub(super) fn resolve(&mut self, peers: &Peers<'_>) -> Result<(), Vec<String>> {
+        let named: Vec<NamedPattern> = peers
+            .of_class(PATTERNS_CLASS)
+            .flat_map(|p| p.args)
+            .filter_map(|a| NamedPattern::from_arg(a).ok())
+            .collect();
+        self.1.shifts = peers.of_class("FTPPortMapper").next().is_some();
         let mut errors = Vec::new();
         for (i, spec) in self.0.iter_mut().enumerate() {
-            let InputSpec::Map(rewrite @ Rewrite::Named(_), _) = spec else { continue };
-            let Rewrite::Named(name) = rewrite else { continue };
-            let found = named
-                .iter()
-                .map(|a| NamedPattern::from_arg(a))
-                .find_map(|p| p.ok().filter(|p| p.name == *name));
-            match found {
-                Some(p) => *rewrite = Rewrite::By(p.pattern, Some(p.name)),
-                None => errors.push(format!(
-                    "argument {}: no such pattern '{name}': define it in an {PATTERNS_CLASS} element",
-                    i + 1
-                )),
+            if let InputSpec::Mapper(mapper) = spec {
+                match mapper::find(&mapper.name, peers) {
+                    Ok(found) => *mapper = found,
+                    Err(e) => errors.push(format!("input spec {i}: {e}")),
+                }
+            }
+            let rules = match spec {
+                InputSpec::Map(rule) => std::slice::from_mut(rule),
+                InputSpec::Mapper(mapper) => &mut mapper.rules,
+                InputSpec::Drop | InputSpec::Pass(_) => &mut [],
+            };
+            for rule in rules {
+                errors.extend(rule.resolve(&named).err().map(|e| format!("input spec {i}: {e}")));
             }
         }
         if errors.is_empty() { Ok(()) } else { Err(errors) }
@@ -292,30 +396,33 @@ impl InputSpecs {
 
     /// The outputs that specifications name, in order.
     pub(super) fn outputs(&self) -> Vec<u32> {
-        let mut all: Vec<u32> = self
-            .0
-            .iter()
-            .flat_map(|spec| match spec {
-                InputSpec::Drop => vec![],
-                InputSpec::Pass(out) => vec![*out],
-                InputSpec::Map(_, outputs) => outputs.to_vec(),
-            })
-            .collect();
+        let passed = self.0.iter().filter_map(|spec| match spec {
+            InputSpec::Pass(out) => Some(*out),
+            _ => None,
+        });
+        let mut all: Vec<u32> = self.rules().flat_map(|(_, r)| r.outputs).chain(passed).collect();
         all.sort_unstable();
         all.dedup();
         all
     }
 
-    /// One line for each input.
-    pub(super) fn show(&self) -> String {
-        let line = |spec: &InputSpec| match spec {
-            InputSpec::Drop => "<drop>\n".to_owned(),
-            InputSpec::Pass(_) => "<nochange>\n".to_owned(),
-            InputSpec::Map(Rewrite::By(Pattern::KEEP, None), _) => "<keep>\n".to_owned(),
-            InputSpec::Map(Rewrite::By(pattern, _), _) => format!("{pattern}\n"),
-            InputSpec::Map(Rewrite::Named(name), _) => format!("{name}\n"),
+    /// One line for each input, with the number of its mappings.
+    pub(super) fn show(&self, counts: &[u32]) -> String {
+        let line = |(i, spec): (usize, &InputSpec)| {
+            let text = match spec {
+                InputSpec::Drop => "<drop>".to_owned(),
+                InputSpec::Pass(_) => "<nochange>".to_owned(),
+                InputSpec::Mapper(_) => "<mapper>".to_owned(),
+                InputSpec::Map(Rule { pattern: Some(Pattern::KEEP), name: None, .. }) => "<keep>".to_owned(),
+                InputSpec::Map(Rule { pattern: Some(pattern), .. }) => pattern.to_string(),
+                InputSpec::Map(Rule { name, .. }) => name.clone().unwrap_or_default(),
+            };
+            match counts.get(i) {
+                Some(&n) if n > 0 => format!("{text} [{n}]\n"),
+                _ => format!("{text}\n"),
+            }
         };
-        self.0.iter().map(line).collect()
+        self.0.iter().enumerate().map(line).collect()
     }
 }
 
@@ -343,115 +450,4 @@ impl FromArg for NamedPattern {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> Result<Pattern, String> {
-        Pattern::parse(&text.split_whitespace().collect::<Vec<_>>())
-    }
-
-    const A: u32 = 0x0100_0001;
-
-    #[test]
-    fn every_form_of_a_pattern() {
-        let all = |src, sport, dst, dport| Pattern { src, sport, dst, dport };
-        for (text, want) in [
-            ("- - - -", Pattern::KEEP),
-            ("1.0.0.1 20 - -", all(Source::Set(A), Source::Set(20), None, None)),
-            ("- - 1.0.0.1 80", all(Source::Keep, Source::Keep, Some(A), Some(80))),
-            (
-                "1.0.0.1 1024-65535 - -",
-                all(Source::Set(A), Source::OneOf(1024, 65535, Order::Own), None, None),
-            ),
-            ("- 1-2# - -", all(Source::Keep, Source::OneOf(1, 2, Order::Sequential), None, None)),
-            ("- 1-2? - -", all(Source::Keep, Source::OneOf(1, 2, Order::Random), None, None)),
-            ("- 7-7 - -", all(Source::Keep, Source::Set(7), None, None)),
-            ("1.0.0.1 -", all(Source::Set(A), Source::Keep, None, None)),
-            ("1.0.0.1 1.0.0.1 9", all(Source::Set(A), Source::Set(9), Some(A), None)),
-            ("1.0.0.1-1.0.0.9# -", all(Source::OneOf(A, A + 8, Order::Sequential), Source::Keep, None, None)),
-            ("1.0.0.0/24 -", all(Source::OneOf(A, A + 253, Order::Own), Source::Keep, None, None)),
-            ("1.0.0.1/32 -", all(Source::Set(A), Source::Keep, None, None)),
-            ("1.0.0.1/31 -", all(Source::OneOf(A - 1, A, Order::Own), Source::Keep, None, None)),
-        ] {
-            assert_eq!(parse(text), Ok(want), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_pattern_is_shown_as_it_is_written() {
-        for text in
-            ["1.0.0.1 1024-65535# - -", "- - 1.0.0.1 80", "1.0.0.1 5-6? 2.0.0.2 -", "1.0.0.1-1.0.0.9 -"]
-        {
-            assert_eq!(parse(text).unwrap().to_string(), text);
-        }
-    }
-
-    #[test]
-    fn bad_patterns_say_what_is_wrong() {
-        for (text, want) in [
-            ("1.0.0.1", "'1.0.0.1' is not a pattern: write SADDR SPORT DADDR DPORT"),
-            ("1.0.0 - - -", "bad source address '1.0.0': '1.0.0' is not an IP address"),
-            ("0.0.0.0 - - -", "write '-' to keep the address"),
-            ("- 70000 - -", "bad source port '70000': a port is a number from 1 to 65535"),
-            ("- 0-5 - -", "bad source port '0-5'"),
-            ("- 9-5 - -", "the range ends before it starts"),
-            ("- - 1-2 -", "bad destination address '1-2'"),
-            ("- - - 5-9", "bad destination port '5-9'"),
-            ("1.0.0.0/33 -", "a prefix has 1 to 32 bits"),
-            ("1.0.0.1-1.0.0.9 - - -", "has no ports beside it"),
-            ("1.0.0.1 - -  - -", "is not a pattern"),
-        ] {
-            let e = parse(text).unwrap_err();
-            assert!(e.contains(want), "{text}: {e}");
-        }
-    }
-
-    #[test]
-    fn every_form_of_an_input_specification() {
-        let keep = || Rewrite::By(Pattern::KEEP, None);
-        for (text, want) in [
-            ("drop", InputSpec::Drop),
-            ("discard", InputSpec::Drop),
-            ("pass", InputSpec::Pass(0)),
-            ("nochange 2", InputSpec::Pass(2)),
-            ("passthrough 1", InputSpec::Pass(1)),
-            ("keep 0 1", InputSpec::Map(keep(), [0, 1])),
-            ("pattern - - - - 3 4", InputSpec::Map(keep(), [3, 4])),
-            ("pattern nat 3 4", InputSpec::Map(Rewrite::Named("nat".into()), [3, 4])),
-        ] {
-            assert_eq!(InputSpec::from_arg(text), Ok(want), "{text}");
-        }
-        for (text, want) in [
-            ("", "is not an input specification"),
-            ("rewrite 1 2", "write drop, pass, keep or pattern"),
-            ("drop 1", "nothing follows 'drop'"),
-            ("pass x", "'x' is not the number of an output"),
-            ("keep 1", "write keep FOUTPUT ROUTPUT"),
-            ("pattern 1 2", "write pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT"),
-            ("pattern 1.0.0.1 - - - 0", "'-' is not the number of an output"),
-        ] {
-            let e = InputSpec::from_arg(text).unwrap_err();
-            assert!(e.contains(want), "{text}: {e}");
-        }
-    }
-
-    #[test]
-    fn the_port_counts_follow_from_the_specifications() {
-        let ports = |list: &[&str]| {
-            InputSpecs(list.iter().map(|t| InputSpec::from_arg(t).unwrap()).collect()).ports()
-        };
-        assert_eq!(ports(&["drop"]), "1/1-");
-        assert_eq!(ports(&["pattern - - - - 0 3", "pass 1"]), "2/4-");
-    }
-
-    #[test]
-    fn names_are_resolved_from_the_patterns_of_all_elements() {
-        let named = ["other - - - -".to_owned(), "nat 1.0.0.1 1024-65535 - -".to_owned()];
-        let mut specs = InputSpecs(vec![InputSpec::Drop, InputSpec::from_arg("pattern nat 0 1").unwrap()]);
-        specs.resolve(&named).unwrap();
-        assert_eq!(specs.show(), "<drop>\n1.0.0.1 1024-65535 - -\n");
-        let mut specs = InputSpecs(vec![InputSpec::from_arg("pattern none 0 1").unwrap()]);
-        let e = specs.resolve(&named).unwrap_err();
-        assert_eq!(e, ["argument 1: no such pattern 'none': define it in an IPRewriterPatterns element"]);
-    }
-}
+mod tests;

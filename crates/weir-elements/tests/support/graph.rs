@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weir_click::{ClassInfo, ElementSet, PortCounts};
 use weir_ir::program::EntryKind;
-use weir_ir::{Program, Wire, check, link, optimize, program_of, retain_entries};
+use weir_ir::{Peer, Peers, Program, Wire, check, link, optimize, program_of, retain_entries};
 
 struct Library;
 
@@ -42,18 +42,12 @@ pub struct Linked {
 /// If anything is wrong with it.
 pub fn linked(text: &str) -> Linked {
     let graph = weir_click::parse("test", text, &Library).unwrap_or_else(|e| panic!("{text}\n{e}"));
-    let find = |class: &str, name: &str| {
-        let of_class = || graph.elements.iter().filter(|e| e.class == class);
-        if name.is_empty() {
-            of_class().next()?;
-            return Some(of_class().flat_map(|e| e.args.iter().cloned()).collect());
-        }
-        of_class().find(|e| e.name == name).map(|e| e.args.clone())
-    };
+    let all: Vec<Peer<'_>> =
+        graph.elements.iter().map(|e| Peer { name: &e.name, class: &e.class, args: &e.args }).collect();
     let program = |(e, ports): (&weir_click::ElementDecl, &weir_click::PortKinds)| {
         let class = weir_elements::class_named(&e.class).expect("the parser knows the class");
         let mut element = class.configure(&e.args).unwrap_or_else(|why| panic!("{}: {why:?}", e.class));
-        element.resolve(&find).unwrap_or_else(|why| panic!("{}: {why:?}", e.class));
+        element.resolve(&Peers::new(&all, &e.name)).unwrap_or_else(|why| panic!("{}: {why:?}", e.class));
         let p = program_of(&*element, &e.name, ports.inputs.len() as u32, ports.outputs.len() as u32);
         check(&p).unwrap_or_else(|why| panic!("{}: {why:#?}\n{p}", e.class));
         p

@@ -358,7 +358,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Copies packets that pass a place (as [`Command::Capture`](crate::protocol::Command::Capture) says).
+    /// Copies packets that pass some places (as [`Command::Capture`](crate::protocol::Command::Capture) says).
     ///
     /// # Errors
     /// If there is no such graph or element, or the filter is wrong.
@@ -367,21 +367,28 @@ impl Engine {
         &mut self,
         key: u64,
         graph: &str,
-        point: &str,
+        points: &[String],
         filter: &str,
         snaplen: u32,
         count: u64,
         listener: Listener,
     ) -> Result<(), String> {
-        let point = Point::parse(point)?;
         let filter = parse_filter(filter)?;
         let (router, env) = self.graph(graph)?;
-        if let Some(element) = point.element()
-            && router.plan.graph.find(element).is_none()
-        {
-            return Err(format!("no element '{element}' in graph '{graph}'"));
+        let mut places = Vec::new();
+        for written in points {
+            let point = Point::parse(written)?;
+            if let Some(element) = point.element()
+                && router.plan.graph.find(element).is_none()
+            {
+                return Err(format!("no element '{element}' in graph '{graph}'"));
+            }
+            places.push((written.clone(), point));
         }
-        let request = CaptureRequest { graph: graph.to_owned(), point, filter, snaplen, count };
+        if places.is_empty() {
+            places.push((String::new(), Point::Devices));
+        }
+        let request = CaptureRequest { graph: graph.to_owned(), points: places, filter, snaplen, count };
         env.watch.lock().capture(key, request, listener);
         Ok(())
     }

@@ -84,7 +84,7 @@ struct Reading {
 
 /// A number from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Share(f64);
+pub(crate) struct Share(f64);
 
 impl FromArg for Share {
     const SYNTAX: &'static str = "number from 0 to 1";

@@ -5,7 +5,7 @@ use weir_packet::Buffers;
 engine_node! {
     /// Generates packets as fast as they are taken.
     ///
-    /// The output may be pushed or pulled.
+    /// The output may be pushed or pulled. While all queues that the packets lead to are full, none is made.
     InfiniteSource: "0/1", "h/a", Source;
     example "InfiniteSource(LENGTH 60, LIMIT 1000, STOP true) -> Discard;";
     params {
@@ -29,6 +29,27 @@ engine_node! {
         read count = |s, _| Ok(s.state.count.to_string()),
         /// Starts anew.
         write reset = |s, _, _| { s.state.count = 0; Ok(()) },
+        /// Changes what the packets contain.
+        write data = |s, value, _| {
+            s.data = <Data as weir_elements::FromArg>::from_arg(value)?;
+            s.state.bytes.clear();
+            Ok(())
+        },
+        /// Length of the packets, if it was given.
+        read length = |s, _| Ok(s.length.map_or(String::new(), |l| l.to_string())),
+        /// Changes the length of the packets.
+        write length = |s, value, _| {
+            s.length = Some(<u32 as weir_elements::FromArg>::from_arg(value)?);
+            s.state.bytes.clear();
+            Ok(())
+        },
+        /// How many packets are pushed at a time.
+        read burst = |s, _| Ok(s.burst.to_string()),
+        /// Changes how many packets are pushed at a time.
+        write burst = |s, value, _| {
+            s.burst = <u32 as weir_elements::FromArg>::from_arg(value)?;
+            Ok(())
+        },
         /// Whether it generates packets.
         read active = |s, _| Ok(s.active.to_string()),
         /// Lets it generate packets, or not.
@@ -48,6 +69,8 @@ engine_node! {
 struct Made {
     count: u64,
     bytes: Vec<u8>,
+    /// Where all packets end up, if that is in queues.
+    queues: Vec<usize>,
 }
 
 impl InfiniteSource {
@@ -71,6 +94,11 @@ impl InfiniteSource {
 }
 
 impl Behavior for InfiniteSource {
+    fn place(&mut self, here: &Neighbours<'_>) -> Result<(), String> {
+        self.state.queues = here.queues(0);
+        Ok(())
+    }
+
     fn pull(&mut self, _port: u32, cx: &mut Cx<'_>) -> Option<Packet> {
         self.make(&mut Buffers::take(1), cx)
     }
@@ -83,8 +111,12 @@ impl Behavior for InfiniteSource {
         if !cx.output_is_push(0) {
             return Ran::Idle;
         }
-        let burst = self.burst.max(1);
-        let mut buffers = Buffers::take(burst as usize);
+        let room = cx.room_in(&self.state.queues);
+        let burst = (self.burst.max(1) as usize).min(room);
+        if burst == 0 {
+            return Ran::Idle;
+        }
+        let mut buffers = Buffers::take(burst);
         for _ in 0..burst {
             let Some(packet) = self.make(&mut buffers, cx) else { return Ran::Idle };
             cx.emit(0, packet);

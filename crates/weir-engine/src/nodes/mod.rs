@@ -3,23 +3,54 @@
 
 use crate::node::NodeClass;
 
+#[macro_use]
+mod storage;
+
+mod bandwidth_rated_unqueue;
+mod bandwidth_shaper;
+mod bucket;
+mod delay;
+mod delay_shaper;
+mod delay_unqueue;
+mod discard;
+mod drr_sched;
 mod from_device;
 mod from_dump;
 mod from_host;
 mod from_ip_summary_dump;
 mod from_link;
+mod front_drop_queue;
+mod full_note_queue;
+mod gap;
 mod host_address;
 mod infinite_source;
 mod kernel_tap;
 mod kernel_tun;
 mod limit;
+mod link_unqueue;
+mod mixed_queue;
+mod notifier_queue;
 mod pace;
+mod prio_sched;
+mod pull_switch;
 mod queue;
+mod quick_note_queue;
+mod random_source;
 mod rated_source;
 mod rated_unqueue;
+mod red;
 mod round_robin_sched;
 mod sending;
+mod shaper;
+mod simple_pull_switch;
+mod simple_queue;
+mod static_pull_switch;
+mod stride_sched;
 mod summary;
+mod thread_safe_queue;
+mod timed_sink;
+mod timed_source;
+mod timed_unqueue;
 mod times;
 mod to_device;
 mod to_dump;
@@ -30,18 +61,42 @@ mod unqueue;
 
 /// All classes of engine nodes.
 pub(crate) const CLASSES: &[NodeClass] = &[
+    bandwidth_rated_unqueue::CLASS,
+    bandwidth_shaper::CLASS,
+    delay_shaper::CLASS,
+    delay_unqueue::CLASS,
+    drr_sched::CLASS,
     from_device::CLASS,
     from_dump::CLASS,
     from_host::CLASS,
     from_ip_summary_dump::CLASS,
     from_link::CLASS,
+    front_drop_queue::CLASS,
+    full_note_queue::CLASS,
     infinite_source::CLASS,
     kernel_tap::CLASS,
     kernel_tun::CLASS,
+    link_unqueue::CLASS,
+    mixed_queue::CLASS,
+    notifier_queue::CLASS,
+    prio_sched::CLASS,
+    pull_switch::CLASS,
     queue::CLASS,
+    quick_note_queue::CLASS,
+    random_source::CLASS,
     rated_source::CLASS,
     rated_unqueue::CLASS,
+    red::CLASS,
     round_robin_sched::CLASS,
+    shaper::CLASS,
+    simple_pull_switch::CLASS,
+    simple_queue::CLASS,
+    static_pull_switch::CLASS,
+    stride_sched::CLASS,
+    thread_safe_queue::CLASS,
+    timed_sink::CLASS,
+    timed_source::CLASS,
+    timed_unqueue::CLASS,
     to_device::CLASS,
     to_dump::CLASS,
     to_host::CLASS,
@@ -50,11 +105,19 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     unqueue::CLASS,
 ];
 
+/// What a packet program is instead, where packets are pulled from it: it has to pull by itself.
+pub(crate) fn pulling(class: &str) -> Option<&'static NodeClass> {
+    PULLING.iter().find(|c| c.info.name == class)
+}
+
+const PULLING: &[NodeClass] = &[discard::CLASS];
+
 /// What a node's file needs.
 mod prelude {
     pub(super) use weir_ir::Reason;
     pub(super) use weir_packet::Packet;
 
     pub(super) use crate::env::Env;
+    pub(super) use crate::neighbours::Neighbours;
     pub(super) use crate::node::{Behavior, Cx, EngineNode, Ran};
 }

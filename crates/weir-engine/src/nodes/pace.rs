@@ -18,8 +18,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// How many packets are due at `now`. They count as done; give those back that were not needed by
-    /// [`unused`](Pace::unused).
+    /// How many packets are due at `now`. They count as done.
     pub fn due(&mut self, now: u64, rate: u32) -> u64 {
         if self.start.is_none() || rate != self.rate {
             *self = Pace { start: Some(now), rate, done: 0 };
@@ -33,11 +32,6 @@ impl Pace {
         // Who is late by more does not catch up: a burst would not be a steady rate.
         self.done = all;
         due.min(MOST)
-    }
-
-    /// Packets that were due but not there; the next one is due at once.
-    pub fn unused(&mut self) {
-        self.start = None;
     }
 
     /// Until when there is nothing to do.

@@ -1,17 +1,29 @@
+use std::time::Duration;
+
+use weir_elements::token_rate::{Rate, Spec};
+
+use super::bucket::Bucket;
 use super::limit::flag;
-use super::pace::Pace;
 use super::prelude::*;
 
 engine_node! {
     /// Pulls packets at a steady rate and pushes them out.
+    ///
+    /// The rate is that of a token bucket, which holds what 20 ms bring, at least one packet, unless `BURST_DURATION` or
+    /// `BURST_SIZE` say otherwise; it starts full, and fills every millisecond.
     RatedUnqueue: "1/1", "l/h", Delay;
     example "Idle -> Queue -> RatedUnqueue(1000) -> Discard;";
     params {
         /// Packets per second.
         pos rate: u32,
+        /// How long the bucket takes to fill.
+        key burst_duration: Option<Duration> = None,
+        /// How many packets the bucket holds.
+        key burst_size: Option<u32> = None,
         /// Whether it pulls now.
         key active: bool = true,
     }
+    check |u| u.spec().check("BURST_SIZE");
     handlers {
         /// Number of packets pulled so far.
         read count = |u, _| Ok(u.state.count.to_string()),
@@ -30,12 +42,36 @@ engine_node! {
     state Pulled;
 }
 
+/// Most packets that are pulled at a time.
+const BURST: usize = 256;
+
 #[derive(Default)]
-struct Pulled {
-    count: u64,
-    pace: Pace,
-    /// Not before this time: a packet that was missing when it was due must not bring the next one forward.
-    not_before: u64,
+pub(super) struct Pulled {
+    pub count: u64,
+    bucket: Bucket,
+}
+
+impl Pulled {
+    /// Pulls as long as the bucket holds `wanted` tokens, of which a packet takes `cost`.
+    pub fn run(&mut self, rate: Rate, wanted: u32, cost: fn(&Packet) -> u32, cx: &mut Cx<'_>) -> Ran {
+        self.bucket.fill(rate, cx.now());
+        for _ in 0..BURST {
+            if !self.bucket.contains(rate, wanted) {
+                return self.bucket.when(rate, wanted).map_or(Ran::Idle, Ran::Until);
+            }
+            let Some(packet) = cx.pull(0) else { return Ran::Idle };
+            self.bucket.take(rate, cost(&packet));
+            self.count += 1;
+            cx.emit(0, packet);
+        }
+        Ran::Busy
+    }
+}
+
+impl RatedUnqueue {
+    fn spec(&self) -> Spec {
+        Spec { rate: self.rate, burst_duration: self.burst_duration, burst: self.burst_size, bytes: false }
+    }
 }
 
 impl Behavior for RatedUnqueue {
@@ -44,22 +80,11 @@ impl Behavior for RatedUnqueue {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> Ran {
-        if !self.active || self.rate == 0 {
+        if !self.active {
             return Ran::Idle;
         }
-        if cx.now() < self.state.not_before {
-            return Ran::Until(self.state.not_before);
-        }
-        for _ in 0..self.state.pace.due(cx.now(), self.rate) {
-            let Some(packet) = cx.pull(0) else {
-                self.state.pace.unused();
-                return Ran::Idle;
-            };
-            self.state.count += 1;
-            self.state.not_before = cx.now() + 1_000_000_000 / u64::from(self.rate);
-            cx.emit(0, packet);
-        }
-        self.state.pace.next()
+        let rate = self.spec().rate();
+        self.state.run(rate, 1, |_| 1, cx)
     }
 
     fn adopt(&mut self, old: &mut dyn EngineNode) {

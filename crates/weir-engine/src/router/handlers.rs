@@ -16,18 +16,22 @@ const GLOBAL: [&str; 8] =
     ["classes", "config", "drops", "flatconfig", "handlers", "list", "requirements", "version"];
 
 impl Router {
-    /// Reads a handler, on this worker.
+    /// Reads a handler, on this worker; what stands behind its name is its parameter, if it takes one.
     pub(super) fn read_here(
         &mut self,
         env: &mut Env,
         classes: &Classes,
         handler: &str,
     ) -> Result<String, String> {
+        let (handler, param) = handler.split_once(char::is_whitespace).unwrap_or((handler, ""));
         let Some((element, name)) = self.split(handler)? else { return self.read_global(classes, handler) };
         match name {
             "name" => return Ok(self.element_name(element).to_owned()),
             "class" => return Ok(self.plan.graph.elements[element].class.clone()),
-            "config" => return Ok(join_args(&self.plan.graph.elements[element].args)),
+            "config" => {
+                let changed = self.node(element).and_then(|n| n.config());
+                return Ok(changed.unwrap_or_else(|| join_args(&self.plan.graph.elements[element].args)));
+            }
             "ports" => return Ok(self.ports_text(element)),
             "handlers" => return Ok(self.handlers_text(element)),
             _ => {}
@@ -38,7 +42,7 @@ impl Router {
                 None => Err("the element is busy".to_owned()),
             },
             Part::Element { element, tables, .. } => {
-                let state = State::new(&mut self.tables, tables, env.now);
+                let state = State::new(&mut self.tables, tables, env.now).asked(param.trim());
                 element.read(name, &state)
             }
         }

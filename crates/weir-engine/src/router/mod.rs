@@ -20,6 +20,7 @@ use crate::env::Env;
 use crate::exchange::Parcel;
 use crate::executor::{Executor, Job};
 use crate::fast::Fast;
+use crate::neighbours::Neighbours;
 use crate::node::{Cx, EngineNode, Ran};
 use crate::plan::{Dest, Part, Plan};
 use crate::shared::{Shared, placeholder};
@@ -81,6 +82,8 @@ pub struct Router {
     active: bool,
     /// When there is something to do next.
     wake: Option<u64>,
+    /// When a pull that was in vain may give something, as far as nodes said so in this round.
+    try_at: Option<u64>,
 }
 
 impl Router {
@@ -120,6 +123,18 @@ impl Router {
                 ));
             }
             nodes.push(taken);
+        }
+        for e in 0..nodes.len() {
+            let Some(mut node) = nodes[e].take() else { continue };
+            let here = Neighbours { graph: &plan.graph, nodes: &nodes, element: e };
+            if let Err(what) = node.place(&here) {
+                let decl = &plan.graph.elements[e];
+                errors.push(format!(
+                    "{}: While initializing '{} :: {}': {what}",
+                    decl.span, decl.name, decl.class
+                ));
+            }
+            nodes[e] = Some(node);
         }
         if !errors.is_empty() {
             return Err(errors);
@@ -171,6 +186,7 @@ impl Router {
             next_expiry: 0,
             active: true,
             wake: None,
+            try_at: None,
         })
     }
 
@@ -194,6 +210,21 @@ impl Router {
     /// Engine nodes with their element numbers.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (usize, &dyn EngineNode)> {
         self.nodes.iter().enumerate().filter_map(|(e, n)| Some((e, &**n.as_ref()?)))
+    }
+
+    /// An engine node, unless it is running.
+    pub(crate) fn node(&self, element: usize) -> Option<&dyn EngineNode> {
+        self.nodes.get(element)?.as_deref()
+    }
+
+    /// Asks for another round.
+    pub(crate) fn again(&mut self) {
+        self.active = true;
+    }
+
+    /// Asks for a round at that time.
+    pub(crate) fn try_at(&mut self, time: u64) {
+        self.try_at = Some(self.try_at.map_or(time, |t| t.min(time)));
     }
 
     /// The link that leaves a node by an output.
@@ -282,7 +313,8 @@ impl Router {
         }
         let timers = self.timers.iter().map(|t| t.next).min();
         let shared = self.shared.as_ref().filter(|_| env.worker() == 0).and_then(|s| s.next_expiry());
-        self.wake = [wake, timers, self.tables.next_expiry(), shared].into_iter().flatten().min();
+        let tables = self.tables.next_expiry();
+        self.wake = [wake, self.try_at.take(), timers, tables, shared].into_iter().flatten().min();
     }
 
     /// Runs a node's code while it is out of its place.

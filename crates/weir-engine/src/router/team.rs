@@ -166,7 +166,8 @@ impl Router {
 
     /// The engine node that a handler is of, if it is of one.
     fn node_of(&self, handler: &str) -> Result<Option<usize>, String> {
-        let element = self.split(handler)?.map(|(e, _)| e);
+        let name = handler.split_once(char::is_whitespace).map_or(handler, |(name, _)| name);
+        let element = self.split(name)?.map(|(e, _)| e);
         Ok(element.filter(|&e| matches!(self.plan.parts[e], Part::Node { .. })))
     }
 

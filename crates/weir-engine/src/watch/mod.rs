@@ -74,7 +74,7 @@ impl Point {
 struct Capture {
     key: u64,
     graph: String,
-    point: Point,
+    points: Vec<(String, Point)>,
     filter: Expr,
     snaplen: u32,
     /// How many more; `None`: no limit.
@@ -92,7 +92,8 @@ pub(crate) struct Watch {
 /// What to capture.
 pub(crate) struct CaptureRequest {
     pub graph: String,
-    pub point: Point,
+    /// Places, as they were written and as they were understood.
+    pub points: Vec<(String, Point)>,
     pub filter: Expr,
     pub snaplen: u32,
     pub count: u64,
@@ -106,9 +107,9 @@ impl Watch {
 
     /// Starts a capture; `key` is for [`cancel`](Watch::cancel).
     pub fn capture(&mut self, key: u64, request: CaptureRequest, listener: Listener) {
-        let CaptureRequest { graph, point, filter, snaplen, count } = request;
+        let CaptureRequest { graph, points, filter, snaplen, count } = request;
         let left = (count > 0).then_some(count);
-        self.captures.push(Capture { key, graph, point, filter, snaplen, left, listener });
+        self.captures.push(Capture { key, graph, points, filter, snaplen, left, listener });
     }
 
     /// Follows the next `count` packets of a graph that match.
@@ -182,25 +183,29 @@ impl Watch {
 
     fn look(&mut self, place: &Place, packet: &Packet, here: impl Fn(&Point) -> bool) {
         self.captures.retain_mut(|c| {
-            if c.graph != place.graph || !here(&c.point) || !matches(&c.filter, packet) {
+            let mut points = c.points.iter().filter(|(_, p)| c.graph == place.graph && here(p)).peekable();
+            if points.peek().is_none() || !matches(&c.filter, packet) {
                 return true;
             }
-            let bytes = packet.bytes();
-            let event = Event::Packet {
-                time: packet.timestamp,
-                length: bytes.len() as u32,
-                bytes: hex(bytes.get(..c.snaplen as usize).unwrap_or(bytes)),
-                point: place.element.clone(),
-            };
-            if !(c.listener)(event) {
-                return false;
+            for (written, _) in points {
+                let bytes = packet.bytes();
+                let event = Event::Packet {
+                    time: packet.timestamp,
+                    length: bytes.len() as u32,
+                    bytes: hex(bytes.get(..c.snaplen as usize).unwrap_or(bytes)),
+                    point: if written.is_empty() { &place.element } else { written }.clone(),
+                };
+                if !(c.listener)(event) {
+                    return false;
+                }
+                let Some(left) = &mut c.left else { continue };
+                *left -= 1;
+                if *left == 0 {
+                    (c.listener)(Event::End);
+                    return false;
+                }
             }
-            let Some(left) = &mut c.left else { return true };
-            *left -= 1;
-            if *left == 0 {
-                (c.listener)(Event::End);
-            }
-            *left > 0
+            true
         });
     }
 

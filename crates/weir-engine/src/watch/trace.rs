@@ -163,6 +163,7 @@ impl Traces {
         }
         t.steps.push(TraceStep {
             packet: f.number,
+            graph: place.graph.clone(),
             element: place.element.clone(),
             class: place.class.clone(),
             port,

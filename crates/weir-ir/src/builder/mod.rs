@@ -112,6 +112,11 @@ impl Builder {
         }
     }
 
+    /// Full name of the element.
+    pub fn name(&self) -> &str {
+        &self.program.elements[0]
+    }
+
     /// Number of inputs.
     pub fn inputs(&self) -> u32 {
         self.program.inputs

@@ -128,8 +128,13 @@ impl Builder {
 
     /// Takes back bytes that were pulled, or drops the packet (`NoRoom`).
     pub fn unpull(&mut self, n: impl Into<Amount>) {
+        self.unpull_or(n, |b| b.drop(Reason::NO_ROOM));
+    }
+
+    /// Takes back bytes that were pulled, or does `fail` if there were never so many.
+    pub fn unpull_or(&mut self, n: impl Into<Amount>, fail: impl FnOnce(&mut Builder)) {
         let n = n.into();
-        self.or_else(|b| b.drop(Reason::NO_ROOM), |ok, fail| End::Unpull { n, ok, fail });
+        self.or_else(fail, |ok, fail| End::Unpull { n, ok, fail });
     }
 
     /// Adds zero bytes at the end, or drops the packet (`NoRoom`).

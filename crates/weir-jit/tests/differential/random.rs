@@ -180,7 +180,7 @@ impl Writer {
                 b.load_anno(w, u32::from(off / 2) % (49 - w.bytes()))
             }
             Call::Meta(f, x) => {
-                let f = MetaField::ALL[usize::from(f) % 5];
+                let f = MetaField::ALL[usize::from(f) % MetaField::ALL.len()];
                 let old = b.load_meta(f);
                 let new = self.of(b, x, f.width());
                 b.store_meta(f, new);

@@ -12,6 +12,7 @@ use super::{App, Problem, Received, bytes, entry};
 use crate::connection::DataPlane;
 use crate::desired::PublicHandler;
 use crate::images::ImageError;
+use crate::nearest::nearest;
 
 /// The images of the node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -72,10 +73,14 @@ fn handler(app: &App, id: &str, function: &str, name: &str) -> Result<PublicHand
     let e = entry(app, id)?;
     let not_found = |detail: String| Problem::new(StatusCode::NOT_FOUND, detail);
     let f = e.graph.function(function);
-    let f = f.ok_or_else(|| not_found(format!("graph '{id}' has no function '{function}'")))?;
+    let f = f.ok_or_else(|| {
+        let hint = nearest(function, e.graph.functions.iter().map(|f| f.id.as_str()));
+        not_found(format!("graph '{id}' has no function '{function}'{hint}"))
+    })?;
     f.handlers.get(name).cloned().ok_or_else(|| {
         let known = f.handlers.keys().cloned().collect::<Vec<_>>().join(", ");
-        not_found(format!("function '{function}' has no public handler '{name}'; it has: {known}"))
+        let hint = nearest(name, f.handlers.keys().map(String::as_str));
+        not_found(format!("function '{function}' has no public handler '{name}'{hint}; it has: {known}"))
     })
 }
 

@@ -143,6 +143,7 @@ pub(super) async fn get(State(app): State<App>, Path(id): Path<String>) -> Resul
     (status = 507, body = Problem, content_type = "application/problem+json", description = "The disk is full."),
 ))]
 pub(super) async fn delete(State(app): State<App>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    entry(&app, &id)?;
     to_the_end(async move { app.remove(&id).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }

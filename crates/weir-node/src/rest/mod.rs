@@ -1,5 +1,6 @@
 //! The REST interface (COMPOSER paper, section 5.1): service graphs in, status, events, traces and captures out.
 
+mod devices;
 mod functions;
 mod graphs;
 mod openapi;
@@ -17,14 +18,17 @@ use axum::response::Response;
 use axum::{Json, Router};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use utoipa_swagger_ui::{Config, SwaggerUi};
 use weir_model::graph::{MAX_BODY, ServiceGraph};
 
+pub use devices::{DeviceList, DeviceStatus};
 pub use functions::{Health, ImageList, ImageSummary, Parameter};
 pub use graphs::{Changed, GraphSummary};
 pub use problem::{MEDIA_TYPE as PROBLEM, Mistake, Problem};
-pub use streams::{CaptureRequest, Direction, TraceRequest};
+pub use streams::{CaptureRequest, Captured, Direction, TraceRequest};
 
 use crate::engine::Engine;
+use crate::nearest::nearest;
 use crate::node::{Entry, Node};
 
 /// A request's body, or why it cannot be had.
@@ -43,6 +47,7 @@ fn routes() -> (Router<App>, serde_json::Value) {
         .routes(routes!(graphs::plan))
         .routes(routes!(functions::read, functions::write))
         .routes(routes!(functions::images))
+        .routes(routes!(devices::list))
         .routes(routes!(functions::health))
         .routes(routes!(streams::events))
         .routes(routes!(streams::trace))
@@ -59,16 +64,17 @@ pub fn openapi() -> serde_json::Value {
 
 /// The interface to a node.
 pub(crate) fn router(app: App) -> Router {
+    // The page's scripts are part of this program: it works on a node without the Internet.
+    let page = SwaggerUi::new("/docs")
+        .config(Config::from("/openapi.json").try_it_out_enabled(true).validator_url("none"));
     routes()
         .0
+        .merge(page)
         .fallback(|method: Method, uri: Uri| async move {
-            Problem::new(
-                StatusCode::NOT_FOUND,
-                format!("there is no {method} {}; see /openapi.json", uri.path()),
-            )
+            Problem::new(StatusCode::NOT_FOUND, format!("there is no {method} {}; see /docs", uri.path()))
         })
         .method_not_allowed_fallback(|method: Method, uri: Uri| async move {
-            let detail = format!("{} has no method {method}; see /openapi.json", uri.path());
+            let detail = format!("{} has no method {method}; see /docs", uri.path());
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail)
         })
         .layer(DefaultBodyLimit::max(MAX_BODY))
@@ -139,7 +145,11 @@ fn json<T: serde::de::DeserializeOwned>(body: Received) -> Result<Json<T>, Probl
 
 /// The graph of that identifier.
 fn entry(app: &App, id: &str) -> Result<Entry, Problem> {
-    app.graph(id).ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, format!("there is no graph '{id}'")))
+    app.graph(id).ok_or_else(|| {
+        let view = app.view();
+        let hint = nearest(id, view.graphs.keys().map(String::as_str));
+        Problem::new(StatusCode::NOT_FOUND, format!("there is no graph '{id}'{hint}"))
+    })
 }
 
 /// Runs a change to its end, whether or not the client waits for it.

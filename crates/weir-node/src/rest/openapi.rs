@@ -82,6 +82,7 @@ mod tests {
         routes.sort();
         let expected = [
             "delete /graphs/{id}",
+            "get /devices",
             "get /events",
             "get /graphs",
             "get /graphs/{id}",

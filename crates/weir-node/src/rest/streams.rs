@@ -1,5 +1,6 @@
 //! Routes that go on: events, traces and captures.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 
 use axum::body::Body;
@@ -18,7 +19,7 @@ use weir_engine::protocol::{self, Command};
 use super::{App, Problem, Received, entry, json};
 use crate::connection::EventStream;
 use crate::events::Event;
-use crate::status::point_of;
+use crate::status::{WatchedPoint, points_of};
 use crate::store::StoreError;
 
 /// Most packets of one trace.
@@ -42,10 +43,11 @@ pub struct TraceRequest {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CaptureRequest {
-    /// Where: a place as in flow rules (`sap:ID`, `sf:FUNCTION:PORT`), or an element of the configuration
-    /// (`element`, `element[output]`, `[input]element`).
-    pub point: String,
-    /// For a place: packets from there, or to there.
+    /// Where: places as in flow rules (`sap:ID`, `sf:FUNCTION:PORT`), or elements of the configuration (`element`,
+    /// `element[output]`, `[input]element`); none: every access point of the graph.
+    #[serde(default)]
+    pub points: Vec<String>,
+    /// For places: packets from there, to there, or both.
     #[serde(default)]
     pub direction: Direction,
     /// Which packets, in the filter language; empty: all.
@@ -54,7 +56,7 @@ pub struct CaptureRequest {
     /// Most bytes of each packet.
     #[serde(default = "whole")]
     pub snaplen: u32,
-    /// How many packets; 0: until the client goes.
+    /// How many packets, of all places together; 0: until the client goes.
     #[serde(default)]
     pub count: u64,
 }
@@ -64,10 +66,39 @@ pub struct CaptureRequest {
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// From the place.
-    #[default]
     From,
     /// To the place.
     To,
+    /// Either.
+    #[default]
+    Both,
+}
+
+/// A line of a capture.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Captured {
+    /// A packet.
+    Packet {
+        /// Nanoseconds since the epoch.
+        time: u64,
+        /// Length on the wire.
+        length: u32,
+        /// Its bytes (at most the snap length), in hex.
+        bytes: String,
+        /// Where it passed, as it was asked for.
+        point: String,
+        /// For a place: whether it came from there or went there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        direction: Option<Direction>,
+    },
+    /// News of the capture itself.
+    Notice {
+        /// `overrun`: the reader was too slow, and the capture ends.
+        what: String,
+        /// More, for people.
+        text: String,
+    },
 }
 
 fn one() -> u32 {
@@ -98,15 +129,15 @@ pub(super) async fn trace(
     entry(&app, &id)?;
     let count = request.count.clamp(1, MAX_TRACE);
     let events = app.plane.stream(Command::Trace { graph: id, filter: request.filter, count }).await?;
-    Ok(lines(events))
+    Ok(lines(events, |event| vec![event.clone()]))
 }
 
-/// Copies packets of a graph. The body is one JSON value a line for each packet, its bytes in hex.
+/// Copies packets of a graph as they pass some places. The body is one JSON value a line for each packet.
 #[utoipa::path(post, path = "/graphs/{id}/capture", tag = "watch",
     params(("id" = String, Path, description = "The graph's identifier.")),
     request_body = CaptureRequest,
     responses(
-        (status = 200, body = String, content_type = "application/x-ndjson"),
+        (status = 200, body = Captured, content_type = "application/x-ndjson", description = "One of these a line."),
         (status = 400, body = Problem, content_type = "application/problem+json"),
         (status = 404, body = Problem, content_type = "application/problem+json"),
         (status = 422, body = Problem, content_type = "application/problem+json", description = "The data plane refused, for example the filter."),
@@ -117,23 +148,50 @@ pub(super) async fn capture(
     Path(id): Path<String>,
     body: Received,
 ) -> Result<Response, Problem> {
-    let CaptureRequest { mut point, direction, filter, snaplen, count } = json(body)?.0;
+    let CaptureRequest { points, direction, filter, snaplen, count } = json(body)?.0;
     let e = entry(&app, &id)?;
-    if point.contains(':') {
-        point = point_of(&app.plane, &e.graph, &point, direction == Direction::To).await?;
-    }
-    let command = Command::Capture { graph: id, point, filter, snaplen, count };
-    Ok(lines(app.plane.stream(command).await?))
+    let watched = points_of(&app.plane, &e.graph, &points, direction).await?;
+    let command = Command::Capture {
+        graph: id,
+        points: watched.iter().map(|p| p.element.clone()).collect::<BTreeSet<_>>().into_iter().collect(),
+        filter,
+        snaplen,
+        count,
+    };
+    let events = app.plane.stream(command).await?;
+    Ok(lines(events, move |event| match event {
+        protocol::Event::Packet { time, length, bytes, point } => {
+            let here = watched.iter().filter(|w| w.element == *point);
+            let packet = |w: &WatchedPoint| Captured::Packet {
+                time: *time,
+                length: *length,
+                bytes: bytes.clone(),
+                point: w.place.clone(),
+                direction: w.direction,
+            };
+            here.map(packet).collect()
+        }
+        protocol::Event::Notice { what, text, .. } => {
+            vec![Captured::Notice { what: what.clone(), text: text.clone() }]
+        }
+        _ => Vec::new(),
+    }))
 }
 
 /// Events as lines, until their end or the client's.
-fn lines(mut events: EventStream) -> Response {
+fn lines<T: Serialize>(
+    mut events: EventStream,
+    items: impl Fn(&protocol::Event) -> Vec<T> + Send + Sync + 'static,
+) -> Response {
     let (sender, receiver) = mpsc::channel::<Result<Vec<u8>, Infallible>>(16);
     tokio::spawn(async move {
-        let line = |event: &protocol::Event| {
-            let mut line = serde_json::to_vec(event).unwrap_or_default();
-            line.push(b'\n');
-            Ok(line)
+        let text = |event: &protocol::Event| {
+            let mut text = Vec::new();
+            for item in items(event) {
+                text.append(&mut serde_json::to_vec(&item).unwrap_or_default());
+                text.push(b'\n');
+            }
+            Ok(text)
         };
         loop {
             let event = tokio::select! {
@@ -143,14 +201,14 @@ fn lines(mut events: EventStream) -> Response {
             match event {
                 Some(protocol::Event::End) => return,
                 Some(event) => {
-                    if sender.send(line(&event)).await.is_err() {
+                    if sender.send(text(&event)).await.is_err() {
                         return;
                     }
                 }
                 None if events.overrun() => {
-                    let text = "the reader was too slow: this ends here".to_owned();
+                    let notice = "the reader was too slow: this ends here".to_owned();
                     let what = "overrun".to_owned();
-                    _ = sender.send(line(&protocol::Event::Notice { graph: None, what, text })).await;
+                    _ = sender.send(text(&protocol::Event::Notice { graph: None, what, text: notice })).await;
                     return;
                 }
                 None => return,

@@ -183,9 +183,11 @@ fn connection(stream: UnixStream, fake: &Mutex<Fake>) {
                 }
                 send(&Reply::Event { id, event: Event::End });
             }
-            Command::Capture { point, .. } => {
-                let event = Event::Packet { time: 1, length: 60, bytes: "00".into(), point };
-                send(&Reply::Event { id, event });
+            Command::Capture { points, .. } => {
+                for point in points {
+                    let event = Event::Packet { time: 1, length: 60, bytes: "00".into(), point };
+                    send(&Reply::Event { id, event });
+                }
                 send(&Reply::Event { id, event: Event::End });
             }
             Command::Subscribe => {

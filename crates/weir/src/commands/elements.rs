@@ -1,14 +1,16 @@
 //! `weir elements`.
 
+use clap_complete::engine::ArgValueCandidates;
 use weir_engine::AnyClass;
 
-use super::classes;
+use super::{classes, complete};
 use crate::ui::{Failure, Ui, table};
 
 /// Options of `weir elements`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Print the manual page of this element
+    #[arg(add = ArgValueCandidates::new(complete::elements))]
     name: Option<String>,
 }
 
@@ -60,16 +62,35 @@ fn summary(class: &AnyClass) -> Summary {
 
 fn unknown(name: &str, classes: &weir_engine::Classes) -> Failure {
     let lower = name.to_lowercase();
-    let near: Vec<&str> = classes
-        .iter()
-        .map(|c| c.info().name)
-        .filter(|n| n.to_lowercase().contains(&lower) || lower.contains(&n.to_lowercase()))
-        .take(5)
-        .collect();
+    let distance = |known: &'static str| {
+        let other = known.to_lowercase();
+        let inside = lower.len() > 2 && (other.contains(&lower) || lower.contains(&other));
+        let edits = strsim::damerau_levenshtein(&lower, &other);
+        (edits <= lower.chars().count() / 3 || inside).then_some((edits, known))
+    };
+    let mut near: Vec<_> = classes.iter().filter_map(|c| distance(c.info().name)).collect();
+    near.sort_unstable();
+    let near: Vec<&str> = near.into_iter().take(5).map(|(_, name)| name).collect();
     let hint = if near.is_empty() {
         "weir elements lists them".to_owned()
     } else {
         format!("did you mean {}?", near.join(", "))
     };
     Failure::refused(format!("there is no element '{name}': {hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_of_the_keyboard_are_understood() {
+        let hint = |name| match unknown(name, &classes()) {
+            Failure::Refused(errors) => errors.join("\n"),
+            other => panic!("{other:?}"),
+        };
+        assert!(hint("Conuter").contains("did you mean Counter"), "{}", hint("Conuter"));
+        assert!(hint("checkipheader2").contains("did you mean CheckIPHeader2"));
+        assert!(hint("Xyzzyxyzzy").contains("weir elements lists them"));
+    }
 }

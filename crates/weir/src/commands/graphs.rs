@@ -3,12 +3,13 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use clap_complete::engine::ArgValueCandidates;
 use weir_model::graph::ServiceGraph;
 use weir_model::status::{GraphStatus, State};
 use weir_node::plan::{Action, Changes, Plan};
 
 use super::remote::NodeArgs;
-use super::{profile, read};
+use super::{complete, profile, read};
 use crate::ui::{Failure, Ui, table};
 
 /// Options of `weir apply` and `weir plan`.
@@ -24,6 +25,7 @@ pub(crate) struct DocumentArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct GraphArgs {
     /// The graph's identifier
+    #[arg(add = ArgValueCandidates::new(complete::graphs))]
     graph: String,
     #[command(flatten)]
     node: NodeArgs,

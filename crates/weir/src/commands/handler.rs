@@ -1,7 +1,9 @@
 //! `weir handler`.
 
 use clap::Subcommand;
+use clap_complete::engine::ArgValueCandidates;
 
+use super::complete;
 use super::remote::NodeArgs;
 use crate::ui::{Failure, Ui};
 
@@ -32,8 +34,10 @@ enum Access {
 #[derive(Debug, clap::Args)]
 struct Place {
     /// The graph's identifier
+    #[arg(add = ArgValueCandidates::new(complete::graphs))]
     graph: String,
     /// The function's identifier
+    #[arg(add = ArgValueCandidates::new(complete::functions))]
     function: String,
     /// The handler's public name
     handler: String,

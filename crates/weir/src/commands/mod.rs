@@ -1,6 +1,8 @@
 //! The commands, one file each.
 
+mod capture;
 mod check;
+mod complete;
 mod config;
 mod elements;
 mod graphs;
@@ -8,12 +10,15 @@ mod handler;
 mod images;
 mod ir;
 mod ir_asm;
+mod live;
+mod manual;
 mod node;
 mod profile;
 mod remote;
 mod run;
 mod steps;
-mod watch;
+mod top;
+mod trace;
 
 use std::path::Path;
 
@@ -21,6 +26,8 @@ use anyhow::Context;
 use clap::Subcommand;
 
 use crate::ui::{Failure, Ui};
+
+pub(crate) use manual::VARIABLE as COMPLETE;
 
 /// All commands.
 #[derive(Debug, Subcommand)]
@@ -41,6 +48,12 @@ pub(crate) enum Command {
     Plan(graphs::DocumentArgs),
     /// List the graphs of a node
     Ps(graphs::PsArgs),
+    /// Watch a node live: rates, drops and their reasons, where the time goes
+    ///
+    /// On a terminal this is a screen with keys (? lists them); otherwise, with --once or with --json, tables of text or lines of
+    /// JSON. Rates are those since the reading before. Elements show the time stamp counter's cycles for each packet in the
+    /// batches that were measured, one in some hundreds.
+    Top(top::Args),
     /// Show the state of a graph: packets, drops and their reasons
     Show(graphs::ShowArgs),
     /// Remove a graph from a node
@@ -48,11 +61,28 @@ pub(crate) enum Command {
     /// Read or write a handler of a function
     Handler(handler::Args),
     /// Follow packets through a graph: each element, what it changed, how it ended
-    Trace(watch::TraceArgs),
-    /// Copy the packets of a link to a pcap file or to standard output
-    Capture(watch::CaptureArgs),
+    ///
+    /// The way of a packet goes on in other graphs where links lead to them, and with every copy and answer that elements
+    /// make of it. While packets are followed, all graphs run step by step and so more slowly.
+    Trace(trace::Args),
+    /// Copy the packets of some links to a capture file or to standard output
+    ///
+    /// Packets are written in the order in which they pass the links, with the link as their interface and, at access points
+    /// and function ports, their direction: what comes from there is inbound, what goes there outbound.
+    Capture(capture::Args),
     /// Run the data-plane process; the node starts it itself
     Engine(node::EngineArgs),
+    /// Print what makes a shell complete commands, options, graphs and elements
+    ///
+    /// bash: put `source <(weir completion bash)` into ~/.bashrc; zsh: `source <(weir completion zsh)` into ~/.zshrc, after
+    /// compinit; fish: `weir completion fish | source` into ~/.config/fish/config.fish. The shell asks the program at each Tab,
+    /// so graphs, places and elements are offered too.
+    Completion(manual::CompletionArgs),
+    /// Print the manual page, or write the pages of all commands
+    ///
+    /// To install: `weir man /usr/local/share/man/man1`, then `man weir` and `man weir-run`. To read one without:
+    /// `weir man | man -l -`.
+    Man(manual::ManArgs),
 }
 
 impl Command {
@@ -66,12 +96,15 @@ impl Command {
             Command::Apply(a) => graphs::apply(&a, ui),
             Command::Plan(a) => graphs::plan(&a, ui),
             Command::Ps(a) => graphs::ps(&a, ui),
+            Command::Top(a) => top::run(&a, ui),
             Command::Show(a) => graphs::show(&a, ui),
             Command::Delete(a) => graphs::delete(&a, ui),
             Command::Handler(a) => handler::run(&a, ui),
-            Command::Trace(a) => watch::trace(&a, ui),
-            Command::Capture(a) => watch::capture(&a, ui),
+            Command::Trace(a) => trace::run(&a, ui),
+            Command::Capture(a) => capture::run(&a, ui),
             Command::Engine(a) => node::engine(&a, ui),
+            Command::Completion(a) => manual::completion(&a),
+            Command::Man(a) => manual::man(&a, ui),
         }
     }
 }

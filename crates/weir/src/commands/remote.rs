@@ -4,6 +4,9 @@ use weir_node::client::{ClientError, NodeClient};
 
 use crate::ui::Failure;
 
+/// Where a node listens unless it is told otherwise.
+pub(crate) const DEFAULT: &str = "http://127.0.0.1:7400";
+
 /// Which node.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NodeArgs {
@@ -12,7 +15,7 @@ pub(crate) struct NodeArgs {
         long,
         env = "WEIR_NODE",
         value_name = "URL",
-        default_value = "http://127.0.0.1:7400",
+        default_value = DEFAULT,
         global = true
     )]
     pub(crate) node: String,

@@ -6,14 +6,27 @@ use weir_engine::protocol::Event;
 
 use crate::ui::Ui;
 
-/// A trace event as text; other events give nothing.
+/// A trace event as text; other events give nothing. Where the way leads through several graphs, each has a line of its
+/// own above its elements.
 pub(crate) fn text(ui: Ui, event: &Event) -> String {
     let Event::Trace { from, summary, steps, .. } = event else { return String::new() };
     let mut out = String::new();
     _ = writeln!(out, "{} {}", ui.bold(summary), ui.dim(&format!("(from {from})")));
-    let width = steps.iter().map(|s| s.element.chars().count()).max().unwrap_or(0);
+    let several = steps.windows(2).any(|pair| pair[0].graph != pair[1].graph);
+    let name = |packet: u32, element: &str| match packet {
+        0 => element.to_owned(),
+        n => format!("[{n}] {element}"),
+    };
+    let width = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);
+    let elements = width(&mut steps.iter().map(|s| name(s.packet, &s.element).chars().count()));
+    let classes = width(&mut steps.iter().map(|s| s.class.chars().count()));
+    let mut graph = None;
     for s in steps {
-        let branch = if s.packet == 0 { String::new() } else { format!("[{}] ", s.packet) };
+        if several && graph != Some(&s.graph) {
+            _ = writeln!(out, "  {}", ui.dim(&format!("graph {}", s.graph)));
+            graph = Some(&s.graph);
+        }
+        let indent = if several { "    " } else { "  " };
         let changes = s.changes.join(", ");
         let end = match &s.end {
             Some(end) if end.starts_with("dropped") => ui.bad(end),
@@ -21,8 +34,44 @@ pub(crate) fn text(ui: Ui, event: &Event) -> String {
             None => String::new(),
         };
         let what = [changes, end].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join("; ");
-        let head = format!("  {branch}{:width$}  {}", s.element, ui.dim(&format!(":: {}", s.class)));
-        _ = writeln!(out, "{}", format!("{head}  {what}").trim_end());
+        let element = name(s.packet, &s.element);
+        if what.is_empty() {
+            _ = writeln!(out, "{indent}{element:elements$}  {}", ui.dim(&format!(":: {}", s.class)));
+        } else {
+            let class = ui.dim(&format!(":: {:classes$}", s.class));
+            _ = writeln!(out, "{indent}{element:elements$}  {class}  {what}");
+        }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_engine::protocol::TraceStep;
+
+    use super::*;
+    use crate::ui::Color;
+
+    #[test]
+    fn the_graphs_of_a_way_are_told_apart_only_if_there_are_several() {
+        let step = |packet, graph: &str, element: &str, end: Option<&str>| TraceStep {
+            packet,
+            graph: graph.into(),
+            element: element.into(),
+            class: "Null".into(),
+            port: 0,
+            changes: vec![],
+            end: end.map(str::to_owned),
+        };
+        let event =
+            |steps| Event::Trace { from: "in".into(), bytes: String::new(), summary: "UDP".into(), steps };
+        let ui = Ui::new(false, Color::Never);
+        let one = event(vec![step(0, "a", "x", None), step(1, "a", "long", Some("sent to b"))]);
+        assert_eq!(text(ui, &one), "UDP (from in)\n  x         :: Null\n  [1] long  :: Null  sent to b\n");
+        let two = event(vec![step(0, "a", "x", None), step(0, "b", "y", Some("dropped: Denied"))]);
+        assert_eq!(
+            text(ui, &two),
+            "UDP (from in)\n  graph a\n    x  :: Null\n  graph b\n    y  :: Null  dropped: Denied\n"
+        );
+    }
 }

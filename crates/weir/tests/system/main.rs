@@ -8,3 +8,4 @@ mod node;
 mod reference;
 mod run;
 mod traffic;
+mod watching;

@@ -13,7 +13,7 @@ const EXAMPLE: &str = "examples/firewall-nat.yaml";
 const UDP_PORT: u16 = 5202;
 
 /// A node in the namespace `node`, with its daemon.
-struct Node<'a> {
+pub struct Node<'a> {
     lab: &'a Lab,
     daemon: Process,
 }
@@ -35,7 +35,7 @@ impl<'a> Node<'a> {
     }
 
     /// Runs a command against the node.
-    fn weir(&self, arguments: &[&str]) -> Output {
+    pub fn weir(&self, arguments: &[&str]) -> Output {
         self.lab.ns("node").weir(arguments)
     }
 
@@ -96,7 +96,7 @@ impl<'a> Node<'a> {
     }
 
     /// `kill -9`.
-    fn crash(self) {
+    pub fn crash(self) {
         self.daemon.signal("KILL");
         self.daemon.wait();
     }
@@ -115,7 +115,7 @@ fn changed() -> String {
 }
 
 /// A node that runs the example between two networks.
-fn example_node(lab: &Lab) -> Node<'_> {
+pub fn example_node(lab: &Lab) -> Node<'_> {
     two_networks(lab);
     let node = Node::start(lab);
     let out = node.weir(&["apply", EXAMPLE]).ok();
@@ -124,7 +124,8 @@ fn example_node(lab: &Lab) -> Node<'_> {
     node
 }
 
-fn page(client: &Ns, url: &str) -> Output {
+/// A page of a web server.
+pub fn page(client: &Ns, url: &str) -> Output {
     client.run(&["curl", "-sS", "--max-time", "10", url])
 }
 
@@ -330,65 +331,6 @@ fn tenants_with_the_same_addresses_are_kept_apart() {
     assert!(node.refuses(&tenant("a", 101, 202)).contains("202"));
     node.apply(&tenant("a", 101, 102));
     until_pings(&lab.ns("a-client"), "10.0.0.2");
-}
-
-#[test]
-fn packets_can_be_captured_and_followed() {
-    let lab = Lab::new(&["client", "node", "server"]);
-    let node = example_node(&lab);
-    let client = lab.ns("client");
-    let _web = web_server(&lab, "server", 80, &lab.path(""));
-
-    // As people type it: a pipe to tcpdump.
-    let pipe = format!(
-        "{} capture firewall-nat sap:client 'tcp dst port 80' -c 3 | tcpdump -n -r -",
-        crate::lab::WEIR
-    );
-    let mut capture = lab.ns("node").spawn(&["sh", "-c", &pipe]);
-    until("the capture", || {
-        _ = page(&client, "http://10.0.2.2/");
-        !capture.runs()
-    });
-    let seen = capture.wait().ok();
-    assert_eq!(seen.matches("10.0.1.2.").count(), 3, "{seen}");
-    assert!(seen.contains("> 10.0.2.2.80: Flags ["), "{seen}");
-
-    // What leaves to the server has the other address.
-    let file = lab.path("out.pcap");
-    let capture = [
-        "capture",
-        "firewall-nat",
-        "sap:server",
-        "tcp dst port 80",
-        "--direction",
-        "to",
-        "-c",
-        "1",
-        "-w",
-        &file,
-    ];
-    let mut capture = lab.ns("node").spawn_weir(&capture);
-    until("the capture", || {
-        _ = page(&client, "http://10.0.2.2/");
-        !capture.runs()
-    });
-    let seen = lab.ns("node").run(&["tcpdump", "-n", "-r", &file]).ok();
-    assert!(seen.contains("IP 10.0.2.1.") && seen.contains("> 10.0.2.2.80"), "{seen}");
-
-    let mut trace = lab.ns("node").spawn_weir(&["trace", "firewall-nat", "tcp dst port 22"]);
-    until("the trace", || {
-        _ = client.run(&["curl", "-sS", "--max-time", "0.2", "http://10.0.2.2:22/"]);
-        !trace.runs()
-    });
-    let way = trace.wait().ok();
-    assert!(way.contains("10.0.1.2") && way.contains("firewall") && way.contains("Denied"), "{way}");
-    let show = node.weir(&["show", "firewall-nat"]).ok();
-    assert!(show.lines().any(|l| l.starts_with("firewall ") && l.contains("Denied")), "{show}");
-
-    // What cannot be watched is told.
-    assert!(node.weir(&["trace", "firewall-nat", "tcp dst prt 22"]).fails(1).contains("column 1"));
-    assert!(node.weir(&["trace", "nothing"]).fails(1).contains("nothing"));
-    assert!(node.weir(&["capture", "firewall-nat", "sap:nowhere"]).fails(1).contains("nowhere"));
 }
 
 #[test]

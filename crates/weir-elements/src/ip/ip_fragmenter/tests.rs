@@ -225,3 +225,27 @@ fn the_mtu_is_bounded() {
     let errors = crate::class_named("IPFragmenter").unwrap().configure(&["67".into()]).err().unwrap();
     assert!(errors[0].contains("MTU: 67 is too short; at least 68"), "{errors:?}");
 }
+
+#[test]
+fn what_a_device_segments_passes_whole_if_the_segments_fit() {
+    for (whole, payload, header) in [
+        (with_field(tcp(([10, 0, 0, 1], 1), ([10, 0, 1, 1], 2), 16, 9, &[3; 9000]), 0x4000), 536, 40),
+        (with_field(packet(&[], 9000), 0x4000), 548, 28),
+    ] {
+        let send = |mtu: usize| {
+            let mut p = ip_packet(&whole);
+            (p.gso, p.gso_size) = (if header == 40 { 1 } else { 3 }, payload);
+            let mut e = Harness::new("IPFragmenter", &[&mtu.to_string()], 1, 2);
+            e.send_packet(0, p)
+        };
+        let fits = usize::from(payload) + header;
+        let out = send(fits);
+        assert!(matches!(&out[..], [Outcome::Out(0, p)] if p.bytes() == whole && p.gso_size == payload));
+        assert!(matches!(&send(fits - 1)[..], [Outcome::Out(1, p)] if p.bytes() == whole));
+    }
+    let mut p = ip_packet(&packet(&[], 3000));
+    (p.gso, p.gso_size) = (3, 1000);
+    let mut e = Harness::new("IPFragmenter", &["576"], 1, 1);
+    let out = e.send_packet(0, p);
+    assert!(out.len() > 4 && out.iter().all(|o| matches!(o, Outcome::Out(0, p) if p.gso_size == 0)));
+}

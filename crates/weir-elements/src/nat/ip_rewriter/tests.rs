@@ -1,3 +1,7 @@
+use std::net::Ipv4Addr;
+
+use weir_net::Tcp;
+
 use super::*;
 use crate::class_named;
 use crate::testing::{Harness, Outcome, ip_packet, tcp, udp};
@@ -245,6 +249,63 @@ fn destinations_are_rewritten_for_port_forwarding() {
 }
 
 #[test]
+fn a_flow_that_is_its_own_reply_gets_the_first_port() {
+    let mut h = harness(&["pattern 192.0.2.1 1025-65535# - - 0 1", "drop"]);
+    let a = (OUTSIDE, 1025);
+    for _ in 0..2 {
+        assert_eq!(send(&mut h, 0, a, a), (0, a, a));
+    }
+}
+
+#[test]
+fn replies_get_the_annotation_of_the_first_packet() {
+    let mut h = harness(&[SNAT, "drop", "REPLY_ANNO PAINT"]);
+    let paint = |h: &mut Harness, port, src, dst, paint| {
+        let mut p = ip_packet(&udp(src, dst, b"abc"));
+        p.anno[16] = paint;
+        let Outcome::Out(_, p) = h.send_packet(port, p).remove(0) else { panic!("dropped") };
+        p.anno[16]
+    };
+    let (client, out) = ((inside(1), 5000), (OUTSIDE, 5000));
+    assert_eq!(paint(&mut h, 0, client, server(1), 2), 2);
+    assert_eq!(paint(&mut h, 0, client, server(1), 7), 7, "packets keep their own");
+    assert_eq!(paint(&mut h, 1, server(1), out, 0), 2);
+}
+
+#[test]
+fn a_mapper_chooses_the_pattern_of_each_flow() {
+    let resolved = |class: &str, args: &[&str], links: usize| {
+        let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
+        let all = [weir_ir::Peer { name: "m", class, args: &args }];
+        let mut e = class_named("IPRewriter").unwrap().configure(&["m".to_owned()]).unwrap();
+        e.resolve(&Peers::new(&all, "e")).unwrap();
+        Harness::of(e, 1, links as u32)
+    };
+    let mut h = resolved("RoundRobinIPMapper", &["- - - - 0 0", "- - - - 1 0", "- - 10.9.9.9 - 2 0"], 3);
+    let mut outs = Vec::new();
+    for s in [1, 2, 1, 3, 4, 2] {
+        outs.push(send(&mut h, 0, (inside(1), 1), server(s)).0);
+    }
+    assert_eq!(outs, [0, 1, 0, 2, 0, 1], "known flows stay where they are");
+    assert_eq!(h.read("patterns"), "<mapper> [4]\n");
+    assert!(h.read("table").contains("=> (10.0.0.1, 1, 10.9.9.9, 80) [*2 0] i0"), "{}", h.read("table"));
+
+    let two = ["10 0xbeef", "- - - - 0 0 1", "- - - - 1 0 2"];
+    let three = [&two[..], &["- - - - 2 0 3"]].concat();
+    let (mut h2, mut h3) =
+        (resolved("SourceIPHashMapper", &two, 2), resolved("SourceIPHashMapper", &three, 3));
+    let mut counts = [0; 3];
+    for client in 1..=200 {
+        let to = |h: &mut Harness, s| send(h, 0, (inside(client), 1), server(s)).0;
+        let (before, after) = (to(&mut h2, 1), to(&mut h3, 1));
+        assert_eq!(to(&mut h3, 2), after, "a source has one server");
+        assert!(after == before || after == 2, "only a new server takes sources away");
+        counts[after as usize] += 1;
+    }
+    assert!(counts.iter().all(|&n| n > 20), "{counts:?}");
+}
+
+#[test]
 fn a_hairpin_goes_out_and_comes_back() {
     // Client 1 reaches client 2 by the outside address: both ends are rewritten.
     let mut h = Harness::new("IPRewriter", &["pattern 192.0.2.1 1024-65535 10.0.0.2 8080 0 0"], 1, 1);
@@ -328,9 +389,10 @@ fn tables_are_listed_as_click_lists_them() {
 #[test]
 fn inputs_with_a_named_pattern_take_turns() {
     let args = ["pattern nat 0 1", "pattern nat 0 1"].map(str::to_owned);
-    let named = || vec!["nat 192.0.2.1 4000-4009# - -".to_owned()];
+    let named = ["nat 192.0.2.1 4000-4009# - -".to_owned()];
+    let all = [weir_ir::Peer { name: "p", class: "IPRewriterPatterns", args: &named }];
     let mut e = class_named("IPRewriter").unwrap().configure(&args).unwrap();
-    e.resolve(&|class, name| (class == "IPRewriterPatterns" && name.is_empty()).then(named)).unwrap();
+    e.resolve(&Peers::new(&all, "e")).unwrap();
     let mut h = Harness::of(e, 2, 2);
     let mut ports = Vec::new();
     for (i, s) in [(0, 1), (1, 2), (0, 3)] {
@@ -339,15 +401,16 @@ fn inputs_with_a_named_pattern_take_turns() {
     assert_eq!(ports, [4000, 4001, 4002]);
     // Elements that share the pattern share its counter too: the declaration does not depend on the element.
     let mut other = class_named("IPRewriter").unwrap().configure(&["drop".into(), args[0].clone()]).unwrap();
-    other.resolve(&|_, _| Some(named())).unwrap();
+    other.resolve(&Peers::new(&all, "other")).unwrap();
     let shared = |h: &Harness| {
-        h.program.tables.iter().map(|t| t.decl.clone()).find(|d| d.shared_name.is_some()).unwrap()
+        let mut decls = h.program.tables.iter().map(|t| t.decl.clone());
+        decls.find(|d| d.shared_name.as_deref() == Some("pattern nat")).unwrap()
     };
     assert_eq!(shared(&h), shared(&Harness::of(other, 2, 2)));
 
     let mut e = class_named("IPRewriter").unwrap().configure(&args).unwrap();
-    let errors = e.resolve(&|_, _| None).unwrap_err();
-    assert!(errors[1].contains("argument 2: no such pattern 'nat'"), "{errors:?}");
+    let errors = e.resolve(&Peers::new(&[], "e")).unwrap_err();
+    assert!(errors[1].contains("input spec 1: no such pattern 'nat'"), "{errors:?}");
 }
 
 #[test]
@@ -358,7 +421,7 @@ fn bad_arguments_are_explained() {
     };
     assert!(errors(&[]).contains("at least one input specification"));
     let e = errors(&["drop", "pattern 1.2.3 - - - 0 1"]);
-    assert!(e.contains("argument 2: bad source address '1.2.3'"), "{e}");
+    assert!(e.contains("input spec 1: bad source address"), "{e}");
     let e = errors(&["drop", "TCP_TIMEOUT soon"]);
     assert!(e.contains("TCP_TIMEOUT: 'soon' is not a time"), "{e}");
     let e = class_named("IPRewriter").unwrap().configure(&["pattern - - - - 0 3".into(), "drop".into()]);

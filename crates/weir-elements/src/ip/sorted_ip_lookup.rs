@@ -1,0 +1,36 @@
+use super::routes::{self, Route};
+use crate::prelude::*;
+
+element! {
+    /// Routes IPv4 packets by longest prefix, with a table that handlers can change.
+    ///
+    /// In Click this element searches a sorted list; here all routing elements choose their algorithm by their content.
+    ///
+    /// The address is the destination annotation. If the route has a gateway, the annotation becomes the gateway.
+    /// Packets without a route are dropped (`NoRoute`).
+    SortedIPLookup: "1/-", "h/h";
+    example "Idle -> CheckIPHeader -> r :: SortedIPLookup(10.0.0.0/8 0, 0/0 10.0.0.1 1); r [0] -> Discard; r [1] -> Discard;";
+    params {
+        /// Routes: `PREFIX [GATEWAY] OUTPUT`.
+        rest routes: Vec<Route>,
+    }
+    handlers {
+        /// The routes, one a line: prefix, gateway or `-`, output.
+        read table = |_, s| Ok(routes::list(s)),
+        /// Output and gateway for an address, or -1: `lookup ADDRESS`.
+        query lookup = |_, s| routes::lookup(s),
+        /// Adds a route; refused if its prefix has one.
+        write add = |_, s, v| routes::add(s, v),
+        /// Adds or replaces a route.
+        write set = |_, s, v| routes::set(s, v),
+        /// Removes the route of a prefix: `PREFIX [[GATEWAY] OUTPUT]`.
+        write remove = |_, s, v| routes::remove(s, v),
+        /// Several changes, one a line: `add ROUTE`, `set ROUTE`, `remove PREFIX`; all are made, or none.
+        write ctrl = |_, s, v| routes::control(s, v),
+    }
+    ports |e| routes::ports(&e.routes);
+}
+
+fn program(e: &SortedIPLookup, b: &mut Builder) {
+    routes::program(&e.routes, b);
+}

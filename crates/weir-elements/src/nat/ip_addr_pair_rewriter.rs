@@ -1,0 +1,234 @@
+use super::addresses;
+use super::mapping::{self, Mapping, Mappings, mappings, nanos, patterns, set_capacity};
+use super::params::{Anno, Capacity};
+use super::pattern::{InputSpecs, Pattern, Rule, Source};
+use crate::prelude::*;
+
+element! {
+    /// Rewrites addresses of IPv4 packets, by pairs of source and destination: between basic translation
+    /// (`IPAddrRewriter`) and that of ports (`IPRewriter`).
+    ///
+    /// A table of *mappings* says what pair of addresses packets with a certain pair get, and where they leave. Other
+    /// packets are handled as the *input specification* of their input says; there is one for each input: `drop`,
+    /// `pass OUTPUT`, `keep FOUTPUT ROUTPUT` and `ELEMENT` as in `IPRewriter`, and
+    ///
+    /// - `pattern SADDR DADDR FOUTPUT ROUTPUT`: makes a mapping that writes SADDR and DADDR; a dash `-` leaves an
+    ///   address as it is. Packets of the pair leave on FOUTPUT; those of the new pair in the other direction are
+    ///   rewritten back, and leave on ROUTPUT. SADDR may be a range `A-B` or a prefix: an address is taken whose
+    ///   pair is free, from a random place on, or in sequence if `#` follows. If none is free, the packet is dropped
+    ///   (`Full`).
+    /// - `pattern NAME FOUTPUT ROUTPUT`: as above, with a pattern of an `IPRewriterPatterns` element.
+    ///
+    /// If a pattern without a range gives two pairs the same new one, replies go to the later. When the table has
+    /// `MAPPING_CAPACITY` mappings, packets of new pairs are dropped (`Full`).
+    ///
+    /// The `net` mark has to stand on a checked IPv4 header. The header checksum is mended, and those of TCP and UDP,
+    /// also where the sender's kernel left them to the device. The destination annotation becomes the new destination.
+    IPAddrPairRewriter: "1-/1-", "h/h";
+    example "Idle -> CheckIPHeader -> rw :: IPAddrPairRewriter(pattern 192.0.2.1-192.0.2.254 - 0 1, drop) -> Discard;
+        Idle -> CheckIPHeader -> [1] rw [1] -> Discard;";
+    params {
+        /// One for each input.
+        rest inputs: InputSpecs,
+        /// Lifetime of mappings without packets.
+        key timeout: Duration = Duration::from_secs(7200) => "2 h",
+        /// Kept for Click configurations: a mapping always lives as long as its timeout.
+        key guarantee: Duration = Duration::from_secs(5) => "5 s",
+        /// Kept for Click configurations: mappings are removed when their time has come.
+        key reap_interval: Duration = Duration::from_secs(900) => "15 min",
+        /// Most mappings.
+        key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
+        /// Another name of MAPPING_CAPACITY.
+        key capacity: Option<Capacity> = None,
+        /// Annotation byte (`PAINT`, or its offset) that replies get from the first packet of their mapping.
+        key reply_anno: Option<Anno> = None,
+    }
+    check |e| e.inputs.check(Pattern::only_addresses);
+    handlers {
+        /// Number of mappings.
+        read nmappings = |_, s| Ok(mappings(s).to_string()),
+        /// Number of mappings.
+        read table_size = |_, s| Ok(mappings(s).to_string()),
+        /// Number of mappings.
+        read size = |_, s| Ok(mappings(s).to_string()),
+        /// Number of packets that got no mapping because no address or no place was free.
+        count mapping_failures,
+        /// Most mappings. Mappings beyond a lowered capacity stay until they expire.
+        count capacity,
+        write capacity = |_, s, v| set_capacity(s, v),
+        /// Removes all mappings.
+        write clear = |_, s, _| {
+            s.table_mut("map").clear();
+            Ok(())
+        },
+        /// The pattern of each input.
+        read patterns = |e, s| Ok(patterns(&e.inputs, s)),
+        /// All entries, one a line: addresses, new addresses, outputs (that of this direction with a star), input, seconds
+        /// left.
+        read table = |e, s| Ok(list(e, s)),
+    }
+    ports |e| e.inputs.ports();
+    resolve |e, peers| {
+        e.inputs.resolve(peers)?;
+        e.inputs.check(Pattern::only_addresses).map_err(|e| e.lines().map(str::to_owned).collect())
+    };
+}
+
+/// Key field of the table that replies have their new address in.
+const DST: u32 = 1;
+
+impl IPAddrPairRewriter {
+    /// What its tables follow from.
+    pub(super) fn settings(&self, name: &str) -> mapping::Settings {
+        mapping::Settings {
+            name: name.to_owned(),
+            inputs: self.inputs.clone(),
+            capacity: self.capacity.as_ref().unwrap_or(&self.mapping_capacity).number(&self.inputs.1),
+            reply_anno: self.reply_anno.map(|a| a.0),
+            key: &[("src", W32), ("dst", W32)],
+            value: &[("new_src", W32), ("new_dst", W32)],
+        }
+    }
+}
+
+fn program(e: &IPAddrPairRewriter, b: &mut Builder) {
+    let name = b.name().to_owned();
+    let m = Mappings::declare(b, &e.settings(&name), "");
+    for input in 0..e.inputs.0.len().min(b.inputs() as usize) {
+        b.input(input as u32, |b| {
+            require_ip(b);
+            let pair = [b.load(W32, Layer::Net, 12), b.load(W32, Layer::Net, 16)];
+            b.lookup(
+                m.map,
+                &pair,
+                |b, entry| apply(b, e, &m, entry, pair),
+                |b| {
+                    m.unknown(
+                        b,
+                        &e.inputs,
+                        input,
+                        (&pair, pair[0]),
+                        &|b, number, rule| new_mapping(b, &m, number, rule, pair),
+                        &|b, entry| apply(b, e, &m, entry, pair),
+                    );
+                },
+            );
+        });
+    }
+}
+
+fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, [src, dst]: [V; 2]) -> Option<E> {
+    let pattern = rule.pattern?;
+    m.require_room(b);
+    let new_dst = match pattern.dst {
+        Some(addr) => b.constant(W32, addr),
+        None => dst,
+    };
+    let (forward, reply, new_src) = match pattern.src {
+        Source::OneOf(lo, hi, order) => {
+            m.claim_pair(b, number, &[src, dst], &[new_dst, src], DST, (lo, hi, order), None)
+        }
+        single => {
+            let new_src = match Pattern::fixed(single) {
+                Some(addr) => b.constant(W32, addr),
+                None => src,
+            };
+            let (forward, reply) = m.insert_pair(b, &[src, dst], &[new_dst, new_src]);
+            (forward, reply, new_src)
+        }
+    };
+    for (e, src, dst) in [(reply, dst, src), (forward, new_src, new_dst)] {
+        b.set(e, "new_src", src);
+        b.set(e, "new_dst", dst);
+    }
+    m.tie(b, (forward, reply), number, rule.outputs);
+    Some(forward)
+}
+
+fn apply(b: &mut Builder, e: &IPAddrPairRewriter, m: &Mappings, entry: E, [src, dst]: [V; 2]) {
+    let (new_src, new_dst) = (b.get(entry, "new_src"), b.get(entry, "new_dst"));
+    b.store(Layer::Net, 12, new_src);
+    b.store(Layer::Net, 16, new_dst);
+    b.store_anno(anno::DST_IP, new_dst);
+    let old = [halves(b, src), halves(b, dst)].concat();
+    let new = [halves(b, new_src), halves(b, new_dst)].concat();
+    addresses::mend(b, &old, &new);
+    b.touch(entry, nanos(e.timeout));
+    m.leave(b, entry);
+}
+
+fn list(e: &IPAddrPairRewriter, s: &State<'_>) -> String {
+    let line = |m: &Mapping<'_>| {
+        let [src, dst, new_src, new_dst] = ["src", "dst", "new_src", "new_dst"].map(|f| m.addr(f));
+        format!("({src}, {dst}) => ({new_src}, {new_dst}) {}\n", m.tail(&e.inputs))
+    };
+    Mapping::all(s).iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Harness, tcp, udp};
+
+    /// Sends a UDP and a TCP packet; gives the output and the addresses they left with.
+    fn send(h: &mut Harness, port: u32, src: [u8; 4], dst: [u8; 4]) -> (u32, [u8; 4], [u8; 4]) {
+        let make = |src, dst| [udp((src, 1), (dst, 2), b"abc"), tcp((src, 1), (dst, 2), 16, 1, b"abc")];
+        let mut ends = None;
+        for (i, p) in make(src, dst).iter().enumerate() {
+            let out = h.send_ip(port, p);
+            let (port, bytes) = out[0].out();
+            let addr = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+            assert_eq!(bytes, make(addr(12), addr(16))[i], "as a sender with these addresses would make it");
+            ends = Some((port, addr(12), addr(16)));
+        }
+        ends.unwrap()
+    }
+
+    const SERVER: [u8; 4] = [9, 9, 9, 9];
+
+    #[test]
+    fn pairs_of_addresses_are_mapped_and_restored() {
+        let mut h = Harness::new("IPAddrPairRewriter", &["pattern 3.0.0.1-3.0.0.255# - 0 1", "drop"], 2, 2);
+        assert_eq!(send(&mut h, 0, [1, 0, 0, 1], SERVER), (0, [3, 0, 0, 1], SERVER));
+        assert_eq!(send(&mut h, 0, [1, 0, 0, 2], SERVER), (0, [3, 0, 0, 2], SERVER));
+        assert_eq!(send(&mut h, 0, [1, 0, 0, 1], [8; 4]), (0, [3, 0, 0, 3], [8; 4]), "another pair");
+        assert_eq!(send(&mut h, 1, SERVER, [3, 0, 0, 2]), (1, SERVER, [1, 0, 0, 2]));
+        assert_eq!(h.send_ip(1, &udp((SERVER, 1), ([3, 0, 0, 3], 2), b""))[0].reason(), "NoMatch");
+        let table = h.read("table");
+        let line = "(1.0.0.1, 9.9.9.9) => (3.0.0.1, 9.9.9.9) [*0 1] i0 exp7200";
+        assert!(table.lines().any(|l| l == line), "{table}");
+        assert_eq!((h.read("size"), h.read("patterns")), ("3".into(), "3.0.0.1-3.0.0.255 - [3]\n<drop>\n".into()));
+        h.now += 7201 * 1_000_000_000;
+        h.expire();
+        assert_eq!(h.read("size"), "0");
+    }
+
+    #[test]
+    fn one_address_serves_a_sender_to_each_destination() {
+        let mut h = Harness::new("IPAddrPairRewriter", &["pattern 3.0.0.0/31 - 0 1"], 1, 2);
+        for client in [1, 2] {
+            send(&mut h, 0, [1, 0, 0, client], SERVER);
+            send(&mut h, 0, [1, 0, 0, client], [8; 4]);
+        }
+        assert_eq!(h.send_ip(0, &udp(([1, 0, 0, 3], 1), (SERVER, 2), b""))[0].reason(), "Full");
+        assert_eq!(h.read("mapping_failures"), "1");
+    }
+
+    #[test]
+    fn fixed_addresses_and_bad_patterns() {
+        let mut h = Harness::new("IPAddrPairRewriter", &["pattern 3.0.0.1 4.0.0.4 0 1"], 1, 2);
+        assert_eq!(send(&mut h, 0, [1, 0, 0, 1], SERVER), (0, [3, 0, 0, 1], [4, 0, 0, 4]));
+        assert_eq!(send(&mut h, 0, [4, 0, 0, 4], [3, 0, 0, 1]), (1, SERVER, [1, 0, 0, 1]));
+        let bad = ["pattern 1.0.0.1 80 - - 0 1".to_owned()];
+        let errors = crate::class_named("IPAddrPairRewriter").unwrap().configure(&bad).err().unwrap();
+        assert!(errors[0].contains("input spec 0: this element rewrites addresses only"), "{errors:?}");
+    }
+
+    #[test]
+    fn every_prefix_of_a_packet_ends_somewhere() {
+        let whole = tcp(([1, 0, 0, 1], 1), (SERVER, 2), 2, 0, b"abc");
+        for n in 0..=whole.len() {
+            let mut h = Harness::new("IPAddrPairRewriter", &["pattern 3.0.0.1 - 0 1"], 1, 2);
+            assert_eq!(h.send_ip(0, &whole[..n]).len(), 1);
+        }
+    }
+}

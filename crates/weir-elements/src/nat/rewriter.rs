@@ -1,0 +1,73 @@
+//! Rewriters that other elements refer to by name.
+
+use weir_ir::{Element, Peers};
+
+use super::flow;
+use super::icmp_ping_rewriter::ICMPPingRewriter;
+use super::ip_addr_pair_rewriter::IPAddrPairRewriter;
+use super::ip_addr_rewriter::IPAddrRewriter;
+use super::ip_rewriter::IPRewriter;
+use super::mapping;
+use super::tcp_rewriter::TCPRewriter;
+use super::udp_rewriter::UDPRewriter;
+use crate::args::Args;
+use crate::class::Configure;
+
+/// What a rewriter's mappings are found by.
+#[derive(Debug)]
+pub(super) enum Rewriter {
+    /// Addresses and ports.
+    Flows(flow::Settings),
+    /// Pairs of addresses.
+    Pairs(mapping::Settings),
+    /// One address.
+    Addresses(mapping::Settings),
+    /// Addresses and ICMP identifier.
+    Pings(mapping::Settings),
+}
+
+impl Rewriter {
+    /// The rewriter that an element means by a name.
+    pub(super) fn find(name: &str, peers: &Peers<'_>) -> Result<Rewriter, String> {
+        let Some(peer) = peers.named(name) else {
+            return Err(format!("'{name}' is not an IP rewriter: there is no element of that name"));
+        };
+        let peers = peers.seen_from(peer.name);
+        Ok(match peer.class {
+            "IPRewriter" => Rewriter::Flows(configured::<IPRewriter>(peer.args, &peers)?.settings(peer.name)),
+            "TCPRewriter" => {
+                Rewriter::Flows(configured::<TCPRewriter>(peer.args, &peers)?.settings(peer.name))
+            }
+            "UDPRewriter" => {
+                Rewriter::Flows(configured::<UDPRewriter>(peer.args, &peers)?.settings(peer.name))
+            }
+            "IPAddrPairRewriter" => {
+                Rewriter::Pairs(configured::<IPAddrPairRewriter>(peer.args, &peers)?.settings(peer.name))
+            }
+            "IPAddrRewriter" => {
+                Rewriter::Addresses(configured::<IPAddrRewriter>(peer.args, &peers)?.settings(peer.name))
+            }
+            "ICMPPingRewriter" => {
+                Rewriter::Pings(configured::<ICMPPingRewriter>(peer.args, &peers)?.settings(peer.name))
+            }
+            class => return Err(format!("'{name}' is not an IP rewriter: it is of class {class}")),
+        })
+    }
+
+    /// What its tables follow from.
+    pub(super) fn table(&self) -> &mapping::Settings {
+        match self {
+            Rewriter::Flows(flows) => &flows.table,
+            Rewriter::Pairs(table) | Rewriter::Addresses(table) | Rewriter::Pings(table) => table,
+        }
+    }
+}
+
+fn configured<T: Configure>(args: &[String], peers: &Peers<'_>) -> Result<T, String> {
+    let mut args = Args::new(args, T::INFO);
+    let element = T::configure(&mut args);
+    let errors = args.finish();
+    let mut element = element.filter(|_| errors.is_empty()).ok_or_else(|| errors.join("; "))?;
+    Element::resolve(&mut element, peers).map_err(|errors| errors.join("; "))?;
+    Ok(element)
+}

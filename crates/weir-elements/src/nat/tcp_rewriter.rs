@@ -1,0 +1,118 @@
+use super::flow::{self, Kinds};
+use super::mapping::{self, mappings, patterns, set_capacity};
+use super::params::{Anno, Capacity};
+use super::pattern::InputSpecs;
+use crate::prelude::*;
+
+element! {
+    /// Rewrites addresses and ports of TCP packets, and their sequence numbers where an element asks for it.
+    ///
+    /// It is as `IPRewriter`, whose manual describes the input specifications and the mappings, for TCP alone.
+    /// `FTPPortMapper` changes the length of segments; then the sequence numbers behind them are shifted, and the
+    /// acknowledgements of the other side (selective ones too, RFC 2018) shifted back. The last four changes of each
+    /// direction are kept apart, for segments that are sent again.
+    ///
+    /// Packets that are not TCP (`NotRewritable`), fragments beyond the first (`Fragment`), and packets too short for
+    /// their TCP header (`Truncated`) are dropped, or leave unchanged if the input's specification is `pass`. Packets
+    /// of unknown flows are dropped if the specification says so (`NoMatch`), or if there is no room for a mapping
+    /// (`Full`).
+    TCPRewriter: "1-/1-", "h/h";
+    example "Idle -> CheckIPHeader -> rw :: TCPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop) -> Discard;
+        Idle -> CheckIPHeader -> [1] rw [1] -> Discard;";
+    params {
+        /// One for each input.
+        rest inputs: InputSpecs,
+        /// Lifetime of mappings without packets, when both sides have sent data.
+        key tcp_timeout: Duration = Duration::from_secs(86400) => "24 h",
+        /// Another name of TCP_TIMEOUT.
+        key timeout: Option<Duration> = None,
+        /// The same when both sides have sent FIN, or one RST.
+        key tcp_done_timeout: Duration = Duration::from_secs(240) => "4 min",
+        /// The same when one of the sides has sent no data.
+        key tcp_nodata_timeout: Duration = Duration::from_secs(300) => "5 min",
+        /// Kept for Click configurations: a mapping always lives as long as its timeout.
+        key guarantee: Duration = Duration::from_secs(5) => "5 s",
+        /// Kept for Click configurations.
+        key tcp_guarantee: Duration = Duration::from_secs(5) => "5 s",
+        /// Kept for Click configurations: mappings are removed when their time has come.
+        key reap_interval: Duration = Duration::from_secs(900) => "15 min",
+        /// Most mappings.
+        key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
+        /// Another name of MAPPING_CAPACITY.
+        key capacity: Option<Capacity> = None,
+        /// Whether the destination annotation becomes the new destination address.
+        key dst_anno: bool = true,
+        /// Annotation byte (`PAINT`, or its offset) that replies get from the first packet of their flow.
+        key reply_anno: Option<Anno> = None,
+    }
+    handlers {
+        /// Number of mappings.
+        read nmappings = |_, s| Ok(mappings(s).to_string()),
+        /// Number of mappings.
+        read table_size = |_, s| Ok(mappings(s).to_string()),
+        /// Number of mappings.
+        read size = |_, s| Ok(mappings(s).to_string()),
+        /// Number of packets that got no mapping because no port or no place was free.
+        count mapping_failures,
+        /// Most mappings. Mappings beyond a lowered capacity stay until they expire.
+        count capacity,
+        write capacity = |_, s, v| set_capacity(s, v),
+        /// Removes all mappings.
+        write clear = |_, s, _| {
+            s.table_mut("map").clear();
+            Ok(())
+        },
+        /// The pattern of each input.
+        read patterns = |e, s| Ok(patterns(&e.inputs, s)),
+        /// All entries, one a line: flow, new flow, outputs (that of this direction with a star), input, seconds left.
+        read table = |e, s| Ok(flow::list(&e.inputs, s, None)),
+    }
+    ports |e| e.inputs.ports();
+    resolve |e, peers| e.inputs.resolve(peers);
+}
+
+impl TCPRewriter {
+    /// What its program and its tables follow from.
+    pub(super) fn settings(&self, name: &str) -> flow::Settings {
+        flow::Settings {
+            kind: Kinds::Tcp,
+            table: mapping::Settings {
+                name: name.to_owned(),
+                inputs: self.inputs.clone(),
+                capacity: self.capacity.as_ref().unwrap_or(&self.mapping_capacity).number(&self.inputs.1),
+                reply_anno: self.reply_anno.map(|a| a.0),
+                key: flow::KEY,
+                value: flow::VALUE,
+            },
+            tcp_timeout: self.timeout.unwrap_or(self.tcp_timeout),
+            tcp_done_timeout: self.tcp_done_timeout,
+            tcp_nodata_timeout: self.tcp_nodata_timeout,
+            udp_timeout: self.tcp_nodata_timeout,
+            udp_streaming_timeout: self.tcp_nodata_timeout,
+            dst_anno: self.dst_anno,
+        }
+    }
+}
+
+fn program(e: &TCPRewriter, b: &mut Builder) {
+    let name = b.name().to_owned();
+    e.settings(&name).program(b);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Harness, tcp, udp};
+
+    #[test]
+    fn only_tcp_is_rewritten() {
+        let mut h = Harness::new("TCPRewriter", &["pattern 1.0.0.1 1024-65535# - - 0 1", "pass 1"], 2, 2);
+        let (client, server, out) = (([18, 26, 4, 44], 30), ([10, 0, 0, 4], 40), ([1, 0, 0, 1], 1024));
+        assert_eq!(h.send_ip(0, &udp(client, server, b"abc"))[0].reason(), "NotRewritable");
+        assert_eq!(h.send_ip(1, &udp(client, server, b"abc"))[0].out(), (1, &udp(client, server, b"abc")[..]));
+        let sent = tcp(client, server, 2, 9, b"abc");
+        assert_eq!(h.send_ip(0, &sent)[0].out(), (0, &tcp(out, server, 2, 9, b"abc")[..]));
+        let reply = tcp(server, out, 16, 5, b"");
+        assert_eq!(h.send_ip(1, &reply)[0].out(), (1, &tcp(server, client, 16, 5, b"")[..]));
+        assert!(h.read("table").starts_with("(10.0.0.4, 40, 1.0.0.1, 1024) => (10.0.0.4, 40, 18.26.4.44, 30) [0 *1] i0"));
+    }
+}

@@ -1,0 +1,133 @@
+use super::flow::{self, Kinds};
+use super::mapping::{self, mappings, patterns, set_capacity};
+use super::params::{Anno, Capacity};
+use super::pattern::InputSpecs;
+use crate::prelude::*;
+
+element! {
+    /// Rewrites addresses and ports of UDP packets: network address and port translation (NAPT, RFC 3022).
+    ///
+    /// It is as `IPRewriter`, whose manual describes the input specifications and the mappings, with these
+    /// differences: a flow is known by its addresses and ports alone, so that TCP and UDP packets with the same ones
+    /// share a mapping; and all flows, those of TCP too, have the timeouts of UDP.
+    ///
+    /// Packets that are neither TCP nor UDP (`NotRewritable`), fragments beyond the first (`Fragment`), and packets
+    /// too short for their transport header (`Truncated`) are dropped, or leave unchanged if the input's
+    /// specification is `pass`. Packets of unknown flows are dropped if the specification says so (`NoMatch`), or if
+    /// there is no room for a mapping (`Full`).
+    UDPRewriter: "1-/1-", "h/h";
+    example "Idle -> CheckIPHeader -> rw :: UDPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop) -> Discard;
+        Idle -> CheckIPHeader -> [1] rw [1] -> Discard;";
+    params {
+        /// One for each input.
+        rest inputs: InputSpecs,
+        /// Lifetime of mappings without packets.
+        key timeout: Duration = Duration::from_secs(300) => "5 min",
+        /// Another name of TIMEOUT.
+        key udp_timeout: Option<Duration> = None,
+        /// The same when there were three packets, and one in each direction; as TIMEOUT if not given.
+        key streaming_timeout: Option<Duration> = None,
+        /// Another name of STREAMING_TIMEOUT.
+        key udp_streaming_timeout: Option<Duration> = None,
+        /// Kept for Click configurations: a mapping always lives as long as its timeout.
+        key guarantee: Duration = Duration::from_secs(5) => "5 s",
+        /// Kept for Click configurations.
+        key udp_guarantee: Duration = Duration::from_secs(5) => "5 s",
+        /// Kept for Click configurations: mappings are removed when their time has come.
+        key reap_interval: Duration = Duration::from_secs(900) => "15 min",
+        /// Most mappings.
+        key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
+        /// Another name of MAPPING_CAPACITY.
+        key capacity: Option<Capacity> = None,
+        /// Whether the destination annotation becomes the new destination address.
+        key dst_anno: bool = true,
+        /// Annotation byte (`PAINT`, or its offset) that replies get from the first packet of their flow.
+        key reply_anno: Option<Anno> = None,
+    }
+    handlers {
+        /// Number of mappings.
+        read nmappings = |_, s| Ok(mappings(s).to_string()),
+        /// Number of mappings.
+        read table_size = |_, s| Ok(mappings(s).to_string()),
+        /// Number of mappings.
+        read size = |_, s| Ok(mappings(s).to_string()),
+        /// Number of packets that got no mapping because no port or no place was free.
+        count mapping_failures,
+        /// Most mappings. Mappings beyond a lowered capacity stay until they expire.
+        count capacity,
+        write capacity = |_, s, v| set_capacity(s, v),
+        /// Removes all mappings.
+        write clear = |_, s, _| {
+            s.table_mut("map").clear();
+            Ok(())
+        },
+        /// The pattern of each input.
+        read patterns = |e, s| Ok(patterns(&e.inputs, s)),
+        /// All entries, one a line: flow, new flow, outputs (that of this direction with a star), input, seconds left.
+        read table = |e, s| Ok(flow::list(&e.inputs, s, None)),
+    }
+    ports |e| e.inputs.ports();
+    resolve |e, peers| e.inputs.resolve(peers);
+}
+
+impl UDPRewriter {
+    /// What its program and its tables follow from.
+    pub(super) fn settings(&self, name: &str) -> flow::Settings {
+        let timeout = self.udp_timeout.unwrap_or(self.timeout);
+        flow::Settings {
+            kind: Kinds::Any,
+            table: mapping::Settings {
+                name: name.to_owned(),
+                inputs: self.inputs.clone(),
+                capacity: self.capacity.as_ref().unwrap_or(&self.mapping_capacity).number(&self.inputs.1),
+                reply_anno: self.reply_anno.map(|a| a.0),
+                key: flow::KEY,
+                value: flow::VALUE,
+            },
+            tcp_timeout: timeout,
+            tcp_done_timeout: timeout,
+            tcp_nodata_timeout: timeout,
+            udp_timeout: timeout,
+            udp_streaming_timeout: self.streaming_timeout.or(self.udp_streaming_timeout).unwrap_or(timeout),
+            dst_anno: self.dst_anno,
+        }
+    }
+}
+
+fn program(e: &UDPRewriter, b: &mut Builder) {
+    let name = b.name().to_owned();
+    e.settings(&name).program(b);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Harness, tcp, udp};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn tcp_and_udp_share_a_mapping() {
+        let mut h = Harness::new("UDPRewriter", &["pattern 1.0.0.1 1024-65535# - - 0 1", "drop"], 2, 2);
+        let (client, server, out) = (([18, 26, 4, 44], 30), ([10, 0, 0, 4], 40), ([1, 0, 0, 1], 1024));
+        assert_eq!(h.send_ip(0, &tcp(client, server, 2, 1, b"abc"))[0].out(), (0, &tcp(out, server, 2, 1, b"abc")[..]));
+        assert_eq!(h.send_ip(0, &udp(client, server, b"abc"))[0].out(), (0, &udp(out, server, b"abc")[..]));
+        assert_eq!(h.send_ip(1, &udp(server, out, b"x"))[0].out(), (1, &udp(server, client, b"x")[..]));
+        assert_eq!(h.read("table").lines().count(), 2);
+    }
+
+    #[test]
+    fn streams_live_longer() {
+        let args = ["pattern 1.0.0.2 1024-65534# - - 0 1", "drop", "TIMEOUT 4", "STREAMING_TIMEOUT 9"];
+        let mut h = Harness::new("UDPRewriter", &args, 2, 2);
+        let server = ([2, 115, 2, 2], 2);
+        for (client, port) in [(1, 1024), (2, 1025)] {
+            h.send_ip(0, &tcp(([53, 1, 1, client], 1), server, 0, 1, b""))[0].out();
+            h.send_ip(1, &tcp(server, ([1, 0, 0, 2], port), 0, 1, b""))[0].out();
+        }
+        h.send_ip(1, &tcp(server, ([1, 0, 0, 2], 1024), 0, 1, b""))[0].out();
+        h.now += 5 * SECOND;
+        h.expire();
+        assert_eq!(h.send_ip(1, &tcp(server, ([1, 0, 0, 2], 1024), 0, 1, b""))[0].out().0, 1);
+        assert_eq!(h.send_ip(1, &tcp(server, ([1, 0, 0, 2], 1025), 0, 1, b""))[0].reason(), "NoMatch");
+    }
+}

@@ -1,0 +1,80 @@
+//! What the shell offers for words that only a node or the elements know. Nothing is offered if the node does not
+//! answer at once.
+
+use std::time::Duration;
+
+use clap_complete::engine::CompletionCandidate;
+use weir_model::status::GraphStatus;
+use weir_node::client::NodeClient;
+
+use super::{classes, remote};
+
+/// How long a user who pressed Tab waits for a node.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// The graphs of the node.
+pub(crate) fn graphs() -> Vec<CompletionCandidate> {
+    let graphs = node().graphs().unwrap_or_default();
+    graphs.into_iter().map(|g| CompletionCandidate::new(g.id).help(Some(g.name.into()))).collect()
+}
+
+/// The places of the graph that is named on the command line.
+pub(crate) fn places() -> Vec<CompletionCandidate> {
+    let Some(status) = status() else { return Vec::new() };
+    let ends = status.links.into_iter().flat_map(|l| [l.from, l.to]);
+    let short = |place: String| match place.strip_prefix("service-access-point:") {
+        Some(id) => format!("sap:{id}"),
+        None => place,
+    };
+    let places: std::collections::BTreeSet<String> = ends.map(short).collect();
+    places.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// The functions of the graph that is named on the command line.
+pub(crate) fn functions() -> Vec<CompletionCandidate> {
+    let functions = status().map(|s| s.functions).unwrap_or_default();
+    functions.into_iter().map(|f| CompletionCandidate::new(f.id)).collect()
+}
+
+/// The element classes.
+pub(crate) fn elements() -> Vec<CompletionCandidate> {
+    let summary = |info| weir_elements::reference::summary(info);
+    let classes = classes();
+    let candidate = |c: &weir_engine::AnyClass| {
+        CompletionCandidate::new(c.info().name).help(Some(summary(c.info()).into()))
+    };
+    classes.iter().map(candidate).collect()
+}
+
+/// The first graph of the node that is a word of the command line.
+fn status() -> Option<GraphStatus> {
+    let node = node();
+    let graphs = node.graphs().ok()?;
+    let graph = std::env::args().find(|word| graphs.iter().any(|g| g.id == *word))?;
+    node.status(&graph).ok()
+}
+
+/// The node that the command line so far asks for.
+fn node() -> NodeClient {
+    let words: Vec<String> = std::env::args().collect();
+    NodeClient::with_timeout(&address(&words), PATIENCE)
+}
+
+fn address(words: &[String]) -> String {
+    let after = words.iter().position(|w| w == "--node").and_then(|at| words.get(at + 1));
+    let joined = words.iter().find_map(|w| w.strip_prefix("--node="));
+    let given = joined.map(str::to_owned).or_else(|| after.cloned());
+    given.or_else(|| std::env::var("WEIR_NODE").ok()).unwrap_or_else(|| remote::DEFAULT.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn the_node_of_the_line_is_asked() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(address(&words("weir show --node http://a:1 x")), "http://a:1");
+        assert_eq!(address(&words("weir --node=b:2 show")), "b:2");
+    }
+}

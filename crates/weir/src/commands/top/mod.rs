@@ -1,0 +1,201 @@
+//! `weir top`.
+
+mod lines;
+mod rates;
+mod screen;
+mod sections;
+mod state;
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap_complete::engine::ArgValueCandidates;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use weir_elements::FromArg;
+use weir_node::client::{ClientError, NodeClient};
+use weir_node::nearest::nearest;
+
+use super::complete;
+use super::remote::NodeArgs;
+use crate::ui::{Failure, Ui};
+use rates::{Rates, Reading, rates};
+use sections::Order;
+use state::{Effect, State};
+
+/// How long the node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a key may wait.
+const TICK: Duration = Duration::from_millis(50);
+/// The least time between readings.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Options of `weir top`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The graph to begin with; the first, if left out
+    #[arg(add = ArgValueCandidates::new(complete::graphs))]
+    graph: Option<String>,
+    /// Time between readings (as 2, 500ms)
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = Duration::from_arg)]
+    interval: Duration,
+    /// Print the rates of one interval, and end
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
+    if args.interval < SHORTEST {
+        return Err(Failure::refused("--interval is too short: a node is asked every 100ms at most"));
+    }
+    let client = NodeClient::with_timeout(&args.node.node, PATIENCE);
+    let start = Instant::now();
+    let first = read(&client, args.graph.as_deref(), start)?;
+    if let (Some(graph), None) = (&args.graph, &first.status) {
+        let hint = nearest(graph, first.graphs.iter().map(|g| g.id.as_str()));
+        return Err(Failure::refused(format!("there is no graph '{graph}'{hint}")));
+    }
+    if ui.json || args.once || !io::stdout().is_terminal() {
+        return print(args, *ui, &client, start, first);
+    }
+    live(args, client, start, first)
+}
+
+/// Asks the node about a graph, or about the first that it has.
+fn read(client: &NodeClient, graph: Option<&str>, start: Instant) -> Result<Reading, ClientError> {
+    let graphs = client.graphs()?;
+    let graph = match graph {
+        Some(id) => graphs.iter().find(|g| g.id == id),
+        None => graphs.first(),
+    };
+    let status = graph.map(|g| client.status(&g.id)).transpose();
+    let status = match status {
+        // It was removed this moment.
+        Err(ClientError::Problem(p)) if p.status == 404 => None,
+        other => other?,
+    };
+    let devices = client.devices()?.devices;
+    Ok(Reading { at: start.elapsed(), graphs, status, devices })
+}
+
+/// Without a screen: one interval after the other.
+fn print(args: &Args, ui: Ui, client: &NodeClient, start: Instant, first: Reading) -> Result<(), Failure> {
+    let mut before = first;
+    loop {
+        thread::sleep(args.interval);
+        let now = read(client, args.graph.as_deref(), start)?;
+        let rates = rates(Some(&before), &now);
+        let mut out = io::stdout().lock();
+        if ui.json {
+            serde_json::to_writer(&mut out, &rates).map_err(io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            write!(out, "{}", text(&rates, ui))?;
+        }
+        out.flush()?;
+        if args.once {
+            return Ok(());
+        }
+        before = now;
+    }
+}
+
+fn text(rates: &Rates, ui: Ui) -> String {
+    let mut out = match (&rates.graph, rates.seconds) {
+        (Some(graph), Some(seconds)) => format!("graph {}, over {seconds:.1} s\n", ui.bold(graph)),
+        _ => "no graph\n".to_owned(),
+    };
+    for section in sections::sections(rates, Order::Rate, "") {
+        let (titles, rows) = lines::lines(&section, usize::MAX, 0, usize::MAX);
+        out.push_str(&format!("\n{}\n", ui.bold(&titles)));
+        for row in rows {
+            out.push_str(&if row.alarm { ui.bad(&row.text) } else { row.text });
+            out.push('\n');
+        }
+    }
+    out.push('\n');
+    out
+}
+
+/// The screen.
+fn live(args: &Args, client: NodeClient, start: Instant, first: Reading) -> Result<(), Failure> {
+    let (wanted, graphs) = channel();
+    let (answers, readings) = channel();
+    let (graph, interval) = (first.status.as_ref().map(|s| s.id.clone()), args.interval);
+    thread::spawn(move || poll(&client, graph, interval, start, &graphs, &answers));
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = stop.clone();
+    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)).context("cannot catch signals")?;
+
+    let mut state = State::new(&args.node.node);
+    state.update(Ok(first));
+    let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
+    let result = interact(&mut terminal, &mut state, &wanted, &readings, &stop);
+    ratatui::restore();
+    Ok(result.context("the terminal failed")?)
+}
+
+fn interact(
+    terminal: &mut ratatui::DefaultTerminal,
+    state: &mut State,
+    wanted: &Sender<String>,
+    readings: &Receiver<Result<Reading, String>>,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let mut stale = true;
+    while !stop.load(Ordering::Relaxed) {
+        if stale {
+            terminal.draw(|frame| screen::draw(frame, state))?;
+            stale = false;
+        }
+        if event::poll(TICK)? {
+            stale = true;
+            if let Event::Key(key) = event::read()?
+                && key.kind != KeyEventKind::Release
+            {
+                match state.key(key) {
+                    Effect::Draw => {}
+                    Effect::Quit => return Ok(()),
+                    // An error only says that the thread ended.
+                    Effect::Watch(graph) => _ = wanted.send(graph),
+                }
+            }
+        }
+        for reading in readings.try_iter() {
+            state.update(reading);
+            stale = true;
+        }
+    }
+    Ok(())
+}
+
+/// Asks the node every interval, and at once when another graph is wanted, until nobody listens.
+fn poll(
+    client: &NodeClient,
+    mut graph: Option<String>,
+    interval: Duration,
+    start: Instant,
+    graphs: &Receiver<String>,
+    answers: &Sender<Result<Reading, String>>,
+) {
+    let mut wait = interval;
+    loop {
+        match graphs.recv_timeout(wait) {
+            Ok(wanted) => graph = Some(graphs.try_iter().last().unwrap_or(wanted)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        let asked = Instant::now();
+        let reading = read(client, graph.as_deref(), start).map_err(|e| e.to_string());
+        if answers.send(reading).is_err() {
+            return;
+        }
+        wait = interval.saturating_sub(asked.elapsed());
+    }
+}

@@ -1,0 +1,173 @@
+//! Living with a node: traces, captures, `top`, and what shells and browsers are offered.
+
+use crate::lab::{Lab, WEIR, until};
+use crate::node::{example_node, page};
+use crate::traffic::web_server;
+
+#[test]
+fn packets_can_be_captured_and_followed() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let node = example_node(&lab);
+    let client = lab.ns("client");
+    let _web = web_server(&lab, "server", 80, &lab.path(""));
+
+    // As people type it: a pipe to tcpdump.
+    let pipe =
+        format!("{WEIR} capture firewall-nat sap:client --match 'tcp dst port 80' -c 3 | tcpdump -n -r -");
+    let mut capture = lab.ns("node").spawn(&["sh", "-c", &pipe]);
+    until("the capture", || {
+        _ = page(&client, "http://10.0.2.2/");
+        !capture.runs()
+    });
+    let seen = capture.wait().ok();
+    assert_eq!(seen.matches("10.0.1.2.").count(), 3, "{seen}");
+    assert!(seen.contains("> 10.0.2.2.80: Flags ["), "{seen}");
+
+    // What leaves to the server has the other address.
+    let file = lab.path("out.pcap");
+    let one = ["-m", "tcp dst port 80", "--direction", "to", "-c", "1", "-w", &file];
+    let mut capture =
+        lab.ns("node").spawn_weir(&[&["capture", "firewall-nat", "sap:server"], &one[..]].concat());
+    until("the capture", || {
+        _ = page(&client, "http://10.0.2.2/");
+        !capture.runs()
+    });
+    capture.wait().ok();
+    let seen = lab.ns("node").run(&["tcpdump", "-n", "-r", &file]).ok();
+    assert!(seen.contains("IP 10.0.2.1.") && seen.contains("> 10.0.2.2.80"), "{seen}");
+
+    let one = ["trace", "firewall-nat", "--match", "tcp dst port 22", "-c", "1"];
+    let mut trace = lab.ns("node").spawn_weir(&one);
+    until("the trace", || {
+        _ = client.run(&["curl", "-sS", "--max-time", "0.2", "http://10.0.2.2:22/"]);
+        !trace.runs()
+    });
+    let way = trace.wait();
+    assert!(way.stderr.contains("1 packet was followed: "), "{}", way.stderr);
+    let way = way.ok();
+    assert!(way.contains("10.0.1.2") && way.contains("firewall") && way.contains("Denied"), "{way}");
+    let show = node.weir(&["show", "firewall-nat"]).ok();
+    assert!(show.lines().any(|l| l.starts_with("firewall ") && l.contains("Denied")), "{show}");
+
+    // What cannot be watched is told.
+    let refused = |arguments: &[&str]| node.weir(arguments).fails(1);
+    assert!(refused(&["trace", "firewall-nat", "-m", "tcp dst prt 22"]).contains("column 1"));
+    assert!(refused(&["trace", "firewal-nat"]).contains("did you mean 'firewall-nat'?"));
+    assert!(refused(&["capture", "firewall-nat", "sap:nowhere"]).contains("sf:nat:outside"));
+}
+
+#[test]
+fn a_way_is_followed_from_graph_to_graph_until_control_c() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let _node = example_node(&lab);
+    let _web = web_server(&lab, "server", 80, &lab.path(""));
+    let trace =
+        lab.ns("node").spawn_weir(&["trace", "firewall-nat", "--match", "tcp dst port 80", "-c", "1000"]);
+    until("a packet", || {
+        _ = page(&lab.ns("client"), "http://10.0.2.2/");
+        trace.stdout().contains("sent to wan")
+    });
+    let out = trace.interrupt();
+    assert!(out.stderr.contains("followed: ") && out.stderr.contains("sent to wan"), "{}", out.stderr);
+    let way = out.ok();
+    assert!(way.contains("  graph firewall-nat\n") && way.contains("  graph node:lsi0\n"), "{way}");
+
+    // A time ends it too, whether or not there are packets.
+    let none = ["trace", "firewall-nat", "--match", "udp port 9", "--for", "300ms"];
+    assert_eq!(lab.ns("node").weir(&none).stderr, "no packet was followed\n");
+}
+
+#[test]
+fn several_links_are_in_one_capture() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let _node = example_node(&lab);
+    let client = lab.ns("client");
+    let _web = web_server(&lab, "server", 80, &lab.path(""));
+    let file = lab.path("out.pcapng");
+    let links = ["sap:client", "sf:nat:inside", "sap:server", "sf_nat/in_0"];
+    let options = ["--match", "tcp port 80", "-w", &file];
+    let capture = lab.ns("node").spawn_weir(&[&["capture", "firewall-nat"], &links[..], &options].concat());
+    until("packets on each link", || {
+        page(&client, "http://10.0.2.2/").ok();
+        std::fs::metadata(&file).is_ok_and(|f| f.len() > 4_000)
+    });
+    let out = capture.interrupt();
+    assert!(out.stderr.contains(" packets captured"), "{}", out.stderr);
+    out.ok();
+    let fields = ["frame.interface_name", "frame.packet_flags_direction", "ip.src", "frame.time_epoch"];
+    let mut argv = vec!["tshark", "-r", &file, "-T", "fields"];
+    fields.iter().for_each(|f| argv.extend(["-e", f]));
+    let seen = lab.ns("node").run(&argv).ok();
+    let has = |start: &str| seen.lines().any(|l| l.starts_with(start));
+    // Inbound is what comes from the place; the client's address is hidden behind the NAT.
+    assert!(has("sap:client\t0x00000001\t10.0.1.2\t") && has("sap:client\t0x00000002\t10.0.2.2\t"), "{seen}");
+    assert!(
+        has("sap:server\t0x00000002\t10.0.2.1\t") && has("sf:nat:inside\t0x00000002\t10.0.1.2\t"),
+        "{seen}"
+    );
+    assert!(has("sf_nat/in_0\t"), "an element has no direction: {seen}");
+    // In the order in which the first packet passed them.
+    let first: Vec<&str> = seen.lines().take(3).filter_map(|l| l.split('\t').next()).collect();
+    assert_eq!((first[0], first.contains(&"sf:nat:inside")), ("sap:client", true), "{seen}");
+}
+
+#[test]
+fn top_shows_rates_until_the_node_goes() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let node = example_node(&lab);
+    let ping = lab.ns("client").spawn(&["ping", "-q", "-i", "0.05", "10.0.1.1"]);
+    let rates = node.weir(&["top", "--once", "--json", "-i", "500ms"]).json();
+    assert_eq!((&rates["graph"], &rates["devices"][0]["state"]), (&"firewall-nat".into(), &"up".into()));
+    let link = &rates["links"][0];
+    assert_eq!(link["from"], "sap:client");
+    assert!(link["packets"]["per_second"].as_f64().is_some_and(|r| r > 1.0), "{rates}");
+    assert!(link["bits"]["per_second"].as_f64() > link["packets"]["per_second"].as_f64(), "{rates}");
+    drop(ping);
+
+    // Without a terminal it goes on as text.
+    let top = lab.ns("node").spawn_weir(&["top", "firewall-nat", "-i", "100ms"]);
+    until("two tables", || top.stdout().matches("\nFROM").count() >= 2);
+    assert!(top.stdout().contains("\nDEVICE "), "{}", top.stdout());
+    node.crash();
+    assert!(top.wait().fails(3).contains("no node answers"));
+    assert!(lab.ns("node").weir(&["top"]).fails(3).contains("no node answers"));
+}
+
+#[test]
+fn a_shell_completes_commands_options_and_graphs() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let _node = example_node(&lab);
+    let directory = std::path::Path::new(WEIR).parent().unwrap().display();
+    let complete = |line: &str| {
+        let script = format!(
+            "PATH={directory}:$PATH; source <(weir completion bash)
+            COMP_WORDS=({line}); [[ '{line}' == *' ' ]] && COMP_WORDS+=('')
+            COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); COMP_TYPE=9
+            _clap_complete_weir weir \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"
+            printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        lab.ns("node").run(&["bash", "-c", &script]).ok()
+    };
+    let has = |line: &str, word: &str| {
+        let offered = complete(line);
+        assert!(offered.lines().any(|l| l.trim() == word), "{line:?} offers {offered}");
+    };
+    has("weir tr", "trace");
+    has("weir capture --sn", "--snaplen");
+    has("weir trace fire", "firewall-nat");
+    has("weir elements DecIPT", "DecIPTTL");
+}
+
+#[test]
+fn the_interface_can_be_tried_in_a_browser() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let _node = example_node(&lab);
+    let get =
+        |path: &str| lab.ns("node").run(&["curl", "-sSfL", &format!("http://127.0.0.1:7400{path}")]).ok();
+    let page = get("/docs");
+    assert!(page.contains("swagger-ui"), "{page}");
+    // All of it is on the node: nothing is fetched from elsewhere.
+    assert!(!page.contains("https://") && !page.contains("http://"), "{page}");
+    assert!(get("/docs/swagger-ui-bundle.js").len() > 100_000);
+    assert!(get("/docs/swagger-initializer.js").contains("/openapi.json"));
+}
