@@ -97,9 +97,12 @@ fn bridge(lab: &Lab) -> Result<Forwarding> {
         lab.ip("middle", &format!("link set {link}"))?;
     }
     // Otherwise it would flood until the sink has sent something.
-    run(lab.command("middle", "bridge").args(["fdb", "add", &super::lab::SINK.to_string()]).args([
-        "dev", "wan", "master", "static",
-    ]), "")?;
+    run(
+        lab.command("middle", "bridge")
+            .args(["fdb", "add", &super::lab::SINK.to_string()])
+            .args(["dev", "wan", "master", "static"]),
+        "",
+    )?;
     Ok(Forwarding::Kernel)
 }
 
@@ -116,7 +119,8 @@ impl Engine {
             engine.set_opener(Box::new(move |name, options| interface::open_in(&netns, name, options)));
         })?;
         let engine = Engine(Some(worker));
-        let load = Ask::Load { graph: "g".into(), config: config.into(), file: "bench".into(), tag: String::new() };
+        let load =
+            Ask::Load { graph: "g".into(), config: config.into(), file: "bench".into(), tag: String::new() };
         let worker = engine.0.as_ref().context("the worker runs")?;
         worker.handle().call(load).map_err(|e| anyhow!(e.join("; ")))?;
         // Compiled code replaces the interpreter within this.

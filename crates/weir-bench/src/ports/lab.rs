@@ -28,7 +28,10 @@ impl Lab {
         for place in PLACES {
             run(Command::new("ip").args(["netns", "add", &lab.name(place)]), "")?;
             // IPv6 would send packets of its own.
-            lab.exec(place, "sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1")?;
+            lab.exec(
+                place,
+                "sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1",
+            )?;
         }
         for (inner, place) in [("lan", "sender"), ("wan", "sink")] {
             let other = lab.name(place);

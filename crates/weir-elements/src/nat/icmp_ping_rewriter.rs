@@ -268,7 +268,11 @@ mod tests {
             assert_eq!(back, (1, SERVER, client_addr, id));
         }
         assert_eq!(h.send_ip(1, &ping(0, SERVER, OUTSIDE, 2))[0].reason(), "NoMatch");
-        assert_eq!(h.send_ip(1, &ping(8, SERVER, OUTSIDE, 0))[0].reason(), "NoMatch", "a request is no reply");
+        assert_eq!(
+            h.send_ip(1, &ping(8, SERVER, OUTSIDE, 0))[0].reason(),
+            "NoMatch",
+            "a request is no reply"
+        );
         let table = h.read("table");
         let line = "(1.0.0.1, 5.0.0.5, 10230) => (2.0.0.2, 5.0.0.5, 0) [*0 1] i0 exp300";
         assert!(table.lines().any(|l| l == line), "{table}");

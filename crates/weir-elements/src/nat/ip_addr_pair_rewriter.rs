@@ -196,7 +196,10 @@ mod tests {
         let table = h.read("table");
         let line = "(1.0.0.1, 9.9.9.9) => (3.0.0.1, 9.9.9.9) [*0 1] i0 exp7200";
         assert!(table.lines().any(|l| l == line), "{table}");
-        assert_eq!((h.read("size"), h.read("patterns")), ("3".into(), "3.0.0.1-3.0.0.255 - [3]\n<drop>\n".into()));
+        assert_eq!(
+            (h.read("size"), h.read("patterns")),
+            ("3".into(), "3.0.0.1-3.0.0.255 - [3]\n<drop>\n".into())
+        );
         h.now += 7201 * 1_000_000_000;
         h.expire();
         assert_eq!(h.read("size"), "0");

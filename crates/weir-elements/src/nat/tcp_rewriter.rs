@@ -108,11 +108,17 @@ mod tests {
         let mut h = Harness::new("TCPRewriter", &["pattern 1.0.0.1 1024-65535# - - 0 1", "pass 1"], 2, 2);
         let (client, server, out) = (([18, 26, 4, 44], 30), ([10, 0, 0, 4], 40), ([1, 0, 0, 1], 1024));
         assert_eq!(h.send_ip(0, &udp(client, server, b"abc"))[0].reason(), "NotRewritable");
-        assert_eq!(h.send_ip(1, &udp(client, server, b"abc"))[0].out(), (1, &udp(client, server, b"abc")[..]));
+        assert_eq!(
+            h.send_ip(1, &udp(client, server, b"abc"))[0].out(),
+            (1, &udp(client, server, b"abc")[..])
+        );
         let sent = tcp(client, server, 2, 9, b"abc");
         assert_eq!(h.send_ip(0, &sent)[0].out(), (0, &tcp(out, server, 2, 9, b"abc")[..]));
         let reply = tcp(server, out, 16, 5, b"");
         assert_eq!(h.send_ip(1, &reply)[0].out(), (1, &tcp(server, client, 16, 5, b"")[..]));
-        assert!(h.read("table").starts_with("(10.0.0.4, 40, 1.0.0.1, 1024) => (10.0.0.4, 40, 18.26.4.44, 30) [0 *1] i0"));
+        assert!(
+            h.read("table")
+                .starts_with("(10.0.0.4, 40, 1.0.0.1, 1024) => (10.0.0.4, 40, 18.26.4.44, 30) [0 *1] i0")
+        );
     }
 }

@@ -109,7 +109,10 @@ mod tests {
     fn tcp_and_udp_share_a_mapping() {
         let mut h = Harness::new("UDPRewriter", &["pattern 1.0.0.1 1024-65535# - - 0 1", "drop"], 2, 2);
         let (client, server, out) = (([18, 26, 4, 44], 30), ([10, 0, 0, 4], 40), ([1, 0, 0, 1], 1024));
-        assert_eq!(h.send_ip(0, &tcp(client, server, 2, 1, b"abc"))[0].out(), (0, &tcp(out, server, 2, 1, b"abc")[..]));
+        assert_eq!(
+            h.send_ip(0, &tcp(client, server, 2, 1, b"abc"))[0].out(),
+            (0, &tcp(out, server, 2, 1, b"abc")[..])
+        );
         assert_eq!(h.send_ip(0, &udp(client, server, b"abc"))[0].out(), (0, &udp(out, server, b"abc")[..]));
         assert_eq!(h.send_ip(1, &udp(server, out, b"x"))[0].out(), (1, &udp(server, client, b"x")[..]));
         assert_eq!(h.read("table").lines().count(), 2);

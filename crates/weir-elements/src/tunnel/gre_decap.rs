@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn each_fault_has_its_own_reason() {
-        let reason = |args: &[&str], gre: &[u8]| message(&mut Harness::new("GREDecap", args, 1, 1), gre).unwrap_err();
+        let reason =
+            |args: &[&str], gre: &[u8]| message(&mut Harness::new("GREDecap", args, 1, 1), gre).unwrap_err();
         assert_eq!(reason(&[], &[0, 1, 8, 0]), "BadVersion");
         for flags in [0x40, 0x08, 0x04] {
             assert_eq!(reason(&[], &[flags, 0, 8, 0, 0, 0, 0, 0]), "BadHeader");
@@ -163,9 +164,15 @@ mod tests {
         let mut send = |n: u32| message(&mut e, &[&[0x10, 0, 8, 0][..], &n.to_be_bytes(), b"x"].concat());
         let late = Err("OutOfOrder".to_owned());
         let fine = Ok(b"x".to_vec());
-        for (n, wanted) in
-            [(5, &fine), (6, &fine), (6, &late), (5, &late), (9, &fine), (u32::MAX, &late), (0x7000_0000, &fine)]
-        {
+        for (n, wanted) in [
+            (5, &fine),
+            (6, &fine),
+            (6, &late),
+            (5, &late),
+            (9, &fine),
+            (u32::MAX, &late),
+            (0x7000_0000, &fine),
+        ] {
             assert_eq!(send(n), *wanted, "{n}");
         }
         assert_eq!(send(0xe000_0000), fine);

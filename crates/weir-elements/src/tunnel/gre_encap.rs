@@ -94,7 +94,10 @@ mod tests {
         let p = inner(7);
         encapped(&mut e, Packet::from_bytes(&p).unwrap());
         let outer = encapped(&mut e, Packet::from_bytes(&p).unwrap());
-        assert_eq!((outer[9], &outer[12..20], &outer[20 + len..]), (47, &[10, 0, 0, 1, 10, 0, 1, 1][..], &p[..]));
+        assert_eq!(
+            (outer[9], &outer[12..20], &outer[20 + len..]),
+            (47, &[10, 0, 0, 1, 10, 0, 1, 1][..], &p[..])
+        );
         outer[20..20 + len].to_vec()
     }
 

@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn packets_come_out_with_their_identifier() {
-        for more in [&[][..], &["SEQUENCE true"], &["QFI 9"], &["SEQUENCE true", "QFI 63", "CHECKSUM false"]] {
+        for more in [&[][..], &["SEQUENCE true"], &["QFI 9"], &["SEQUENCE true", "QFI 63", "CHECKSUM false"]]
+        {
             let args = [&["10.0.0.1", "10.0.1.1", "0x12345678"][..], more].concat();
             let mut e = Harness::new("GTPUEncap", &args, 1, 1);
             let outer = there_and_back(&mut e, ("GTPUDecap", &["0x12345678"]), &inner(1));
@@ -139,7 +140,10 @@ mod tests {
         assert_eq!(wrong(16, 0), "BadExtension");
         assert_eq!(wrong(16, 3), "BadExtension");
         assert_eq!(wrong(12, 255), "BadExtension");
-        let endless: Vec<u8> = [0x34, 255, 0, 40, 0, 0, 0, 7, 0, 0, 0, 0x20].into_iter().chain([1, 0, 0, 0x20].repeat(9)).collect();
+        let endless: Vec<u8> = [0x34, 255, 0, 40, 0, 0, 0, 7, 0, 0, 0, 0x20]
+            .into_iter()
+            .chain([1, 0, 0, 0x20].repeat(9))
+            .collect();
         assert_eq!(message(&[], &endless), Err("BadExtension".to_owned()));
     }
 

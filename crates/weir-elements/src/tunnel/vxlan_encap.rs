@@ -94,7 +94,8 @@ mod tests {
 
     #[test]
     fn the_identifier_may_come_from_the_annotation_and_change() {
-        let mut e = Harness::new("VXLANEncap", &["10.0.0.1", "10.0.1.1", "ANNO", "SPORT 7", "DPORT 8472"], 1, 1);
+        let mut e =
+            Harness::new("VXLANEncap", &["10.0.0.1", "10.0.1.1", "ANNO", "SPORT 7", "DPORT 8472"], 1, 1);
         let mut p = Packet::from_bytes(&frame(&inner(7))).unwrap();
         p.anno[20..24].copy_from_slice(&[0, 0, 1, 2]);
         let outer = encapped(&mut e, p);
@@ -102,14 +103,19 @@ mod tests {
         e.write("vni", "5").unwrap();
         e.write("dst", "10.0.2.1").unwrap();
         let outer = encapped(&mut e, Packet::from_bytes(b"").unwrap());
-        assert_eq!((e.read("vni"), &outer[18..20], &outer[32..36]), ("5".into(), &[2, 1][..], &[0, 0, 5, 0][..]));
+        assert_eq!(
+            (e.read("vni"), &outer[18..20], &outer[32..36]),
+            ("5".into(), &[2, 1][..], &[0, 0, 5, 0][..])
+        );
         assert!(e.write("vni", "16777216").unwrap_err().contains("at most 16777215"));
     }
 
     #[test]
     fn wrong_arguments_say_what_is_right() {
         let class = crate::class_named("VXLANEncap").unwrap();
-        let error = |vni: &str| class.configure(&["1.1.1.1".into(), "1.1.1.2".into(), vni.into()]).err().unwrap().remove(0);
+        let error = |vni: &str| {
+            class.configure(&["1.1.1.1".into(), "1.1.1.2".into(), vni.into()]).err().unwrap().remove(0)
+        };
         assert!(error("16777216").contains("VNI: 16777216 is too large; at most 16777215"));
         assert!(error("all").contains("VNI: 'all' is not a number: write a number or ANNO"));
         let mut e = Harness::new("VXLANEncap", &ARGS, 1, 1);

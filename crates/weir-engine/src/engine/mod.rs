@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use weir_io::interface::Method;
+use weir_io::interface::{self, Method};
 use weir_io::{Port, PortError, Waker};
 use weir_jit::Compiled;
 use weir_packet::Packet;
 
 use crate::classes::Classes;
-use crate::device::{Opener, with_causes};
+use crate::device::{Opener, Openers, with_causes};
 use crate::env::{Env, Notice};
 use crate::executor::ExecutorKind;
 use crate::fast::Fast;
@@ -35,6 +35,8 @@ pub struct Engine {
     rounds: u32,
     executor: ExecutorKind,
     profile: bool,
+    /// How further workers open devices; `None`: they open none.
+    openers: Option<Arc<Openers>>,
     /// Number of the last graph that was installed.
     generation: u64,
 }
@@ -54,13 +56,21 @@ impl Engine {
             rounds: 0,
             executor: ExecutorKind::default(),
             profile: false,
+            openers: Some(Arc::new(|| Box::new(interface::open))),
             generation: 0,
         })
     }
 
-    /// Replaces how devices are opened.
+    /// Replaces how devices are opened. If there are several workers, only the first opens any.
     pub fn set_opener(&mut self, opener: Box<Opener>) {
+        self.openers = None;
         self.env.devices.set_opener(opener);
+    }
+
+    /// Replaces how devices are opened, by as many workers as there will be.
+    pub fn set_openers(&mut self, make: impl Fn() -> Box<Opener> + Send + Sync + 'static) {
+        self.env.devices.set_opener(make());
+        self.openers = Some(Arc::new(make));
     }
 
     /// Says how devices are opened whose elements name no method.
@@ -424,6 +434,8 @@ impl Engine {
     fn assign_all(&mut self, rest: &mut [Engine]) {
         self.assign();
         rest.iter_mut().for_each(Engine::assign);
+        let names: Vec<String> = rest.iter().flat_map(|e| e.env.devices.names().map(str::to_owned)).collect();
+        self.env.devices.spread_by_kernel(&names);
     }
 
     /// Joins devices and links to the graphs as they are now.

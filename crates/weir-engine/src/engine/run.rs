@@ -88,6 +88,8 @@ impl Engine {
         others |= self.env.team.as_ref().is_some_and(|t| t.has_inbound());
         for change in std::mem::take(&mut self.env.devices.changes) {
             match change {
+                // The first worker has a port of each device, and tells.
+                _ if self.env.worker() > 0 => {}
                 Change::Opened(text) => self.env.notice(None, "device-opened", text),
                 Change::Up(text) => self.env.notice(None, "device-up", text),
                 Change::Down(text) => self.env.notice(None, "device-down", text),
@@ -102,16 +104,17 @@ impl Engine {
             return;
         }
         let readers = self.env.devices.readers(device).to_vec();
+        let spread = self.env.worker() == 0 && !self.env.devices.is_spread(device);
         let Some((last, others)) = readers.split_last() else { return self.rx.clear() };
         for reader in others {
             let copies: Vec<Packet> = self.rx.iter().map(Packet::copy).collect();
             if let Some(router) = &mut self.graphs[reader.graph] {
-                router.spread(&mut self.env, reader.link, copies);
+                router.come_in(&mut self.env, reader.link, copies, spread);
             }
         }
         let packets = self.rx.drain(..);
         if let Some(router) = &mut self.graphs[last.graph] {
-            router.spread(&mut self.env, last.link, packets);
+            router.come_in(&mut self.env, last.link, packets, spread);
         }
     }
 

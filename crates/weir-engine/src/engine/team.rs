@@ -1,5 +1,6 @@
 //! An engine with several workers: what concerns all of them.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -24,7 +25,14 @@ impl Engine {
         for _ in 1..workers {
             let mut engine = Engine::new(self.classes.clone())?;
             engine.env.join(&self.env);
+            engine.env.devices.restrict(BTreeMap::new());
+            if let Some(make) = &self.openers {
+                engine.env.devices.set_opener(make());
+            }
             rest.push(engine);
+        }
+        if self.openers.is_some() {
+            self.env.devices.share(self.env.hash_seed as u16);
         }
         let wakers = std::iter::once(self.waker()).chain(rest.iter().map(Engine::waker)).collect();
         let mut ends = Exchange::all(wakers).into_iter();
@@ -124,6 +132,7 @@ impl Engine {
         let mut others = Vec::new();
         for (engine, plan) in rest.iter_mut().zip(plans) {
             engine.env.tick();
+            engine.env.devices.restrict(self.env.devices.shareable());
             others.push(Router::new(&first.name, plan, &mut engine.env).map_err(PlanError)?);
         }
         if !others.is_empty() {

@@ -10,7 +10,7 @@ use crate::env::Env;
 use crate::plan::Part;
 
 /// Handlers that every element has.
-const COMMON: [&str; 5] = ["name", "class", "config", "ports", "handlers"];
+pub(super) const COMMON: [&str; 5] = ["name", "class", "config", "ports", "handlers"];
 /// Handlers of the graph.
 const GLOBAL: [&str; 8] =
     ["classes", "config", "drops", "flatconfig", "handlers", "list", "requirements", "version"];

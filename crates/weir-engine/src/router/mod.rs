@@ -116,6 +116,11 @@ impl Router {
             if let Some(node) = &mut taken
                 && let Err(what) = node.open(env)
             {
+                if env.worker() > 0 && plan.division.homes.get(e) == Some(&Home::Every) {
+                    // The first worker has it, and does its work for this one too.
+                    nodes.push(None);
+                    continue;
+                }
                 let decl = &plan.graph.elements[e];
                 errors.push(format!(
                     "{}: While configuring '{} :: {}': {what}",
@@ -248,9 +253,15 @@ impl Router {
         }
     }
 
-    /// As [`inject`](Router::inject), of a device: each packet goes on at the worker that it belongs to.
-    pub(crate) fn spread(&mut self, env: &mut Env, link: u32, packets: impl IntoIterator<Item = Packet>) {
-        if env.workers() == 1 {
+    /// As [`inject`](Router::inject), of a device; with `spread`, each packet goes on at the worker that it belongs to.
+    pub(crate) fn come_in(
+        &mut self,
+        env: &mut Env,
+        link: u32,
+        packets: impl IntoIterator<Item = Packet>,
+        spread: bool,
+    ) {
+        if env.workers() == 1 || !spread {
             return self.inject(env, link, packets);
         }
         self.active = true;
@@ -510,6 +521,7 @@ impl Router {
     fn elsewhere(&self, env: &Env, node: usize) -> Option<usize> {
         match self.plan.division.homes.get(node) {
             Some(&Home::At(home)) if home != env.worker() => Some(home),
+            Some(Home::Every) if env.worker() > 0 && self.nodes[node].is_none() => Some(0),
             _ => None,
         }
     }

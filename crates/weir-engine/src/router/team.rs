@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use weir_table::SetSnapshot;
 
+use super::handlers::COMMON;
 use super::status::add_status;
 use super::swap::{from_json, to_json};
 use super::{Router, Shared};
@@ -120,11 +121,16 @@ impl Router {
                 },
                 Some(Home::Every) => {
                     let own = first.read_here(env, classes, handler)?;
+                    let common = COMMON.iter().any(|name| handler.ends_with(&format!(".{name}")));
                     // What is no number is the same on every worker, or that of the first.
-                    let Ok(mut sum) = own.trim().parse::<u64>() else { return Ok(own) };
+                    let Some(mut sum) = own.trim().parse::<u64>().ok().filter(|_| !common) else {
+                        return Ok(own);
+                    };
                     for worker in 1..=rest.len() {
                         let Some((router, env)) = at(rest, worker, slot) else { continue };
-                        sum += router.read_here(env, classes, handler)?.trim().parse().unwrap_or(0);
+                        env.devices.look();
+                        let more = router.read_here(env, classes, handler).ok();
+                        sum += more.and_then(|n| n.trim().parse::<u64>().ok()).unwrap_or(0);
                     }
                     Ok(sum.to_string())
                 }
@@ -146,10 +152,13 @@ impl Router {
                     },
                     Some(Home::Every) => {
                         first.write_here(env, handler, value)?;
-                        (1..=rest.len()).try_for_each(|worker| match at(rest, worker, slot) {
-                            Some((router, env)) => router.write_here(env, handler, value),
-                            None => Ok(()),
-                        })
+                        for worker in 1..=rest.len() {
+                            if let Some((router, env)) = at(rest, worker, slot) {
+                                // A worker without the node has nothing to change.
+                                let _ = router.write_here(env, handler, value);
+                            }
+                        }
+                        Ok(())
                     }
                     _ => first.write_here(env, handler, value),
                 };
