@@ -1,5 +1,6 @@
 //! Arguments of a configuration: by position and by keyword, converted to the types of parameters.
 
+use crate::names::{NameKind, named};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -217,30 +218,32 @@ fn unquote(text: &str) -> String {
 impl FromArg for Ipv4Addr {
     const SYNTAX: &'static str = "IP address";
     fn from_arg(text: &str) -> Result<Ipv4Addr, String> {
-        text.trim().parse().map_err(|_| format!("'{text}' is not an IP address (like 10.0.0.1)"))
+        named(text, NameKind::Ip, |t| t.parse().ok())
+            .ok_or_else(|| format!("'{text}' is not an IP address (like 10.0.0.1)"))
     }
 }
 
 impl FromArg for Ipv6Addr {
     const SYNTAX: &'static str = "IPv6 address";
     fn from_arg(text: &str) -> Result<Ipv6Addr, String> {
-        text.trim().parse().map_err(|_| format!("'{text}' is not an IPv6 address (like fd00::1)"))
+        named(text, NameKind::Ip6, |t| t.parse().ok())
+            .ok_or_else(|| format!("'{text}' is not an IPv6 address (like fd00::1)"))
     }
 }
 
 impl FromArg for EtherAddr {
     const SYNTAX: &'static str = "Ethernet address";
     fn from_arg(text: &str) -> Result<EtherAddr, String> {
-        text.trim()
-            .parse()
-            .map_err(|_| format!("'{text}' is not an Ethernet address (like 02:00:00:00:00:01)"))
+        named(text, NameKind::Ether, |t| t.parse().ok())
+            .ok_or_else(|| format!("'{text}' is not an Ethernet address (like 02:00:00:00:00:01)"))
     }
 }
 
 impl FromArg for Ipv4Prefix {
     const SYNTAX: &'static str = "IP prefix";
     fn from_arg(text: &str) -> Result<Ipv4Prefix, String> {
-        text.trim().parse().map_err(|_| format!("'{text}' is not an IP prefix (like 10.0.0.0/8)"))
+        named(text, NameKind::IpPrefix, |t| t.parse().ok())
+            .ok_or_else(|| format!("'{text}' is not an IP prefix (like 10.0.0.0/8)"))
     }
 }
 

@@ -11,6 +11,7 @@ mod anno;
 mod args;
 mod class;
 mod headers;
+mod names;
 mod prelude;
 pub mod reference;
 #[doc(hidden)]
@@ -27,6 +28,7 @@ mod wifi;
 
 pub use args::{Args, Bandwidth, CellValue, FromArg, FromRest};
 pub use class::{Class, Configure, Configured, class, class_named, classes};
+pub use names::{NameKind, Names, with_names};
 
 /// Filter expressions as programs, for elements of other crates.
 pub use classify::filter;

@@ -3,13 +3,17 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weir_net::FlowKey;
 
+use crate::classes::Classes;
 use crate::device::Devices;
 use crate::exchange::{Exchange, Parcel};
 use crate::links::Links;
+use crate::plan::{Plan, PlanError};
+use crate::sockets::Sockets;
 use crate::team::Team;
 use crate::watch::SharedWatch;
 
@@ -22,16 +26,26 @@ pub struct Env {
     pub now: u64,
     /// Devices.
     pub devices: Devices,
+    /// Control sockets.
+    pub sockets: Sockets,
     /// Links between graphs.
     pub(crate) links: Links,
     /// Traces and captures.
     pub(crate) watch: SharedWatch,
     /// What happened, until someone takes it.
     pub(crate) notices: Vec<Notice>,
+    /// Who is told what elements print, at once.
+    pub(crate) printer: Option<Box<Printer>>,
     /// The name of the graph that runs now, for notices and for the message after a panic.
     pub(crate) running: String,
     /// An element asked for the end of the run.
     pub(crate) stop: bool,
+    /// The classes that configurations may use.
+    pub(crate) classes: Arc<Classes>,
+    /// How the handler `hotconfig` reads a configuration; none: it is not there.
+    pub(crate) reader: Option<Box<Reader>>,
+    /// A configuration that takes a graph's place when the round is over.
+    pub(crate) swap: Option<(String, Plan)>,
     pub(crate) hash_seed: u64,
     /// The way to the other workers, if there are any.
     pub(crate) exchange: Option<Exchange>,
@@ -40,6 +54,11 @@ pub struct Env {
     random: u64,
     clock: Clock,
 }
+
+/// Makes a plan of a configuration that is put in a running one's place.
+pub type Reader = dyn Fn(&Classes, &str) -> Result<Plan, PlanError> + Send;
+/// Takes a line that an element prints.
+pub type Printer = dyn FnMut(&str) + Send;
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,35 +75,50 @@ pub struct Notice {
 #[derive(Debug, Clone)]
 enum Clock {
     /// The machine's steady clock, set by the time of day when the engine started.
-    Real { start: Instant, epoch: u64 },
+    Real { start: Instant, epoch: u64, speed: f64 },
     /// Only [`Env::set_time`] moves it.
     Manual,
+    /// It jumps to what is next when there is nothing to do.
+    Simulated,
 }
 
 impl Env {
-    pub(crate) fn new() -> io::Result<Env> {
+    pub(crate) fn new(classes: Arc<Classes>) -> io::Result<Env> {
         let seed = || RandomState::new().build_hasher().finish();
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64);
         Ok(Env {
             now: epoch,
             devices: Devices::new()?,
+            sockets: Sockets::default(),
             links: Links::default(),
             watch: SharedWatch::default(),
             notices: Vec::new(),
+            printer: None,
             running: String::new(),
             stop: false,
+            classes,
+            reader: None,
+            swap: None,
             hash_seed: seed(),
             exchange: None,
             team: None,
             random: seed() | 1,
-            clock: Clock::Real { start: Instant::now(), epoch },
+            clock: Clock::Real { start: Instant::now(), epoch, speed: 1.0 },
         })
     }
 
     /// Reads the clock.
     pub(crate) fn tick(&mut self) {
-        if let Clock::Real { start, epoch } = &self.clock {
-            self.now = epoch + start.elapsed().as_nanos() as u64;
+        match &self.clock {
+            Clock::Real { start, epoch, speed } => {
+                let passed = start.elapsed().as_nanos() as u64;
+                let passed = if *speed == 1.0 { passed } else { (passed as f64 * speed) as u64 };
+                // Never back, whatever the rounding.
+                self.now = self.now.max(epoch + passed);
+            }
+            Clock::Manual => {}
+            // No two looks give the same time, as on a real machine.
+            Clock::Simulated => self.now += 1,
         }
     }
 
@@ -94,9 +128,54 @@ impl Env {
         self.now = now;
     }
 
+    /// Lets time jump from event to event, from this time on.
+    pub(crate) fn simulate_time(&mut self, start: u64) {
+        self.clock = Clock::Simulated;
+        self.now = start;
+    }
+
+    /// If time is simulated, goes to a later time.
+    pub(crate) fn jump(&mut self, to: u64) -> bool {
+        let simulated = matches!(self.clock, Clock::Simulated);
+        if simulated {
+            self.now = self.now.max(to);
+        }
+        simulated
+    }
+
     /// Whether time passes by itself.
     pub(crate) fn real_time(&self) -> bool {
         matches!(self.clock, Clock::Real { .. })
+    }
+
+    /// How long a span of the engine's time takes.
+    pub(crate) fn real_span(&self, nanos: u64) -> Duration {
+        match &self.clock {
+            Clock::Real { speed, .. } if *speed != 1.0 => Duration::from_nanos((nanos as f64 / speed) as u64),
+            _ => Duration::from_nanos(nanos),
+        }
+    }
+
+    /// How fast time passes: `simulation`, or a factor.
+    pub(crate) fn warp(&self) -> String {
+        match &self.clock {
+            Clock::Real { speed, .. } => speed.to_string(),
+            Clock::Manual | Clock::Simulated => "simulation".to_owned(),
+        }
+    }
+
+    /// Lets time pass faster or slower than on the machine's clock.
+    pub(crate) fn set_warp(&mut self, text: &str) -> Result<(), String> {
+        let factor: f64 = text.trim().parse().map_err(|_| format!("expected a factor, not '{text}'"))?;
+        if !(factor > 0.0 && factor <= 1e6) {
+            return Err("the factor must be above 0, and at most 1000000".to_owned());
+        }
+        if !self.real_time() {
+            return Err("time is simulated".to_owned());
+        }
+        self.tick();
+        self.clock = Clock::Real { start: Instant::now(), epoch: self.now, speed: factor };
+        Ok(())
     }
 
     /// Makes chance repeatable.
@@ -148,8 +227,14 @@ impl Env {
     }
 
     pub(crate) fn notice(&mut self, graph: Option<&str>, what: &'static str, text: impl Into<String>) {
+        let text = text.into();
+        if what == "print"
+            && let Some(printer) = &mut self.printer
+        {
+            return printer(&text);
+        }
         if self.notices.len() < MAX_NOTICES {
-            self.notices.push(Notice { graph: graph.map(str::to_owned), what, text: text.into() });
+            self.notices.push(Notice { graph: graph.map(str::to_owned), what, text });
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod classes;
 mod client;
+mod control;
 mod device;
 mod divide;
 mod engine;
@@ -15,6 +16,7 @@ mod exchange;
 mod executor;
 mod fast;
 mod links;
+mod names;
 mod neighbours;
 #[macro_use]
 mod node;
@@ -25,6 +27,7 @@ mod router;
 mod server;
 mod shared;
 mod sharing;
+mod sockets;
 mod team;
 mod watch;
 mod worker;
@@ -33,7 +36,7 @@ pub use classes::{AnyClass, Classes};
 pub use client::{Client, ClientError, Events};
 pub use device::Opener;
 pub use engine::{Engine, Stopped, Until};
-pub use env::Notice;
+pub use env::{Notice, Printer, Reader};
 pub use executor::ExecutorKind;
 pub use fast::Fast;
 pub use node::{Model, NodeClass};

@@ -1,11 +1,13 @@
 //! Engine nodes: what is not a packet program (queues, schedulers, sources, sinks, devices).
 
 use std::any::Any;
+use std::sync::Arc;
 
 use weir_elements::Args;
 use weir_ir::{ClassInfo, Reason};
 use weir_packet::Packet;
 
+use crate::control::{Control, Modes};
 use crate::env::Env;
 use crate::neighbours::Neighbours;
 use crate::router::Router;
@@ -93,6 +95,11 @@ pub trait Behavior: Send {
     /// Replaces the packets that wait here.
     fn restore(&mut self, _packets: Vec<Packet>) {}
 
+    /// The part that calls handlers of other elements; its handlers are asked first.
+    fn control(&self) -> Option<Arc<dyn Control>> {
+        None
+    }
+
     /// Number of packets that wait here, if the node stores packets.
     fn length(&self) -> Option<usize> {
         None
@@ -167,6 +174,63 @@ impl Cx<'_> {
     /// The node's name.
     pub fn name(&self) -> &str {
         self.router.element_name(self.element)
+    }
+
+    /// The node's class.
+    pub fn class(&self) -> &str {
+        self.router.class_name(self.element)
+    }
+
+    /// Tells people something, as elements that print do.
+    pub fn print(&mut self, text: String) {
+        self.router.print(self.env, text);
+    }
+
+    /// Asks for the end of the run.
+    pub fn ask_stop(&mut self) {
+        self.router.ask_stop();
+    }
+
+    /// Calls a read handler, as seen from this node: `handler` or `element.handler`, and a parameter. What goes wrong is
+    /// added to `errors`.
+    pub fn read_handler(&mut self, call: (&str, &str), errors: &mut Vec<String>) -> Option<String> {
+        let value = self.router.call_read(self.env, Some(self.element), call);
+        value.map_err(|e| errors.push(e.in_context())).ok()
+    }
+
+    /// Calls a write handler, as [`read_handler`](Cx::read_handler) does. Returns whether it succeeded.
+    pub fn write_handler(&mut self, call: (&str, &str), errors: &mut Vec<String>) -> bool {
+        let done = self.router.call_write(self.env, Some(self.element), call);
+        done.map_err(|e| errors.push(e.in_context())).is_ok()
+    }
+
+    /// How a handler may be called, if it is there.
+    ///
+    /// # Errors
+    /// If there is no such element.
+    pub fn find_handler(&self, name: &str) -> Result<Option<Modes>, String> {
+        Ok(self.router.modes(&self.router.find_handler(None, name)?))
+    }
+
+    /// The name of a handler whose element is given by its number, from 1 on.
+    pub fn numbered(&self, name: &str) -> String {
+        let element = name.split_once('.').and_then(|(n, handler)| Some((n.parse::<usize>().ok()?, handler)));
+        match element {
+            Some((n, handler)) if (1..=self.router.elements()).contains(&n) => {
+                format!("{}.{handler}", self.router.element_name(n - 1))
+            }
+            _ => name.to_owned(),
+        }
+    }
+
+    /// How a handler may be called.
+    pub fn handler_modes(&self, name: &str) -> Option<Modes> {
+        self.router.modes_of(Some(self.element), name)
+    }
+
+    /// The full name of a handler, as seen from this node.
+    pub fn handler_name(&self, name: &str) -> String {
+        self.router.full_name(Some(self.element), name)
     }
 
     /// Whether packets are pushed into an input (otherwise the node has to pull).

@@ -106,7 +106,17 @@ pub struct PlanError(pub Vec<String>);
 impl Plan {
     /// Reads a configuration, configures its elements and joins their programs. `file` is for messages.
     pub fn new(classes: &Classes, text: &str, file: &str) -> Result<Plan, PlanError> {
-        let graph = weir_click::parse(file, text, classes).map_err(|e| {
+        Plan::with_options(classes, text, file, &weir_click::Options::default())
+    }
+
+    /// The same, with parameters from outside and libraries.
+    pub fn with_options(
+        classes: &Classes,
+        text: &str,
+        file: &str,
+        options: &weir_click::Options<'_>,
+    ) -> Result<Plan, PlanError> {
+        let graph = weir_click::parse_with(file, text, classes, options).map_err(|e| {
             let mut list: Vec<String> = e.list.iter().map(ToString::to_string).collect();
             if e.omitted > 0 {
                 list.push(format!("{} more errors not shown", e.omitted));
@@ -418,17 +428,18 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
     let mut shared: HashMap<String, TableId> = HashMap::new();
     let peers: Vec<Peer<'_>> =
         graph.elements.iter().map(|e| Peer { name: &e.name, class: &e.class, args: &e.args }).collect();
+    let names = crate::names::Defined::of(graph);
     for (i, e) in graph.elements.iter().enumerate() {
         let mut fail = |what: &str| errors.push(located(graph, i, "configuring", what));
         let pulls = graph.ports[i].inputs.first() == Some(&Kind::Pull);
         let pulling = nodes::pulling(&e.class).filter(|_| pulls).map(|c| AnyClass::Node(*c));
         match pulling.as_ref().or_else(|| classes.get(&e.class)) {
             None => fail("there is no such class"),
-            Some(AnyClass::Node(class)) => match (class.configure)(&e.args) {
+            Some(AnyClass::Node(class)) => match names.within(&e.name, || (class.configure)(&e.args)) {
                 Ok(node) => parts.push(Part::Node { node: Some(node), first_input: 0, first_output: 0 }),
                 Err(list) => list.iter().for_each(|what| fail(what)),
             },
-            Some(AnyClass::Element(class)) => match class.configure(&e.args) {
+            Some(AnyClass::Element(class)) => match names.within(&e.name, || class.configure(&e.args)) {
                 Ok(mut element) => {
                     if let Err(list) = element.resolve(&Peers::new(&peers, &e.name)) {
                         list.iter().for_each(|what| fail(what));

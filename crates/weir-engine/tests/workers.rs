@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{received, send};
-use weir_engine::{Classes, Engine, ExecutorKind, Threads};
+use weir_engine::protocol::{Answer, Command, Event};
+use weir_engine::{Classes, Engine, ExecutorKind, Threads, Worker, WorkerOptions};
 use weir_io::Port;
 use weir_io::memory::MemoryPort;
 use weir_net::{EtherAddr, FlowKey, Ipv4, build, ethertype};
@@ -360,4 +361,105 @@ fn ethertypes_without_flows_stay_with_the_first_worker() {
     rig.settle();
     let got = received(&mut rig.far[1]);
     assert!(got.iter().cloned().eq((0..50).map(frame)), "in order");
+}
+
+#[test]
+fn traces_follow_packets_to_the_other_worker_and_back() {
+    let mut rig = Rig::new(2, &Threads::None, &["a", "b"]);
+    rig.load("FromDevice(a) -> c :: Counter -> r :: RoundRobinSwitch; r[0] -> ToDevice(b); r[1] -> d :: Discard;");
+    let (events, heard) = std::sync::mpsc::channel();
+    rig.engine.trace(1, "g", "", 20, Box::new(move |e| events.send(e).is_ok())).unwrap();
+    send(&mut rig.far[0], (0..20).map(|flow| outgoing(flow, 1)));
+    rig.settle();
+    let (mut sent, mut dropped, mut ended) = (0, 0, false);
+    for event in heard.try_iter() {
+        match event {
+            Event::Trace { steps, .. } => {
+                let elements: Vec<&str> = steps.iter().map(|s| s.element.as_str()).collect();
+                assert_eq!(elements[..2], ["c", "r"]);
+                let end = steps.iter().find_map(|s| s.end.clone()).unwrap();
+                sent += usize::from(end == "sent to b");
+                dropped += usize::from(end == "dropped: Discarded");
+            }
+            Event::End => ended = true,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((sent, dropped, ended), (10, 10, true));
+}
+
+mod breaker {
+    use weir_ir::{Builder, Layer, Reason, Width};
+
+    weir_elements::element! {
+        /// Fails at packets that begin with a byte that is odd.
+        Breaker: "1/1", "h/h";
+        describe |_, _, _, _| panic!("this element is broken");
+    }
+
+    fn program(_: &Breaker, b: &mut Builder) {
+        let event = b.event("break");
+        b.input(0, |b| {
+            b.require(Layer::Data, 1, Reason::TRUNCATED);
+            let first = b.load(Width::W8, Layer::Data, 0);
+            let odd = b.and(first, 1);
+            let odd = b.ne(odd, 0);
+            b.when(odd, |b| {
+                b.notify(event, &[]);
+                b.emit(0);
+            });
+            b.emit(0);
+        });
+    }
+}
+
+#[test]
+fn a_panic_on_any_worker_takes_the_graph_away_on_all() {
+    let (near, mut far) = MemoryPort::pair(["a", "far"], 4096).unwrap();
+    let (other, mut beyond) = MemoryPort::pair(["b", "far"], 4096).unwrap();
+    let classes = Arc::new(Classes::with([weir_elements::class::<breaker::Breaker>("test")]));
+    let options = WorkerOptions { workers: 2, ..WorkerOptions::default() };
+    let ports = [("a", near), ("b", other)].map(|(n, p)| (n.to_owned(), Box::new(p) as Box<dyn Port>));
+    let worker = Worker::start(classes, options, move |engine| engine.set_ports(ports)).unwrap();
+    let handle = worker.handle().clone();
+    let (events, heard) = std::sync::mpsc::channel();
+    handle.stream(1, Command::Subscribe, Box::new(move |e| events.send(e).is_ok())).unwrap();
+    let load = |graph: &str, config: &str| {
+        let (graph, config) = (graph.to_owned(), config.to_owned());
+        handle.call(Command::Load { graph, config, file: "t".into(), tag: String::new() }).unwrap();
+    };
+    load("good", "FromDevice(b) -> c :: Counter -> Discard;");
+    load("bad", "FromDevice(a) -> Breaker -> Discard;");
+    // All that is odd goes to one worker: that of this flow. One of these flows belongs to the second.
+    let mut graphs = Vec::new();
+    for flow in 0..8 {
+        let mut frame = outgoing(flow, 1);
+        frame[0] = 3;
+        let mut batch = vec![weir_packet::Packet::from_bytes(&frame).unwrap()];
+        // Once the graph is gone, its device is closed.
+        let _ = far.send(&mut batch);
+    }
+    let failed = heard.iter().find_map(|e| match e {
+        Event::Notice { graph, what, text } if what == "failed" => Some((graph, text)),
+        _ => None,
+    });
+    let (graph, text) = failed.unwrap();
+    assert_eq!(graph.as_deref(), Some("bad"));
+    assert!(text.contains("this element is broken"), "{text}");
+    if let Answer::Graphs { graphs: list } = handle.call(Command::List).unwrap() {
+        graphs.extend(list.into_iter().map(|g| g.name));
+    }
+    assert_eq!(graphs, ["good"]);
+    send(&mut beyond, (0..100).map(|flow| outgoing(flow, 1)));
+    let patience = Instant::now() + Duration::from_secs(60);
+    let count = || match handle.call(Command::Read { graph: "good".into(), handler: "c.count".into() }) {
+        Ok(Answer::Text { text }) => text,
+        other => panic!("{other:?}"),
+    };
+    while count() != "100" && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(count(), "100");
+    handle.call(Command::Shutdown).unwrap();
+    worker.join();
 }

@@ -22,6 +22,10 @@ pub(crate) enum Color {
 pub(crate) enum Failure {
     /// What was asked for failed or was refused: one entry an error.
     Refused(Vec<String>),
+    /// A configuration is wrong: lines that are printed as they are.
+    Config(Vec<String>),
+    /// The command says itself how it ended.
+    Exit(u8),
     /// Something needed cannot be reached.
     Unreachable(anyhow::Error),
     /// Anything else.
@@ -125,12 +129,15 @@ impl Ui {
     /// Prints why the command failed.
     pub(crate) fn fail(self, failure: &Failure) -> ExitCode {
         let (code, errors) = match failure {
-            Failure::Refused(list) => (1, list.clone()),
+            Failure::Exit(code) => return ExitCode::from(*code),
+            Failure::Refused(list) | Failure::Config(list) => (1, list.clone()),
             Failure::Unreachable(e) => (3, vec![format!("{e:#}")]),
             Failure::Other(e) => (1, vec![format!("{e:#}")]),
         };
         if self.json {
             println!("{}", serde_json::json!({ "errors": errors }));
+        } else if let Failure::Config(lines) = failure {
+            lines.iter().for_each(|line| eprintln!("{line}"));
         } else {
             let mark = self.paint("31;1", "error:", io::stderr().is_terminal());
             for e in &errors {

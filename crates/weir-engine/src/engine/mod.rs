@@ -14,7 +14,7 @@ use weir_packet::Packet;
 
 use crate::classes::Classes;
 use crate::device::{Opener, Openers, with_causes};
-use crate::env::{Env, Notice};
+use crate::env::{Env, Notice, Printer, Reader};
 use crate::executor::ExecutorKind;
 use crate::fast::Fast;
 use crate::links::Entrance;
@@ -48,7 +48,7 @@ impl Engine {
     /// If the process has no descriptors left.
     pub fn new(classes: Arc<Classes>) -> io::Result<Engine> {
         Ok(Engine {
-            env: Env::new()?,
+            env: Env::new(classes.clone())?,
             classes,
             graphs: Vec::new(),
             names: BTreeMap::new(),
@@ -91,6 +91,35 @@ impl Engine {
     pub fn set_time(&mut self, now: u64) {
         self.with_rest(|_, rest| rest.iter_mut().for_each(|e| e.env.set_time(now)));
         self.env.set_time(now);
+    }
+
+    /// Lets time jump from event to event, from this time (nanoseconds) on.
+    pub fn simulate_time(&mut self, start: u64) {
+        self.env.simulate_time(start);
+    }
+
+    /// Gives what elements print to `printer` at once, instead of keeping it for
+    /// [`take_notices`](Engine::take_notices).
+    pub fn set_printer(&mut self, printer: Box<Printer>) {
+        self.env.printer = Some(printer);
+    }
+
+    /// Provides the handler `hotconfig`: a configuration that is written to it takes the graph's place. `reader` makes its
+    /// plan.
+    pub fn allow_reconfigure(&mut self, reader: Box<Reader>) {
+        self.env.reader = Some(reader);
+    }
+
+    /// Signals that elements of a graph are waiting for now.
+    pub fn signals(&self) -> Vec<i32> {
+        self.graphs.iter().flatten().flat_map(Router::signals).collect()
+    }
+
+    /// A signal has come. Returns whether an element was waiting for it.
+    pub fn signal(&mut self, signal: i32) -> bool {
+        self.env.tick();
+        let Engine { graphs, env, .. } = self;
+        graphs.iter_mut().flatten().fold(false, |taken, router| router.signal(env, signal) | taken)
     }
 
     /// The time in nanoseconds.
@@ -138,7 +167,7 @@ impl Engine {
     /// If a device or file cannot be opened; then nothing has changed.
     pub fn install(&mut self, name: &str, mut plan: Plan, tag: &str) -> Result<(), PlanError> {
         plan.divide(self.env.workers())?;
-        self.with_rest(|first, rest| {
+        self.with_rest(|first, rest| -> Result<(), PlanError> {
             let done = first.install_all(rest, name, plan, tag);
             first.assign_all(rest);
             done?;
@@ -146,7 +175,12 @@ impl Engine {
                 first.compile(rest, name);
             }
             Ok(())
-        })
+        })?;
+        // Scripts call handlers, for which the other workers have to be asked.
+        if let Some(router) = self.names.get(name).and_then(|&id| self.graphs[id].as_mut()) {
+            router.start(&mut self.env);
+        }
+        Ok(())
     }
 
     fn install_all(
@@ -309,9 +343,8 @@ impl Engine {
     pub fn read(&mut self, graph: &str, handler: &str) -> Result<String, String> {
         self.env.tick();
         self.env.devices.look();
-        let classes = self.classes.clone();
         let (router, env) = self.graph(graph)?;
-        router.read(env, &classes, handler)
+        router.read(env, handler)
     }
 
     /// Writes a handler.

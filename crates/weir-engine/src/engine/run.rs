@@ -73,6 +73,11 @@ impl Engine {
                 router.round(&mut self.env);
             }
         }
+        if let Some((graph, plan)) = self.env.swap.take()
+            && let Err(errors) = self.install(&graph, plan, "")
+        {
+            self.env.notice(Some(&graph), "print", errors.to_string());
+        }
         self.deliver_links();
         for device in 0..self.env.devices.len() {
             self.env.devices.flush(device, self.env.now);
@@ -138,7 +143,7 @@ impl Engine {
 
     /// Sleeps until there is something to do, at most for `most`.
     pub fn sleep(&mut self, most: Option<Duration>) -> io::Result<()> {
-        let wake = self.wake().map(|t| Duration::from_nanos(t.saturating_sub(self.env.now)));
+        let wake = self.wake().map(|t| self.env.real_span(t.saturating_sub(self.env.now)));
         let timeout = match (wake, most) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -178,7 +183,13 @@ impl Engine {
             if more {
                 continue;
             }
-            let idle = self.wake().is_none() && !self.env.devices.may_receive();
+            if let Some(next) = self.wake()
+                && self.env.jump(next)
+            {
+                continue;
+            }
+            let listens = self.graphs.iter().flatten().any(Router::listens);
+            let idle = self.wake().is_none() && !self.env.devices.may_receive() && !listens;
             if idle && !until.forever && self.others_busy() {
                 self.sleep(Some(left.unwrap_or(OTHERS).min(OTHERS)))?;
                 continue;

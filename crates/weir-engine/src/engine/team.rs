@@ -13,12 +13,15 @@ use crate::team::{Team, Threads, Told};
 
 impl Engine {
     /// Lets so many workers run the graphs that are loaded from now on: this engine is the first, each other has an
-    /// engine of its own. To be called once, before any graph is loaded and after the clock and the seed are set.
+    /// engine of its own. To be called once, before any graph is loaded and after the clock, the seed and how devices are
+    /// opened are set. Where time does not pass by itself, threads would not know it: then there is one worker, unless
+    /// `threads` is [`Threads::None`].
     ///
     /// # Errors
     /// If there are too many descriptors or threads, or a core does not exist.
     pub fn set_workers(&mut self, workers: usize, threads: &Threads) -> io::Result<()> {
-        if workers < 2 || self.env.team.is_some() {
+        let timeless = !self.env.real_time() && *threads != Threads::None;
+        if workers < 2 || self.env.team.is_some() || timeless {
             return Ok(());
         }
         let mut rest = Vec::new();
@@ -206,7 +209,7 @@ impl Engine {
         for told in team.news() {
             match told {
                 Told::Notice(n) => self.env.notice(n.graph.as_deref(), n.what, n.text),
-                Told::Stop => self.env.stop = true,
+                Told::Stop => self.graphs.iter_mut().flatten().for_each(Router::ask_stop),
                 Told::Failed(graph, panic) => self.abandon_graph(&graph, &panic),
             }
         }

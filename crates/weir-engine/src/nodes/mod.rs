@@ -9,11 +9,13 @@ mod storage;
 mod bandwidth_rated_unqueue;
 mod bandwidth_shaper;
 mod bucket;
+mod control_socket;
 mod delay;
 mod delay_shaper;
 mod delay_unqueue;
 mod discard;
 mod drr_sched;
+mod error;
 mod from_device;
 mod from_dump;
 mod from_host;
@@ -24,10 +26,12 @@ mod full_note_queue;
 mod gap;
 mod host_address;
 mod infinite_source;
+mod info;
 mod kernel_tap;
 mod kernel_tun;
 mod limit;
 mod link_unqueue;
+mod message;
 mod mixed_queue;
 mod notifier_queue;
 mod pace;
@@ -35,11 +39,13 @@ mod prio_sched;
 mod pull_switch;
 mod queue;
 mod quick_note_queue;
+mod random_seed;
 mod random_source;
 mod rated_source;
 mod rated_unqueue;
 mod red;
 mod round_robin_sched;
+mod script;
 mod sending;
 mod shaper;
 mod simple_pull_switch;
@@ -63,9 +69,11 @@ mod unqueue;
 pub(crate) const CLASSES: &[NodeClass] = &[
     bandwidth_rated_unqueue::CLASS,
     bandwidth_shaper::CLASS,
+    control_socket::CLASS,
     delay_shaper::CLASS,
     delay_unqueue::CLASS,
     drr_sched::CLASS,
+    error::CLASS,
     from_device::CLASS,
     from_dump::CLASS,
     from_host::CLASS,
@@ -74,20 +82,29 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     front_drop_queue::CLASS,
     full_note_queue::CLASS,
     infinite_source::CLASS,
+    info::CLASSES[0],
+    info::CLASSES[1],
+    info::CLASSES[2],
+    info::CLASSES[3],
+    info::CLASSES[4],
     kernel_tap::CLASS,
     kernel_tun::CLASS,
     link_unqueue::CLASS,
+    message::CLASS,
     mixed_queue::CLASS,
     notifier_queue::CLASS,
     prio_sched::CLASS,
     pull_switch::CLASS,
     queue::CLASS,
     quick_note_queue::CLASS,
+    random_seed::CLASS,
     random_source::CLASS,
     rated_source::CLASS,
     rated_unqueue::CLASS,
     red::CLASS,
     round_robin_sched::CLASS,
+    script::CLASSES[0],
+    script::CLASSES[1],
     shaper::CLASS,
     simple_pull_switch::CLASS,
     simple_queue::CLASS,

@@ -1,86 +1,101 @@
 //! Handlers: `element.handler`, those that every element has, and those of the graph.
 
 use weir_click::{Kind, join_args};
-use weir_ir::State;
+use weir_ir::HandlerInfo;
 use weir_ir::program::{EntryKind, Type};
 
 use super::Router;
-use crate::classes::Classes;
+use super::calls::{CallError, Place, split_call};
+use crate::control::Modes;
 use crate::env::Env;
 use crate::plan::Part;
 
 /// Handlers that every element has.
-pub(super) const COMMON: [&str; 5] = ["name", "class", "config", "ports", "handlers"];
-/// Handlers of the graph.
-const GLOBAL: [&str; 8] =
-    ["classes", "config", "drops", "flatconfig", "handlers", "list", "requirements", "version"];
+pub(crate) const COMMON: [&str; 5] = ["class", "config", "handlers", "name", "ports"];
+/// Handlers of the graph that are read.
+const GLOBAL: [&str; 12] = [
+    "classes",
+    "config",
+    "driver",
+    "drops",
+    "flatconfig",
+    "handlers",
+    "list",
+    "name",
+    "packages",
+    "requirements",
+    "timewarp",
+    "version",
+];
+/// Handlers of the graph that are written.
+const GLOBAL_WRITE: [&str; 2] = ["stop", "timewarp"];
+
+/// How a handler of the graph may be called.
+pub(crate) fn global_modes(name: &str) -> Option<Modes> {
+    let modes =
+        Modes { read: GLOBAL.contains(&name), write: GLOBAL_WRITE.contains(&name), ..Modes::default() };
+    (modes != Modes::default()).then_some(modes)
+}
 
 impl Router {
-    /// Reads a handler, on this worker; what stands behind its name is its parameter, if it takes one.
-    pub(super) fn read_here(
-        &mut self,
-        env: &mut Env,
-        classes: &Classes,
-        handler: &str,
-    ) -> Result<String, String> {
-        let (handler, param) = handler.split_once(char::is_whitespace).unwrap_or((handler, ""));
-        let Some((element, name)) = self.split(handler)? else { return self.read_global(classes, handler) };
-        match name {
-            "name" => return Ok(self.element_name(element).to_owned()),
-            "class" => return Ok(self.plan.graph.elements[element].class.clone()),
-            "config" => {
-                let changed = self.node(element).and_then(|n| n.config());
-                return Ok(changed.unwrap_or_else(|| join_args(&self.plan.graph.elements[element].args)));
-            }
-            "ports" => return Ok(self.ports_text(element)),
-            "handlers" => return Ok(self.handlers_text(element)),
-            _ => {}
-        }
-        match &self.plan.parts[element] {
-            Part::Node { .. } => match &self.nodes[element] {
-                Some(node) => node.read(name, env),
-                None => Err("the element is busy".to_owned()),
-            },
-            Part::Element { element, tables, .. } => {
-                let state = State::new(&mut self.tables, tables, env.now).asked(param.trim());
-                element.read(name, &state)
-            }
-        }
-        .map_err(|e| format!("{handler}: {e}"))
+    /// Reads a handler.
+    pub(crate) fn read(&mut self, env: &mut Env, handler: &str) -> Result<String, String> {
+        self.call_read(env, None, split_call(handler)).map_err(|e| told(handler, e))
     }
 
-    /// Writes a handler, or sends an element the message of that name (numbers, separated by spaces), on this worker.
-    pub(super) fn write_here(&mut self, env: &mut Env, handler: &str, value: &str) -> Result<(), String> {
-        self.active = true;
-        let Some((element, name)) = self.split(handler)? else {
-            if handler == "stop" {
-                env.stop = true;
-                return Ok(());
-            }
-            return Err(format!("no write handler '{handler}'"));
-        };
-        if let Part::Element { owner, .. } = &self.plan.parts[element]
-            && let owner = *owner
-            && let Some(start) = self.start_of(|e| {
-                e.owner == owner && matches!(&e.kind, EntryKind::Message { name: n } if n == name)
-            })
-        {
-            let args = self.message_args(start, value).map_err(|e| format!("{handler}: {e}"))?;
-            env.running.clone_from(&self.name);
-            self.run(env, start, &args, None, owner);
-            return Ok(());
+    /// Writes a handler, or sends an element the message of that name (numbers, separated by spaces).
+    pub(crate) fn write(&mut self, env: &mut Env, handler: &str, value: &str) -> Result<(), String> {
+        let place = self.find_handler(None, handler)?;
+        if !self.modes(&place).is_some_and(|m| m.write) {
+            return Err(format!("no '{handler}' write handler"));
         }
-        match &self.plan.parts[element] {
-            Part::Node { .. } => match &mut self.nodes[element] {
-                Some(node) => node.write(name, value, env),
-                None => Err("the element is busy".to_owned()),
-            },
-            Part::Element { element, tables, .. } => {
-                let mut state = State::new(&mut self.tables, tables, env.now);
-                element.write(name, value, &mut state)
+        env.running.clone_from(&self.name);
+        self.write_at(env, &place, value).map_err(|e| format!("{handler}: {e}"))
+    }
+
+    pub(super) fn read_common(&self, element: usize, name: &str) -> Option<String> {
+        let decl = &self.plan.graph.elements[element];
+        Some(match name {
+            "name" => decl.name.clone(),
+            "class" => decl.class.clone(),
+            "config" => {
+                let changed = self.node(element).and_then(|n| n.config());
+                changed.unwrap_or_else(|| join_args(&decl.args))
             }
+            "ports" => self.ports_text(element),
+            "handlers" => self.handlers_text(element),
+            _ => return None,
+        })
+    }
+
+    pub(super) fn write_global(&mut self, env: &mut Env, handler: &str, value: &str) -> Result<(), String> {
+        match handler {
+            "stop" => self.ask_stop(),
+            "hotconfig" => {
+                let reader = env.reader.as_ref().ok_or("the graph may not be changed so")?;
+                let plan = reader(&env.classes, value).map_err(|e| e.0.join("\n"))?;
+                env.swap = Some((self.name.clone(), plan));
+            }
+            "timewarp" => return env.set_warp(value),
+            _ => return Err(format!("no write handler '{handler}'")),
         }
-        .map_err(|e| format!("{handler}: {e}"))
+        Ok(())
+    }
+
+    /// Sends an element the message of that name, if its program has one.
+    pub(super) fn send_message(
+        &mut self,
+        env: &mut Env,
+        element: usize,
+        name: &str,
+        value: &str,
+    ) -> Option<Result<(), String>> {
+        let Part::Element { owner, .. } = &self.plan.parts[element] else { return None };
+        let owner = *owner;
+        let start = self.start_of(|e| {
+            e.owner == owner && matches!(&e.kind, EntryKind::Message { name: n } if n == name)
+        })?;
+        Some(self.message_args(start, value).map(|args| self.run(env, start, &args, None, owner)))
     }
 
     fn message_args(&self, block: weir_ir::program::BlockId, value: &str) -> Result<Vec<u128>, String> {
@@ -103,26 +118,25 @@ impl Router {
             .collect()
     }
 
-    /// Element and handler; `None` for a handler of the graph.
-    pub(super) fn split<'a>(&self, handler: &'a str) -> Result<Option<(usize, &'a str)>, String> {
-        let Some((element, name)) = handler.rsplit_once('.') else { return Ok(None) };
-        match self.plan.graph.find(element) {
-            Some(e) => Ok(Some((e, name))),
-            None => Err(format!("no element '{element}'; the handler 'list' names all elements")),
-        }
-    }
-
-    fn read_global(&self, classes: &Classes, handler: &str) -> Result<String, String> {
+    pub(super) fn read_global(&self, env: &Env, handler: &str) -> Result<String, String> {
         let lines = |list: Vec<String>| list.iter().map(|l| format!("{l}\n")).collect::<String>();
         let elements = &self.plan.graph.elements;
         match handler {
+            // The compact form of a configuration is the flat one.
+            "config" if self.plan.graph.requirements.iter().any(|r| r == "compact_config") => {
+                Ok(self.plan.graph.to_string())
+            }
             "config" => Ok(self.plan.config.clone()),
             "flatconfig" => Ok(self.plan.graph.to_string()),
             "list" => {
                 let names = elements.iter().map(|e| e.name.clone());
                 Ok(lines([elements.len().to_string()].into_iter().chain(names).collect()))
             }
-            "classes" => Ok(lines(classes.iter().map(|c| c.info().name.to_owned()).collect())),
+            "classes" => Ok(lines(env.classes.iter().map(|c| c.info().name.to_owned()).collect())),
+            "driver" => Ok("userlevel".to_owned()),
+            "name" => Ok(self.name.clone()),
+            "packages" => Ok(String::new()),
+            "timewarp" => Ok(env.warp()),
             "requirements" => Ok(lines(self.plan.graph.requirements.clone())),
             "version" => Ok(env!("CARGO_PKG_VERSION").to_owned()),
             "drops" => {
@@ -133,8 +147,11 @@ impl Router {
                 Ok(lines(all.collect()))
             }
             "handlers" => {
-                let all = GLOBAL.iter().map(|h| format!("{h}\tr"));
-                Ok(lines(all.chain(["stop\tw".to_owned()]).collect()))
+                let mut all: Vec<&str> = GLOBAL.iter().chain(&GLOBAL_WRITE).copied().collect();
+                all.sort_unstable();
+                all.dedup();
+                let line = |h: &str| format!("{h}\t{}", global_modes(h).unwrap_or_default().text());
+                Ok(lines(all.into_iter().map(line).collect()))
             }
             _ => Err(format!("no read handler '{handler}'; the handler 'handlers' names all")),
         }
@@ -162,20 +179,36 @@ impl Router {
         out
     }
 
-    fn handlers_text(&self, element: usize) -> String {
+    /// The handlers of an element's manual page.
+    pub(super) fn manual(&self, element: usize) -> impl Iterator<Item = &'static HandlerInfo> {
         let info = match &self.plan.parts[element] {
             Part::Element { element, .. } => Some(element.info()),
             Part::Node { .. } => self.nodes[element].as_ref().map(|n| n.info()),
         };
-        let mut lines: Vec<String> = COMMON.iter().map(|h| format!("{h}\tr\n")).collect();
-        for h in info.map_or(&[][..], |i| i.handlers) {
-            let mode =
-                [(h.read, "r"), (h.write, "w")].into_iter().filter(|m| m.0).map(|m| m.1).collect::<String>();
-            lines.push(format!("{}\t{mode}\n", h.name));
-        }
-        lines.sort();
-        lines.dedup();
-        lines.concat()
+        info.map_or(&[][..], |i| i.handlers).iter()
+    }
+
+    fn handlers_text(&self, element: usize) -> String {
+        let manual = self.manual(element).map(|h| h.name.trim_start_matches("r#").to_owned());
+        let more = self.controls[element].as_ref().map_or(Vec::new(), |c| c.more_handlers());
+        let common = COMMON.iter().map(|&h| h.to_owned());
+        let mut names: Vec<String> = manual.chain(more).chain(common).collect();
+        names.sort();
+        names.dedup();
+        let line = |name: String| {
+            let place = Place { element: Some(element), handler: name };
+            let modes = self.modes(&place).filter(|m| !m.private)?;
+            Some(format!("{}\t{}\n", place.handler, modes.text()))
+        };
+        names.into_iter().filter_map(line).collect()
+    }
+}
+
+/// What was wrong with a call from outside.
+fn told(handler: &str, error: CallError) -> String {
+    match error {
+        CallError::Missing(text) => text,
+        CallError::Refused(_, text) => format!("{handler}: {text}"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A running graph.
 
+mod calls;
 mod handlers;
 mod host;
 mod status;
@@ -15,6 +16,7 @@ use weir_jit::Compiled;
 use weir_packet::Packet;
 use weir_table::TableSet;
 
+use crate::control::Control;
 use crate::divide::Home;
 use crate::env::Env;
 use crate::exchange::Parcel;
@@ -63,6 +65,16 @@ pub struct Router {
     locked: Executor,
     /// Engine nodes by element number; a node that runs is taken out meanwhile.
     nodes: Vec<Option<Box<dyn EngineNode>>>,
+    /// The parts of nodes that call handlers, by element number.
+    controls: Vec<Option<Arc<dyn Control>>>,
+    /// Those of them to which requests come from outside.
+    listening: Vec<usize>,
+    /// Whether there is a handler for another configuration in its place.
+    reconfigure: bool,
+    /// The element that decides what happens when the end of the run is asked for.
+    driver: Option<usize>,
+    /// How often it was asked for.
+    stop_asked: u32,
     tables: TableSet,
     /// Runs instead of the linked program once it is there.
     fast: Option<Arc<Fast>>,
@@ -141,6 +153,18 @@ impl Router {
             }
             nodes[e] = Some(node);
         }
+        let controls: Vec<Option<Arc<dyn Control>>> =
+            nodes.iter().map(|n| n.as_ref().and_then(|n| n.control())).collect();
+        let mut drivers =
+            (0..controls.len()).filter(|&e| controls[e].as_ref().is_some_and(|c| c.is_driver()));
+        let driver = drivers.next();
+        if let Some(second) = drivers.next() {
+            let decl = &plan.graph.elements[second];
+            errors.push(format!(
+                "{}: While configuring '{} :: {}': router has more than one driver script",
+                decl.span, decl.name, decl.class
+            ));
+        }
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -182,6 +206,13 @@ impl Router {
             },
             plan,
             nodes,
+            reconfigure: env.reader.is_some(),
+            listening: (0..controls.len())
+                .filter(|&e| controls[e].as_ref().is_some_and(|c| c.listens()))
+                .collect(),
+            controls,
+            driver,
+            stop_asked: 0,
             tables,
             fast: None,
             executor: Executor::default(),
@@ -197,6 +228,14 @@ impl Router {
 
     pub(crate) fn element_name(&self, element: usize) -> &str {
         &self.plan.graph.elements[element].name
+    }
+
+    pub(crate) fn elements(&self) -> usize {
+        self.plan.graph.elements.len()
+    }
+
+    pub(crate) fn class_name(&self, element: usize) -> &str {
+        &self.plan.graph.elements[element].class
     }
 
     pub(crate) fn input_is_push(&self, element: usize, port: u32) -> bool {
@@ -293,12 +332,12 @@ impl Router {
 
     /// Whether a round would do anything now.
     pub(crate) fn wants_round(&self, now: u64) -> bool {
-        self.active || self.wake.is_some_and(|t| t <= now)
+        self.active || self.asked() || self.wake.is_some_and(|t| t <= now)
     }
 
     /// When the graph wants its next round, if nothing comes in; 0: now.
     pub(crate) fn next_round(&self) -> Option<u64> {
-        if self.active { Some(0) } else { self.wake }
+        if self.active || self.asked() { Some(0) } else { self.wake }
     }
 
     /// Does what is to be done now, for a short while.
@@ -322,6 +361,8 @@ impl Router {
             self.active |= !self.out.ready.is_empty();
             self.deliver(env);
         }
+        self.serve(env);
+        self.decide_stop(env);
         let timers = self.timers.iter().map(|t| t.next).min();
         let shared = self.shared.as_ref().filter(|_| env.worker() == 0).and_then(|s| s.next_expiry());
         let tables = self.tables.next_expiry();
@@ -339,6 +380,9 @@ impl Router {
         let mut node = self.nodes.get_mut(element)?.take()?;
         let r = f(&mut *node, &mut Cx { router: self, env, element, pushing });
         self.nodes[element] = Some(node);
+        if std::mem::take(&mut env.stop) {
+            self.ask_stop();
+        }
         Some(r)
     }
 

@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
+use weir_ir::program::{Entry, EntryKind};
 use weir_table::SetSnapshot;
 
+use super::calls::Place;
 use super::handlers::COMMON;
 use super::status::add_status;
 use super::swap::{from_json, to_json};
 use super::{Router, Shared};
-use crate::classes::Classes;
 use crate::divide::Home;
 use crate::engine::Engine;
 use crate::env::Env;
@@ -109,86 +110,94 @@ impl Router {
         result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// Reads a handler.
-    pub(crate) fn read(&mut self, env: &mut Env, classes: &Classes, handler: &str) -> Result<String, String> {
+    /// Reads a handler that is known to be there.
+    pub(crate) fn read_at(&mut self, env: &mut Env, place: &Place, arg: &str) -> Result<String, String> {
+        if env.team.is_none() || self.is_of_control(place) {
+            return self.read_here(env, place, arg);
+        }
         self.with_rest(env, |first, env, rest| {
-            let node = first.node_of(handler)?;
             let slot = first.slot;
-            match node.and_then(|e| first.plan.division.homes.get(e)) {
-                Some(&Home::At(home)) if home > 0 => match at(rest, home, slot) {
-                    Some((router, env)) => router.read_here(env, classes, handler),
-                    None => Err("the worker of this element has ended".to_owned()),
+            match first.home_of(place) {
+                Some(Home::At(home)) if home > 0 => match at(rest, home, slot) {
+                    Some((router, env)) => router.read_here(env, place, arg),
+                    None => Err("the worker of this element is busy".to_owned()),
                 },
                 Some(Home::Every) => {
-                    let own = first.read_here(env, classes, handler)?;
-                    let common = COMMON.iter().any(|name| handler.ends_with(&format!(".{name}")));
+                    let own = first.read_here(env, place, arg)?;
                     // What is no number is the same on every worker, or that of the first.
-                    let Some(mut sum) = own.trim().parse::<u64>().ok().filter(|_| !common) else {
-                        return Ok(own);
-                    };
+                    let Ok(mut sum) = own.trim().parse::<u64>() else { return Ok(own) };
                     for worker in 1..=rest.len() {
                         let Some((router, env)) = at(rest, worker, slot) else { continue };
                         env.devices.look();
-                        let more = router.read_here(env, classes, handler).ok();
+                        let more = router.read_here(env, place, arg).ok();
                         sum += more.and_then(|n| n.trim().parse::<u64>().ok()).unwrap_or(0);
                     }
                     Ok(sum.to_string())
                 }
-                _ => first.read_here(env, classes, handler),
+                _ => first.read_here(env, place, arg),
             }
         })
     }
 
-    /// Writes a handler, or sends an element the message of that name (numbers, separated by spaces).
-    pub(crate) fn write(&mut self, env: &mut Env, handler: &str, value: &str) -> Result<(), String> {
+    /// Writes a handler that is known to be there, or sends an element the message of that name.
+    pub(crate) fn write_at(&mut self, env: &mut Env, place: &Place, value: &str) -> Result<(), String> {
+        if env.team.is_none() || self.is_of_control(place) {
+            return self.write_here(env, place, value);
+        }
         self.with_rest(env, |first, env, rest| {
-            let node = first.node_of(handler)?;
             let slot = first.slot;
-            if let Some(e) = node {
-                return match first.plan.division.homes.get(e) {
-                    Some(&Home::At(home)) if home > 0 => match at(rest, home, slot) {
-                        Some((router, env)) => router.write_here(env, handler, value),
-                        None => Err("the worker of this element has ended".to_owned()),
-                    },
-                    Some(Home::Every) => {
-                        first.write_here(env, handler, value)?;
-                        for worker in 1..=rest.len() {
-                            if let Some((router, env)) = at(rest, worker, slot) {
-                                // A worker without the node has nothing to change.
-                                let _ = router.write_here(env, handler, value);
-                            }
-                        }
-                        Ok(())
-                    }
-                    _ => first.write_here(env, handler, value),
+            if let Some(Home::At(home)) = first.home_of(place)
+                && home > 0
+            {
+                return match at(rest, home, slot) {
+                    Some((router, env)) => router.write_here(env, place, value),
+                    None => Err("the worker of this element is busy".to_owned()),
                 };
             }
-            first.write_here(env, handler, value)?;
-            let element = first.split(handler)?.map(|(e, _)| e);
+            first.write_here(env, place, value)?;
             for worker in 1..=rest.len() {
-                let (Some(e), Some((router, env))) = (element, at(rest, worker, slot)) else { continue };
-                router.follow(first, e, handler, value, env);
+                let Some((router, env)) = at(rest, worker, slot) else { continue };
+                match (first.home_of(place), place.element) {
+                    // A worker without the node has nothing to change.
+                    (Some(Home::Every), _) => drop(router.write_here(env, place, value)),
+                    (None, Some(element)) => router.follow(first, element, place, value, env),
+                    _ => {}
+                }
             }
             Ok(())
         })
     }
 
-    /// The engine node that a handler is of, if it is of one.
-    fn node_of(&self, handler: &str) -> Result<Option<usize>, String> {
-        let name = handler.split_once(char::is_whitespace).map_or(handler, |(name, _)| name);
-        let element = self.split(name)?.map(|(e, _)| e);
-        Ok(element.filter(|&e| matches!(self.plan.parts[e], Part::Node { .. })))
+    /// Whether a handler belongs to an element that calls others: each of these calls asks the other workers by itself.
+    fn is_of_control(&self, place: &Place) -> bool {
+        place.element.is_some_and(|e| self.control(e, &place.handler).is_some())
+    }
+
+    /// Where the engine node is that a handler is of; `None` if it is of no node, or of any element.
+    fn home_of(&self, place: &Place) -> Option<Home> {
+        let element = place.element.filter(|_| !COMMON.contains(&place.handler.as_str()))?;
+        match &self.plan.parts[element] {
+            Part::Node { .. } => self.plan.division.homes.get(element).copied(),
+            Part::Element { .. } => None,
+        }
     }
 
     /// Does here what a write handler of a packet program did to the tables of the first worker.
-    fn follow(&mut self, first: &Router, element: usize, handler: &str, value: &str, env: &mut Env) {
-        let Part::Element { tables, .. } = &self.plan.parts[element] else { return };
+    fn follow(&mut self, first: &Router, element: usize, place: &Place, value: &str, env: &mut Env) {
+        let Part::Element { tables, owner, .. } = &self.plan.parts[element] else { return };
+        let is_message = |e: &Entry| {
+            e.owner == *owner && matches!(&e.kind, EntryKind::Message { name } if *name == place.handler)
+        };
+        if self.plan.linked.entries.iter().any(is_message) {
+            // Programs, and so what they send, run once. What they write is shared or added up.
+            return;
+        }
         let own: Vec<u32> = tables.iter().map(|(_, t)| t.0).collect();
         let shares = self.plan.division.shares.clone();
         let is = |t: u32, share: &Share| shares.get(t as usize) == Some(share);
         let one = own.iter().any(|&t| is(t, &Share::One));
         // The same write has the same effect, and costs what it changes; but a handler may need the shared tables.
-        if one || self.write_here(env, handler, value).is_err() {
+        if one || self.write_here(env, place, value).is_err() {
             self.copy_tables(first, env, own.iter().copied().filter(|&t| is(t, &Share::Same)));
         }
         self.clear_sums(own.into_iter());

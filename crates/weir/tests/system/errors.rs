@@ -23,7 +23,7 @@ fn a_missing_file_is_unreachable() {
 fn a_wrong_command_line_is_told_apart() {
     assert!(weir(&["run", "--bogus", "x.click"]).fails(2).contains("--bogus"));
     assert!(weir(&["fly"]).fails(2).contains("fly"));
-    assert!(weir(&["run"]).fails(2).contains("FILE"));
+    assert!(weir(&["check"]).fails(2).contains("FILE"));
     assert!(weir(&["run", "--for", "soon", "-e", "Idle -> Discard"]).fails(2).contains("soon"));
 }
 
@@ -90,8 +90,8 @@ fn handlers_that_do_not_exist_are_named() {
         weir(&[&config, arguments].concat()).fails(1)
     };
     assert!(run(&["-h", "x.count"]).contains("no element 'x'"));
-    assert!(run(&["-h", "c.cnt"]).contains("no read handler 'cnt'"));
-    assert!(run(&["-w", "c.count=1"]).contains("no write handler 'count'"));
+    assert!(run(&["-h", "c.cnt"]).contains("no 'c.cnt' read handler"));
+    assert!(run(&["--write", "c.count=1"]).contains("no 'c.count' write handler"));
     assert!(run(&["--trace", "tcp port 80 or"]).contains("filter: column 15"));
 }
 

@@ -1,0 +1,186 @@
+//! What names of addresses mean in a graph: those of its `AddressInfo` elements, and devices of the machine.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+use weir_click::{Graph, split_words};
+use weir_elements::{NameKind, Names, with_names};
+use weir_net::{EtherAddr, Ipv4Prefix};
+
+/// Addresses of one name.
+#[derive(Debug, Clone, Default)]
+struct Addresses {
+    ip: Option<Ipv4Addr>,
+    prefix: Option<Ipv4Prefix>,
+    ip6: Option<String>,
+    ether: Option<EtherAddr>,
+}
+
+/// The names that a graph defines, by the compound element in which they are known.
+pub(crate) struct Defined {
+    by_name: Rc<HashMap<(String, String), Addresses>>,
+}
+
+impl Defined {
+    /// Collects the definitions of a graph.
+    pub(crate) fn of(graph: &Graph) -> Defined {
+        let mut by_name = HashMap::new();
+        for element in graph.elements.iter().filter(|e| e.class == "AddressInfo") {
+            let scope = outer(&element.name).to_owned();
+            for arg in &element.args {
+                let words = split_words(arg);
+                let Some((name, values)) = words.split_first() else { continue };
+                let addresses: &mut Addresses = by_name.entry((scope.clone(), name.clone())).or_default();
+                values.iter().for_each(|v| addresses.add(v));
+            }
+        }
+        Defined { by_name: Rc::new(by_name) }
+    }
+
+    /// Configures an element, whose arguments may use the names that are known where it is.
+    pub(crate) fn within<R>(&self, element: &str, f: impl FnOnce() -> R) -> R {
+        let (by_name, scope) = (self.by_name.clone(), outer(element).to_owned());
+        let names: Rc<Names> = Rc::new(move |text, kind| find(&by_name, &scope, text, kind));
+        with_names(names, f)
+    }
+}
+
+/// The compound element that an element is in; empty outside of all.
+fn outer(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(outer, _)| outer)
+}
+
+impl Addresses {
+    fn add(&mut self, text: &str) {
+        if let Some((address, _)) = text.split_once('/')
+            && let (Ok(ip), Ok(prefix)) = (address.parse(), text.parse())
+        {
+            (self.ip, self.prefix) = (Some(ip), Some(prefix));
+        } else if let Ok(ip) = text.parse() {
+            self.ip = Some(ip);
+        } else if let Ok(ether) = text.parse() {
+            self.ether = Some(ether);
+        } else if text.split('/').next().is_some_and(|a| a.parse::<std::net::Ipv6Addr>().is_ok()) {
+            self.ip6 = text.split('/').next().map(str::to_owned);
+        } else if let Some(device) = of_device(text.trim_end_matches(":simple")) {
+            // A device: what it has, as far as nothing else is said.
+            self.ip = self.ip.or(device.ip);
+            self.prefix = self.prefix.or(device.prefix);
+            self.ether = self.ether.or(device.ether);
+        }
+    }
+
+    fn text(&self, what: Option<&str>, kind: NameKind) -> Option<String> {
+        let network = || self.prefix.map(|p| p.to_string());
+        match (what, kind) {
+            (None | Some("ip"), NameKind::Ip) => Some(self.ip?.to_string()),
+            (None | Some("ip6"), NameKind::Ip6) => self.ip6.clone(),
+            (None | Some("eth" | "ether"), NameKind::Ether) => Some(self.ether?.to_string()),
+            (Some("ipnet" | "ipprefix"), NameKind::IpPrefix) => network(),
+            (None | Some("ip"), NameKind::IpPrefix) => Some(format!("{}/32", self.ip?)),
+            (Some("bcast"), NameKind::Ip) => Some(self.prefix?.last().to_string()),
+            (Some("bcast"), NameKind::IpPrefix) => Some(format!("{}/32", self.prefix?.last())),
+            _ => None,
+        }
+    }
+}
+
+fn find(
+    by_name: &HashMap<(String, String), Addresses>,
+    scope: &str,
+    text: &str,
+    kind: NameKind,
+) -> Option<String> {
+    // `name:what`; a name may not hold a colon.
+    let (name, what) = match text.split_once(':') {
+        Some((name, what)) => (name, Some(what)),
+        None => (text, None),
+    };
+    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let mut scope = scope;
+    loop {
+        if let Some(found) = by_name.get(&(scope.to_owned(), name.to_owned())) {
+            return found.text(what, kind);
+        }
+        if scope.is_empty() {
+            break;
+        }
+        scope = outer(scope);
+    }
+    if what == Some("gw") && matches!(kind, NameKind::Ip | NameKind::IpPrefix) {
+        let gateway = gateway(name)?;
+        return Some(if kind == NameKind::Ip { gateway.to_string() } else { format!("{gateway}/32") });
+    }
+    of_device(name)?.text(what, kind)
+}
+
+/// The addresses of a device of the machine.
+fn of_device(name: &str) -> Option<Addresses> {
+    let is_name = name.len() < 16 && name.bytes().all(|b| b.is_ascii_graphic() && b != b'/') && name != "..";
+    if !is_name || name.is_empty() {
+        return None;
+    }
+    let ether = std::fs::read_to_string(format!("/sys/class/net/{name}/address")).ok()?;
+    let mut addresses = Addresses { ether: ether.trim().parse().ok(), ..Addresses::default() };
+    for entry in nix::ifaddrs::getifaddrs().ok()?.filter(|a| a.interface_name == name) {
+        let of = |a: Option<nix::sys::socket::SockaddrStorage>| Some(a?.as_sockaddr_in()?.ip());
+        if addresses.ip.is_none()
+            && let Some(ip) = of(entry.address)
+        {
+            let length = of(entry.netmask).map_or(32, |mask| u32::from(mask).count_ones() as u8);
+            addresses.ip = Some(ip);
+            addresses.prefix = Ipv4Prefix::new(ip, length);
+        }
+    }
+    Some(addresses)
+}
+
+/// The default gateway of a device (`/proc/net/route`: numbers in hexadecimal, the bytes in the machine's order).
+fn gateway(name: &str) -> Option<Ipv4Addr> {
+    let routes = std::fs::read_to_string("/proc/net/route").ok()?;
+    routes.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ["0" | "00000000", gateway] = [*words.get(1)?, *words.get(2)?] else { return None };
+        let address = u32::from_str_radix(gateway, 16).ok().filter(|a| *a != 0)?;
+        (words.first() == Some(&name)).then(|| Ipv4Addr::from(address.to_ne_bytes()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Classes, Plan};
+
+    fn list(definitions: &str, routes: &str) -> Result<String, String> {
+        let config = format!("{definitions}; Idle -> r :: LinearIPLookup({routes}) -> Discard;");
+        let plan = Plan::new(&Classes::default(), &config, "test").map_err(|e| e.to_string())?;
+        let mut env = crate::env::Env::new(std::sync::Arc::default()).unwrap();
+        let mut router = crate::router::Router::new("g", plan, &mut env).map_err(|e| e.join("\n"))?;
+        router.read(&mut env, "r.table")
+    }
+
+    #[test]
+    fn names_stand_for_addresses() {
+        let table = list("AddressInfo(foo 1.2.3.4/20)", "foo 0, foo:ipnet 0, foo:bcast 0").unwrap();
+        for prefix in ["1.2.3.4/32", "1.2.0.0/20", "1.2.15.255/32"] {
+            assert!(table.contains(prefix), "{table}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_unknown_outside_of_its_compound_element() {
+        assert!(list("x :: { AddressInfo(foo 1.2.3.4); Idle -> Discard }", "foo 0").is_err());
+        assert!(list("AddressInfo(foo 02:00:00:00:00:01)", "foo 0").unwrap_err().contains("'foo'"));
+    }
+
+    #[test]
+    fn a_device_has_addresses() {
+        assert_eq!(find(&HashMap::new(), "", "lo:ip", NameKind::Ip).as_deref(), Some("127.0.0.1"));
+        assert_eq!(find(&HashMap::new(), "a/b", "lo", NameKind::Ether).as_deref(), Some("00:00:00:00:00:00"));
+        assert_eq!(find(&HashMap::new(), "", "nosuch:ip", NameKind::Ip), None);
+        assert_eq!(find(&HashMap::new(), "", "../..", NameKind::Ip), None);
+    }
+}

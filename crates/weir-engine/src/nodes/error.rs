@@ -1,0 +1,18 @@
+use super::prelude::*;
+
+engine_node! {
+    /// Keeps the graph from being loaded, with a message: for compound elements that are used in a wrong way.
+    ///
+    /// For example one form of a compound element may be `elementclass X { … || Error("X needs two outputs") }`.
+    Error: "-/-", "a/a", Sink;
+    params {
+        /// The message.
+        pos message: String = String::new(),
+    }
+}
+
+impl Behavior for Error {
+    fn open(&mut self, _env: &mut Env) -> Result<(), String> {
+        Err(if self.message.is_empty() { "this must not be used".to_owned() } else { self.message.clone() })
+    }
+}

@@ -1,0 +1,304 @@
+//! Handler calls as elements make them: names seen from an element, with a parameter.
+
+use std::sync::Arc;
+
+use weir_click::first_word;
+use weir_ir::State;
+use weir_ir::program::EntryKind;
+
+use super::Router;
+use super::handlers::{COMMON, global_modes};
+use crate::control::{Control, Modes};
+use crate::env::Env;
+use crate::node::Cx;
+use crate::plan::Part;
+
+/// Why a handler call failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CallError {
+    /// There is no such handler, or it may not be called so.
+    Missing(String),
+    /// The handler refused: its call, and what it said.
+    Refused(String, String),
+}
+
+impl CallError {
+    /// With the call around what the handler said, as Click writes it.
+    pub(crate) fn in_context(self) -> String {
+        match self {
+            CallError::Missing(text) => text,
+            CallError::Refused(call, text) => {
+                text.lines().fold(format!("While calling '{call}':"), |all, line| format!("{all}\n  {line}"))
+            }
+        }
+    }
+}
+
+/// Where a handler is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The element; `None`: the graph itself.
+    pub element: Option<usize>,
+    pub handler: String,
+}
+
+impl Router {
+    /// Calls a read handler: a name, as seen from an element, and a parameter.
+    pub(crate) fn call_read(
+        &mut self,
+        env: &mut Env,
+        from: Option<usize>,
+        (name, arg): (&str, &str),
+    ) -> Result<String, CallError> {
+        let place = self.called(from, name)?;
+        let name = self.unparse(&place);
+        match self.modes(&place) {
+            Some(modes) if modes.read && (modes.param || arg.is_empty()) => {}
+            Some(modes) if modes.read => {
+                return Err(CallError::Missing(format!("read handler '{name}' does not take parameters")));
+            }
+            _ => return Err(CallError::Missing(format!("no '{name}' read handler"))),
+        }
+        self.read_at(env, &place, arg).map_err(|e| CallError::Refused(joined(&name, arg), e))
+    }
+
+    /// Calls a write handler, likewise.
+    pub(crate) fn call_write(
+        &mut self,
+        env: &mut Env,
+        from: Option<usize>,
+        (name, value): (&str, &str),
+    ) -> Result<(), CallError> {
+        let place = self.called(from, name)?;
+        let name = self.unparse(&place);
+        if !self.modes(&place).is_some_and(|m| m.write) {
+            return Err(CallError::Missing(format!("no '{name}' write handler")));
+        }
+        self.write_at(env, &place, value).map_err(|e| CallError::Refused(joined(&name, value), e))
+    }
+
+    /// How a handler may be called; `None` if there is none of that name.
+    pub(crate) fn modes_of(&self, from: Option<usize>, name: &str) -> Option<Modes> {
+        self.modes(&self.find_handler(from, name).ok()?)
+    }
+
+    /// The name of a handler as seen from everywhere.
+    pub(crate) fn full_name(&self, from: Option<usize>, name: &str) -> String {
+        self.find_handler(from, name).map_or_else(|_| name.to_owned(), |place| self.unparse(&place))
+    }
+
+    fn called(&self, from: Option<usize>, name: &str) -> Result<Place, CallError> {
+        let name = weir_click::unquote_text(name).unwrap_or_default();
+        self.find_handler(from, &name).map_err(CallError::Missing)
+    }
+
+    /// Finds a handler: of an element by name, of the element that asks, or of the graph.
+    pub(crate) fn find_handler(&self, from: Option<usize>, name: &str) -> Result<Place, String> {
+        let place = |element, handler: &str| Place { element, handler: handler.to_owned() };
+        let dot = name.find('.');
+        let (before, after) = match dot {
+            None if name.is_empty() => return Err("syntax error: no handler is named".to_owned()),
+            Some(0) => return Ok(place(None, &name[1..])),
+            Some(dot) if dot + 1 == name.len() => return Err(format!("syntax error at '{name}'")),
+            Some(dot) => (&name[..dot], &name[dot + 1..]),
+            None => ("", name),
+        };
+        if dot.is_some()
+            && let Some(element) = self.find_from(from, before)
+        {
+            return Ok(place(Some(element), after));
+        }
+        if from.is_some() && self.modes(&place(from, name)).is_some() {
+            return Ok(place(from, name));
+        }
+        if dot.is_none() || global_modes(name).is_some() {
+            return Ok(place(None, name));
+        }
+        Err(format!("no element named '{before}'; the handler 'list' names all elements"))
+    }
+
+    /// An element by its name as seen from another: in its own compound element first, then in those around.
+    fn find_from(&self, from: Option<usize>, name: &str) -> Option<usize> {
+        let mut context = from.map_or("", |e| self.element_name(e));
+        while let Some((outer, _)) = context.rsplit_once('/') {
+            if let Some(found) = self.plan.graph.find(&format!("{outer}/{name}")) {
+                return Some(found);
+            }
+            context = outer;
+        }
+        self.plan.graph.find(name)
+    }
+
+    fn unparse(&self, place: &Place) -> String {
+        match place.element {
+            Some(e) => format!("{}.{}", self.element_name(e), place.handler),
+            None => place.handler.clone(),
+        }
+    }
+
+    /// How a handler may be called.
+    pub(crate) fn modes(&self, place: &Place) -> Option<Modes> {
+        let Some(element) = place.element else {
+            return match place.handler.as_str() {
+                "hotconfig" if self.reconfigure => Some(Modes::WRITE),
+                name => global_modes(name),
+            };
+        };
+        let name = place.handler.as_str();
+        if let Some(modes) = self.controls[element].as_ref().and_then(|c| c.modes(name)) {
+            return Some(modes);
+        }
+        let mut modes = Modes::default();
+        if let Part::Element { owner, .. } = &self.plan.parts[element] {
+            modes.write =
+                self.plan.linked.entries.iter().any(|e| {
+                    e.owner == *owner && matches!(&e.kind, EntryKind::Message { name: n } if n == name)
+                });
+        }
+        for h in self.manual(element).filter(|h| h.name.trim_start_matches("r#") == name) {
+            modes.read |= h.read;
+            modes.write |= h.write;
+            // A packet program's handlers look at their parameter, or do not.
+            modes.param |= h.read && matches!(self.plan.parts[element], Part::Element { .. });
+        }
+        modes.read |= COMMON.contains(&name);
+        (modes != Modes::default()).then_some(modes)
+    }
+
+    /// Reads a handler that is known to be there, on this worker.
+    pub(super) fn read_here(&mut self, env: &mut Env, place: &Place, arg: &str) -> Result<String, String> {
+        let Some(element) = place.element else { return self.read_global(env, &place.handler) };
+        let name = place.handler.as_str();
+        if let Some(control) = self.control(element, name) {
+            return control.read(name, arg, &mut Cx { router: self, env, element, pushing: false });
+        }
+        if let Some(text) = self.read_common(element, name) {
+            return Ok(text);
+        }
+        match &self.plan.parts[element] {
+            Part::Node { .. } => match &self.nodes[element] {
+                Some(node) => node.read(name, env),
+                None => Err("the element is busy".to_owned()),
+            },
+            Part::Element { element, tables, .. } => {
+                let state = State::new(&mut self.tables, tables, env.now).asked(arg.trim());
+                element.read(name, &state)
+            }
+        }
+    }
+
+    /// Writes a handler that is known to be there, or sends an element the message of that name (numbers, separated
+    /// by blanks), on this worker.
+    pub(super) fn write_here(&mut self, env: &mut Env, place: &Place, value: &str) -> Result<(), String> {
+        self.active = true;
+        let Some(element) = place.element else { return self.write_global(env, &place.handler, value) };
+        let name = place.handler.as_str();
+        if let Some(control) = self.control(element, name) {
+            return control.write(name, value, &mut Cx { router: self, env, element, pushing: false });
+        }
+        if let Some(done) = self.send_message(env, element, name, value) {
+            return done;
+        }
+        match &self.plan.parts[element] {
+            Part::Node { .. } => match &mut self.nodes[element] {
+                Some(node) => node.write(name, value, env),
+                None => Err("the element is busy".to_owned()),
+            },
+            Part::Element { element, tables, .. } => {
+                let mut state = State::new(&mut self.tables, tables, env.now);
+                element.write(name, value, &mut state)
+            }
+        }
+    }
+
+    pub(super) fn control(&self, element: usize, handler: &str) -> Option<Arc<dyn Control>> {
+        self.controls[element].as_ref().filter(|c| c.modes(handler).is_some()).cloned()
+    }
+
+    /// Runs something of each control that `which` picks.
+    fn each_control(
+        &mut self,
+        env: &mut Env,
+        which: impl Fn(&dyn Control) -> bool,
+        f: impl Fn(&dyn Control, &mut Cx<'_>),
+    ) -> bool {
+        let mut any = false;
+        for element in 0..self.controls.len() {
+            let Some(control) = self.controls[element].clone().filter(|c| which(&**c)) else { continue };
+            any = true;
+            f(&*control, &mut Cx { router: self, env, element, pushing: false });
+        }
+        any
+    }
+
+    /// The graph is in place: scripts begin.
+    pub(crate) fn start(&mut self, env: &mut Env) {
+        env.running.clone_from(&self.name);
+        self.each_control(env, |_| true, |control, cx| control.start(cx));
+        self.active = true;
+    }
+
+    /// Whether requests may come from outside.
+    pub(crate) fn listens(&self) -> bool {
+        !self.listening.is_empty()
+    }
+
+    /// Whether a request waits.
+    pub(super) fn asked(&self) -> bool {
+        self.listening.iter().any(|&e| self.controls[e].as_ref().is_some_and(|c| c.asked()))
+    }
+
+    /// Answers requests.
+    pub(super) fn serve(&mut self, env: &mut Env) {
+        if self.asked() {
+            self.each_control(env, |c| c.asked(), |control, cx| control.serve(cx));
+        }
+    }
+
+    /// Signals that elements are waiting for.
+    pub(crate) fn signals(&self) -> Vec<i32> {
+        self.controls.iter().flatten().flat_map(|c| c.signals()).collect()
+    }
+
+    /// A signal has come. Returns whether an element was waiting for it.
+    pub(crate) fn signal(&mut self, env: &mut Env, signal: i32) -> bool {
+        env.running.clone_from(&self.name);
+        self.active = true;
+        self.each_control(env, |c| c.signals().contains(&signal), |control, cx| control.signal(signal, cx))
+    }
+
+    /// An element asks for the end of the run.
+    pub(crate) fn ask_stop(&mut self) {
+        self.stop_asked = self.stop_asked.saturating_add(1);
+        self.active = true;
+    }
+
+    /// Lets the driver script decide about what was asked; without one the run ends.
+    pub(super) fn decide_stop(&mut self, env: &mut Env) {
+        while self.stop_asked > 0 {
+            self.stop_asked -= 1;
+            let driver = self.driver.and_then(|e| Some((e, self.controls[e].clone()?)));
+            let goes_on = driver.is_some_and(|(element, control)| {
+                control.stop_asked(&mut Cx { router: self, env, element, pushing: false })
+            });
+            if !goes_on {
+                self.stop_asked = 0;
+                env.stop = true;
+            }
+        }
+    }
+
+    /// Tells people something.
+    pub(crate) fn print(&self, env: &mut Env, text: String) {
+        env.notice(Some(&self.name), "print", text);
+    }
+}
+
+/// The name and the parameter of a call that is written as one text.
+pub(crate) fn split_call(call: &str) -> (&str, &str) {
+    first_word(call).unwrap_or_default()
+}
+
+fn joined(name: &str, arg: &str) -> String {
+    if arg.is_empty() { name.to_owned() } else { format!("{name} {arg}") }
+}

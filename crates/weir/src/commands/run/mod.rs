@@ -1,0 +1,132 @@
+//! `weir run`: takes the options of Click's user-level driver, and more.
+
+mod options;
+mod report;
+mod signals;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use weir_engine::protocol::Event;
+use weir_engine::{Engine, Plan, Stopped, Until};
+
+use super::{classes, profile, steps};
+use crate::ui::{Failure, Ui};
+pub(crate) use options::Args;
+use signals::Signals;
+
+/// Name of the one graph.
+const GRAPH: &str = "run";
+/// How long the engine runs before what it has to tell is shown.
+const SLICE: Duration = Duration::from_millis(200);
+
+pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
+    let config = args.config()?;
+    let classes = Arc::new(classes());
+    let library = |name: &str| args.library(name);
+    let options = weir_click::Options {
+        defines: config.defines,
+        library: Some(&library),
+        ..weir_click::Options::default()
+    };
+    let plan =
+        Plan::with_options(&classes, &config.text, &config.name, &options).map_err(|e| refused(e.0))?;
+    if plan.graph.elements.is_empty() && !args.quit && args.warnings() && args.handlers.is_empty() {
+        eprintln!("{}: configuration has no elements, exiting", config.landmark);
+    }
+    let empty = plan.graph.elements.is_empty();
+    let mut engine = Engine::new(classes).context("cannot start the engine")?;
+    if let Some(start) = args.simtime() {
+        engine.simulate_time(start);
+    }
+    engine.set_printer(Box::new(|line| eprintln!("{line}")));
+    engine.set_profile(args.profile.is_some());
+    engine.install(GRAPH, plan, "").map_err(|e| refused(e.0))?;
+    if let Some(file) = &args.output {
+        let text = engine.read(GRAPH, "flatconfig").map_err(Failure::refused)?;
+        let written = match file.as_str() {
+            "-" => std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()),
+            file => std::fs::write(file, text),
+        };
+        written.with_context(|| format!("cannot write {file}"))?;
+    }
+    for w in &args.writes {
+        let (handler, value) = w.split_once('=').unwrap_or((w, ""));
+        engine.write(GRAPH, handler, value).map_err(Failure::refused)?;
+    }
+    if let Some(filter) = &args.trace {
+        let ui = *ui;
+        let print = move |event: Event| {
+            if let Event::Trace { .. } = event {
+                _ = ui.print(&event, || steps::text(ui, &event));
+            }
+            true
+        };
+        engine.trace(0, GRAPH, filter, args.count, Box::new(print)).map_err(Failure::refused)?;
+    }
+
+    let before = report::Times::take();
+    if !args.quit && !empty {
+        let stopped = drive(args, &mut engine)?;
+        ui.progress(match stopped {
+            Stopped::Requested => "stopped by an element",
+            Stopped::Flag => "stopped",
+            Stopped::Deadline => "the time is over",
+            Stopped::Exhausted => "nothing more to do",
+        });
+    }
+    if args.time {
+        println!("{}", before.passed());
+    }
+    report::finish(args, ui, &mut engine)
+}
+
+/// Runs until there is a reason to stop.
+fn drive(args: &Args, engine: &mut Engine) -> Result<Stopped, Failure> {
+    let mut signals = Signals::new(engine.waker()).context("cannot catch signals")?;
+    let every = args.profile.flatten().filter(|t| !t.is_zero());
+    let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+    let start = engine.now();
+    let mut next = every.map(|t| start.saturating_add(nanos(t)));
+    let end = args.duration.map(|d| start.saturating_add(nanos(d)));
+    loop {
+        signals.listen(engine.signals()).context("cannot catch signals")?;
+        let left = end.map_or(SLICE, |end| Duration::from_nanos(end.saturating_sub(engine.now())));
+        let until = Until { deadline: Some(left.min(SLICE)), flag: Some(signals.any()), forever: false };
+        let stopped = engine.run(&until).context("the engine stopped")?;
+        for n in engine.take_notices() {
+            if n.what.starts_with("device") {
+                eprintln!("{}: {}", n.what, n.text);
+            }
+        }
+        if let (Some(every), Some(at)) = (every, next)
+            && at <= engine.now()
+        {
+            next = Some(engine.now().saturating_add(nanos(every)));
+            let times = profile::times(&engine.status(GRAPH).map_err(Failure::refused)?);
+            eprintln!("{}", profile::text(&times));
+        }
+        match stopped {
+            Stopped::Flag => {
+                if signals.deliver(engine) {
+                    return Ok(Stopped::Flag);
+                }
+            }
+            // Scripts that wait for signals have more to do.
+            Stopped::Exhausted if !engine.signals().is_empty() => {
+                engine.sleep(Some(SLICE)).context("the engine stopped")?;
+            }
+            Stopped::Deadline if !left.is_zero() => {}
+            stopped => return Ok(stopped),
+        }
+    }
+}
+
+/// Errors of a configuration, as Click prints them: a line each, and a last one.
+fn refused(errors: Vec<String>) -> Failure {
+    let language = ["undeclared", "syntax error", "unterminated", "redeclaration", "redefinition"];
+    let read = !errors.iter().any(|e| language.iter().any(|l| e.contains(l)));
+    let end = read.then(|| "Router could not be initialized!".to_owned());
+    Failure::Config(errors.into_iter().chain(end).collect())
+}
