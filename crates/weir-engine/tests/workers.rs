@@ -366,7 +366,9 @@ fn ethertypes_without_flows_stay_with_the_first_worker() {
 #[test]
 fn traces_follow_packets_to_the_other_worker_and_back() {
     let mut rig = Rig::new(2, &Threads::None, &["a", "b"]);
-    rig.load("FromDevice(a) -> c :: Counter -> r :: RoundRobinSwitch; r[0] -> ToDevice(b); r[1] -> d :: Discard;");
+    rig.load(
+        "FromDevice(a) -> c :: Counter -> r :: RoundRobinSwitch; r[0] -> ToDevice(b); r[1] -> d :: Discard;",
+    );
     let (events, heard) = std::sync::mpsc::channel();
     rig.engine.trace(1, "g", "", 20, Box::new(move |e| events.send(e).is_ok())).unwrap();
     send(&mut rig.far[0], (0..20).map(|flow| outgoing(flow, 1)));
