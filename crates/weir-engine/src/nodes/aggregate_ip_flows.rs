@@ -116,7 +116,7 @@ impl AggregateIPFlows {
                 out.push((packet, false));
             }
             (Some(number), Some(_)) if self.state.waiting >= MOST_WAITING => {
-                out.push((marked(packet, number), true))
+                out.push((marked(packet, number), true));
             }
             (number, _) => {
                 self.state.waiting += 1;

@@ -123,8 +123,8 @@ impl Pinging {
         if self.duplicates > 0 {
             out += &format!(", +{} duplicates", self.duplicates);
         }
-        if self.count > 0 {
-            out += &format!(", {}% packet loss\n", self.count.saturating_sub(once) * 100 / self.count);
+        if let Some(lost) = (self.count.saturating_sub(once) * 100).checked_div(self.count) {
+            out += &format!(", {lost}% packet loss\n");
         }
         if self.received > 0 {
             let average = u128::from(self.average());
@@ -149,7 +149,7 @@ impl ICMPPingSource {
         echo.extend(self.identifier.to_be_bytes());
         echo.extend(sequence.to_be_bytes());
         echo.extend(data);
-        put16(&mut echo, 2, |echo| checksum(echo));
+        put16(&mut echo, 2, checksum);
         let len = u16::try_from(IP_LEN + echo.len()).ok()?;
         let mut bytes = vec![0x45, 0];
         bytes.extend(len.to_be_bytes());
@@ -157,7 +157,7 @@ impl ICMPPingSource {
         bytes.extend([0, 0, 200, 1, 0, 0]);
         bytes.extend(self.src.octets());
         bytes.extend(self.dst.octets());
-        put16(&mut bytes, 10, |header| checksum(header));
+        put16(&mut bytes, 10, checksum);
         bytes.extend(echo);
         let mut packet = Packet::from_bytes(&bytes).ok()?;
         let data = packet.data();

@@ -108,13 +108,13 @@ impl IPReassembler {
             let Some(key) = self.state.oldest() else { break };
             self.end(key, &Reason::FULL, cx);
         }
-        self.add(fragment, packet, cx)
+        self.add(&fragment, packet, cx)
     }
 
-    fn add(&mut self, fragment: Fragment, packet: Packet, cx: &mut Cx<'_>) -> Option<Packet> {
+    fn add(&mut self, fragment: &Fragment, packet: Packet, cx: &mut Cx<'_>) -> Option<Packet> {
         cx.waits(&packet);
         let timestamp = packet.timestamp;
-        let complete = match self.state.store(&fragment, packet, cx.now() + PATIENCE) {
+        let complete = match self.state.store(fragment, packet, cx.now() + PATIENCE) {
             Ok(complete) => complete,
             Err(packet) => {
                 self.state.bad += 1;

@@ -208,7 +208,7 @@ impl ToIPSummaryDump {
         {
             let text = format!("!bad {problem}\n");
             if self.binary {
-                line.extend((text.len() as u32 + 4 | 1 << 31).to_be_bytes());
+                line.extend(((text.len() as u32 + 4) | (1 << 31)).to_be_bytes());
             }
             line.extend(text.as_bytes());
         }
