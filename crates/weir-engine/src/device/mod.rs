@@ -13,7 +13,7 @@ use weir_io::tap::{self, TapPort};
 use weir_io::{Poller, Port, PortError, PortStats, Waker};
 use weir_packet::Packet;
 
-use trouble::close;
+use trouble::{close, drain};
 
 use crate::links::Entrance;
 use crate::protocol::DeviceStatus;

@@ -67,7 +67,7 @@ impl Devices {
 }
 
 /// Takes the packets out of the port of a device before it is given up. The ring is bounded, so their number is.
-fn drain(d: &mut Device) {
+pub(super) fn drain(d: &mut Device) {
     if let Some(old) = &mut d.port {
         while let Ok(1..) = old.receive(&mut d.pending, TX_WAITING) {}
     }
