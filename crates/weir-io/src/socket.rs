@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-use weir_packet::{MAX_LEN, Packet};
+use weir_packet::{Layer, MAX_LEN, Packet};
 
 use crate::{Port, PortError, PortStats};
 
@@ -113,6 +113,7 @@ pub struct SocketPort {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each port, and it does not move")]
 enum Ends {
     Datagram {
         receiver: Socket,
@@ -284,6 +285,8 @@ impl Port for SocketPort {
                 packet.timestamp =
                     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
             }
+            let start = packet.data();
+            packet.set_layer(Layer::Mac, Some(start));
             self.stats.received(len);
             out.push(packet);
         }
@@ -449,7 +452,7 @@ mod tests {
 
     /// What comes within some seconds.
     fn received(port: &mut SocketPort) -> Vec<u8> {
-        let mut poller = Poller::new().unwrap();
+        let poller = Poller::new().unwrap();
         poller.add(1, port.fd().unwrap()).unwrap();
         let mut out = Vec::new();
         for _ in 0..100 {

@@ -30,6 +30,7 @@ mod front_drop_queue;
 mod full_note_queue;
 mod gap;
 mod host_address;
+mod icmp_ping_source;
 mod infinite_source;
 mod info;
 mod ip_reassembler;
@@ -63,6 +64,7 @@ mod static_thread_sched;
 mod stride_sched;
 mod summary;
 mod thread_safe_queue;
+mod time_filter;
 mod time_sorted_sched;
 mod timed_sink;
 mod timed_source;
@@ -94,6 +96,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     from_link::CLASS,
     front_drop_queue::CLASS,
     full_note_queue::CLASS,
+    icmp_ping_source::CLASS,
     infinite_source::CLASS,
     info::CLASSES[0],
     info::CLASSES[1],
@@ -128,6 +131,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     static_thread_sched::CLASS,
     stride_sched::CLASS,
     thread_safe_queue::CLASS,
+    time_filter::CLASS,
     time_sorted_sched::CLASS,
     timed_sink::CLASS,
     timed_source::CLASS,

@@ -22,7 +22,7 @@ engine_node! {
     /// A hot swap keeps a socket with the same arguments, and its connection.
     Socket: "0-1/0-1", "a/h", Source;
     example "Socket(UDP, 127.0.0.1, 5000) -> Discard;";
-    example "Idle -> Socket(TCP, 127.0.0.1, 5000);";
+    example "Idle -> Socket(UDP, 127.0.0.1, 5000);";
     params {
         /// `TCP`, `UDP`, `UNIX` or `UNIX_DGRAM`.
         pos r#type: String,

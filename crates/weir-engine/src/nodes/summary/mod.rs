@@ -19,6 +19,8 @@ mod read;
 mod scan;
 mod spread;
 mod tcp_options;
+#[cfg(test)]
+mod tests;
 mod transport;
 mod view;
 
