@@ -84,16 +84,18 @@ impl Division {
         self.cuts(from, to.0).then_some(number as u32)
     }
 
-    /// For `locks`, of the linked program.
-    pub fn locks(&self, linked: &Program) -> Vec<bool> {
-        let one: HashSet<u32> = linked
-            .tables
+    /// For `locks`, of the linked program. Several elements may have one table.
+    pub fn locks(&self, plan: &Plan) -> Vec<bool> {
+        let one: HashSet<u32> = plan
+            .parts
             .iter()
-            .zip(&self.shares)
-            .filter(|(_, s)| **s == Share::One)
-            .map(|(t, _)| t.owner)
+            .zip(&self.one)
+            .filter_map(|(part, one)| match part {
+                Part::Element { owner, .. } if *one => Some(*owner),
+                _ => None,
+            })
             .collect();
-        reaches_one(linked, |owner| one.contains(&owner))
+        reaches_one(&plan.linked, |owner| one.contains(&owner))
     }
 
     /// For `homes`: nodes that ask each other for packets have one home, which is worker 0 unless an element wishes

@@ -155,7 +155,7 @@ impl Plan {
         self.number_links();
         self.join(&programs)?;
         self.lead_links();
-        division.locks = division.locks(&self.linked);
+        division.locks = division.locks(self);
         division.homes = division.homes(self);
         self.division = Arc::new(division);
         Ok(())

@@ -138,7 +138,7 @@ fn two_workers_translate_addresses_for_tcp_udp_and_errors() {
     let script = "import socket\n\
         refused = 0\n\
         for i in range(40):\n    \
-            s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(5); s.connect(('10.9.2.2', 9000 + i))\n    \
+            s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(2); s.connect(('10.9.2.2', 9000 + i))\n    \
             try:\n        \
                 s.send(b'x'); s.recv(10)\n    \
             except ConnectionRefusedError: refused += 1\n    \
@@ -146,7 +146,8 @@ fn two_workers_translate_addresses_for_tcp_udp_and_errors() {
         print(refused)";
     run(&format!("ip netns exec {} sysctl -qw net.ipv4.icmp_ratelimit=0", right.0));
     let out = left.command("/usr/bin/python3").args(["-c", script]).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "40", "{}", String::from_utf8_lossy(&out.stderr));
+    let refused = String::from_utf8_lossy(&out.stdout).trim().to_owned();
+    assert_eq!(refused, "40", "{}, drops: {}", String::from_utf8_lossy(&out.stderr), read("drops"));
 
     let Answer::Status { status } = call(Ask::Status { graph: graph() }) else { panic!() };
     let left_side = status.devices.iter().find(|d| d.name == "left").unwrap();

@@ -390,6 +390,40 @@ fn traces_follow_packets_to_the_other_worker_and_back() {
     assert_eq!((sent, dropped, ended), (10, 10, true));
 }
 
+#[test]
+fn icmp_errors_find_the_mapping_of_their_packet() {
+    for workers in [1, 2] {
+        let mut rig = Rig::new(workers, &Threads::None, &["a", "b"]);
+        rig.load(
+            "FromDevice(a) -> Strip(14) -> CheckIPHeader -> nat :: IPRewriter(pattern 10.2.0.1 - - - 0 1, drop);
+             FromDevice(b) -> Strip(14) -> CheckIPHeader -> kind :: IPClassifier(icmp, -); kind[1] -> [1] nat;
+             kind[0] -> icmp :: ICMPRewriter(nat) -> Unstrip(14) -> ToDevice(a);
+             nat[0] -> Unstrip(14) -> ToDevice(b); nat[1] -> Discard;",
+        );
+        send(&mut rig.far[0], (0..30).map(|flow| outgoing(flow, 1)));
+        rig.settle();
+        // Port unreachable, with the packet as it came (RFC 792).
+        let errors: Vec<Vec<u8>> = received(&mut rig.far[1])
+            .iter()
+            .map(|f| {
+                let mut message = vec![3, 3, 0, 0, 0, 0, 0, 0];
+                message.extend(&f[14..]);
+                let sum = weir_net::checksum::checksum(&message);
+                message[2..4].copy_from_slice(&sum.to_be_bytes());
+                let packet = build::ipv4(SERVER, Ipv4Addr::new(10, 2, 0, 1), 1, &message);
+                build::ethernet(mac(OUTSIDE), mac(INSIDE), ethertype::IPV4, &packet)
+            })
+            .collect();
+        assert_eq!(errors.len(), 30);
+        send(&mut rig.far[1], errors);
+        rig.settle();
+        let mut told: Vec<u8> = received(&mut rig.far[0]).iter().map(|f| f[14 + 19]).collect();
+        told.sort_unstable();
+        let drops = rig.engine.status("g").unwrap().drops;
+        assert!(told.iter().copied().eq(0..30), "{workers} workers: {told:?}, {drops:?}");
+    }
+}
+
 mod breaker {
     use weir_ir::{Builder, Layer, Reason, Width};
 
@@ -420,7 +454,9 @@ fn a_panic_on_any_worker_takes_the_graph_away_on_all() {
     let (near, mut far) = MemoryPort::pair(["a", "far"], 4096).unwrap();
     let (other, mut beyond) = MemoryPort::pair(["b", "far"], 4096).unwrap();
     let classes = Arc::new(Classes::with([weir_elements::class::<breaker::Breaker>("test")]));
-    let options = WorkerOptions { workers: 2, ..WorkerOptions::default() };
+    // A panic cannot pass through machine code.
+    let executor = ExecutorKind::Interpreter;
+    let options = WorkerOptions { workers: 2, executor, ..WorkerOptions::default() };
     let ports = [("a", near), ("b", other)].map(|(n, p)| (n.to_owned(), Box::new(p) as Box<dyn Port>));
     let worker = Worker::start(classes, options, move |engine| engine.set_ports(ports)).unwrap();
     let handle = worker.handle().clone();

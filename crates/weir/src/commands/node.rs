@@ -60,7 +60,7 @@ pub(crate) struct EngineArgs {
 }
 
 /// A number of workers that a machine may have.
-fn workers(text: &str) -> Result<usize, String> {
+pub(super) fn workers(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n @ 1..=256) => Ok(n),
         _ => Err("give a number from 1 to 256".to_owned()),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use weir_engine::protocol::Event;
-use weir_engine::{Engine, Stopped, Until};
+use weir_engine::{Engine, Stopped, Threads, Until};
 
 use super::{classes, profile, steps};
 use crate::ui::{Failure, Ui};
@@ -34,6 +34,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     if let Some(start) = args.simtime() {
         engine.simulate_time(start);
     }
+    engine.set_workers(args.threads, &Threads::Free).context("cannot start the workers")?;
     engine.set_printer(Box::new(|line| eprintln!("{line}")));
     if args.allow_reconfigure {
         engine.allow_reconfigure(Box::new(reader));

@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// Print warnings, after --no-warnings
     #[arg(long, overrides_with = "no_warnings", hide = true)]
     warnings: bool,
+    /// Run so many workers, which share the traffic by flow (with --simtime, one)
+    #[arg(short = 'j', long, value_name = "N", default_value_t = 1, value_parser = crate::commands::node::workers)]
+    pub(super) threads: usize,
     /// Let time jump from event to event, from this many seconds since 1970 on
     #[arg(long, visible_alias = "simulation-time", value_name = "SECONDS", num_args = 0..=1, require_equals = true)]
     simtime: Option<Option<f64>>,
