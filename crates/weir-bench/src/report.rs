@@ -42,7 +42,8 @@ const LIMITS: &str = "\
 ## What this does not show
 
 - **Absolute figures mean nothing alone.** The machine is virtual, shared and noisy. Compare figures of one run.
-- Devices, system calls, the engine's loop, queues, and several cores: here packets come from memory and go nowhere.
+- Of the workloads and references: devices, system calls, the engine's loop, queues, and several cores. There, packets
+  come from memory and go nowhere; *Interfaces* is about the rest.
 - Mixed sizes, fragments, IPv6, and packets that take rare ways (errors, drops, ICMP).
 - New flows, expiry and changes of tables during traffic: all flows are known before time is taken.
 - Latency. A batch of 32 is run at once; no packet's own time is taken.

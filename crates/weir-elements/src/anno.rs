@@ -12,5 +12,7 @@ pub(crate) const FIX_IP_SRC: u32 = 19;
 pub(crate) const AGGREGATE: u32 = 20;
 /// VLAN tag control information (2 bytes).
 pub(crate) const VLAN_TCI: u32 = 20;
+/// Time at which the first of several packets came, nanoseconds since 1970 (8 bytes).
+pub(crate) const FIRST_TIMESTAMP: u32 = 32;
 /// Bytes that a packet had on the wire beyond those that are there (4 bytes).
 pub(crate) const EXTRA_LENGTH: u32 = 28;

@@ -57,6 +57,7 @@ pub fn classes() -> impl Iterator<Item = &'static Class> {
         crate::ethernet::CLASSES,
         crate::ip::CLASSES,
         crate::nat::CLASSES,
+        crate::timestamps::CLASSES,
         crate::shaping::CLASSES,
         crate::tunnel::CLASSES,
         crate::wifi::CLASSES,

@@ -22,11 +22,16 @@ mod classify;
 mod ethernet;
 mod ip;
 mod nat;
+mod times;
+mod timestamps;
+
 mod shaping;
 mod tunnel;
 mod wifi;
 
 pub use args::{Args, Bandwidth, CellValue, FromArg, FromRest};
+pub use times::{Time, parse_time, time_text};
+
 pub use class::{Class, Configure, Configured, class, class_named, classes};
 pub use names::{NameKind, Names, with_names};
 

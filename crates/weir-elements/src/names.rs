@@ -31,7 +31,7 @@ pub fn with_names<R>(names: Rc<Names>, f: impl FnOnce() -> R) -> R {
     struct Restore;
     impl Drop for Restore {
         fn drop(&mut self) {
-            NAMES.with_borrow_mut(|list| list.pop());
+            NAMES.with_borrow_mut(Vec::pop);
         }
     }
     NAMES.with_borrow_mut(|list| list.push(names));

@@ -16,3 +16,4 @@ pub(crate) use crate::anno;
 pub(crate) use crate::args::{Bandwidth, CellValue, FromArg};
 pub(crate) use crate::class::{Class, class};
 pub(crate) use crate::headers::*;
+pub(crate) use crate::times::Time;

@@ -26,45 +26,59 @@ fn frames() -> Vec<Vec<u8>> {
     corpus::corpus().into_iter().map(|(_, frame)| frame).collect()
 }
 
+/// A seed that other configurations do not change (FNV-1a).
+fn seed_of(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+        >> 8
+}
+
 /// Interpreted, compiled, optimised, and optimised and compiled: all the same.
 #[test]
 fn all_ways_to_run_a_graph_agree() {
     let frames = frames();
     let mut reasons = BTreeSet::new();
-    for (i, text) in all().iter().enumerate() {
+    for text in &all() {
         let g = graph::linked(text);
         if g.points.is_empty() {
             continue;
         }
-        let seed = i as u64;
-        let steps = sequence::steps(&g, &frames, seed, if text.len() > 300 { 6000 } else { 2000 });
-        let (wanted, tables) = sequence::interpret(&g.program, seed, &steps);
-        assert_same(&g.program, seed, &steps);
-        let fast: Vec<Vec<Seen>> =
-            assert_same(&g.fast, seed, &steps).into_iter().map(|s| sequence::by_owner(&g.fast, s)).collect();
-        for (n, (fast, wanted)) in fast.iter().zip(&wanted).enumerate() {
-            assert!(
-                fast == wanted,
-                "{text}\nstep {n}, {:?}: optimised {fast:#?}, as written {wanted:#?}",
-                steps[n]
-            );
-        }
-        let (_, fast_tables) = sequence::interpret(&g.fast, seed, &steps);
-        assert_eq!(fast_tables, tables, "{text}");
-        let mut ends = BTreeSet::new();
-        for seen in wanted.into_iter().flatten() {
-            if let Seen::Dropped { at, .. } = &seen {
-                ends.insert(at.0);
-            }
-            match seen {
-                Seen::Dropped { reason, .. } => reasons.insert(reason.to_string()),
-                Seen::Orphaned { .. } => reasons.insert("TimedOut".into()),
-                _ => false,
-            };
-        }
-        let discards = (0..).zip(&g.classes).filter(|(_, class)| *class == "Discard");
-        let missed: Vec<u32> = discards.map(|(e, _)| e).filter(|e| !ends.contains(e)).collect();
         let whole = cases::GRAPHS.contains(&text.as_str());
+        let discards: Vec<u32> =
+            (0..).zip(&g.classes).filter(|(_, c)| *c == "Discard").map(|(e, _)| e).collect();
+        let mut ends = BTreeSet::new();
+        // Some ways need luck: a whole graph has more than one try.
+        for seed in (0..4).map(|n| seed_of(text) + n) {
+            let steps = sequence::steps(&g, &frames, seed, if text.len() > 300 { 6000 } else { 2000 });
+            let (wanted, tables) = sequence::interpret(&g.program, seed, &steps);
+            assert_same(&g.program, seed, &steps);
+            let fast: Vec<Vec<Seen>> = assert_same(&g.fast, seed, &steps)
+                .into_iter()
+                .map(|s| sequence::by_owner(&g.fast, s))
+                .collect();
+            for (n, (fast, wanted)) in fast.iter().zip(&wanted).enumerate() {
+                assert!(
+                    fast == wanted,
+                    "{text}\nstep {n}, {:?}: optimised {fast:#?}, as written {wanted:#?}",
+                    steps[n]
+                );
+            }
+            let (_, fast_tables) = sequence::interpret(&g.fast, seed, &steps);
+            assert_eq!(fast_tables, tables, "{text}");
+            for seen in wanted.into_iter().flatten() {
+                if let Seen::Dropped { at, .. } = &seen {
+                    ends.insert(at.0);
+                }
+                match seen {
+                    Seen::Dropped { reason, .. } => reasons.insert(reason.to_string()),
+                    Seen::Orphaned { .. } => reasons.insert("TimedOut".into()),
+                    _ => false,
+                };
+            }
+            if !whole || discards.iter().all(|e| ends.contains(e)) {
+                break;
+            }
+        }
+        let missed: Vec<&u32> = discards.iter().filter(|e| !ends.contains(e)).collect();
         assert!(missed.is_empty() || !whole, "{text}: no packet came to {missed:?}");
     }
     // The sequences reach what they are meant for.
@@ -124,13 +138,13 @@ const VERIFIED: &[&str] = &[
 #[test]
 fn runs_take_symbolic_paths() {
     let frames = frames();
-    for (i, text) in all().iter().map(String::as_str).chain(VERIFIED.iter().copied()).enumerate() {
+    for text in all().iter().map(String::as_str).chain(VERIFIED.iter().copied()) {
         let g = graph::linked(text);
         if g.points.is_empty() {
             continue;
         }
         for (kind, program) in [("as written", &g.program), ("optimised", &g.fast)] {
-            let steps = sequence::steps(&g, &frames, 1000 + i as u64, 200);
+            let steps = sequence::steps(&g, &frames, seed_of(text), 200);
             let trials: Vec<Trial> = steps.into_iter().filter_map(|s| trial(program, s)).collect();
             let n = trials.len();
             let s = assert_covered(program, trials);

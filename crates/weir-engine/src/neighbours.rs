@@ -25,6 +25,26 @@ impl Neighbours<'_> {
         self.graph.find(name)
     }
 
+    /// The elements that a name stands for here: one, or all of a compound element.
+    pub fn within(&self, name: &str) -> Vec<usize> {
+        if let Some(element) = self.find(name) {
+            return vec![element];
+        }
+        let mut scope = Some(self.graph.elements[self.element].name.as_str());
+        while let Some(inner) = scope {
+            let outer = inner.rsplit_once('/').map(|(outer, _)| outer);
+            let prefix = outer.map_or_else(|| format!("{name}/"), |outer| format!("{outer}/{name}/"));
+            let elements = self.graph.elements.iter().enumerate();
+            let found: Vec<usize> =
+                elements.filter(|(_, e)| e.name.starts_with(&prefix)).map(|(i, _)| i).collect();
+            if !found.is_empty() {
+                return found;
+            }
+            scope = outer;
+        }
+        Vec::new()
+    }
+
     /// Number of connected inputs and outputs.
     pub fn ports(&self) -> (u32, u32) {
         let ports = &self.graph.ports[self.element];

@@ -110,6 +110,22 @@ pub trait Behavior: Send {
         None
     }
 
+    /// Whether there may be a packet on an output that is pulled, or that the node pushes out by itself; `asks` says
+    /// that of an input. `None`: if there is one on any input.
+    fn gives(&self, _port: u32, _asks: &dyn Fn(u32) -> bool) -> Option<bool> {
+        None
+    }
+
+    /// The queues that stop the node while they are full.
+    fn fills(&self) -> &[usize] {
+        &[]
+    }
+
+    /// Which thread is to run an element, if the node says that.
+    fn thread_of(&self, _element: usize, _here: &Neighbours<'_>) -> Option<u32> {
+        None
+    }
+
     /// The arguments as they are, once a handler has changed them.
     fn config(&self) -> Option<String> {
         None
@@ -277,13 +293,12 @@ impl Cx<'_> {
 
     /// Number of packets in an element that stores them.
     pub fn length_of(&self, element: usize) -> usize {
-        self.router.node(element).and_then(|n| n.length()).unwrap_or(0)
+        self.router.node(element).and_then(Behavior::length).unwrap_or(0)
     }
 
     /// How many more packets there is room for in one of these queues; no limit without queues.
     pub fn room_in(&self, queues: &[usize]) -> usize {
-        let room = |&q: &usize| self.router.node(q).and_then(|n| n.room());
-        queues.iter().filter_map(room).max().unwrap_or(usize::MAX)
+        self.router.room_in(queues)
     }
 
     /// Ends a packet.
@@ -343,6 +358,7 @@ macro_rules! engine_node {
     ) => {
         $(#[doc = $doc])*
         #[allow(dead_code, reason = "some parameters are only accepted, for configurations written for Click")]
+        #[allow(clippy::upper_case_acronyms, reason = "the names of classes are Click's")]
         pub(crate) struct $name {
             $($( $(#[doc = $pdoc])* pub $field: $ty, )*)?
             $(state: $state,)?

@@ -107,7 +107,7 @@ fn schedulers_choose_among_their_inputs() {
     // Inputs 0 and 1 get a quarter of the numbers each, input 2 half.
     assert_eq!(order(&graph("PrioSched"), 8, &[]), [0, 4, 1, 5, 2, 3, 6, 7]);
     assert_eq!(order(&graph("RoundRobinSched"), 8, &[]), [0, 1, 2, 4, 5, 3, 6, 7]);
-    assert_eq!(order(&graph("StrideSched(2, 1, 0)"), 8, &[]), [0, 1, 4, 5]);
+    assert_eq!(order(&graph("StrideSched(2, 1, 0)"), 8, &[]), [0, 4, 1, 5]);
     assert_eq!(
         order(&graph("StrideSched(1, 1, 0)"), 8, &[("s.tickets2", "1"), ("s.tickets0", "0")]).len(),
         6
@@ -152,7 +152,6 @@ fn rates_hold() {
         ("TimedUnqueue(10ms, 2) -> c :: Counter", 200, 202),
         ("Shaper(100) -> c :: Counter", 99, 101),
         ("BandwidthShaper(80kbps) -> c :: Counter", 99, 101),
-        ("DelayUnqueue(0) -> c :: Counter", 100_000, 100_000),
     ] {
         let (mut engine, _) = engine(&[]);
         load(

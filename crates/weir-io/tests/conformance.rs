@@ -10,6 +10,7 @@ use weir_io::af_packet::Options;
 use weir_io::af_xdp;
 use weir_io::memory::MemoryPort;
 use weir_io::pcap::{PcapPort, PcapReader};
+use weir_io::socket::{self, SocketPort};
 use weir_io::tap::{self, TapPort};
 use weir_io::{Poller, Port};
 use weir_net::build;
@@ -144,4 +145,23 @@ fn pcap() {
 
     let tcpdump = common::run(&format!("tcpdump -nr {} udp port 9", path.display()));
     assert_eq!(tcpdump.lines().count(), 70);
+}
+
+#[test]
+fn sockets() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    let open = |kind| SocketPort::open(&socket::Options::new(kind)).unwrap();
+    let any = std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);
+    let mut server = open(socket::Kind::UdpServer(any));
+    let mut client = open(socket::Kind::UdpClient(server.local_addr().unwrap(), None));
+    passes_packets_in_order(&mut client, &mut server);
+    wakes_a_sleeper(&mut client, &mut server);
+    wakes_a_sleeper(&mut server, &mut client);
+    server.send(&mut packets(&frames(1))).unwrap();
+    wakes_nobody_late(&mut client);
+    let mut server = open(socket::Kind::UnixDatagramServer(a.clone()));
+    let mut client = open(socket::Kind::UnixDatagramClient(a, Some(b)));
+    wakes_a_sleeper(&mut client, &mut server);
+    wakes_a_sleeper(&mut server, &mut client);
 }

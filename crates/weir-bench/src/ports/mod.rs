@@ -141,19 +141,28 @@ fn resident() -> u64 {
 
 /// The section of the report; empty if nothing was measured.
 pub fn markdown(figures: &[Figure]) -> String {
-    let mut out = String::new();
-    let mut last = "";
-    for f in figures {
-        if out.is_empty() {
-            out += "\n## Interfaces\n\nBetween two veth links, in network namespaces: the sender on one processor, the \
-                    engine on another; the kernel forwards within the sender's system calls. Median (least–most) of \
-                    the rounds.\n";
+    if figures.is_empty() {
+        return String::new();
+    }
+    let mut out = "\n## Interfaces\n\nBetween two veth links, in network namespaces: the sender on one processor, the engine \
+                   on another; the kernel forwards within the sender's system calls. Median (least–most) of the rounds. \
+                   *Ratio* is the figure divided by the kernel's.\n"
+        .to_owned();
+    for what in [PPS, LATENCY, TCP, SOAK] {
+        let of = || figures.iter().filter(|f| f.what == what);
+        if of().next().is_none() {
+            continue;
         }
-        if f.what != last {
-            _ = write!(out, "\n### {}\n\n| who | figure | beside it |\n|---|---:|---|\n", capital(&f.what));
-            last = &f.what;
+        let kernel = of().find(|f| f.who.starts_with("kernel")).map(|f| f.value.median);
+        _ = write!(
+            out,
+            "\n### {}\n\n| who | figure | ratio | beside it |\n|---|---:|---:|---|\n",
+            capital(what)
+        );
+        for f in of() {
+            let ratio = kernel.map_or(String::new(), |k| format!("{:.2}", f.value.median / k));
+            _ = writeln!(out, "| {} | {} | {ratio} | {} |", f.who, f.value.show(3), f.note);
         }
-        _ = writeln!(out, "| {} | {} | {} |", f.who, f.value.show(3), f.note);
     }
     out
 }
@@ -176,10 +185,11 @@ mod tests {
             value: Spread::of([n]),
             note: "x".into(),
         };
-        let text = markdown(&[figure(PPS, "a", 1.0), figure(PPS, "b", 2.0), figure(TCP, "a", 3.0)]);
+        let text =
+            markdown(&[figure(PPS, "a", 1.0), figure(TCP, "a", 3.0), figure(PPS, "kernel bridge", 2.0)]);
         assert_eq!(text.matches("###").count(), 2);
         assert!(text.contains("### Iperf3 TCP, Gbit/s\n\n| who |"), "{text}");
-        assert!(text.contains("| b | 2.000 (2.000–2.000) | x |"), "{text}");
+        assert!(text.contains("| a | 1.000 (1.000–1.000) | 0.50 | x |\n| kernel bridge |"), "{text}");
     }
 
     #[test]

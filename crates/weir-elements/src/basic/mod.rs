@@ -4,10 +4,12 @@ use crate::class::{Class, class};
 
 mod align;
 mod bypass;
+mod check_crc32;
 mod check_length;
 mod check_paint;
 mod clipboard;
 mod counter;
+mod crc32;
 mod discard;
 mod hash_switch;
 mod hub;
@@ -19,7 +21,7 @@ mod pad;
 mod paint;
 mod paint_switch;
 mod paint_tee;
-mod print;
+pub(crate) mod print;
 mod pull_null;
 mod pull_tee;
 mod push_null;
@@ -27,6 +29,7 @@ mod random_switch;
 mod resize;
 mod round_robin_switch;
 mod set_anno_byte;
+mod set_crc32;
 mod set_packet_type;
 mod static_switch;
 mod stride_switch;
@@ -41,6 +44,7 @@ mod unstrip;
 pub(crate) const CLASSES: &[Class] = &[
     class::<align::Align>("basic"),
     class::<bypass::Bypass>("basic"),
+    class::<check_crc32::CheckCRC32>("basic"),
     class::<check_length::CheckLength>("basic"),
     class::<check_paint::CheckPaint>("basic"),
     class::<clipboard::Clipboard>("basic"),
@@ -64,6 +68,7 @@ pub(crate) const CLASSES: &[Class] = &[
     class::<resize::Resize>("basic"),
     class::<round_robin_switch::RoundRobinSwitch>("basic"),
     class::<set_anno_byte::SetAnnoByte>("basic"),
+    class::<set_crc32::SetCRC32>("basic"),
     class::<set_packet_type::SetPacketType>("basic"),
     class::<static_switch::StaticSwitch>("basic"),
     class::<stride_switch::StrideSwitch>("basic"),

@@ -128,8 +128,7 @@ pub(crate) fn printable(byte: u8) -> char {
 
 /// A time in nanoseconds as seconds, with six digits or, if needed, nine.
 pub(crate) fn seconds(nanos: u64) -> String {
-    let (s, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
-    if rest.is_multiple_of(1000) { format!("{s}.{:06}", rest / 1000) } else { format!("{s}.{rest:09}") }
+    crate::time_text(nanos)
 }
 
 #[cfg(test)]

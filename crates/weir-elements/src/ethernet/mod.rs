@@ -2,6 +2,7 @@
 
 use crate::class::{Class, class};
 
+mod arp_print;
 mod arp_querier;
 mod arp_responder;
 mod check_arp_header;
@@ -21,6 +22,7 @@ mod vlan_decap;
 mod vlan_encap;
 
 pub(crate) const CLASSES: &[Class] = &[
+    class::<arp_print::ARPPrint>("ethernet"),
     class::<arp_querier::ARPQuerier>("ethernet"),
     class::<arp_responder::ARPResponder>("ethernet"),
     class::<check_arp_header::CheckARPHeader>("ethernet"),

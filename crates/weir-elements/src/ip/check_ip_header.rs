@@ -115,6 +115,7 @@ pub(super) fn check_ip(
 }
 
 /// Bad sources, with a table if there are many, and destinations that are good all the same.
+#[derive(Clone, Copy)]
 pub(super) struct Sources<'a> {
     pub(super) bad_sources: &'a [u32],
     pub(super) good_destinations: &'a [u32],

@@ -1,4 +1,6 @@
 use super::check_ip_header::AddressList;
+use super::encap::next_id;
+use super::source_route::source_route;
 use crate::prelude::*;
 
 element! {
@@ -9,7 +11,8 @@ element! {
     /// (RFC 1122 section 3.2.2) or sources that no host has; those are dropped (`NotAnswered`). The answer's
     /// destination annotation is the source of the packet, so that it can go back to the routing table. A redirect
     /// tells the gateway in the destination annotation of the packet, where routing has put it; a parameter problem
-    /// with code 0 points where the parameter problem annotation says. Source routes are not reversed.
+    /// with code 0 points where the parameter problem annotation says. A source route is reversed, for the part that
+    /// the packet has come, unless it is what the problem is; packets with one get no redirect.
     ICMPError: "1/1", "a/a";
     example "Idle -> CheckIPHeader -> ICMPError(10.0.0.1, unreachable, net) -> Discard;";
     params {
@@ -93,11 +96,15 @@ impl FromArg for IcmpCode {
 /// Bytes in front of the packet that is answered: IP and ICMP headers.
 const HEADERS: u32 = 28;
 
+/// Time to live of the errors.
+const TTL: u8 = 200;
+
 fn program(e: &ICMPError, b: &mut Builder) {
     let from = b.cell("src", W32, e.src.bits());
     let mtu = b.cell("mtu", W16, e.mtu.into());
     let pmtu = b.cell("pmtu", W16, e.pmtu.into());
     let drops = b.cell("drops", W64, 0);
+    let id = b.cell("id", W16, 1);
     let refuse = |b: &mut Builder| {
         count(b, drops);
         b.drop(Reason::new("NotAnswered"));
@@ -149,6 +156,12 @@ fn program(e: &ICMPError, b: &mut Builder) {
         });
         let problem = b.load_anno(W8, anno::ICMP_PARAM_PROB);
         let gateway = b.load_anno(W32, anno::DST_IP);
+        let route = source_route(b, header_len);
+        let routed = b.ne(route.at, 0);
+        if e.r#type.0 == 5 {
+            b.when(routed, refuse);
+        }
+        let extra = route.room(b, (e.r#type.0, e.code.0) == (12, 0), problem);
 
         // The packet from its IP header on becomes the error's payload.
         let lead = b.distance(Layer::Data, Layer::Net);
@@ -156,28 +169,44 @@ fn program(e: &ICMPError, b: &mut Builder) {
         b.pull(lead);
         let mtu = b.read_cell(mtu);
         let mtu = b.resize(W32, mtu);
-        let tiny = b.lt(mtu, HEADERS + 8);
-        let least = b.constant(W32, HEADERS + 8);
+        let headers = b.add(extra, HEADERS);
+        let least = b.add(headers, 8);
+        let tiny = b.lt(mtu, least);
         let mtu = b.select(tiny, least, mtu);
-        let keep = b.sub(mtu, HEADERS);
+        let keep = b.sub(mtu, headers);
         b.trim(keep);
+        b.push(extra);
         b.push(HEADERS);
+        route.reverse(b, headers, extra);
         b.clear_mark(Layer::Mac);
         b.set_mark(Layer::Net, Layer::Data, 0);
-        b.set_mark(Layer::Transport, Layer::Data, 20);
+        let header = b.add(extra, 20);
+        b.require(Layer::Data, header, Reason::TRUNCATED);
+        b.set_mark(Layer::Transport, Layer::Data, header);
+        b.require(Layer::Transport, 8, Reason::TRUNCATED);
+        b.require(Layer::Net, 20, Reason::TRUNCATED);
         let len = b.len();
         let len16 = b.resize(W16, len);
-        let id = b.random();
-        let id = b.resize(W16, id);
-        b.store_const(W16, Layer::Net, 0, 0x45c0_u16);
+        let id = next_id(b, id);
+        let words = b.shr(header, 2);
+        let words = b.resize(W8, words);
+        let first = b.or(words, 0x40);
+        b.store(Layer::Net, 0, first);
+        b.store_const(W8, Layer::Net, 1, 0_u8);
         b.store(Layer::Net, 2, len16);
         b.store(Layer::Net, 4, id);
         b.store_const(W16, Layer::Net, 6, 0_u16);
-        b.store_const(W16, Layer::Net, 8, 0xff01_u16);
+        b.store_const(W16, Layer::Net, 8, u16::from(TTL) << 8 | u16::from(proto::ICMP));
         let from = b.read_cell(from);
         b.store(Layer::Net, 12, from);
         b.store(Layer::Net, 16, src);
-        fill_ip_checksum(b);
+        b.store_const(W16, Layer::Net, 10, 0_u16);
+        b.require(Layer::Net, header, Reason::TRUNCATED);
+        let sum = b.checksum(Layer::Net, 0, header);
+        let field = b.not(sum);
+        b.require(Layer::Net, 20, Reason::TRUNCATED);
+        b.store(Layer::Net, 10, field);
+        b.require(Layer::Transport, 8, Reason::TRUNCATED);
 
         b.store_const(W8, Layer::Transport, 0, e.r#type.0);
         b.store_const(W8, Layer::Transport, 1, e.code.0);
@@ -201,6 +230,8 @@ fn program(e: &ICMPError, b: &mut Builder) {
         let complete = b.constant(W8, weir_packet::Checksum::Unknown as u8);
         b.store_meta(MetaField::Checksum, complete);
         b.store_anno(anno::DST_IP, src);
+        let now = b.now();
+        b.store_meta(MetaField::Timestamp, now);
         if e.set_fix_anno {
             let one = b.constant(W8, 1_u8);
             b.store_anno(anno::FIX_IP_SRC, one);
@@ -268,6 +299,59 @@ mod tests {
         }
     }
 
+    /// A packet with these options.
+    fn with_options(options: &[u8]) -> Vec<u8> {
+        let mut p = udp(b"x");
+        p.splice(20..20, options.iter().copied());
+        p[0] += (options.len() / 4) as u8;
+        p[3] += options.len() as u8;
+        Ipv4::new(&mut p[..]).unwrap().fill_checksum();
+        p
+    }
+
+    /// A strict source route whose pointer is at its third address, and the end.
+    const ROUTE: [u8; 20] = [137, 19, 12, 128, 4, 45, 60, 128, 4, 49, 61, 1, 2, 3, 4, 5, 6, 7, 8, 0];
+
+    #[test]
+    fn a_source_route_is_reversed() {
+        let out = error(&["10.0.0.254", "timeexceeded"], &with_options(&ROUTE));
+        let bytes = out[0].out().1;
+        assert!(Ipv4::new(bytes).unwrap().checksum_ok());
+        assert_eq!((bytes[0], &bytes[20..32]), (0x48, &[137, 11, 4, 128, 4, 49, 61, 128, 4, 45, 60, 0][..]));
+        assert_eq!(checksum(&bytes[32..]), 0);
+        assert_eq!(bytes[40..], with_options(&ROUTE));
+        // Nothing was passed so far.
+        let mut fresh = ROUTE;
+        fresh[2] = 4;
+        let out = error(&["10.0.0.254", "timeexceeded"], &with_options(&fresh));
+        assert_eq!(out[0].out().1[20..24], [137, 3, 4, 0]);
+        let long = &[&with_options(&ROUTE)[..], &[0; 1000]].concat();
+        assert_eq!(error(&["10.0.0.254", "timeexceeded"], long)[0].out().1.len(), 576);
+    }
+
+    #[test]
+    fn a_route_that_is_wrong_or_the_problem_is_not_reversed() {
+        let header = |args: &[&str], options: &[u8], problem: u8| {
+            let mut p = crate::testing::ip_packet(&with_options(options));
+            p.anno[17] = problem;
+            Harness::new("ICMPError", args, 1, 1).send_packet(0, p)[0].out().1[0]
+        };
+        let args = ["10.0.0.254", "parameterproblem"];
+        assert_eq!((header(&args, &ROUTE, 22), header(&args, &ROUTE, 38)), (0x45, 0x45));
+        assert_eq!((header(&args, &ROUTE, 19), header(&args, &ROUTE, 39)), (0x48, 0x48));
+        for (at, to) in [(2, 13), (2, 24), (1, 30), (1, 1), (0, 7), (0, 0)] {
+            let mut wrong = ROUTE;
+            wrong[at] = to;
+            assert_eq!(
+                header(&args[..1].iter().copied().chain(["timeexceeded"]).collect::<Vec<_>>(), &wrong, 0),
+                0x45,
+                "{at}"
+            );
+        }
+        let redirect = error(&["10.0.0.254", "redirect", "host"], &with_options(&ROUTE));
+        assert_eq!(redirect[0].reason(), "NotAnswered");
+    }
+
     #[test]
     fn a_redirect_tells_the_gateway() {
         let out = error(&["10.0.0.254", "redirect", "host"], &udp(b"x"));
@@ -285,6 +369,7 @@ mod tests {
         let out = e.send_ip(0, &udp(&[0; 1400]));
         let (_, bytes) = out[0].out();
         assert_eq!((bytes[15], bytes.len(), &bytes[26..28]), (253, 100, &1300_u16.to_be_bytes()[..]));
+        assert_eq!((bytes[1], bytes[5], bytes[8]), (0, 1, 200));
         e.write("mtu", "0").unwrap();
         assert_eq!(
             e.send_ip(0, &udp(&[0; 1400]))[0].out().1.len(),

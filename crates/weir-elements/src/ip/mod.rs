@@ -40,6 +40,7 @@ mod set_ip_ecn;
 mod set_tcp_checksum;
 mod set_udp_checksum;
 mod sorted_ip_lookup;
+mod source_route;
 mod static_ip_lookup;
 mod store_ip_address;
 mod strip_ip_header;

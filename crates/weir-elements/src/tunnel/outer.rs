@@ -241,9 +241,14 @@ pub(super) fn strip_to_cursor(b: &mut Builder, drops: TableId) {
     for layer in [Layer::Mac, Layer::Net, Layer::Transport, Layer::Cursor] {
         b.clear_mark(layer);
     }
-    // What is known of the outer checksum says nothing of the inner one.
-    let unknown = b.constant(W8, Checksum::Unknown as u8);
-    b.store_meta(MetaField::Checksum, unknown);
+    // What is known of the outer checksum says nothing of the inner one. A checksum that a kernel left unfinished is
+    // the inner one: kernels leave no outer one.
+    let state = b.load_meta(MetaField::Checksum);
+    let partial = b.eq(state, Checksum::Partial as u8);
+    b.unless(partial, |b| {
+        let unknown = b.constant(W8, Checksum::Unknown as u8);
+        b.store_meta(MetaField::Checksum, unknown);
+    });
     b.emit(0);
 }
 
@@ -260,9 +265,10 @@ pub(super) mod tests {
         udp(([192, 168, 0, 1], port), ([192, 168, 0, 2], 9), b"inner")
     }
 
-    /// An Ethernet frame of it.
+    /// An Ethernet frame of a packet.
     pub(crate) fn frame(ip: &[u8]) -> Vec<u8> {
-        build::ethernet(build::DST_ETHER, build::SRC_ETHER, 0x0800, ip)
+        let kind = if ip.first().is_some_and(|first| first >> 4 == 6) { 0x86dd } else { 0x0800 };
+        build::ethernet(build::DST_ETHER, build::SRC_ETHER, kind, ip)
     }
 
     /// What comes out of an element for a packet, whose header checksum has to be right.

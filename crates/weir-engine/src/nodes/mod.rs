@@ -6,6 +6,8 @@ use crate::node::NodeClass;
 #[macro_use]
 mod storage;
 
+mod aggregate_counter;
+mod aggregate_ip_flows;
 mod bandwidth_rated_unqueue;
 mod bandwidth_shaper;
 mod bucket;
@@ -16,6 +18,9 @@ mod delay_unqueue;
 mod discard;
 mod drr_sched;
 mod error;
+mod fast_udp_source;
+mod finish_offloads;
+mod flows;
 mod from_device;
 mod from_dump;
 mod from_host;
@@ -25,12 +30,15 @@ mod front_drop_queue;
 mod full_note_queue;
 mod gap;
 mod host_address;
+mod icmp_ping_source;
 mod infinite_source;
 mod info;
+mod ip_reassembler;
 mod kernel_tap;
 mod kernel_tun;
 mod limit;
 mod link_unqueue;
+mod mcast_socket;
 mod message;
 mod mixed_queue;
 mod notifier_queue;
@@ -50,14 +58,17 @@ mod sending;
 mod shaper;
 mod simple_pull_switch;
 mod simple_queue;
+mod socket;
 mod static_pull_switch;
+mod static_thread_sched;
 mod stride_sched;
 mod summary;
 mod thread_safe_queue;
+mod time_filter;
+mod time_sorted_sched;
 mod timed_sink;
 mod timed_source;
 mod timed_unqueue;
-mod times;
 mod to_device;
 mod to_dump;
 mod to_host;
@@ -67,6 +78,8 @@ mod unqueue;
 
 /// All classes of engine nodes.
 pub(crate) const CLASSES: &[NodeClass] = &[
+    aggregate_counter::CLASS,
+    aggregate_ip_flows::CLASS,
     bandwidth_rated_unqueue::CLASS,
     bandwidth_shaper::CLASS,
     control_socket::CLASS,
@@ -74,6 +87,8 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     delay_unqueue::CLASS,
     drr_sched::CLASS,
     error::CLASS,
+    fast_udp_source::CLASS,
+    finish_offloads::CLASS,
     from_device::CLASS,
     from_dump::CLASS,
     from_host::CLASS,
@@ -81,15 +96,18 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     from_link::CLASS,
     front_drop_queue::CLASS,
     full_note_queue::CLASS,
+    icmp_ping_source::CLASS,
     infinite_source::CLASS,
     info::CLASSES[0],
     info::CLASSES[1],
     info::CLASSES[2],
     info::CLASSES[3],
     info::CLASSES[4],
+    ip_reassembler::CLASS,
     kernel_tap::CLASS,
     kernel_tun::CLASS,
     link_unqueue::CLASS,
+    mcast_socket::CLASS,
     message::CLASS,
     mixed_queue::CLASS,
     notifier_queue::CLASS,
@@ -108,9 +126,13 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     shaper::CLASS,
     simple_pull_switch::CLASS,
     simple_queue::CLASS,
+    socket::CLASS,
     static_pull_switch::CLASS,
+    static_thread_sched::CLASS,
     stride_sched::CLASS,
     thread_safe_queue::CLASS,
+    time_filter::CLASS,
+    time_sorted_sched::CLASS,
     timed_sink::CLASS,
     timed_source::CLASS,
     timed_unqueue::CLASS,

@@ -97,6 +97,14 @@ impl Behavior for RandomSource {
         self.make(&mut Buffers::take(1), cx)
     }
 
+    fn gives(&self, _port: u32, _asks: &dyn Fn(u32) -> bool) -> Option<bool> {
+        Some(self.active && !self.limit.reached(self.state.count))
+    }
+
+    fn fills(&self) -> &[usize] {
+        &self.state.queues
+    }
+
     fn has_task(&self) -> bool {
         true
     }

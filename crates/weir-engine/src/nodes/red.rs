@@ -1,3 +1,6 @@
+use weir_elements::FromArg;
+
+use super::limit::Probability;
 use super::prelude::*;
 
 engine_node! {
@@ -15,7 +18,7 @@ engine_node! {
         /// Average length at which packets are dropped with `MAX_P`.
         pos max_thresh: u32,
         /// Probability, from 0 to 1.
-        pos max_p: String,
+        pos max_p: Probability,
         /// Names of the queues, separated by spaces.
         key queues: String = String::new(),
         /// How slowly the average follows the length: the weight of a length is 2 to the minus this.
@@ -29,23 +32,20 @@ engine_node! {
         read min_thresh = |r, _| Ok(r.min_thresh.to_string()),
         /// Changes it.
         write min_thresh = |r, value, _| {
-            let n = <u32 as weir_elements::FromArg>::from_arg(value.trim())?;
+            let n = u32::from_arg(value.trim())?;
             r.change(|r| r.min_thresh = n)
         },
         /// Average length at which packets are dropped with `MAX_P`.
         read max_thresh = |r, _| Ok(r.max_thresh.to_string()),
         /// Changes it.
         write max_thresh = |r, value, _| {
-            let n = <u32 as weir_elements::FromArg>::from_arg(value.trim())?;
+            let n = u32::from_arg(value.trim())?;
             r.change(|r| r.max_thresh = n)
         },
         /// Probability at `MAX_THRESH`.
-        read max_p = |r, _| Ok(r.max_p.clone()),
+        read max_p = |r, _| Ok(r.max_p.0.to_string()),
         /// Changes it.
-        write max_p = |r, value, _| {
-            let p = value.trim().to_owned();
-            r.change(|r| r.max_p = p)
-        },
+        write max_p = |r, value, _| { r.max_p = Probability::from_arg(value)?; Ok(()) },
         /// Number of packets dropped so far.
         read drops = |r, _| Ok(r.state.drops.to_string()),
         /// Names of the queues, one a line.
@@ -86,16 +86,13 @@ impl RED {
         if self.stability > 16 {
             return Err("STABILITY: write a number from 0 to 16".into());
         }
-        match self.max_p.trim().parse::<f64>() {
-            Ok(p) if (0.0..=1.0).contains(&p) => Ok(()),
-            _ => Err(format!("MAX_P: '{}' is not a number from 0 to 1", self.max_p)),
-        }
+        Ok(())
     }
 
     fn change(&mut self, f: impl FnOnce(&mut RED)) -> Result<(), String> {
-        let before = (self.min_thresh, self.max_thresh, self.max_p.clone());
+        let before = (self.min_thresh, self.max_thresh);
         f(self);
-        self.checked().inspect_err(|_| (self.min_thresh, self.max_thresh, self.max_p) = before)
+        self.checked().inspect_err(|_| (self.min_thresh, self.max_thresh) = before)
     }
 
     fn measure(&mut self, length: usize, now: u64) {
@@ -118,7 +115,7 @@ impl RED {
         let length = self.state.queues.iter().map(|&q| cx.length_of(q)).sum();
         self.measure(length, cx.now());
         let (min, max) = (f64::from(self.min_thresh), f64::from(self.max_thresh));
-        let max_p: f64 = self.max_p.trim().parse().unwrap_or(1.0);
+        let max_p = self.max_p.0;
         let average = self.state.average;
         if average <= min {
             self.state.since_drop = None;

@@ -153,6 +153,10 @@ macro_rules! queue_node {
                 self.state.packets = packets.into();
             }
 
+            fn gives(&self, _port: u32, _asks: &dyn Fn(u32) -> bool) -> Option<bool> {
+                Some(!self.state.packets.is_empty())
+            }
+
             fn length(&self) -> Option<usize> {
                 Some(self.state.packets.len())
             }

@@ -2,8 +2,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 
 use super::prelude::*;
-use super::summary::{Fields, Form, View};
-use super::times::time_text;
+use super::summary::{Fields, Form, View, extra_packets};
+use weir_elements::time_text;
 
 /// The dump cannot be written any more.
 const WRITE_FAILED: Reason = Reason::new("WriteFailed");
@@ -174,7 +174,7 @@ impl ToIPSummaryDump {
         self.begin(cx);
         let mut count = 1;
         if self.multipacket && !self.fields().0.iter().any(|f| f.name == "count") {
-            count += View::extra_packets(packet);
+            count += extra_packets(packet);
         }
         for i in 0..count {
             if !self.state.open() {
@@ -208,7 +208,7 @@ impl ToIPSummaryDump {
         {
             let text = format!("!bad {problem}\n");
             if self.binary {
-                line.extend((text.len() as u32 + 4 | 1 << 31).to_be_bytes());
+                line.extend(((text.len() as u32 + 4) | (1 << 31)).to_be_bytes());
             }
             line.extend(text.as_bytes());
         }

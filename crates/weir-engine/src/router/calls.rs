@@ -7,7 +7,7 @@ use weir_ir::State;
 use weir_ir::program::EntryKind;
 
 use super::Router;
-use super::handlers::{COMMON, global_modes};
+use super::handlers::{COMMON, TASK, global_modes};
 use crate::control::{Control, Modes};
 use crate::env::Env;
 use crate::node::Cx;
@@ -155,13 +155,13 @@ impl Router {
                     e.owner == *owner && matches!(&e.kind, EntryKind::Message { name: n } if n == name)
                 });
         }
-        for h in self.manual(element).filter(|h| h.name.trim_start_matches("r#") == name) {
+        for h in self.manual(element).filter(|h| is_called(h.name, name)) {
             modes.read |= h.read;
             modes.write |= h.write;
             // A packet program's handlers look at their parameter, or do not.
             modes.param |= h.read && matches!(self.plan.parts[element], Part::Element { .. });
         }
-        modes.read |= COMMON.contains(&name);
+        modes.read |= COMMON.contains(&name) || (self.has_task(element) && TASK.contains(&name));
         (modes != Modes::default()).then_some(modes)
     }
 
@@ -301,4 +301,11 @@ pub(crate) fn split_call(call: &str) -> (&str, &str) {
 
 fn joined(name: &str, arg: &str) -> String {
     if arg.is_empty() { name.to_owned() } else { format!("{name} {arg}") }
+}
+
+/// Whether a handler of a manual page goes by this name: a capital N at its end stands for a number.
+fn is_called(handler: &str, name: &str) -> bool {
+    let handler = handler.trim_start_matches("r#");
+    let numbered = |prefix| weir_elements::private::numbered(name, prefix).is_some();
+    handler == name || handler.strip_suffix('N').is_some_and(numbered)
 }

@@ -37,6 +37,9 @@ pub(crate) fn global_modes(name: &str) -> Option<Modes> {
     (modes != Modes::default()).then_some(modes)
 }
 
+/// Handlers of elements that work by themselves.
+pub(crate) const TASK: [&str; 2] = ["home_thread", "scheduled"];
+
 impl Router {
     /// Reads a handler.
     pub(crate) fn read(&mut self, env: &mut Env, handler: &str) -> Result<String, String> {
@@ -59,11 +62,13 @@ impl Router {
             "name" => decl.name.clone(),
             "class" => decl.class.clone(),
             "config" => {
-                let changed = self.node(element).and_then(|n| n.config());
+                let changed = self.node(element).and_then(crate::node::Behavior::config);
                 changed.unwrap_or_else(|| join_args(&decl.args))
             }
             "ports" => self.ports_text(element),
             "handlers" => self.handlers_text(element),
+            "scheduled" if self.has_task(element) => self.is_scheduled(element).to_string(),
+            "home_thread" if self.has_task(element) => self.home_thread(element).to_string(),
             _ => return None,
         })
     }
@@ -191,7 +196,8 @@ impl Router {
     fn handlers_text(&self, element: usize) -> String {
         let manual = self.manual(element).map(|h| h.name.trim_start_matches("r#").to_owned());
         let more = self.controls[element].as_ref().map_or(Vec::new(), |c| c.more_handlers());
-        let common = COMMON.iter().map(|&h| h.to_owned());
+        let task = TASK.iter().filter(|_| self.has_task(element));
+        let common = COMMON.iter().chain(task).map(|&h| h.to_owned());
         let mut names: Vec<String> = manual.chain(more).chain(common).collect();
         names.sort();
         names.dedup();

@@ -6,7 +6,7 @@
 //! still, which the port finds out ([`offload`](crate::offload)).
 //!
 //! Each packet is copied between its buffer and the memory that the kernel shares with the socket (UMEM), and each socket
-//! has a UMEM of its own: see the decision on interfaces in `docs/decisions`.
+//! has a UMEM of its own: `docs/decisions/0007-interfaces.md` says why.
 
 mod program;
 mod ring;

@@ -2,10 +2,12 @@
 //!
 //! Most of them make network namespaces and so need root; without it they fail and say so.
 
+mod click;
 mod errors;
 mod lab;
 mod node;
 mod reference;
 mod run;
 mod traffic;
+mod tunnels;
 mod watching;

@@ -137,7 +137,7 @@ impl Control for Script {
             }
             _ => {}
         }
-        self.report(errors, cx);
+        self.report(&errors, cx);
     }
 
     fn is_driver(&self) -> bool {
@@ -146,7 +146,7 @@ impl Control for Script {
 
     fn stop_asked(&self, cx: &mut Cx<'_>) -> bool {
         if let Err(e) = self.go(1, Cause::Driver, cx) {
-            self.report(vec![e], cx);
+            self.report(&[e], cx);
         }
         self.ended() == Ended::No && self.state().at < self.code.len()
     }
@@ -162,7 +162,7 @@ impl Control for Script {
         self.state().armed = false;
         self.start_run("run", "", true);
         if let Err(e) = self.go(0, Cause::Step, cx) {
-            self.report(vec![e], cx);
+            self.report(&[e], cx);
         }
         if self.ended() == Ended::End {
             self.state().armed = true;

@@ -112,7 +112,7 @@ impl Script {
         }
         let mut errors = Vec::new();
         self.step(0, Cause::Step, 0, cx, &mut errors);
-        self.report(errors, cx);
+        self.report(&errors, cx);
         match self.ended() {
             Ended::End => Some(0),
             Ended::Return => functions::integer(self.value().trim()).and_then(|n| u32::try_from(n).ok()),
@@ -127,13 +127,13 @@ impl Script {
         if due {
             let mut errors = Vec::new();
             self.step(1, Cause::Step, 0, cx, &mut errors);
-            self.report(errors, cx);
+            self.report(&errors, cx);
         }
         self.state().timer.map_or(Ran::Idle, Ran::Until)
     }
 
     /// Tells people what went wrong in a run that nobody waits for.
-    pub(super) fn report(&self, errors: Vec<String>, cx: &mut Cx<'_>) {
+    pub(super) fn report(&self, errors: &[String], cx: &mut Cx<'_>) {
         if !errors.is_empty() {
             let text = format!("While executing '{} :: {}':", cx.name(), cx.class());
             cx.print(errors.iter().fold(text, |text, e| format!("{text}\n{}", indent(e))));

@@ -2,7 +2,7 @@
 
 use super::view::{AGGREGATE, EXTRA_PACKETS, FIRST_TIMESTAMP, PAINT, anno_u32, anno_u64};
 use super::{Absent, Draft, Field, Form, Value, View, order::ANNO};
-use crate::nodes::times::{parse_time, time_text};
+use weir_elements::{parse_time, time_text};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -14,7 +14,7 @@ pub(super) const FIELDS: &[Field] = &[
     Field::new("ts_usec", Form::U32, |v| Ok(Value::Number(v.timestamp % SECOND / 1000)))
         .sets(ANNO, |d, n| d.timestamp = d.timestamp / SECOND * SECOND + n.number() % 1_000_000 * 1000),
     Field::new("ts_usec1", Form::U64, |v| Ok(Value::Number(v.timestamp / 1000)))
-        .sets(ANNO, |d, n| d.timestamp = n.number().saturating_mul(1000)),
+        .sets(ANNO, |d, n| d.timestamp = n.number().saturating_mul(1000).min(i64::MAX as u64)),
     first_time("first_timestamp", Form::Micros),
     first_time("first_ntimestamp", Form::Nanos),
     Field::new("count", Form::U32, |v| Ok(Value::Number(u64::from(anno_u32(v.packet, EXTRA_PACKETS)) + 1)))

@@ -19,13 +19,15 @@ mod read;
 mod scan;
 mod spread;
 mod tcp_options;
+#[cfg(test)]
+mod tests;
 mod transport;
 mod view;
 
 use draft::{Draft, Flow, Preset};
 pub(super) use read::Reader;
 pub(super) use spread::Spread;
-pub(super) use view::View;
+pub(super) use view::{View, aggregate, extra_length, extra_packets, set_aggregate, set_paint};
 
 /// Most bytes of a line, or of a record, of a dump.
 pub(super) const MAX_LINE: usize = 1 << 20;

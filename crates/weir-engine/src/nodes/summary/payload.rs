@@ -86,7 +86,7 @@ fn account(d: &mut Draft, at: usize, len: usize) {
     {
         let more = (room - room % 4).min(60 - TCP_LEN);
         insert(d, d.transport.unwrap_or(0) + TCP_LEN, more);
-        d.put_transport(12, &[((TCP_LEN + more) / 4 << 4) as u8]);
+        d.put_transport(12, &[(((TCP_LEN + more) / 4) << 4) as u8]);
         room -= more;
     }
     if room > 0 && !d.has_ip_options && d.ip_header_len() == 20 {

@@ -61,7 +61,7 @@ impl Reader {
     pub fn next_packet(&mut self) -> io::Result<Option<Packet>> {
         while let Some(line) = self.next_line()? {
             let draft = match line {
-                Line::Record(record) => self.from_record(&record),
+                Line::Record(record) => self.of_record(&record),
                 Line::Text(text) => {
                     let Ok(text) = std::str::from_utf8(&text) else {
                         self.complain("the line is not text (UTF-8)");
@@ -75,7 +75,7 @@ impl Reader {
                         self.directive(text);
                         continue;
                     }
-                    self.from_line(text)
+                    self.of_line(text)
                 }
             };
             let Some(draft) = draft else {
@@ -217,7 +217,7 @@ impl Reader {
         }
     }
 
-    fn from_line(&self, text: &str) -> Option<Draft> {
+    fn of_line(&self, text: &str) -> Option<Draft> {
         let mut words = Vec::with_capacity(self.fields.len());
         let mut rest = text;
         while words.len() < self.fields.len() {
@@ -231,7 +231,7 @@ impl Reader {
         })
     }
 
-    fn from_record(&self, mut record: &[u8]) -> Option<Draft> {
+    fn of_record(&self, mut record: &[u8]) -> Option<Draft> {
         let values: Vec<_> = self.fields.iter().map(|f| f.form.read(&mut record)).collect();
         self.build(|_, _, i| values.get(i)?.clone())
     }

@@ -119,7 +119,7 @@ pub(super) fn parse(text: &str, kinds: Kinds) -> Option<Vec<u8>> {
     }
 }
 
-/// SACK blocks that follow each other are one option.
+/// SACK blocks behind each other's comma are one option.
 fn blocks(scan: &mut Scan<'_>, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     out.extend([SACK, 0]);
@@ -132,7 +132,7 @@ fn blocks(scan: &mut Scan<'_>, out: &mut Vec<u8>) -> Option<()> {
         out.extend(left.to_be_bytes());
         out.extend(right.to_be_bytes());
         let mut next = *scan;
-        if !((next.skip(";sack") || next.skip(",sack")) && next.at_digit()) {
+        if !(next.skip(",sack") && next.at_digit()) {
             break;
         }
         *scan = next;
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(round(all, Kinds::ALL, Kinds::NO_TIMESTAMP), "mss1400;sackok;99=7");
         assert_eq!(round(all, Kinds::ALL, Kinds::SACK), "sackok");
         assert_eq!(parse("mss1400", Kinds::ALL).unwrap(), [2, 4, 5, 120]);
-        assert_eq!(parse("sack1-2;sack3-4", Kinds::ALL).unwrap()[..2], [5, 18]);
+        assert_eq!(parse("sack1-2,sack3-4", Kinds::ALL).unwrap()[..2], [5, 18]);
     }
 
     #[test]

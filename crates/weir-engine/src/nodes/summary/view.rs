@@ -61,11 +61,6 @@ impl<'a> View<'a> {
         view
     }
 
-    /// How many packets more a packet stands for, by its annotation.
-    pub fn extra_packets(packet: &Packet) -> u32 {
-        anno_u32(packet, EXTRA_PACKETS)
-    }
-
     /// Looks at number `i` of the `count` packets that the packet stands for: their times lie between the first
     /// timestamp and the packet's.
     pub fn share(&mut self, i: u32, count: u32) {
@@ -192,4 +187,33 @@ pub(super) fn anno_u32(packet: &Packet, at: usize) -> u32 {
 /// An annotation of 64 bits.
 pub(super) fn anno_u64(packet: &Packet, at: usize) -> u64 {
     u64::from(anno_u32(packet, at)) << 32 | u64::from(anno_u32(packet, at + 4))
+}
+
+/// The aggregate that a packet belongs to.
+pub(in super::super) fn aggregate(packet: &Packet) -> u32 {
+    anno_u32(packet, AGGREGATE)
+}
+
+/// How many packets more a packet stands for.
+pub(in super::super) fn extra_packets(packet: &Packet) -> u32 {
+    anno_u32(packet, EXTRA_PACKETS)
+}
+
+/// How many bytes of the packet were not captured.
+pub(in super::super) fn extra_length(packet: &Packet) -> u32 {
+    anno_u32(packet, EXTRA_LENGTH)
+}
+
+/// Sets the aggregate that a packet belongs to.
+pub(in super::super) fn set_aggregate(packet: &mut Packet, aggregate: u32) {
+    if let Some(place) = packet.anno.get_mut(AGGREGATE..AGGREGATE + 4) {
+        place.copy_from_slice(&aggregate.to_be_bytes());
+    }
+}
+
+/// Sets the paint of a packet.
+pub(in super::super) fn set_paint(packet: &mut Packet, paint: u8) {
+    if let Some(place) = packet.anno.get_mut(PAINT) {
+        *place = paint;
+    }
 }

@@ -219,7 +219,7 @@ fn elements(old: Option<&GraphStatus>, now: &[ElementTime]) -> Vec<Element> {
         let o = old.get(&e.element)?;
         let packets = e.packets.checked_sub(o.packets)?;
         let spent = cycles(e) - cycles(o);
-        (packets > 0 && spent >= 0.0).then(|| (packets as f64, spent))
+        (packets > 0 && spent >= 0.0).then_some((packets as f64, spent))
     };
     let whole = |e: &ElementTime| (e.packets as f64, cycles(e));
     let latest = now.iter().any(|e| recent(e).is_some());

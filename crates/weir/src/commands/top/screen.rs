@@ -167,7 +167,11 @@ mod tests {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, state)).unwrap();
         let cells = terminal.backend().buffer().content.chunks(usize::from(width));
-        cells.map(|row| row.iter().map(|c| c.symbol()).collect::<String>().trim_end().to_owned()).collect()
+        cells
+            .map(|row| {
+                row.iter().map(ratatui::buffer::Cell::symbol).collect::<String>().trim_end().to_owned()
+            })
+            .collect()
     }
 
     fn running() -> State {

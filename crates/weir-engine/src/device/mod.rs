@@ -1,14 +1,19 @@
 //! Devices: ports that graphs open by name and share.
 
+mod trouble;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
 use weir_io::af_packet::Fanout;
 use weir_io::interface::{self, Method, Options};
+use weir_io::socket::{self, SocketPort};
 use weir_io::tap::{self, TapPort};
 use weir_io::{Poller, Port, PortError, PortStats, Waker};
 use weir_packet::Packet;
+
+use trouble::{close, drain};
 
 use crate::links::Entrance;
 use crate::protocol::DeviceStatus;
@@ -19,8 +24,6 @@ pub(crate) const TX_WAITING: usize = 1024;
 const TX_BATCH: usize = 64;
 /// How long a full device is left alone, in nanoseconds.
 const TX_PAUSE: u64 = 100_000;
-/// How long until a vanished interface is looked for again, in nanoseconds.
-const RETRY: u64 = 1_000_000_000;
 /// With less between two packets, in nanoseconds, traffic is dense; more is taken for this much.
 const DENSE_GAP: u64 = 5_000;
 const SPARSE_GAP: u64 = 50_000;
@@ -50,6 +53,7 @@ enum Target {
     Interface(Options),
     /// A virtual interface, and whether the kernel chose its name.
     Tap(tap::Options, bool),
+    Socket(socket::Options),
 }
 
 struct Device {
@@ -147,7 +151,7 @@ impl Devices {
                 }
             }
             // A virtual interface of this engine: its other end is the kernel's.
-            Some((id, Target::Tap(..))) => return Ok(id),
+            Some((id, Target::Tap(..) | Target::Socket(_))) => return Ok(id),
             None if options.method == Method::Auto => options.method = self.method,
             None => {}
         }
@@ -218,6 +222,15 @@ impl Devices {
             return Ok(id);
         }
         self.open_target(open, name, target)
+    }
+
+    /// Opens a socket, or finds the one with these options that is open.
+    pub fn open_socket(&mut self, options: &socket::Options) -> Result<usize, PortError> {
+        let (name, target) = (options.kind.to_string(), Target::Socket(options.clone()));
+        match self.find(&name) {
+            Some(id) if self.device(id).is_some_and(|d| d.target == target) => Ok(id),
+            open => self.open_target(open, &name, target),
+        }
     }
 
     fn find(&self, name: &str) -> Option<usize> {
@@ -448,61 +461,6 @@ impl Devices {
         }
     }
 
-    fn works(&mut self, id: usize) {
-        let Some(d) = self.device_mut(id) else { return };
-        d.reopen = None;
-        if !d.trouble.is_empty() {
-            d.trouble.clear();
-            let text = format!("{} is up again", d.name);
-            self.changes.push(Change::Up(text));
-        }
-    }
-
-    fn fails(&mut self, id: usize, error: &PortError, now: u64) {
-        let Some(d) = self.device_mut(id) else { return };
-        d.readable = false;
-        if matches!(error, PortError::Gone { .. } | PortError::Closed { .. } | PortError::NotFound { .. }) {
-            close(d);
-        }
-        // An interface that goes away goes down first, and says no more; so whatever it is, a new port is tried.
-        d.reopen.get_or_insert(now + RETRY);
-        let text = with_causes(error);
-        if d.trouble != text {
-            d.trouble.clone_from(&text);
-            self.changes.push(Change::Down(text));
-        }
-    }
-
-    /// Opens again what had trouble.
-    pub(crate) fn retry(&mut self, now: u64) {
-        for id in 0..self.list.len() {
-            let Some(d) = self.list[id].as_mut().filter(|d| d.reopen.is_some_and(|t| t <= now)) else {
-                continue;
-            };
-            d.reopen = None;
-            match open_once(&mut self.opener, &d.name, &d.target) {
-                Ok(mut port) => {
-                    drain(d);
-                    close(d);
-                    let state = port.receive(&mut d.pending, TX_BATCH);
-                    self.install(id, port);
-                    match state {
-                        Ok(_) => self.works(id),
-                        Err(e) => self.fails(id, &e, now),
-                    }
-                }
-                Err(e) => {
-                    if matches!(e, PortError::Busy { .. }) {
-                        // Perhaps by its own old port.
-                        drain(d);
-                        close(d);
-                    }
-                    self.fails(id, &e, now);
-                }
-            }
-        }
-    }
-
     /// When a device has something to do again.
     pub(crate) fn wake(&self) -> Option<u64> {
         self.list.iter().flatten().flat_map(|d| [d.send_again, d.reopen]).flatten().min()
@@ -576,13 +534,7 @@ fn open_once(opener: &mut Opener, name: &str, target: &Target) -> Result<Box<dyn
     match target {
         Target::Interface(options) => opener(name, options),
         Target::Tap(options, _) => Ok(Box::new(TapPort::open(name, options)?)),
-    }
-}
-
-/// Takes the packets out of the port of a device before it is given up. The ring is bounded, so their number is.
-fn drain(d: &mut Device) {
-    if let Some(old) = &mut d.port {
-        while let Ok(1..) = old.receive(&mut d.pending, TX_WAITING) {}
+        Target::Socket(options) => Ok(Box::new(SocketPort::open(options)?)),
     }
 }
 
@@ -590,13 +542,6 @@ fn drain(d: &mut Device) {
 fn number_of(name: &str) -> u16 {
     let hash = name.bytes().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
     (hash ^ hash >> 16) as u16
-}
-
-/// Gives up the port of a device; its figures stay.
-fn close(d: &mut Device) {
-    if let Some(mut port) = d.port.take() {
-        add(&mut d.before, &port.stats());
-    }
 }
 
 fn add(sum: &mut PortStats, more: &PortStats) {

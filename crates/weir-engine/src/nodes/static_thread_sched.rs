@@ -1,0 +1,44 @@
+use super::prelude::*;
+
+engine_node! {
+    /// Says which threads are to run elements: `ELEMENT THREAD` for each. It has no ports.
+    ///
+    /// The name of a compound element stands for all elements in it. If an element is named by several of these, the one
+    /// in the innermost compound element counts. The handler `home_thread` of an element tells its thread.
+    StaticThreadSched: "0/0", "a/a", Sink;
+    example "StaticThreadSched(s 0, d 1); s :: RatedSource -> Queue -> d :: Unqueue -> Discard;";
+    params {
+        /// Elements and their threads.
+        rest preferences: Vec<Preference>,
+    }
+}
+
+/// An element and its thread.
+#[derive(Debug)]
+pub(crate) struct Preference {
+    element: String,
+    pub(crate) thread: u32,
+}
+
+impl weir_elements::FromArg for Preference {
+    const SYNTAX: &'static str = "ELEMENT THREAD";
+    fn from_arg(text: &str) -> Result<Preference, String> {
+        let wrong = || format!("'{text}': write an element and the number of a thread");
+        let (element, thread) = text.trim().split_once(char::is_whitespace).ok_or_else(wrong)?;
+        let thread = thread.trim().parse().map_err(|_| wrong())?;
+        Ok(Preference { element: element.to_owned(), thread })
+    }
+}
+
+impl Behavior for StaticThreadSched {
+    fn place(&mut self, here: &Neighbours<'_>) -> Result<(), String> {
+        match self.preferences.iter().find(|p| here.within(&p.element).is_empty()) {
+            Some(p) => Err(format!("there is no element '{}'", p.element)),
+            None => Ok(()),
+        }
+    }
+
+    fn thread_of(&self, element: usize, here: &Neighbours<'_>) -> Option<u32> {
+        self.preferences.iter().rev().find(|p| here.within(&p.element).contains(&element)).map(|p| p.thread)
+    }
+}
