@@ -441,7 +441,8 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
             },
             Some(AnyClass::Element(class)) => match names.within(&e.name, || class.configure(&e.args)) {
                 Ok(mut element) => {
-                    if let Err(list) = element.resolve(&Peers::new(&peers, &e.name)) {
+                    let resolved = names.within(&e.name, || element.resolve(&Peers::new(&peers, &e.name)));
+                    if let Err(list) = resolved {
                         list.iter().for_each(|what| fail(what));
                         continue;
                     }

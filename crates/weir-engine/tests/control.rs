@@ -70,12 +70,13 @@ const SWITCH: &str = "s :: Switch(0); Idle -> s; s [0] -> Discard; s [1] -> Disc
 fn handlers_are_read_and_written() {
     let s = Served::new(SWITCH);
     let answer = s.talk(
-        "read s.class\nwrite s.switch 1\rread s.switch\r\nREADDATA 2.class 0\nCHECKREAD s.switch\nread s.x\nread t.x\nfly\n",
+        "read s.class\nwrite s.switch 1\r\nread s.switch\r\nREADDATA 2.class 0\nCHECKREAD s.switch\nread driver\nread s.x\nread t.x\nfly\n",
     );
     for part in [
         "Click::ControlSocket/1.3\r\n200 Read handler 's.class' OK\r\nDATA 6\r\nSwitch",
         "511 No handler named 's.x'\r\n510 No element named 't'\r\n501 Command 'fly' unimplemented\r\n",
         "200 Read handler 's.switch' OK\r\n",
+        "200 Read handler 'driver' OK\r\nDATA 9\r\nuserlevel",
     ] {
         assert!(answer.contains(part), "{part:?} is missing in {answer:?}");
     }

@@ -102,6 +102,8 @@ impl Serving {
         let full = if self.proxy.is_empty() { name.clone() } else { format!("{}.{name}", self.proxy) };
         // Elements may be named by number, from 1 on.
         let full = cx.numbered(&full);
+        // A name alone is a handler of the graph, not of this element.
+        let full = if full.contains('.') { full } else { format!(".{full}") };
         let modes = match cx.find_handler(&full) {
             Ok(modes) => modes.filter(|m| !m.private),
             Err(_) => {
