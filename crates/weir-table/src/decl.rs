@@ -83,7 +83,8 @@ pub enum Kind {
     Array,
 }
 
-/// How workers share a table.
+/// How workers share a table, as its element's author sees it: for who reads the declaration, and for passes. The engine
+/// finds out from the programs which tables may exist for each worker, and shares the others whatever stands here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
@@ -94,7 +95,7 @@ pub enum Sharing {
     ReadMostly,
     /// All read and write, atomically for each key.
     Shared,
-    /// An entry belongs to one worker, to which its packets are handed.
+    /// An entry belongs to one flow.
     Owner,
 }
 
