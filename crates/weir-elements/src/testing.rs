@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use weir_ir::program::{BlockId, Op, TableId};
-use weir_ir::{Element, Host, Interpreter, Layer, Program, Reason, State, check, program_of};
+use weir_ir::{
+    Element, Host, Interpreter, Layer, Peer, Peers, Program, Reason, State, Wire, check, link, program_of,
+};
 use weir_packet::Packet;
 use weir_table::TableSet;
 
@@ -39,6 +41,12 @@ impl Outcome {
         }
     }
 }
+
+/// An element of a graph: name, class, arguments, numbers of inputs and outputs.
+pub type Part<'a> = (&'a str, &'a str, &'a [&'a str], u32, u32);
+
+/// An output or input of an element of a graph: number of the element, and port.
+pub type End = (usize, u32);
 
 /// An element with its tables, a clock that the test sets, and a fixed series of random numbers.
 pub struct Harness {
@@ -109,6 +117,44 @@ impl Harness {
         if let Err(errors) = check(&program) {
             panic!("{errors:#?}\n{program:#?}");
         }
+        Harness::run(element, program)
+    }
+
+    /// Several elements as one program: name, class, arguments and numbers of ports of each. `wires` lead from an
+    /// output to an input, all other outputs out of the graph, numbered in their order. Handlers are those of the
+    /// first element, which [`send_packet`](Self::send_packet) sends to.
+    ///
+    /// # Panics
+    /// If arguments are wrong, or the checker refuses a program.
+    pub fn graph(elements: &[Part<'_>], wires: &[(End, End)]) -> Harness {
+        let args: Vec<Vec<String>> =
+            elements.iter().map(|e| e.2.iter().map(|a| (*a).to_owned()).collect()).collect();
+        let peers: Vec<Peer<'_>> =
+            elements.iter().zip(&args).map(|(e, args)| Peer { name: e.0, class: e.1, args }).collect();
+        let mut first = None;
+        let (mut programs, mut exits) = (Vec::new(), Vec::new());
+        for (i, (peer, part)) in peers.iter().zip(elements).enumerate() {
+            let class = crate::class_named(peer.class).expect("the class exists");
+            let mut element = class.configure(peer.args).unwrap_or_else(|e| panic!("{}: {e:?}", peer.name));
+            element
+                .resolve(&Peers::new(&peers, peer.name))
+                .unwrap_or_else(|e| panic!("{}: {e:?}", peer.name));
+            let program = program_of(&*element, peer.name, part.3, part.4);
+            check(&program).unwrap_or_else(|e| panic!("{}: {e:#?}\n{program}", peer.name));
+            programs.push(program);
+            exits.extend((0..part.4).map(|port| (i, port)).filter(|from| wires.iter().all(|w| w.0 != *from)));
+            first.get_or_insert(element);
+        }
+        let wire = |element, port| match wires.iter().find(|w| w.0 == (element, port)) {
+            Some((_, (element, port))) => Some(Wire::Input { element: *element, port: *port }),
+            None => exits.iter().position(|e| *e == (element, port)).map(|n| Wire::Exit(n as u32)),
+        };
+        let program = link(&programs, wire, exits.len() as u32).unwrap_or_else(|e| panic!("{e}"));
+        check(&program).unwrap_or_else(|e| panic!("{e:#?}\n{program}"));
+        Harness::run(first.expect("there is an element"), program)
+    }
+
+    fn run(element: Box<dyn Element>, program: Program) -> Harness {
         let mut tables =
             TableSet::new(program.tables.iter().map(|t| &t.decl)).expect("declarations are right");
         for (i, t) in program.tables.iter().enumerate() {
@@ -137,7 +183,12 @@ impl Harness {
 
     /// Sends a packet into an input.
     pub fn send_packet(&mut self, port: u32, packet: Packet) -> Vec<Outcome> {
-        let entry = self.program.packet_entry(0, port).expect("the input exists");
+        self.send_to(0, port, packet)
+    }
+
+    /// Sends a packet into an input of an element of a graph.
+    pub fn send_to(&mut self, element: u32, port: u32, packet: Packet) -> Vec<Outcome> {
+        let entry = self.program.packet_entry(element, port).expect("the input exists");
         self.with(|i, p, t, r, now| i.run(p, t, r, now, entry, &[], Some(packet)))
     }
 

@@ -169,8 +169,9 @@ fn bombard(setup: &Setup, frames: &[(&'static str, Vec<u8>)]) {
         settle(&mut e, &what);
     }
     for handler in setup.class.info.handlers.iter().filter(|h| h.read) {
-        // Those that take a parameter ask for an address.
-        e.read(&format!("{} 10.0.0.1", handler.name));
+        // Those that take a parameter ask for an address; an N stands for the number of a port.
+        let name = handler.name.strip_suffix('N').map_or(handler.name.to_owned(), |name| format!("{name}0"));
+        e.read(&format!("{name} 10.0.0.1"));
     }
     // A year later nothing that expires is left.
     e.now += 365 * 24 * 3600 * 1_000_000_000;

@@ -1,8 +1,10 @@
 //! Devices: ports that graphs open by name and share.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
+use weir_io::af_packet::Fanout;
 use weir_io::interface::{self, Method, Options};
 use weir_io::socket::{self, SocketPort};
 use weir_io::tap::{self, TapPort};
@@ -31,6 +33,9 @@ const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Opens the port of a device. Tests replace the default, which opens ports on interfaces.
 pub type Opener = dyn FnMut(&str, &Options) -> Result<Box<dyn Port>, PortError> + Send;
+
+/// Makes an opener for each of several workers.
+pub(crate) type Openers = dyn Fn() -> Box<Opener> + Send + Sync;
 
 /// What a device did of late.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +78,8 @@ struct Device {
     /// Received while the port was exchanged.
     pending: Vec<Packet>,
     readers: Vec<Entrance>,
+    /// Whether the kernel gives each worker its packets.
+    spread: bool,
 }
 
 /// All devices of an engine. They are numbered; numbers of closed ones are used again.
@@ -84,6 +91,11 @@ pub struct Devices {
     poller: Poller,
     pub(crate) changes: Vec<Change>,
     keys: Vec<u64>,
+    /// With several workers: from this the numbers of the groups follow whose ports, one a worker, share the packets of
+    /// an interface.
+    group: Option<u16>,
+    /// On other workers than the first: the interfaces that may be opened, and how.
+    only: Option<BTreeMap<String, Options>>,
     /// Mean time between two packets of late, in nanoseconds.
     gap: u64,
     /// When the last packets came.
@@ -99,6 +111,8 @@ impl Devices {
             poller: Poller::new()?,
             changes: Vec::new(),
             keys: Vec::new(),
+            group: None,
+            only: None,
             gap: SPARSE_GAP,
             came_at: 0,
         })
@@ -120,6 +134,10 @@ impl Devices {
     /// method gets it: the port is exchanged.
     pub fn open(&mut self, name: &str, options: &Options) -> Result<usize, PortError> {
         let mut options = options.clone();
+        if let Some(only) = &self.only {
+            let not_here = || PortError::NotFound { name: name.to_owned(), similar: Vec::new() };
+            options = only.get(name).cloned().ok_or_else(not_here)?;
+        }
         let open = self.find(name);
         match open.and_then(|id| Some((id, &self.device(id)?.target))) {
             Some((id, Target::Interface(old))) => {
@@ -135,7 +153,55 @@ impl Devices {
             None if options.method == Method::Auto => options.method = self.method,
             None => {}
         }
+        if let (Some(group), None, None) = (self.group, open, &self.only) {
+            let shared =
+                Options { fanout: Some(Fanout { group: group ^ number_of(name) }), ..options.clone() };
+            // Another interface may have the same number; then the packets are spread here.
+            if let Ok(id) = self.open_target(open, name, Target::Interface(shared)) {
+                return Ok(id);
+            }
+        }
         self.open_target(open, name, Target::Interface(options))
+    }
+
+    /// Lets the ports of several workers share the packets of an interface.
+    pub(crate) fn share(&mut self, group: u16) {
+        self.group = Some(group);
+    }
+
+    /// The interfaces of which other workers may have ports too, and how these are opened.
+    pub(crate) fn shareable(&self) -> BTreeMap<String, Options> {
+        let shareable = self.list.iter().flatten().filter_map(|d| match (&d.target, &d.port) {
+            (Target::Interface(options), Some(port))
+                if options.fanout.is_some() && port.method().starts_with("AF_PACKET") =>
+            {
+                Some((d.name.clone(), Options { method: Method::Packet, ..options.clone() }))
+            }
+            _ => None,
+        });
+        shareable.collect()
+    }
+
+    /// Restricts what is opened from here on.
+    pub(crate) fn restrict(&mut self, only: BTreeMap<String, Options>) {
+        self.only = Some(only);
+    }
+
+    /// Names of the open devices.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().flatten().map(|d| d.name.as_str())
+    }
+
+    /// Says of which devices other workers have ports, so that the kernel gives each its packets.
+    pub(crate) fn spread_by_kernel(&mut self, names: &[String]) {
+        for d in self.list.iter_mut().flatten() {
+            d.spread = names.contains(&d.name);
+        }
+    }
+
+    /// Whether the kernel gives each worker its packets of a device.
+    pub(crate) fn is_spread(&self, id: usize) -> bool {
+        self.device(id).is_some_and(|d| d.spread)
     }
 
     /// Opens a virtual interface, or finds it if it is open. Without a name, it is found by its options, and the kernel
@@ -203,6 +269,7 @@ impl Devices {
             reopen: None,
             pending: Vec::new(),
             readers: Vec::new(),
+            spread: false,
         };
         if id == self.list.len() {
             self.list.push(None);
@@ -529,6 +596,12 @@ fn drain(d: &mut Device) {
     if let Some(old) = &mut d.port {
         while let Ok(1..) = old.receive(&mut d.pending, TX_WAITING) {}
     }
+}
+
+/// A number that follows from a name (FNV-1a, folded).
+fn number_of(name: &str) -> u16 {
+    let hash = name.bytes().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
+    (hash ^ hash >> 16) as u16
 }
 
 /// Gives up the port of a device; its figures stay.

@@ -6,12 +6,16 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use weir_net::FlowKey;
+
 use crate::classes::Classes;
 use crate::device::Devices;
+use crate::exchange::{Exchange, Parcel};
 use crate::links::Links;
 use crate::plan::{Plan, PlanError};
 use crate::sockets::Sockets;
-use crate::watch::Watch;
+use crate::team::Team;
+use crate::watch::SharedWatch;
 
 /// Most notices that are kept until someone takes them.
 const MAX_NOTICES: usize = 4096;
@@ -27,7 +31,7 @@ pub struct Env {
     /// Links between graphs.
     pub(crate) links: Links,
     /// Traces and captures.
-    pub(crate) watch: Watch,
+    pub(crate) watch: SharedWatch,
     /// What happened, until someone takes it.
     pub(crate) notices: Vec<Notice>,
     /// Who is told what elements print, at once.
@@ -43,6 +47,10 @@ pub struct Env {
     /// A configuration that takes a graph's place when the round is over.
     pub(crate) swap: Option<(String, Plan)>,
     pub(crate) hash_seed: u64,
+    /// The way to the other workers, if there are any.
+    pub(crate) exchange: Option<Exchange>,
+    /// On the first of several workers: the others.
+    pub(crate) team: Option<Box<Team>>,
     random: u64,
     clock: Clock,
 }
@@ -64,7 +72,7 @@ pub struct Notice {
 }
 
 /// Where the time comes from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Clock {
     /// The machine's steady clock, set by the time of day when the engine started.
     Real { start: Instant, epoch: u64, speed: f64 },
@@ -83,7 +91,7 @@ impl Env {
             devices: Devices::new()?,
             sockets: Sockets::default(),
             links: Links::default(),
-            watch: Watch::default(),
+            watch: SharedWatch::default(),
             notices: Vec::new(),
             printer: None,
             running: String::new(),
@@ -92,6 +100,8 @@ impl Env {
             reader: None,
             swap: None,
             hash_seed: seed(),
+            exchange: None,
+            team: None,
             random: seed() | 1,
             clock: Clock::Real { start: Instant::now(), epoch, speed: 1.0 },
         })
@@ -172,6 +182,43 @@ impl Env {
     pub(crate) fn set_seed(&mut self, seed: u64) {
         self.hash_seed = seed;
         self.random = seed | 1;
+    }
+
+    /// Makes this what is outside of the graphs on another worker than the first, whose is `first`.
+    pub(crate) fn join(&mut self, first: &Env) {
+        self.watch = first.watch.clone();
+        self.clock = first.clock.clone();
+        self.hash_seed = first.hash_seed;
+        self.now = first.now;
+    }
+
+    /// Number of this worker.
+    pub(crate) fn worker(&self) -> usize {
+        self.exchange.as_ref().map_or(0, Exchange::me)
+    }
+
+    /// Number of workers.
+    pub(crate) fn workers(&self) -> usize {
+        self.exchange.as_ref().map_or(1, Exchange::workers)
+    }
+
+    /// The worker that a frame from a device belongs to: the same for both directions of a flow.
+    pub(crate) fn worker_of(&self, frame: &[u8]) -> usize {
+        let hash = FlowKey::of_frame(frame).map_or(0, |key| key.symmetric_hash(self.hash_seed as u32));
+        hash as usize % self.workers()
+    }
+
+    /// Hands a packet to another worker; gives it back if it is for this one.
+    pub(crate) fn hand_over(&mut self, to: usize, parcel: Parcel) -> Result<(), Parcel> {
+        match &mut self.exchange {
+            Some(exchange) => exchange.send(to, parcel),
+            None => Err(parcel),
+        }
+    }
+
+    /// Whether nothing is to be taken in, since another worker does not keep up.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.exchange.as_ref().is_some_and(Exchange::is_blocked)
     }
 
     /// A random number (xorshift64*, Vigna 2014: good enough to spread and sample, not for secrets).

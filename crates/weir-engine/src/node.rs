@@ -145,6 +145,17 @@ pub trait Behavior: Send {
     fn reads_link(&self) -> Option<&str> {
         None
     }
+
+    /// Whether every worker has one, rather than one worker for all. No packets may wait in it, and what it counts is
+    /// added up.
+    fn on_every_worker(&self) -> bool {
+        false
+    }
+
+    /// Elements, and the number of the worker that each shall run on.
+    fn thread_wishes(&self) -> Vec<(String, usize)> {
+        Vec::new()
+    }
 }
 
 /// Makes a node from its arguments, or says what is wrong with them.
@@ -282,7 +293,7 @@ impl Cx<'_> {
 
     /// Number of packets in an element that stores them.
     pub fn length_of(&self, element: usize) -> usize {
-        self.router.node(element).and_then(|n| n.length()).unwrap_or(0)
+        self.router.node(element).and_then(Behavior::length).unwrap_or(0)
     }
 
     /// How many more packets there is room for in one of these queues; no limit without queues.
@@ -298,7 +309,7 @@ impl Cx<'_> {
     /// A packet goes out of the graph here, by `way` (`sent to eth1`).
     pub fn leaves(&mut self, packet: &mut Packet, way: &str) {
         if packet.trace != 0 {
-            self.env.watch.ended(packet, way);
+            self.env.watch.lock().ended(packet, way);
         }
     }
 
@@ -306,7 +317,7 @@ impl Cx<'_> {
     pub fn waits(&mut self, packet: &Packet) {
         if packet.trace != 0 {
             let way = format!("waits in {}", self.name());
-            self.env.watch.waits(packet, &way);
+            self.env.watch.lock().waits(packet, &way);
         }
     }
 }
@@ -347,6 +358,7 @@ macro_rules! engine_node {
     ) => {
         $(#[doc = $doc])*
         #[allow(dead_code, reason = "some parameters are only accepted, for configurations written for Click")]
+        #[allow(clippy::upper_case_acronyms, reason = "the names of classes are Click's")]
         pub(crate) struct $name {
             $($( $(#[doc = $pdoc])* pub $field: $ty, )*)?
             $(state: $state,)?

@@ -8,6 +8,7 @@ use weir_ir::program::{BlockId, End, Entry, EntryKind, TableId};
 use weir_ir::{Element, Peer, Peers, Program, Wire, check, link, program_of};
 
 use crate::classes::{AnyClass, Classes};
+use crate::divide::Division;
 use crate::fast::Fast;
 use crate::node::{EngineNode, Model};
 use crate::nodes;
@@ -29,6 +30,8 @@ pub(crate) struct LinkPlan {
     pub dest: Dest,
     /// For a link from a node: element and output.
     pub from: Option<(usize, u32)>,
+    /// Whether packets may come by here again, so that their rounds are counted.
+    pub back: bool,
 }
 
 /// Whom a pull input asks: an output of a node, and the programs on the way from there.
@@ -43,7 +46,7 @@ pub(crate) struct PullFrom {
 pub(crate) enum Part {
     /// A packet program.
     Element {
-        element: Box<dyn Element>,
+        element: Arc<dyn Element>,
         /// Its number among the programs.
         owner: u32,
         /// Its tables by name.
@@ -71,6 +74,22 @@ pub struct Plan {
     pub(crate) links: Vec<LinkPlan>,
     /// For each link whom it asks, in order, if it is a pull input.
     pub(crate) pulls: Vec<Vec<PullFrom>>,
+    /// What several workers need to know.
+    pub(crate) division: Arc<Division>,
+}
+
+impl Part {
+    /// The same part for another worker, which makes its own node.
+    fn copy(&self) -> Part {
+        match self {
+            Part::Element { element, owner, tables } => {
+                Part::Element { element: element.clone(), owner: *owner, tables: tables.clone() }
+            }
+            Part::Node { first_input, first_output, .. } => {
+                Part::Node { node: None, first_input: *first_input, first_output: *first_output }
+            }
+        }
+    }
 }
 
 impl std::fmt::Debug for Plan {
@@ -115,11 +134,70 @@ impl Plan {
             emits: Vec::new(),
             links: Vec::new(),
             pulls: Vec::new(),
+            division: Arc::default(),
         };
         plan.number_links();
         plan.join(&programs)?;
         plan.lead_links();
         Ok(plan)
+    }
+
+    /// Prepares the plan for several workers: where programs come to an element whose tables exist once, packets go
+    /// over a link. Does nothing if that was done, or there is one worker.
+    pub(crate) fn divide(&mut self, workers: usize) -> Result<(), PlanError> {
+        if workers < 2 || self.division.workers == workers {
+            return Ok(());
+        }
+        let programs: Vec<Program> = self.programs().collect();
+        let mut division = Division::new(self, &programs, workers);
+        self.links.clear();
+        self.division = Arc::new(division.clone());
+        self.number_links();
+        self.join(&programs)?;
+        self.lead_links();
+        division.locks = division.locks(&self.linked);
+        division.homes = division.homes(self);
+        self.division = Arc::new(division);
+        Ok(())
+    }
+
+    /// The same plan for another worker, with nodes of its own.
+    pub(crate) fn replica(&self, classes: &Classes) -> Result<Plan, PlanError> {
+        let mut plan = Plan {
+            config: self.config.clone(),
+            graph: self.graph.clone(),
+            parts: self.parts.iter().map(Part::copy).collect(),
+            owners: self.owners.clone(),
+            linked: self.linked.clone(),
+            used: self.used.clone(),
+            emits: self.emits.clone(),
+            links: self.links.clone(),
+            pulls: self.pulls.clone(),
+            division: self.division.clone(),
+        };
+        let mut errors = Vec::new();
+        for (part, decl) in plan.parts.iter_mut().zip(&self.graph.elements) {
+            let (Part::Node { node, .. }, Some(AnyClass::Node(class))) = (part, classes.get(&decl.class))
+            else {
+                continue;
+            };
+            match (class.configure)(&decl.args) {
+                Ok(own) => *node = Some(own),
+                Err(list) => errors.extend(list),
+            }
+        }
+        if errors.is_empty() { Ok(plan) } else { Err(PlanError(errors)) }
+    }
+
+    fn programs(&self) -> impl Iterator<Item = Program> {
+        let elements = self.parts.iter().zip(&self.graph.elements).zip(&self.graph.ports);
+        elements.filter_map(|((part, decl), ports)| match part {
+            Part::Element { element, .. } => {
+                let (inputs, outputs) = (ports.inputs.len() as u32, ports.outputs.len() as u32);
+                Some(program_of(&**element, &decl.name, inputs, outputs))
+            }
+            Part::Node { .. } => None,
+        })
     }
 
     /// The joined programs, for who reads them (`weir ir`, the verifier).
@@ -150,16 +228,22 @@ impl Plan {
             if let Part::Node { first_input, .. } = part {
                 *first_input = next;
                 for port in 0..self.graph.ports[e].inputs.len() as u32 {
-                    self.links.push(LinkPlan { dest: Dest::Node { node: e, port }, from: None });
+                    self.links.push(LinkPlan { dest: Dest::Node { node: e, port }, from: None, back: false });
                     next += 1;
                 }
             }
         }
+        let division = self.division.clone();
+        for &(element, _) in &division.boundaries {
+            let back = returns_to(&self.graph, element);
+            self.links.push(LinkPlan { dest: Dest::Nowhere, from: None, back });
+        }
+        next += self.division.boundaries.len() as u32;
         for (e, part) in self.parts.iter_mut().enumerate() {
             if let Part::Node { first_output, .. } = part {
                 *first_output = next;
                 for port in 0..self.graph.ports[e].outputs.len() as u32 {
-                    self.links.push(LinkPlan { dest: Dest::Nowhere, from: Some((e, port)) });
+                    self.links.push(LinkPlan { dest: Dest::Nowhere, from: Some((e, port)), back: false });
                     next += 1;
                 }
             }
@@ -171,12 +255,17 @@ impl Plan {
             Part::Node { .. } => ports.inputs.len() as u32,
             Part::Element { .. } => 0,
         });
-        let exits = exits.sum();
+        let inputs: u32 = exits.sum();
+        let exits = inputs + self.division.boundaries.len() as u32;
         let mut wires: HashMap<(usize, u32), Vec<Wire>> = HashMap::new();
         for c in &self.graph.connections {
             let Part::Element { owner, .. } = &self.parts[c.from.0] else { continue };
+            let boundary = self.division.boundary(c.from.0, c.to);
             let to = match &self.parts[c.to.0] {
-                Part::Element { owner, .. } => Wire::Input { element: *owner as usize, port: c.to.1 },
+                Part::Element { owner, .. } => match boundary {
+                    Some(number) => Wire::Exit(inputs + number),
+                    None => Wire::Input { element: *owner as usize, port: c.to.1 },
+                },
                 Part::Node { first_input, .. } => Wire::Exit(first_input + c.to.1),
             };
             wires.entry((*owner as usize, c.from.1)).or_default().push(to);
@@ -237,6 +326,8 @@ impl Plan {
                 leads.push((id, to));
             }
         }
+        let inputs = self.links.iter().take_while(|l| matches!(l.dest, Dest::Node { .. })).count();
+        leads.extend(self.division.boundaries.iter().enumerate().map(|(i, &to)| (inputs + i, to)));
         let mut pulls = Vec::new();
         for (e, part) in self.parts.iter().enumerate() {
             let Part::Node { first_input, .. } = part else { continue };
@@ -295,7 +386,7 @@ impl Plan {
 }
 
 /// Element and port.
-type Port = (usize, u32);
+pub(crate) type Port = (usize, u32);
 /// A node's output, and the input of the packet program where its packets enter, if there is one between.
 type Source = (Port, Option<Port>);
 
@@ -304,6 +395,22 @@ type Source = (Port, Option<Port>);
 struct Wires {
     from: HashMap<Port, Port>,
     into: HashMap<Port, Vec<Port>>,
+}
+
+/// Whether packets that leave an element may come to it again.
+fn returns_to(graph: &Graph, element: usize) -> bool {
+    let (mut seen, mut work) = (vec![false; graph.elements.len()], vec![element]);
+    while let Some(e) = work.pop() {
+        for c in graph.connections.iter().filter(|c| c.from.0 == e) {
+            if c.to.0 == element {
+                return true;
+            }
+            if !std::mem::replace(&mut seen[c.to.0], true) {
+                work.push(c.to.0);
+            }
+        }
+    }
+    false
 }
 
 /// `FILE:LINE:COL: While configuring 'x :: C': what`
@@ -356,6 +463,7 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
                         (t.decl.name.clone(), id)
                     });
                     let tables = tables.collect();
+                    let element = Arc::from(element);
                     parts.push(Part::Element { element, owner: programs.len() as u32, tables });
                     programs.push(program);
                     owners.push(i);

@@ -18,6 +18,7 @@ use crate::executor::ExecutorKind;
 use crate::fast::Fast;
 use crate::plan::Plan;
 use crate::protocol::{self, Answer, Command, Event};
+use crate::team::{Threads, panic_text, troubled};
 use crate::watch::Listener;
 
 type Outcome = Result<Answer, Vec<String>>;
@@ -36,7 +37,9 @@ enum Message {
 /// How the worker runs.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkerOptions {
-    /// The core to which the thread is bound.
+    /// How many workers.
+    pub workers: usize,
+    /// The core to which the thread is bound; further workers are bound to those behind it.
     pub core: Option<usize>,
     /// What runs the programs.
     pub executor: ExecutorKind,
@@ -49,7 +52,13 @@ pub struct WorkerOptions {
 
 impl Default for WorkerOptions {
     fn default() -> Self {
-        WorkerOptions { core: None, executor: ExecutorKind::default(), profile: true, method: Method::Auto }
+        WorkerOptions {
+            workers: 1,
+            core: None,
+            executor: ExecutorKind::default(),
+            profile: true,
+            method: Method::Auto,
+        }
     }
 }
 
@@ -66,6 +75,7 @@ pub struct Handle {
     messages: Sender<Message>,
     waker: Waker,
     classes: Arc<Classes>,
+    workers: usize,
     executor: ExecutorKind,
     profile: bool,
     started: u64,
@@ -92,11 +102,17 @@ impl Worker {
         engine.set_executor(ExecutorKind::Interpreter);
         engine.set_method(options.method);
         setup(&mut engine);
+        let threads = match options.core {
+            Some(first) => Threads::Cores((1..options.workers).map(|i| first + i).collect()),
+            None => Threads::Free,
+        };
+        engine.set_workers(options.workers, &threads)?;
         let (messages, inbox) = channel();
         let handle = Handle {
             messages,
             waker: engine.waker(),
             classes,
+            workers: options.workers,
             executor: options.executor,
             profile: options.profile,
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
@@ -126,7 +142,7 @@ impl Worker {
     }
 }
 
-fn bind(core: usize) -> io::Result<()> {
+pub(crate) fn bind(core: usize) -> io::Result<()> {
     use nix::sched::{CpuSet, sched_setaffinity};
     let mut set = CpuSet::new();
     set.set(core)?;
@@ -164,7 +180,8 @@ impl Handle {
     }
 
     fn load(&self, graph: &str, config: &str, file: &str, tag: String) -> Outcome {
-        let plan = Plan::new(&self.classes, config, file).map_err(|e| e.0)?;
+        let mut plan = Plan::new(&self.classes, config, file).map_err(|e| e.0)?;
+        plan.divide(self.workers).map_err(|e| e.0)?;
         let (linked, used) = (plan.linked.clone(), plan.used.clone());
         let optimize = move || Arc::new(Fast::of(&linked, &used));
         // A new graph is interpreted at once, until its code is ready. One that runs goes on until its successor's is,
@@ -267,26 +284,17 @@ impl Loop {
             }
             let more = match catch_unwind(AssertUnwindSafe(|| self.engine.round())) {
                 Ok(Ok(more)) => more,
-                Ok(Err(e)) => self.troubled(&e),
+                Ok(Err(e)) => troubled(&e),
                 Err(panic) => {
-                    let text = panic.downcast_ref::<String>().map(String::as_str);
-                    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-                    self.engine.abandon(text);
+                    self.engine.abandon(&panic_text(&*panic));
                     true
                 }
             };
             self.tell_subscribers();
             if !more && let Err(e) = self.engine.sleep(None) {
-                self.troubled(&e);
+                troubled(&e);
             }
         }
-    }
-
-    /// The operating system refuses to tell what is ready. Goes on, but not in a hurry.
-    fn troubled(&mut self, error: &io::Error) -> bool {
-        eprintln!("weir: waiting for devices failed: {error}");
-        thread::sleep(std::time::Duration::from_millis(100));
-        true
     }
 
     fn end(&mut self) {

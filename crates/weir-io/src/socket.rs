@@ -113,7 +113,7 @@ pub struct SocketPort {
 }
 
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "each port has one, and it stays where it is")]
+#[expect(clippy::large_enum_variant, reason = "there is one for each port, and it does not move")]
 enum Ends {
     Datagram {
         receiver: Socket,

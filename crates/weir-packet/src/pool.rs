@@ -1,9 +1,12 @@
-//! Buffers come from a free list of the thread, so that a packet costs no allocation once traffic flows.
+//! Buffers come from a free list of the thread, so that a packet costs no allocation once traffic flows. Where one
+//! thread makes packets and another frees them, buffers go back by the depot, many at a time.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::meta::Meta;
 
@@ -18,6 +21,10 @@ pub const MAX_LEN: usize = (LARGE_CAPACITY - HEADROOM) as usize;
 
 /// Free buffers a thread keeps of each size; more go back to the allocator.
 const KEEP: usize = 4096;
+/// Small buffers that go from thread to thread at a time.
+const MAGAZINE: usize = 64;
+/// Most magazines in the depot.
+const MAGAZINES: usize = 64;
 
 /// Free buffers of one size: a stack. It has no destructor, so that reaching it costs no check; [`Guard`] empties it
 /// when the thread ends.
@@ -82,6 +89,62 @@ impl List {
     }
 }
 
+/// The first of some free buffers; each begins with the address of the next, or null.
+struct Magazine(NonNull<Meta>);
+
+// SAFETY: a magazine owns its buffers, which belong to no thread.
+unsafe impl Send for Magazine {}
+
+/// Magazines that threads with too many small buffers left for those with too few.
+static DEPOT: Mutex<Vec<Magazine>> = Mutex::new(Vec::new());
+/// How many there are, about, so that nobody asks for the lock in vain.
+static STOCK: AtomicUsize = AtomicUsize::new(0);
+
+fn depot() -> MutexGuard<'static, Vec<Magazine>> {
+    DEPOT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Moves a magazine of a full list to the depot, if that has room.
+fn store(list: &List) {
+    if STOCK.load(Ordering::Relaxed) >= MAGAZINES {
+        return;
+    }
+    let mut first: *mut Meta = std::ptr::null_mut();
+    for block in std::iter::from_fn(|| list.pop()).take(MAGAZINE) {
+        // SAFETY: a free buffer is ours to write, and large and aligned enough for an address.
+        unsafe { block.cast::<*mut Meta>().write(first) };
+        first = block.as_ptr();
+    }
+    if let Some(first) = NonNull::new(first) {
+        let mut depot = depot();
+        depot.push(Magazine(first));
+        STOCK.store(depot.len(), Ordering::Relaxed);
+    }
+}
+
+/// A small buffer of the depot; the others of its magazine are put into the list.
+fn fetch(list: &List) -> Option<NonNull<Meta>> {
+    if STOCK.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let mut depot = depot();
+    let Magazine(first) = depot.pop()?;
+    STOCK.store(depot.len(), Ordering::Relaxed);
+    drop(depot);
+    list.open();
+    // SAFETY: buffers of a magazine begin with the address of the next, here and below.
+    let mut next = unsafe { first.cast::<*mut Meta>().read() };
+    while let Some(block) = NonNull::new(next) {
+        // SAFETY: as above.
+        next = unsafe { block.cast::<*mut Meta>().read() };
+        if !list.push(block) {
+            // SAFETY: buffers of the depot are small ones, allocated with this layout.
+            unsafe { dealloc(block.as_ptr().cast(), layout(SMALL_CAPACITY)) };
+        }
+    }
+    Some(first)
+}
+
 struct Guard;
 
 impl Drop for Guard {
@@ -142,6 +205,11 @@ pub(crate) fn take(need: u32, data: u32) -> NonNull<Meta> {
 
 #[cold]
 fn allocate(capacity: u32) -> NonNull<Meta> {
+    if capacity == SMALL_CAPACITY
+        && let Some(block) = SMALL.with(fetch)
+    {
+        return block;
+    }
     let layout = layout(capacity);
     // SAFETY: the layout's size is not zero.
     NonNull::new(unsafe { alloc_zeroed(layout) }.cast()).unwrap_or_else(|| handle_alloc_error(layout))
@@ -199,11 +267,38 @@ pub(crate) unsafe fn give_all(blocks: impl Iterator<Item = NonNull<Meta>>) {
 unsafe fn give_first(block: NonNull<Meta>, capacity: u32) {
     let keep = |l: &List| {
         l.open();
+        if capacity == SMALL_CAPACITY && l.room.get() > 0 && l.len.get() >= l.room.get() {
+            store(l);
+        }
         l.push(block)
     };
     let kept = if capacity == SMALL_CAPACITY { SMALL.with(keep) } else { LARGE.with(keep) };
     if !kept {
         // SAFETY: allocated by `take` with this layout.
         unsafe { dealloc(block.as_ptr().cast(), layout(capacity)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::mpsc::sync_channel;
+
+    use crate::Packet;
+
+    #[test]
+    fn buffers_come_back_from_the_thread_that_frees_them() {
+        let (packets, inbox) = sync_channel::<Vec<Packet>>(4);
+        let consumer = std::thread::spawn(move || inbox.iter().for_each(drop));
+        let mut buffers = HashSet::new();
+        const ALL: usize = 100_000;
+        for _ in 0..ALL / 50 {
+            let batch: Vec<Packet> = (0..50).map(|_| Packet::from_bytes(&[7; 60]).unwrap()).collect();
+            buffers.extend(batch.iter().map(|p| p.bytes().as_ptr().addr()));
+            packets.send(batch).unwrap();
+        }
+        drop(packets);
+        consumer.join().unwrap();
+        assert!(buffers.len() < ALL / 5, "{} buffers for {ALL} packets", buffers.len());
     }
 }

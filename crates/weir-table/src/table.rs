@@ -304,7 +304,7 @@ impl Table {
     }
 
     /// The slots that have an entry.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + use<'_> {
+    pub fn slots(&self) -> impl Iterator<Item = u32> + use<'_> {
         (0..self.used).filter(|&s| self.is_live(s))
     }
 

@@ -44,7 +44,7 @@ pub struct ConcretePacket {
     /// Annotations.
     pub anno: Vec<u8>,
     /// Metadata in the order of [`MetaField::ALL`].
-    pub meta: [u128; 5],
+    pub meta: [u128; MetaField::ALL.len()],
 }
 
 impl From<&Packet> for ConcretePacket {

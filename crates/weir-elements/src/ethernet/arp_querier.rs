@@ -11,8 +11,9 @@ element! {
     ARPQuerier: "1-2/1-2", "h/h", flow "xy/x";
     example "q :: ARPQuerier(10.0.0.1, 02:00:00:00:00:01); Idle -> CheckIPHeader -> q -> Discard; Idle -> Classifier(12/0806 20/0002) -> [1] q;";
     params {
-        /// The interface's IP address, which queries come from.
-        pos ip: Ipv4Addr,
+        /// The interface's IP address, which queries come from; with a prefix length (`10.0.0.1/24`), the broadcast
+        /// address of the network is that of `BROADCAST`, if this is not given.
+        pos ip: InterfaceAddr,
         /// The interface's Ethernet address.
         pos eth: EtherAddr,
         /// Most packets that wait for one address.
@@ -41,6 +42,10 @@ element! {
         count queries,
         /// Number of packets that were dropped because too many waited.
         count drops,
+        /// Both numbers, as Click writes them.
+        read stats = |_, s| Ok(format!(
+            "{} packets killed\n{} ARP queries sent\n", s.cell("drops"), s.cell("queries")
+        )),
         /// The interface's IP address.
         cell ipaddr: Ipv4Addr,
         /// Adds an entry: `IP ETH`.
@@ -49,6 +54,29 @@ element! {
         write delete = |_, s, v| delete(s, v),
         /// Removes all entries.
         write clear = |_, s, _| { clear(s); Ok(()) },
+    }
+}
+
+/// An interface's address, and its network's broadcast address if it came with a prefix length.
+#[derive(Debug, Clone, Copy)]
+pub struct InterfaceAddr {
+    addr: Ipv4Addr,
+    broadcast: Option<Ipv4Addr>,
+}
+
+impl FromArg for InterfaceAddr {
+    const SYNTAX: &'static str = "IP address, or IP address with prefix length";
+    fn from_arg(text: &str) -> Result<InterfaceAddr, String> {
+        match text.trim().split_once('/') {
+            None => Ok(InterfaceAddr { addr: Ipv4Addr::from_arg(text)?, broadcast: None }),
+            Some((addr, _)) => {
+                let network = Ipv4Prefix::from_arg(text)?;
+                let addr = Ipv4Addr::from_arg(addr)?;
+                // All addresses are a network too, and so is one alone: these have no broadcast address of their own.
+                let broadcast = Some(network.last()).filter(|b| *b != addr && !b.is_broadcast());
+                Ok(InterfaceAddr { addr, broadcast })
+            }
+        }
     }
 }
 
@@ -77,7 +105,7 @@ fn program(e: &ARPQuerier, b: &mut Builder) {
     let arp = b.table(decl.holding(e.entry_packet_capacity), vec![]);
     let queries = b.cell("queries", W64, 0);
     let drops = b.cell("drops", W64, 0);
-    let ipaddr = b.live("ipaddr", W32, u32::from(e.ip).into());
+    let ipaddr = b.live("ipaddr", W32, u32::from(e.ip.addr).into());
     let parts = Parts { arp, queries, ipaddr, eth: ether_bits(e.eth) };
     b.input(0, |b| resolve(e, parts, drops, b));
     if b.inputs() > 1 {
@@ -103,7 +131,7 @@ fn program(e: &ARPQuerier, b: &mut Builder) {
 fn resolve(e: &ARPQuerier, parts: Parts, drops: TableId, b: &mut Builder) {
     let dst = b.load_anno(W32, anno::DST_IP);
     let mut broadcasts = vec![u128::from(u32::MAX)];
-    broadcasts.extend(e.broadcast.map(|a| u128::from(u32::from(a))));
+    broadcasts.extend(e.broadcast.or(e.ip.broadcast).map(|a| u128::from(u32::from(a))));
     b.switch(dst, &broadcasts, |b, case| {
         if case.is_some() {
             let all = b.constant(W64, BROADCAST);
@@ -375,10 +403,17 @@ mod tests {
 
     #[test]
     fn broadcasts_need_no_answer() {
-        let mut e = querier(&["BROADCAST 10.0.0.255"]);
-        for last in [[10, 0, 0, 255], [255; 4]] {
-            let out = e.send_ip(0, &udp(([10, 0, 0, 1], 1), (last, 2), b""));
-            assert_eq!(out[0].out().1[..6], [0xff; 6]);
+        let network = Harness::new("ARPQuerier", &["10.0.0.1/24", "02:00:00:00:00:01"], 2, 1);
+        for mut e in [querier(&["BROADCAST 10.0.0.255"]), network] {
+            for last in [[10, 0, 0, 255], [255; 4]] {
+                let out = e.send_ip(0, &udp(([10, 0, 0, 1], 1), (last, 2), b""));
+                assert_eq!(out[0].out().1[..6], [0xff; 6]);
+            }
+            assert_eq!(e.read("stats"), "0 packets killed\n0 ARP queries sent\n");
+        }
+        for alone in ["10.0.0.1/32", "10.0.0.1/0"] {
+            let mut e = Harness::new("ARPQuerier", &[alone, "02:00:00:00:00:01"], 2, 1);
+            assert_eq!(e.send_ip(0, &udp(([10, 0, 0, 1], 1), ([255; 4], 2), b""))[0].out().1[..6], [0xff; 6]);
         }
     }
 }

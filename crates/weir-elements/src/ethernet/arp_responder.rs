@@ -19,6 +19,8 @@ element! {
     handlers {
         /// One line a network: IP prefix and Ethernet address.
         read table = |_, s| Ok(table(s)),
+        /// Ethernet address for an IP address, or nothing: `lookup ADDRESS`.
+        query lookup = |_, s| lookup(s),
         /// Adds networks: `IP/MASK [IP/MASK...] ETH`. A network that is there already gets the new Ethernet address.
         write add = |_, s, v| add(s, v),
         /// Removes the network `IP/MASK`.
@@ -122,6 +124,12 @@ fn program(e: &ARPResponder, b: &mut Builder) {
         b.trim(len);
         b.emit(0);
     });
+}
+
+fn lookup(state: &State<'_>) -> Result<String, String> {
+    let addr = Ipv4Addr::from_arg(state.param).map_err(|e| format!("{e}: write lookup ADDRESS"))?;
+    let table = state.table("networks");
+    Ok(table.lookup(&[addr.bits()]).map_or(String::new(), |slot| EtherAddr::show(table.get(slot, 0))))
 }
 
 fn table(state: &State<'_>) -> String {

@@ -110,8 +110,12 @@ pub(crate) struct Outer {
 }
 
 /// Makes room for `len` bytes of headers in front, an IPv4 header the first of them, and sets `net` and `transport`.
-/// Packets that would be too long for IP are dropped (`TooLong`). What the sender's kernel left unfinished is finished.
+/// Packets that would be too long for IP are dropped (`TooLong`), as are those that a kernel left to the device to
+/// segment (`NotSegmented`): the device would not find their headers. An unfinished checksum is finished.
 pub(crate) fn push_headers(b: &mut Builder, len: u32) {
+    let segment = b.load_meta(MetaField::SegmentSize);
+    let whole = b.eq(segment, 0);
+    b.unless(whole, |b| b.drop(Reason::new("NotSegmented")));
     let inner = b.len();
     let long = b.gt(inner, 0xffff - len);
     b.when(long, |b| b.drop(Reason::new("TooLong")));

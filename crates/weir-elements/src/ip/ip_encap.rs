@@ -7,6 +7,8 @@ element! {
     /// The marks `net` and `transport` and the destination annotation are set. The identification counts from 0.
     /// Packets that would be longer than 65,535 bytes are dropped (`TooLong`), as are those without room for a header
     /// (`NoRoom`). `StripIPHeader` is the way back.
+    ///
+    /// Packets that a kernel left to the device to segment are dropped (`NotSegmented`): `FinishOffloads` cuts them.
     IPEncap: "1/1", "a/a";
     example "Idle -> IPEncap(ipip, 10.0.0.1, 10.0.1.1) -> Discard;";
     params {
@@ -127,6 +129,13 @@ mod tests {
         let out = Harness::new("IPEncap", &ARGS, 1, 1).send_packet(0, p);
         let Outcome::Out(0, p) = &out[0] else { panic!("{out:?}") };
         assert_eq!((&p.bytes()[20..], p.csum), (&whole[..], Checksum::Unknown as u8));
+    }
+
+    #[test]
+    fn what_a_device_was_to_segment_is_dropped() {
+        let mut p = ip_packet(&tcp(([10, 0, 0, 1], 1), ([10, 0, 1, 1], 2), 2, 0, &[0; 3000]));
+        p.gso_size = 1000;
+        assert_eq!(Harness::new("IPEncap", &ARGS, 1, 1).send_packet(0, p)[0].reason(), "NotSegmented");
     }
 
     #[test]

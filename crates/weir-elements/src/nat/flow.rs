@@ -2,8 +2,8 @@
 
 use weir_net::Tcp;
 
-use super::mapping::{self, Mapping, Mappings, nanos};
-use super::pattern::{InputSpec, InputSpecs, Pattern, Rule, Source};
+use super::mapping::{self, Mappings, nanos};
+use super::pattern::{InputSpec, Pattern, Rule, Source};
 use super::shift::Shifts;
 use crate::prelude::*;
 
@@ -145,7 +145,7 @@ impl Settings {
                 Some(InputSpec::Map(_) | InputSpec::Mapper(_)) => {
                     m.mappings.make(b, inputs, input, flow.src, &|b, number, rule| {
                         new_mapping(b, &m.mappings, number, rule, flow)
-                    })
+                    });
                 }
                 _ => b.emit(0),
             },
@@ -363,21 +363,4 @@ fn set_state(b: &mut Builder, m: &Flows, entry: E, new: Flow, old: V, next: V) {
         b.set(entry, "state", next);
         b.lookup(m.mappings.map, &new.reversed().key(), |b, other| b.set(other, "state", next), |_| {});
     });
-}
-
-/// The entries of a protocol, or all, in Click's format.
-pub(super) fn list(inputs: &InputSpecs, s: &State<'_>, protocol: Option<u8>) -> String {
-    let mut out = String::new();
-    for m in Mapping::all(s) {
-        if protocol.is_some_and(|p| u32::from(p) != m.get("proto")) {
-            continue;
-        }
-        let flow = |[src, sport, dst, dport]: [&str; 4]| {
-            format!("({}, {}, {}, {})", m.addr(src), m.get(sport), m.addr(dst), m.get(dport))
-        };
-        let old = flow(["src", "sport", "dst", "dport"]);
-        let new = flow(["new_src", "new_sport", "new_dst", "new_dport"]);
-        out += &format!("{old} => {new} {}\n", m.tail(inputs));
-    }
-    out
 }

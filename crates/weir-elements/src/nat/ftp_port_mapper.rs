@@ -405,3 +405,6 @@ fn finish(b: &mut Builder, segment: Segment, change: V) {
     );
     b.require(Layer::Transport, 20, Reason::TRUNCATED);
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,5 @@
-use super::mapping::{self, Mapping, Mappings, mappings, nanos, patterns, set_capacity};
+use super::listing::{Mapping, mappings, patterns, set_capacity};
+use super::mapping::{self, Mappings, nanos};
 use super::params::{Anno, Capacity};
 use super::pattern::{InputSpec, InputSpecs, Pattern, Rule, Source};
 use crate::prelude::*;
@@ -29,7 +30,7 @@ element! {
         key guarantee: Duration = Duration::from_secs(5) => "5 s",
         /// Kept for Click configurations: mappings are removed when their time has come.
         key reap_interval: Duration = Duration::from_secs(900) => "15 min",
-        /// Most mappings.
+        /// Most mappings: a number, or the name of another rewriter, for as many as that may have.
         key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
         /// Another name of MAPPING_CAPACITY.
         key capacity: Option<Capacity> = None,
@@ -62,7 +63,7 @@ element! {
         read table = |e, s| Ok(list(e, s)),
     }
     ports |e| e.inputs.ports();
-    resolve |e, peers| e.inputs.resolve(peers);
+    resolve |e, peers| e.inputs.resolve(e.capacity.as_ref().unwrap_or(&e.mapping_capacity), peers);
 }
 
 /// Key field of the table: the identifier.

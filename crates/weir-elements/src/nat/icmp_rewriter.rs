@@ -381,3 +381,6 @@ fn transport(b: &mut Builder, inner: &Inner, own: V, change: V) -> V {
     });
     all[0]
 }
+
+#[cfg(test)]
+mod tests;

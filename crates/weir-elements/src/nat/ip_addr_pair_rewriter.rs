@@ -1,5 +1,6 @@
 use super::addresses;
-use super::mapping::{self, Mapping, Mappings, mappings, nanos, patterns, set_capacity};
+use super::listing::{Mapping, mappings, patterns, set_capacity};
+use super::mapping::{self, Mappings, nanos};
 use super::params::{Anno, Capacity};
 use super::pattern::{InputSpecs, Pattern, Rule, Source};
 use crate::prelude::*;
@@ -36,7 +37,7 @@ element! {
         key guarantee: Duration = Duration::from_secs(5) => "5 s",
         /// Kept for Click configurations: mappings are removed when their time has come.
         key reap_interval: Duration = Duration::from_secs(900) => "15 min",
-        /// Most mappings.
+        /// Most mappings: a number, or the name of another rewriter, for as many as that may have.
         key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
         /// Another name of MAPPING_CAPACITY.
         key capacity: Option<Capacity> = None,
@@ -69,7 +70,7 @@ element! {
     }
     ports |e| e.inputs.ports();
     resolve |e, peers| {
-        e.inputs.resolve(peers)?;
+        e.inputs.resolve(e.capacity.as_ref().unwrap_or(&e.mapping_capacity), peers)?;
         e.inputs.check(Pattern::only_addresses).map_err(|e| e.lines().map(str::to_owned).collect())
     };
 }

@@ -1,5 +1,6 @@
 use super::flow::{self, Kinds};
-use super::mapping::{self, mappings, patterns, set_capacity};
+use super::listing::{flows, lookup, mappings, patterns, set_capacity};
+use super::mapping;
 use super::params::{Anno, Capacity};
 use super::pattern::InputSpecs;
 use crate::prelude::*;
@@ -60,7 +61,7 @@ element! {
         key guarantee: Duration = Duration::from_secs(5) => "5 s",
         /// Kept for Click configurations: mappings are removed when their time has come.
         key reap_interval: Duration = Duration::from_secs(900) => "15 min",
-        /// Most mappings.
+        /// Most mappings: a number, or the name of another rewriter, for as many as that may have.
         key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
         /// Another name of MAPPING_CAPACITY.
         key capacity: Option<Capacity> = None,
@@ -89,16 +90,18 @@ element! {
         /// The pattern of each input.
         read patterns = |e, s| Ok(patterns(&e.inputs, s)),
         /// All entries, one a line: flow, new flow, outputs (that of this direction with a star), input, seconds left.
-        read table = |e, s| Ok(flow::list(&e.inputs, s, None)),
+        read table = |e, s| Ok(flows(&e.inputs, s, None)),
         /// The entries of TCP flows.
-        read tcp_table = |e, s| Ok(flow::list(&e.inputs, s, Some(proto::TCP))),
+        read tcp_table = |e, s| Ok(flows(&e.inputs, s, Some(proto::TCP))),
         /// The entries of UDP flows.
-        read udp_table = |e, s| Ok(flow::list(&e.inputs, s, Some(proto::UDP))),
+        read udp_table = |e, s| Ok(flows(&e.inputs, s, Some(proto::UDP))),
+        /// The new flow of a TCP flow, both as `SADDR SPORT DADDR DPORT`.
+        read tcp_lookup = |_, s| lookup(s, proto::TCP),
         /// The timeouts in seconds.
         read timeouts = |e, _| Ok(timeouts(e)),
     }
     ports |e| e.inputs.ports();
-    resolve |e, peers| e.inputs.resolve(peers);
+    resolve |e, peers| e.inputs.resolve(e.capacity.as_ref().unwrap_or(&e.mapping_capacity), peers);
 }
 
 impl IPRewriter {

@@ -5,6 +5,9 @@ use weir_ir::Peers;
 use super::pattern::{Choice, Mapper, Rule};
 use crate::args::FromArg;
 
+/// Points in ascending order, and the rule of each.
+type Ring = Vec<(u32, u32)>;
+
 /// The mapper element that a rewriter's input specification names.
 pub(super) fn find(name: &str, peers: &Peers<'_>) -> Result<Mapper, String> {
     let Some(peer) = peers.named(name) else {
@@ -36,7 +39,7 @@ pub(super) fn round_robin(args: &[String]) -> Result<Vec<Rule>, String> {
 }
 
 /// The rules of a `SourceIPHashMapper`, and the points of its ring.
-pub(super) fn source_hash(args: &[String]) -> Result<(Vec<Rule>, Vec<(u32, u32)>), String> {
+pub(super) fn source_hash(args: &[String]) -> Result<(Vec<Rule>, Ring), String> {
     let [ring, servers @ ..] = args else {
         return Err("no hash seed given: write NODES SEED, and a pattern for each server".into());
     };

@@ -1,6 +1,6 @@
 //! What the rewriters have in common: the table of mappings, its capacity, and the choice of free values.
 
-use weir_table::{FieldDecl, Sharing};
+use weir_table::Sharing;
 
 use super::pattern::{Choice, InputSpec, InputSpecs, Mapper, Order, Pattern, Rule};
 use crate::prelude::*;
@@ -61,12 +61,12 @@ impl Mappings {
     pub(super) fn declare(b: &mut Builder, of: &Settings, own: &str) -> Mappings {
         let common = COMMON.iter().chain(of.reply_anno.map(|_| &REPLY_ANNO));
         let value: Vec<_> = of.value.iter().chain(common).copied().collect();
-        let name = |what: &str| format!("{what} of {}", of.name);
+        let name = |what: &str| format!("{}.{what}", of.name);
         // Both directions of a flow have to meet the same entries.
         let decl =
             TableDecl::new(&format!("{own}map"), Kind::Exact, of.key, &value, most_mappings(of.capacity) * 2)
                 .sharing(Sharing::Owner);
-        let map = shared(b, decl, name("mappings"), vec![]);
+        let map = shared(b, decl, name("map"), vec![]);
         let mut named: Vec<(String, TableId)> = Vec::new();
         // An element declares a shared cell once, and rewriters that share a pattern or a mapper take turns.
         let mut cell = |b: &mut Builder, own: &str, name: String| match named.iter().find(|(n, _)| *n == name)
@@ -342,84 +342,4 @@ fn random_start(b: &mut Builder, lo: u32, hi: u32, width: Width) -> V {
 /// A time as nanoseconds; at least 1, since 0 would be never.
 pub(super) fn nanos(t: Duration) -> u64 {
     u64::try_from(t.as_nanos()).unwrap_or(u64::MAX).max(1)
-}
-
-/// One entry of the mapping table, for handlers.
-pub(super) struct Mapping<'a> {
-    table: &'a weir_table::Table,
-    slot: u32,
-    /// Seconds until it expires.
-    expires: u64,
-}
-
-impl Mapping<'_> {
-    /// All entries, ordered by key.
-    pub(super) fn all<'a>(s: &'a State<'_>) -> Vec<Mapping<'a>> {
-        let table = s.table("map");
-        let mut rows: Vec<_> = table.rows();
-        rows.sort_by_cached_key(|(slot, _)| -> Vec<u128> {
-            (0..table.decl().key.len() as u32).map(|f| table.key(*slot, f)).collect()
-        });
-        let seconds = |slot| (table.expiry(slot).saturating_sub(s.now) + 500_000_000) / 1_000_000_000;
-        rows.into_iter().map(|(slot, _)| Mapping { table, slot, expires: seconds(slot) }).collect()
-    }
-
-    /// A field of the key or the value; 0 if there is none of that name.
-    pub(super) fn get(&self, name: &str) -> u32 {
-        let named = |f: &FieldDecl| f.name == name;
-        let decl = self.table.decl();
-        let value = match decl.key.iter().position(named) {
-            Some(i) => self.table.key(self.slot, i as u32),
-            None => decl.value_field(name).map_or(0, |i| self.table.get(self.slot, i)),
-        };
-        value as u32
-    }
-
-    /// An address field.
-    pub(super) fn addr(&self, name: &str) -> Ipv4Addr {
-        self.get(name).into()
-    }
-
-    /// The end of a line in Click's format: outputs (the entry's own with a star), input, seconds left.
-    pub(super) fn tail(&self, specs: &InputSpecs) -> String {
-        let (input, [out, reply_out]) = self.origin(specs);
-        let outputs = if self.get("reply") == 0 {
-            format!("*{out} {reply_out}")
-        } else {
-            format!("{out} *{reply_out}")
-        };
-        format!("[{outputs}] i{input} exp{}", self.expires)
-    }
-
-    /// The input whose rule made it, and the rule's outputs.
-    fn origin(&self, specs: &InputSpecs) -> (usize, [u32; 2]) {
-        specs.rules().nth(self.get("rule") as usize).map_or((0, [0, 0]), |(i, rule)| (i, rule.outputs))
-    }
-}
-
-/// The pattern of each input and the number of its mappings.
-pub(super) fn patterns(specs: &InputSpecs, s: &State<'_>) -> String {
-    let mut counts = vec![0; specs.0.len()];
-    for m in Mapping::all(s).iter().filter(|m| m.get("reply") == 0) {
-        if let Some(n) = counts.get_mut(m.origin(specs).0) {
-            *n += 1;
-        }
-    }
-    specs.show(&counts)
-}
-
-/// Number of mappings.
-pub(super) fn mappings(s: &State<'_>) -> u32 {
-    s.table("map").len().div_ceil(2)
-}
-
-/// Changes the capacity, within what the table has room for.
-pub(super) fn set_capacity(s: &mut State<'_>, value: &str) -> Result<(), String> {
-    let capacity = u32::from_arg(value.trim())?;
-    let most = s.table("map").decl().capacity / 2;
-    if capacity > most {
-        return Err(format!("{capacity} is more than the {most} mappings that the table has room for"));
-    }
-    s.set_cell("capacity", capacity.into());
-    Ok(())
 }

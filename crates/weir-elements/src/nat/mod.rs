@@ -12,6 +12,7 @@ mod ip_addr_pair_rewriter;
 mod ip_addr_rewriter;
 mod ip_rewriter;
 mod ip_rewriter_patterns;
+mod listing;
 mod mapper;
 mod mapping;
 mod params;

@@ -1,9 +1,14 @@
 //! Types of the rewriters' parameters.
 
+use weir_ir::Peers;
+
 use super::mapping::DEFAULT_CAPACITY;
 use super::pattern::Links;
 use crate::anno;
 use crate::args::FromArg;
+
+/// Rewriters that take their capacity from each other.
+const MOST_NAMES: u32 = 16;
 
 /// Most mappings: a number, or as many as another rewriter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +25,30 @@ impl Capacity {
 }
 
 impl Capacity {
-    /// The number, if it is known.
+    /// The number, from the arguments of the rewriters that are named.
+    pub(super) fn resolve(&self, peers: &Peers<'_>) -> Result<u32, String> {
+        let (mut capacity, mut peers) = (self.clone(), *peers);
+        // Names may go round in a circle.
+        for _ in 0..MOST_NAMES {
+            let name = match capacity {
+                Capacity::Number(n) => return Ok(n),
+                Capacity::Of(name) => name,
+            };
+            let peer = peers.named(&name).filter(|p| p.class.ends_with("Rewriter"));
+            let Some(peer) = peer else {
+                return Err(format!("'{name}' is neither a number nor the name of a rewriter"));
+            };
+            let given = peer.args.iter().find_map(|arg| {
+                let (keyword, value) = arg.trim().split_once(char::is_whitespace)?;
+                ["CAPACITY", "MAPPING_CAPACITY"].contains(&keyword).then_some(value)
+            });
+            capacity = given.map_or(Ok(Capacity::DEFAULT), Capacity::from_arg)?;
+            peers = peers.seen_from(peer.name);
+        }
+        Err("the rewriters name each other: write a number for one of them".into())
+    }
+
+    /// The number, once it is known.
     pub(super) fn number(&self, links: &Links) -> u32 {
         match self {
             Capacity::Number(n) => *n,

@@ -9,6 +9,7 @@ use std::net::Ipv4Addr;
 use weir_ir::Peers;
 
 use super::mapper;
+use super::params::Capacity;
 use crate::args::{FromArg, FromRest};
 
 /// The class whose arguments are named patterns.
@@ -360,8 +361,8 @@ impl InputSpecs {
         if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
     }
 
-    /// Puts patterns and mappers in place of their names.
-    pub(super) fn resolve(&mut self, peers: &Peers<'_>) -> Result<(), Vec<String>> {
+    /// Puts patterns, mappers and the rewriter that says the capacity in place of their names.
+    pub(super) fn resolve(&mut self, capacity: &Capacity, peers: &Peers<'_>) -> Result<(), Vec<String>> {
         let named: Vec<NamedPattern> = peers
             .of_class(PATTERNS_CLASS)
             .flat_map(|p| p.args)
@@ -369,6 +370,10 @@ impl InputSpecs {
             .collect();
         self.1.shifts = peers.of_class("FTPPortMapper").next().is_some();
         let mut errors = Vec::new();
+        match capacity.resolve(peers) {
+            Ok(n) => self.1.capacity = Some(n),
+            Err(e) => errors.push(format!("MAPPING_CAPACITY: {e}")),
+        }
         for (i, spec) in self.0.iter_mut().enumerate() {
             if let InputSpec::Mapper(mapper) = spec {
                 match mapper::find(&mapper.name, peers) {

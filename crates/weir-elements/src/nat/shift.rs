@@ -36,7 +36,7 @@ impl Shifts {
         let value = names.iter().map(|n| (n.as_str(), W32)).chain([("base", W32), ("n", W8)]);
         let value: Vec<_> = value.collect();
         let decl = TableDecl::new(&format!("{own}shifts"), Kind::Exact, &key, &value, 1 << 16);
-        Shifts { table: shared(b, decl, format!("shifts of {of}"), vec![]), lifetime: nanos(lifetime) }
+        Shifts { table: shared(b, decl, format!("{of}.shifts"), vec![]), lifetime: nanos(lifetime) }
     }
 
     /// Remembers that in a direction the bytes from `from` on are shifted by `shift` more. Changes have to come in

@@ -1,5 +1,6 @@
 use super::flow::{self, Kinds};
-use super::mapping::{self, mappings, patterns, set_capacity};
+use super::listing::{flows, mappings, patterns, set_capacity};
+use super::mapping;
 use super::params::{Anno, Capacity};
 use super::pattern::InputSpecs;
 use crate::prelude::*;
@@ -35,7 +36,7 @@ element! {
         key udp_guarantee: Duration = Duration::from_secs(5) => "5 s",
         /// Kept for Click configurations: mappings are removed when their time has come.
         key reap_interval: Duration = Duration::from_secs(900) => "15 min",
-        /// Most mappings.
+        /// Most mappings: a number, or the name of another rewriter, for as many as that may have.
         key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
         /// Another name of MAPPING_CAPACITY.
         key capacity: Option<Capacity> = None,
@@ -64,10 +65,10 @@ element! {
         /// The pattern of each input.
         read patterns = |e, s| Ok(patterns(&e.inputs, s)),
         /// All entries, one a line: flow, new flow, outputs (that of this direction with a star), input, seconds left.
-        read table = |e, s| Ok(flow::list(&e.inputs, s, None)),
+        read table = |e, s| Ok(flows(&e.inputs, s, None)),
     }
     ports |e| e.inputs.ports();
-    resolve |e, peers| e.inputs.resolve(peers);
+    resolve |e, peers| e.inputs.resolve(e.capacity.as_ref().unwrap_or(&e.mapping_capacity), peers);
 }
 
 impl UDPRewriter {

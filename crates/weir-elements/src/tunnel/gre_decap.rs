@@ -61,7 +61,7 @@ fn program(e: &GREDecap, b: &mut Builder) {
             b.when(wrong, refuse(drops, Reason::BAD_CHECKSUM));
         });
         let keyed = has(b, KEY);
-        let key = b.choose(keyed, |b| field_or_zero(b), |b| b.constant(W32, 0_u32));
+        let key = b.choose(keyed, field_or_zero, |b| b.constant(W32, 0_u32));
         if e.key.is_some() {
             b.unless(keyed, refuse(drops, Reason::new("WrongKey")));
         }

@@ -9,6 +9,8 @@ element! {
     /// The marks `net` and `transport` and the destination annotation are those of the outer headers. A checksum that
     /// the sender's kernel left unfinished is completed in the inner packet. Packets that would be longer than 65,535
     /// bytes are dropped (`TooLong`), as are those without room for the headers (`NoRoom`).
+    ///
+    /// Packets that a kernel left to the device to segment are dropped (`NotSegmented`): `FinishOffloads` cuts them.
     GREEncap: "1/1", "a/a";
     example "Idle -> GREEncap(10.0.0.1, 10.0.1.1, KEY 42) -> Discard;";
     example "Idle -> GREEncap(10.0.0.1, 10.0.1.1, 0x6558, SEQUENCE true, CHECKSUM true) -> Discard;";

@@ -9,6 +9,8 @@ element! {
     /// have one source port, 49,152 or more. A checksum that the sender's kernel left unfinished is completed in the
     /// inner packet. Packets that would be longer than 65,535 bytes are dropped (`TooLong`), as are those without room
     /// for the headers (`NoRoom`).
+    ///
+    /// Packets that a kernel left to the device to segment are dropped (`NotSegmented`): `FinishOffloads` cuts them.
     GTPUEncap: "1/1", "a/a";
     example "Idle -> GTPUEncap(10.0.0.1, 10.0.1.1, 0x1234, QFI 9) -> Discard;";
     params {

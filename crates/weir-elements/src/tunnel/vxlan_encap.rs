@@ -8,6 +8,8 @@ element! {
     /// have one source port, 49,152 or more, so that networks can spread flows. A checksum that the sender's kernel
     /// left unfinished is completed in the frame. Frames that would be longer than 65,535 bytes are dropped (`TooLong`),
     /// as are those without room for the headers (`NoRoom`).
+    ///
+    /// Packets that a kernel left to the device to segment are dropped (`NotSegmented`): `FinishOffloads` cuts them.
     VXLANEncap: "1/1", "a/a";
     example "Idle -> VXLANEncap(10.0.0.1, 10.0.1.1, 42) -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02) -> Discard;";
     params {

@@ -1,18 +1,19 @@
 //! The engine: graphs, devices and links, and the loop that drives them. It belongs to one thread.
 
 mod run;
+mod team;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use weir_io::interface::Method;
+use weir_io::interface::{self, Method};
 use weir_io::{Port, PortError, Waker};
 use weir_jit::Compiled;
 use weir_packet::Packet;
 
 use crate::classes::Classes;
-use crate::device::{Opener, with_causes};
+use crate::device::{Opener, Openers, with_causes};
 use crate::env::{Env, Notice, Printer, Reader};
 use crate::executor::ExecutorKind;
 use crate::fast::Fast;
@@ -34,6 +35,8 @@ pub struct Engine {
     rounds: u32,
     executor: ExecutorKind,
     profile: bool,
+    /// How further workers open devices; `None`: they open none.
+    openers: Option<Arc<Openers>>,
     /// Number of the last graph that was installed.
     generation: u64,
 }
@@ -53,13 +56,21 @@ impl Engine {
             rounds: 0,
             executor: ExecutorKind::default(),
             profile: false,
+            openers: Some(Arc::new(|| Box::new(interface::open))),
             generation: 0,
         })
     }
 
-    /// Replaces how devices are opened.
+    /// Replaces how devices are opened. If there are several workers, only the first opens any.
     pub fn set_opener(&mut self, opener: Box<Opener>) {
+        self.openers = None;
         self.env.devices.set_opener(opener);
+    }
+
+    /// Replaces how devices are opened, by as many workers as there will be.
+    pub fn set_openers(&mut self, make: impl Fn() -> Box<Opener> + Send + Sync + 'static) {
+        self.env.devices.set_opener(make());
+        self.openers = Some(Arc::new(make));
     }
 
     /// Says how devices are opened whose elements name no method.
@@ -78,6 +89,7 @@ impl Engine {
 
     /// Stops the clock at a time (nanoseconds); from now on only this moves it.
     pub fn set_time(&mut self, now: u64) {
+        self.with_rest(|_, rest| rest.iter_mut().for_each(|e| e.env.set_time(now)));
         self.env.set_time(now);
     }
 
@@ -153,58 +165,77 @@ impl Engine {
     ///
     /// # Errors
     /// If a device or file cannot be opened; then nothing has changed.
-    pub fn install(&mut self, name: &str, plan: Plan, tag: &str) -> Result<(), PlanError> {
-        self.env.tick();
-        let router = Router::new(name, plan, &mut self.env);
-        let mut router = match router {
-            Ok(router) => router,
-            Err(errors) => {
-                self.assign();
-                return Err(PlanError(errors));
+    pub fn install(&mut self, name: &str, mut plan: Plan, tag: &str) -> Result<(), PlanError> {
+        plan.divide(self.env.workers())?;
+        self.with_rest(|first, rest| -> Result<(), PlanError> {
+            let done = first.install_all(rest, name, plan, tag);
+            first.assign_all(rest);
+            done?;
+            if first.executor == ExecutorKind::Compiled {
+                first.compile(rest, name);
             }
-        };
+            Ok(())
+        })?;
+        // Scripts call handlers, for which the other workers have to be asked.
+        if let Some(router) = self.names.get(name).and_then(|&id| self.graphs[id].as_mut()) {
+            router.start(&mut self.env);
+        }
+        Ok(())
+    }
+
+    fn install_all(
+        &mut self,
+        rest: &mut [Engine],
+        name: &str,
+        plan: Plan,
+        tag: &str,
+    ) -> Result<(), PlanError> {
+        self.env.tick();
+        self.quiesce(rest);
+        let plans = rest.iter().map(|_| plan.replica(&self.classes)).collect::<Result<Vec<_>, _>>()?;
+        let mut router = Router::new(name, plan, &mut self.env).map_err(PlanError)?;
+        let others = self.replicas(rest, &mut router, plans)?;
         if let Some(error) = self.link_conflict(&router) {
-            drop(router);
-            self.assign();
             return Err(PlanError(vec![error]));
         }
         tag.clone_into(&mut router.tag);
         self.generation += 1;
         router.generation = self.generation;
-        let fast = (self.executor == ExecutorKind::Compiled).then(|| Arc::new(router.plan.optimized()));
-        let what = match self.names.get(name) {
-            Some(&id) => {
-                if let Some(old) = &mut self.graphs[id] {
-                    router.adopt(old, &mut self.env);
-                }
-                self.graphs[id] = Some(router);
-                "swapped"
-            }
-            None => {
-                let id = self.graphs.iter().position(Option::is_none).unwrap_or(self.graphs.len());
-                if id == self.graphs.len() {
-                    self.graphs.push(None);
-                }
-                self.graphs[id] = Some(router);
-                self.names.insert(name.to_owned(), id);
-                "loaded"
-            }
+        let (slot, what) = match self.names.get(name) {
+            Some(&slot) => (slot, "swapped"),
+            None => (self.graphs.iter().position(Option::is_none).unwrap_or(self.graphs.len()), "loaded"),
         };
-        self.assign();
-        if let Some(router) = self.names.get(name).and_then(|&id| self.graphs[id].as_mut()) {
-            router.start(&mut self.env);
+        router.slot = slot;
+        self.graphs.resize_with(self.graphs.len().max(slot + 1), || None);
+        let mut old = self.graphs[slot].take();
+        if let Some(old) = &mut old {
+            old.gather(rest);
+            router.adopt(old, &mut self.env);
+        }
+        self.graphs[slot] = Some(router);
+        self.names.insert(name.to_owned(), slot);
+        if !rest.is_empty() {
+            self.place_replicas(rest, slot, old, others);
         }
         self.env.notice(Some(name), what, format!("graph {name} {what}"));
-        if let Some(fast) = fast {
-            let code = Compiled::new(&fast.program).map(Arc::new).map_err(|e| with_causes(&e));
-            if let (Ok(code), true) = (&code, self.profile) {
-                // Without memory for the code once more nothing is measured.
-                drop(code.instrument(&fast.program));
-            }
-            self.use_fast(name, fast);
-            self.use_code(name, code);
-        }
         Ok(())
+    }
+
+    /// Compiles a graph and waits for it.
+    fn compile(&mut self, rest: &mut [Engine], name: &str) {
+        let Some(router) = self.names.get(name).and_then(|&id| self.graphs[id].as_ref()) else { return };
+        let fast = Arc::new(router.plan.optimized());
+        let code = Compiled::new(&fast.program).map(Arc::new).map_err(|e| with_causes(&e));
+        if let (Ok(code), true) = (&code, self.profile) {
+            // Without memory for the code once more nothing is measured.
+            drop(code.instrument(&fast.program));
+        }
+        for engine in rest {
+            engine.use_fast(name, fast.clone());
+            engine.use_code(name, code.clone());
+        }
+        self.use_fast(name, fast);
+        self.use_code(name, code);
     }
 
     /// The number of a graph's last load or swap; 0 if there is no such graph.
@@ -214,6 +245,7 @@ impl Engine {
 
     /// Runs a graph by its program after all passes.
     pub(crate) fn use_fast(&mut self, graph: &str, fast: Arc<Fast>) {
+        self.with_rest(|_, rest| rest.iter_mut().for_each(|e| e.use_fast(graph, fast.clone())));
         if let Some(router) = self.names.get(graph).and_then(|&id| self.graphs[id].as_mut()) {
             router.use_fast(fast);
         }
@@ -221,9 +253,11 @@ impl Engine {
 
     /// Runs a graph by code that was compiled from its fast program, or leaves it to the interpreter.
     pub(crate) fn use_code(&mut self, graph: &str, code: Result<Arc<Compiled>, String>) {
+        self.with_rest(|_, rest| rest.iter_mut().for_each(|e| e.use_code(graph, code.clone())));
         let Some(router) = self.names.get(graph).and_then(|&id| self.graphs[id].as_mut()) else { return };
         match code {
-            Ok(code) => router.executor.compiled(code),
+            Ok(code) => router.use_code(code),
+            Err(e) if self.env.worker() > 0 => drop(e),
             Err(e) => {
                 self.env.notice(Some(graph), "interpreted", format!("graph {graph} stays interpreted: {e}"));
             }
@@ -234,10 +268,14 @@ impl Engine {
     pub(crate) fn abandon(&mut self, panic: &str) {
         let name = self.env.running.clone();
         self.rx.clear();
+        self.abandon_graph(&name, panic);
+    }
+
+    fn abandon_graph(&mut self, name: &str, panic: &str) {
         // If another part panicked, there may be no such graph.
-        let _ = self.unload(&name);
+        let _ = self.unload(name);
         self.env.notice(
-            Some(&name),
+            Some(name),
             "failed",
             format!("graph {name} was stopped after an internal error: {panic}"),
         );
@@ -264,9 +302,17 @@ impl Engine {
     /// If there is none of that name.
     pub fn unload(&mut self, name: &str) -> Result<(), String> {
         let id = self.names.remove(name).ok_or_else(|| self.no_graph(name))?;
-        self.graphs[id] = None;
-        self.env.watch.forget_graph(name);
-        self.assign();
+        self.with_rest(|first, rest| {
+            for engine in &mut *rest {
+                engine.names.remove(name);
+                if let Some(place) = engine.graphs.get_mut(id) {
+                    *place = None;
+                }
+            }
+            first.graphs[id] = None;
+            first.assign_all(rest);
+        });
+        self.env.watch.lock().forget_graph(name);
         self.env.notice(Some(name), "unloaded", format!("graph {name} unloaded"));
         Ok(())
     }
@@ -287,7 +333,7 @@ impl Engine {
     /// If there is none of that name.
     pub fn status(&mut self, graph: &str) -> Result<GraphStatus, String> {
         let (router, env) = self.graph(graph)?;
-        Ok(router.status(env))
+        Ok(router.status_of_all(env))
     }
 
     /// Reads a handler: `element.handler`, or one of the graph.
@@ -317,8 +363,11 @@ impl Engine {
     /// If there is no such graph.
     pub fn snapshot(&mut self, graph: &str) -> Result<serde_json::Value, String> {
         self.env.tick();
-        let (router, env) = self.graph(graph)?;
-        router.snapshot(env)
+        self.with_rest(|first, rest| {
+            first.quiesce(rest);
+            let (router, env) = first.graph(graph)?;
+            router.snapshot_of_all(env, rest)
+        })
     }
 
     /// Replaces state by that of a snapshot, for elements of the same name and class.
@@ -327,8 +376,11 @@ impl Engine {
     /// If the snapshot does not fit; then nothing has changed.
     pub fn restore(&mut self, graph: &str, snapshot: serde_json::Value) -> Result<(), String> {
         self.env.tick();
-        let (router, env) = self.graph(graph)?;
-        router.restore(env, snapshot)
+        self.with_rest(|first, rest| {
+            first.quiesce(rest);
+            let (router, env) = first.graph(graph)?;
+            router.restore_to_all(env, rest, snapshot)
+        })
     }
 
     /// Follows the next `count` packets of a graph that match a filter. `key` is for [`cancel`](Engine::cancel).
@@ -345,7 +397,7 @@ impl Engine {
     ) -> Result<(), String> {
         self.graph(graph)?;
         let filter = parse_filter(filter)?;
-        self.env.watch.trace(key, graph, filter, count, listener);
+        self.env.watch.lock().trace(key, graph, filter, count, listener);
         Ok(())
     }
 
@@ -380,13 +432,13 @@ impl Engine {
             places.push((String::new(), Point::Devices));
         }
         let request = CaptureRequest { graph: graph.to_owned(), points: places, filter, snaplen, count };
-        env.watch.capture(key, request, listener);
+        env.watch.lock().capture(key, request, listener);
         Ok(())
     }
 
     /// Ends a trace or capture.
     pub fn cancel(&mut self, key: u64) {
-        self.env.watch.cancel(key);
+        self.env.watch.lock().cancel(key);
     }
 
     /// What happened since this was last asked.
@@ -410,6 +462,13 @@ impl Engine {
             Some(router) => Ok((router, &mut self.env)),
             None => Err(format!("there is no graph '{name}'")),
         }
+    }
+
+    fn assign_all(&mut self, rest: &mut [Engine]) {
+        self.assign();
+        rest.iter_mut().for_each(Engine::assign);
+        let names: Vec<String> = rest.iter().flat_map(|e| e.env.devices.names().map(str::to_owned)).collect();
+        self.env.devices.spread_by_kernel(&names);
     }
 
     /// Joins devices and links to the graphs as they are now.

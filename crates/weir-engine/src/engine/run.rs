@@ -18,6 +18,9 @@ const LINK_DELIVERIES: usize = 4096;
 /// Rounds between two looks at which devices are readable, while there is work.
 const ROUNDS_PER_POLL: u32 = 8;
 
+/// How often is looked whether other workers are done, when this one is.
+const OTHERS: Duration = Duration::from_millis(1);
+
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
@@ -45,6 +48,11 @@ pub struct Until {
 impl Engine {
     /// Does what is to be done now, for a short while. Returns whether there is more to do.
     pub fn round(&mut self) -> io::Result<bool> {
+        let mut others = false;
+        if let Some(team) = &mut self.env.team {
+            others = team.round()?;
+            self.hear();
+        }
         self.rounds = self.rounds.wrapping_add(1);
         if self.rounds.is_multiple_of(ROUNDS_PER_POLL) {
             self.env.devices.wait(Some(Duration::ZERO))?;
@@ -52,7 +60,10 @@ impl Engine {
         self.env.tick();
         self.env.devices.retry(self.env.now);
         self.env.watch.expire(self.env.now);
-        for device in 0..self.env.devices.len() {
+        // First what other workers wait to be rid of, so that they can take from this one.
+        let arrived = self.take_in();
+        let blocked = self.env.is_blocked();
+        for device in 0..if blocked { 0 } else { self.env.devices.len() } {
             self.receive(device);
         }
         for id in 0..self.graphs.len() {
@@ -71,14 +82,25 @@ impl Engine {
         for device in 0..self.env.devices.len() {
             self.env.devices.flush(device, self.env.now);
         }
+        if let Some(exchange) = &mut self.env.exchange {
+            exchange.flush();
+            if exchange.has_backlog() && !arrived {
+                // The receiver may need this core.
+                std::thread::yield_now();
+            }
+            others |= exchange.has_backlog() || exchange.has_inbound();
+        }
+        others |= self.env.team.as_ref().is_some_and(|t| t.has_inbound());
         for change in std::mem::take(&mut self.env.devices.changes) {
             match change {
+                // The first worker has a port of each device, and tells.
+                _ if self.env.worker() > 0 => {}
                 Change::Opened(text) => self.env.notice(None, "device-opened", text),
                 Change::Up(text) => self.env.notice(None, "device-up", text),
                 Change::Down(text) => self.env.notice(None, "device-down", text),
             }
         }
-        Ok(self.env.devices.any_readable() || self.wake().is_some_and(|t| t <= self.env.now))
+        Ok(others || self.env.devices.any_readable() || self.wake().is_some_and(|t| t <= self.env.now))
     }
 
     fn receive(&mut self, device: usize) {
@@ -87,16 +109,17 @@ impl Engine {
             return;
         }
         let readers = self.env.devices.readers(device).to_vec();
+        let spread = self.env.worker() == 0 && !self.env.devices.is_spread(device);
         let Some((last, others)) = readers.split_last() else { return self.rx.clear() };
         for reader in others {
             let copies: Vec<Packet> = self.rx.iter().map(Packet::copy).collect();
             if let Some(router) = &mut self.graphs[reader.graph] {
-                router.inject(&mut self.env, reader.link, copies);
+                router.come_in(&mut self.env, reader.link, copies, spread);
             }
         }
         let packets = self.rx.drain(..);
         if let Some(router) = &mut self.graphs[last.graph] {
-            router.inject(&mut self.env, last.link, packets);
+            router.come_in(&mut self.env, last.link, packets, spread);
         }
     }
 
@@ -112,7 +135,7 @@ impl Engine {
     }
 
     /// When there is something to do, if nothing comes in.
-    fn wake(&self) -> Option<u64> {
+    pub(super) fn wake(&self) -> Option<u64> {
         let graphs = self.graphs.iter().flatten().filter_map(Router::next_round).min();
         let links = self.env.links.waiting().then_some(0);
         [graphs, links, self.env.devices.wake(), self.env.watch.wake()].into_iter().flatten().min()
@@ -125,7 +148,16 @@ impl Engine {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        self.env.devices.wait(timeout)
+        if let Some(exchange) = &self.env.exchange
+            && !exchange.lie_down()
+        {
+            return Ok(());
+        }
+        let done = self.env.devices.wait(timeout);
+        if let Some(exchange) = &self.env.exchange {
+            exchange.get_up();
+        }
+        done
     }
 
     /// Runs until there is a reason to stop.
@@ -158,6 +190,10 @@ impl Engine {
             }
             let listens = self.graphs.iter().flatten().any(Router::listens);
             let idle = self.wake().is_none() && !self.env.devices.may_receive() && !listens;
+            if idle && !until.forever && self.others_busy() {
+                self.sleep(Some(left.unwrap_or(OTHERS).min(OTHERS)))?;
+                continue;
+            }
             // A clock that stands still brings no later event either.
             if (idle || (!self.env.real_time() && !self.env.devices.may_receive())) && !until.forever {
                 return Ok(Stopped::Exhausted);

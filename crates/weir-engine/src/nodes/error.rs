@@ -5,6 +5,7 @@ engine_node! {
     ///
     /// For example one form of a compound element may be `elementclass X { … || Error("X needs two outputs") }`.
     Error: "-/-", "a/a", Sink;
+    example "elementclass One { $n | input -> Strip($n) -> output || __REST__ $r | input -> Error(\"One takes a number\") -> output } Idle -> One(14) -> Discard;";
     params {
         /// The message.
         pos message: String = String::new(),

@@ -75,6 +75,10 @@ impl Behavior for FromDevice {
         Ok(())
     }
 
+    fn on_every_worker(&self) -> bool {
+        true
+    }
+
     fn reads_device(&self) -> Option<usize> {
         self.state
     }

@@ -16,4 +16,8 @@ impl Behavior for FromLink {
     fn reads_link(&self) -> Option<&str> {
         Some(&self.name)
     }
+
+    fn on_every_worker(&self) -> bool {
+        true
+    }
 }

@@ -45,6 +45,10 @@ impl Behavior for ToDevice {
         Ok(())
     }
 
+    fn on_every_worker(&self) -> bool {
+        true
+    }
+
     fn writes_device(&self) -> Option<usize> {
         self.state.device
     }

@@ -39,4 +39,8 @@ impl Behavior for ToLink {
         packets.iter_mut().for_each(|p| p.hops += 1);
         cx.env.links.send(id, packets);
     }
+
+    fn on_every_worker(&self) -> bool {
+        true
+    }
 }

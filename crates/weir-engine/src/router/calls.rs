@@ -155,7 +155,7 @@ impl Router {
                     e.owner == *owner && matches!(&e.kind, EntryKind::Message { name: n } if n == name)
                 });
         }
-        for h in self.manual(element).filter(|h| h.name.trim_start_matches("r#") == name) {
+        for h in self.manual(element).filter(|h| is_called(h.name, name)) {
             modes.read |= h.read;
             modes.write |= h.write;
             // A packet program's handlers look at their parameter, or do not.
@@ -165,8 +165,8 @@ impl Router {
         (modes != Modes::default()).then_some(modes)
     }
 
-    /// Reads a handler that is known to be there.
-    pub(crate) fn read_at(&mut self, env: &mut Env, place: &Place, arg: &str) -> Result<String, String> {
+    /// Reads a handler that is known to be there, on this worker.
+    pub(super) fn read_here(&mut self, env: &mut Env, place: &Place, arg: &str) -> Result<String, String> {
         let Some(element) = place.element else { return self.read_global(env, &place.handler) };
         let name = place.handler.as_str();
         if let Some(control) = self.control(element, name) {
@@ -188,8 +188,8 @@ impl Router {
     }
 
     /// Writes a handler that is known to be there, or sends an element the message of that name (numbers, separated
-    /// by blanks).
-    pub(crate) fn write_at(&mut self, env: &mut Env, place: &Place, value: &str) -> Result<(), String> {
+    /// by blanks), on this worker.
+    pub(super) fn write_here(&mut self, env: &mut Env, place: &Place, value: &str) -> Result<(), String> {
         self.active = true;
         let Some(element) = place.element else { return self.write_global(env, &place.handler, value) };
         let name = place.handler.as_str();
@@ -211,7 +211,7 @@ impl Router {
         }
     }
 
-    fn control(&self, element: usize, handler: &str) -> Option<Arc<dyn Control>> {
+    pub(super) fn control(&self, element: usize, handler: &str) -> Option<Arc<dyn Control>> {
         self.controls[element].as_ref().filter(|c| c.modes(handler).is_some()).cloned()
     }
 
@@ -301,4 +301,11 @@ pub(crate) fn split_call(call: &str) -> (&str, &str) {
 
 fn joined(name: &str, arg: &str) -> String {
     if arg.is_empty() { name.to_owned() } else { format!("{name} {arg}") }
+}
+
+/// Whether a handler of a manual page goes by this name: a capital N at its end stands for a number.
+fn is_called(handler: &str, name: &str) -> bool {
+    let handler = handler.trim_start_matches("r#");
+    let numbered = |prefix| weir_elements::private::numbered(name, prefix).is_some();
+    handler == name || handler.strip_suffix('N').is_some_and(numbered)
 }

@@ -62,7 +62,7 @@ impl Router {
             "name" => decl.name.clone(),
             "class" => decl.class.clone(),
             "config" => {
-                let changed = self.node(element).and_then(|n| n.config());
+                let changed = self.node(element).and_then(crate::node::Behavior::config);
                 changed.unwrap_or_else(|| join_args(&decl.args))
             }
             "ports" => self.ports_text(element),

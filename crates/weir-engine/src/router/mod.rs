@@ -6,22 +6,28 @@ mod host;
 mod status;
 mod swap;
 mod tasks;
+mod team;
 
 use std::sync::Arc;
 
 use weir_click::Kind;
 use weir_ir::Reason;
-use weir_ir::program::{BlockId, End, EntryKind};
+use weir_ir::program::{BlockId, End, EntryKind, MAX_HOPS};
+use weir_jit::Compiled;
 use weir_packet::Packet;
 use weir_table::TableSet;
 
 use crate::control::Control;
+use crate::divide::Home;
 use crate::env::Env;
+use crate::exchange::Parcel;
 use crate::executor::{Executor, Job};
 use crate::fast::Fast;
 use crate::neighbours::Neighbours;
 use crate::node::{Cx, EngineNode, Ran};
 use crate::plan::{Dest, Part, Plan};
+use crate::shared::{Shared, placeholder};
+use crate::sharing::Share;
 use crate::watch::{Place, WatchHost};
 use host::{BlockDrops, FastHost, Flow, Outflow};
 
@@ -50,6 +56,14 @@ pub struct Router {
     /// Number of the load or swap that made it.
     pub(crate) generation: u64,
     pub(crate) plan: Plan,
+    /// Its number in the engine, which it has on all workers.
+    pub(crate) slot: usize,
+    /// With several workers: the tables that they share.
+    shared: Option<Arc<Shared>>,
+    /// Whether the shared tables are among `tables` now.
+    held: bool,
+    /// Runs what needs the shared tables; what it knows of them stays right, since it sees no others.
+    locked: Executor,
     /// Engine nodes by element number; a node that runs is taken out meanwhile.
     nodes: Vec<Option<Box<dyn EngineNode>>>,
     /// The parts of nodes that call handlers, by element number.
@@ -92,6 +106,10 @@ impl Router {
             TableSet::new(plan.linked.tables.iter().map(|t| &t.decl)).map_err(|e| vec![e.to_string()])?;
         let mut errors = Vec::new();
         for (i, t) in plan.linked.tables.iter().enumerate() {
+            if env.worker() > 0 && plan.division.shares.get(i) == Some(&Share::One) {
+                *tables.table_mut(i as u32) = placeholder(&t.decl).map_err(|e| vec![e.to_string()])?;
+                continue;
+            }
             if let Err(e) = tables.table_mut(i as u32).insert_rows(&t.rows, env.now) {
                 errors.push(format!(
                     "table '{}' of '{}': {e}",
@@ -100,9 +118,10 @@ impl Router {
             }
         }
         let mut nodes = Vec::new();
-        for part in &mut plan.parts {
+        for (e, part) in plan.parts.iter_mut().enumerate() {
+            let here = plan.division.homes.get(e).is_none_or(|h| h.is_on(env.worker()));
             nodes.push(match part {
-                Part::Node { node, .. } => node.take(),
+                Part::Node { node, .. } => node.take().filter(|_| here),
                 Part::Element { .. } => None,
             });
         }
@@ -118,16 +137,18 @@ impl Router {
             }
             nodes[e] = Some(node);
         }
-        for (e, node) in nodes.iter_mut().enumerate() {
-            if let Some(node) = node
-                && let Err(what) = node.open(env)
-            {
-                let decl = &plan.graph.elements[e];
-                errors.push(format!(
-                    "{}: While configuring '{} :: {}': {what}",
-                    decl.span, decl.name, decl.class
-                ));
+        for (e, place) in nodes.iter_mut().enumerate() {
+            let Some(Err(what)) = place.as_mut().map(|node| node.open(env)) else { continue };
+            if env.worker() > 0 && plan.division.homes.get(e) == Some(&Home::Every) {
+                // The first worker has it, and does its work for this one too.
+                *place = None;
+                continue;
             }
+            let decl = &plan.graph.elements[e];
+            errors.push(format!(
+                "{}: While configuring '{} :: {}': {what}",
+                decl.span, decl.name, decl.class
+            ));
         }
         let controls: Vec<Option<Arc<dyn Control>>> =
             nodes.iter().map(|n| n.as_ref().and_then(|n| n.control())).collect();
@@ -154,7 +175,9 @@ impl Router {
             ..Flow::default()
         });
         let out = Outflow { links: links.collect(), ..Outflow::default() };
-        let timers = plan.linked.entries.iter().filter_map(|e| {
+        // What happens by the clock happens once.
+        let timed = if env.worker() == 0 { &plan.linked.entries[..] } else { &[] };
+        let timers = timed.iter().filter_map(|e| {
             let EntryKind::Timer { every } = e.kind else { return None };
             let every = every.max(1);
             Some(Timer { every, next: env.now + every, start: e.block, owner: e.owner })
@@ -165,6 +188,10 @@ impl Router {
             tag: String::new(),
             swaps: 0,
             generation: 0,
+            slot: 0,
+            shared: None,
+            held: false,
+            locked: Executor::default(),
             tasks: (0..nodes.len()).filter(|&e| nodes[e].as_ref().is_some_and(|n| n.has_task())).collect(),
             timers: timers.collect(),
             holder: plan.linked.tables.iter().find(|t| t.decl.held > 0).map_or(0, |t| t.owner),
@@ -262,6 +289,44 @@ impl Router {
         }
     }
 
+    /// As [`inject`](Router::inject), of a device; with `spread`, each packet goes on at the worker that it belongs to.
+    pub(crate) fn come_in(
+        &mut self,
+        env: &mut Env,
+        link: u32,
+        packets: impl IntoIterator<Item = Packet>,
+        spread: bool,
+    ) {
+        if env.workers() == 1 || !spread {
+            return self.inject(env, link, packets);
+        }
+        self.active = true;
+        let Some(&(element, port)) = self.plan.links.get(link as usize).and_then(|l| l.from.as_ref()) else {
+            return;
+        };
+        for mut packet in packets {
+            let to = env.worker_of(packet.bytes());
+            self.sees_output(env, element, port, &mut packet);
+            self.hand_over(env, to, link, packet);
+        }
+    }
+
+    /// A packet goes on at another worker, or at this one.
+    fn hand_over(&mut self, env: &mut Env, to: usize, link: u32, packet: Packet) {
+        let parcel = Parcel { graph: self.slot, generation: self.generation, link, packet };
+        if let Err(parcel) = env.hand_over(to, parcel) {
+            self.out.put(link, parcel.packet);
+        }
+    }
+
+    /// A packet comes from another worker.
+    pub(crate) fn arrive(&mut self, link: u32, packet: Packet) {
+        self.active = true;
+        if (link as usize) < self.out.links.len() {
+            self.out.put(link, packet);
+        }
+    }
+
     /// Whether a round would do anything now.
     pub(crate) fn wants_round(&self, now: u64) -> bool {
         self.active || self.asked() || self.wake.is_some_and(|t| t <= now)
@@ -279,7 +344,10 @@ impl Router {
         self.deliver(env);
         let mut wake: Option<u64> = None;
         self.time(env);
-        for i in 0..self.tasks.len() {
+        let blocked = env.is_blocked();
+        self.active |= blocked;
+        let tasks = if blocked { 0 } else { self.tasks.len() };
+        for i in 0..tasks {
             let ran = self.with_node(self.tasks[i], env, false, |node, cx| node.run(cx)).unwrap_or(Ran::Idle);
             match ran {
                 Ran::Idle => {}
@@ -293,7 +361,9 @@ impl Router {
         self.serve(env);
         self.decide_stop(env);
         let timers = self.timers.iter().map(|t| t.next).min();
-        self.wake = [wake, self.try_at.take(), timers, self.tables.next_expiry()].into_iter().flatten().min();
+        let shared = self.shared.as_ref().filter(|_| env.worker() == 0).and_then(|s| s.next_expiry());
+        let tables = self.tables.next_expiry();
+        self.wake = [wake, self.try_at.take(), timers, tables, shared].into_iter().flatten().min();
     }
 
     /// Runs a node's code while it is out of its place.
@@ -325,19 +395,46 @@ impl Router {
             self.run(env, start, &[], None, owner);
         }
         if env.now >= self.next_expiry {
-            while let Some(due) = self.tables.next_due(env.now) {
-                let table = weir_ir::program::TableId(due.table);
-                let kind = EntryKind::Expire { table };
-                let owner = self.plan.linked.tables[due.table as usize].owner;
-                if let Some(start) = self.start_of(|e| e.kind == kind) {
-                    self.run(env, start, &[due.slot.into()], None, owner);
-                }
-                self.tables.finish_expiry(due, env.now);
-                self.drops.orphans[owner as usize] += self.tables.take_orphans().len() as u64;
+            let shared = self.shared.as_ref().and_then(|s| s.next_expiry()).is_some_and(|t| t <= env.now);
+            if shared && env.worker() == 0 {
+                self.with_shared(env, Router::expire);
+            } else {
+                self.expire(env);
             }
             self.next_expiry = env.now + EXPIRY_PACE;
         }
         self.deliver(env);
+    }
+
+    fn expire(&mut self, env: &mut Env) {
+        while let Some(due) = self.tables.next_due(env.now) {
+            let table = weir_ir::program::TableId(due.table);
+            let kind = EntryKind::Expire { table };
+            let owner = self.plan.linked.tables[due.table as usize].owner;
+            if let Some(start) = self.start_of(|e| e.kind == kind) {
+                self.run(env, start, &[due.slot.into()], None, owner);
+            }
+            self.tables.finish_expiry(due, env.now);
+            self.drops.orphans[owner as usize] += self.tables.take_orphans().len() as u64;
+        }
+    }
+
+    /// Runs `f` while the tables that workers share are among this router's.
+    fn with_shared<R>(&mut self, env: &mut Env, f: impl FnOnce(&mut Router, &mut Env) -> R) -> R {
+        let Some(shared) = self.shared.clone().filter(|_| !self.held) else { return f(self, env) };
+        let first = env.worker() == 0;
+        shared.with(self, Router::places, first, |r| f(r, env))
+    }
+
+    /// The places of the shared tables, into which these come, or from which they go.
+    fn places(&mut self) -> &mut TableSet {
+        self.held = !self.held;
+        &mut self.tables
+    }
+
+    /// Whether what starts at a block of the linked program needs tables that are not here now.
+    fn needs_shared(&self, start: BlockId) -> bool {
+        !self.held && self.plan.division.locks.get(start.0 as usize).copied().unwrap_or(false)
     }
 
     fn start_of(&self, wanted: impl Fn(&weir_ir::program::Entry) -> bool) -> Option<BlockId> {
@@ -352,6 +449,9 @@ impl Router {
 
     /// Runs programs from one entry to the end.
     fn run(&mut self, env: &mut Env, start: BlockId, args: &[u128], packet: Option<Packet>, holder: u32) {
+        if self.needs_shared(start) {
+            return self.with_shared(env, |r, env| r.run(env, start, args, packet, holder));
+        }
         let now = env.now;
         if env.watch.active() {
             let Router { plan, tables, executor, out, drops, .. } = self;
@@ -361,7 +461,8 @@ impl Router {
             return host.finish();
         }
         let (fast, entry) = self.fastest(start);
-        let Router { plan, tables, executor, out, drops, .. } = self;
+        let Router { plan, tables, executor, out, drops, held, locked, .. } = self;
+        let executor = if *held { locked } else { executor };
         let program = fast.as_ref().map_or(&*plan.linked, |f| &f.program);
         let fast = fast.is_some();
         let mut host = FastHost { out, drops, plan, program, env, holder, fast };
@@ -370,13 +471,17 @@ impl Router {
 
     /// Runs programs on packets, one after the other, and leaves `packets` empty.
     fn run_batch(&mut self, env: &mut Env, start: BlockId, packets: &mut Vec<Packet>) {
+        if self.needs_shared(start) {
+            return self.with_shared(env, |r, env| r.run_batch(env, start, packets));
+        }
         let holder = self.holder;
         if env.watch.active() {
             return packets.drain(..).for_each(|p| self.run(env, start, &[], Some(p), holder));
         }
         let (fast, entry) = self.fastest(start);
         let now = env.now;
-        let Router { plan, tables, executor, out, drops, .. } = self;
+        let Router { plan, tables, executor, out, drops, held, locked, .. } = self;
+        let executor = if *held { locked } else { executor };
         let program = fast.as_ref().map_or(&*plan.linked, |f| &f.program);
         let fast = fast.is_some();
         let mut host = FastHost { out, drops, plan, program, env, holder, fast };
@@ -398,12 +503,17 @@ impl Router {
             let mut packets = std::mem::take(&mut self.out.links[link as usize].packets);
             match self.plan.links[link as usize].dest {
                 Dest::Program(start) => {
+                    if self.plan.links[link as usize].back {
+                        self.count_rounds(env, start, &mut packets);
+                    }
                     self.run_batch(env, start, &mut packets);
                 }
                 Dest::Node { node, port } => {
-                    if env.watch.active() {
+                    if let Some(home) = self.elsewhere(env, node) {
+                        packets.drain(..).for_each(|p| self.hand_over(env, home, link, p));
+                    } else if env.watch.active() {
                         let place = self.place(node);
-                        packets.iter().for_each(|p| env.watch.input(&place, port, p));
+                        packets.iter().for_each(|p| env.watch.lock().input(&place, port, p));
                     }
                     self.with_node(node, env, true, |n, cx| n.push(port, &mut packets, cx));
                 }
@@ -422,16 +532,47 @@ impl Router {
         self.active = true;
     }
 
+    /// Drops packets that come by a place too often.
+    fn count_rounds(&mut self, env: &mut Env, start: BlockId, packets: &mut Vec<Packet>) {
+        let element = self.plan.owners[self.plan.linked.block(start).owner as usize];
+        for packet in packets.extract_if(.., |p| p.hops >= MAX_HOPS).collect::<Vec<_>>() {
+            self.drop_at(env, element, &Reason::LOOP_LIMIT, packet);
+        }
+        packets.iter_mut().for_each(|p| p.hops += 1);
+    }
+
     /// A node pushes a packet out of an output.
     pub(crate) fn emit(&mut self, env: &mut Env, element: usize, port: u32, mut packet: Packet) {
         let Some(link) = self.output_link(element, port) else {
             return self.drop_at(env, element, &Reason::UNCONNECTED, packet);
         };
+        self.sees_output(env, element, port, &mut packet);
+        self.out.put(link, packet);
+    }
+
+    /// Shows a packet that leaves a node to who watches.
+    fn sees_output(&self, env: &mut Env, element: usize, port: u32, packet: &mut Packet) {
         if env.watch.active() {
             let source = self.port_counts(element).0 == 0;
-            env.watch.output(&self.place(element), port, &mut packet, source, env.now);
+            env.watch.lock().output(&self.place(element), port, packet, source, env.now);
         }
-        self.out.put(link, packet);
+    }
+
+    /// The worker that a node is on, if it is not this one.
+    fn elsewhere(&self, env: &Env, node: usize) -> Option<usize> {
+        match self.plan.division.homes.get(node) {
+            Some(&Home::At(home)) if home != env.worker() => Some(home),
+            Some(Home::Every) if env.worker() > 0 && self.nodes[node].is_none() => Some(0),
+            _ => None,
+        }
+    }
+
+    /// Runs compiled code from now on.
+    pub(crate) fn use_code(&mut self, code: Arc<Compiled>) {
+        if self.shared.is_some() {
+            self.locked.compiled(code.clone());
+        }
+        self.executor.compiled(code);
     }
 
     /// A node pulls a packet from an input.
@@ -440,7 +581,7 @@ impl Router {
         let link = first_input + port;
         let packet = self.ask(env, link)?;
         if env.watch.active() {
-            env.watch.input(&self.place(element), port, &packet);
+            env.watch.lock().input(&self.place(element), port, &packet);
         }
         Some(packet)
     }
@@ -458,7 +599,7 @@ impl Router {
                 asked = true;
                 if env.watch.active() {
                     let source = self.port_counts(from.node).0 == 0;
-                    env.watch.output(&self.place(from.node), from.port, &mut packet, source, env.now);
+                    env.watch.lock().output(&self.place(from.node), from.port, &mut packet, source, env.now);
                 }
                 let Some(start) = from.through else { return Some(packet) };
                 let before = self.out.asker.replace(link);
@@ -481,7 +622,7 @@ impl Router {
     /// A packet ends at a node.
     pub(crate) fn drop_at(&mut self, env: &mut Env, element: usize, reason: &Reason, mut packet: Packet) {
         if packet.trace != 0 {
-            env.watch.ended(&mut packet, &format!("dropped: {reason}"));
+            env.watch.lock().ended(&mut packet, &format!("dropped: {reason}"));
         }
         match self.node_drops.iter_mut().find(|(e, r, _)| *e == element && r == reason) {
             Some((_, _, n)) => *n += 1,

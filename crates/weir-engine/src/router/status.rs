@@ -7,6 +7,7 @@ use weir_table::Kind;
 
 use super::Router;
 use crate::env::Env;
+use crate::executor::Executor;
 use crate::protocol::{ElementProfile, FlowCache, GraphInfo, GraphStatus};
 
 /// How many packets were dropped: element, reason, number.
@@ -54,18 +55,29 @@ impl Router {
     /// The elements that were measured.
     fn profile(&self) -> Vec<ElementProfile> {
         // The passes keep the elements.
-        let measured = self.plan.linked.elements.iter().zip(self.executor.profile());
-        let passed = measured.filter(|(_, s)| s.packets > 0);
-        let profile = passed.map(|(element, s)| ElementProfile {
-            element: element.clone(),
-            packets: s.packets,
-            cycles: s.cycles,
-        });
-        profile.collect()
+        let of = |executor: &Executor| -> Vec<ElementProfile> {
+            let measured = self.plan.linked.elements.iter().zip(executor.profile());
+            let passed = measured.filter(|(_, s)| s.packets > 0);
+            let profile = passed.map(|(element, s)| ElementProfile {
+                element: element.clone(),
+                packets: s.packets,
+                cycles: s.cycles,
+            });
+            profile.collect()
+        };
+        let mut profile = of(&self.executor);
+        add_profile(&mut profile, of(&self.locked));
+        profile
     }
 
     fn flows(&self) -> Vec<FlowCache> {
-        let caches = self.executor.flows();
+        let mut flows = self.flows_of(&self.executor);
+        add_flows(&mut flows, self.flows_of(&self.locked));
+        flows
+    }
+
+    fn flows_of(&self, executor: &Executor) -> Vec<FlowCache> {
+        let caches = executor.flows();
         let flows = caches.iter().map(|c| {
             let table = &self.plan.linked.tables[c.table.0 as usize];
             FlowCache {
@@ -109,5 +121,49 @@ impl Router {
             add(self.element_name(*element), reason.name(), *n);
         }
         counts
+    }
+}
+
+/// Adds the figures of another worker, which has the same programs.
+pub(super) fn add_status(sum: &mut GraphStatus, more: GraphStatus) {
+    add_profile(&mut sum.profile, more.profile);
+    add_flows(&mut sum.flows, more.flows);
+    for device in more.devices {
+        match sum.devices.iter_mut().find(|d| d.name == device.name) {
+            Some(d) => {
+                d.rx_packets += device.rx_packets;
+                d.rx_bytes += device.rx_bytes;
+                d.rx_dropped += device.rx_dropped;
+                d.tx_packets += device.tx_packets;
+                d.tx_bytes += device.tx_bytes;
+                d.tx_dropped += device.tx_dropped;
+            }
+            None => sum.devices.push(device),
+        }
+    }
+}
+
+fn add_profile(sum: &mut Vec<ElementProfile>, more: Vec<ElementProfile>) {
+    for one in more {
+        match sum.iter_mut().find(|p| p.element == one.element) {
+            Some(p) => {
+                p.packets += one.packets;
+                p.cycles += one.cycles;
+            }
+            None => sum.push(one),
+        }
+    }
+}
+
+fn add_flows(sum: &mut Vec<FlowCache>, more: Vec<FlowCache>) {
+    for (i, one) in more.into_iter().enumerate() {
+        match sum.get_mut(i).filter(|f| f.table == one.table) {
+            Some(f) => {
+                f.entries += one.entries;
+                f.hits += one.hits;
+                f.misses += one.misses;
+            }
+            None => sum.push(one),
+        }
     }
 }

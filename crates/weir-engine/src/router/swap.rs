@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use weir_packet::Packet;
-use weir_table::{SetSnapshot, TableDecl, TableSet, Width};
+use weir_table::{SetSnapshot, TableDecl, TableSet, TableSnapshot, Width};
 
 use super::Router;
 use crate::env::Env;
@@ -17,7 +17,16 @@ impl Router {
     pub(crate) fn adopt(&mut self, old: &mut Router, env: &mut Env) {
         env.running.clone_from(&self.name);
         old.settle(env);
-        self.adopt_tables(old, env);
+        self.adopt_tables(old, env, |_, _| true);
+        self.adopt_nodes(old, |_, _| true);
+        self.old_drops = old.drop_counts();
+        self.swaps = old.swaps + 1;
+        self.next_expiry = 0;
+        self.active = true;
+    }
+
+    /// Takes over what nodes had, for elements `of` which says so (new and old number).
+    pub(super) fn adopt_nodes(&mut self, old: &mut Router, of: impl Fn(usize, usize) -> bool) {
         let mut before: HashMap<(String, String), usize> = HashMap::new();
         for (e, decl) in old.plan.graph.elements.iter().enumerate() {
             before.insert((decl.name.clone(), decl.class.clone()), e);
@@ -25,9 +34,11 @@ impl Router {
         for e in 0..self.nodes.len() {
             let decl = &self.plan.graph.elements[e];
             let Some(&from) = before.get(&(decl.name.clone(), decl.class.clone())) else { continue };
-            if let (Some(new), Some(old_node)) = (&mut self.nodes[e], &mut old.nodes[from]) {
-                new.adopt(&mut **old_node);
+            if !of(e, from) {
+                continue;
             }
+            let (Some(new), Some(old_node)) = (&mut self.nodes[e], &mut old.nodes[from]) else { continue };
+            new.adopt(&mut **old_node);
             // Packets that came before they were asked for.
             for port in 0..self.port_counts(e).0 {
                 let (Some(to), Some(link)) = (self.input_link(e, port), old.input_link(from, port)) else {
@@ -37,17 +48,16 @@ impl Router {
                 self.out.links[to as usize].ahead = ahead;
             }
         }
-        self.old_drops = old.drop_counts();
-        self.swaps = old.swaps + 1;
-        self.next_expiry = 0;
-        self.active = true;
     }
 
-    /// Delivers what is on the way, so that packets are only in nodes and tables.
-    fn settle(&mut self, env: &mut Env) {
+    /// Delivers what is on the way, so that packets are only in nodes and tables. Says whether
+    /// there was any.
+    pub(crate) fn settle(&mut self, env: &mut Env) -> bool {
+        let any = !self.out.ready.is_empty();
         while !self.out.ready.is_empty() {
             self.deliver(env);
         }
+        any
     }
 
     fn input_link(&self, element: usize, port: u32) -> Option<u32> {
@@ -59,7 +69,8 @@ impl Router {
         }
     }
 
-    fn adopt_tables(&mut self, old: &mut Router, env: &mut Env) {
+    /// Takes over the tables `of` which says so (old and new number).
+    pub(super) fn adopt_tables(&mut self, old: &mut Router, env: &mut Env, of: impl Fn(u32, u32) -> bool) {
         let (mut equal, mut similar) = (Vec::new(), Vec::new());
         let mut numbers: HashMap<(String, String), u32> = HashMap::new();
         for (i, t) in old.plan.linked.tables.iter().enumerate() {
@@ -74,6 +85,9 @@ impl Router {
             let Some(&from) = numbers.get(&(self.table_owner(i as u32), t.decl.name.clone())) else {
                 continue;
             };
+            if !of(from, i as u32) {
+                continue;
+            }
             if old.plan.linked.tables[from as usize].decl != t.decl {
                 changed.push(t.owner);
             }
@@ -100,7 +114,7 @@ impl Router {
     }
 
     /// Whose table it is: element name and class, or the shared name.
-    fn table_owner(&self, table: u32) -> String {
+    pub(super) fn table_owner(&self, table: u32) -> String {
         let t = &self.plan.linked.tables[table as usize];
         match &t.decl.shared_name {
             Some(shared) => format!("shared {shared}"),
@@ -114,36 +128,35 @@ impl Router {
     }
 
     /// All state as plain data: tables, and the packets that wait in nodes.
-    pub(crate) fn snapshot(&mut self, env: &mut Env) -> Result<serde_json::Value, String> {
+    pub(crate) fn snapshot(&mut self, env: &mut Env) -> Result<SetSnapshot, String> {
         env.running.clone_from(&self.name);
         self.settle(env);
         let mut all = self.tables.snapshot(env.now, |t| self.table_owner(t));
+        all.tables.extend(self.waiting(env)?);
+        Ok(all)
+    }
+
+    /// The packets that wait in nodes of this worker, as tables.
+    pub(super) fn waiting(&mut self, env: &Env) -> Result<Vec<TableSnapshot>, String> {
+        let mut all = Vec::new();
         for e in 0..self.nodes.len() {
             let owner = self.owner_name(e);
             let Some(node) = &mut self.nodes[e] else { continue };
             if let Some(packets) = node.waiting() {
                 let (mut set, packets) = hold(packets, |set| {
-                    all.tables.extend(set.snapshot(env.now, |_| owner.clone()).tables);
+                    all.extend(set.snapshot(env.now, |_| owner.clone()).tables);
                 })?;
                 drop(packets);
                 let back = set.table_mut(0).lookup(&[0]).map(|slot| set.table_mut(0).release(slot));
                 node.restore(back.into_iter().flatten().collect());
             }
         }
-        // A JSON value holds no numbers of more than 64 bits; its text does.
-        serde_json::to_value(&all)
-            .or_else(|_| serde_json::to_string(&all).map(serde_json::Value::String))
-            .map_err(|e| e.to_string())
+        Ok(all)
     }
 
     /// Replaces state by that of a snapshot, for elements of the same name and class. If it does not fit, nothing is
     /// changed.
-    pub(crate) fn restore(&mut self, env: &mut Env, snapshot: serde_json::Value) -> Result<(), String> {
-        let from: Result<SetSnapshot, _> = match snapshot {
-            serde_json::Value::String(text) => serde_json::from_str(&text),
-            value => serde_json::from_value(value),
-        };
-        let from = from.map_err(|e| format!("this is not a snapshot: {e}"))?;
+    pub(crate) fn restore(&mut self, env: &mut Env, from: &SetSnapshot) -> Result<(), String> {
         env.running.clone_from(&self.name);
         self.settle(env);
         let mut place = Vec::new();
@@ -151,7 +164,7 @@ impl Router {
             let t = &self.plan.linked.tables[i as usize];
             let owner = self.table_owner(i);
             let found = from.tables.iter().position(|s| s.owner == owner && s.decl.name == t.decl.name);
-            if let Some(s) = found.filter(|_| !t.decl.configured) {
+            if let Some(s) = found.filter(|_| !t.decl.configured && self.restores(env, i)) {
                 place.push((s, i));
             }
         }
@@ -160,11 +173,11 @@ impl Router {
             let owner = self.owner_name(e);
             let found = from.tables.iter().position(|s| s.owner == owner && s.decl.name == WAITING);
             if let Some(s) = found {
-                waiting.push((e, unpack(&from, s, env.now)?));
+                waiting.push((e, unpack(from, s, env.now)?));
             }
         }
         let before = self.tables.snapshot(env.now, |t| self.table_owner(t));
-        if let Err(e) = self.tables.restore(&from, env.now, &place) {
+        if let Err(e) = self.tables.restore(from, env.now, &place) {
             let back: Vec<(usize, u32)> = place.iter().map(|&(_, i)| (i as usize, i)).collect();
             let undone = self.tables.restore(&before, env.now, &back);
             let mut text = crate::device::with_causes(&e);
@@ -182,6 +195,22 @@ impl Router {
         self.active = true;
         Ok(())
     }
+}
+
+/// A snapshot as a JSON value, which holds no numbers of more than 64 bits; its text does.
+pub(super) fn to_json(all: &SetSnapshot) -> Result<serde_json::Value, String> {
+    serde_json::to_value(all)
+        .or_else(|_| serde_json::to_string(all).map(serde_json::Value::String))
+        .map_err(|e| e.to_string())
+}
+
+/// A snapshot from JSON.
+pub(super) fn from_json(snapshot: serde_json::Value) -> Result<SetSnapshot, String> {
+    let from: Result<SetSnapshot, _> = match snapshot {
+        serde_json::Value::String(text) => serde_json::from_str(&text),
+        value => serde_json::from_value(value),
+    };
+    from.map_err(|e| format!("this is not a snapshot: {e}"))
 }
 
 /// Pairs by the owner of the table they go to.

@@ -2,6 +2,7 @@
 
 mod changes;
 mod host;
+mod shared;
 mod trace;
 
 use weir_model::filter::{Expr, PacketView};
@@ -11,6 +12,7 @@ use crate::protocol::Event;
 use trace::Traces;
 
 pub(crate) use host::WatchHost;
+pub(crate) use shared::SharedWatch;
 
 /// Takes events; `false` if nobody listens any more.
 pub type Listener = Box<dyn FnMut(Event) -> bool + Send>;

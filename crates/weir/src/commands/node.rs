@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// How packets pass between interfaces and the data plane: auto, packet or xdp
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     io: Method,
+    /// Workers of the data plane: threads that share the traffic by flow
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = workers)]
+    workers: usize,
     /// End the data plane with the daemon; otherwise packets go on
     #[arg(long)]
     stop_engine: bool,
@@ -42,15 +45,26 @@ pub(crate) struct EngineArgs {
     /// Control socket
     #[arg(long, value_name = "PATH", default_value = "/run/weir/engine.sock")]
     socket: PathBuf,
-    /// Bind the worker to this core
+    /// Bind the worker to this core, and further ones to those behind it
     #[arg(long, value_name = "N")]
     core: Option<usize>,
+    /// Workers: threads that share the traffic by flow
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = workers)]
+    workers: usize,
     /// How packets pass between interfaces and this process: auto, packet or xdp
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     io: Method,
     /// Stop the data plane that serves on the socket
     #[arg(long)]
     stop: bool,
+}
+
+/// A number of workers that a machine may have.
+fn workers(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=256) => Ok(n),
+        _ => Err("give a number from 1 to 256".to_owned()),
+    }
 }
 
 pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
@@ -74,6 +88,8 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
             args.socket.clone().into(),
             "--io".into(),
             args.io.to_string().into(),
+            "--workers".into(),
+            args.workers.to_string().into(),
         ],
         socket: args.socket,
         store: args.store,
@@ -107,7 +123,8 @@ pub(crate) fn engine(args: &EngineArgs, ui: &Ui) -> Result<(), Failure> {
         ui.progress("the data plane stopped");
         return Ok(());
     }
-    let options = WorkerOptions { core: args.core, method: args.io, ..WorkerOptions::default() };
+    let options =
+        WorkerOptions { workers: args.workers, core: args.core, method: args.io, ..WorkerOptions::default() };
     serve(&args.socket, classes(), options).map_err(|e| match e {
         ServeError::Running { .. } => Failure::refused(e.to_string()),
         e => Failure::Other(e.into()),

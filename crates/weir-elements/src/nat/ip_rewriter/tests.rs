@@ -383,6 +383,8 @@ fn tables_are_listed_as_click_lists_them() {
     );
     assert_eq!(h.read("tcp_table").lines().count(), 2);
     assert_eq!(h.read("table").lines().count(), 4);
+    assert_eq!(h.read("tcp_lookup 198.51.100.1 80 192.0.2.1 6000"), "198.51.100.1 80 10.0.0.1 6000");
+    assert_eq!(h.read("tcp_lookup 198.51.100.1 80 192.0.2.1 5000"), "", "that flow is of UDP");
     assert!(h.read("timeouts").starts_with("tcp 86400\ntcp_done 240\n"));
 }
 

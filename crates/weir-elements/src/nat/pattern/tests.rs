@@ -129,15 +129,31 @@ fn names_are_resolved_from_the_elements_of_the_graph() {
         peer("e", "Idle", &empty[..]),
     ];
     let mut inputs = specs(&["drop", "pattern nat 0 1", "servers"]);
-    inputs.resolve(&Peers::new(&all, "a/rw")).unwrap();
+    inputs.resolve(&Capacity::Number(7), &Peers::new(&all, "a/rw")).unwrap();
     assert_eq!(inputs.show(&[0, 2]), "<drop>\n1.0.0.1 1024-65535 - - [2]\n<mapper>\n");
     assert_eq!(inputs.outputs(), [0, 1, 2, 3]);
     assert_eq!(inputs.rules().map(|(i, _)| i).collect::<Vec<_>>(), [1, 2, 2]);
     assert!(!inputs.1.shifts, "no element shifts sequence numbers");
 
     let mut inputs = specs(&["pattern none 0 1", "servers", "e"]);
-    let errors = inputs.resolve(&Peers::new(&all, "rw")).unwrap_err();
+    let errors = inputs.resolve(&Capacity::Number(7), &Peers::new(&all, "rw")).unwrap_err();
     assert_eq!(errors[0], "input spec 0: no such pattern 'none': define it in an IPRewriterPatterns element");
     assert!(errors[1].starts_with("input spec 1: unknown specification 'servers'"), "{errors:?}");
     assert!(errors[2].starts_with("input spec 2: element is not an IPMapper"), "{errors:?}");
+}
+
+#[test]
+fn a_capacity_may_be_that_of_another_rewriter() {
+    let texts = |list: &[&str]| -> Vec<String> { list.iter().map(|t| (*t).to_owned()).collect() };
+    let (a, b, c) = (
+        texts(&["drop", "CAPACITY b"]),
+        texts(&["drop", "MAPPING_CAPACITY 3"]),
+        texts(&["drop", "CAPACITY c"]),
+    );
+    let peer = |name, args| weir_ir::Peer { name, class: "IPRewriter", args };
+    let all = [peer("a", &a[..]), peer("b", &b[..]), peer("c", &c[..])];
+    let resolve = |text: &str| Capacity::from_arg(text).unwrap().resolve(&Peers::new(&all, "e"));
+    assert_eq!((resolve("a"), resolve("b"), resolve("9")), (Ok(3), Ok(3), Ok(9)));
+    assert!(resolve("c").unwrap_err().contains("name each other"));
+    assert!(resolve("d").unwrap_err().contains("neither a number nor the name of a rewriter"));
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use weir_engine::protocol::Event;
-use weir_engine::{Engine, Plan, Stopped, Until};
+use weir_engine::{Engine, Stopped, Until};
 
 use super::{classes, profile, steps};
 use crate::ui::{Failure, Ui};
@@ -24,14 +24,8 @@ const SLICE: Duration = Duration::from_millis(200);
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let config = args.config()?;
     let classes = Arc::new(classes());
-    let library = |name: &str| args.library(name);
-    let options = weir_click::Options {
-        defines: config.defines,
-        library: Some(&library),
-        ..weir_click::Options::default()
-    };
-    let plan =
-        Plan::with_options(&classes, &config.text, &config.name, &options).map_err(|e| refused(e.0))?;
+    let reader = args.reader(&config);
+    let plan = reader(&classes, &config.text).map_err(|e| refused(e.0))?;
     if plan.graph.elements.is_empty() && !args.quit && args.warnings() && args.handlers.is_empty() {
         eprintln!("{}: configuration has no elements, exiting", config.landmark);
     }
@@ -41,6 +35,9 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         engine.simulate_time(start);
     }
     engine.set_printer(Box::new(|line| eprintln!("{line}")));
+    if args.allow_reconfigure {
+        engine.allow_reconfigure(Box::new(reader));
+    }
     engine.set_profile(args.profile.is_some());
     engine.install(GRAPH, plan, "").map_err(|e| refused(e.0))?;
     if let Some(file) = &args.output {

@@ -1,0 +1,145 @@
+//! How a plan is divided among workers: which tables each has, where programs are cut, and where engine nodes run.
+
+use std::collections::HashSet;
+
+use weir_click::Kind;
+use weir_ir::Program;
+
+use crate::plan::{Part, Plan, Port};
+use crate::sharing::{Share, reaches_one, shares};
+
+/// Where an engine node runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Home {
+    /// Every worker has one.
+    Every,
+    /// On this worker.
+    At(usize),
+}
+
+impl Home {
+    /// Whether a worker has the node.
+    pub fn is_on(self, worker: usize) -> bool {
+        match self {
+            Home::Every => true,
+            Home::At(home) => home == worker,
+        }
+    }
+}
+
+/// What several workers need to know of a plan. With one worker it is empty.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Division {
+    /// How many workers; 0 if the plan is not divided.
+    pub workers: usize,
+    /// By table of the linked program.
+    pub shares: Vec<Share>,
+    /// Inputs of elements with tables of which there is one, where packets of other elements come in. They come over
+    /// links, so that these tables are locked no longer than needed.
+    pub boundaries: Vec<Port>,
+    /// By block of the linked program: whether a run from there needs tables of which there is one.
+    pub locks: Vec<bool>,
+    /// By element; programs are on every worker.
+    pub homes: Vec<Home>,
+    /// Elements with tables of which there is one.
+    one: Vec<bool>,
+}
+
+impl Division {
+    /// Divides the elements; `locks` and `homes` are found when they are linked.
+    pub fn new(plan: &Plan, programs: &[Program], workers: usize) -> Division {
+        let of_program = shares(programs);
+        let mut one = vec![false; plan.parts.len()];
+        let mut of_table: Vec<Option<Share>> = Vec::new();
+        for (e, part) in plan.parts.iter().enumerate() {
+            let Part::Element { owner, tables, .. } = part else { continue };
+            let Some(shares) = of_program.get(*owner as usize) else { continue };
+            one[e] = shares.contains(&Share::One);
+            for ((_, id), share) in tables.iter().zip(shares) {
+                let id = id.0 as usize;
+                of_table.resize(of_table.len().max(id + 1), None);
+                of_table[id] = Some(share.clone());
+            }
+        }
+        let shares = of_table.into_iter().map(|s| s.unwrap_or(Share::One)).collect();
+        let mut division = Division { workers, shares, one, ..Division::default() };
+        let mut seen = HashSet::new();
+        for c in &plan.graph.connections {
+            let pushed = plan.graph.ports[c.to.0].inputs.get(c.to.1 as usize) == Some(&Kind::Push);
+            let from_program = matches!(plan.parts[c.from.0], Part::Element { .. });
+            if pushed && from_program && division.cuts(c.from.0, c.to.0) && seen.insert(c.to) {
+                division.boundaries.push(c.to);
+            }
+        }
+        division
+    }
+
+    fn cuts(&self, from: usize, to: usize) -> bool {
+        self.one[to] && !self.one[from]
+    }
+
+    /// The number of the boundary at an input, for packets that come from an element.
+    pub fn boundary(&self, from: usize, to: Port) -> Option<u32> {
+        let number = self.boundaries.iter().position(|b| *b == to)?;
+        self.cuts(from, to.0).then_some(number as u32)
+    }
+
+    /// For `locks`, of the linked program.
+    pub fn locks(&self, linked: &Program) -> Vec<bool> {
+        let one: HashSet<u32> = linked
+            .tables
+            .iter()
+            .zip(&self.shares)
+            .filter(|(_, s)| **s == Share::One)
+            .map(|(t, _)| t.owner)
+            .collect();
+        reaches_one(linked, |owner| one.contains(&owner))
+    }
+
+    /// For `homes`: nodes that ask each other for packets have one home, which is worker 0 unless an element wishes
+    /// otherwise.
+    pub fn homes(&self, plan: &Plan) -> Vec<Home> {
+        let mut group: Vec<usize> = (0..plan.parts.len()).collect();
+        let find = |group: &[usize], mut e: usize| {
+            while group[e] != e {
+                e = group[e];
+            }
+            e
+        };
+        let mut joined = HashSet::new();
+        for (e, part) in plan.parts.iter().enumerate() {
+            let Part::Node { first_input, .. } = part else { continue };
+            for port in 0..plan.graph.ports[e].inputs.len() {
+                for from in &plan.pulls[*first_input as usize + port] {
+                    let (a, b) = (find(&group, e), find(&group, from.node));
+                    group[a.max(b)] = a.min(b);
+                    joined.extend([e, from.node]);
+                }
+            }
+        }
+        let mut at = vec![0; plan.parts.len()];
+        let nodes = || {
+            plan.parts.iter().enumerate().filter_map(|(e, part)| match part {
+                Part::Node { node: Some(node), .. } => Some((e, node)),
+                _ => None,
+            })
+        };
+        for (name, worker) in nodes().flat_map(|(_, node)| node.thread_wishes()) {
+            if let Some(e) = plan.graph.find(&name) {
+                at[find(&group, e)] = worker % self.workers.max(1);
+            }
+        }
+        let mut homes: Vec<Home> = (0..at.len()).map(|e| Home::At(at[find(&group, e)])).collect();
+        for (e, part) in plan.parts.iter().enumerate() {
+            if matches!(part, Part::Element { .. }) {
+                homes[e] = Home::Every;
+            }
+        }
+        for (e, node) in nodes() {
+            if node.on_every_worker() && !joined.contains(&e) {
+                homes[e] = Home::Every;
+            }
+        }
+        homes
+    }
+}

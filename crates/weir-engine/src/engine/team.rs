@@ -1,0 +1,227 @@
+//! An engine with several workers: what concerns all of them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::Engine;
+use crate::env::Env;
+use crate::exchange::Exchange;
+use crate::plan::{Plan, PlanError};
+use crate::router::Router;
+use crate::team::{Team, Threads, Told};
+
+impl Engine {
+    /// Lets so many workers run the graphs that are loaded from now on: this engine is the first, each other has an
+    /// engine of its own. To be called once, before any graph is loaded and after the clock, the seed and how devices are
+    /// opened are set. Where time does not pass by itself, threads would not know it: then there is one worker, unless
+    /// `threads` is [`Threads::None`].
+    ///
+    /// # Errors
+    /// If there are too many descriptors or threads, or a core does not exist.
+    pub fn set_workers(&mut self, workers: usize, threads: &Threads) -> io::Result<()> {
+        let timeless = !self.env.real_time() && *threads != Threads::None;
+        if workers < 2 || self.env.team.is_some() || timeless {
+            return Ok(());
+        }
+        let mut rest = Vec::new();
+        for _ in 1..workers {
+            let mut engine = Engine::new(self.classes.clone())?;
+            engine.env.join(&self.env);
+            engine.env.devices.restrict(BTreeMap::new());
+            if let Some(make) = &self.openers {
+                engine.env.devices.set_opener(make());
+            }
+            rest.push(engine);
+        }
+        if self.openers.is_some() {
+            self.env.devices.share(self.env.hash_seed as u16);
+        }
+        let wakers = std::iter::once(self.waker()).chain(rest.iter().map(Engine::waker)).collect();
+        let mut ends = Exchange::all(wakers).into_iter();
+        self.env.exchange = ends.next();
+        for (engine, end) in rest.iter_mut().zip(ends) {
+            engine.env.exchange = Some(end);
+        }
+        self.env.team = Some(Box::new(Team::new(rest, self.waker(), threads)?));
+        Ok(())
+    }
+
+    /// Number of workers.
+    pub fn workers(&self) -> usize {
+        self.env.workers()
+    }
+
+    /// Number of the worker whose engine this is.
+    pub(crate) fn worker(&self) -> usize {
+        self.env.worker()
+    }
+
+    pub(crate) fn router_mut(&mut self, slot: usize) -> Option<&mut Router> {
+        self.graphs.get_mut(slot)?.as_mut()
+    }
+
+    pub(crate) fn parts(&mut self, slot: usize) -> Option<(&mut Router, &mut Env)> {
+        Some((self.graphs.get_mut(slot)?.as_mut()?, &mut self.env))
+    }
+
+    /// Borrows the engines of the other workers for `f`; none if there are none, or they are borrowed already.
+    pub(super) fn with_rest<R>(&mut self, f: impl FnOnce(&mut Engine, &mut [Engine]) -> R) -> R {
+        let Some(mut rest) = self.env.team.as_mut().and_then(|t| t.pause()) else { return f(self, &mut []) };
+        let result = catch_unwind(AssertUnwindSafe(|| f(self, &mut rest)));
+        if let Some(team) = &mut self.env.team {
+            team.resume(rest);
+        }
+        result.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// Delivers all packets that are on the way, within and between workers.
+    pub(super) fn quiesce(&mut self, rest: &mut [Engine]) {
+        while !rest.is_empty() {
+            let mut moved = self.settle();
+            for engine in &mut *rest {
+                moved |= engine.settle();
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    /// Delivers what is on the way here, and says whether there was anything.
+    fn settle(&mut self) -> bool {
+        let mut moved = self.take_in();
+        for router in self.graphs.iter_mut().flatten() {
+            moved |= router.settle(&mut self.env);
+        }
+        while let Some((entrance, packets)) = self.env.links.next() {
+            moved = true;
+            if let Some(router) = &mut self.graphs[entrance.graph] {
+                router.inject(&mut self.env, entrance.link, packets);
+                router.settle(&mut self.env);
+            }
+        }
+        if let Some(exchange) = &mut self.env.exchange {
+            exchange.flush();
+            moved |= exchange.has_backlog();
+        }
+        moved
+    }
+
+    /// Takes what other workers handed over, and says whether there was anything.
+    pub(super) fn take_in(&mut self) -> bool {
+        let Some(exchange) = &mut self.env.exchange else { return false };
+        let mut any = false;
+        let graphs = &mut self.graphs;
+        exchange.receive(|parcel| {
+            any = true;
+            // Packets of a graph that is gone end with it.
+            if let Some(Some(router)) = graphs.get_mut(parcel.graph)
+                && router.generation == parcel.generation
+            {
+                router.arrive(parcel.link, parcel.packet);
+            }
+        });
+        any
+    }
+
+    /// The routers of a graph for the other workers, which share tables with that of the first.
+    pub(super) fn replicas(
+        &self,
+        rest: &mut [Engine],
+        first: &mut Router,
+        plans: Vec<Plan>,
+    ) -> Result<Vec<Router>, PlanError> {
+        let mut others = Vec::new();
+        for (engine, plan) in rest.iter_mut().zip(plans) {
+            engine.env.tick();
+            engine.env.devices.restrict(self.env.devices.shareable());
+            others.push(Router::new(&first.name, plan, &mut engine.env).map_err(PlanError)?);
+        }
+        if !others.is_empty() {
+            first.share(&mut others, &self.env).map_err(|e| PlanError(vec![e]))?;
+        }
+        Ok(others)
+    }
+
+    /// Puts the routers of the other workers where that of the first is, in place of those before.
+    pub(super) fn place_replicas(
+        &mut self,
+        rest: &mut [Engine],
+        slot: usize,
+        mut old: Option<Router>,
+        others: Vec<Router>,
+    ) {
+        let mut routers = others;
+        let mut before = Vec::new();
+        for engine in &mut *rest {
+            engine.graphs.resize_with(engine.graphs.len().max(slot + 1), || None);
+            before.push(engine.graphs[slot].take());
+        }
+        let Some(first) = &mut self.graphs[slot] else { return };
+        for ((engine, new), old) in rest.iter_mut().zip(&mut routers).zip(&mut before) {
+            new.slot = slot;
+            new.generation = first.generation;
+            if let Some(old) = old {
+                new.adopt_replica(old, first, &mut engine.env);
+            }
+        }
+        // A node may have been on any worker.
+        for (other, was) in std::iter::once(&mut old).chain(&mut before).enumerate() {
+            let Some(was) = was else { continue };
+            if other > 0 {
+                first.adopt_nodes_of(0, was, other);
+            }
+            for (i, new) in routers.iter_mut().enumerate() {
+                new.adopt_nodes_of(i + 1, was, other);
+            }
+        }
+        for (engine, new) in rest.iter_mut().zip(routers) {
+            engine.names.insert(new.name.clone(), slot);
+            engine.graphs[slot] = Some(new);
+        }
+        first.scatter();
+    }
+
+    /// Forgets the graph that ran when this worker, which is not the first, panicked. Gives its name.
+    pub(crate) fn lose(&mut self) -> String {
+        let name = self.env.running.clone();
+        self.rx.clear();
+        if let Some(slot) = self.names.remove(&name) {
+            self.graphs[slot] = None;
+            self.assign();
+        }
+        name
+    }
+
+    /// Whether packets of other workers wait for this one.
+    pub(crate) fn has_inbound(&self) -> bool {
+        self.env.exchange.as_ref().is_some_and(Exchange::has_inbound)
+    }
+
+    pub(crate) fn take_stop(&mut self) -> bool {
+        std::mem::take(&mut self.env.stop)
+    }
+
+    /// Takes up what other workers told.
+    pub(super) fn hear(&mut self) {
+        let Some(team) = &self.env.team else { return };
+        for told in team.news() {
+            match told {
+                Told::Notice(n) => self.env.notice(n.graph.as_deref(), n.what, n.text),
+                Told::Stop => self.graphs.iter_mut().flatten().for_each(Router::ask_stop),
+                Told::Failed(graph, panic) => self.abandon_graph(&graph, &panic),
+            }
+        }
+    }
+
+    /// Whether another worker has, or may get, something to do without this one.
+    pub(super) fn others_busy(&mut self) -> bool {
+        self.with_rest(|first, rest| {
+            let on_way =
+                |e: &Engine| e.env.exchange.as_ref().is_some_and(|x| x.has_inbound() || x.has_backlog());
+            let busy = |e: &Engine| on_way(e) || e.wake().is_some() || e.env.devices.may_receive();
+            on_way(first) || rest.iter().any(busy)
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! Control sockets and clients.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use weir_engine::{Classes, Engine, Plan, Until};
+
+/// An engine that runs in a thread, with a control socket.
+struct Served {
+    directory: tempfile::TempDir,
+    stop: Arc<AtomicBool>,
+    waker: weir_io::Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn config(socket: &Path, rest: &str) -> String {
+    format!("ControlSocket(UNIX, {}); {rest}", socket.display())
+}
+
+impl Served {
+    fn new(rest: &str) -> Served {
+        let directory = tempfile::tempdir().unwrap();
+        let text = config(&directory.path().join("s"), rest);
+        let mut engine = Engine::new(Arc::new(Classes::default())).unwrap();
+        engine.allow_reconfigure(Box::new(|classes, text| Plan::new(classes, text, "hotconfig")));
+        engine.load("g", &text, "test").unwrap();
+        let (stop, waker) = (Arc::new(AtomicBool::new(false)), engine.waker());
+        let until = Until { flag: Some(stop.clone()), ..Until::default() };
+        let thread = thread::spawn(move || _ = engine.run(&until).unwrap());
+        Served { directory, stop, waker, thread: Some(thread) }
+    }
+
+    fn socket(&self) -> std::path::PathBuf {
+        self.directory.path().join("s")
+    }
+
+    fn client(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.socket()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream
+    }
+
+    /// Sends all this and `QUIT`, and gives what comes back.
+    fn talk(&self, text: &str) -> String {
+        let mut stream = self.client();
+        stream.write_all(format!("{text}QUIT\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.waker.wake();
+        self.thread.take().unwrap().join().unwrap();
+        assert!(!self.socket().exists(), "the socket's name is removed");
+    }
+}
+
+const SWITCH: &str = "s :: Switch(0); Idle -> s; s [0] -> Discard; s [1] -> Discard;";
+
+#[test]
+fn handlers_are_read_and_written() {
+    let s = Served::new(SWITCH);
+    let answer = s.talk(
+        "read s.class\nwrite s.switch 1\rread s.switch\r\nREADDATA 2.class 0\nCHECKREAD s.switch\nread s.x\nread t.x\nfly\n",
+    );
+    for part in [
+        "Click::ControlSocket/1.3\r\n200 Read handler 's.class' OK\r\nDATA 6\r\nSwitch",
+        "511 No handler named 's.x'\r\n510 No element named 't'\r\n501 Command 'fly' unimplemented\r\n",
+        "200 Read handler 's.switch' OK\r\n",
+    ] {
+        assert!(answer.contains(part), "{part:?} is missing in {answer:?}");
+    }
+    assert!(answer.ends_with("200 Goodbye!\r\n"), "{answer:?}");
+}
+
+#[test]
+fn data_comes_by_length_or_until_a_line() {
+    let s = Served::new(SWITCH);
+    let answer =
+        s.talk("WRITEDATA s.switch 1\n1read s.switch\nWRITEUNTIL s.switch END\n0\nEND\nread s.switch\n");
+    assert!(answer.contains("DATA 1\r\n1") && answer.contains("DATA 1\r\n0"), "{answer:?}");
+    let refused = s.talk("WRITE s.switch many\n");
+    assert!(refused.contains("520-Write handler 's.switch' error:\r\n520 "), "{refused:?}");
+}
+
+#[test]
+fn private_handlers_are_hidden() {
+    let s = Served::new("s :: Script(TYPE PASSIVE, return 1); Idle -> Discard;");
+    let answer = s.talk("read s.add 1 1\nread s.cat /etc/hostname\n");
+    assert!(answer.contains("DATA 1\r\n2511 No handler named 's.cat'"), "{answer:?}");
+}
+
+#[test]
+fn clients_do_not_wait_for_each_other() {
+    let s = Served::new(SWITCH);
+    let mut slow = s.client();
+    slow.write_all(b"READDATA s.class 100\nonly a part").unwrap();
+    let mut flood = s.client();
+    // It is cut off, so that this may fail.
+    let _ = flood.write_all(&vec![b'x'; 3 << 20]);
+    let many: Vec<UnixStream> = (0..100).map(|_| s.client()).collect();
+    drop(many);
+    // Those have to be seen to be gone before there is room again.
+    let served = (0..600).any(|_| {
+        let mut client = s.client();
+        let mut text = Vec::new();
+        let sent = client.write_all(b"read s.class\nQUIT\n").is_ok();
+        thread::sleep(Duration::from_millis(10));
+        sent && client.read_to_end(&mut text).is_ok() && text.ends_with(b"Goodbye!\r\n")
+    });
+    assert!(served);
+}
+
+#[test]
+fn a_client_outlives_a_swap() {
+    let s = Served::new(SWITCH);
+    let new = config(&s.socket(), &SWITCH.replace("Switch(0)", "Switch(1)"));
+    let answer = s.talk(&format!(
+        "read s.config\nwrite hotconfig {new}\nread s.config\nwrite hotconfig Print\nwrite hotconfig Nothing\nread s.config\n"
+    ));
+    assert_eq!(answer.matches("200 Read handler 's.config' OK\r\nDATA 1\r\n").count(), 3, "{answer:?}");
+    assert!(answer.contains("200 Write handler 'hotconfig' OK"), "{answer:?}");
+    assert!(answer.contains("DATA 1\r\n1520-Write handler 'hotconfig' error:\r\n520"), "{answer:?}");
+}

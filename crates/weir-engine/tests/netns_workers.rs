@@ -1,0 +1,156 @@
+//! Two workers between hosts in network namespaces. Needs root: the test fails where it is missing.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use weir_engine::protocol::{Answer, Command as Ask};
+use weir_engine::{Classes, Worker, WorkerOptions};
+use weir_io::{Netns, interface};
+
+/// NAT for TCP and UDP, and for ICMP errors about these.
+const NAT: &str = "
+    FromDevice(left) -> cl :: Classifier(12/0800, -) -> Strip(14) -> CheckIPHeader
+        -> nat :: IPRewriter(pattern 10.9.2.1 20000-60000 - - 0 1, drop);
+    FromDevice(right) -> cr :: Classifier(12/0800, -) -> Strip(14) -> CheckIPHeader -> kind :: IPClassifier(icmp, -);
+    kind[0] -> errors :: ICMPRewriter(nat) -> in :: EtherEncap(0x0800, 02:00:00:00:00:11, 02:00:00:00:00:01) -> ToDevice(left);
+    kind[1] -> [1] nat [1] -> in;
+    nat[0] -> EtherEncap(0x0800, 02:00:00:00:00:12, 02:00:00:00:00:02) -> ToDevice(right);
+    cl[1] -> Discard; cr[1] -> Discard;
+";
+
+fn run(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let out = Command::new(words.next().unwrap()).args(words).output().expect(line);
+    assert!(out.status.success(), "`{line}` failed (root?): {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// A network namespace, removed when dropped.
+struct Namespace(String);
+
+impl Namespace {
+    fn new(label: &str) -> Namespace {
+        let name = format!("weirwrk-{}-{label}", std::process::id());
+        run(&format!("ip netns add {name}"));
+        run(&format!("ip -n {name} link set lo up"));
+        Namespace(name)
+    }
+
+    fn ip(&self, args: &str) {
+        run(&format!("ip -n {} {args}", self.0));
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0, program]);
+        command
+    }
+
+    /// A host behind a veth link to the namespace of the engine: its address, and the gateway's.
+    fn host(label: &str, middle: &Namespace, net: u8) -> Namespace {
+        let host = Namespace::new(label);
+        host.ip(&format!("link add eth0 type veth peer name {label} netns {}", middle.0));
+        for (ns, name) in [(&host, "eth0"), (middle, label)] {
+            run(&format!("ip netns exec {} sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1", ns.0));
+        }
+        host.ip(&format!("link set eth0 address 02:00:00:00:00:0{net} up"));
+        middle.ip(&format!("link set {label} up"));
+        host.ip(&format!("addr add 10.9.{net}.2/24 dev eth0"));
+        host.ip(&format!("neigh add 10.9.{net}.1 lladdr 02:00:00:00:00:1{net} dev eth0"));
+        host.ip(&format!("route add default via 10.9.{net}.1"));
+        host
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+/// A process that ends with the test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Received bytes of an iperf3 run with several streams.
+fn iperf(client: &Namespace, more: &[&str]) -> f64 {
+    for _ in 0..40 {
+        let args = ["-c", "10.9.2.2", "-J", "-P", "4", "-t", "1"];
+        let out = client.command("iperf3").args(args).args(more).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap_or_default();
+        let sum = &report["end"][if more.contains(&"-u") { "sum" } else { "sum_received" }];
+        if let Some(bytes) = sum["bytes"].as_f64() {
+            assert_ne!(sum["lost_percent"].as_f64(), Some(100.0), "{sum}");
+            return bytes;
+        }
+        // The server is not ready, or busy with the run before.
+        std::thread::sleep(std::time::Duration::from_millis(250));
+    }
+    panic!("iperf3 does not connect");
+}
+
+#[test]
+fn two_workers_translate_addresses_for_tcp_udp_and_errors() {
+    let middle = Namespace::new("m");
+    let left = Namespace::host("left", &middle, 1);
+    let right = Namespace::host("right", &middle, 2);
+    let netns = Netns::Named(middle.0.clone());
+    let options = WorkerOptions { workers: 2, ..WorkerOptions::default() };
+    let worker = Worker::start(Arc::new(Classes::default()), options, move |engine| {
+        engine.set_openers(move || {
+            let netns = netns.clone();
+            Box::new(move |name, options| interface::open_in(&netns, name, options))
+        });
+    })
+    .unwrap();
+    let call = |ask: Ask| worker.handle().call(ask).unwrap_or_else(|e| panic!("{e:?}"));
+    let graph = || "g".to_owned();
+    let read = |handler: &str| match call(Ask::Read { graph: graph(), handler: handler.to_owned() }) {
+        Answer::Text { text } => text,
+        other => panic!("{other:?}"),
+    };
+    let load = |config: &str| {
+        call(Ask::Load { graph: graph(), config: config.to_owned(), file: "t".into(), tag: String::new() })
+    };
+    load(NAT);
+    // Each worker has a socket of its own on each interface.
+    let sockets = run(&format!("ip netns exec {} cat /proc/net/packet", middle.0));
+    assert_eq!(sockets.lines().count() - 1, 4, "{sockets}");
+
+    let server = right.command("iperf3").arg("-s").stdout(Stdio::null()).spawn().unwrap();
+    let _server = Server(server);
+    let tcp = iperf(&left, &[]);
+    assert!(tcp > 1e6, "{tcp} bytes by TCP");
+    // A swap in between changes nothing for flows.
+    load(&NAT.replace("cl[1] -> Discard;", "cl[1] -> Null -> Discard;"));
+    let udp = iperf(&left, &["-u", "-b", "2M"]);
+    assert!(udp > 1e5, "{udp} bytes by UDP");
+    let mappings: u32 = read("nat.nmappings").trim().parse().unwrap();
+    assert!(mappings >= 8, "{mappings} mappings");
+
+    // Each port that nobody listens on is told by an ICMP error, which the kernel may give to any worker.
+    let script = "import socket\n\
+        refused = 0\n\
+        for i in range(40):\n    \
+            s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(5); s.connect(('10.9.2.2', 9000 + i))\n    \
+            try:\n        \
+                s.send(b'x'); s.recv(10)\n    \
+            except ConnectionRefusedError: refused += 1\n    \
+            except OSError: pass\n\
+        print(refused)";
+    run(&format!("ip netns exec {} sysctl -qw net.ipv4.icmp_ratelimit=0", right.0));
+    let out = left.command("/usr/bin/python3").args(["-c", script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "40", "{}", String::from_utf8_lossy(&out.stderr));
+
+    let Answer::Status { status } = call(Ask::Status { graph: graph() }) else { panic!() };
+    let left_side = status.devices.iter().find(|d| d.name == "left").unwrap();
+    assert!(left_side.rx_packets > 40 && left_side.tx_packets > 40, "{left_side:?}");
+    call(Ask::Shutdown);
+    worker.join();
+}

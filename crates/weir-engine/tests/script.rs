@@ -1,0 +1,174 @@
+//! Scripts, in simulated time.
+
+use std::sync::{Arc, Mutex};
+
+use weir_engine::{Classes, Engine, Stopped, Until};
+
+const SECOND: u64 = 1_000_000_000;
+const START: u64 = 1000 * SECOND;
+
+/// An engine that runs a configuration as the graph `g`, and what elements printed.
+struct Run {
+    engine: Engine,
+    printed: Arc<Mutex<Vec<String>>>,
+}
+
+impl Run {
+    fn new(config: &str) -> Run {
+        let mut engine = Engine::new(Arc::new(Classes::default())).unwrap();
+        engine.simulate_time(START);
+        let printed = Arc::new(Mutex::new(Vec::new()));
+        let lines = printed.clone();
+        engine.set_printer(Box::new(move |line| lines.lock().unwrap().push(line.to_owned())));
+        engine.load("g", config, "test").unwrap();
+        Run { engine, printed }
+    }
+
+    fn run(&mut self) -> Stopped {
+        self.engine.run(&Until::default()).unwrap()
+    }
+
+    fn read(&mut self, handler: &str) -> String {
+        self.engine.read("g", handler).unwrap_or_else(|e| format!("! {e}"))
+    }
+
+    fn printed(&self) -> String {
+        self.printed.lock().unwrap().join("\n")
+    }
+
+    /// Whole seconds that have passed.
+    fn passed(&self) -> u64 {
+        (self.engine.now() - START) / SECOND
+    }
+}
+
+#[test]
+fn instructions_follow_each_other_and_wait() {
+    let mut r =
+        Run::new("s :: Script(export n 5, set n $(add $n 1), wait 2s, set n $(mul $n 2), wait 1s, stop)");
+    assert_eq!(r.run(), Stopped::Requested);
+    assert_eq!(r.read("s.n"), "12");
+    assert_eq!(r.passed(), 3);
+}
+
+#[test]
+fn a_loop_ends_by_its_condition() {
+    let mut r = Run::new(
+        "s :: Script(export list \"\", set i 0, label next, setq list \"$list$i \", set i $(add $i 1), \
+         goto next $(lt $i 5), stop)",
+    );
+    assert_eq!(r.run(), Stopped::Requested);
+    assert_eq!(r.read("s.list").trim_start_matches('"'), "0 1 2 3 4 ");
+}
+
+#[test]
+fn a_loop_without_end_is_given_up() {
+    let mut r = Run::new("s0 :: Script(label a, goto a); Script(wait 1, stop)");
+    assert_eq!(r.run(), Stopped::Requested);
+    assert_eq!(r.printed(), "s0 :: Script: too many jumps, giving up");
+}
+
+#[test]
+fn the_driver_script_decides_when_the_run_ends() {
+    let mut r = Run::new(
+        "InfiniteSource(LIMIT 5, STOP true) -> c :: Counter -> Discard; \
+         d :: DriverManager(export seen none, pause, set seen $(c.count), wait 7s, stop)",
+    );
+    assert_eq!(r.run(), Stopped::Requested);
+    assert_eq!(r.read("d.seen"), "5");
+    assert_eq!(r.passed(), 7);
+}
+
+#[test]
+fn without_a_driver_script_the_first_request_ends_it() {
+    let mut r =
+        Run::new("InfiniteSource(LIMIT 5, STOP true) -> c :: Counter -> Discard; Script(wait 1h, stop)");
+    assert_eq!(r.run(), Stopped::Requested);
+    assert_eq!(r.passed(), 0);
+}
+
+#[test]
+fn two_driver_scripts_are_refused() {
+    let mut engine = Engine::new(Arc::new(Classes::default())).unwrap();
+    let e = engine.load("g", "DriverManager(stop); DriverManager(stop);", "test").unwrap_err();
+    assert!(e.to_string().contains("more than one driver script"), "{e}");
+}
+
+#[test]
+fn packets_leave_where_the_script_says() {
+    let mut r = Run::new(
+        "InfiniteSource(LIMIT 7, STOP true) -> s :: Script(TYPE PACKET, init i 0, set o $i, \
+         set i $(mod $(add $i 1) 3), return $o); s [0] -> a :: Counter -> Discard; s [1] -> b :: Counter -> Discard;",
+    );
+    r.run();
+    assert_eq!((r.read("a.count"), r.read("b.count")), ("3".to_owned(), "2".to_owned()));
+    assert_eq!(r.read("drops"), "s Discarded 2\n");
+}
+
+#[test]
+fn passive_scripts_are_functions() {
+    let mut r = Run::new(
+        "s :: Script(TYPE PASSIVE, return \"$# $2 $(mul $1 $2)\"); \
+         p :: Script(TYPE PROXY, goto known $(eq $0 twice), error no such thing, label known, return $(mul 2 $1));",
+    );
+    assert_eq!(r.read("s.run 6 7"), "\"2 7 42\"");
+    assert_eq!(r.read("p.twice 21"), "42");
+    assert_eq!(r.read("p.thrice 1"), "! p.thrice 1: no such thing");
+}
+
+#[test]
+fn a_script_calls_scripts_that_call_it() {
+    let mut r = Run::new(
+        "a :: Script(TYPE PASSIVE, set x 1, set y $(b.run), return $y); \
+         b :: Script(TYPE PASSIVE, return $(add $(a.get x) 1));",
+    );
+    assert_eq!(r.read("a.run"), "2");
+}
+
+#[test]
+fn elements_are_found_from_within_their_compound_element() {
+    let mut r = Run::new(
+        "c :: Counter; Idle -> c -> Discard; \
+         x :: { s :: Script(TYPE PASSIVE, return \"$(i.name) $(c.name)\"); i :: Idle -> Discard }",
+    );
+    assert_eq!(r.read("x/s.run"), "\"x/i c\"");
+}
+
+#[test]
+fn what_goes_wrong_is_printed_with_its_place() {
+    let mut r = Run::new(
+        "s :: Script(write x.y 1, print $(c.nothing), write c.reset_counts, error bad, stop); c :: Counter; Idle -> c -> Discard;",
+    );
+    r.run();
+    let printed = r.printed();
+    assert!(printed.starts_with("While executing 's :: Script':\n  no element named 'x'"), "{printed}");
+    assert!(printed.contains("\n  no 'c.nothing' read handler") && printed.ends_with("\n  bad"), "{printed}");
+}
+
+#[test]
+fn steps_pass_waits() {
+    let mut r = Run::new("s :: Script(export at 0, pause 2, set at 1, wait 1h, set at 2, pause)");
+    r.run();
+    assert_eq!(r.passed(), 0, "a pause is not a matter of time");
+    let mut step = |value: &str| {
+        r.engine.write("g", "s.step", value).unwrap();
+        r.read("s.at")
+    };
+    assert_eq!(step(""), "0");
+    assert_eq!(step(""), "1");
+    assert_eq!(step("1"), "2");
+    assert!(r.engine.write("g", "s.step", "x").is_err());
+}
+
+#[test]
+fn signals_run_scripts_until_they_exit() {
+    let mut r =
+        Run::new("s :: Script(TYPE SIGNAL USR1 12, init n 0, set n $(add $n 1), goto exit $(eq $n 2))");
+    assert_eq!(r.engine.signals(), [10, 12]);
+    assert!(r.engine.signal(10));
+    assert_eq!(r.engine.signals(), [10, 12]);
+    assert!(r.engine.signal(12));
+    assert_eq!(r.engine.signals(), []);
+    assert!(!r.engine.signal(10));
+    assert_eq!(r.read("s.get n"), "2");
+}

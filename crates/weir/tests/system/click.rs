@@ -1,0 +1,91 @@
+//! `weir run` in the place of Click's user-level driver: options, output and exit codes.
+
+use crate::lab::{Lab, weir};
+
+const COUNTS: &str = "InfiniteSource(LIMIT 3, STOP true) -> c1 :: Counter -> c2 :: Counter -> Discard;";
+
+#[test]
+fn one_handler_is_printed_bare_and_several_with_headings() {
+    let run = |handlers: &[&str]| weir(&[&["run", "-e", COUNTS], handlers].concat()).ok();
+    assert_eq!(run(&["-h", "c1.count"]), "3\n");
+    assert_eq!(run(&["-h", "c1.count", "-h", "c2.class"]), "c1.count:\n3\n\nc2.class:\nCounter\n\n");
+    assert_eq!(run(&["-h", "Counter.count"]), "c1.count:\n3\n\nc2.count:\n3\n\n");
+    assert_eq!(run(&["-h", "c[2-9].count"]), "c2.count:\n3\n\n");
+}
+
+#[test]
+fn a_handler_is_the_exit_status() {
+    let status = |value: &str| {
+        let config = format!("s :: Script(TYPE PASSIVE, return {value}); Script(stop)");
+        weir(&["run", "-e", &config, "-x", "s.run"]).code
+    };
+    assert_eq!([status("0"), status("7"), status("true"), status("false")], [0, 7, 0, 1]);
+    assert_eq!(status("many"), 1);
+}
+
+#[test]
+fn parameters_come_from_the_command_line() {
+    let lab = Lab::new(&[]);
+    let file = lab.write("p.click", "define($N 1); Script(print \"$N\", stop);");
+    assert_eq!(weir(&["run", &file, "N=5"]).ok(), "5\n");
+    assert_eq!(weir(&["run", "N=6", "-f", &file]).ok(), "6\n");
+    assert!(weir(&["run", &file, "N=5", "N=6"]).fails(1).contains("'N' is given twice"));
+    assert!(weir(&["run", &file, &file]).fails(1).contains("specified twice"));
+}
+
+#[test]
+fn an_empty_configuration_is_warned_of() {
+    let warned = weir(&["run", "-"]);
+    assert_eq!((warned.code, &*warned.stderr), (0, "<stdin>: configuration has no elements, exiting\n"));
+    let quiet = weir(&["run", "-w", "-e", ""]);
+    assert_eq!((quiet.code, &*quiet.stderr), (0, ""));
+}
+
+#[test]
+fn simulated_time_takes_no_time() {
+    let out = weir(&[
+        "run",
+        "--simtime",
+        "-e",
+        "Script(set a $(now), wait 5h, print $(idiv $(sub $(now) $a)), stop)",
+    ]);
+    assert_eq!(out.ok(), "18000\n");
+    let out = weir(&["run", "--simtime=50", "-e", "Script(print $(idiv $(now)), stop)"]);
+    assert_eq!(out.ok(), "50\n");
+}
+
+#[test]
+fn the_flat_configuration_is_written() {
+    let out = weir(&[
+        "run",
+        "-q",
+        "-o",
+        "-",
+        "-e",
+        "elementclass X { input -> Strip(14) -> output } Idle -> x :: X -> Discard;",
+    ]);
+    let flat = out.ok();
+    assert!(flat.contains("x/Strip@1 :: Strip(14);"), "{flat}");
+}
+
+#[test]
+fn a_refused_configuration_ends_as_in_click() {
+    let out = weir(&["run", "-e", "Idle -> Strip(abc) -> Discard;"]);
+    assert_eq!(out.code, 1);
+    assert!(out.stderr.starts_with("config:1:9: While configuring 'Strip@2 :: Strip':"), "{}", out.stderr);
+    assert!(out.stderr.ends_with("Router could not be initialized!\n"), "{}", out.stderr);
+    let message = weir(&["run", "-e", "Message(\"this will not do\", ERROR);"]);
+    assert!(message.fails(1).contains("this will not do"));
+}
+
+#[test]
+fn a_signal_ends_the_process_once_its_script_has_left() {
+    let out = weir(&[
+        "run",
+        "-e",
+        "Script(set y $(kill USR1 $$), wait 10ms, set y $(kill USR1 $$), wait 10s, stop); \
+         Script(TYPE SIGNAL USR1, print \"got it\", exit);",
+    ]);
+    assert_eq!(out.stdout, "got it\n");
+    assert_ne!(out.code, 0);
+}
