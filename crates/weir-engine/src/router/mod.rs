@@ -145,10 +145,8 @@ impl Router {
                 continue;
             }
             let decl = &plan.graph.elements[e];
-            errors.push(format!(
-                "{}: While configuring '{} :: {}': {what}",
-                decl.span, decl.name, decl.class
-            ));
+            errors
+                .push(format!("{}: While configuring '{} :: {}': {what}", decl.span, decl.name, decl.class));
         }
         let controls: Vec<Option<Arc<dyn Control>>> =
             nodes.iter().map(|n| n.as_ref().and_then(|n| n.control())).collect();
