@@ -11,7 +11,7 @@ element! {
     /// 1, or are dropped (`NotEchoRequest`): also requests to a multicast address, and those with extension headers, as
     /// fragments have. The `net` mark has to stand on an IPv6 header.
     ICMP6PingResponder: "1/1-2", "a/ah";
-    example "Idle -> CheckIP6Header -> ICMP6PingResponder -> Discard;";
+    example "Idle -> CheckIP6Header -> IP6Classifier(dst host fd00::1 and icmp6) -> ICMP6PingResponder -> Discard;";
 }
 
 fn program(_: &ICMP6PingResponder, b: &mut Builder) {

@@ -38,7 +38,7 @@ pub(crate) const CLASSES: &[Class] = &[
 
 /// Packets for the tests of the family.
 #[cfg(test)]
-mod samples {
+pub(crate) mod samples {
     use std::net::Ipv6Addr;
 
     use weir_net::checksum::pseudo6;
@@ -47,12 +47,12 @@ mod samples {
     use crate::testing::{Harness, Outcome};
 
     /// An address in a network of documentation.
-    pub(super) fn addr(n: u16) -> Ipv6Addr {
+    pub(crate) fn addr(n: u16) -> Ipv6Addr {
         Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n)
     }
 
     /// A packet with this next header, and hop limit 64.
-    pub(super) fn packet(src: Ipv6Addr, dst: Ipv6Addr, next: u8, payload: &[u8]) -> Vec<u8> {
+    pub(crate) fn packet(src: Ipv6Addr, dst: Ipv6Addr, next: u8, payload: &[u8]) -> Vec<u8> {
         let mut p = vec![0x60, 0, 0, 0];
         p.extend((payload.len() as u16).to_be_bytes());
         p.extend([next, 64]);
@@ -63,14 +63,14 @@ mod samples {
     }
 
     /// A UDP packet from port 1 to port 2, without checksum.
-    pub(super) fn udp(payload: &[u8]) -> Vec<u8> {
+    pub(crate) fn udp(payload: &[u8]) -> Vec<u8> {
         let mut datagram = vec![0, 1, 0, 2, 0, 8 + payload.len() as u8, 0, 0];
         datagram.extend(payload);
         packet(addr(1), addr(2), 17, &datagram)
     }
 
     /// An ICMPv6 packet with a right checksum.
-    pub(super) fn icmp(src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> Vec<u8> {
+    pub(crate) fn icmp(src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> Vec<u8> {
         let mut message = message.to_vec();
         message[2..4].fill(0);
         let sum = pseudo6(src, dst, 58, message.len() as u32).add_bytes(&message).finish();
@@ -79,13 +79,13 @@ mod samples {
     }
 
     /// Whether the checksum of an ICMPv6 packet without extension headers is right.
-    pub(super) fn icmp_ok(p: &[u8]) -> bool {
+    pub(crate) fn icmp_ok(p: &[u8]) -> bool {
         let ip = weir_net::Ipv6::new(p).unwrap();
         pseudo6(ip.src(), ip.dst(), 58, ip.payload().len() as u32).add_bytes(ip.payload()).fold() == 0xffff
     }
 
     /// The packet as it is behind `MarkIP6Header`.
-    pub(super) fn marked(bytes: &[u8]) -> Packet {
+    pub(crate) fn marked(bytes: &[u8]) -> Packet {
         let mut p = Packet::from_bytes(bytes).unwrap();
         let start = p.data();
         p.set_layer(Layer::Net, Some(start));
@@ -93,7 +93,7 @@ mod samples {
     }
 
     /// What becomes of a packet with a `net` mark.
-    pub(super) fn sent(e: &mut Harness, bytes: &[u8]) -> Vec<Outcome> {
+    pub(crate) fn sent(e: &mut Harness, bytes: &[u8]) -> Vec<Outcome> {
         e.send_packet(0, marked(bytes))
     }
 }
