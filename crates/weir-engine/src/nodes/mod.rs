@@ -103,6 +103,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     info::CLASSES[2],
     info::CLASSES[3],
     info::CLASSES[4],
+    info::CLASSES[5],
     ip_reassembler::CLASS,
     kernel_tap::CLASS,
     kernel_tun::CLASS,
