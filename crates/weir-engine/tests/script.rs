@@ -215,7 +215,7 @@ fn a_call_of_a_counter_is_checked() {
 #[test]
 fn a_script_that_waits_keeps_its_arguments() {
     let mut r = Run::new(
-        "s :: Script(TYPE PASSIVE, set a $1, wait 1s, set b \"$a$2\", end); \
+        "s :: Script(TYPE PASSIVE, set a $1, wait 1s, setq b \"$a$2\", end); \
          Script(write s.run x y, wait 2s, stop)",
     );
     assert_eq!(r.run(), Stopped::Requested);
