@@ -137,7 +137,7 @@ impl Ui {
         if self.json {
             println!("{}", serde_json::json!({ "errors": errors }));
         } else if let Failure::Config(lines) = failure {
-            lines.iter().for_each(|line| eprintln!("{line}"));
+            click_lines(lines).iter().for_each(|line| eprintln!("{line}"));
         } else {
             let mark = self.paint("31;1", "error:", io::stderr().is_terminal());
             for e in &errors {
@@ -146,6 +146,25 @@ impl Ui {
         }
         ExitCode::from(code)
     }
+}
+
+/// Errors of a configuration as Click prints them: those of an element stand below a line that names it.
+fn click_lines(errors: &[String]) -> Vec<String> {
+    let (mut lines, mut last) = (Vec::new(), "");
+    for error in errors {
+        // `FILE:LINE:COL: While configuring 'x :: C': what`
+        let end = error.find(": While ").and_then(|at| Some(at + error[at..].find("': ")? + 2));
+        let Some((element, what)) = end.and_then(|end| error.split_at_checked(end)) else {
+            lines.push(error.clone());
+            continue;
+        };
+        if element != last {
+            lines.push(element.to_owned());
+            last = element;
+        }
+        lines.extend(what.trim_start().lines().map(|line| format!("  {line}")));
+    }
+    lines
 }
 
 /// Columns of text, aligned; numbers in `right` are columns that are flush right.

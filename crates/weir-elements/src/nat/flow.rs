@@ -116,7 +116,7 @@ impl Settings {
                 b.lookup(
                     m.mappings.map,
                     &flow.key(),
-                    |b, entry| apply(b, self, &m, entry, flow),
+                    |b, entry| apply(b, self, &m, entry, flow, None),
                     |b| {
                         m.mappings.unknown(
                             b,
@@ -124,7 +124,7 @@ impl Settings {
                             input,
                             (&flow.key(), flow.src),
                             &|b, number, rule| new_mapping(b, &m.mappings, number, rule, flow),
-                            &|b, entry| apply(b, self, &m, entry, flow),
+                            &|b, entry, first| apply(b, self, &m, entry, flow, first),
                         );
                     },
                 );
@@ -252,7 +252,7 @@ pub(super) fn new_mapping(
 }
 
 /// Rewrites the packet as its entry says, follows the state of the flow, and lets the packet leave.
-fn apply(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow) {
+fn apply(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow, first: Option<u32>) {
     let new = flow.rewritten(b, entry);
     b.store(Layer::Net, 12, new.src);
     b.store(Layer::Net, 16, new.dst);
@@ -283,7 +283,7 @@ fn apply(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow) {
             udp_state(b, e, m, entry, new);
         },
     );
-    m.mappings.leave(b, entry);
+    m.mappings.leave(b, entry, first);
 }
 
 /// Follows a TCP connection: which sides have sent data, which have finished.

@@ -116,7 +116,7 @@ fn program(e: &ICMPPingRewriter, b: &mut Builder) {
                 }
             };
             let echo = echo_of_packet(b, refuse);
-            b.lookup(m.map, &echo.key(), |b, entry| apply(b, e, &m, entry, echo), |_| {});
+            b.lookup(m.map, &echo.key(), |b, entry| apply(b, e, &m, entry, echo, None), |_| {});
             b.when(echo.is_reply, refuse(Reason::NO_MATCH));
             m.unknown(
                 b,
@@ -124,7 +124,7 @@ fn program(e: &ICMPPingRewriter, b: &mut Builder) {
                 input,
                 (&echo.key(), echo.src),
                 &|b, number, rule| new_mapping(b, &m, number, rule, echo),
-                &|b, entry| apply(b, e, &m, entry, echo),
+                &|b, entry, first| apply(b, e, &m, entry, echo, first),
             );
         });
     }
@@ -196,7 +196,7 @@ fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, echo: 
     Some(forward)
 }
 
-fn apply(b: &mut Builder, e: &ICMPPingRewriter, m: &Mappings, entry: E, echo: Echo) {
+fn apply(b: &mut Builder, e: &ICMPPingRewriter, m: &Mappings, entry: E, echo: Echo, first: Option<u32>) {
     let (src, dst, id) = (b.get(entry, "new_src"), b.get(entry, "new_dst"), b.get(entry, "new_id"));
     b.store(Layer::Net, 12, src);
     b.store(Layer::Net, 16, dst);
@@ -211,7 +211,7 @@ fn apply(b: &mut Builder, e: &ICMPPingRewriter, m: &Mappings, entry: E, echo: Ec
     let mended = update_checksum(b, field, &[echo.id], &[id]);
     b.store(Layer::Transport, 2, mended);
     b.touch(entry, nanos(e.timeout));
-    m.leave(b, entry);
+    m.leave(b, entry, first);
 }
 
 fn list(e: &ICMPPingRewriter, s: &State<'_>) -> String {

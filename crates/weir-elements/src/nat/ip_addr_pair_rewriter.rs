@@ -102,7 +102,7 @@ fn program(e: &IPAddrPairRewriter, b: &mut Builder) {
             b.lookup(
                 m.map,
                 &pair,
-                |b, entry| apply(b, e, &m, entry, pair),
+                |b, entry| apply(b, e, &m, entry, pair, None),
                 |b| {
                     m.unknown(
                         b,
@@ -110,7 +110,7 @@ fn program(e: &IPAddrPairRewriter, b: &mut Builder) {
                         input,
                         (&pair, pair[0]),
                         &|b, number, rule| new_mapping(b, &m, number, rule, pair),
-                        &|b, entry| apply(b, e, &m, entry, pair),
+                        &|b, entry, first| apply(b, e, &m, entry, pair, first),
                     );
                 },
             );
@@ -146,7 +146,14 @@ fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, [src, 
     Some(forward)
 }
 
-fn apply(b: &mut Builder, e: &IPAddrPairRewriter, m: &Mappings, entry: E, [src, dst]: [V; 2]) {
+fn apply(
+    b: &mut Builder,
+    e: &IPAddrPairRewriter,
+    m: &Mappings,
+    entry: E,
+    [src, dst]: [V; 2],
+    first: Option<u32>,
+) {
     let (new_src, new_dst) = (b.get(entry, "new_src"), b.get(entry, "new_dst"));
     b.store(Layer::Net, 12, new_src);
     b.store(Layer::Net, 16, new_dst);
@@ -155,7 +162,7 @@ fn apply(b: &mut Builder, e: &IPAddrPairRewriter, m: &Mappings, entry: E, [src, 
     let new = [halves(b, new_src), halves(b, new_dst)].concat();
     addresses::mend(b, &old, &new);
     b.touch(entry, nanos(e.timeout));
-    m.leave(b, entry);
+    m.leave(b, entry, first);
 }
 
 fn list(e: &IPAddrPairRewriter, s: &State<'_>) -> String {

@@ -100,15 +100,15 @@ fn program(e: &IPAddrRewriter, b: &mut Builder) {
             let src = b.load(W32, Layer::Net, 12);
             let dst = b.load(W32, Layer::Net, 16);
             let (no, yes) = (b.constant(W1, 0_u8), b.constant(W1, 1_u8));
-            b.lookup(m.map, &[no, src], |b, entry| apply(b, e, &m, entry, src, false), |_| {});
-            b.lookup(m.map, &[yes, dst], |b, entry| apply(b, e, &m, entry, dst, true), |_| {});
+            b.lookup(m.map, &[no, src], |b, entry| apply(b, e, &m, entry, (src, false), None), |_| {});
+            b.lookup(m.map, &[yes, dst], |b, entry| apply(b, e, &m, entry, (dst, true), None), |_| {});
             m.unknown(
                 b,
                 &e.inputs,
                 input,
                 (&[no, src], src),
                 &|b, number, rule| new_mapping(b, &m, number, rule, src),
-                &|b, entry| apply(b, e, &m, entry, src, false),
+                &|b, entry, first| apply(b, e, &m, entry, (src, false), first),
             );
         });
     }
@@ -138,7 +138,14 @@ fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, src: V
     Some(forward)
 }
 
-fn apply(b: &mut Builder, e: &IPAddrRewriter, m: &Mappings, entry: E, old: V, is_dst: bool) {
+fn apply(
+    b: &mut Builder,
+    e: &IPAddrRewriter,
+    m: &Mappings,
+    entry: E,
+    (old, is_dst): (V, bool),
+    first: Option<u32>,
+) {
     let new = b.get(entry, "new");
     b.store(Layer::Net, if is_dst { 16 } else { 12 }, new);
     if is_dst {
@@ -147,7 +154,7 @@ fn apply(b: &mut Builder, e: &IPAddrRewriter, m: &Mappings, entry: E, old: V, is
     let (old, new) = (halves(b, old), halves(b, new));
     addresses::mend(b, &old, &new);
     b.touch(entry, nanos(e.timeout));
-    m.leave(b, entry);
+    m.leave(b, entry, first);
 }
 
 fn list(e: &IPAddrRewriter, s: &State<'_>) -> String {

@@ -112,7 +112,8 @@ impl Mappings {
 
     /// Handles a packet that no mapping fits as the specification of its input says. `create` makes the mapping of a
     /// rule, which has this number, or drops the packet; `apply` rewrites the packet by the entry that `key` then
-    /// finds; both leave with the packet.
+    /// finds; both leave with the packet. `apply` is given the output of the packet that made the mapping, where the
+    /// rule is known before the packet is.
     pub(super) fn unknown(
         &self,
         b: &mut Builder,
@@ -120,18 +121,18 @@ impl Mappings {
         input: usize,
         (key, src): (&[V], V),
         create: &dyn Fn(&mut Builder, usize, &Rule) -> Option<E>,
-        apply: &dyn Fn(&mut Builder, E),
+        apply: &dyn Fn(&mut Builder, E, Option<u32>),
     ) {
         match &inputs.0[input] {
             InputSpec::Drop => b.drop(Reason::NO_MATCH),
             InputSpec::Pass(out) => b.emit(*out),
             InputSpec::Map(rule) => match create(b, inputs.first_rule(input), rule) {
-                Some(entry) => apply(b, entry),
+                Some(entry) => apply(b, entry, Some(rule.outputs[0])),
                 None => b.drop(Reason::NO_MATCH),
             },
             InputSpec::Mapper(_) => {
                 self.make(b, inputs, input, src, create);
-                b.lookup(self.map, key, |b, entry| apply(b, entry), |b| self.fail(b));
+                b.lookup(self.map, key, |b, entry| apply(b, entry, None), |b| self.fail(b));
             }
         }
     }
@@ -280,7 +281,7 @@ impl Mappings {
     }
 
     /// Fills in what every mapping has, and ties its entries together. An entry that serves both directions becomes
-    /// that of packets.
+    /// that of replies: only the packet that made it leaves as a packet ([`leave`](Self::leave)).
     pub(super) fn tie(
         &self,
         b: &mut Builder,
@@ -288,7 +289,7 @@ impl Mappings {
         rule: usize,
         [out, reply_out]: [u32; 2],
     ) {
-        for (e, out, is_reply) in [(reply, reply_out, 1_u8), (forward, out, 0)] {
+        for (e, out, is_reply) in [(forward, out, 0_u8), (reply, reply_out, 1)] {
             b.set(e, "output", out);
             b.set(e, "rule", rule as u32);
             b.set(e, "reply", is_reply);
@@ -300,8 +301,12 @@ impl Mappings {
         b.link(forward, reply);
     }
 
-    /// Gives the packet its annotations, and sends it to the output of its mapping.
-    pub(super) fn leave(&self, b: &mut Builder, e: E) {
+    /// Gives the packet its annotations, and sends it to the output of its mapping. `first` is the output if the
+    /// packet has just made the mapping.
+    pub(super) fn leave(&self, b: &mut Builder, e: E, first: Option<u32>) {
+        if let Some(out) = first {
+            return b.emit(out);
+        }
         if let Some(at) = self.reply_anno {
             let is_reply = b.get(e, "reply");
             b.when(is_reply, |b| {

@@ -74,6 +74,11 @@ fn a_refused_configuration_ends_as_in_click() {
     assert_eq!(out.code, 1);
     assert!(out.stderr.starts_with("config:1:9: While configuring 'Strip@2 :: Strip':"), "{}", out.stderr);
     assert!(out.stderr.ends_with("Router could not be initialized!\n"), "{}", out.stderr);
+    let out = weir(&["run", "-e", "Idle -> IPRewriter(pattern 1.0.0.x - - - 0 0, keep 0) -> Discard;"]);
+    let lines: Vec<&str> = out.stderr.lines().collect();
+    assert!(lines[0].ends_with("While configuring 'IPRewriter@2 :: IPRewriter':"), "{lines:?}");
+    assert_eq!(lines[1], "  input spec 0: bad source address", "errors stand below their element");
+    assert!(lines[2].starts_with("  input spec 1: syntax error"), "{lines:?}");
     let message = weir(&["run", "-e", "Message(\"this will not do\", ERROR);"]);
     assert!(message.fails(1).contains("this will not do"));
 }

@@ -82,6 +82,17 @@ fn a_mapping_is_made_used_again_and_reversed() {
 }
 
 #[test]
+fn a_flow_that_is_its_own_reply_leaves_as_one_once() {
+    let mut h = harness(&["pattern 192.0.2.1 4000-4009# - - 0 1", "drop"]);
+    let own = (OUTSIDE, 4000);
+    assert_eq!(send(&mut h, 0, own, own), (0, own, own), "it makes the mapping");
+    for port in [1, 0] {
+        assert_eq!(send(&mut h, port, own, own), (1, own, own));
+    }
+    assert_eq!(h.read("size"), "1");
+}
+
+#[test]
 fn a_port_serves_many_destinations_but_one_flow_to_each() {
     let mut h = harness(&["pattern 192.0.2.1 4000-4001 - - 0 1", "drop"]);
     let mut seen = HashSet::new();
