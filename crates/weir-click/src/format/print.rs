@@ -243,6 +243,7 @@ impl Printer {
                 self.push(&arg.text);
             }
             let inside = arg.after.iter().take_while(|r| !r.own_line && !r.ends_line).count();
+            let inside = if arg.text.is_empty() { 0 } else { inside };
             let (inside, after) = arg.after.split_at(inside);
             self.remarks(inside, Gap::Space, indent);
             if !last || config.last_comma {

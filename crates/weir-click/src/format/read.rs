@@ -43,6 +43,9 @@ impl Reader<'_> {
             last.ends_line |= space.remarks.first().map_or(space.new_line, |r| r.own_line);
         }
         remarks.extend(space.remarks);
+        if let (Tok::End, Some(last)) = (&token.tok, remarks.last_mut()) {
+            last.ends_line = true;
+        }
         let text = self.text.get(start..self.lexer.pos()).unwrap_or("").to_owned();
         Word { new_line: space.new_line, blank: space.blank, remarks, tok: token.tok, text }
     }
@@ -266,14 +269,10 @@ impl Space {
     }
 }
 
-/// How many of the remarks stand on the line of what is before them, if that line ends after them.
+/// How many of the remarks stand on the line of what is before them, if that line ends after one of them.
 pub(super) fn same_line(remarks: &[Remark]) -> usize {
     let count = remarks.iter().take_while(|r| !r.own_line).count();
-    if count.checked_sub(1).and_then(|last| remarks.get(last)).is_some_and(|r| r.ends_line) {
-        count
-    } else {
-        0
-    }
+    remarks.iter().take(count).position(|r| r.ends_line).map_or(0, |last| last + 1)
 }
 
 fn config(open: Word, raw: &str) -> Config {
@@ -314,6 +313,9 @@ fn config(open: Word, raw: &str) -> Config {
             config.last_comma = !config.args.is_empty() && !dropped;
             before.remarks.extend(after);
             match config.args.last_mut() {
+                Some(last) if last.text.is_empty() && last.after.is_empty() => {
+                    last.before.extend(before.remarks);
+                }
                 Some(last) => last.after.extend(before.remarks),
                 None if before.remarks.is_empty() => {}
                 None => config.args.push(Arg { before: before.remarks, text, blank: false, after: vec![] }),
