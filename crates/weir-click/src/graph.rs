@@ -18,7 +18,8 @@ pub struct Graph {
     pub connections: Vec<Connection>,
     /// For each element its ports.
     pub ports: Vec<PortKinds>,
-    /// Names of required packages, in order, none twice.
+    /// Names of required packages, in order, none twice; also `compact_config`, which asks that the configuration is
+    /// shown in its flat form only.
     pub requirements: Vec<String>,
 }
 
@@ -85,8 +86,12 @@ impl Graph {
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.requirements.is_empty() {
-            let list: Vec<String> =
-                self.requirements.iter().map(|r| format!("package {}", quote(r.as_bytes()))).collect();
+            let list: Vec<String> = (self.requirements.iter())
+                .map(|r| match r.as_str() {
+                    "compact_config" => r.clone(),
+                    package => format!("package {}", quote(package.as_bytes())),
+                })
+                .collect();
             writeln!(f, "require({});\n", list.join(", "))?;
         }
         for element in &self.elements {

@@ -10,7 +10,7 @@
 //!
 //! Errors of names and syntax keep stages 3 or 4 from running, since they would show as follow-up errors there.
 //! The language is Click's, in these points not: `#` directives are obeyed in configuration strings also (as Click
-//! does, against its manual); `require(compact_config)` has no meaning; limits on sizes are errors.
+//! does, against its manual); limits on sizes are errors.
 //!
 //! ```
 //! use weir_click::{ClassInfo, ElementSet, parse};

@@ -376,3 +376,12 @@ impl CellValue for Ipv4Addr {
         Ipv4Addr::from(bits as u32).to_string()
     }
 }
+
+impl CellValue for Ipv6Addr {
+    fn bits(self) -> u128 {
+        self.into()
+    }
+    fn show(bits: u128) -> String {
+        Ipv6Addr::from(bits).to_string()
+    }
+}

@@ -56,6 +56,7 @@ pub fn classes() -> impl Iterator<Item = &'static Class> {
         crate::classify::CLASSES,
         crate::ethernet::CLASSES,
         crate::ip::CLASSES,
+        crate::ip6::CLASSES,
         crate::nat::CLASSES,
         crate::timestamps::CLASSES,
         crate::shaping::CLASSES,

@@ -111,6 +111,12 @@ pub fn ether_bits(addr: EtherAddr) -> u64 {
     addr.octets().iter().fold(0, |v, &o| v << 8 | u64::from(o))
 }
 
+/// The Ethernet address of these bits as Click's tables show it: `02-00-00-00-00-0A`.
+pub(crate) fn hyphenated(bits: u128) -> String {
+    let [_, _, octets @ ..] = (bits as u64).to_be_bytes();
+    octets.map(|octet| format!("{octet:02X}")).join("-")
+}
+
 /// Writes an Ethernet address, given as in [`ether_bits`].
 pub fn store_ether(b: &mut Builder, layer: Layer, off: u32, addr: V) {
     let high = b.shr(addr, 32);

@@ -21,6 +21,7 @@ mod basic;
 mod classify;
 mod ethernet;
 mod ip;
+mod ip6;
 mod nat;
 mod times;
 mod timestamps;

@@ -1,6 +1,6 @@
-//! Names of addresses: what `AddressInfo` defines, and the devices of the machine.
+//! Names of addresses and ports: what `AddressInfo` and `PortInfo` define, and the devices of the machine.
 //!
-//! An argument that should be an address and is none may be a name. Whoever configures elements says what names mean,
+//! An argument that should be an address or port and is none may be a name. Whoever configures elements says what names mean,
 //! by [`with_names`].
 
 use std::cell::RefCell;
@@ -17,9 +17,11 @@ pub enum NameKind {
     Ip6,
     /// An Ethernet address.
     Ether,
+    /// A UDP port.
+    UdpPort,
 }
 
-/// Finds the address of a name, as text.
+/// Finds the address or port of a name, as text.
 pub type Names = dyn Fn(&str, NameKind) -> Option<String>;
 
 thread_local! {
@@ -42,10 +44,13 @@ pub fn with_names<R>(names: Rc<Names>, f: impl FnOnce() -> R) -> R {
 /// Reads an argument, or what it stands for if it is a name.
 pub(crate) fn named<T>(text: &str, kind: NameKind, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
     let text = text.trim();
-    parse(text).or_else(|| {
-        let names = NAMES.with_borrow(|list| list.last().cloned())?;
-        parse(&names(text, kind)?)
-    })
+    parse(text).or_else(|| parse(&meaning(text, kind)?))
+}
+
+/// What a name stands for, if it is defined.
+pub(crate) fn meaning(name: &str, kind: NameKind) -> Option<String> {
+    let names = NAMES.with_borrow(|list| list.last().cloned())?;
+    names(name, kind)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What names of addresses mean in a graph: those of its `AddressInfo` elements, and devices of the machine.
+//! What names of addresses and ports mean in a graph: those of its `AddressInfo` and `PortInfo` elements, and devices of
+//! the machine.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -15,6 +16,7 @@ struct Addresses {
     prefix: Option<Ipv4Prefix>,
     ip6: Option<String>,
     ether: Option<EtherAddr>,
+    udp: Option<u16>,
 }
 
 /// The names that a graph defines, by the compound element in which they are known.
@@ -25,9 +27,17 @@ pub(crate) struct Defined {
 impl Defined {
     /// Collects the definitions of a graph.
     pub(crate) fn of(graph: &Graph) -> Defined {
-        let mut by_name = HashMap::new();
-        for element in graph.elements.iter().filter(|e| e.class == "AddressInfo") {
+        let mut by_name: HashMap<_, Addresses> = HashMap::new();
+        for element in &graph.elements {
             let scope = outer(&element.name).to_owned();
+            if element.class == "PortInfo" {
+                for (name, port) in element.args.iter().flat_map(|arg| ports(arg)) {
+                    by_name.entry((scope.clone(), name)).or_default().udp = Some(port);
+                }
+            }
+            if element.class != "AddressInfo" {
+                continue;
+            }
             for arg in &element.args {
                 let words = split_words(arg);
                 let Some((name, values)) = words.split_first() else { continue };
@@ -43,6 +53,20 @@ impl Defined {
         let (by_name, scope) = (self.by_name.clone(), outer(element).to_owned());
         let names: Rc<Names> = Rc::new(move |text, kind| find(&by_name, &scope, text, kind));
         with_names(names, f)
+    }
+}
+
+/// The UDP ports of an entry of a `PortInfo`: `NAME PORT[/PROTOCOL] [NAME...]`, with a comment behind `#`.
+fn ports(entry: &str) -> Vec<(String, u16)> {
+    let entry = entry.split('#').next().unwrap_or_default();
+    let words = split_words(entry);
+    let [name, port, more @ ..] = &words[..] else { return Vec::new() };
+    let (port, protocol) = port.split_once('/').unwrap_or((port, "udp"));
+    match port.parse() {
+        Ok(port) if protocol.eq_ignore_ascii_case("udp") => {
+            std::iter::once(name).chain(more).map(|name| (name.clone(), port)).collect()
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -75,6 +99,7 @@ impl Addresses {
         let network = || self.prefix.map(|p| p.to_string());
         match (what, kind) {
             (None | Some("ip"), NameKind::Ip) => Some(self.ip?.to_string()),
+            (None, NameKind::UdpPort) => Some(self.udp?.to_string()),
             (None | Some("ip6"), NameKind::Ip6) => self.ip6.clone(),
             (None | Some("eth" | "ether"), NameKind::Ether) => Some(self.ether?.to_string()),
             (Some("ipnet" | "ipprefix"), NameKind::IpPrefix) => network(),
@@ -102,8 +127,10 @@ fn find(
     }
     let mut scope = scope;
     loop {
-        if let Some(found) = by_name.get(&(scope.to_owned(), name.to_owned())) {
-            return found.text(what, kind);
+        // A name may be that of an address and of a port.
+        let found = by_name.get(&(scope.to_owned(), name.to_owned()));
+        if let Some(text) = found.and_then(|found| found.text(what, kind)) {
+            return Some(text);
         }
         if scope.is_empty() {
             break;
@@ -174,6 +201,28 @@ mod tests {
     fn a_name_is_unknown_outside_of_its_compound_element() {
         assert!(list("x :: { AddressInfo(foo 1.2.3.4); Idle -> Discard }", "foo 0").is_err());
         assert!(list("AddressInfo(foo 02:00:00:00:00:01)", "foo 0").unwrap_err().contains("'foo'"));
+    }
+
+    #[test]
+    fn ports_have_names_of_their_own_first() {
+        let read = |port: &str, handler: &str| {
+            let config = format!(
+                "PortInfo(foo 79/udp # ssh 25/udp, bar 7/tcp);
+                 Idle -> u :: UDPIPEncap(1.0.0.1, {port}, 1.0.0.2, ssh)
+                 -> x :: {{ PortInfo(foo 80 ssh); input -> v :: UDPIPEncap(1.0.0.1, {port}, 1.0.0.2, ssh) -> output }}
+                 -> Discard;"
+            );
+            let plan = Plan::new(&Classes::default(), &config, "test").map_err(|e| e.to_string())?;
+            let mut env = crate::env::Env::new(std::sync::Arc::default()).unwrap();
+            let mut router = crate::router::Router::new("g", plan, &mut env).map_err(|e| e.join("\n"))?;
+            router.read(&mut env, handler)
+        };
+        for (handler, port) in
+            [("u.sport", "79"), ("u.dport", "22"), ("x/v.sport", "80"), ("x/v.dport", "80")]
+        {
+            assert_eq!(read("foo", handler).as_deref(), Ok(port), "{handler}");
+        }
+        assert!(read("bar", "u.sport").unwrap_err().contains("'bar'"), "the name of a TCP port");
     }
 
     #[test]

@@ -63,7 +63,8 @@ pub trait Behavior: Send {
         Ok(())
     }
 
-    /// Takes packets that were pushed into an input: all of them, in order.
+    /// Takes packets that were pushed into an input, in order. Those that it leaves come again once what it sent has
+    /// been delivered.
     fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
         packets.drain(..).for_each(|p| cx.drop(&Reason::DISCARDED, p));
     }

@@ -176,11 +176,9 @@ impl Plan {
             division: self.division.clone(),
         };
         let mut errors = Vec::new();
-        for (part, decl) in plan.parts.iter_mut().zip(&self.graph.elements) {
-            let (Part::Node { node, .. }, Some(AnyClass::Node(class))) = (part, classes.get(&decl.class))
-            else {
-                continue;
-            };
+        for (i, (part, decl)) in plan.parts.iter_mut().zip(&self.graph.elements).enumerate() {
+            let Part::Node { node, .. } = part else { continue };
+            let Some(AnyClass::Node(class)) = class_of(classes, &self.graph, i) else { continue };
             match (class.configure)(&decl.args) {
                 Ok(own) => *node = Some(own),
                 Err(list) => errors.extend(list),
@@ -419,6 +417,14 @@ fn located(graph: &Graph, element: usize, doing: &str, what: &str) -> String {
     format!("{}: While {doing} '{} :: {}': {what}", e.span, e.name, e.class)
 }
 
+/// The class of an element, or of the engine node that stands for it where it is.
+fn class_of(classes: &Classes, graph: &Graph, element: usize) -> Option<AnyClass> {
+    let e = &graph.elements[element];
+    let pulls = graph.ports[element].inputs.first() == Some(&Kind::Pull);
+    let node = nodes::instead(&e.class, &e.args, pulls).map(|c| AnyClass::Node(*c));
+    node.or_else(|| classes.get(&e.class).copied())
+}
+
 type Configured = (Vec<Part>, Vec<Program>, Vec<usize>);
 
 fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> {
@@ -431,9 +437,7 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
     let names = crate::names::Defined::of(graph);
     for (i, e) in graph.elements.iter().enumerate() {
         let mut fail = |what: &str| errors.push(located(graph, i, "configuring", what));
-        let pulls = graph.ports[i].inputs.first() == Some(&Kind::Pull);
-        let pulling = nodes::pulling(&e.class).filter(|_| pulls).map(|c| AnyClass::Node(*c));
-        match pulling.as_ref().or_else(|| classes.get(&e.class)) {
+        match class_of(classes, graph, i) {
             None => fail("there is no such class"),
             Some(AnyClass::Node(class)) => match names.within(&e.name, || (class.configure)(&e.args)) {
                 Ok(node) => parts.push(Part::Node { node: Some(node), first_input: 0, first_output: 0 }),

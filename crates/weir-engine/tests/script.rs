@@ -172,3 +172,52 @@ fn signals_run_scripts_until_they_exit() {
     assert!(!r.engine.signal(10));
     assert_eq!(r.read("s.get n"), "2");
 }
+
+#[test]
+fn a_counter_calls_handlers_before_the_packet_goes_on() {
+    let mut r = Run::new(
+        "InfiniteSource(LIMIT 100, BURST 50, LENGTH 10) -> n :: Counter(COUNT_CALL 5 s.switch 1, \
+         BYTE_COUNT_CALL 95 s.switch \"2\") -> s :: Switch; s [0] -> a :: Counter -> Discard; \
+         s [1] -> b :: Counter -> Discard; s [2] -> c :: Counter -> Discard;",
+    );
+    r.run();
+    assert_eq!(["a.count", "b.count", "c.count"].map(|h| r.read(h)), ["4", "5", "91"]);
+    assert_eq!((r.read("n.count").as_str(), r.read("n.byte_count").as_str()), ("100", "1000"));
+    assert!(r.read("n.handlers").contains("reset\tw\n"));
+    assert_eq!(r.printed(), "");
+}
+
+#[test]
+fn a_counter_may_reset_itself_and_names_a_call_that_fails() {
+    let mut r = Run::new(
+        "InfiniteSource(LIMIT 10) -> n :: Counter(COUNT_CALL 4 n.reset) -> Queue(10) -> m :: Counter(COUNT_CALL 2 x.y) \
+         -> Discard;",
+    );
+    r.run();
+    // The reset arms it again, at the fourth and at the eighth packet.
+    assert_eq!((r.read("n.count").as_str(), r.read("m.count").as_str()), ("2", "10"));
+    assert!(r.printed().contains("m :: Counter: no element named 'x'"), "{}", r.printed());
+}
+
+#[test]
+fn a_call_of_a_counter_is_checked() {
+    for (args, want) in [
+        ("COUNT_CALL many s.switch 1", "COUNT_CALL: 'many' is not a count"),
+        ("BYTE_COUNT_CALL 5", "BYTE_COUNT_CALL: no handler to call at 5"),
+    ] {
+        let mut engine = Engine::new(Arc::new(Classes::default())).unwrap();
+        let config = format!("InfiniteSource -> Counter({args}) -> Discard;");
+        let errors = engine.load("g", &config, "test").unwrap_err();
+        assert!(errors.to_string().contains(want), "{errors}");
+    }
+}
+
+#[test]
+fn a_script_that_waits_keeps_its_arguments() {
+    let mut r = Run::new(
+        "s :: Script(TYPE PASSIVE, set a $1, wait 1s, setq b \"$a$2\", end); \
+         Script(write s.run x y, wait 2s, stop)",
+    );
+    assert_eq!(r.run(), Stopped::Requested);
+    assert_eq!(r.read("s.get b"), "xy");
+}

@@ -36,8 +36,7 @@ impl Parser<'_> {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let value = |word: &str| unquote_text(word).filter(|v| !v.is_empty());
             match words.as_slice() {
-                // How Click stores configuration strings in memory; without meaning here.
-                [] | ["compact_config"] => {}
+                [] => {}
                 ["library", file] if value(file).is_some() => {
                     self.library(&value(file).unwrap_or_default(), keyword.loc, out);
                 }

@@ -3,9 +3,18 @@ use crate::prelude::*;
 element! {
     /// Counts packets and bytes, and passes packets on unchanged.
     ///
-    /// Rates follow from two readings of the counts; there are no handlers for them.
+    /// Rates follow from two readings of the counts; there are no handlers for them. With a handler to call, the element
+    /// runs in the engine, outside of packet programs, which takes longer.
     Counter: "1/1", "a/a";
     example "Idle -> Counter -> Discard;";
+    example "InfiniteSource -> Counter(COUNT_CALL 5 s.switch 1) -> s :: Switch -> Discard; s [1] -> Discard;";
+    params {
+        /// Write handler that is called when so many packets have come, before the last of them goes on: number,
+        /// handler, value.
+        key count_call: Option<String> = None,
+        /// The same, when so many bytes have come, or more.
+        key byte_count_call: Option<String> = None,
+    }
     handlers {
         /// Number of packets since the last reset.
         count count,

@@ -308,7 +308,7 @@ fn proto_name(protocol: u8) -> Option<String> {
 }
 
 /// Adds lines of contents, indented by two spaces.
-fn dump(out: &mut String, bytes: &[u8], contents: Contents) {
+pub(crate) fn dump(out: &mut String, bytes: &[u8], contents: Contents) {
     let (per_line, per_group) = match contents {
         Contents::None => return,
         Contents::Hex => (24, 4),

@@ -15,7 +15,7 @@ mod hash_switch;
 mod hub;
 mod idle;
 mod input_switch;
-mod ip_print;
+pub(crate) mod ip_print;
 mod null;
 mod pad;
 mod paint;

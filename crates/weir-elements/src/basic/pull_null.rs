@@ -3,7 +3,7 @@ use crate::prelude::*;
 element! {
     /// Passes packets on unchanged, where they are pulled. It makes its neighbours pull ones.
     PullNull: "1/1", "l/l";
-    example "Idle -> Queue -> PullNull -> Discard;";
+    example "Idle -> PullNull -> Discard;";
 }
 
 fn program(_: &PullNull, b: &mut Builder) {

@@ -3,7 +3,7 @@ use crate::prelude::*;
 element! {
     /// Gives packets that are pulled, and pushes a copy of each out of all further outputs.
     PullTee: "1/1-", "l/lh";
-    example "Idle -> Queue -> t :: PullTee -> Discard; t [1] -> Discard;";
+    example "Idle -> t :: PullTee -> Discard; t [1] -> Discard;";
     params {
         /// Number of outputs; as many as are connected, if it is not given.
         pos n: Option<u32> = None,

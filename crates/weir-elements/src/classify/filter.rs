@@ -20,6 +20,8 @@ use weir_model::filter::{Field as FieldPrim, Layer as FieldLayer};
 pub enum View {
     /// A packet whose `net` mark stands on an IPv4 header, of which 20 bytes are known to be there.
     Ip,
+    /// A packet whose `net` mark stands on an IPv6 header, of which 40 bytes are known to be there.
+    Ip6,
     /// An Ethernet frame.
     Ethernet,
     /// Bytes of a packet of any kind.

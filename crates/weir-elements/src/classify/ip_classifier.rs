@@ -21,7 +21,7 @@ element! {
     ports |e| format!("1/{}", e.patterns.len());
 }
 
-/// A filter expression for an IPv4 packet, or `-` for all.
+/// A filter expression for an IP packet, or `-` for all.
 #[derive(Debug)]
 pub struct Pattern(pub(super) Expr);
 
@@ -48,10 +48,15 @@ pub(super) fn filter_of_ip(text: &str) -> Result<Expr, String> {
 }
 
 fn program(e: &IPClassifier, b: &mut Builder) {
-    let mut plan = Plan::new(View::Ip, (0..).zip(&e.patterns).map(|(port, p)| (&p.0, port)));
+    classify(&e.patterns, View::Ip, b);
+}
+
+/// The program: sends packets whose `net` mark stands on a header of that kind to the output of their pattern.
+pub(super) fn classify(patterns: &[Pattern], view: View, b: &mut Builder) {
+    let mut plan = Plan::new(view, (0..).zip(patterns).map(|(port, p)| (&p.0, port)));
     plan.declare(b, "patterns");
     b.input(0, |b| {
-        require_ip(b);
+        b.require(Layer::Net, if view == View::Ip6 { 40 } else { 20 }, Reason::TRUNCATED);
         plan.run(b, |b, _, port, _| b.emit(port));
         if !b.ended() {
             b.drop(Reason::NO_MATCH);

@@ -18,11 +18,11 @@ element! {
     }
     handlers {
         /// The rules, one a line.
-        read rules = |e, _| Ok(e.rules.iter().map(|r| format!("{} {}\n", r.action, r.expr)).collect()),
+        read rules = |e, _| Ok(list(&e.rules)),
         /// Number of packets that each rule decided, one a line.
-        read hits = |e, s| Ok(hits(e, s)),
+        read hits = |e, s| Ok(hits(&e.rules, View::Ip, s)),
         /// Sets the numbers of hits to 0.
-        write reset = |e, s, _| { reset(e, s); Ok(()) },
+        write reset = |e, s, _| { reset(&e.rules, View::Ip, s); Ok(()) },
     }
 }
 
@@ -79,10 +79,9 @@ impl FromArg for Rule {
 }
 
 /// The actions, each once, and the rules with the number of their action.
-fn plan(e: &IPFilter) -> (Vec<Action>, Plan) {
+fn plan(rules: &[Rule], view: View) -> (Vec<Action>, Plan) {
     let mut actions: Vec<Action> = Vec::new();
-    let rules: Vec<(&Expr, u32)> = e
-        .rules
+    let rules: Vec<(&Expr, u32)> = rules
         .iter()
         .map(|r| {
             let n = actions.iter().position(|a| *a == r.action).unwrap_or_else(|| {
@@ -92,17 +91,22 @@ fn plan(e: &IPFilter) -> (Vec<Action>, Plan) {
             (&r.expr, n as u32)
         })
         .collect();
-    (actions, Plan::new(View::Ip, rules).counted())
+    (actions, Plan::new(view, rules).counted())
 }
 
 fn program(e: &IPFilter, b: &mut Builder) {
-    let n = e.rules.len().max(1) as u32;
+    filter(&e.rules, View::Ip, b);
+}
+
+/// The program: does with packets whose `net` mark stands on a header of that kind what the first rule says.
+pub(super) fn filter(rules: &[Rule], view: View, b: &mut Builder) {
+    let n = rules.len().max(1) as u32;
     let decl = TableDecl::new("hits", Kind::Array, &[("rule", W32)], &[("packets", W64)], n);
     let hits = b.table(decl.configured(), vec![]);
-    let (actions, mut plan) = plan(e);
+    let (actions, mut plan) = plan(rules, view);
     plan.declare(b, TABLE);
     b.input(0, |b| {
-        require_ip(b);
+        b.require(Layer::Net, if view == View::Ip6 { 40 } else { 20 }, Reason::TRUNCATED);
         plan.run(b, |b, _, action, found| {
             let hit = match found {
                 Found::Rule(i) => b.index(hits, i as u32),
@@ -123,10 +127,15 @@ fn program(e: &IPFilter, b: &mut Builder) {
     });
 }
 
+/// The rules, one a line.
+pub(super) fn list(rules: &[Rule]) -> String {
+    rules.iter().map(|r| format!("{} {}\n", r.action, r.expr)).collect()
+}
+
 /// Packets of each rule: those that a test found, and those that rows of tables found.
-fn hits(e: &IPFilter, s: &State<'_>) -> String {
+pub(super) fn hits(rules: &[Rule], view: View, s: &State<'_>) -> String {
     let mut packets: Vec<u128> = s.table("hits").rows().iter().map(|(_, row)| row.value[0]).collect();
-    for name in plan(e).1.names(TABLE) {
+    for name in plan(rules, view).1.names(TABLE) {
         for (_, row) in s.table(&name).rows() {
             if let [_, rule, n] = row.value[..]
                 && let Some(sum) = packets.get_mut(rule as usize)
@@ -138,9 +147,10 @@ fn hits(e: &IPFilter, s: &State<'_>) -> String {
     packets.iter().map(|n| format!("{n}\n")).collect()
 }
 
-fn reset(e: &IPFilter, s: &mut State<'_>) {
-    (0..e.rules.len()).for_each(|i| s.table_mut("hits").set(i as u32, 0, 0));
-    for name in plan(e).1.names(TABLE) {
+/// Sets the numbers of hits to 0.
+pub(super) fn reset(rules: &[Rule], view: View, s: &mut State<'_>) {
+    (0..rules.len()).for_each(|i| s.table_mut("hits").set(i as u32, 0, 0));
+    for name in plan(rules, view).1.names(TABLE) {
         let table = s.table_mut(&name);
         for (slot, _) in table.rows() {
             table.set(slot, 2, 0);

@@ -4,10 +4,12 @@ element! {
     /// Puts Ethernet headers in front of IPv4 packets, and asks for the addresses by ARP (RFC 826).
     ///
     /// Packets on input 0 are encapsulated with the hardware address of their destination annotation and leave on
-    /// output 0. While an address is not known, packets wait, at most `ENTRY_PACKET_CAPACITY` for one address, and a
-    /// query leaves each second, on output 1 if that is connected, else on output 0. After `TRIES` queries without an
-    /// answer the packets that wait are dropped (`TimedOut`). Input 1 takes ARP packets as Ethernet frames: answers
-    /// are learnt, and the packets that wait for them leave.
+    /// output 0; groups (multicast) and broadcasts have addresses that follow from theirs. While an address is not
+    /// known, packets wait, at most `ENTRY_PACKET_CAPACITY` for one address (`Full`), and each packet asks by a query, but
+    /// a tenth of a second after the last at the earliest, and after ten queries two seconds. Queries leave on output 1
+    /// if that is connected, else on output 0. Packets that wait are dropped (`TimedOut`) after five seconds without an
+    /// answer, or as `TRIES` says. Input 1 takes ARP packets as Ethernet frames: answers are learnt, and the packets that
+    /// wait for them leave.
     ARPQuerier: "1-2/1-2", "h/h", flow "xy/x";
     example "q :: ARPQuerier(10.0.0.1, 02:00:00:00:00:01); Idle -> CheckIPHeader -> q -> Discard; Idle -> Classifier(12/0806 20/0002) -> [1] q;";
     params {
@@ -16,24 +18,29 @@ element! {
         pos ip: InterfaceAddr,
         /// The interface's Ethernet address.
         pos eth: EtherAddr,
-        /// Most packets that wait for one address.
+        /// Most packets that wait for one address; 0: as `CAPACITY` says.
         key entry_packet_capacity: u32 = 16,
         /// Most addresses that are remembered or asked for.
         key entry_capacity: u32 = 4096,
-        /// Kept for Click configurations: what waits is bounded for each address.
+        /// Most packets that wait for one address too, if it is less. In Click it bounds what waits in all.
         key capacity: u32 = 2048,
+        /// Kept for Click configurations: of packets that wait, the last is dropped.
+        key capacity_slim_factor: u32 = 2,
         /// How long an answer is believed.
         key timeout: Duration = Duration::from_secs(300),
         /// After this time, a packet that uses an entry has it asked for again; 0 is never.
         key poll_timeout: Duration = Duration::from_secs(60),
+        /// Whether these queries are sent to all; otherwise only to the address that is known.
+        key broadcast_poll: bool = false,
         /// Local broadcast address, which is sent to the Ethernet broadcast address.
         key broadcast: Option<Ipv4Addr> = None,
-        /// Queries that are sent for one address before its packets are dropped.
-        key tries: u8 = 5,
+        /// Seconds that packets wait, with a query in each even if no further packet comes; 0: five, without such queries.
+        key tries: u8 = 0,
     }
     handlers {
-        /// One line an address: IP address, whether it is known, Ethernet address.
-        read table = |_, s| Ok(table(s)),
+        /// One line an address: IP address, whether it is known (1 or 0), Ethernet address, and seconds since that was
+        /// learnt; the last that was learnt is last.
+        read table = |e, s| Ok(table(e, s)),
         /// Number of addresses.
         read count = |_, s| Ok(s.table("arp").len().to_string()),
         /// Number of packets that wait.
@@ -83,7 +90,17 @@ impl FromArg for InterfaceAddr {
 /// An ARP packet as an Ethernet frame.
 const ARP_LEN: u32 = 42;
 const BROADCAST: u64 = 0xffff_ffff_ffff;
-const RETRY: u64 = 1_000_000_000;
+/// Ethernet addresses of groups: the low 23 bits are those of the group (RFC 1112 section 6.4).
+const GROUPS: u64 = 0x0100_5e00_0000;
+const SECOND: u64 = 1_000_000_000;
+/// Seconds that packets wait, if no number of tries is given.
+const WAIT: u8 = 5;
+/// The least time between queries for an address, and how many are sent before it is the longer one.
+const PAUSE: u64 = SECOND / 10;
+const QUICK: u8 = 10;
+const LONG_PAUSE: u64 = 2 * SECOND;
+/// Packets that wait if neither capacity bounds them.
+const MOST: u32 = 2048;
 
 /// What all programs of the element share.
 #[derive(Clone, Copy)]
@@ -94,15 +111,30 @@ struct Parts {
     eth: u64,
 }
 
+impl ARPQuerier {
+    fn waiting(&self) -> u32 {
+        [self.entry_packet_capacity, self.capacity].into_iter().filter(|n| *n > 0).min().unwrap_or(MOST)
+    }
+
+    fn timeout(&self) -> u64 {
+        u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4)
+    }
+
+    /// When an entry that was learnt is removed: it is believed no longer before, but can still be seen.
+    fn lifetime(&self) -> u64 {
+        self.timeout() + SECOND
+    }
+}
+
 fn program(e: &ARPQuerier, b: &mut Builder) {
     let decl = TableDecl::new(
         "arp",
         Kind::Exact,
         &[("ip", W32)],
-        &[("eth", W64), ("known", W8), ("tries", W8), ("since", W64)],
+        &[("eth", W64), ("known", W8), ("tries", W8), ("since", W64), ("queries", W8), ("asked", W64)],
         e.entry_capacity,
     );
-    let arp = b.table(decl.holding(e.entry_packet_capacity), vec![]);
+    let arp = b.table(decl.holding(e.waiting()), vec![]);
     let queries = b.cell("queries", W64, 0);
     let drops = b.cell("drops", W64, 0);
     let ipaddr = b.live("ipaddr", W32, u32::from(e.ip.addr).into());
@@ -111,19 +143,22 @@ fn program(e: &ARPQuerier, b: &mut Builder) {
     if b.inputs() > 1 {
         b.input(1, |b| learn(e, parts, b));
     }
-    // Entries of addresses that are asked for expire each second; those that are known, when they are too old.
+    // Entries of addresses that are asked for are looked at each second; those that are known go when they are too old.
     b.expire(arp, |b, entry| {
         let known = b.get(entry, "known");
         let known = b.ne(known, 0);
         b.when(known, Builder::stop);
         let tries = b.get(entry, "tries");
-        let enough = b.ge(tries, e.tries);
+        let enough = b.ge(tries, if e.tries == 0 { WAIT } else { e.tries });
         b.when(enough, Builder::stop);
         let tries = b.add(tries, 1);
         b.set(entry, "tries", tries);
-        b.touch(entry, RETRY);
-        let ip = b.key(entry, 0);
-        query(parts, b, ip);
+        b.touch(entry, SECOND);
+        if e.tries > 0 {
+            let ip = b.key(entry, 0);
+            let all = b.constant(W64, BROADCAST);
+            ask(parts, b, entry, ip, all);
+        }
     });
 }
 
@@ -141,6 +176,8 @@ fn resolve(e: &ARPQuerier, parts: Parts, drops: TableId, b: &mut Builder) {
     let none = b.eq(dst, 0);
     b.when(none, |b| b.drop(Reason::new("NoDestination")));
     let wait = |b: &mut Builder, entry: E| {
+        let all = b.constant(W64, BROADCAST);
+        ask_in_turn(parts, b, entry, dst, all);
         b.hold(entry, |b| {
             count(b, drops);
             b.drop(Reason::FULL);
@@ -153,30 +190,76 @@ fn resolve(e: &ARPQuerier, parts: Parts, drops: TableId, b: &mut Builder) {
             let known = b.get(entry, "known");
             let known = b.ne(known, 0);
             b.unless(known, |b| wait(b, entry));
+            let now = b.now();
+            let since = b.get(entry, "since");
+            let age = b.sub(now, since);
+            let expired = b.gt(age, e.timeout());
+            b.when(expired, |b| {
+                b.set(entry, "known", 0);
+                b.set(entry, "tries", 1);
+                b.touch(entry, SECOND);
+                wait(b, entry);
+            });
+            let eth = b.get(entry, "eth");
             if !e.poll_timeout.is_zero() {
-                let now = b.now();
-                let since = b.get(entry, "since");
-                let age = b.sub(now, since);
-                let old = b.gt(age, e.poll_timeout.as_nanos() as u64);
+                let poll = u64::try_from(e.poll_timeout.as_nanos()).unwrap_or(u64::MAX);
+                let old = b.ge(age, poll);
                 b.when(old, |b| {
-                    b.set(entry, "since", now);
-                    query(parts, b, dst);
+                    let to = if e.broadcast_poll { b.constant(W64, BROADCAST) } else { eth };
+                    ask_in_turn(parts, b, entry, dst, to);
                 });
             }
-            let eth = b.get(entry, "eth");
             send(parts, b, eth);
         },
         |b| {
+            let group = b.shr(dst, 28);
+            let group = b.eq(group, 0xe);
+            b.when(group, |b| {
+                let low = b.and(dst, 0x7f_ffff);
+                let low = b.resize(W64, low);
+                let eth = b.or(low, GROUPS);
+                send(parts, b, eth);
+            });
             let entry = b.insert(parts.arp, &[dst], |b| {
                 count(b, drops);
                 b.drop(Reason::FULL);
             });
+            b.set(entry, "eth", BROADCAST);
             b.set(entry, "tries", 1);
-            b.touch(entry, RETRY);
-            query(parts, b, dst);
+            let now = b.now();
+            b.set(entry, "since", now);
+            b.touch(entry, SECOND);
             wait(b, entry);
         },
     );
+}
+
+/// Sends a query for the address of an entry, unless the last was sent too short a time ago.
+fn ask_in_turn(parts: Parts, b: &mut Builder, entry: E, ip: V, to: V) {
+    let now = b.now();
+    let asked = b.get(entry, "asked");
+    let pause = b.sub(now, asked);
+    let queries = b.get(entry, "queries");
+    let many = b.ge(queries, QUICK);
+    let (short, long) = (b.constant(W64, PAUSE), b.constant(W64, LONG_PAUSE));
+    let least = b.select(many, long, short);
+    let may = b.ge(pause, least);
+    let never = b.eq(queries, 0);
+    let may = b.or(may, never);
+    b.when(may, |b| ask(parts, b, entry, ip, to));
+}
+
+/// Sends a query for the address of an entry.
+fn ask(parts: Parts, b: &mut Builder, entry: E, ip: V, to: V) {
+    let queries = b.get(entry, "queries");
+    let most = b.constant(W8, u8::MAX);
+    let more = b.add(queries, 1);
+    let full = b.eq(queries, u8::MAX);
+    let queries = b.select(full, most, more);
+    b.set(entry, "queries", queries);
+    let now = b.now();
+    b.set(entry, "asked", now);
+    query(parts, b, ip, to);
 }
 
 /// Input 1: learns from answers.
@@ -205,8 +288,9 @@ fn learn(e: &ARPQuerier, parts: Parts, b: &mut Builder) {
     let now = b.now();
     b.set(entry, "eth", eth);
     b.set(entry, "known", 1);
+    b.set(entry, "queries", 0);
     b.set(entry, "since", now);
-    b.touch(entry, e.timeout.as_nanos() as u64);
+    b.touch(entry, e.lifetime());
     b.release(entry, &[eth], |b, args| send(parts, b, args[0]));
     b.drop(Reason::CONSUMED);
 }
@@ -217,16 +301,15 @@ fn send(parts: Parts, b: &mut Builder, dst: V) {
     b.emit(0);
 }
 
-/// Starts a query for `ip` as a packet of its own.
-fn query(parts: Parts, b: &mut Builder, ip: V) {
-    b.fork_new(&[ip], |b, args| {
+/// Starts a query for `ip` as a packet of its own, to the Ethernet address `to`.
+fn query(parts: Parts, b: &mut Builder, ip: V, to: V) {
+    b.fork_new(&[ip, to], |b, args| {
         count(b, parts.queries);
         b.put(ARP_LEN);
         b.require(Layer::Data, ARP_LEN, Reason::NO_ROOM);
         b.set_mark(Layer::Mac, Layer::Data, 0);
-        let all = b.constant(W64, BROADCAST);
         let eth = b.constant(W64, parts.eth);
-        store_ether(b, Layer::Data, 0, all);
+        store_ether(b, Layer::Data, 0, args[1]);
         store_ether(b, Layer::Data, 6, eth);
         b.store_const(W16, Layer::Data, 12, ethertype::ARP);
         b.store_const(W64, Layer::Data, 14, 0x0001_0800_0604_0001_u64);
@@ -239,21 +322,20 @@ fn query(parts: Parts, b: &mut Builder, ip: V) {
     });
 }
 
-fn table(s: &State<'_>) -> String {
-    let mut lines: Vec<String> = s
-        .table("arp")
-        .rows()
-        .iter()
-        .map(|(_, row)| {
-            let KeyMatch::Exact(ip) = row.key[0] else { return String::new() };
-            let eth = (row.value[0] as u64).to_be_bytes();
-            let eth = EtherAddr([eth[2], eth[3], eth[4], eth[5], eth[6], eth[7]]);
-            let known = if row.value[1] != 0 { "known" } else { "asked" };
-            format!("{} {known} {eth}\n", Ipv4Addr::from(ip as u32))
-        })
-        .collect();
-    lines.sort();
-    lines.concat()
+fn table(e: &ARPQuerier, s: &State<'_>) -> String {
+    let mut rows = s.table("arp").rows();
+    rows.sort_by_key(|(slot, row)| (row.value.get(3).copied(), std::cmp::Reverse(*slot)));
+    let line = |row: &Row| {
+        let (Some(KeyMatch::Exact(ip)), [eth, known, _, since, ..]) = (row.key.first(), &row.value[..])
+        else {
+            return String::new();
+        };
+        let age = s.now.saturating_sub(*since as u64);
+        let known = u8::from(*known != 0 && age <= e.timeout());
+        let ip = Ipv4Addr::from(*ip as u32);
+        format!("{ip} {known} {} {}\n", hyphenated(*eth), crate::time_text(age))
+    };
+    rows.iter().map(|(_, row)| line(row)).collect()
 }
 
 fn waiting(s: &State<'_>) -> u32 {
@@ -265,8 +347,8 @@ fn insert(e: &ARPQuerier, s: &mut State<'_>, v: &str) -> Result<(), String> {
     let (ip, eth) = v.trim().split_once(char::is_whitespace).ok_or("write 'IP ETH'")?;
     let (ip, eth) = (Ipv4Addr::from_arg(ip)?, EtherAddr::from_arg(eth)?);
     let row = Row {
-        ttl: Some(e.timeout.as_nanos() as u64),
-        ..Row::exact(&[u32::from(ip).into()], &[ether_bits(eth).into(), 1, 0, s.now.into()])
+        ttl: Some(e.lifetime()),
+        ..Row::exact(&[u32::from(ip).into()], &[ether_bits(eth).into(), 1, 0, s.now.into(), 0, 0])
     };
     let now = s.now;
     s.table_mut("arp").insert_row(&row, now).map(|_| ()).map_err(|e| e.to_string())
@@ -287,133 +369,4 @@ fn clear(s: &mut State<'_>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{Harness, Outcome, udp};
-    use weir_net::build;
-
-    const OWN: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 1]);
-    const PEER: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 2]);
-    const SECOND: u64 = 1_000_000_000;
-
-    fn querier(args: &[&str]) -> Harness {
-        let mut all = vec!["10.0.0.1", "02:00:00:00:00:01"];
-        all.extend(args);
-        Harness::new("ARPQuerier", &all, 2, 1)
-    }
-
-    fn packet(n: u8) -> Vec<u8> {
-        udp(([10, 0, 0, 1], 1), ([10, 0, 0, 2], 2), &[n])
-    }
-
-    fn answer() -> Vec<u8> {
-        build::arp(2, (PEER, Ipv4Addr::new(10, 0, 0, 2)), (OWN, Ipv4Addr::new(10, 0, 0, 1)))
-    }
-
-    fn query() -> Vec<u8> {
-        let mut q =
-            build::arp(1, (OWN, Ipv4Addr::new(10, 0, 0, 1)), (EtherAddr([0; 6]), Ipv4Addr::new(10, 0, 0, 2)));
-        q[..6].fill(0xff);
-        q
-    }
-
-    #[test]
-    fn packets_wait_for_the_answer_and_leave_in_order() {
-        let mut e = querier(&[]);
-        let out = e.send_ip(0, &packet(1));
-        assert_eq!(out.len(), 1);
-        assert_eq!(out[0].out(), (0, &query()[..]));
-        assert!(e.send_ip(0, &packet(2)).is_empty(), "the second packet waits without another query");
-        assert_eq!((e.read("length"), e.read("count")), ("2".into(), "1".into()));
-
-        let out = e.send(1, &answer());
-        assert_eq!(out[0].reason(), "Consumed");
-        for (i, n) in [1, 2].into_iter().enumerate() {
-            let (port, frame) = out[i + 1].out();
-            let whole = build::ethernet(PEER, OWN, 0x800, &packet(n));
-            assert_eq!((port, frame), (0, &whole[..]));
-        }
-        assert!(
-            matches!(&e.send_ip(0, &packet(3))[..], [Outcome::Out(0, p)] if p.len() == 14 + packet(3).len())
-        );
-        assert_eq!(e.read("table"), "10.0.0.2 known 02:00:00:00:00:02\n");
-    }
-
-    #[test]
-    fn queries_repeat_each_second_and_then_the_packets_are_dropped() {
-        let mut e = querier(&["TRIES 3"]);
-        e.send_ip(0, &packet(1));
-        for _ in 0..2 {
-            e.now += SECOND;
-            let out = e.expire();
-            assert_eq!((out.len(), out[0].out()), (1, (0, &query()[..])));
-        }
-        e.now += SECOND;
-        let out = e.expire();
-        assert_eq!((out.len(), out[0].reason()), (1, "TimedOut"));
-        assert_eq!((e.read("count"), e.read("queries")), ("0".into(), "3".into()));
-    }
-
-    #[test]
-    fn only_so_many_packets_wait() {
-        let mut e = querier(&["ENTRY_PACKET_CAPACITY 2"]);
-        e.send_ip(0, &packet(1));
-        e.send_ip(0, &packet(2));
-        assert_eq!(e.send_ip(0, &packet(3))[0].reason(), "Full");
-        assert_eq!(e.read("drops"), "1");
-    }
-
-    #[test]
-    fn an_answer_is_believed_for_a_time_and_polled_meanwhile() {
-        let mut e = querier(&["TIMEOUT 300", "POLL_TIMEOUT 60"]);
-        e.send(1, &answer());
-        e.now += 61 * SECOND;
-        let out = e.send_ip(0, &packet(1));
-        assert_eq!(out.len(), 2, "the packet leaves, and a query with it");
-        assert_eq!(out[1].out().1, query());
-        e.now += 300 * SECOND;
-        e.expire();
-        assert_eq!(e.read("count"), "0");
-    }
-
-    #[test]
-    fn what_is_no_proper_answer_is_not_learnt() {
-        let mut e = querier(&[]);
-        for n in 0..answer().len() {
-            assert_eq!(e.send(1, &answer()[..n])[0].reason(), "Truncated");
-        }
-        let mut request = answer();
-        request[21] = 1;
-        assert_eq!(e.send(1, &request)[0].reason(), "NotAnAnswer");
-        let mut group = answer();
-        group[22] = 3;
-        assert_eq!(e.send(1, &group)[0].reason(), "BadHeader");
-        assert_eq!(e.read("count"), "0");
-    }
-
-    #[test]
-    fn the_table_can_be_edited() {
-        let mut e = querier(&[]);
-        e.write("insert", "10.0.0.2 02:00:00:00:00:02").unwrap();
-        assert_eq!(e.send_ip(0, &packet(1))[0].out().1[..6], PEER.octets());
-        e.write("delete", "10.0.0.2").unwrap();
-        assert!(e.write("delete", "10.0.0.2").unwrap_err().contains("not in the table"));
-        assert!(e.write("insert", "10.0.0.2").is_err());
-    }
-
-    #[test]
-    fn broadcasts_need_no_answer() {
-        let network = Harness::new("ARPQuerier", &["10.0.0.1/24", "02:00:00:00:00:01"], 2, 1);
-        for mut e in [querier(&["BROADCAST 10.0.0.255"]), network] {
-            for last in [[10, 0, 0, 255], [255; 4]] {
-                let out = e.send_ip(0, &udp(([10, 0, 0, 1], 1), (last, 2), b""));
-                assert_eq!(out[0].out().1[..6], [0xff; 6]);
-            }
-            assert_eq!(e.read("stats"), "0 packets killed\n0 ARP queries sent\n");
-        }
-        for alone in ["10.0.0.1/32", "10.0.0.1/0"] {
-            let mut e = Harness::new("ARPQuerier", &[alone, "02:00:00:00:00:01"], 2, 1);
-            assert_eq!(e.send_ip(0, &udp(([10, 0, 0, 1], 1), ([255; 4], 2), b""))[0].out().1[..6], [0xff; 6]);
-        }
-    }
-}
+mod tests;

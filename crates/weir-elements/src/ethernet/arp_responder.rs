@@ -17,7 +17,7 @@ element! {
         rest entries: Vec<ArpEntries>,
     }
     handlers {
-        /// One line a network: IP prefix and Ethernet address.
+        /// One line a network: IP prefix and Ethernet address; longer prefixes come first.
         read table = |_, s| Ok(table(s)),
         /// Ethernet address for an IP address, or nothing: `lookup ADDRESS`.
         query lookup = |_, s| lookup(s),
@@ -129,14 +129,19 @@ fn program(e: &ARPResponder, b: &mut Builder) {
 fn lookup(state: &State<'_>) -> Result<String, String> {
     let addr = Ipv4Addr::from_arg(state.param).map_err(|e| format!("{e}: write lookup ADDRESS"))?;
     let table = state.table("networks");
-    Ok(table.lookup(&[addr.bits()]).map_or(String::new(), |slot| EtherAddr::show(table.get(slot, 0))))
+    Ok(table.lookup(&[addr.bits()]).map_or(String::new(), |slot| hyphenated(table.get(slot, 0))))
 }
 
 fn table(state: &State<'_>) -> String {
     let mut out = String::new();
-    for (_, row) in state.table("networks").rows() {
+    let mut rows = state.table("networks").rows();
+    rows.sort_by_key(|(_, row)| match row.key.first() {
+        Some(KeyMatch::Prefix(addr, len)) => (std::cmp::Reverse(*len), *addr),
+        _ => (std::cmp::Reverse(0), 0),
+    });
+    for (_, row) in rows {
         if let ([KeyMatch::Prefix(addr, len)], [eth]) = (&row.key[..], &row.value[..]) {
-            out += &format!("{}/{len} {}\n", Ipv4Addr::show(*addr), EtherAddr::show(*eth));
+            out += &format!("{}/{len} {}\n", Ipv4Addr::show(*addr), hyphenated(*eth));
         }
     }
     out
@@ -223,7 +228,7 @@ mod tests {
         e.write("remove", "10.1.2.0/24").unwrap();
         assert_eq!(
             e.read("table"),
-            "10.0.0.1/32 02:00:00:00:00:01\n10.1.0.0/16 02:00:00:00:00:03\n10.3.0.0/16 02:00:00:00:00:03\n"
+            "10.0.0.1/32 02-00-00-00-00-01\n10.1.0.0/16 02-00-00-00-00-03\n10.3.0.0/16 02-00-00-00-00-03\n"
         );
         assert_eq!(e.send(0, &request([10, 1, 2, 3]))[0].out().1, reply([10, 1, 2, 3], 3));
         assert!(e.write("remove", "10.1.2.0/24").unwrap_err().contains("10.1.2.0/24 is not in the table"));

@@ -2,6 +2,7 @@
 
 use weir_packet::Checksum;
 
+use crate::names::{NameKind, meaning};
 use crate::prelude::*;
 
 /// An IP protocol: a number or its name.
@@ -27,7 +28,9 @@ impl FromArg for Port {
     const SYNTAX: &'static str = "port";
     fn from_arg(text: &str) -> Result<Port, String> {
         let name = text.trim();
-        match weir_model::filter::service_port(name) {
+        // A definition goes before the usual meaning.
+        let defined = meaning(name, NameKind::UdpPort).and_then(|port| port.parse().ok());
+        match defined.or_else(|| weir_model::filter::service_port(name)) {
             Some(port) => Ok(Port(port)),
             None => u16::from_arg(name).map(Port).map_err(|e| format!("{e} or service (like 53 or domain)")),
         }

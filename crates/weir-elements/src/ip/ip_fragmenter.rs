@@ -15,7 +15,8 @@ element! {
     example "Idle -> CheckIPHeader -> f :: IPFragmenter(576) -> Discard; f [1] -> ICMPError(10.0.0.1, unreachable, needfrag, PMTU 576) -> Discard;";
     example "Idle -> CheckIPHeader -> IPFragmenter(68, HONOR_DF false) -> Discard;";
     params {
-        /// Longest packet in bytes, IP header included; at least 68 (RFC 791).
+        /// Longest packet in bytes, IP header included; at least 28. Below 68 (RFC 791), packets whose header leaves no
+        /// room for 8 bytes are not cut.
         pos mtu: u32,
         /// Whether packets that say so are not cut. If not, they get a random identification.
         pos honor_df: bool = true,
@@ -25,8 +26,8 @@ element! {
         key headroom: u32 = 28,
     }
     check |e| match e.mtu {
-        68.. => Ok(()),
-        mtu => Err(format!("MTU: {mtu} is too short; at least 68 (RFC 791)")),
+        LEAST.. => Ok(()),
+        mtu => Err(format!("MTU: {mtu} is too short; at least {LEAST}: an IP header and 8 bytes")),
     };
     handlers {
         /// Number of packets that were not to be cut.
@@ -36,6 +37,10 @@ element! {
     }
 }
 
+/// Shortest MTU: a header without options, and the least that a fragment carries.
+const LEAST: u32 = 28;
+/// MTU that each packet can be cut for: a header with all options, and 8 bytes.
+const ENOUGH: u32 = 68;
 /// Most fragments of a packet behind the first: what one run of a program may start.
 const MOST: u32 = 4000;
 /// Flags, and the part of the field that is the offset.
@@ -78,6 +83,10 @@ fn cut(e: &IPFragmenter, b: &mut Builder, drops: TableId, fragments: TableId) {
         count(b, drops);
         b.emit_or_drop(1, Reason::new("NeedsFragments"));
     };
+    if e.mtu < ENOUGH {
+        let no_room = b.gt(header, e.mtu - 8);
+        b.when(no_room, refuse);
+    }
     let body = b.sub(total, header);
     let own_header = if_plain(b, header, |b| options(b, header, false));
     let step = room(b, e.mtu, own_header);

@@ -44,7 +44,7 @@ fn program(e: &IPMirror, b: &mut Builder) {
 }
 
 /// Swaps two fields that follow each other.
-fn swap(b: &mut Builder, layer: Layer, width: Width, at: u32) {
+pub(crate) fn swap(b: &mut Builder, layer: Layer, width: Width, at: u32) {
     let next = at + width.bytes();
     let (first, second) = (b.load(width, layer, at), b.load(width, layer, next));
     b.store(layer, at, second);

@@ -94,12 +94,11 @@ pub(super) fn program(routes: &[Route], b: &mut Builder) {
 
 /// All routes, one a line, in the order in which they were added; a route may take the place of one that was removed.
 pub(super) fn list(s: &State<'_>) -> String {
-    let mut rows = s.table("routes").rows();
-    rows.sort_by_key(|(slot, _)| *slot);
-    rows.iter().filter_map(|(_, row)| Route::of_row(row)).map(|r| format!("{r}\n")).collect()
+    in_order(s).iter().filter_map(|(_, row)| Route::of_row(row)).map(|r| format!("{r}\n")).collect()
 }
 
-fn in_order(s: &State<'_>) -> Vec<(u32, Row)> {
+/// The rows of the table in the order in which they were added.
+pub(crate) fn in_order(s: &State<'_>) -> Vec<(u32, Row)> {
     let mut rows = s.table("routes").rows();
     rows.sort_by_key(|(slot, _)| *slot);
     rows
@@ -171,13 +170,25 @@ pub(super) fn ports(routes: &[Route]) -> String {
 
 /// `add ROUTE`, `set ROUTE`, `remove PREFIX`, one a line; nothing is done if one of them is wrong.
 pub(super) fn control(s: &mut State<'_>, text: &str) -> Result<(), String> {
+    change_all(s, text, |s, word, rest| match word {
+        "add" => add(s, rest),
+        "set" => set(s, rest),
+        _ => remove(s, rest),
+    })
+}
+
+/// Makes changes of the table of routes, one a line: the word `add`, `set` or `remove`, and what is behind it, go to
+/// `change`. Nothing is done if one of them is wrong.
+pub(crate) fn change_all(
+    s: &mut State<'_>,
+    text: &str,
+    change: impl Fn(&mut State<'_>, &str, &str) -> Result<(), String>,
+) -> Result<(), String> {
     let before = in_order(s);
     for line in text.lines().map(str::trim).filter(|l| !l.is_empty()) {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let done = match word {
-            "add" => add(s, rest),
-            "set" => set(s, rest),
-            "remove" => remove(s, rest),
+            "add" | "set" | "remove" => change(s, word, rest),
             _ => Err(format!("'{word}': write add, set or remove")),
         };
         if let Err(e) = done {

@@ -48,6 +48,11 @@ infos! {
     AnnotationInfo, "AnnotationInfo(CHECK_ALL false); Idle -> Discard;";
     /// Accepted for Click's sake: it holds where a graphical editor draws elements.
     ClickyInfo, "ClickyInfo(STYLE none); Idle -> Discard;";
+    /// Gives UDP ports names: `PortInfo(NAME PORT[/udp] [NAME...], ...)`; what stands behind `#` is a comment.
+    ///
+    /// Elements of the same compound element, and of those in it, may write the name where a UDP port is wanted. Well-known
+    /// services need no entry.
+    PortInfo, "PortInfo(game 27015/udp); Idle -> UDPIPEncap(10.0.0.1, game, 10.0.0.2, game) -> Discard;";
     /// Accepted for Click's sake: it gives elements shares of the processor. Here each element that has work runs for
     /// a short while in turn.
     ScheduleInfo, "ScheduleInfo(s 0.5); s :: InfiniteSource(LIMIT 1) -> Discard;";

@@ -12,6 +12,7 @@ mod bandwidth_rated_unqueue;
 mod bandwidth_shaper;
 mod bucket;
 mod control_socket;
+mod counter;
 mod delay;
 mod delay_shaper;
 mod delay_unqueue;
@@ -103,6 +104,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     info::CLASSES[2],
     info::CLASSES[3],
     info::CLASSES[4],
+    info::CLASSES[5],
     ip_reassembler::CLASS,
     kernel_tap::CLASS,
     kernel_tun::CLASS,
@@ -144,12 +146,15 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     unqueue::CLASS,
 ];
 
-/// What a packet program is instead, where packets are pulled from it: it has to pull by itself.
-pub(crate) fn pulling(class: &str) -> Option<&'static NodeClass> {
-    PULLING.iter().find(|c| c.info.name == class)
+/// The node that stands for a packet program which has to work by itself, or to call handlers. `pulls` says that its
+/// first input is one that pulls.
+pub(crate) fn instead(class: &str, args: &[String], pulls: bool) -> Option<&'static NodeClass> {
+    match class {
+        "Discard" if pulls => Some(&discard::CLASS),
+        "Counter" if counter::calls(args) => Some(&counter::CLASS),
+        _ => None,
+    }
 }
-
-const PULLING: &[NodeClass] = &[discard::CLASS];
 
 /// What a node's file needs.
 mod prelude {

@@ -71,6 +71,11 @@ impl Stored {
     pub fn adopt(&mut self, old: &mut Stored, capacity: u32) {
         *self = std::mem::take(old);
         self.changed = false;
+        self.shorten(capacity);
+    }
+
+    /// Drops the last packets, as many as there are too many.
+    pub fn shorten(&mut self, capacity: u32) {
         while self.packets.len() > capacity as usize {
             self.packets.pop_back();
             self.drops += 1;
@@ -103,10 +108,11 @@ macro_rules! queue_node {
                 read highwater_length = |q, _| Ok(q.state.highwater.to_string()),
                 /// How many packets it stores.
                 read capacity = |q, _| Ok(q.capacity.to_string()),
-                /// Changes how many packets it stores; packets beyond that stay until they are pulled.
+                /// Changes how many packets it stores; the last packets are dropped if there are more.
                 write capacity = |q, value, _| {
                     q.capacity = <u32 as weir_elements::FromArg>::from_arg(value.trim())?;
                     q.state.changed = true;
+                    q.state.shorten(q.capacity);
                     Ok(())
                 },
                 /// Number of packets for which there was no room.

@@ -27,6 +27,8 @@ struct Sorting {
     /// The time of the packet given last.
     last: u64,
     disordered: bool,
+    /// Whether the end of the run was asked for, since the last packet.
+    ended: bool,
 }
 
 impl TimeSortedSched {
@@ -50,9 +52,11 @@ impl Behavior for TimeSortedSched {
         self.fill(cx);
         let waiting = self.state.packets.iter().enumerate();
         let Some((at, _)) = waiting.min_by_key(|(at, (_, packet))| (packet.timestamp, *at)) else {
-            cx.env.stop |= self.stop;
+            // Once, until there are packets again: who pulls may try often.
+            cx.env.stop |= self.stop && !std::mem::replace(&mut self.state.ended, true);
             return None;
         };
+        self.state.ended = false;
         let (_, packet) = self.state.packets.remove(at);
         if packet.timestamp != 0 {
             self.state.disordered |= packet.timestamp < self.state.last;

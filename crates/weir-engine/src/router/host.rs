@@ -49,6 +49,16 @@ impl Outflow {
         }
         flow.packets.push(packet);
     }
+
+    /// Puts packets on a link again, before those that are there: they are delivered after all that is ready now.
+    pub fn put_back(&mut self, link: u32, packets: &mut Vec<Packet>) {
+        let flow = &mut self.links[link as usize];
+        if flow.packets.is_empty() {
+            self.ready.push_back(link);
+        }
+        packets.append(&mut flow.packets);
+        std::mem::swap(packets, &mut flow.packets);
+    }
 }
 
 /// How many packets ended in programs, and where.

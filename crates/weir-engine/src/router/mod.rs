@@ -391,7 +391,10 @@ impl Router {
                         let place = self.place(node);
                         packets.iter().for_each(|p| env.watch.lock().input(&place, port, p));
                     }
-                    self.with_node(node, env, true, |n, cx| n.push(port, &mut packets, cx));
+                    let there = self.with_node(node, env, true, |n, cx| n.push(port, &mut packets, cx));
+                    if there.is_some() && !packets.is_empty() {
+                        self.out.put_back(link, &mut packets);
+                    }
                 }
                 Dest::Nowhere => {
                     let element = self.plan.links[link as usize].from.map_or(0, |(e, _)| e);

@@ -81,6 +81,10 @@ impl Router {
         if !errors.is_empty() {
             return Err(errors);
         }
+        // Scripts first: of what is due at the same time they see nothing yet, as in Click.
+        let mut tasks: Vec<usize> =
+            (0..nodes.len()).filter(|&e| nodes[e].as_ref().is_some_and(|n| n.has_task())).collect();
+        tasks.sort_by_key(|&e| controls[e].is_none());
         let links = plan.links.iter().map(|l| Flow {
             pull: match l.dest {
                 Dest::Node { node, port } if l.from.is_none() => {
@@ -108,7 +112,7 @@ impl Router {
             shared: None,
             held: false,
             locked: Executor::default(),
-            tasks: (0..nodes.len()).filter(|&e| nodes[e].as_ref().is_some_and(|n| n.has_task())).collect(),
+            tasks,
             timers: timers.collect(),
             holder: plan.linked.tables.iter().find(|t| t.decl.held > 0).map_or(0, |t| t.owner),
             drops: BlockDrops {

@@ -198,12 +198,12 @@ impl Cond {
             Expr::And(arms) => Cond::all(arms.iter().map(|a| Cond::of(a, view))),
             Expr::Or(arms) => Cond::any(arms.iter().map(|a| Cond::of(a, view))),
             Expr::Not(arm) => Cond::of(arm, view).negate(),
-            Expr::Prim(p) => prim(p, view == View::Ethernet),
+            Expr::Prim(p) => prim(p, matches!(view, View::Ethernet | View::Ip6)),
         }
     }
 }
 
-/// What a primitive says. In the view of IPv4 packets, the first 20 bytes of the header are always there, and there
+/// What a primitive says. Without `ethernet`, in the view of IPv4 packets, the first 20 bytes of the header are always there, and there
 /// is no Ethernet header.
 fn prim(prim: &Prim, ethernet: bool) -> Cond {
     match *prim {

@@ -74,6 +74,11 @@ impl Headers {
         };
         match view {
             View::Ip => h.read_ip(b, wants),
+            View::Ip6 => {
+                let ether_type = b.constant(Width::W16, weir_net::ethertype::IPV6);
+                h.values.insert(Field::EtherType, ether_type);
+                h.read_net(b, wants);
+            }
             View::Ethernet if wants.fields.is_empty() && wants.bits.is_empty() && !wants.cursor => {}
             View::Ethernet => {
                 h.read_link(b, wants);

@@ -28,8 +28,10 @@ fn compiled(view: View, expr: &Expr, packet: Packet) -> Option<bool> {
     let mut b = Builder::new("filter", 1, 2);
     let plan = Plan::new(view, [(expr, 0)]);
     b.input(0, |b| {
-        if view == View::Ip {
-            b.require(Layer::Net, 20, Reason::TRUNCATED);
+        match view {
+            View::Ip => b.require(Layer::Net, 20, Reason::TRUNCATED),
+            View::Ip6 => b.require(Layer::Net, 40, Reason::TRUNCATED),
+            View::Ethernet | View::Bytes => {}
         }
         plan.run(b, |b, _, _, _| b.emit(1));
         if !b.ended() {
@@ -77,6 +79,16 @@ const ETHER_FILTERS: &[&str] = &[
     "ip6 host 2001:db8::1",
     "ip and tcp",
     "not vlan",
+];
+
+const IPV6_FILTERS: &[&str] = &[
+    "ip6",
+    "ip",
+    "icmp6",
+    "ip6 host 2001:db8::1",
+    "src host 2001:db8::2 and udp",
+    "src net 2001:db8::/127 and tcp dst port 80 or 53",
+    "not dst host 2001:db8::1",
 ];
 
 pub(super) fn frames() -> impl Strategy<Value = Vec<u8>> {
@@ -134,6 +146,26 @@ proptest! {
             let expr = Expr::parse(text).unwrap();
             let Some(got) = compiled(View::Ip, &expr, ip_packet(ip)) else { continue };
             prop_assert_eq!(got, expr.matches(&PacketView::ipv4(ip, 0)), "{} on {:02x?}", text, ip);
+        }
+    }
+
+    #[test]
+    fn compiled_filters_of_ipv6_mean_what_the_evaluator_says(
+        next in prop_oneof![Just(6u8), Just(17), Just(58), Just(0)],
+        last in 0u8..3,
+        payload in prop::collection::vec(prop_oneof![Just(0u8), Just(7), Just(53), Just(80), any::<u8>()], 0..30),
+    ) {
+        let mut ip = vec![0x60, 0, 0, 0, 0, payload.len() as u8, next, 9];
+        ip.extend(std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last.into()).octets());
+        ip.extend(std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).octets());
+        ip.extend(payload);
+        for text in FILTERS.iter().chain(IPV6_FILTERS) {
+            let expr = Expr::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let mut p = Packet::from_bytes(&ip).unwrap();
+            let start = p.data();
+            p.set_layer(Layer::Net, Some(start));
+            let got = compiled(View::Ip6, &expr, p);
+            prop_assert_eq!(got, Some(expr.matches(&PacketView::ip(&ip))), "{} on {:02x?}", text, ip);
         }
     }
 }

@@ -222,8 +222,20 @@ fn wrong_headers_end_somewhere() {
 
 #[test]
 fn the_mtu_is_bounded() {
-    let errors = crate::class_named("IPFragmenter").unwrap().configure(&["67".into()]).err().unwrap();
-    assert!(errors[0].contains("MTU: 67 is too short; at least 68"), "{errors:?}");
+    let errors = crate::class_named("IPFragmenter").unwrap().configure(&["27".into()]).err().unwrap();
+    assert!(errors[0].contains("MTU: 27 is too short; at least 28"), "{errors:?}");
+}
+
+#[test]
+fn a_header_that_leaves_no_room_is_not_cut() {
+    let plain = packet(&[], 100);
+    let fragments = cut(28, &[], ip_packet(&plain));
+    assert_eq!((fragments.len(), body(&fragments, 0)), (14, plain[20..].to_vec()));
+    // A header of 24 bytes and 8 bytes: options are in all fragments.
+    let router_alert = packet(&[0x94, 4, 0, 0], 100);
+    assert_eq!(body(&cut(32, &[], ip_packet(&router_alert)), 0), router_alert[24..]);
+    let mut e = Harness::new("IPFragmenter", &["31"], 1, 2);
+    assert_eq!(e.send_ip(0, &router_alert)[0].out(), (1, &router_alert[..]));
 }
 
 #[test]

@@ -146,7 +146,7 @@ impl Control for Script {
 
     fn stop_asked(&self, cx: &mut Cx<'_>) -> bool {
         if let Err(e) = self.go(1, Cause::Driver, cx) {
-            self.report(&[e], cx);
+            cx.print(e);
         }
         self.ended() == Ended::No && self.state().at < self.code.len()
     }

@@ -436,8 +436,14 @@ impl Script {
             self.state().running = None;
         }
         let ended = self.ended();
-        self.state().call = Call::default();
-        if !errors.is_empty() || ended == Ended::Error {
+        let failed = !errors.is_empty() || ended == Ended::Error;
+        {
+            // A script that waits still knows the arguments when it goes on.
+            let mut state = self.state();
+            let args = if failed { String::new() } else { std::mem::take(&mut state.call.args) };
+            state.call = Call { args, ..Call::default() };
+        }
+        if failed {
             return Err(errors.join("\n"));
         }
         Ok(if ended == Ended::Return { self.value() } else { String::new() })

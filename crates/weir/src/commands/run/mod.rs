@@ -4,6 +4,7 @@ mod options;
 mod report;
 mod signals;
 
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +36,8 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         engine.simulate_time(start);
     }
     engine.set_workers(args.threads, &Threads::Free).context("cannot start the workers")?;
-    engine.set_printer(Box::new(|line| eprintln!("{line}")));
+    // A line is written at once, so that those of several programs that share the stream do not mix.
+    engine.set_printer(Box::new(|line| _ = io::stderr().write_all(format!("{line}\n").as_bytes())));
     if args.allow_reconfigure {
         engine.allow_reconfigure(Box::new(reader));
     }

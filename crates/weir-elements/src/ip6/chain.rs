@@ -1,0 +1,81 @@
+//! The chain of headers of a packet (RFC 8200 section 4).
+
+use crate::prelude::*;
+
+/// Length of the IPv6 header.
+pub(super) const HEADER_LEN: u32 = 40;
+
+/// Most headers between the IPv6 header and that of the transport protocol. RFC 8504 section 5.3 lets a node refuse
+/// more than eight.
+const MOST_HEADERS: u32 = 8;
+
+/// Next header values (RFC 8200, RFC 4302).
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+/// A fragment header; also what the protocol of a fragment beyond the first is taken for.
+pub(super) const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
+const DESTINATION_OPTIONS: u8 = 60;
+
+const EXTENSIONS: [u8; 5] = [HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION_OPTIONS];
+
+/// Goes on if `net` marks 40 bytes at least.
+pub(super) fn require_ip6(b: &mut Builder) {
+    b.require(Layer::Net, HEADER_LEN, Reason::TRUNCATED);
+}
+
+/// Walks over extension headers from the IPv6 header on, of which 40 bytes are known to be there. Sets `transport` to
+/// what follows, and gives its protocol (8 bits): [`FRAGMENT`] for fragments beyond the first, where `transport` stands
+/// on the payload. `bad`, which has to end, is done if the chain is wrong: it leads out of the packet or is longer than
+/// [`MOST_HEADERS`], or hop-by-hop options are not its first header.
+pub(super) fn walk(b: &mut Builder, bad: impl Fn(&mut Builder, Reason) + Copy) -> V {
+    let first = b.load(W8, Layer::Net, 6);
+    let start = b.constant(W32, HEADER_LEN);
+    let no = b.constant(W1, 0_u8);
+    let found = b.repeat(MOST_HEADERS + 1, &[first, start, no], |b, ways, vars| {
+        let [next, at] = [vars[0], vars[1]];
+        let truncated = |b: &mut Builder| bad(b, Reason::TRUNCATED);
+        let yes = b.constant(W1, 1_u8);
+        b.require_or(Layer::Net, at, truncated);
+        b.set_mark(Layer::Transport, Layer::Net, at);
+        b.switch(next, &EXTENSIONS.map(u128::from), |b, case| {
+            let Some(kind) = case.map(|i| EXTENSIONS[i]) else {
+                return ways.leave(b, &[next, at, yes]);
+            };
+            b.require_or(Layer::Transport, 8, truncated);
+            let following = b.load(W8, Layer::Transport, 0);
+            let units = b.load(W8, Layer::Transport, 1);
+            let units = b.resize(W32, units);
+            let len = match kind {
+                FRAGMENT => {
+                    let offset = b.load(W16, Layer::Transport, 2);
+                    let offset = b.and(offset, 0xfff8);
+                    let later = b.ne(offset, 0);
+                    b.when(later, |b| {
+                        b.set_mark(Layer::Transport, Layer::Transport, 8);
+                        let behind = b.add(at, 8);
+                        ways.leave(b, &[next, behind, yes]);
+                    });
+                    b.constant(W32, 8_u32)
+                }
+                AUTHENTICATION => {
+                    let words = b.add(units, 2);
+                    b.shl(words, 2)
+                }
+                kind => {
+                    if kind == HOP_BY_HOP {
+                        let misplaced = b.ne(at, HEADER_LEN);
+                        b.when(misplaced, |b| bad(b, Reason::BAD_HEADER));
+                    }
+                    let words = b.add(units, 1);
+                    b.shl(words, 3)
+                }
+            };
+            let behind = b.add(at, len);
+            ways.next(b, &[following, behind, no]);
+        });
+    });
+    b.unless(found[2], |b| bad(b, Reason::new("TooManyHeaders")));
+    b.require_or(Layer::Net, HEADER_LEN, |b| bad(b, Reason::TRUNCATED));
+    found[0]
+}
