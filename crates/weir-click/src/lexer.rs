@@ -94,6 +94,11 @@ impl Lexer {
         Loc { source: self.source, offset: offset as u32 }
     }
 
+    /// How far the text has been read, in bytes.
+    pub fn pos(&self) -> usize {
+        self.pos
+    }
+
     /// Goes to the end of the text: nothing more will be read.
     pub fn stop(&mut self) {
         self.pos = self.text.len();

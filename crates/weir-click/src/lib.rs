@@ -47,6 +47,7 @@ mod connect;
 mod diagnostic;
 mod expand;
 mod flatten;
+mod format;
 mod graph;
 mod lexer;
 mod parser;
@@ -58,6 +59,7 @@ mod source;
 pub use class::{ClassInfo, ElementSet, FlowCode, Kind, PortCounts, Processing, SpecError};
 pub use config::{first_word, join_args, quote, split_args, split_words, uncomment, unquote, unquote_text};
 pub use diagnostic::{Diagnostic, Errors, Note};
+pub use format::format;
 pub use graph::{Connection, ElementDecl, Graph, PortKinds};
 pub use source::Span;
 
@@ -131,11 +133,7 @@ pub fn parse_with(
 ) -> Result<Graph, Errors> {
     let mut report = Report::new(options.max_errors);
     if text.len() > MAX_TEXT {
-        let start = Loc { source: 0, offset: 0 };
-        report.error(start, format!("text of {} bytes; the most is {MAX_TEXT}", text.len()));
-        let mut sources = Sources::default();
-        sources.add(source::Source::new(file_name, ""));
-        return Err(report.into_errors(&sources));
+        return Err(too_long(file_name, text, report));
     }
     let parsed = parser::parse(file_name, text, options, &mut report);
     let well_formed = report.is_empty();
@@ -170,4 +168,13 @@ pub fn parse_with(
         ports,
         requirements: parsed.requirements,
     })
+}
+
+/// The error of a text longer than [`MAX_TEXT`].
+fn too_long(file_name: &str, text: &str, mut report: Report) -> Errors {
+    let start = Loc { source: 0, offset: 0 };
+    report.error(start, format!("text of {} bytes; the most is {MAX_TEXT}", text.len()));
+    let mut sources = Sources::default();
+    sources.add(source::Source::new(file_name, ""));
+    report.into_errors(&sources)
 }

@@ -5,6 +5,7 @@ mod check;
 mod complete;
 mod config;
 mod elements;
+mod fmt;
 mod graphs;
 mod handler;
 mod images;
@@ -36,6 +37,10 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Check a Click configuration or a service graph without running it
     Check(check::Args),
+    /// Print Click configurations in the canonical layout, or rewrite their files
+    ///
+    /// The layout changes where lines end and how far they are indented, never what a configuration means. Comments stay.
+    Fmt(fmt::Args),
     /// Print the program that a configuration becomes, stage by stage, or its machine code
     Ir(ir::Args),
     /// List the elements, or print the manual page of one
@@ -90,6 +95,7 @@ impl Command {
         match self {
             Command::Run(a) => run::run(&a, ui),
             Command::Check(a) => check::run(&a, ui),
+            Command::Fmt(a) => fmt::run(&a, ui),
             Command::Ir(a) => ir::run(&a, ui),
             Command::Elements(a) => elements::run(&a, ui),
             Command::Node(a) => node::run(a, ui),
