@@ -7,7 +7,7 @@ element! {
     /// runs in the engine, outside of packet programs, which takes longer.
     Counter: "1/1", "a/a";
     example "Idle -> Counter -> Discard;";
-    example "InfiniteSource -> Counter(COUNT_CALL 5 s.switch 1) -> s :: Switch -> Discard; s [1] -> Discard;";
+    example "Idle -> Counter(COUNT_CALL 5 s.switch 1) -> s :: Switch -> Discard; s [1] -> Discard;";
     params {
         /// Write handler that is called when so many packets have come, before the last of them goes on: number,
         /// handler, value.

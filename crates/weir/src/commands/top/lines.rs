@@ -104,8 +104,8 @@ mod tests {
         let r = rates(Some(&reading(1, 1_000)), &reading(2, 3_000));
         let section = &sections(&r, Order::Name, "")[0];
         let (titles, rows) = lines(section, 80, 0, 10);
-        assert_eq!(titles, "FROM        TO          PACKETS/s  BITS/s  PACKETS");
-        assert_eq!(rows[0].text, "sap:lan     sf:nat:in       2.00k   1.60M    3.00k");
+        assert_eq!(titles, "FROM        TO         PACKETS/s  BITS/s  PACKETS");
+        assert_eq!(rows[0].text, "sap:lan     sf:nat:in      2.00k   1.60M    3.00k");
         let (titles, rows) = lines(section, 48, 1, 10);
         assert_eq!((titles.chars().count(), rows.len()), (48, 1));
         assert!(rows[0].text.starts_with("…nat:out  sap:wan "), "{}", rows[0].text);
