@@ -125,9 +125,22 @@ fn clients_do_not_wait_for_each_other() {
 fn a_client_outlives_a_swap() {
     let s = Served::new(SWITCH);
     let new = config(&s.socket(), &SWITCH.replace("Switch(0)", "Switch(1)"));
-    let answer = s.talk(&format!(
-        "read s.config\nwrite hotconfig {new}\nread s.config\nwrite hotconfig Print\nwrite hotconfig Nothing\nread s.config\n"
-    ));
+    let mut client = s.client();
+    client.write_all(format!("read s.config\nwrite hotconfig {new}\n").as_bytes()).unwrap();
+    let mut first = Vec::new();
+    while !String::from_utf8_lossy(&first).contains("'hotconfig' OK\r\n") {
+        let mut bytes = [0; 256];
+        let n = client.read(&mut bytes).unwrap();
+        assert!(n > 0, "{:?}", String::from_utf8_lossy(&first));
+        first.extend_from_slice(&bytes[..n]);
+    }
+    // The swap is done when the commands that came with it are.
+    client
+        .write_all(b"read s.config\nwrite hotconfig Print\nwrite hotconfig Nothing\nread s.config\nQUIT\n")
+        .unwrap();
+    let mut rest = String::new();
+    client.read_to_string(&mut rest).unwrap();
+    let answer = String::from_utf8_lossy(&first).into_owned() + &rest;
     assert_eq!(answer.matches("200 Read handler 's.config' OK\r\nDATA 1\r\n").count(), 3, "{answer:?}");
     assert!(answer.contains("200 Write handler 'hotconfig' OK"), "{answer:?}");
     assert!(answer.contains("DATA 1\r\n1520-Write handler 'hotconfig' error:\r\n520"), "{answer:?}");

@@ -224,7 +224,7 @@ fn the_usual_handlers_are_there() {
     assert!(read("flatconfig").unwrap().contains("q :: Queue(7);"));
     assert_eq!(read("version").unwrap(), env!("CARGO_PKG_VERSION"));
     assert!(read("handlers").unwrap().contains("list\tr\n"));
-    assert_eq!(read("x.class").unwrap_err(), "no element 'x'; the handler 'list' names all elements");
+    assert_eq!(read("x.class").unwrap_err(), "no element named 'x'; the handler 'list' names all elements");
     assert_eq!(read("q.nonsense").unwrap_err(), "q.nonsense: no read handler 'nonsense'");
     assert!(engine.read("h", "list").unwrap_err().contains("there is g"));
     assert_eq!(engine.write("g", "q.capacity", "many").unwrap_err(), "q.capacity: 'many' is not a number");

@@ -30,12 +30,18 @@ pub fn gso(packet: &Packet) -> Gso {
     }
 }
 
+/// Whether a checksum of the packet is to be completed. One of a header that was taken off, as at the end of a tunnel, is
+/// not.
+pub(crate) fn is_partial(packet: &Packet) -> bool {
+    packet.checksum() == Checksum::Partial && packet.csum_start >= packet.data()
+}
+
 /// Completes a partial transport checksum. Packets whose checksum is not partial stay as they are.
 ///
 /// # Errors
 /// If the place of the checksum is not inside the packet, which is left unchanged.
 pub fn finish_checksum(packet: &mut Packet) -> Result<(), OffloadError> {
-    if packet.checksum() != Checksum::Partial {
+    if !is_partial(packet) {
         return Ok(());
     }
     let (start, field) = checksum_place(packet)?;
@@ -273,6 +279,18 @@ mod tests {
         let segment = &frame[h.transport.unwrap()..];
         let sum = pseudo_header(frame, &h, segment.len()).unwrap().add_bytes(segment).finish();
         assert_eq!(sum, 0, "transport checksum");
+    }
+
+    #[test]
+    fn the_checksum_of_a_header_that_was_taken_off_is_nobodys() {
+        let mut p = Packet::from_bytes(&[7; 100]).unwrap();
+        p.csum = Checksum::Partial as u8;
+        (p.csum_start, p.csum_offset) = (p.data() + 34, 6);
+        p.pull(50);
+        assert!(!is_partial(&p));
+        finish_checksum(&mut p).unwrap();
+        assert_eq!(p.bytes(), [7; 50]);
+        assert_eq!(crate::vnet::encode(&mut p).unwrap(), [0; crate::vnet::LEN]);
     }
 
     #[test]

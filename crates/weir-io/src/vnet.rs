@@ -52,7 +52,7 @@ pub fn encode(packet: &mut Packet) -> Result<[u8; LEN], OffloadError> {
     let gso = offload::gso(packet);
     if gso != Gso::None {
         let (h, transport, payload) = offload::gso_layout(packet)?;
-        let partial = packet.checksum() == Checksum::Partial;
+        let partial = offload::is_partial(packet);
         if !partial || offload::checksum_place(packet)?.0 != transport {
             offload::make_partial(packet)?;
         }
@@ -68,7 +68,7 @@ pub fn encode(packet: &mut Packet) -> Result<[u8; LEN], OffloadError> {
         header[2..4].copy_from_slice(&(payload as u16).to_ne_bytes());
         header[4..6].copy_from_slice(&packet.gso_size.to_ne_bytes());
     }
-    if packet.checksum() == Checksum::Partial {
+    if offload::is_partial(packet) {
         let (start, _) = offload::checksum_place(packet)?;
         let start = u16::try_from(start).map_err(|_| OffloadError::ChecksumPlace)?;
         header[0] = NEEDS_CSUM;

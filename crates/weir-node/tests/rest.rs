@@ -294,7 +294,7 @@ fn bad_requests_are_told_what_is_wrong_and_where() {
         d.raw("POST", "/graphs", &[("content-type", "application/json")], yaml.as_bytes());
     assert_eq!(status, 400, "{body}");
     let (status, kind, body) = d.raw("GET", "/nothing", &[], b"");
-    assert!(status == 404 && kind == PROBLEM && body.contains("/openapi.json"), "{body}");
+    assert!(status == 404 && kind == PROBLEM && body.contains("/docs"), "{body}");
     let (status, kind, _) = d.raw("DELETE", "/graphs", &[], b"");
     assert_eq!((status, kind.as_str()), (405, PROBLEM));
     let (status, kind, body) = d.raw("POST", "/graphs/one/trace", &[], b"{\"cuont\": 1}");

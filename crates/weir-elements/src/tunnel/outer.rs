@@ -241,8 +241,8 @@ pub(super) fn strip_to_cursor(b: &mut Builder, drops: TableId) {
     for layer in [Layer::Mac, Layer::Net, Layer::Transport, Layer::Cursor] {
         b.clear_mark(layer);
     }
-    // What is known of the outer checksum says nothing of the inner one. A checksum that a kernel left unfinished is
-    // the inner one: kernels leave no outer one.
+    // What is known of the outer checksum says nothing of the inner one. A checksum that a kernel left unfinished may be
+    // the inner one; ports leave alone one that starts before the packet.
     let state = b.load_meta(MetaField::Checksum);
     let partial = b.eq(state, Checksum::Partial as u8);
     b.unless(partial, |b| {

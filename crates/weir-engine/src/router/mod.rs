@@ -251,9 +251,11 @@ impl Router {
         f: impl FnOnce(&mut dyn EngineNode, &mut Cx<'_>) -> R,
     ) -> Option<R> {
         let mut node = self.nodes.get_mut(element)?.take()?;
+        // What this node asks for is told from what was decided before.
+        let decided = std::mem::take(&mut env.stop);
         let r = f(&mut *node, &mut Cx { router: self, env, element, pushing });
         self.nodes[element] = Some(node);
-        if std::mem::take(&mut env.stop) {
+        if std::mem::replace(&mut env.stop, decided) {
             self.ask_stop();
         }
         Some(r)

@@ -78,7 +78,7 @@ pub(super) fn real_text(value: f64) -> String {
         true => t.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => t.to_owned(),
     };
-    if (-5..12).contains(&exponent) {
+    if (-4..12).contains(&exponent) {
         trim(&format!("{value:.*}", (11 - exponent).max(0) as usize))
     } else {
         let sign = if exponent < 0 { '-' } else { '+' };

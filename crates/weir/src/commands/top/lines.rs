@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(rows[0].text, "sap:lan     sf:nat:in      2.00k   1.60M    3.00k");
         let (titles, rows) = lines(section, 48, 1, 10);
         assert_eq!((titles.chars().count(), rows.len()), (48, 1));
-        assert!(rows[0].text.starts_with("…nat:out  sap:wan "), "{}", rows[0].text);
+        assert!(rows[0].text.starts_with("…:nat:out  sap:wan "), "{}", rows[0].text);
     }
 
     #[test]
