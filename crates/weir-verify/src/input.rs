@@ -1,16 +1,18 @@
 //! What a path starts from.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-use weir_ir::program::{BinOp, BlockId, EntryKind, Layer, TableId, Width};
+use weir_ir::program::{BinOp, BlockId, EntryKind, Layer, Width};
 use weir_packet::{LARGE_CAPACITY, Packet};
 
 use crate::explore::{Cut, Explorer, State};
 use crate::expr::{At, EntryAt, Expr, Source, Symbol};
 use crate::facts::Facts;
+use crate::network::NodeId;
 use crate::packet::SymbolicPacket;
 use crate::path::Incomplete;
+use crate::trail::Trail;
 
 /// What is known about the start of a run. The bytes, annotations, metadata and tables may be anything.
 #[derive(Debug, Clone)]
@@ -23,20 +25,12 @@ pub struct SymbolicInput {
     pub marks: [Option<i32>; 4],
     /// Its hop count.
     pub hops: u8,
-    /// Tables whose content the control side may have changed.
-    pub edited: Vec<TableId>,
 }
 
 impl Default for SymbolicInput {
-    /// A packet of any length without marks; tables that only the program changes.
+    /// A packet of any length without marks.
     fn default() -> SymbolicInput {
-        SymbolicInput {
-            len: 0..=LARGE_CAPACITY,
-            pulled: 0..=0,
-            marks: [None; 4],
-            hops: 0,
-            edited: Vec::new(),
-        }
+        SymbolicInput { len: 0..=LARGE_CAPACITY, pulled: 0..=0, marks: [None; 4], hops: 0 }
     }
 }
 
@@ -54,57 +48,84 @@ impl SymbolicInput {
 }
 
 impl Explorer<'_> {
-    pub(crate) fn start(&mut self, entry: BlockId, input: &SymbolicInput) -> Result<State, Cut> {
-        let zero = self.x.constant(Width::W8, 0);
-        let mut st = State {
-            block: entry,
+    /// A path on which nothing has happened.
+    pub(crate) fn fresh(&self) -> State {
+        State {
+            node: 0,
+            block: BlockId(0),
             op: 0,
-            values: vec![zero.0; self.p.types.len()],
+            running: false,
+            values: Vec::new(),
             packet: None,
+            trail: Trail::default(),
             strands: VecDeque::new(),
             entries: Vec::new(),
-            insertions: vec![0; self.p.tables.len()],
             facts: Facts::default(),
-            rounds: HashMap::new(),
+            rounds: Vec::new(),
             randoms: 0,
+            steps: 0,
             ends: Vec::new(),
             notices: Vec::new(),
             orphans: Vec::new(),
-            blocks: Vec::new(),
             laps: 0,
-        };
-        let kind = self.p.entries.iter().find(|e| e.block == entry).map(|e| &e.kind);
+            inputs: 0,
+        }
+    }
+
+    /// Makes the next packet that comes in, of which only `input` is known.
+    pub(crate) fn next_packet(
+        &mut self,
+        st: &mut State,
+        input: &SymbolicInput,
+    ) -> Result<SymbolicPacket, Cut> {
+        let p = SymbolicPacket::unknown(&mut self.x, Source::Input(st.inputs));
+        st.inputs += 1;
+        self.learn_packet(st, &p)?;
+        self.learn_input(st, &p, input)?;
+        Ok(p)
+    }
+
+    /// Starts one of a node's programs.
+    pub(crate) fn start(
+        &mut self,
+        node: NodeId,
+        entry: BlockId,
+        input: &SymbolicInput,
+    ) -> Result<State, Cut> {
+        let mut st = self.fresh();
+        self.place(&mut st, node, entry);
+        st.running = true;
+        let p = self.program(&st);
+        let kind = p.entries.iter().find(|e| e.block == entry).map(|e| &e.kind);
         match kind {
             None | Some(EntryKind::Packet { .. }) => {
-                let p = SymbolicPacket::unknown(&mut self.x, Source::Input);
-                self.learn_packet(&mut st, &p)?;
-                self.learn_input(&mut st, &p, input)?;
+                let p = self.next_packet(&mut st, input)?;
                 st.packet = Some(p);
             }
             Some(EntryKind::Timer { .. }) => {}
             Some(EntryKind::Expire { table }) => {
-                let decl = &self.p.tables[table.0 as usize].decl;
+                let table = self.table(&st, *table);
+                let decl = self.net.decl(table);
                 if decl.kind != weir_table::Kind::Exact {
                     return Err(self.give_up(Incomplete::TableKind));
                 }
                 let key: Vec<Expr> = (0..)
                     .zip(&decl.key)
-                    .map(|(i, f)| self.x.symbol(f.width, Symbol::ArgKey(table.0, i)))
+                    .map(|(i, f)| self.x.symbol(f.width, Symbol::ArgKey(table, i)))
                     .collect();
-                let at = EntryAt { table: table.0, at: At::Key(key.clone().into()) };
+                let at = EntryAt { table, at: At::Key(key.clone().into()) };
                 let has = self.x.symbol(Width::W1, Symbol::Has(at.clone()));
                 self.learn(&mut st, has)?;
                 let e = self.old_entry(&mut st, at, key, None)?;
-                self.set_raw(&mut st, self.p.block(entry).params[0], e as u32);
+                self.set_raw(&mut st, p.block(entry).params[0], e as u32);
             }
             Some(EntryKind::Message { .. }) => {
-                for (i, &param) in self.p.block(entry).params.iter().enumerate() {
-                    let arg = self.x.symbol(self.p.width(param), Symbol::Arg(i as u32));
+                for (i, &param) in p.block(entry).params.iter().enumerate() {
+                    let arg = self.x.symbol(p.width(param), Symbol::Arg(i as u32));
                     self.set(&mut st, param, arg);
                 }
             }
         }
-        self.enter_from_outside(&mut st, entry);
         Ok(st)
     }
 

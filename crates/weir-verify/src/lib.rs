@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod cycles;
 mod ends;
 mod entries;
 mod eval;
@@ -16,25 +17,30 @@ mod explore;
 mod expr;
 mod facts;
 mod input;
+mod network;
 mod ops;
 mod packet;
 mod path;
 mod set;
 mod simplify;
+mod single;
 mod solve;
 mod tables;
 #[doc(hidden)]
 pub mod testing;
+mod trail;
 
 pub use eval::{ConcretePacket, ConcreteRun, Evaluator, HeldPackets};
-pub use explore::{explore, follow};
 pub use expr::{At, Claim, EntryAt, Expr, Exprs, Mem, MemId, Node, Source, SourceId, Symbol};
 pub use facts::Facts;
 pub use input::SymbolicInput;
+pub use network::{Body, Network, Node as NetworkNode, NodeId, Place};
 pub use packet::{Mark, SymbolicPacket};
 pub use path::{
     ConcreteAt, ConcreteEntry, EntryEnd, Exploration, How, Incomplete, Limits, Notice, PacketEnd, Path,
     Prediction,
 };
 pub use set::Set;
+pub use single::{explore, follow};
 pub use solve::{ConcreteInput, solve};
+pub use trail::Trail;
