@@ -63,6 +63,10 @@ pub(crate) struct State {
     pub(crate) laps: u32,
     /// Packets that came in so far.
     pub(crate) inputs: u32,
+    /// How many of the entries stood there before the current packet came in.
+    pub(crate) past: usize,
+    /// Whether one of them was found since.
+    pub(crate) used_past: bool,
 }
 
 /// The exploration under way.
@@ -71,32 +75,27 @@ pub(crate) struct Explorer<'a> {
     pub(crate) x: Exprs,
     pub(crate) limits: Limits,
     pub(crate) guide: Option<&'a ConcreteRun<'a>>,
-    /// Programs beside the network, as nodes from its last on: what a packet is asked for.
-    guards: &'a [Node],
     /// Places at which packets are looked at.
     pub(crate) watched: HashSet<Place>,
     /// The paths that came to such a place, as they were then.
     pub(crate) arrivals: Vec<(Place, State)>,
+    /// Whether a lookup missed in a table that other packets could have put something into.
+    pub(crate) missed: bool,
     memo: HashMap<Expr, u128>,
     pub(crate) work: Vec<State>,
     pub(crate) incomplete: Option<Incomplete>,
 }
 
 impl<'a> Explorer<'a> {
-    pub(crate) fn new(
-        net: &'a Network,
-        guards: &'a [Node],
-        limits: Limits,
-        guide: Option<&'a ConcreteRun<'a>>,
-    ) -> Explorer<'a> {
+    pub(crate) fn new(net: &'a Network, limits: Limits, guide: Option<&'a ConcreteRun<'a>>) -> Explorer<'a> {
         Explorer {
             net,
             x: Exprs::default(),
             limits,
             guide,
-            guards,
             watched: HashSet::new(),
             arrivals: Vec::new(),
+            missed: false,
             memo: HashMap::new(),
             work: Vec::new(),
             incomplete: None,
@@ -163,8 +162,7 @@ impl<'a> Explorer<'a> {
     // --- places -----------------------------------------------------------------------------------------------
 
     pub(crate) fn node(&self, node: NodeId) -> &'a Node {
-        let n = self.net.nodes().len();
-        if (node as usize) < n { self.net.node(node) } else { &self.guards[node as usize - n] }
+        self.net.node(node)
     }
 
     /// The program that the path is in.

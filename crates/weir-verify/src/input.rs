@@ -25,16 +25,42 @@ pub struct SymbolicInput {
     pub marks: [Option<i32>; 4],
     /// Its hop count.
     pub hops: u8,
+    /// It is as a port delivers it: in a buffer of its own, without annotations.
+    pub fresh: bool,
+    /// Its first bytes, as far as they are known.
+    pub bytes: Vec<u8>,
 }
 
 impl Default for SymbolicInput {
     /// A packet of any length without marks.
     fn default() -> SymbolicInput {
-        SymbolicInput { len: 0..=LARGE_CAPACITY, pulled: 0..=0, marks: [None; 4], hops: 0 }
+        SymbolicInput {
+            len: 0..=LARGE_CAPACITY,
+            pulled: 0..=0,
+            marks: [None; 4],
+            hops: 0,
+            fresh: false,
+            bytes: Vec::new(),
+        }
     }
 }
 
 impl SymbolicInput {
+    /// Any Ethernet frame that a link with an MTU of 1,500 bytes carries, as a port delivers it.
+    pub fn frame() -> SymbolicInput {
+        SymbolicInput { len: 0..=1518, fresh: true, ..SymbolicInput::default() }
+    }
+
+    /// Any network-layer packet that a link with an MTU of 1,500 bytes carries; its network header is marked.
+    pub fn ip() -> SymbolicInput {
+        SymbolicInput {
+            len: 0..=1500,
+            marks: [None, Some(0), None, None],
+            fresh: true,
+            ..SymbolicInput::default()
+        }
+    }
+
     /// A packet of any length with the marks and hops of this one.
     pub fn like(p: &Packet) -> SymbolicInput {
         let mark = |i: usize| p.layer(Layer::ALL[i]).map(|at| at.wrapping_sub(p.data()) as i32);
@@ -69,6 +95,8 @@ impl Explorer<'_> {
             orphans: Vec::new(),
             laps: 0,
             inputs: 0,
+            past: 0,
+            used_past: false,
         }
     }
 
@@ -78,10 +106,18 @@ impl Explorer<'_> {
         st: &mut State,
         input: &SymbolicInput,
     ) -> Result<SymbolicPacket, Cut> {
-        let p = SymbolicPacket::unknown(&mut self.x, Source::Input(st.inputs));
+        let mut p = SymbolicPacket::unknown(&mut self.x, Source::Input(st.inputs));
         st.inputs += 1;
+        if input.fresh {
+            p.make_fresh(&mut self.x);
+        }
         self.learn_packet(st, &p)?;
         self.learn_input(st, &p, input)?;
+        for (i, b) in input.bytes.iter().enumerate() {
+            let byte = p.byte(&mut self.x, i as i64);
+            let same = self.x.is(byte, (*b).into());
+            self.learn(st, same)?;
+        }
         Ok(p)
     }
 

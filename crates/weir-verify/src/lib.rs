@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+pub mod checks;
 mod cycles;
 mod ends;
 mod entries;
@@ -21,6 +22,8 @@ mod network;
 mod ops;
 mod packet;
 mod path;
+mod replay;
+mod session;
 mod set;
 mod simplify;
 mod single;
@@ -40,6 +43,8 @@ pub use path::{
     ConcreteAt, ConcreteEntry, EntryEnd, Exploration, How, Incomplete, Limits, Notice, PacketEnd, Path,
     Prediction,
 };
+pub use replay::{Hop, Left, Replay, replay};
+pub use session::{Arrival, Entry, Guard, Outcome, Session, Story};
 pub use set::Set;
 pub use single::{explore, follow};
 pub use solve::{ConcreteInput, solve};

@@ -66,6 +66,13 @@ impl SymbolicPacket {
         }
     }
 
+    /// Makes it one as a port delivers it. The concrete packet of a solved path is made alike.
+    pub(crate) fn make_fresh(&mut self, x: &mut Exprs) {
+        let empty = SymbolicPacket::empty(x);
+        (self.anno, self.meta) = (empty.anno, empty.meta);
+        (self.hops, self.head, self.capacity) = (empty.hops, empty.head, empty.capacity);
+    }
+
     /// An empty packet with nothing.
     pub(crate) fn empty(x: &mut Exprs) -> SymbolicPacket {
         let s = x.source_id(Source::Empty);

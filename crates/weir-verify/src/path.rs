@@ -1,7 +1,7 @@
 //! What an exploration gives.
 
 use std::fmt;
-use std::sync::Arc;
+use std::rc::Rc;
 
 use weir_ir::program::{BlockId, Reason};
 
@@ -31,6 +31,8 @@ pub enum Incomplete {
     RemovedEntry,
     /// The program does to a table of this kind what is modelled for exact tables only.
     TableKind,
+    /// Packets that came before may leave more in tables than was tried.
+    Histories,
     /// A packet comes to a node of which it is not known what it does.
     Opaque(NodeId),
 }
@@ -48,6 +50,7 @@ impl fmt::Display for Incomplete {
                 "an entry is used after it was removed and another was made in its table"
             }
             Incomplete::Opaque(_) => "a packet comes to a function of which it is not known what it does",
+            Incomplete::Histories => "packets that came before may leave more in tables than was tried",
             Incomplete::TableKind => "a table that is not exact is linked, expires, or is edited and shrinks",
         })
     }
@@ -138,7 +141,7 @@ pub struct Path {
     /// Where it starts.
     pub entry: BlockId,
     /// The expressions that it refers to.
-    pub exprs: Arc<Exprs>,
+    pub exprs: Rc<Exprs>,
     /// What holds on it.
     pub facts: Facts,
     /// Ends of all its packets, in order.

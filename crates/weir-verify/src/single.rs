@@ -1,6 +1,6 @@
 //! One program, on its own: what tests hold against the interpreter.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use weir_ir::interp::MAX_STRANDS;
 use weir_ir::program::BlockId;
@@ -13,14 +13,14 @@ use crate::path::{Exploration, Limits, Path};
 
 /// All ways through the first program of a network from one of its entries.
 pub fn explore(net: &Network, entry: BlockId, input: &SymbolicInput, limits: Limits) -> Exploration {
-    paths(Explorer::new(net, &[], limits, None), entry, input)
+    paths(Explorer::new(net, limits, None), entry, input)
 }
 
 /// The way that a concrete run takes (just one, unless something is wrong): limits on paths do not matter.
 pub fn follow(net: &Network, entry: BlockId, input: &SymbolicInput, run: &ConcreteRun<'_>) -> Exploration {
     let limits =
         Limits { paths: 16, steps: usize::MAX, hops: u32::MAX, strands: MAX_STRANDS, ..Limits::default() };
-    paths(Explorer::new(net, &[], limits, Some(run)), entry, input)
+    paths(Explorer::new(net, limits, Some(run)), entry, input)
 }
 
 fn paths(mut explorer: Explorer<'_>, entry: BlockId, input: &SymbolicInput) -> Exploration {
@@ -29,10 +29,10 @@ fn paths(mut explorer: Explorer<'_>, entry: BlockId, input: &SymbolicInput) -> E
     }
     let done = explorer.run();
     let entries: Vec<_> = done.iter().map(|st| explorer.entry_ends(st)).collect();
-    let exprs = Arc::new(explorer.x);
+    let exprs = Rc::new(explorer.x);
     let path = |(st, entries): (crate::explore::State, _)| Path {
         entry,
-        exprs: Arc::clone(&exprs),
+        exprs: Rc::clone(&exprs),
         facts: st.facts,
         ends: st.ends,
         notices: st.notices,

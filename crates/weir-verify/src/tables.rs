@@ -155,6 +155,7 @@ impl Explorer<'_> {
         for i in Self::entries_of(st, table) {
             let same = self.x.keys_equal(&st.entries[i].key, key);
             if self.decide(st, same)? {
+                st.used_past |= i < st.past;
                 return Ok(st.entries[i].live.then_some(i));
             }
         }
@@ -167,6 +168,7 @@ impl Explorer<'_> {
         }
         let info = self.net.info(table);
         if !(info.open && info.grows) {
+            self.missed |= info.grows;
             return Ok(None);
         }
         let at = EntryAt { table, at: At::Key(key.into()) };
