@@ -4,41 +4,36 @@ use weir_elements::filter::{Plan, View};
 use weir_ir::{Builder, Layer, Program, Width};
 use weir_model::filter::{Expr, PacketView};
 
-use crate::click::Framing;
+use weir_verify::checks::Framing;
 
 /// A program whose output 0 means that a packet matches, and output 1 that it does not.
 ///
-/// Ethernet frames are read as [`PacketView::ethernet`] reads them, IP packets from their `net` mark as
-/// [`PacketView::ip`] does; one whose fixed header is cut short has no fields. Where the framing is not known, a packet
-/// with a `net` mark counts as an IP packet and others as frames.
+/// Ethernet frames are read as [`PacketView::ethernet`] reads them. IP packets are read from their `net` mark, or if there is
+/// none from their first byte, as [`PacketView::ip`] does; one whose fixed header is cut short has no fields.
 pub fn guard(expr: &Expr, framing: Framing) -> Program {
     let mut b = Builder::new("filter", 1, 2);
-    let framing = if expr.needs_ethernet() { Framing::Ethernet } else { framing };
-    let ethernet = (framing != Framing::Ip).then(|| plan(&mut b, expr, View::Ethernet, "frames"));
-    let ip = (framing != Framing::Ethernet)
-        .then(|| (plan(&mut b, expr, View::Ip, "v4"), plan(&mut b, expr, View::Ip6, "v6")));
+    if framing == Framing::Ethernet || expr.needs_ethernet() {
+        let frames = plan(&mut b, expr, View::Ethernet, "frames");
+        b.input(0, |b| ask(b, &frames));
+        return b.finish();
+    }
+    let (v4, v6) = (plan(&mut b, expr, View::Ip, "v4"), plan(&mut b, expr, View::Ip6, "v6"));
     b.input(0, |b| {
-        if let Some((v4, v6)) = ip {
-            b.require_or(Layer::Net, 1, |b| match &ethernet {
-                Some(frames) => ask(b, frames),
-                None => cut(b, expr, &[]),
-            });
-            let first = b.load(Width::W8, Layer::Net, 0);
-            let version = b.shr(first, 4);
-            b.switch(version, &[4, 6], |b, case| match case {
-                Some(0) => {
-                    b.require_or(Layer::Net, 20, |b| cut(b, expr, &[0x40]));
-                    ask(b, &v4);
-                }
-                Some(_) => {
-                    b.require_or(Layer::Net, 40, |b| cut(b, expr, &[0x60]));
-                    ask(b, &v6);
-                }
-                None => cut(b, expr, &[]),
-            });
-        } else if let Some(frames) = ethernet {
-            ask(b, &frames);
-        }
+        b.require_or(Layer::Net, 0, |b| b.set_mark(Layer::Net, Layer::Data, 0));
+        b.require_or(Layer::Net, 1, |b| cut(b, expr, &[]));
+        let first = b.load(Width::W8, Layer::Net, 0);
+        let version = b.shr(first, 4);
+        b.switch(version, &[4, 6], |b, case| match case {
+            Some(0) => {
+                b.require_or(Layer::Net, 20, |b| cut(b, expr, &[0x40]));
+                ask(b, &v4);
+            }
+            Some(_) => {
+                b.require_or(Layer::Net, 40, |b| cut(b, expr, &[0x60]));
+                ask(b, &v6);
+            }
+            None => cut(b, expr, &[]),
+        });
     });
     b.finish()
 }
@@ -129,17 +124,21 @@ mod tests {
                     expr.matches(&PacketView::ethernet(frame)),
                     "{text}"
                 );
-                assert_eq!(
-                    says(text, Framing::Bytes, frame, None),
-                    says(text, Framing::Ethernet, frame, None)
-                );
                 for n in 0..frame.len() - 14 {
                     let packet = &frame[14..14 + n];
                     let got = says(text, Framing::Ip, packet, Some(0));
                     if n == 0 || n >= 28 {
-                        assert_eq!(got, expr.matches(&PacketView::ip(packet)), "{text}, {n} bytes");
+                        assert_eq!(
+                            got,
+                            expr.matches(&PacketView::ip(packet)),
+                            "{text}, {n} bytes of {packet:02x?}"
+                        );
                     }
-                    assert_eq!(says(text, Framing::Bytes, packet, Some(0)), got, "{text}, {n} bytes");
+                    assert_eq!(
+                        says(text, Framing::Ip, packet, None),
+                        got,
+                        "{text}, {n} bytes without a mark"
+                    );
                 }
             }
         }
@@ -148,7 +147,7 @@ mod tests {
     #[test]
     fn what_asks_for_ethernet_is_asked_of_the_frame() {
         let frame = build::udp4(([10, 0, 0, 1].into(), 5), ([10, 0, 0, 2].into(), 53), b"");
-        assert!(says("ether src 02:00:00:00:00:01", Framing::Bytes, &frame, Some(14)));
-        assert!(!says("vlan 7", Framing::Bytes, &frame, Some(14)));
+        assert!(says("ether src 02:00:00:00:00:01", Framing::Ip, &frame, Some(14)));
+        assert!(!says("vlan 7", Framing::Ip, &frame, Some(14)));
     }
 }

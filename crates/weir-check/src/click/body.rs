@@ -6,9 +6,8 @@ use weir_click::ElementDecl;
 use weir_engine::Model;
 use weir_ir::{Builder, MetaField, Program, Reason};
 use weir_packet::Checksum;
+use weir_verify::checks::Framing;
 use weir_verify::{Body, Network, NodeId};
-
-use super::Framing;
 
 /// Queues: they lose packets when they are full, to output 1 if there is one.
 const QUEUES: [&str; 8] = [
@@ -89,7 +88,7 @@ pub(super) fn of_node(
         "ToLink" => pass(false).with([Role::Exit(named(0, "NAME"), Framing::Ethernet)]),
         "KernelTap" => both(Framing::Ethernet, named(usize::MAX, "DEVNAME"), (inputs, outputs)),
         "KernelTun" => both(Framing::Ip, named(usize::MAX, "DEVNAME"), (inputs, outputs)),
-        "Socket" | "McastSocket" => both(Framing::Bytes, None, (inputs, outputs)),
+        "Socket" | "McastSocket" => both(Framing::Ethernet, None, (inputs, outputs)),
         "ICMPPingSource" => Stand { splits: true, ..pass(false) }.with([Role::Origin(Framing::Ip, None)]),
         "FromDump" => {
             let ip = argument(&e.args, usize::MAX, "FORCE_IP");
@@ -100,7 +99,7 @@ pub(super) fn of_node(
         "FromIPSummaryDump" => pass(false).with([Role::Origin(Framing::Ip, None)]),
         "FastUDPSource" => pass(false).with([Role::Origin(Framing::Ethernet, None)]),
         "ToDump" | "ToIPSummaryDump" if outputs == 0 => {
-            pass(false).with([Role::Exit(file(), Framing::Bytes)])
+            pass(false).with([Role::Exit(file(), Framing::Ethernet)])
         }
         "PullSwitch" | "SimplePullSwitch" | "StaticPullSwitch" => {
             Stand::program(chosen(&e.name, inputs, argument(&e.args, 0, "INPUT").parse().ok()))
@@ -110,7 +109,9 @@ pub(super) fn of_node(
         // They change annotations, wait for other packets, or run code of their own.
         "AggregateIPFlows" | "IPReassembler" => Stand::of(Body::Opaque),
         class => match model {
-            Some(Model::Source) if inputs == 0 => pass(false).with([Role::Origin(Framing::Bytes, generated)]),
+            Some(Model::Source) if inputs == 0 => {
+                pass(false).with([Role::Origin(Framing::Ethernet, generated)])
+            }
             Some(Model::Delay) if outputs > 1 && (QUEUES.contains(&class) || class == "RED") => {
                 Stand::program(either(&e.name, outputs))
             }

@@ -1,6 +1,7 @@
 //! Click configurations as networks: elements are their own programs, engine nodes what their model says.
 
 mod body;
+mod framing;
 mod writers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,20 +9,11 @@ use std::sync::Arc;
 
 use weir_engine::{Model, Plan};
 use weir_ir::Program;
+use weir_verify::checks::Framing;
 use weir_verify::{Body, Network, NodeId, Place};
 
 use body::{Role, Stand};
-
-/// What the bytes of a packet begin with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Framing {
-    /// An Ethernet header.
-    Ethernet,
-    /// An IPv4 or IPv6 header, which the `net` mark stands on.
-    Ip,
-    /// Anything; no mark is set.
-    Bytes,
-}
+pub use framing::framings;
 
 /// A place where packets come into a configuration or leave it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +38,17 @@ pub struct Origin {
     pub bytes: Option<Vec<u8>>,
 }
 
+/// What a node stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Label {
+    /// Class of the element.
+    pub class: String,
+    /// Its arguments.
+    pub args: Arc<[String]>,
+    /// It is no element of its own; traces leave it out.
+    pub hidden: bool,
+}
+
 /// A configuration in a network.
 #[derive(Debug, Clone, Default)]
 pub struct Ports {
@@ -57,8 +60,8 @@ pub struct Ports {
     pub exits: Vec<Port>,
     /// Where packets come into being: sources, capture files.
     pub origins: Vec<Origin>,
-    /// Class of each node, beside [`Ports::nodes`] of those that stand for a choice of the host.
-    pub classes: BTreeMap<NodeId, String>,
+    /// What each node is: those of elements, and those that stand for a choice of the host.
+    pub labels: BTreeMap<NodeId, Label>,
     /// What a reader of verdicts should know.
     pub notes: Vec<String>,
 }
@@ -75,7 +78,7 @@ pub struct Template {
 #[derive(Debug, Clone)]
 struct Piece {
     name: String,
-    class: String,
+    label: Label,
     stand: Stand,
     /// Inputs that each output leads to; more than one where several pull from it.
     pulled: BTreeMap<u32, u32>,
@@ -112,7 +115,8 @@ impl Template {
                 body::of_node(e, models.get(&i).copied(), ports, plan.generated(i))
             };
             let pulled = pulled.range((i, 0)..=(i, u32::MAX)).map(|(&(_, port), &n)| (port, n)).collect();
-            elements.push(Piece { name: e.name.clone(), class: e.class.clone(), stand, pulled });
+            let label = Label { class: e.class.clone(), args: e.args.clone().into(), hidden: false };
+            elements.push(Piece { name: e.name.clone(), label, stand, pulled });
         }
         let wires = graph.connections.iter().map(|c| (c.from, c.to)).collect();
         Template { elements, wires, notes }
@@ -133,9 +137,9 @@ impl Template {
             if let Some(unknown) = &e.stand.unknown {
                 let opaque = net.add(name.clone(), Body::Opaque);
                 net.connect(Place { node: first, port: *unknown }, Place { node: opaque, port: 0 });
-                ports.classes.insert(opaque, e.class.clone());
+                ports.labels.insert(opaque, Label { hidden: true, ..e.label.clone() });
             }
-            ports.classes.extend([(first, e.class.clone()), (last, e.class.clone())]);
+            ports.labels.extend([(first, e.label.clone()), (last, e.label.clone())]);
             ports.nodes.push((first, last));
             for role in &e.stand.roles {
                 role.enter(&mut ports, i, &e.name, (first, last));
@@ -143,7 +147,7 @@ impl Template {
             for (&port, &n) in e.pulled.iter().filter(|(_, n)| **n > 1) {
                 let fan = net.add_program(name.clone(), &Arc::new(body::either(&name, n)), scope);
                 net.connect(Place { node: last, port }, Place { node: fan, port: 0 });
-                ports.classes.insert(fan, e.class.clone());
+                ports.labels.insert(fan, Label { hidden: true, ..e.label.clone() });
                 fans.insert((i, port), (fan, 0));
             }
         }

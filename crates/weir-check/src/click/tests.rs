@@ -18,17 +18,15 @@ fn devices_links_and_files_are_where_packets_come_in_and_leave() {
          t :: KernelTun(10.9.9.1/24, DEVNAME tun7) -> t; Socket(UDP, 127.0.0.1, 5000) -> Discard;",
     );
     let names = |list: &[Port]| {
-        list.iter()
-            .map(|p| (p.name.clone(), p.framing))
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect::<Vec<_>>()
+        let mut all: Vec<_> = list.iter().map(|p| (p.name.clone(), p.framing)).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
     };
     let own = |s: &str| s.to_owned();
     assert_eq!(
         names(&ports.entries),
         [
-            (own("Socket@9"), Framing::Bytes),
+            (own("Socket@9"), Framing::Ethernet),
             (own("a/b/in"), Framing::Ethernet),
             (own("eth0"), Framing::Ethernet),
             (own("tun7"), Framing::Ip),
@@ -41,7 +39,7 @@ fn devices_links_and_files_are_where_packets_come_in_and_leave() {
             (own("a/b/out"), Framing::Ethernet),
             (own("eth1"), Framing::Ethernet),
             (own("tun7"), Framing::Ip),
-            (own("y.pcap"), Framing::Bytes)
+            (own("y.pcap"), Framing::Ethernet)
         ]
     );
     // What enters the kernel does not come back by itself.
@@ -70,7 +68,7 @@ fn a_queue_that_several_pull_from_may_give_to_each() {
     let queue = ports.nodes[1].1;
     let fan = net.node(queue).outputs[0].unwrap();
     assert_eq!(net.node(fan.node).outputs.iter().flatten().count(), 2);
-    assert_eq!(ports.classes[&fan.node], "Queue");
+    assert_eq!((ports.labels[&fan.node].class.as_str(), ports.labels[&fan.node].hidden), ("Queue", true));
 }
 
 #[test]
