@@ -76,6 +76,28 @@ impl Explorer<'_> {
         st.entries.len() - 1
     }
 
+    /// The entry of a table that expires next, and the nanoseconds that it has left. Only as the tables were before the
+    /// run: what a run changes would need a model of all times.
+    pub(crate) fn soonest(&mut self, st: &mut State, table: u32) -> Result<Option<(usize, Expr)>, Cut> {
+        if st.stirred || st.insertions.iter().any(|&n| n > 0) || st.entries.iter().any(|e| !e.live) {
+            return Err(self.give_up(Incomplete::Soonest));
+        }
+        let expires = self.x.symbol(Width::W1, Symbol::Expires(table));
+        if !self.infos[table as usize].shrinks || !self.decide(st, expires)? {
+            return Ok(None);
+        }
+        let left = self.x.symbol(Width::W64, Symbol::SoonestLeft(table));
+        let fields = &self.p.tables[table as usize].decl.key;
+        let mut key = Vec::new();
+        for (f, field) in fields.iter().enumerate() {
+            key.push(self.x.symbol(field.width, Symbol::SoonestKey(table, f as u32)));
+        }
+        let at = EntryAt { table, at: At::Key(key.clone().into()) };
+        let has = self.x.symbol(Width::W1, Symbol::Has(at));
+        self.learn(st, has)?;
+        Ok(self.lookup(st, table, &key)?.map(|e| (e, left)))
+    }
+
     fn first_size(&mut self, table: u32) -> Expr {
         let info = &self.infos[table as usize];
         let rows = info.rows.len() as u128;

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use weir_ir::interp::MAX_STRANDS;
+use weir_ir::interp::{self, MAX_STRANDS};
 use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, Target, Value, Width};
 
 use crate::eval::{ConcreteRun, Evaluator};
@@ -40,6 +40,8 @@ pub(crate) struct Cut;
 /// A packet that waits for its turn.
 #[derive(Debug, Clone)]
 pub(crate) struct Strand {
+    /// Number of the element that started it.
+    starter: u32,
     block: BlockId,
     args: Vec<u32>,
     packet: SymbolicPacket,
@@ -58,6 +60,8 @@ pub(crate) struct State {
     pub(crate) entries: Vec<Entry>,
     /// For each table, how many entries the path made.
     pub(crate) insertions: Vec<u32>,
+    /// Whether the path changed when entries expire.
+    pub(crate) stirred: bool,
     pub(crate) facts: Facts,
     pub(crate) rounds: HashMap<BlockId, u32>,
     pub(crate) randoms: u32,
@@ -345,7 +349,9 @@ impl<'a> Explorer<'a> {
             return Err(self.give_up(Incomplete::Strands));
         }
         let args = self.args(st, target);
-        st.strands.push_back(Strand { block: target.block, args, packet, laps: st.laps });
+        let starter = self.p.block(st.block).owner;
+        let turn = interp::turn(st.strands.iter().map(|s| s.starter), starter);
+        st.strands.insert(turn, Strand { starter, block: target.block, args, packet, laps: st.laps });
         Ok(())
     }
 }

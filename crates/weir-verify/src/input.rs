@@ -64,6 +64,7 @@ impl Explorer<'_> {
             strands: VecDeque::new(),
             entries: Vec::new(),
             insertions: vec![0; self.p.tables.len()],
+            stirred: false,
             facts: Facts::default(),
             rounds: HashMap::new(),
             randoms: 0,
