@@ -134,7 +134,6 @@ fn a_client_outlives_a_swap() {
         assert!(n > 0, "{:?}", String::from_utf8_lossy(&first));
         first.extend_from_slice(&bytes[..n]);
     }
-    // The swap is done when the commands that came with it are.
     client
         .write_all(b"read s.config\nwrite hotconfig Print\nwrite hotconfig Nothing\nread s.config\nQUIT\n")
         .unwrap();
@@ -143,5 +142,17 @@ fn a_client_outlives_a_swap() {
     let answer = String::from_utf8_lossy(&first).into_owned() + &rest;
     assert_eq!(answer.matches("200 Read handler 's.config' OK\r\nDATA 1\r\n").count(), 3, "{answer:?}");
     assert!(answer.contains("200 Write handler 'hotconfig' OK"), "{answer:?}");
-    assert!(answer.contains("DATA 1\r\n1520-Write handler 'hotconfig' error:\r\n520"), "{answer:?}");
+    let refused = "DATA 1\r\n1520-Write handler 'hotconfig' error:\r\n520-hotconfig:1: 'Print@1 :: Print' input 0 unused\r\n\
+                   520-hotconfig:1: 'Print@1 :: Print' output 0 unused\r\n520 Router could not be initialized!\r\n";
+    assert!(answer.contains(refused), "{answer:?}");
+    assert!(answer.contains("520 hotconfig:1: undeclared element 'Nothing'"), "{answer:?}");
+}
+
+#[test]
+fn what_comes_behind_a_swap_asks_the_graph_that_took_the_place() {
+    let s = Served::new(SWITCH);
+    let new = config(&s.socket(), &SWITCH.replace("Switch(0)", "Switch(1)"));
+    let answer = s.talk(&format!("read s.config\nwrite hotconfig {new}\nread s.config\n"));
+    let data: Vec<&str> = answer.split("DATA 1\r\n").skip(1).map(|d| &d[..1]).collect();
+    assert_eq!(data, ["0", "1"], "{answer:?}");
 }

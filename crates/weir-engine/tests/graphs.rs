@@ -189,7 +189,7 @@ fn graphs_joined_in_a_circle_do_not_run_for_ever() {
 fn every_error_is_told_with_its_place() {
     let (mut engine, _) = engine(&[]);
     let config = "q :: Queue(many);\nInfiniteSource(BURST x) -> q -> Unqueue -> Tee(0, 1) -> Discard;";
-    let errors = engine.load("g", config, "x.click").unwrap_err().0;
+    let errors = engine.load("g", config, "x.click").unwrap_err().texts();
     assert!(
         errors
             .iter()
@@ -201,7 +201,7 @@ fn every_error_is_told_with_its_place() {
         "{errors:?}"
     );
     assert!(engine.list().is_empty());
-    let errors = engine.load("g", "FromDevice(nosuch0) -> Discard;", "x.click").unwrap_err().0;
+    let errors = engine.load("g", "FromDevice(nosuch0) -> Discard;", "x.click").unwrap_err().texts();
     assert_eq!(errors.len(), 1);
     assert!(errors[0].starts_with("x.click:1:1: While configuring 'FromDevice@"), "{errors:?}");
     assert!(errors[0].contains("there is no interface `nosuch0`"), "{errors:?}");
@@ -225,7 +225,7 @@ fn the_usual_handlers_are_there() {
     assert_eq!(read("version").unwrap(), env!("CARGO_PKG_VERSION"));
     assert!(read("handlers").unwrap().contains("list\tr\n"));
     assert_eq!(read("x.class").unwrap_err(), "no element named 'x'; the handler 'list' names all elements");
-    assert_eq!(read("q.nonsense").unwrap_err(), "q.nonsense: no read handler 'nonsense'");
+    assert_eq!(read("q.nonsense").unwrap_err(), "no 'q.nonsense' read handler");
     assert!(engine.read("h", "list").unwrap_err().contains("there is g"));
     assert_eq!(engine.write("g", "q.capacity", "many").unwrap_err(), "q.capacity: 'many' is not a number");
     engine.write("g", "q.capacity", "9").unwrap();

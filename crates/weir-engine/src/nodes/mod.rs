@@ -10,6 +10,7 @@ mod aggregate_counter;
 mod aggregate_ip_flows;
 mod bandwidth_rated_unqueue;
 mod bandwidth_shaper;
+mod block_thread;
 mod bucket;
 mod control_socket;
 mod counter;
@@ -83,6 +84,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     aggregate_ip_flows::CLASS,
     bandwidth_rated_unqueue::CLASS,
     bandwidth_shaper::CLASS,
+    block_thread::CLASS,
     control_socket::CLASS,
     delay_shaper::CLASS,
     delay_unqueue::CLASS,

@@ -72,7 +72,7 @@ fn the_flat_configuration_is_written() {
 fn a_refused_configuration_ends_as_in_click() {
     let out = weir(&["run", "-e", "Idle -> Strip(abc) -> Discard;"]);
     assert_eq!(out.code, 1);
-    assert!(out.stderr.starts_with("config:1:9: While configuring 'Strip@2 :: Strip':"), "{}", out.stderr);
+    assert!(out.stderr.starts_with("config:1: While configuring 'Strip@2 :: Strip':\n  "), "{}", out.stderr);
     assert!(out.stderr.ends_with("Router could not be initialized!\n"), "{}", out.stderr);
     let out = weir(&["run", "-e", "Idle -> IPRewriter(pattern 1.0.0.x - - - 0 0, keep 0) -> Discard;"]);
     let lines: Vec<&str> = out.stderr.lines().collect();

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let config = args.config()?;
     let classes = Arc::new(classes());
     let reader = args.reader(&config);
-    let plan = reader(&classes, &config.text).map_err(|e| refused(e.0))?;
+    let plan = reader(&classes, &config.text).map_err(Failure::Config)?;
     if plan.graph.elements.is_empty() && !args.quit && args.warnings() && args.handlers.is_empty() {
         eprintln!("{}: configuration has no elements, exiting", config.landmark);
     }
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         engine.allow_reconfigure(Box::new(reader));
     }
     engine.set_profile(args.profile.is_some());
-    engine.install(GRAPH, plan, "").map_err(|e| refused(e.0))?;
+    engine.install(GRAPH, plan, "").map_err(Failure::Config)?;
     if let Some(file) = &args.output {
         let text = engine.read(GRAPH, "flatconfig").map_err(Failure::refused)?;
         let written = match file.as_str() {
@@ -121,12 +121,4 @@ fn drive(args: &Args, engine: &mut Engine) -> Result<Stopped, Failure> {
             stopped => return Ok(stopped),
         }
     }
-}
-
-/// Errors of a configuration, as Click prints them: a line each, and a last one.
-fn refused(errors: Vec<String>) -> Failure {
-    let language = ["undeclared", "syntax error", "unterminated", "redeclaration", "redefinition"];
-    let read = !errors.iter().any(|e| language.iter().any(|l| e.contains(l)));
-    let end = read.then(|| "Router could not be initialized!".to_owned());
-    Failure::Config(errors.into_iter().chain(end).collect())
 }
