@@ -129,9 +129,9 @@ impl Division {
             }
         }
         let mut at = vec![0; plan.parts.len()];
-        for (e, thread) in plan.threads.iter().enumerate() {
-            if let Some(thread) = thread {
-                at[find(&group, e)] = *thread as usize % self.workers.max(1);
+        for (e, _) in nodes(plan).filter(|(_, node)| node.has_task()) {
+            if let Some(&Some(thread)) = plan.threads.get(e) {
+                at[find(&group, e)] = thread as usize % self.workers.max(1);
             }
         }
         for (e, _) in nodes(plan).filter(|(_, node)| node.control().is_some()) {

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod chatter;
 mod classes;
 mod client;
 mod control;
@@ -46,4 +47,4 @@ pub use problem::{Places, PlanError, Problem};
 pub use server::{ServeError, serve};
 pub use team::Threads;
 pub use watch::Listener;
-pub use worker::{Handle, Worker, WorkerOptions};
+pub use worker::{Handle, Worker, WorkerOptions, bind as bind_thread};

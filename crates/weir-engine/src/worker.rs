@@ -143,7 +143,11 @@ impl Worker {
     }
 }
 
-pub(crate) fn bind(core: usize) -> io::Result<()> {
+/// Binds the calling thread to a processor core.
+///
+/// # Errors
+/// If there is no such core, or the process may not use it.
+pub fn bind(core: usize) -> io::Result<()> {
     use nix::sched::{CpuSet, sched_setaffinity};
     let mut set = CpuSet::new();
     set.set(core)?;

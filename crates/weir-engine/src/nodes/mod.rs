@@ -12,6 +12,7 @@ mod bandwidth_rated_unqueue;
 mod bandwidth_shaper;
 mod block_thread;
 mod bucket;
+mod chatter_socket;
 mod control_socket;
 mod counter;
 mod delay;
@@ -45,6 +46,7 @@ mod message;
 mod mixed_queue;
 mod notifier_queue;
 mod pace;
+mod poll_device;
 mod prio_sched;
 mod pull_switch;
 mod queue;
@@ -74,6 +76,7 @@ mod timed_unqueue;
 mod to_device;
 mod to_dump;
 mod to_host;
+mod to_host_sniffers;
 mod to_ip_summary_dump;
 mod to_link;
 mod unqueue;
@@ -85,6 +88,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     bandwidth_rated_unqueue::CLASS,
     bandwidth_shaper::CLASS,
     block_thread::CLASS,
+    chatter_socket::CLASS,
     control_socket::CLASS,
     delay_shaper::CLASS,
     delay_unqueue::CLASS,
@@ -107,6 +111,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     info::CLASSES[3],
     info::CLASSES[4],
     info::CLASSES[5],
+    info::CLASSES[6],
     ip_reassembler::CLASS,
     kernel_tap::CLASS,
     kernel_tun::CLASS,
@@ -115,6 +120,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     message::CLASS,
     mixed_queue::CLASS,
     notifier_queue::CLASS,
+    poll_device::CLASS,
     prio_sched::CLASS,
     pull_switch::CLASS,
     queue::CLASS,
@@ -143,6 +149,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     to_device::CLASS,
     to_dump::CLASS,
     to_host::CLASS,
+    to_host_sniffers::CLASS,
     to_ip_summary_dump::CLASS,
     to_link::CLASS,
     unqueue::CLASS,

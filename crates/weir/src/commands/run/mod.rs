@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use weir_engine::protocol::Event;
-use weir_engine::{Engine, Stopped, Threads, Until};
+use weir_engine::{Engine, Stopped, Threads, Until, bind_thread};
 
 use super::{classes, profile, steps};
 use crate::ui::{Failure, Ui};
@@ -35,7 +35,14 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     if let Some(start) = args.simtime() {
         engine.simulate_time(start);
     }
-    engine.set_workers(args.threads, &Threads::Free).context("cannot start the workers")?;
+    let threads = match args.affinity {
+        Some(first) => {
+            bind_thread(first).with_context(|| format!("cannot run on processor core {first}"))?;
+            Threads::Cores((first + 1..first.saturating_add(args.threads)).collect())
+        }
+        None => Threads::Free,
+    };
+    engine.set_workers(args.threads, &threads).context("cannot start the workers")?;
     // A line is written at once, so that those of several programs that share the stream do not mix.
     engine.set_printer(Box::new(|line| _ = io::stderr().write_all(format!("{line}\n").as_bytes())));
     if args.allow_reconfigure {
