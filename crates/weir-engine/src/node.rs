@@ -152,6 +152,11 @@ pub trait Behavior: Send {
     fn on_every_worker(&self) -> bool {
         false
     }
+
+    /// The bytes of the packets that it generates, if they are always the same.
+    fn generates(&self) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// Makes a node from its arguments, or says what is wrong with them.

@@ -29,6 +29,7 @@ mod from_dump;
 mod from_host;
 mod from_ip_summary_dump;
 mod from_link;
+mod from_netfront;
 mod front_drop_queue;
 mod full_note_queue;
 mod gap;
@@ -79,6 +80,7 @@ mod to_host;
 mod to_host_sniffers;
 mod to_ip_summary_dump;
 mod to_link;
+mod to_netfront;
 mod unqueue;
 
 /// All classes of engine nodes.
@@ -101,6 +103,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     from_host::CLASS,
     from_ip_summary_dump::CLASS,
     from_link::CLASS,
+    from_netfront::CLASS,
     front_drop_queue::CLASS,
     full_note_queue::CLASS,
     icmp_ping_source::CLASS,
@@ -152,6 +155,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     to_host_sniffers::CLASS,
     to_ip_summary_dump::CLASS,
     to_link::CLASS,
+    to_netfront::CLASS,
     unqueue::CLASS,
 ];
 
