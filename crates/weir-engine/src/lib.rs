@@ -24,6 +24,7 @@ mod nodes;
 mod plan;
 pub mod protocol;
 mod router;
+mod series;
 mod server;
 mod shared;
 mod sharing;

@@ -153,6 +153,11 @@ pub trait Behavior: Send {
         false
     }
 
+    /// The bytes of the packets that it generates, if they are always the same.
+    fn generates(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Elements, and the number of the worker that each shall run on.
     fn thread_wishes(&self) -> Vec<(String, usize)> {
         Vec::new()

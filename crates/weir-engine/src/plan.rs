@@ -188,14 +188,30 @@ impl Plan {
     }
 
     fn programs(&self) -> impl Iterator<Item = Program> {
-        let elements = self.parts.iter().zip(&self.graph.elements).zip(&self.graph.ports);
-        elements.filter_map(|((part, decl), ports)| match part {
-            Part::Element { element, .. } => {
-                let (inputs, outputs) = (ports.inputs.len() as u32, ports.outputs.len() as u32);
-                Some(program_of(&**element, &decl.name, inputs, outputs))
-            }
+        (0..self.parts.len()).filter_map(|i| self.element_program(i))
+    }
+
+    /// The program of an element, not joined with others; `None` for an engine node.
+    pub fn element_program(&self, element: usize) -> Option<Program> {
+        let (decl, ports) = (self.graph.elements.get(element)?, self.graph.ports.get(element)?);
+        let (inputs, outputs) = (ports.inputs.len() as u32, ports.outputs.len() as u32);
+        Some(program_of(&**self.element(element)?, &decl.name, inputs, outputs))
+    }
+
+    /// A packet program's element; `None` for an engine node.
+    pub fn element(&self, element: usize) -> Option<&Arc<dyn Element>> {
+        match self.parts.get(element)? {
+            Part::Element { element, .. } => Some(element),
             Part::Node { .. } => None,
-        })
+        }
+    }
+
+    /// The bytes of the packets that an engine node generates, if they are always the same.
+    pub fn generated(&self, element: usize) -> Option<Vec<u8>> {
+        match self.parts.get(element)? {
+            Part::Node { node: Some(n), .. } => n.generates(),
+            _ => None,
+        }
     }
 
     /// The joined programs, for who reads them (`weir ir`, the verifier).

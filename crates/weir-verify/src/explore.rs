@@ -6,15 +6,16 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::LazyLock;
 
-use weir_ir::interp::MAX_STRANDS;
+use weir_ir::interp::{self, MAX_STRANDS};
 use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target, Value, Width};
 
 use crate::eval::{ConcreteRun, Evaluator};
-use crate::expr::{Expr, Exprs, Symbol};
+use crate::expr::{Expr, Exprs, Node, Symbol};
 use crate::facts::Facts;
-use crate::network::{Body, Network, Node, NodeId, Place};
+use crate::network::{Body, Network, NodeId, Place};
 use crate::packet::{Mark, SymbolicPacket, mark_number};
 use crate::path::{How, Incomplete, Limits, Notice, PacketEnd};
+use crate::sums::is_right;
 use crate::tables::Entry;
 use crate::trail::{Again, Trail};
 
@@ -28,6 +29,8 @@ static NOTHING: LazyLock<Program> = LazyLock::new(Program::default);
 /// A packet that waits for its turn.
 #[derive(Debug, Clone)]
 pub(crate) struct Strand {
+    /// Number of the element that started it.
+    starter: u32,
     node: NodeId,
     block: BlockId,
     args: Vec<u32>,
@@ -51,6 +54,8 @@ pub(crate) struct State {
     pub(crate) trail: Trail,
     pub(crate) strands: VecDeque<Strand>,
     pub(crate) entries: Vec<Entry>,
+    /// Whether the path changed when entries expire.
+    pub(crate) stirred: bool,
     pub(crate) facts: Facts,
     /// How often each loop was entered since it was entered from outside.
     pub(crate) rounds: Vec<(BlockId, u32)>,
@@ -61,6 +66,8 @@ pub(crate) struct State {
     pub(crate) orphans: Vec<SymbolicPacket>,
     /// Rounds of the current packet through cycles of a linked graph.
     pub(crate) laps: u32,
+    /// Checksums (without their final inversion) that are known to be all ones.
+    pub(crate) sums: Vec<Expr>,
     /// Packets that came in so far.
     pub(crate) inputs: u32,
     /// How many of the entries stood there before the current packet came in.
@@ -161,7 +168,7 @@ impl<'a> Explorer<'a> {
 
     // --- places -----------------------------------------------------------------------------------------------
 
-    pub(crate) fn node(&self, node: NodeId) -> &'a Node {
+    pub(crate) fn node(&self, node: NodeId) -> &'a crate::network::Node {
         self.net.node(node)
     }
 
@@ -254,11 +261,31 @@ impl<'a> Explorer<'a> {
 
     /// Whether a condition holds; forks if both may be.
     pub(crate) fn decide(&mut self, st: &mut State, cond: Expr) -> Result<bool, Cut> {
+        if let Node::Not(positive) = *self.x.node(cond) {
+            return self.decide(st, positive).map(|v| !v);
+        }
         if let Some(known) = st.facts.truth(&self.x, cond) {
             return Ok(known);
         }
         if let Some(v) = self.guided(cond) {
             return self.assume(st, cond, v != 0).map(|()| v != 0);
+        }
+        // Only now: a sum is long, and most questions are about other things.
+        let sum = match *self.x.node(cond) {
+            Node::Equal(a, ones) if self.x.constant_value(ones) == Some(0xffff) => Some(a),
+            _ => None,
+        };
+        let sum = sum.filter(|&s| matches!(self.x.node(s), Node::Checksum { .. }));
+        if let Some(sum) = sum {
+            if is_right(&mut self.x, &st.facts, sum, &st.sums) {
+                return Ok(true);
+            }
+            let mut other = st.clone();
+            if self.assume(&mut other, cond, false).is_ok() {
+                self.resume(other);
+            }
+            st.sums.push(sum);
+            return self.assume(st, cond, true).map(|()| true);
         }
         let mut other = st.clone();
         if self.assume(&mut other, cond, false).is_ok() {
@@ -438,8 +465,12 @@ impl<'a> Explorer<'a> {
             return Err(self.give_up(Incomplete::Strands));
         }
         let args = self.args(st, target);
+        let starter = self.program(st).block(st.block).owner;
         let (node, trail) = (st.node, st.trail.clone());
-        st.strands.push_back(Strand { node, block: target.block, args, packet, laps: st.laps, trail });
+        let same = st.strands.iter().map(|s| if s.node == node { s.starter } else { u32::MAX });
+        let turn = interp::turn(same, starter);
+        let strand = Strand { starter, node, block: target.block, args, packet, laps: st.laps, trail };
+        st.strands.insert(turn, strand);
         Ok(())
     }
 }

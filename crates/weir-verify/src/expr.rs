@@ -58,6 +58,19 @@ pub struct Mem {
     pub writes: Rc<BTreeMap<i64, Expr>>,
 }
 
+impl Mem {
+    /// The byte at a position.
+    pub fn byte(&self, x: &mut Exprs, at: i64) -> Expr {
+        if let Some(&b) = self.writes.get(&at) {
+            return b;
+        }
+        if *x.source(self.source) == Source::Empty {
+            return x.constant(Width::W8, 0);
+        }
+        x.symbol(Width::W8, Symbol::Byte(self.source, at))
+    }
+}
+
 /// Something that is fixed before the run, and unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the text of each variant speaks of its fields")]
@@ -102,6 +115,12 @@ pub enum Symbol {
     PartnerKey(EntryAt, u32, u32),
     /// Whether two lookups in a table find the same entry.
     Same { table: u32, a: Box<[Expr]>, b: Box<[Expr]> },
+    /// Whether some entry of a table expires.
+    Expires(u32),
+    /// A key field of the entry of a table that expires next.
+    SoonestKey(u32, u32),
+    /// Nanoseconds that this entry has left (64 bits).
+    SoonestLeft(u32),
     /// Number of entries of a table (32 bits).
     Size(u32),
     /// Number of entries of a table with that value in the group field (32 bits).
@@ -252,6 +271,11 @@ impl Exprs {
         next
     }
 
+    /// The expression of a node, if there is one.
+    pub(crate) fn find(&self, width: Width, node: &Node) -> Option<Expr> {
+        self.index.get(&(node.clone(), width)).copied()
+    }
+
     /// A number.
     pub fn constant(&mut self, width: Width, v: u128) -> Expr {
         self.make(width, Node::Const(v & width.max()))
@@ -323,9 +347,14 @@ impl Exprs {
             | Symbol::PartnerKey(at, ..) => entry(at),
             Symbol::Same { a, b, .. } => [&a[..], &b[..]].concat(),
             Symbol::Group(_, v) => vec![*v],
-            Symbol::Now | Symbol::Random(_) | Symbol::Arg(_) | Symbol::ArgKey(..) | Symbol::Size(_) => {
-                Vec::new()
-            }
+            Symbol::Now
+            | Symbol::Random(_)
+            | Symbol::Arg(_)
+            | Symbol::ArgKey(..)
+            | Symbol::Expires(_)
+            | Symbol::SoonestKey(..)
+            | Symbol::SoonestLeft(_)
+            | Symbol::Size(_) => Vec::new(),
         }
     }
 }

@@ -27,6 +27,7 @@ mod from_dump;
 mod from_host;
 mod from_ip_summary_dump;
 mod from_link;
+mod from_netfront;
 mod front_drop_queue;
 mod full_note_queue;
 mod gap;
@@ -75,6 +76,7 @@ mod to_dump;
 mod to_host;
 mod to_ip_summary_dump;
 mod to_link;
+mod to_netfront;
 mod unqueue;
 
 /// All classes of engine nodes.
@@ -95,6 +97,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     from_host::CLASS,
     from_ip_summary_dump::CLASS,
     from_link::CLASS,
+    from_netfront::CLASS,
     front_drop_queue::CLASS,
     full_note_queue::CLASS,
     icmp_ping_source::CLASS,
@@ -143,6 +146,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     to_host::CLASS,
     to_ip_summary_dump::CLASS,
     to_link::CLASS,
+    to_netfront::CLASS,
     unqueue::CLASS,
 ];
 

@@ -1,5 +1,6 @@
 //! From a plan to a graph that runs.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_click::Kind;
@@ -123,6 +124,7 @@ impl Router {
             },
             plan,
             nodes,
+            configs: HashMap::new(),
             reconfigure: env.reader.is_some(),
             listening: (0..controls.len())
                 .filter(|&e| controls[e].as_ref().is_some_and(|c| c.listens()))
