@@ -22,6 +22,7 @@ mod network;
 mod ops;
 mod packet;
 mod path;
+mod ranges;
 mod replay;
 mod session;
 mod set;
