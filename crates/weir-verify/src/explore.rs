@@ -12,6 +12,7 @@ use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target,
 use crate::eval::{ConcreteRun, Evaluator};
 use crate::expr::{Expr, Exprs, Node, Symbol};
 use crate::facts::Facts;
+use crate::merge::Met;
 use crate::network::{Body, Network, NodeId, Place};
 use crate::packet::{Mark, SymbolicPacket, mark_number};
 use crate::path::{How, Incomplete, Limits, Notice, PacketEnd};
@@ -88,6 +89,10 @@ pub(crate) struct Explorer<'a> {
     pub(crate) arrivals: Vec<(Place, State)>,
     /// Whether a lookup missed in a table that other packets could have put something into.
     pub(crate) missed: bool,
+    /// For each node the values that count at the heads of its loops.
+    pub(crate) heads: HashMap<NodeId, HashMap<BlockId, Vec<u32>>>,
+    /// The paths that came to the head of a loop.
+    pub(crate) met: HashMap<(NodeId, BlockId), Vec<Met>>,
     memo: HashMap<Expr, u128>,
     pub(crate) work: Vec<State>,
     pub(crate) incomplete: Option<Incomplete>,
@@ -103,6 +108,8 @@ impl<'a> Explorer<'a> {
             watched: HashSet::new(),
             arrivals: Vec::new(),
             missed: false,
+            heads: HashMap::new(),
+            met: HashMap::new(),
             memo: HashMap::new(),
             work: Vec::new(),
             incomplete: None,
@@ -112,6 +119,7 @@ impl<'a> Explorer<'a> {
     /// The ends of all paths from what is in the work list.
     pub(crate) fn run(&mut self) -> Vec<State> {
         let mut done = Vec::new();
+        self.met.clear();
         while let Some(mut st) = self.work.pop() {
             if done.len() >= self.limits.paths {
                 self.give_up(Incomplete::Paths);

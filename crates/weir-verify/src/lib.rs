@@ -18,6 +18,7 @@ mod explore;
 mod expr;
 mod facts;
 mod input;
+mod merge;
 mod network;
 mod ops;
 mod packet;

@@ -153,7 +153,8 @@ impl TableInfo {
 
     /// What a table of prefixes says, by result, if its rows differ in nothing else.
     fn results(&self, decl: &TableDecl) -> Option<&Results> {
-        let same = !(self.changes.contains(&true) || self.shrinks || self.keys_read || self.linked || self.holds);
+        let same =
+            !(self.changes.contains(&true) || self.shrinks || self.keys_read || self.linked || self.holds);
         let lpm = decl.kind == Kind::Lpm && same && decl.key.len() == 1 && decl.group.is_none();
         let first = || lpm.then(|| by_result(&self.rows, decl.key[0].width.max())).flatten();
         self.results.get_or_init(first).as_ref()

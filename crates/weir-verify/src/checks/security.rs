@@ -133,14 +133,17 @@ pub fn secure(c: &mut Checker<'_>, m: &Module, rules: Rules) -> Security {
                 }
                 let Some((_, back)) = m.answers.iter().find(|(p, _)| *p == arrival.place) else { continue };
                 let framing = m.framing_at(arrival.place);
-                let Some(answer) = super::returns::answer(c, &arrival.story, &arrival, framing, back, (IPV4, 6)) else {
+                let Some(answer) =
+                    super::returns::answer(c, &arrival.story, &arrival, framing, back, (IPV4, 6))
+                else {
                     continue;
                 };
                 // What comes in is addressed to the module: routing sees to that.
                 for answer in to_own(c, m, answer, back.framing) {
                     let from = [(0, net_of(input.framing)), (1, net_of(back.framing))];
                     for arrival in c.session.run(vec![answer.clone()], &watched).arrivals {
-                        if let Some((rule, e)) = outcome(broken(c, m, rules, &arrival, &from), &mut unsolved) {
+                        if let Some((rule, e)) = outcome(broken(c, m, rules, &arrival, &from), &mut unsolved)
+                        {
                             return refused(rule, Stage::Handshake, Some(e));
                         }
                     }
@@ -224,21 +227,59 @@ fn broken(
             }
             x.not(ok)
         };
-        let shown = |r: &Replay| r.arrived_last().any(|(p, _)| p == place);
+        let shown = |r: &Replay, from_us: bool, prefixes: &[Prefix]| {
+            left(r, place, framing).iter().any(|bytes| is_wrong(bytes, from_us, prefixes, r, from))
+        };
         if !rules.spoof {
             let wrong = wrong(c.session.exprs(), src, &[&m.own]);
             if let Some(story) = c.session.assume(story.clone(), wrong) {
-                out.push((Rule::Source, c.search(&story, shown)));
+                out.push((Rule::Source, c.search(&story, |r| shown(r, true, &m.own))));
             }
         }
         if !rules.send_anywhere {
             let wrong = wrong(c.session.exprs(), dst, &[&m.approved]);
             if let Some(story) = c.session.assume(story, wrong) {
-                out.push((Rule::Destination, c.search(&story, shown)));
+                out.push((Rule::Destination, c.search(&story, |r| shown(r, false, &m.approved))));
             }
         }
     }
     out
+}
+
+/// The packets, from their network header on, that came to a place in the course of what entered last.
+fn left(r: &Replay, place: Place, framing: Framing) -> Vec<Vec<u8>> {
+    let net = |p: &weir_packet::Packet| match (framing, p.layer(weir_ir::Layer::Net)) {
+        (Framing::Ip, Some(at)) => (at - p.data().min(at)) as usize,
+        (Framing::Ip, None) => 0,
+        (Framing::Ethernet, _) => 14,
+    };
+    let arrived = r.arrived_last().filter(|(p, _)| *p == place);
+    arrived.filter_map(|(_, p)| p.bytes().get(net(p)..).map(<[u8]>::to_vec)).collect()
+}
+
+/// Whether an address of a packet that left is neither within one of the prefixes nor the source of one that came in.
+fn is_wrong(bytes: &[u8], source: bool, prefixes: &[Prefix], r: &Replay, from: &[(u32, i64)]) -> bool {
+    let layout = match bytes.first().map(|b| b >> 4) {
+        Some(4) => IPV4,
+        Some(6) => IPV6,
+        _ => return false,
+    };
+    let n = layout.address as usize;
+    let at = if source { layout.src } else { layout.dst } as usize;
+    let Some(address) = bytes.get(at..at + n) else { return false };
+    let within = |p: &&Prefix| {
+        let (bytes, bits) = (usize::from(p.len / 8), p.len % 8);
+        let rest = |a: &[u8]| a.get(bytes).map_or(0, |b| u16::from(*b) >> (8 - bits));
+        p.address.len() == n
+            && p.address[..bytes] == address[..bytes]
+            && (bits == 0 || rest(&p.address) == rest(address))
+    };
+    let entered = |&(packet, net): &(u32, i64)| {
+        let hop = r.starts.get(packet as usize).and_then(|&h| r.hops.get(h));
+        let at = (net + layout.src) as usize;
+        hop.and_then(|h| h.before.get(at..at + n)) == Some(address)
+    };
+    !prefixes.iter().any(|p| within(&p)) && !from.iter().any(entered)
 }
 
 impl Module {
