@@ -117,7 +117,7 @@ pub(super) fn of_node(
             }
             // Which output it is depends on what this does not know.
             Some(Model::Delay) if outputs > 1 || inputs > 1 => Stand::of(Body::Opaque),
-            Some(Model::Delay) => pass(QUEUES.contains(&class) || class == "RED"),
+            Some(Model::Delay) => pass(QUEUES.contains(&class) || ["RED", "TimedUnqueue"].contains(&class)),
             Some(Model::Choose) => pass(false),
             Some(Model::Sink) => Stand::of(Body::Sink),
             Some(Model::Source) | None => Stand::of(Body::Opaque),
