@@ -10,11 +10,12 @@ use weir_ir::interp::MAX_STRANDS;
 use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target, Value, Width};
 
 use crate::eval::{ConcreteRun, Evaluator};
-use crate::expr::{Expr, Exprs, Symbol};
+use crate::expr::{Expr, Exprs, Node, Symbol};
 use crate::facts::Facts;
-use crate::network::{Body, Network, Node, NodeId, Place};
+use crate::network::{Body, Network, NodeId, Place};
 use crate::packet::{Mark, SymbolicPacket, mark_number};
 use crate::path::{How, Incomplete, Limits, Notice, PacketEnd};
+use crate::sums::is_right;
 use crate::tables::Entry;
 use crate::trail::{Again, Trail};
 
@@ -61,6 +62,8 @@ pub(crate) struct State {
     pub(crate) orphans: Vec<SymbolicPacket>,
     /// Rounds of the current packet through cycles of a linked graph.
     pub(crate) laps: u32,
+    /// Checksums (without their final inversion) that are known to be all ones.
+    pub(crate) sums: Vec<Expr>,
     /// Packets that came in so far.
     pub(crate) inputs: u32,
     /// How many of the entries stood there before the current packet came in.
@@ -161,7 +164,7 @@ impl<'a> Explorer<'a> {
 
     // --- places -----------------------------------------------------------------------------------------------
 
-    pub(crate) fn node(&self, node: NodeId) -> &'a Node {
+    pub(crate) fn node(&self, node: NodeId) -> &'a crate::network::Node {
         self.net.node(node)
     }
 
@@ -254,11 +257,31 @@ impl<'a> Explorer<'a> {
 
     /// Whether a condition holds; forks if both may be.
     pub(crate) fn decide(&mut self, st: &mut State, cond: Expr) -> Result<bool, Cut> {
+        if let Node::Not(positive) = *self.x.node(cond) {
+            return self.decide(st, positive).map(|v| !v);
+        }
         if let Some(known) = st.facts.truth(&self.x, cond) {
             return Ok(known);
         }
         if let Some(v) = self.guided(cond) {
             return self.assume(st, cond, v != 0).map(|()| v != 0);
+        }
+        // Only now: a sum is long, and most questions are about other things.
+        let sum = match *self.x.node(cond) {
+            Node::Equal(a, ones) if self.x.constant_value(ones) == Some(0xffff) => Some(a),
+            _ => None,
+        };
+        let sum = sum.filter(|&s| matches!(self.x.node(s), Node::Checksum { .. }));
+        if let Some(sum) = sum {
+            if is_right(&mut self.x, &st.facts, sum, &st.sums) {
+                return Ok(true);
+            }
+            let mut other = st.clone();
+            if self.assume(&mut other, cond, false).is_ok() {
+                self.resume(other);
+            }
+            st.sums.push(sum);
+            return self.assume(st, cond, true).map(|()| true);
         }
         let mut other = st.clone();
         if self.assume(&mut other, cond, false).is_ok() {

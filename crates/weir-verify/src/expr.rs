@@ -58,6 +58,19 @@ pub struct Mem {
     pub writes: Rc<BTreeMap<i64, Expr>>,
 }
 
+impl Mem {
+    /// The byte at a position.
+    pub fn byte(&self, x: &mut Exprs, at: i64) -> Expr {
+        if let Some(&b) = self.writes.get(&at) {
+            return b;
+        }
+        if *x.source(self.source) == Source::Empty {
+            return x.constant(Width::W8, 0);
+        }
+        x.symbol(Width::W8, Symbol::Byte(self.source, at))
+    }
+}
+
 /// Something that is fixed before the run, and unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the text of each variant speaks of its fields")]
@@ -250,6 +263,11 @@ impl Exprs {
         self.nodes.push(key.clone());
         self.index.insert(key, next);
         next
+    }
+
+    /// The expression of a node, if there is one.
+    pub(crate) fn find(&self, width: Width, node: &Node) -> Option<Expr> {
+        self.index.get(&(node.clone(), width)).copied()
     }
 
     /// A number.

@@ -28,6 +28,7 @@ mod set;
 mod simplify;
 mod single;
 mod solve;
+mod sums;
 mod tables;
 #[doc(hidden)]
 pub mod testing;

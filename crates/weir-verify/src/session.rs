@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use weir_ir::program::{BlockId, EntryKind};
 
 use crate::explore::{Explorer, State};
-use crate::expr::{Expr, Exprs, Node, Source, Symbol};
+use crate::expr::{Expr, Exprs};
 use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
 use crate::packet::SymbolicPacket;
@@ -189,6 +189,11 @@ impl<'a> Session<'a> {
         outcome
     }
 
+    /// Whether what is known of a story contradicts itself, so that no run goes so.
+    pub fn is_impossible(&self, story: &Story) -> bool {
+        !story.state.facts.clone().sharpen(&self.e.x)
+    }
+
     /// Looks for a run that goes as a story says. `None`: not found, which proves nothing.
     pub fn solve(&self, story: &Story) -> Option<ConcreteInput> {
         let mut visits: HashSet<NodeId> =
@@ -222,12 +227,6 @@ impl<'a> Session<'a> {
     /// The value of an expression in a story, if only one is left.
     pub(crate) fn value(&self, story: &Story, e: Expr) -> Option<u128> {
         story.state.facts.value(&self.e.x, e)
-    }
-
-    /// Whether an expression is the length of a packet that came in.
-    pub(crate) fn is_length_of(&mut self, e: Expr, packet: u32) -> bool {
-        let source = self.e.x.source_id(Source::Input(packet));
-        *self.e.x.node(e) == Node::Symbol(Symbol::Len(source))
     }
 
     /// Whether a condition holds in a story, if that is known.

@@ -82,12 +82,16 @@ pub(super) fn without_comment(line: &str) -> &str {
 
 /// Parses one requirement.
 pub(super) fn line(text: &str) -> Result<Requirement, RequirementError> {
+    let several = text.trim().contains(['\n', '\r']);
     let text = without_comment(text).trim_end();
     let mut line = Line { text, at: 0 };
     if text.len() > MAX_LINE {
         return Err(
             line.error(format!("the line has {} bytes", text.len()), format!("at most {MAX_LINE} are read"))
         );
+    }
+    if several {
+        return Err(line.error("the requirement goes over several lines", "write one requirement a line"));
     }
     let column = line.column();
     let whole = line.rest();

@@ -31,7 +31,6 @@ use crate::network::{Network, NodeId, Place};
 use crate::path::{Incomplete, Limits};
 use crate::replay::{Replay, matches, replay};
 use crate::session::{Arrival, Entry, Guard, Session, Story};
-use crate::solve::ConcreteInput;
 
 /// What packets look like at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -130,6 +129,14 @@ pub struct Evidence {
     pub replay: Replay,
 }
 
+/// What a search for a run led to.
+pub(crate) enum Search {
+    Found(Box<Evidence>),
+    /// There is none.
+    Impossible,
+    Unknown,
+}
+
 /// What a check works with.
 #[derive(Debug)]
 pub struct Checker<'a> {
@@ -172,19 +179,20 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What solves a story, if what is asked for happens when it is replayed.
-    pub(crate) fn evidence(
-        &mut self,
-        story: &Story,
-        shown: impl Fn(&Replay) -> bool,
-    ) -> Option<Box<Evidence>> {
-        let input = self.session.solve(story)?;
-        let ConcreteInput { now, randoms, .. } = &input;
-        let (now, randoms) = (*now, randoms.clone());
+    /// Looks for a run that goes as a story says and, replayed, shows what is asked for.
+    pub(crate) fn search(&mut self, story: &Story, shown: impl Fn(&Replay) -> bool) -> Search {
+        if self.session.is_impossible(story) {
+            return Search::Impossible;
+        }
+        let Some(input) = self.session.solve(story) else { return Search::Unknown };
+        let (now, randoms) = (input.now, input.randoms.clone());
         let packets = input.packets.iter().map(|p| p.bytes().to_vec()).collect();
         let entered = story.entered().to_vec();
         let replay = replay(self.net, &entered, input);
-        shown(&replay).then(|| Box::new(Evidence { entered, packets, now, randoms, replay }))
+        if !shown(&replay) {
+            return Search::Unknown;
+        }
+        Search::Found(Box::new(Evidence { entered, packets, now, randoms, replay }))
     }
 
     /// The doubt that remains when nothing was found: `unsolved` says whether something could not be solved.
