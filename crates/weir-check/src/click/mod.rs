@@ -13,6 +13,7 @@ use weir_ir::Program;
 use weir_verify::checks::Framing;
 use weir_verify::{Body, Network, NodeId, Place};
 
+pub(crate) use body::argument;
 use body::{Role, Stand};
 pub use framing::framings;
 

@@ -143,7 +143,7 @@ impl World {
             nodes.dedup();
             // A device of that name is meant rather than an element.
             let name = format!("{prefix}{}", e.name);
-            if !self.spots.iter().any(|s| s.name == name) {
+            if !prefix.is_empty() || !self.spots.iter().any(|s| s.name == name) {
                 self.spots.push(Spot { name, gates, nodes, owns: Vec::new() });
             }
         }

@@ -2,6 +2,7 @@
 
 mod configurations;
 mod graph;
+mod topology;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,7 +9,9 @@ use weir_engine::Plan;
 use weir_model::graph::ServiceGraph;
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
+use weir_model::topology::{Topology, TopologyError};
 
+use super::change::Change;
 use crate::commands::config::ConfigArgs;
 use crate::commands::images::{self, ImageArgs};
 use crate::commands::{classes, is_service_graph};
@@ -32,6 +34,8 @@ pub(super) enum Size {
     Configuration { elements: usize, connections: usize, tables: usize, blocks: usize },
     /// Of a request.
     Request { modules: usize, links: usize, nodes: usize },
+    /// Of a topology.
+    Topology { boxes: usize, links: usize, nodes: usize },
 }
 
 impl fmt::Display for Size {
@@ -41,6 +45,7 @@ impl fmt::Display for Size {
                 write!(f, "{elements} elements, {connections} connections")
             }
             Size::Request { modules, links, .. } => write!(f, "{modules} modules, {links} links"),
+            Size::Topology { boxes, links, .. } => write!(f, "{boxes} boxes, {links} links"),
         }
     }
 }
@@ -55,14 +60,53 @@ fn size(plan: &Plan) -> Size {
     }
 }
 
-/// Reads a document of any kind.
-pub(super) fn load(config: &ConfigArgs, images: &ImageArgs, ui: &Ui) -> Result<Document, Failure> {
+/// Reads a document of any kind, with changes for a topology.
+pub(super) fn load(
+    config: &ConfigArgs,
+    images: &ImageArgs,
+    changes: &[Change],
+    ui: &Ui,
+) -> Result<Document, Failure> {
     let (text, name) = config.click()?;
+    if config.file().is_some_and(|file| is_topology(file, &text)) {
+        return topology(config.file().unwrap_or(Path::new("-")), name, &text, changes);
+    }
+    if !changes.is_empty() {
+        return Err(Failure::refused(format!("--what-if changes a topology, and {name} is none")));
+    }
     if config.file().is_some_and(|file: &Path| is_service_graph(file, &text)) {
         ui.progress("compiling the service graph");
         return service_graph(images, name, &text);
     }
     click(name, &text)
+}
+
+/// Whether a file is a topology rather than a service graph.
+fn is_topology(path: &Path, text: &str) -> bool {
+    let structured = matches!(path.extension().and_then(|e| e.to_str()), Some("yaml" | "yml" | "json"));
+    let json = text.trim_start().starts_with('{') && text.contains("\"boxes\"");
+    (structured || json) && (json || text.lines().any(|l| l.starts_with("boxes:") || l.starts_with("\"boxes\":")))
+}
+
+fn topology(path: &Path, name: String, text: &str, changes: &[Change]) -> Result<Document, Failure> {
+    let refuse = |lines: Vec<String>| Failure::Refused(lines.iter().map(|l| format!("{name}: {l}")).collect());
+    let topology = if path == Path::new("-") {
+        Topology::parse(text).map_err(|e| refuse(lines(&e)))?
+    } else {
+        Topology::load(path).map_err(|e| match &e {
+            TopologyError::Document { source, .. } => refuse(lines(source)),
+            TopologyError::Io { .. } => Failure::Unreachable(e.into()),
+        })?
+    };
+    let errors: Vec<String> = changes.iter().filter_map(|c| c.unknown(&topology)).collect();
+    if !errors.is_empty() {
+        return Err(Failure::Refused(errors));
+    }
+    let world = World::of_topology(&topology, &classes(), |a, b| changes.iter().any(|c| c.cuts(a, b)))
+        .map_err(refuse)?;
+    let (boxes, links, nodes) = (topology.boxes.len(), topology.links.len(), world.net.nodes().len());
+    let size = Size::Topology { boxes, links, nodes };
+    Ok(Document { name, world, requirements: topology.requirements, size })
 }
 
 fn service_graph(images: &ImageArgs, name: String, text: &str) -> Result<Document, Failure> {
@@ -73,7 +117,7 @@ fn service_graph(images: &ImageArgs, name: String, text: &str) -> Result<Documen
     let graph = ServiceGraph::parse(text).map_err(|e| refuse(lines(&e)))?;
     let world = World::of_graph(&graph, &compiled, &plan).map_err(refuse)?;
     let size = size(&plan);
-    Ok(Document { name, world, requirements: Vec::new(), size })
+    Ok(Document { name, world, requirements: graph.into_parts().requirements, size })
 }
 
 /// A configuration, in which requirements may stand, or several as the modules of a request.

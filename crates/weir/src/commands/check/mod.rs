@@ -1,9 +1,11 @@
 //! `weir check`.
 
+mod change;
 mod document;
 mod pcap;
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use anyhow::Context;
 use serde::Serialize;
@@ -15,6 +17,7 @@ use weir_verify::Limits;
 use super::config::ConfigArgs;
 use super::read;
 use crate::ui::{Failure, Ui};
+use change::Change;
 use document::{Document, Size};
 
 /// Options of `weir check`.
@@ -30,6 +33,9 @@ pub(crate) struct Args {
     /// File of requirements, one a line; may be repeated
     #[arg(long = "requirements", value_name = "FILE")]
     requirements: Vec<PathBuf>,
+    /// Check a topology as if this were so: 'link A - B down' or 'box A down'; may be repeated
+    #[arg(long = "what-if", value_name = "CHANGE", value_parser = Change::from_str)]
+    what_if: Vec<Change>,
     /// Write the packets that show what holds or does not to this file (pcapng)
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
@@ -45,7 +51,7 @@ struct Summary<'a> {
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let given = given(args)?;
-    let Document { name, mut world, requirements, size } = document::load(&args.config, &args.images, ui)?;
+    let Document { name, mut world, requirements, size } = document::load(&args.config, &args.images, &args.what_if, ui)?;
     let all: Vec<Requirement> = requirements.into_iter().chain(given).collect();
     if all.is_empty() {
         ui.print(&Summary { file: &name, size }, || format!("{name}: {} ({size})", ui.good("ok")))?;
