@@ -14,7 +14,8 @@ impl World {
     /// outside.
     pub fn of_click(plan: &Plan) -> World {
         let mut world = World::default();
-        let ports = world.add_click(plan, 0, "");
+        let mut ports = world.add_click(plan, 0, "");
+        world.check_entries(&mut ports);
         world.spots = devices(&ports);
         let gates = world.spots.iter().flat_map(|s| s.gates.clone()).collect();
         world.add_elements(plan, &ports, "");
@@ -46,7 +47,8 @@ impl World {
         }
         let mut world = World::default();
         for (scope, (m, plan)) in plans.iter().enumerate() {
-            let ports = world.add_click(plan, scope as u32, &format!("{}/", m.name));
+            let mut ports = world.add_click(plan, scope as u32, &format!("{}/", m.name));
+            world.check_entries(&mut ports);
             let mut spot =
                 Spot { name: m.name.clone(), gates: Vec::new(), nodes: Vec::new(), owns: Vec::new() };
             for device in devices(&ports) {
@@ -95,6 +97,13 @@ impl World {
         let ports = click::add(&mut self.net, plan, scope, prefix);
         self.add_ports(&ports, prefix);
         ports
+    }
+
+    /// Lets only whole IP packets come in where IP packets do.
+    fn check_entries(&mut self, ports: &mut click::Ports) {
+        for p in ports.entries.iter_mut().filter(|p| p.framing == Framing::Ip) {
+            p.place = self.well_formed(p.place);
+        }
     }
 
     /// Takes over what is known of a configuration in the network.

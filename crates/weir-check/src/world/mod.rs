@@ -122,6 +122,23 @@ impl World {
         node
     }
 
+    /// The place in front of one where whole IP packets come in: nothing else passes.
+    pub(crate) fn well_formed(&mut self, place: Place) -> Place {
+        let mut b = weir_ir::Builder::new("sender", 1, 1);
+        b.input(0, |b| {
+            crate::filter::well_formed(b, |b| b.drop(weir_ir::Reason::BAD_HEADER));
+            b.emit(0);
+        });
+        let node = self.hidden_program("sender", &Arc::new(b.finish()));
+        self.net.connect(Place { node, port: 0 }, place);
+        Place { node, port: 0 }
+    }
+
+    /// Adds a program that is only asked what it says of packets where they begin.
+    pub(crate) fn guard_of_sent(&mut self, expr: &Expr) -> NodeId {
+        self.hidden_program("filter", &Arc::new(crate::filter::guard_of_sent(expr)))
+    }
+
     /// Adds a program that is only asked what it says of packets.
     pub(crate) fn guard(&mut self, expr: &Expr, framing: Framing) -> NodeId {
         self.hidden_program("filter", &Arc::new(guard(expr, framing)))

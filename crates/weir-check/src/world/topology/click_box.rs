@@ -67,7 +67,9 @@ impl World {
                     self.net.connect(Place { node, port: 0 }, place);
                     Place { node, port: 0 }
                 }
-                None => Place { node: self.node(b, "Port", Vec::new(), Some(closed(&b.name)), true), port: 0 },
+                None => {
+                    Place { node: self.node(b, "Port", Vec::new(), Some(closed(&b.name)), true), port: 0 }
+                }
             };
             let out = self.node(b, "Port", Vec::new(), Some(send::forward(segments, (i, k), &b.name)), true);
             for exit in exits {

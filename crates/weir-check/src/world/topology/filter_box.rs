@@ -27,7 +27,8 @@ pub(super) fn texts(f: &Firewall) -> Vec<String> {
 pub(super) fn program(name: &str, f: &Firewall) -> Option<Program> {
     let FirewallRules::Filters { rules, stateful } = &f.rules else { return None };
     let mut b = Builder::new(name, 2, 2);
-    let tables = stateful.then(|| [connections(&mut b, Width::W32, "4"), connections(&mut b, Width::W128, "6")]);
+    let tables =
+        stateful.then(|| [connections(&mut b, Width::W32, "4"), connections(&mut b, Width::W128, "6")]);
     let mut plans = Vec::new();
     for (i, port) in f.ports.iter().enumerate() {
         let here = |r: &&FilterRule| r.from.as_ref().is_none_or(|from| from == port);
@@ -81,8 +82,13 @@ pub(super) fn program(name: &str, f: &Firewall) -> Option<Program> {
 
 /// Connections by who began them.
 fn connections(b: &mut Builder, address: Width, version: &str) -> TableId {
-    let key =
-        [("src", address), ("dst", address), ("sport", Width::W16), ("dport", Width::W16), ("proto", Width::W8)];
+    let key = [
+        ("src", address),
+        ("dst", address),
+        ("sport", Width::W16),
+        ("dport", Width::W16),
+        ("proto", Width::W8),
+    ];
     b.table(TableDecl::new(&format!("connections{version}"), Kind::Exact, &key, &[], CONNECTIONS), Vec::new())
 }
 

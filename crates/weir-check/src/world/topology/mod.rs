@@ -113,7 +113,14 @@ impl World {
         Ok(ends)
     }
 
-    fn node(&mut self, b: &NetBox, class: &str, args: Vec<String>, body: Option<Program>, hidden: bool) -> NodeId {
+    fn node(
+        &mut self,
+        b: &NetBox,
+        class: &str,
+        args: Vec<String>,
+        body: Option<Program>,
+        hidden: bool,
+    ) -> NodeId {
         let node = match body {
             Some(p) => self.net.add_program(b.name.clone(), &Arc::new(p), u32::MAX),
             None => self.net.add(b.name.clone(), Body::Opaque),

@@ -11,6 +11,7 @@ use weir_table::{KeyMatch, Kind, Row};
 
 use super::segments::{Neighbour, Port, Segments};
 use super::{NEXT, TAG};
+use crate::filter::well_formed;
 
 /// What is done with packets for a prefix.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,8 +48,13 @@ impl Prefixes {
                 })
                 .collect();
             let size = content.len().max(1) as u32;
-            let decl =
-                TableDecl::new(&format!("{name}{version}"), Kind::Lpm, &[("dst", width)], &[("outcome", Width::W32)], size);
+            let decl = TableDecl::new(
+                &format!("{name}{version}"),
+                Kind::Lpm,
+                &[("dst", width)],
+                &[("outcome", Width::W32)],
+                size,
+            );
             b.table(decl.configured(), content)
         });
         Prefixes { outcomes, tables }
@@ -133,7 +139,13 @@ pub(super) fn router(segments: &Segments<'_>, node: usize, name: &str, r: &Route
                     Some((i as u32, next))
                 };
                 for i in hops.iter().filter(|h| h.via.is_none()).filter_map(|h| interface(&h.interface)) {
-                    on_link(segments, r, route.prefix, (i, near.get(i).map_or(&[], Vec::as_slice)), &mut rows);
+                    on_link(
+                        segments,
+                        r,
+                        route.prefix,
+                        (i, near.get(i).map_or(&[], Vec::as_slice)),
+                        &mut rows,
+                    );
                 }
                 Outcome::Send(hops.iter().filter_map(hop).collect())
             }
@@ -209,13 +221,19 @@ fn decrement(b: &mut Builder, v4: bool) {
 }
 
 /// An end sends: to who owns the destination on its segment, or else to a router there.
-pub(super) fn host(segments: &Segments<'_>, port: Port, name: &str, own_sources: Option<&[IpPrefix]>) -> Program {
+pub(super) fn host(
+    segments: &Segments<'_>,
+    port: Port,
+    name: &str,
+    own_sources: Option<&[IpPrefix]>,
+) -> Program {
     let mut b = Builder::new(name, 1, 1);
     let near = segments.behind(port);
     let routers: Vec<u32> = near.iter().filter(|n| segments.is_router(**n)).map(|n| n.number).collect();
     let table = Prefixes::declare(&mut b, "neighbours", &neighbours(segments, &near, 0));
     let sources = own_sources.map(|own| Sources::declare(&mut b, own));
     b.input(0, |b| {
+        well_formed(b, |b| b.drop(Reason::BAD_HEADER));
         if let Some(sources) = &sources {
             sources.require(b);
         }

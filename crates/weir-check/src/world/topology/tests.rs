@@ -81,8 +81,16 @@ fn a_stateful_firewall_lets_replies_pass() {
              ports: [in, out]\n    stateful: {stateful}\n    rules: [allow from in all]\nlinks: [a - fw:in, fw:out - b]\n"
         )
     };
-    assert_all(&text(true), "", &[("return a b tcp dst port 80", Status::Holds), ("can b a udp", Status::Holds)]);
-    assert_all(&text(false), "", &[("return a b tcp dst port 80", Status::Violated), ("never b a", Status::Holds)]);
+    assert_all(
+        &text(true),
+        "",
+        &[("return a b tcp dst port 80", Status::Holds), ("can b a udp", Status::Holds)],
+    );
+    assert_all(
+        &text(false),
+        "",
+        &[("return a b tcp dst port 80", Status::Violated), ("never b a", Status::Holds)],
+    );
 }
 
 #[test]

@@ -24,7 +24,8 @@ impl FromStr for Change {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Change, String> {
-        let wrong = || format!("'{text}': write 'link A - B down', 'link A:PORT - B:PORT down' or 'box A down'");
+        let wrong =
+            || format!("'{text}': write 'link A - B down', 'link A:PORT - B:PORT down' or 'box A down'");
         let rest = text.trim().strip_suffix("down").ok_or_else(wrong)?.trim();
         if let Some(name) = rest.strip_prefix("box ") {
             return Ok(Change::Box(name.trim().to_owned()));

@@ -85,11 +85,13 @@ pub(super) fn load(
 fn is_topology(path: &Path, text: &str) -> bool {
     let structured = matches!(path.extension().and_then(|e| e.to_str()), Some("yaml" | "yml" | "json"));
     let json = text.trim_start().starts_with('{') && text.contains("\"boxes\"");
-    (structured || json) && (json || text.lines().any(|l| l.starts_with("boxes:") || l.starts_with("\"boxes\":")))
+    (structured || json)
+        && (json || text.lines().any(|l| l.starts_with("boxes:") || l.starts_with("\"boxes\":")))
 }
 
 fn topology(path: &Path, name: String, text: &str, changes: &[Change]) -> Result<Document, Failure> {
-    let refuse = |lines: Vec<String>| Failure::Refused(lines.iter().map(|l| format!("{name}: {l}")).collect());
+    let refuse =
+        |lines: Vec<String>| Failure::Refused(lines.iter().map(|l| format!("{name}: {l}")).collect());
     let topology = if path == Path::new("-") {
         Topology::parse(text).map_err(|e| refuse(lines(&e)))?
     } else {

@@ -51,7 +51,8 @@ struct Summary<'a> {
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let given = given(args)?;
-    let Document { name, mut world, requirements, size } = document::load(&args.config, &args.images, &args.what_if, ui)?;
+    let Document { name, mut world, requirements, size } =
+        document::load(&args.config, &args.images, &args.what_if, ui)?;
     let all: Vec<Requirement> = requirements.into_iter().chain(given).collect();
     if all.is_empty() {
         ui.print(&Summary { file: &name, size }, || format!("{name}: {} ({size})", ui.good("ok")))?;
