@@ -27,7 +27,7 @@ struct Report {
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let (config, name) = args.config.any(&args.images, ui)?;
-    let plan = Plan::new(&classes(), &config, &name).map_err(|e| Failure::Refused(e.0))?;
+    let plan = Plan::new(&classes(), &config, &name).map_err(Failure::plan)?;
     let program = plan.program();
     let report = Report {
         file: name,
