@@ -11,6 +11,7 @@
 mod build;
 pub mod checks;
 mod cycles;
+mod defaults;
 mod ends;
 mod entries;
 mod eval;
@@ -29,9 +30,11 @@ mod session;
 mod set;
 mod simplify;
 mod single;
+mod smt;
 mod solve;
 mod sums;
 mod tables;
+mod terms;
 #[doc(hidden)]
 pub mod testing;
 mod trail;

@@ -68,6 +68,11 @@ impl Set {
         Set(out)
     }
 
+    /// The lowest member that is not below `v`.
+    pub(crate) fn at_least(&self, v: u128) -> Option<u128> {
+        self.0.iter().find(|&&(_, hi)| hi >= v).map(|&(lo, _)| lo.max(v))
+    }
+
     /// Whether there are no numbers in it.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

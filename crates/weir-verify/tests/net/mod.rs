@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use weir_ir::{check, program_of};
+use weir_elements::filter::{Plan, View};
+use weir_ir::{Builder, check, program_of};
 use weir_verify::checks::{Filter, Framing, Query, Start, Target};
 use weir_verify::{Body, Network, NodeId, Place, SymbolicInput};
 
@@ -73,6 +74,26 @@ impl Net {
     pub fn filter(&mut self, filter: &str) -> Filter {
         let program = element("filter", &format!("IPClassifier({filter}, -)"), (1, 2));
         Filter { ip: Some(self.net.add_program("filter", &program, 0)), ethernet: None }
+    }
+
+    /// A query over Ethernet frames from one input to another.
+    pub fn frames(&mut self, from: &str, to: &str, filter: &str) -> Query {
+        let expr: weir_model::filter::Expr = filter.parse().unwrap();
+        let mut b = Builder::new("filter", 1, 2);
+        let mut plan = Plan::new(View::Ethernet, [(&expr, 0)]);
+        plan.declare(&mut b, "frames");
+        b.input(0, |b| {
+            plan.run(b, |b, _, _, _| b.emit(0));
+            if !b.ended() {
+                b.emit(1);
+            }
+        });
+        let program = Arc::new(b.finish());
+        let filter = Filter { ip: None, ethernet: Some(self.net.add_program("filter", &program, 0)) };
+        let framing = Framing::Ethernet;
+        let from = vec![Start { place: self.port(from), framing, input: SymbolicInput::frame() }];
+        let to = vec![Target { place: self.port(to), framing }];
+        Query { others: from.clone(), from, to, via: Vec::new(), filter }
     }
 
     /// A query over IP packets from some inputs to others.
