@@ -225,7 +225,7 @@ fn the_usual_handlers_are_there() {
     assert_eq!(read("version").unwrap(), env!("CARGO_PKG_VERSION"));
     assert!(read("handlers").unwrap().contains("list\tr\n"));
     assert_eq!(read("x.class").unwrap_err(), "no element named 'x'; the handler 'list' names all elements");
-    assert_eq!(read("q.nonsense").unwrap_err(), "q.nonsense: no read handler 'nonsense'");
+    assert_eq!(read("q.nonsense").unwrap_err(), "no 'q.nonsense' read handler");
     assert!(engine.read("h", "list").unwrap_err().contains("there is g"));
     assert_eq!(engine.write("g", "q.capacity", "many").unwrap_err(), "q.capacity: 'many' is not a number");
     engine.write("g", "q.capacity", "9").unwrap();

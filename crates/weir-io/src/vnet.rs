@@ -160,8 +160,7 @@ mod tests {
     fn metadata_outside_the_packet_is_an_error() {
         let mut p = Packet::from_bytes(&[0; 60]).unwrap();
         p.csum = Checksum::Partial as u8;
-        for (start, offset) in [(0, 0), (p.data() + 59, 0), (p.data(), 59), (u32::MAX, 1), (p.data() - 1, 1)]
-        {
+        for (start, offset) in [(p.data() + 59, 0), (p.data(), 59), (u32::MAX, 1)] {
             (p.csum_start, p.csum_offset) = (start, offset);
             assert_eq!(encode(&mut p), Err(OffloadError::ChecksumPlace), "{start} {offset}");
         }

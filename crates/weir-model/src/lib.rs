@@ -6,6 +6,10 @@
 //! - [`graph`]: the service graph (SF-FG, COMPOSER paper section 5.1.1) in JSON and YAML
 //! - [`template`]: function templates ("images", Scylla paper sections III.B and V.A)
 //! - [`filter`]: pcap filter expressions as Click's `IPFilter` reads them, with a reference evaluator
+//! - [`import`]: routing tables, firewall rules and transfer functions of other systems
+//! - [`request`]: requests for processing: modules, links, requirements (CHANGE paper figure 2.2)
+//! - [`requirement`]: what must hold for traffic (CHANGE paper section 2.2.2)
+//! - [`topology`]: the operator's network: boxes, links, owners, policy (CHANGE paper section 2.2.2)
 //! - [`status`]: what a node reports about its graphs
 #![forbid(unsafe_code)]
 
@@ -13,8 +17,12 @@ mod doc;
 mod error;
 pub mod filter;
 pub mod graph;
+pub mod import;
+pub mod request;
+pub mod requirement;
 pub mod status;
 pub mod template;
+pub mod topology;
 pub mod value;
 
 pub use error::{DocError, DocErrors, Position, ValueError};

@@ -1,36 +1,31 @@
 //! Turns a model into what a run starts from.
 
+use std::collections::HashSet;
+
 use weir_ir::interp::store_meta;
-use weir_ir::program::{EntryKind, Layer, MetaField, Program};
+use weir_ir::program::{Layer, MetaField};
 use weir_packet::{LARGE_CAPACITY, Packet};
 use weir_table::{EntryRef, KeyMatch, Kind, Row, TableSet};
 
 use crate::eval::{Evaluator, HeldPackets, Model, moved};
 use crate::expr::{At, EntryAt, Expr, Exprs, Node, Source, SourceId, Symbol};
-use crate::path::Path;
-use crate::solve::{ConcreteInput, entry_kind};
-use crate::tables::first_rows;
+use crate::network::{Network, NodeId};
+use crate::solve::{ConcreteInput, Entered, Goal};
 
 /// Most entries that are made only to fill a table or a group.
 const FILL: u128 = 1 << 16;
 
 /// The input that a model describes. Symbols that it leaves open get any value.
 pub(crate) fn build(
-    program: &Program,
-    path: &Path,
+    net: &Network,
+    goal: &Goal<'_>,
     symbols: &[Expr],
     model: &Model,
 ) -> Option<ConcreteInput> {
-    let x = &*path.exprs;
-    let eval = Evaluator::of_model(x, program, model);
-    let mut b = Build {
-        x,
-        program,
-        model,
-        eval,
-        tables: TableSet::new(program.tables.iter().map(|t| &t.decl)).ok()?,
-    };
-    b.first_content(symbols)?;
+    let x = goal.exprs;
+    let eval = Evaluator::of_model(x, net, model);
+    let mut b = Build { x, net, model, eval, tables: net.table_set(goal.visits)? };
+    b.first_content(goal.visits, symbols)?;
     for &e in symbols {
         let Node::Symbol(s) = x.node(e) else { continue };
         b.place(s, b.model.get(s).copied().unwrap_or(0))?;
@@ -43,18 +38,19 @@ pub(crate) fn build(
         let Node::Symbol(s @ Symbol::Expires(t)) = x.node(e) else { continue };
         b.let_expire(*t, b.model.get(s).copied().unwrap_or(0))?;
     }
-    let (mut args, mut packet) = (Vec::new(), None);
-    match entry_kind(program, path.entry) {
-        None | Some(EntryKind::Packet { .. }) => packet = Some(b.packet(b.source(&Source::Input)?)?),
-        Some(EntryKind::Timer { .. }) => {}
-        Some(EntryKind::Expire { table }) => {
-            let fields = program.tables[table.0 as usize].decl.key.len() as u32;
-            let key: Vec<u128> = (0..fields).map(|i| b.value(&Symbol::ArgKey(table.0, i))).collect();
-            args.push(b.tables.table(table.0).lookup(&key)?.into());
+    let mut packets = Vec::new();
+    for i in 0..goal.inputs {
+        packets.push(b.packet(b.source(&Source::Input(i))?)?);
+    }
+    let mut args = Vec::new();
+    match &goal.entry {
+        Entered::Packets => {}
+        Entered::Expire { table } => {
+            let fields = net.decl(*table).key.len() as u32;
+            let key: Vec<u128> = (0..fields).map(|i| b.value(&Symbol::ArgKey(*table, i))).collect();
+            args.push(b.tables.table(*table).lookup(&key)?.into());
         }
-        Some(EntryKind::Message { .. }) => {
-            args.extend((0..program.block(path.entry).params.len() as u32).map(|i| b.value(&Symbol::Arg(i))));
-        }
+        Entered::Message { params } => args.extend((0..*params).map(|i| b.value(&Symbol::Arg(i)))),
     }
     let draws = symbols.iter().filter_map(|&e| match x.node(e) {
         Node::Symbol(Symbol::Random(i)) => Some(i + 1),
@@ -65,7 +61,7 @@ pub(crate) fn build(
     let now = b.value(&Symbol::Now) as u64;
     let mut tables = b.tables;
     let held = copy_held(&mut tables);
-    Some(ConcreteInput { packet, args, now, randoms, hash_seed: 0, tables, held })
+    Some(ConcreteInput { packets, args, now, randoms, hash_seed: 0, tables, held })
 }
 
 /// Copies of all packets that table entries hold.
@@ -92,7 +88,7 @@ pub(crate) fn copy_held(tables: &mut TableSet) -> HeldPackets {
 
 struct Build<'a> {
     x: &'a Exprs,
-    program: &'a Program,
+    net: &'a Network,
     model: &'a Model,
     eval: Evaluator<'a>,
     tables: TableSet,
@@ -112,13 +108,16 @@ impl Build<'_> {
     }
 
     /// Rows of the first content, but for those that are gone.
-    fn first_content(&mut self, symbols: &[Expr]) -> Option<()> {
-        for (t, init) in self.program.tables.iter().enumerate() {
-            for (r, row) in first_rows(init).iter().enumerate() {
+    fn first_content(&mut self, visits: Option<&HashSet<NodeId>>, symbols: &[Expr]) -> Option<()> {
+        for t in 0..self.net.table_count() {
+            if visits.is_some_and(|v| !v.contains(&self.net.table(t).node)) {
+                continue;
+            }
+            for (r, row) in self.net.rows(t).iter().enumerate() {
                 let mut gone = false;
                 for &e in symbols {
                     let Node::Symbol(s @ Symbol::Has(at)) = self.x.node(e) else { continue };
-                    let this = at.table == t as u32
+                    let this = at.table == t
                         && match &at.at {
                             At::Row(i) => *i as usize == r,
                             At::Key(k) => {
@@ -129,7 +128,7 @@ impl Build<'_> {
                     gone |= this && self.value(s) == 0;
                 }
                 if !gone {
-                    self.tables.table_mut(t as u32).insert_row(row, 0).ok()?;
+                    self.tables.table_mut(t).insert_row(row, 0).ok()?;
                 }
             }
         }
@@ -140,8 +139,7 @@ impl Build<'_> {
     fn slot(&mut self, at: &EntryAt) -> Option<u32> {
         match &at.at {
             At::Row(r) => {
-                let rows = first_rows(&self.program.tables[at.table as usize]);
-                let row = rows.get(*r as usize)?;
+                let row = self.net.rows(at.table).get(*r as usize)?;
                 self.tables.table(at.table).find_row(&row.key, row.priority)
             }
             At::Key(k) => {
@@ -188,7 +186,7 @@ impl Build<'_> {
         match s {
             Symbol::PartnerIn(at, other) if v == 1 => {
                 let a = EntryRef { table: at.table, slot: self.slot(at)? };
-                let fields = self.program.tables[*other as usize].decl.key.len() as u32;
+                let fields = self.net.decl(*other).key.len() as u32;
                 let key: Vec<u128> =
                     (0..fields).map(|f| self.value(&Symbol::PartnerKey(at.clone(), *other, f))).collect();
                 let table = self.tables.table_mut(*other);
@@ -202,7 +200,7 @@ impl Build<'_> {
             Symbol::Group(t, value) => {
                 let value = self.eval.eval(*value);
                 let have = self.tables.table(*t).group_count(value).into();
-                let group = self.program.tables[*t as usize].decl.group?;
+                let group = self.net.decl(*t).group?;
                 self.fill(*t, v.saturating_sub(have), Some((group, value)))?;
             }
             Symbol::Size(t) => {
@@ -219,7 +217,7 @@ impl Build<'_> {
         if expires == 0 {
             return Some(());
         }
-        let fields = self.program.tables[t as usize].decl.key.len() as u32;
+        let fields = self.net.decl(t).key.len() as u32;
         let key: Vec<u128> = (0..fields).map(|f| self.value(&Symbol::SoonestKey(t, f))).collect();
         let e = EntryRef { table: t, slot: self.tables.table(t).lookup(&key)? };
         let (now, left) = (self.value(&Symbol::Now) as u64, self.value(&Symbol::SoonestLeft(t)) as u64);
@@ -232,7 +230,7 @@ impl Build<'_> {
 
     /// Makes `n` entries that nothing else refers to.
     fn fill(&mut self, t: u32, n: u128, field: Option<(u32, u128)>) -> Option<()> {
-        let decl = &self.program.tables[t as usize].decl;
+        let decl = self.net.decl(t);
         let group = decl.group.and_then(|g| Some((g, decl.value.get(g as usize)?.width.max())));
         if n > FILL || (n > 0 && decl.kind != Kind::Exact) {
             return None;

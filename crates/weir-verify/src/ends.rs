@@ -28,8 +28,8 @@ impl Explorer<'_> {
                 self.go(st, default, &[])
             }
             End::Again { header, exit } => {
-                let limit = self.p.block(header.block).loop_limit.unwrap_or(1);
-                let rounds = st.rounds.entry(header.block).or_insert(1);
+                let limit = self.program(st).block(header.block).loop_limit.unwrap_or(1);
+                let rounds = st.rounds_of(header.block);
                 if *rounds >= limit {
                     return Ok(self.go(st, exit, &[]));
                 }
@@ -97,24 +97,26 @@ impl Explorer<'_> {
             }
             End::Lookup { table, key, hit, miss } => {
                 let key = self.gets(st, key);
-                match self.lookup(st, table.0, &key)? {
+                let table = self.table(st, *table);
+                match self.lookup(st, table, &key)? {
                     Some(e) => self.go(st, hit, &[e as u32]),
                     None => self.go(st, miss, &[]),
                 }
             }
             End::Insert { table, key, ok, full } => {
                 let key = self.gets(st, key);
-                let e = match self.lookup(st, table.0, &key)? {
+                let table = self.table(st, *table);
+                let e = match self.lookup(st, table, &key)? {
                     Some(e) => e,
                     None => {
-                        let size = self.size(st, table.0);
-                        let capacity = self.p.tables[table.0 as usize].decl.capacity;
+                        let size = self.size(st, table);
+                        let capacity = self.net.decl(table).capacity;
                         let capacity = self.x.constant(Width::W32, capacity.into());
                         let room = self.x.less(size, capacity);
                         if !self.decide(st, room)? {
                             return Ok(self.go(st, full, &[]));
                         }
-                        self.new_entry(st, table.0, key)
+                        self.new_entry(st, table, key)
                     }
                 };
                 self.go(st, ok, &[e as u32])
@@ -122,10 +124,10 @@ impl Explorer<'_> {
             End::Claim { table, key, hole, lo, hi, start, ok, full } => {
                 let key = self.gets(st, key);
                 let [lo, hi, start] = [lo, hi, start].map(|v| self.get(st, *v));
-                let size = self.size(st, table.0);
-                let changes = Self::changes(st, table.0);
-                let claim =
-                    Claim { table: table.0, key: key.clone(), hole: *hole, lo, hi, start, size, changes };
+                let table = self.table(st, *table);
+                let size = self.size(st, table);
+                let changes = Self::changes(st, table);
+                let claim = Claim { table, key: key.clone(), hole: *hole, lo, hi, start, size, changes };
                 let (success, value, follows) = self.claimed(st, claim);
                 if !self.decide(st, success)? {
                     return Ok(self.go(st, full, &[]));
@@ -135,13 +137,16 @@ impl Explorer<'_> {
                 }
                 let mut key = key;
                 key[*hole as usize] = value;
-                let e = self.new_entry(st, table.0, key);
+                let e = self.new_entry(st, table, key);
                 self.go(st, ok, &[e as u32, value.0])
             }
-            End::Soonest { table, hit, miss } => match self.soonest(st, table.0)? {
-                Some((e, left)) => self.go(st, hit, &[e as u32, left.0]),
-                None => self.go(st, miss, &[]),
-            },
+            End::Soonest { table, hit, miss } => {
+                let table = self.table(st, *table);
+                match self.soonest(st, table)? {
+                    Some((e, left)) => self.go(st, hit, &[e as u32, left.0]),
+                    None => self.go(st, miss, &[]),
+                }
+            }
             End::Meter { entry, field, cost, rate, burst, ok, over } => {
                 let e = self.used(st, *entry)?;
                 let state = st.entries[e].fields[*field as usize];
@@ -158,7 +163,7 @@ impl Explorer<'_> {
             End::Hold { entry, full } => {
                 let e = self.used(st, *entry)?;
                 let held = self.held_now(st, e);
-                let most = self.p.tables[st.entries[e].table as usize].decl.held;
+                let most = self.net.decl(st.entries[e].table).held;
                 let most = self.x.constant(Width::W32, most.into());
                 let room = self.x.less(held, most);
                 if !st.entries[e].live || !self.decide(st, room)? {
@@ -168,7 +173,7 @@ impl Explorer<'_> {
                 st.entries[e].held.push(packet);
                 Self::finish_packet(st, How::Held)?
             }
-            End::Emit { port } | End::Exit { exit: port } => Self::finish_packet(st, How::Exit(*port))?,
+            End::Emit { port } | End::Exit { exit: port } => self.leave(st, *port)?,
             End::Drop { reason } => Self::finish_packet(st, How::Drop(st.block, reason.clone()))?,
             End::Finish => None,
             End::Enter { block, back: false } => Some(*block),

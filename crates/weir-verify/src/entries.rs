@@ -19,8 +19,8 @@ impl Explorer<'_> {
         row: Option<usize>,
     ) -> Result<usize, Cut> {
         let table = at.table;
-        let decl = &self.p.tables[table as usize].decl;
-        let info = &self.infos[table as usize];
+        let decl = self.net.decl(table);
+        let info = self.net.info(table);
         let mut fields = Vec::new();
         for (f, field) in decl.value.iter().enumerate() {
             let known = row.filter(|_| !info.changes[f]).and_then(|r| info.rows.get(r)).map(|r| r.value[f]);
@@ -58,9 +58,7 @@ impl Explorer<'_> {
 
     /// An entry that the run makes.
     pub(crate) fn new_entry(&mut self, st: &mut State, table: u32, key: Vec<Expr>) -> usize {
-        let fields =
-            self.p.tables[table as usize].decl.value.iter().map(|f| self.x.constant(f.width, 0)).collect();
-        st.insertions[table as usize] += 1;
+        let fields = self.net.decl(table).value.iter().map(|f| self.x.constant(f.width, 0)).collect();
         st.entries.push(Entry {
             table,
             base: None,
@@ -79,15 +77,15 @@ impl Explorer<'_> {
     /// The entry of a table that expires next, and the nanoseconds that it has left. Only as the tables were before the
     /// run: what a run changes would need a model of all times.
     pub(crate) fn soonest(&mut self, st: &mut State, table: u32) -> Result<Option<(usize, Expr)>, Cut> {
-        if st.stirred || st.insertions.iter().any(|&n| n > 0) || st.entries.iter().any(|e| !e.live) {
+        if st.stirred || st.entries.iter().any(|e| !e.live || e.base.is_none()) {
             return Err(self.give_up(Incomplete::Soonest));
         }
         let expires = self.x.symbol(Width::W1, Symbol::Expires(table));
-        if !self.infos[table as usize].shrinks || !self.decide(st, expires)? {
+        if !self.net.info(table).shrinks || !self.decide(st, expires)? {
             return Ok(None);
         }
         let left = self.x.symbol(Width::W64, Symbol::SoonestLeft(table));
-        let fields = &self.p.tables[table as usize].decl.key;
+        let fields = &self.net.decl(table).key;
         let mut key = Vec::new();
         for (f, field) in fields.iter().enumerate() {
             key.push(self.x.symbol(field.width, Symbol::SoonestKey(table, f as u32)));
@@ -98,14 +96,19 @@ impl Explorer<'_> {
         Ok(self.lookup(st, table, &key)?.map(|e| (e, left)))
     }
 
+    /// How many entries the path made in a table.
+    fn insertions(st: &State, table: u32) -> u32 {
+        st.entries.iter().filter(|e| e.table == table && e.base.is_none()).count() as u32
+    }
+
     fn first_size(&mut self, table: u32) -> Expr {
-        let info = &self.infos[table as usize];
+        let info = self.net.info(table);
         let rows = info.rows.len() as u128;
         if !info.grows && !info.shrinks {
             return self.x.constant(Width::W32, rows);
         }
         let least = if info.shrinks { 0 } else { rows };
-        let capacity = self.p.tables[table as usize].decl.capacity.into();
+        let capacity = self.net.decl(table).capacity.into();
         self.x.bounded(Width::W32, Symbol::Size(table), least, capacity)
     }
 
@@ -122,14 +125,14 @@ impl Explorer<'_> {
     }
 
     fn group(&mut self, table: u32, value: Expr) -> Expr {
-        let capacity = self.p.tables[table as usize].decl.capacity.into();
+        let capacity = self.net.decl(table).capacity.into();
         self.x.bounded(Width::W32, Symbol::Group(table, value), 0, capacity)
     }
 
     /// Number of entries in a group now.
     pub(crate) fn group_count(&mut self, st: &State, table: u32, value: Expr) -> Expr {
         let mut n = self.group(table, value);
-        let Some(g) = self.p.tables[table as usize].decl.group else { return n };
+        let Some(g) = self.net.decl(table).group else { return n };
         for e in st.entries.iter().filter(|e| e.table == table) {
             let now = e.live.then_some(e.fields[g as usize]);
             if now == e.first_group {
@@ -153,7 +156,7 @@ impl Explorer<'_> {
     /// Whether an entry may be used: a slot is not reused on this path.
     pub(crate) fn usable(&mut self, st: &State, i: usize) -> Result<(), Cut> {
         let e = &st.entries[i];
-        if e.live || e.gone_at == st.insertions[e.table as usize] {
+        if e.live || e.gone_at == Self::insertions(st, e.table) {
             return Ok(());
         }
         Err(self.give_up(Incomplete::RemovedEntry))
@@ -167,18 +170,18 @@ impl Explorer<'_> {
             Partner::Original => {}
         }
         let Some(base) = st.entries[i].base.clone() else { return Ok(None) };
-        for other in 0..self.p.tables.len() as u32 {
-            if !self.infos[other as usize].linked {
+        for other in self.net.siblings(base.table) {
+            if !self.net.info(other).linked {
                 continue;
             }
             let linked = self.x.symbol(Width::W1, Symbol::PartnerIn(base.clone(), other));
             if !self.decide(st, linked)? {
                 continue;
             }
-            if !matches!(self.p.tables[other as usize].decl.kind, Kind::Exact | Kind::Array) {
+            if !matches!(self.net.decl(other).kind, Kind::Exact | Kind::Array) {
                 return Err(self.give_up(Incomplete::TableKind));
             }
-            let fields = &self.p.tables[other as usize].decl.key;
+            let fields = &self.net.decl(other).key;
             let mut key = Vec::new();
             for (f, field) in fields.iter().enumerate() {
                 key.push(self.x.symbol(field.width, Symbol::PartnerKey(base.clone(), other, f as u32)));
@@ -247,13 +250,13 @@ impl Explorer<'_> {
         }
         for e in both {
             let table = st.entries[e].table;
-            if self.p.tables[table as usize].decl.kind == Kind::Array {
+            if self.net.decl(table).kind == Kind::Array {
                 continue;
             }
             let held = self.take_held(st, e)?;
             st.orphans.extend(held);
             st.entries[e].live = false;
-            st.entries[e].gone_at = st.insertions[table as usize];
+            st.entries[e].gone_at = Self::insertions(st, table);
         }
         Ok(())
     }
@@ -261,7 +264,7 @@ impl Explorer<'_> {
     fn held_count(&mut self, st: &State, i: usize) -> Option<Expr> {
         let e = &st.entries[i];
         let at = e.base.clone().filter(|_| e.old_held)?;
-        let most = self.p.tables[e.table as usize].decl.held;
+        let most = self.net.decl(e.table).held;
         Some(self.x.bounded(Width::W32, Symbol::HeldCount(at), 0, most.into()))
     }
 
@@ -305,9 +308,9 @@ impl Explorer<'_> {
 
     /// What became of the entries that the path touched.
     pub(crate) fn entry_ends(&self, st: &State) -> Vec<EntryEnd> {
-        let told = |e: &&Entry| e.live || e.gone_at == st.insertions[e.table as usize];
+        let told = |e: &&Entry| e.live || e.gone_at == Self::insertions(st, e.table);
         let end = |e: &Entry| {
-            let kind = self.p.tables[e.table as usize].decl.kind;
+            let kind = self.net.decl(e.table).kind;
             let at = match (&e.base, kind) {
                 (_, Kind::Exact | Kind::Array) => At::Key(e.key.clone().into()),
                 (Some(EntryAt { at: At::Row(r), .. }), _) => At::Row(*r),

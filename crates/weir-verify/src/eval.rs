@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use weir_ir::interp::{binary, checksum, hash, load_meta, sum16};
-use weir_ir::program::{Layer, MetaField, Program};
+use weir_ir::program::{Layer, MetaField};
 use weir_packet::{HEADROOM, LARGE_CAPACITY, Packet, SMALL_CAPACITY};
 use weir_table::{EntryRef, TableSet};
 
 use crate::expr::{At, Claim, EntryAt, Expr, Exprs, MemId, Node, Source, SourceId, Symbol};
+use crate::network::Network;
 use crate::packet::{Mark, SymbolicPacket};
 
 /// Copies of the packets that table entries hold.
@@ -16,14 +17,14 @@ pub type HeldPackets = HashMap<EntryRef, Vec<Packet>>;
 /// All that a run depends on, as it is before the run.
 #[derive(Debug, Clone, Copy)]
 pub struct ConcreteRun<'a> {
-    /// The program.
-    pub program: &'a Program,
+    /// The programs and their declarations.
+    pub net: &'a Network,
     /// Its tables.
     pub tables: &'a TableSet,
     /// What their entries hold.
     pub held: &'a HeldPackets,
-    /// The packet.
-    pub packet: Option<&'a Packet>,
+    /// The packets that come in, in order.
+    pub packets: &'a [Packet],
     /// Arguments of the entry; for an expire program, the slot.
     pub args: &'a [u128],
     /// The time.
@@ -74,7 +75,7 @@ pub(crate) fn moved(model: &Model, p: SourceId) -> u32 {
 #[derive(Debug, Clone, Copy)]
 enum Values<'a> {
     Run(&'a ConcreteRun<'a>),
-    Model(&'a Program, &'a Model),
+    Model(&'a Network, &'a Model),
 }
 
 /// Computes values of expressions, each once.
@@ -92,8 +93,8 @@ impl<'a> Evaluator<'a> {
     }
 
     /// With made-up values of the symbols; those that are missing have their lowest.
-    pub(crate) fn of_model(exprs: &'a Exprs, program: &'a Program, model: &'a Model) -> Evaluator<'a> {
-        Evaluator { exprs, values: Values::Model(program, model), memo: HashMap::new() }
+    pub(crate) fn of_model(exprs: &'a Exprs, net: &'a Network, model: &'a Model) -> Evaluator<'a> {
+        Evaluator { exprs, values: Values::Model(net, model), memo: HashMap::new() }
     }
 
     /// Goes on with what an earlier evaluator of the same values found out.
@@ -175,11 +176,11 @@ impl<'a> Evaluator<'a> {
         if lo > hi {
             return None;
         }
-        let program = match self.values {
-            Values::Run(run) => run.program,
-            Values::Model(program, _) => program,
+        let net = match self.values {
+            Values::Run(run) => run.net,
+            Values::Model(net, _) => net,
         };
-        let capacity = program.tables[c.table as usize].decl.capacity;
+        let capacity = net.decl(c.table).capacity;
         if size >= capacity.into() {
             return None;
         }
@@ -233,7 +234,7 @@ impl<'a> Evaluator<'a> {
 
     fn packet_of(&mut self, run: &'a ConcreteRun<'a>, s: SourceId) -> Option<&'a Packet> {
         match self.exprs.source(s) {
-            Source::Input => run.packet,
+            Source::Input(i) => run.packets.get(*i as usize),
             Source::Empty => None,
             Source::Held(at, i) => {
                 let slot = self.slot(run, at)?;
@@ -251,8 +252,7 @@ impl<'a> Evaluator<'a> {
                 table.lookup(&key)
             }
             At::Row(i) => {
-                let rows = crate::tables::first_rows(&run.program.tables[at.table as usize]);
-                let row = rows.get(*i as usize)?;
+                let row = run.net.rows(at.table).get(*i as usize)?;
                 table.find_row(&row.key, row.priority)
             }
         }
@@ -338,9 +338,10 @@ impl<'a> Evaluator<'a> {
             Values::Run(run) => self.packet_of(run, p.source()).map(ConcretePacket::from),
             Values::Model(..) => None,
         };
-        let mark = |i: usize| match p.marks[i] {
+        let mut mark = |i: usize| match p.marks[i] {
             Mark::Unset => None,
             Mark::At(at) => Some(at - p.data),
+            Mark::Later(base, off) => Some(base + i64::from(self.eval(off) as u32) - p.data),
             Mark::Original => original.as_ref().and_then(|o| o.marks[i]).map(|at| at - p.data),
         };
         ConcretePacket {

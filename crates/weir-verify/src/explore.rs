@@ -1,168 +1,255 @@
-//! Walks all ways through a program.
+//! Walks all ways through a network of programs.
 //!
 //! What a run does not know forks the path: the question is asked again on each side, where it is decided by what
 //! was assumed. So an operation first asks all its questions and then changes the state.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::LazyLock;
 
 use weir_ir::interp::{self, MAX_STRANDS};
-use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, Target, Value, Width};
+use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target, Value, Width};
 
 use crate::eval::{ConcreteRun, Evaluator};
 use crate::expr::{Expr, Exprs, Symbol};
 use crate::facts::Facts;
-use crate::input::SymbolicInput;
+use crate::network::{Body, Network, Node, NodeId, Place};
 use crate::packet::{Mark, SymbolicPacket, mark_number};
-use crate::path::{Exploration, How, Incomplete, Limits, Notice, PacketEnd, Path};
-use crate::tables::{Entry, TableInfo, table_infos};
-
-/// All ways through a checked program from one of its entries.
-pub fn explore(program: &Program, entry: BlockId, input: &SymbolicInput, limits: Limits) -> Exploration {
-    Explorer::new(program, input, limits, None).run(entry, input)
-}
-
-/// The way that a concrete run takes (just one, unless something is wrong): limits on paths do not matter.
-pub fn follow(
-    program: &Program,
-    entry: BlockId,
-    input: &SymbolicInput,
-    run: &ConcreteRun<'_>,
-) -> Exploration {
-    let limits =
-        Limits { paths: 16, steps: usize::MAX, hops: u32::MAX, strands: MAX_STRANDS, ..Limits::default() };
-    Explorer::new(program, input, limits, Some(run)).run(entry, input)
-}
+use crate::path::{How, Incomplete, Limits, Notice, PacketEnd};
+use crate::tables::Entry;
+use crate::trail::{Again, Trail};
 
 /// The state stops here: it contradicts itself, its successors are in the work list, or a limit was reached.
+#[derive(Debug)]
 pub(crate) struct Cut;
+
+/// What stands where there is no program.
+static NOTHING: LazyLock<Program> = LazyLock::new(Program::default);
 
 /// A packet that waits for its turn.
 #[derive(Debug, Clone)]
 pub(crate) struct Strand {
-    /// Number of the element that started it.
+    /// Number of the element that started it, in its node.
     starter: u32,
+    node: NodeId,
     block: BlockId,
     args: Vec<u32>,
     packet: SymbolicPacket,
     laps: u32,
+    trail: Trail,
 }
 
 /// A path so far.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
+    pub(crate) node: NodeId,
     pub(crate) block: BlockId,
     pub(crate) op: usize,
+    /// Whether the path is inside a program.
+    pub(crate) running: bool,
     /// Number of an expression or of an entry, by the value's type.
     pub(crate) values: Vec<u32>,
     pub(crate) packet: Option<SymbolicPacket>,
+    /// Where the packet came by.
+    pub(crate) trail: Trail,
     pub(crate) strands: VecDeque<Strand>,
     pub(crate) entries: Vec<Entry>,
-    /// For each table, how many entries the path made.
-    pub(crate) insertions: Vec<u32>,
     /// Whether the path changed when entries expire.
     pub(crate) stirred: bool,
     pub(crate) facts: Facts,
-    pub(crate) rounds: HashMap<BlockId, u32>,
+    /// How often each loop was entered since it was entered from outside.
+    pub(crate) rounds: Vec<(BlockId, u32)>,
     pub(crate) randoms: u32,
+    pub(crate) steps: usize,
     pub(crate) ends: Vec<PacketEnd>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) orphans: Vec<SymbolicPacket>,
-    pub(crate) blocks: Vec<BlockId>,
-    /// Rounds of the current packet through cycles of the graph.
+    /// Rounds of the current packet through cycles of a linked graph.
     pub(crate) laps: u32,
+    /// Packets that came in so far.
+    pub(crate) inputs: u32,
+    /// How many of the entries stood there before the current packet came in.
+    pub(crate) past: usize,
+    /// Whether one of them was found since.
+    pub(crate) used_past: bool,
 }
 
 /// The exploration under way.
 pub(crate) struct Explorer<'a> {
-    pub(crate) p: &'a Program,
+    pub(crate) net: &'a Network,
     pub(crate) x: Exprs,
-    pub(crate) infos: Vec<TableInfo>,
     pub(crate) limits: Limits,
     pub(crate) guide: Option<&'a ConcreteRun<'a>>,
+    /// Places at which packets are looked at.
+    pub(crate) watched: HashSet<Place>,
+    /// The paths that came to such a place, as they were then.
+    pub(crate) arrivals: Vec<(Place, State)>,
+    /// Whether a lookup missed in a table that other packets could have put something into.
+    pub(crate) missed: bool,
     memo: HashMap<Expr, u128>,
-    work: Vec<State>,
-    incomplete: Option<Incomplete>,
+    pub(crate) work: Vec<State>,
+    pub(crate) incomplete: Option<Incomplete>,
 }
 
 impl<'a> Explorer<'a> {
-    fn new(
-        p: &'a Program,
-        input: &SymbolicInput,
-        limits: Limits,
-        guide: Option<&'a ConcreteRun<'a>>,
-    ) -> Explorer<'a> {
+    pub(crate) fn new(net: &'a Network, limits: Limits, guide: Option<&'a ConcreteRun<'a>>) -> Explorer<'a> {
         Explorer {
-            p,
+            net,
             x: Exprs::default(),
-            infos: table_infos(p, &input.edited),
             limits,
             guide,
+            watched: HashSet::new(),
+            arrivals: Vec::new(),
+            missed: false,
             memo: HashMap::new(),
             work: Vec::new(),
             incomplete: None,
         }
     }
 
-    fn run(mut self, entry: BlockId, input: &SymbolicInput) -> Exploration {
+    /// The ends of all paths from what is in the work list.
+    pub(crate) fn run(&mut self) -> Vec<State> {
         let mut done = Vec::new();
-        if let Ok(start) = self.start(entry, input) {
-            self.work.push(start);
-        }
         while let Some(mut st) = self.work.pop() {
             if done.len() >= self.limits.paths {
-                self.incomplete = self.incomplete.or(Some(Incomplete::Paths));
+                self.give_up(Incomplete::Paths);
+                self.work.clear();
                 break;
             }
             if self.walk(&mut st).is_ok() {
-                let entries = self.entry_ends(&st);
-                done.push((st, entries));
+                done.push(st);
             }
         }
-        let exprs = Arc::new(self.x);
-        let path = |(st, entries): (State, _)| Path {
-            entry,
-            exprs: Arc::clone(&exprs),
-            facts: st.facts,
-            ends: st.ends,
-            notices: st.notices,
-            entries,
-            blocks: st.blocks,
-        };
-        Exploration { paths: done.into_iter().map(path).collect(), incomplete: self.incomplete }
+        done
     }
 
     /// Goes on until all packets of the path have ended.
     fn walk(&mut self, st: &mut State) -> Result<(), Cut> {
-        let p = self.p;
         loop {
-            let block = p.block(st.block);
-            if st.op == 0 {
-                st.blocks.push(st.block);
-                if st.blocks.len() > self.limits.steps {
-                    return Err(self.give_up(Incomplete::Steps));
+            if st.running {
+                let block = self.program(st).block(st.block);
+                if st.op == 0 {
+                    st.steps += 1;
+                    if st.steps > self.limits.steps {
+                        return Err(self.give_up(Incomplete::Steps));
+                    }
+                }
+                while let Some(op) = block.ops.get(st.op) {
+                    self.op(st, op)?;
+                    st.op += 1;
+                }
+                let next = self.end(st, &block.end)?;
+                st.op = 0;
+                st.running = next.is_some();
+                if let Some(next) = next {
+                    st.block = next;
+                    continue;
                 }
             }
-            while let Some(op) = block.ops.get(st.op) {
-                self.op(st, op)?;
-                st.op += 1;
-            }
-            let next = self.end(st, &block.end)?;
-            st.op = 0;
-            if let Some(next) = next {
-                st.block = next;
-            } else if let Some(s) = st.strands.pop_front() {
-                for (&param, arg) in p.block(s.block).params.iter().zip(s.args) {
+            if let Some(s) = st.strands.pop_front() {
+                self.place(st, s.node, s.block);
+                for (&param, arg) in self.program(st).block(s.block).params.iter().zip(s.args) {
                     self.set_raw(st, param, arg);
                 }
-                st.packet = Some(s.packet);
-                st.block = s.block;
-                st.laps = s.laps;
-                self.enter_from_outside(st, s.block);
+                (st.packet, st.laps, st.trail) = (Some(s.packet), s.laps, s.trail);
+                st.running = true;
             } else {
                 let orphans = std::mem::take(&mut st.orphans);
-                st.ends.extend(orphans.into_iter().map(|packet| PacketEnd { how: How::Orphaned, packet }));
+                let node = st.node;
+                let trail = &st.trail;
+                let end = |packet| PacketEnd { node, how: How::Orphaned, packet, trail: trail.clone() };
+                st.ends.extend(orphans.into_iter().map(end));
                 return Ok(());
+            }
+        }
+    }
+
+    // --- places -----------------------------------------------------------------------------------------------
+
+    pub(crate) fn node(&self, node: NodeId) -> &'a Node {
+        self.net.node(node)
+    }
+
+    /// The program that the path is in.
+    pub(crate) fn program(&self, st: &State) -> &'a Program {
+        match &self.node(st.node).body {
+            Body::Program(i) => &i.program,
+            _ => &NOTHING,
+        }
+    }
+
+    /// Number in the network of a table of the program that the path is in.
+    pub(crate) fn table(&self, st: &State, t: TableId) -> u32 {
+        match &self.node(st.node).body {
+            Body::Program(i) => i.tables[t.0 as usize],
+            _ => 0,
+        }
+    }
+
+    /// Sets the path to the start of a block, entered from outside.
+    pub(crate) fn place(&self, st: &mut State, node: NodeId, block: BlockId) {
+        (st.node, st.block, st.op) = (node, block, 0);
+        let n = self.program(st).types.len();
+        st.values.clear();
+        st.values.resize(n, 0);
+        st.rounds.clear();
+        self.enter_from_outside(st, block);
+    }
+
+    /// The packet leaves its program by an output.
+    pub(crate) fn leave(&mut self, st: &mut State, port: u32) -> Result<Option<BlockId>, Cut> {
+        match self.node(st.node).outputs.get(port as usize) {
+            Some(Some(to)) => self.arrive(st, *to),
+            _ => Self::finish_packet(st, How::Exit(port)),
+        }
+    }
+
+    /// The packet comes to an input.
+    pub(crate) fn arrive(&mut self, st: &mut State, to: Place) -> Result<Option<BlockId>, Cut> {
+        let mut to = to;
+        loop {
+            let node = self.node(to.node);
+            if node.in_cycle {
+                let p = st.packet.as_ref().ok_or(Cut)?;
+                match st.trail.again(to, p) {
+                    Again::Same => {
+                        st.node = to.node;
+                        return Self::finish_packet(st, How::Loop);
+                    }
+                    Again::Often => return Err(self.give_up(Incomplete::Hops)),
+                    Again::No => {}
+                }
+            }
+            let p = st.packet.as_ref().ok_or(Cut)?;
+            st.trail.push(to, node.in_cycle, p);
+            if self.watched.contains(&to) {
+                let seen = st.clone();
+                self.arrivals.push((to, seen));
+            }
+            match &node.body {
+                Body::Program(_) => {
+                    let Some(entry) = node.entry(to.port) else {
+                        st.node = to.node;
+                        return Self::finish_packet(st, How::Drop(BlockId(0), Reason::UNCONNECTED));
+                    };
+                    self.place(st, to.node, entry);
+                    return Ok(Some(entry));
+                }
+                Body::Pass { .. } => match node.outputs.first() {
+                    Some(Some(next)) => to = *next,
+                    _ => {
+                        st.node = to.node;
+                        return Self::finish_packet(st, How::Sunk);
+                    }
+                },
+                Body::Sink => {
+                    st.node = to.node;
+                    return Self::finish_packet(st, How::Sunk);
+                }
+                Body::Opaque => {
+                    st.node = to.node;
+                    self.give_up(Incomplete::Opaque(to.node));
+                    return Self::finish_packet(st, How::Opaque);
+                }
             }
         }
     }
@@ -230,7 +317,7 @@ impl<'a> Explorer<'a> {
     /// A state that will do its current operation again.
     fn resume(&mut self, mut st: State) {
         if st.op == 0 {
-            st.blocks.pop();
+            st.steps -= 1;
         }
         self.work.push(st);
     }
@@ -296,6 +383,11 @@ impl<'a> Explorer<'a> {
                 Self::packet(st)?.marks[i] = at.map_or(Mark::Unset, |at| Mark::At(at.into()));
                 Ok(at.map(i64::from))
             }
+            Mark::Later(base, off) => {
+                let at = base + i64::from(self.pick(st, off)? as u32);
+                Self::packet(st)?.marks[i] = Mark::At(at);
+                Ok(Some(at))
+            }
         }
     }
 
@@ -305,8 +397,8 @@ impl<'a> Explorer<'a> {
     }
 
     pub(crate) fn enter_from_outside(&self, st: &mut State, block: BlockId) {
-        if self.p.block(block).loop_limit.is_some() {
-            st.rounds.insert(block, 1);
+        if self.program(st).block(block).loop_limit.is_some() {
+            *st.rounds_of(block) = 1;
         }
     }
 
@@ -319,7 +411,7 @@ impl<'a> Explorer<'a> {
     /// Passes a jump's arguments.
     pub(crate) fn pass(&mut self, st: &mut State, target: &Target, supplied: &[u32]) {
         let args: Vec<u32> = supplied.iter().copied().chain(self.args(st, target)).collect();
-        for (&param, arg) in self.p.block(target.block).params.iter().zip(args) {
+        for (&param, arg) in self.program(st).block(target.block).params.iter().zip(args) {
             self.set_raw(st, param, arg);
         }
     }
@@ -330,7 +422,7 @@ impl<'a> Explorer<'a> {
 
     pub(crate) fn finish_packet(st: &mut State, how: How) -> Result<Option<BlockId>, Cut> {
         let packet = st.packet.take().ok_or(Cut)?;
-        st.ends.push(PacketEnd { how, packet });
+        st.ends.push(PacketEnd { node: st.node, how, packet, trail: st.trail.clone() });
         Ok(None)
     }
 
@@ -342,16 +434,30 @@ impl<'a> Explorer<'a> {
         packet: SymbolicPacket,
     ) -> Result<(), Cut> {
         if st.strands.len() >= MAX_STRANDS {
-            st.ends.push(PacketEnd { how: How::Drop(st.block, Reason::LOOP_LIMIT), packet });
+            let (node, trail) = (st.node, st.trail.clone());
+            st.ends.push(PacketEnd { node, how: How::Drop(st.block, Reason::LOOP_LIMIT), packet, trail });
             return Ok(());
         }
         if st.strands.len() >= self.limits.strands {
             return Err(self.give_up(Incomplete::Strands));
         }
         let args = self.args(st, target);
-        let starter = self.p.block(st.block).owner;
-        let turn = interp::turn(st.strands.iter().map(|s| s.starter), starter);
-        st.strands.insert(turn, Strand { starter, block: target.block, args, packet, laps: st.laps });
+        let (node, trail) = (st.node, st.trail.clone());
+        let starter = self.program(st).block(st.block).owner;
+        let turn = interp::turn(st.strands.iter().map(|s| (s.node, s.starter)), (node, starter));
+        let strand = Strand { starter, node, block: target.block, args, packet, laps: st.laps, trail };
+        st.strands.insert(turn, strand);
         Ok(())
+    }
+}
+
+impl State {
+    /// Rounds through a loop.
+    pub(crate) fn rounds_of(&mut self, header: BlockId) -> &mut u32 {
+        let i = self.rounds.iter().position(|(b, _)| *b == header).unwrap_or_else(|| {
+            self.rounds.push((header, 1));
+            self.rounds.len() - 1
+        });
+        &mut self.rounds[i].1
     }
 }

@@ -1,6 +1,9 @@
 //! Expressions over what a run starts from: a graph in which equal expressions are one node.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap as HashMap;
 
 use weir_ir::program::{BinOp, Layer, MetaField, Width};
 
@@ -19,8 +22,8 @@ pub struct MemId(pub(crate) u32);
 /// Where a packet's bytes come from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// The packet that the run starts with.
-    Input,
+    /// The packet of that number that comes in, from 0.
+    Input(u32),
     /// Nothing: a packet that the program made.
     Empty,
     /// The packet of that number that an entry held before the run.
@@ -52,7 +55,7 @@ pub struct Mem {
     /// Where bytes that were not written come from.
     pub source: SourceId,
     /// Written bytes.
-    pub writes: BTreeMap<i64, Expr>,
+    pub writes: Rc<BTreeMap<i64, Expr>>,
 }
 
 /// Something that is fixed before the run, and unknown.
@@ -317,7 +320,7 @@ impl Exprs {
             | Symbol::Meta(s, _)
             | Symbol::Hops(s) => match self.source(*s) {
                 Source::Held(at, _) => entry(at),
-                Source::Input | Source::Empty => Vec::new(),
+                Source::Input(_) | Source::Empty => Vec::new(),
             },
             Symbol::Has(at)
             | Symbol::Field(at, _)

@@ -2,8 +2,11 @@
 //!
 //! Everything here errs on one side: a set may be too large, never too small, so a contradiction is a proof.
 
-use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
+use archery::RcK;
+use rpds::{HashTrieMap, List};
+use rustc_hash::FxHasher;
 use weir_ir::interp::binary;
 use weir_ir::program::{BinOp, Width};
 
@@ -16,16 +19,26 @@ const ENUMERATE: u128 = 256;
 const DEPTH: u32 = 12;
 
 /// The conditions of a path, and what follows from them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Facts {
-    conditions: Vec<Expr>,
-    sets: HashMap<Expr, Set>,
+    /// Newest first. Paths share what they had in common.
+    conditions: List<Expr>,
+    sets: HashTrieMap<Expr, Set, RcK, BuildHasherDefault<FxHasher>>,
+}
+
+impl Default for Facts {
+    fn default() -> Facts {
+        let sets = HashTrieMap::new_with_hasher_and_ptr_kind(BuildHasherDefault::default());
+        Facts { conditions: List::new(), sets }
+    }
 }
 
 impl Facts {
     /// The conditions (one bit each) that hold on the path, in the order in which they were met.
-    pub fn conditions(&self) -> &[Expr] {
-        &self.conditions
+    pub fn conditions(&self) -> Vec<Expr> {
+        let mut all: Vec<Expr> = self.conditions.iter().copied().collect();
+        all.reverse();
+        all
     }
 
     /// The values that an expression may have.
@@ -49,7 +62,7 @@ impl Facts {
             Some(known) => known == truth,
             None => {
                 let cond = if truth { cond } else { x.not(cond) };
-                self.conditions.push(cond);
+                self.conditions.push_front_mut(cond);
                 self.restrict(x, cond, &Set::single(1), DEPTH)
             }
         }
@@ -57,7 +70,7 @@ impl Facts {
 
     /// Draws conclusions from all conditions again, now that more is known. `false`: they contradict each other.
     pub fn sharpen(&mut self, x: &Exprs) -> bool {
-        let all = self.conditions.clone();
+        let all = self.conditions();
         all.iter().all(|&c| self.restrict(x, c, &Set::single(1), DEPTH))
     }
 
@@ -174,7 +187,7 @@ impl Facts {
         if x.constant_value(e).is_some() {
             return true;
         }
-        self.sets.insert(e, set.clone());
+        self.sets.insert_mut(e, set.clone());
         if depth == 0 {
             return true;
         }

@@ -1,16 +1,18 @@
 //! What a path starts from.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-use weir_ir::program::{BinOp, BlockId, EntryKind, Layer, TableId, Width};
+use weir_ir::program::{BinOp, BlockId, EntryKind, Layer, Width};
 use weir_packet::{LARGE_CAPACITY, Packet};
 
 use crate::explore::{Cut, Explorer, State};
 use crate::expr::{At, EntryAt, Expr, Source, Symbol};
 use crate::facts::Facts;
+use crate::network::NodeId;
 use crate::packet::SymbolicPacket;
 use crate::path::Incomplete;
+use crate::trail::Trail;
 
 /// What is known about the start of a run. The bytes, annotations, metadata and tables may be anything.
 #[derive(Debug, Clone)]
@@ -23,24 +25,42 @@ pub struct SymbolicInput {
     pub marks: [Option<i32>; 4],
     /// Its hop count.
     pub hops: u8,
-    /// Tables whose content the control side may have changed.
-    pub edited: Vec<TableId>,
+    /// It is as a port delivers it: in a buffer of its own, without annotations.
+    pub fresh: bool,
+    /// Its first bytes, as far as they are known.
+    pub bytes: Vec<u8>,
 }
 
 impl Default for SymbolicInput {
-    /// A packet of any length without marks; tables that only the program changes.
+    /// A packet of any length without marks.
     fn default() -> SymbolicInput {
         SymbolicInput {
             len: 0..=LARGE_CAPACITY,
             pulled: 0..=0,
             marks: [None; 4],
             hops: 0,
-            edited: Vec::new(),
+            fresh: false,
+            bytes: Vec::new(),
         }
     }
 }
 
 impl SymbolicInput {
+    /// Any Ethernet frame that a link with an MTU of 1,500 bytes carries, as a port delivers it.
+    pub fn frame() -> SymbolicInput {
+        SymbolicInput { len: 0..=1518, fresh: true, ..SymbolicInput::default() }
+    }
+
+    /// Any network-layer packet that a link with an MTU of 1,500 bytes carries; its network header is marked.
+    pub fn ip() -> SymbolicInput {
+        SymbolicInput {
+            len: 0..=1500,
+            marks: [None, Some(0), None, None],
+            fresh: true,
+            ..SymbolicInput::default()
+        }
+    }
+
     /// A packet of any length with the marks and hops of this one.
     pub fn like(p: &Packet) -> SymbolicInput {
         let mark = |i: usize| p.layer(Layer::ALL[i]).map(|at| at.wrapping_sub(p.data()) as i32);
@@ -54,58 +74,95 @@ impl SymbolicInput {
 }
 
 impl Explorer<'_> {
-    pub(crate) fn start(&mut self, entry: BlockId, input: &SymbolicInput) -> Result<State, Cut> {
-        let zero = self.x.constant(Width::W8, 0);
-        let mut st = State {
-            block: entry,
+    /// A path on which nothing has happened.
+    pub(crate) fn fresh(&self) -> State {
+        State {
+            node: 0,
+            block: BlockId(0),
             op: 0,
-            values: vec![zero.0; self.p.types.len()],
+            running: false,
+            values: Vec::new(),
             packet: None,
+            trail: Trail::default(),
             strands: VecDeque::new(),
             entries: Vec::new(),
-            insertions: vec![0; self.p.tables.len()],
             stirred: false,
             facts: Facts::default(),
-            rounds: HashMap::new(),
+            rounds: Vec::new(),
             randoms: 0,
+            steps: 0,
             ends: Vec::new(),
             notices: Vec::new(),
             orphans: Vec::new(),
-            blocks: Vec::new(),
             laps: 0,
-        };
-        let kind = self.p.entries.iter().find(|e| e.block == entry).map(|e| &e.kind);
+            inputs: 0,
+            past: 0,
+            used_past: false,
+        }
+    }
+
+    /// Makes the next packet that comes in, of which only `input` is known.
+    pub(crate) fn next_packet(
+        &mut self,
+        st: &mut State,
+        input: &SymbolicInput,
+    ) -> Result<SymbolicPacket, Cut> {
+        let mut p = SymbolicPacket::unknown(&mut self.x, Source::Input(st.inputs));
+        st.inputs += 1;
+        if input.fresh {
+            p.make_fresh(&mut self.x);
+        }
+        self.learn_packet(st, &p)?;
+        self.learn_input(st, &p, input)?;
+        for (i, b) in input.bytes.iter().enumerate() {
+            let byte = p.byte(&mut self.x, i as i64);
+            let same = self.x.is(byte, (*b).into());
+            self.learn(st, same)?;
+        }
+        Ok(p)
+    }
+
+    /// Starts one of a node's programs.
+    pub(crate) fn start(
+        &mut self,
+        node: NodeId,
+        entry: BlockId,
+        input: &SymbolicInput,
+    ) -> Result<State, Cut> {
+        let mut st = self.fresh();
+        self.place(&mut st, node, entry);
+        st.running = true;
+        let p = self.program(&st);
+        let kind = p.entries.iter().find(|e| e.block == entry).map(|e| &e.kind);
         match kind {
             None | Some(EntryKind::Packet { .. }) => {
-                let p = SymbolicPacket::unknown(&mut self.x, Source::Input);
-                self.learn_packet(&mut st, &p)?;
-                self.learn_input(&mut st, &p, input)?;
+                let p = self.next_packet(&mut st, input)?;
                 st.packet = Some(p);
             }
             Some(EntryKind::Timer { .. }) => {}
             Some(EntryKind::Expire { table }) => {
-                let decl = &self.p.tables[table.0 as usize].decl;
+                let table = self.table(&st, *table);
+                let decl = self.net.decl(table);
                 if decl.kind != weir_table::Kind::Exact {
                     return Err(self.give_up(Incomplete::TableKind));
                 }
                 let key: Vec<Expr> = (0..)
                     .zip(&decl.key)
-                    .map(|(i, f)| self.x.symbol(f.width, Symbol::ArgKey(table.0, i)))
+                    .map(|(i, f)| self.x.symbol(f.width, Symbol::ArgKey(table, i)))
                     .collect();
-                let at = EntryAt { table: table.0, at: At::Key(key.clone().into()) };
+                let at = EntryAt { table, at: At::Key(key.clone().into()) };
                 let has = self.x.symbol(Width::W1, Symbol::Has(at.clone()));
                 self.learn(&mut st, has)?;
                 let e = self.old_entry(&mut st, at, key, None)?;
-                self.set_raw(&mut st, self.p.block(entry).params[0], e as u32);
+                self.set_raw(&mut st, p.block(entry).params[0], e as u32);
             }
             Some(EntryKind::Message { .. }) => {
-                for (i, &param) in self.p.block(entry).params.iter().enumerate() {
-                    let arg = self.x.symbol(self.p.width(param), Symbol::Arg(i as u32));
+                for (i, &param) in p.block(entry).params.iter().enumerate() {
+                    let arg = self.x.symbol(p.width(param), Symbol::Arg(i as u32));
                     self.set(&mut st, param, arg);
                 }
             }
         }
-        self.enter_from_outside(&mut st, entry);
         Ok(st)
     }
 

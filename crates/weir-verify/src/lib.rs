@@ -9,6 +9,8 @@
 #![forbid(unsafe_code)]
 
 mod build;
+pub mod checks;
+mod cycles;
 mod ends;
 mod entries;
 mod eval;
@@ -16,25 +18,34 @@ mod explore;
 mod expr;
 mod facts;
 mod input;
+mod network;
 mod ops;
 mod packet;
 mod path;
+mod replay;
+mod session;
 mod set;
 mod simplify;
+mod single;
 mod solve;
 mod tables;
 #[doc(hidden)]
 pub mod testing;
+mod trail;
 
 pub use eval::{ConcretePacket, ConcreteRun, Evaluator, HeldPackets};
-pub use explore::{explore, follow};
 pub use expr::{At, Claim, EntryAt, Expr, Exprs, Mem, MemId, Node, Source, SourceId, Symbol};
 pub use facts::Facts;
 pub use input::SymbolicInput;
+pub use network::{Body, Network, Node as NetworkNode, NodeId, Place};
 pub use packet::{Mark, SymbolicPacket};
 pub use path::{
     ConcreteAt, ConcreteEntry, EntryEnd, Exploration, How, Incomplete, Limits, Notice, PacketEnd, Path,
     Prediction,
 };
+pub use replay::{Hop, Left, Replay, replay};
+pub use session::{Arrival, Entry, Guard, Outcome, Session, Story};
 pub use set::Set;
+pub use single::{explore, follow};
 pub use solve::{ConcreteInput, solve};
+pub use trail::Trail;

@@ -1,5 +1,7 @@
 //! What each operation means for a path; [`weir_ir::interp`] is the reference.
 
+use std::rc::Rc;
+
 use weir_ir::program::{Amount, CmpOp, MetaField, Op, Value, Width};
 use weir_packet::Checksum;
 
@@ -12,7 +14,7 @@ impl Explorer<'_> {
     pub(crate) fn op(&mut self, st: &mut State, op: &Op) -> Result<(), Cut> {
         match op {
             Op::Const { dst, value } => {
-                let v = self.x.constant(self.p.width(*dst), *value);
+                let v = self.x.constant(self.program(st).width(*dst), *value);
                 self.set(st, *dst, v);
             }
             Op::Binary { op, dst, a, b } => {
@@ -40,7 +42,7 @@ impl Explorer<'_> {
             }
             Op::Resize { dst, a } => {
                 let a = self.get(st, *a);
-                let v = self.x.resize(self.p.width(*dst), a);
+                let v = self.x.resize(self.program(st).width(*dst), a);
                 self.set(st, *dst, v);
             }
             Op::Select { dst, cond, a, b } => {
@@ -99,7 +101,8 @@ impl Explorer<'_> {
         match op {
             Op::Load { dst, layer, off } => {
                 let at = self.at(st, *layer, *off)?;
-                let v = Self::packet(st)?.load(&mut self.x, self.p.width(*dst), at);
+                let w = self.program(st).width(*dst);
+                let v = Self::packet(st)?.load(&mut self.x, w, at);
                 self.set(st, *dst, v);
             }
             Op::Store { layer, off, src } => {
@@ -129,10 +132,14 @@ impl Explorer<'_> {
                 self.set(st, *dst, v);
             }
             Op::SetMark { layer, base, off } => {
-                let off = self.pick_amount(st, *off)?;
-                let at = self.at(st, *base, off)?;
+                let off = self.amount(st, *off);
+                let base = self.at(st, *base, 0)?;
+                let mark = match self.x.constant_value(off) {
+                    Some(n) => Mark::At(base + i64::from(n as u32)),
+                    None => Mark::Later(base, off),
+                };
                 if let Some(i) = mark_number(*layer) {
-                    Self::packet(st)?.marks[i] = Mark::At(at);
+                    Self::packet(st)?.marks[i] = mark;
                 }
             }
             Op::ClearMark { layer } => {
@@ -141,7 +148,7 @@ impl Explorer<'_> {
                 }
             }
             Op::LoadAnno { dst, off } => {
-                let (w, at) = (self.p.width(*dst), *off as usize);
+                let (w, at) = (self.program(st).width(*dst), *off as usize);
                 let bytes = Self::packet(st)?.anno[at..at + w.bytes() as usize].to_vec();
                 let v = self.x.concat(&bytes);
                 let v = self.x.resize(w, v);
@@ -151,7 +158,8 @@ impl Explorer<'_> {
                 let v = self.get(st, *src);
                 let bytes = self.x.bytes_of(v);
                 let at = *off as usize;
-                Self::packet(st)?.anno[at..at + bytes.len()].copy_from_slice(&bytes);
+                let anno = Rc::make_mut(&mut Self::packet(st)?.anno);
+                anno[at..at + bytes.len()].copy_from_slice(&bytes);
             }
             Op::LoadMeta { dst, field } => {
                 let v = Self::packet(st)?.meta(*field);
@@ -218,9 +226,10 @@ impl Explorer<'_> {
     fn table_op(&mut self, st: &mut State, op: &Op) -> Result<(), Cut> {
         match op {
             Op::Index { dst, table, index } => {
-                let w = self.p.tables[table.0 as usize].decl.key[0].width;
+                let table = self.table(st, *table);
+                let w = self.net.decl(table).key[0].width;
                 let key = self.x.constant(w, (*index).into());
-                let e = self.lookup(st, table.0, &[key])?.ok_or(Cut)?;
+                let e = self.lookup(st, table, &[key])?.ok_or(Cut)?;
                 self.set_raw(st, *dst, e as u32);
             }
             Op::Get { dst, entry, field } => {
@@ -255,11 +264,13 @@ impl Explorer<'_> {
             }
             Op::GroupCount { dst, table, value } => {
                 let value = self.get(st, *value);
-                let v = self.group_count(st, table.0, value);
+                let table = self.table(st, *table);
+                let v = self.group_count(st, table, value);
                 self.set(st, *dst, v);
             }
             Op::Size { dst, table } => {
-                let v = self.size(st, table.0);
+                let table = self.table(st, *table);
+                let v = self.size(st, table);
                 self.set(st, *dst, v);
             }
             Op::Release { entry, target } => {

@@ -1,7 +1,7 @@
 //! A packet on a path. All positions but its end are known numbers; what would make one unknown is split into a path
 //! for each value.
 
-use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use weir_ir::program::{BinOp, Layer, MetaField, Width};
 use weir_packet::{ANNO_LEN, HEADROOM, LARGE_CAPACITY, SMALL_CAPACITY};
@@ -17,10 +17,12 @@ pub enum Mark {
     Unset,
     /// At this position.
     At(i64),
+    /// Behind this position by an expression (32 bits) whose value nobody asked for.
+    Later(i64, Expr),
 }
 
 /// A packet on a path. Positions count from where its first byte was when its source was made.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SymbolicPacket {
     /// Its bytes.
     pub mem: Mem,
@@ -33,7 +35,7 @@ pub struct SymbolicPacket {
     /// Marks of `mac`, `net`, `transport` and `cursor`.
     pub marks: [Mark; 4],
     /// Annotations, byte by byte.
-    pub anno: Vec<Expr>,
+    pub anno: Rc<Vec<Expr>>,
     /// Metadata in the order of [`MetaField::ALL`].
     pub meta: [Expr; MetaField::ALL.len()],
     /// Hop count (8 bits).
@@ -51,17 +53,24 @@ impl SymbolicPacket {
         let len = x.bounded(Width::W32, Symbol::Len(s), 0, LARGE_CAPACITY.into());
         let small = u128::from(SMALL_CAPACITY);
         SymbolicPacket {
-            mem: Mem { source: s, writes: BTreeMap::new() },
+            mem: Mem { source: s, writes: Rc::default() },
             data: 0,
             floor: 0,
             end: (len, 0),
             marks: [Mark::Original; 4],
-            anno: (0..ANNO_LEN as u32).map(|i| x.symbol(Width::W8, Symbol::Anno(s, i))).collect(),
+            anno: Rc::new((0..ANNO_LEN as u32).map(|i| x.symbol(Width::W8, Symbol::Anno(s, i))).collect()),
             meta: MetaField::ALL.map(|f| x.symbol(f.width(), Symbol::Meta(s, f))),
             hops: x.symbol(Width::W8, Symbol::Hops(s)),
             head: x.bounded(Width::W32, Symbol::Head(s), 0, LARGE_CAPACITY.into()),
             capacity: x.bounded(Width::W32, Symbol::Capacity(s), small, LARGE_CAPACITY.into()),
         }
+    }
+
+    /// Makes it one as a port delivers it. The concrete packet of a solved path is made alike.
+    pub(crate) fn make_fresh(&mut self, x: &mut Exprs) {
+        let empty = SymbolicPacket::empty(x);
+        (self.anno, self.meta) = (empty.anno, empty.meta);
+        (self.hops, self.head, self.capacity) = (empty.hops, empty.head, empty.capacity);
     }
 
     /// An empty packet with nothing.
@@ -70,12 +79,12 @@ impl SymbolicPacket {
         let zero = x.constant(Width::W32, 0);
         let byte = x.constant(Width::W8, 0);
         SymbolicPacket {
-            mem: Mem { source: s, writes: BTreeMap::new() },
+            mem: Mem { source: s, writes: Rc::default() },
             data: 0,
             floor: 0,
             end: (zero, 0),
             marks: [Mark::Unset; 4],
-            anno: vec![byte; ANNO_LEN],
+            anno: Rc::new(vec![byte; ANNO_LEN]),
             meta: MetaField::ALL.map(|f| x.constant(f.width(), 0)),
             hops: byte,
             head: x.constant(Width::W32, HEADROOM.into()),
@@ -130,11 +139,22 @@ impl SymbolicPacket {
             let original = x.symbol(Width::W8, Symbol::Byte(self.mem.source, i));
             // A byte that is back to what it was counts as never written.
             if b == original {
-                self.mem.writes.remove(&i);
+                Rc::make_mut(&mut self.mem.writes).remove(&i);
             } else {
-                self.mem.writes.insert(i, b);
+                Rc::make_mut(&mut self.mem.writes).insert(i, b);
             }
         }
+    }
+
+    /// Whether two packets are alike but for IPv4's time to live and checksum, or IPv6's hop limit.
+    pub(crate) fn same_but_ttl(&self, other: &SymbolicPacket) -> bool {
+        let Mark::At(net) = self.marks[1] else { return self == other };
+        let differs = |at: &i64| ![7, 8, 10, 11].contains(&(at - net));
+        let writes = |p: &SymbolicPacket| -> Vec<(i64, Expr)> {
+            p.mem.writes.iter().filter(|(at, _)| differs(at)).map(|(&at, &b)| (at, b)).collect()
+        };
+        let rest = SymbolicPacket { mem: other.mem.clone(), hops: other.hops, ..self.clone() };
+        rest == *other && self.mem.source == other.mem.source && writes(self) == writes(other)
     }
 
     /// Number of bytes from a position to the end, if it is not behind it (32 bits).

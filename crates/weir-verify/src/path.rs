@@ -1,14 +1,16 @@
 //! What an exploration gives.
 
 use std::fmt;
-use std::sync::Arc;
+use std::rc::Rc;
 
 use weir_ir::program::{BlockId, Reason};
 
 use crate::eval::{ConcretePacket, ConcreteRun, Evaluator};
 use crate::expr::{At, Expr, Exprs};
 use crate::facts::Facts;
+use crate::network::NodeId;
 use crate::packet::SymbolicPacket;
+use crate::trail::Trail;
 
 /// Why an exploration does not show all that may happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +33,10 @@ pub enum Incomplete {
     RemovedEntry,
     /// The program does to a table of this kind what is modelled for exact tables only.
     TableKind,
+    /// Packets that came before may leave more in tables than was tried.
+    Histories,
+    /// A packet comes to a node of which it is not known what it does.
+    Opaque(NodeId),
 }
 
 impl fmt::Display for Incomplete {
@@ -46,6 +52,8 @@ impl fmt::Display for Incomplete {
             Incomplete::RemovedEntry => {
                 "an entry is used after it was removed and another was made in its table"
             }
+            Incomplete::Opaque(_) => "a packet comes to a function of which it is not known what it does",
+            Incomplete::Histories => "packets that came before may leave more in tables than was tried",
             Incomplete::TableKind => "a table that is not exact is linked, expires, or is edited and shrinks",
         })
     }
@@ -79,6 +87,12 @@ impl Default for Limits {
 pub enum How {
     /// It left on this output, or by this exit.
     Exit(u32),
+    /// It left the network at a node that packets end at.
+    Sunk,
+    /// What the node does to it is not known.
+    Opaque,
+    /// It came back to a place as it had been there before, but for its time to live.
+    Loop,
     /// It was dropped at the end of this block.
     Drop(BlockId, Reason),
     /// It stays with an entry.
@@ -90,10 +104,14 @@ pub enum How {
 /// The end of a packet.
 #[derive(Debug, Clone)]
 pub struct PacketEnd {
+    /// At which node.
+    pub node: NodeId,
     /// How.
     pub how: How,
     /// The packet then.
     pub packet: SymbolicPacket,
+    /// Where it came by.
+    pub trail: Trail,
 }
 
 /// Something that the program told its host.
@@ -126,7 +144,7 @@ pub struct Path {
     /// Where it starts.
     pub entry: BlockId,
     /// The expressions that it refers to.
-    pub exprs: Arc<Exprs>,
+    pub exprs: Rc<Exprs>,
     /// What holds on it.
     pub facts: Facts,
     /// Ends of all its packets, in order.
@@ -135,8 +153,6 @@ pub struct Path {
     pub notices: Vec<Notice>,
     /// The table entries that it found, made or removed.
     pub entries: Vec<EntryEnd>,
-    /// The blocks that it went through.
-    pub blocks: Vec<BlockId>,
 }
 
 /// What a program can do.

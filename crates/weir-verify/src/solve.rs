@@ -4,8 +4,10 @@
 //! the symbols that it depends on. What is found is turned into a packet and tables, and counts only if the path
 //! covers the run that starts from them.
 
+use std::collections::HashSet;
+
 use weir_ir::interp::sum16;
-use weir_ir::program::{BinOp, BlockId, EntryKind, Program, Width};
+use weir_ir::program::{BinOp, EntryKind, Width};
 use weir_packet::{LARGE_CAPACITY, Packet};
 use weir_table::TableSet;
 
@@ -13,6 +15,7 @@ use crate::build::build;
 use crate::eval::{ConcreteRun, Evaluator, HeldPackets, Model};
 use crate::expr::{Expr, Exprs, MemId, Node, Symbol};
 use crate::facts::Facts;
+use crate::network::{Network, NodeId};
 use crate::path::Path;
 
 /// How often the search starts afresh.
@@ -23,8 +26,8 @@ const STEPS: u32 = 150;
 /// What a run starts from.
 #[derive(Debug)]
 pub struct ConcreteInput {
-    /// The packet.
-    pub packet: Option<Packet>,
+    /// The packets that come in, in order.
+    pub packets: Vec<Packet>,
     /// Arguments of the entry.
     pub args: Vec<u128>,
     /// The time.
@@ -41,12 +44,12 @@ pub struct ConcreteInput {
 
 impl ConcreteInput {
     /// The run that starts from this.
-    pub fn run<'a>(&'a self, program: &'a Program) -> ConcreteRun<'a> {
+    pub fn run<'a>(&'a self, net: &'a Network) -> ConcreteRun<'a> {
         ConcreteRun {
-            program,
+            net,
             tables: &self.tables,
             held: &self.held,
-            packet: self.packet.as_ref(),
+            packets: &self.packets,
             args: &self.args,
             now: self.now,
             randoms: &self.randoms,
@@ -55,22 +58,62 @@ impl ConcreteInput {
     }
 }
 
-/// Looks for a run that takes a path. `None`: not found, which proves nothing.
-pub fn solve(program: &Program, path: &Path) -> Option<ConcreteInput> {
-    let x = &*path.exprs;
-    let mut facts = path.facts.clone();
+/// What a run has to start with, beside what is in the tables.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Entered {
+    /// Packets, if any.
+    Packets,
+    /// The key of an entry of this table.
+    Expire { table: u32 },
+    /// So many arguments.
+    Message { params: u32 },
+}
+
+/// What is looked for: a run on which all this holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Goal<'a> {
+    pub(crate) exprs: &'a Exprs,
+    pub(crate) facts: &'a Facts,
+    /// How many packets come in.
+    pub(crate) inputs: u32,
+    pub(crate) entry: Entered,
+    /// The nodes whose tables matter; `None`: all.
+    pub(crate) visits: Option<&'a HashSet<NodeId>>,
+}
+
+/// Looks for a run that takes a path of a network of one program. `None`: not found, which proves nothing.
+pub fn solve(net: &Network, path: &Path) -> Option<ConcreteInput> {
+    let program = net.node(0).program()?;
+    let kind = program.entries.iter().find(|e| e.block == path.entry).map(|e| &e.kind);
+    let (inputs, entry) = match kind {
+        None | Some(EntryKind::Packet { .. }) => (1, Entered::Packets),
+        Some(EntryKind::Timer { .. }) => (0, Entered::Packets),
+        Some(EntryKind::Expire { table }) => (0, Entered::Expire { table: table.0 }),
+        Some(EntryKind::Message { .. }) => {
+            (0, Entered::Message { params: program.block(path.entry).params.len() as u32 })
+        }
+    };
+    search(net, &Goal { exprs: &path.exprs, facts: &path.facts, inputs, entry, visits: None })
+}
+
+/// Looks for a run on which a goal's facts hold.
+pub(crate) fn search(net: &Network, goal: &Goal<'_>) -> Option<ConcreteInput> {
+    let x = goal.exprs;
+    let mut facts = goal.facts.clone();
     if !facts.sharpen(x) {
         return None;
     }
-    let symbols = symbols_of(x, facts.conditions());
+    let conditions = facts.conditions();
+    let symbols = symbols_of(x, &conditions);
     for start in 0..STARTS {
-        let mut s = Solver { x, program, facts: &facts, model: Model::new(), seed: u64::from(start) + 1 };
+        let (model, seed) = (Model::default(), u64::from(start) + 1);
+        let mut s = Solver { x, net, facts: &facts, conditions: &conditions, model, seed };
         for &e in &symbols {
             s.choose(e, start);
         }
         if s.search()
-            && let Some(input) = build(program, path, &symbols, &s.model)
-            && path.covers(&input.run(program)).is_some()
+            && let Some(input) = build(net, goal, &symbols, &s.model)
+            && holds(x, &conditions, &input.run(net))
         {
             return Some(input);
         }
@@ -78,14 +121,15 @@ pub fn solve(program: &Program, path: &Path) -> Option<ConcreteInput> {
     None
 }
 
-/// The kind of an entry of a program.
-pub(crate) fn entry_kind(program: &Program, entry: BlockId) -> Option<&EntryKind> {
-    program.entries.iter().find(|e| e.block == entry).map(|e| &e.kind)
+/// Whether all conditions hold on a run.
+fn holds(x: &Exprs, conditions: &[Expr], run: &ConcreteRun<'_>) -> bool {
+    let mut eval = Evaluator::of_run(x, run);
+    conditions.iter().all(|&c| eval.eval(c) != 0)
 }
 
 /// All symbols that expressions depend on, those within symbols included, each after those that it depends on.
 fn symbols_of(x: &Exprs, roots: &[Expr]) -> Vec<Expr> {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     let mut found = Vec::new();
     // (expression, whether its operands are done)
     let mut work: Vec<(Expr, bool)> = roots.iter().rev().map(|&e| (e, false)).collect();
@@ -107,8 +151,9 @@ fn symbols_of(x: &Exprs, roots: &[Expr]) -> Vec<Expr> {
 
 struct Solver<'a> {
     x: &'a Exprs,
-    program: &'a Program,
+    net: &'a Network,
     facts: &'a Facts,
+    conditions: &'a [Expr],
     model: Model,
     seed: u64,
 }
@@ -154,14 +199,14 @@ impl Solver<'_> {
     }
 
     fn eval(&self, e: Expr) -> u128 {
-        Evaluator::of_model(self.x, self.program, &self.model).eval(e)
+        Evaluator::of_model(self.x, self.net, &self.model).eval(e)
     }
 
     fn search(&mut self) -> bool {
         for step in 0..STEPS {
             let broken: Vec<Expr> = {
-                let mut eval = Evaluator::of_model(self.x, self.program, &self.model);
-                self.facts.conditions().iter().copied().filter(|&c| eval.eval(c) == 0).collect()
+                let mut eval = Evaluator::of_model(self.x, self.net, &self.model);
+                self.conditions.iter().copied().filter(|&c| eval.eval(c) == 0).collect()
             };
             let Some(&first) = broken.first() else { return true };
             let which = if step % 3 == 2 { broken[self.random() as usize % broken.len()] } else { first };
@@ -249,7 +294,7 @@ impl Solver<'_> {
                     let lo = self.eval(c.lo);
                     self.eval(c.hi) >= lo || self.force(c.hi, lo)
                 } else {
-                    let capacity = self.program.tables[c.table as usize].decl.capacity;
+                    let capacity = self.net.decl(c.table).capacity;
                     self.force(c.size, capacity.into())
                 }
             }

@@ -1,6 +1,6 @@
 //! Tables on a path: what was there before is unknown but for the first content; what the path did is on top.
 
-use weir_ir::program::{BinOp, End, Op, Program, TableId, TableInit, Type, Value, Width};
+use weir_ir::program::{BinOp, End, Op, Program, TableInit, Type, Value, Width};
 use weir_table::{KeyMatch, Kind, Row, Table};
 
 use crate::explore::{Cut, Explorer, State};
@@ -9,8 +9,10 @@ use crate::packet::SymbolicPacket;
 use crate::path::Incomplete;
 
 /// What the whole program may do to a table, at any time before the run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct TableInfo {
+    /// It may have entries that neither the first content nor this exploration put there.
+    pub(crate) open: bool,
     /// First content in the order of lookup.
     pub(crate) rows: Vec<Row>,
     /// It may have other entries than its first ones.
@@ -65,16 +67,16 @@ pub(crate) fn first_rows(t: &TableInit) -> Vec<Row> {
     table.rows().into_iter().map(|(_, row)| row).collect()
 }
 
-pub(crate) fn table_infos(p: &Program, edited: &[TableId]) -> Vec<TableInfo> {
+/// `open`: the tables may hold anything that programs could have put there.
+pub(crate) fn table_infos(p: &Program, open: bool) -> Vec<TableInfo> {
     let mut infos: Vec<TableInfo> = p
         .tables
         .iter()
-        .enumerate()
-        .map(|(i, t)| {
+        .map(|t| {
             // Who else shares the table is not known before linking.
-            let shared = t.decl.shared_name.is_some() && p.elements.len() == 1;
-            let edited = shared || edited.contains(&TableId(i as u32));
+            let edited = open && t.decl.shared_name.is_some() && p.elements.len() == 1;
             TableInfo {
+                open,
                 rows: first_rows(t),
                 grows: edited,
                 shrinks: edited || t.rows.iter().any(|r| r.ttl.is_some()),
@@ -123,6 +125,17 @@ pub(crate) fn table_infos(p: &Program, edited: &[TableId]) -> Vec<TableInfo> {
     infos
 }
 
+impl TableInfo {
+    /// Adds what another program that shares the table may do to it.
+    pub(crate) fn join(&mut self, other: &TableInfo) {
+        self.grows |= other.grows;
+        self.shrinks |= other.shrinks;
+        self.changes.iter_mut().zip(&other.changes).for_each(|(a, b)| *a |= b);
+        self.holds |= other.holds;
+        self.linked |= other.linked;
+    }
+}
+
 impl Explorer<'_> {
     pub(crate) fn entries_of(st: &State, table: u32) -> Vec<usize> {
         (0..st.entries.len()).rev().filter(|&i| st.entries[i].table == table).collect()
@@ -130,12 +143,10 @@ impl Explorer<'_> {
 
     /// The entry that a key finds.
     pub(crate) fn lookup(&mut self, st: &mut State, table: u32, key: &[Expr]) -> Result<Option<usize>, Cut> {
-        match self.p.tables[table as usize].decl.kind {
+        match self.net.decl(table).kind {
             Kind::Exact => self.lookup_exact(st, table, key),
             Kind::Array => self.lookup_array(st, table, key),
-            Kind::Lpm | Kind::Rules if self.infos[table as usize].edited => {
-                self.lookup_edited(st, table, key)
-            }
+            Kind::Lpm | Kind::Rules if self.net.info(table).edited => self.lookup_edited(st, table, key),
             Kind::Lpm | Kind::Rules => self.lookup_rows(st, table, key),
         }
     }
@@ -144,17 +155,20 @@ impl Explorer<'_> {
         for i in Self::entries_of(st, table) {
             let same = self.x.keys_equal(&st.entries[i].key, key);
             if self.decide(st, same)? {
+                st.used_past |= i < st.past;
                 return Ok(st.entries[i].live.then_some(i));
             }
         }
-        for r in 0..self.infos[table as usize].rows.len() {
+        for r in 0..self.net.info(table).rows.len() {
             let known = self.row_key(table, r);
             let same = self.x.keys_equal(&known, key);
             if self.decide(st, same)? {
                 return self.found_row(st, table, r, At::Key(known.clone().into()), known);
             }
         }
-        if !self.infos[table as usize].grows {
+        let info = self.net.info(table);
+        if !(info.open && info.grows) {
+            self.missed |= info.grows;
             return Ok(None);
         }
         let at = EntryAt { table, at: At::Key(key.into()) };
@@ -165,7 +179,7 @@ impl Explorer<'_> {
     fn lookup_array(&mut self, st: &mut State, table: u32, key: &[Expr]) -> Result<Option<usize>, Cut> {
         let [index] = key else { return Ok(None) };
         let w = self.x.width(*index);
-        let capacity = self.p.tables[table as usize].decl.capacity;
+        let capacity = self.net.decl(table).capacity;
         if u128::from(capacity) <= w.max() {
             let end = self.x.constant(w, capacity.into());
             let inside = self.x.less(*index, end);
@@ -191,7 +205,7 @@ impl Explorer<'_> {
 
     /// By rows that are known, in their order.
     fn lookup_rows(&mut self, st: &mut State, table: u32, key: &[Expr]) -> Result<Option<usize>, Cut> {
-        for r in 0..self.infos[table as usize].rows.len() {
+        for r in 0..self.net.info(table).rows.len() {
             let matches = self.row_matches(table, r, key);
             if !self.decide(st, matches)? {
                 continue;
@@ -237,8 +251,8 @@ impl Explorer<'_> {
     }
 
     fn row_key(&mut self, table: u32, row: usize) -> Vec<Expr> {
-        let fields = &self.p.tables[table as usize].decl.key;
-        let matches = &self.infos[table as usize].rows[row].key;
+        let fields = &self.net.decl(table).key;
+        let matches = &self.net.info(table).rows[row].key;
         let value = |m: &KeyMatch| if let KeyMatch::Exact(v) = m { *v } else { 0 };
         fields.iter().zip(matches).map(|(f, m)| self.x.constant(f.width, value(m))).collect()
     }
@@ -246,7 +260,7 @@ impl Explorer<'_> {
     fn row_matches(&mut self, table: u32, row: usize, key: &[Expr]) -> Expr {
         let x = &mut self.x;
         let mut all = x.constant(Width::W1, 1);
-        for (m, &v) in self.infos[table as usize].rows[row].key.iter().zip(key) {
+        for (m, &v) in self.net.info(table).rows[row].key.iter().zip(key) {
             let w = x.width(v);
             let one = match *m {
                 KeyMatch::Exact(k) => x.is(v, k),
@@ -282,7 +296,7 @@ impl Explorer<'_> {
         key: Vec<Expr>,
     ) -> Result<Option<usize>, Cut> {
         let at = EntryAt { table, at };
-        if self.infos[table as usize].shrinks {
+        if self.net.info(table).shrinks {
             let has = self.x.symbol(Width::W1, Symbol::Has(at.clone()));
             if !self.decide(st, has)? {
                 return Ok(None);

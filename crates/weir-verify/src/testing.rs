@@ -7,9 +7,10 @@ use weir_table::{EntryRef, TableSet};
 
 use crate::build::copy_held;
 use crate::eval::{ConcretePacket, ConcreteRun};
-use crate::explore::{explore, follow};
 use crate::input::SymbolicInput;
+use crate::network::Network;
 use crate::path::{ConcreteAt, How, Incomplete, Limits, Prediction};
+use crate::single::{explore, follow};
 use crate::solve::solve;
 
 /// One run of a sequence.
@@ -64,6 +65,7 @@ pub struct Summary {
 /// If a run takes no path, or goes otherwise than its path says.
 pub fn assert_covered(program: &Program, trials: impl IntoIterator<Item = Trial>) -> Summary {
     let mut tables = first_tables(program);
+    let net = Network::of_program(program);
     let mut summary = Summary::default();
     for (i, mut t) in trials.into_iter().enumerate() {
         while let Some(due) = tables.next_due(t.now) {
@@ -76,12 +78,12 @@ pub fn assert_covered(program: &Program, trials: impl IntoIterator<Item = Trial>
                     randoms: Vec::new(),
                     ..t
                 };
-                check(program, &mut tables, &mut run, &format!("expiry before run {i}"), &mut summary);
+                check(&net, program, &mut tables, &mut run, &format!("expiry before run {i}"), &mut summary);
             }
             tables.finish_expiry(due, t.now);
             drop(tables.take_orphans());
         }
-        check(program, &mut tables, &mut t, &format!("run {i}"), &mut summary);
+        check(&net, program, &mut tables, &mut t, &format!("run {i}"), &mut summary);
     }
     summary
 }
@@ -91,15 +93,16 @@ pub fn assert_covered(program: &Program, trials: impl IntoIterator<Item = Trial>
 /// # Panics
 /// If a solution does not take its path, or goes otherwise than the path says.
 pub fn assert_replayed(program: &Program, entry: BlockId, input: &SymbolicInput, limits: Limits) -> Summary {
-    let found = explore(program, entry, input, limits);
+    let net = Network::of_program(program);
+    let found = explore(&net, entry, input, limits);
     let mut summary =
         Summary { paths: found.paths.len(), incomplete: found.incomplete, ..Summary::default() };
     for (i, path) in found.paths.iter().enumerate() {
-        let Some(mut start) = solve(program, path) else {
+        let Some(mut start) = solve(&net, path) else {
             summary.open += 1;
             continue;
         };
-        let said = path.covers(&start.run(program)).expect("a solution takes its path");
+        let said = path.covers(&start.run(&net)).expect("a solution takes its path");
         let seen = interpret(
             program,
             &mut start.tables,
@@ -107,7 +110,7 @@ pub fn assert_replayed(program: &Program, entry: BlockId, input: &SymbolicInput,
             &start.args,
             start.now,
             start.randoms.clone(),
-            start.packet.take(),
+            start.packets.pop(),
         );
         compare(program, &said, &seen, &mut start.tables, &format!("path {i} of b{}", entry.0));
         summary.agreed += 1;
@@ -129,20 +132,27 @@ pub fn first_tables(program: &Program) -> TableSet {
     tables
 }
 
-fn check(program: &Program, tables: &mut TableSet, t: &mut Trial, what: &str, summary: &mut Summary) {
+fn check(
+    net: &Network,
+    program: &Program,
+    tables: &mut TableSet,
+    t: &mut Trial,
+    what: &str,
+    summary: &mut Summary,
+) {
     let held = copy_held(tables);
     let input = t.packet.as_ref().map_or_else(SymbolicInput::default, SymbolicInput::like);
     let run = ConcreteRun {
-        program,
+        net,
         tables,
         held: &held,
-        packet: t.packet.as_ref(),
+        packets: t.packet.as_slice(),
         args: &t.args,
         now: t.now,
         randoms: &t.randoms,
         hash_seed: SEED,
     };
-    let found = follow(program, t.entry, &input, &run);
+    let found = follow(net, t.entry, &input, &run);
     let said: Vec<Prediction> = found.paths.iter().filter_map(|p| p.covers(&run)).collect();
     let seen = interpret(program, tables, t.entry, &t.args, t.now, t.randoms.clone(), t.packet.take());
     summary.paths += found.paths.len();

@@ -254,11 +254,11 @@ impl Router {
         f: impl FnOnce(&mut dyn EngineNode, &mut Cx<'_>) -> R,
     ) -> Option<R> {
         let mut node = self.nodes.get_mut(element)?.take()?;
-        // What this node asks for is told from what was decided before.
+        // What this node asks for is told from what was decided before, which needs no further question.
         let decided = std::mem::take(&mut env.stop);
         let r = f(&mut *node, &mut Cx { router: self, env, element, pushing });
         self.nodes[element] = Some(node);
-        if std::mem::replace(&mut env.stop, decided) {
+        if std::mem::replace(&mut env.stop, decided) && !decided {
             self.ask_stop();
         }
         Some(r)

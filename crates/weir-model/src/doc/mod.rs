@@ -4,7 +4,7 @@ mod json;
 mod read;
 mod yaml;
 
-pub(crate) use read::{At, Reader, did_you_mean, parse_number};
+pub(crate) use read::{At, Fields, Reader, did_you_mean, parse_number};
 
 use crate::error::{DocErrors, Position};
 

@@ -317,3 +317,9 @@ pub fn protocol_number(name: &str) -> Option<u8> {
 pub fn protocol_name(number: u8) -> Option<&'static str> {
     names::PROTOCOLS.iter().find(|(_, n)| *n == number).map(|(name, _)| *name)
 }
+
+/// Whether a filter may begin with this word: how far a list of names before a filter goes.
+pub(crate) fn begins_filter(word: &str) -> bool {
+    let Ok(tokens) = lex::tokens(word) else { return false };
+    tokens.first().is_some_and(|first| primitive::is_word(first.text))
+}

@@ -60,6 +60,17 @@ const WORDS: &[&str] = &[
     "or",
 ];
 
+/// Whether a word or symbol may begin a filter; numbers do not, though they are values.
+pub(super) fn is_word(word: &str) -> bool {
+    WORDS.contains(&word)
+        || matches!(word, "(" | "!" | "-" | "dest")
+        || protocol_number(word).is_some()
+        || names::find(names::PORTS, word).is_some()
+        || names::find(names::ICMP_TYPES, word).is_some()
+        || TCP_FLAGS.contains(&word)
+        || Value::address(word).is_some()
+}
+
 impl Parser<'_> {
     /// Reads one primitive and makes an expression of it.
     pub(super) fn primitive(&mut self) -> Result<Expr, FilterError> {

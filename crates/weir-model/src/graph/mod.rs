@@ -32,7 +32,7 @@ use std::ops::Deref;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-pub(crate) use read::param_value;
+pub(crate) use read::{optional, param_value};
 pub use rule::{Actions, Match, PortRef, Rule, VlanMatch};
 pub use sap::{GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VlanSap};
 pub use schema::sffg_json_schema;

@@ -67,14 +67,7 @@ impl IpPrefix {
                 format!("it is 0 to {bits} for {addr}"),
             ));
         }
-        let network = match addr {
-            IpAddr::V4(a) => {
-                IpAddr::V4((u32::from(a) & u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)).into())
-            }
-            IpAddr::V6(a) => {
-                IpAddr::V6((u128::from(a) & u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)).into())
-            }
-        };
+        let network = network(addr, len);
         if network != addr {
             let message = format!("{addr}/{len} has bits set after the first {len}");
             return Err(ValueError::new(
@@ -83,6 +76,24 @@ impl IpPrefix {
             ));
         }
         Ok(Self { addr, len })
+    }
+
+    /// The prefix of length `len` that `addr` lies in; fails if `len` is longer than the address.
+    pub fn containing(addr: IpAddr, len: u8) -> Result<Self, ValueError> {
+        Self::new(network(addr, len), len)
+    }
+
+    /// The prefix of one address.
+    pub fn host(addr: IpAddr) -> Self {
+        Self { addr, len: if addr.is_ipv4() { 32 } else { 128 } }
+    }
+
+    /// Whether every address of `other` is one of this prefix.
+    pub fn contains(&self, other: &IpPrefix) -> bool {
+        let same_family = self.addr.is_ipv4() == other.addr.is_ipv4();
+        same_family
+            && self.len <= other.len
+            && Self::containing(other.addr, self.len).is_ok_and(|p| p == *self)
     }
 
     /// The network address.
@@ -94,6 +105,17 @@ impl IpPrefix {
     #[expect(clippy::len_without_is_empty, reason = "a prefix length, not a collection's")]
     pub fn len(&self) -> u8 {
         self.len
+    }
+}
+
+/// The address with all bits after the first `len` cleared.
+fn network(addr: IpAddr, len: u8) -> IpAddr {
+    let host_bits = |bits: u32| bits.saturating_sub(u32::from(len));
+    match addr {
+        IpAddr::V4(a) => IpAddr::V4((u32::from(a) & u32::MAX.checked_shl(host_bits(32)).unwrap_or(0)).into()),
+        IpAddr::V6(a) => {
+            IpAddr::V6((u128::from(a) & u128::MAX.checked_shl(host_bits(128)).unwrap_or(0)).into())
+        }
     }
 }
 

@@ -77,7 +77,10 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
 }
 
 /// `Some(None)` for an absent field, `None` for one with a mistake.
-fn optional<'a, T>(at: Option<At<'a>>, read: impl FnOnce(&At<'a>) -> Option<T>) -> Option<Option<T>> {
+pub(crate) fn optional<'a, T>(
+    at: Option<At<'a>>,
+    read: impl FnOnce(&At<'a>) -> Option<T>,
+) -> Option<Option<T>> {
     match at {
         None => Some(None),
         Some(at) => read(&at).map(Some),

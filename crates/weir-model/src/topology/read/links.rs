@@ -1,0 +1,198 @@
+//! Links, and the index of boxes that links and requirements speak of.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::doc::{At, Reader, did_you_mean};
+use crate::error::quote;
+use crate::requirement::Place;
+use crate::topology::{Link, LinkEnd, MAX_LINKS, NetBox};
+use crate::value::IpPrefix;
+
+/// A link as written: its place in the list, and both ends with their ports, if given.
+pub(super) struct RawLink {
+    item: usize,
+    ends: [(String, Option<String>); 2],
+}
+
+/// The ports of each box that links use, in their order.
+pub(super) type Used = BTreeMap<String, Vec<Option<String>>>;
+
+/// Reads `A:port - B:port` of each item.
+pub(super) fn read(r: &mut Reader, at: &At<'_>) -> Vec<RawLink> {
+    let items = r.items(at, "links", MAX_LINKS).unwrap_or_default();
+    let mut links = Vec::with_capacity(items.len());
+    for (item, node) in items.iter().enumerate() {
+        let at = at.index(item, node);
+        let Some(text) = r.text(&at, "a link such as \"gw:lan - fw:wan\"") else { continue };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [a, "-" | "--" | "<->", b] = words.as_slice() else {
+            r.error(
+                &at,
+                format!("{} is not a link", quote(text)),
+                "write both ends, such as \"gw:lan - fw:wan\"",
+            );
+            continue;
+        };
+        if let (Some(a), Some(b)) = (end(r, &at, a), end(r, &at, b)) {
+            links.push(RawLink { item, ends: [a, b] });
+        }
+    }
+    links
+}
+
+fn end(r: &mut Reader, at: &At<'_>, word: &str) -> Option<(String, Option<String>)> {
+    match word.parse() {
+        Ok(Place::Node(node)) => Some((node, None)),
+        Ok(Place::Port { node, port }) => Some((node, Some(port))),
+        Ok(Place::Prefix(_)) | Err(_) => {
+            r.error(
+                at,
+                format!("{} is not an end of a link", quote(word)),
+                "write a box's port, such as gw:lan",
+            );
+            None
+        }
+    }
+}
+
+/// Which ports links give to each box.
+pub(super) fn ports_used(links: &mut [RawLink]) -> Used {
+    let mut used = Used::new();
+    for (node, port) in links.iter().flat_map(|l| &l.ends) {
+        used.entry(node.clone()).or_default().push(port.clone());
+    }
+    used
+}
+
+/// The ports of a box that has as many as links need: those that links name, and a number for each link that names none.
+pub(super) fn ports_by_use(used: Option<&Vec<Option<String>>>) -> Vec<String> {
+    let mut ports: Vec<String> = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
+    let mut next = 0_usize;
+    for port in used.into_iter().flatten() {
+        let name = match port {
+            Some(name) => name.clone(),
+            None => {
+                next += 1;
+                (next - 1).to_string()
+            }
+        };
+        if seen.insert(name.clone()) {
+            ports.push(name);
+        }
+    }
+    if ports.is_empty() {
+        ports.push("0".into());
+    }
+    ports
+}
+
+/// Finds the boxes and ports of all links.
+pub(super) fn resolve(r: &mut Reader, at: &At<'_>, links: Vec<RawLink>, index: &Index<'_>) -> Vec<Link> {
+    let items = r.items(at, "links", MAX_LINKS).unwrap_or_default();
+    let mut taken: HashMap<LinkEnd, usize> = HashMap::new();
+    // How many links of a box named no port so far.
+    let mut unnamed: HashMap<String, usize> = HashMap::new();
+    let mut resolved = Vec::with_capacity(links.len());
+    for RawLink { item, ends } in links {
+        let Some(node) = items.get(item) else { continue };
+        let at = at.index(item, node);
+        let [a, b] = ends.map(|(node, port)| index.end(r, &at, node, port, &mut unnamed));
+        let (Some(a), Some(b)) = (a, b) else { continue };
+        if a == b {
+            r.error(&at, format!("{a} is linked to itself"), "a link has two different ends");
+            continue;
+        }
+        for end in [&a, &b] {
+            if let Some(first) = taken.insert(end.clone(), item) {
+                let help = "a port has one link: give the box another port, or put a switch between";
+                r.error(&at, format!("{end} is on link {first} already"), help);
+            }
+        }
+        resolved.push(Link { a, b });
+    }
+    resolved
+}
+
+/// The boxes by name.
+pub(super) struct Index<'a> {
+    by_name: HashMap<&'a str, &'a NetBox>,
+    /// In the order of the document, for suggestions.
+    names: Vec<&'a str>,
+    /// Some box could not be read; a name that leads nowhere may mean that one.
+    lost: bool,
+    owned: Vec<IpPrefix>,
+}
+
+impl<'a> Index<'a> {
+    pub(super) fn new(boxes: &'a [NetBox], lost: bool) -> Self {
+        Self {
+            by_name: boxes.iter().map(|b| (b.name.as_str(), b)).collect(),
+            names: boxes.iter().map(|b| b.name.as_str()).collect(),
+            lost,
+            owned: boxes.iter().flat_map(NetBox::owns).collect(),
+        }
+    }
+
+    /// The box with this name; reports it if there is none.
+    pub(super) fn node(&self, r: &mut Reader, at: &At<'_>, line: &str, name: &str) -> Option<&'a NetBox> {
+        let found = self.by_name.get(name).copied();
+        if found.is_none() && !self.lost {
+            const SHOWN: usize = 12;
+            let help = match did_you_mean(name, &self.names) {
+                help if help.starts_with("did") => help,
+                _ if self.names.len() > SHOWN => {
+                    format!("write one of the {} boxes of \"boxes\"", self.names.len())
+                }
+                help => help,
+            };
+            r.error(at, format!("{line}no box is {}", quote(name)), help);
+        }
+        found
+    }
+
+    pub(super) fn no_port(&self, r: &mut Reader, at: &At<'_>, line: &str, node: &NetBox, port: &str) {
+        let message = format!("{line}the box {} has no port {}", node.name, quote(port));
+        r.error(at, message, did_you_mean(port, &node.ports()));
+    }
+
+    /// Whether some box owns an address of the prefix.
+    pub(super) fn is_owned(&self, prefix: IpPrefix) -> bool {
+        self.lost || self.owned.iter().any(|p| p.contains(&prefix) || prefix.contains(p))
+    }
+
+    fn end(
+        &self,
+        r: &mut Reader,
+        at: &At<'_>,
+        node: String,
+        port: Option<String>,
+        unnamed: &mut HashMap<String, usize>,
+    ) -> Option<LinkEnd> {
+        let found = self.node(r, at, "", &node)?;
+        let ports = found.ports();
+        let port = match port {
+            Some(name) => match found.port(&name).and_then(|i| ports.get(i)) {
+                Some(port) => (*port).to_string(),
+                None => {
+                    self.no_port(r, at, "", found, &name);
+                    return None;
+                }
+            },
+            None if found.has_ports_by_use() => {
+                let next = unnamed.entry(node.clone()).or_default();
+                *next += 1;
+                (*next - 1).to_string()
+            }
+            None => match ports.as_slice() {
+                [only] => (*only).to_string(),
+                _ => {
+                    let help = format!("write {node}:PORT; it has {}", ports.join(", "));
+                    r.error(at, format!("which port of the box {node}?"), help);
+                    return None;
+                }
+            },
+        };
+        Some(LinkEnd { node, port })
+    }
+}

@@ -1,0 +1,148 @@
+use super::*;
+use crate::value::MacAddr;
+
+const ACCESS: &str = include_str!("../../tests/data/topology/access.yaml");
+
+fn errors(text: &str) -> String {
+    Topology::parse(text).expect_err(text).to_string()
+}
+
+#[test]
+fn every_kind_of_box_is_read() {
+    let t = Topology::parse(ACCESS).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((t.name.as_ref().unwrap().as_str(), t.boxes.len(), t.links.len()), ("access", 11, 10));
+    let BoxKind::Endpoint(client) = &t.node("client").unwrap().kind else { panic!() };
+    assert_eq!((client.role, client.owns[0].to_string()), (EndpointRole::Client, "172.16.15.133".into()));
+    assert_eq!((client.ports.as_slice(), client.own_sources_only), (&["0".to_string()][..], false));
+    assert_eq!(t.node("client").unwrap().owner.as_ref().unwrap().as_str(), "alice");
+    let BoxKind::Router(border) = &t.node("border").unwrap().kind else { panic!() };
+    let routes: Vec<String> = border.routes.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        routes,
+        [
+            "192.0.2.2 local",
+            "198.51.100.1 local",
+            "192.0.2.0/30 dev wan",
+            "198.51.100.0/24 dev platform3",
+            "0.0.0.0/0 via 192.0.2.1 dev wan",
+        ]
+    );
+    assert_eq!(border.interfaces[1].mac, Some(MacAddr([2, 0, 0, 0, 0, 1])));
+    let BoxKind::Switch(core) = &t.node("core").unwrap().kind else { panic!() };
+    assert_eq!(core.ports[4].vlans, PortVlans::Unaware);
+    assert!(
+        matches!(&core.ports[2].vlans, PortVlans::Trunk { tagged, native: Some(n) } if tagged.len() == 2 && n.get() == 10)
+    );
+    assert!(
+        matches!(&core.forwarding, Forwarding::Table { entries, flood_unknown: false } if entries[1].vlan.unwrap().get() == 20)
+    );
+    let BoxKind::Switch(lan) = &t.node("lan").unwrap().kind else { panic!() };
+    assert_eq!((lan.ports.len(), &lan.forwarding), (2, &Forwarding::Learning));
+    let BoxKind::Firewall(fw) = &t.node("fw").unwrap().kind else { panic!() };
+    let FirewallRules::Filters { rules, stateful: true } = &fw.rules else { panic!() };
+    assert_eq!((rules[0].from.as_deref(), rules[1].allow), (Some("inside"), false));
+    assert_eq!(rules[2].filter.to_string(), "udp dst port 1500");
+    let legacy: Vec<&str> = t.boxes.iter().filter(|b| b.legacy).map(|b| b.name.as_str()).collect();
+    assert_eq!(legacy, ["border", "nat", "core", "fw", "lan", "edge"]);
+    assert_eq!(t.links[9].to_string(), "lan:phone - client:0");
+    assert_eq!(t.policy.third_party.send_to.len(), 4);
+    assert_eq!(t.policy.rules(Requester::ThirdParty).inconclusive, Inconclusive::Sandbox);
+    assert_eq!(t.policy.rules(Requester::Client), &Policy::default().client);
+    assert_eq!(t.owners[1].registered[1].to_string(), "2001:db8::/32");
+    assert_eq!(t.requirements[1].text, "reach 0/0 platform2:0 allow tcp port 80 deny all");
+    assert!(t.requirements[1].position.unwrap().line > 60);
+}
+
+#[test]
+fn addresses_belong_to_the_longest_prefix() {
+    let t = Topology::parse(ACCESS).unwrap();
+    let owners = |prefix: &str| {
+        let found = t.owners_of(prefix.parse().unwrap());
+        found.iter().map(|b| b.name.clone()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(owners("172.16.15.133"), "client");
+    assert_eq!(owners("8.8.8.8"), "internet");
+    assert_eq!(owners("172.16.100.0/23"), "platform1 platform2 internet");
+    assert_eq!(owners("198.51.100.0/24"), "border platform3 internet");
+    assert_eq!(owners("172.16.100.0/25"), "platform1");
+    assert_eq!(owners("2001:db8::1"), "internet");
+}
+
+#[test]
+fn a_routers_next_hops_are_found_and_its_table_is_whole() {
+    let table = |routes: &str| {
+        let text = format!(
+            "boxes:\n  r:\n    kind: router\n    interfaces: {{a: [10.0.0.1/24, 'fd00::1/64'], b: 10.1.0.1/30, c: }}\n    routes: {routes}"
+        );
+        let t = Topology::parse(&text).map_err(|e| e.to_string())?;
+        let BoxKind::Router(r) = &t.boxes[0].kind else { panic!() };
+        Ok::<_, String>(r.routes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    };
+    assert_eq!(
+        table("['10.9.0.0/16 via 10.0.0.2 via 10.1.0.2', 10.8.0.0/16 dev c, default via fd00::2, 10.7.0.0/16 unreachable, 10.0.0.0/24 blackhole]").unwrap(),
+        "fd00::1 local; fd00::/64 dev a; 10.0.0.1 local; 10.1.0.1 local; 10.1.0.0/30 dev b; 10.0.0.0/24 blackhole; \
+         10.7.0.0/16 unreachable; 10.8.0.0/16 dev c; 10.9.0.0/16 via 10.0.0.2 dev a via 10.1.0.2 dev b; \
+         ::/0 via fd00::2 dev a"
+    );
+    for (routes, message) in [
+        (
+            "[10.9.0.0/16 via 10.5.0.1]",
+            "the next hop 10.5.0.1 is on the network of no interface; write its interface too",
+        ),
+        ("[10.9.0.0/16 dev d]", "the router has no interface \"d\"; known here: a, b, c"),
+        ("[10.9.0.0/16]", "the route to 10.9.0.0/16 leads nowhere; write, for example"),
+        ("[10.9.0.0/16 via]", "something is missing after \"via\""),
+        ("[10.9.0.0/16 gw 10.0.0.2]", "\"gw\" does not belong into a route"),
+        ("[10.9.0.1/16 via 10.0.0.2]", "10.9.0.1/16 has bits set after the first 16"),
+        (
+            "[10.9.0.0/16 via 10.0.0.2, 10.9.0.0/16 via 10.1.0.2]",
+            "a second route to 10.9.0.0/16; item 0 is one",
+        ),
+        ("[10.9.0.0/16 via 10.0.0.2 blackhole]", "forwards and does not"),
+    ] {
+        let error = table(routes).unwrap_err();
+        assert!(error.contains(message), "{routes}: {error}");
+    }
+}
+
+#[test]
+fn unnamed_ports_of_end_points_are_counted() {
+    let t = Topology::parse(
+        "boxes: {i: {kind: internet}, a: {kind: switch, ports: [x]}, b: {kind: switch}}\nlinks: [a - i, b:1 - i, b:2 - i:up]",
+    )
+    .unwrap();
+    let links: Vec<String> = t.links.iter().map(ToString::to_string).collect();
+    assert_eq!(links, ["a:x - i:0", "b:1 - i:1", "b:2 - i:up"]);
+    let net = t.node("i").unwrap();
+    assert_eq!(
+        (net.ports(), net.port("up"), net.port("2"), net.port("3")),
+        (vec!["0", "1", "up"], Some(2), Some(2), None)
+    );
+}
+
+#[test]
+fn files_are_read_where_that_is_allowed() {
+    let text = "boxes: {f: {kind: click, ports: [a, b], file: f.click}}";
+    let t = Topology::parse_with(text, &mut |name| Ok(format!("// {name}"))).unwrap();
+    assert!(
+        matches!(&t.boxes[0].kind, BoxKind::Click(c) if c.config == "// f.click" && c.file.as_deref() == Some("f.click"))
+    );
+    assert_eq!(
+        errors(text),
+        "boxes.f.file (line 1, column 47): cannot read the file \"f.click\": this document may not name files; \
+         name a file beside the topology's"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("net.yaml");
+    std::fs::write(&path, text).unwrap();
+    let error = Topology::load(&path).unwrap_err();
+    assert!(
+        std::error::Error::source(&error).unwrap().to_string().contains("cannot read the file \"f.click\"")
+    );
+    std::fs::write(dir.path().join("f.click"), "in_0 -> out_1;").unwrap();
+    assert!(Topology::load(&path).is_ok());
+    std::fs::write(&path, text.replace("f.click", "../f.click")).unwrap();
+    let error = Topology::load(&path).unwrap_err();
+    assert!(std::error::Error::source(&error).unwrap().to_string().contains("does not lie in the folder"));
+    assert!(Topology::load(&dir.path().join("none.yaml")).is_err());
+}

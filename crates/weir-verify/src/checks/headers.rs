@@ -1,0 +1,127 @@
+//! Where header fields stand in symbolic packets.
+
+use weir_ir::program::{BinOp, Layer, Width};
+
+use super::{Checker, Field, Framing};
+use crate::expr::{Expr, Exprs, Source, Symbol};
+use crate::packet::{Mark, SymbolicPacket};
+use crate::session::Story;
+
+/// A version of IP with the headers where they are if there are no options or extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub version: u8,
+    /// Offset of the protocol number.
+    pub proto: i64,
+    pub src: i64,
+    pub dst: i64,
+    /// Bytes of an address.
+    pub address: i64,
+    /// Offset of the transport header.
+    pub transport: i64,
+}
+
+pub(super) const IPV4: Layout = Layout { version: 4, proto: 9, src: 12, dst: 16, address: 4, transport: 20 };
+pub(super) const IPV6: Layout = Layout { version: 6, proto: 6, src: 8, dst: 24, address: 16, transport: 40 };
+
+/// The packet as it came in.
+pub(super) fn original(x: &mut Exprs, packet: u32) -> impl Fn(&mut Exprs, i64) -> Expr + use<> {
+    let source = x.source_id(Source::Input(packet));
+    move |x, at| x.symbol(Width::W8, Symbol::Byte(source, at))
+}
+
+/// Position of the network header of a packet that comes in.
+pub(super) fn net_of(framing: Framing) -> i64 {
+    match framing {
+        Framing::Ip => 0,
+        Framing::Ethernet => 14,
+    }
+}
+
+/// Position of the network header of a packet on its way.
+pub(super) fn net_at(p: &SymbolicPacket, framing: Framing) -> i64 {
+    match (p.marks[1], framing) {
+        (_, Framing::Ethernet) => p.data + 14,
+        (Mark::At(at), Framing::Ip) => at,
+        (_, Framing::Ip) => p.data,
+    }
+}
+
+/// A number of some bytes.
+pub(super) fn bytes_at(x: &mut Exprs, get: impl Fn(&mut Exprs, i64) -> Expr, at: i64, n: i64) -> Expr {
+    let bytes: Vec<Expr> = (at..at + n).map(|i| get(x, i)).collect();
+    x.concat(&bytes)
+}
+
+impl Checker<'_> {
+    /// The story if its packet, whose header starts at `net`, has this version and no options.
+    pub(super) fn plain(
+        &mut self,
+        story: &Story,
+        net: i64,
+        layout: Layout,
+        get: impl Fn(&mut Exprs, i64) -> Expr,
+    ) -> Option<Story> {
+        let x = self.session.exprs();
+        let first = get(x, net);
+        let is = if layout.version == 4 {
+            x.is(first, 0x45)
+        } else {
+            let four = x.constant(Width::W8, 4);
+            let version = x.binary(BinOp::Shr, first, four);
+            x.is(version, 6)
+        };
+        self.session.assume(story.clone(), is)
+    }
+
+    /// The stories by how long the IPv4 header at `net` is, with the offset of what follows it; of IPv6, the fixed header.
+    pub(super) fn by_header_length(
+        &mut self,
+        story: &Story,
+        net: i64,
+        get: impl Fn(&mut Exprs, i64) -> Expr,
+    ) -> Vec<(Story, i64)> {
+        let mut out = Vec::new();
+        for words in 5..=15 {
+            let x = self.session.exprs();
+            let first = get(x, net);
+            let is = x.is(first, 0x40 | words as u128);
+            out.extend(self.session.assume(story.clone(), is).map(|s| (s, 4 * words)));
+        }
+        out.extend(self.plain(story, net, IPV6, get).map(|s| (s, 40)));
+        out
+    }
+}
+
+/// The bytes of a field of a packet whose network header starts at `net`; bits that do not count are 0.
+pub(super) fn by_net(bytes: &[u8], net: usize, field: Field) -> Option<Vec<u8>> {
+    let first = *bytes.get(net)?;
+    let (header, proto) = match first >> 4 {
+        4 => (4 * usize::from(first & 15), bytes.get(net + 9).copied()),
+        6 => (40, bytes.get(net + 6).copied()),
+        _ => (0, None),
+    };
+    let transport = net + header;
+    match field {
+        Field::Payload => {
+            let doff = bytes.get(transport + 12).map(|b| 4 * usize::from(b >> 4));
+            let at = match proto {
+                Some(6) => transport + doff?,
+                Some(17) => transport + 8,
+                _ => transport,
+            };
+            bytes.get(at..).map(<[u8]>::to_vec)
+        }
+        Field::Header { layer, offset, width, mask } => {
+            let start = match layer {
+                Layer::Transport => transport,
+                Layer::Mac => net.checked_sub(14)?,
+                _ => net,
+            } + offset as usize;
+            let n = width.bytes() as usize;
+            let mask = mask.to_be_bytes();
+            let field = bytes.get(start..start + n)?;
+            Some(field.iter().zip(&mask[16 - n..]).map(|(b, m)| b & m).collect())
+        }
+    }
+}

@@ -1,0 +1,123 @@
+use weir_ir::program::{BinOp, Layer};
+
+use super::headers::{by_net, bytes_at, net_at, net_of, original};
+use super::{Checker, Field, Framing, Query, Verdict};
+use crate::expr::Expr;
+use crate::replay::Replay;
+use crate::session::{Arrival, Story};
+
+/// `invariant SRC DST FIELD…`: on every path, each field has at DST the value that it had at SRC.
+pub fn invariant(c: &mut Checker<'_>, q: &Query, fields: &[Field]) -> Verdict {
+    let watched = q.watched();
+    let mut unsolved = false;
+    let found = c.with_histories(q, |c, before| {
+        for start in &q.from {
+            let stories = c.launch(before, start, Some((&q.filter, true)));
+            for arrival in c.session.run(stories, &watched).arrivals {
+                if !before.is_blank() && !arrival.story.used_past() {
+                    continue;
+                }
+                let framing = q.framing_at(arrival.place);
+                for &field in fields {
+                    for story in changed(c, &arrival, (start.framing, framing), field) {
+                        let differs = |r: &Replay| differs(r, &watched, field, (start.framing, framing));
+                        match c.evidence(&story, differs) {
+                            Some(e) => return Some(e),
+                            None => unsolved = true,
+                        }
+                    }
+                }
+            }
+        }
+        None
+    });
+    match found {
+        Some(e) => Verdict::Violated(Some(e)),
+        None => c.doubt(unsolved).map_or(Verdict::Holds(None), Verdict::Inconclusive),
+    }
+}
+
+/// The stories in which a field may be another one than it was.
+fn changed(c: &mut Checker<'_>, arrival: &Arrival, framings: (Framing, Framing), field: Field) -> Vec<Story> {
+    let packet = &arrival.packet;
+    let number = arrival.story.inputs() - 1;
+    let (src_net, dst_net) = (net_of(framings.0), net_at(packet, framings.1));
+    let now = |x: &mut crate::Exprs, at: i64| packet.byte(x, at);
+    let then = original(c.session.exprs(), number);
+    // Each: a story, and where the two headers of the field's layer start.
+    let places: Vec<(Story, i64, i64)> = match field {
+        Field::Header { layer: Layer::Mac, .. } => vec![(arrival.story.clone(), 0, packet.data)],
+        Field::Header { layer: Layer::Transport, .. } | Field::Payload => {
+            let mut places = Vec::new();
+            for (story, a) in c.by_header_length(&arrival.story, src_net, &then) {
+                for (story, b) in c.by_header_length(&story, dst_net, now) {
+                    places.push((story, src_net + a, dst_net + b));
+                }
+            }
+            places
+        }
+        Field::Header { .. } => vec![(arrival.story.clone(), src_net, dst_net)],
+    };
+    let mut out = Vec::new();
+    for (story, a, b) in places {
+        match field {
+            Field::Header { offset, width, mask, .. } => {
+                let (offset, n) = (i64::from(offset), i64::from(width.bytes()));
+                let x = c.session.exprs();
+                let m = x.constant(width, mask);
+                let old = bytes_at(x, &then, a + offset, n);
+                let new = bytes_at(x, now, b + offset, n);
+                let (old, new) = (x.binary(BinOp::And, old, m), x.binary(BinOp::And, new, m));
+                let same = x.equal(old, new);
+                let other = x.not(same);
+                out.extend(c.session.assume(story, other));
+            }
+            Field::Payload => {
+                // Within the transport header, what a NAT or a checksum element writes is no payload.
+                let first = a + payload_offset(c, &story, src_net, a);
+                let written = packet.mem.writes.range(first..).next().is_some();
+                let same_source =
+                    packet.source() == c.session.exprs().source_id(crate::expr::Source::Input(number));
+                let end: Expr = packet.end.0;
+                let whole = packet.end.1 == 0 && c.session.is_length_of(end, number);
+                if a != b || written || !same_source || !whole {
+                    out.push(story);
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Offset from the transport header of what counts as payload.
+fn payload_offset(c: &mut Checker<'_>, story: &Story, net: i64, transport: i64) -> i64 {
+    let number = story.inputs() - 1;
+    let get = original(c.session.exprs(), number);
+    let at = if transport - net == 40 { net + 6 } else { net + 9 };
+    let proto = get(c.session.exprs(), at);
+    match c.session.value(story, proto) {
+        Some(6) => 20,
+        Some(17) => 8,
+        // Not known, or another protocol: the ports and a checksum may be there, but no more.
+        _ => 20,
+    }
+}
+
+/// Whether the field differs, in a run, between a packet that came in last and one that arrived.
+fn differs(
+    r: &Replay,
+    watched: &std::collections::HashSet<crate::Place>,
+    field: Field,
+    framings: (Framing, Framing),
+) -> bool {
+    let from = r.starts.last().copied().unwrap_or(0);
+    let Some(first) = r.hops.get(from) else { return false };
+    let old = by_net(&first.before, net_of(framings.0) as usize, field);
+    r.hops[from..].iter().filter(|h| watched.contains(&h.place)).any(|h| {
+        let net = match framings.1 {
+            Framing::Ethernet => 14,
+            Framing::Ip => h.net.unwrap_or(0),
+        };
+        by_net(&h.before, net, field) != old
+    })
+}

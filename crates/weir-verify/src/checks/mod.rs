@@ -1,0 +1,234 @@
+//! Requirements: what packets from some places may do elsewhere, one file each.
+//!
+//! Every "yes, such a packet exists" is a packet that was replayed through the interpreter; every "no, none" is the end
+//! of an exploration that left nothing out. What is neither is inconclusive, with the reason.
+
+mod all;
+mod can;
+mod field;
+mod headers;
+mod histories;
+mod invariant;
+mod never;
+mod noloops;
+mod only;
+mod returns;
+
+use std::collections::HashSet;
+use std::fmt;
+
+pub use all::all;
+pub use can::can;
+pub use field::Field;
+pub use invariant::invariant;
+pub use never::never;
+pub use noloops::noloops;
+pub use only::only;
+pub use returns::{Way, returns};
+
+use crate::input::SymbolicInput;
+use crate::network::{Network, NodeId, Place};
+use crate::path::{Incomplete, Limits};
+use crate::replay::{Replay, matches, replay};
+use crate::session::{Arrival, Entry, Guard, Session, Story};
+use crate::solve::ConcreteInput;
+
+/// What packets look like at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Framing {
+    /// They start with the network header.
+    Ip,
+    /// They start with an Ethernet header.
+    Ethernet,
+}
+
+/// A place that packets come from: the input that they enter the network by.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// The input.
+    pub place: Place,
+    /// What packets look like there.
+    pub framing: Framing,
+    /// What is known of them.
+    pub input: SymbolicInput,
+}
+
+/// A place that packets may come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// The input.
+    pub place: Place,
+    /// What packets look like there.
+    pub framing: Framing,
+}
+
+/// Which packets are meant: a guard for each framing. `None`: those that are framed so all match.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filter {
+    /// For packets that start with the network header.
+    pub ip: Option<Guard>,
+    /// For Ethernet frames.
+    pub ethernet: Option<Guard>,
+}
+
+/// What a requirement speaks of.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// SRC.
+    pub from: Vec<Start>,
+    /// DST.
+    pub to: Vec<Target>,
+    /// Nodes to pass, in order; any of each set.
+    pub via: Vec<Vec<NodeId>>,
+    /// FILTER.
+    pub filter: Filter,
+    /// Where packets of others may come from, which may have left something in tables.
+    pub others: Vec<Start>,
+}
+
+/// The answer.
+#[derive(Debug)]
+pub enum Verdict {
+    /// It holds; if it says that a packet exists, this is one.
+    Holds(Option<Box<Evidence>>),
+    /// It does not hold; if there is a packet that shows it, this is one.
+    Violated(Option<Box<Evidence>>),
+    /// Not known.
+    Inconclusive(Doubt),
+}
+
+/// Why an answer is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Doubt {
+    /// Not everything was explored.
+    Incomplete(Incomplete),
+    /// There may be a packet, but none was found.
+    Unsolved,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Doubt::Incomplete(why) => write!(f, "not everything was explored: {why}"),
+            Doubt::Unsolved => f.write_str("there may be such a packet, but the solver found none"),
+        }
+    }
+}
+
+/// A run that shows something.
+#[derive(Debug)]
+pub struct Evidence {
+    /// What enters, in order; the last is what the requirement speaks of, unless it is about a reply.
+    pub entered: Vec<Entry>,
+    /// The packets that come in, as they are then.
+    pub packets: Vec<Vec<u8>>,
+    /// The time in nanoseconds.
+    pub now: u64,
+    /// Random numbers in the order in which they are drawn.
+    pub randoms: Vec<u32>,
+    /// What happens.
+    pub replay: Replay,
+}
+
+/// What a check works with.
+#[derive(Debug)]
+pub struct Checker<'a> {
+    pub(crate) net: &'a Network,
+    pub(crate) session: Session<'a>,
+}
+
+impl<'a> Checker<'a> {
+    /// A checker for a network.
+    pub fn new(net: &'a Network, limits: Limits) -> Checker<'a> {
+        Checker { net, session: Session::new(net, limits) }
+    }
+
+    /// The packets of SRC after what happened before, and of those only which match the filter there, or do not.
+    pub(crate) fn launch(
+        &mut self,
+        before: &Story,
+        start: &Start,
+        filter: Option<(&Filter, bool)>,
+    ) -> Vec<Story> {
+        let Some(story) = self.session.packet(before, start.place, &start.input) else { return Vec::new() };
+        match filter {
+            None => vec![story],
+            Some((filter, wanted)) => self.filtered(story, start.framing, filter, wanted),
+        }
+    }
+
+    /// The stories whose packet matches, or does not.
+    pub(crate) fn filtered(
+        &mut self,
+        story: Story,
+        framing: Framing,
+        filter: &Filter,
+        wanted: bool,
+    ) -> Vec<Story> {
+        match filter.guard(framing) {
+            None if wanted => vec![story],
+            None => Vec::new(),
+            Some(guard) => self.session.guard(story, guard, wanted),
+        }
+    }
+
+    /// What solves a story, if what is asked for happens when it is replayed.
+    pub(crate) fn evidence(
+        &mut self,
+        story: &Story,
+        shown: impl Fn(&Replay) -> bool,
+    ) -> Option<Box<Evidence>> {
+        let input = self.session.solve(story)?;
+        let ConcreteInput { now, randoms, .. } = &input;
+        let (now, randoms) = (*now, randoms.clone());
+        let packets = input.packets.iter().map(|p| p.bytes().to_vec()).collect();
+        let entered = story.entered().to_vec();
+        let replay = replay(self.net, &entered, input);
+        shown(&replay).then(|| Box::new(Evidence { entered, packets, now, randoms, replay }))
+    }
+
+    /// The doubt that remains when nothing was found: `unsolved` says whether something could not be solved.
+    pub(crate) fn doubt(&mut self, unsolved: bool) -> Option<Doubt> {
+        let incomplete = self.session.take_incomplete();
+        incomplete.map(Doubt::Incomplete).or(unsolved.then_some(Doubt::Unsolved))
+    }
+}
+
+impl Filter {
+    pub(crate) fn guard(&self, framing: Framing) -> Option<Guard> {
+        match framing {
+            Framing::Ip => self.ip,
+            Framing::Ethernet => self.ethernet,
+        }
+    }
+}
+
+impl Query {
+    pub(crate) fn watched(&self) -> HashSet<Place> {
+        self.to.iter().map(|t| t.place).collect()
+    }
+
+    pub(crate) fn framing_at(&self, place: Place) -> Framing {
+        self.to.iter().find(|t| t.place == place).map_or(Framing::Ip, |t| t.framing)
+    }
+
+    /// Whether a packet came by all that it has to.
+    pub(crate) fn came_by(&self, arrival: &Arrival) -> bool {
+        let places = arrival.story.trail().places();
+        let mut left = places.iter();
+        self.via.iter().all(|set| left.any(|p| set.contains(&p.node)))
+    }
+
+    /// Whether a packet that entered last came to DST and did, or did not, match there.
+    pub(crate) fn arrives(&self, net: &Network, replay: &Replay, wanted: bool) -> bool {
+        replay.arrived_last().any(|(place, packet)| {
+            self.to.iter().any(|t| {
+                t.place == place
+                    && match self.filter.guard(t.framing) {
+                        None => wanted,
+                        Some(guard) => matches(net, guard, packet) == wanted,
+                    }
+            })
+        })
+    }
+}

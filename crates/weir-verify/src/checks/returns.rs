@@ -1,0 +1,154 @@
+use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original};
+use super::{Checker, Framing, Query, Start, Target, Verdict};
+use crate::expr::Expr;
+use crate::network::Place;
+use crate::packet::SymbolicPacket;
+use crate::session::{Arrival, Story};
+
+/// Where replies go.
+#[derive(Debug, Clone)]
+pub struct Way {
+    /// Where replies of a place of DST enter the network.
+    pub replies: Vec<(Place, Start)>,
+    /// SRC, as a place that packets come to.
+    pub home: Vec<Target>,
+}
+
+const TCP: u128 = 6;
+const UDP: u128 = 17;
+
+/// `return SRC DST FILTER`: as [`can`](super::can), and the reply (addresses and ports swapped; of TCP a SYN/ACK that
+/// acknowledges) reaches SRC again, as the reply to what it sent, through the state that the packet left.
+pub fn returns(c: &mut Checker<'_>, q: &Query, way: &Way) -> Verdict {
+    let watched = q.watched();
+    let mut unsolved = false;
+    let found = c.with_histories(q, |c, before| {
+        for start in &q.from {
+            let stories = c.launch(before, start, None);
+            for arrival in c.session.run(stories, &watched).arrivals {
+                if !before.is_blank() && !arrival.story.used_past() || !q.came_by(&arrival) {
+                    continue;
+                }
+                let framing = q.framing_at(arrival.place);
+                let Some((_, reply)) = way.replies.iter().find(|(p, _)| *p == arrival.place) else {
+                    continue;
+                };
+                for story in c.filtered(arrival.story.clone(), framing, &q.filter, true) {
+                    for layout in [IPV4, IPV6] {
+                        for proto in [TCP, UDP] {
+                            let Some(back) = answer(c, &story, &arrival, framing, reply, (layout, proto))
+                            else {
+                                continue;
+                            };
+                            match home(c, &back, start, way, (layout, proto)) {
+                                Ok(Some(e)) => return Some(e),
+                                Ok(None) => {}
+                                Err(()) => unsolved = true,
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        None
+    });
+    match found {
+        Some(e) => Verdict::Holds(Some(e)),
+        None => c.doubt(unsolved).map_or(Verdict::Violated(None), Verdict::Inconclusive),
+    }
+}
+
+/// The story with the reply to what arrived, about to enter.
+fn answer(
+    c: &mut Checker<'_>,
+    story: &Story,
+    arrival: &Arrival,
+    framing: Framing,
+    reply: &Start,
+    (layout, proto): (Layout, u128),
+) -> Option<Story> {
+    let asked: &SymbolicPacket = &arrival.packet;
+    let net = net_at(asked, framing);
+    let seen = |x: &mut crate::Exprs, at: i64| asked.byte(x, at);
+    let story = c.plain(story, net, layout, seen)?;
+    let x = c.session.exprs();
+    let is_proto = seen(x, net + layout.proto);
+    let is_proto = x.is(is_proto, proto);
+    let story = c.session.assume(story, is_proto)?;
+    let mut back = c.session.packet(&story, reply.place, &reply.input)?;
+    let get = original(c.session.exprs(), back.inputs() - 1);
+    let at = net_of(reply.framing);
+    back = c.plain(&back, at, layout, &get)?;
+    let mut conditions = Vec::new();
+    let x = c.session.exprs();
+    let mut equal = |x: &mut crate::Exprs, to: i64, from: i64, n: i64| {
+        let (a, b) = (bytes_at(x, &get, at + to, n), bytes_at(x, seen, net + from, n));
+        let same = x.equal(a, b);
+        conditions.push(same);
+    };
+    equal(x, layout.src, layout.dst, layout.address);
+    equal(x, layout.dst, layout.src, layout.address);
+    equal(x, layout.proto, layout.proto, 1);
+    equal(x, layout.transport, layout.transport + 2, 2);
+    equal(x, layout.transport + 2, layout.transport, 2);
+    let mut is = |x: &mut crate::Exprs, to: i64, n: i64, v: u128| {
+        let a = bytes_at(x, &get, at + to, n);
+        let same = x.is(a, v);
+        conditions.push(same);
+    };
+    if layout == IPV4 {
+        // No fragment; long enough.
+        is(x, 6, 2, 0);
+    }
+    is(x, if layout == IPV4 { 8 } else { 7 }, 1, 64);
+    if proto == TCP {
+        is(x, layout.transport + 12, 1, 0x50);
+        is(x, layout.transport + 13, 1, 0x12);
+        let seq = bytes_at(x, seen, net + layout.transport + 4, 4);
+        let next = x.plus(seq, 1);
+        let ack = bytes_at(x, &get, at + layout.transport + 8, 4);
+        let same = x.equal(ack, next);
+        conditions.push(same);
+    }
+    for condition in conditions {
+        back = c.session.assume(back, condition)?;
+    }
+    Some(back)
+}
+
+/// Lets the reply in and looks for it at home. `Err`: it may come there, but no run was found.
+fn home(
+    c: &mut Checker<'_>,
+    back: &Story,
+    start: &Start,
+    way: &Way,
+    (layout, _): (Layout, u128),
+) -> Result<Option<Box<super::Evidence>>, ()> {
+    let watched = way.home.iter().map(|t| t.place).collect();
+    let asked = original(c.session.exprs(), back.inputs() - 2);
+    let mut unsolved = false;
+    for arrival in c.session.run(vec![back.clone()], &watched).arrivals {
+        let framing = way.home.iter().find(|t| t.place == arrival.place).map_or(Framing::Ip, |t| t.framing);
+        let (net, at) = (net_at(&arrival.packet, framing), net_of(start.framing));
+        let p = &arrival.packet;
+        let x = c.session.exprs();
+        let same: Vec<Expr> = [
+            (layout.src, layout.dst, layout.address),
+            (layout.dst, layout.src, layout.address),
+            (layout.transport, layout.transport + 2, 2),
+            (layout.transport + 2, layout.transport, 2),
+        ]
+        .map(|(to, from, n)| {
+            let (a, b) = (bytes_at(x, |x, i| p.byte(x, i), net + to, n), bytes_at(x, &asked, at + from, n));
+            x.equal(a, b)
+        })
+        .into();
+        let story = same.into_iter().try_fold(arrival.story.clone(), |s, e| c.session.assume(s, e));
+        let Some(story) = story else { continue };
+        match c.evidence(&story, |r| r.arrived_last().any(|(p, _)| watched.contains(&p))) {
+            Some(e) => return Ok(Some(e)),
+            None => unsolved = true,
+        }
+    }
+    if unsolved { Err(()) } else { Ok(None) }
+}

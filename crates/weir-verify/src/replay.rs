@@ -1,0 +1,252 @@
+//! Runs what was solved through the interpreter, node by node: only what happens there is shown to people.
+
+use std::collections::{HashMap, VecDeque};
+
+use weir_ir::interp::{Host, Interpreter};
+use weir_ir::program::{BlockId, End, Program, Reason, Type};
+use weir_packet::Packet;
+
+use crate::network::{Body, Instance, Network, NodeId, Place};
+use crate::path::How;
+use crate::session::Entry;
+use crate::solve::ConcreteInput;
+
+/// Most places that packets of a run come to.
+const HOPS: usize = 4096;
+/// How often one packet may come to a place.
+const VISITS: usize = 64;
+
+/// A packet at a place, and what became of it there.
+#[derive(Debug, Clone)]
+pub struct Hop {
+    /// Number of the packet: those that came in have the first, in order; copies and answers have others.
+    pub packet: usize,
+    /// The input that it came to; for what a program of the clock makes, port 0 of its node.
+    pub place: Place,
+    /// Its bytes then.
+    pub before: Vec<u8>,
+    /// Offset in them of the network header, if it is marked.
+    pub net: Option<usize>,
+    /// Lookups in tables on the way through the node: table, and whether an entry was found.
+    pub lookups: Vec<(String, bool)>,
+    /// What left the node or ended there, in order.
+    pub after: Vec<Left>,
+}
+
+/// A packet that left a node or ended there.
+#[derive(Debug, Clone)]
+pub struct Left {
+    /// Number of the packet.
+    pub packet: usize,
+    /// How.
+    pub how: How,
+    /// Its bytes then.
+    pub bytes: Vec<u8>,
+}
+
+/// A run.
+#[derive(Debug, Default)]
+pub struct Replay {
+    /// All that happened, in order.
+    pub hops: Vec<Hop>,
+    /// For each packet that came in, number of its first hop.
+    pub starts: Vec<usize>,
+    /// The packets as they came to places, beside `hops`.
+    arrived: Vec<Packet>,
+}
+
+impl Replay {
+    /// The packets that came to a place in the course of what entered last.
+    pub(crate) fn arrived_last(&self) -> impl Iterator<Item = (Place, &Packet)> {
+        let from = self.starts.last().copied().unwrap_or(0);
+        self.hops[from..].iter().zip(&self.arrived[from..]).map(|(h, p)| (h.place, p))
+    }
+}
+
+/// Runs what entered, in order, from a concrete start.
+pub fn replay(net: &Network, entered: &[Entry], mut input: ConcreteInput) -> Replay {
+    let mut run = Run {
+        net,
+        programs: HashMap::new(),
+        replay: Replay::default(),
+        host: Collector { randoms: input.randoms.clone(), ..Collector::default() },
+        interpreter: Interpreter::default(),
+        packets: input.packets.len(),
+    };
+    let mut packets = std::mem::take(&mut input.packets).into_iter();
+    for (i, entry) in entered.iter().enumerate() {
+        run.replay.starts.push(run.replay.hops.len());
+        match entry {
+            Entry::Packet(at, _) => {
+                let Some(packet) = packets.next() else { break };
+                run.follow(*at, packet, i, &mut input);
+            }
+            Entry::Timer(node, block) => {
+                let at = Place { node: *node, port: 0 };
+                run.node(at, *block, None, i, &mut input);
+            }
+        }
+    }
+    run.replay
+}
+
+/// What a guard says of a packet.
+pub(crate) fn matches(net: &Network, guard: NodeId, packet: &Packet) -> bool {
+    let Some(program) = numbered(net, guard) else { return false };
+    let Some(entry) = program.packet_entry(0, 0) else { return false };
+    let Some(mut tables) = net.table_set(Some(&[guard].into())) else { return false };
+    let (mut host, mut i) = (Collector::default(), Interpreter::default());
+    i.run(&program, &mut tables, &mut host, 0, entry, &[], Some(packet.copy()));
+    matches!(host.left.first(), Some((How::Exit(0), _)))
+}
+
+/// A node's program with the network's numbers of its tables.
+fn numbered(net: &Network, node: NodeId) -> Option<Program> {
+    let Body::Program(Instance { program, tables }) = &net.node(node).body else { return None };
+    let mut p = Program::clone(program);
+    let number = |t: &mut weir_ir::program::TableId| t.0 = tables[t.0 as usize];
+    for ty in &mut p.types {
+        if let Type::Entry(t) = ty {
+            number(t);
+        }
+    }
+    for block in &mut p.blocks {
+        block.ops.iter_mut().filter_map(weir_ir::program::Op::table_mut).for_each(number);
+        block.end.table_mut().into_iter().for_each(number);
+    }
+    Some(p)
+}
+
+struct Run<'a> {
+    net: &'a Network,
+    programs: HashMap<NodeId, Program>,
+    replay: Replay,
+    host: Collector,
+    interpreter: Interpreter,
+    packets: usize,
+}
+
+impl Run<'_> {
+    fn follow(&mut self, at: Place, packet: Packet, number: usize, input: &mut ConcreteInput) {
+        let mut queue = VecDeque::from([(at, packet, number)]);
+        let mut visits: HashMap<(usize, Place), usize> = HashMap::new();
+        while let Some((at, packet, number)) = queue.pop_front() {
+            let n = visits.entry((number, at)).or_insert(0);
+            *n += 1;
+            if *n > VISITS || self.replay.hops.len() > HOPS {
+                self.hop(at, &packet, number, vec![(How::Loop, packet.copy(), number)]);
+                continue;
+            }
+            let node = self.net.node(at.node);
+            let left = match &node.body {
+                Body::Program(_) => match node.entry(at.port) {
+                    Some(block) => {
+                        self.node(at, block, Some(packet), number, input);
+                        let last = self.replay.hops.len() - 1;
+                        std::mem::take(&mut self.host.after).into_iter().for_each(|(port, p, n)| {
+                            let to = node.outputs.get(port as usize).copied().flatten();
+                            queue.extend(to.map(|to| (to, p, n)));
+                        });
+                        debug_assert_eq!(self.replay.hops[last].place, at);
+                        continue;
+                    }
+                    None => (How::Drop(BlockId(0), Reason::UNCONNECTED), None),
+                },
+                Body::Pass { .. } => match node.outputs.first().copied().flatten() {
+                    Some(to) => (How::Exit(0), Some(to)),
+                    None => (How::Sunk, None),
+                },
+                Body::Sink => (How::Sunk, None),
+                Body::Opaque => (How::Opaque, None),
+            };
+            self.hop(at, &packet, number, vec![(left.0, packet.copy(), number)]);
+            queue.extend(left.1.map(|to| (to, packet, number)));
+        }
+    }
+
+    fn hop(&mut self, place: Place, before: &Packet, number: usize, after: Vec<(How, Packet, usize)>) {
+        let after = after.into_iter().map(|(how, p, n)| Left { packet: n, how, bytes: p.bytes().to_vec() });
+        let net = before.layer(weir_ir::Layer::Net).and_then(|at| at.checked_sub(before.data()));
+        self.replay.hops.push(Hop {
+            packet: number,
+            place,
+            before: before.bytes().to_vec(),
+            net: net.map(|n| n as usize),
+            lookups: std::mem::take(&mut self.host.lookups),
+            after: after.collect(),
+        });
+        self.replay.arrived.push(before.copy());
+    }
+
+    /// Runs a node's program; what leaves is in the host's `after`.
+    fn node(
+        &mut self,
+        at: Place,
+        block: BlockId,
+        packet: Option<Packet>,
+        number: usize,
+        input: &mut ConcreteInput,
+    ) {
+        let before = packet.as_ref().map(Packet::copy).or_else(|| Packet::from_bytes(&[]).ok());
+        if let std::collections::hash_map::Entry::Vacant(e) = self.programs.entry(at.node) {
+            let Some(p) = numbered(self.net, at.node) else { return };
+            e.insert(p);
+        }
+        let Some(program) = self.programs.get(&at.node) else { return };
+        self.host.steps.clear();
+        self.interpreter.run(program, &mut input.tables, &mut self.host, input.now, block, &[], packet);
+        self.host.lookups = lookups(self.net, program, &self.host.steps);
+        let mut left = Vec::new();
+        for (i, (how, p)) in std::mem::take(&mut self.host.left).into_iter().enumerate() {
+            let n = if i == 0 { number } else { self.packets };
+            self.packets += usize::from(i > 0);
+            if let How::Exit(port) = how {
+                self.host.after.push((port, p.copy(), n));
+            }
+            left.push((how, p, n));
+        }
+        if let Some(before) = before {
+            self.hop(at, &before, number, left);
+        }
+    }
+}
+
+/// What the lookups among some steps found.
+fn lookups(net: &Network, program: &Program, steps: &[BlockId]) -> Vec<(String, bool)> {
+    steps
+        .windows(2)
+        .filter_map(|w| match &program.block(w[0]).end {
+            End::Lookup { table, hit, .. } => Some((net.decl(table.0).name.clone(), hit.block == w[1])),
+            _ => None,
+        })
+        .collect()
+}
+
+#[derive(Debug, Default)]
+struct Collector {
+    left: Vec<(How, Packet)>,
+    after: Vec<(u32, Packet, usize)>,
+    steps: Vec<BlockId>,
+    lookups: Vec<(String, bool)>,
+    randoms: Vec<u32>,
+    drawn: usize,
+}
+
+impl Host for Collector {
+    fn exit(&mut self, port: u32, packet: Packet) {
+        self.left.push((How::Exit(port), packet));
+    }
+    fn dropped(&mut self, at: BlockId, reason: &Reason, packet: Packet) {
+        self.left.push((How::Drop(at, reason.clone()), packet));
+    }
+    fn orphaned(&mut self, packet: Packet) {
+        self.left.push((How::Orphaned, packet));
+    }
+    fn random(&mut self) -> u32 {
+        self.drawn += 1;
+        self.randoms.get(self.drawn - 1).copied().unwrap_or(0)
+    }
+    fn step(&mut self, block: BlockId, _: Option<&Packet>) {
+        self.steps.push(block);
+    }
+}
