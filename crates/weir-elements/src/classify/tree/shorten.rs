@@ -29,8 +29,17 @@ impl Tree {
         for i in 0..self.steps.len() {
             let Some(here) = paths[i].take() else { continue };
             for outcome in [true, false] {
-                let all: Vec<Path> =
-                    here.iter().map(|p| p.iter().copied().chain([(i, outcome)]).collect()).collect();
+                // Paths that say otherwise do not go this way.
+                let step = self.steps[i];
+                let goes = |p: &&Path| self.decided(p, &step).is_none_or(|known| known == outcome);
+                let all: Vec<Path> = here
+                    .iter()
+                    .filter(goes)
+                    .map(|p| p.iter().copied().chain([(i, outcome)]).collect())
+                    .collect();
+                if all.is_empty() {
+                    continue;
+                }
                 let visits: Vec<Vec<To>> =
                     all.iter().map(|p| self.visits(p, self.steps[i].to(outcome))).collect();
                 // The last place to which all paths lead.

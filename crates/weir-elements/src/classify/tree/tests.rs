@@ -25,6 +25,24 @@ alignment offset 0
 }
 
 #[test]
+fn paths_that_cannot_be_do_not_count() {
+    let t = tree(&[("dst port 53", 0), ("tcp and not (syn and not ack) or port >= 1024", 1)]);
+    let want = " 0 264/00060000%00ff0000  yes->step 2  no->step 1
+ 1 264/00110000%00ff0000  yes->step 2  no->[X]
+ 2 260/00000000%00001fff  yes->step 3  no->step 4
+ 3 512/00000035%0000ffff  yes->[0]  no->step 4
+ 4 264/00060000%00ff0000  yes->step 5  no->step 7
+ 5 260/00000000%00001fff  yes->step 6  no->[1]
+ 6 524/00020000%00120000  yes->step 8  no->[1]
+ 7 260/00000000%00001fff  yes->step 8  no->[X]
+ 8 512/00000000%fc00fc00  yes->[X]  no->[1]  short->yes
+safe length 526
+alignment offset 0
+";
+    assert_eq!(t.to_string(), want);
+}
+
+#[test]
 fn tests_of_one_word_become_one() {
     let t = tree(&[("tcp and syn and not ack", 0)]);
     assert!(t.to_string().contains(" 2 524/00020000%00120000  yes->[0]  no->[X]\n"), "{t}");
