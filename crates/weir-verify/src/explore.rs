@@ -30,7 +30,7 @@ static NOTHING: LazyLock<Program> = LazyLock::new(Program::default);
 /// A packet that waits for its turn.
 #[derive(Debug, Clone)]
 pub(crate) struct Strand {
-    /// Number of the element that started it.
+    /// Number of the element that started it, in its node.
     starter: u32,
     node: NodeId,
     block: BlockId,
@@ -473,10 +473,9 @@ impl<'a> Explorer<'a> {
             return Err(self.give_up(Incomplete::Strands));
         }
         let args = self.args(st, target);
-        let starter = self.program(st).block(st.block).owner;
         let (node, trail) = (st.node, st.trail.clone());
-        let same = st.strands.iter().map(|s| if s.node == node { s.starter } else { u32::MAX });
-        let turn = interp::turn(same, starter);
+        let starter = self.program(st).block(st.block).owner;
+        let turn = interp::turn(st.strands.iter().map(|s| (s.node, s.starter)), (node, starter));
         let strand = Strand { starter, node, block: target.block, args, packet, laps: st.laps, trail };
         st.strands.insert(turn, strand);
         Ok(())
