@@ -26,6 +26,7 @@ mod plan;
 mod problem;
 pub mod protocol;
 mod router;
+mod series;
 mod server;
 mod shared;
 mod sharing;

@@ -179,6 +179,7 @@ fn gateway(name: &str) -> Option<Ipv4Addr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::problem::PlanError;
     use crate::{Classes, Plan};
 
     fn list(definitions: &str, routes: &str) -> Result<String, String> {

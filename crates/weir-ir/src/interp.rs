@@ -33,9 +33,18 @@ pub trait Host {
 /// Most packets that wait for their turn in one run; copies beyond are dropped (`LoopLimit`).
 pub const MAX_STRANDS: usize = 4096;
 
+/// Where a packet that an element starts queues up: before all that other elements started, behind those that the same
+/// element started just before. So what follows from a packet is done before what was started earlier, as if each element
+/// called the next. `waiting` are the elements that started the packets that wait, in the order of their turns.
+pub fn turn(waiting: impl Iterator<Item = u32>, starter: u32) -> usize {
+    waiting.take_while(|&other| other == starter).count()
+}
+
 /// A packet that starts when the current one has ended.
 #[derive(Debug)]
 pub struct Strand {
+    /// Number of the element that started it.
+    pub starter: u32,
     /// Where.
     pub block: BlockId,
     /// Arguments of the block.
@@ -273,6 +282,10 @@ impl<H: Host> Run<'_, H> {
                     None => self.go(full, &[]),
                 }
             }
+            End::Soonest { table, hit, miss } => match self.tables.soonest(table.0, self.now) {
+                Some((slot, left)) => self.go(hit, &[slot.into(), left.into()]),
+                None => self.go(miss, &[]),
+            },
             End::Meter { entry, field, cost, rate, burst, ok, over } => {
                 let e = self.entry(*entry);
                 let [cost, rate, burst] = [cost, rate, burst].map(|v| self.get(*v) as u64);
@@ -488,7 +501,9 @@ impl<H: Host> Run<'_, H> {
             return self.host.dropped(at, &Reason::LOOP_LIMIT, packet);
         }
         let args = target.args.iter().map(|&v| self.get(v)).collect();
-        self.i.strands.push_back(Strand { block: target.block, args, packet });
+        let starter = self.program.block(at).owner;
+        let turn = turn(self.i.strands.iter().map(|s| s.starter), starter);
+        self.i.strands.insert(turn, Strand { starter, block: target.block, args, packet });
     }
 }
 

@@ -291,6 +291,11 @@ impl<'a> Evaluator<'a> {
                 });
                 (a == b).into()
             }
+            Symbol::Expires(t) => run.tables.soonest(*t, run.now).is_some().into(),
+            Symbol::SoonestKey(t, f) => {
+                run.tables.soonest(*t, run.now).map_or(0, |(slot, _)| run.tables.table(*t).key(slot, *f))
+            }
+            Symbol::SoonestLeft(t) => run.tables.soonest(*t, run.now).map_or(0, |(_, left)| left).into(),
             Symbol::Size(t) => run.tables.table(*t).len().into(),
             Symbol::Group(t, v) => run.tables.table(*t).group_count(self.eval(*v)).into(),
             Symbol::Len(p)

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::LazyLock;
 
-use weir_ir::interp::MAX_STRANDS;
+use weir_ir::interp::{self, MAX_STRANDS};
 use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target, Value, Width};
 
 use crate::eval::{ConcreteRun, Evaluator};
@@ -29,6 +29,8 @@ static NOTHING: LazyLock<Program> = LazyLock::new(Program::default);
 /// A packet that waits for its turn.
 #[derive(Debug, Clone)]
 pub(crate) struct Strand {
+    /// Number of the element that started it.
+    starter: u32,
     node: NodeId,
     block: BlockId,
     args: Vec<u32>,
@@ -52,6 +54,8 @@ pub(crate) struct State {
     pub(crate) trail: Trail,
     pub(crate) strands: VecDeque<Strand>,
     pub(crate) entries: Vec<Entry>,
+    /// Whether the path changed when entries expire.
+    pub(crate) stirred: bool,
     pub(crate) facts: Facts,
     /// How often each loop was entered since it was entered from outside.
     pub(crate) rounds: Vec<(BlockId, u32)>,
@@ -461,8 +465,12 @@ impl<'a> Explorer<'a> {
             return Err(self.give_up(Incomplete::Strands));
         }
         let args = self.args(st, target);
+        let starter = self.program(st).block(st.block).owner;
         let (node, trail) = (st.node, st.trail.clone());
-        st.strands.push_back(Strand { node, block: target.block, args, packet, laps: st.laps, trail });
+        let same = st.strands.iter().map(|s| if s.node == node { s.starter } else { u32::MAX });
+        let turn = interp::turn(same, starter);
+        let strand = Strand { starter, node, block: target.block, args, packet, laps: st.laps, trail };
+        st.strands.insert(turn, strand);
         Ok(())
     }
 }

@@ -115,6 +115,12 @@ pub enum Symbol {
     PartnerKey(EntryAt, u32, u32),
     /// Whether two lookups in a table find the same entry.
     Same { table: u32, a: Box<[Expr]>, b: Box<[Expr]> },
+    /// Whether some entry of a table expires.
+    Expires(u32),
+    /// A key field of the entry of a table that expires next.
+    SoonestKey(u32, u32),
+    /// Nanoseconds that this entry has left (64 bits).
+    SoonestLeft(u32),
     /// Number of entries of a table (32 bits).
     Size(u32),
     /// Number of entries of a table with that value in the group field (32 bits).
@@ -341,9 +347,14 @@ impl Exprs {
             | Symbol::PartnerKey(at, ..) => entry(at),
             Symbol::Same { a, b, .. } => [&a[..], &b[..]].concat(),
             Symbol::Group(_, v) => vec![*v],
-            Symbol::Now | Symbol::Random(_) | Symbol::Arg(_) | Symbol::ArgKey(..) | Symbol::Size(_) => {
-                Vec::new()
-            }
+            Symbol::Now
+            | Symbol::Random(_)
+            | Symbol::Arg(_)
+            | Symbol::ArgKey(..)
+            | Symbol::Expires(_)
+            | Symbol::SoonestKey(..)
+            | Symbol::SoonestLeft(_)
+            | Symbol::Size(_) => Vec::new(),
         }
     }
 }

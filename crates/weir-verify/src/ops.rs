@@ -258,10 +258,12 @@ impl Explorer<'_> {
             Op::Touch { entry, .. } => {
                 // When an entry expires cannot be seen by the run that touches it.
                 self.used(st, *entry)?;
+                st.stirred = true;
             }
             Op::Link { a, b } => {
                 let (a, b) = (self.used(st, *a)?, self.used(st, *b)?);
                 self.link(st, a, b)?;
+                st.stirred = true;
             }
             Op::Remove { entry } => {
                 let e = self.used(st, *entry)?;

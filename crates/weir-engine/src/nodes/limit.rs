@@ -36,9 +36,9 @@ impl FromArg for Limit {
 pub(super) struct Data(Vec<u8>);
 
 impl Default for Data {
-    /// 64 bytes.
+    /// What Click's sources send if nothing is given, so that its configurations give the same packets.
     fn default() -> Data {
-        Data(b"Nothing of importance, but it is sixty-four bytes long, no less.".to_vec())
+        Data(b"Random bullshit in a packet, at least 64 bytes long. Well, now it is.".to_vec())
     }
 }
 

@@ -64,7 +64,8 @@ impl Router {
             "class" => decl.class.clone(),
             "config" => {
                 let changed = self.node(element).and_then(crate::node::Behavior::config);
-                changed.unwrap_or_else(|| join_args(&decl.args))
+                let written = || self.configs.get(&element).cloned();
+                changed.or_else(written).unwrap_or_else(|| join_args(&decl.args))
             }
             "ports" => self.ports_text(element),
             "handlers" => self.handlers_text(element),

@@ -9,6 +9,7 @@ mod swap;
 mod tasks;
 mod team;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_click::Kind;
@@ -78,6 +79,8 @@ pub struct Router {
     controls: Vec<Option<Arc<dyn Control>>>,
     /// Those of them to which requests come from outside.
     listening: Vec<usize>,
+    /// Arguments of elements that were changed by their handlers `config`.
+    configs: HashMap<usize, String>,
     /// Whether there is a handler for another configuration in its place.
     reconfigure: bool,
     /// The element that decides what happens when the end of the run is asked for.

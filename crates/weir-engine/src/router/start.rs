@@ -1,5 +1,6 @@
 //! From a plan to a graph that runs.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_click::Kind;
@@ -115,6 +116,7 @@ impl Router {
             },
             plan,
             nodes,
+            configs: HashMap::new(),
             abouts,
             reconfigure: env.reader.is_some(),
             listening: (0..controls.len())
