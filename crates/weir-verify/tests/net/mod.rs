@@ -1,5 +1,7 @@
 //! Networks of real elements, for tests: `name class(args)` lines and wires.
 
+#![allow(dead_code, reason = "each test uses a part")]
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
