@@ -19,14 +19,14 @@ use crate::network::Network;
 use crate::solve::Goal;
 use crate::terms::{Terms, number};
 
-/// Milliseconds after which z3 gives up a question.
-const TIME: u32 = 1000;
-/// Steps of z3 after which it gives up, a number that does not depend on the machine.
-const STEPS: u32 = 2_000_000;
+/// Steps after which z3 gives up a question: about half a second, and the same answer on a slow machine.
+const STEPS: u32 = 4_000_000;
+/// Milliseconds after which it gives up in any case.
+const TIME: u32 = 10_000;
 /// Megabytes that z3 may use.
 const MEMORY: u32 = 1024;
 /// Seconds after which a process ends, whatever it does.
-const LIFE: u32 = 20;
+const LIFE: u32 = 40;
 /// How often a solution is mended where it does not say enough.
 const ROUNDS: u32 = 8;
 /// Most commands that wait for their answers: what z3 writes meanwhile fits into a pipe.
@@ -109,7 +109,6 @@ fn start(program: &str) -> io::Result<Context> {
         let value = context.numeral(value);
         context.set_option(name, value)?;
     }
-    context.set_logic("QF_BV")?;
     Ok(context)
 }
 
@@ -213,8 +212,10 @@ impl<'a> Query<'a> {
                     kept.extend_from_slice(some);
                     rest = others;
                 }
-                _ if size > 1 => size = size.div_ceil(2).min(4),
-                _ => rest = others,
+                // It takes too long, and would again.
+                Response::Unknown => break,
+                Response::Unsat if size > 1 => size = size.div_ceil(2).min(4),
+                Response::Unsat => rest = others,
             }
         }
         Ok((!kept.is_empty() || self.context.check()? == Response::Sat).then_some(kept))

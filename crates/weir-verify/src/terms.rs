@@ -166,6 +166,12 @@ impl<'a> Terms<'a> {
         Some(match x.node(e) {
             Node::Const(v) => number(*v, bits),
             Node::Symbol(s) => self.symbol(s, bits),
+            Node::Binary(BinOp::Mul, a, b) => {
+                // A multiplier costs the square of its width.
+                let need = (self.needs(*a) + self.needs(*b)).min(bits);
+                let product = format!("(bvmul {} {})", self.fit(*a, need), self.fit(*b, need));
+                resized(&product, need, bits)
+            }
             Node::Binary(op, a, b) => {
                 let (a, b) = (self.fit(*a, bits), self.fit(*b, bits));
                 match op {
@@ -233,6 +239,12 @@ impl<'a> Terms<'a> {
                 return None;
             }
         })
+    }
+
+    /// How many bits the values of an expression take.
+    fn needs(&self, e: Expr) -> u32 {
+        let most = self.facts.set(self.x, e).hull().map_or(u128::MAX, |h| h.1);
+        (128 - most.leading_zeros()).max(1)
     }
 
     /// The ends that a range may have, each with the range's length; `None`: too many, or too long.
