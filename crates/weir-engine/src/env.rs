@@ -8,11 +8,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weir_net::FlowKey;
 
+use crate::chatter::Chatters;
 use crate::classes::Classes;
 use crate::device::Devices;
 use crate::exchange::{Exchange, Parcel};
 use crate::links::Links;
-use crate::plan::{Plan, PlanError};
+use crate::plan::Plan;
+use crate::problem::PlanError;
 use crate::series::Series;
 use crate::sockets::Sockets;
 use crate::team::Team;
@@ -29,6 +31,8 @@ pub struct Env {
     pub devices: Devices,
     /// Control sockets.
     pub sockets: Sockets,
+    /// Sockets that say what elements print.
+    pub chatters: Chatters,
     /// Links between graphs.
     pub(crate) links: Links,
     /// Traces and captures.
@@ -93,6 +97,7 @@ impl Env {
             now: epoch,
             devices: Devices::new()?,
             sockets: Sockets::default(),
+            chatters: Chatters::default(),
             links: Links::default(),
             watch: SharedWatch::default(),
             notices: Vec::new(),
@@ -235,6 +240,9 @@ impl Env {
 
     pub(crate) fn notice(&mut self, graph: Option<&str>, what: &'static str, text: impl Into<String>) {
         let text = text.into();
+        if what == "print" {
+            self.chatters.tell(&text);
+        }
         if what == "print"
             && let Some(printer) = &mut self.printer
         {

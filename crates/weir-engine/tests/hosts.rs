@@ -109,6 +109,15 @@ fn a_tun_exchanges_ip_packets_with_the_kernel() {
 }
 
 #[test]
+fn a_module_exchanges_ip_packets_with_its_platform() {
+    let config = "FromNetfront() -> c :: Counter -> IPClassifier(icmp type echo) -> ICMPPingResponder -> d :: Counter \
+                  -> ToNetfront();";
+    let line = format!("ip addr add 10.9.9.1/24 dev netfront0 && ip link set netfront0 up && {PING}");
+    let got = run("netfront", config, &line, &["c.count", "d.count"]);
+    assert!(got[0].parse::<u64>().unwrap() >= 5 && got[1] == "5", "{got:?}");
+}
+
+#[test]
 fn wrong_arguments_are_told() {
     let mut engine = Engine::new(Arc::new(Classes::default())).unwrap();
     for (config, error) in [
@@ -117,7 +126,7 @@ fn wrong_arguments_are_told() {
         ("FromHost(\"\") -> Discard;", "DEVNAME"),
         ("FromDevice(lo, METHOD FAST) -> Discard;", "AUTO, PACKET or XDP"),
     ] {
-        let text = engine.load("g", config, "test").unwrap_err().0.join("; ");
+        let text = engine.load("g", config, "test").unwrap_err().texts().join("; ");
         assert!(text.contains(error), "{config}: {text}");
     }
 }

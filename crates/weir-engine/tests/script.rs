@@ -223,6 +223,26 @@ fn a_script_that_waits_keeps_its_arguments() {
 }
 
 #[test]
+fn a_thread_is_blocked_for_as_long_as_is_said() {
+    let mut run = Run::new("b :: BlockThread; Script(write b.block 1ms, write b.block 2h, stop);");
+    let before = std::time::Instant::now();
+    run.run();
+    assert!(before.elapsed() >= std::time::Duration::from_millis(1));
+    assert!(run.printed().contains("2h is too long; at most 60 seconds"), "{}", run.printed());
+}
+
+#[test]
+fn time_sorted_packets_end_the_run_when_no_source_has_more() {
+    let mut run = Run::new(
+        "f :: InfiniteSource(LIMIT 2) -> q :: Queue -> t :: TimeSortedSched(STOP true) -> Unqueue -> c :: Counter -> Discard;
+         s :: InfiniteSource(LIMIT 3, ACTIVE false) -> r :: Queue -> [1] t;
+         DriverManager(wait_stop, print c.count, write s.active true, wait_stop, print c.count);",
+    );
+    run.run();
+    assert_eq!(run.printed(), "2\n5");
+}
+
+#[test]
 fn an_element_is_configured_anew_with_names_and_warns() {
     let mut r = Run::new(
         "AddressInfo(a 10.0.0.2/24 02:00:00:00:00:05, b 02:00:00:00:00:06); Idle -> ar :: ARPResponder -> Discard;

@@ -108,7 +108,7 @@ pub(crate) fn quote(text: &str) -> String {
 }
 
 /// The known word closest to `word`, if one is close enough to have been meant.
-pub(crate) fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > 64 {
         return None;
     }

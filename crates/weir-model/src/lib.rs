@@ -25,4 +25,4 @@ pub mod template;
 pub mod topology;
 pub mod value;
 
-pub use error::{DocError, DocErrors, Position, ValueError};
+pub use error::{DocError, DocErrors, Position, ValueError, closest};

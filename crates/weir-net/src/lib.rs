@@ -8,12 +8,14 @@ mod addr;
 pub mod build;
 pub mod checksum;
 mod describe;
+mod fields;
 mod flow;
 mod headers;
 mod view;
 
 pub use addr::{AddrError, EtherAddr, Ipv4Prefix};
 pub use describe::{describe, describe_ip};
+pub use fields::{Fields, frame_fields, ip_fields};
 pub use flow::FlowKey;
 pub use headers::{Headers, Network};
 pub use view::{Arp, Ethernet, HeaderError, Icmp, Ipv4, Ipv6, Tcp, Udp, Vlan};

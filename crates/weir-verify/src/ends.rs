@@ -35,6 +35,7 @@ impl Explorer<'_> {
                 }
                 *rounds += 1;
                 self.pass(st, header, &[]);
+                self.meet(st, header.block)?;
                 Some(header.block)
             }
             End::Require { layer, n, ok, fail } => {

@@ -77,15 +77,19 @@ impl Explorer<'_> {
     /// The entry of a table that expires next, and the nanoseconds that it has left. Only as the tables were before the
     /// run: what a run changes would need a model of all times.
     pub(crate) fn soonest(&mut self, st: &mut State, table: u32) -> Result<Option<(usize, Expr)>, Cut> {
+        let info = self.net.info(table);
+        // Elsewhere it is an entry of others, whose flow alone suffers.
+        if !info.open {
+            return Ok(None);
+        }
         // Linked entries go together, whatever their tables.
-        let concerns =
-            |other: u32| other == table || (self.net.info(table).linked && self.net.info(other).linked);
+        let concerns = |other: u32| other == table || (info.linked && self.net.info(other).linked);
         let changed = |e: &Entry| concerns(e.table) && (!e.live || e.base.is_none());
         if st.stirred.iter().any(|&other| concerns(other)) || st.entries.iter().any(changed) {
             return Err(self.give_up(Incomplete::Soonest));
         }
         let expires = self.x.symbol(Width::W1, Symbol::Expires(table));
-        if !self.net.info(table).shrinks || !self.decide(st, expires)? {
+        if !info.shrinks || !self.decide(st, expires)? {
             return Ok(None);
         }
         let left = self.x.symbol(Width::W64, Symbol::SoonestLeft(table));

@@ -10,11 +10,13 @@ use weir_ir::interp::{self, MAX_STRANDS};
 use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target, Value, Width};
 
 use crate::eval::{ConcreteRun, Evaluator};
-use crate::expr::{Expr, Exprs, Symbol};
+use crate::expr::{Expr, Exprs, Node, Symbol};
 use crate::facts::Facts;
-use crate::network::{Body, Network, Node, NodeId, Place};
+use crate::merge::Met;
+use crate::network::{Body, Network, NodeId, Place};
 use crate::packet::{Mark, SymbolicPacket, mark_number};
 use crate::path::{How, Incomplete, Limits, Notice, PacketEnd};
+use crate::sums::is_right;
 use crate::tables::Entry;
 use crate::trail::{Again, Trail};
 
@@ -65,6 +67,8 @@ pub(crate) struct State {
     pub(crate) orphans: Vec<SymbolicPacket>,
     /// Rounds of the current packet through cycles of a linked graph.
     pub(crate) laps: u32,
+    /// Checksums (without their final inversion) that are known to be all ones.
+    pub(crate) sums: Vec<Expr>,
     /// Packets that came in so far.
     pub(crate) inputs: u32,
     /// How many of the entries stood there before the current packet came in.
@@ -85,6 +89,10 @@ pub(crate) struct Explorer<'a> {
     pub(crate) arrivals: Vec<(Place, State)>,
     /// Whether a lookup missed in a table that other packets could have put something into.
     pub(crate) missed: bool,
+    /// For each node the values that count at the heads of its loops.
+    pub(crate) heads: HashMap<NodeId, HashMap<BlockId, Vec<u32>>>,
+    /// The paths that came to the head of a loop.
+    pub(crate) met: HashMap<(NodeId, BlockId), Vec<Met>>,
     memo: HashMap<Expr, u128>,
     pub(crate) work: Vec<State>,
     pub(crate) incomplete: Option<Incomplete>,
@@ -100,6 +108,8 @@ impl<'a> Explorer<'a> {
             watched: HashSet::new(),
             arrivals: Vec::new(),
             missed: false,
+            heads: HashMap::new(),
+            met: HashMap::new(),
             memo: HashMap::new(),
             work: Vec::new(),
             incomplete: None,
@@ -109,6 +119,7 @@ impl<'a> Explorer<'a> {
     /// The ends of all paths from what is in the work list.
     pub(crate) fn run(&mut self) -> Vec<State> {
         let mut done = Vec::new();
+        self.met.clear();
         while let Some(mut st) = self.work.pop() {
             if done.len() >= self.limits.paths {
                 self.give_up(Incomplete::Paths);
@@ -165,7 +176,7 @@ impl<'a> Explorer<'a> {
 
     // --- places -----------------------------------------------------------------------------------------------
 
-    pub(crate) fn node(&self, node: NodeId) -> &'a Node {
+    pub(crate) fn node(&self, node: NodeId) -> &'a crate::network::Node {
         self.net.node(node)
     }
 
@@ -258,11 +269,31 @@ impl<'a> Explorer<'a> {
 
     /// Whether a condition holds; forks if both may be.
     pub(crate) fn decide(&mut self, st: &mut State, cond: Expr) -> Result<bool, Cut> {
+        if let Node::Not(positive) = *self.x.node(cond) {
+            return self.decide(st, positive).map(|v| !v);
+        }
         if let Some(known) = st.facts.truth(&self.x, cond) {
             return Ok(known);
         }
         if let Some(v) = self.guided(cond) {
             return self.assume(st, cond, v != 0).map(|()| v != 0);
+        }
+        // Only now: a sum is long, and most questions are about other things.
+        let sum = match *self.x.node(cond) {
+            Node::Equal(a, ones) if self.x.constant_value(ones) == Some(0xffff) => Some(a),
+            _ => None,
+        };
+        let sum = sum.filter(|&s| matches!(self.x.node(s), Node::Checksum { .. }));
+        if let Some(sum) = sum {
+            if is_right(&mut self.x, &st.facts, sum, &st.sums) {
+                return Ok(true);
+            }
+            let mut other = st.clone();
+            if self.assume(&mut other, cond, false).is_ok() {
+                self.resume(other);
+            }
+            st.sums.push(sum);
+            return self.assume(st, cond, true).map(|()| true);
         }
         let mut other = st.clone();
         if self.assume(&mut other, cond, false).is_ok() {

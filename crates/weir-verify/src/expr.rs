@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap as HashMap;
 
 use weir_ir::program::{BinOp, Layer, MetaField, Width};
+
+use crate::set::Set;
 
 /// An expression, by number in its [`Exprs`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,6 +59,19 @@ pub struct Mem {
     pub source: SourceId,
     /// Written bytes.
     pub writes: Rc<BTreeMap<i64, Expr>>,
+}
+
+impl Mem {
+    /// The byte at a position.
+    pub fn byte(&self, x: &mut Exprs, at: i64) -> Expr {
+        if let Some(&b) = self.writes.get(&at) {
+            return b;
+        }
+        if *x.source(self.source) == Source::Empty {
+            return x.constant(Width::W8, 0);
+        }
+        x.symbol(Width::W8, Symbol::Byte(self.source, at))
+    }
 }
 
 /// Something that is fixed before the run, and unknown.
@@ -149,6 +165,8 @@ pub enum Node {
     Equal(Expr, Expr),
     /// Whether the first is less.
     Less(Expr, Expr),
+    /// Whether it is in a set.
+    In(Expr, Arc<Set>),
     /// All bits inverted.
     Not(Expr),
     /// Zero-extended or cut.
@@ -258,6 +276,11 @@ impl Exprs {
         next
     }
 
+    /// The expression of a node, if there is one.
+    pub(crate) fn find(&self, width: Width, node: &Node) -> Option<Expr> {
+        self.index.get(&(node.clone(), width)).copied()
+    }
+
     /// A number.
     pub fn constant(&mut self, width: Width, v: u128) -> Expr {
         self.make(width, Node::Const(v & width.max()))
@@ -286,7 +309,7 @@ impl Exprs {
             Node::Const(_) => Vec::new(),
             Node::Symbol(s) => self.symbol_operands(s),
             Node::Binary(_, a, b) | Node::Equal(a, b) | Node::Less(a, b) | Node::Sum16(a, b) => vec![*a, *b],
-            Node::Not(a) | Node::Resize(a) | Node::Byte(a, _) => vec![*a],
+            Node::Not(a) | Node::Resize(a) | Node::Byte(a, _) | Node::In(a, _) => vec![*a],
             Node::Select(c, a, b) => vec![*c, *a, *b],
             Node::Concat(list) | Node::Hash(list) => list.to_vec(),
             Node::Checksum { mem, end, .. } => {

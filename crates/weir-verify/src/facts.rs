@@ -23,13 +23,26 @@ const DEPTH: u32 = 12;
 pub struct Facts {
     /// Newest first. Paths share what they had in common.
     conditions: List<Expr>,
-    sets: HashTrieMap<Expr, Set, RcK, BuildHasherDefault<FxHasher>>,
+    sets: Map<Expr, Set>,
+    /// For two expressions, the lower number first, which of less, equal and greater the first may be.
+    orders: Map<(Expr, Expr), u8>,
+    /// For an expression another that is equal to it and stands for it.
+    equals: Map<Expr, Expr>,
 }
+
+type Map<K, V> = HashTrieMap<K, V, RcK, BuildHasherDefault<FxHasher>>;
+
+const LESS: u8 = 1;
+const EQUAL: u8 = 2;
+const GREATER: u8 = 4;
+const ANY: u8 = LESS | EQUAL | GREATER;
 
 impl Default for Facts {
     fn default() -> Facts {
         let sets = HashTrieMap::new_with_hasher_and_ptr_kind(BuildHasherDefault::default());
-        Facts { conditions: List::new(), sets }
+        let orders = HashTrieMap::new_with_hasher_and_ptr_kind(BuildHasherDefault::default());
+        let equals = HashTrieMap::new_with_hasher_and_ptr_kind(BuildHasherDefault::default());
+        Facts { conditions: List::new(), sets, orders, equals }
     }
 }
 
@@ -53,7 +66,15 @@ impl Facts {
 
     /// Whether a condition holds, if that is decided.
     pub fn truth(&self, x: &Exprs, cond: Expr) -> Option<bool> {
-        self.value(x, cond).map(|v| v != 0)
+        self.value(x, cond).map(|v| v != 0).or_else(|| {
+            let (pair, wanted) = relation(x, cond)?;
+            let may = self.orders.get(&pair).copied().unwrap_or(ANY);
+            match may & wanted {
+                0 => Some(false),
+                both if both == may => Some(true),
+                _ => None,
+            }
+        })
     }
 
     /// Adds a condition. `false`: it contradicts what is known.
@@ -63,8 +84,52 @@ impl Facts {
             None => {
                 let cond = if truth { cond } else { x.not(cond) };
                 self.conditions.push_front_mut(cond);
+                if let Some((pair, wanted)) = relation(x, cond) {
+                    let left = self.orders.get(&pair).copied().unwrap_or(ANY) & wanted;
+                    self.orders.insert_mut(pair, left);
+                    let same = x.equal(pair.0, pair.1);
+                    if left == EQUAL && same != cond && !self.restrict(x, same, &Set::single(1), DEPTH) {
+                        return false;
+                    }
+                }
                 self.restrict(x, cond, &Set::single(1), DEPTH)
             }
+        }
+    }
+
+    /// The expression that stands for one and all that are known to be equal to it.
+    pub(crate) fn stands_for(&self, e: Expr) -> Expr {
+        let mut e = e;
+        while let Some(&other) = self.equals.get(&e) {
+            e = other;
+        }
+        e
+    }
+
+    /// Whether two expressions are known to be equal, as a whole or byte by byte.
+    fn same(&self, x: &Exprs, a: Expr, b: Expr) -> bool {
+        let (a, b) = (self.stands_for(a), self.stands_for(b));
+        a == b
+            || match (x.node(a), x.node(b)) {
+                (Node::Concat(p), Node::Concat(q)) if p.len() == q.len() => {
+                    p.iter().zip(q).all(|(&p, &q)| self.stands_for(p) == self.stands_for(q))
+                }
+                (Node::Resize(p), Node::Resize(q)) if x.width(*p) == x.width(*q) => self.same(x, *p, *q),
+                _ => false,
+            }
+    }
+
+    /// Learns that two expressions are equal.
+    fn unite(&mut self, x: &Exprs, a: Expr, b: Expr) {
+        if let (Node::Concat(p), Node::Concat(q)) = (x.node(a), x.node(b)) {
+            for (&p, &q) in p.iter().zip(q) {
+                self.unite(x, p, q);
+            }
+        }
+        let (a, b) = (self.stands_for(a), self.stands_for(b));
+        if a != b {
+            // The older one stands for the other: it is more likely to be what came in.
+            self.equals.insert_mut(a.max(b), a.min(b));
         }
     }
 
@@ -131,10 +196,20 @@ impl Facts {
                 }
             }
             Node::Equal(a, b) => {
+                let one = self.same(x, *a, *b);
                 let (a, b) = (self.set_to(x, *a, depth), self.set_to(x, *b, depth));
                 match (a.value(), b.value()) {
+                    _ if one => Set::single(1),
                     _ if a.intersect(&b).is_empty() => Set::single(0),
                     (Some(p), Some(q)) if p == q => Set::single(1),
+                    _ => return None,
+                }
+            }
+            Node::In(a, to) => {
+                let a = self.set_to(x, *a, depth);
+                match a.intersect(to) {
+                    both if both.is_empty() => Set::single(0),
+                    both if both == a => Set::single(1),
                     _ => return None,
                 }
             }
@@ -195,6 +270,7 @@ impl Facts {
         match x.node(e) {
             Node::Equal(a, b) => match set.value() {
                 Some(1) => {
+                    self.unite(x, *a, *b);
                     let (p, q) = (self.set(x, *a), self.set(x, *b));
                     self.restrict(x, *a, &q, depth) && self.restrict(x, *b, &p, depth)
                 }
@@ -204,6 +280,11 @@ impl Facts {
                     q.is_none_or(|v| self.restrict(x, *a, &without(v), depth))
                         && p.is_none_or(|v| self.restrict(x, *b, &without(v), depth))
                 }
+                None => true,
+            },
+            Node::In(a, to) => match set.value() {
+                Some(1) => self.restrict(x, *a, to, depth),
+                Some(_) => self.restrict(x, *a, &to.complement(x.width(*a)), depth),
                 None => true,
             },
             Node::Less(a, b) => match set.value() {
@@ -332,6 +413,24 @@ impl Facts {
         };
         self.restrict(x, a, &back, depth)
     }
+}
+
+/// The two unknowns that a condition compares, and what the first may be to the second if it holds.
+fn relation(x: &Exprs, cond: Expr) -> Option<((Expr, Expr), u8)> {
+    let (a, b, holds) = match *x.node(cond) {
+        Node::Equal(a, b) => (a, b, EQUAL),
+        Node::Less(a, b) => (a, b, LESS),
+        Node::Not(inner) => {
+            let (pair, holds) = relation(x, inner)?;
+            return Some((pair, ANY & !holds));
+        }
+        _ => return None,
+    };
+    if x.constant_value(a).is_some() || x.constant_value(b).is_some() {
+        return None;
+    }
+    let flipped = if holds == LESS { GREATER } else { EQUAL };
+    Some(if a < b { ((a, b), holds) } else { ((b, a), flipped) })
 }
 
 /// The image of a set under a function that never falls; gaps within an interval are filled.

@@ -95,6 +95,7 @@ impl Explorer<'_> {
             notices: Vec::new(),
             orphans: Vec::new(),
             laps: 0,
+            sums: Vec::new(),
             inputs: 0,
             past: 0,
             used_past: false,

@@ -41,7 +41,14 @@ impl Explorer<'_> {
                 self.set(st, *dst, v);
             }
             Op::Resize { dst, a } => {
-                let a = self.get(st, *a);
+                let mut a = self.get(st, *a);
+                // A number that was cut and had nothing to lose is itself.
+                if let Node::Resize(whole) = *self.x.node(a)
+                    && self.x.width(whole) > self.x.width(a)
+                    && st.facts.set(&self.x, whole).hull().is_some_and(|h| h.1 <= self.x.width(a).max())
+                {
+                    a = whole;
+                }
                 let v = self.x.resize(self.program(st).width(*dst), a);
                 self.set(st, *dst, v);
             }

@@ -119,13 +119,7 @@ impl SymbolicPacket {
 
     /// The byte at a position.
     pub fn byte(&self, x: &mut Exprs, at: i64) -> Expr {
-        if let Some(&b) = self.mem.writes.get(&at) {
-            return b;
-        }
-        if *x.source(self.mem.source) == Source::Empty {
-            return x.constant(Width::W8, 0);
-        }
-        x.symbol(Width::W8, Symbol::Byte(self.mem.source, at))
+        self.mem.byte(x, at)
     }
 
     /// The number of this width at a position.

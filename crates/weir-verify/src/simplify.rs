@@ -1,9 +1,12 @@
 //! Makes expressions, simple where that is cheap: equal values should be one node.
 
+use std::sync::Arc;
+
 use weir_ir::interp::{binary, sum16};
 use weir_ir::program::{BinOp, Width};
 
 use crate::expr::{Expr, Exprs, Node};
+use crate::set::Set;
 
 impl Exprs {
     /// Arithmetic.
@@ -95,6 +98,14 @@ impl Exprs {
                 self.equal(x, c)
             }
             _ => self.make(Width::W1, Node::Equal(a, b)),
+        }
+    }
+
+    /// Whether `a` is in a set.
+    pub fn within(&mut self, a: Expr, set: &Arc<Set>) -> Expr {
+        match self.constant_value(a) {
+            Some(v) => self.constant(Width::W1, set.contains(v).into()),
+            None => self.make(Width::W1, Node::In(a, set.clone())),
         }
     }
 
@@ -191,6 +202,40 @@ impl Exprs {
                     None => self.constant(Width::W8, 0),
                 }
             }
+            Node::Not(x) => {
+                let b = self.byte(x, i);
+                self.not(b)
+            }
+            Node::Binary(op, x, c) => match self.constant_value(c) {
+                Some(c) => self.byte_of_binary(e, op, x, c, i),
+                None => self.make(Width::W8, Node::Byte(e, i)),
+            },
+            _ => self.make(Width::W8, Node::Byte(e, i)),
+        }
+    }
+
+    /// A byte of an operation with a constant, where it depends on one byte of the other operand only.
+    fn byte_of_binary(&mut self, e: Expr, op: BinOp, x: Expr, c: u128, i: u32) -> Expr {
+        let size = self.width(e).bytes();
+        let below = 8 * (size - 1 - i);
+        let part = c >> below & 0xff;
+        let shift = (c % 8 == 0 && c < 128).then_some(c as u32 / 8);
+        match (op, shift) {
+            // Not where the bytes would no longer be seen to be those of one number.
+            (BinOp::Add, _) if c & ((1 << below) - 1) == 0 && (i == 0 || part == 0) => {
+                let (b, c) = (self.byte(x, i), self.constant(Width::W8, part));
+                self.binary(BinOp::Add, b, c)
+            }
+            (BinOp::And | BinOp::Or | BinOp::Xor, _) => {
+                let (b, c) = (self.byte(x, i), self.constant(Width::W8, part));
+                self.binary(op, b, c)
+            }
+            (BinOp::Shr, Some(k)) => match i.checked_sub(k) {
+                Some(j) => self.byte(x, j),
+                None => self.constant(Width::W8, 0),
+            },
+            (BinOp::Shl, Some(k)) if i + k < size => self.byte(x, i + k),
+            (BinOp::Shl, Some(_)) => self.constant(Width::W8, 0),
             _ => self.make(Width::W8, Node::Byte(e, i)),
         }
     }

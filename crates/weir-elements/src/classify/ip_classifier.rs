@@ -7,8 +7,9 @@ use crate::prelude::*;
 element! {
     /// Sends IPv4 packets to the output of the first pattern that they match.
     ///
-    /// Patterns are filter expressions (see the filter language); `-` matches every packet. Packets that match none
-    /// are dropped (`NoMatch`). The `net` mark has to stand on an IPv4 header.
+    /// Patterns are filter expressions (see the filter language), in which names of `AddressInfo` may stand behind `host`
+    /// and `net`; `-` matches every packet. Packets that
+    /// match none are dropped (`NoMatch`). The `net` mark has to stand on an IPv4 header.
     IPClassifier: "1/-", "h/h";
     example "Idle -> CheckIPHeader -> c :: IPClassifier(tcp dst port 80 or 443, udp, -); c [0] -> Discard; c [1] -> Discard; c [2] -> Discard;";
     params {
@@ -46,7 +47,7 @@ pub(super) fn filter_of_ip(text: &str) -> Result<Expr, String> {
     let expr = if text.trim() == "-" {
         Expr::True
     } else {
-        Expr::parse(text).map_err(|e| format!("'{text}': {e}"))?
+        Expr::parse(&crate::names::filter(text)).map_err(|e| format!("'{text}': {e}"))?
     };
     if expr.needs_ethernet() {
         return Err(format!(

@@ -111,6 +111,10 @@ impl Behavior for InfiniteSource {
         &self.state.queues
     }
 
+    fn generates(&self) -> Option<Vec<u8>> {
+        Some(self.data.of_length(self.length))
+    }
+
     fn has_task(&self) -> bool {
         true
     }

@@ -47,6 +47,10 @@ struct Made {
 }
 
 impl Behavior for RatedSource {
+    fn generates(&self) -> Option<Vec<u8>> {
+        Some(self.data.of_length(self.length))
+    }
+
     fn has_task(&self) -> bool {
         true
     }

@@ -57,6 +57,10 @@ struct Made {
 }
 
 impl Behavior for TimedSource {
+    fn generates(&self) -> Option<Vec<u8>> {
+        Some(self.data.of_length(None))
+    }
+
     fn has_task(&self) -> bool {
         true
     }

@@ -1,8 +1,6 @@
 //! What an element did to a packet, in words.
 
-use weir_net::{
-    Arp, EtherAddr, Ethernet, Headers, Icmp, Ipv4, Ipv6, Network, Tcp, Udp, Vlan, ethertype, proto,
-};
+use weir_net::{frame_fields, ip_fields};
 use weir_packet::Packet;
 
 use super::{Start, start};
@@ -55,85 +53,11 @@ fn annotation(bytes: &[u8], name: &str) -> String {
     }
 }
 
-type Fields = Vec<(&'static str, String)>;
-
 /// The header fields of a packet, as far as it has headers that are known.
-fn fields(packet: &Packet) -> Fields {
-    let mut out = Fields::new();
-    let bytes = packet.bytes();
-    let net = match start(packet) {
-        Start::Ethernet => ethernet(&mut out, bytes),
-        Start::Ip => Some(0),
-        Start::Unknown => None,
-    };
-    if let Some(headers) = net.and_then(|net| Headers::of_ip(bytes, net)) {
-        ip(&mut out, bytes, &headers);
-    }
-    out
-}
-
-fn ethernet(out: &mut Fields, bytes: &[u8]) -> Option<usize> {
-    let ether = Ethernet::new(bytes).ok()?;
-    let address = |a: EtherAddr| a.to_string();
-    out.push(("eth src", address(ether.src())));
-    out.push(("eth dst", address(ether.dst())));
-    let (mut kind, mut at) = (ether.ethertype(), 14);
-    while matches!(kind, ethertype::VLAN | ethertype::QINQ) {
-        let tag = Vlan::new(bytes.get(at..)?).ok()?;
-        out.push(("vlan", tag.vid().to_string()));
-        kind = tag.ethertype();
-        at += 4;
-    }
-    if kind == ethertype::ARP
-        && let Ok(arp) = Arp::new(bytes.get(at..)?)
-    {
-        out.push(("arp operation", arp.operation().to_string()));
-        out.push(("arp sender", format!("{} {}", arp.sender_ip(), arp.sender_ether())));
-        out.push(("arp target", format!("{} {}", arp.target_ip(), arp.target_ether())));
-    }
-    matches!(kind, ethertype::IPV4 | ethertype::IPV6).then_some(at)
-}
-
-fn ip(out: &mut Fields, bytes: &[u8], h: &Headers) {
-    let rest = bytes.get(h.net..).unwrap_or(&[]);
-    match h.network {
-        Network::V4 => {
-            let Ok(ip) = Ipv4::new(rest) else { return };
-            out.push(("ip src", ip.src().to_string()));
-            out.push(("ip dst", ip.dst().to_string()));
-            out.push(("ip ttl", ip.ttl().to_string()));
-            out.push(("ip tos", ip.tos().to_string()));
-            out.push(("ip id", ip.id().to_string()));
-            out.push(("ip length", ip.total_len().to_string()));
-            out.push(("ip protocol", ip.protocol().to_string()));
-        }
-        Network::V6 => {
-            let Ok(ip) = Ipv6::new(rest) else { return };
-            out.push(("ip6 src", ip.src().to_string()));
-            out.push(("ip6 dst", ip.dst().to_string()));
-            out.push(("ip6 hop limit", ip.hop_limit().to_string()));
-        }
-    }
-    let Some(segment) = h.transport.and_then(|at| bytes.get(at..h.end)) else { return };
-    match h.protocol {
-        proto::TCP => {
-            let Ok(tcp) = Tcp::new(segment) else { return };
-            out.push(("tcp src", tcp.src_port().to_string()));
-            out.push(("tcp dst", tcp.dst_port().to_string()));
-            out.push(("tcp seq", tcp.seq().to_string()));
-            out.push(("tcp ack", tcp.ack().to_string()));
-            out.push(("tcp flags", format!("0x{:02x}", tcp.flags())));
-        }
-        proto::UDP => {
-            let Ok(udp) = Udp::new(segment) else { return };
-            out.push(("udp src", udp.src_port().to_string()));
-            out.push(("udp dst", udp.dst_port().to_string()));
-        }
-        proto::ICMP | proto::ICMPV6 => {
-            let Ok(icmp) = Icmp::new(segment) else { return };
-            out.push(("icmp type", icmp.kind().to_string()));
-            out.push(("icmp code", icmp.code().to_string()));
-        }
-        _ => {}
+fn fields(packet: &Packet) -> weir_net::Fields {
+    match start(packet) {
+        Start::Ethernet => frame_fields(packet.bytes()),
+        Start::Ip => ip_fields(packet.bytes()),
+        Start::Unknown => Vec::new(),
     }
 }

@@ -323,3 +323,8 @@ pub(crate) fn begins_filter(word: &str) -> bool {
     let Ok(tokens) = lex::tokens(word) else { return false };
     tokens.first().is_some_and(|first| primitive::is_word(first.text))
 }
+
+/// The number of an ICMP type by its name (`echo`, `unreachable`, …).
+pub(crate) fn icmp_type(name: &str) -> Option<u8> {
+    names::find(names::ICMP_TYPES, name)
+}

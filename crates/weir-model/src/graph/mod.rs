@@ -21,6 +21,7 @@
 //! function or port by its name where that is unique; numbers as text and text as numbers; `actions` as a list; `handlers` as a
 //! map; a port as just its identifier. `Serialize` writes the bare graph; [`ServiceGraph::to_json`] adds the outer `sffg`.
 
+mod place;
 mod read;
 mod rule;
 mod sap;
@@ -32,6 +33,7 @@ use std::ops::Deref;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use place::GraphPlace;
 pub(crate) use read::{optional, param_value};
 pub use rule::{Actions, Match, PortRef, Rule, VlanMatch};
 pub use sap::{GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VlanSap};
@@ -39,6 +41,7 @@ pub use schema::sffg_json_schema;
 
 use crate::doc::Node;
 use crate::error::DocErrors;
+use crate::requirement::{MAX_REQUIREMENTS, Requirement};
 use crate::value::{Id, Name};
 
 /// Most functions in a graph.
@@ -82,6 +85,10 @@ pub struct GraphParts {
     #[serde(default)]
     #[schemars(length(max = MAX_RULES))]
     pub flowrules: Vec<Rule>,
+    /// What must hold for traffic between access points and functions; see [`crate::requirement`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_REQUIREMENTS))]
+    pub requirements: Vec<Requirement>,
 }
 
 /// A service function.

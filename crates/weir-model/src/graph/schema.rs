@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::{Actions, GraphParts, HandlerWrite, MAX_PORTS, Port, PortRef, ServiceGraph, VlanMatch};
 use crate::filter::Expr;
+use crate::requirement::Requirement;
 use crate::value::VlanId;
 
 /// The JSON Schema (draft 2020-12) of the service graph document, with or without the outer `sffg`.
@@ -111,5 +112,14 @@ impl JsonSchema for Expr {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "description": "A pcap filter expression.", "type": "string", "minLength": 1 })
+    }
+}
+
+impl JsonSchema for Requirement {
+    fn schema_name() -> Cow<'static, str> {
+        "Requirement".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "description": "A requirement such as \"can sap:lan sap:wan tcp\".", "type": "string", "minLength": 1 })
     }
 }

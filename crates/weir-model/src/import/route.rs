@@ -1,8 +1,10 @@
 //! A route as routing tables print it, and the text form that people write.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use super::Note;
 use crate::error::{ValueError, quote};
 use crate::value::IpPrefix;
 
@@ -40,6 +42,32 @@ pub struct ImportedHop {
     pub via: Option<IpAddr>,
     /// The interface.
     pub dev: Option<String>,
+}
+
+/// A routing table as a system printed it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RoutingTable {
+    /// The routes that are in use, one a prefix, in the order of the text.
+    pub routes: Vec<ImportedRoute>,
+    /// Addresses of the system, by interface, as far as the table tells them.
+    pub addresses: Vec<(String, IpAddr)>,
+    /// What was not taken over.
+    pub notes: Vec<Note>,
+}
+
+impl RoutingTable {
+    /// All interfaces that routes leave by, each once, in their order.
+    pub fn interfaces(&self) -> Vec<&str> {
+        let mut seen = HashSet::new();
+        let hops = self.routes.iter().flat_map(|r| match &r.action {
+            ImportedAction::Forward(hops) => hops.as_slice(),
+            _ => &[],
+        });
+        let devs = hops.filter_map(|h| h.dev.as_deref());
+        devs.chain(self.addresses.iter().map(|(dev, _)| dev.as_str()))
+            .filter(|dev| seen.insert(*dev))
+            .collect()
+    }
 }
 
 impl ImportedAction {

@@ -150,6 +150,10 @@ fn mistakes_are_told_with_place_and_remedy() {
     ] {
         assert_eq!(error(line), message, "{line}");
     }
+    assert_eq!(
+        error("can a b # x\ntcp"),
+        "column 1: the requirement goes over several lines; write one requirement a line"
+    );
     let deep = format!("reach a b {}", "deny tcp allow udp ".repeat(80));
     assert!(error(&deep).contains("nest too deeply"), "{}", error(&deep));
     let many = format!("can a b via {}", vec!["x"; MAX_VIA + 1].join(","));

@@ -49,6 +49,9 @@ pub use switch::{Forwarding, MacEntry, PortVlans, Switch, SwitchPort};
 
 use crate::error::{DocErrors, Position};
 use crate::filter::Expr;
+use crate::import::Note;
+use crate::import::hassel::TransferFunction;
+use crate::import::iptables::Ruleset;
 use crate::requirement::Requirement;
 use crate::value::{Id, IpPrefix, Name};
 
@@ -76,6 +79,8 @@ pub struct Topology {
     pub policy: Policy,
     /// What must hold; they name boxes and ports that exist.
     pub requirements: Vec<Requirement>,
+    /// What imported files hold that is not modelled, with the box that it belongs to. Whoever relies on a verdict must be shown these.
+    pub not_modelled: Vec<(String, Note)>,
 }
 
 /// A box of the network.
@@ -108,6 +113,8 @@ pub enum BoxKind {
     Click(ClickBox),
     /// Where requests are placed.
     Platform(Platform),
+    /// A transfer function of header space analysis.
+    Transfer(TransferBox),
 }
 
 /// A host, a customer of the operator, or the rest of the world.
@@ -153,6 +160,23 @@ pub enum FirewallRules {
         /// Packets of the other direction of a flow that a rule allowed pass too.
         stateful: bool,
     },
+    /// The rules of a Linux machine: of the chain `FORWARD`, where the two ports are interfaces. A translation of addresses (table nat)
+    /// is not one of a box that forwards frames as they are: such rules are for a router.
+    Iptables(Box<Ruleset>),
+}
+
+/// A box that is given by its transfer function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransferBox {
+    /// What it does with a packet at one of its ports.
+    pub function: TransferFunction,
+    /// How often a packet passes the function on its way through the box: its inner ports are outputs of one stage and inputs of the
+    /// next.
+    pub stages: u32,
+    /// What comes in by the port N leaves, where it leaves by the same port, by the function's port N + `out_offset`.
+    pub out_offset: u32,
+    /// The ports that links use: numbers of the function's inputs.
+    pub ports: Vec<String>,
 }
 
 /// A rule of a firewall in the filter language: `allow|deny [from PORT] FILTER`.
@@ -267,6 +291,7 @@ impl NetBox {
             BoxKind::Firewall(f) => f.ports.iter().map(String::as_str).collect(),
             BoxKind::Click(c) => c.ports.iter().map(String::as_str).collect(),
             BoxKind::Platform(p) => p.ports.iter().map(String::as_str).collect(),
+            BoxKind::Transfer(t) => t.ports.iter().map(String::as_str).collect(),
         }
     }
 
@@ -285,7 +310,9 @@ impl NetBox {
             BoxKind::Router(r) => {
                 r.interfaces.iter().flat_map(|i| &i.addresses).map(InterfaceAddr::host).collect()
             }
-            BoxKind::Switch(_) | BoxKind::Firewall(_) | BoxKind::Click(_) => Vec::new(),
+            BoxKind::Switch(_) | BoxKind::Firewall(_) | BoxKind::Click(_) | BoxKind::Transfer(_) => {
+                Vec::new()
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use crate::error::{ValueError, quote};
+use crate::import::iptables::Ruleset;
 use crate::value::{IpPrefix, MacAddr, VlanId};
 
 /// A router.
@@ -15,6 +16,8 @@ pub struct Router {
     /// The whole table, one route a prefix, longest prefixes first: the router's own addresses ([`RouteAction::Local`]) and connected
     /// networks are in it. Every next hop's interface exists.
     pub routes: Vec<Route>,
+    /// What passes, if the router filters: the interfaces are its own, and the table nat translates addresses.
+    pub firewall: Option<Box<Ruleset>>,
 }
 
 /// An interface of a router.

@@ -146,3 +146,106 @@ fn files_are_read_where_that_is_allowed() {
     assert!(std::error::Error::source(&error).unwrap().to_string().contains("does not lie in the folder"));
     assert!(Topology::load(&dir.path().join("none.yaml")).is_err());
 }
+
+#[test]
+fn imported_files_become_tables_and_rules() {
+    let text = "
+boxes:
+  linux:
+    kind: router
+    routes: {file: route.json, format: ip-json}
+    firewall: {file: rules.v4}
+  ios:
+    kind: router
+    routes: {file: cisco.txt, format: show-ip-route}
+  fw: {kind: firewall, ports: [lan, wan], rules: {file: rules.v4}}
+  box: {kind: transfer, file: box.tf, out-offset: 2}
+  net: {kind: internet}
+links: [linux:wan - net, linux:lan - fw:lan, box:1 - net]
+";
+    let t = Topology::parse_with(text, &mut |name| {
+        Ok(match name {
+            "route.json" => include_str!("../../tests/data/import/route.json"),
+            "cisco.txt" => include_str!("../../tests/data/import/cisco.txt"),
+            "rules.v4" => include_str!("../../tests/data/import/rules.v4"),
+            "box.tf" => include_str!("../../tests/data/import/box.tf"),
+            other => return Err(std::io::Error::other(other.to_string())),
+        }
+        .to_string())
+    })
+    .unwrap_or_else(|e| panic!("{e}"));
+    let router = |name: &str| match &t.node(name).unwrap().kind {
+        BoxKind::Router(r) => r.clone(),
+        other => panic!("{other:?}"),
+    };
+    let linux = router("linux");
+    let interfaces: Vec<String> =
+        linux.interfaces.iter().map(|i| format!("{} {}", i.name, i.addresses[0])).collect();
+    assert_eq!(interfaces, ["wan 192.0.2.2/24", "lan 10.0.0.1/16"]);
+    let routes: Vec<String> = linux.routes.iter().map(ToString::to_string).collect();
+    assert_eq!(routes[..3], ["2001:db8::/64 dev lan", "10.0.0.1 local", "192.0.2.2 local"]);
+    assert_eq!(routes.last().unwrap(), "::/0 via 2001:db8::1 dev lan");
+    assert!(routes.contains(&"10.1.0.0/16 via 10.0.0.2 dev lan via 192.0.2.9 dev wan".to_string()));
+    assert!(linux.firewall.unwrap().nat.is_some());
+    let ios = router("ios");
+    let routes: Vec<String> = ios.routes.iter().map(ToString::to_string).collect();
+    // The next hop of BGP is found by the route to it.
+    assert!(
+        routes.contains(
+            &"10.4.0.0/16 via 10.0.0.2 dev GigabitEthernet0/1 via 10.0.0.3 dev GigabitEthernet0/1"
+                .to_string()
+        ),
+        "{routes:?}"
+    );
+    assert_eq!(routes.last().unwrap(), "0.0.0.0/0 via 192.0.2.1 dev GigabitEthernet0/0.20");
+    assert!(matches!(
+        &t.node("fw").unwrap().kind,
+        BoxKind::Firewall(Firewall { rules: FirewallRules::Iptables(_), .. })
+    ));
+    let BoxKind::Transfer(tf) = &t.node("box").unwrap().kind else { panic!() };
+    assert_eq!((tf.stages, tf.out_offset, tf.ports.as_slice()), (1, 2, &["1".to_string()][..]));
+    let notes: Vec<String> =
+        t.not_modelled.iter().map(|(name, note)| format!("{name} {}", note.line)).collect();
+    assert_eq!(
+        notes,
+        ["linux 2", "linux 6", "linux 14", "linux 4", "linux 23", "linux 23", "fw 4", "fw 23", "fw 23"]
+    );
+}
+
+#[test]
+fn mistakes_in_imported_files_name_the_file_and_line() {
+    let read = |text: &str, content: &'static str| {
+        Topology::parse_with(text, &mut |_| Ok(content.into())).unwrap_err().to_string()
+    };
+    assert_eq!(
+        read("boxes: {r: {kind: router, routes: {file: r.txt, format: show-ip-route}}}", "\nx"),
+        "boxes.r.routes (line 1, column 27): r.txt line 2: \"x\" is not a route; lines are as \"show ip route\" prints them, such as \
+         \"S>* 10.0.0.0/8 [1/0] via 192.0.2.1, eth0\""
+    );
+    assert_eq!(
+        read("boxes: {r: {kind: router, routes: {file: r.txt, format: ip}}}", ""),
+        "boxes.r.routes.format (line 1, column 57): \"ip\" is not a format of routing tables; known here: ip-json, show-ip-route"
+    );
+    assert_eq!(
+        read("boxes: {f: {kind: firewall, ports: [a, b], rules: {file: r.v4}}}", "*filter"),
+        "boxes.f.rules (line 1, column 44): r.v4 line 1: the table filter does not end; COMMIT ends a table"
+    );
+    assert_eq!(
+        read(
+            "boxes: {t: {kind: transfer, file: t.tf}, i: {kind: internet}}\nlinks: [t:5 - i]",
+            "2$r$1$\n\nlink$[1]$$$$$$[2]$#$#$\n"
+        ),
+        "boxes.t (line 1, column 9): the transfer function of t.tf has no port \"5\"; links name a transfer function's ports by their numbers"
+    );
+    let table = "S 10.0.0.0/8 [1/0] via 10.0.0.1\nC 10.1.0.0/16 is directly connected, a\n";
+    assert_eq!(
+        Topology::parse_with(
+            "boxes: {r: {kind: router, routes: {file: r, format: show-ip-route}}}",
+            &mut |_| Ok(table.into())
+        )
+        .unwrap_err()
+        .to_string(),
+        "boxes.r.routes (line 1, column 27): the next hop 10.0.0.1 is on the network of no interface; write its interface too: \
+         \"via ADDRESS dev INTERFACE\""
+    );
+}

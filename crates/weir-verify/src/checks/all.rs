@@ -1,6 +1,6 @@
 use weir_ir::program::Reason;
 
-use super::{Checker, Query, Verdict};
+use super::{Checker, Query, Search, Verdict};
 use crate::network::Body;
 use crate::path::How;
 use crate::session::Story;
@@ -32,9 +32,10 @@ pub fn all(c: &mut Checker<'_>, q: &Query, strict: bool) -> (Verdict, Vec<String
                 }
                 let missing =
                     |r: &crate::replay::Replay| !r.arrived_last().any(|(p, _)| watched.contains(&p));
-                match c.evidence(&story, |r| !q.via.is_empty() || missing(r)) {
-                    Some(e) => return Some(e),
-                    None => unsolved = true,
+                match c.search(&story, |r| !q.via.is_empty() || missing(r)) {
+                    Search::Found(e) => return Some(e),
+                    Search::Impossible => {}
+                    Search::Unknown => unsolved = true,
                 }
             }
         }

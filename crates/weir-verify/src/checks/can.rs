@@ -1,4 +1,4 @@
-use super::{Checker, Query, Verdict};
+use super::{Checker, Query, Search, Verdict};
 
 /// `can SRC DST [via N…] FILTER`: some packet that leaves SRC arrives at DST matching FILTER there.
 pub fn can(c: &mut Checker<'_>, q: &Query) -> Verdict {
@@ -14,9 +14,10 @@ pub fn can(c: &mut Checker<'_>, q: &Query) -> Verdict {
                 let framing = q.framing_at(arrival.place);
                 for story in c.filtered(arrival.story, framing, &q.filter, true) {
                     let net = c.net;
-                    match c.evidence(&story, |replay| q.arrives(net, replay, true)) {
-                        Some(e) => return Some(e),
-                        None => unsolved = true,
+                    match c.search(&story, |replay| q.arrives(net, replay, true)) {
+                        Search::Found(e) => return Some(e),
+                        Search::Impossible => {}
+                        Search::Unknown => unsolved = true,
                     }
                 }
             }

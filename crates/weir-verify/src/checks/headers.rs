@@ -74,21 +74,23 @@ impl Checker<'_> {
         self.session.assume(story.clone(), is)
     }
 
-    /// The stories by how long the IPv4 header at `net` is, with the offset of what follows it; of IPv6, the fixed header.
+    /// The stories by how long the IPv4 header at `net` is, with where its fields are; of IPv6, the fixed header's.
     pub(super) fn by_header_length(
         &mut self,
         story: &Story,
         net: i64,
         get: impl Fn(&mut Exprs, i64) -> Expr,
-    ) -> Vec<(Story, i64)> {
+    ) -> Vec<(Story, Layout)> {
         let mut out = Vec::new();
         for words in 5..=15 {
             let x = self.session.exprs();
             let first = get(x, net);
             let is = x.is(first, 0x40 | words as u128);
-            out.extend(self.session.assume(story.clone(), is).map(|s| (s, 4 * words)));
+            out.extend(
+                self.session.assume(story.clone(), is).map(|s| (s, Layout { transport: 4 * words, ..IPV4 })),
+            );
         }
-        out.extend(self.plain(story, net, IPV6, get).map(|s| (s, 40)));
+        out.extend(self.plain(story, net, IPV6, get).map(|s| (s, IPV6)));
         out
     }
 }
@@ -96,10 +98,13 @@ impl Checker<'_> {
 /// The bytes of a field of a packet whose network header starts at `net`; bits that do not count are 0.
 pub(super) fn by_net(bytes: &[u8], net: usize, field: Field) -> Option<Vec<u8>> {
     let first = *bytes.get(net)?;
-    let (header, proto) = match first >> 4 {
-        4 => (4 * usize::from(first & 15), bytes.get(net + 9).copied()),
-        6 => (40, bytes.get(net + 6).copied()),
-        _ => (0, None),
+    let word =
+        |at: usize| bytes.get(net + at..net + at + 2).map(|b| usize::from(b[0]) << 8 | usize::from(b[1]));
+    // What follows the length that IP says is a frame's padding.
+    let (header, proto, end) = match first >> 4 {
+        4 => (4 * usize::from(first & 15), bytes.get(net + 9).copied(), net + word(2)?),
+        6 => (40, bytes.get(net + 6).copied(), net + 40 + word(4)?),
+        _ => (0, None, bytes.len()),
     };
     let transport = net + header;
     match field {
@@ -110,7 +115,7 @@ pub(super) fn by_net(bytes: &[u8], net: usize, field: Field) -> Option<Vec<u8>> 
                 Some(17) => transport + 8,
                 _ => transport,
             };
-            bytes.get(at..).map(<[u8]>::to_vec)
+            bytes.get(at..end.min(bytes.len())).map(<[u8]>::to_vec)
         }
         Field::Header { layer, offset, width, mask } => {
             let start = match layer {

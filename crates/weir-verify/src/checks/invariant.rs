@@ -1,8 +1,8 @@
-use weir_ir::program::{BinOp, Layer};
+use weir_ir::program::{BinOp, Layer, Width};
 
-use super::headers::{by_net, bytes_at, net_at, net_of, original};
-use super::{Checker, Field, Framing, Query, Verdict};
-use crate::expr::Expr;
+use super::headers::{IPV4, Layout, by_net, bytes_at, net_at, net_of, original};
+use super::{Checker, Field, Framing, Query, Search, Verdict};
+use crate::packet::SymbolicPacket;
 use crate::replay::Replay;
 use crate::session::{Arrival, Story};
 
@@ -21,9 +21,10 @@ pub fn invariant(c: &mut Checker<'_>, q: &Query, fields: &[Field]) -> Verdict {
                 for &field in fields {
                     for story in changed(c, &arrival, (start.framing, framing), field) {
                         let differs = |r: &Replay| differs(r, &watched, field, (start.framing, framing));
-                        match c.evidence(&story, differs) {
-                            Some(e) => return Some(e),
-                            None => unsolved = true,
+                        match c.search(&story, differs) {
+                            Search::Found(e) => return Some(e),
+                            Search::Impossible => {}
+                            Search::Unknown => unsolved = true,
                         }
                     }
                 }
@@ -44,22 +45,22 @@ fn changed(c: &mut Checker<'_>, arrival: &Arrival, framings: (Framing, Framing),
     let (src_net, dst_net) = (net_of(framings.0), net_at(packet, framings.1));
     let now = |x: &mut crate::Exprs, at: i64| packet.byte(x, at);
     let then = original(c.session.exprs(), number);
-    // Each: a story, and where the two headers of the field's layer start.
-    let places: Vec<(Story, i64, i64)> = match field {
-        Field::Header { layer: Layer::Mac, .. } => vec![(arrival.story.clone(), 0, packet.data)],
+    // Each: a story, where the two headers of the field's layer start, and where IP's fields were.
+    let places: Vec<(Story, i64, i64, Layout)> = match field {
+        Field::Header { layer: Layer::Mac, .. } => vec![(arrival.story.clone(), 0, packet.data, IPV4)],
         Field::Header { layer: Layer::Transport, .. } | Field::Payload => {
             let mut places = Vec::new();
             for (story, a) in c.by_header_length(&arrival.story, src_net, &then) {
                 for (story, b) in c.by_header_length(&story, dst_net, now) {
-                    places.push((story, src_net + a, dst_net + b));
+                    places.push((story, src_net + a.transport, dst_net + b.transport, a));
                 }
             }
             places
         }
-        Field::Header { .. } => vec![(arrival.story.clone(), src_net, dst_net)],
+        Field::Header { .. } => vec![(arrival.story.clone(), src_net, dst_net, IPV4)],
     };
     let mut out = Vec::new();
-    for (story, a, b) in places {
+    for (story, a, b, layout) in places {
         match field {
             Field::Header { offset, width, mask, .. } => {
                 let (offset, n) = (i64::from(offset), i64::from(width.bytes()));
@@ -74,12 +75,11 @@ fn changed(c: &mut Checker<'_>, arrival: &Arrival, framings: (Framing, Framing),
             }
             Field::Payload => {
                 // Within the transport header, what a NAT or a checksum element writes is no payload.
-                let first = a + payload_offset(c, &story, src_net, a);
+                let first = a + payload_offset(c, &story, src_net, layout);
                 let written = packet.mem.writes.range(first..).next().is_some();
                 let same_source =
                     packet.source() == c.session.exprs().source_id(crate::expr::Source::Input(number));
-                let end: Expr = packet.end.0;
-                let whole = packet.end.1 == 0 && c.session.is_length_of(end, number);
+                let whole = holds_all(c, &story, packet, src_net, layout);
                 if a != b || written || !same_source || !whole {
                     out.push(story);
                 }
@@ -89,12 +89,23 @@ fn changed(c: &mut Checker<'_>, arrival: &Arrival, framings: (Framing, Framing),
     out
 }
 
+/// Whether a packet on its way still reaches to where IP says that it ended when it came in.
+fn holds_all(c: &mut Checker<'_>, story: &Story, packet: &SymbolicPacket, net: i64, layout: Layout) -> bool {
+    let get = original(c.session.exprs(), story.inputs() - 1);
+    let x = c.session.exprs();
+    let (at, more) = if layout.version == 6 { (4, 40) } else { (2, 0) };
+    let len = bytes_at(x, get, net + at, 2);
+    let len = x.resize(Width::W32, len);
+    let (want, have) = (x.plus(len, net + more), x.plus(packet.end.0, packet.end.1));
+    let enough = x.at_most(want, have);
+    c.session.truth(story, enough) == Some(true)
+}
+
 /// Offset from the transport header of what counts as payload.
-fn payload_offset(c: &mut Checker<'_>, story: &Story, net: i64, transport: i64) -> i64 {
+fn payload_offset(c: &mut Checker<'_>, story: &Story, net: i64, layout: Layout) -> i64 {
     let number = story.inputs() - 1;
     let get = original(c.session.exprs(), number);
-    let at = if transport - net == 40 { net + 6 } else { net + 9 };
-    let proto = get(c.session.exprs(), at);
+    let proto = get(c.session.exprs(), net + layout.proto);
     match c.session.value(story, proto) {
         Some(6) => 20,
         Some(17) => 8,

@@ -1,4 +1,4 @@
-use super::{Checker, Query, Verdict};
+use super::{Checker, Query, Search, Verdict};
 
 /// `never SRC DST FILTER`: no packet from SRC that matches FILTER at SRC arrives at DST.
 pub fn never(c: &mut Checker<'_>, q: &Query) -> Verdict {
@@ -11,9 +11,10 @@ pub fn never(c: &mut Checker<'_>, q: &Query) -> Verdict {
                 if !before.is_blank() && !arrival.story.used_past() {
                     continue;
                 }
-                match c.evidence(&arrival.story, |r| r.arrived_last().any(|(p, _)| watched.contains(&p))) {
-                    Some(e) => return Some(e),
-                    None => unsolved = true,
+                match c.search(&arrival.story, |r| r.arrived_last().any(|(p, _)| watched.contains(&p))) {
+                    Search::Found(e) => return Some(e),
+                    Search::Impossible => {}
+                    Search::Unknown => unsolved = true,
                 }
             }
         }

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use super::{Checker, Query, Verdict};
+use super::{Checker, Query, Search, Verdict};
 use crate::path::How;
 
 /// `noloops`: no packet from any of the places returns to a place in a state that it had there before (its time to
@@ -17,9 +17,10 @@ pub fn noloops(c: &mut Checker<'_>, q: &Query) -> Verdict {
                 {
                     continue;
                 }
-                match c.evidence(&story, comes_back) {
-                    Some(e) => return Some(e),
-                    None => unsolved = true,
+                match c.search(&story, comes_back) {
+                    Search::Found(e) => return Some(e),
+                    Search::Impossible => {}
+                    Search::Unknown => unsolved = true,
                 }
             }
         }

@@ -1,4 +1,4 @@
-use super::{Checker, Query, Verdict};
+use super::{Checker, Query, Search, Verdict};
 
 /// `only SRC DST FILTER`: every packet from SRC that arrives at DST matches FILTER there.
 pub fn only(c: &mut Checker<'_>, q: &Query) -> Verdict {
@@ -14,9 +14,10 @@ pub fn only(c: &mut Checker<'_>, q: &Query) -> Verdict {
                 let framing = q.framing_at(arrival.place);
                 for story in c.filtered(arrival.story, framing, &q.filter, false) {
                     let net = c.net;
-                    match c.evidence(&story, |replay| q.arrives(net, replay, false)) {
-                        Some(e) => return Some(e),
-                        None => unsolved = true,
+                    match c.search(&story, |replay| q.arrives(net, replay, false)) {
+                        Search::Found(e) => return Some(e),
+                        Search::Impossible => {}
+                        Search::Unknown => unsolved = true,
                     }
                 }
             }

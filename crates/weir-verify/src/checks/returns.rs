@@ -1,5 +1,5 @@
 use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original};
-use super::{Checker, Framing, Query, Start, Target, Verdict};
+use super::{Checker, Framing, Query, Search, Start, Target, Verdict};
 use crate::expr::Expr;
 use crate::network::Place;
 use crate::packet::SymbolicPacket;
@@ -59,7 +59,7 @@ pub fn returns(c: &mut Checker<'_>, q: &Query, way: &Way) -> Verdict {
 }
 
 /// The story with the reply to what arrived, about to enter.
-fn answer(
+pub(super) fn answer(
     c: &mut Checker<'_>,
     story: &Story,
     arrival: &Arrival,
@@ -145,9 +145,10 @@ fn home(
         .into();
         let story = same.into_iter().try_fold(arrival.story.clone(), |s, e| c.session.assume(s, e));
         let Some(story) = story else { continue };
-        match c.evidence(&story, |r| r.arrived_last().any(|(p, _)| watched.contains(&p))) {
-            Some(e) => return Ok(Some(e)),
-            None => unsolved = true,
+        match c.search(&story, |r| r.arrived_last().any(|(p, _)| watched.contains(&p))) {
+            Search::Found(e) => return Ok(Some(e)),
+            Search::Impossible => {}
+            Search::Unknown => unsolved = true,
         }
     }
     if unsolved { Err(()) } else { Ok(None) }

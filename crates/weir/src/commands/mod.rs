@@ -35,7 +35,19 @@ pub(crate) use manual::VARIABLE as COMPLETE;
 pub(crate) enum Command {
     /// Run a Click configuration, without a node
     Run(run::Args),
-    /// Check a Click configuration or a service graph without running it
+    /// Check a Click configuration, a service graph, a request or a topology without running it: its form, and what must hold
+    ///
+    /// Requirements stand in the document, in files and on the command line. Each holds, is violated or inconclusive; a packet
+    /// that shows it is printed with its way, step by step. Exit codes: 0 all hold, 1 one is violated or the document is wrong,
+    /// 2 none is violated and one is inconclusive, 3 a file cannot be read. Requirements: docs/requirements.md.
+    ///
+    /// Examples:
+    ///
+    /// weir check router.click --require 'never lan wan tcp dst port 22'
+    ///
+    /// weir check graph.yaml --requirements rules.txt --pcap packets.pcapng
+    ///
+    /// weir check network.yaml --what-if 'link core - edge down' --json
     Check(check::Args),
     /// Print Click configurations in the canonical layout, or rewrite their files
     ///
@@ -56,7 +68,8 @@ pub(crate) enum Command {
     /// Watch a node live: rates, drops and their reasons, where the time goes
     ///
     /// On a terminal this is a screen with keys (? lists them); otherwise, with --once or with --json, tables of text or lines of
-    /// JSON. Rates are those since the reading before. Elements show the time stamp counter's cycles for each packet in the
+    /// JSON. A configuration under `weir run` has no node: its options --profile=TIME and --drops, or a control socket, tell
+    /// of it. Rates are those since the reading before. Elements show the time stamp counter's cycles for each packet in the
     /// batches that were measured, one in some hundreds.
     Top(top::Args),
     /// Show the state of a graph: packets, drops and their reasons

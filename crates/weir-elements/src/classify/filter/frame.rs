@@ -1,6 +1,7 @@
 //! Reading of Ethernet frames: VLAN tags, IPv4 and IPv6.
 
 use weir_ir::{Builder, Layer, V, Width};
+use weir_net::ethertype;
 
 use super::cond::{Bit, ETHER_THERE, Field, VLAN_THERE};
 use super::read::{
@@ -25,10 +26,8 @@ impl Headers {
             });
             b.set_mark(Layer::Mac, Layer::Data, 0);
             let kind = b.load(Width::W16, Layer::Data, 12);
-            b.switch(kind, &[0x8100, 0x88a8], |b, case| {
-                if case.is_some() {
-                    return;
-                }
+            let tag = is_tag(b, kind);
+            b.unless(tag, |b| {
                 b.set_mark(Layer::Net, Layer::Data, 14);
                 let value = &mut |b: &mut Builder, f| match f {
                     Field::EtherType => kind,
@@ -124,6 +123,13 @@ impl Headers {
     }
 }
 
+/// Whether an `EtherType` is that of a VLAN tag. One question rather than two, so that which of both it is makes no
+/// difference to a program's paths.
+fn is_tag(b: &mut Builder, kind: V) -> V {
+    let (customer, service) = (b.eq(kind, ethertype::VLAN), b.eq(kind, ethertype::QINQ));
+    b.or(customer, service)
+}
+
 /// Walks over VLAN tags from the 12th byte of a frame on, and marks what follows as `net` if it is there. The result
 /// is the `EtherType` (16 bits; 0 if the frame is cut short), then the control information of the outermost tag (16
 /// bits), then whether there is one.
@@ -139,10 +145,8 @@ fn walk_tags(b: &mut Builder) -> V {
         b.require_or(Layer::Cursor, 2, cut);
         let kind = b.load(Width::W16, Layer::Cursor, 0);
         let wide = b.resize(Width::W64, kind);
-        b.switch(kind, &[0x8100, 0x88a8], |b, case| {
-            if case.is_some() {
-                return;
-            }
+        let tag = is_tag(b, kind);
+        b.unless(tag, |b| {
             b.set_mark(Layer::Net, Layer::Cursor, 2);
             let found = b.or(found, wide);
             this.leave(b, &[found]);

@@ -207,3 +207,22 @@ fn broadcasts_need_no_answer() {
         assert_eq!(e.send_ip(0, &udp(([10, 0, 0, 1], 1), ([255; 4], 2), b""))[0].out().1[..6], [0xff; 6]);
     }
 }
+
+#[test]
+fn one_name_may_stand_for_both_addresses() {
+    let names: std::rc::Rc<crate::Names> = std::rc::Rc::new(|name, kind| match (name, kind) {
+        ("me", crate::NameKind::Ip) => Some("10.0.0.1".to_owned()),
+        ("me", crate::NameKind::Ether) => Some("02:00:00:00:00:01".to_owned()),
+        ("bare", crate::NameKind::Ip) => Some("10.0.0.1".to_owned()),
+        _ => None,
+    });
+    crate::with_names(names, || {
+        let class = crate::class_named("ARPQuerier").unwrap();
+        assert!(class.configure(&["me".into()]).is_ok());
+        assert!(class.configure(&["bare".into(), "me".into()]).is_ok());
+        for wrong in ["bare", "10.0.0.1"] {
+            let errors = class.configure(&[wrong.into()]).err().unwrap();
+            assert!(errors[0].contains("missing mandatory ETH argument"), "{errors:?}");
+        }
+    });
+}

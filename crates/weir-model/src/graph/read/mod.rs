@@ -2,6 +2,7 @@
 
 mod number;
 mod reference;
+mod requirement;
 mod rule;
 mod sap;
 
@@ -13,8 +14,9 @@ use super::{
 };
 use crate::doc::{At, Kind, Node, Reader};
 use crate::error::{DocErrors, quote};
+use crate::requirement::MAX_REQUIREMENTS;
 
-const GRAPH_FIELDS: &[&str] = &["id", "name", "tenant", "SFs", "saps", "flowrules"];
+const GRAPH_FIELDS: &[&str] = &["id", "name", "tenant", "SFs", "saps", "flowrules", "requirements"];
 /// Most parameters, and most handler writes, of a function.
 const MAX_SETTINGS: usize = 1_000;
 
@@ -72,8 +74,13 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
     if let Some(at) = f.get("flowrules") {
         unique(r, &at, "flow rule", rules.iter().map(|(i, rule)| (*i, rule.id.as_str())));
     }
+    let lost = functions_lost || saps_lost;
+    let requirements = list(r, f.get("requirements"), "requirements", MAX_REQUIREMENTS, |r, at| {
+        requirement::requirement(r, at, &functions, &saps, lost)
+    });
+    let requirements = requirements.into_iter().map(|(_, requirement)| requirement).collect();
     let flowrules = rules.into_iter().map(|(_, rule)| rule).collect();
-    Some(GraphParts { id: id?, name: name?, tenant: tenant?, functions, saps, flowrules })
+    Some(GraphParts { id: id?, name: name?, tenant: tenant?, functions, saps, flowrules, requirements })
 }
 
 /// `Some(None)` for an absent field, `None` for one with a mistake.

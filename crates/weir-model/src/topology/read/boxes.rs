@@ -1,31 +1,24 @@
 //! Boxes of every kind.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::links::{Used, ports_by_use};
-use super::{Files, one_or_list, router, switch};
+use super::links::ports_by_use;
+use super::{Context, firewall, one_or_list, router, switch, transfer};
 use crate::doc::{At, Fields, Kind, Reader, did_you_mean};
-use crate::error::quote;
-use crate::filter::Expr;
+use crate::error::{DocErrors, quote};
 use crate::requirement::Place;
 use crate::topology::{
-    BoxKind, ClickBox, Endpoint, EndpointRole, FilterRule, Firewall, FirewallRules, MAX_BOXES, MAX_ENTRIES,
-    MAX_PORTS, NetBox, Owner, Platform,
+    BoxKind, ClickBox, Endpoint, EndpointRole, MAX_BOXES, MAX_PORTS, NetBox, Owner, Platform,
 };
 use crate::value::{Id, IpPrefix};
 
-const KINDS: &[&str] = &["host", "client", "internet", "router", "switch", "firewall", "click", "platform"];
+const KINDS: &[&str] =
+    &["host", "client", "internet", "router", "switch", "firewall", "click", "platform", "transfer"];
 /// Fields of every box.
 const COMMON: &[&str] = &["kind", "legacy", "owner"];
 
 /// Reads the map of boxes.
-pub(super) fn read(
-    r: &mut Reader,
-    at: &At<'_>,
-    used: &Used,
-    owners: &[Owner],
-    files: Files<'_>,
-) -> Vec<NetBox> {
+pub(super) fn read(r: &mut Reader, at: &At<'_>, context: &mut Context<'_, '_>) -> Vec<NetBox> {
     let Some(map) = r.map(at, "a map from the boxes' names to what they are") else { return Vec::new() };
     if map.entries.len() > MAX_BOXES {
         r.error(at, format!("{} boxes", map.entries.len()), format!("at most {MAX_BOXES} are read"));
@@ -43,7 +36,7 @@ pub(super) fn read(
             );
             continue;
         }
-        let Some(found) = net_box(r, &at, name, used, owners, files) else { continue };
+        let Some(found) = net_box(r, &at, name, context) else { continue };
         if let BoxKind::Endpoint(_) | BoxKind::Platform(_) = found.kind {
             for prefix in found.owns() {
                 if let Some(first) = owned.insert(prefix, name) {
@@ -57,18 +50,11 @@ pub(super) fn read(
     boxes
 }
 
-fn net_box(
-    r: &mut Reader,
-    at: &At<'_>,
-    name: &str,
-    used: &Used,
-    owners: &[Owner],
-    files: Files<'_>,
-) -> Option<NetBox> {
+fn net_box(r: &mut Reader, at: &At<'_>, name: &str, context: &mut Context<'_, '_>) -> Option<NetBox> {
     let f = r.map(at, "a map with \"kind\" and what belongs to the kind")?;
     let kind_at = f.need(r, "kind", &KINDS.join(", "))?;
     let kind = r.text(&kind_at, &KINDS.join(", "))?;
-    let used = used.get(name);
+    let used = context.used.get(name);
     let before = r.count();
     let (box_kind, legacy) = match kind {
         "host" | "client" | "internet" => {
@@ -76,8 +62,8 @@ fn net_box(
             (BoxKind::Endpoint(endpoint(r, at, &f, kind, used)), false)
         }
         "router" => {
-            known(r, &f, &["interfaces", "routes"]);
-            (BoxKind::Router(router::router(r, at, &f)?), true)
+            known(r, &f, &["interfaces", "routes", "firewall"]);
+            (BoxKind::Router(router::router(r, at, &f, context)?), true)
         }
         "switch" => {
             known(r, &f, &["ports", "macs", "unknown"]);
@@ -85,16 +71,20 @@ fn net_box(
         }
         "firewall" => {
             known(r, &f, &["ports", "rules", "stateful"]);
-            (BoxKind::Firewall(firewall(r, at, &f)?), true)
+            (BoxKind::Firewall(firewall::firewall(r, at, &f, context)?), true)
         }
         "click" => {
             known(r, &f, &["ports", "config", "file"]);
-            (BoxKind::Click(click(r, at, &f, used, files)?), false)
+            (BoxKind::Click(click(r, at, &f, used, context)?), false)
         }
         "platform" => {
             known(r, &f, &["owns"]);
             let owns = f.need(r, "owns", "addresses for its modules").map(|at| prefixes(r, &at));
             (BoxKind::Platform(Platform { owns: owns.unwrap_or_default(), ports: ports_by_use(used) }), false)
+        }
+        "transfer" => {
+            known(r, &f, &["file", "stages", "out-offset"]);
+            (BoxKind::Transfer(transfer::transfer(r, at, &f, used, context)?), true)
         }
         _ => {
             r.error(&kind_at, format!("{} is not a kind of box", quote(kind)), did_you_mean(kind, KINDS));
@@ -102,10 +92,12 @@ fn net_box(
         }
     };
     let legacy = f.get("legacy").map_or(Some(legacy), |at| r.bool(&at));
-    let owner = f.get("owner").and_then(|at| owner(r, &at, owners));
+    let owner = f.get("owner").and_then(|at| owner(r, &at, context.owners));
     if r.count() > before {
         return None;
     }
+    let notes = std::mem::take(context.notes).into_iter();
+    context.not_modelled.extend(notes.map(|note| (name.to_string(), note)));
     Some(NetBox { name: name.into(), kind: box_kind, legacy: legacy?, owner, position: at.node.position })
 }
 
@@ -175,10 +167,11 @@ fn endpoint(
 /// Names of ports: a list, each once.
 pub(super) fn port_names(r: &mut Reader, at: &At<'_>) -> Vec<String> {
     let mut ports: Vec<String> = Vec::new();
+    let mut seen = HashSet::new();
     for (i, node) in r.items(at, "ports", MAX_PORTS).unwrap_or_default().iter().enumerate() {
         let at = at.index(i, node);
         if let Some(name) = r.text(&at, "a port's name").and_then(|name| port_name(r, &at, name)) {
-            if ports.contains(&name) {
+            if !seen.insert(name.clone()) {
                 r.error(&at, format!("a second port with the name {}", quote(&name)), "choose another");
             }
             ports.push(name);
@@ -196,74 +189,12 @@ pub(super) fn port_name(r: &mut Reader, at: &At<'_>, name: &str) -> Option<Strin
     None
 }
 
-fn firewall(r: &mut Reader, at: &At<'_>, f: &Fields<'_>) -> Option<Firewall> {
-    let ports_at = f.need(r, "ports", "its two ports, such as [lan, wan]")?;
-    let Ok(ports) = <[String; 2]>::try_from(port_names(r, &ports_at)) else {
-        r.error(&ports_at, "a firewall has two ports", "write, for example, [lan, wan]");
-        return None;
-    };
-    let stateful = f.get("stateful").map_or(Some(false), |at| r.bool(&at));
-    let Some(rules_at) = f.get("rules") else {
-        r.error(
-            at,
-            "the firewall has no rules",
-            "add \"rules\": a list such as [allow from lan all, deny all]",
-        );
-        return None;
-    };
-    let mut rules = Vec::new();
-    for (i, node) in r.items(&rules_at, "rules", MAX_ENTRIES).unwrap_or_default().iter().enumerate() {
-        rules.extend(rule(r, &rules_at.index(i, node), &ports));
-    }
-    Some(Firewall { ports, rules: FirewallRules::Filters { rules, stateful: stateful? } })
-}
-
-/// `allow|deny [from PORT] FILTER`.
-fn rule(r: &mut Reader, at: &At<'_>, ports: &[String; 2]) -> Option<FilterRule> {
-    let text = r.text(at, "a rule such as \"allow tcp dst port 80\"")?;
-    let next = |rest: &'_ str| -> (String, String) {
-        let rest = rest.trim_start();
-        let (word, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        (word.to_string(), rest.trim_start().to_string())
-    };
-    let (verdict, mut rest) = next(text);
-    let allow = match verdict.as_str() {
-        "allow" => true,
-        "deny" | "drop" => false,
-        other => {
-            let help = "a rule is \"allow FILTER\" or \"deny FILTER\", such as \"allow tcp dst port 80\"";
-            r.error(at, format!("{} does not begin a rule", quote(other)), help);
-            return None;
-        }
-    };
-    let mut from = None;
-    if let (word, after) = next(&rest)
-        && word == "from"
-    {
-        let (port, after) = next(&after);
-        if !ports.contains(&port) {
-            let known: Vec<&str> = ports.iter().map(String::as_str).collect();
-            r.error(at, format!("the firewall has no port {}", quote(&port)), did_you_mean(&port, &known));
-            return None;
-        }
-        (from, rest) = (Some(port), after);
-    }
-    match Expr::parse(&rest) {
-        Ok(filter) => Some(FilterRule { allow, from, filter, text: text.to_string() }),
-        Err(e) => {
-            let before = text.chars().count() - rest.chars().count();
-            r.error(at, format!("column {}: {}", before + e.column, e.message), e.help);
-            None
-        }
-    }
-}
-
 fn click(
     r: &mut Reader,
     at: &At<'_>,
     f: &Fields<'_>,
     used: Option<&Vec<Option<String>>>,
-    files: Files<'_>,
+    context: &mut Context<'_, '_>,
 ) -> Option<ClickBox> {
     let ports = match f.get("ports") {
         Some(at) => port_names(r, &at),
@@ -273,7 +204,7 @@ fn click(
         (Some(at), None) => (r.text(&at, "a Click configuration")?.to_string(), None),
         (None, Some(at)) => {
             let name = r.text(&at, "a file's name")?;
-            (file(r, &at, name, files)?, Some(name.to_string()))
+            (file(r, &at, name, context)?, Some(name.to_string()))
         }
         (Some(_), Some(at)) => {
             r.error(&at, "the configuration stands here and in \"config\"", "keep one");
@@ -291,9 +222,32 @@ fn click(
     Some(ClickBox { ports, config, file })
 }
 
+/// The file that `{file: NAME}` names, which holds something to import: its name and text.
+pub(super) fn import(
+    r: &mut Reader,
+    at: &At<'_>,
+    f: &Fields<'_>,
+    context: &mut Context<'_, '_>,
+) -> Option<(String, String)> {
+    let Some(file_at) = f.get("file") else {
+        r.error(at, "there is no file", "add \"file\" with a file's name");
+        return None;
+    };
+    let name = r.text(&file_at, "a file's name")?;
+    Some((name.to_string(), file(r, &file_at, name, context)?))
+}
+
+/// Reports the mistakes of an imported file.
+pub(super) fn in_file(r: &mut Reader, at: &At<'_>, name: &str, errors: &DocErrors) {
+    for e in errors.errors() {
+        let line = e.position.map_or(String::new(), |p| format!(" line {}", p.line));
+        r.error(at, format!("{name}{line}: {}", e.message), e.help.clone());
+    }
+}
+
 /// The text of a file that the document names.
-pub(super) fn file(r: &mut Reader, at: &At<'_>, name: &str, files: Files<'_>) -> Option<String> {
-    match files(name) {
+pub(super) fn file(r: &mut Reader, at: &At<'_>, name: &str, context: &mut Context<'_, '_>) -> Option<String> {
+    match (context.files)(name) {
         Ok(text) => Some(text),
         Err(e) => {
             r.error(

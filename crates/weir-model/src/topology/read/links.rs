@@ -1,6 +1,7 @@
 //! Links, and the index of boxes that links and requirements speak of.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
 
 use crate::doc::{At, Reader, did_you_mean};
 use crate::error::quote;
@@ -87,6 +88,18 @@ pub(super) fn ports_by_use(used: Option<&Vec<Option<String>>>) -> Vec<String> {
     ports
 }
 
+fn ports_of(found: &NetBox) -> Ports<'_> {
+    // Backwards, so that the first of two with one name counts.
+    found.ports().into_iter().enumerate().rev().map(|(i, name)| (name, i)).collect()
+}
+
+/// The first of many names, for a message.
+fn shown(names: &[&str]) -> String {
+    const SHOWN: usize = 12;
+    let more = if names.len() > SHOWN { ", …" } else { "" };
+    format!("{}{more}", names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", "))
+}
+
 /// Finds the boxes and ports of all links.
 pub(super) fn resolve(r: &mut Reader, at: &At<'_>, links: Vec<RawLink>, index: &Index<'_>) -> Vec<Link> {
     let items = r.items(at, "links", MAX_LINKS).unwrap_or_default();
@@ -116,27 +129,30 @@ pub(super) fn resolve(r: &mut Reader, at: &At<'_>, links: Vec<RawLink>, index: &
 
 /// The boxes by name.
 pub(super) struct Index<'a> {
-    by_name: HashMap<&'a str, &'a NetBox>,
+    by_name: HashMap<&'a str, (&'a NetBox, Ports<'a>)>,
     /// In the order of the document, for suggestions.
     names: Vec<&'a str>,
     /// Some box could not be read; a name that leads nowhere may mean that one.
     lost: bool,
-    owned: Vec<IpPrefix>,
+    owned: BTreeSet<(IpAddr, u8)>,
 }
+
+/// The numbers of a box's ports by their names.
+type Ports<'a> = HashMap<&'a str, usize>;
 
 impl<'a> Index<'a> {
     pub(super) fn new(boxes: &'a [NetBox], lost: bool) -> Self {
         Self {
-            by_name: boxes.iter().map(|b| (b.name.as_str(), b)).collect(),
+            by_name: boxes.iter().map(|b| (b.name.as_str(), (b, ports_of(b)))).collect(),
             names: boxes.iter().map(|b| b.name.as_str()).collect(),
             lost,
-            owned: boxes.iter().flat_map(NetBox::owns).collect(),
+            owned: boxes.iter().flat_map(NetBox::owns).map(|p| (p.addr(), p.len())).collect(),
         }
     }
 
     /// The box with this name; reports it if there is none.
     pub(super) fn node(&self, r: &mut Reader, at: &At<'_>, line: &str, name: &str) -> Option<&'a NetBox> {
-        let found = self.by_name.get(name).copied();
+        let found = self.by_name.get(name).map(|(found, _)| *found);
         if found.is_none() && !self.lost {
             const SHOWN: usize = 12;
             let help = match did_you_mean(name, &self.names) {
@@ -153,12 +169,40 @@ impl<'a> Index<'a> {
 
     pub(super) fn no_port(&self, r: &mut Reader, at: &At<'_>, line: &str, node: &NetBox, port: &str) {
         let message = format!("{line}the box {} has no port {}", node.name, quote(port));
-        r.error(at, message, did_you_mean(port, &node.ports()));
+        let ports = node.ports();
+        let help = match did_you_mean(port, &ports) {
+            help if help.starts_with("did") => help,
+            _ => format!("it has {}", shown(&ports)),
+        };
+        r.error(at, message, help);
     }
 
     /// Whether some box owns an address of the prefix.
     pub(super) fn is_owned(&self, prefix: IpPrefix) -> bool {
-        self.lost || self.owned.iter().any(|p| p.contains(&prefix) || prefix.contains(p))
+        let inside = || {
+            self.owned
+                .range((prefix.addr(), 0)..)
+                .next()
+                .is_some_and(|(a, _)| prefix.contains(&IpPrefix::host(*a)))
+        };
+        let mut around = (0..prefix.len()).filter_map(|len| IpPrefix::containing(prefix.addr(), len).ok());
+        self.lost || inside() || around.any(|p| self.owned.contains(&(p.addr(), p.len())))
+    }
+
+    /// Whether a box has a port of this name or number.
+    pub(super) fn has_port(&self, found: &NetBox, name: &str) -> bool {
+        self.port(found, name).is_some()
+    }
+
+    /// The name of the port that a name or number stands for.
+    fn port(&self, found: &NetBox, name: &str) -> Option<String> {
+        let (_, ports) = self.by_name.get(found.name.as_str())?;
+        if ports.contains_key(name) {
+            return Some(name.to_string());
+        }
+        // A number that is no name counts from 0; few boxes have ports by names, and those not many.
+        let number = name.parse().ok().filter(|n| *n < ports.len() && !name.starts_with('+'));
+        number.and_then(|n: usize| ports.iter().find(|(_, i)| **i == n).map(|(name, _)| (*name).to_string()))
     }
 
     fn end(
@@ -170,10 +214,9 @@ impl<'a> Index<'a> {
         unnamed: &mut HashMap<String, usize>,
     ) -> Option<LinkEnd> {
         let found = self.node(r, at, "", &node)?;
-        let ports = found.ports();
         let port = match port {
-            Some(name) => match found.port(&name).and_then(|i| ports.get(i)) {
-                Some(port) => (*port).to_string(),
+            Some(name) => match self.port(found, &name) {
+                Some(port) => port,
                 None => {
                     self.no_port(r, at, "", found, &name);
                     return None;
@@ -184,10 +227,10 @@ impl<'a> Index<'a> {
                 *next += 1;
                 (*next - 1).to_string()
             }
-            None => match ports.as_slice() {
+            None => match found.ports().as_slice() {
                 [only] => (*only).to_string(),
-                _ => {
-                    let help = format!("write {node}:PORT; it has {}", ports.join(", "));
+                ports => {
+                    let help = format!("write {node}:PORT; it has {}", shown(ports));
                     r.error(at, format!("which port of the box {node}?"), help);
                     return None;
                 }

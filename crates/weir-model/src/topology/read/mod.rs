@@ -1,9 +1,11 @@
 //! From a document's nodes to a topology, collecting every mistake on the way.
 
 mod boxes;
+mod firewall;
 mod links;
 mod router;
 mod switch;
+mod transfer;
 
 use std::io;
 
@@ -11,6 +13,7 @@ use super::{MAX_ENTRIES, Owner, Policy, Requester, Topology};
 use crate::doc::{At, Kind, Node, Reader};
 use crate::error::{DocErrors, quote};
 use crate::graph::optional;
+use crate::import::Note;
 use crate::requirement::{MAX_REQUIREMENTS, Place, Requirement};
 
 const FIELDS: &[&str] = &["version", "name", "boxes", "links", "owners", "policy", "requirements"];
@@ -19,6 +22,17 @@ const MAX_OWNERS: usize = 100_000;
 
 /// Gives the text of a file that the document names.
 pub(super) type Files<'f> = &'f mut dyn FnMut(&str) -> io::Result<String>;
+
+/// What boxes are read with.
+pub(super) struct Context<'c, 'f> {
+    /// The ports that links give to boxes.
+    used: &'c links::Used,
+    owners: &'c [Owner],
+    files: &'c mut (dyn FnMut(&str) -> io::Result<String> + 'f),
+    /// What is not modelled of the box at hand, and of all before it.
+    notes: &'c mut Vec<Note>,
+    not_modelled: &'c mut Vec<(String, Note)>,
+}
 
 /// Reads the whole document.
 pub(super) fn document(text: &str, files: Files<'_>) -> Result<Topology, DocErrors> {
@@ -43,15 +57,27 @@ fn topology(r: &mut Reader, at: &At<'_>, files: Files<'_>) -> Option<Topology> {
     let mut links = f.get("links").map(|at| links::read(r, &at)).unwrap_or_default();
     let before = r.count();
     let used = links::ports_used(&mut links);
-    let boxes =
-        f.need(r, "boxes", "the boxes by their names").map(|at| boxes::read(r, &at, &used, &owners, files));
+    let mut not_modelled = Vec::new();
+    let boxes = f.need(r, "boxes", "the boxes by their names").map(|at| {
+        boxes::read(
+            r,
+            &at,
+            &mut Context {
+                used: &used,
+                owners: &owners,
+                files,
+                notes: &mut Vec::new(),
+                not_modelled: &mut not_modelled,
+            },
+        )
+    });
     let boxes = boxes.unwrap_or_default();
     // What a box that was not read offers is not known: links to it are not its mistake.
     let lost = r.count() > before;
     let index = links::Index::new(&boxes, lost);
     let links = f.get("links").map(|at| links::resolve(r, &at, links, &index)).unwrap_or_default();
     let requirements = f.get("requirements").map(|at| requirements(r, &at, &index)).unwrap_or_default();
-    Some(Topology { name: name?, boxes, links, owners, policy, requirements })
+    Some(Topology { name: name?, boxes, links, owners, policy, requirements, not_modelled })
 }
 
 /// One value, or a list of them; what could be read.
@@ -179,7 +205,7 @@ fn places_exist(
             Place::Node(node) => drop(index.node(r, at, line, node)),
             Place::Port { node, port } => {
                 if let Some(found) = index.node(r, at, line, node)
-                    && found.port(port).is_none()
+                    && !index.has_port(found, port)
                 {
                     index.no_port(r, at, line, found, port);
                 }

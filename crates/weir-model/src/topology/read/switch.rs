@@ -85,9 +85,10 @@ fn macs(r: &mut Reader, at: &At<'_>, ports: &[SwitchPort]) -> Vec<MacEntry> {
     let items = r.items(at, "addresses", MAX_ENTRIES).unwrap_or_default();
     let mut entries = Vec::with_capacity(items.len());
     let mut seen = HashSet::new();
+    let names: HashSet<&str> = ports.iter().map(|p| p.name.as_str()).collect();
     for (i, node) in items.iter().enumerate() {
         let at = at.index(i, node);
-        let Some(entry) = mac_entry(r, &at, ports) else { continue };
+        let Some(entry) = mac_entry(r, &at, &names) else { continue };
         if !seen.insert((entry.mac, entry.vlan)) {
             r.error(&at, format!("a second entry for {}", entry.mac), "keep one");
         }
@@ -96,7 +97,7 @@ fn macs(r: &mut Reader, at: &At<'_>, ports: &[SwitchPort]) -> Vec<MacEntry> {
     entries
 }
 
-fn mac_entry(r: &mut Reader, at: &At<'_>, ports: &[SwitchPort]) -> Option<MacEntry> {
+fn mac_entry(r: &mut Reader, at: &At<'_>, ports: &HashSet<&str>) -> Option<MacEntry> {
     let text = r.text(at, "an entry such as \"02:00:00:00:00:01 vlan 10 p1\"")?;
     let words: Vec<&str> = text.split_whitespace().collect();
     let vlan = |n: &str| parse_number(n).and_then(|n| VlanId::new(u16::try_from(n).ok()?));
@@ -110,8 +111,9 @@ fn mac_entry(r: &mut Reader, at: &At<'_>, ports: &[SwitchPort]) -> Option<MacEnt
         r.error(at, format!("{} is not an entry of a switch's table", quote(text)), help);
         return None;
     };
-    if !ports.iter().any(|p| p.name == port) {
-        let names: Vec<&str> = ports.iter().map(|p| p.name.as_str()).collect();
+    if !ports.contains(port) {
+        let mut names: Vec<&str> = ports.iter().copied().collect();
+        names.sort_unstable();
         r.error(at, format!("the switch has no port {}", quote(port)), did_you_mean(port, &names));
         return None;
     }

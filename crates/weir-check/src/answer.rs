@@ -1,0 +1,78 @@
+//! Asking.
+
+use weir_model::requirement::Requirement;
+use weir_verify::Limits;
+use weir_verify::checks::{self, Checker, Doubt, Evidence, Verdict};
+
+use crate::question::{Ask, Question};
+use crate::world::World;
+
+/// Whether a requirement holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Status {
+    /// It holds.
+    Holds,
+    /// It is not known; see the reason.
+    Inconclusive,
+    /// It does not hold.
+    Violated,
+}
+
+/// What came of a question.
+#[derive(Debug)]
+pub struct Answer {
+    /// What was required.
+    pub requirement: Requirement,
+    /// Whether it holds.
+    pub status: Status,
+    /// Why that is not known.
+    pub doubt: Option<Doubt>,
+    /// A run that shows it.
+    pub evidence: Option<Box<Evidence>>,
+    /// Where packets may be lost for want of room, which was left out of account.
+    pub losses: Vec<String>,
+}
+
+impl World {
+    /// Asks. Changes of the network come before.
+    pub fn answer(&self, question: &Question, limits: Limits) -> Answer {
+        let mut c = Checker::new(&self.net, limits);
+        let mut losses = Vec::new();
+        let verdict = match &question.ask {
+            Ask::Can(q) => checks::can(&mut c, q),
+            Ask::Only(q) => checks::only(&mut c, q),
+            Ask::Never(q) => checks::never(&mut c, q),
+            Ask::Return(q, way) => checks::returns(&mut c, q, way),
+            Ask::NoLoops(q) => checks::noloops(&mut c, q),
+            Ask::All(each, strict) => worst(each.iter().map(|q| {
+                let (verdict, lost) = checks::all(&mut c, q, *strict);
+                losses.extend(lost);
+                verdict
+            })),
+            Ask::Invariant(each) => {
+                worst(each.iter().map(|(q, fields)| checks::invariant(&mut c, q, fields)))
+            }
+        };
+        losses.sort_unstable();
+        losses.dedup();
+        let (status, doubt, evidence) = match verdict {
+            Verdict::Holds(e) => (Status::Holds, None, e),
+            Verdict::Violated(e) => (Status::Violated, None, e),
+            Verdict::Inconclusive(doubt) => (Status::Inconclusive, Some(doubt), None),
+        };
+        Answer { requirement: question.requirement.clone(), status, doubt, evidence, losses }
+    }
+}
+
+/// The first verdict that says that something does not hold; else the first that says that it is not known.
+fn worst(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
+    let mut all = Verdict::Holds(None);
+    for v in verdicts {
+        match (&all, v) {
+            (_, v @ Verdict::Violated(_)) => return v,
+            (Verdict::Holds(_), v) => all = v,
+            _ => {}
+        }
+    }
+    all
+}

@@ -1,0 +1,190 @@
+//! What stands in the network for an engine node.
+
+use std::sync::Arc;
+
+use weir_click::ElementDecl;
+use weir_engine::Model;
+use weir_ir::{Builder, MetaField, Program, Reason};
+use weir_packet::Checksum;
+use weir_verify::checks::Framing;
+use weir_verify::{Body, Network, NodeId};
+
+/// Queues: they lose packets when they are full, to output 1 if there is one.
+const QUEUES: [&str; 8] = [
+    "Queue",
+    "SimpleQueue",
+    "ThreadSafeQueue",
+    "FullNoteQueue",
+    "NotifierQueue",
+    "QuickNoteQueue",
+    "MixedQueue",
+    "FrontDropQueue",
+];
+
+/// What an element is in the network.
+#[derive(Debug, Clone)]
+pub(super) struct Stand {
+    body: Body,
+    /// Instead of the body.
+    pub program: Option<Arc<Program>>,
+    /// The output of the program behind which nothing is known.
+    pub unknown: Option<u32>,
+    /// What comes in has left; what leaves has come from outside.
+    pub splits: bool,
+    pub roles: Vec<Role>,
+}
+
+/// What outsiders see of an element.
+#[derive(Debug, Clone)]
+pub(super) enum Role {
+    /// Packets come in here: name, if it is not the element's, and what they are.
+    Entry(Option<String>, Framing),
+    /// Packets leave here.
+    Exit(Option<String>, Framing),
+    /// Packets come into being here.
+    Origin(Framing, Option<Vec<u8>>),
+}
+
+impl Stand {
+    pub(super) fn of(body: Body) -> Stand {
+        Stand { body, program: None, unknown: None, splits: false, roles: Vec::new() }
+    }
+
+    pub(super) fn program(program: Program) -> Stand {
+        Stand { program: Some(Arc::new(program)), ..Stand::of(Body::Opaque) }
+    }
+
+    fn with(self, roles: impl IntoIterator<Item = Role>) -> Stand {
+        Stand { roles: roles.into_iter().collect(), ..self }
+    }
+
+    pub(super) fn add(&self, net: &mut Network, name: &str, scope: u32) -> NodeId {
+        match &self.program {
+            Some(p) => net.add_program(name, p, scope),
+            None => net.add(name, self.body.clone()),
+        }
+    }
+}
+
+/// What stands for an engine node with so many connected inputs and outputs. `generated`: the bytes of the packets that
+/// it generates, if they are always the same.
+pub(super) fn of_node(
+    e: &ElementDecl,
+    model: Option<Model>,
+    (inputs, outputs): (u32, u32),
+    generated: Option<Vec<u8>>,
+) -> Stand {
+    let pass = |lossy| Stand::of(Body::Pass { lossy });
+    let named = |position, keyword| Some(argument(&e.args, position, keyword)).filter(|n| !n.is_empty());
+    let device = || named(0, "DEVNAME");
+    let file = || named(0, "FILENAME");
+    let netfront = || Some("netfront0".to_owned());
+    match e.class.as_str() {
+        "FromDevice" | "FromHost" => pass(false).with([Role::Entry(device(), Framing::Ethernet)]),
+        "ToDevice" | "ToHost" => pass(true).with([Role::Exit(device(), Framing::Ethernet)]),
+        "FromNetfront" => pass(false).with([Role::Entry(device().or_else(netfront), Framing::Ip)]),
+        "ToNetfront" => pass(true).with([Role::Exit(device().or_else(netfront), Framing::Ip)]),
+        "FromLink" => pass(false).with([Role::Entry(named(0, "NAME"), Framing::Ethernet)]),
+        "ToLink" => pass(false).with([Role::Exit(named(0, "NAME"), Framing::Ethernet)]),
+        "KernelTap" => both(Framing::Ethernet, named(usize::MAX, "DEVNAME"), (inputs, outputs)),
+        "KernelTun" => both(Framing::Ip, named(usize::MAX, "DEVNAME"), (inputs, outputs)),
+        "Socket" | "McastSocket" => both(Framing::Ethernet, None, (inputs, outputs)),
+        "ICMPPingSource" => Stand { splits: true, ..pass(false) }.with([Role::Origin(Framing::Ip, None)]),
+        "FromDump" => {
+            let ip = argument(&e.args, usize::MAX, "FORCE_IP");
+            let framing =
+                if ip.eq_ignore_ascii_case("true") || ip == "1" { Framing::Ip } else { Framing::Ethernet };
+            pass(false).with([Role::Entry(file(), framing)])
+        }
+        "FromIPSummaryDump" => pass(false).with([Role::Origin(Framing::Ip, None)]),
+        "FastUDPSource" => pass(false).with([Role::Origin(Framing::Ethernet, None)]),
+        "ToDump" | "ToIPSummaryDump" if outputs == 0 => {
+            pass(false).with([Role::Exit(file(), Framing::Ethernet)])
+        }
+        "PullSwitch" | "SimplePullSwitch" | "StaticPullSwitch" => {
+            Stand::program(chosen(&e.name, inputs, argument(&e.args, 0, "INPUT").parse().ok()))
+        }
+        "TimeFilter" if outputs < 2 => Stand::program(may_drop(&e.name)),
+        "FinishOffloads" => Stand { unknown: Some(1), ..Stand::program(finished(&e.name)) },
+        // They change annotations, wait for other packets, or run code of their own.
+        "AggregateIPFlows" | "IPReassembler" => Stand::of(Body::Opaque),
+        class => match model {
+            Some(Model::Source) if inputs == 0 => {
+                pass(false).with([Role::Origin(Framing::Ethernet, generated)])
+            }
+            Some(Model::Delay) if outputs > 1 && (QUEUES.contains(&class) || class == "RED") => {
+                Stand::program(either(&e.name, outputs))
+            }
+            // Which output it is depends on what this does not know.
+            Some(Model::Delay) if outputs > 1 || inputs > 1 => Stand::of(Body::Opaque),
+            Some(Model::Delay) => pass(QUEUES.contains(&class) || ["RED", "TimedUnqueue"].contains(&class)),
+            Some(Model::Choose) => pass(false),
+            Some(Model::Sink) => Stand::of(Body::Sink),
+            Some(Model::Source) | None => Stand::of(Body::Opaque),
+        },
+    }
+}
+
+/// A node that takes packets from outside and gives packets to the outside.
+fn both(framing: Framing, name: Option<String>, (inputs, outputs): (u32, u32)) -> Stand {
+    let exit = (inputs > 0).then(|| Role::Exit(name.clone(), framing));
+    let entry = (outputs > 0).then(|| Role::Entry(name.clone(), framing));
+    Stand { splits: true, ..Stand::of(Body::Pass { lossy: true }) }.with(exit.into_iter().chain(entry))
+}
+
+/// The value of a parameter, by keyword or at its position; empty if it is not given.
+pub(crate) fn argument(args: &[String], position: usize, keyword: &str) -> String {
+    let by_word = |arg: &String| match weir_click::first_word(arg) {
+        Some((word, rest)) if word == keyword => Some(rest.to_owned()),
+        _ => None,
+    };
+    let text = args.iter().find_map(by_word).or_else(|| args.get(position).cloned()).unwrap_or_default();
+    String::from_utf8_lossy(&weir_click::unquote(text.trim())).into_owned()
+}
+
+/// Packets leave by any of `n` outputs: who pulls first, or whether there was room, is for the host to say.
+pub(super) fn either(name: &str, n: u32) -> Program {
+    let mut b = Builder::new(name, 1, n);
+    b.input(0, |b| {
+        let random = b.random();
+        let cases: Vec<u128> = (1..n).map(u128::from).collect();
+        b.switch(random, &cases, |b, case| b.emit(case.map_or(0, |i| i as u32 + 1)));
+    });
+    b.finish()
+}
+
+/// Packets of one input pass; those of others stay where they are.
+fn chosen(name: &str, inputs: u32, input: Option<u32>) -> Program {
+    let mut b = Builder::new(name, inputs, 1);
+    for i in 0..inputs {
+        b.input(i, |b| if Some(i) == input { b.emit(0) } else { b.drop(Reason::new("NeverPulled")) });
+    }
+    b.finish()
+}
+
+/// Packets pass or are dropped, as their times are.
+fn may_drop(name: &str) -> Program {
+    let mut b = Builder::new(name, 1, 1);
+    b.input(0, |b| {
+        let random = b.random();
+        let late = b.eq(random, 0);
+        b.when(late, |b| b.drop(Reason::new("OutOfTimeRange")));
+        b.emit(0);
+    });
+    b.finish()
+}
+
+/// Packets that a kernel left nothing to do for pass unchanged by output 0.
+fn finished(name: &str) -> Program {
+    let mut b = Builder::new(name, 1, 2);
+    b.input(0, |b| {
+        let checksum = b.load_meta(MetaField::Checksum);
+        let partial = b.eq(checksum, Checksum::Partial as u8);
+        b.when(partial, |b| b.emit(1));
+        let segment = b.load_meta(MetaField::SegmentSize);
+        let large = b.ne(segment, 0);
+        b.when(large, |b| b.emit(1));
+        b.emit(0);
+    });
+    b.finish()
+}

@@ -1,0 +1,20 @@
+//! Requirements of Click configurations, service graphs and topologies, checked before anything runs.
+//!
+//! Documents become a [`World`]: a [`weir_verify::Network`] with names ([`click`] puts configurations into it).
+//! [`World::question`] makes a question about it of a requirement, [`World::answer`] asks it, and [`report`] shows the
+//! answer to people and programs.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+pub mod click;
+mod error;
+pub mod filter;
+mod question;
+pub mod report;
+mod world;
+
+pub use answer::{Answer, Status};
+pub use error::Error;
+pub use question::Question;
+pub use world::{Gate, Spot, World, anything};

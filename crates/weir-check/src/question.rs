@@ -1,0 +1,331 @@
+//! Requirements as questions about a network.
+
+use weir_ir::Layer;
+use weir_ir::program::Width;
+use weir_model::closest;
+use weir_model::filter::{Dir, Expr, Prim};
+use weir_model::requirement::{FieldLayer, Goal, HeaderField, KeptField, Place, Requirement};
+use weir_model::value::IpPrefix;
+use weir_verify::NodeId;
+use weir_verify::checks::{Field, Filter, Framing, Query, Target, Way};
+
+use crate::error::Error;
+use crate::world::{Gate, Spot, World, within};
+
+/// Names that an error lists.
+const LISTED: usize = 12;
+
+/// A requirement that can be asked.
+#[derive(Debug)]
+pub struct Question {
+    /// What was required.
+    pub requirement: Requirement,
+    pub(crate) ask: Ask,
+}
+
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Can(Query),
+    Only(Query),
+    /// One for each place of SRC.
+    All(Vec<Query>, bool),
+    Never(Query),
+    /// Fields with the packets that they are asked of.
+    Invariant(Vec<(Query, Vec<Field>)>),
+    Return(Query, Way),
+    NoLoops(Query),
+}
+
+/// A gate, and the prefix that addresses behind it are meant to have.
+type Meant = (Gate, Option<IpPrefix>);
+
+impl World {
+    /// The question that a requirement asks. Adds nodes to the network, so [`weir_verify::Network::finish`] is due
+    /// before it is asked.
+    ///
+    /// # Errors
+    /// If the requirement names something that is not there, or that packets do not begin or end at.
+    pub fn question(&mut self, r: &Requirement) -> Result<Question, Error> {
+        let ask = match &r.goal {
+            Goal::Can { from, to, via, filter } => {
+                let q = self.query(r, from, to, via)?;
+                Ask::Can(Query { filter: self.filter(filter), ..q })
+            }
+            Goal::Only { from, to, filter } => {
+                let q = self.query(r, from, to, &[])?;
+                Ask::Only(Query { filter: self.filter(filter), ..q })
+            }
+            Goal::Never { from, to, filter } => {
+                let q = self.query(r, from, to, &[])?;
+                Ask::Never(Query { filter: self.filter(filter), ..q })
+            }
+            Goal::All { from, to, via, filter, strict } => {
+                let q = self.query(r, from, to, via)?;
+                let mut each = Vec::new();
+                for (gate, prefix) in self.sources(r, from, to)? {
+                    let Some(start) = gate.start else { continue };
+                    let meant = match prefix {
+                        Some(p) => Expr::and([filter.clone(), within(p, Dir::Src)]),
+                        None => filter.clone(),
+                    };
+                    each.push(Query { from: vec![start], filter: self.filter_of_sent(&meant), ..q.clone() });
+                }
+                Ask::All(each, *strict)
+            }
+            Goal::Invariant { from, to, fields } => {
+                let q = self.query(r, from, to, &[])?;
+                let mut asked: Vec<(Option<u8>, Vec<Field>)> = Vec::new();
+                for f in fields {
+                    let (proto, field) = field(r, f)?;
+                    match asked.iter_mut().find(|(p, _)| *p == proto) {
+                        Some((_, list)) => list.push(field),
+                        None => asked.push((proto, vec![field])),
+                    }
+                }
+                let mut each = Vec::new();
+                for (proto, fields) in asked {
+                    let filter = proto.map_or(Expr::True, |p| Prim::Proto(p).into());
+                    each.push((Query { filter: self.filter(&filter), ..q.clone() }, fields));
+                }
+                Ask::Invariant(each)
+            }
+            Goal::Return { from, to, filter } => {
+                let q = self.query(r, from, to, &[])?;
+                let way = self.way(r, from, to)?;
+                Ask::Return(Query { filter: self.filter(filter), ..q }, way)
+            }
+            Goal::NoLoops => Ask::NoLoops(Query {
+                from: self.others.clone(),
+                others: self.others.clone(),
+                ..Query::default()
+            }),
+        };
+        Ok(Question { requirement: r.clone(), ask })
+    }
+
+    fn query(&mut self, r: &Requirement, from: &Place, to: &Place, via: &[Place]) -> Result<Query, Error> {
+        let mut q = Query { others: self.others.clone(), ..Query::default() };
+        for (gate, prefix) in self.sources(r, from, to)? {
+            if let Some(start) = gate.start {
+                q.from.push(prefix.map_or_else(|| start.clone(), |p| self.sent_from(&start, p)));
+            }
+        }
+        q.to = self.destinations(r, to)?.into_iter().map(|(target, _)| target).collect();
+        q.via = via.iter().map(|p| self.nodes(r, p)).collect::<Result<_, _>>()?;
+        Ok(q)
+    }
+
+    /// Where packets of SRC begin.
+    fn sources(&self, r: &Requirement, from: &Place, to: &Place) -> Result<Vec<Meant>, Error> {
+        let mut meant: Vec<Meant> = self.meant(r, from)?;
+        if let Place::Prefix(_) = from {
+            // All but the place that they are to come to.
+            let other = |(g, _): &Meant| !self.is_gate_of(g, to);
+            let others: Vec<Meant> = meant.iter().filter(|m| other(m)).cloned().collect();
+            meant = if others.iter().any(|(g, _)| g.start.is_some()) { others } else { meant };
+        }
+        meant.retain(|(g, _)| g.start.is_some());
+        if meant.is_empty() {
+            let known = self.spots.iter().filter(|s| s.gates.iter().any(|g| g.start.is_some()));
+            let help = format!("packets begin at {}", list(known.map(|s| s.name.as_str())));
+            return Err(Error::new(r, format!("no packet begins at '{from}'"), help));
+        }
+        Ok(meant)
+    }
+
+    /// Where packets of DST arrive, each with its gate.
+    fn destinations(&mut self, r: &Requirement, to: &Place) -> Result<Vec<(Target, Gate)>, Error> {
+        let mut found = Vec::new();
+        for (gate, prefix) in self.meant(r, to)? {
+            if let Some(target) = gate.target {
+                let target = prefix.map_or(target, |p| self.addressed(target, p));
+                found.push((target, gate));
+            }
+        }
+        if found.is_empty() {
+            let known = self.spots.iter().filter(|s| s.gates.iter().any(|g| g.target.is_some()));
+            let help = format!("packets come to {}", list(known.map(|s| s.name.as_str())));
+            return Err(Error::new(r, format!("no packet comes to '{to}'"), help));
+        }
+        Ok(found)
+    }
+
+    fn way(&mut self, r: &Requirement, from: &Place, to: &Place) -> Result<Way, Error> {
+        let replies: Vec<_> = self
+            .destinations(r, to)?
+            .into_iter()
+            .filter_map(|(target, gate)| Some((target.place, gate.start?)))
+            .collect();
+        if replies.is_empty() {
+            let help = "name a place that packets both come to and begin at";
+            return Err(Error::new(r, format!("'{to}' sends no replies"), help));
+        }
+        let home: Vec<Target> =
+            self.sources(r, from, to)?.into_iter().filter_map(|(g, _)| g.target).collect();
+        if home.is_empty() {
+            let help = "name a place that packets both begin at and come to";
+            return Err(Error::new(r, format!("no reply comes to '{from}'"), help));
+        }
+        Ok(Way { replies, home })
+    }
+
+    /// The gates of a place, and for a prefix which of the addresses behind them are meant: `None` for all.
+    fn meant(&self, r: &Requirement, place: &Place) -> Result<Vec<Meant>, Error> {
+        match place {
+            Place::Node(name) => Ok(self.spot(r, name)?.gates.iter().map(|g| (g.clone(), None)).collect()),
+            Place::Port { node, port } => {
+                let spot = self.spot(r, node)?;
+                let named = spot.gates.iter().filter(|g| g.name == *port);
+                let mut found: Vec<Meant> = named.map(|g| (g.clone(), None)).collect();
+                if found.is_empty()
+                    && let Some(gate) = port.parse().ok().and_then(|n: usize| spot.gates.get(n))
+                {
+                    found.push((gate.clone(), None));
+                }
+                if found.is_empty() {
+                    let help =
+                        format!("ports of {node}: {}", list(spot.gates.iter().map(|g| g.name.as_str())));
+                    return Err(Error::new(r, format!("{node} has no port '{port}'"), help));
+                }
+                Ok(found)
+            }
+            Place::Prefix(prefix) => {
+                let mut found = Vec::new();
+                for spot in self.owners(prefix) {
+                    // Of a spot that owns no more than what is asked for, all packets are meant.
+                    let all = spot
+                        .owns
+                        .iter()
+                        .all(|own| prefix.contains(own) || own.addr().is_ipv4() != prefix.addr().is_ipv4());
+                    found.extend(spot.gates.iter().map(|g| (g.clone(), (!all).then_some(*prefix))));
+                }
+                if found.is_empty() {
+                    let help = format!("name one of {}", list(self.names()));
+                    return Err(Error::new(r, format!("nobody here owns addresses of {prefix}"), help));
+                }
+                Ok(found)
+            }
+        }
+    }
+
+    /// Those who own addresses of a prefix: those whose prefixes lie in it, and the one with the longest around it.
+    fn owners(&self, prefix: &IpPrefix) -> Vec<&Spot> {
+        let inside = |s: &&Spot| s.owns.iter().any(|own| prefix.contains(own));
+        let mut found: Vec<&Spot> = self.spots.iter().filter(inside).collect();
+        let around = |s: &Spot| s.owns.iter().filter(|own| own.contains(prefix)).map(IpPrefix::len).max();
+        let nearest = self.spots.iter().filter_map(|s| Some((around(s)?, s))).max_by_key(|(len, _)| *len);
+        if let Some((_, nearest)) = nearest
+            && !found.iter().any(|s| std::ptr::eq(*s, nearest))
+        {
+            found.push(nearest);
+        }
+        found
+    }
+
+    fn is_gate_of(&self, gate: &Gate, place: &Place) -> bool {
+        let spot = match place {
+            Place::Node(name) | Place::Port { node: name, .. } => self.spots.iter().find(|s| s.name == *name),
+            // Whoever owns just that.
+            Place::Prefix(p) => {
+                self.spots.iter().find(|s| s.owns.iter().any(|own| p.contains(own) && own.len() > 0))
+            }
+        };
+        let same = |g: &Gate| g.start.as_ref().map(|s| s.place) == gate.start.as_ref().map(|s| s.place);
+        gate.start.is_some() && spot.is_some_and(|s| s.gates.iter().any(same))
+    }
+
+    fn spot(&self, r: &Requirement, name: &str) -> Result<&Spot, Error> {
+        let found = self.spots.iter().find(|s| s.name == name);
+        found.ok_or_else(|| {
+            let help = match closest(name, self.names()).or_else(|| nearest(name, self.names())) {
+                Some(near) => format!("did you mean '{near}'?"),
+                None => format!("known here: {}", list(self.names())),
+            };
+            Error::new(r, format!("there is no '{name}' here"), help)
+        })
+    }
+
+    /// The names that requirements can use.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.spots.iter().map(|s| s.name.as_str()).filter(|n| !n.is_empty())
+    }
+
+    /// The nodes that packets pass at a place.
+    fn nodes(&self, r: &Requirement, place: &Place) -> Result<Vec<NodeId>, Error> {
+        match place {
+            Place::Node(name) => Ok(self.spot(r, name)?.nodes.clone()),
+            _ => {
+                let gates = self.meant(r, place)?;
+                let nodes = gates.iter().flat_map(|(g, _)| {
+                    [g.target.map(|t| t.place.node), g.start.as_ref().map(|s| s.place.node)]
+                });
+                Ok(nodes.flatten().collect())
+            }
+        }
+    }
+
+    /// A filter for packets where they begin.
+    fn filter_of_sent(&mut self, expr: &Expr) -> Filter {
+        let ip = self.guard_of_sent(expr);
+        let ethernet = (*expr != Expr::True).then(|| self.guard(expr, Framing::Ethernet));
+        Filter { ip: Some(ip), ethernet }
+    }
+
+    fn filter(&mut self, expr: &Expr) -> Filter {
+        if *expr == Expr::True {
+            return Filter::default();
+        }
+        let ip = self.guard(expr, Framing::Ip);
+        let ethernet = self.guard(expr, Framing::Ethernet);
+        Filter { ip: Some(ip), ethernet: Some(ethernet) }
+    }
+}
+
+/// The name with the fewest letters to change, if these are few.
+fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (wanted.chars().count() / 3).max(1);
+    let near =
+        known.map(|name| (strsim::damerau_levenshtein(wanted, name), name)).filter(|(d, _)| *d <= limit);
+    near.min().map(|(_, name)| name)
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names: Vec<&str> = names.filter(|n| !n.is_empty()).collect();
+    // Those that the configuration gave no name come last.
+    names.sort_by_key(|n| n.contains('@'));
+    let more = names.len().saturating_sub(LISTED);
+    names.truncate(LISTED);
+    match (names.is_empty(), more) {
+        (true, _) => "nothing".to_owned(),
+        (false, 0) => names.join(", "),
+        (false, n) => format!("{} and {n} more", names.join(", ")),
+    }
+}
+
+/// A field as the checks know it, and the protocol of the packets that it is asked of.
+fn field(r: &Requirement, f: &KeptField) -> Result<(Option<u8>, Field), Error> {
+    let proto = f.proto.or(f.field.protocol());
+    if f.field == HeaderField::Payload {
+        return Ok((proto, Field::Payload));
+    }
+    let Some(bits) = f.field.bits() else {
+        let help = "ask for ether proto, or for single fields behind the tag";
+        return Err(Error::new(r, format!("'{}' has no fixed place in a frame", f.field), help));
+    };
+    let layer = match bits.layer {
+        FieldLayer::Ether => Layer::Mac,
+        FieldLayer::Ipv4 | FieldLayer::Ipv6 => Layer::Net,
+        FieldLayer::Transport => Layer::Transport,
+    };
+    let (first, last) = (u32::from(bits.offset) / 8, u32::from(bits.offset + bits.width - 1) / 8);
+    let width = [Width::W8, Width::W16, Width::W32, Width::W64, Width::W128]
+        .into_iter()
+        .find(|w| w.bytes() > last - first)
+        .unwrap_or(Width::W128);
+    let below = 8 * (first + width.bytes()) - u32::from(bits.offset + bits.width);
+    let ones = u128::MAX >> (128 - u32::from(bits.width));
+    Ok((proto, Field::Header { layer, offset: first, width, mask: ones << below }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,295 @@
+//! Answers for people and programs.
+
+mod decided;
+mod decode;
+mod text;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use weir_verify::checks::{Doubt, Evidence};
+use weir_verify::{Entry, Hop, How, Incomplete, NodeId};
+
+use crate::answer::{Answer, Status};
+use crate::world::World;
+
+/// What was found about a document.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The document.
+    pub file: String,
+    /// The worst of the findings.
+    pub verdict: Status,
+    /// One for each requirement, in their order.
+    pub findings: Vec<Finding>,
+    /// What else a reader should know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// What was found about a requirement.
+#[derive(Debug, Clone, Serialize)]
+pub struct Finding {
+    /// The requirement as written.
+    pub requirement: String,
+    /// Its line in its document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// Its column there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<usize>,
+    /// Whether it holds.
+    pub verdict: Status,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// Where packets may be lost for want of room, which was left out of account.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<String>,
+    /// The packets of the run that shows it, in the order in which they come in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub packets: Vec<Shown>,
+    /// Their way, step by step.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trace: Vec<Step>,
+    /// The time at which they come in, in nanoseconds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub time: u64,
+    /// Random numbers that the run draws, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub random: Vec<u32>,
+}
+
+/// A packet of a run.
+#[derive(Debug, Clone, Serialize)]
+pub struct Shown {
+    /// Where it comes in.
+    pub place: String,
+    /// Whether it begins with an IP header, else with an Ethernet header.
+    pub ip: bool,
+    /// Its length in bytes.
+    pub length: usize,
+    /// In one line.
+    pub summary: String,
+    /// Its headers, one a line.
+    pub headers: Vec<String>,
+    /// Its bytes in hexadecimal.
+    pub hex: String,
+    /// Its bytes.
+    #[serde(skip)]
+    pub bytes: Vec<u8>,
+}
+
+/// A packet at an element.
+#[derive(Debug, Clone, Serialize)]
+pub struct Step {
+    /// Which packet: those that come in have the first numbers, copies and answers the next ones.
+    pub packet: usize,
+    /// The element.
+    pub node: String,
+    /// Its class.
+    pub class: String,
+    /// The input by which the packet came.
+    pub input: u32,
+    /// The output by which it left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<u32>,
+    /// What decided: a rule, pattern, route, or whether an entry of a table was found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub decided: Vec<String>,
+    /// What the element changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
+    /// How its way ended here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+impl Report {
+    /// The report on some answers about a world.
+    pub fn new(file: &str, world: &World, answers: &[Answer]) -> Report {
+        let findings: Vec<Finding> = answers.iter().map(|a| Finding::new(world, a)).collect();
+        let verdict = findings.iter().map(|f| f.verdict).max().unwrap_or(Status::Holds);
+        Report { file: file.to_owned(), verdict, findings, notes: world.notes.clone() }
+    }
+}
+
+impl Finding {
+    /// What is to be said about an answer.
+    pub fn new(world: &World, a: &Answer) -> Finding {
+        let position = a.requirement.position;
+        let mut f = Finding {
+            requirement: a.requirement.text.clone(),
+            line: position.map(|p| p.line),
+            column: position.map(|p| p.column),
+            verdict: a.status,
+            reason: reason(world, a),
+            losses: a.losses.clone(),
+            packets: Vec::new(),
+            trace: Vec::new(),
+            time: 0,
+            random: Vec::new(),
+        };
+        if let Some(e) = &a.evidence {
+            f.packets = packets(world, e);
+            f.trace = steps(world, &e.replay.hops);
+            f.time = e.now;
+            f.random.clone_from(&e.randoms);
+        }
+        f
+    }
+}
+
+fn reason(world: &World, a: &Answer) -> String {
+    use weir_model::requirement::Goal;
+    match (a.status, &a.requirement.goal) {
+        (Status::Inconclusive, _) => match &a.doubt {
+            Some(Doubt::Incomplete(Incomplete::Opaque(node))) => {
+                let (name, class) = (name_of(world, *node), class_of(world, *node));
+                format!("a packet comes to {name} :: {class}, and it is not known what that does")
+            }
+            Some(doubt) => doubt.to_string(),
+            None => "it is not known".to_owned(),
+        },
+        (Status::Holds, Goal::Can { to, .. }) => format!("this packet arrives at {to}"),
+        (Status::Violated, Goal::Can { to, .. }) => format!("no such packet arrives at {to}"),
+        (Status::Holds, Goal::Only { to, .. }) => format!("all packets that arrive at {to} match"),
+        (Status::Violated, Goal::Only { to, .. }) => {
+            format!("this packet arrives at {to} and does not match there")
+        }
+        (Status::Holds, Goal::All { to, .. }) => format!("all such packets arrive at {to}"),
+        (Status::Violated, Goal::All { to, .. }) => {
+            format!("this packet does not arrive at {to} as required")
+        }
+        (Status::Holds, Goal::Never { to, .. }) => format!("no such packet arrives at {to}"),
+        (Status::Violated, Goal::Never { to, .. }) => format!("this packet arrives at {to}"),
+        (Status::Holds, Goal::Invariant { .. }) => "the fields keep their values on every path".to_owned(),
+        (Status::Violated, Goal::Invariant { to, .. }) => {
+            format!("this packet is changed on its way to {to}")
+        }
+        (Status::Holds, Goal::Return { from, .. }) => format!("the reply comes back to {from}"),
+        (Status::Violated, Goal::Return { from, .. }) => format!("no reply comes back to {from}"),
+        (Status::Holds, Goal::NoLoops) => "no packet comes back to where it was".to_owned(),
+        (Status::Violated, Goal::NoLoops) => "this packet goes round".to_owned(),
+    }
+}
+
+fn packets(world: &World, e: &Evidence) -> Vec<Shown> {
+    let mut bytes = e.packets.iter();
+    let starts = e.replay.starts.iter();
+    let mut out = Vec::new();
+    for (entry, start) in e.entered.iter().zip(starts) {
+        let Entry::Packet(at, _) = entry else { continue };
+        let Some(bytes) = bytes.next() else { break };
+        let hop = e.replay.hops.get(*start);
+        let ip = hop.is_some_and(|h| h.net == Some(0));
+        out.push(Shown {
+            place: place_name(world, at.node),
+            ip,
+            length: bytes.len(),
+            summary: if ip { weir_net::describe_ip(bytes) } else { weir_net::describe(bytes) },
+            headers: decode::headers(bytes, ip),
+            hex: decode::hex(bytes),
+            bytes: bytes.clone(),
+        });
+    }
+    out
+}
+
+/// The name of what a packet enters by: of the device rather than of the element.
+fn place_name(world: &World, node: NodeId) -> String {
+    let begins = |s: &&crate::world::Spot| {
+        s.gates.iter().any(|g| g.start.as_ref().is_some_and(|s| s.place.node == node)) && !s.name.is_empty()
+    };
+    let named = world.spots.iter().find(begins).map(|s| s.name.clone());
+    named.or_else(|| world.behind(node).map(|n| place_name(world, n))).unwrap_or_else(|| name_of(world, node))
+}
+
+fn name_of(world: &World, node: NodeId) -> String {
+    world.net.nodes().get(node as usize).map(|n| n.name.clone()).unwrap_or_default()
+}
+
+fn class_of(world: &World, node: NodeId) -> &str {
+    world.labels.get(&node).map_or("", |l| l.class.as_str())
+}
+
+/// The way of the packets; what stands for no element is left out, but for what happens there at the end.
+fn steps(world: &World, hops: &[Hop]) -> Vec<Step> {
+    let mut out: Vec<Step> = Vec::new();
+    // Where the last step of each packet stands.
+    let mut last: BTreeMap<usize, usize> = BTreeMap::new();
+    for hop in hops {
+        let label = world.labels.get(&hop.place.node);
+        if label.is_some_and(|l| l.hidden) {
+            for left in hop.after.iter().filter(|l| matches!(l.how, How::Drop(..) | How::Loop | How::Opaque))
+            {
+                if let Some(step) = last.get(&left.packet).and_then(|&i| out.get_mut(i)) {
+                    step.end = end_of(world, hop.place.node, &left.how);
+                }
+            }
+            continue;
+        }
+        if hop.after.is_empty() {
+            last.insert(hop.packet, out.len());
+            out.push(step(world, hop, None));
+        }
+        for left in &hop.after {
+            last.insert(left.packet, out.len());
+            out.push(step(world, hop, Some(left)));
+        }
+    }
+    out
+}
+
+fn step(world: &World, hop: &Hop, left: Option<&weir_verify::Left>) -> Step {
+    let node = hop.place.node;
+    let output = left.and_then(|l| match l.how {
+        How::Exit(port) => Some(port),
+        _ => None,
+    });
+    let label = world.labels.get(&node).cloned().unwrap_or_default();
+    let mut decided = decided::decided(&label, hop, output);
+    if decided.is_empty() {
+        decided.extend(
+            hop.lookups
+                .iter()
+                .map(|(table, found)| format!("{} in {table}", if *found { "found" } else { "not found" })),
+        );
+    }
+    decided.dedup();
+    Step {
+        packet: left.map_or(hop.packet, |l| l.packet),
+        node: name_of(world, node),
+        class: label.class,
+        input: hop.place.port,
+        output,
+        decided,
+        changes: left.map_or_else(Vec::new, |l| decode::changes(hop, l)),
+        end: left.map_or_else(|| Some("consumed".to_owned()), |l| end_of(world, node, &l.how)),
+    }
+}
+
+fn end_of(world: &World, node: NodeId, how: &How) -> Option<String> {
+    Some(match how {
+        How::Exit(port) => {
+            let wired = world.net.nodes().get(node as usize)?.outputs.get(*port as usize).copied().flatten();
+            return wired.is_none().then(|| format!("left by output {port}, which leads nowhere"));
+        }
+        How::Sunk => "left".to_owned(),
+        How::Opaque => "what happens here is not known".to_owned(),
+        How::Loop => "came back to a place as it had been there before".to_owned(),
+        How::Drop(_, reason) => format!("dropped: {reason}"),
+        How::Held => "waits here".to_owned(),
+        How::Orphaned => "dropped: what held it is gone".to_owned(),
+    })
+}
+
+impl Serialize for Status {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(self.name())
+    }
+}

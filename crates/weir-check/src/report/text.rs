@@ -1,0 +1,106 @@
+//! Reports as text.
+
+use std::fmt;
+
+use super::{Finding, Report, Shown, Step};
+use crate::answer::Status;
+
+/// Bytes of a packet on a line.
+const BYTES: usize = 16;
+
+impl Status {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Holds => "holds",
+            Status::Violated => "violated",
+            Status::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for finding in &self.findings {
+            write!(f, "{finding}")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        let count = |s: Status| self.findings.iter().filter(|f| f.verdict == s).count();
+        let counts: Vec<String> = [Status::Holds, Status::Violated, Status::Inconclusive]
+            .into_iter()
+            .map(|s| (count(s), s))
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, s)| match s {
+                Status::Holds if n != 1 => format!("{n} hold"),
+                s => format!("{n} {s}"),
+            })
+            .collect();
+        let n = self.findings.len();
+        let noun = if n == 1 { "requirement" } else { "requirements" };
+        writeln!(f, "{}: {n} {noun}: {}", self.file, counts.join(", "))
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.verdict, self.requirement)?;
+        if let Some(line) = self.line {
+            write!(f, "  (line {line})")?;
+        }
+        writeln!(f, "\n  {}", self.reason)?;
+        if !self.losses.is_empty() {
+            writeln!(f, "  not counted: losses for want of room at {}", self.losses.join(", "))?;
+        }
+        if self.time != 0 && !self.packets.is_empty() {
+            writeln!(f, "  at {} ns", self.time)?;
+        }
+        if !self.random.is_empty() {
+            let numbers: Vec<String> = self.random.iter().map(u32::to_string).collect();
+            writeln!(f, "  with the random numbers {}", numbers.join(", "))?;
+        }
+        for (i, packet) in self.packets.iter().enumerate() {
+            packet.write(f, i + 1)?;
+        }
+        write_trace(f, &self.trace)?;
+        writeln!(f)
+    }
+}
+
+impl Shown {
+    fn write(&self, f: &mut fmt::Formatter<'_>, number: usize) -> fmt::Result {
+        writeln!(f, "  packet {number}, {} bytes, comes in at {}", self.length, self.place)?;
+        writeln!(f, "    {}", self.summary)?;
+        for line in &self.headers {
+            writeln!(f, "    {line}")?;
+        }
+        for (i, bytes) in self.bytes.chunks(BYTES).enumerate() {
+            write!(f, "    {:04x}", i * BYTES)?;
+            for (j, b) in bytes.iter().enumerate() {
+                write!(f, "{}{b:02x}", if j == BYTES / 2 { "  " } else { " " })?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_trace(f: &mut fmt::Formatter<'_>, steps: &[Step]) -> fmt::Result {
+    let name = |s: &Step| format!("{} :: {}", s.node, s.class);
+    let width = steps.iter().map(|s| name(s).chars().count()).max().unwrap_or(0);
+    let several = steps.iter().any(|s| s.packet > 0);
+    for (i, s) in steps.iter().enumerate() {
+        let what: Vec<&str> = s.decided.iter().chain(&s.changes).chain(&s.end).map(String::as_str).collect();
+        let packet = if several { format!("[{}] ", s.packet + 1) } else { String::new() };
+        let line = format!("  {:>3} {packet}{:width$}  {}", i + 1, name(s), what.join("; "));
+        writeln!(f, "{}", line.trim_end())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! Reports as people see them, held against files in `golden/`; `BLESS=1` renews them.
+
+use std::path::Path;
+
+use weir_check::report::Report;
+use weir_check::{Answer, Question, World};
+use weir_engine::Classes;
+use weir_model::request::Request;
+use weir_model::requirement::Requirement;
+use weir_model::topology::Topology;
+use weir_verify::Limits;
+
+/// The report on a document with requirements.
+fn report(name: &str) -> Report {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let text = std::fs::read_to_string(path).unwrap();
+    let (mut world, requirements): (World, Vec<Requirement>) = if name.ends_with(".yaml") {
+        let t = Topology::parse(&text).unwrap();
+        (World::of_topology(&t, &Classes::default(), |_, _| false).unwrap(), t.requirements)
+    } else {
+        let request = Request::parse(&text).unwrap();
+        (World::of_request(&request, &Classes::default(), name).unwrap(), request.requirements)
+    };
+    let questions: Vec<Question> = requirements.iter().map(|r| world.question(r).unwrap()).collect();
+    world.net.finish();
+    let answers: Vec<Answer> = questions.iter().map(|q| world.answer(q, Limits::default())).collect();
+    Report::new(name, &world, &answers)
+}
+
+fn golden(name: &str) {
+    let text = report(name).to_string();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name).with_extension("txt");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let wanted = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, wanted, "BLESS=1 renews {}", path.display());
+    assert_eq!(report(name).to_string(), text, "the same question has the same answer");
+}
+
+#[test]
+fn a_firewall_that_lets_too_much_pass() {
+    golden("firewall.click");
+}
+
+#[test]
+fn a_request_of_the_paper_on_its_own() {
+    golden("push.click");
+}
+
+#[test]
+fn an_access_network() {
+    golden("access.yaml");
+}

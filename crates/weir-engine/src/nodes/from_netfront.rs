@@ -1,0 +1,43 @@
+use weir_io::tap::{Kind, Options};
+
+use super::kernel_tap::{name, packets};
+use super::prelude::*;
+use crate::device::with_causes;
+
+engine_node! {
+    /// Takes the IP packets that a platform hands to a processing module.
+    ///
+    /// The platform's side is a virtual interface of the kernel (TUN), which is made if it is not there: what is routed to
+    /// it leaves by the output, its network and transport headers marked. `ToNetfront` with the same name gives packets
+    /// back. Packets may be unfinished and up to 64 KB long, as with `FromDevice`.
+    FromNetfront: "0/1", "h/h", Source;
+    example "FromNetfront() -> IPFilter(allow udp dst port 1500) -> ToNetfront();";
+    params {
+        /// Name of the interface.
+        pos devname: String = String::from("netfront0"),
+        /// Largest packet in bytes.
+        key mtu: Option<u32> = None,
+    }
+    handlers {
+        /// Name of the interface.
+        read dev_name = |d, env| name(d.state, env),
+        /// Number of packets that came in.
+        read count = |d, env| packets(d.state, env),
+    }
+    state Option<usize>;
+}
+
+impl Behavior for FromNetfront {
+    fn open(&mut self, env: &mut Env) -> Result<(), String> {
+        if self.devname.is_empty() {
+            return Err("DEVNAME: give the interface a name (like netfront0)".to_owned());
+        }
+        let options = Options { kind: Kind::Tun, mtu: self.mtu, ..Options::default() };
+        self.state = Some(env.devices.open_tap(&self.devname, &options).map_err(|e| with_causes(&e))?);
+        Ok(())
+    }
+
+    fn reads_device(&self) -> Option<usize> {
+        self.state
+    }
+}

@@ -1,0 +1,41 @@
+//! Requirements of a graph.
+
+use crate::doc::{At, Reader};
+use crate::error::quote;
+use crate::graph::place::{NoPlace, find};
+use crate::graph::{Function, Sap};
+use crate::requirement::Requirement;
+
+/// Reads a requirement, whose places must be places of the graph; unless `lost`: some of these could not be read.
+pub(super) fn requirement(
+    r: &mut Reader,
+    at: &At<'_>,
+    functions: &[Function],
+    saps: &[Sap],
+    lost: bool,
+) -> Option<Requirement> {
+    let text = r.text(at, "a requirement such as \"can sap:lan sap:wan tcp\"")?;
+    let requirement = match Requirement::parse(text) {
+        Ok(requirement) => requirement,
+        Err(e) => {
+            r.error(at, format!("column {}: {}", e.column, e.message), e.help);
+            return None;
+        }
+    };
+    for place in requirement.places() {
+        let word = quote(&place.to_string());
+        match find(functions, saps, place) {
+            Err(NoPlace::Unknown) if !lost => {
+                let help = "write sap:ID for an access point, sf:FUNCTION or sf:FUNCTION:PORT for a function";
+                r.error(at, format!("{word} is no place of the graph"), help);
+            }
+            Err(NoPlace::Ambiguous) => {
+                let message = format!("{word} is an access point and a function");
+                r.error(at, message, format!("write sap:{place} or sf:{place}"));
+            }
+            _ => {}
+        }
+    }
+    // Graphs are equal if they say the same, wherever it stands.
+    Some(Requirement { position: None, ..requirement })
+}

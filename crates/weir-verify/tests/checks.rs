@@ -1,0 +1,182 @@
+//! Requirements over networks of real elements.
+
+mod net;
+
+use net::Net;
+use weir_ir::program::{Layer, Width};
+use weir_verify::checks::{
+    Checker, Field, Start, Target, Verdict, Way, all, can, invariant, never, noloops, only, returns,
+};
+use weir_verify::{Limits, Place};
+
+fn checker(n: &Net) -> Checker<'_> {
+    Checker::new(&n.net, Limits::default())
+}
+
+fn holds(v: &Verdict) -> bool {
+    matches!(v, Verdict::Holds(_))
+}
+
+fn shown(v: &Verdict, yes: bool) {
+    match v {
+        Verdict::Holds(Some(e)) if yes => assert!(!e.replay.hops.is_empty()),
+        Verdict::Violated(Some(e)) if !yes => assert!(!e.replay.hops.is_empty()),
+        v => panic!("{v:?}"),
+    }
+}
+
+const FILTER: &str = "c = CheckIPHeader
+    f = IPFilter(allow udp dst port 1500, deny all)
+    out = sink
+    c -> f -> out";
+
+#[test]
+fn a_filter_lets_through_what_it_allows_and_nothing_else() {
+    let mut n = Net::new(FILTER);
+    let q = n.query("c", "out", "udp dst port 1500");
+    let tcp = n.query("c", "out", "tcp");
+    let low = n.query("c", "out", "udp dst port < 1500");
+    let mut c = checker(&n);
+    shown(&can(&mut c, &q), true);
+    assert!(holds(&only(&mut c, &q)));
+    assert!(holds(&never(&mut c, &tcp)));
+    assert!(matches!(can(&mut c, &tcp), Verdict::Violated(None)));
+    shown(&only(&mut c, &low), false);
+}
+
+#[test]
+fn an_expired_packet_does_not_arrive() {
+    let mut n = Net::new("c = CheckIPHeader\n d = DecIPTTL\n out = sink\n c -> d -> out");
+    let q = n.query("c", "out", "udp and ip ttl > 1");
+    let mut c = checker(&n);
+    let (v, _) = all(&mut c, &q, false);
+    // A header may be broken in other ways.
+    shown(&v, false);
+}
+
+#[test]
+fn an_address_that_is_rewritten_changes_and_the_rest_does_not() {
+    let mut n = Net::new(
+        "c = CheckIPHeader
+         r = IPRewriter(pattern - - 172.16.15.133 - 0 0)
+         out = sink
+         c -> r -> out",
+    );
+    let q = n.query("c", "out", "udp and ip hl 5");
+    let mut c = checker(&n);
+    let field = |layer, offset, width: Width| Field::Header { layer, offset, width, mask: width.max() };
+    let (src, dst) = (field(Layer::Net, 12, Width::W32), field(Layer::Net, 16, Width::W32));
+    let port = field(Layer::Transport, 2, Width::W16);
+    let v = invariant(&mut c, &q, &[src, port]);
+    assert!(holds(&v), "{v:?}");
+    shown(&invariant(&mut c, &q, &[dst]), false);
+    let v = invariant(&mut c, &q, &[Field::Payload]);
+    assert!(holds(&v), "{v:?}");
+}
+
+const NAT: &str = "c0 = CheckIPHeader
+    c1 = CheckIPHeader
+    r = IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop)
+    outside = sink
+    inside = sink
+    c0 -> r:0 -> outside
+    c1 -> r:1
+    r:1 -> inside";
+
+#[test]
+fn replies_come_back_through_a_nat() {
+    let mut n = Net::new(NAT);
+    let q = n.query("c0", "outside", "udp");
+    let way = Way { replies: vec![(n.port("outside"), start(&n, "c1"))], home: vec![target(&n, "inside")] };
+    let mut c = checker(&n);
+    shown(&returns(&mut c, &q, &way), true);
+}
+
+#[test]
+fn strangers_come_in_only_by_what_insiders_opened() {
+    let mut n = Net::new(NAT);
+    let q = n.query("c1", "inside", "");
+    let alone = n.others(q.clone(), "c1");
+    let with = n.others(q, "c0 c1");
+    let mut c = checker(&n);
+    let v = never(&mut c, &alone);
+    assert!(holds(&v), "nobody opened anything: {v:?}");
+    shown(&never(&mut c, &with), false);
+}
+
+#[test]
+fn a_loop_is_found_and_the_time_to_live_does_not_hide_it() {
+    let ring = |route: &str| {
+        Net::new(&format!(
+            "c = CheckIPHeader
+             a = LinearIPLookup(10.0.0.0/8 0, {route})
+             ta = DecIPTTL
+             b = LinearIPLookup(10.0.0.0/8 0, 0.0.0.0/0 1)
+             tb = DecIPTTL
+             out = sink
+             other = sink
+             c -> a -> ta -> b -> out
+             a:1 -> other
+             b:1 -> tb -> a"
+        ))
+    };
+    let looping = ring("11.0.0.0/8 0, 0.0.0.0/0 1");
+    let mut bad = looping;
+    let q = bad.query("c", "out", "");
+    shown(&noloops(&mut checker(&bad), &q), false);
+    let mut good = ring("0.0.0.0/0 1");
+    let q = good.query("c", "out", "");
+    let v = noloops(&mut checker(&good), &q);
+    assert!(holds(&v), "{v:?}");
+}
+
+#[test]
+fn a_tunnel_gives_back_what_went_in() {
+    let mut n = Net::new(
+        "c = CheckIPHeader
+         e = IPEncap(4, 192.0.2.1, 192.0.2.2)
+         k = CheckIPHeader
+         d = StripIPHeader
+         m = CheckIPHeader
+         out = sink
+         c -> e -> k -> d -> m -> out",
+    );
+    let q = n.query("c", "out", "");
+    let mut c = checker(&n);
+    let header = |offset, width: Width| Field::Header { layer: Layer::Net, offset, width, mask: width.max() };
+    let fields = [header(0, Width::W64), header(8, Width::W64), header(16, Width::W32), Field::Payload];
+    for field in fields {
+        let v = invariant(&mut c, &q, &[field]);
+        assert!(holds(&v), "{field:?}: {v:?}");
+    }
+}
+
+fn start(n: &Net, place: &str) -> Start {
+    let place: Place = n.port(place);
+    Start { place, framing: weir_verify::checks::Framing::Ip, input: weir_verify::SymbolicInput::ip() }
+}
+
+fn target(n: &Net, place: &str) -> Target {
+    Target { place: n.port(place), framing: weir_verify::checks::Framing::Ip }
+}
+
+#[test]
+fn a_header_that_was_right_is_right_after_a_rewrite() {
+    let mut n = Net::new(
+        "c = CheckIPHeader
+         d = DecIPTTL
+         r = IPRewriter(pattern - - 172.16.15.133 - 0 0)
+         c2 = CheckIPHeader
+         e = IPEncap(4, 192.0.2.1, 192.0.2.2)
+         c3 = CheckIPHeader
+         bad = sink
+         out = sink
+         c -> d -> r -> c2 -> e -> c3 -> out
+         c2:1 -> bad
+         c3:1 -> bad",
+    );
+    let q = n.query("c", "bad", "");
+    let mut c = checker(&n);
+    let v = never(&mut c, &q);
+    assert!(holds(&v), "{v:?}");
+}
