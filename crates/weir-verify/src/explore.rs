@@ -55,8 +55,8 @@ pub(crate) struct State {
     pub(crate) trail: Trail,
     pub(crate) strands: VecDeque<Strand>,
     pub(crate) entries: Vec<Entry>,
-    /// Whether the path changed when entries expire.
-    pub(crate) stirred: bool,
+    /// Tables in which the path changed when entries expire.
+    pub(crate) stirred: Vec<u32>,
     pub(crate) facts: Facts,
     /// How often each loop was entered since it was entered from outside.
     pub(crate) rounds: Vec<(BlockId, u32)>,
