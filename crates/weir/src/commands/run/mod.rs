@@ -125,6 +125,11 @@ fn drive(args: &Args, engine: &mut Engine) -> Result<Stopped, Failure> {
                 engine.sleep(Some(SLICE)).context("the engine stopped")?;
             }
             Stopped::Deadline if !left.is_zero() => {}
+            Stopped::Requested => {
+                // Scripts hear of signals that came before the end.
+                signals.deliver(engine);
+                return Ok(stopped);
+            }
             stopped => return Ok(stopped),
         }
     }
