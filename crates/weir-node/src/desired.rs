@@ -10,7 +10,7 @@ use weir_model::template::Template;
 use weir_switch::compile::{CompileError, compile};
 use weir_switch::lsi0::Attachment;
 
-use crate::guard;
+use crate::{guard, proof};
 
 /// A graph as the node wants it to run. Stored with the document, so that a node that comes back runs exactly what it
 /// ran before, whatever became of the images.
@@ -88,6 +88,7 @@ impl DesiredGraph {
         }
         let compiled = compile(graph, image)?;
         guard::check_config(graph, &compiled)?;
+        proof::check(graph, &compiled)?;
         let writes: Vec<_> = compiled.functions.iter().flat_map(|f| f.writes.clone()).collect();
         let sap = |a: &Attachment| a.to_graph.split('/').nth(1).unwrap_or_default().to_owned();
         let attachments = compiled.attachments.iter().map(|a| Place {

@@ -23,6 +23,7 @@ pub mod nearest;
 pub mod node;
 mod perform;
 pub mod plan;
+mod proof;
 pub mod reconcile;
 pub mod rest;
 mod run;
