@@ -81,9 +81,10 @@ impl Wishes<'_> {
         let known_six = self.known(&self.byte(net)).is_some_and(|b| b >> 4 == 6);
         let six = known_six || (!self.may(&self.byte(net), 0x45) && self.may(&self.byte(net), 0x60));
         let (proto_at, icmp) = if six { (net + 6, ICMPV6) } else { (net + 9, ICMP) };
-        let proto = self.known(&self.byte(proto_at)).map(|v| v as u8).or_else(|| {
-            [UDP, TCP, icmp].into_iter().find(|&p| self.may(&self.byte(proto_at), p.into()))
-        });
+        let proto = self
+            .known(&self.byte(proto_at))
+            .map(|v| v as u8)
+            .or_else(|| [UDP, TCP, icmp].into_iter().find(|&p| self.may(&self.byte(proto_at), p.into())));
         let header: i64 = match self.known(&self.byte(net)) {
             _ if six => 40,
             Some(first) if (5..=15).contains(&(first & 15)) => (first & 15) as i64 * 4,

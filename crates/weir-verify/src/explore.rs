@@ -3,9 +3,10 @@
 //! What a run does not know forks the path: the question is asked again on each side, where it is decided by what
 //! was assumed. So an operation first asks all its questions and then changes the state.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::sync::LazyLock;
 
+use rustc_hash::FxHashMap;
 use weir_ir::interp::{self, MAX_STRANDS};
 use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target, Value, Width};
 
@@ -88,7 +89,7 @@ pub(crate) struct Explorer<'a> {
     pub(crate) arrivals: Vec<(Place, State)>,
     /// Whether a lookup missed in a table that other packets could have put something into.
     pub(crate) missed: bool,
-    memo: HashMap<Expr, u128>,
+    memo: FxHashMap<Expr, u128>,
     pub(crate) work: Vec<State>,
     pub(crate) incomplete: Option<Incomplete>,
 }
@@ -103,7 +104,7 @@ impl<'a> Explorer<'a> {
             watched: HashSet::new(),
             arrivals: Vec::new(),
             missed: false,
-            memo: HashMap::new(),
+            memo: FxHashMap::default(),
             work: Vec::new(),
             incomplete: None,
         }

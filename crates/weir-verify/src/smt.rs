@@ -242,8 +242,10 @@ impl<'a> Query<'a> {
                     (part(&mut self.terms, Symbol::Len(p)), part(&mut self.terms, Symbol::Pulled(p)));
                 let (head, capacity) =
                     (part(&mut self.terms, Symbol::Head(p)), part(&mut self.terms, Symbol::Capacity(p)));
-                let [room, small, large] = [HEADROOM, SMALL_CAPACITY, LARGE_CAPACITY].map(|v| number(v.into(), 32));
-                let sized = |need: &str| format!("(= {capacity} (ite (bvule {need} {small}) {small} {large}))");
+                let [room, small, large] =
+                    [HEADROOM, SMALL_CAPACITY, LARGE_CAPACITY].map(|v| number(v.into(), 32));
+                let sized =
+                    |need: &str| format!("(= {capacity} (ite (bvule {need} {small}) {small} {large}))");
                 let bytes = format!("(bvadd {pulled} {len})");
                 let plain = sized(&format!("(bvadd {room} {bytes})"));
                 // As far in front as can be.
@@ -257,7 +259,9 @@ impl<'a> Query<'a> {
         for e in self.terms.free().to_vec() {
             let (x, name) = (self.x, self.terms.name(e));
             match x.node(e) {
-                Node::MeterOk(args) | Node::MeterState(args) if matches!(x.node(args[0]), Node::Symbol(_)) => {
+                Node::MeterOk(args) | Node::MeterState(args)
+                    if matches!(x.node(args[0]), Node::Symbol(_)) =>
+                {
                     self.bucket(e, args);
                 }
                 Node::Claimed(c) => {
@@ -266,8 +270,9 @@ impl<'a> Query<'a> {
                     let Some(ok) = x.find(Width::W1, &Node::ClaimOk(c.clone())) else { continue };
                     let ok = self.terms.name(ok);
                     let zero = number(0, bits);
-                    self.terms
-                        .assert(&format!("(ite (= {ok} #b1) (= {start} (bvsub {name} {lo})) (= {name} {zero}))"));
+                    self.terms.assert(&format!(
+                        "(ite (= {ok} #b1) (= {start} (bvsub {name} {lo})) (= {name} {zero}))"
+                    ));
                 }
                 _ => {}
             }

@@ -227,11 +227,9 @@ impl<'a> Terms<'a> {
                 let found = found.collect();
                 self.by_value(*end, found)?
             }
-            Node::Hash(_)
-            | Node::MeterOk(_)
-            | Node::MeterState(_)
-            | Node::ClaimOk(_)
-            | Node::Claimed(_) => return None,
+            Node::Hash(_) | Node::MeterOk(_) | Node::MeterState(_) | Node::ClaimOk(_) | Node::Claimed(_) => {
+                return None;
+            }
         })
     }
 
@@ -256,9 +254,7 @@ impl<'a> Terms<'a> {
         values
             .into_iter()
             .rev()
-            .reduce(|(v, rest), (w, term)| {
-                (v, format!("(ite (= {name} {}) {term} {rest})", number(w, bits)))
-            })
+            .reduce(|(v, rest), (w, term)| (v, format!("(ite (= {name} {}) {term} {rest})", number(w, bits))))
             .map(|(_, term)| term)
     }
 
@@ -277,13 +273,14 @@ impl<'a> Terms<'a> {
         let mut sum = vec![number(0, 32)];
         for i in (0..i64::from(len)).step_by(2) {
             let high = self.mem_byte(mem, from + i);
-            let low =
-                if i + 1 < i64::from(len) { self.mem_byte(mem, from + i + 1) } else { number(0, 8) };
+            let low = if i + 1 < i64::from(len) { self.mem_byte(mem, from + i + 1) } else { number(0, 8) };
             sum.push(format!("(concat #x0000 {high} {low})"));
         }
         let sum = sum.into_iter().reduce(|a, b| format!("(bvadd {a} {b})")).unwrap_or_default();
         // A packet has less than 2^15 words, so two folds are enough.
-        let once = format!("(bvadd ((_ zero_extend 1) ((_ extract 15 0) t)) ((_ zero_extend 1) ((_ extract 31 16) t)))");
+        let once = format!(
+            "(bvadd ((_ zero_extend 1) ((_ extract 15 0) t)) ((_ zero_extend 1) ((_ extract 31 16) t)))"
+        );
         format!("(let ((t {sum})) {})", folded(&once, 17))
     }
 
@@ -347,8 +344,11 @@ impl<'a> Terms<'a> {
                     if !alike || a.len() != b.len() || pairs > PAIRS {
                         continue;
                     }
-                    let same: Vec<String> =
-                        a.iter().zip(b).map(|(&a, &b)| format!("(= {} {})", self.name(a), self.name(b))).collect();
+                    let same: Vec<String> = a
+                        .iter()
+                        .zip(b)
+                        .map(|(&a, &b)| format!("(= {} {})", self.name(a), self.name(b)))
+                        .collect();
                     self.assert(&format!("(=> (and true {}) (= {p} {q}))", same.join(" ")));
                 }
             }
