@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
+use std::time::Duration;
 
 use crate::sockets::{Listener, Stream, Where};
 
@@ -16,6 +17,8 @@ use crate::sockets::{Listener, Stream, Where};
 const MAX_CLIENTS: usize = 64;
 /// Bytes that may wait for a client.
 const MAX_BACKLOG: usize = 500_000;
+/// How long a client may leave what it is sent unread.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// What a client is sent first.
 const GREETING: &str = "Click::ChatterSocket/1.0\r\n";
 
@@ -138,6 +141,8 @@ fn write(
     behind: &AtomicUsize,
     greeting: bool,
 ) -> io::Result<()> {
+    // Without this, one that never reads would hold its thread when the graph is gone.
+    stream.set_write_timeout(PATIENCE)?;
     if greeting {
         stream.write_all(GREETING.as_bytes())?;
     }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
+use std::time::Duration;
 
 use weir_io::Waker;
 
@@ -192,6 +193,14 @@ impl Stream {
             Stream::Tcp(s) => Stream::Tcp(s.try_clone()?),
             Stream::Unix(s) => Stream::Unix(s.try_clone()?),
         })
+    }
+
+    /// How long a write may wait for the other side.
+    pub(crate) fn set_write_timeout(&self, time: Duration) -> io::Result<()> {
+        match self {
+            Stream::Tcp(s) => s.set_write_timeout(Some(time)),
+            Stream::Unix(s) => s.set_write_timeout(Some(time)),
+        }
     }
 
     pub(crate) fn close(&self) {

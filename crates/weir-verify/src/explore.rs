@@ -3,7 +3,7 @@
 //! What a run does not know forks the path: the question is asked again on each side, where it is decided by what
 //! was assumed. So an operation first asks all its questions and then changes the state.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
@@ -13,6 +13,7 @@ use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target,
 use crate::eval::{ConcreteRun, Evaluator};
 use crate::expr::{Expr, Exprs, Node, Symbol};
 use crate::facts::Facts;
+use crate::merge::Met;
 use crate::network::{Body, Network, NodeId, Place};
 use crate::packet::{Mark, SymbolicPacket, mark_number};
 use crate::path::{How, Incomplete, Limits, Notice, PacketEnd};
@@ -30,7 +31,7 @@ static NOTHING: LazyLock<Program> = LazyLock::new(Program::default);
 /// A packet that waits for its turn.
 #[derive(Debug, Clone)]
 pub(crate) struct Strand {
-    /// Number of the element that started it.
+    /// Number of the element that started it, in its node.
     starter: u32,
     node: NodeId,
     block: BlockId,
@@ -89,6 +90,10 @@ pub(crate) struct Explorer<'a> {
     pub(crate) arrivals: Vec<(Place, State)>,
     /// Whether a lookup missed in a table that other packets could have put something into.
     pub(crate) missed: bool,
+    /// For each node the values that count at the heads of its loops.
+    pub(crate) heads: HashMap<NodeId, HashMap<BlockId, Vec<u32>>>,
+    /// The paths that came to the head of a loop.
+    pub(crate) met: HashMap<(NodeId, BlockId), Vec<Met>>,
     memo: FxHashMap<Expr, u128>,
     pub(crate) work: Vec<State>,
     pub(crate) incomplete: Option<Incomplete>,
@@ -104,6 +109,8 @@ impl<'a> Explorer<'a> {
             watched: HashSet::new(),
             arrivals: Vec::new(),
             missed: false,
+            heads: HashMap::new(),
+            met: HashMap::new(),
             memo: FxHashMap::default(),
             work: Vec::new(),
             incomplete: None,
@@ -113,6 +120,7 @@ impl<'a> Explorer<'a> {
     /// The ends of all paths from what is in the work list.
     pub(crate) fn run(&mut self) -> Vec<State> {
         let mut done = Vec::new();
+        self.met.clear();
         while let Some(mut st) = self.work.pop() {
             if done.len() >= self.limits.paths {
                 self.give_up(Incomplete::Paths);
@@ -466,10 +474,9 @@ impl<'a> Explorer<'a> {
             return Err(self.give_up(Incomplete::Strands));
         }
         let args = self.args(st, target);
-        let starter = self.program(st).block(st.block).owner;
         let (node, trail) = (st.node, st.trail.clone());
-        let same = st.strands.iter().map(|s| if s.node == node { s.starter } else { u32::MAX });
-        let turn = interp::turn(same, starter);
+        let starter = self.program(st).block(st.block).owner;
+        let turn = interp::turn(st.strands.iter().map(|s| (s.node, s.starter)), (node, starter));
         let strand = Strand { starter, node, block: target.block, args, packet, laps: st.laps, trail };
         st.strands.insert(turn, strand);
         Ok(())

@@ -18,6 +18,7 @@ use crate::expr::{Expr, Exprs, MemId, Node, Symbol};
 use crate::facts::Facts;
 use crate::network::{Network, NodeId};
 use crate::path::Path;
+use crate::set::Set;
 use crate::smt::{Answer, Smt};
 use crate::trial::{Trial, Users};
 
@@ -246,9 +247,14 @@ impl Solver<'_> {
     /// A random member of an expression's set.
     fn member(&mut self, e: Expr) -> u128 {
         let set = self.facts.set(self.x, e);
+        self.member_of(&set).unwrap_or(0)
+    }
+
+    /// A random member of a set.
+    fn member_of(&mut self, set: &Set) -> Option<u128> {
         let intervals = set.intervals();
         let (pick, r) = (self.random() as usize, u128::from(self.random()) << 64 | u128::from(self.random()));
-        intervals.get(pick % intervals.len().max(1)).map_or(0, |&(lo, hi)| match (hi - lo).checked_add(1) {
+        intervals.get(pick % intervals.len().max(1)).map(|&(lo, hi)| match (hi - lo).checked_add(1) {
             Some(n) => lo + r % n,
             None => r,
         })
@@ -290,6 +296,11 @@ impl Solver<'_> {
             Node::Not(a) => self.force(a, !v),
             Node::Equal(a, b) => self.force_equal(a, b, v == 1),
             Node::Less(a, b) => self.force_less(a, b, v == 1),
+            Node::In(a, to) => {
+                let to = if v == 1 { Set::clone(&to) } else { to.complement(self.x.width(a)) };
+                let within = self.facts.set(self.x, a).intersect(&to);
+                self.member_of(&within).is_some_and(|m| self.force(a, m))
+            }
             Node::Binary(op, a, b) => self.force_binary(op, a, b, v, w),
             Node::Resize(a) => {
                 let (from, now) = (self.x.width(a), self.eval(a));

@@ -196,6 +196,14 @@ impl<'a> Terms<'a> {
                 let relation = if matches!(x.node(e), Node::Equal(..)) { "=" } else { "bvult" };
                 format!("(ite ({relation} {p} {q}) #b1 #b0)")
             }
+            Node::In(a, set) => {
+                let (name, wide) = (self.name(*a), x.width(*a).bits());
+                let within = |&(lo, hi): &(u128, u128)| {
+                    format!("(and (bvule {} {name}) (bvule {name} {}))", number(lo, wide), number(hi, wide))
+                };
+                let parts: Vec<String> = set.intervals().iter().map(within).collect();
+                format!("(ite (or false {}) #b1 #b0)", parts.join(" "))
+            }
             Node::Not(a) => format!("(bvnot {})", self.fit(*a, bits)),
             Node::Resize(a) => self.fit(*a, bits),
             Node::Select(c, a, b) => {
@@ -278,10 +286,9 @@ impl<'a> Terms<'a> {
         }
         let sum = sum.into_iter().reduce(|a, b| format!("(bvadd {a} {b})")).unwrap_or_default();
         // A packet has less than 2^15 words, so two folds are enough.
-        let once = format!(
-            "(bvadd ((_ zero_extend 1) ((_ extract 15 0) t)) ((_ zero_extend 1) ((_ extract 31 16) t)))"
-        );
-        format!("(let ((t {sum})) {})", folded(&once, 17))
+        let once =
+            "(bvadd ((_ zero_extend 1) ((_ extract 15 0) t)) ((_ zero_extend 1) ((_ extract 31 16) t)))";
+        format!("(let ((t {sum})) {})", folded(once, 17))
     }
 
     /// Where a byte is first, among `len`.
@@ -320,7 +327,7 @@ impl<'a> Terms<'a> {
 
     /// Says of hashes and table entries that equal arguments give equal values.
     fn congruence(&mut self) {
-        let mut groups: Vec<(Use, Vec<(Vec<Expr>, String)>)> = Vec::new();
+        let mut groups: Vec<(Use, Vec<Named>)> = Vec::new();
         let hashes = self.free.iter().filter_map(|&e| match self.x.node(e) {
             Node::Hash(args) => Some((Use::Hash(args.len()), args.to_vec(), self.name(e))),
             _ => None,
@@ -386,6 +393,9 @@ impl<'a> Terms<'a> {
         self.assert(&lemma);
     }
 }
+
+/// Arguments of a function, and the name of its value.
+type Named = (Vec<Expr>, String);
 
 /// A function of which nothing but that is known.
 #[derive(PartialEq)]

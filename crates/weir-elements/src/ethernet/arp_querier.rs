@@ -18,8 +18,8 @@ element! {
         /// The interface's IP address, which queries come from; with a prefix length (`10.0.0.1/24`), the broadcast
         /// address of the network is that of `BROADCAST`, if this is not given.
         pos ip: InterfaceAddr,
-        /// The interface's Ethernet address.
-        pos eth: EtherAddr,
+        /// The interface's Ethernet address. A name of `AddressInfo` as IP may stand for both.
+        pos eth: Option<EtherAddr> = None,
         /// Most packets that wait for one address; 0: as `CAPACITY` says.
         key entry_packet_capacity: u32 = 16,
         /// Most addresses that are remembered or asked for; then the one that would go next gives way. 0: 65536.
@@ -41,6 +41,10 @@ element! {
         /// Seconds that packets wait, with a query in each even if no further packet comes; 0: five, without such queries.
         key tries: u8 = 0,
     }
+    check |e| match e.eth.or(e.ip.eth) {
+        None => Err("missing mandatory ETH argument (Ethernet address)".into()),
+        Some(_) => Ok(()),
+    };
     handlers {
         /// One line an address: IP address, whether it is known (1 or 0), Ethernet address, and seconds since that was
         /// learnt; the last that was learnt is last.
@@ -74,19 +78,22 @@ element! {
 pub struct InterfaceAddr {
     addr: Ipv4Addr,
     broadcast: Option<Ipv4Addr>,
+    /// The Ethernet address, if the same name stands for one.
+    eth: Option<EtherAddr>,
 }
 
 impl FromArg for InterfaceAddr {
     const SYNTAX: &'static str = "IP address, or IP address with prefix length";
     fn from_arg(text: &str) -> Result<InterfaceAddr, String> {
+        let eth = EtherAddr::from_arg(text).ok();
         match text.trim().split_once('/') {
-            None => Ok(InterfaceAddr { addr: Ipv4Addr::from_arg(text)?, broadcast: None }),
+            None => Ok(InterfaceAddr { addr: Ipv4Addr::from_arg(text)?, broadcast: None, eth }),
             Some((addr, _)) => {
                 let network = Ipv4Prefix::from_arg(text)?;
                 let addr = Ipv4Addr::from_arg(addr)?;
                 // All addresses are a network too, and so is one alone: these have no broadcast address of their own.
                 let broadcast = Some(network.last()).filter(|b| *b != addr && !b.is_broadcast());
-                Ok(InterfaceAddr { addr, broadcast })
+                Ok(InterfaceAddr { addr, broadcast, eth })
             }
         }
     }
@@ -144,7 +151,8 @@ fn program(e: &ARPQuerier, b: &mut Builder) {
         drops,
         queries,
         ipaddr,
-        eth: ether_bits(e.eth),
+        // The check of the arguments says that there is one.
+        eth: e.eth.or(e.ip.eth).map_or(0, ether_bits),
         entries: settings.entries(),
         timeout,
         lifetime,

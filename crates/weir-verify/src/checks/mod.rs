@@ -13,6 +13,7 @@ mod never;
 mod noloops;
 mod only;
 mod returns;
+mod security;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -25,6 +26,7 @@ pub use never::never;
 pub use noloops::noloops;
 pub use only::only;
 pub use returns::{Way, returns};
+pub use security::{Module, Prefix, Requester, Rule, Rules, Security, Stage, secure};
 
 use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
