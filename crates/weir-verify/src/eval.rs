@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use rustc_hash::FxHashMap;
 use weir_ir::interp::{binary, checksum, hash, load_meta, sum16};
 use weir_ir::program::{Layer, MetaField};
 use weir_packet::{HEADROOM, LARGE_CAPACITY, Packet, SMALL_CAPACITY};
@@ -83,27 +84,27 @@ enum Values<'a> {
 pub struct Evaluator<'a> {
     exprs: &'a Exprs,
     values: Values<'a>,
-    memo: HashMap<Expr, u128>,
+    memo: FxHashMap<Expr, u128>,
 }
 
 impl<'a> Evaluator<'a> {
     /// With the values of a run.
     pub fn of_run(exprs: &'a Exprs, run: &'a ConcreteRun<'a>) -> Evaluator<'a> {
-        Evaluator { exprs, values: Values::Run(run), memo: HashMap::new() }
+        Evaluator { exprs, values: Values::Run(run), memo: FxHashMap::default() }
     }
 
     /// With made-up values of the symbols; those that are missing have their lowest.
     pub(crate) fn of_model(exprs: &'a Exprs, net: &'a Network, model: &'a Model) -> Evaluator<'a> {
-        Evaluator { exprs, values: Values::Model(net, model), memo: HashMap::new() }
+        Evaluator { exprs, values: Values::Model(net, model), memo: FxHashMap::default() }
     }
 
     /// Goes on with what an earlier evaluator of the same values found out.
-    pub(crate) fn with_memo(mut self, memo: HashMap<Expr, u128>) -> Evaluator<'a> {
+    pub(crate) fn with_memo(mut self, memo: FxHashMap<Expr, u128>) -> Evaluator<'a> {
         self.memo = memo;
         self
     }
 
-    pub(crate) fn into_memo(self) -> HashMap<Expr, u128> {
+    pub(crate) fn into_memo(self) -> FxHashMap<Expr, u128> {
         self.memo
     }
 

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::LazyLock;
 
+use rustc_hash::FxHashMap;
 use weir_ir::interp::{self, MAX_STRANDS};
 use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target, Value, Width};
 
@@ -93,7 +94,7 @@ pub(crate) struct Explorer<'a> {
     pub(crate) heads: HashMap<NodeId, HashMap<BlockId, Vec<u32>>>,
     /// The paths that came to the head of a loop.
     pub(crate) met: HashMap<(NodeId, BlockId), Vec<Met>>,
-    memo: HashMap<Expr, u128>,
+    memo: FxHashMap<Expr, u128>,
     pub(crate) work: Vec<State>,
     pub(crate) incomplete: Option<Incomplete>,
 }
@@ -110,7 +111,7 @@ impl<'a> Explorer<'a> {
             missed: false,
             heads: HashMap::new(),
             met: HashMap::new(),
-            memo: HashMap::new(),
+            memo: FxHashMap::default(),
             work: Vec::new(),
             incomplete: None,
         }

@@ -38,6 +38,7 @@ mod terms;
 #[doc(hidden)]
 pub mod testing;
 mod trail;
+mod trial;
 
 pub use eval::{ConcretePacket, ConcreteRun, Evaluator, HeldPackets};
 pub use expr::{At, Claim, EntryAt, Expr, Exprs, Mem, MemId, Node, Source, SourceId, Symbol};

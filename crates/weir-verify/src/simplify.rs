@@ -219,7 +219,7 @@ impl Exprs {
         let size = self.width(e).bytes();
         let below = 8 * (size - 1 - i);
         let part = c >> below & 0xff;
-        let shift = (c % 8 == 0 && c < 128).then_some(c as u32 / 8);
+        let shift = (c.is_multiple_of(8) && c < 128).then_some(c as u32 / 8);
         match (op, shift) {
             // Not where the bytes would no longer be seen to be those of one number.
             (BinOp::Add, _) if c & ((1 << below) - 1) == 0 && (i == 0 || part == 0) => {

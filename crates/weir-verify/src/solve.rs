@@ -5,7 +5,6 @@
 //! covers the run that starts from them.
 
 use std::collections::HashSet;
-use std::ops::Range;
 
 use weir_ir::interp::sum16;
 use weir_ir::program::{BinOp, EntryKind, Width};
@@ -21,11 +20,12 @@ use crate::network::{Network, NodeId};
 use crate::path::Path;
 use crate::set::Set;
 use crate::smt::{Answer, Smt};
+use crate::trial::{Trial, Users};
 
 /// How often the search starts afresh.
-const STARTS: u32 = 6;
-/// After how many starts z3 is asked.
-const FIRST_STARTS: u32 = 2;
+const STARTS: u32 = 24;
+/// How often it starts with a packet as readers know them.
+const USUAL: u32 = 8;
 /// How many conditions are mended from one start.
 const STEPS: u32 = 150;
 
@@ -117,7 +117,7 @@ pub fn solve(net: &Network, path: &Path) -> Option<ConcreteInput> {
     if !facts.sharpen(goal.exprs) {
         return None;
     }
-    search(net, &Goal { facts: &facts, ..goal }, 0..STARTS)
+    search(net, &Goal { facts: &facts, ..goal })
 }
 
 /// Looks for a run on which a goal's facts hold, with the help of z3.
@@ -127,47 +127,43 @@ pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: &Smt) -> Solution {
         return Solution::Impossible;
     }
     let goal = Goal { facts: &facts, ..*goal };
-    if let Some(input) = search(net, &goal, 0..FIRST_STARTS) {
+    if let Some(input) = search(net, &goal) {
         return Solution::Found(Box::new(input));
     }
     let conditions = facts.conditions();
-    let answer = smt.ask(net, &goal, &conditions);
-    if let Answer::Impossible = answer {
-        return Solution::Impossible;
-    }
-    if let Answer::Model(model) = &answer {
-        let symbols = symbols_of(goal.exprs, &conditions);
-        if let Some(input) = build(net, &goal, &symbols, model)
-            && holds(goal.exprs, &conditions, &input.run(net))
-        {
-            return Solution::Found(Box::new(input));
+    match smt.ask(net, &goal, &conditions) {
+        Answer::Impossible => Solution::Impossible,
+        Answer::Unknown => Solution::Unknown,
+        Answer::Missing => Solution::Missing,
+        Answer::Model(model) => {
+            let symbols = symbols_of(goal.exprs, &conditions);
+            let input = build(net, &goal, &symbols, &model);
+            let input = input.filter(|input| holds(goal.exprs, &conditions, &input.run(net)));
+            input.map_or(Solution::Unknown, |input| Solution::Found(Box::new(input)))
         }
-    }
-    match search(net, &goal, FIRST_STARTS..STARTS) {
-        Some(input) => Solution::Found(Box::new(input)),
-        None if matches!(answer, Answer::Missing) => Solution::Missing,
-        None => Solution::Unknown,
     }
 }
 
 /// Looks for a run on which a goal's facts hold, by changing values.
-fn search(net: &Network, goal: &Goal<'_>, starts: Range<u32>) -> Option<ConcreteInput> {
+fn search(net: &Network, goal: &Goal<'_>) -> Option<ConcreteInput> {
     let x = goal.exprs;
     let conditions = goal.facts.conditions();
     let symbols = symbols_of(x, &conditions);
+    let users = Users::of(x, &conditions);
     let mut wished = Model::default();
     // The first are the most important.
     for (s, v) in wishes(x, goal.facts, goal.inputs).into_iter().flatten() {
         wished.entry(s).or_insert(v);
     }
-    for start in starts {
+    for start in 0..STARTS {
         let (model, seed) = (wished.clone(), u64::from(start) + 1);
-        let mut s = Solver { x, net, facts: goal.facts, conditions: &conditions, model, seed };
+        let trial = Trial::new(x, net, &users, model);
+        let mut s = Solver { x, net, facts: goal.facts, conditions: &conditions, trial, seed };
         for &e in &symbols {
             s.choose(e, start);
         }
         if s.search()
-            && let Some(input) = build(net, goal, &symbols, &s.model)
+            && let Some(input) = build(net, goal, &symbols, s.trial.model())
             && holds(x, &conditions, &input.run(net))
         {
             return Some(input);
@@ -209,7 +205,7 @@ struct Solver<'a> {
     net: &'a Network,
     facts: &'a Facts,
     conditions: &'a [Expr],
-    model: Model,
+    trial: Trial<'a>,
     seed: u64,
 }
 
@@ -231,21 +227,21 @@ impl Solver<'_> {
         let Node::Symbol(s) = self.x.node(e) else { return };
         if let Symbol::Head(_) | Symbol::Capacity(_) = s {
             if start % 2 == 1 && matches!(s, Symbol::Head(_)) {
-                self.model.insert(s.clone(), 0);
+                self.trial.set(s, 0);
             }
             return;
         }
         let set = self.facts.set(self.x, e);
         let Some((lo, _)) = set.hull() else { return };
         let lengths = matches!(s, Symbol::Len(_) | Symbol::Pulled(_) | Symbol::Size(_) | Symbol::Group(..));
-        let v = match self.model.get(s) {
-            Some(&v) if start < FIRST_STARTS && set.contains(v) => v,
+        let v = match self.trial.model().get(s) {
+            Some(&v) if start < USUAL && set.contains(v) => v,
             // The next above: a length that is wanted may be too short.
-            Some(&v) if start < FIRST_STARTS && lengths => set.at_least(v).unwrap_or(lo),
+            Some(&v) if start < USUAL && lengths => set.at_least(v).unwrap_or(lo),
             _ if start == 0 || lengths => lo,
             _ => self.member(e),
         };
-        self.model.insert(s.clone(), v);
+        self.trial.set(s, v);
     }
 
     /// A random member of an expression's set.
@@ -264,16 +260,14 @@ impl Solver<'_> {
         })
     }
 
-    fn eval(&self, e: Expr) -> u128 {
-        Evaluator::of_model(self.x, self.net, &self.model).eval(e)
+    fn eval(&mut self, e: Expr) -> u128 {
+        self.trial.eval(e)
     }
 
     fn search(&mut self) -> bool {
         for step in 0..STEPS {
-            let broken: Vec<Expr> = {
-                let mut eval = Evaluator::of_model(self.x, self.net, &self.model);
-                self.conditions.iter().copied().filter(|&c| eval.eval(c) == 0).collect()
-            };
+            let broken: Vec<Expr> =
+                self.conditions.iter().copied().filter(|&c| self.trial.eval(c) == 0).collect();
             let Some(&first) = broken.first() else { return true };
             let which = if step % 3 == 2 { broken[self.random() as usize % broken.len()] } else { first };
             self.force(which, 1);
@@ -295,7 +289,7 @@ impl Solver<'_> {
             Node::Symbol(s) => {
                 let fits = self.facts.set(self.x, e).contains(v);
                 if fits {
-                    self.model.insert(s, v);
+                    self.trial.set(&s, v);
                 }
                 fits
             }
@@ -337,7 +331,8 @@ impl Solver<'_> {
             }
             Node::Checksum { mem, from, start, end } => {
                 let len = (self.eval(end) as u32).saturating_sub(start).min(LARGE_CAPACITY);
-                self.force_sum(mem, from, len, self.eval(e) as u16, v as u16)
+                let now = self.eval(e) as u16;
+                self.force_sum(mem, from, len, now, v as u16)
             }
             Node::Find { mem, from, start, end, byte } => {
                 let (end, byte) = (self.eval(end).min(LARGE_CAPACITY.into()) as u32, self.eval(byte) as u8);
@@ -428,8 +423,14 @@ impl Solver<'_> {
             }
             BinOp::Or => self.force(a, v & !q | p & q & v) || self.force(b, v & !p | q & p & v),
             BinOp::Shl => q < w.bits().into() && self.force(a, v >> q),
-            BinOp::Shr => q < w.bits().into() && self.force(a, v << q | p & !(w.max() << q)),
-            BinOp::Mul => q != 0 && v.is_multiple_of(q) && self.force(a, v / q),
+            BinOp::Shr if q < w.bits().into() => {
+                // With the bits that are shifted out as they are, or without.
+                self.force(a, v << q | p & !(w.max() << q)) && self.eval(a) >> q == v
+                    || self.force(a, v << q) && self.eval(a) >> q == v
+            }
+            BinOp::Shr => false,
+            // The least product that is not below: what follows may look at its high bits only.
+            BinOp::Mul => q != 0 && self.force(a, v.div_ceil(q)),
             BinOp::Rem => q > v && self.force(a, p - p % q + v),
         }
     }
@@ -437,25 +438,29 @@ impl Solver<'_> {
     /// Changes a 16-bit word in a range so that the sum becomes what it should be.
     fn force_sum(&mut self, mem: MemId, from: i64, len: u32, now: u16, want: u16) -> bool {
         let words = i64::from(len / 2);
-        let first = if words > 0 { self.random() as i64 & i64::MAX } else { 0 };
+        // The word where IPv4 has its checksum, if the others need not change.
+        let first = match self.random() {
+            r if words >= 10 && !r.is_multiple_of(4) => 5,
+            r => r as i64 & i64::MAX,
+        };
         (0..words).any(|i| {
             let at = from + (first.wrapping_add(i) & i64::MAX) % words * 2;
             let word = u16::from_be_bytes([self.byte(mem, at), self.byte(mem, at + 1)]);
             let [high, low] = sum16(sum16(word, !now), want).to_be_bytes();
-            let before = self.model.clone();
+            let before = self.trial.model().clone();
             let done = self.force_byte(mem, at, high) && self.force_byte(mem, at + 1, low);
             if !done {
-                self.model = before;
+                self.trial.restore(before);
             }
             done
         })
     }
 
-    fn byte(&self, mem: MemId, at: i64) -> u8 {
+    fn byte(&mut self, mem: MemId, at: i64) -> u8 {
         let mem = self.x.mem(mem);
         match mem.writes.get(&at) {
             Some(&b) => self.eval(b) as u8,
-            None => self.model.get(&Symbol::Byte(mem.source, at)).map_or(0, |&v| v as u8),
+            None => self.trial.model().get(&Symbol::Byte(mem.source, at)).map_or(0, |&v| v as u8),
         }
     }
 
@@ -468,7 +473,7 @@ impl Solver<'_> {
         match self.x.find_symbol(&symbol) {
             Some(e) => self.force(e, v.into()),
             None => {
-                self.model.insert(symbol, v.into());
+                self.trial.set(&symbol, v.into());
                 true
             }
         }

@@ -286,10 +286,9 @@ impl<'a> Terms<'a> {
         }
         let sum = sum.into_iter().reduce(|a, b| format!("(bvadd {a} {b})")).unwrap_or_default();
         // A packet has less than 2^15 words, so two folds are enough.
-        let once = format!(
-            "(bvadd ((_ zero_extend 1) ((_ extract 15 0) t)) ((_ zero_extend 1) ((_ extract 31 16) t)))"
-        );
-        format!("(let ((t {sum})) {})", folded(&once, 17))
+        let once =
+            "(bvadd ((_ zero_extend 1) ((_ extract 15 0) t)) ((_ zero_extend 1) ((_ extract 31 16) t)))";
+        format!("(let ((t {sum})) {})", folded(once, 17))
     }
 
     /// Where a byte is first, among `len`.
@@ -328,7 +327,7 @@ impl<'a> Terms<'a> {
 
     /// Says of hashes and table entries that equal arguments give equal values.
     fn congruence(&mut self) {
-        let mut groups: Vec<(Use, Vec<(Vec<Expr>, String)>)> = Vec::new();
+        let mut groups: Vec<(Use, Vec<Named>)> = Vec::new();
         let hashes = self.free.iter().filter_map(|&e| match self.x.node(e) {
             Node::Hash(args) => Some((Use::Hash(args.len()), args.to_vec(), self.name(e))),
             _ => None,
@@ -394,6 +393,9 @@ impl<'a> Terms<'a> {
         self.assert(&lemma);
     }
 }
+
+/// Arguments of a function, and the name of its value.
+type Named = (Vec<Expr>, String);
 
 /// A function of which nothing but that is known.
 #[derive(PartialEq)]
