@@ -22,6 +22,7 @@ socat:socat
 sysctl:procps
 tcpdump:tcpdump
 tshark:tshark
+z3:z3
 zsh:zsh
 "
 

@@ -17,25 +17,74 @@ pub fn guard(expr: &Expr, framing: Framing) -> Program {
         b.input(0, |b| ask(b, &frames));
         return b.finish();
     }
-    let (v4, v6) = (plan(&mut b, expr, View::Ip, "v4"), plan(&mut b, expr, View::Ip6, "v6"));
+    let plans = [plan(&mut b, expr, View::Ip, "v4"), plan(&mut b, expr, View::Ip6, "v6")];
     b.input(0, |b| {
         b.require_or(Layer::Net, 0, |b| b.set_mark(Layer::Net, Layer::Data, 0));
-        b.require_or(Layer::Net, 1, |b| cut(b, expr, &[]));
-        let first = b.load(Width::W8, Layer::Net, 0);
-        let version = b.shr(first, 4);
-        b.switch(version, &[4, 6], |b, case| match case {
-            Some(0) => {
-                b.require_or(Layer::Net, 20, |b| cut(b, expr, &[0x40]));
-                ask(b, &v4);
-            }
-            Some(_) => {
-                b.require_or(Layer::Net, 40, |b| cut(b, expr, &[0x60]));
-                ask(b, &v6);
-            }
-            None => cut(b, expr, &[]),
-        });
+        ask_ip(b, &plans, expr);
     });
     b.finish()
+}
+
+/// As [`guard`], for packets where they begin: those that are not well formed do not match either.
+pub(crate) fn guard_of_sent(expr: &Expr) -> Program {
+    let mut b = Builder::new("filter", 1, 2);
+    let plans = [plan(&mut b, expr, View::Ip, "v4"), plan(&mut b, expr, View::Ip6, "v6")];
+    b.input(0, |b| {
+        well_formed(b, |b| b.emit(1));
+        ask_ip(b, &plans, expr);
+    });
+    b.finish()
+}
+
+/// Goes on if the packet is a whole IP packet, as who sends IP packets makes them: a version that there is, a header that
+/// is there, and the length that the header gives. Otherwise `bad` has to end.
+pub(crate) fn well_formed(b: &mut Builder, bad: impl Fn(&mut Builder)) {
+    b.require_or(Layer::Net, 1, &bad);
+    let first = b.load(Width::W8, Layer::Net, 0);
+    let version = b.shr(first, 4);
+    b.switch(version, &[4, 6], |b, case| {
+        let rest = b.rest(Layer::Net);
+        let length = match case {
+            Some(0) => {
+                b.require_or(Layer::Net, 20, &bad);
+                let words = b.and(first, 0x0f);
+                let short = b.lt(words, 5);
+                b.when(short, &bad);
+                let bytes = b.shl(words, 2);
+                let bytes = b.resize(Width::W32, bytes);
+                let cut = b.lt(rest, bytes);
+                b.when(cut, &bad);
+                let total = b.load(Width::W16, Layer::Net, 2);
+                b.resize(Width::W32, total)
+            }
+            Some(_) => {
+                b.require_or(Layer::Net, 40, &bad);
+                let payload = b.load(Width::W16, Layer::Net, 4);
+                let payload = b.resize(Width::W32, payload);
+                b.add(payload, 40)
+            }
+            None => return bad(b),
+        };
+        let other = b.ne(length, rest);
+        b.when(other, &bad);
+    });
+}
+
+fn ask_ip(b: &mut Builder, [v4, v6]: &[Plan; 2], expr: &Expr) {
+    b.require_or(Layer::Net, 1, |b| cut(b, expr, &[]));
+    let first = b.load(Width::W8, Layer::Net, 0);
+    let version = b.shr(first, 4);
+    b.switch(version, &[4, 6], |b, case| match case {
+        Some(0) => {
+            b.require_or(Layer::Net, 20, |b| cut(b, expr, &[0x40]));
+            ask(b, v4);
+        }
+        Some(_) => {
+            b.require_or(Layer::Net, 40, |b| cut(b, expr, &[0x60]));
+            ask(b, v6);
+        }
+        None => cut(b, expr, &[]),
+    });
 }
 
 fn plan(b: &mut Builder, expr: &Expr, view: View, name: &str) -> Plan {

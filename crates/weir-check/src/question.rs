@@ -68,7 +68,7 @@ impl World {
                         Some(p) => Expr::and([filter.clone(), within(p, Dir::Src)]),
                         None => filter.clone(),
                     };
-                    each.push(Query { from: vec![start], filter: self.filter(&meant), ..q.clone() });
+                    each.push(Query { from: vec![start], filter: self.filter_of_sent(&meant), ..q.clone() });
                 }
                 Ask::All(each, *strict)
             }
@@ -262,6 +262,13 @@ impl World {
                 Ok(nodes.flatten().collect())
             }
         }
+    }
+
+    /// A filter for packets where they begin.
+    fn filter_of_sent(&mut self, expr: &Expr) -> Filter {
+        let ip = self.guard_of_sent(expr);
+        let ethernet = (*expr != Expr::True).then(|| self.guard(expr, Framing::Ethernet));
+        Filter { ip: Some(ip), ethernet }
     }
 
     fn filter(&mut self, expr: &Expr) -> Filter {

@@ -4,18 +4,23 @@ use std::path::Path;
 
 use weir_check::report::Report;
 use weir_check::{Answer, Question, World};
-use weir_engine::{Classes, Plan};
+use weir_engine::Classes;
+use weir_model::request::Request;
 use weir_model::requirement::Requirement;
+use weir_model::topology::Topology;
 use weir_verify::Limits;
 
-/// The report on a configuration, of which the requirements are comments that begin with `//!`.
+/// The report on a document with requirements.
 fn report(name: &str) -> Report {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     let text = std::fs::read_to_string(path).unwrap();
-    let lines: Vec<&str> = text.lines().map(|l| l.strip_prefix("//!").unwrap_or("")).collect();
-    let requirements = Requirement::parse_all(&lines.join("\n")).unwrap();
-    let plan = Plan::new(&Classes::default(), &text, name).unwrap();
-    let mut world = World::of_click(&plan);
+    let (mut world, requirements): (World, Vec<Requirement>) = if name.ends_with(".yaml") {
+        let t = Topology::parse(&text).unwrap();
+        (World::of_topology(&t, &Classes::default(), |_, _| false).unwrap(), t.requirements)
+    } else {
+        let request = Request::parse(&text).unwrap();
+        (World::of_request(&request, &Classes::default(), name).unwrap(), request.requirements)
+    };
     let questions: Vec<Question> = requirements.iter().map(|r| world.question(r).unwrap()).collect();
     world.net.finish();
     let answers: Vec<Answer> = questions.iter().map(|q| world.answer(q, Limits::default())).collect();
@@ -41,4 +46,9 @@ fn a_firewall_that_lets_too_much_pass() {
 #[test]
 fn a_request_of_the_paper_on_its_own() {
     golden("push.click");
+}
+
+#[test]
+fn an_access_network() {
+    golden("access.yaml");
 }

@@ -241,3 +241,24 @@ fn time_sorted_packets_end_the_run_when_no_source_has_more() {
     run.run();
     assert_eq!((run.read("d.early"), run.read("c.count")), ("2".into(), "5".into()));
 }
+
+#[test]
+fn an_element_is_configured_anew_with_names_and_warns() {
+    let mut r = Run::new(
+        "AddressInfo(a 10.0.0.2/24 02:00:00:00:00:05, b 02:00:00:00:00:06); Idle -> ar :: ARPResponder -> Discard;
+         Script(write ar.config a:ipnet b:eth, writeq ar.config \"a, a, a:ipnet b:eth\",
+             write ar.add 10.1.0.0/16 b, stop)",
+    );
+    assert_eq!(r.run(), Stopped::Requested);
+    let rest = "02-00-00-00-00-06\n";
+    let table = format!("10.0.0.2/32 02-00-00-00-00-05\n10.0.0.0/24 {rest}10.1.0.0/16 {rest}");
+    assert_eq!(r.read("ar.table"), table);
+    assert_eq!(r.read("ar.config"), "a, a, a:ipnet b:eth");
+    assert_eq!(r.printed(), "  warning: multiple entries for 10.0.0.2/32");
+}
+
+#[test]
+fn a_seed_gives_the_numbers_of_the_c_library() {
+    let mut r = Run::new("RandomSeed(1); s :: Script(TYPE PASSIVE, return $(random))");
+    assert_eq!([r.read("s.run"), r.read("s.run")], ["1804289383", "846930886"]);
+}

@@ -18,8 +18,6 @@ const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
 /// Options of an enhanced packet.
 const EPB_FLAGS: u16 = 2;
-/// LINKTYPE_ETHERNET.
-const ETHERNET: u16 = 1;
 /// The longest text of an option: its length is 16 bits, and is padded to 4 bytes.
 const MAX_TEXT: usize = 65_532;
 
@@ -32,6 +30,15 @@ pub enum PacketDirection {
     Outbound,
 }
 
+/// What the packets of an interface begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkType {
+    /// An Ethernet header (LINKTYPE_ETHERNET).
+    Ethernet,
+    /// An IPv4 or IPv6 header (LINKTYPE_RAW).
+    Ip,
+}
+
 /// A packet as it is written.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
@@ -39,7 +46,7 @@ pub struct Record<'a> {
     pub interface: u32,
     /// Nanoseconds since the epoch.
     pub time: u64,
-    /// The first bytes of the packet, Ethernet header first.
+    /// The first bytes of the packet, those of its interface's header first.
     pub bytes: &'a [u8],
     /// How many it had; no less than there are `bytes`.
     pub length: u32,
@@ -80,8 +87,20 @@ impl<W: Write> PcapngWriter<W> {
     /// # Errors
     /// Those of writing.
     pub fn interface(&mut self, name: &str) -> Result<u32, PortError> {
+        self.interface_of(name, LinkType::Ethernet)
+    }
+
+    /// The same for an interface whose packets begin otherwise.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn interface_of(&mut self, name: &str, link: LinkType) -> Result<u32, PortError> {
+        let number: u16 = match link {
+            LinkType::Ethernet => 1,
+            LinkType::Ip => 101,
+        };
         let mut body = Vec::new();
-        body.extend(ETHERNET.to_le_bytes());
+        body.extend(number.to_le_bytes());
         body.extend([0, 0]);
         body.extend(self.snaplen.to_le_bytes());
         option(&mut body, IF_NAME, name.as_bytes());

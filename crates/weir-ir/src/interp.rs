@@ -1,14 +1,18 @@
 //! The interpreter: the reference for what a program means.
 
+mod meta;
+
 use std::collections::VecDeque;
 
-use weir_packet::{Checksum, Packet};
+use weir_packet::Packet;
 use weir_table::{EntryRef, TableSet};
 
 use crate::program::{
-    Amount, BinOp, BlockId, CmpOp, End, EntryKind, Layer, MAX_HOPS, MetaField, Op, Program, Reason, TableId,
-    Target, Type, Value, Width,
+    Amount, BinOp, BlockId, CmpOp, End, EntryKind, Layer, MAX_HOPS, Op, Program, Reason, TableId, Target,
+    Type, Value, Width,
 };
+
+pub use meta::{load_meta, store_meta};
 
 /// What a program needs from outside, and what it gives back.
 pub trait Host {
@@ -36,8 +40,8 @@ pub const MAX_STRANDS: usize = 4096;
 /// Where a packet that an element starts queues up: before all that other elements started, behind those that the same
 /// element started just before. So what follows from a packet is done before what was started earlier, as if each element
 /// called the next. `waiting` are the elements that started the packets that wait, in the order of their turns.
-pub fn turn(waiting: impl Iterator<Item = u32>, starter: u32) -> usize {
-    waiting.take_while(|&other| other == starter).count()
+pub fn turn<T: PartialEq>(waiting: impl Iterator<Item = T>, starter: T) -> usize {
+    waiting.take_while(|other| *other == starter).count()
 }
 
 /// A packet that starts when the current one has ended.
@@ -575,34 +579,6 @@ pub fn hash(seed: u64, args: &[u128]) -> u32 {
     }
     let m = u128::from(h) * 0x9e37_79b9_7f4a_7c15;
     ((m >> 64) as u64 ^ m as u64) as u32
-}
-
-/// The meaning of [`Op::LoadMeta`].
-pub fn load_meta(p: &Packet, field: MetaField) -> u128 {
-    match field {
-        MetaField::PacketType => p.packet_type.into(),
-        MetaField::InPort => p.in_port.into(),
-        MetaField::Timestamp => p.timestamp.into(),
-        MetaField::FlowHash => p.hash.into(),
-        MetaField::Checksum => p.csum.into(),
-        MetaField::SegmentSize => p.gso_size.into(),
-    }
-}
-
-/// The meaning of [`Op::StoreMeta`].
-pub fn store_meta(p: &mut Packet, field: MetaField, v: u128) {
-    match field {
-        MetaField::PacketType => p.packet_type = v as u8,
-        MetaField::InPort => p.in_port = v as u16,
-        MetaField::Timestamp => p.timestamp = v as u64,
-        MetaField::FlowHash => p.hash = v as u32,
-        MetaField::SegmentSize => p.gso_size = v as u16,
-        MetaField::Checksum => {
-            if v != Checksum::Partial as u128 {
-                p.csum = v as u8;
-            }
-        }
-    }
 }
 
 fn load(bytes: &[u8]) -> u128 {

@@ -160,7 +160,8 @@ macro_rules! helpers {
             }
         }
 
-        $(extern "C" fn $name($($arg: $ty),*) $(-> $ret)? $body)*
+        $(#[allow(clippy::too_many_arguments, reason = "compiled code passes what it knows as it is")]
+        extern "C" fn $name($($arg: $ty),*) $(-> $ret)? $body)*
     };
 }
 

@@ -82,7 +82,10 @@ impl Explorer<'_> {
         if !info.open {
             return Ok(None);
         }
-        if st.stirred || st.entries.iter().any(|e| !e.live || e.base.is_none()) {
+        // Linked entries go together, whatever their tables.
+        let concerns = |other: u32| other == table || (info.linked && self.net.info(other).linked);
+        let changed = |e: &Entry| concerns(e.table) && (!e.live || e.base.is_none());
+        if st.stirred.iter().any(|&other| concerns(other)) || st.entries.iter().any(changed) {
             return Err(self.give_up(Incomplete::Soonest));
         }
         let expires = self.x.symbol(Width::W1, Symbol::Expires(table));
@@ -90,6 +93,12 @@ impl Explorer<'_> {
             return Ok(None);
         }
         let left = self.x.symbol(Width::W64, Symbol::SoonestLeft(table));
+        // What is due was to go at some time, and 0 is none.
+        let now = self.x.symbol(Width::W64, Symbol::Now);
+        let either = self.x.binary(BinOp::Or, now, left);
+        let never = self.x.is(either, 0);
+        let some = self.x.not(never);
+        self.learn(st, some)?;
         let fields = &self.net.decl(table).key;
         let mut key = Vec::new();
         for (f, field) in fields.iter().enumerate() {

@@ -129,6 +129,7 @@ impl<'a> Evaluator<'a> {
             },
             Node::Binary(op, a, b) => binary(*op, w, self.eval(*a), self.eval(*b)),
             Node::Equal(a, b) => (self.eval(*a) == self.eval(*b)).into(),
+            Node::In(a, set) => set.contains(self.eval(*a)).into(),
             Node::Less(a, b) => (self.eval(*a) < self.eval(*b)).into(),
             Node::Not(a) => !self.eval(*a),
             Node::Resize(a) => self.eval(*a),

@@ -12,6 +12,7 @@ use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target,
 use crate::eval::{ConcreteRun, Evaluator};
 use crate::expr::{Expr, Exprs, Node, Symbol};
 use crate::facts::Facts;
+use crate::merge::Met;
 use crate::network::{Body, Network, NodeId, Place};
 use crate::packet::{Mark, SymbolicPacket, mark_number};
 use crate::path::{How, Incomplete, Limits, Notice, PacketEnd};
@@ -29,7 +30,7 @@ static NOTHING: LazyLock<Program> = LazyLock::new(Program::default);
 /// A packet that waits for its turn.
 #[derive(Debug, Clone)]
 pub(crate) struct Strand {
-    /// Number of the element that started it.
+    /// Number of the element that started it, in its node.
     starter: u32,
     node: NodeId,
     block: BlockId,
@@ -54,8 +55,8 @@ pub(crate) struct State {
     pub(crate) trail: Trail,
     pub(crate) strands: VecDeque<Strand>,
     pub(crate) entries: Vec<Entry>,
-    /// Whether the path changed when entries expire.
-    pub(crate) stirred: bool,
+    /// Tables in which the path changed when entries expire.
+    pub(crate) stirred: Vec<u32>,
     pub(crate) facts: Facts,
     /// How often each loop was entered since it was entered from outside.
     pub(crate) rounds: Vec<(BlockId, u32)>,
@@ -88,6 +89,10 @@ pub(crate) struct Explorer<'a> {
     pub(crate) arrivals: Vec<(Place, State)>,
     /// Whether a lookup missed in a table that other packets could have put something into.
     pub(crate) missed: bool,
+    /// For each node the values that count at the heads of its loops.
+    pub(crate) heads: HashMap<NodeId, HashMap<BlockId, Vec<u32>>>,
+    /// The paths that came to the head of a loop.
+    pub(crate) met: HashMap<(NodeId, BlockId), Vec<Met>>,
     memo: HashMap<Expr, u128>,
     pub(crate) work: Vec<State>,
     pub(crate) incomplete: Option<Incomplete>,
@@ -103,6 +108,8 @@ impl<'a> Explorer<'a> {
             watched: HashSet::new(),
             arrivals: Vec::new(),
             missed: false,
+            heads: HashMap::new(),
+            met: HashMap::new(),
             memo: HashMap::new(),
             work: Vec::new(),
             incomplete: None,
@@ -112,6 +119,7 @@ impl<'a> Explorer<'a> {
     /// The ends of all paths from what is in the work list.
     pub(crate) fn run(&mut self) -> Vec<State> {
         let mut done = Vec::new();
+        self.met.clear();
         while let Some(mut st) = self.work.pop() {
             if done.len() >= self.limits.paths {
                 self.give_up(Incomplete::Paths);
@@ -465,10 +473,9 @@ impl<'a> Explorer<'a> {
             return Err(self.give_up(Incomplete::Strands));
         }
         let args = self.args(st, target);
-        let starter = self.program(st).block(st.block).owner;
         let (node, trail) = (st.node, st.trail.clone());
-        let same = st.strands.iter().map(|s| if s.node == node { s.starter } else { u32::MAX });
-        let turn = interp::turn(same, starter);
+        let starter = self.program(st).block(st.block).owner;
+        let turn = interp::turn(st.strands.iter().map(|s| (s.node, s.starter)), (node, starter));
         let strand = Strand { starter, node, block: target.block, args, packet, laps: st.laps, trail };
         st.strands.insert(turn, strand);
         Ok(())

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap as HashMap;
 
 use weir_ir::program::{BinOp, Layer, MetaField, Width};
+
+use crate::set::Set;
 
 /// An expression, by number in its [`Exprs`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -162,6 +165,8 @@ pub enum Node {
     Equal(Expr, Expr),
     /// Whether the first is less.
     Less(Expr, Expr),
+    /// Whether it is in a set.
+    In(Expr, Arc<Set>),
     /// All bits inverted.
     Not(Expr),
     /// Zero-extended or cut.
@@ -304,7 +309,7 @@ impl Exprs {
             Node::Const(_) => Vec::new(),
             Node::Symbol(s) => self.symbol_operands(s),
             Node::Binary(_, a, b) | Node::Equal(a, b) | Node::Less(a, b) | Node::Sum16(a, b) => vec![*a, *b],
-            Node::Not(a) | Node::Resize(a) | Node::Byte(a, _) => vec![*a],
+            Node::Not(a) | Node::Resize(a) | Node::Byte(a, _) | Node::In(a, _) => vec![*a],
             Node::Select(c, a, b) => vec![*c, *a, *b],
             Node::Concat(list) | Node::Hash(list) => list.to_vec(),
             Node::Checksum { mem, end, .. } => {

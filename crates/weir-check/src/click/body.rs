@@ -117,7 +117,7 @@ pub(super) fn of_node(
             }
             // Which output it is depends on what this does not know.
             Some(Model::Delay) if outputs > 1 || inputs > 1 => Stand::of(Body::Opaque),
-            Some(Model::Delay) => pass(QUEUES.contains(&class) || class == "RED"),
+            Some(Model::Delay) => pass(QUEUES.contains(&class) || ["RED", "TimedUnqueue"].contains(&class)),
             Some(Model::Choose) => pass(false),
             Some(Model::Sink) => Stand::of(Body::Sink),
             Some(Model::Source) | None => Stand::of(Body::Opaque),
@@ -133,7 +133,7 @@ fn both(framing: Framing, name: Option<String>, (inputs, outputs): (u32, u32)) -
 }
 
 /// The value of a parameter, by keyword or at its position; empty if it is not given.
-pub(super) fn argument(args: &[String], position: usize, keyword: &str) -> String {
+pub(crate) fn argument(args: &[String], position: usize, keyword: &str) -> String {
     let by_word = |arg: &String| match weir_click::first_word(arg) {
         Some((word, rest)) if word == keyword => Some(rest.to_owned()),
         _ => None,

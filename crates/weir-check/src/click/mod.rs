@@ -2,6 +2,7 @@
 
 mod body;
 mod framing;
+mod initial;
 mod writers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,7 @@ use weir_ir::Program;
 use weir_verify::checks::Framing;
 use weir_verify::{Body, Network, NodeId, Place};
 
+pub(crate) use body::argument;
 use body::{Role, Stand};
 pub use framing::framings;
 
@@ -165,6 +167,27 @@ impl Template {
             net.connect(from, Place { node: target, port: input });
         }
         ports
+    }
+
+    /// Writes to a handler of an element (`ELEMENT.HANDLER`) before any packet comes: its tables begin as the handler leaves
+    /// them. `plan` is what the template was made of.
+    ///
+    /// # Errors
+    /// If there is no such handler, or it refuses the value. What engine nodes do to packets does not depend on their
+    /// handlers, but for switches, which are not known after a write.
+    pub fn write(&mut self, plan: &Plan, handler: &str, value: &str) -> Result<(), String> {
+        let missing = || format!("there is no handler '{handler}'");
+        let (name, short) = handler.rsplit_once('.').ok_or_else(missing)?;
+        let i = plan.graph.find(name).ok_or_else(missing)?;
+        let piece = self.elements.get_mut(i).ok_or_else(missing)?;
+        let Some((element, program)) = plan.element(i).zip(piece.stand.program.as_mut()) else {
+            if piece.label.class.contains("Switch") {
+                piece.stand = Stand::of(Body::Opaque);
+            }
+            return Ok(());
+        };
+        initial::write(&**element, Arc::make_mut(program), (short, value))
+            .map_err(|e| format!("{handler}: {e}"))
     }
 
     /// The elements' programs, for who wants to know what they are made of.

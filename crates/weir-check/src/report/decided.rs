@@ -19,6 +19,8 @@ pub(super) fn decided(label: &Label, hop: &Hop, output: Option<u32>) -> Vec<Stri
             Some(format!("pattern {} '{pattern}'", port + 1))
         }),
         "FlowTable" => flow_rule(&label.args, hop),
+        "Firewall" => firewall_rule(&label.args, hop),
+        "Router" => any_route(&label.args, ip),
         class if class.ends_with("IPLookup") || class.ends_with("IP6Route") || class == "RadixIPLookup" => {
             output.and_then(|port| route(&label.args, ip, port))
         }
@@ -45,12 +47,45 @@ fn flow_rule(args: &[String], hop: &Hop) -> Option<String> {
     best.map(|(n, arg, _)| format!("rule {n} '{arg}'"))
 }
 
+/// Of a firewall: names of the two ports, then rules, `allow|deny [from PORT] FILTER`.
+fn firewall_rule(args: &[String], hop: &Hop) -> Option<String> {
+    let (ports, rules) = args.split_at_checked(2)?;
+    let here = ports.get(hop.place.port as usize)?;
+    let packet = PacketView::ip(hop.before.get(hop.net.unwrap_or(0)..)?);
+    let matches = |rule: &str| {
+        let (_, rest) = rule.trim().split_once(char::is_whitespace)?;
+        let rest = rest.trim_start();
+        let filter = match rest.strip_prefix("from ") {
+            Some(rest) => {
+                let (port, filter) = rest.trim_start().split_once(char::is_whitespace).unwrap_or((rest, ""));
+                (port == here.as_str()).then_some(filter)?
+            }
+            None => rest,
+        };
+        let expr = if filter.trim().is_empty() { Expr::True } else { Expr::parse(filter).ok()? };
+        expr.matches(&packet).then_some(())
+    };
+    (1..).zip(rules).find(|(_, rule)| matches(rule).is_some()).map(|(n, rule)| format!("rule {n} '{rule}'"))
+}
+
+/// The longest route for the packet's destination.
+fn any_route(args: &[String], ip: &[u8]) -> Option<String> {
+    let dst = destination(ip)?;
+    let best = args.iter().filter_map(|arg| Some((prefix_len(arg.split_whitespace().next()?, dst)?, arg)));
+    best.max_by_key(|(len, _)| *len).map(|(_, arg)| format!("route '{arg}'"))
+}
+
+/// The destination, and whether it is an IPv4 address.
+fn destination(ip: &[u8]) -> Option<(u128, bool)> {
+    Some(match ip.first()? >> 4 {
+        4 => (u32::from_be_bytes(*ip.get(16..)?.first_chunk()?).into(), true),
+        _ => (u128::from_be_bytes(*ip.get(24..)?.first_chunk()?), false),
+    })
+}
+
 /// The longest route for the packet's destination that leads to an output.
 fn route(args: &[String], ip: &[u8], port: u32) -> Option<String> {
-    let dst: u128 = match ip.first()? >> 4 {
-        4 => u32::from_be_bytes(*ip.get(16..)?.first_chunk()?).into(),
-        _ => u128::from_be_bytes(*ip.get(24..)?.first_chunk()?),
-    };
+    let dst = destination(ip)?;
     let best = args.iter().filter_map(|arg| {
         let mut words = arg.split_whitespace();
         let prefix = words.next()?;
@@ -62,12 +97,13 @@ fn route(args: &[String], ip: &[u8], port: u32) -> Option<String> {
 }
 
 /// Length of a prefix that an address lies in.
-fn prefix_len(text: &str, dst: u128) -> Option<u32> {
+fn prefix_len(text: &str, (dst, v4): (u128, bool)) -> Option<u32> {
     let (addr, len) = text.split_once('/').unwrap_or((text, ""));
     let addr = if addr == "0" { "0.0.0.0" } else { addr };
     let (addr, bits) = match addr.parse().ok()? {
-        std::net::IpAddr::V4(a) => (u128::from(u32::from(a)), 32),
-        std::net::IpAddr::V6(a) => (u128::from(a), 128),
+        std::net::IpAddr::V4(a) if v4 => (u128::from(u32::from(a)), 32),
+        std::net::IpAddr::V6(a) if !v4 => (u128::from(a), 128),
+        _ => return None,
     };
     let len = match len.parse::<std::net::Ipv4Addr>() {
         Ok(mask) => u32::from(mask).count_ones(),

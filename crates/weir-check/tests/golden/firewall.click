@@ -1,9 +1,4 @@
 // A firewall from one network to another.
-//! can lan wan via firewall tcp dst port 80
-//! can lan wan tcp dst port 22
-//! only lan wan tcp dst port 80
-//! only lan wan ip ttl < 255
-
 FromDevice(lan)
     -> kind :: Classifier(12/0800, -)
     -> Strip(14)
@@ -15,3 +10,7 @@ FromDevice(lan)
     -> ToDevice(wan);
 kind [1] -> Discard;
 firewall [1] -> Discard;
+
+can lan wan via firewall tcp dst port 80
+can lan wan tcp dst port 22
+only lan wan tcp dst port 80

@@ -1,6 +1,7 @@
 use weir_model::filter::Expr;
 
 use super::filter::{Plan, View};
+use super::tree::Tree;
 use crate::prelude::*;
 
 element! {
@@ -18,8 +19,16 @@ element! {
     handlers {
         /// The patterns, one a line.
         read patterns = |e, _| Ok(e.patterns.iter().map(|p| format!("{}\n", p.0)).collect()),
+        /// The decision tree, as Click shows it, for packets with whole headers: for each step where it looks, value and
+        /// mask, and where it leads; `[X]` is dropped.
+        read program = |e, _| program_text(&e.patterns),
     }
     ports |e| format!("1/{}", e.patterns.len());
+}
+
+/// The decision tree of the patterns.
+fn program_text(patterns: &[Pattern]) -> Result<String, String> {
+    Tree::of(patterns.iter().zip(0..).map(|(p, output)| (&p.0, Some(output)))).map(|tree| tree.to_string())
 }
 
 /// A filter expression for an IP packet, or `-` for all.

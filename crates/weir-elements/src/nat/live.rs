@@ -46,12 +46,12 @@ fn numbers(p: &Pattern) -> [u64; 7] {
     [set(p.src), set(p.sport), dst, dport, lo.into(), hi.into(), scale(lo, hi)]
 }
 
-/// A random number of 31 bits times this is, in its bits from 64 on, a number of `0..=hi - lo`, or seldom the next: as if
+/// A random number of 31 bits times this is, in its bits from 63 on, a number of `0..=hi - lo`, or seldom the next: as if
 /// it were divided by the 31-bit numbers that go to one, as Click does. 0 for ranges of more than 31 bits.
 fn scale(lo: u32, hi: u32) -> u64 {
     let span = u64::from(hi.saturating_sub(lo)) + 1;
     let share = (1_u64 << 31) / span;
-    if share == 0 { 0 } else { ((1_u128 << 64) / u128::from(share) + 1).min(u64::MAX.into()) as u64 }
+    if share == 0 { 0 } else { (1_u64 << 63) / share + 1 }
 }
 
 fn decl(name: &str) -> TableDecl {
@@ -149,7 +149,7 @@ impl Range {
         let random = b.shr(random, 1);
         let (random, scale) = (b.resize(W128, random), b.resize(W128, self.scale));
         let product = b.mul(random, scale);
-        let place = b.shr(product, 64);
+        let place = b.shr(product, 63);
         let place = b.resize(W64, place);
         b.select(is_wide, any, place)
     }
@@ -242,7 +242,7 @@ mod tests {
         for (lo, hi) in [(1024, 65534), (0, 1), (0, 2), (1, 65535), (7, 0x7fff_0000), (0, 0x7fff_fffe)] {
             let share = (1_u64 << 31) / (u64::from(hi - lo) + 1);
             for random in [0, 1, share - 1, share, 7 * share - 1, 7 * share, 1_804_289_383, 0x7fff_ffff] {
-                let place = (u128::from(random) * u128::from(scale(lo, hi))) >> 64;
+                let place = (u128::from(random) * u128::from(scale(lo, hi))) >> 63;
                 assert_eq!(place, (random / share).into(), "{random} of {lo} to {hi}");
             }
         }

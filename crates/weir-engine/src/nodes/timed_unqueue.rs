@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::delay::nanos;
@@ -5,8 +6,11 @@ use super::prelude::*;
 
 engine_node! {
     /// Pulls up to so many packets in each interval and pushes them out.
-    TimedUnqueue: "1/1", "l/h", Delay;
+    ///
+    /// If packets are pushed into it, it keeps up to 1,000 that wait; more are dropped (`Full`).
+    TimedUnqueue: "1/1", "a/h", Delay;
     example "Idle -> Queue -> TimedUnqueue(0.1, 8) -> Discard;";
+    example "FromNetfront() -> TimedUnqueue(120, 100) -> ToNetfront();";
     params {
         /// The interval.
         pos interval: Duration,
@@ -30,9 +34,34 @@ struct Intervals {
     count: u64,
     /// The end of the interval in which packets were pulled.
     end: u64,
+    /// Packets that were pushed in.
+    waiting: VecDeque<Packet>,
 }
 
+/// Most packets that wait where they are pushed in.
+const ROOM: usize = 1000;
+
 impl Behavior for TimedUnqueue {
+    fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
+        for packet in packets.drain(..) {
+            if self.state.waiting.len() >= ROOM {
+                cx.drop(&Reason::FULL, packet);
+                continue;
+            }
+            cx.waits(&packet);
+            self.state.waiting.push_back(packet);
+        }
+        cx.again();
+    }
+
+    fn waiting(&mut self) -> Option<Vec<Packet>> {
+        Some(std::mem::take(&mut self.state.waiting).into())
+    }
+
+    fn restore(&mut self, packets: Vec<Packet>) {
+        self.state.waiting = packets.into();
+    }
+
     fn has_task(&self) -> bool {
         true
     }
@@ -44,7 +73,8 @@ impl Behavior for TimedUnqueue {
         }
         let mut pulled = 0;
         while pulled < self.burst
-            && let Some(packet) = cx.pull(0)
+            && let Some(packet) =
+                if cx.input_is_push(0) { self.state.waiting.pop_front() } else { cx.pull(0) }
         {
             cx.emit(0, packet);
             pulled += 1;

@@ -17,6 +17,11 @@ pub(crate) struct ConfigArgs {
 }
 
 impl ConfigArgs {
+    /// The file, if it is not the text itself.
+    pub(crate) fn file(&self) -> Option<&std::path::Path> {
+        self.file.as_deref()
+    }
+
     /// The Click configuration, and its name for messages.
     pub(crate) fn click(&self) -> Result<(String, String), Failure> {
         match (&self.expression, &self.file) {

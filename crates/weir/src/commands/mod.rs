@@ -35,7 +35,19 @@ pub(crate) use manual::VARIABLE as COMPLETE;
 pub(crate) enum Command {
     /// Run a Click configuration, without a node
     Run(run::Args),
-    /// Check a Click configuration or a service graph without running it
+    /// Check a Click configuration, a service graph, a request or a topology without running it: its form, and what must hold
+    ///
+    /// Requirements stand in the document, in files and on the command line. Each holds, is violated or inconclusive; a packet
+    /// that shows it is printed with its way, step by step. Exit codes: 0 all hold, 1 one is violated or the document is wrong,
+    /// 2 none is violated and one is inconclusive, 3 a file cannot be read. Requirements: docs/requirements.md.
+    ///
+    /// Examples:
+    ///
+    /// weir check router.click --require 'never lan wan tcp dst port 22'
+    ///
+    /// weir check graph.yaml --requirements rules.txt --pcap packets.pcapng
+    ///
+    /// weir check network.yaml --what-if 'link core - edge down' --json
     Check(check::Args),
     /// Print Click configurations in the canonical layout, or rewrite their files
     ///

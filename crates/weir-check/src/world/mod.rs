@@ -1,15 +1,18 @@
 //! A network with names: what requirements can speak of, and how a node is shown to people.
 
+mod configurations;
+mod graph;
+mod topology;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_engine::Plan;
 use weir_model::filter::{Dir, Expr, Prim};
 use weir_model::value::IpPrefix;
 use weir_verify::checks::{Framing, Start, Target};
 use weir_verify::{Body, Network, NodeId, Place, SymbolicInput};
 
-use crate::click::{self, Label};
+use crate::click::Label;
 use crate::filter::guard;
 
 /// A way into a node and out of it.
@@ -66,83 +69,6 @@ pub fn anything(framing: Framing) -> SymbolicInput {
 }
 
 impl World {
-    /// A Click configuration on its own. Requirements name its elements, devices, links and files; every address is
-    /// outside.
-    pub fn of_click(plan: &Plan) -> World {
-        let mut world = World::default();
-        let ports = click::add(&mut world.net, plan, 0, "");
-        world.labels.extend(ports.labels.iter().map(|(n, l)| (*n, l.clone())));
-        world.notes.extend(ports.notes.iter().cloned());
-        world.add_devices(&ports);
-        let gates: Vec<Gate> = world.spots.iter().flat_map(|s| s.gates.clone()).collect();
-        world.add_elements(plan, &ports);
-        world.others = gates.iter().filter_map(|g| g.start.clone()).collect();
-        world.others.extend(ports.origins.iter().map(origin));
-        world.spots.push(Spot { name: String::new(), gates, nodes: Vec::new(), owns: everything() });
-        world.net.finish();
-        world
-    }
-
-    fn add_devices(&mut self, ports: &click::Ports) {
-        let mut names: Vec<&str> =
-            ports.entries.iter().chain(&ports.exits).map(|p| p.name.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
-        for name in names {
-            let (mut gates, mut nodes) = (Vec::new(), Vec::new());
-            for p in ports.entries.iter().filter(|p| p.name == name) {
-                let start = Start { place: p.place, framing: p.framing, input: anything(p.framing) };
-                gates.push(Gate { name: "0".into(), start: Some(start), target: None });
-                nodes.push(p.place.node);
-            }
-            for p in ports.exits.iter().filter(|p| p.name == name) {
-                let target = Target { place: p.place, framing: p.framing };
-                nodes.push(p.place.node);
-                match gates.iter_mut().find(|g| g.target.is_none()) {
-                    Some(gate) => gate.target = Some(target),
-                    None => gates.push(Gate { name: "0".into(), start: None, target: Some(target) }),
-                }
-            }
-            self.spots.push(Spot { name: name.to_owned(), gates, nodes, owns: Vec::new() });
-        }
-    }
-
-    fn add_elements(&mut self, plan: &Plan, ports: &click::Ports) {
-        let framings = click::framings(plan, ports);
-        for (i, e) in plan.graph.elements.iter().enumerate() {
-            let (Some(&(first, last)), Some(kinds)) = (ports.nodes.get(i), plan.graph.ports.get(i)) else {
-                continue;
-            };
-            let of_element = |p: &&click::Port| p.element == i;
-            let entry = ports.entries.iter().find(of_element);
-            let entry =
-                entry.map(|p| Start { place: p.place, framing: p.framing, input: anything(p.framing) });
-            let start = entry.or_else(|| ports.origins.iter().find(|o| o.port.element == i).map(origin));
-            let gate = |(port, framing): (usize, &Framing)| Gate {
-                name: port.to_string(),
-                start: start.clone().filter(|_| port == 0),
-                target: Some(Target { place: Place { node: first, port: port as u32 }, framing: *framing }),
-            };
-            let mut gates: Vec<Gate> = framings
-                .get(i)
-                .into_iter()
-                .flatten()
-                .take(kinds.inputs.len())
-                .enumerate()
-                .map(gate)
-                .collect();
-            if gates.is_empty() {
-                gates.extend(start.map(|s| Gate { name: "0".into(), start: Some(s), target: None }));
-            }
-            let mut nodes = vec![first, last];
-            nodes.dedup();
-            // A device of that name is meant rather than an element.
-            if !self.spots.iter().any(|s| s.name == e.name) {
-                self.spots.push(Spot { name: e.name.clone(), gates, nodes, owns: Vec::new() });
-            }
-        }
-    }
-
     /// Where packets that end at a place come to if their destination lies in a prefix.
     pub(crate) fn addressed(&mut self, target: Target, prefix: IpPrefix) -> Target {
         if let Some(&place) = self.inside.get(&(target.place, prefix)) {
@@ -196,6 +122,23 @@ impl World {
         node
     }
 
+    /// The place in front of one where whole IP packets come in: nothing else passes.
+    pub(crate) fn well_formed(&mut self, place: Place) -> Place {
+        let mut b = weir_ir::Builder::new("sender", 1, 1);
+        b.input(0, |b| {
+            crate::filter::well_formed(b, |b| b.drop(weir_ir::Reason::BAD_HEADER));
+            b.emit(0);
+        });
+        let node = self.hidden_program("sender", &Arc::new(b.finish()));
+        self.net.connect(Place { node, port: 0 }, place);
+        Place { node, port: 0 }
+    }
+
+    /// Adds a program that is only asked what it says of packets where they begin.
+    pub(crate) fn guard_of_sent(&mut self, expr: &Expr) -> NodeId {
+        self.hidden_program("filter", &Arc::new(crate::filter::guard_of_sent(expr)))
+    }
+
     /// Adds a program that is only asked what it says of packets.
     pub(crate) fn guard(&mut self, expr: &Expr, framing: Framing) -> NodeId {
         self.hidden_program("filter", &Arc::new(guard(expr, framing)))
@@ -211,23 +154,4 @@ pub(crate) fn within(prefix: IpPrefix, dir: Dir) -> Expr {
         }
         std::net::IpAddr::V6(addr) => Prim::Net6 { dir, addr, len: prefix.len() }.into(),
     }
-}
-
-fn origin(o: &click::Origin) -> Start {
-    let input = match &o.bytes {
-        Some(bytes) => {
-            let n = bytes.len() as u32;
-            SymbolicInput { bytes: bytes.clone(), len: n..=n, ..anything(o.port.framing) }
-        }
-        None => anything(o.port.framing),
-    };
-    Start { place: o.port.place, framing: o.port.framing, input }
-}
-
-/// All addresses.
-fn everything() -> Vec<IpPrefix> {
-    [std::net::IpAddr::from([0; 4]), std::net::IpAddr::from([0; 16])]
-        .into_iter()
-        .filter_map(|addr| IpPrefix::new(addr, 0).ok())
-        .collect()
 }

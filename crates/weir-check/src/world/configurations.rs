@@ -1,0 +1,204 @@
+//! Click configurations and requests on their own.
+
+use weir_engine::{Classes, Plan};
+use weir_model::request::{ModuleLink, Request, UNNAMED};
+use weir_model::value::IpPrefix;
+use weir_verify::checks::{Framing, Start, Target};
+use weir_verify::{Place, SymbolicInput};
+
+use super::{Gate, Spot, World, anything};
+use crate::click;
+
+impl World {
+    /// A Click configuration on its own. Requirements name its elements, devices, links and files; every address is
+    /// outside.
+    pub fn of_click(plan: &Plan) -> World {
+        let mut world = World::default();
+        let mut ports = world.add_click(plan, 0, "");
+        world.check_entries(&mut ports);
+        world.spots = devices(&ports);
+        let gates = world.spots.iter().flat_map(|s| s.gates.clone()).collect();
+        world.add_elements(plan, &ports, "");
+        world.add_outside(gates);
+        world
+    }
+
+    /// The modules of a request on their own: as a configuration, whose elements are named `MODULE/ELEMENT` and whose
+    /// devices are ports of their module. One module without a name is a configuration.
+    ///
+    /// # Errors
+    /// What is wrong with the modules, one text a mistake. `file` is for messages.
+    pub fn of_request(request: &Request, classes: &Classes, file: &str) -> Result<World, Vec<String>> {
+        let mut plans = Vec::new();
+        let mut errors = Vec::new();
+        for m in &request.modules {
+            match Plan::new(classes, &m.click, file) {
+                Ok(plan) => plans.push((m, plan)),
+                Err(e) => errors.extend(e.texts()),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        if let [(m, plan)] = plans.as_slice()
+            && m.name == UNNAMED
+        {
+            return Ok(World::of_click(plan));
+        }
+        let mut world = World::default();
+        for (scope, (m, plan)) in plans.iter().enumerate() {
+            let mut ports = world.add_click(plan, scope as u32, &format!("{}/", m.name));
+            world.check_entries(&mut ports);
+            let mut spot =
+                Spot { name: m.name.clone(), gates: Vec::new(), nodes: Vec::new(), owns: Vec::new() };
+            for device in devices(&ports) {
+                spot.gates.extend(device.gates.into_iter().map(|g| Gate { name: device.name.clone(), ..g }));
+            }
+            spot.nodes.extend(ports.nodes.iter().flat_map(|(a, b)| [*a, *b]));
+            spot.nodes.dedup();
+            world.spots.push(spot);
+            world.add_elements(plan, &ports, &format!("{}/", m.name));
+        }
+        for link in &request.links {
+            let (from, to) = (world.gate(&link.from), world.gate(&link.to));
+            let ends = from.and_then(|g| g.target).zip(to.and_then(|g| g.start.clone()));
+            match ends {
+                Some((from, to)) => world.net.connect(from.place, to.place),
+                None => errors.push(format!(
+                    "{file}:{}: {}:{} -> {}:{}: packets have to leave the one port and come in at the other",
+                    link.position.line, link.from.0, link.from.1, link.to.0, link.to.1
+                )),
+            }
+        }
+        let linked = |m: &str, g: &Gate, ends: &dyn Fn(&ModuleLink) -> (String, String)| {
+            request.links.iter().map(ends).any(|(module, port)| module == m && port == g.name)
+        };
+        let mut gates = Vec::new();
+        for (m, _) in &plans {
+            let Some(spot) = world.spots.iter().find(|s| s.name == m.name) else { continue };
+            gates.extend(spot.gates.iter().map(|g| Gate {
+                start: g.start.clone().filter(|_| !linked(&m.name, g, &|l| l.to.clone())),
+                target: g.target.filter(|_| !linked(&m.name, g, &|l| l.from.clone())),
+                ..g.clone()
+            }));
+        }
+        world.add_outside(gates);
+        if errors.is_empty() { Ok(world) } else { Err(errors) }
+    }
+
+    fn gate(&self, (node, port): &(String, String)) -> Option<&Gate> {
+        let spot = self.spots.iter().find(|s| s.name == *node)?;
+        let named = spot.gates.iter().find(|g| g.name == *port);
+        named.or_else(|| spot.gates.get(port.parse::<usize>().ok()?))
+    }
+
+    /// Puts a configuration into the network.
+    pub(super) fn add_click(&mut self, plan: &Plan, scope: u32, prefix: &str) -> click::Ports {
+        let ports = click::add(&mut self.net, plan, scope, prefix);
+        self.add_ports(&ports, prefix);
+        ports
+    }
+
+    /// Lets only whole IP packets come in where IP packets do.
+    fn check_entries(&mut self, ports: &mut click::Ports) {
+        for p in ports.entries.iter_mut().filter(|p| p.framing == Framing::Ip) {
+            p.place = self.well_formed(p.place);
+        }
+    }
+
+    /// Takes over what is known of a configuration in the network.
+    pub(super) fn add_ports(&mut self, ports: &click::Ports, prefix: &str) {
+        self.labels.extend(ports.labels.iter().map(|(n, l)| (*n, l.clone())));
+        self.notes.extend(ports.notes.iter().map(|n| format!("{prefix}{n}")));
+        self.others.extend(ports.origins.iter().map(origin));
+    }
+
+    /// What is behind these gates owns all addresses, and may send packets.
+    pub(super) fn add_outside(&mut self, gates: Vec<Gate>) {
+        self.others.extend(gates.iter().filter_map(|g| g.start.clone()));
+        self.spots.push(Spot { name: String::new(), gates, nodes: Vec::new(), owns: everything() });
+        self.net.finish();
+    }
+
+    /// Names for the elements of a configuration.
+    pub(super) fn add_elements(&mut self, plan: &Plan, ports: &click::Ports, prefix: &str) {
+        let framings = click::framings(plan, ports);
+        for (i, e) in plan.graph.elements.iter().enumerate() {
+            let (Some(&(first, last)), Some(kinds)) = (ports.nodes.get(i), plan.graph.ports.get(i)) else {
+                continue;
+            };
+            let of_element = |p: &&click::Port| p.element == i;
+            let entry = ports.entries.iter().find(of_element);
+            let entry =
+                entry.map(|p| Start { place: p.place, framing: p.framing, input: anything(p.framing) });
+            let start = entry.or_else(|| ports.origins.iter().find(|o| o.port.element == i).map(origin));
+            let gate = |(port, framing): (usize, &Framing)| Gate {
+                name: port.to_string(),
+                start: start.clone().filter(|_| port == 0),
+                target: Some(Target { place: Place { node: first, port: port as u32 }, framing: *framing }),
+            };
+            let mut gates: Vec<Gate> = framings
+                .get(i)
+                .into_iter()
+                .flatten()
+                .take(kinds.inputs.len())
+                .enumerate()
+                .map(gate)
+                .collect();
+            if gates.is_empty() {
+                gates.extend(start.map(|s| Gate { name: "0".into(), start: Some(s), target: None }));
+            }
+            let mut nodes = vec![first, last];
+            nodes.dedup();
+            // A device of that name is meant rather than an element.
+            let name = format!("{prefix}{}", e.name);
+            if !prefix.is_empty() || !self.spots.iter().any(|s| s.name == name) {
+                self.spots.push(Spot { name, gates, nodes, owns: Vec::new() });
+            }
+        }
+    }
+}
+
+/// The devices, links and files of a configuration.
+pub(super) fn devices(ports: &click::Ports) -> Vec<Spot> {
+    let mut names: Vec<&str> = ports.entries.iter().chain(&ports.exits).map(|p| p.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let device = |name: &str| {
+        let (mut gates, mut nodes) = (Vec::new(), Vec::new());
+        for p in ports.entries.iter().filter(|p| p.name == name) {
+            let start = Start { place: p.place, framing: p.framing, input: anything(p.framing) };
+            gates.push(Gate { name: "0".into(), start: Some(start), target: None });
+            nodes.push(p.place.node);
+        }
+        for p in ports.exits.iter().filter(|p| p.name == name) {
+            let target = Target { place: p.place, framing: p.framing };
+            nodes.push(p.place.node);
+            match gates.iter_mut().find(|g| g.target.is_none()) {
+                Some(gate) => gate.target = Some(target),
+                None => gates.push(Gate { name: "0".into(), start: None, target: Some(target) }),
+            }
+        }
+        Spot { name: name.to_owned(), gates, nodes, owns: Vec::new() }
+    };
+    names.into_iter().map(device).collect()
+}
+
+fn origin(o: &click::Origin) -> Start {
+    let input = match &o.bytes {
+        Some(bytes) => {
+            let n = bytes.len() as u32;
+            SymbolicInput { bytes: bytes.clone(), len: n..=n, ..anything(o.port.framing) }
+        }
+        None => anything(o.port.framing),
+    };
+    Start { place: o.port.place, framing: o.port.framing, input }
+}
+
+/// All addresses.
+fn everything() -> Vec<IpPrefix> {
+    [std::net::IpAddr::from([0; 4]), std::net::IpAddr::from([0; 16])]
+        .into_iter()
+        .filter_map(|addr| IpPrefix::new(addr, 0).ok())
+        .collect()
+}

@@ -1,0 +1,83 @@
+//! Service graphs on their own, as the configurations that they compile to.
+
+use weir_engine::Plan;
+use weir_model::graph::ServiceGraph;
+use weir_switch::compile::Compiled;
+use weir_verify::Place;
+use weir_verify::checks::{Framing, Target};
+
+use super::configurations::devices;
+use super::{Gate, Spot, World};
+use crate::click::Template;
+
+impl World {
+    /// A service graph: requirements name its access points (`client`, `sap:client`), its functions and their ports
+    /// (`nat:inside`, `sf:nat:inside`), and the elements of its configuration. `plan` is that of `compiled.config`.
+    ///
+    /// # Errors
+    /// If a handler write of a function is wrong.
+    pub fn of_graph(graph: &ServiceGraph, compiled: &Compiled, plan: &Plan) -> Result<World, Vec<String>> {
+        let mut world = World::default();
+        let mut template = Template::new(plan);
+        let writes = compiled.functions.iter().flat_map(|f| &f.writes);
+        let errors: Vec<String> =
+            writes.filter_map(|(handler, value)| template.write(plan, handler, value).err()).collect();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let ports = template.add(&mut world.net, 0, "");
+        world.add_ports(&ports, "");
+        let links = devices(&ports);
+        let mut all = Vec::new();
+        for (sap, a) in graph.saps.iter().zip(&compiled.attachments) {
+            let link = |name: &str| links.iter().find(|s| s.name == name);
+            let (from, to) = (link(&a.to_graph), link(&a.from_graph));
+            let gates = |s: Option<&Spot>| s.map(|s| s.gates.clone()).unwrap_or_default();
+            let gate = Gate {
+                name: sap.id.to_string(),
+                start: gates(from).into_iter().find_map(|g| g.start),
+                target: gates(to).into_iter().find_map(|g| g.target),
+            };
+            let nodes = [from, to].into_iter().flatten().flat_map(|s| s.nodes.clone()).collect();
+            all.push(gate.clone());
+            world.spots.push(Spot { name: sap.id.to_string(), gates: vec![gate], nodes, owns: Vec::new() });
+        }
+        world.spots.push(Spot {
+            name: "sap".into(),
+            gates: all.clone(),
+            nodes: Vec::new(),
+            owns: Vec::new(),
+        });
+        let mut of_functions = Vec::new();
+        for (f, made) in graph.functions.iter().zip(&compiled.functions) {
+            let place = |port: usize| {
+                let element = plan.graph.find(&format!("{}/in_{port}", made.element))?;
+                let place = Place { node: ports.nodes.get(element)?.0, port: 0 };
+                Some(Target { place, framing: Framing::Ethernet })
+            };
+            let gate = |(i, p): (usize, &weir_model::graph::Port)| Gate {
+                name: p.id.to_string(),
+                start: None,
+                target: place(i),
+            };
+            let gates: Vec<Gate> = f.ports.iter().enumerate().map(gate).collect();
+            let own = |name: &str| name.strip_prefix(&made.element).is_some_and(|rest| rest.starts_with('/'));
+            let mine = plan.graph.elements.iter().zip(&ports.nodes).filter(|(e, _)| own(&e.name));
+            let nodes = mine.flat_map(|(_, (a, b))| [*a, *b]).collect();
+            let full = |g: &Gate| Gate { name: format!("{}:{}", f.id, g.name), ..g.clone() };
+            of_functions.extend(gates.iter().map(full));
+            if !world.spots.iter().any(|s| s.name == f.id.as_str()) {
+                world.spots.push(Spot { name: f.id.to_string(), gates, nodes, owns: Vec::new() });
+            }
+        }
+        world.spots.push(Spot {
+            name: "sf".into(),
+            gates: of_functions,
+            nodes: Vec::new(),
+            owns: Vec::new(),
+        });
+        world.add_elements(plan, &ports, "");
+        world.add_outside(all);
+        Ok(world)
+    }
+}

@@ -1,0 +1,195 @@
+//! Topologies as networks.
+//!
+//! Links carry IP packets, whose `net` mark stands on their first byte. What the Ethernet destination address does on a
+//! real link, the annotation [`NEXT`] does here: whoever sends onto a segment writes the number of the port that the
+//! packet is for, and switches go by it. Number 0 means that nobody is known to have the address: such packets go
+//! everywhere, as frames do that a switch floods, and who is no Click box takes only what is addressed to it.
+//!
+//! A router forwards by its table and takes what is for its own addresses. End points and platforms take what is for
+//! them on their segment, whatever its IP destination is, as hosts with forwarding do; packets they send go to who owns
+//! the destination on their segment, or else to any router there.
+
+mod click_box;
+mod filter_box;
+mod segments;
+mod send;
+
+use std::sync::Arc;
+
+use weir_engine::Classes;
+use weir_ir::Program;
+use weir_model::topology::{BoxKind, EndpointRole, LinkEnd, NetBox, Topology};
+use weir_verify::checks::{Framing, Start, Target};
+use weir_verify::{Body, NodeId, Place};
+
+use super::{Gate, Spot, World, anything};
+use crate::click::Label;
+use segments::Segments;
+
+/// Offset of the annotation with the number of the port that a packet is for on its segment (4 bytes).
+const NEXT: u32 = 44;
+/// Offset of the annotation with the VLAN tag of a packet on a link, 0 for none (2 bytes).
+const TAG: u32 = 42;
+
+/// Where packets enter a box by a port, and where those that leave by it come from.
+type PortEnds = (Place, Place);
+
+impl World {
+    /// A topology without some of its links: those that `down` says are down. Requirements name its boxes and their ports.
+    ///
+    /// # Errors
+    /// What is wrong with Click configurations of boxes.
+    pub fn of_topology(
+        topology: &Topology,
+        classes: &Classes,
+        down: impl Fn(&LinkEnd, &LinkEnd) -> bool,
+    ) -> Result<World, Vec<String>> {
+        let mut world = World::default();
+        let segments = Segments::new(topology, &down);
+        let mut ports: Vec<Vec<PortEnds>> = Vec::new();
+        let mut errors = Vec::new();
+        for (i, b) in topology.boxes.iter().enumerate() {
+            match world.add_box(&segments, i, b, classes) {
+                Ok(ends) => ports.push(ends),
+                Err(list) => {
+                    errors.extend(list);
+                    ports.push(Vec::new());
+                }
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        for (a, b) in segments.links() {
+            let end = |(node, port): (usize, usize)| ports.get(node)?.get(port).copied();
+            if let (Some((to_a, from_a)), Some((to_b, from_b))) = (end(a), end(b)) {
+                world.net.connect(from_a, to_b);
+                world.net.connect(from_b, to_a);
+            }
+        }
+        world.others = world.spots.iter().flat_map(|s| &s.gates).filter_map(|g| g.start.clone()).collect();
+        world.net.finish();
+        Ok(world)
+    }
+
+    fn add_box(
+        &mut self,
+        segments: &Segments<'_>,
+        i: usize,
+        b: &NetBox,
+        classes: &Classes,
+    ) -> Result<Vec<PortEnds>, Vec<String>> {
+        let (first, n) = (self.net.nodes().len() as NodeId, b.ports().len());
+        let (gates, ends) = match &b.kind {
+            BoxKind::Endpoint(e) => {
+                let class = match e.role {
+                    EndpointRole::Host => "Host",
+                    EndpointRole::Client => "Client",
+                    EndpointRole::Internet => "Internet",
+                };
+                let own = e.own_sources_only.then_some(e.owns.as_slice());
+                self.add_end(segments, i, b, class, own)
+            }
+            BoxKind::Platform(_) => self.add_end(segments, i, b, "Platform", None),
+            BoxKind::Router(r) => {
+                let filtered = r.firewall.is_some();
+                let args: Vec<String> = r.routes.iter().map(ToString::to_string).collect();
+                let program = send::router(segments, i, &b.name, r);
+                self.add_simple(b, "Router", args, (!filtered).then_some(program), n)
+            }
+            BoxKind::Switch(s) => {
+                let program = send::switch(segments, i, &b.name, s);
+                self.add_simple(b, "Switch", Vec::new(), Some(program), n)
+            }
+            BoxKind::Firewall(f) => {
+                let args = filter_box::texts(f);
+                self.add_simple(b, "Firewall", args, filter_box::program(&b.name, f), n)
+            }
+            BoxKind::Transfer(_) => self.add_simple(b, "TransferFunction", Vec::new(), None, n),
+            BoxKind::Click(c) => return self.add_click_box(segments, i, b, c, classes),
+        };
+        let nodes = (first..self.net.nodes().len() as NodeId).collect();
+        self.spots.push(Spot { name: b.name.clone(), gates, nodes, owns: b.owns() });
+        Ok(ends)
+    }
+
+    fn node(
+        &mut self,
+        b: &NetBox,
+        class: &str,
+        args: Vec<String>,
+        body: Option<Program>,
+        hidden: bool,
+    ) -> NodeId {
+        let node = match body {
+            Some(p) => self.net.add_program(b.name.clone(), &Arc::new(p), u32::MAX),
+            None => self.net.add(b.name.clone(), Body::Opaque),
+        };
+        self.labels.insert(node, Label { class: class.to_owned(), args: args.into(), hidden });
+        node
+    }
+
+    /// A box that is one program: input and output of the same number belong to one port; what it takes for itself
+    /// leaves by the output behind them.
+    fn add_simple(
+        &mut self,
+        b: &NetBox,
+        class: &str,
+        args: Vec<String>,
+        program: Option<Program>,
+        n: usize,
+    ) -> (Vec<Gate>, Vec<PortEnds>) {
+        if program.is_none() {
+            self.notes.push(format!("what the {} {} does is not modelled", class.to_lowercase(), b.name));
+        }
+        let node = self.node(b, class, args, program, false);
+        let place = |port: usize| Place { node, port: port as u32 };
+        let gate = |(port, name): (usize, &str)| Gate {
+            name: name.to_owned(),
+            start: None,
+            target: Some(Target { place: place(port), framing: Framing::Ip }),
+        };
+        let mut gates: Vec<Gate> = b.ports().into_iter().enumerate().map(gate).collect();
+        if class == "Router" {
+            let local = self.net.add(b.name.clone(), Body::Pass { lossy: false });
+            self.labels.insert(local, Label { class: class.to_owned(), ..Label::default() });
+            self.net.connect(place(n), Place { node: local, port: 0 });
+            // What is for an address of the router arrives at the router.
+            let target = Target { place: Place { node: local, port: 0 }, framing: Framing::Ip };
+            gates.push(Gate { name: "local".into(), start: None, target: Some(target) });
+        }
+        (gates, (0..n).map(|p| (place(p), place(p))).collect())
+    }
+
+    /// Where packets begin and end.
+    fn add_end(
+        &mut self,
+        segments: &Segments<'_>,
+        i: usize,
+        b: &NetBox,
+        class: &str,
+        own_sources: Option<&[weir_model::value::IpPrefix]>,
+    ) -> (Vec<Gate>, Vec<PortEnds>) {
+        let (mut gates, mut ends) = (Vec::new(), Vec::new());
+        for (port, name) in b.ports().into_iter().enumerate() {
+            let out = send::host(segments, (i, port), &b.name, own_sources);
+            let out = Place { node: self.node(b, class, Vec::new(), Some(out), false), port: 0 };
+            let accept = send::accept(segments, (i, port), &b.name, &b.owns());
+            let accept = Place { node: self.node(b, class, Vec::new(), Some(accept), true), port: 0 };
+            let here = self.net.add(b.name.clone(), Body::Pass { lossy: false });
+            self.labels.insert(here, Label { class: class.to_owned(), ..Label::default() });
+            let here = Place { node: here, port: 0 };
+            self.net.connect(accept, here);
+            gates.push(Gate {
+                name: name.to_owned(),
+                start: Some(Start { place: out, framing: Framing::Ip, input: anything(Framing::Ip) }),
+                target: Some(Target { place: here, framing: Framing::Ip }),
+            });
+            ends.push((accept, out));
+        }
+        (gates, ends)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Who is next to whom: the ports that frames can reach without passing a router or an end.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+
+use weir_model::topology::{BoxKind, LinkEnd, Topology};
+use weir_model::value::IpPrefix;
+
+/// A box and one of its ports, by number.
+pub(super) type Port = (usize, usize);
+
+/// The links of a topology, and the numbers of the ports that packets are sent to.
+pub(super) struct Segments<'a> {
+    topology: &'a Topology,
+    links: Vec<(Port, Port)>,
+    far: BTreeMap<Port, Port>,
+    /// Numbers of the ports of routers, end points and platforms, from 1 on.
+    numbers: BTreeMap<Port, u32>,
+}
+
+/// Somebody on a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Neighbour {
+    pub port: Port,
+    pub number: u32,
+}
+
+impl<'a> Segments<'a> {
+    pub(super) fn new(topology: &'a Topology, down: &impl Fn(&LinkEnd, &LinkEnd) -> bool) -> Segments<'a> {
+        let boxes: BTreeMap<&str, usize> =
+            topology.boxes.iter().enumerate().map(|(i, b)| (b.name.as_str(), i)).collect();
+        let port = |end: &LinkEnd| {
+            let node = *boxes.get(end.node.as_str())?;
+            Some((node, topology.boxes.get(node)?.port(&end.port)?))
+        };
+        let up = topology.links.iter().filter(|l| !down(&l.a, &l.b));
+        let links: Vec<(Port, Port)> = up.filter_map(|l| Some((port(&l.a)?, port(&l.b)?))).collect();
+        let far = links.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
+        let addressed = topology.boxes.iter().enumerate().filter(|(_, b)| {
+            matches!(b.kind, BoxKind::Endpoint(_) | BoxKind::Router(_) | BoxKind::Platform(_))
+        });
+        let ports = addressed.flat_map(|(i, b)| (0..b.ports().len()).map(move |p| (i, p)));
+        let numbers = ports.zip(1..).collect();
+        Segments { topology, links, far, numbers }
+    }
+
+    pub(super) fn links(&self) -> impl Iterator<Item = (Port, Port)> {
+        self.links.iter().copied()
+    }
+
+    pub(super) fn number(&self, port: Port) -> u32 {
+        self.numbers.get(&port).copied().unwrap_or(0)
+    }
+
+    /// Who can be reached by what leaves a port, the nearest first.
+    pub(super) fn behind(&self, port: Port) -> Vec<Neighbour> {
+        let (mut found, mut seen) = (Vec::new(), BTreeSet::from([port]));
+        let mut work = VecDeque::from([port]);
+        while let Some(out) = work.pop_front() {
+            let Some(&(node, input)) = self.far.get(&out) else { continue };
+            if let Some(&number) = self.numbers.get(&(node, input)) {
+                found.push(Neighbour { port: (node, input), number });
+                continue;
+            }
+            let ports = self.topology.boxes.get(node).map_or(0, |b| b.ports().len());
+            work.extend((0..ports).map(|p| (node, p)).filter(|&p| p.1 != input && seen.insert(p)));
+        }
+        found.retain(|n| n.port != port);
+        found
+    }
+
+    /// The prefixes that a neighbour answers for on its segment.
+    pub(super) fn prefixes(&self, n: Neighbour) -> Vec<IpPrefix> {
+        match self.topology.boxes.get(n.port.0).map(|b| &b.kind) {
+            Some(BoxKind::Endpoint(e)) => e.owns.clone(),
+            Some(BoxKind::Platform(p)) => p.owns.clone(),
+            Some(BoxKind::Router(r)) => r
+                .interfaces
+                .get(n.port.1)
+                .map(|i| i.addresses.iter().map(weir_model::topology::InterfaceAddr::host).collect())
+                .unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn is_router(&self, n: Neighbour) -> bool {
+        matches!(self.topology.boxes.get(n.port.0).map(|b| &b.kind), Some(BoxKind::Router(_)))
+    }
+
+    /// Who answers for all addresses of a prefix: the longest prefix around it counts; 0 if nobody does.
+    pub(super) fn owner(&self, neighbours: &[Neighbour], prefix: IpPrefix) -> u32 {
+        let longest = |n: &Neighbour| {
+            self.prefixes(*n).iter().filter(|p| p.contains(&prefix)).map(|p| u32::from(p.len()) + 1).max()
+        };
+        let best = neighbours.iter().filter_map(|n| Some((longest(n)?, n))).max_by_key(|(len, _)| *len);
+        best.map_or(0, |(_, n)| n.number)
+    }
+
+    /// Who has the address of a next hop; if that is not known, the only one there is.
+    pub(super) fn next_hop(&self, neighbours: &[Neighbour], addr: IpAddr) -> u32 {
+        match (self.owner(neighbours, IpPrefix::host(addr)), neighbours) {
+            (0, [only]) => only.number,
+            (known, _) => known,
+        }
+    }
+}
