@@ -176,7 +176,7 @@ fn a_chatter_socket_says_what_is_printed_and_outlives_a_swap() {
     let rest = |word: &str| {
         format!(
             "ChatterSocket(UNIX, {}); ChatterSocket(UNIX, {}, CHANNEL debug);
-             s :: Script(TYPE PASSIVE, print {word}); Idle -> Discard;",
+             i :: InfiniteSource(DATA x, LIMIT 1, ACTIVE false) -> Print({word}) -> Discard;",
             chatter.display(),
             directory.path().join("other").display()
         )
@@ -187,11 +187,11 @@ fn a_chatter_socket_says_what_is_printed_and_outlives_a_swap() {
     assert_eq!(lines(&mut client, 1), "Click::ChatterSocket/1.0\r\n");
     let gone = UnixStream::connect(&chatter).unwrap();
     drop(gone);
-    s.talk("write s.run\nwrite s.run\n");
-    assert_eq!(lines(&mut client, 2), "one\r\none\r\n");
+    s.talk("write i.active true\n");
+    assert_eq!(lines(&mut client, 1), "one:    1 | 78\r\n");
     let new = config(&s.socket(), &rest("two")).replace('\n', " ");
-    s.talk(&format!("write hotconfig {new}\nwrite s.run\n"));
-    assert_eq!(lines(&mut client, 1), "two\r\n");
+    s.talk(&format!("write hotconfig {new}\nwrite i.reset\nwrite i.active true\n"));
+    assert_eq!(lines(&mut client, 1), "two:    1 | 78\r\n");
     assert!(!directory.path().join("other").exists(), "nothing is said on other channels");
     drop(s);
     assert_eq!(client.read(&mut [0; 8]).unwrap(), 0, "the socket ends with the graph");
@@ -202,20 +202,19 @@ fn a_chatter_socket_says_what_is_printed_and_outlives_a_swap() {
 fn a_client_that_does_not_read_is_cut_off() {
     let directory = tempfile::tempdir().unwrap();
     let chatter = directory.path().join("chatter");
-    let word = "x".repeat(1000);
     let s = Served::new(&format!(
-        "ChatterSocket(UNIX, {}, GREETING false);
-         s :: Script(TYPE PASSIVE, set n 0, label again, print {word}, set n $(add $n 1), goto again $(lt $n 100));
-         Idle -> Discard;",
+        "ChatterSocket(UNIX, {});
+         i :: InfiniteSource(LENGTH 500, LIMIT 2000, ACTIVE false) -> Print(x, 500) -> Discard;",
         chatter.display()
     ));
     let mut client = UnixStream::connect(&chatter).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    assert_eq!(lines(&mut client, 1), "Click::ChatterSocket/1.0\r\n");
     // 2 MB, of which neither the socket nor the backlog holds all.
-    s.talk(&"write s.run\n".repeat(20));
+    s.talk("write i.active true\nread i.count\n");
     let mut text = Vec::new();
     // How a connection that was cut off ends does not matter.
     let _ = client.read_to_end(&mut text);
     assert!(text.len() < 2_000_000, "{} bytes came", text.len());
-    assert!(text.starts_with(b"xxx"));
+    assert!(text.starts_with(b"x:  500 | "), "{}", String::from_utf8_lossy(&text[..20.min(text.len())]));
 }

@@ -236,10 +236,10 @@ fn time_sorted_packets_end_the_run_when_no_source_has_more() {
     let mut run = Run::new(
         "f :: InfiniteSource(LIMIT 2) -> q :: Queue -> t :: TimeSortedSched(STOP true) -> Unqueue -> c :: Counter -> Discard;
          s :: InfiniteSource(LIMIT 3, ACTIVE false) -> r :: Queue -> [1] t;
-         DriverManager(wait_stop, print c.count, write s.active true, wait_stop, print c.count);",
+         d :: DriverManager(export early 0, wait_stop, set early $(c.count), write s.active true, wait_stop);",
     );
     run.run();
-    assert_eq!(run.printed(), "2\n5");
+    assert_eq!((run.read("d.early"), run.read("c.count")), ("2".into(), "5".into()));
 }
 
 #[test]

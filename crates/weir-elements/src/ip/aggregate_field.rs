@@ -57,7 +57,7 @@ const NAMES: &[(&str, &str, u32, u32)] = &[
     ("tcp", "seq", 32, 32),
     ("tcp", "ack", 64, 32),
     ("tcp", "hl", 96, 4),
-    ("tcp", "flags", 106, 6),
+    ("tcp", "flags", 104, 8),
     ("tcp", "urg", 106, 1),
     ("tcp", "ackf", 107, 1),
     ("tcp", "psh", 108, 1),
