@@ -104,9 +104,8 @@ impl World {
             }
             BoxKind::Platform(_) => {
                 let (gates, ends) = self.add_end(segments, i, b, "Platform", None);
-                match modules {
-                    Some(m) => self.add_modules(m, (i, b), &gates, &ends)?,
-                    None => {}
+                if let Some(m) = modules {
+                    self.add_modules(m, (i, b), &gates, &ends)?;
                 }
                 (gates, ends)
             }
