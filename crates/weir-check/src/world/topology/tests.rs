@@ -169,8 +169,8 @@ FromNetfront() -> IPFilter(allow udp port 1500) -> IPRewriter(pattern - - 172.16
 ";
     let topology = Topology::parse(network).unwrap_or_else(|e| panic!("{e}"));
     let request = weir_model::request::Request::parse(request).unwrap();
-    let can = Requirement::parse("can internet client udp dst port 1500").unwrap();
-    assert_all(network, "", &[("can internet client udp dst port 1500", Status::Violated)]);
+    let can = Requirement::parse("reach 0/0 172.16.15.133 udp 1500").unwrap();
+    assert_all(network, "", &[("reach 0/0 172.16.15.133 udp 1500", Status::Violated)]);
     let on = |platform: &str| {
         let classes = Classes::default();
         let mut world =
