@@ -9,6 +9,7 @@ needed="
 cc:build-essential
 curl:curl
 ethtool:ethtool
+fish:fish
 ip:iproute2
 iperf3:iperf3
 jq:jq
@@ -21,6 +22,8 @@ socat:socat
 sysctl:procps
 tcpdump:tcpdump
 tshark:tshark
+z3:z3
+zsh:zsh
 "
 
 want=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)

@@ -16,6 +16,7 @@ mod report;
 mod results;
 mod runner;
 mod stats;
+mod verify;
 mod workload;
 
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ struct Args {
     #[arg(long)]
     quick: bool,
     /// Only workloads whose name starts with PATTERN, or is PATTERN with `*` for any characters; also `compile`,
-    /// `memory`, `ports` and `references`. Can be repeated. Writes no files unless --out is given.
+    /// `memory`, `ports`, `references` and `verify`. Can be repeated. Writes no files unless --out is given.
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
     /// Where RESULTS.md, results.json and plots go: the folder `bench` if all is measured.
@@ -95,7 +96,7 @@ fn main() -> Result<()> {
         entries.iter().for_each(|e| println!("{:<22} {}", e.name, e.about));
         return Ok(());
     }
-    let others = ["compile", "memory", "ports", "references"].map(|name| args.wants(name, &[]));
+    let others = ["compile", "memory", "ports", "references", "verify"].map(|name| args.wants(name, &[]));
     ensure!(!entries.is_empty() || others.contains(&true), "--only fits no workload; --list shows them");
     if let Some(dir) = &args.dump {
         return dump(&entries, dir);
@@ -151,6 +152,7 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
         workloads: Vec::new(),
         compile: Vec::new(),
         nat_memory: Vec::new(),
+        verify: Vec::new(),
         references: Vec::new(),
         ports: Vec::new(),
         skipped: Vec::new(),
@@ -176,6 +178,9 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
                 until_compiled: results::micros(&times, Times::until_compiled),
             });
         }
+    }
+    if args.wants("verify", &[]) {
+        results.verify = verify::measure(effort.samples, effort.most)?;
     }
     if args.wants("references", &[]) {
         results.references = references::measure(effort.samples, args.quick, &mut results.skipped);

@@ -105,6 +105,7 @@ pub fn markdown(results: &Results, peers: &[Peer]) -> String {
             _ = writeln!(out, "| {} | {:.0} |", m.mappings, m.bytes_each);
         }
     }
+    out += &crate::verify::markdown(&results.verify);
     if !results.skipped.is_empty() {
         out += "\n## Not measured\n\n";
         results.skipped.iter().for_each(|s| _ = writeln!(out, "- {s}"));
@@ -277,6 +278,7 @@ mod tests {
             workloads: vec![workload("nat-1", 14.0), workload("nat-1000", 16.0)],
             compile: vec![GraphTimes { elements: 20, steps, until_compiled: spread(11_000.0) }],
             nat_memory: vec![],
+            verify: vec![],
             references: vec![],
             ports: vec![],
             skipped: vec!["other: is not installed".into()],

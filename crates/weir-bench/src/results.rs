@@ -11,6 +11,7 @@ use crate::ports::Figure;
 use crate::references::Reference;
 use crate::runner::{Sample, Way};
 use crate::stats::Spread;
+use crate::verify::Verification;
 use crate::workload::Entry;
 
 /// Everything that a run found.
@@ -39,6 +40,9 @@ pub struct Results {
     /// Interfaces, beside the kernel and others.
     #[serde(default)]
     pub ports: Vec<Figure>,
+    /// The verifier.
+    #[serde(default)]
+    pub verify: Vec<Verification>,
     /// What was not measured, and why.
     pub skipped: Vec<String>,
 }

@@ -32,10 +32,19 @@ pub struct Note {
 impl Diagnostic {
     /// The error in one line per message and note, without the context line.
     pub fn brief(&self) -> String {
-        let mut out = format!("{}: {}", self.span, self.message);
+        self.told(Span::to_string)
+    }
+
+    /// The same as Click tells it: with file and line.
+    pub fn in_click(&self) -> String {
+        self.told(Span::file_and_line)
+    }
+
+    fn told(&self, place: impl Fn(&Span) -> String) -> String {
+        let mut out = format!("{}: {}", place(&self.span), self.message);
         for note in &self.notes {
             match &note.span {
-                Some(span) => out.push_str(&format!("\n{span}: {}", note.message)),
+                Some(span) => out.push_str(&format!("\n{}: {}", place(span), note.message)),
                 None => out.push_str(&format!("\n  {}", note.message)),
             }
         }

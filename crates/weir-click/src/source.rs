@@ -16,6 +16,13 @@ pub struct Span {
     pub offset: usize,
 }
 
+impl Span {
+    /// `FILE:LINE`, as Click names places.
+    pub fn file_and_line(&self) -> String {
+        format!("{}:{}", self.file, self.line)
+    }
+}
+
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)

@@ -53,12 +53,72 @@ pub(crate) fn meaning(name: &str, kind: NameKind) -> Option<String> {
     names(name, kind)
 }
 
+/// A filter in which the names behind `host` and `net` are replaced by the addresses that they stand for.
+pub(crate) fn filter(text: &str) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "_.:/@-".contains(c);
+    let (mut out, mut rest) = (String::new(), text);
+    // What names stand for here, and whether the word before was `ether`.
+    let (mut kind, mut ether) = (None, false);
+    while !rest.is_empty() {
+        let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        let after_ether = std::mem::replace(&mut ether, word == "ether");
+        let named = kind.and_then(|kind| meaning(word, kind));
+        match word {
+            "" => {
+                let next = after.find(is_word).unwrap_or(after.len());
+                out.push_str(&after[..next]);
+                rest = &after[next..];
+                ether = after_ether;
+                continue;
+            }
+            "host" => kind = Some(if after_ether { NameKind::Ether } else { NameKind::Ip }),
+            "net" => kind = Some(NameKind::IpPrefix),
+            // A list of addresses goes on.
+            "and" | "or" | "not" | "src" | "dst" => {}
+            _ if named.is_some() => {}
+            _ if word.starts_with(|c: char| c.is_ascii_digit()) => {}
+            _ => kind = None,
+        }
+        out.push_str(named.as_deref().unwrap_or(word));
+        rest = after;
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
     use crate::FromArg;
+
+    #[test]
+    fn filters_may_name_addresses() {
+        let names: Rc<Names> = Rc::new(|name, kind| match (name, kind) {
+            ("me", NameKind::Ip) => Some("10.0.0.1".to_owned()),
+            ("home", NameKind::IpPrefix) => Some("10.0.0.0/8".to_owned()),
+            ("me", NameKind::Ether) => Some("02:00:00:00:00:01".to_owned()),
+            _ => None,
+        });
+        with_names(names, || {
+            for (text, meant) in [
+                ("dst host me and tcp port 80", "dst host 10.0.0.1 and tcp port 80"),
+                (
+                    "(src host me or 10.0.0.9)&&dst net home",
+                    "(src host 10.0.0.1 or 10.0.0.9)&&dst net 10.0.0.0/8",
+                ),
+                ("ether host me or host me", "ether host 02:00:00:00:00:01 or host 10.0.0.1"),
+                ("tcp or udp", "tcp or udp"),
+                ("net me", "net me"),
+                ("host é", "host é"),
+                ("", ""),
+            ] {
+                assert_eq!(filter(text), meant);
+            }
+        });
+        assert_eq!(filter("host me"), "host me");
+    }
 
     #[test]
     fn names_are_known_while_they_are_defined() {

@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use weir_click::Kind;
 use weir_ir::Program;
 
+use crate::neighbours::Neighbours;
+use crate::node::EngineNode;
 use crate::plan::{Part, Plan, Port};
 use crate::sharing::{Share, reaches_one, shares};
 
@@ -98,8 +100,9 @@ impl Division {
         reaches_one(&plan.linked, |owner| one.contains(&owner))
     }
 
-    /// For `homes`: nodes that ask each other for packets have one home, which is worker 0 unless an element wishes
-    /// otherwise.
+    /// For `homes`: nodes that ask each other for packets, or stop while a queue is full, have one home, which is worker 0
+    /// unless the configuration says otherwise for one of them (the last one counts). Nodes that call handlers of others
+    /// stay there.
     pub fn homes(&self, plan: &Plan) -> Vec<Home> {
         let mut group: Vec<usize> = (0..plan.parts.len()).collect();
         let find = |group: &[usize], mut e: usize| {
@@ -119,17 +122,20 @@ impl Division {
                 }
             }
         }
-        let mut at = vec![0; plan.parts.len()];
-        let nodes = || {
-            plan.parts.iter().enumerate().filter_map(|(e, part)| match part {
-                Part::Node { node: Some(node), .. } => Some((e, node)),
-                _ => None,
-            })
-        };
-        for (name, worker) in nodes().flat_map(|(_, node)| node.thread_wishes()) {
-            if let Some(e) = plan.graph.find(&name) {
-                at[find(&group, e)] = worker % self.workers.max(1);
+        for (e, _) in nodes(plan).filter(|(_, node)| !node.on_every_worker()) {
+            for queue in filled(plan, e) {
+                let (a, b) = (find(&group, e), find(&group, queue));
+                group[a.max(b)] = a.min(b);
             }
+        }
+        let mut at = vec![0; plan.parts.len()];
+        for (e, _) in nodes(plan).filter(|(_, node)| node.has_task()) {
+            if let Some(&Some(thread)) = plan.threads.get(e) {
+                at[find(&group, e)] = thread as usize % self.workers.max(1);
+            }
+        }
+        for (e, _) in nodes(plan).filter(|(_, node)| node.control().is_some()) {
+            at[find(&group, e)] = 0;
         }
         let mut homes: Vec<Home> = (0..at.len()).map(|e| Home::At(at[find(&group, e)])).collect();
         for (e, part) in plan.parts.iter().enumerate() {
@@ -137,11 +143,47 @@ impl Division {
                 homes[e] = Home::Every;
             }
         }
-        for (e, node) in nodes() {
+        for (e, node) in nodes(plan) {
             if node.on_every_worker() && !joined.contains(&e) {
                 homes[e] = Home::Every;
             }
         }
         homes
     }
+}
+
+fn nodes(plan: &Plan) -> impl Iterator<Item = (usize, &dyn EngineNode)> {
+    plan.parts.iter().enumerate().filter_map(|(e, part)| match part {
+        Part::Node { node: Some(node), .. } => Some((e, &**node)),
+        _ => None,
+    })
+}
+
+/// The queues that let sources know when they are full, and that a node's packets get to without another node between.
+fn filled(plan: &Plan, element: usize) -> Vec<usize> {
+    let (mut found, mut seen, mut work) = (Vec::new(), vec![false; plan.parts.len()], vec![element]);
+    while let Some(at) = work.pop() {
+        for to in plan.graph.connections.iter().filter(|c| c.from.0 == at).map(|c| c.to.0) {
+            match &plan.parts[to] {
+                _ if std::mem::replace(&mut seen[to], true) => {}
+                Part::Element { .. } => work.push(to),
+                Part::Node { node: Some(node), .. } if node.room().is_some() => found.push(to),
+                Part::Node { .. } => {}
+            }
+        }
+    }
+    found
+}
+
+/// The workers that elements are assigned to (`StaticThreadSched`): what stands innermost counts.
+pub(crate) fn threads(plan: &Plan) -> Vec<Option<u32>> {
+    let depth = |e: usize| plan.graph.elements[e].name.matches('/').count();
+    let thread = |element| {
+        let said = nodes(plan).filter_map(|(e, node)| {
+            let here = Neighbours { graph: &plan.graph, nodes: &[], element: e };
+            Some((depth(e), node.thread_of(element, &here)?))
+        });
+        said.max_by_key(|(depth, _)| *depth).map(|(_, thread)| thread)
+    };
+    (0..plan.parts.len()).map(thread).collect()
 }

@@ -8,11 +8,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weir_net::FlowKey;
 
+use crate::chatter::Chatters;
 use crate::classes::Classes;
 use crate::device::Devices;
 use crate::exchange::{Exchange, Parcel};
 use crate::links::Links;
-use crate::plan::{Plan, PlanError};
+use crate::plan::Plan;
+use crate::problem::PlanError;
+use crate::series::Series;
 use crate::sockets::Sockets;
 use crate::team::Team;
 use crate::watch::SharedWatch;
@@ -28,6 +31,8 @@ pub struct Env {
     pub devices: Devices,
     /// Control sockets.
     pub sockets: Sockets,
+    /// Sockets that say what elements print.
+    pub chatters: Chatters,
     /// Links between graphs.
     pub(crate) links: Links,
     /// Traces and captures.
@@ -52,6 +57,8 @@ pub struct Env {
     /// On the first of several workers: the others.
     pub(crate) team: Option<Box<Team>>,
     random: u64,
+    /// Gives the random numbers instead, once there is a seed.
+    series: Option<Box<Series>>,
     clock: Clock,
 }
 
@@ -90,6 +97,7 @@ impl Env {
             now: epoch,
             devices: Devices::new()?,
             sockets: Sockets::default(),
+            chatters: Chatters::default(),
             links: Links::default(),
             watch: SharedWatch::default(),
             notices: Vec::new(),
@@ -103,6 +111,7 @@ impl Env {
             exchange: None,
             team: None,
             random: seed() | 1,
+            series: None,
             clock: Clock::Real { start: Instant::now(), epoch, speed: 1.0 },
         })
     }
@@ -178,10 +187,10 @@ impl Env {
         Ok(())
     }
 
-    /// Makes chance repeatable.
+    /// Makes chance repeatable: with the series of random numbers that Click has on Linux.
     pub(crate) fn set_seed(&mut self, seed: u64) {
         self.hash_seed = seed;
-        self.random = seed | 1;
+        self.series = Some(Box::new(Series::new(seed as u32)));
     }
 
     /// Makes this what is outside of the graphs on another worker than the first, whose is `first`.
@@ -223,11 +232,17 @@ impl Env {
 
     /// A random number (xorshift64*, Vigna 2014: good enough to spread and sample, not for secrets).
     pub(crate) fn random(&mut self) -> u32 {
-        random(&mut self.random)
+        match &mut self.series {
+            Some(series) => series.next(),
+            None => random(&mut self.random),
+        }
     }
 
     pub(crate) fn notice(&mut self, graph: Option<&str>, what: &'static str, text: impl Into<String>) {
         let text = text.into();
+        if what == "print" {
+            self.chatters.tell(&text);
+        }
         if what == "print"
             && let Some(printer) = &mut self.printer
         {

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod chatter;
 mod classes;
 mod client;
 mod control;
@@ -22,8 +23,10 @@ mod neighbours;
 mod node;
 mod nodes;
 mod plan;
+mod problem;
 pub mod protocol;
 mod router;
+mod series;
 mod server;
 mod shared;
 mod sharing;
@@ -40,8 +43,9 @@ pub use env::{Notice, Printer, Reader};
 pub use executor::ExecutorKind;
 pub use fast::Fast;
 pub use node::{Model, NodeClass};
-pub use plan::{Plan, PlanError};
+pub use plan::Plan;
+pub use problem::{Places, PlanError, Problem};
 pub use server::{ServeError, serve};
 pub use team::Threads;
 pub use watch::Listener;
-pub use worker::{Handle, Worker, WorkerOptions};
+pub use worker::{Handle, Worker, WorkerOptions, bind as bind_thread};

@@ -179,13 +179,15 @@ fn gateway(name: &str) -> Option<Ipv4Addr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::problem::PlanError;
     use crate::{Classes, Plan};
 
     fn list(definitions: &str, routes: &str) -> Result<String, String> {
         let config = format!("{definitions}; Idle -> r :: LinearIPLookup({routes}) -> Discard;");
         let plan = Plan::new(&Classes::default(), &config, "test").map_err(|e| e.to_string())?;
         let mut env = crate::env::Env::new(std::sync::Arc::default()).unwrap();
-        let mut router = crate::router::Router::new("g", plan, &mut env).map_err(|e| e.join("\n"))?;
+        let mut router =
+            crate::router::Router::new("g", plan, &mut env).map_err(|e| PlanError(e).to_string())?;
         router.read(&mut env, "r.table")
     }
 
@@ -214,7 +216,8 @@ mod tests {
             );
             let plan = Plan::new(&Classes::default(), &config, "test").map_err(|e| e.to_string())?;
             let mut env = crate::env::Env::new(std::sync::Arc::default()).unwrap();
-            let mut router = crate::router::Router::new("g", plan, &mut env).map_err(|e| e.join("\n"))?;
+            let mut router =
+                crate::router::Router::new("g", plan, &mut env).map_err(|e| PlanError(e).to_string())?;
             router.read(&mut env, handler)
         };
         for (handler, port) in

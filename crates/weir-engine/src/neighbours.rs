@@ -58,7 +58,7 @@ impl Neighbours<'_> {
 
     /// Whether an element stores packets.
     pub fn stores(&self, element: usize) -> bool {
-        self.nodes[element].as_ref().is_some_and(|n| n.length().is_some())
+        self.nodes.get(element).and_then(Option::as_ref).is_some_and(|n| n.length().is_some())
     }
 
     /// Whether packets are pushed out of an output.
@@ -100,7 +100,7 @@ impl Neighbours<'_> {
                 .filter(|c| c.from.0 == at && only.is_none_or(|p| c.from.1 == p));
             let before = (found.len(), next.len());
             for to in from.map(|c| c.to.0) {
-                let node = self.nodes[to].as_ref();
+                let node = self.nodes.get(to).and_then(Option::as_ref);
                 if node.is_some_and(|n| n.room().is_some()) {
                     found.push(to);
                 } else if node.is_some() || to == self.element {

@@ -122,7 +122,7 @@ pub trait Behavior: Send {
         &[]
     }
 
-    /// Which thread is to run an element, if the node says that.
+    /// Which worker is to run an element, if the node says that. No node is in its place yet.
     fn thread_of(&self, _element: usize, _here: &Neighbours<'_>) -> Option<u32> {
         None
     }
@@ -156,11 +156,6 @@ pub trait Behavior: Send {
     /// The bytes of the packets that it generates, if they are always the same.
     fn generates(&self) -> Option<Vec<u8>> {
         None
-    }
-
-    /// Elements, and the number of the worker that each shall run on.
-    fn thread_wishes(&self) -> Vec<(String, usize)> {
-        Vec::new()
     }
 }
 

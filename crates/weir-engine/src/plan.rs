@@ -8,10 +8,11 @@ use weir_ir::program::{BlockId, End, Entry, EntryKind, TableId};
 use weir_ir::{Element, Peer, Peers, Program, Wire, check, link, program_of};
 
 use crate::classes::{AnyClass, Classes};
-use crate::divide::Division;
+use crate::divide::{Division, threads};
 use crate::fast::Fast;
 use crate::node::{EngineNode, Model};
 use crate::nodes;
+use crate::problem::{PlanError, Problem};
 
 /// Where a link leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +75,8 @@ pub struct Plan {
     pub(crate) links: Vec<LinkPlan>,
     /// For each link whom it asks, in order, if it is a pull input.
     pub(crate) pulls: Vec<Vec<PullFrom>>,
+    /// By element: the worker that is to run it, if the configuration says that.
+    pub(crate) threads: Vec<Option<u32>>,
     /// What several workers need to know.
     pub(crate) division: Arc<Division>,
 }
@@ -98,11 +101,6 @@ impl std::fmt::Debug for Plan {
     }
 }
 
-/// Everything that is wrong with a configuration: one entry an error, each a text for people.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", .0.join("\n"))]
-pub struct PlanError(pub Vec<String>);
-
 impl Plan {
     /// Reads a configuration, configures its elements and joins their programs. `file` is for messages.
     pub fn new(classes: &Classes, text: &str, file: &str) -> Result<Plan, PlanError> {
@@ -117,9 +115,9 @@ impl Plan {
         options: &weir_click::Options<'_>,
     ) -> Result<Plan, PlanError> {
         let graph = weir_click::parse_with(file, text, classes, options).map_err(|e| {
-            let mut list: Vec<String> = e.list.iter().map(ToString::to_string).collect();
+            let mut list: Vec<Problem> = e.list.into_iter().map(Problem::Text).collect();
             if e.omitted > 0 {
-                list.push(format!("{} more errors not shown", e.omitted));
+                list.push(format!("{} more errors not shown", e.omitted).into());
             }
             PlanError(list)
         })?;
@@ -134,11 +132,13 @@ impl Plan {
             emits: Vec::new(),
             links: Vec::new(),
             pulls: Vec::new(),
+            threads: Vec::new(),
             division: Arc::default(),
         };
         plan.number_links();
         plan.join(&programs)?;
         plan.lead_links();
+        plan.threads = threads(&plan);
         Ok(plan)
     }
 
@@ -173,6 +173,7 @@ impl Plan {
             emits: self.emits.clone(),
             links: self.links.clone(),
             pulls: self.pulls.clone(),
+            threads: self.threads.clone(),
             division: self.division.clone(),
         };
         let mut errors = Vec::new();
@@ -181,7 +182,7 @@ impl Plan {
             let Some(AnyClass::Node(class)) = class_of(classes, &self.graph, i) else { continue };
             match (class.configure)(&decl.args) {
                 Ok(own) => *node = Some(own),
-                Err(list) => errors.extend(list),
+                Err(list) => errors.extend(list.into_iter().map(Problem::from)),
             }
         }
         if errors.is_empty() { Ok(plan) } else { Err(PlanError(errors)) }
@@ -230,10 +231,6 @@ impl Plan {
             Part::Node { node: Some(n), .. } => Some((i, n.model())),
             _ => None,
         })
-    }
-
-    fn error(&self, element: usize, what: &str) -> String {
-        located(&self.graph, element, "building", what)
     }
 
     fn number_links(&mut self) {
@@ -291,15 +288,16 @@ impl Plan {
                     "output {port} is pulled from {} inputs; only an engine node such as a Queue may be shared so",
                     to.len()
                 );
-                errors.push(self.error(self.owners[*owner], &what));
+                errors.push((self.owners[*owner], what));
             }
         }
         if !errors.is_empty() {
             errors.sort();
-            return Err(PlanError(errors));
+            let problem = |(e, what)| Problem::of(&self.graph, e, "building", what);
+            return Err(PlanError(errors.into_iter().map(problem).collect()));
         }
         let wire = |owner: usize, port: u32| wires.get(&(owner, port)).and_then(|to| to.first()).copied();
-        let linked = link(programs, wire, exits).map_err(|e| PlanError(vec![e.to_string()]))?;
+        let linked = link(programs, wire, exits).map_err(|e| PlanError(vec![e.to_string().into()]))?;
         let mut seen = vec![0; programs.len()];
         self.emits = linked
             .blocks
@@ -427,12 +425,6 @@ fn returns_to(graph: &Graph, element: usize) -> bool {
     false
 }
 
-/// `FILE:LINE:COL: While configuring 'x :: C': what`
-fn located(graph: &Graph, element: usize, doing: &str, what: &str) -> String {
-    let e = &graph.elements[element];
-    format!("{}: While {doing} '{} :: {}': {what}", e.span, e.name, e.class)
-}
-
 /// The class of an element, or of the engine node that stands for it where it is.
 fn class_of(classes: &Classes, graph: &Graph, element: usize) -> Option<AnyClass> {
     let e = &graph.elements[element];
@@ -452,7 +444,7 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
         graph.elements.iter().map(|e| Peer { name: &e.name, class: &e.class, args: &e.args }).collect();
     let names = crate::names::Defined::of(graph);
     for (i, e) in graph.elements.iter().enumerate() {
-        let mut fail = |what: &str| errors.push(located(graph, i, "configuring", what));
+        let mut fail = |what: &str| errors.push(Problem::of(graph, i, "configuring", what));
         match class_of(classes, graph, i) {
             None => fail("there is no such class"),
             Some(AnyClass::Node(class)) => match names.within(&e.name, || (class.configure)(&e.args)) {

@@ -165,7 +165,7 @@ impl Reader<'_> {
                 }
             }
             match block.end {
-                End::Insert { table, .. } | End::Claim { table, .. } => {
+                End::Insert { table, .. } | End::Claim { table, .. } | End::Soonest { table, .. } => {
                     if let Some(of) = uses.get_mut(table.0 as usize) {
                         of.writes = true;
                     }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
+use std::time::Duration;
 
 use weir_io::Waker;
 
@@ -117,13 +118,14 @@ impl Sockets {
     }
 }
 
-enum Listener {
+/// What clients connect to.
+pub(crate) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, String),
 }
 
 impl Listener {
-    fn open(kind: Where, address: &str, local: bool) -> Result<Listener, String> {
+    pub(crate) fn open(kind: Where, address: &str, local: bool) -> Result<Listener, String> {
         if kind == Where::Unix {
             // One that nobody listens to is left from a process that was killed.
             if UnixStream::connect(address).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {
@@ -150,14 +152,14 @@ impl Listener {
         result.map(Listener::Tcp).map_err(|e| format!("TCP port {address}: {e}"))
     }
 
-    fn port(&self) -> Option<u16> {
+    pub(crate) fn port(&self) -> Option<u16> {
         match self {
             Listener::Tcp(l) => l.local_addr().ok().map(|a| a.port()),
             Listener::Unix(..) => None,
         }
     }
 
-    fn accept(&self) -> io::Result<Stream> {
+    pub(crate) fn accept(&self) -> io::Result<Stream> {
         match self {
             Listener::Tcp(l) => Ok(Stream::Tcp(l.accept()?.0)),
             Listener::Unix(l, _) => Ok(Stream::Unix(l.accept()?.0)),
@@ -165,7 +167,7 @@ impl Listener {
     }
 
     /// Ends a call of `accept`, by a client that says nothing.
-    fn wake(&self) {
+    pub(crate) fn wake(&self) {
         // If nobody can connect, nobody waits either.
         let _ = match self {
             Listener::Tcp(l) => {
@@ -179,20 +181,29 @@ impl Listener {
     }
 }
 
-enum Stream {
+/// A connection with a client.
+pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Stream {
-    fn clone(&self) -> io::Result<Stream> {
+    pub(crate) fn clone(&self) -> io::Result<Stream> {
         Ok(match self {
             Stream::Tcp(s) => Stream::Tcp(s.try_clone()?),
             Stream::Unix(s) => Stream::Unix(s.try_clone()?),
         })
     }
 
-    fn close(&self) {
+    /// How long a write may wait for the other side.
+    pub(crate) fn set_write_timeout(&self, time: Duration) -> io::Result<()> {
+        match self {
+            Stream::Tcp(s) => s.set_write_timeout(Some(time)),
+            Stream::Unix(s) => s.set_write_timeout(Some(time)),
+        }
+    }
+
+    pub(crate) fn close(&self) {
         // The other side may have closed it already.
         let _ = match self {
             Stream::Tcp(s) => s.shutdown(std::net::Shutdown::Both),

@@ -17,6 +17,7 @@ use crate::engine::Engine;
 use crate::executor::ExecutorKind;
 use crate::fast::Fast;
 use crate::plan::Plan;
+use crate::problem::PlanError;
 use crate::protocol::{self, Answer, Command, Event};
 use crate::team::{Threads, panic_text, troubled};
 use crate::watch::Listener;
@@ -142,7 +143,11 @@ impl Worker {
     }
 }
 
-pub(crate) fn bind(core: usize) -> io::Result<()> {
+/// Binds the calling thread to a processor core.
+///
+/// # Errors
+/// If there is no such core, or the process may not use it.
+pub fn bind(core: usize) -> io::Result<()> {
     use nix::sched::{CpuSet, sched_setaffinity};
     let mut set = CpuSet::new();
     set.set(core)?;
@@ -180,8 +185,8 @@ impl Handle {
     }
 
     fn load(&self, graph: &str, config: &str, file: &str, tag: String) -> Outcome {
-        let mut plan = Plan::new(&self.classes, config, file).map_err(|e| e.0)?;
-        plan.divide(self.workers).map_err(|e| e.0)?;
+        let mut plan = Plan::new(&self.classes, config, file).map_err(PlanError::texts)?;
+        plan.divide(self.workers).map_err(PlanError::texts)?;
         let (linked, used) = (plan.linked.clone(), plan.used.clone());
         let optimize = move || Arc::new(Fast::of(&linked, &used));
         // A new graph is interpreted at once, until its code is ready. One that runs goes on until its successor's is,
@@ -319,7 +324,7 @@ impl Loop {
         match message {
             Message::Command(command, reply) => drop(reply.send(self.command(command))),
             Message::Install { graph, plan, tag, reply } => {
-                let done = self.engine.install(&graph, *plan, &tag).map_err(|e| e.0);
+                let done = self.engine.install(&graph, *plan, &tag).map_err(PlanError::texts);
                 let _ = reply.send(done.map(|()| self.engine.generation(&graph)));
             }
             Message::Generation { graph, reply } => {

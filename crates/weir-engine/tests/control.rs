@@ -134,7 +134,6 @@ fn a_client_outlives_a_swap() {
         assert!(n > 0, "{:?}", String::from_utf8_lossy(&first));
         first.extend_from_slice(&bytes[..n]);
     }
-    // The swap is done when the commands that came with it are.
     client
         .write_all(b"read s.config\nwrite hotconfig Print\nwrite hotconfig Nothing\nread s.config\nQUIT\n")
         .unwrap();
@@ -143,5 +142,80 @@ fn a_client_outlives_a_swap() {
     let answer = String::from_utf8_lossy(&first).into_owned() + &rest;
     assert_eq!(answer.matches("200 Read handler 's.config' OK\r\nDATA 1\r\n").count(), 3, "{answer:?}");
     assert!(answer.contains("200 Write handler 'hotconfig' OK"), "{answer:?}");
-    assert!(answer.contains("DATA 1\r\n1520-Write handler 'hotconfig' error:\r\n520"), "{answer:?}");
+    let refused = "DATA 1\r\n1520-Write handler 'hotconfig' error:\r\n520-hotconfig:1: 'Print@1 :: Print' input 0 unused\r\n\
+                   520-hotconfig:1: 'Print@1 :: Print' output 0 unused\r\n520 Router could not be initialized!\r\n";
+    assert!(answer.contains(refused), "{answer:?}");
+    assert!(answer.contains("520 hotconfig:1: undeclared element 'Nothing'"), "{answer:?}");
+}
+
+#[test]
+fn what_comes_behind_a_swap_asks_the_graph_that_took_the_place() {
+    let s = Served::new(SWITCH);
+    let new = config(&s.socket(), &SWITCH.replace("Switch(0)", "Switch(1)"));
+    let answer = s.talk(&format!("read s.config\nwrite hotconfig {new}\nread s.config\n"));
+    let data: Vec<&str> = answer.split("DATA 1\r\n").skip(1).map(|d| &d[..1]).collect();
+    assert_eq!(data, ["0", "1"], "{answer:?}");
+}
+
+/// Reads from a stream until it has this many lines.
+fn lines(stream: &mut UnixStream, count: usize) -> String {
+    let mut text = String::new();
+    while text.matches("\r\n").count() < count {
+        let mut bytes = [0; 256];
+        let n = stream.read(&mut bytes).unwrap();
+        assert!(n > 0, "it ends after {text:?}");
+        text.push_str(&String::from_utf8_lossy(&bytes[..n]));
+    }
+    text
+}
+
+#[test]
+fn a_chatter_socket_says_what_is_printed_and_outlives_a_swap() {
+    let directory = tempfile::tempdir().unwrap();
+    let chatter = directory.path().join("chatter");
+    let rest = |word: &str| {
+        format!(
+            "ChatterSocket(UNIX, {}); ChatterSocket(UNIX, {}, CHANNEL debug);
+             s :: Script(TYPE PASSIVE, print {word}); Idle -> Discard;",
+            chatter.display(),
+            directory.path().join("other").display()
+        )
+    };
+    let s = Served::new(&rest("one"));
+    let mut client = UnixStream::connect(&chatter).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    assert_eq!(lines(&mut client, 1), "Click::ChatterSocket/1.0\r\n");
+    let gone = UnixStream::connect(&chatter).unwrap();
+    drop(gone);
+    s.talk("write s.run\nwrite s.run\n");
+    assert_eq!(lines(&mut client, 2), "one\r\none\r\n");
+    let new = config(&s.socket(), &rest("two")).replace('\n', " ");
+    s.talk(&format!("write hotconfig {new}\nwrite s.run\n"));
+    assert_eq!(lines(&mut client, 1), "two\r\n");
+    assert!(!directory.path().join("other").exists(), "nothing is said on other channels");
+    drop(s);
+    assert_eq!(client.read(&mut [0; 8]).unwrap(), 0, "the socket ends with the graph");
+    assert!(!chatter.exists());
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off() {
+    let directory = tempfile::tempdir().unwrap();
+    let chatter = directory.path().join("chatter");
+    let word = "x".repeat(1000);
+    let s = Served::new(&format!(
+        "ChatterSocket(UNIX, {}, GREETING false);
+         s :: Script(TYPE PASSIVE, set n 0, label again, print {word}, set n $(add $n 1), goto again $(lt $n 100));
+         Idle -> Discard;",
+        chatter.display()
+    ));
+    let mut client = UnixStream::connect(&chatter).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    // 2 MB, of which neither the socket nor the backlog holds all.
+    s.talk(&"write s.run\n".repeat(20));
+    let mut text = Vec::new();
+    // How a connection that was cut off ends does not matter.
+    let _ = client.read_to_end(&mut text);
+    assert!(text.len() < 2_000_000, "{} bytes came", text.len());
+    assert!(text.starts_with(b"xxx"));
 }

@@ -57,7 +57,8 @@ fn windows_that_contradict_are_refused() {
         ("END 1, INTERVAL 2", "one of END, END_AFTER and INTERVAL"),
         ("SAMPLE 2", "number from 0 to 1"),
     ] {
-        let text = engine.load("g", &format!("FromDump(x, {arguments}) -> Discard;"), "t").unwrap_err().0;
+        let text =
+            engine.load("g", &format!("FromDump(x, {arguments}) -> Discard;"), "t").unwrap_err().texts();
         assert!(text.join(" ").contains(error), "{arguments}: {text:?}");
     }
 }

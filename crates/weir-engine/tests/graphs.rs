@@ -189,7 +189,7 @@ fn graphs_joined_in_a_circle_do_not_run_for_ever() {
 fn every_error_is_told_with_its_place() {
     let (mut engine, _) = engine(&[]);
     let config = "q :: Queue(many);\nInfiniteSource(BURST x) -> q -> Unqueue -> Tee(0, 1) -> Discard;";
-    let errors = engine.load("g", config, "x.click").unwrap_err().0;
+    let errors = engine.load("g", config, "x.click").unwrap_err().texts();
     assert!(
         errors
             .iter()
@@ -201,7 +201,7 @@ fn every_error_is_told_with_its_place() {
         "{errors:?}"
     );
     assert!(engine.list().is_empty());
-    let errors = engine.load("g", "FromDevice(nosuch0) -> Discard;", "x.click").unwrap_err().0;
+    let errors = engine.load("g", "FromDevice(nosuch0) -> Discard;", "x.click").unwrap_err().texts();
     assert_eq!(errors.len(), 1);
     assert!(errors[0].starts_with("x.click:1:1: While configuring 'FromDevice@"), "{errors:?}");
     assert!(errors[0].contains("there is no interface `nosuch0`"), "{errors:?}");

@@ -126,7 +126,7 @@ fn wrong_arguments_are_told() {
         ("FromHost(\"\") -> Discard;", "DEVNAME"),
         ("FromDevice(lo, METHOD FAST) -> Discard;", "AUTO, PACKET or XDP"),
     ] {
-        let text = engine.load("g", config, "test").unwrap_err().0.join("; ");
+        let text = engine.load("g", config, "test").unwrap_err().texts().join("; ");
         assert!(text.contains(error), "{config}: {text}");
     }
 }

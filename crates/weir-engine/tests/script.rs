@@ -221,3 +221,44 @@ fn a_script_that_waits_keeps_its_arguments() {
     assert_eq!(r.run(), Stopped::Requested);
     assert_eq!(r.read("s.get b"), "xy");
 }
+
+#[test]
+fn a_thread_is_blocked_for_as_long_as_is_said() {
+    let mut run = Run::new("b :: BlockThread; Script(write b.block 1ms, write b.block 2h, stop);");
+    let before = std::time::Instant::now();
+    run.run();
+    assert!(before.elapsed() >= std::time::Duration::from_millis(1));
+    assert!(run.printed().contains("2h is too long; at most 60 seconds"), "{}", run.printed());
+}
+
+#[test]
+fn time_sorted_packets_end_the_run_when_no_source_has_more() {
+    let mut run = Run::new(
+        "f :: InfiniteSource(LIMIT 2) -> q :: Queue -> t :: TimeSortedSched(STOP true) -> Unqueue -> c :: Counter -> Discard;
+         s :: InfiniteSource(LIMIT 3, ACTIVE false) -> r :: Queue -> [1] t;
+         DriverManager(wait_stop, print c.count, write s.active true, wait_stop, print c.count);",
+    );
+    run.run();
+    assert_eq!(run.printed(), "2\n5");
+}
+
+#[test]
+fn an_element_is_configured_anew_with_names_and_warns() {
+    let mut r = Run::new(
+        "AddressInfo(a 10.0.0.2/24 02:00:00:00:00:05, b 02:00:00:00:00:06); Idle -> ar :: ARPResponder -> Discard;
+         Script(write ar.config a:ipnet b:eth, writeq ar.config \"a, a, a:ipnet b:eth\",
+             write ar.add 10.1.0.0/16 b, stop)",
+    );
+    assert_eq!(r.run(), Stopped::Requested);
+    let rest = "02-00-00-00-00-06\n";
+    let table = format!("10.0.0.2/32 02-00-00-00-00-05\n10.0.0.0/24 {rest}10.1.0.0/16 {rest}");
+    assert_eq!(r.read("ar.table"), table);
+    assert_eq!(r.read("ar.config"), "a, a, a:ipnet b:eth");
+    assert_eq!(r.printed(), "  warning: multiple entries for 10.0.0.2/32");
+}
+
+#[test]
+fn a_seed_gives_the_numbers_of_the_c_library() {
+    let mut r = Run::new("RandomSeed(1); s :: Script(TYPE PASSIVE, return $(random))");
+    assert_eq!([r.read("s.run"), r.read("s.run")], ["1804289383", "846930886"]);
+}

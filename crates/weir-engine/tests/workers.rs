@@ -501,3 +501,40 @@ fn a_panic_on_any_worker_takes_the_graph_away_on_all() {
     handle.call(Command::Shutdown).unwrap();
     worker.join();
 }
+
+#[test]
+fn elements_run_on_the_worker_that_is_named() {
+    let pipes = |b: u32| {
+        format!(
+            "StaticThreadSched(a 0, b {b}); \
+             a :: InfiniteSource(LIMIT 30) -> qa :: Queue(10) -> ua :: Unqueue -> ca :: Counter -> Discard; \
+             b :: InfiniteSource(LIMIT 30) -> qb :: Queue(20) -> pb :: PullSwitch(-1) -> ub :: Unqueue -> cb :: Counter -> Discard; \
+             Script(wait 1h);"
+        )
+    };
+    let mut rig = Rig::new(2, &Threads::None, &[]);
+    rig.load(&pipes(1));
+    rig.settle();
+    let home = |rig: &mut Rig, e: &str| rig.read(&format!("{e}.home_thread"));
+    assert_eq!(["a", "ua", "b", "ub"].map(|e| home(&mut rig, e)), ["0", "0", "1", "1"]);
+    let wait = |rig: &mut Rig, handler: &str, value: &str| {
+        let patience = Instant::now() + Duration::from_secs(60);
+        while rig.read(handler) != value && Instant::now() < patience {
+            rig.settle();
+        }
+        assert_eq!(rig.read(handler), value, "{handler}");
+    };
+    wait(&mut rig, "ca.count", "30");
+    // The source stops when the queue is full, wherever both are.
+    wait(&mut rig, "qb.length", "20");
+    assert_eq!(rig.read("qb.drops"), "0");
+    assert!(rig.read("b.handlers").contains("home_thread\tr"), "handlers of the other worker are known");
+    // What waits comes along to another worker.
+    rig.load(&pipes(0));
+    assert_eq!(home(&mut rig, "ub"), "0");
+    assert_eq!(rig.read("qb.length"), "20");
+    rig.load(&pipes(3));
+    assert_eq!(home(&mut rig, "ub"), "1", "counted round");
+    rig.engine.write("g", "pb.switch", "0").unwrap();
+    wait(&mut rig, "cb.count", "30");
+}

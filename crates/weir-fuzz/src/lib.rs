@@ -13,7 +13,9 @@ mod targets;
 
 pub use generated::generated;
 pub use targets::{
-    click_parser, compiled, filter, headers, ir_text, packets, pcap_reader, protocol, service_graph, template,
+    click_parser, compiled, filter, headers, ip_json_route_table, iptables_rules, ir_text, packets,
+    pcap_reader, protocol, request, requirement, service_graph, show_ip_route_table, template, topology,
+    transfer_function,
 };
 
 /// Something that is fuzzed.
@@ -63,6 +65,13 @@ pub const TARGETS: &[Target] = &[
     Target { name: "service_graph", run: service_graph, seeds: seeds::service_graphs },
     Target { name: "template", run: template, seeds: seeds::templates },
     Target { name: "filter", run: filter, seeds: seeds::filters },
+    Target { name: "requirement", run: requirement, seeds: seeds::requirements },
+    Target { name: "request", run: request, seeds: seeds::requests },
+    Target { name: "topology", run: topology, seeds: seeds::topologies },
+    Target { name: "ip_json_route_table", run: ip_json_route_table, seeds: seeds::ip_json_routes },
+    Target { name: "show_ip_route_table", run: show_ip_route_table, seeds: seeds::show_ip_routes },
+    Target { name: "iptables_rules", run: iptables_rules, seeds: seeds::iptables_rules },
+    Target { name: "transfer_function", run: transfer_function, seeds: seeds::transfer_functions },
     Target { name: "ir_text", run: ir_text, seeds: seeds::programs },
     Target { name: "headers", run: headers, seeds: seeds::frames },
     Target { name: "packets", run: packets, seeds: seeds::packet_series },

@@ -51,6 +51,63 @@ pub(crate) fn templates() -> Vec<Vec<u8>> {
     ])
 }
 
+/// Requirements.
+pub(crate) fn requirements() -> Vec<Vec<u8>> {
+    texts([
+        include_str!("../../../docs/requirements.md"),
+        include_str!("../../weir-model/tests/bad/requirements.requirement"),
+        "can internet client:0 via nat, fw tcp dst port 80",
+        "all a 10.0.0.0/8 strict via x y udp",
+        "invariant 0/0 172.16.15.133 tcp payload && ip src, dst port",
+        "REQUIRE reach 0/0 platform2:if allow tcp port 80 deny all",
+        "REACH 10.0.0.1:80 2001:db8::/32 udp 1500",
+        "return a b icmp\nnoloops\nnever sf:a:b sap:c vlan 5 # why",
+    ])
+}
+
+/// Requests.
+pub(crate) fn requests() -> Vec<Vec<u8>> {
+    texts([
+        "FromNetfront() ->\nIPFilter(allow udp port 1500) ->\nIPRewriter(pattern - - 172.16.15.133 - 0 0)\n\
+         -> TimedUnqueue(120,100)\n-> ToNetfront()\n\nREQUIRE reach 0/0 172.16.15.133 udp 1500\n",
+        "a:\nFromNetfront -> all :: Print(\"x)\") -> { /* noloops */ -> Null -> } -> ToNetfront; // b:\n\
+         b:\nIdle -> Discard;\na:0 -> b:in;\ncan x y tcp;\nnoloops\n# c\n",
+        include_str!("../../weir-model/tests/bad/figure.request"),
+    ])
+}
+
+/// Topologies.
+pub(crate) fn topologies() -> Vec<Vec<u8>> {
+    texts([
+        include_str!("../../weir-model/tests/data/topology/access.yaml"),
+        include_str!("../../weir-model/tests/bad/network.topology.yaml"),
+        include_str!("../../weir-model/tests/bad/places.topology.yaml"),
+    ])
+}
+
+/// Routing tables of Linux.
+pub(crate) fn ip_json_routes() -> Vec<Vec<u8>> {
+    texts([include_str!("../../weir-model/tests/data/import/route.json")])
+}
+
+/// Routing tables of FRR and IOS.
+pub(crate) fn show_ip_routes() -> Vec<Vec<u8>> {
+    texts([
+        include_str!("../../weir-model/tests/data/import/frr.txt"),
+        include_str!("../../weir-model/tests/data/import/cisco.txt"),
+    ])
+}
+
+/// Rules of Linux.
+pub(crate) fn iptables_rules() -> Vec<Vec<u8>> {
+    texts([include_str!("../../weir-model/tests/data/import/rules.v4")])
+}
+
+/// Transfer functions.
+pub(crate) fn transfer_functions() -> Vec<Vec<u8>> {
+    texts([include_str!("../../weir-model/tests/data/import/box.tf")])
+}
+
 /// Filters.
 pub(crate) fn filters() -> Vec<Vec<u8>> {
     texts([

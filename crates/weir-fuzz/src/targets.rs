@@ -1,5 +1,6 @@
 //! The targets. Inputs that are no text, or that the reader refuses, are fine; what is accepted must keep its promise.
 
+use std::collections::HashSet;
 use std::io::Cursor;
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +12,13 @@ use weir_ir::{Interpreter, Program, check, optimize, program_of};
 use weir_jit::differential::{Recorder, Seen, Step, assert_same, tables_of};
 use weir_model::filter::{Expr, PacketView};
 use weir_model::graph::ServiceGraph;
+use weir_model::import::hassel::TransferFunction;
+use weir_model::import::iptables::Target;
+use weir_model::import::{ip_json_route, iptables_save, show_ip_route};
+use weir_model::request::Request as ProcessingRequest;
+use weir_model::requirement::Requirement;
 use weir_model::template::Template;
+use weir_model::topology::Topology;
 use weir_net::{Arp, Ethernet, FlowKey, Icmp, Ipv4, Ipv6, Tcp, Udp, Vlan, describe, describe_ip};
 use weir_packet::{Layer, Packet};
 use weir_table::TableSet;
@@ -52,6 +59,78 @@ pub fn service_graph(data: &[u8]) {
 /// Function templates: the reader takes any text.
 pub fn template(data: &[u8]) {
     let _ = Template::parse(&String::from_utf8_lossy(data));
+}
+
+/// Requirements: the parser takes any text, and a requirement reads back from its canonical form.
+pub fn requirement(data: &[u8]) {
+    for line in String::from_utf8_lossy(data).lines() {
+        if let Ok(requirement) = Requirement::parse(line) {
+            let canonical = requirement.goal.to_string();
+            let again = Requirement::parse(&canonical).map(|r| r.goal);
+            assert_eq!(again.as_ref(), Ok(&requirement.goal), "{line} -> {canonical}");
+        }
+    }
+    let _ = Requirement::parse_all(&String::from_utf8_lossy(data));
+}
+
+/// Requests: the reader takes any text, a module's text keeps its place, and only whole lines are taken out of it.
+pub fn request(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let Ok(request) = ProcessingRequest::parse(&text) else { return };
+    for module in &request.modules {
+        let there = &text[module.offset..module.offset + module.click.len()];
+        for (kept, written) in module.click.split('\n').zip(there.split('\n')) {
+            assert!(kept == written || kept.bytes().all(|b| b == b' '), "{written:?} became {kept:?}");
+        }
+    }
+}
+
+/// Topologies in JSON or YAML, without files: the reader takes any text, and what it accepts has no loose ends.
+pub fn topology(data: &[u8]) {
+    let Ok(topology) = Topology::parse(&String::from_utf8_lossy(data)) else { return };
+    for end in topology.links.iter().flat_map(|l| [&l.a, &l.b]) {
+        let node = topology.node(&end.node).expect("a link leads to a box");
+        assert!(node.ports().contains(&end.port.as_str()), "{end} is no port");
+    }
+    for requirement in &topology.requirements {
+        for node in requirement.places().filter_map(|p| p.node()) {
+            assert!(topology.node(node).is_some(), "a requirement names {node}");
+        }
+    }
+}
+
+/// Routing tables as `ip -json route` prints them: the reader takes any text.
+pub fn ip_json_route_table(data: &[u8]) {
+    let _ = ip_json_route(&String::from_utf8_lossy(data));
+}
+
+/// Routing tables as `show ip route` prints them: the reader takes any text, and no prefix has two routes.
+pub fn show_ip_route_table(data: &[u8]) {
+    let Ok(table) = show_ip_route(&String::from_utf8_lossy(data)) else { return };
+    let prefixes: HashSet<_> = table.routes.iter().map(|r| r.prefix).collect();
+    assert_eq!(prefixes.len(), table.routes.len());
+}
+
+/// Rules of Linux machines: the reader takes any text, and jumps lead to chains.
+pub fn iptables_rules(data: &[u8]) {
+    let Ok(rules) = iptables_save(&String::from_utf8_lossy(data)) else { return };
+    for table in [rules.filter, rules.nat].into_iter().flatten() {
+        for rule in table.chains.iter().flat_map(|c| &c.rules) {
+            if let Target::Jump(to) | Target::Goto(to) = rule.target {
+                assert!(to < table.chains.len());
+            }
+        }
+    }
+}
+
+/// Transfer functions: the reader takes any text, and every wildcard is as long as the header.
+pub fn transfer_function(data: &[u8]) {
+    let Ok(function) = TransferFunction::parse(&String::from_utf8_lossy(data)) else { return };
+    for rule in &function.rules {
+        let wildcard = rule.matches.iter().flat_map(|w| [&w.value, &w.mask]);
+        let rewrite = rule.rewrite.iter().flat_map(|r| [&r.value, &r.mask]);
+        assert!(wildcard.chain(rewrite).all(|bytes| bytes.len() == function.header_len));
+    }
 }
 
 /// Filters: the parser takes any text, a filter reads back from its canonical form, it is defined on any packet, and

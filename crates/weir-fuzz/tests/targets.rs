@@ -24,6 +24,13 @@ tests! {
     service_graph 2000
     template 2000
     filter 2000
+    requirement 2000
+    request 2000
+    topology 2000
+    ip_json_route_table 2000
+    show_ip_route_table 2000
+    iptables_rules 2000
+    transfer_function 2000
     ir_text 3000
     headers 5000
     packets 3000

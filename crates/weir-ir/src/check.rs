@@ -409,6 +409,12 @@ impl<'a> Checker<'a> {
                     None => self.err(format!("the key has no field {hole}")),
                 }
             }
+            End::Soonest { table, .. } => {
+                if !self.table(*table, &[Kind::Exact]) {
+                    return;
+                }
+                supplied.extend([Type::Entry(*table), Type::Int(Width::W64)]);
+            }
             End::Meter { entry, field, cost, rate, burst, .. } => {
                 if let Some(t) = self.entry(*entry) {
                     let f = self.p.tables[t.0 as usize].decl.value.get(*field as usize);

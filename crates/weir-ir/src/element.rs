@@ -173,18 +173,29 @@ pub struct State<'a> {
     pub now: u64,
     /// What a read handler is asked about: the text behind its name (`lookup 10.0.0.1`).
     pub param: &'a str,
+    warnings: Vec<String>,
 }
 
 impl<'a> State<'a> {
     /// State over the named tables of a set.
     pub fn new(tables: &'a mut TableSet, names: &'a [(String, TableId)], now: u64) -> State<'a> {
-        State { tables, names, now, param: "" }
+        State { tables, names, now, param: "", warnings: Vec::new() }
     }
 
     /// The same, for a read handler with a parameter.
     #[must_use]
     pub fn asked(self, param: &'a str) -> State<'a> {
         State { param, ..self }
+    }
+
+    /// Tells whoever writes a handler of something that is odd, but no error.
+    pub fn warn(&mut self, text: String) {
+        self.warnings.push(text);
+    }
+
+    /// What [`warn`](State::warn) was told.
+    pub fn into_warnings(self) -> Vec<String> {
+        self.warnings
     }
 
     /// Number of the table with that name.

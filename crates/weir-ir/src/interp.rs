@@ -1,14 +1,18 @@
 //! The interpreter: the reference for what a program means.
 
+mod meta;
+
 use std::collections::VecDeque;
 
-use weir_packet::{Checksum, Packet};
+use weir_packet::Packet;
 use weir_table::{EntryRef, TableSet};
 
 use crate::program::{
-    Amount, BinOp, BlockId, CmpOp, End, EntryKind, Layer, MAX_HOPS, MetaField, Op, Program, Reason, TableId,
-    Target, Type, Value, Width,
+    Amount, BinOp, BlockId, CmpOp, End, EntryKind, Layer, MAX_HOPS, Op, Program, Reason, TableId, Target,
+    Type, Value, Width,
 };
+
+pub use meta::{load_meta, store_meta};
 
 /// What a program needs from outside, and what it gives back.
 pub trait Host {
@@ -33,9 +37,18 @@ pub trait Host {
 /// Most packets that wait for their turn in one run; copies beyond are dropped (`LoopLimit`).
 pub const MAX_STRANDS: usize = 4096;
 
+/// Where a packet that an element starts queues up: before all that other elements started, behind those that the same
+/// element started just before. So what follows from a packet is done before what was started earlier, as if each element
+/// called the next. `waiting` are the elements that started the packets that wait, in the order of their turns.
+pub fn turn<T: PartialEq>(waiting: impl Iterator<Item = T>, starter: T) -> usize {
+    waiting.take_while(|other| *other == starter).count()
+}
+
 /// A packet that starts when the current one has ended.
 #[derive(Debug)]
 pub struct Strand {
+    /// Number of the element that started it.
+    pub starter: u32,
     /// Where.
     pub block: BlockId,
     /// Arguments of the block.
@@ -273,6 +286,10 @@ impl<H: Host> Run<'_, H> {
                     None => self.go(full, &[]),
                 }
             }
+            End::Soonest { table, hit, miss } => match self.tables.soonest(table.0, self.now) {
+                Some((slot, left)) => self.go(hit, &[slot.into(), left.into()]),
+                None => self.go(miss, &[]),
+            },
             End::Meter { entry, field, cost, rate, burst, ok, over } => {
                 let e = self.entry(*entry);
                 let [cost, rate, burst] = [cost, rate, burst].map(|v| self.get(*v) as u64);
@@ -488,7 +505,9 @@ impl<H: Host> Run<'_, H> {
             return self.host.dropped(at, &Reason::LOOP_LIMIT, packet);
         }
         let args = target.args.iter().map(|&v| self.get(v)).collect();
-        self.i.strands.push_back(Strand { block: target.block, args, packet });
+        let starter = self.program.block(at).owner;
+        let turn = turn(self.i.strands.iter().map(|s| s.starter), starter);
+        self.i.strands.insert(turn, Strand { starter, block: target.block, args, packet });
     }
 }
 
@@ -560,34 +579,6 @@ pub fn hash(seed: u64, args: &[u128]) -> u32 {
     }
     let m = u128::from(h) * 0x9e37_79b9_7f4a_7c15;
     ((m >> 64) as u64 ^ m as u64) as u32
-}
-
-/// The meaning of [`Op::LoadMeta`].
-pub fn load_meta(p: &Packet, field: MetaField) -> u128 {
-    match field {
-        MetaField::PacketType => p.packet_type.into(),
-        MetaField::InPort => p.in_port.into(),
-        MetaField::Timestamp => p.timestamp.into(),
-        MetaField::FlowHash => p.hash.into(),
-        MetaField::Checksum => p.csum.into(),
-        MetaField::SegmentSize => p.gso_size.into(),
-    }
-}
-
-/// The meaning of [`Op::StoreMeta`].
-pub fn store_meta(p: &mut Packet, field: MetaField, v: u128) {
-    match field {
-        MetaField::PacketType => p.packet_type = v as u8,
-        MetaField::InPort => p.in_port = v as u16,
-        MetaField::Timestamp => p.timestamp = v as u64,
-        MetaField::FlowHash => p.hash = v as u32,
-        MetaField::SegmentSize => p.gso_size = v as u16,
-        MetaField::Checksum => {
-            if v != Checksum::Partial as u128 {
-                p.csum = v as u8;
-            }
-        }
-    }
 }
 
 fn load(bytes: &[u8]) -> u128 {

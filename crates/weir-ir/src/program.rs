@@ -241,7 +241,9 @@ pub enum Op {
     Size { dst: Value, table: TableId },
 
     /// Starts another packet at `target` once this run has ended: a copy of the current one, or an empty one with
-    /// its annotations. Arguments have at most 64 bits each, and there are at most [`MAX_STRAND_ARGS`].
+    /// its annotations. Arguments have at most 64 bits each, and there are at most [`MAX_STRAND_ARGS`]. Of the packets
+    /// that one element starts in a run, the first goes first; they go before those that elements on the way to it
+    /// started ([`turn`](crate::interp::turn)).
     Fork { copy: bool, target: Target },
     /// Starts each packet that the entry holds at `target` once this run has ended, oldest first.
     Release { entry: Value, target: Target },
@@ -292,6 +294,10 @@ pub enum End {
         ok: Target,
         full: Target,
     },
+    /// Finds the entry of an exact table that expires next ([`weir_table::TableSet::soonest`]), for it to give way to
+    /// another. `hit` gets the entry and the nanoseconds that it has left (64 bits) first; `miss` is taken if no entry
+    /// expires.
+    Soonest { table: TableId, hit: Target, miss: Target },
     /// Takes `cost` tokens from the bucket in a 128-bit field ([`weir_table::meter`]; all 64 bits).
     Meter { entry: Value, field: u32, cost: Value, rate: Value, burst: Value, ok: Target, over: Target },
     /// Leaves the packet with an entry; goes on with it if the entry holds as many as it may.
@@ -490,9 +496,9 @@ macro_rules! visit_targets {
                 $f(1, a);
                 $f(0, b);
             }
-            End::Claim { ok, full, .. } => {
-                $f(2, ok);
-                $f(0, full);
+            End::Claim { ok: a, full: b, .. } | End::Soonest { hit: a, miss: b, .. } => {
+                $f(2, a);
+                $f(0, b);
             }
             End::Hold { full, .. } => $f(0, full),
             End::Emit { .. } | End::Drop { .. } | End::Finish | End::Enter { .. } | End::Exit { .. } => {}
@@ -539,7 +545,7 @@ impl End {
     pub fn supplied(&self, i: usize) -> usize {
         match (self, i) {
             (End::Lookup { .. } | End::Insert { .. }, 0) => 1,
-            (End::Claim { .. }, 0) => 2,
+            (End::Claim { .. } | End::Soonest { .. }, 0) => 2,
             _ => 0,
         }
     }

@@ -64,7 +64,7 @@
 //!   `again TARGET exit TARGET`
 //! - `require LAYER AMOUNT ok TARGET fail TARGET`; `push AMOUNT ok TARGET fail TARGET`, also `unpull` and `put`
 //! - `lookup TABLE (a, …) hit TARGET miss TARGET`; `insert TABLE (a, …) ok TARGET full TARGET`;
-//!   `claim TABLE (a, …) hole FIELD in a..b from c ok TARGET full TARGET`
+//!   `claim TABLE (a, …) hole FIELD in a..b from c ok TARGET full TARGET`; `soonest TABLE hit TARGET miss TARGET`
 //! - `meter e.FIELD cost a rate b burst c ok TARGET over TARGET`; `hold e full TARGET`
 //! - `emit PORT`; `drop REASON`; `finish`; `enter BLOCK`; `recirculate BLOCK` (an enter that goes back); `exit N`
 

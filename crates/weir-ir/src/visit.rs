@@ -105,7 +105,7 @@ macro_rules! visitors {
                         f(rate);
                         f(burst);
                     }
-                    End::Jump(_) | End::Again { .. } | End::Emit { .. } | End::Drop { .. } | End::Finish
+                    End::Soonest { .. } | End::Jump(_) | End::Again { .. } | End::Emit { .. } | End::Drop { .. } | End::Finish
                     | End::Enter { .. } | End::Exit { .. } => {}
                 }
             }
@@ -158,7 +158,10 @@ impl End {
     /// The table that the end names.
     pub fn table_mut(&mut self) -> Option<&mut TableId> {
         match self {
-            End::Lookup { table, .. } | End::Insert { table, .. } | End::Claim { table, .. } => Some(table),
+            End::Lookup { table, .. }
+            | End::Insert { table, .. }
+            | End::Claim { table, .. }
+            | End::Soonest { table, .. } => Some(table),
             _ => None,
         }
     }

@@ -491,6 +491,7 @@ fn frame_values(block: &Block) -> usize {
     let end = match &block.end {
         End::Lookup { key, .. } | End::Insert { key, .. } => key.len(),
         End::Claim { key, .. } => key.len() + 3,
+        End::Soonest { .. } => 1,
         _ => 0,
     };
     ops.max().unwrap_or(0).max(end)

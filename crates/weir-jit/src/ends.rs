@@ -57,6 +57,13 @@ impl Translator<'_, '_> {
                 let claimed = self.load_value(width, at, 16 * key.len() as i32, self.regions.frame);
                 self.found(found, ok, Some(claimed), full);
             }
+            End::Soonest { table, hit, miss } => {
+                let args = [self.ctx, self.imm32(table.0), self.frame_address()];
+                let found = self.result(Helper::Soonest, &args);
+                let at = self.frame_address();
+                let left = self.load_value(weir_ir::program::Width::W64, at, 0, self.regions.frame);
+                self.found(found, hit, Some(left), miss);
+            }
             End::Meter { entry, field, cost, rate, burst, ok, over } => {
                 let [table, slot] = self.entry(*entry);
                 let field = self.imm32(*field);

@@ -17,6 +17,8 @@ use crate::profile::Profile;
 /// A packet that starts when the current one has ended.
 #[derive(Debug)]
 pub(crate) struct Strand {
+    /// Number of the element that started it.
+    pub starter: u32,
     /// Number of the start in the compiled function.
     pub start: u32,
     pub args: [u128; MAX_STRAND_ARGS],
@@ -158,7 +160,8 @@ macro_rules! helpers {
             }
         }
 
-        $(extern "C" fn $name($($arg: $ty),*) $(-> $ret)? $body)*
+        $(#[allow(clippy::too_many_arguments, reason = "compiled code passes what it knows as it is")]
+        extern "C" fn $name($($arg: $ty),*) $(-> $ret)? $body)*
     };
 }
 
@@ -167,7 +170,7 @@ impl Helper {
     /// runs as if it were not there.
     pub fn is_rare(self) -> bool {
         use Helper::*;
-        matches!(self, Push | Checksum | FindWords | Insert | Claim | Touch | Link | Remove)
+        matches!(self, Push | Checksum | FindWords | Insert | Claim | Soonest | Touch | Link | Remove)
     }
 
     /// Name of the function that calls the helper and leaves all registers alone.
@@ -245,6 +248,17 @@ helpers! {
             None => NOT_FOUND,
         }
     }
+    // What the entry has left goes to the frame.
+    Soonest = fn soonest(ctx: &mut Ctx<'_>, table: u32, left: Values) -> u64 {
+        let mut left = left;
+        match ctx.tables.soonest(table, ctx.now) {
+            Some((slot, nanos)) => {
+                left.get_mut(1)[0] = nanos.into();
+                slot.into()
+            }
+            None => NOT_FOUND,
+        }
+    }
     Meter = fn meter(ctx: &mut Ctx<'_>, table: u32, slot: u32, field: u32, cost: u64, rate: u64, burst: u64) -> u32 {
         let table = ctx.tables.table_mut(table);
         let mut state = table.get(slot, field);
@@ -277,17 +291,17 @@ helpers! {
     GroupCount = fn group_count(ctx: &mut Ctx<'_>, table: u32, low: u64, high: u64) -> u32 {
         ctx.tables.table(table).group_count(u128::from(high) << 64 | u128::from(low))
     }
-    Fork = fn fork(ctx: &mut Ctx<'_>, packet: Current, copy: u32, start: u32, args: Values, n: u32, at: u32) {
+    Fork = fn fork(ctx: &mut Ctx<'_>, packet: Current, copy: u32, start: u32, args: Values, n: u32, at: u32, starter: u32) {
         let packet = match (packet.0.is_null(), copy != 0) {
             (false, true) => packet.with(|p| p.copy()),
             (false, false) => packet.with(|p| p.successor()),
             (true, _) => Packet::with_room(0).expect("an empty packet fits"),
         };
-        start_strand(ctx, packet, start, args.get(n), at);
+        start_strand(ctx, packet, start, args.get(n), at, starter);
     }
-    Release = fn release(ctx: &mut Ctx<'_>, table: u32, slot: u32, start: u32, args: Values, n: u32, at: u32) {
+    Release = fn release(ctx: &mut Ctx<'_>, table: u32, slot: u32, start: u32, args: Values, n: u32, at: u32, starter: u32) {
         for packet in ctx.tables.table_mut(table).release(slot) {
-            start_strand(ctx, packet, start, args.get(n), at);
+            start_strand(ctx, packet, start, args.get(n), at, starter);
         }
     }
     Notify = fn notify(ctx: &mut Ctx<'_>, event: u32, args: Values, n: u32, packet: Current) {
@@ -299,7 +313,7 @@ helpers! {
     }
 }
 
-fn start_strand(ctx: &mut Ctx<'_>, packet: Packet, start: u32, given: &[u128], at: u32) {
+fn start_strand(ctx: &mut Ctx<'_>, packet: Packet, start: u32, given: &[u128], at: u32, starter: u32) {
     if ctx.strands.len() >= MAX_STRANDS {
         return ctx.host.dropped(BlockId(at), &Reason::LOOP_LIMIT, packet);
     }
@@ -307,6 +321,7 @@ fn start_strand(ctx: &mut Ctx<'_>, packet: Packet, start: u32, given: &[u128], a
     for (to, from) in args.iter_mut().zip(given) {
         *to = *from;
     }
-    ctx.strands.push_back(Strand { start, args, packet });
+    let turn = interp::turn(ctx.strands.iter().map(|s| s.starter), starter);
+    ctx.strands.insert(turn, Strand { starter, start, args, packet });
     ctx.pending = 1;
 }

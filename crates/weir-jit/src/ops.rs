@@ -72,13 +72,13 @@ impl Translator<'_, '_> {
             }
             Op::Fork { copy, target } => {
                 let copy = self.imm32((*copy).into());
-                let [start, args, n, at] = self.strand(target);
-                self.call(Helper::Fork, &[self.ctx, self.packet, copy, start, args, n, at]);
+                let [start, args, n, at, starter] = self.strand(target);
+                self.call(Helper::Fork, &[self.ctx, self.packet, copy, start, args, n, at, starter]);
             }
             Op::Release { entry, target } => {
                 let [table, slot] = self.entry(*entry);
-                let [start, args, n, at] = self.strand(target);
-                self.call(Helper::Release, &[self.ctx, table, slot, start, args, n, at]);
+                let [start, args, n, at, starter] = self.strand(target);
+                self.call(Helper::Release, &[self.ctx, table, slot, start, args, n, at, starter]);
             }
             Op::Notify { args, packet, .. } => {
                 self.put_values(0, args.iter().copied());
@@ -162,15 +162,16 @@ impl Translator<'_, '_> {
         Some((dst, v))
     }
 
-    /// What starts another packet: number of the start, its arguments and how many, and where that was.
-    fn strand(&mut self, target: &Target) -> [ir::Value; 4] {
+    /// What starts another packet: number of the start, its arguments and how many, the block and the element.
+    fn strand(&mut self, target: &Target) -> [ir::Value; 5] {
         self.put_values(0, target.args.iter().copied());
         let start = self.each_op(|t, op| match op {
             Op::Fork { target, .. } | Op::Release { target, .. } => t.starts.number(target.block),
             _ => 0,
         });
         let here = self.each(|_, b| b.0);
-        [start, self.frame_address(), self.imm32(target.args.len() as u32), here]
+        let starter = self.each(|t, b| t.p.block(b).owner);
+        [start, self.frame_address(), self.imm32(target.args.len() as u32), here, starter]
     }
 
     // --- the packet -------------------------------------------------------------------------------------------

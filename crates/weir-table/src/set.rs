@@ -5,6 +5,10 @@ use weir_packet::Packet;
 use crate::decl::{DeclError, TableDecl};
 use crate::table::Table;
 
+/// How many slots [`TableSet::soonest`] looks at: enough that an entry to come has hardly ever to make room for one that
+/// goes much later, and few enough that a flood of new entries does not cost more than it does otherwise.
+pub const WINDOW: u32 = 64;
+
 /// An entry: table and slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EntryRef {
@@ -104,6 +108,20 @@ impl TableSet {
         }
     }
 
+    /// The entry of a table that goes next of those that go at all, and the nanoseconds until then: the one to give way
+    /// when the table is full. It is found among [`WINDOW`] slots; in a larger table, each time an entry came or went,
+    /// among others.
+    pub fn soonest(&self, table: u32, now: u64) -> Option<(u32, u64)> {
+        let mut best: Option<(u32, u64)> = None;
+        for slot in self.table(table).window(WINDOW) {
+            let when = self.expiry(EntryRef { table, slot });
+            if when != 0 && best.is_none_or(|(_, earliest)| when < earliest) {
+                best = Some((slot, when));
+            }
+        }
+        best.map(|(slot, when)| (slot, when.saturating_sub(now)))
+    }
+
     /// Removes an entry and the one linked to it. Packets they held become orphans.
     pub fn remove(&mut self, e: EntryRef) {
         if !self.table(e.table).is_live(e.slot) {
@@ -187,5 +205,51 @@ impl TableSet {
             }
         }
         self.arm_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Width};
+
+    fn set(capacity: u32) -> TableSet {
+        TableSet::new(&[TableDecl::new("t", Kind::Exact, &[("k", Width::W32)], &[], capacity)]).unwrap()
+    }
+
+    fn entry(set: &mut TableSet, key: u128, when: u64) -> EntryRef {
+        let slot = set.table_mut(0).insert(&[key]).unwrap();
+        set.table_mut(0).set_expiry(slot, when);
+        EntryRef { table: 0, slot }
+    }
+
+    #[test]
+    fn the_soonest_entry_is_found_with_its_links_in_mind() {
+        let mut set = set(8);
+        assert_eq!(set.soonest(0, 0), None);
+        let [never, late, early] = [0, 900, 300].map(|when| entry(&mut set, when.into(), when));
+        assert_eq!(set.soonest(0, 100), Some((early.slot, 200)));
+        assert_eq!(set.soonest(0, 400), Some((early.slot, 0)), "it is due, and still there");
+        set.link(early, never);
+        assert_eq!(set.soonest(0, 100), Some((late.slot, 800)), "an entry goes with its partner, or never");
+        set.remove(late);
+        assert_eq!(set.soonest(0, 100), None);
+    }
+
+    #[test]
+    fn of_a_large_table_some_are_looked_at() {
+        let mut set = set(1000);
+        for i in 0..1000 {
+            entry(&mut set, i, 1_000_000 - i as u64);
+        }
+        let mut taken = Vec::new();
+        for _ in 0..500 {
+            let (slot, left) = set.soonest(0, 0).unwrap();
+            taken.push(left);
+            set.remove(EntryRef { table: 0, slot });
+        }
+        // By chance, every second of them would be from the later half.
+        let late = taken.iter().filter(|left| **left > 999_500).count();
+        assert!(late < 60, "{late} of 500 go much later than others");
     }
 }

@@ -218,6 +218,17 @@ impl Table {
         None
     }
 
+    /// The slots of up to `most` entries, which are all if the table never had more. Others come after each change of the
+    /// [`epoch`](Table::epoch).
+    pub(crate) fn window(&self, most: u32) -> impl Iterator<Item = u32> {
+        let start = match self.used {
+            used if used <= most => 0,
+            used => (self.epoch.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 % used,
+        };
+        let slots = (start..self.used).chain(0..start).take(most as usize);
+        slots.filter(|&slot| self.is_live(slot))
+    }
+
     /// A value field of an entry.
     pub fn get(&self, slot: u32, field: u32) -> u128 {
         let size = self.decl.value[field as usize].width.bytes() as usize;

@@ -34,6 +34,10 @@ pub(crate) fn build(
         let Node::Symbol(s) = x.node(e) else { continue };
         b.finish(s, b.model.get(s).copied().unwrap_or(0))?;
     }
+    for &e in symbols {
+        let Node::Symbol(s @ Symbol::Expires(t)) = x.node(e) else { continue };
+        b.let_expire(*t, b.model.get(s).copied().unwrap_or(0))?;
+    }
     let mut packets = Vec::new();
     for i in 0..goal.inputs {
         packets.push(b.packet(b.source(&Source::Input(i))?)?);
@@ -204,6 +208,22 @@ impl Build<'_> {
                 self.fill(*t, v.saturating_sub(have), None)?;
             }
             _ => {}
+        }
+        Some(())
+    }
+
+    /// Lets the entry that is to expire next do so, and no other. To be done when links stand.
+    fn let_expire(&mut self, t: u32, expires: u128) -> Option<()> {
+        if expires == 0 {
+            return Some(());
+        }
+        let fields = self.net.decl(t).key.len() as u32;
+        let key: Vec<u128> = (0..fields).map(|f| self.value(&Symbol::SoonestKey(t, f))).collect();
+        let e = EntryRef { table: t, slot: self.tables.table(t).lookup(&key)? };
+        let (now, left) = (self.value(&Symbol::Now) as u64, self.value(&Symbol::SoonestLeft(t)) as u64);
+        let when = now.checked_add(left).filter(|when| *when > 0)?;
+        for e in [Some(e), self.tables.partner(e)].into_iter().flatten() {
+            self.tables.table_mut(e.table).set_expiry(e.slot, when);
         }
         Some(())
     }

@@ -35,6 +35,7 @@ impl Explorer<'_> {
                 }
                 *rounds += 1;
                 self.pass(st, header, &[]);
+                self.meet(st, header.block)?;
                 Some(header.block)
             }
             End::Require { layer, n, ok, fail } => {
@@ -139,6 +140,13 @@ impl Explorer<'_> {
                 key[*hole as usize] = value;
                 let e = self.new_entry(st, table, key);
                 self.go(st, ok, &[e as u32, value.0])
+            }
+            End::Soonest { table, hit, miss } => {
+                let table = self.table(st, *table);
+                match self.soonest(st, table)? {
+                    Some((e, left)) => self.go(st, hit, &[e as u32, left.0]),
+                    None => self.go(st, miss, &[]),
+                }
             }
             End::Meter { entry, field, cost, rate, burst, ok, over } => {
                 let e = self.used(st, *entry)?;

@@ -74,6 +74,42 @@ impl Explorer<'_> {
         st.entries.len() - 1
     }
 
+    /// The entry of a table that expires next, and the nanoseconds that it has left. Only as the tables were before the
+    /// run: what a run changes would need a model of all times.
+    pub(crate) fn soonest(&mut self, st: &mut State, table: u32) -> Result<Option<(usize, Expr)>, Cut> {
+        let info = self.net.info(table);
+        // Elsewhere it is an entry of others, whose flow alone suffers.
+        if !info.open {
+            return Ok(None);
+        }
+        // Linked entries go together, whatever their tables.
+        let concerns = |other: u32| other == table || (info.linked && self.net.info(other).linked);
+        let changed = |e: &Entry| concerns(e.table) && (!e.live || e.base.is_none());
+        if st.stirred.iter().any(|&other| concerns(other)) || st.entries.iter().any(changed) {
+            return Err(self.give_up(Incomplete::Soonest));
+        }
+        let expires = self.x.symbol(Width::W1, Symbol::Expires(table));
+        if !info.shrinks || !self.decide(st, expires)? {
+            return Ok(None);
+        }
+        let left = self.x.symbol(Width::W64, Symbol::SoonestLeft(table));
+        // What is due was to go at some time, and 0 is none.
+        let now = self.x.symbol(Width::W64, Symbol::Now);
+        let either = self.x.binary(BinOp::Or, now, left);
+        let never = self.x.is(either, 0);
+        let some = self.x.not(never);
+        self.learn(st, some)?;
+        let fields = &self.net.decl(table).key;
+        let mut key = Vec::new();
+        for (f, field) in fields.iter().enumerate() {
+            key.push(self.x.symbol(field.width, Symbol::SoonestKey(table, f as u32)));
+        }
+        let at = EntryAt { table, at: At::Key(key.clone().into()) };
+        let has = self.x.symbol(Width::W1, Symbol::Has(at));
+        self.learn(st, has)?;
+        Ok(self.lookup(st, table, &key)?.map(|e| (e, left)))
+    }
+
     /// How many entries the path made in a table.
     fn insertions(st: &State, table: u32) -> u32 {
         st.entries.iter().filter(|e| e.table == table && e.base.is_none()).count() as u32

@@ -129,6 +129,7 @@ impl<'a> Evaluator<'a> {
             },
             Node::Binary(op, a, b) => binary(*op, w, self.eval(*a), self.eval(*b)),
             Node::Equal(a, b) => (self.eval(*a) == self.eval(*b)).into(),
+            Node::In(a, set) => set.contains(self.eval(*a)).into(),
             Node::Less(a, b) => (self.eval(*a) < self.eval(*b)).into(),
             Node::Not(a) => !self.eval(*a),
             Node::Resize(a) => self.eval(*a),
@@ -291,6 +292,11 @@ impl<'a> Evaluator<'a> {
                 });
                 (a == b).into()
             }
+            Symbol::Expires(t) => run.tables.soonest(*t, run.now).is_some().into(),
+            Symbol::SoonestKey(t, f) => {
+                run.tables.soonest(*t, run.now).map_or(0, |(slot, _)| run.tables.table(*t).key(slot, *f))
+            }
+            Symbol::SoonestLeft(t) => run.tables.soonest(*t, run.now).map_or(0, |(_, left)| left).into(),
             Symbol::Size(t) => run.tables.table(*t).len().into(),
             Symbol::Group(t, v) => run.tables.table(*t).group_count(self.eval(*v)).into(),
             Symbol::Len(p)

@@ -6,12 +6,13 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::LazyLock;
 
-use weir_ir::interp::MAX_STRANDS;
+use weir_ir::interp::{self, MAX_STRANDS};
 use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target, Value, Width};
 
 use crate::eval::{ConcreteRun, Evaluator};
 use crate::expr::{Expr, Exprs, Node, Symbol};
 use crate::facts::Facts;
+use crate::merge::Met;
 use crate::network::{Body, Network, NodeId, Place};
 use crate::packet::{Mark, SymbolicPacket, mark_number};
 use crate::path::{How, Incomplete, Limits, Notice, PacketEnd};
@@ -29,6 +30,8 @@ static NOTHING: LazyLock<Program> = LazyLock::new(Program::default);
 /// A packet that waits for its turn.
 #[derive(Debug, Clone)]
 pub(crate) struct Strand {
+    /// Number of the element that started it, in its node.
+    starter: u32,
     node: NodeId,
     block: BlockId,
     args: Vec<u32>,
@@ -52,6 +55,8 @@ pub(crate) struct State {
     pub(crate) trail: Trail,
     pub(crate) strands: VecDeque<Strand>,
     pub(crate) entries: Vec<Entry>,
+    /// Tables in which the path changed when entries expire.
+    pub(crate) stirred: Vec<u32>,
     pub(crate) facts: Facts,
     /// How often each loop was entered since it was entered from outside.
     pub(crate) rounds: Vec<(BlockId, u32)>,
@@ -84,6 +89,10 @@ pub(crate) struct Explorer<'a> {
     pub(crate) arrivals: Vec<(Place, State)>,
     /// Whether a lookup missed in a table that other packets could have put something into.
     pub(crate) missed: bool,
+    /// For each node the values that count at the heads of its loops.
+    pub(crate) heads: HashMap<NodeId, HashMap<BlockId, Vec<u32>>>,
+    /// The paths that came to the head of a loop.
+    pub(crate) met: HashMap<(NodeId, BlockId), Vec<Met>>,
     memo: HashMap<Expr, u128>,
     pub(crate) work: Vec<State>,
     pub(crate) incomplete: Option<Incomplete>,
@@ -99,6 +108,8 @@ impl<'a> Explorer<'a> {
             watched: HashSet::new(),
             arrivals: Vec::new(),
             missed: false,
+            heads: HashMap::new(),
+            met: HashMap::new(),
             memo: HashMap::new(),
             work: Vec::new(),
             incomplete: None,
@@ -108,6 +119,7 @@ impl<'a> Explorer<'a> {
     /// The ends of all paths from what is in the work list.
     pub(crate) fn run(&mut self) -> Vec<State> {
         let mut done = Vec::new();
+        self.met.clear();
         while let Some(mut st) = self.work.pop() {
             if done.len() >= self.limits.paths {
                 self.give_up(Incomplete::Paths);
@@ -462,7 +474,10 @@ impl<'a> Explorer<'a> {
         }
         let args = self.args(st, target);
         let (node, trail) = (st.node, st.trail.clone());
-        st.strands.push_back(Strand { node, block: target.block, args, packet, laps: st.laps, trail });
+        let starter = self.program(st).block(st.block).owner;
+        let turn = interp::turn(st.strands.iter().map(|s| (s.node, s.starter)), (node, starter));
+        let strand = Strand { starter, node, block: target.block, args, packet, laps: st.laps, trail };
+        st.strands.insert(turn, strand);
         Ok(())
     }
 }

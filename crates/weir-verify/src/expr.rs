@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap as HashMap;
 
 use weir_ir::program::{BinOp, Layer, MetaField, Width};
+
+use crate::set::Set;
 
 /// An expression, by number in its [`Exprs`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,6 +118,12 @@ pub enum Symbol {
     PartnerKey(EntryAt, u32, u32),
     /// Whether two lookups in a table find the same entry.
     Same { table: u32, a: Box<[Expr]>, b: Box<[Expr]> },
+    /// Whether some entry of a table expires.
+    Expires(u32),
+    /// A key field of the entry of a table that expires next.
+    SoonestKey(u32, u32),
+    /// Nanoseconds that this entry has left (64 bits).
+    SoonestLeft(u32),
     /// Number of entries of a table (32 bits).
     Size(u32),
     /// Number of entries of a table with that value in the group field (32 bits).
@@ -156,6 +165,8 @@ pub enum Node {
     Equal(Expr, Expr),
     /// Whether the first is less.
     Less(Expr, Expr),
+    /// Whether it is in a set.
+    In(Expr, Arc<Set>),
     /// All bits inverted.
     Not(Expr),
     /// Zero-extended or cut.
@@ -298,7 +309,7 @@ impl Exprs {
             Node::Const(_) => Vec::new(),
             Node::Symbol(s) => self.symbol_operands(s),
             Node::Binary(_, a, b) | Node::Equal(a, b) | Node::Less(a, b) | Node::Sum16(a, b) => vec![*a, *b],
-            Node::Not(a) | Node::Resize(a) | Node::Byte(a, _) => vec![*a],
+            Node::Not(a) | Node::Resize(a) | Node::Byte(a, _) | Node::In(a, _) => vec![*a],
             Node::Select(c, a, b) => vec![*c, *a, *b],
             Node::Concat(list) | Node::Hash(list) => list.to_vec(),
             Node::Checksum { mem, end, .. } => {
@@ -341,9 +352,14 @@ impl Exprs {
             | Symbol::PartnerKey(at, ..) => entry(at),
             Symbol::Same { a, b, .. } => [&a[..], &b[..]].concat(),
             Symbol::Group(_, v) => vec![*v],
-            Symbol::Now | Symbol::Random(_) | Symbol::Arg(_) | Symbol::ArgKey(..) | Symbol::Size(_) => {
-                Vec::new()
-            }
+            Symbol::Now
+            | Symbol::Random(_)
+            | Symbol::Arg(_)
+            | Symbol::ArgKey(..)
+            | Symbol::Expires(_)
+            | Symbol::SoonestKey(..)
+            | Symbol::SoonestLeft(_)
+            | Symbol::Size(_) => Vec::new(),
         }
     }
 }

@@ -205,6 +205,14 @@ impl Facts {
                     _ => return None,
                 }
             }
+            Node::In(a, to) => {
+                let a = self.set_to(x, *a, depth);
+                match a.intersect(to) {
+                    both if both.is_empty() => Set::single(0),
+                    both if both == a => Set::single(1),
+                    _ => return None,
+                }
+            }
             Node::Less(a, b) => {
                 let (a, b) = (self.set_to(x, *a, depth).hull()?, self.set_to(x, *b, depth).hull()?);
                 match () {
@@ -272,6 +280,11 @@ impl Facts {
                     q.is_none_or(|v| self.restrict(x, *a, &without(v), depth))
                         && p.is_none_or(|v| self.restrict(x, *b, &without(v), depth))
                 }
+                None => true,
+            },
+            Node::In(a, to) => match set.value() {
+                Some(1) => self.restrict(x, *a, to, depth),
+                Some(_) => self.restrict(x, *a, &to.complement(x.width(*a)), depth),
                 None => true,
             },
             Node::Less(a, b) => match set.value() {

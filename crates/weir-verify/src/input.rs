@@ -86,6 +86,7 @@ impl Explorer<'_> {
             trail: Trail::default(),
             strands: VecDeque::new(),
             entries: Vec::new(),
+            stirred: Vec::new(),
             facts: Facts::default(),
             rounds: Vec::new(),
             randoms: 0,

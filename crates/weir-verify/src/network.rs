@@ -154,6 +154,11 @@ impl Network {
         &self.nodes[node as usize]
     }
 
+    /// Whether tables hold only what was declared and what packets of an exploration put there.
+    pub(crate) fn closed(&self) -> bool {
+        !self.open
+    }
+
     /// First content of a table.
     pub(crate) fn rows(&self, table: u32) -> &[Row] {
         &self.tables[table as usize].info.rows

@@ -257,11 +257,13 @@ impl Explorer<'_> {
             }
             Op::Touch { entry, .. } => {
                 // When an entry expires cannot be seen by the run that touches it.
-                self.used(st, *entry)?;
+                let e = self.used(st, *entry)?;
+                st.stirred.push(st.entries[e].table);
             }
             Op::Link { a, b } => {
                 let (a, b) = (self.used(st, *a)?, self.used(st, *b)?);
                 self.link(st, a, b)?;
+                st.stirred.extend([a, b].map(|e| st.entries[e].table));
             }
             Op::Remove { entry } => {
                 let e = self.used(st, *entry)?;

@@ -27,6 +27,8 @@ pub enum Incomplete {
     Values,
     /// An entry may hold more packets from before than [`Limits::held`].
     Held,
+    /// The entry that expires next is asked for after the run changed tables.
+    Soonest,
     /// An entry is used after it was removed and another was made in its table.
     RemovedEntry,
     /// The program does to a table of this kind what is modelled for exact tables only.
@@ -46,6 +48,7 @@ impl fmt::Display for Incomplete {
             Incomplete::Strands => "more packets wait on a path than the limit",
             Incomplete::Values => "a position in a packet may have more values than the limit",
             Incomplete::Held => "an entry may hold more packets than the limit",
+            Incomplete::Soonest => "the entry that expires next is asked for after tables were changed",
             Incomplete::RemovedEntry => {
                 "an entry is used after it was removed and another was made in its table"
             }

@@ -143,10 +143,12 @@ impl Run<'_> {
                     Some(block) => {
                         self.node(at, block, Some(packet), number, input);
                         let last = self.replay.hops.len() - 1;
-                        std::mem::take(&mut self.host.after).into_iter().for_each(|(port, p, n)| {
-                            let to = node.outputs.get(port as usize).copied().flatten();
-                            queue.extend(to.map(|to| (to, p, n)));
-                        });
+                        // What follows from the first is done before the others' turn.
+                        for (port, p, n) in std::mem::take(&mut self.host.after).into_iter().rev() {
+                            if let Some(to) = node.outputs.get(port as usize).copied().flatten() {
+                                queue.push_front((to, p, n));
+                            }
+                        }
                         debug_assert_eq!(self.replay.hops[last].place, at);
                         continue;
                     }
@@ -160,7 +162,9 @@ impl Run<'_> {
                 Body::Opaque => (How::Opaque, None),
             };
             self.hop(at, &packet, number, vec![(left.0, packet.copy(), number)]);
-            queue.extend(left.1.map(|to| (to, packet, number)));
+            if let Some(to) = left.1 {
+                queue.push_front((to, packet, number));
+            }
         }
     }
 

@@ -11,7 +11,8 @@ use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
 use crate::packet::SymbolicPacket;
 use crate::path::{How, Incomplete, Limits, PacketEnd};
-use crate::solve::{ConcreteInput, Entered, Goal, search};
+use crate::smt::Smt;
+use crate::solve::{ConcreteInput, Entered, Goal, Solution, decide};
 use crate::trail::Trail;
 
 /// Whether a packet matches something: a node without wires whose output 0 means yes and output 1 no.
@@ -50,6 +51,7 @@ pub struct Arrival {
 /// Explorations of a network.
 pub struct Session<'a> {
     e: Explorer<'a>,
+    smt: Smt,
 }
 
 impl std::fmt::Debug for Session<'_> {
@@ -70,7 +72,7 @@ pub struct Outcome {
 impl<'a> Session<'a> {
     /// A session.
     pub fn new(net: &'a Network, limits: Limits) -> Session<'a> {
-        Session { e: Explorer::new(net, limits, None) }
+        Session { e: Explorer::new(net, limits, None), smt: Smt::default() }
     }
 
     /// The network.
@@ -196,6 +198,14 @@ impl<'a> Session<'a> {
 
     /// Looks for a run that goes as a story says. `None`: not found, which proves nothing.
     pub fn solve(&self, story: &Story) -> Option<ConcreteInput> {
+        match self.decide(story) {
+            Solution::Found(input) => Some(*input),
+            Solution::Impossible | Solution::Unknown | Solution::Missing => None,
+        }
+    }
+
+    /// Looks for a run that goes as a story says, or a proof that none does.
+    pub(crate) fn decide(&self, story: &Story) -> Solution {
         let mut visits: HashSet<NodeId> =
             story.state.ends.iter().flat_map(|e| e.trail.places()).map(|p| p.node).collect();
         visits.extend(story.state.trail.places().iter().map(|p| p.node));
@@ -211,7 +221,7 @@ impl<'a> Session<'a> {
             entry: Entered::Packets,
             visits: Some(&visits),
         };
-        search(self.e.net, &goal)
+        decide(self.e.net, &goal, &self.smt)
     }
 
     /// Whether, since it was last asked, a packet would have gone another way if others had come before it.

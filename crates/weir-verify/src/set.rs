@@ -3,7 +3,7 @@
 use weir_ir::Width;
 
 /// A set of numbers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Set(Vec<(u128, u128)>);
 
 impl Set {
@@ -68,6 +68,11 @@ impl Set {
         Set(out)
     }
 
+    /// The lowest member that is not below `v`.
+    pub(crate) fn at_least(&self, v: u128) -> Option<u128> {
+        self.0.iter().find(|&&(_, hi)| hi >= v).map(|&(lo, _)| lo.max(v))
+    }
+
     /// Whether there are no numbers in it.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -75,7 +80,8 @@ impl Set {
 
     /// Whether `v` is in it.
     pub fn contains(&self, v: u128) -> bool {
-        self.0.iter().any(|&(lo, hi)| lo <= v && v <= hi)
+        let behind = self.0.partition_point(|&(lo, _)| lo <= v);
+        behind.checked_sub(1).is_some_and(|i| v <= self.0[i].1)
     }
 
     /// The smallest and the largest number.

@@ -1,9 +1,12 @@
 //! Makes expressions, simple where that is cheap: equal values should be one node.
 
+use std::sync::Arc;
+
 use weir_ir::interp::{binary, sum16};
 use weir_ir::program::{BinOp, Width};
 
 use crate::expr::{Expr, Exprs, Node};
+use crate::set::Set;
 
 impl Exprs {
     /// Arithmetic.
@@ -95,6 +98,14 @@ impl Exprs {
                 self.equal(x, c)
             }
             _ => self.make(Width::W1, Node::Equal(a, b)),
+        }
+    }
+
+    /// Whether `a` is in a set.
+    pub fn within(&mut self, a: Expr, set: &Arc<Set>) -> Expr {
+        match self.constant_value(a) {
+            Some(v) => self.constant(Width::W1, set.contains(v).into()),
+            None => self.make(Width::W1, Node::In(a, set.clone())),
         }
     }
 

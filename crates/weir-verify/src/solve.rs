@@ -5,6 +5,7 @@
 //! covers the run that starts from them.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use weir_ir::interp::sum16;
 use weir_ir::program::{BinOp, EntryKind, Width};
@@ -12,14 +13,19 @@ use weir_packet::{LARGE_CAPACITY, Packet};
 use weir_table::TableSet;
 
 use crate::build::build;
+use crate::defaults::wishes;
 use crate::eval::{ConcreteRun, Evaluator, HeldPackets, Model};
 use crate::expr::{Expr, Exprs, MemId, Node, Symbol};
 use crate::facts::Facts;
 use crate::network::{Network, NodeId};
 use crate::path::Path;
+use crate::set::Set;
+use crate::smt::{Answer, Smt};
 
 /// How often the search starts afresh.
 const STARTS: u32 = 6;
+/// After how many starts z3 is asked.
+const FIRST_STARTS: u32 = 2;
 /// How many conditions are mended from one start.
 const STEPS: u32 = 150;
 
@@ -81,6 +87,19 @@ pub(crate) struct Goal<'a> {
     pub(crate) visits: Option<&'a HashSet<NodeId>>,
 }
 
+/// What is known of a goal.
+#[derive(Debug)]
+pub(crate) enum Solution {
+    /// A run on which it holds.
+    Found(Box<ConcreteInput>),
+    /// There is none.
+    Impossible,
+    /// None was found, which proves nothing.
+    Unknown,
+    /// As `Unknown`; and z3 is not installed.
+    Missing,
+}
+
 /// Looks for a run that takes a path of a network of one program. `None`: not found, which proves nothing.
 pub fn solve(net: &Network, path: &Path) -> Option<ConcreteInput> {
     let program = net.node(0).program()?;
@@ -93,21 +112,57 @@ pub fn solve(net: &Network, path: &Path) -> Option<ConcreteInput> {
             (0, Entered::Message { params: program.block(path.entry).params.len() as u32 })
         }
     };
-    search(net, &Goal { exprs: &path.exprs, facts: &path.facts, inputs, entry, visits: None })
-}
-
-/// Looks for a run on which a goal's facts hold.
-pub(crate) fn search(net: &Network, goal: &Goal<'_>) -> Option<ConcreteInput> {
-    let x = goal.exprs;
+    let goal = Goal { exprs: &path.exprs, facts: &path.facts, inputs, entry, visits: None };
     let mut facts = goal.facts.clone();
-    if !facts.sharpen(x) {
+    if !facts.sharpen(goal.exprs) {
         return None;
     }
+    search(net, &Goal { facts: &facts, ..goal }, 0..STARTS)
+}
+
+/// Looks for a run on which a goal's facts hold, with the help of z3.
+pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: &Smt) -> Solution {
+    let mut facts = goal.facts.clone();
+    if !facts.sharpen(goal.exprs) {
+        return Solution::Impossible;
+    }
+    let goal = Goal { facts: &facts, ..*goal };
+    if let Some(input) = search(net, &goal, 0..FIRST_STARTS) {
+        return Solution::Found(Box::new(input));
+    }
     let conditions = facts.conditions();
+    let answer = smt.ask(net, &goal, &conditions);
+    if let Answer::Impossible = answer {
+        return Solution::Impossible;
+    }
+    if let Answer::Model(model) = &answer {
+        let symbols = symbols_of(goal.exprs, &conditions);
+        if let Some(input) = build(net, &goal, &symbols, model)
+            && holds(goal.exprs, &conditions, &input.run(net))
+        {
+            return Solution::Found(Box::new(input));
+        }
+    }
+    match search(net, &goal, FIRST_STARTS..STARTS) {
+        Some(input) => Solution::Found(Box::new(input)),
+        None if matches!(answer, Answer::Missing) => Solution::Missing,
+        None => Solution::Unknown,
+    }
+}
+
+/// Looks for a run on which a goal's facts hold, by changing values.
+fn search(net: &Network, goal: &Goal<'_>, starts: Range<u32>) -> Option<ConcreteInput> {
+    let x = goal.exprs;
+    let conditions = goal.facts.conditions();
     let symbols = symbols_of(x, &conditions);
-    for start in 0..STARTS {
-        let (model, seed) = (Model::default(), u64::from(start) + 1);
-        let mut s = Solver { x, net, facts: &facts, conditions: &conditions, model, seed };
+    let mut wished = Model::default();
+    // The first are the most important.
+    for (s, v) in wishes(x, goal.facts, goal.inputs).into_iter().flatten() {
+        wished.entry(s).or_insert(v);
+    }
+    for start in starts {
+        let (model, seed) = (wished.clone(), u64::from(start) + 1);
+        let mut s = Solver { x, net, facts: goal.facts, conditions: &conditions, model, seed };
         for &e in &symbols {
             s.choose(e, start);
         }
@@ -171,7 +226,7 @@ impl Solver<'_> {
         self.random() >> 32 & 1 == 0
     }
 
-    /// Gives a symbol a value from its set: the lowest at the first start, a random one later.
+    /// Gives a symbol a value from its set: what is usual or the lowest at first, a random one later.
     fn choose(&mut self, e: Expr, start: u32) {
         let Node::Symbol(s) = self.x.node(e) else { return };
         if let Symbol::Head(_) | Symbol::Capacity(_) = s {
@@ -183,16 +238,27 @@ impl Solver<'_> {
         let set = self.facts.set(self.x, e);
         let Some((lo, _)) = set.hull() else { return };
         let lengths = matches!(s, Symbol::Len(_) | Symbol::Pulled(_) | Symbol::Size(_) | Symbol::Group(..));
-        let v = if start == 0 || lengths { lo } else { self.member(e) };
+        let v = match self.model.get(s) {
+            Some(&v) if start < FIRST_STARTS && set.contains(v) => v,
+            // The next above: a length that is wanted may be too short.
+            Some(&v) if start < FIRST_STARTS && lengths => set.at_least(v).unwrap_or(lo),
+            _ if start == 0 || lengths => lo,
+            _ => self.member(e),
+        };
         self.model.insert(s.clone(), v);
     }
 
     /// A random member of an expression's set.
     fn member(&mut self, e: Expr) -> u128 {
         let set = self.facts.set(self.x, e);
+        self.member_of(&set).unwrap_or(0)
+    }
+
+    /// A random member of a set.
+    fn member_of(&mut self, set: &Set) -> Option<u128> {
         let intervals = set.intervals();
         let (pick, r) = (self.random() as usize, u128::from(self.random()) << 64 | u128::from(self.random()));
-        intervals.get(pick % intervals.len().max(1)).map_or(0, |&(lo, hi)| match (hi - lo).checked_add(1) {
+        intervals.get(pick % intervals.len().max(1)).map(|&(lo, hi)| match (hi - lo).checked_add(1) {
             Some(n) => lo + r % n,
             None => r,
         })
@@ -236,6 +302,11 @@ impl Solver<'_> {
             Node::Not(a) => self.force(a, !v),
             Node::Equal(a, b) => self.force_equal(a, b, v == 1),
             Node::Less(a, b) => self.force_less(a, b, v == 1),
+            Node::In(a, to) => {
+                let to = if v == 1 { Set::clone(&to) } else { to.complement(self.x.width(a)) };
+                let within = self.facts.set(self.x, a).intersect(&to);
+                self.member_of(&within).is_some_and(|m| self.force(a, m))
+            }
             Node::Binary(op, a, b) => self.force_binary(op, a, b, v, w),
             Node::Resize(a) => {
                 let (from, now) = (self.x.width(a), self.eval(a));

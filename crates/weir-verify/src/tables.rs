@@ -1,12 +1,16 @@
 //! Tables on a path: what was there before is unknown but for the first content; what the path did is on top.
 
+use std::sync::{Arc, OnceLock};
+
 use weir_ir::program::{BinOp, End, Op, Program, TableInit, Type, Value, Width};
-use weir_table::{KeyMatch, Kind, Row, Table};
+use weir_table::{KeyMatch, Kind, Row, Table, TableDecl};
 
 use crate::explore::{Cut, Explorer, State};
 use crate::expr::{At, EntryAt, Expr, Symbol};
 use crate::packet::SymbolicPacket;
 use crate::path::Incomplete;
+use crate::ranges::by_result;
+use crate::set::Set;
 
 /// What the whole program may do to a table, at any time before the run.
 #[derive(Debug, Clone)]
@@ -27,7 +31,13 @@ pub(crate) struct TableInfo {
     pub(crate) linked: bool,
     /// The control side may have changed it.
     edited: bool,
+    /// A program asks for the key of an entry.
+    keys_read: bool,
+    results: OnceLock<Option<Results>>,
 }
+
+/// For each result the row that stands for it, and the keys that lead there.
+type Results = Vec<(usize, Arc<Set>)>;
 
 /// The entry that an entry is linked to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +94,8 @@ pub(crate) fn table_infos(p: &Program, open: bool) -> Vec<TableInfo> {
                 holds: edited && t.decl.held > 0,
                 linked: false,
                 edited,
+                keys_read: false,
+                results: OnceLock::new(),
             }
         })
         .collect();
@@ -97,6 +109,9 @@ pub(crate) fn table_infos(p: &Program, open: bool) -> Vec<TableInfo> {
             match op {
                 Op::Set { entry, field, .. } => {
                     at(table_of(*entry), &mut |t| t.changes[*field as usize] = true);
+                }
+                Op::GetKey { entry, .. } => {
+                    at(table_of(*entry), &mut |t| t.keys_read = true);
                 }
                 Op::Touch { entry, .. } | Op::Remove { entry } => {
                     at(table_of(*entry), &mut |t| t.shrinks = true);
@@ -133,6 +148,16 @@ impl TableInfo {
         self.changes.iter_mut().zip(&other.changes).for_each(|(a, b)| *a |= b);
         self.holds |= other.holds;
         self.linked |= other.linked;
+        self.keys_read |= other.keys_read;
+    }
+
+    /// What a table of prefixes says, by result, if its rows differ in nothing else.
+    fn results(&self, decl: &TableDecl) -> Option<&Results> {
+        let same =
+            !(self.changes.contains(&true) || self.shrinks || self.keys_read || self.linked || self.holds);
+        let lpm = decl.kind == Kind::Lpm && same && decl.key.len() == 1 && decl.group.is_none();
+        let first = || lpm.then(|| by_result(&self.rows, decl.key[0].width.max())).flatten();
+        self.results.get_or_init(first).as_ref()
     }
 }
 
@@ -205,6 +230,22 @@ impl Explorer<'_> {
 
     /// By rows that are known, in their order.
     fn lookup_rows(&mut self, st: &mut State, table: u32, key: &[Expr]) -> Result<Option<usize>, Cut> {
+        let info = self.net.info(table);
+        if let (Some(results), [key]) = (info.results(self.net.decl(table)), key) {
+            // One path for each result, not for each row; the first row of a result stands for all of them.
+            for (row, keys) in results {
+                let within = self.x.within(*key, keys);
+                if self.decide(st, within)? {
+                    let at = EntryAt { table, at: At::Row(*row as u32) };
+                    let seen = st.entries.iter().position(|e| e.base.as_ref() == Some(&at));
+                    return match seen {
+                        Some(i) => Ok(Some(i)),
+                        None => self.old_entry(st, at, Vec::new(), Some(*row)).map(Some),
+                    };
+                }
+            }
+            return Ok(None);
+        }
         for r in 0..self.net.info(table).rows.len() {
             let matches = self.row_matches(table, r, key);
             if !self.decide(st, matches)? {

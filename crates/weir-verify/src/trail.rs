@@ -45,6 +45,11 @@ impl Trail {
         if visits < VISITS { Again::No } else { Again::Often }
     }
 
+    /// Whether two packets came the same way.
+    pub(crate) fn same(&self, other: &Trail) -> bool {
+        self.0.len() == other.0.len() && self.0.iter().zip(other.0.iter()).all(|(a, b)| a.place == b.place)
+    }
+
     /// The places, first to last.
     pub fn places(&self) -> Vec<Place> {
         let mut places: Vec<Place> = self.0.iter().map(|h| h.place).collect();

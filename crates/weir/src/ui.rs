@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use serde::Serialize;
+use weir_engine::{Places, PlanError};
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -22,8 +23,8 @@ pub(crate) enum Color {
 pub(crate) enum Failure {
     /// What was asked for failed or was refused: one entry an error.
     Refused(Vec<String>),
-    /// A configuration is wrong: lines that are printed as they are.
-    Config(Vec<String>),
+    /// A configuration is wrong, and is told of as Click does.
+    Config(PlanError),
     /// The command says itself how it ended.
     Exit(u8),
     /// Something needed cannot be reached.
@@ -33,6 +34,11 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// A configuration is wrong.
+    pub(crate) fn plan(e: PlanError) -> Failure {
+        Failure::Refused(e.texts())
+    }
+
     /// One error.
     pub(crate) fn refused(what: impl Into<String>) -> Failure {
         Failure::Refused(vec![what.into()])
@@ -130,14 +136,17 @@ impl Ui {
     pub(crate) fn fail(self, failure: &Failure) -> ExitCode {
         let (code, errors) = match failure {
             Failure::Exit(code) => return ExitCode::from(*code),
-            Failure::Refused(list) | Failure::Config(list) => (1, list.clone()),
+            Failure::Refused(list) => (1, list.clone()),
+            Failure::Config(e) => (1, e.clone().texts()),
             Failure::Unreachable(e) => (3, vec![format!("{e:#}")]),
             Failure::Other(e) => (1, vec![format!("{e:#}")]),
         };
         if self.json {
             println!("{}", serde_json::json!({ "errors": errors }));
-        } else if let Failure::Config(lines) = failure {
-            click_lines(lines).iter().for_each(|line| eprintln!("{line}"));
+        } else if let Failure::Config(e) = failure {
+            // Programs that read Click's messages find them; people see more.
+            let places = if io::stderr().is_terminal() { Places::Columns } else { Places::Lines };
+            e.lines(places).iter().for_each(|line| eprintln!("{line}"));
         } else {
             let mark = self.paint("31;1", "error:", io::stderr().is_terminal());
             for e in &errors {
@@ -146,25 +155,6 @@ impl Ui {
         }
         ExitCode::from(code)
     }
-}
-
-/// Errors of a configuration as Click prints them: those of an element stand below a line that names it.
-fn click_lines(errors: &[String]) -> Vec<String> {
-    let (mut lines, mut last) = (Vec::new(), "");
-    for error in errors {
-        // `FILE:LINE:COL: While configuring 'x :: C': what`
-        let end = error.find(": While ").and_then(|at| Some(at + error[at..].find("': ")? + 2));
-        let Some((element, what)) = end.and_then(|end| error.split_at_checked(end)) else {
-            lines.push(error.clone());
-            continue;
-        };
-        if element != last {
-            lines.push(element.to_owned());
-            last = element;
-        }
-        lines.extend(what.trim_start().lines().map(|line| format!("  {line}")));
-    }
-    lines
 }
 
 /// Columns of text, aligned; numbers in `right` are columns that are flush right.

@@ -34,7 +34,7 @@ impl World {
         for m in &request.modules {
             match Plan::new(classes, &m.click, file) {
                 Ok(plan) => plans.push((m, plan)),
-                Err(e) => errors.extend(e.0),
+                Err(e) => errors.extend(e.texts()),
             }
         }
         if !errors.is_empty() {

@@ -1,7 +1,10 @@
 use crate::prelude::*;
 
 element! {
-    /// Adds zero bytes in front and at the end of packets, or removes bytes.
+    /// Adds bytes in front and at the end of packets, or removes bytes.
+    ///
+    /// Of the bytes that are added in front, those that were removed there before come back, at most 64; the others are
+    /// zero, as are those at the end.
     ///
     /// From a packet that has fewer bytes than are to be removed, all are. A packet without room for those that are to be
     /// added is dropped (`NoRoom`).
@@ -25,6 +28,9 @@ element! {
         write tail = |_, s, v| set(s, "tail", v),
     }
 }
+
+/// Most bytes that come back.
+const MOST_RETURNED: u32 = 64;
 
 fn checked(n: i32, name: &str) -> Result<(), String> {
     if (-65_535..=65_535).contains(&n) {
@@ -63,9 +69,24 @@ fn program(e: &Resize, b: &mut Builder) {
             lengthen(b, tail);
         });
         b.pull(removed);
-        b.push(added);
+        let returned = take_back(b, added);
+        let missing = b.sub(added, returned);
+        b.push(missing);
         lengthen(b, tail);
     });
+}
+
+/// Takes back so many bytes in front, or as many as were removed; gives their number.
+fn take_back(b: &mut Builder, added: V) -> V {
+    let none = b.constant(W32, 0_u32);
+    let number = b.repeat(MOST_RETURNED, &[none], |b, ways, vars| {
+        let done = b.ge(vars[0], added);
+        b.when(done, |b| ways.leave(b, &[vars[0]]));
+        b.unpull_or(1_u32, |b| ways.leave(b, &[vars[0]]));
+        let number = b.add(vars[0], 1);
+        ways.next(b, &[number]);
+    });
+    number[0]
 }
 
 fn lengthen(b: &mut Builder, tail: TableId) {
@@ -99,6 +120,21 @@ mod tests {
             assert_eq!(Harness::new("Resize", args, 1, 1).send(0, b"ABCD")[0].out(), (0, want), "{args:?}");
         }
         assert_eq!(Harness::new("Resize", &["65535"], 1, 1).send(0, b"x")[0].reason(), "NoRoom");
+    }
+
+    #[test]
+    fn bytes_that_were_removed_come_back() {
+        let removed = |n: u32| {
+            let mut p = weir_packet::Packet::from_bytes(&[7; 200]).unwrap();
+            p.pull(n);
+            p
+        };
+        let mut e = Harness::new("Resize", &["4"], 1, 1);
+        for (before, want) in [(9, [7, 7, 7, 7, 7]), (2, [0, 0, 7, 7, 7]), (0, [0, 0, 0, 0, 7])] {
+            assert_eq!(e.send_packet(0, removed(before))[0].out().1[..5], want);
+        }
+        let out = Harness::new("Resize", &["100"], 1, 1).send_packet(0, removed(100));
+        assert_eq!((&out[0].out().1[..36], &out[0].out().1[36..]), (&[0; 36][..], &[7; 164][..]));
     }
 
     #[test]

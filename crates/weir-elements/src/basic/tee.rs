@@ -38,6 +38,16 @@ mod tests {
     }
 
     #[test]
+    fn what_follows_from_a_copy_is_done_before_the_next_copy() {
+        let tees = [("a", "Tee", &[][..], 1, 3), ("b", "Tee", &[], 1, 2), ("c", "Tee", &[], 1, 2)];
+        // Exits in order: a's last output, both of b, both of c.
+        let wires = [((0, 0), (1, 0)), ((0, 1), (2, 0))];
+        let out = Harness::graph(&tees, &wires).send(0, b"x");
+        let exits: Vec<u32> = out.iter().map(|o| o.out().0).collect();
+        assert_eq!(exits, [1, 2, 3, 4, 0]);
+    }
+
+    #[test]
     fn the_number_of_outputs_is_bounded() {
         let tee = |n: &str| crate::class_named("Tee").unwrap().configure(&[n.to_owned()]);
         assert_eq!(tee("3").unwrap().ports(), "1/3");

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::filter::{Bit, Cond, FEW, Field, Plan, Test, View};
+use super::tree::{self, Tree};
 use crate::prelude::*;
 
 element! {
@@ -15,7 +16,18 @@ element! {
         /// A pattern for each output.
         rest patterns: Vec<Pattern>,
     }
+    handlers {
+        /// The decision tree, as Click shows it, for packets with whole headers: for each step where it looks, value and
+        /// mask, and where it leads; `[X]` is dropped.
+        read program = |e, _| program_text(&e.patterns),
+    }
     ports |e| format!("1/{}", e.patterns.len());
+}
+
+/// The decision tree of the patterns.
+fn program_text(patterns: &[Pattern]) -> Result<String, String> {
+    let rules: Vec<_> = (0..).zip(patterns).map(|(output, p)| (p.clauses(), Some(output))).collect();
+    Tree::of_bytes(&rules).map(|tree| tree.to_string())
 }
 
 /// Clauses that must all match; none matches every packet.
@@ -113,6 +125,13 @@ fn words(patterns: &[Pattern]) -> Option<Vec<(u32, u32)>> {
         next = bytes.range(at + n..).next().copied();
     }
     (words.len() <= MOST.0 && ends.len() <= MOST.1).then_some(words)
+}
+
+impl Pattern {
+    /// The clauses, for the tree.
+    fn clauses(&self) -> Vec<tree::Clause<'_>> {
+        self.0.iter().map(|c| (c.offset, &c.value[..], &c.mask[..], c.negated)).collect()
+    }
 }
 
 impl Clause {

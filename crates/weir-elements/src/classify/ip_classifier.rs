@@ -1,13 +1,15 @@
 use weir_model::filter::Expr;
 
 use super::filter::{Plan, View};
+use super::tree::Tree;
 use crate::prelude::*;
 
 element! {
     /// Sends IPv4 packets to the output of the first pattern that they match.
     ///
-    /// Patterns are filter expressions (see the filter language); `-` matches every packet. Packets that match none
-    /// are dropped (`NoMatch`). The `net` mark has to stand on an IPv4 header.
+    /// Patterns are filter expressions (see the filter language), in which names of `AddressInfo` may stand behind `host`
+    /// and `net`; `-` matches every packet. Packets that
+    /// match none are dropped (`NoMatch`). The `net` mark has to stand on an IPv4 header.
     IPClassifier: "1/-", "h/h";
     example "Idle -> CheckIPHeader -> c :: IPClassifier(tcp dst port 80 or 443, udp, -); c [0] -> Discard; c [1] -> Discard; c [2] -> Discard;";
     params {
@@ -17,8 +19,16 @@ element! {
     handlers {
         /// The patterns, one a line.
         read patterns = |e, _| Ok(e.patterns.iter().map(|p| format!("{}\n", p.0)).collect()),
+        /// The decision tree, as Click shows it, for packets with whole headers: for each step where it looks, value and
+        /// mask, and where it leads; `[X]` is dropped.
+        read program = |e, _| program_text(&e.patterns),
     }
     ports |e| format!("1/{}", e.patterns.len());
+}
+
+/// The decision tree of the patterns.
+fn program_text(patterns: &[Pattern]) -> Result<String, String> {
+    Tree::of(patterns.iter().zip(0..).map(|(p, output)| (&p.0, Some(output)))).map(|tree| tree.to_string())
 }
 
 /// A filter expression for an IP packet, or `-` for all.
@@ -37,7 +47,7 @@ pub(super) fn filter_of_ip(text: &str) -> Result<Expr, String> {
     let expr = if text.trim() == "-" {
         Expr::True
     } else {
-        Expr::parse(text).map_err(|e| format!("'{text}': {e}"))?
+        Expr::parse(&crate::names::filter(text)).map_err(|e| format!("'{text}': {e}"))?
     };
     if expr.needs_ethernet() {
         return Err(format!(

@@ -2,6 +2,7 @@ use weir_model::filter::Expr;
 
 use super::filter::{Found, Plan, View};
 use super::ip_classifier::filter_of_ip;
+use super::tree::Tree;
 use crate::prelude::*;
 
 element! {
@@ -19,6 +20,9 @@ element! {
     handlers {
         /// The rules, one a line.
         read rules = |e, _| Ok(list(&e.rules)),
+        /// The decision tree, as Click shows it, for packets with whole headers: for each step where it looks, value and
+        /// mask, and where it leads; `[X]` is dropped, or what `deny` does.
+        read program = |e, _| program_text(&e.rules),
         /// Number of packets that each rule decided, one a line.
         read hits = |e, s| Ok(hits(&e.rules, View::Ip, s)),
         /// Sets the numbers of hits to 0.
@@ -76,6 +80,16 @@ impl FromArg for Rule {
         }
         Ok(Rule { action, expr: filter_of_ip(rest)? })
     }
+}
+
+/// The decision tree of the rules.
+fn program_text(rules: &[Rule]) -> Result<String, String> {
+    let output = |action| match action {
+        Action::Allow => Some(0),
+        Action::Deny => None,
+        Action::Output(n) => Some(n),
+    };
+    Tree::of(rules.iter().map(|r| (&r.expr, output(r.action)))).map(|tree| tree.to_string())
 }
 
 /// The actions, each once, and the rules with the number of their action.

@@ -8,6 +8,7 @@ mod ip6_classifier;
 mod ip6_filter;
 mod ip_classifier;
 mod ip_filter;
+mod tree;
 
 pub(crate) const CLASSES: &[Class] = &[
     class::<classifier::Classifier>("classify"),

@@ -1,4 +1,6 @@
+use super::arp_table::{self, Settings, TableName};
 use crate::prelude::*;
+use weir_packet::{Checksum, PacketType};
 
 element! {
     /// Puts Ethernet headers in front of IPv4 packets, and asks for the addresses by ARP (RFC 826).
@@ -16,11 +18,11 @@ element! {
         /// The interface's IP address, which queries come from; with a prefix length (`10.0.0.1/24`), the broadcast
         /// address of the network is that of `BROADCAST`, if this is not given.
         pos ip: InterfaceAddr,
-        /// The interface's Ethernet address.
-        pos eth: EtherAddr,
+        /// The interface's Ethernet address. A name of `AddressInfo` as IP may stand for both.
+        pos eth: Option<EtherAddr> = None,
         /// Most packets that wait for one address; 0: as `CAPACITY` says.
         key entry_packet_capacity: u32 = 16,
-        /// Most addresses that are remembered or asked for.
+        /// Most addresses that are remembered or asked for; then the one that would go next gives way. 0: 65536.
         key entry_capacity: u32 = 4096,
         /// Most packets that wait for one address too, if it is less. In Click it bounds what waits in all.
         key capacity: u32 = 2048,
@@ -28,6 +30,8 @@ element! {
         key capacity_slim_factor: u32 = 2,
         /// How long an answer is believed.
         key timeout: Duration = Duration::from_secs(300),
+        /// An `ARPTable` element that keeps the addresses, instead of a table of its own; it says capacities and timeout.
+        key table: Option<TableName> = None,
         /// After this time, a packet that uses an entry has it asked for again; 0 is never.
         key poll_timeout: Duration = Duration::from_secs(60),
         /// Whether these queries are sent to all; otherwise only to the address that is known.
@@ -37,14 +41,18 @@ element! {
         /// Seconds that packets wait, with a query in each even if no further packet comes; 0: five, without such queries.
         key tries: u8 = 0,
     }
+    check |e| match e.eth.or(e.ip.eth) {
+        None => Err("missing mandatory ETH argument (Ethernet address)".into()),
+        Some(_) => Ok(()),
+    };
     handlers {
         /// One line an address: IP address, whether it is known (1 or 0), Ethernet address, and seconds since that was
         /// learnt; the last that was learnt is last.
-        read table = |e, s| Ok(table(e, s)),
+        read table = |e, s| Ok(arp_table::table(s, e.settings().timeout())),
         /// Number of addresses.
         read count = |_, s| Ok(s.table("arp").len().to_string()),
         /// Number of packets that wait.
-        read length = |_, s| Ok(waiting(s).to_string()),
+        read length = |_, s| Ok(arp_table::waiting(s).to_string()),
         /// Number of queries sent.
         count queries,
         /// Number of packets that were dropped because too many waited.
@@ -56,12 +64,13 @@ element! {
         /// The interface's IP address.
         cell ipaddr: Ipv4Addr,
         /// Adds an entry: `IP ETH`.
-        write insert = |e, s, v| insert(e, s, v),
+        write insert = |e, s, v| arp_table::insert(s, v, e.settings().lifetime()),
         /// Removes the entry of an IP address.
-        write delete = |_, s, v| delete(s, v),
+        write delete = |_, s, v| arp_table::delete(s, v),
         /// Removes all entries.
-        write clear = |_, s, _| { clear(s); Ok(()) },
+        write clear = |_, s, _| { arp_table::clear(s); Ok(()) },
     }
+    resolve |e, peers| e.table.as_mut().map_or(Ok(()), |table| table.resolve(peers));
 }
 
 /// An interface's address, and its network's broadcast address if it came with a prefix length.
@@ -69,19 +78,22 @@ element! {
 pub struct InterfaceAddr {
     addr: Ipv4Addr,
     broadcast: Option<Ipv4Addr>,
+    /// The Ethernet address, if the same name stands for one.
+    eth: Option<EtherAddr>,
 }
 
 impl FromArg for InterfaceAddr {
     const SYNTAX: &'static str = "IP address, or IP address with prefix length";
     fn from_arg(text: &str) -> Result<InterfaceAddr, String> {
+        let eth = EtherAddr::from_arg(text).ok();
         match text.trim().split_once('/') {
-            None => Ok(InterfaceAddr { addr: Ipv4Addr::from_arg(text)?, broadcast: None }),
+            None => Ok(InterfaceAddr { addr: Ipv4Addr::from_arg(text)?, broadcast: None, eth }),
             Some((addr, _)) => {
                 let network = Ipv4Prefix::from_arg(text)?;
                 let addr = Ipv4Addr::from_arg(addr)?;
                 // All addresses are a network too, and so is one alone: these have no broadcast address of their own.
                 let broadcast = Some(network.last()).filter(|b| *b != addr && !b.is_broadcast());
-                Ok(InterfaceAddr { addr, broadcast })
+                Ok(InterfaceAddr { addr, broadcast, eth })
             }
         }
     }
@@ -99,49 +111,55 @@ const WAIT: u8 = 5;
 const PAUSE: u64 = SECOND / 10;
 const QUICK: u8 = 10;
 const LONG_PAUSE: u64 = 2 * SECOND;
-/// Packets that wait if neither capacity bounds them.
-const MOST: u32 = 2048;
 
 /// What all programs of the element share.
 #[derive(Clone, Copy)]
 struct Parts {
     arp: TableId,
+    drops: TableId,
     queries: TableId,
     ipaddr: TableId,
     eth: u64,
+    /// Most addresses.
+    entries: u32,
+    /// Nanoseconds for which an answer is believed, and after which its entry is removed.
+    timeout: u64,
+    lifetime: u64,
 }
 
 impl ARPQuerier {
-    fn waiting(&self) -> u32 {
-        [self.entry_packet_capacity, self.capacity].into_iter().filter(|n| *n > 0).min().unwrap_or(MOST)
-    }
-
-    fn timeout(&self) -> u64 {
-        u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4)
-    }
-
-    /// When an entry that was learnt is removed: it is believed no longer before, but can still be seen.
-    fn lifetime(&self) -> u64 {
-        self.timeout() + SECOND
+    /// What its table follows from.
+    fn settings(&self) -> Settings {
+        let own = || Settings {
+            name: None,
+            entries: self.entry_capacity,
+            waiting: arp_table::waiting_limit(self.entry_packet_capacity, self.capacity),
+            timeout: self.timeout,
+        };
+        self.table.as_ref().and_then(TableName::settings).cloned().unwrap_or_else(own)
     }
 }
 
 fn program(e: &ARPQuerier, b: &mut Builder) {
-    let decl = TableDecl::new(
-        "arp",
-        Kind::Exact,
-        &[("ip", W32)],
-        &[("eth", W64), ("known", W8), ("tries", W8), ("since", W64), ("queries", W8), ("asked", W64)],
-        e.entry_capacity,
-    );
-    let arp = b.table(decl.holding(e.waiting()), vec![]);
+    let settings = e.settings();
+    let (arp, drops) = settings.declare(b);
     let queries = b.cell("queries", W64, 0);
-    let drops = b.cell("drops", W64, 0);
     let ipaddr = b.live("ipaddr", W32, u32::from(e.ip.addr).into());
-    let parts = Parts { arp, queries, ipaddr, eth: ether_bits(e.eth) };
-    b.input(0, |b| resolve(e, parts, drops, b));
+    let (timeout, lifetime) = (settings.timeout(), settings.lifetime());
+    let parts = Parts {
+        arp,
+        drops,
+        queries,
+        ipaddr,
+        // The check of the arguments says that there is one.
+        eth: e.eth.or(e.ip.eth).map_or(0, ether_bits),
+        entries: settings.entries(),
+        timeout,
+        lifetime,
+    };
+    b.input(0, |b| resolve(e, parts, b));
     if b.inputs() > 1 {
-        b.input(1, |b| learn(e, parts, b));
+        b.input(1, |b| learn(parts, b));
     }
     // Entries of addresses that are asked for are looked at each second; those that are known go when they are too old.
     b.expire(arp, |b, entry| {
@@ -163,7 +181,7 @@ fn program(e: &ARPQuerier, b: &mut Builder) {
 }
 
 /// Input 0: encapsulates, or asks and waits.
-fn resolve(e: &ARPQuerier, parts: Parts, drops: TableId, b: &mut Builder) {
+fn resolve(e: &ARPQuerier, parts: Parts, b: &mut Builder) {
     let dst = b.load_anno(W32, anno::DST_IP);
     let mut broadcasts = vec![u128::from(u32::MAX)];
     broadcasts.extend(e.broadcast.or(e.ip.broadcast).map(|a| u128::from(u32::from(a))));
@@ -175,11 +193,19 @@ fn resolve(e: &ARPQuerier, parts: Parts, drops: TableId, b: &mut Builder) {
     });
     let none = b.eq(dst, 0);
     b.when(none, |b| b.drop(Reason::new("NoDestination")));
+    let now = b.now();
     let wait = |b: &mut Builder, entry: E| {
+        // Who still asks for an address has not heard of it for the timeout at most.
+        let since = b.get(entry, "since");
+        let age = b.sub(now, since);
+        let old = b.gt(age, parts.timeout);
+        let least = b.sub(now, parts.timeout);
+        let since = b.select(old, least, since);
+        b.set(entry, "since", since);
         let all = b.constant(W64, BROADCAST);
         ask_in_turn(parts, b, entry, dst, all);
         b.hold(entry, |b| {
-            count(b, drops);
+            count(b, parts.drops);
             b.drop(Reason::FULL);
         });
     };
@@ -190,10 +216,9 @@ fn resolve(e: &ARPQuerier, parts: Parts, drops: TableId, b: &mut Builder) {
             let known = b.get(entry, "known");
             let known = b.ne(known, 0);
             b.unless(known, |b| wait(b, entry));
-            let now = b.now();
             let since = b.get(entry, "since");
             let age = b.sub(now, since);
-            let expired = b.gt(age, e.timeout());
+            let expired = b.gt(age, parts.timeout);
             b.when(expired, |b| {
                 b.set(entry, "known", 0);
                 b.set(entry, "tries", 1);
@@ -206,7 +231,13 @@ fn resolve(e: &ARPQuerier, parts: Parts, drops: TableId, b: &mut Builder) {
                 let old = b.ge(age, poll);
                 b.when(old, |b| {
                     let to = if e.broadcast_poll { b.constant(W64, BROADCAST) } else { eth };
-                    ask_in_turn(parts, b, entry, dst, to);
+                    let may = may_ask(b, entry);
+                    b.when(may, |b| {
+                        asked(b, entry);
+                        // The query goes first: the packet becomes it, and follows as a copy.
+                        b.fork_with(&[eth], |b, args| send(parts, b, args[0]));
+                        become_query(parts, b, dst, to);
+                    });
                 });
             }
             send(parts, b, eth);
@@ -220,13 +251,9 @@ fn resolve(e: &ARPQuerier, parts: Parts, drops: TableId, b: &mut Builder) {
                 let eth = b.or(low, GROUPS);
                 send(parts, b, eth);
             });
-            let entry = b.insert(parts.arp, &[dst], |b| {
-                count(b, drops);
-                b.drop(Reason::FULL);
-            });
+            let entry = insert(parts, b, dst);
             b.set(entry, "eth", BROADCAST);
             b.set(entry, "tries", 1);
-            let now = b.now();
             b.set(entry, "since", now);
             b.touch(entry, SECOND);
             wait(b, entry);
@@ -234,8 +261,31 @@ fn resolve(e: &ARPQuerier, parts: Parts, drops: TableId, b: &mut Builder) {
     );
 }
 
-/// Sends a query for the address of an entry, unless the last was sent too short a time ago.
-fn ask_in_turn(parts: Parts, b: &mut Builder, entry: E, ip: V, to: V) {
+/// The entry of an address. If it has none, and the table is full, the entry that would go next gives way.
+fn insert(parts: Parts, b: &mut Builder, ip: V) -> E {
+    b.lookup(
+        parts.arp,
+        &[ip],
+        |_, _| {},
+        |b| {
+            let size = b.size(parts.arp);
+            let full = b.ge(size, parts.entries);
+            b.when(full, |b| {
+                let (oldest, _) = b.soonest(parts.arp, |b| refuse(parts, b));
+                b.remove(oldest);
+            });
+        },
+    );
+    b.insert(parts.arp, &[ip], |b| refuse(parts, b))
+}
+
+fn refuse(parts: Parts, b: &mut Builder) {
+    count(b, parts.drops);
+    b.drop(Reason::FULL);
+}
+
+/// Whether the last query for the address of an entry was sent long enough ago.
+fn may_ask(b: &mut Builder, entry: E) -> V {
     let now = b.now();
     let asked = b.get(entry, "asked");
     let pause = b.sub(now, asked);
@@ -245,12 +295,23 @@ fn ask_in_turn(parts: Parts, b: &mut Builder, entry: E, ip: V, to: V) {
     let least = b.select(many, long, short);
     let may = b.ge(pause, least);
     let never = b.eq(queries, 0);
-    let may = b.or(may, never);
+    b.or(may, never)
+}
+
+/// Sends a query for the address of an entry, unless the last was sent too short a time ago.
+fn ask_in_turn(parts: Parts, b: &mut Builder, entry: E, ip: V, to: V) {
+    let may = may_ask(b, entry);
     b.when(may, |b| ask(parts, b, entry, ip, to));
 }
 
 /// Sends a query for the address of an entry.
 fn ask(parts: Parts, b: &mut Builder, entry: E, ip: V, to: V) {
+    asked(b, entry);
+    query(parts, b, ip, to);
+}
+
+/// Takes down that a query is sent.
+fn asked(b: &mut Builder, entry: E) {
     let queries = b.get(entry, "queries");
     let most = b.constant(W8, u8::MAX);
     let more = b.add(queries, 1);
@@ -259,11 +320,10 @@ fn ask(parts: Parts, b: &mut Builder, entry: E, ip: V, to: V) {
     b.set(entry, "queries", queries);
     let now = b.now();
     b.set(entry, "asked", now);
-    query(parts, b, ip, to);
 }
 
 /// Input 1: learns from answers.
-fn learn(e: &ARPQuerier, parts: Parts, b: &mut Builder) {
+fn learn(parts: Parts, b: &mut Builder) {
     b.require(Layer::Data, ARP_LEN, Reason::TRUNCATED);
     let kind = b.load(W16, Layer::Data, 12);
     let protocol = b.load(W32, Layer::Data, 14);
@@ -284,13 +344,13 @@ fn learn(e: &ARPQuerier, parts: Parts, b: &mut Builder) {
     b.when(group, |b| b.drop(Reason::BAD_HEADER));
     let nobody = b.eq(ip, 0);
     b.when(nobody, |b| b.drop(Reason::BAD_HEADER));
-    let entry = b.insert(parts.arp, &[ip], |b| b.drop(Reason::FULL));
+    let entry = insert(parts, b, ip);
     let now = b.now();
     b.set(entry, "eth", eth);
     b.set(entry, "known", 1);
     b.set(entry, "queries", 0);
     b.set(entry, "since", now);
-    b.touch(entry, e.lifetime());
+    b.touch(entry, parts.lifetime);
     b.release(entry, &[eth], |b, args| send(parts, b, args[0]));
     b.drop(Reason::CONSUMED);
 }
@@ -303,69 +363,42 @@ fn send(parts: Parts, b: &mut Builder, dst: V) {
 
 /// Starts a query for `ip` as a packet of its own, to the Ethernet address `to`.
 fn query(parts: Parts, b: &mut Builder, ip: V, to: V) {
-    b.fork_new(&[ip, to], |b, args| {
-        count(b, parts.queries);
-        b.put(ARP_LEN);
-        b.require(Layer::Data, ARP_LEN, Reason::NO_ROOM);
-        b.set_mark(Layer::Mac, Layer::Data, 0);
-        let eth = b.constant(W64, parts.eth);
-        store_ether(b, Layer::Data, 0, args[1]);
-        store_ether(b, Layer::Data, 6, eth);
-        b.store_const(W16, Layer::Data, 12, ethertype::ARP);
-        b.store_const(W64, Layer::Data, 14, 0x0001_0800_0604_0001_u64);
-        store_ether(b, Layer::Data, 22, eth);
-        let own = b.read_cell(parts.ipaddr);
-        b.store(Layer::Data, 28, own);
-        b.store(Layer::Data, 38, args[0]);
-        let port = if b.outputs() > 1 { 1 } else { 0 };
-        b.emit(port);
-    });
+    b.fork_new(&[ip, to], |b, args| write_query(parts, b, args[0], args[1]));
 }
 
-fn table(e: &ARPQuerier, s: &State<'_>) -> String {
-    let mut rows = s.table("arp").rows();
-    rows.sort_by_key(|(slot, row)| (row.value.get(3).copied(), std::cmp::Reverse(*slot)));
-    let line = |row: &Row| {
-        let (Some(KeyMatch::Exact(ip)), [eth, known, _, since, ..]) = (row.key.first(), &row.value[..])
-        else {
-            return String::new();
-        };
-        let age = s.now.saturating_sub(*since as u64);
-        let known = u8::from(*known != 0 && age <= e.timeout());
-        let ip = Ipv4Addr::from(*ip as u32);
-        format!("{ip} {known} {} {}\n", hyphenated(*eth), crate::time_text(age))
-    };
-    rows.iter().map(|(_, row)| line(row)).collect()
+/// Lets the packet become a query for `ip` to the Ethernet address `to`.
+fn become_query(parts: Parts, b: &mut Builder, ip: V, to: V) {
+    let nothing = b.constant(W32, 0_u32);
+    b.trim(nothing);
+    b.clear_mark(Layer::Net);
+    b.clear_mark(Layer::Transport);
+    // What the device was to do for the packet is not to be done to the query.
+    let none = b.constant(W16, 0_u16);
+    b.store_meta(MetaField::SegmentSize, none);
+    let unknown = b.constant(W8, Checksum::Unknown as u8);
+    b.store_meta(MetaField::Checksum, unknown);
+    let host = b.constant(W8, PacketType::Host as u8);
+    b.store_meta(MetaField::PacketType, host);
+    write_query(parts, b, ip, to);
 }
 
-fn waiting(s: &State<'_>) -> u32 {
-    let arp = s.table("arp");
-    arp.rows().iter().map(|(slot, _)| arp.held(*slot)).sum()
-}
-
-fn insert(e: &ARPQuerier, s: &mut State<'_>, v: &str) -> Result<(), String> {
-    let (ip, eth) = v.trim().split_once(char::is_whitespace).ok_or("write 'IP ETH'")?;
-    let (ip, eth) = (Ipv4Addr::from_arg(ip)?, EtherAddr::from_arg(eth)?);
-    let row = Row {
-        ttl: Some(e.lifetime()),
-        ..Row::exact(&[u32::from(ip).into()], &[ether_bits(eth).into(), 1, 0, s.now.into(), 0, 0])
-    };
-    let now = s.now;
-    s.table_mut("arp").insert_row(&row, now).map(|_| ()).map_err(|e| e.to_string())
-}
-
-fn delete(s: &mut State<'_>, v: &str) -> Result<(), String> {
-    let ip = Ipv4Addr::from_arg(v.trim())?;
-    let slot =
-        s.table("arp").lookup(&[u32::from(ip).into()]).ok_or_else(|| format!("{ip} is not in the table"))?;
-    s.remove("arp", slot);
-    Ok(())
-}
-
-fn clear(s: &mut State<'_>) {
-    for (slot, _) in s.table("arp").rows() {
-        s.remove("arp", slot);
-    }
+/// Fills an empty packet with a query and emits it.
+fn write_query(parts: Parts, b: &mut Builder, ip: V, to: V) {
+    count(b, parts.queries);
+    b.put(ARP_LEN);
+    b.require(Layer::Data, ARP_LEN, Reason::NO_ROOM);
+    b.set_mark(Layer::Mac, Layer::Data, 0);
+    let eth = b.constant(W64, parts.eth);
+    store_ether(b, Layer::Data, 0, to);
+    store_ether(b, Layer::Data, 6, eth);
+    b.store_const(W16, Layer::Data, 12, ethertype::ARP);
+    b.store_const(W64, Layer::Data, 14, 0x0001_0800_0604_0001_u64);
+    store_ether(b, Layer::Data, 22, eth);
+    let own = b.read_cell(parts.ipaddr);
+    b.store(Layer::Data, 28, own);
+    b.store(Layer::Data, 38, ip);
+    let port = if b.outputs() > 1 { 1 } else { 0 };
+    b.emit(port);
 }
 
 #[cfg(test)]

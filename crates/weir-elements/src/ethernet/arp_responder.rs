@@ -23,6 +23,8 @@ element! {
         query lookup = |_, s| lookup(s),
         /// Adds networks: `IP/MASK [IP/MASK...] ETH`. A network that is there already gets the new Ethernet address.
         write add = |_, s, v| add(s, v),
+        /// Puts other networks in the place of all, as the arguments would. Of one that is given twice, the later counts.
+        write config = |_, s, v| configure(s, v),
         /// Removes the network `IP/MASK`.
         write remove = |_, s, v| remove(s, v),
     }
@@ -40,9 +42,9 @@ impl FromArg for ArpEntries {
     fn from_arg(text: &str) -> Result<ArpEntries, String> {
         let (mut networks, mut eth) = (Vec::new(), None);
         for word in text.split_whitespace() {
-            if let Ok(network) = word.parse() {
+            if let Ok(network) = Ipv4Prefix::from_arg(word) {
                 networks.push(network);
-            } else if let Ok(addr) = word.parse() {
+            } else if let Ok(addr) = EtherAddr::from_arg(word) {
                 if eth.replace(addr).is_some() {
                     return Err(format!("'{text}' has more than one Ethernet address"));
                 }
@@ -52,6 +54,8 @@ impl FromArg for ArpEntries {
                 ));
             }
         }
+        // A name may stand for both.
+        let eth = eth.or_else(|| text.split_whitespace().find_map(|word| EtherAddr::from_arg(word).ok()));
         match eth {
             _ if networks.is_empty() => Err(format!("'{text}' has no IP prefix; write IP/MASK ETH")),
             None => Err(format!("'{text}' has no Ethernet address; write IP/MASK ETH")),
@@ -114,12 +118,15 @@ fn program(e: &ARPResponder, b: &mut Builder) {
         store_ether(b, Layer::Data, 32, asker);
         b.store(Layer::Data, 38, asker_ip);
 
-        // The request's padding goes, and so does what was known of it: it was a broadcast, the reply is not.
+        // The request's padding goes, and so does what was known of it: it was a broadcast, the reply is not, and when
+        // the request came says nothing of the reply.
         b.set_mark(Layer::Mac, Layer::Data, 0);
         b.clear_mark(Layer::Net);
         b.clear_mark(Layer::Transport);
         let host = b.constant(W8, PacketType::Host as u8);
         b.store_meta(MetaField::PacketType, host);
+        let never = b.constant(W64, 0_u64);
+        b.store_meta(MetaField::Timestamp, never);
         let len = b.constant(W32, FRAME_LEN);
         b.trim(len);
         b.emit(0);
@@ -150,6 +157,22 @@ fn table(state: &State<'_>) -> String {
 fn add(state: &mut State<'_>, text: &str) -> Result<(), String> {
     let now = state.now;
     for row in ArpEntries::from_arg(text)?.rows() {
+        state.table_mut("networks").insert_row(&row, now).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+fn configure(state: &mut State<'_>, text: &str) -> Result<(), String> {
+    let args = text.split(',').map(str::trim).filter(|arg| !arg.is_empty());
+    let entries = args.map(ArpEntries::from_arg).collect::<Result<Vec<_>, _>>()?;
+    let (now, table) = (state.now, state.id("networks").0);
+    state.set_mut().clear(table);
+    for row in entries.iter().flat_map(ArpEntries::rows) {
+        if state.table("networks").find_row(&row.key, 0).is_some()
+            && let Some(KeyMatch::Prefix(addr, len)) = row.key.first()
+        {
+            state.warn(format!("multiple entries for {}/{len}", Ipv4Addr::show(*addr)));
+        }
         state.table_mut("networks").insert_row(&row, now).map_err(|e| e.to_string())?;
     }
     Ok(())
@@ -231,6 +254,16 @@ mod tests {
             "10.0.0.1/32 02-00-00-00-00-01\n10.1.0.0/16 02-00-00-00-00-03\n10.3.0.0/16 02-00-00-00-00-03\n"
         );
         assert_eq!(e.send(0, &request([10, 1, 2, 3]))[0].out().1, reply([10, 1, 2, 3], 3));
+        e.write(
+            "config",
+            "10.9.0.1 02:00:00:00:00:08, 02:00:00:00:00:09 10.9.0.1, 10.8.0.0/16 02:00:00:00:00:0a",
+        )
+        .unwrap();
+        assert_eq!(e.read("table"), "10.9.0.1/32 02-00-00-00-00-09\n10.8.0.0/16 02-00-00-00-00-0A\n");
+        assert!(e.write("config", "10.9.0.1").unwrap_err().contains("has no Ethernet address"));
+        assert_eq!(e.read("table").lines().count(), 2, "a configuration that is wrong changes nothing");
+        e.write("config", "").unwrap();
+        assert_eq!(e.read("table"), "");
         assert!(e.write("remove", "10.1.2.0/24").unwrap_err().contains("10.1.2.0/24 is not in the table"));
         assert!(e.write("add", "10.1.2.0/24").unwrap_err().contains("no Ethernet address"));
     }

@@ -5,6 +5,7 @@ use crate::class::{Class, class};
 mod arp_print;
 mod arp_querier;
 mod arp_responder;
+mod arp_table;
 mod check_arp_header;
 mod drop_broadcasts;
 mod ensure_ether;
@@ -25,6 +26,7 @@ pub(crate) const CLASSES: &[Class] = &[
     class::<arp_print::ARPPrint>("ethernet"),
     class::<arp_querier::ARPQuerier>("ethernet"),
     class::<arp_responder::ARPResponder>("ethernet"),
+    class::<arp_table::ARPTable>("ethernet"),
     class::<check_arp_header::CheckARPHeader>("ethernet"),
     class::<drop_broadcasts::DropBroadcasts>("ethernet"),
     class::<ensure_ether::EnsureEther>("ethernet"),

@@ -2,6 +2,8 @@
 
 use crate::class::{Class, class};
 
+mod aggregate_field;
+mod aggregate_ip;
 mod check_icmp_header;
 mod check_ip_header;
 mod check_ip_header2;
@@ -50,6 +52,7 @@ mod udp_ip_encap;
 mod unstrip_ip_header;
 
 pub(crate) const CLASSES: &[Class] = &[
+    class::<aggregate_ip::AggregateIP>("ip"),
     class::<check_icmp_header::CheckICMPHeader>("ip"),
     class::<check_ip_header::CheckIPHeader>("ip"),
     class::<check_ip_header2::CheckIPHeader2>("ip"),

@@ -2,8 +2,9 @@
 
 use weir_net::Tcp;
 
+use super::live::Part;
 use super::mapping::{self, Mappings, nanos};
-use super::pattern::{InputSpec, Pattern, Rule, Source};
+use super::pattern::{InputSpec, Rule};
 use super::shift::Shifts;
 use crate::prelude::*;
 
@@ -50,12 +51,12 @@ pub(super) const VALUE: &[(&str, Width)] = &[
 ];
 
 // Bits of a TCP mapping's state: `<< 1` for the reply direction.
-const TCP_DONE: u8 = 1;
-const TCP_DATA: u8 = 4;
+pub(super) const TCP_DONE: u8 = 1;
+pub(super) const TCP_DATA: u8 = 4;
 // State of a UDP mapping: whether there was a reply, and packets (twice; at most 3 are counted).
 const UDP_REPLY: u8 = 1;
 const UDP_PACKET: u8 = 2;
-const UDP_PACKETS: u8 = 6;
+pub(super) const UDP_PACKETS: u8 = 6;
 
 /// Key fields of the table: protocol, source address and port, destination address and port.
 const DST: u32 = 3;
@@ -207,28 +208,24 @@ pub(super) fn new_mapping(
     flow: Flow,
 ) -> Option<E> {
     let pattern = rule.pattern?;
-    m.require_room(b);
-    let fixed = |b: &mut Builder, old: V, new: Option<u32>| match new {
-        Some(v) => b.constant(old.width, v),
-        None => old,
-    };
+    m.require_room(b, number, flow.packet_proto);
+    let live = m.live(b, number, &pattern);
     let mut new = Flow {
-        src: fixed(b, flow.src, Pattern::fixed(pattern.src)),
-        sport: fixed(b, flow.sport, Pattern::fixed(pattern.sport)),
-        dst: fixed(b, flow.dst, pattern.dst),
-        dport: fixed(b, flow.dport, pattern.dport),
+        src: live.src.fixed(flow.src),
+        sport: live.sport.fixed(flow.sport),
+        dst: live.dst.unwrap_or(flow.dst),
+        dport: live.dport.unwrap_or(flow.dport),
         ..flow
     };
     let (key, reply_key) = (flow.key(), new.reversed().key());
-    let (forward, reply) = match (pattern.src, pattern.sport) {
-        (_, Source::OneOf(lo, hi, order)) => {
-            let (f, r, port) =
-                m.claim_pair(b, number, &key, &reply_key, DPORT, (lo, hi, order), Some(flow.sport));
+    let (forward, reply) = match (live.src, live.sport) {
+        (_, Part::OneOf(range)) => {
+            let (f, r, port) = m.claim_pair(b, number, &key, &reply_key, DPORT, range, Some(flow.sport));
             new.sport = port;
             (f, r)
         }
-        (Source::OneOf(lo, hi, order), _) => {
-            let (f, r, addr) = m.claim_pair(b, number, &key, &reply_key, DST, (lo, hi, order), None);
+        (Part::OneOf(range), _) => {
+            let (f, r, addr) = m.claim_pair(b, number, &key, &reply_key, DST, range, None);
             new.src = addr;
             (f, r)
         }

@@ -1,7 +1,9 @@
-use super::listing::{Mapping, mappings, patterns, set_capacity};
+use super::listing::{Mapping, mappings, pattern, patterns, set_capacity};
+use super::live::{self, Part};
 use super::mapping::{self, Mappings, nanos};
 use super::params::{Anno, Capacity};
-use super::pattern::{InputSpec, InputSpecs, Pattern, Rule, Source};
+use super::pattern::{InputSpec, InputSpecs, Rule};
+use super::room::Spare;
 use crate::prelude::*;
 
 element! {
@@ -12,8 +14,9 @@ element! {
     /// new ones; a reply to the new ones gets back the old. Requests without a mapping are handled as the *input
     /// specification* of their input says, as in `IPRewriter`: `drop`, `pass OUTPUT`, `keep FOUTPUT ROUTPUT`,
     /// `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`, `pattern NAME FOUTPUT ROUTPUT` or `ELEMENT`. The source port
-    /// of a pattern stands for the identifier; the destination port is ignored. If no identifier is free, or the
-    /// table has `MAPPING_CAPACITY` mappings, the request is dropped (`Full`).
+    /// of a pattern stands for the identifier; the destination port is ignored. If no identifier is free, the
+    /// request is dropped (`Full`). When the table has `MAPPING_CAPACITY` mappings, the one that expires next gives way,
+    /// as in `IPRewriter`, or the request is dropped (`Full`).
     ///
     /// Replies without a mapping (`NoMatch`), packets that are no echo (`NotRewritable`), fragments beyond the first
     /// (`Fragment`), and packets too short for the ICMP header (`Truncated`) are dropped, or leave unchanged if the
@@ -26,11 +29,11 @@ element! {
         rest inputs: InputSpecs,
         /// Lifetime of mappings without packets.
         key timeout: Duration = Duration::from_secs(300) => "5 min",
-        /// Kept for Click configurations: a mapping always lives as long as its timeout.
+        /// How long after its last packet a mapping does not give way to another.
         key guarantee: Duration = Duration::from_secs(5) => "5 s",
         /// Kept for Click configurations: mappings are removed when their time has come.
         key reap_interval: Duration = Duration::from_secs(900) => "15 min",
-        /// Most mappings: a number, or the name of another rewriter, for as many as that may have.
+        /// Most mappings: a number, or the name of another rewriter, to have no more than that with it together.
         key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
         /// Another name of MAPPING_CAPACITY.
         key capacity: Option<Capacity> = None,
@@ -48,7 +51,7 @@ element! {
         read size = |_, s| Ok(mappings(s).to_string()),
         /// Number of packets that got no mapping because no address or no place was free.
         count mapping_failures,
-        /// Most mappings. Mappings beyond a lowered capacity stay until they expire.
+        /// Most mappings. When it is lowered, those that expire next go.
         count capacity,
         write capacity = |_, s, v| set_capacity(s, v),
         /// Removes all mappings.
@@ -58,6 +61,11 @@ element! {
         },
         /// The pattern of each input.
         read patterns = |e, s| Ok(patterns(&e.inputs, s)),
+        /// The pattern of input N.
+        each pattern = |e, s, i| pattern(&e.inputs, s, i),
+        /// Another pattern for input N, which changes the same parts and has the same outputs (`pattern SADDR SPORT DADDR
+        /// DPORT FOUTPUT ROUTPUT`); the mappings that the input has made go.
+        set_each pattern = |e, s, i, v| live::set(&e.inputs, s, i, v),
         /// All entries, one a line: flow (addresses, identifier), new flow, outputs (that of this direction with a star), input, seconds
         /// left.
         read table = |e, s| Ok(list(e, s)),
@@ -85,6 +93,7 @@ impl ICMPPingRewriter {
             reply_anno: self.reply_anno.map(|a| a.0),
             key: &[("is_reply", W1), ("src", W32), ("dst", W32), ("id", W16)],
             value: &[("new_src", W32), ("new_dst", W32), ("new_id", W16)],
+            spare: Spare::Same(self.timeout, self.guarantee),
         }
     }
 }
@@ -160,28 +169,25 @@ fn echo_of_packet<F: FnOnce(&mut Builder)>(b: &mut Builder, refuse: impl Fn(Reas
 
 fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, echo: Echo) -> Option<E> {
     let pattern = rule.pattern?;
-    m.require_room(b);
-    let fixed = |b: &mut Builder, old: V, new: Option<u32>| match new {
-        Some(v) => b.constant(old.width, v),
-        None => old,
-    };
+    let proto = b.load(W8, Layer::Net, 9);
+    m.require_room(b, number, proto);
+    let live = m.live(b, number, &pattern);
     let mut new = Echo {
-        src: fixed(b, echo.src, Pattern::fixed(pattern.src)),
-        dst: fixed(b, echo.dst, pattern.dst),
-        id: fixed(b, echo.id, Pattern::fixed(pattern.sport)),
+        src: live.src.fixed(echo.src),
+        dst: live.dst.unwrap_or(echo.dst),
+        id: live.sport.fixed(echo.id),
         ..echo
     };
     let is_reply = b.constant(W1, 1_u8);
     let reply_key = [is_reply, new.dst, new.src, new.id];
-    let (forward, reply) = match (pattern.src, pattern.sport) {
-        (_, Source::OneOf(lo, hi, order)) => {
-            let (f, r, id) =
-                m.claim_pair(b, number, &echo.key(), &reply_key, ID, (lo, hi, order), Some(echo.id));
+    let (forward, reply) = match (live.src, live.sport) {
+        (_, Part::OneOf(range)) => {
+            let (f, r, id) = m.claim_pair(b, number, &echo.key(), &reply_key, ID, range, Some(echo.id));
             new.id = id;
             (f, r)
         }
-        (Source::OneOf(lo, hi, order), _) => {
-            let (f, r, addr) = m.claim_pair(b, number, &echo.key(), &reply_key, DST, (lo, hi, order), None);
+        (Part::OneOf(range), _) => {
+            let (f, r, addr) = m.claim_pair(b, number, &echo.key(), &reply_key, DST, range, None);
             new.src = addr;
             (f, r)
         }

@@ -1,8 +1,10 @@
 use super::addresses;
-use super::listing::{Mapping, mappings, patterns, set_capacity};
+use super::listing::{Mapping, mappings, pattern, patterns, set_capacity};
+use super::live::{self, Part};
 use super::mapping::{self, Mappings, nanos};
 use super::params::{Anno, Capacity};
-use super::pattern::{InputSpecs, Pattern, Rule, Source};
+use super::pattern::{InputSpecs, Pattern, Rule};
+use super::room::Spare;
 use crate::prelude::*;
 
 element! {
@@ -21,7 +23,8 @@ element! {
     /// - `pattern NAME FOUTPUT ROUTPUT`: as above, with a pattern of an `IPRewriterPatterns` element.
     ///
     /// If a pattern without a range gives two pairs the same new one, replies go to the later. When the table has
-    /// `MAPPING_CAPACITY` mappings, packets of new pairs are dropped (`Full`).
+    /// `MAPPING_CAPACITY` mappings, the one that expires next gives way, as in `IPRewriter`, or packets of new pairs are
+    /// dropped (`Full`).
     ///
     /// The `net` mark has to stand on a checked IPv4 header. The header checksum is mended, and those of TCP and UDP,
     /// also where the sender's kernel left them to the device. The destination annotation becomes the new destination.
@@ -33,11 +36,11 @@ element! {
         rest inputs: InputSpecs,
         /// Lifetime of mappings without packets.
         key timeout: Duration = Duration::from_secs(7200) => "2 h",
-        /// Kept for Click configurations: a mapping always lives as long as its timeout.
+        /// How long after its last packet a mapping does not give way to another.
         key guarantee: Duration = Duration::from_secs(5) => "5 s",
         /// Kept for Click configurations: mappings are removed when their time has come.
         key reap_interval: Duration = Duration::from_secs(900) => "15 min",
-        /// Most mappings: a number, or the name of another rewriter, for as many as that may have.
+        /// Most mappings: a number, or the name of another rewriter, to have no more than that with it together.
         key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
         /// Another name of MAPPING_CAPACITY.
         key capacity: Option<Capacity> = None,
@@ -54,7 +57,7 @@ element! {
         read size = |_, s| Ok(mappings(s).to_string()),
         /// Number of packets that got no mapping because no address or no place was free.
         count mapping_failures,
-        /// Most mappings. Mappings beyond a lowered capacity stay until they expire.
+        /// Most mappings. When it is lowered, those that expire next go.
         count capacity,
         write capacity = |_, s, v| set_capacity(s, v),
         /// Removes all mappings.
@@ -64,6 +67,11 @@ element! {
         },
         /// The pattern of each input.
         read patterns = |e, s| Ok(patterns(&e.inputs, s)),
+        /// The pattern of input N.
+        each pattern = |e, s, i| pattern(&e.inputs, s, i),
+        /// Another pattern for input N, which changes the same parts and has the same outputs (`pattern SADDR SPORT DADDR
+        /// DPORT FOUTPUT ROUTPUT`); the mappings that the input has made go.
+        set_each pattern = |e, s, i, v| live::set(&e.inputs, s, i, v),
         /// All entries, one a line: addresses, new addresses, outputs (that of this direction with a star), input, seconds
         /// left.
         read table = |e, s| Ok(list(e, s)),
@@ -88,6 +96,7 @@ impl IPAddrPairRewriter {
             reply_anno: self.reply_anno.map(|a| a.0),
             key: &[("src", W32), ("dst", W32)],
             value: &[("new_src", W32), ("new_dst", W32)],
+            spare: Spare::Same(self.timeout, self.guarantee),
         }
     }
 }
@@ -120,20 +129,14 @@ fn program(e: &IPAddrPairRewriter, b: &mut Builder) {
 
 fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, [src, dst]: [V; 2]) -> Option<E> {
     let pattern = rule.pattern?;
-    m.require_room(b);
-    let new_dst = match pattern.dst {
-        Some(addr) => b.constant(W32, addr),
-        None => dst,
-    };
-    let (forward, reply, new_src) = match pattern.src {
-        Source::OneOf(lo, hi, order) => {
-            m.claim_pair(b, number, &[src, dst], &[new_dst, src], DST, (lo, hi, order), None)
-        }
+    let proto = b.load(W8, Layer::Net, 9);
+    m.require_room(b, number, proto);
+    let live = m.live(b, number, &pattern);
+    let new_dst = live.dst.unwrap_or(dst);
+    let (forward, reply, new_src) = match live.src {
+        Part::OneOf(range) => m.claim_pair(b, number, &[src, dst], &[new_dst, src], DST, range, None),
         single => {
-            let new_src = match Pattern::fixed(single) {
-                Some(addr) => b.constant(W32, addr),
-                None => src,
-            };
+            let new_src = single.fixed(src);
             let (forward, reply) = m.insert_pair(b, &[src, dst], &[new_dst, new_src]);
             (forward, reply, new_src)
         }

@@ -1,8 +1,10 @@
 use super::addresses;
-use super::listing::{Mapping, mappings, patterns, set_capacity};
+use super::listing::{Mapping, mappings, pattern, patterns, set_capacity};
+use super::live::{self, Part};
 use super::mapping::{self, Mappings, nanos};
 use super::params::{Anno, Capacity};
-use super::pattern::{InputSpecs, Pattern, Rule, Source};
+use super::pattern::{InputSpecs, Pattern, Rule};
+use super::room::Spare;
 use crate::prelude::*;
 
 element! {
@@ -20,7 +22,8 @@ element! {
     /// - `ELEMENT`: makes a mapping by a pattern that a `RoundRobinIPMapper` or `SourceIPHashMapper` chooses.
     ///
     /// If a pattern without a range gives two inner addresses the same outer one, packets to it go to the later. When
-    /// the table has `MAPPING_CAPACITY` mappings, packets from new addresses are dropped (`Full`).
+    /// the table has `MAPPING_CAPACITY` mappings, the one that expires next gives way, as in `IPRewriter`, or packets from
+    /// new addresses are dropped (`Full`).
     ///
     /// The `net` mark has to stand on a checked IPv4 header. The header checksum is mended, and those of TCP and UDP,
     /// also where the sender's kernel left them to the device.
@@ -32,11 +35,11 @@ element! {
         rest inputs: InputSpecs,
         /// Lifetime of mappings without packets.
         key timeout: Duration = Duration::from_secs(7200) => "2 h",
-        /// Kept for Click configurations: a mapping always lives as long as its timeout.
+        /// How long after its last packet a mapping does not give way to another.
         key guarantee: Duration = Duration::from_secs(5) => "5 s",
         /// Kept for Click configurations: mappings are removed when their time has come.
         key reap_interval: Duration = Duration::from_secs(900) => "15 min",
-        /// Most mappings: a number, or the name of another rewriter, for as many as that may have.
+        /// Most mappings: a number, or the name of another rewriter, to have no more than that with it together.
         key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
         /// Another name of MAPPING_CAPACITY.
         key capacity: Option<Capacity> = None,
@@ -53,7 +56,7 @@ element! {
         read size = |_, s| Ok(mappings(s).to_string()),
         /// Number of packets that got no mapping because no address or no place was free.
         count mapping_failures,
-        /// Most mappings. Mappings beyond a lowered capacity stay until they expire.
+        /// Most mappings. When it is lowered, those that expire next go.
         count capacity,
         write capacity = |_, s, v| set_capacity(s, v),
         /// Removes all mappings.
@@ -63,6 +66,11 @@ element! {
         },
         /// The pattern of each input.
         read patterns = |e, s| Ok(patterns(&e.inputs, s)),
+        /// The pattern of input N.
+        each pattern = |e, s, i| pattern(&e.inputs, s, i),
+        /// Another pattern for input N, which changes the same parts and has the same outputs (`pattern SADDR SPORT DADDR
+        /// DPORT FOUTPUT ROUTPUT`); the mappings that the input has made go.
+        set_each pattern = |e, s, i, v| live::set(&e.inputs, s, i, v),
         /// All entries, one a line: address, new address, outputs (that of this direction with a star), input, seconds
         /// left.
         read table = |e, s| Ok(list(e, s)),
@@ -87,6 +95,7 @@ impl IPAddrRewriter {
             reply_anno: self.reply_anno.map(|a| a.0),
             key: &[("is_dst", W1), ("addr", W32)],
             value: &[("new", W32)],
+            spare: Spare::Same(self.timeout, self.guarantee),
         }
     }
 }
@@ -116,18 +125,17 @@ fn program(e: &IPAddrRewriter, b: &mut Builder) {
 
 fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, src: V) -> Option<E> {
     let pattern = rule.pattern?;
-    m.require_room(b);
+    let proto = b.load(W8, Layer::Net, 9);
+    m.require_room(b, number, proto);
     let (no, yes) = (b.constant(W1, 0_u8), b.constant(W1, 1_u8));
-    let (forward, reply, new) = match pattern.src {
-        Source::OneOf(lo, hi, order) => {
-            m.claim_pair(b, number, &[no, src], &[yes, src], ADDR, (lo, hi, order), None)
-        }
-        Source::Set(addr) => {
-            let new = b.constant(W32, addr);
+    let live = m.live(b, number, &pattern);
+    let (forward, reply, new) = match live.src {
+        Part::OneOf(range) => m.claim_pair(b, number, &[no, src], &[yes, src], ADDR, range, None),
+        Part::Set(new) => {
             let (forward, reply) = m.insert_pair(b, &[no, src], &[yes, new]);
             (forward, reply, new)
         }
-        Source::Keep => {
+        Part::Keep => {
             let (forward, reply) = m.insert_pair(b, &[no, src], &[yes, src]);
             (forward, reply, src)
         }

@@ -1,8 +1,10 @@
 use super::flow::{self, Kinds};
-use super::listing::{flows, lookup, mappings, patterns, set_capacity};
+use super::listing::{flows, lookup, mappings, pattern, patterns, set_capacity};
+use super::live;
 use super::mapping;
 use super::params::{Anno, Capacity};
 use super::pattern::InputSpecs;
+use super::room::Spare;
 use crate::prelude::*;
 
 element! {
@@ -28,8 +30,10 @@ element! {
     /// - `ELEMENT`: makes a mapping by a pattern that a `RoundRobinIPMapper` or `SourceIPHashMapper` chooses.
     ///
     /// A new mapping takes both directions, or none. If a pattern without a range gives a flow replies that another
-    /// mapping has, the other mapping gives way. When the table has `MAPPING_CAPACITY` mappings, packets of new flows
-    /// are dropped (`Full`) until a mapping expires.
+    /// mapping has, the other mapping gives way. When the table has `MAPPING_CAPACITY` mappings, the one that
+    /// expires next gives way to that of a new flow (of more than 32, the first of some that are looked at); but if that
+    /// had a packet within its guarantee, or new mappings have no guarantee and expire before it, the packet of the new
+    /// flow is dropped (`Full`), and a number in sequence that it had got is used up.
     ///
     /// The `net` mark has to stand on a checked IPv4 header. Header checksums are mended, also those that the
     /// sender's kernel left to the device. Packets that are neither TCP nor UDP (`NotRewritable`), fragments beyond
@@ -49,19 +53,19 @@ element! {
         key tcp_done_timeout: Duration = Duration::from_secs(240) => "4 min",
         /// The same when one of the sides has sent no data.
         key tcp_nodata_timeout: Duration = Duration::from_secs(300) => "5 min",
-        /// Kept for Click configurations: a mapping always lives as long as its timeout.
+        /// How long after its last packet a TCP mapping does not give way to another.
         key tcp_guarantee: Duration = Duration::from_secs(5) => "5 s",
         /// Lifetime of UDP mappings without packets.
         key udp_timeout: Duration = Duration::from_secs(300) => "5 min",
         /// The same when there were three packets, and one in each direction; as UDP_TIMEOUT if not given.
         key udp_streaming_timeout: Option<Duration> = None,
-        /// Kept for Click configurations: a mapping always lives as long as its timeout.
+        /// The same for UDP mappings.
         key udp_guarantee: Duration = Duration::from_secs(5) => "5 s",
-        /// Kept for Click configurations.
-        key guarantee: Duration = Duration::from_secs(5) => "5 s",
+        /// Another name of TCP_GUARANTEE.
+        key guarantee: Option<Duration> = None,
         /// Kept for Click configurations: mappings are removed when their time has come.
         key reap_interval: Duration = Duration::from_secs(900) => "15 min",
-        /// Most mappings: a number, or the name of another rewriter, for as many as that may have.
+        /// Most mappings: a number, or the name of another rewriter, to have no more than that with it together.
         key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
         /// Another name of MAPPING_CAPACITY.
         key capacity: Option<Capacity> = None,
@@ -79,7 +83,7 @@ element! {
         read size = |_, s| Ok(mappings(s).to_string()),
         /// Number of packets that got no mapping because no port or no place was free.
         count mapping_failures,
-        /// Most mappings. Mappings beyond a lowered capacity stay until they expire.
+        /// Most mappings. When it is lowered, those that expire next go.
         count capacity,
         write capacity = |_, s, v| set_capacity(s, v),
         /// Removes all mappings.
@@ -89,6 +93,11 @@ element! {
         },
         /// The pattern of each input.
         read patterns = |e, s| Ok(patterns(&e.inputs, s)),
+        /// The pattern of input N.
+        each pattern = |e, s, i| pattern(&e.inputs, s, i),
+        /// Another pattern for input N, which changes the same parts and has the same outputs (`pattern SADDR SPORT DADDR
+        /// DPORT FOUTPUT ROUTPUT`); the mappings that the input has made go.
+        set_each pattern = |e, s, i, v| live::set(&e.inputs, s, i, v),
         /// All entries, one a line: flow, new flow, outputs (that of this direction with a star), input, seconds left.
         read table = |e, s| Ok(flows(&e.inputs, s, None)),
         /// The entries of TCP flows.
@@ -107,6 +116,10 @@ element! {
 impl IPRewriter {
     /// What its program and its tables follow from.
     pub(super) fn settings(&self, name: &str) -> flow::Settings {
+        let tcp = [self.tcp_nodata_timeout, self.timeout.unwrap_or(self.tcp_timeout), self.tcp_done_timeout];
+        let udp = [self.udp_timeout, self.udp_streaming_timeout.unwrap_or(self.udp_timeout)];
+        let tcp_guarantee = self.guarantee.unwrap_or(self.tcp_guarantee);
+        let spare = Spare::OfFlow(Kinds::TcpAndUdp, (tcp, tcp_guarantee), (udp, self.udp_guarantee));
         flow::Settings {
             kind: Kinds::TcpAndUdp,
             table: mapping::Settings {
@@ -116,6 +129,7 @@ impl IPRewriter {
                 reply_anno: self.reply_anno.map(|a| a.0),
                 key: flow::KEY,
                 value: flow::VALUE,
+                spare,
             },
             tcp_timeout: self.timeout.unwrap_or(self.tcp_timeout),
             tcp_done_timeout: self.tcp_done_timeout,

@@ -1,7 +1,8 @@
 //! The mappings of a rewriter, for its handlers, in Click's formats.
 
-use weir_table::FieldDecl;
+use weir_table::{EntryRef, FieldDecl};
 
+use super::live;
 use super::pattern::InputSpecs;
 use crate::prelude::*;
 
@@ -66,7 +67,16 @@ pub(super) fn patterns(specs: &InputSpecs, s: &State<'_>) -> String {
             *n += 1;
         }
     }
-    specs.show(&counts)
+    live::current(specs, s).show(&counts)
+}
+
+/// The pattern of one input.
+pub(super) fn pattern(specs: &InputSpecs, s: &State<'_>, input: u32) -> Result<String, String> {
+    let all = patterns(specs, s);
+    all.lines()
+        .nth(input as usize)
+        .map(|line| format!("{line}\n"))
+        .ok_or_else(|| format!("there is no input {input}"))
 }
 
 /// Number of mappings.
@@ -74,7 +84,7 @@ pub(super) fn mappings(s: &State<'_>) -> u32 {
     s.table("map").len().div_ceil(2)
 }
 
-/// Changes the capacity, within what the table has room for.
+/// Changes the capacity, within what the table has room for. Mappings beyond it go, those that expire next first.
 pub(super) fn set_capacity(s: &mut State<'_>, value: &str) -> Result<(), String> {
     let capacity = u32::from_arg(value.trim())?;
     let most = s.table("map").decl().capacity / 2;
@@ -82,6 +92,23 @@ pub(super) fn set_capacity(s: &mut State<'_>, value: &str) -> Result<(), String>
         return Err(format!("{capacity} is more than the {most} mappings that the table has room for"));
     }
     s.set_cell("capacity", capacity.into());
+    if mappings(s) > capacity {
+        let table = s.id("map").0;
+        let set = s.set_mut();
+        let mut slots: Vec<(u64, u32)> = set
+            .table(table)
+            .rows()
+            .iter()
+            .map(|&(slot, _)| (set.expiry(EntryRef { table, slot }), slot))
+            .collect();
+        slots.sort_unstable();
+        for (_, slot) in slots {
+            if set.table(table).len().div_ceil(2) <= capacity {
+                break;
+            }
+            set.remove(EntryRef { table, slot });
+        }
+    }
     Ok(())
 }
 

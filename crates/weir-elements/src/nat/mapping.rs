@@ -2,14 +2,17 @@
 
 use weir_table::Sharing;
 
+use super::live::{self, Live, Range};
 use super::pattern::{Choice, InputSpec, InputSpecs, Mapper, Order, Pattern, Rule};
+use super::room::{Room, Spare};
 use crate::prelude::*;
 
 /// Mappings that a rewriter has room for if its configuration does not say so.
 pub(super) const DEFAULT_CAPACITY: u32 = 1 << 20;
 
 /// The value fields that every mapping ends with. `rule` is the number of the rule that made it.
-const COMMON: [(&str, Width); 3] = [("output", W16), ("rule", W16), ("reply", W1)];
+const COMMON: [(&str, Width); 3] = [("output", W16), (RULE, W16), ("reply", W1)];
+pub(super) const RULE: &str = "rule";
 /// The value field of rewriters that remember an annotation for replies.
 pub(super) const REPLY_ANNO: (&str, Width) = ("reply_anno", W8);
 
@@ -24,16 +27,31 @@ pub(super) struct Settings {
     pub(super) reply_anno: Option<u32>,
     pub(super) key: &'static [(&'static str, Width)],
     pub(super) value: &'static [(&'static str, Width)],
+    /// When a mapping may give way to another.
+    pub(super) spare: Spare,
+}
+
+impl Settings {
+    /// The declaration of the table of mappings. `own` stands before the name that the element has for it.
+    pub(super) fn map(&self, own: &str) -> TableDecl {
+        let common = COMMON.iter().chain(self.reply_anno.map(|_| &REPLY_ANNO));
+        let value: Vec<_> = self.value.iter().chain(common).copied().collect();
+        let capacity = most_mappings(self.capacity) * 2;
+        // Both directions of a flow have to meet the same entries.
+        TableDecl::new(&format!("{own}map"), Kind::Exact, self.key, &value, capacity).sharing(Sharing::Owner)
+    }
 }
 
 /// A rewriter's table and cells. The table has two entries for a mapping: one for each direction.
 #[derive(Debug)]
 pub(super) struct Mappings {
     pub(super) map: TableId,
-    capacity: TableId,
+    room: Room,
     failures: TableId,
     outputs: Vec<u32>,
     reply_anno: Option<u32>,
+    /// For each rule whose pattern handlers may change: its numbers.
+    patterns: Vec<Option<TableId>>,
     /// For each rule whose pattern gives out values in sequence: where the next search starts.
     next: Vec<Option<TableId>>,
     /// For each input with a mapper that takes turns: whose turn it is.
@@ -59,14 +77,8 @@ fn shared_cell(b: &mut Builder, own: &str, name: String, width: Width, init: u32
 impl Mappings {
     /// Declares the state of a rewriter. `own` stands before the names that the element has for its tables.
     pub(super) fn declare(b: &mut Builder, of: &Settings, own: &str) -> Mappings {
-        let common = COMMON.iter().chain(of.reply_anno.map(|_| &REPLY_ANNO));
-        let value: Vec<_> = of.value.iter().chain(common).copied().collect();
         let name = |what: &str| format!("{}.{what}", of.name);
-        // Both directions of a flow have to meet the same entries.
-        let decl =
-            TableDecl::new(&format!("{own}map"), Kind::Exact, of.key, &value, most_mappings(of.capacity) * 2)
-                .sharing(Sharing::Owner);
-        let map = shared(b, decl, name("map"), vec![]);
+        let map = shared(b, of.map(own), name("map"), vec![]);
         let mut named: Vec<(String, TableId)> = Vec::new();
         // An element declares a shared cell once, and rewriters that share a pattern or a mapper take turns.
         let mut cell = |b: &mut Builder, own: &str, name: String| match named.iter().find(|(n, _)| *n == name)
@@ -95,16 +107,13 @@ impl Mappings {
                 _ => None,
             });
         }
-        let capacity = TableDecl {
-            configured: true,
-            ..TableDecl::new(&format!("{own}capacity"), Kind::Array, &[("index", W32)], &[("value", W32)], 1)
-        };
         Mappings {
             map,
-            capacity: shared(b, capacity, name("capacity"), vec![Row::exact(&[0], &[of.capacity.into()])]),
+            room: Room::declare(b, of, own, map),
             failures: shared_cell(b, &format!("{own}mapping_failures"), name("mapping_failures"), W64, 0),
             outputs: of.inputs.outputs(),
             reply_anno: of.reply_anno,
+            patterns: live::declare(b, of, own),
             next,
             turns,
         }
@@ -198,13 +207,23 @@ impl Mappings {
         b.drop(Reason::FULL);
     }
 
-    /// Goes on if there is room for another mapping.
-    pub(super) fn require_room(&self, b: &mut Builder) {
-        let size = b.size(self.map);
-        let mappings = b.shr(size, 1);
-        let capacity = b.read_cell(self.capacity);
-        let full = b.ge(mappings, capacity);
-        b.when(full, |b| self.fail(b));
+    /// The numbers of a rule's pattern.
+    pub(super) fn live(&self, b: &mut Builder, rule: usize, pattern: &Pattern) -> Live {
+        Live::read(b, pattern, self.patterns.get(rule).copied().flatten())
+    }
+
+    /// Goes on if there is room for another mapping, if need be of the one that expires next. `rule` is the number of the
+    /// rule that is to make it, `proto` the protocol of its packet.
+    pub(super) fn require_room(&self, b: &mut Builder, rule: usize, proto: V) {
+        self.room.require(b, proto, &|b| {
+            // As in Click, a flow that is refused takes its number with it.
+            if let Some(next) = self.next.get(rule).copied().flatten() {
+                let number = b.read_cell(next);
+                let number = b.add(number, 1);
+                b.write_cell(next, number);
+            }
+            self.fail(b);
+        });
     }
 
     /// Makes the entry of packets and the entry of replies: `key` is free, and of `reply_key` another mapping may
@@ -229,22 +248,21 @@ impl Mappings {
         key: &[V],
         reply_key: &[V],
         hole: u32,
-        range: (u32, u32, Order),
+        range: Range,
         own: Option<V>,
     ) -> (E, E, V) {
-        let (lo, hi, order) = range;
+        let Range { lo, hi, order, .. } = range;
         let width = reply_key[hole as usize].width;
         let start = match (order, own, self.next.get(rule).copied().flatten()) {
-            (Order::Own, Some(own), _) => self.own_start(b, reply_key, hole, (lo, hi), own),
+            (Order::Own, Some(own), _) => self.own_start(b, reply_key, hole, range, own),
             (Order::Sequential, _, Some(next)) => {
                 let next = b.read_cell(next);
                 b.resize(width, next)
             }
-            _ => random_start(b, lo, hi, width),
+            _ => range.random(b),
         };
-        let (lo_v, hi_v) = (b.constant(width, lo), b.constant(width, hi));
         // The reply's key first: that of packets may be the same, and is not to stand in its way.
-        let (reply, value) = b.claim(self.map, reply_key, hole, lo_v, hi_v, start, |b| self.fail(b));
+        let (reply, value) = b.claim(self.map, reply_key, hole, lo, hi, start, |b| self.fail(b));
         let forward = b.insert(self.map, key, |b| {
             b.remove(reply);
             self.fail(b);
@@ -263,18 +281,19 @@ impl Mappings {
     }
 
     /// The flow's own value if that is in the range and free, else a random place.
-    fn own_start(&self, b: &mut Builder, reply_key: &[V], hole: u32, (lo, hi): (u32, u32), own: V) -> V {
-        let offset = b.sub(own, lo);
+    fn own_start(&self, b: &mut Builder, reply_key: &[V], hole: u32, range: Range, own: V) -> V {
+        let offset = b.sub(own, range.lo);
         // A loop of one round: the ways that leave it pass the value on.
         let start = b.repeat(1, &[offset], |b, ways, vars| {
             let offset = vars[0];
-            let inside = b.le(offset, hi - lo);
+            let last = range.last(b);
+            let inside = b.le(offset, last);
             b.when(inside, |b| {
                 let mut key = reply_key.to_vec();
                 key[hole as usize] = own;
                 b.lookup(self.map, &key, |_, _| {}, |b| ways.leave(b, &[offset]));
             });
-            let random = random_start(b, lo, hi, own.width);
+            let random = range.random(b);
             ways.leave(b, &[random]);
         });
         start[0]
@@ -334,14 +353,6 @@ fn ring(points: &[(u32, u32)]) -> Vec<Row> {
         points.iter().find(|(point, _)| *point >= from).or(points.first()).map_or(0, |(_, rule)| *rule)
     };
     (0..1 << RING_BITS).map(|place| Row::exact(&[place.into()], &[at(place).into()])).collect()
-}
-
-fn random_start(b: &mut Builder, lo: u32, hi: u32, width: Width) -> V {
-    let mut random = b.random();
-    if let Some(span) = (hi - lo).checked_add(1) {
-        random = b.rem(random, span);
-    }
-    b.resize(width, random)
 }
 
 /// A time as nanoseconds; at least 1, since 0 would be never.

@@ -25,27 +25,32 @@ impl Capacity {
 }
 
 impl Capacity {
-    /// The number, from the arguments of the rewriters that are named.
-    pub(super) fn resolve(&self, peers: &Peers<'_>) -> Result<u32, String> {
+    /// The number, from the arguments of the rewriters that are named, and the full name of the one that says it.
+    pub(super) fn resolve(&self, peers: &Peers<'_>) -> Result<(u32, String), String> {
         let (mut capacity, mut peers) = (self.clone(), *peers);
         // Names may go round in a circle.
         for _ in 0..MOST_NAMES {
             let name = match capacity {
-                Capacity::Number(n) => return Ok(n),
+                Capacity::Number(n) => return Ok((n, peers.own().to_owned())),
                 Capacity::Of(name) => name,
             };
             let peer = peers.named(&name).filter(|p| p.class.ends_with("Rewriter"));
             let Some(peer) = peer else {
                 return Err(format!("'{name}' is neither a number nor the name of a rewriter"));
             };
-            let given = peer.args.iter().find_map(|arg| {
-                let (keyword, value) = arg.trim().split_once(char::is_whitespace)?;
-                ["CAPACITY", "MAPPING_CAPACITY"].contains(&keyword).then_some(value)
-            });
-            capacity = given.map_or(Ok(Capacity::DEFAULT), Capacity::from_arg)?;
+            capacity = Capacity::of_arguments(peer.args)?;
             peers = peers.seen_from(peer.name);
         }
         Err("the rewriters name each other: write a number for one of them".into())
+    }
+
+    /// As the arguments of a rewriter say.
+    pub(super) fn of_arguments(args: &[String]) -> Result<Capacity, String> {
+        let given = args.iter().find_map(|arg| {
+            let (keyword, value) = arg.trim().split_once(char::is_whitespace)?;
+            ["CAPACITY", "MAPPING_CAPACITY"].contains(&keyword).then_some(value)
+        });
+        given.map_or(Ok(Capacity::DEFAULT), Capacity::from_arg)
     }
 
     /// The number, once it is known.

@@ -10,6 +10,7 @@ use weir_ir::Peers;
 
 use super::mapper;
 use super::params::Capacity;
+use super::room::{self, Sharer};
 use crate::args::{FromArg, FromRest};
 
 /// The class whose arguments are named patterns.
@@ -315,6 +316,10 @@ pub struct Links {
     pub(super) shifts: bool,
     /// Most mappings of the rewriter whose capacity this one has too.
     pub(super) capacity: Option<u32>,
+    /// Full name of this rewriter.
+    pub(super) root: Option<String>,
+    /// The other rewriters that have this capacity in common.
+    pub(super) sharers: Vec<Sharer>,
 }
 
 impl FromRest for InputSpecs {
@@ -371,7 +376,11 @@ impl InputSpecs {
         self.1.shifts = peers.of_class("FTPPortMapper").next().is_some();
         let mut errors = Vec::new();
         match capacity.resolve(peers) {
-            Ok(n) => self.1.capacity = Some(n),
+            Ok((n, root)) => {
+                self.1.capacity = Some(n);
+                self.1.sharers = room::sharers(&root, n, peers);
+                self.1.root = Some(root);
+            }
             Err(e) => errors.push(format!("MAPPING_CAPACITY: {e}")),
         }
         for (i, spec) in self.0.iter_mut().enumerate() {

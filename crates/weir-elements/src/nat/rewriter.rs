@@ -1,6 +1,6 @@
 //! Rewriters that other elements refer to by name.
 
-use weir_ir::{Element, Peers};
+use weir_ir::{Element, Peer, Peers};
 
 use super::flow;
 use super::icmp_ping_rewriter::ICMPPingRewriter;
@@ -8,6 +8,8 @@ use super::ip_addr_pair_rewriter::IPAddrPairRewriter;
 use super::ip_addr_rewriter::IPAddrRewriter;
 use super::ip_rewriter::IPRewriter;
 use super::mapping;
+use super::params::Capacity;
+use super::room::Sharer;
 use super::tcp_rewriter::TCPRewriter;
 use super::udp_rewriter::UDPRewriter;
 use crate::args::Args;
@@ -63,11 +65,46 @@ impl Rewriter {
     }
 }
 
-fn configured<T: Configure>(args: &[String], peers: &Peers<'_>) -> Result<T, String> {
+/// Classes of rewriters.
+pub(super) const CLASSES: [&str; 6] =
+    ["IPRewriter", "TCPRewriter", "UDPRewriter", "IPAddrPairRewriter", "IPAddrRewriter", "ICMPPingRewriter"];
+
+/// A rewriter whose capacity is that of the one with the full name `root`, which says this number.
+pub(super) fn sharer(peer: &Peer<'_>, root: &str, capacity: u32, peers: &Peers<'_>) -> Option<Sharer> {
+    let own = Capacity::of_arguments(peer.args).ok()?;
+    let (_, of) = own.resolve(&peers.seen_from(peer.name)).ok()?;
+    if of != root {
+        return None;
+    }
+    // Its links are not looked at: they lead back.
+    macro_rules! table {
+        ($class:ty, $($table:tt)*) => {{
+            let mut e: $class = parsed(peer.args).ok()?;
+            e.inputs.1.capacity = Some(capacity);
+            e.settings(peer.name)$($table)*
+        }};
+    }
+    let settings: mapping::Settings = match peer.class {
+        "IPRewriter" => table!(IPRewriter, .table),
+        "TCPRewriter" => table!(TCPRewriter, .table),
+        "UDPRewriter" => table!(UDPRewriter, .table),
+        "IPAddrPairRewriter" => table!(IPAddrPairRewriter,),
+        "IPAddrRewriter" => table!(IPAddrRewriter,),
+        "ICMPPingRewriter" => table!(ICMPPingRewriter,),
+        _ => return None,
+    };
+    Some(Sharer { name: peer.name.to_owned(), map: settings.map(""), spare: settings.spare })
+}
+
+fn parsed<T: Configure>(args: &[String]) -> Result<T, String> {
     let mut args = Args::new(args, T::INFO);
     let element = T::configure(&mut args);
     let errors = args.finish();
-    let mut element = element.filter(|_| errors.is_empty()).ok_or_else(|| errors.join("; "))?;
+    element.filter(|_| errors.is_empty()).ok_or_else(|| errors.join("; "))
+}
+
+fn configured<T: Configure>(args: &[String], peers: &Peers<'_>) -> Result<T, String> {
+    let mut element: T = parsed(args)?;
     Element::resolve(&mut element, peers).map_err(|errors| errors.join("; "))?;
     Ok(element)
 }

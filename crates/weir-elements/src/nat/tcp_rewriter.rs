@@ -1,8 +1,10 @@
 use super::flow::{self, Kinds};
-use super::listing::{flows, lookup, mappings, patterns, set_capacity};
+use super::listing::{flows, lookup, mappings, pattern, patterns, set_capacity};
+use super::live;
 use super::mapping;
 use super::params::{Anno, Capacity};
 use super::pattern::InputSpecs;
+use super::room::Spare;
 use crate::prelude::*;
 
 element! {
@@ -31,13 +33,13 @@ element! {
         key tcp_done_timeout: Duration = Duration::from_secs(240) => "4 min",
         /// The same when one of the sides has sent no data.
         key tcp_nodata_timeout: Duration = Duration::from_secs(300) => "5 min",
-        /// Kept for Click configurations: a mapping always lives as long as its timeout.
-        key guarantee: Duration = Duration::from_secs(5) => "5 s",
-        /// Kept for Click configurations.
+        /// How long after its last packet a mapping does not give way to another.
         key tcp_guarantee: Duration = Duration::from_secs(5) => "5 s",
+        /// Another name of TCP_GUARANTEE.
+        key guarantee: Option<Duration> = None,
         /// Kept for Click configurations: mappings are removed when their time has come.
         key reap_interval: Duration = Duration::from_secs(900) => "15 min",
-        /// Most mappings: a number, or the name of another rewriter, for as many as that may have.
+        /// Most mappings: a number, or the name of another rewriter, to have no more than that with it together.
         key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
         /// Another name of MAPPING_CAPACITY.
         key capacity: Option<Capacity> = None,
@@ -55,7 +57,7 @@ element! {
         read size = |_, s| Ok(mappings(s).to_string()),
         /// Number of packets that got no mapping because no port or no place was free.
         count mapping_failures,
-        /// Most mappings. Mappings beyond a lowered capacity stay until they expire.
+        /// Most mappings. When it is lowered, those that expire next go.
         count capacity,
         write capacity = |_, s, v| set_capacity(s, v),
         /// Removes all mappings.
@@ -65,6 +67,11 @@ element! {
         },
         /// The pattern of each input.
         read patterns = |e, s| Ok(patterns(&e.inputs, s)),
+        /// The pattern of input N.
+        each pattern = |e, s, i| pattern(&e.inputs, s, i),
+        /// Another pattern for input N, which changes the same parts and has the same outputs (`pattern SADDR SPORT DADDR
+        /// DPORT FOUTPUT ROUTPUT`); the mappings that the input has made go.
+        set_each pattern = |e, s, i, v| live::set(&e.inputs, s, i, v),
         /// All entries, one a line: flow, new flow, outputs (that of this direction with a star), input, seconds left.
         read table = |e, s| Ok(flows(&e.inputs, s, None)),
         /// The new flow of a flow, both as `SADDR SPORT DADDR DPORT`.
@@ -77,6 +84,9 @@ element! {
 impl TCPRewriter {
     /// What its program and its tables follow from.
     pub(super) fn settings(&self, name: &str) -> flow::Settings {
+        let guarantee = self.guarantee.unwrap_or(self.tcp_guarantee);
+        let tcp = [self.tcp_nodata_timeout, self.timeout.unwrap_or(self.tcp_timeout), self.tcp_done_timeout];
+        let spare = Spare::OfFlow(Kinds::Tcp, (tcp, guarantee), ([Duration::ZERO; 2], guarantee));
         flow::Settings {
             kind: Kinds::Tcp,
             table: mapping::Settings {
@@ -86,6 +96,7 @@ impl TCPRewriter {
                 reply_anno: self.reply_anno.map(|a| a.0),
                 key: flow::KEY,
                 value: flow::VALUE,
+                spare,
             },
             tcp_timeout: self.timeout.unwrap_or(self.tcp_timeout),
             tcp_done_timeout: self.tcp_done_timeout,

@@ -1,8 +1,10 @@
 use super::flow::{self, Kinds};
-use super::listing::{flows, mappings, patterns, set_capacity};
+use super::listing::{flows, mappings, pattern, patterns, set_capacity};
+use super::live;
 use super::mapping;
 use super::params::{Anno, Capacity};
 use super::pattern::InputSpecs;
+use super::room::Spare;
 use crate::prelude::*;
 
 element! {
@@ -30,13 +32,13 @@ element! {
         key streaming_timeout: Option<Duration> = None,
         /// Another name of STREAMING_TIMEOUT.
         key udp_streaming_timeout: Option<Duration> = None,
-        /// Kept for Click configurations: a mapping always lives as long as its timeout.
-        key guarantee: Duration = Duration::from_secs(5) => "5 s",
-        /// Kept for Click configurations.
+        /// How long after its last packet a mapping does not give way to another.
         key udp_guarantee: Duration = Duration::from_secs(5) => "5 s",
+        /// Another name of UDP_GUARANTEE.
+        key guarantee: Option<Duration> = None,
         /// Kept for Click configurations: mappings are removed when their time has come.
         key reap_interval: Duration = Duration::from_secs(900) => "15 min",
-        /// Most mappings: a number, or the name of another rewriter, for as many as that may have.
+        /// Most mappings: a number, or the name of another rewriter, to have no more than that with it together.
         key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
         /// Another name of MAPPING_CAPACITY.
         key capacity: Option<Capacity> = None,
@@ -54,7 +56,7 @@ element! {
         read size = |_, s| Ok(mappings(s).to_string()),
         /// Number of packets that got no mapping because no port or no place was free.
         count mapping_failures,
-        /// Most mappings. Mappings beyond a lowered capacity stay until they expire.
+        /// Most mappings. When it is lowered, those that expire next go.
         count capacity,
         write capacity = |_, s, v| set_capacity(s, v),
         /// Removes all mappings.
@@ -64,6 +66,11 @@ element! {
         },
         /// The pattern of each input.
         read patterns = |e, s| Ok(patterns(&e.inputs, s)),
+        /// The pattern of input N.
+        each pattern = |e, s, i| pattern(&e.inputs, s, i),
+        /// Another pattern for input N, which changes the same parts and has the same outputs (`pattern SADDR SPORT DADDR
+        /// DPORT FOUTPUT ROUTPUT`); the mappings that the input has made go.
+        set_each pattern = |e, s, i, v| live::set(&e.inputs, s, i, v),
         /// All entries, one a line: flow, new flow, outputs (that of this direction with a star), input, seconds left.
         read table = |e, s| Ok(flows(&e.inputs, s, None)),
     }
@@ -75,6 +82,10 @@ impl UDPRewriter {
     /// What its program and its tables follow from.
     pub(super) fn settings(&self, name: &str) -> flow::Settings {
         let timeout = self.udp_timeout.unwrap_or(self.timeout);
+        let guarantee = self.guarantee.unwrap_or(self.udp_guarantee);
+        let streaming = self.streaming_timeout.or(self.udp_streaming_timeout).unwrap_or(timeout);
+        let udp = [timeout, streaming];
+        let spare = Spare::OfFlow(Kinds::Any, ([Duration::ZERO; 3], guarantee), (udp, guarantee));
         flow::Settings {
             kind: Kinds::Any,
             table: mapping::Settings {
@@ -84,12 +95,13 @@ impl UDPRewriter {
                 reply_anno: self.reply_anno.map(|a| a.0),
                 key: flow::KEY,
                 value: flow::VALUE,
+                spare,
             },
             tcp_timeout: timeout,
             tcp_done_timeout: timeout,
             tcp_nodata_timeout: timeout,
             udp_timeout: timeout,
-            udp_streaming_timeout: self.streaming_timeout.or(self.udp_streaming_timeout).unwrap_or(timeout),
+            udp_streaming_timeout: streaming,
             dst_anno: self.dst_anno,
         }
     }

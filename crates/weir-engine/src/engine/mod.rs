@@ -18,7 +18,8 @@ use crate::env::{Env, Notice, Printer, Reader};
 use crate::executor::ExecutorKind;
 use crate::fast::Fast;
 use crate::links::Entrance;
-use crate::plan::{Plan, PlanError};
+use crate::plan::Plan;
+use crate::problem::PlanError;
 use crate::protocol::{GraphInfo, GraphStatus};
 use crate::router::Router;
 use crate::watch::{CaptureRequest, Listener, Point};
@@ -196,7 +197,7 @@ impl Engine {
         let mut router = Router::new(name, plan, &mut self.env).map_err(PlanError)?;
         let others = self.replicas(rest, &mut router, plans)?;
         if let Some(error) = self.link_conflict(&router) {
-            return Err(PlanError(vec![error]));
+            return Err(PlanError(vec![error.into()]));
         }
         tag.clone_into(&mut router.tag);
         self.generation += 1;

@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::Engine;
 use crate::env::Env;
 use crate::exchange::Exchange;
-use crate::plan::{Plan, PlanError};
+use crate::plan::Plan;
+use crate::problem::PlanError;
 use crate::router::Router;
 use crate::team::{Team, Threads, Told};
 
@@ -139,7 +140,7 @@ impl Engine {
             others.push(Router::new(&first.name, plan, &mut engine.env).map_err(PlanError)?);
         }
         if !others.is_empty() {
-            first.share(&mut others, &self.env).map_err(|e| PlanError(vec![e]))?;
+            first.share(&mut others, &self.env).map_err(|e| PlanError(vec![e.into()]))?;
         }
         Ok(others)
     }

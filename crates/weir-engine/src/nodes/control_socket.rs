@@ -176,7 +176,10 @@ impl Control for Serving {
     }
 
     fn serve(&self, cx: &mut Cx<'_>) {
-        while let Some(request) = self.server.next() {
+        // What follows the handler `hotconfig` asks the graph that takes this one's place.
+        while cx.env.swap.is_none()
+            && let Some(request) = self.server.next()
+        {
             match request {
                 Request::Call { call, reply } => {
                     // A client that is gone wants no answer.

@@ -19,12 +19,12 @@ engine_node! {
     params {
         /// Interface.
         pos devname: String,
+        /// Whether to receive packets for other hosts.
+        pos promisc: bool = true,
+        /// Accepted for Click's sake: packets are never cut.
+        pos snaplen: u32 = 65_535,
         /// Whether the kernel is to see the packets too, if it has an address on the interface; it matters for `AUTO`.
         key sniffer: bool = true,
-        /// Whether to receive packets for other hosts.
-        key promisc: bool = true,
-        /// Accepted for Click's sake: packets are never cut.
-        key snaplen: u32 = 65_535,
         /// How packets come from the kernel: `AUTO`, `PACKET` or `XDP`.
         key method: String = String::from("AUTO"),
         /// Accepted for Click's sake: at most 32 packets are taken at a time.
@@ -58,7 +58,7 @@ pub(super) fn method(name: &str) -> Result<Method, String> {
     }
 }
 
-fn figures(device: Option<usize>, env: &Env) -> Result<(u64, u64), String> {
+pub(super) fn figures(device: Option<usize>, env: &Env) -> Result<(u64, u64), String> {
     let figures = device.and_then(|d| env.devices.received(d));
     figures.ok_or_else(|| "the device is closed".to_owned())
 }

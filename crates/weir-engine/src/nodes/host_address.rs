@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_elements::FromArg;
+use weir_net::Ipv4Prefix;
 
 /// An address and the length of its prefix: `10.0.0.1/8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +14,13 @@ impl FromArg for HostAddress {
 
     fn from_arg(text: &str) -> Result<HostAddress, String> {
         let wrong = || format!("'{text}' is not an IP address with its prefix (like 10.0.0.1/8)");
-        let (address, prefix) = text.trim().split_once('/').ok_or_else(wrong)?;
+        let Some((address, prefix)) = text.trim().split_once('/') else {
+            // A name has its prefix with it, an address has not.
+            let named = Ipv4Addr::from_arg(text).ok().filter(|_| text.trim().parse::<Ipv4Addr>().is_err());
+            let prefix = Ipv4Prefix::from_arg(text).ok();
+            let (address, prefix) = named.zip(prefix).ok_or_else(wrong)?;
+            return Ok(HostAddress(address, prefix.len()));
+        };
         let address = address.parse().map_err(|_| wrong())?;
         let length = match prefix.parse::<Ipv4Addr>() {
             Ok(mask) => {
@@ -77,6 +84,15 @@ mod tests {
         }
         assert_eq!(HostAddress6::from_arg("fd00::1/64"), Ok(HostAddress6("fd00::1".parse().unwrap(), 64)));
         assert!(HostAddress6::from_arg("fd00::1/129").is_err());
+        let names: std::rc::Rc<weir_elements::Names> = std::rc::Rc::new(|name, kind| match (name, kind) {
+            ("me", weir_elements::NameKind::Ip) => Some("10.0.0.1".to_owned()),
+            ("me", weir_elements::NameKind::IpPrefix) => Some("10.0.0.0/8".to_owned()),
+            _ => None,
+        });
+        weir_elements::with_names(names, || {
+            assert_eq!(HostAddress::from_arg("me"), Ok(HostAddress(ten, 8)));
+            assert!(HostAddress::from_arg("you").is_err());
+        });
     }
 
     #[test]

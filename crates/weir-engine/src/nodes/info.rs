@@ -48,6 +48,8 @@ infos! {
     AnnotationInfo, "AnnotationInfo(CHECK_ALL false); Idle -> Discard;";
     /// Accepted for Click's sake: it holds where a graphical editor draws elements.
     ClickyInfo, "ClickyInfo(STYLE none); Idle -> Discard;";
+    /// Accepted for Click's sake: it stands for the names of protocols and services, which are there without it.
+    IPNameInfo, "IPNameInfo; Idle -> IPFilter(allow udp port domain, deny all) -> Discard;";
     /// Gives UDP ports names: `PortInfo(NAME PORT[/udp] [NAME...], ...)`; what stands behind `#` is a comment.
     ///
     /// Elements of the same compound element, and of those in it, may write the name where a UDP port is wanted. Well-known

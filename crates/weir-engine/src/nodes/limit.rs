@@ -36,9 +36,9 @@ impl FromArg for Limit {
 pub(super) struct Data(Vec<u8>);
 
 impl Default for Data {
-    /// 64 bytes.
+    /// What Click's sources send if nothing is given, so that its configurations give the same packets.
     fn default() -> Data {
-        Data(b"Nothing of importance, but it is sixty-four bytes long, no less.".to_vec())
+        Data(b"Random bullshit in a packet, at least 64 bytes long. Well, now it is.".to_vec())
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn data_has_the_length_that_is_asked_for() {
         let bytes = |text: &str, length| Data::from_arg(text).unwrap().of_length(length);
-        assert_eq!(Data::default().of_length(None).len(), 64);
+        assert_eq!(Data::default().of_length(None).len(), 69);
         assert_eq!(bytes("abc", None), b"abc");
         assert_eq!(bytes("\"a\" ", None), b"a");
         assert_eq!(bytes("\\<45 00ff>", None), [0x45, 0, 0xff]);

@@ -10,7 +10,9 @@ mod aggregate_counter;
 mod aggregate_ip_flows;
 mod bandwidth_rated_unqueue;
 mod bandwidth_shaper;
+mod block_thread;
 mod bucket;
+mod chatter_socket;
 mod control_socket;
 mod counter;
 mod delay;
@@ -45,6 +47,7 @@ mod message;
 mod mixed_queue;
 mod notifier_queue;
 mod pace;
+mod poll_device;
 mod prio_sched;
 mod pull_switch;
 mod queue;
@@ -74,6 +77,7 @@ mod timed_unqueue;
 mod to_device;
 mod to_dump;
 mod to_host;
+mod to_host_sniffers;
 mod to_ip_summary_dump;
 mod to_link;
 mod to_netfront;
@@ -85,6 +89,8 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     aggregate_ip_flows::CLASS,
     bandwidth_rated_unqueue::CLASS,
     bandwidth_shaper::CLASS,
+    block_thread::CLASS,
+    chatter_socket::CLASS,
     control_socket::CLASS,
     delay_shaper::CLASS,
     delay_unqueue::CLASS,
@@ -108,6 +114,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     info::CLASSES[3],
     info::CLASSES[4],
     info::CLASSES[5],
+    info::CLASSES[6],
     ip_reassembler::CLASS,
     kernel_tap::CLASS,
     kernel_tun::CLASS,
@@ -116,6 +123,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     message::CLASS,
     mixed_queue::CLASS,
     notifier_queue::CLASS,
+    poll_device::CLASS,
     prio_sched::CLASS,
     pull_switch::CLASS,
     queue::CLASS,
@@ -144,6 +152,7 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     to_device::CLASS,
     to_dump::CLASS,
     to_host::CLASS,
+    to_host_sniffers::CLASS,
     to_ip_summary_dump::CLASS,
     to_link::CLASS,
     to_netfront::CLASS,

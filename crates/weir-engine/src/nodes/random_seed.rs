@@ -2,6 +2,9 @@ use super::prelude::*;
 
 engine_node! {
     /// Makes random numbers repeatable.
+    ///
+    /// A seed gives the series of the C library's `random()` on Linux, as in Click: a rewriter's pattern with a range of
+    /// ports chooses the same ports.
     RandomSeed: "0/0", "h/h", Sink;
     example "RandomSeed(42); Idle -> RandomSample(0.5) -> Discard;";
     params {

@@ -1,10 +1,15 @@
 use super::prelude::*;
 
 engine_node! {
-    /// Says which threads are to run elements: `ELEMENT THREAD` for each. It has no ports.
+    /// Says which threads (workers, from 0 on) are to run elements: `ELEMENT THREAD` for each. It has no ports.
     ///
     /// The name of a compound element stands for all elements in it. If an element is named by several of these, the one
     /// in the innermost compound element counts. The handler `home_thread` of an element tells its thread.
+    ///
+    /// What works by itself (sources, `Unqueue`, `ToDevice`) runs on the worker that is named, counted round if there are
+    /// fewer. Elements with a queue between them, or that pull from each other, stay together: the last of them that is
+    /// named counts. Other elements run wherever a packet comes from; devices are read by all workers, which share the
+    /// traffic by flow; scripts, control sockets and elements that call handlers run on worker 0.
     StaticThreadSched: "0/0", "a/a", Sink;
     example "StaticThreadSched(s 0, d 1); s :: RatedSource -> Queue -> d :: Unqueue -> Discard;";
     params {

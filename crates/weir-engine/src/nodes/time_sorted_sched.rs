@@ -27,8 +27,8 @@ struct Sorting {
     /// The time of the packet given last.
     last: u64,
     disordered: bool,
-    /// Whether the end of the run was asked for, since the last packet.
-    ended: bool,
+    /// How many pulls were in vain since the last packet.
+    vain: u32,
 }
 
 impl TimeSortedSched {
@@ -52,11 +52,16 @@ impl Behavior for TimeSortedSched {
         self.fill(cx);
         let waiting = self.state.packets.iter().enumerate();
         let Some((at, _)) = waiting.min_by_key(|(at, (_, packet))| (packet.timestamp, *at)) else {
-            // Once, until there are packets again: who pulls may try often.
-            cx.env.stop |= self.stop && !std::mem::replace(&mut self.state.ended, true);
+            // A source that pushes into a queue may be about to send: only a second pull in vain is the end, and further
+            // ones, of which there may be many, are nothing new.
+            self.state.vain = self.state.vain.saturating_add(1);
+            if self.stop && self.state.vain == 1 {
+                cx.again();
+            }
+            cx.env.stop |= self.stop && self.state.vain == 2;
             return None;
         };
-        self.state.ended = false;
+        self.state.vain = 0;
         let (_, packet) = self.state.packets.remove(at);
         if packet.timestamp != 0 {
             self.state.disordered |= packet.timestamp < self.state.last;

@@ -192,7 +192,7 @@ impl Router {
     pub(super) fn write_here(&mut self, env: &mut Env, place: &Place, value: &str) -> Result<(), String> {
         self.active = true;
         let Some(element) = place.element else { return self.write_global(env, &place.handler, value) };
-        let name = place.handler.as_str();
+        let (name, number) = (place.handler.as_str(), element);
         if let Some(control) = self.control(element, name) {
             return control.write(name, value, &mut Cx { router: self, env, element, pushing: false });
         }
@@ -206,7 +206,17 @@ impl Router {
             },
             Part::Element { element, tables, .. } => {
                 let mut state = State::new(&mut self.tables, tables, env.now);
-                element.write(name, value, &mut state)
+                let own = &self.plan.graph.elements[number];
+                let names = crate::names::Defined::of(&self.plan.graph);
+                let done = names.within(&own.name, || element.write(name, value, &mut state));
+                let warnings = state.into_warnings();
+                if done.is_ok() && name == "config" {
+                    self.configs.insert(number, value.to_owned());
+                }
+                for text in warnings {
+                    self.print(env, format!("  warning: {text}"));
+                }
+                done
             }
         }
     }

@@ -9,6 +9,7 @@ use super::calls::{CallError, Place, split_call};
 use crate::control::Modes;
 use crate::env::Env;
 use crate::plan::Part;
+use crate::problem::Places;
 
 /// Handlers that every element has.
 pub(crate) const COMMON: [&str; 5] = ["class", "config", "handlers", "name", "ports"];
@@ -63,7 +64,8 @@ impl Router {
             "class" => decl.class.clone(),
             "config" => {
                 let changed = self.node(element).and_then(crate::node::Behavior::config);
-                changed.unwrap_or_else(|| join_args(&decl.args))
+                let written = || self.configs.get(&element).cloned();
+                changed.or_else(written).unwrap_or_else(|| join_args(&decl.args))
             }
             "ports" => self.ports_text(element),
             "handlers" => self.handlers_text(element),
@@ -78,7 +80,7 @@ impl Router {
             "stop" => self.ask_stop(),
             "hotconfig" => {
                 let reader = env.reader.as_ref().ok_or("the graph may not be changed so")?;
-                let plan = reader(&env.classes, value).map_err(|e| e.0.join("\n"))?;
+                let plan = reader(&env.classes, value).map_err(|e| e.lines(Places::Lines).join("\n"))?;
                 env.swap = Some((self.name.clone(), plan));
             }
             "timewarp" => return env.set_warp(value),
@@ -188,7 +190,7 @@ impl Router {
     pub(super) fn manual(&self, element: usize) -> impl Iterator<Item = &'static HandlerInfo> {
         let info = match &self.plan.parts[element] {
             Part::Element { element, .. } => Some(element.info()),
-            Part::Node { .. } => self.nodes[element].as_ref().map(|n| n.info()),
+            Part::Node { .. } => self.abouts[element].as_ref().map(|n| n.info),
         };
         info.map_or(&[][..], |i| i.handlers).iter()
     }

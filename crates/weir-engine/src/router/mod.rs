@@ -9,11 +9,12 @@ mod swap;
 mod tasks;
 mod team;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_click::Kind;
-use weir_ir::Reason;
 use weir_ir::program::{BlockId, End, EntryKind, MAX_HOPS};
+use weir_ir::{ClassInfo, Reason};
 use weir_jit::Compiled;
 use weir_packet::Packet;
 use weir_table::TableSet;
@@ -47,6 +48,13 @@ struct Timer {
     owner: u32,
 }
 
+/// What is known of a node where it is not.
+struct About {
+    info: &'static ClassInfo,
+    /// Whether it works by itself.
+    works: bool,
+}
+
 /// A graph with its tables, nodes, and packets on the way.
 pub struct Router {
     pub(crate) name: String,
@@ -65,10 +73,14 @@ pub struct Router {
     locked: Executor,
     /// Engine nodes by element number; a node that runs is taken out meanwhile.
     nodes: Vec<Option<Box<dyn EngineNode>>>,
+    /// What nodes are, on whichever worker, by element number.
+    abouts: Vec<Option<About>>,
     /// The parts of nodes that call handlers, by element number.
     controls: Vec<Option<Arc<dyn Control>>>,
     /// Those of them to which requests come from outside.
     listening: Vec<usize>,
+    /// Arguments of elements that were changed by their handlers `config`.
+    configs: HashMap<usize, String>,
     /// Whether there is a handler for another configuration in its place.
     reconfigure: bool,
     /// The element that decides what happens when the end of the run is asked for.

@@ -1,5 +1,6 @@
 //! From a plan to a graph that runs.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_click::Kind;
@@ -7,51 +8,48 @@ use weir_ir::program::EntryKind;
 use weir_table::TableSet;
 
 use super::host::{BlockDrops, Flow, Outflow};
-use super::{Router, Timer, status};
+use super::{About, Router, Timer, status};
 use crate::control::Control;
 use crate::divide::Home;
 use crate::env::Env;
 use crate::executor::Executor;
 use crate::neighbours::Neighbours;
 use crate::plan::{Dest, Part, Plan};
+use crate::problem::Problem;
 use crate::shared::placeholder;
 use crate::sharing::Share;
 
 impl Router {
     /// A graph with fresh tables, its devices and files open.
-    pub(crate) fn new(name: &str, mut plan: Plan, env: &mut Env) -> Result<Router, Vec<String>> {
-        let mut tables =
-            TableSet::new(plan.linked.tables.iter().map(|t| &t.decl)).map_err(|e| vec![e.to_string()])?;
+    pub(crate) fn new(name: &str, mut plan: Plan, env: &mut Env) -> Result<Router, Vec<Problem>> {
+        let mut tables = TableSet::new(plan.linked.tables.iter().map(|t| &t.decl))
+            .map_err(|e| vec![e.to_string().into()])?;
         let mut errors = Vec::new();
         for (i, t) in plan.linked.tables.iter().enumerate() {
             if env.worker() > 0 && plan.division.shares.get(i) == Some(&Share::One) {
-                *tables.table_mut(i as u32) = placeholder(&t.decl).map_err(|e| vec![e.to_string()])?;
+                *tables.table_mut(i as u32) = placeholder(&t.decl).map_err(|e| vec![e.to_string().into()])?;
                 continue;
             }
             if let Err(e) = tables.table_mut(i as u32).insert_rows(&t.rows, env.now) {
-                errors.push(format!(
-                    "table '{}' of '{}': {e}",
-                    t.decl.name, plan.linked.elements[t.owner as usize]
-                ));
+                let element = &plan.linked.elements[t.owner as usize];
+                errors.push(format!("table '{}' of '{element}': {e}", t.decl.name).into());
             }
         }
-        let mut nodes = Vec::new();
+        let (mut nodes, mut abouts) = (Vec::new(), Vec::new());
         for (e, part) in plan.parts.iter_mut().enumerate() {
             let here = plan.division.homes.get(e).is_none_or(|h| h.is_on(env.worker()));
-            nodes.push(match part {
-                Part::Node { node, .. } => node.take().filter(|_| here),
+            let node = match part {
+                Part::Node { node, .. } => node.take(),
                 Part::Element { .. } => None,
-            });
+            };
+            abouts.push(node.as_ref().map(|n| About { info: n.info(), works: n.has_task() }));
+            nodes.push(node.filter(|_| here));
         }
         for e in 0..nodes.len() {
             let Some(mut node) = nodes[e].take() else { continue };
             let here = Neighbours { graph: &plan.graph, nodes: &nodes, element: e };
             if let Err(what) = node.place(&here) {
-                let decl = &plan.graph.elements[e];
-                errors.push(format!(
-                    "{}: While initializing '{} :: {}': {what}",
-                    decl.span, decl.name, decl.class
-                ));
+                errors.push(Problem::of(&plan.graph, e, "initializing", what));
             }
             nodes[e] = Some(node);
         }
@@ -62,9 +60,7 @@ impl Router {
                 *place = None;
                 continue;
             }
-            let decl = &plan.graph.elements[e];
-            errors
-                .push(format!("{}: While configuring '{} :: {}': {what}", decl.span, decl.name, decl.class));
+            errors.push(Problem::of(&plan.graph, e, "configuring", what));
         }
         let controls: Vec<Option<Arc<dyn Control>>> =
             nodes.iter().map(|n| n.as_ref().and_then(|n| n.control())).collect();
@@ -72,11 +68,8 @@ impl Router {
             (0..controls.len()).filter(|&e| controls[e].as_ref().is_some_and(|c| c.is_driver()));
         let driver = drivers.next();
         if let Some(second) = drivers.next() {
-            let decl = &plan.graph.elements[second];
-            errors.push(format!(
-                "{}: While configuring '{} :: {}': router has more than one driver script",
-                decl.span, decl.name, decl.class
-            ));
+            let what = "router has more than one driver script";
+            errors.push(Problem::of(&plan.graph, second, "configuring", what));
         }
         if !errors.is_empty() {
             return Err(errors);
@@ -123,6 +116,8 @@ impl Router {
             },
             plan,
             nodes,
+            configs: HashMap::new(),
+            abouts,
             reconfigure: env.reader.is_some(),
             listening: (0..controls.len())
                 .filter(|&e| controls[e].as_ref().is_some_and(|c| c.listens()))

@@ -1,8 +1,7 @@
 //! What can be told of the elements that work by themselves.
 
 use super::Router;
-use crate::neighbours::Neighbours;
-use crate::node::EngineNode;
+use crate::divide::Home;
 use crate::plan::Part;
 
 /// How many elements a question goes up a pull path.
@@ -11,7 +10,7 @@ const MAX_DEPTH: u32 = 64;
 impl Router {
     /// Whether an element works by itself.
     pub(crate) fn has_task(&self, element: usize) -> bool {
-        self.tasks.contains(&element)
+        self.abouts.get(element).and_then(Option::as_ref).is_some_and(|about| about.works)
     }
 
     /// Whether an element that works by itself has something to do, as far as its neighbours know.
@@ -40,13 +39,12 @@ impl Router {
         sources.iter().any(|from| self.gives(from.node, from.port, depth))
     }
 
-    /// The thread that an element is assigned to (`StaticThreadSched`): what stands innermost counts.
+    /// The worker that an element runs on; with a single one, that it is assigned to (`StaticThreadSched`).
     pub(crate) fn home_thread(&self, element: usize) -> u32 {
-        let said = |(e, node): (usize, &dyn EngineNode)| {
-            let here = Neighbours { graph: &self.plan.graph, nodes: &self.nodes, element: e };
-            let thread = node.thread_of(element, &here)?;
-            Some((self.element_name(e).matches('/').count(), thread))
-        };
-        self.nodes().filter_map(said).max_by_key(|(depth, _)| *depth).map_or(0, |(_, thread)| thread)
+        match self.plan.division.homes.get(element) {
+            Some(&Home::At(worker)) => worker as u32,
+            Some(Home::Every) => 0,
+            None => self.plan.threads.get(element).copied().flatten().unwrap_or(0),
+        }
     }
 }

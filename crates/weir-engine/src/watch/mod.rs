@@ -173,7 +173,7 @@ impl Watch {
 
     /// A copy for those who capture an output.
     pub fn passes_output(&mut self, place: &Place, port: u32, packet: &Packet) {
-        let from_device = place.class == "FromDevice";
+        let from_device = matches!(place.class.as_str(), "FromDevice" | "PollDevice");
         self.look(place, packet, |point| match point {
             Point::Devices => from_device,
             Point::Output(e, p) => *e == place.element && *p == port,

@@ -8,6 +8,11 @@ impl Builder {
         self.strand(&[], |b, _| body(b), |target| Op::Fork { copy: true, target });
     }
 
+    /// As [`fork`](Builder::fork); `args` are passed along.
+    pub fn fork_with(&mut self, args: &[V], body: impl FnOnce(&mut Builder, &[V])) {
+        self.strand(args, body, |target| Op::Fork { copy: true, target });
+    }
+
     /// Makes an empty packet with the annotations of the current one (or none); it runs `body` when this run has
     /// ended. `args` are passed along.
     pub fn fork_new(&mut self, args: &[V], body: impl FnOnce(&mut Builder, &[V])) {

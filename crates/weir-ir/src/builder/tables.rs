@@ -130,6 +130,14 @@ impl Builder {
         (e, V { value: claimed, width })
     }
 
+    /// Finds the entry of an exact table that expires next (see [`End::Soonest`]) and goes on with it and the nanoseconds
+    /// that it has left; `miss` has to end.
+    pub fn soonest(&mut self, table: TableId, miss: impl FnOnce(&mut Builder)) -> (E, V) {
+        let left = self.value(Type::Int(Width::W64));
+        let e = self.or_leave_with(table, vec![left], miss, |hit, miss| End::Soonest { table, hit, miss });
+        (e, V { value: left, width: Width::W64 })
+    }
+
     /// Takes tokens from the bucket in a field; does `over` if there are not enough.
     pub fn meter(
         &mut self,

@@ -51,7 +51,7 @@ impl Gen<'_> {
         let t = self.tape;
         let (k, l) = (self.value(b, W8), self.value(b, W8));
         let k = b.and(k, 3_u8);
-        match t.pick(10) {
+        match t.pick(11) {
             0 => {
                 let e = b.index(self.tables.array, t.of(&[0, 1]));
                 self.entry_op(b, e);
@@ -82,6 +82,11 @@ impl Gen<'_> {
                 let two = b.insert(self.tables.exact, &[l, k], |b| b.drop(Reason::FULL));
                 b.link(one, two);
                 self.entry_op(b, two);
+            }
+            10 if depth > 0 || !forked => {
+                let (e, left) = b.soonest(self.tables.exact, |b| b.drop(Reason::NO_MATCH));
+                self.keep(left);
+                self.entry_op(b, e);
             }
             5 if depth > 0 => {
                 let e = b.index(self.tables.array, 0);

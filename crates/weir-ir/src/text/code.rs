@@ -242,6 +242,11 @@ impl Reader {
                 full: self.after(l, "full")?,
             },
             "claim" => self.claim(l)?,
+            "soonest" => End::Soonest {
+                table: self.table(l)?,
+                hit: self.after(l, "hit")?,
+                miss: self.after(l, "miss")?,
+            },
             "meter" => {
                 let (entry, field) = self.field(l, Side::Value)?;
                 l.keyword("cost")?;

@@ -227,6 +227,9 @@ impl Printer<'_> {
                 write!(f, "hole {} in v{}..v{} from v{} ", field(fields, *hole), lo.0, hi.0, start.0)?;
                 write!(f, "ok {} full {}", to(ok), to(full))
             }
+            End::Soonest { table, hit, miss } => {
+                write!(f, "soonest {} hit {} miss {}", self.table_name(*table), to(hit), to(miss))
+            }
             End::Meter { entry, field, cost, rate, burst, ok, over } => {
                 write!(f, "meter {} ", self.value_field(*entry, *field))?;
                 write!(f, "cost v{} rate v{} burst v{} ", cost.0, rate.0, burst.0)?;

@@ -178,6 +178,7 @@ fn ends() -> Vec<(End, &'static str)> {
             End::Claim { table, key, hole: 1, lo: V, hi: V, start: V, ok: ok.clone(), full: full.clone() },
             "claim map (v0, v0) hole port in v0..v0 from v0 ok b1 full b1(v0)",
         ),
+        (End::Soonest { table, hit: ok.clone(), miss: full.clone() }, "soonest map hit b1 miss b1(v0)"),
         (
             End::Meter { entry, field: 0, cost: V, rate: V, burst: V, ok, over },
             "meter v1.n cost v0 rate v0 burst v0 ok b1 over b1(v0)",
@@ -214,7 +215,7 @@ fn every_operation() {
 #[test]
 fn every_end() {
     let kinds: HashSet<_> = ends().iter().map(|(end, _)| discriminant(end)).collect();
-    assert_eq!(kinds.len(), 18, "one line for each variant");
+    assert_eq!(kinds.len(), 19, "one line for each variant");
     let blocks = ends().into_iter().map(|(end, _)| block(vec![], vec![], end)).collect();
     let text = round_trip(&program(blocks));
     for (i, (_, expected)) in ends().into_iter().enumerate() {

@@ -174,6 +174,7 @@ fn end() -> BoxedStrategy<End> {
                 full
             }
         ),
+        (table(), to(), to()).prop_map(|(table, hit, miss)| End::Soonest { table, hit, miss }),
         (v(), 0..4u32, (v(), v(), v()), to(), to()).prop_map(
             |(entry, field, (cost, rate, burst), ok, over)| End::Meter {
                 entry,

@@ -33,14 +33,15 @@ impl<'a> Line<'a> {
     /// The next word.
     pub(super) fn peek(&self) -> Option<&'a str> {
         let rest = self.rest();
-        let end = match rest {
-            "" => return None,
-            _ if rest.starts_with("&&") => 2,
-            _ if rest.starts_with(',') => 1,
-            _ => {
-                let symbol = rest.find("&&").unwrap_or(rest.len());
-                rest.find(|c: char| c.is_whitespace() || c == ',').unwrap_or(rest.len()).min(symbol)
-            }
+        let end = if rest.is_empty() {
+            return None;
+        } else if rest.starts_with("&&") {
+            2
+        } else if rest.starts_with(',') {
+            1
+        } else {
+            let end = rest.find(|c: char| c.is_whitespace() || c == ',').unwrap_or(rest.len());
+            rest.get(..end).and_then(|word| word.find("&&")).unwrap_or(end)
         };
         rest.get(..end)
     }

@@ -13,6 +13,7 @@ mod never;
 mod noloops;
 mod only;
 mod returns;
+mod security;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -25,12 +26,14 @@ pub use never::never;
 pub use noloops::noloops;
 pub use only::only;
 pub use returns::{Way, returns};
+pub use security::{Module, Prefix, Requester, Rule, Rules, Security, Stage, secure};
 
 use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
 use crate::path::{Incomplete, Limits};
 use crate::replay::{Replay, matches, replay};
 use crate::session::{Arrival, Entry, Guard, Session, Story};
+use crate::solve::Solution;
 
 /// What packets look like at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,6 +106,8 @@ pub enum Doubt {
     Incomplete(Incomplete),
     /// There may be a packet, but none was found.
     Unsolved,
+    /// There may be a packet, but none was found, and z3, which may decide it, is not installed.
+    NoZ3,
 }
 
 impl fmt::Display for Doubt {
@@ -110,6 +115,9 @@ impl fmt::Display for Doubt {
         match self {
             Doubt::Incomplete(why) => write!(f, "not everything was explored: {why}"),
             Doubt::Unsolved => f.write_str("there may be such a packet, but the solver found none"),
+            Doubt::NoZ3 => f.write_str(
+                "there may be such a packet, but none was found; the program z3 is not installed, and may decide it",
+            ),
         }
     }
 }
@@ -142,12 +150,14 @@ pub(crate) enum Search {
 pub struct Checker<'a> {
     pub(crate) net: &'a Network,
     pub(crate) session: Session<'a>,
+    /// Something could not be solved, and z3 was not there to ask.
+    no_z3: bool,
 }
 
 impl<'a> Checker<'a> {
     /// A checker for a network.
     pub fn new(net: &'a Network, limits: Limits) -> Checker<'a> {
-        Checker { net, session: Session::new(net, limits) }
+        Checker { net, session: Session::new(net, limits), no_z3: false }
     }
 
     /// The packets of SRC after what happened before, and of those only which match the filter there, or do not.
@@ -181,10 +191,15 @@ impl<'a> Checker<'a> {
 
     /// Looks for a run that goes as a story says and, replayed, shows what is asked for.
     pub(crate) fn search(&mut self, story: &Story, shown: impl Fn(&Replay) -> bool) -> Search {
-        if self.session.is_impossible(story) {
-            return Search::Impossible;
-        }
-        let Some(input) = self.session.solve(story) else { return Search::Unknown };
+        let input = match self.session.decide(story) {
+            Solution::Found(input) => *input,
+            Solution::Impossible => return Search::Impossible,
+            Solution::Unknown => return Search::Unknown,
+            Solution::Missing => {
+                self.no_z3 = true;
+                return Search::Unknown;
+            }
+        };
         let (now, randoms) = (input.now, input.randoms.clone());
         let packets = input.packets.iter().map(|p| p.bytes().to_vec()).collect();
         let entered = story.entered().to_vec();
@@ -198,7 +213,9 @@ impl<'a> Checker<'a> {
     /// The doubt that remains when nothing was found: `unsolved` says whether something could not be solved.
     pub(crate) fn doubt(&mut self, unsolved: bool) -> Option<Doubt> {
         let incomplete = self.session.take_incomplete();
-        incomplete.map(Doubt::Incomplete).or(unsolved.then_some(Doubt::Unsolved))
+        let missing = std::mem::take(&mut self.no_z3);
+        let open = if missing { Doubt::NoZ3 } else { Doubt::Unsolved };
+        incomplete.map(Doubt::Incomplete).or(unsolved.then_some(open))
     }
 }
 
@@ -238,5 +255,22 @@ impl Query {
                     }
             })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_no_z3_is_told_that_it_may_decide() {
+        let net = Network::default();
+        let mut c = Checker::new(&net, Limits::default());
+        c.no_z3 = true;
+        let doubt = c.doubt(true);
+        assert_eq!(doubt, Some(Doubt::NoZ3));
+        assert!(doubt.is_some_and(|d| d.to_string().contains("z3 is not installed")));
+        assert_eq!(c.doubt(true), Some(Doubt::Unsolved));
+        assert_eq!(c.doubt(false), None);
     }
 }

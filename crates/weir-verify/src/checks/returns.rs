@@ -59,7 +59,7 @@ pub fn returns(c: &mut Checker<'_>, q: &Query, way: &Way) -> Verdict {
 }
 
 /// The story with the reply to what arrived, about to enter.
-fn answer(
+pub(super) fn answer(
     c: &mut Checker<'_>,
     story: &Story,
     arrival: &Arrival,

@@ -1,9 +1,12 @@
 //! Networks of real elements, for tests: `name class(args)` lines and wires.
 
+#![allow(dead_code, reason = "each test uses some of it")]
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use weir_ir::{check, program_of};
+use weir_elements::filter::{Plan, View};
+use weir_ir::{Builder, Layer, Width, check, program_of};
 use weir_verify::checks::{Filter, Framing, Query, Start, Target};
 use weir_verify::{Body, Network, NodeId, Place, SymbolicInput};
 
@@ -73,6 +76,44 @@ impl Net {
     pub fn filter(&mut self, filter: &str) -> Filter {
         let program = element("filter", &format!("IPClassifier({filter}, -)"), (1, 2));
         Filter { ip: Some(self.net.add_program("filter", &program, 0)), ethernet: None }
+    }
+
+    /// A query over Ethernet frames from one input to another.
+    pub fn frames(&mut self, from: &str, to: &str, filter: &str) -> Query {
+        let guard = self.guard(filter, View::Ethernet);
+        let filter = Filter { ip: None, ethernet: Some(guard) };
+        let framing = Framing::Ethernet;
+        let from = vec![Start { place: self.port(from), framing, input: SymbolicInput::frame() }];
+        let to = vec![Target { place: self.port(to), framing }];
+        Query { others: from.clone(), from, to, via: Vec::new(), filter }
+    }
+
+    /// A query over IP packets from one input to another, with a filter that IPv6 packets only match.
+    pub fn ipv6(&mut self, from: &str, to: &str, filter: &str) -> Query {
+        let guard = self.guard(filter, View::Ip6);
+        let filter = Filter { ip: Some(guard), ethernet: None };
+        Query { filter, ..self.query(from, to, "") }
+    }
+
+    fn guard(&mut self, filter: &str, view: View) -> NodeId {
+        let expr: weir_model::filter::Expr = filter.parse().unwrap();
+        let mut b = Builder::new("filter", 1, 2);
+        let mut plan = Plan::new(view, [(&expr, 0)]);
+        plan.declare(&mut b, "filter");
+        b.input(0, |b| {
+            if view == View::Ip6 {
+                b.require_or(Layer::Net, 40, |b| b.emit(1));
+                let first = b.load(Width::W8, Layer::Net, 0);
+                let version = b.shr(first, 4);
+                let six = b.eq(version, 6);
+                b.unless(six, |b| b.emit(1));
+            }
+            plan.run(b, |b, _, _, _| b.emit(0));
+            if !b.ended() {
+                b.emit(1);
+            }
+        });
+        self.net.add_program("filter", &Arc::new(b.finish()), 0)
     }
 
     /// A query over IP packets from some inputs to others.

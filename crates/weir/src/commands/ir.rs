@@ -33,7 +33,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let (config, name) = args.config.any(&args.images, ui)?;
-    let plan = Plan::new(&classes(), &config, &name).map_err(|e| Failure::Refused(e.0))?;
+    let plan = Plan::new(&classes(), &config, &name).map_err(Failure::plan)?;
     let stages: Vec<(String, Program)> = std::iter::once(("linked".to_owned(), (**plan.program()).clone()))
         .chain(weir_ir::stages((**plan.program()).clone()).into_iter().map(|(n, p)| (n.to_owned(), p)))
         .collect();

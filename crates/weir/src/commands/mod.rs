@@ -68,7 +68,8 @@ pub(crate) enum Command {
     /// Watch a node live: rates, drops and their reasons, where the time goes
     ///
     /// On a terminal this is a screen with keys (? lists them); otherwise, with --once or with --json, tables of text or lines of
-    /// JSON. Rates are those since the reading before. Elements show the time stamp counter's cycles for each packet in the
+    /// JSON. A configuration under `weir run` has no node: its options --profile=TIME and --drops, or a control socket, tell
+    /// of it. Rates are those since the reading before. Elements show the time stamp counter's cycles for each packet in the
     /// batches that were measured, one in some hundreds.
     Top(top::Args),
     /// Show the state of a graph: packets, drops and their reasons

@@ -72,7 +72,7 @@ fn the_flat_configuration_is_written() {
 fn a_refused_configuration_ends_as_in_click() {
     let out = weir(&["run", "-e", "Idle -> Strip(abc) -> Discard;"]);
     assert_eq!(out.code, 1);
-    assert!(out.stderr.starts_with("config:1:9: While configuring 'Strip@2 :: Strip':"), "{}", out.stderr);
+    assert!(out.stderr.starts_with("config:1: While configuring 'Strip@2 :: Strip':\n  "), "{}", out.stderr);
     assert!(out.stderr.ends_with("Router could not be initialized!\n"), "{}", out.stderr);
     let out = weir(&["run", "-e", "Idle -> IPRewriter(pattern 1.0.0.x - - - 0 0, keep 0) -> Discard;"]);
     let lines: Vec<&str> = out.stderr.lines().collect();
@@ -93,4 +93,47 @@ fn a_signal_ends_the_process_once_its_script_has_left() {
     ]);
     assert_eq!(out.stdout, "got it\n");
     assert_ne!(out.code, 0);
+}
+
+#[test]
+fn a_configuration_is_laid_out() {
+    let lab = Lab::new(&[]);
+    let rough = "// all\nIdle->s::Strip(14)->Discard; // end\n";
+    let neat = "// all\nIdle -> s :: Strip(14) -> Discard; // end\n";
+    let file = lab.write("rough.click", rough);
+    let done = lab.write("neat.click", neat);
+    assert_eq!(weir(&["fmt", &file]).ok(), neat);
+    let check = weir(&["fmt", "--check", &file, &done]);
+    assert_eq!((check.code, check.stdout), (1, format!("{file}\n")));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), rough, "it is only looked at");
+    let json: serde_json::Value = serde_json::from_str(&weir(&["--json", "fmt", &file]).ok()).unwrap();
+    assert_eq!((&json[0]["differs"], &json[0]["text"]), (&true.into(), &neat.into()));
+    assert_eq!(weir(&["fmt", "--write", &file, &done]).ok(), "");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), neat);
+    assert_eq!(weir(&["fmt", "--check", &file, &done]).ok(), "");
+    let wrong = lab.write("wrong.click", "a -> ;\n");
+    assert!(weir(&["fmt", "--write", &wrong]).fails(1).contains("wrong.click:1:6"));
+    assert_eq!(std::fs::read_to_string(&wrong).unwrap(), "a -> ;\n", "what cannot be read stays as it is");
+    assert!(weir(&["fmt", "/nowhere/x.click"]).fails(3).contains("/nowhere/x.click"));
+}
+
+#[test]
+fn configurations_for_the_kernel_driver_run_too() {
+    let config = "PollDevice(lo, 8) -> c :: Counter -> ToHostSniffers(eth1); IPNameInfo; Script(wait 10ms, print c.config, stop);";
+    let lab = Lab::new(&["one"]);
+    assert_eq!(lab.ns("one").weir(&["run", "-e", config]).ok().trim(), "");
+}
+
+#[test]
+fn workers_are_bound_to_cores() {
+    let allowed = |options: &[&str]| {
+        let config = "s :: Script(TYPE PASSIVE, return $(cat /proc/self/status)); Script(stop)";
+        let out = weir(&[&["run", "-e", config, "-h", "s.run"], options].concat()).ok();
+        out.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:\t")).unwrap_or_default().to_owned()
+    };
+    assert_eq!(allowed(&["--affinity"]), "0");
+    assert_eq!(allowed(&["--affinity=0", "-j", "1"]), "0");
+    assert_eq!(allowed(&["--affinity", "--no-affinity"]), allowed(&[]));
+    let none = weir(&["run", "--affinity=4000", "-e", "Idle -> Discard"]);
+    assert!(none.fails(1).contains("processor core 4000"));
 }

@@ -31,9 +31,11 @@ fn a_wrong_command_line_is_told_apart() {
 fn a_syntax_error_has_file_line_and_column() {
     let lab = Lab::new(&[]);
     let file = lab.write("bad.click", "a :: Idle;\nb :: Discard;\na -> -> b;\n");
-    let e = weir(&["run", &file]).fails(1);
+    let e = weir(&["check", &file]).fails(1);
     assert!(e.contains(&format!("{file}:3:6: syntax error near '->'")), "{e}");
     assert!(e.contains("a -> -> b;"), "the line is shown: {e}");
+    let e = weir(&["run", &file]).fails(1);
+    assert_eq!(e, format!("{file}:3: syntax error near '->'\n"), "as Click says it, where no person reads");
     let json: Value = serde_json::from_str(&weir(&["--json", "check", &file]).stdout).unwrap();
     assert!(json["errors"][0].as_str().unwrap().contains(":3:6:"), "{json}");
 }
@@ -42,7 +44,7 @@ fn a_syntax_error_has_file_line_and_column() {
 fn an_unknown_element_comes_with_a_suggestion() {
     let e = refused("Idle -> Discrd");
     assert!(
-        e.contains("config:1:9") && e.contains("'Discrd'") && e.contains("did you mean 'Discard'?"),
+        e.contains("config:1:") && e.contains("'Discrd'") && e.contains("did you mean 'Discard'?"),
         "{e}"
     );
     assert!(weir(&["elements", "nat_and_more"]).fails(1).contains("nat_and_more"));
@@ -51,7 +53,7 @@ fn an_unknown_element_comes_with_a_suggestion() {
 #[test]
 fn all_errors_of_a_configuration_are_told() {
     let e = refused("Idle -> Strip(abc) -> Discard;\nIdle -> Paint(many) -> Discard;");
-    assert!(e.contains("config:1:9") && e.contains("config:2:9"), "{e}");
+    assert!(e.contains("config:1:") && e.contains("config:2:"), "{e}");
 }
 
 #[test]
@@ -66,7 +68,7 @@ fn wrong_arguments_are_named() {
             &["IPFilter", "argument 1", "tcp dst prt 80"],
         ),
         ("Idle -> IPClassifier(host 10.0.0.256, -) -> Discard", &["IPClassifier", "10.0.0.256"]),
-        ("Idle -> [1] Discard", &["config:1:13", "no input 1"]),
+        ("Idle -> [1] Discard", &["config:1:", "no input 1"]),
         ("Idle -> Queue -> ToDump(/nowhere/out.pcap)", &["ToDump", "/nowhere/out.pcap"]),
         ("FromDump(/nowhere/in.pcap) -> Discard", &["FromDump", "/nowhere/in.pcap"]),
     ] {

@@ -231,7 +231,7 @@ fn vlan_tags_on_the_wire() {
 #[test]
 fn it_ends_when_told_and_reads_handlers_then() {
     let lab = Lab::new(&["node"]);
-    let config = "InfiniteSource(LIMIT 1000) -> c :: Counter -> Discard";
+    let config = "InfiniteSource(LIMIT 30) -> c :: Counter -> Discard";
     for end in ["INT", "TERM"] {
         let weir = lab.ns("node").spawn_weir(&[
             "run",
@@ -244,10 +244,10 @@ fn it_ends_when_told_and_reads_handlers_then() {
         let pid = weir.pid();
         until("the signal handler", || catches_sigint(pid));
         weir.signal(end);
-        assert_eq!(weir.wait().ok().trim(), "1000", "{end}");
+        assert_eq!(weir.wait().ok().trim(), "30", "{end}");
     }
     let out = lab.ns("node").weir(&["run", "--for", "300ms", "-h", "c.count", "-e", config]).ok();
-    assert_eq!(out.trim(), "1000");
+    assert_eq!(out.trim(), "30");
 }
 
 /// Whether a process has a handler for SIGINT.

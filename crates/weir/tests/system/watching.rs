@@ -159,6 +159,47 @@ fn a_shell_completes_commands_options_and_graphs() {
 }
 
 #[test]
+fn zsh_and_fish_complete_as_well() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let _node = example_node(&lab);
+    let directory = std::path::Path::new(WEIR).parent().unwrap().display().to_string();
+    let run = |shell: &[&str]| {
+        let path = format!("PATH={directory}:/usr/bin:/bin");
+        lab.ns("node").run(&[&["env", &path, "LC_ALL=C.UTF-8", "HOME=/nonexistent"], shell].concat()).ok()
+    };
+    // What the function that is registered for the command would show.
+    let zsh = |line: &str| {
+        let script = format!(
+            "autoload -U compinit; compinit -u -D; source <(weir completion zsh)
+            _describe() {{ local list=${{@[(r)other]}}; print -rl -- ${{(P)list}} }}
+            words=({line}); [[ '{line}' == *' ' ]] && words+=('')
+            CURRENT=$#words; $_comps[weir]"
+        );
+        run(&["zsh", "-f", "-c", &script])
+    };
+    let fish = |line: &str| {
+        run(&["fish", "--no-config", "-c", &format!("weir completion fish | source; complete -C '{line}'")])
+    };
+    let has = |offered: String, word: &str| {
+        assert!(offered.lines().any(|l| l.split('\t').next() == Some(word)), "{word} is not in {offered}");
+    };
+    let bare = |text: String| {
+        let value = |l: &str| l.replace("\\:", "\t").split(':').next().unwrap_or_default().replace('\t', ":");
+        text.lines().map(value).collect::<Vec<_>>().join("\n")
+    };
+    for (line, word) in [
+        ("weir tr", "trace"),
+        ("weir capture --sn", "--snaplen"),
+        ("weir trace fire", "firewall-nat"),
+        ("weir elements DecIPT", "DecIPTTL"),
+        ("weir capture firewall-nat sf:nat:in", "sf:nat:inside"),
+    ] {
+        has(bare(zsh(line)), word);
+        has(fish(line), word);
+    }
+}
+
+#[test]
 fn the_interface_can_be_tried_in_a_browser() {
     let lab = Lab::new(&["client", "node", "server"]);
     let _node = example_node(&lab);

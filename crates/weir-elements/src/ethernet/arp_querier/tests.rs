@@ -76,14 +76,16 @@ fn an_answer_is_believed_for_a_time_and_polled_meanwhile() {
     e.send(1, &answer());
     e.now += 61 * SECOND;
     let out = e.send_ip(0, &packet(1));
-    assert_eq!(out.len(), 2, "the packet leaves, and a query with it");
+    assert_eq!(out.len(), 2, "a query leaves, and then the packet");
+    let whole = build::ethernet(PEER, OWN, 0x800, &packet(1));
+    assert_eq!(out[1].out(), (0, &whole[..]));
     let mut poll = query();
     poll[..6].copy_from_slice(&PEER.octets());
-    assert_eq!(out[1].out().1, poll);
+    assert_eq!(out[0].out().1, poll);
     assert_eq!(e.send_ip(0, &packet(2)).len(), 1, "and no other at once");
     e.now += 239 * SECOND + SECOND / 2;
     assert_eq!(e.send_ip(0, &packet(3))[0].out().1, query(), "the packet waits");
-    assert_eq!(e.read("table"), "10.0.0.2 0 02-00-00-00-00-02 300.500000\n");
+    assert_eq!(e.read("table"), "10.0.0.2 0 02-00-00-00-00-02 300.000000\n");
     assert_eq!(e.send(1, &answer()).len(), 2);
     e.now += 302 * SECOND;
     e.expire();
@@ -95,7 +97,7 @@ fn polls_go_to_all_if_that_is_asked_for() {
     let mut e = querier(&["BROADCAST_POLL true"]);
     e.send(1, &answer());
     e.now += 60 * SECOND;
-    assert_eq!(e.send_ip(0, &packet(1))[1].out().1, query());
+    assert_eq!(e.send_ip(0, &packet(1))[0].out().1, query());
 }
 
 #[test]
@@ -116,6 +118,45 @@ fn each_packet_asks_but_not_too_often() {
         e.expire();
     }
     assert_eq!((e.read("count"), e.read("queries")), ("0".into(), "11".into()));
+}
+
+#[test]
+fn when_the_table_is_full_the_address_that_would_go_next_gives_way() {
+    let mut e = querier(&["ENTRY_CAPACITY 2"]);
+    let to = |n: u8| udp(([10, 0, 0, 1], 1), ([10, 0, 0, n], 2), b"");
+    e.send(1, &answer());
+    for n in [3, 4] {
+        let out = e.send_ip(0, &to(n));
+        assert_eq!(out[0].out().0, 0, "the query for {n}");
+        let orphans: Vec<&str> = out[1..].iter().map(Outcome::reason).collect();
+        assert_eq!(orphans, if n == 4 { vec!["TimedOut"] } else { vec![] }, "the packet for 3 waited");
+    }
+    assert_eq!((e.read("count"), e.read("length")), ("2".into(), "1".into()));
+    assert!(e.read("table").contains("10.0.0.2 1 "), "what is known stays: {}", e.read("table"));
+}
+
+#[test]
+fn queriers_share_a_table() {
+    let [eth_a, eth_b] = ["02:00:00:00:00:01", "02:00:00:00:00:0b"];
+    let elements: [(&str, &str, &[&str], u32, u32); 3] = [
+        ("a", "ARPQuerier", &["10.0.0.1", eth_a, "TABLE arp"], 2, 1),
+        ("b", "ARPQuerier", &["10.0.0.1", eth_b, "TABLE arp"], 2, 1),
+        ("arp", "ARPTable", &["ENTRY_PACKET_CAPACITY 1"], 0, 0),
+    ];
+    let mut h = Harness::graph(&elements, &[]);
+    let send = |h: &mut Harness, element| h.send_to(element, 0, crate::testing::ip_packet(&packet(1)));
+    assert_eq!(send(&mut h, 0)[0].out().1, query());
+    assert_eq!(send(&mut h, 1)[0].reason(), "Full", "a packet waits already");
+    assert_eq!((h.read("length"), h.read("drops")), ("1".into(), "1".into()));
+    let out = h.send_to(1, 1, weir_packet::Packet::from_bytes(&answer()).unwrap());
+    assert_eq!(out[1].out().1[6..12], [2, 0, 0, 0, 0, 0xb], "who hears the answer sends what waits");
+    assert_eq!(send(&mut h, 0)[0].out().1[..6], PEER.octets(), "what one has learnt, the other knows");
+
+    let class = crate::class_named("ARPQuerier").unwrap();
+    let args = ["10.0.0.1", eth_a, "TABLE x"].map(str::to_owned);
+    let mut e = class.configure(&args).unwrap();
+    let errors = e.resolve(&Peers::new(&[], "q")).unwrap_err();
+    assert_eq!(errors, ["TABLE: 'x' is not an ARPTable element"]);
 }
 
 #[test]
@@ -165,4 +206,23 @@ fn broadcasts_need_no_answer() {
         let mut e = Harness::new("ARPQuerier", &[alone, "02:00:00:00:00:01"], 2, 1);
         assert_eq!(e.send_ip(0, &udp(([10, 0, 0, 1], 1), ([255; 4], 2), b""))[0].out().1[..6], [0xff; 6]);
     }
+}
+
+#[test]
+fn one_name_may_stand_for_both_addresses() {
+    let names: std::rc::Rc<crate::Names> = std::rc::Rc::new(|name, kind| match (name, kind) {
+        ("me", crate::NameKind::Ip) => Some("10.0.0.1".to_owned()),
+        ("me", crate::NameKind::Ether) => Some("02:00:00:00:00:01".to_owned()),
+        ("bare", crate::NameKind::Ip) => Some("10.0.0.1".to_owned()),
+        _ => None,
+    });
+    crate::with_names(names, || {
+        let class = crate::class_named("ARPQuerier").unwrap();
+        assert!(class.configure(&["me".into()]).is_ok());
+        assert!(class.configure(&["bare".into(), "me".into()]).is_ok());
+        for wrong in ["bare", "10.0.0.1"] {
+            let errors = class.configure(&[wrong.into()]).err().unwrap();
+            assert!(errors[0].contains("missing mandatory ETH argument"), "{errors:?}");
+        }
+    });
 }

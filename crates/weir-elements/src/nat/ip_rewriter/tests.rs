@@ -10,6 +10,8 @@ use std::collections::HashSet;
 use weir_net::checksum::{checksum, pseudo4};
 use weir_packet::Checksum;
 
+mod room;
+
 const SECOND: u64 = 1_000_000_000;
 const SNAT: &str = "pattern 192.0.2.1 1024-65535 - - 0 1";
 const OUTSIDE: [u8; 4] = [192, 0, 2, 1];
@@ -222,6 +224,12 @@ fn capacity_bounds_the_mappings_and_can_be_changed() {
     h.write("capacity", "3").unwrap();
     send(&mut h, 0, (inside(3), 1), server(1));
     assert_eq!((h.read("size"), h.read("mapping_failures")), ("3".into(), "1".into()));
+    h.now += SECOND;
+    send(&mut h, 0, (inside(2), 1), server(1));
+    h.write("capacity", "1").unwrap();
+    assert_eq!(h.read("table").lines().count(), 2, "those that expire next have gone");
+    assert!(h.read("table").contains("(10.0.0.2, 1, "));
+    h.write("capacity", "3").unwrap();
     assert!(h.write("capacity", "4000000000").unwrap_err().contains("more than the 1048576 mappings"));
     h.write("clear", "").unwrap();
     assert_eq!(h.read("size"), "0");

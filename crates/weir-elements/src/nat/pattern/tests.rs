@@ -153,7 +153,8 @@ fn a_capacity_may_be_that_of_another_rewriter() {
     let peer = |name, args| weir_ir::Peer { name, class: "IPRewriter", args };
     let all = [peer("a", &a[..]), peer("b", &b[..]), peer("c", &c[..])];
     let resolve = |text: &str| Capacity::from_arg(text).unwrap().resolve(&Peers::new(&all, "e"));
-    assert_eq!((resolve("a"), resolve("b"), resolve("9")), (Ok(3), Ok(3), Ok(9)));
+    let said = |n, root: &str| Ok((n, root.to_owned()));
+    assert_eq!((resolve("a"), resolve("b"), resolve("9")), (said(3, "b"), said(3, "b"), said(9, "e")));
     assert!(resolve("c").unwrap_err().contains("name each other"));
     assert!(resolve("d").unwrap_err().contains("neither a number nor the name of a rewriter"));
 }

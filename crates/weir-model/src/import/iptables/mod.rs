@@ -3,6 +3,7 @@
 mod matches;
 mod read;
 mod target;
+mod value;
 
 use std::net::IpAddr;
 

@@ -3,8 +3,9 @@
 use std::iter::Peekable;
 use std::net::IpAddr;
 
-use super::matches::{is_option, port_range};
+use super::matches::is_option;
 use super::read::{Mistake, missing};
+use super::value::port_range;
 use super::{NatRange, Target};
 use crate::error::quote;
 

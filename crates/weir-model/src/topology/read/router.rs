@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use super::boxes::{import, in_file, is_map, port_name};
 use super::{Context, firewall, one_or_list};
 use crate::doc::{At, Fields, Node, Reader, did_you_mean};
-use crate::error::quote;
+use crate::error::{DocErrors, quote};
 use crate::graph::optional;
 use crate::import::{ImportedAction, ImportedHop, ImportedRoute, RoutingTable, ip_json_route, show_ip_route};
 use crate::topology::{
@@ -150,6 +150,9 @@ fn table_of<'a>(
     let resolver = Resolver::new(interfaces, &written);
     for (key, (place, route)) in &written {
         let at = places.get(*place).unwrap_or(whole);
+        if r.count() >= DocErrors::MAX {
+            break;
+        }
         if let Some(action) = resolver.action(r, at, route) {
             table.insert(*key, Route { prefix: route.prefix, action });
         }

@@ -124,7 +124,7 @@ fn known(topology: &Topology, changes: &[Change]) -> Result<(), Failure> {
 
 fn service_graph(images: &ImageArgs, name: String, text: &str) -> Result<Document, Failure> {
     let compiled = images::compile(images, &name, text)?;
-    let plan = Plan::new(&classes(), &compiled.config, &name).map_err(|e| Failure::Refused(e.0))?;
+    let plan = Plan::new(&classes(), &compiled.config, &name).map_err(Failure::plan)?;
     let refuse =
         |lines: Vec<String>| Failure::Refused(lines.iter().map(|l| format!("{name}: {l}")).collect());
     let graph = ServiceGraph::parse(text).map_err(|e| refuse(lines(&e)))?;
@@ -150,11 +150,11 @@ fn click(name: String, text: &str) -> Result<Document, Failure> {
         Ok(r) => (r.modules.first().map_or(text, |m| m.click.as_str()), r.requirements.clone()),
         // Click's own reader says better what is wrong with Click's text.
         Err(e) => {
-            Plan::new(&classes(), text, &name).map_err(|e| Failure::Refused(e.0))?;
+            Plan::new(&classes(), text, &name).map_err(Failure::plan)?;
             return Err(Failure::Refused(lines(e).iter().map(|l| format!("{name}: {l}")).collect()));
         }
     };
-    let plan = Plan::new(&classes(), text, &name).map_err(|e| Failure::Refused(e.0))?;
+    let plan = Plan::new(&classes(), text, &name).map_err(Failure::plan)?;
     let size = size(&plan);
     Ok(Document { name, world: World::of_click(&plan), requirements, size })
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use weir_engine::protocol::Event;
-use weir_engine::{Engine, Stopped, Threads, Until};
+use weir_engine::{Engine, Stopped, Threads, Until, bind_thread};
 
 use super::{classes, profile, steps};
 use crate::ui::{Failure, Ui};
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let config = args.config()?;
     let classes = Arc::new(classes());
     let reader = args.reader(&config);
-    let plan = reader(&classes, &config.text).map_err(|e| refused(e.0))?;
+    let plan = reader(&classes, &config.text).map_err(Failure::Config)?;
     if plan.graph.elements.is_empty() && !args.quit && args.warnings() && args.handlers.is_empty() {
         eprintln!("{}: configuration has no elements, exiting", config.landmark);
     }
@@ -35,14 +35,21 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     if let Some(start) = args.simtime() {
         engine.simulate_time(start);
     }
-    engine.set_workers(args.threads, &Threads::Free).context("cannot start the workers")?;
+    let threads = match args.affinity {
+        Some(first) => {
+            bind_thread(first).with_context(|| format!("cannot run on processor core {first}"))?;
+            Threads::Cores((first + 1..first.saturating_add(args.threads)).collect())
+        }
+        None => Threads::Free,
+    };
+    engine.set_workers(args.threads, &threads).context("cannot start the workers")?;
     // A line is written at once, so that those of several programs that share the stream do not mix.
     engine.set_printer(Box::new(|line| _ = io::stderr().write_all(format!("{line}\n").as_bytes())));
     if args.allow_reconfigure {
         engine.allow_reconfigure(Box::new(reader));
     }
     engine.set_profile(args.profile.is_some());
-    engine.install(GRAPH, plan, "").map_err(|e| refused(e.0))?;
+    engine.install(GRAPH, plan, "").map_err(Failure::Config)?;
     if let Some(file) = &args.output {
         let text = engine.read(GRAPH, "flatconfig").map_err(Failure::refused)?;
         let written = match file.as_str() {
@@ -118,15 +125,12 @@ fn drive(args: &Args, engine: &mut Engine) -> Result<Stopped, Failure> {
                 engine.sleep(Some(SLICE)).context("the engine stopped")?;
             }
             Stopped::Deadline if !left.is_zero() => {}
+            Stopped::Requested => {
+                // Scripts hear of signals that came before the end.
+                signals.deliver(engine);
+                return Ok(stopped);
+            }
             stopped => return Ok(stopped),
         }
     }
-}
-
-/// Errors of a configuration, as Click prints them: a line each, and a last one.
-fn refused(errors: Vec<String>) -> Failure {
-    let language = ["undeclared", "syntax error", "unterminated", "redeclaration", "redefinition"];
-    let read = !errors.iter().any(|e| language.iter().any(|l| e.contains(l)));
-    let end = read.then(|| "Router could not be initialized!".to_owned());
-    Failure::Config(errors.into_iter().chain(end).collect())
 }

@@ -49,6 +49,12 @@ pub(crate) struct Args {
     /// Run so many workers, which share the traffic by flow (with --simtime, one)
     #[arg(short = 'j', long, value_name = "N", default_value_t = 1, value_parser = crate::commands::node::workers)]
     pub(super) threads: usize,
+    /// Bind the workers to processor cores, from this one on (0 without a number)
+    #[arg(short = 'a', long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    pub(super) affinity: Option<usize>,
+    /// Bind them to none, after --affinity
+    #[arg(long, overrides_with = "affinity", hide = true)]
+    no_affinity: bool,
     /// Let time jump from event to event, from this many seconds since 1970 on
     #[arg(long, visible_alias = "simulation-time", value_name = "SECONDS", num_args = 0..=1, require_equals = true)]
     simtime: Option<Option<f64>>,

@@ -1,0 +1,135 @@
+//! Paths that meet again.
+//!
+//! A loop over options splits at every option: without more, the number of paths is exponential. Where a path comes to
+//! the head of a loop as another one did before (the same packet, values that count, and entries; only what was assumed on
+//! the way differs), what they have in common is explored once, and stands for both and for all that come later. That
+//! may show runs that are none, never hide one: what a check shows was replayed.
+
+use std::collections::HashMap;
+
+use weir_ir::program::{BlockId, Program, Type};
+
+use crate::explore::{Cut, Explorer, State};
+use crate::expr::{Expr, Node};
+use crate::facts::Facts;
+use crate::network::NodeId;
+use crate::packet::SymbolicPacket;
+use crate::trail::Trail;
+
+/// What paths have in common that go on alike.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Meeting {
+    node: NodeId,
+    block: BlockId,
+    rounds: u32,
+    inputs: u32,
+    randoms: u32,
+    values: Vec<u32>,
+    packet: Option<SymbolicPacket>,
+    entries: Vec<(u32, bool, Vec<Expr>, Vec<Expr>)>,
+}
+
+/// What was assumed by the paths from a meeting on.
+#[derive(Debug)]
+pub(crate) struct Met {
+    meeting: Meeting,
+    trail: Trail,
+    conditions: Vec<Expr>,
+}
+
+/// The values that a loop's head, or what follows it, uses.
+pub(crate) fn live_at_heads(p: &Program) -> HashMap<BlockId, Vec<u32>> {
+    let mut live: Vec<Vec<bool>> = vec![vec![false; p.types.len()]; p.blocks.len()];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for (i, block) in p.blocks.iter().enumerate().rev() {
+            let mut now = vec![false; p.types.len()];
+            for t in block.end.targets() {
+                let next = &live[t.block.0 as usize];
+                now.iter_mut().zip(next).for_each(|(a, b)| *a |= b);
+            }
+            block.end.visit_values(|v| now[v.0 as usize] = true);
+            for op in block.ops.iter().rev() {
+                if let Some(v) = op.dst() {
+                    now[v.0 as usize] = false;
+                }
+                op.visit_values(|v, defined| now[v.0 as usize] |= !defined);
+            }
+            for v in &block.params {
+                now[v.0 as usize] = false;
+            }
+            if now != live[i] {
+                (live[i], changed) = (now, true);
+            }
+        }
+    }
+    let heads = p.blocks.iter().zip(&live).enumerate().filter(|(_, (b, _))| b.loop_limit.is_some());
+    heads
+        .map(|(i, (block, live))| {
+            let mut values: Vec<u32> = (0..).zip(live).filter(|(_, l)| **l).map(|(v, _)| v).collect();
+            values.extend(block.params.iter().map(|v| v.0));
+            (BlockId(i as u32), values)
+        })
+        .collect()
+}
+
+impl Explorer<'_> {
+    /// A path is about to enter the head of a loop again. It goes on with what it has in common with those before it, or
+    /// not at all, if they stand for it.
+    pub(crate) fn meet(&mut self, st: &mut State, head: BlockId) -> Result<(), Cut> {
+        let alone =
+            st.strands.is_empty() && st.notices.is_empty() && st.orphans.is_empty() && st.ends.is_empty();
+        let held = st.entries.iter().any(|e| !e.held.is_empty() || e.old_held);
+        if self.guide.is_some() || !self.net.closed() || !alone || held {
+            return Ok(());
+        }
+        let node = st.node;
+        let program = self.program(st);
+        let live = self.heads.entry(node).or_insert_with(|| live_at_heads(program));
+        let Some(values) = live.get(&head) else { return Ok(()) };
+        // What is known of them is to outlive what was assumed.
+        for &v in values {
+            let e = Expr(st.values[v as usize]);
+            let int = matches!(program.types[v as usize], Type::Int(_));
+            if let Some(known) = st.facts.value(&self.x, e).filter(|_| int) {
+                st.values[v as usize] = self.x.constant(self.x.width(e), known).0;
+            }
+        }
+        let values: Vec<u32> = values.iter().map(|&v| st.values[v as usize]).collect();
+        let meeting = Meeting {
+            node,
+            block: head,
+            rounds: *st.rounds_of(head),
+            inputs: st.inputs,
+            randoms: st.randoms,
+            values,
+            packet: st.packet.clone(),
+            entries: st.entries.iter().map(|e| (e.table, e.live, e.key.clone(), e.fields.clone())).collect(),
+        };
+        let conditions = st.facts.conditions();
+        let met = self.met.entry((node, head)).or_default();
+        let Some(before) = met.iter_mut().find(|m| m.meeting == meeting && st.trail.same(&m.trail)) else {
+            met.push(Met { meeting, conditions, trail: st.trail.clone() });
+            return Ok(());
+        };
+        let common = before.conditions.iter().zip(&conditions).take_while(|(a, b)| a == b).count();
+        if common == before.conditions.len() {
+            return Err(Cut);
+        }
+        before.conditions.truncate(common);
+        let conditions = &conditions[..common];
+        let mut facts = Facts::default();
+        for &c in conditions {
+            if !facts.assume(&mut self.x, c, true) {
+                return Err(Cut);
+            }
+        }
+        st.facts = facts;
+        let known = |sum: &Expr| {
+            conditions.iter().any(|&c| matches!(*self.x.node(c), Node::Equal(a, _) if a == *sum))
+        };
+        st.sums.retain(known);
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! The security rules on modules as tenants write them: table 2.1 of the paper, and ways to break the rules unseen.
+
+mod net;
+
+use net::Net;
+use weir_verify::checks::{
+    Checker, Framing, Module, Prefix, Requester, Rule, Rules, Stage, Start, Target, Verdict, secure,
+};
+use weir_verify::{Limits, SymbolicInput};
+
+const OWN: [u8; 4] = [172, 100, 10, 1];
+const CUSTOMER: [u8; 4] = [172, 16, 15, 133];
+
+fn module(n: &Net, inputs: &[&str], outputs: &[&str]) -> Module {
+    let start = |p: &str| Start { place: n.port(p), framing: Framing::Ip, input: SymbolicInput::ip() };
+    Module {
+        inputs: inputs.iter().map(|p| start(p)).collect(),
+        outputs: outputs.iter().map(|p| Target { place: n.port(p), framing: Framing::Ip }).collect(),
+        answers: outputs.iter().map(|p| (n.port(p), start(inputs[0]))).collect(),
+        own: vec![Prefix { address: OWN.to_vec(), len: 32 }],
+        approved: vec![Prefix { address: CUSTOMER.to_vec(), len: 32 }],
+        ..Module::default()
+    }
+}
+
+/// What each requester is told about a module between `in` and `out`.
+fn told(text: &str, intercepts: bool) -> [Option<(Rule, Stage)>; 3] {
+    let n = Net::new(text);
+    [Requester::ThirdParty, Requester::Client, Requester::Operator].map(|who| {
+        let m = Module { intercepts, ..module(&n, &["in"], &["out"]) };
+        let mut c = Checker::new(&n.net, Limits::default());
+        let s = secure(&mut c, &m, Rules::of(who));
+        match s.verdict {
+            Verdict::Holds(_) => None,
+            Verdict::Violated(_) => s.broken,
+            Verdict::Inconclusive(why) => panic!("{who:?}: {why}\n{text}"),
+        }
+    })
+}
+
+const OK: [Option<(Rule, Stage)>; 3] = [None, None, None];
+
+#[test]
+fn a_forwarder_to_its_owner_is_safe_for_all() {
+    let push = "in = CheckIPHeader
+        f = IPFilter(allow udp port 1500)
+        r = IPRewriter(pattern - - 172.16.15.133 - 0 0)
+        q = queue
+        out = sink
+        in -> f -> r -> q -> out";
+    assert_eq!(told(push, false), OK);
+}
+
+#[test]
+fn a_filter_that_answers_its_clients_is_safe_for_all() {
+    let dns = "in = CheckIPHeader
+        f = IPFilter(allow icmp type echo, deny all)
+        p = ICMPPingResponder
+        out = sink
+        in -> f -> p -> out";
+    assert_eq!(told(dns, false), OK);
+}
+
+#[test]
+fn what_wants_the_traffic_of_others_is_for_the_operator() {
+    let dpi = "in = CheckIPHeader\n out = sink\n in -> out";
+    let third = Some((Rule::Addressing, Stage::Packet));
+    assert_eq!(told(dpi, true), [third, third, None]);
+}
+
+#[test]
+fn a_proxy_to_anywhere_is_for_customers() {
+    let proxy = "in = CheckIPHeader
+        r = IPRewriter(pattern 172.100.10.1 1024-65535 93.184.216.34 80 0 1, drop)
+        out = sink
+        in -> r:0 -> out";
+    let third = Some((Rule::Destination, Stage::Packet));
+    assert_eq!(told(proxy, false), [third, None, None]);
+}
+
+#[test]
+fn a_spoofed_source_is_found_wherever_it_is_written() {
+    let spoof = "in = CheckIPHeader
+        s = StoreIPAddress(8.8.8.8, src)
+        out = sink
+        in -> s -> out";
+    let broken = Some((Rule::Source, Stage::Packet));
+    assert_eq!(told(spoof, false)[..2], [broken, broken]);
+    // Only packets (here: without options) whose time to live runs out are answered, from an address that is somebody else's.
+    let subtle = "in = CheckIPHeader
+        f = IPFilter(allow ip hl 5)
+        r = IPRewriter(pattern - - 172.16.15.133 - 0 0)
+        d = DecIPTTL
+        e = ICMPError(8.8.8.8, timeexceeded)
+        out = sink
+        in -> f -> d -> r -> out
+        d:1 -> e -> out";
+    assert_eq!(told(subtle, false)[1], broken);
+    assert_eq!(told(&subtle.replace("8.8.8.8", "172.100.10.1"), false)[1], None);
+}
+
+#[test]
+fn a_tunnel_whose_inner_packets_are_free_is_found() {
+    let tunnel = "in = CheckIPHeader
+        f = IPFilter(allow ip proto 4, deny all)
+        s = StripIPHeader
+        c = CheckIPHeader
+        out = sink
+        in -> f -> s -> c -> out";
+    assert_eq!(told(tunnel, false)[1], Some((Rule::Source, Stage::Packet)));
+}
