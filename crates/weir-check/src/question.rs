@@ -125,6 +125,16 @@ impl World {
             meant = if others.iter().any(|(g, _)| g.start.is_some()) { others } else { meant };
         }
         meant.retain(|(g, _)| g.start.is_some());
+        if let (Place::Prefix(prefix), Goal::Can { .. } | Goal::Return { .. }) = (from, &r.goal) {
+            // That some part of the prefix can is not enough where somebody owns it all: 0/0 is the internet.
+            let whole = self.spots.iter().filter(|s| s.owns.iter().any(|own| own.contains(prefix)));
+            let places: Vec<_> =
+                whole.flat_map(|s| &s.gates).filter_map(|g| g.start.as_ref()).map(|s| s.place).collect();
+            let of_all = |(g, _): &Meant| g.start.as_ref().is_some_and(|s| places.contains(&s.place));
+            if meant.iter().any(of_all) {
+                meant.retain(of_all);
+            }
+        }
         if meant.is_empty() {
             let known = self.spots.iter().filter(|s| s.gates.iter().any(|g| g.start.is_some()));
             let help = format!("packets begin at {}", list(known.map(|s| s.name.as_str())));

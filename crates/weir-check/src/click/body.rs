@@ -86,8 +86,8 @@ pub(super) fn of_node(
         "ToNetfront" => pass(true).with([Role::Exit(device().or_else(netfront), Framing::Ip)]),
         "FromLink" => pass(false).with([Role::Entry(named(0, "NAME"), Framing::Ethernet)]),
         "ToLink" => pass(false).with([Role::Exit(named(0, "NAME"), Framing::Ethernet)]),
-        "KernelTap" => both(Framing::Ethernet, named(usize::MAX, "DEVNAME"), (inputs, outputs)),
-        "KernelTun" => both(Framing::Ip, named(usize::MAX, "DEVNAME"), (inputs, outputs)),
+        "KernelTap" => both(Framing::Ethernet, named(usize::MAX, "DEVNAME").as_ref(), (inputs, outputs)),
+        "KernelTun" => both(Framing::Ip, named(usize::MAX, "DEVNAME").as_ref(), (inputs, outputs)),
         "Socket" | "McastSocket" => both(Framing::Ethernet, None, (inputs, outputs)),
         "ICMPPingSource" => Stand { splits: true, ..pass(false) }.with([Role::Origin(Framing::Ip, None)]),
         "FromDump" => {
@@ -126,9 +126,9 @@ pub(super) fn of_node(
 }
 
 /// A node that takes packets from outside and gives packets to the outside.
-fn both(framing: Framing, name: Option<String>, (inputs, outputs): (u32, u32)) -> Stand {
-    let exit = (inputs > 0).then(|| Role::Exit(name.clone(), framing));
-    let entry = (outputs > 0).then(|| Role::Entry(name.clone(), framing));
+fn both(framing: Framing, name: Option<&String>, (inputs, outputs): (u32, u32)) -> Stand {
+    let exit = (inputs > 0).then(|| Role::Exit(name.cloned(), framing));
+    let entry = (outputs > 0).then(|| Role::Entry(name.cloned(), framing));
     Stand { splits: true, ..Stand::of(Body::Pass { lossy: true }) }.with(exit.into_iter().chain(entry))
 }
 

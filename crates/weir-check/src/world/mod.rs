@@ -1,6 +1,6 @@
 //! A network with names: what requirements can speak of, and how a node is shown to people.
 
-mod configurations;
+pub(crate) mod configurations;
 mod graph;
 mod topology;
 

@@ -11,6 +11,7 @@
 
 mod click_box;
 mod filter_box;
+mod placement;
 mod segments;
 mod send;
 
@@ -24,6 +25,7 @@ use weir_verify::{Body, NodeId, Place};
 
 use super::{Gate, Spot, World, anything};
 use crate::click::Label;
+use placement::Modules;
 use segments::Segments;
 
 /// Offset of the annotation with the number of the port that a packet is for on its segment (4 bytes).
@@ -44,12 +46,22 @@ impl World {
         classes: &Classes,
         down: impl Fn(&LinkEnd, &LinkEnd) -> bool,
     ) -> Result<World, Vec<String>> {
+        World::with_modules(topology, classes, down, None)
+    }
+
+    fn with_modules(
+        topology: &Topology,
+        classes: &Classes,
+        down: impl Fn(&LinkEnd, &LinkEnd) -> bool,
+        modules: Option<&Modules<'_>>,
+    ) -> Result<World, Vec<String>> {
         let mut world = World::default();
         let segments = Segments::new(topology, &down);
+        let here = |b: &NetBox| modules.filter(|m| m.platform == b.name);
         let mut ports: Vec<Vec<PortEnds>> = Vec::new();
         let mut errors = Vec::new();
         for (i, b) in topology.boxes.iter().enumerate() {
-            match world.add_box(&segments, i, b, classes) {
+            match world.add_box(&segments, (i, b), here(b), classes) {
                 Ok(ends) => ports.push(ends),
                 Err(list) => {
                     errors.extend(list);
@@ -75,8 +87,8 @@ impl World {
     fn add_box(
         &mut self,
         segments: &Segments<'_>,
-        i: usize,
-        b: &NetBox,
+        (i, b): (usize, &NetBox),
+        modules: Option<&Modules<'_>>,
         classes: &Classes,
     ) -> Result<Vec<PortEnds>, Vec<String>> {
         let (first, n) = (self.net.nodes().len() as NodeId, b.ports().len());
@@ -90,7 +102,13 @@ impl World {
                 let own = e.own_sources_only.then_some(e.owns.as_slice());
                 self.add_end(segments, i, b, class, own)
             }
-            BoxKind::Platform(_) => self.add_end(segments, i, b, "Platform", None),
+            BoxKind::Platform(_) => {
+                let (gates, ends) = self.add_end(segments, i, b, "Platform", None);
+                if let Some(m) = modules {
+                    self.add_modules(m, (i, b), &gates, &ends)?;
+                }
+                (gates, ends)
+            }
             BoxKind::Router(r) => {
                 let filtered = r.firewall.is_some();
                 let args: Vec<String> = r.routes.iter().map(ToString::to_string).collect();

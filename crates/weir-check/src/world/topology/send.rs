@@ -156,7 +156,8 @@ pub(super) fn router(segments: &Segments<'_>, node: usize, name: &str, r: &Route
     let table = Prefixes::declare(&mut b, "routes", &rows);
     for i in 0..n {
         let own = segments.number((node, i as usize));
-        let tag = |i: usize| r.interfaces.get(i).and_then(|i| i.vlan).map_or(0, |v| v.get());
+        let tag =
+            |i: usize| r.interfaces.get(i).and_then(|i| i.vlan).map_or(0, weir_model::value::VlanId::get);
         b.input(i, |b| {
             take(b, own, tag(i as usize));
             table.look(

@@ -85,30 +85,41 @@ pub(super) fn load(
 fn is_topology(path: &Path, text: &str) -> bool {
     let structured = matches!(path.extension().and_then(|e| e.to_str()), Some("yaml" | "yml" | "json"));
     let json = text.trim_start().starts_with('{') && text.contains("\"boxes\"");
-    (structured || json)
-        && (json || text.lines().any(|l| l.starts_with("boxes:") || l.starts_with("\"boxes\":")))
+    json || structured && text.lines().any(|l| l.starts_with("boxes:") || l.starts_with("\"boxes\":"))
 }
 
 fn topology(path: &Path, name: String, text: &str, changes: &[Change]) -> Result<Document, Failure> {
     let refuse =
         |lines: Vec<String>| Failure::Refused(lines.iter().map(|l| format!("{name}: {l}")).collect());
     let topology = if path == Path::new("-") {
-        Topology::parse(text).map_err(|e| refuse(lines(&e)))?
+        let topology = Topology::parse(text).map_err(|e| refuse(lines(&e)))?;
+        known(&topology, changes)?;
+        topology
     } else {
-        Topology::load(path).map_err(|e| match &e {
-            TopologyError::Document { source, .. } => refuse(lines(source)),
-            TopologyError::Io { .. } => Failure::Unreachable(e.into()),
-        })?
+        load_topology(path, changes)?
     };
-    let errors: Vec<String> = changes.iter().filter_map(|c| c.unknown(&topology)).collect();
-    if !errors.is_empty() {
-        return Err(Failure::Refused(errors));
-    }
     let world = World::of_topology(&topology, &classes(), |a, b| changes.iter().any(|c| c.cuts(a, b)))
         .map_err(refuse)?;
     let (boxes, links, nodes) = (topology.boxes.len(), topology.links.len(), world.net.nodes().len());
     let size = Size::Topology { boxes, links, nodes };
     Ok(Document { name, world, requirements: topology.requirements, size })
+}
+
+/// Loads a topology that has what the changes name.
+pub(super) fn load_topology(path: &Path, changes: &[Change]) -> Result<Topology, Failure> {
+    let topology = Topology::load(path).map_err(|e| match &e {
+        TopologyError::Document { path, source } => {
+            Failure::Refused(lines(source).iter().map(|l| format!("{}: {l}", path.display())).collect())
+        }
+        TopologyError::Io { .. } => Failure::Unreachable(e.into()),
+    })?;
+    known(&topology, changes)?;
+    Ok(topology)
+}
+
+fn known(topology: &Topology, changes: &[Change]) -> Result<(), Failure> {
+    let errors: Vec<String> = changes.iter().filter_map(|c| c.unknown(topology)).collect();
+    if errors.is_empty() { Ok(()) } else { Err(Failure::Refused(errors)) }
 }
 
 fn service_graph(images: &ImageArgs, name: String, text: &str) -> Result<Document, Failure> {

@@ -3,6 +3,7 @@
 mod change;
 mod document;
 mod pcap;
+mod placement;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -10,7 +11,7 @@ use std::str::FromStr;
 use anyhow::Context;
 use serde::Serialize;
 use weir_check::report::Report;
-use weir_check::{Answer, Question, Status};
+use weir_check::{Answer, Question, Status, World};
 use weir_model::requirement::Requirement;
 use weir_verify::Limits;
 
@@ -36,6 +37,9 @@ pub(crate) struct Args {
     /// Check a topology as if this were so: 'link A - B down' or 'box A down'; may be repeated
     #[arg(long = "what-if", value_name = "CHANGE", value_parser = Change::from_str)]
     what_if: Vec<Change>,
+    /// The file is a request: try its modules on each platform of this topology
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
     /// Write the packets that show what holds or does not to this file (pcapng)
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
@@ -51,6 +55,9 @@ struct Summary<'a> {
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let given = given(args)?;
+    if let Some(topology) = &args.topology {
+        return placement::run(args, topology, &given, ui);
+    }
     let Document { name, mut world, requirements, size } =
         document::load(&args.config, &args.images, &args.what_if, ui)?;
     let all: Vec<Requirement> = requirements.into_iter().chain(given).collect();
@@ -58,9 +65,27 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         ui.print(&Summary { file: &name, size }, || format!("{name}: {} ({size})", ui.good("ok")))?;
         return Ok(());
     }
+    let report = ask(&name, &mut world, &all, ui)?;
+    if let Some(file) = &args.pcap {
+        pcap::write(file, &report).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    ui.print(&report, || painted(&report, ui))?;
+    exit(report.verdict)
+}
+
+fn exit(verdict: Status) -> Result<(), Failure> {
+    match verdict {
+        Status::Holds => Ok(()),
+        Status::Violated => Err(Failure::Exit(1)),
+        Status::Inconclusive => Err(Failure::Exit(2)),
+    }
+}
+
+/// Asks all requirements of a network.
+fn ask(name: &str, world: &mut World, all: &[Requirement], ui: &Ui) -> Result<Report, Failure> {
     let mut questions: Vec<Question> = Vec::new();
     let mut errors = Vec::new();
-    for r in &all {
+    for r in all {
         match world.question(r) {
             Ok(q) => questions.push(q),
             Err(e) => errors.push(e.to_string()),
@@ -75,16 +100,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         ui.progress(&q.requirement.text);
         answers.push(world.answer(q, Limits::default()));
     }
-    let report = Report::new(&name, &world, &answers);
-    if let Some(file) = &args.pcap {
-        pcap::write(file, &report).with_context(|| format!("cannot write {}", file.display()))?;
-    }
-    ui.print(&report, || painted(&report, ui))?;
-    match report.verdict {
-        Status::Holds => Ok(()),
-        Status::Violated => Err(Failure::Exit(1)),
-        Status::Inconclusive => Err(Failure::Exit(2)),
-    }
+    Ok(Report::new(name, world, &answers))
 }
 
 /// The requirements of the command line and of files.

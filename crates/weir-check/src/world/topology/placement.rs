@@ -1,0 +1,150 @@
+//! Requests on platforms.
+
+use std::net::IpAddr;
+
+use weir_engine::{Classes, Plan};
+use weir_model::request::Request;
+use weir_model::topology::{BoxKind, LinkEnd, NetBox, Topology};
+use weir_model::value::IpPrefix;
+use weir_verify::checks::{Framing, Target};
+use weir_verify::{NodeId, Place};
+
+use super::{Gate, PortEnds, Spot, World};
+use crate::world::configurations::devices;
+
+/// The modules of a request, placed on a platform.
+pub(super) struct Modules<'a> {
+    pub platform: &'a str,
+    request: &'a Request,
+    plans: Vec<Plan>,
+}
+
+impl World {
+    /// A topology with the modules of a request on one of its platforms. Each module gets an address of the platform, in
+    /// their order: what is addressed to it comes in at its `FromNetfront` elements, and what it sends is sent by the
+    /// platform. Requirements name modules as they name boxes.
+    ///
+    /// # Errors
+    /// What is wrong with the modules or with boxes, or that the platform has not enough addresses. `file` is for messages.
+    pub fn of_placement(
+        topology: &Topology,
+        (request, file): (&Request, &str),
+        platform: &str,
+        classes: &Classes,
+        down: impl Fn(&LinkEnd, &LinkEnd) -> bool,
+    ) -> Result<World, Vec<String>> {
+        let mut errors = Vec::new();
+        let mut plans = Vec::new();
+        for m in &request.modules {
+            match Plan::new(classes, &m.click, file) {
+                Ok(plan) => plans.push(plan),
+                Err(e) => errors.extend(e.0),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        World::with_modules(topology, classes, down, Some(&Modules { platform, request, plans }))
+    }
+
+    /// Puts the modules on the platform whose ports these are.
+    pub(super) fn add_modules(
+        &mut self,
+        m: &Modules<'_>,
+        (i, b): (usize, &NetBox),
+        gates: &[Gate],
+        ends: &[PortEnds],
+    ) -> Result<(), Vec<String>> {
+        let wanted = m.request.modules.len();
+        let addresses = addresses(b, wanted);
+        if addresses.len() < wanted {
+            let (has, name) = (addresses.len(), &b.name);
+            return Err(vec![format!("{name} has {has} addresses for {wanted} modules")]);
+        }
+        let begin = self.spots.len();
+        for ((module, plan), address) in m.request.modules.iter().zip(&m.plans).zip(addresses) {
+            let first = self.net.nodes().len() as NodeId;
+            let prefix = format!("{}/", module.name);
+            let scope = u32::MAX - 1 - (begin + i) as u32;
+            let ports = self.add_click(plan, scope, &prefix);
+            let mut own = Vec::new();
+            for device in devices(&ports) {
+                let entry = device.gates.iter().find_map(|g| g.start.as_ref()).map(|s| (s.place, s.framing));
+                let exit = device.gates.iter().find_map(|g| g.target);
+                let linked = |end: &dyn Fn(&weir_model::request::ModuleLink) -> &(String, String)| {
+                    let is = |(name, port): &(String, String)| *name == module.name && *port == device.name;
+                    m.request.links.iter().any(|l| is(end(l)))
+                };
+                if let Some((place, Framing::Ip)) = entry.filter(|_| !linked(&|l| &l.to)) {
+                    for gate in gates {
+                        self.divert(gate, IpPrefix::host(address), place);
+                    }
+                }
+                if let (Some(exit), Some((_, out))) = (exit.filter(|_| !linked(&|l| &l.from)), ends.first()) {
+                    self.net.connect(Place { port: 0, ..exit.place }, *out);
+                }
+                let target = entry.map(|(place, framing)| Target { place, framing });
+                own.push(Gate { name: device.name, start: None, target });
+            }
+            let nodes = (first..self.net.nodes().len() as NodeId).collect();
+            let owns = vec![IpPrefix::host(address)];
+            self.spots.push(Spot { name: module.name.clone(), gates: own, nodes, owns });
+            self.add_elements(plan, &ports, &prefix);
+        }
+        for l in &m.request.links {
+            let device = |(module, port): &(String, String)| {
+                let spot = self.spots.iter().skip(begin).find(|s| s.name == *module)?;
+                let gate = spot.gates.iter().find(|g| g.name == *port);
+                gate.or_else(|| spot.gates.get(port.parse::<usize>().ok()?)).cloned()
+            };
+            let exit = device(&l.from).and_then(|_| self.exit_of(&l.from));
+            if let (Some(from), Some(to)) = (exit, device(&l.to).and_then(|g| g.target)) {
+                self.net.connect(Place { port: 0, ..from }, to.place);
+            }
+        }
+        Ok(())
+    }
+
+    /// The place where packets leave a module by a port.
+    fn exit_of(&self, (module, port): &(String, String)) -> Option<Place> {
+        let spot = self.spots.iter().find(|s| s.name == *module)?;
+        let is_exit = |n: &&NodeId| {
+            let label = self.labels.get(n);
+            label.is_some_and(|l| {
+                let name = crate::click::argument(&l.args, 0, "DEVNAME");
+                l.class == "ToNetfront" && (name == *port || name.is_empty() && port == "netfront0")
+            })
+        };
+        spot.nodes.iter().find(is_exit).map(|&node| Place { node, port: 0 })
+    }
+
+    /// Leads what ends at a gate to a place, if it is for an address of the prefix.
+    fn divert(&mut self, gate: &Gate, prefix: IpPrefix, to: Place) {
+        if let Some(target) = gate.target {
+            let inside = self.addressed(target, prefix);
+            self.net.connect(inside.place, to);
+            // What went in there does not end here.
+            if let Some(tails) = self.tails.get_mut(&target.place) {
+                tails.retain(|t| t.node != inside.place.node);
+            }
+        }
+    }
+}
+
+/// The first addresses of a platform, without those of networks.
+fn addresses(b: &NetBox, n: usize) -> Vec<IpAddr> {
+    let BoxKind::Platform(p) = &b.kind else { return Vec::new() };
+    let of_prefix = |p: &IpPrefix| {
+        let bits = if p.addr().is_ipv4() { 32 } else { 128 };
+        let (skip, size) = match bits - u32::from(p.len()) {
+            0 => (0, 1_u128),
+            free => (1, 1_u128.checked_shl(free).unwrap_or(u128::MAX)),
+        };
+        let addr = p.addr();
+        (skip..size).take(n).map(move |i| match addr {
+            IpAddr::V4(a) => IpAddr::V4((u32::from(a) + i as u32).into()),
+            IpAddr::V6(a) => IpAddr::V6((u128::from(a) + i).into()),
+        })
+    };
+    p.owns.iter().flat_map(of_prefix).take(n).collect()
+}
