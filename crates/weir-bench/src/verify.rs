@@ -118,8 +118,8 @@ impl Subject {
         }
         Ok(Verification {
             name: self.name.clone(),
-            build: Spread::of(build.into_iter()),
-            ask: Spread::of(ask.into_iter()),
+            build: Spread::of(build),
+            ask: Spread::of(ask),
             target: self.target,
         })
     }
@@ -129,8 +129,11 @@ impl Subject {
 fn access_network(boxes: usize) -> String {
     let n = boxes / 2;
     let children = |i: usize| (8 * i + 1..=8 * i + 8).take_while(move |&c| c < n);
-    let up = |i: usize| format!("172.{}.{}.{}", 16 + (4 * i >> 16), 4 * i >> 8 & 255, 4 * i & 255 | 1);
-    let down = |i: usize| format!("172.{}.{}.{}", 16 + (4 * i >> 16), 4 * i >> 8 & 255, 4 * i & 255 | 2);
+    let edge = |i: usize, end: usize| {
+        let n = 4 * i;
+        format!("172.{}.{}.{}", 16 + (n >> 16), (n >> 8) & 255, (n & 255) + end)
+    };
+    let (up, down) = (|i| edge(i, 1), |i| edge(i, 2));
     let prefix = |i: usize| format!("10.{}.{}.0/24", i >> 8, i & 255);
     let mut below: Vec<Vec<usize>> = (0..n).map(|i| vec![i]).collect();
     for i in (1..n).rev() {

@@ -40,7 +40,7 @@ pub const MAX_STRANDS: usize = 4096;
 /// Where a packet that an element starts queues up: before all that other elements started, behind those that the same
 /// element started just before. So what follows from a packet is done before what was started earlier, as if each element
 /// called the next. `waiting` are the elements that started the packets that wait, in the order of their turns.
-pub fn turn<T: PartialEq>(waiting: impl Iterator<Item = T>, starter: T) -> usize {
+pub fn turn<T: PartialEq + Copy>(waiting: impl Iterator<Item = T>, starter: T) -> usize {
     waiting.take_while(|other| *other == starter).count()
 }
 

@@ -51,7 +51,7 @@ fn numbers(p: &Pattern) -> [u64; 7] {
 fn scale(lo: u32, hi: u32) -> u64 {
     let span = u64::from(hi.saturating_sub(lo)) + 1;
     let share = (1_u64 << 31) / span;
-    if share == 0 { 0 } else { (1_u64 << 63) / share + 1 }
+    (1_u64 << 63).checked_div(share).map_or(0, |n| n + 1)
 }
 
 fn decl(name: &str) -> TableDecl {

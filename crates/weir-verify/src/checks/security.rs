@@ -139,7 +139,7 @@ pub fn secure(c: &mut Checker<'_>, m: &Module, rules: Rules) -> Security {
                     continue;
                 };
                 // What comes in is addressed to the module: routing sees to that.
-                for answer in to_own(c, m, answer, back.framing) {
+                for answer in to_own(c, m, &answer, back.framing) {
                     let from = [(0, net_of(input.framing)), (1, net_of(back.framing))];
                     for arrival in c.session.run(vec![answer.clone()], &watched).arrivals {
                         if let Some((rule, e)) = outcome(broken(c, m, rules, &arrival, &from), &mut unsolved)
@@ -169,11 +169,11 @@ fn outcome(found: Vec<(Rule, Search)>, unsolved: &mut bool) -> Option<(Rule, Box
 /// A packet of anybody that is addressed to the module.
 fn addressed(c: &mut Checker<'_>, m: &Module, before: &Story, input: &Start) -> Vec<Story> {
     let stories = c.launch(before, input, None);
-    stories.into_iter().flat_map(|s| to_own(c, m, s, input.framing)).collect()
+    stories.into_iter().flat_map(|s| to_own(c, m, &s, input.framing)).collect()
 }
 
 /// The story if the packet that comes in last is addressed to the module, for each address.
-fn to_own(c: &mut Checker<'_>, m: &Module, story: Story, framing: Framing) -> Vec<Story> {
+fn to_own(c: &mut Checker<'_>, m: &Module, story: &Story, framing: Framing) -> Vec<Story> {
     let get = original(c.session.exprs(), story.inputs() - 1);
     let net = net_of(framing);
     let mut out = Vec::new();

@@ -44,7 +44,7 @@ impl World {
         classes: &Classes,
     ) -> Result<Vec<PortEnds>, Vec<String>> {
         let file = c.file.as_ref().map_or_else(|| format!("box {}", b.name), Clone::clone);
-        let plan = Plan::new(classes, &wrap(c), &file).map_err(|e| e.texts())?;
+        let plan = Plan::new(classes, &wrap(c), &file).map_err(weir_engine::PlanError::texts)?;
         let first = self.net.nodes().len() as NodeId;
         let prefix = format!("{}/", b.name);
         let mut ports = self.add_click(&plan, i as u32, &prefix);
