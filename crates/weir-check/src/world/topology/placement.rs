@@ -38,7 +38,7 @@ impl World {
         for m in &request.modules {
             match Plan::new(classes, &m.click, file) {
                 Ok(plan) => plans.push(plan),
-                Err(e) => errors.extend(e.0),
+                Err(e) => errors.extend(e.texts()),
             }
         }
         if !errors.is_empty() {
