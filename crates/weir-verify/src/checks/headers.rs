@@ -47,6 +47,19 @@ pub(super) fn net_at(p: &SymbolicPacket, framing: Framing) -> i64 {
     }
 }
 
+/// Whether the header at `net` is of a layout's version.
+pub(super) fn version(
+    x: &mut Exprs,
+    get: impl Fn(&mut Exprs, i64) -> Expr,
+    net: i64,
+    layout: Layout,
+) -> Expr {
+    let first = get(x, net);
+    let four = x.constant(Width::W8, 4);
+    let version = x.binary(BinOp::Shr, first, four);
+    x.is(version, layout.version.into())
+}
+
 /// A number of some bytes.
 pub(super) fn bytes_at(x: &mut Exprs, get: impl Fn(&mut Exprs, i64) -> Expr, at: i64, n: i64) -> Expr {
     let bytes: Vec<Expr> = (at..at + n).map(|i| get(x, i)).collect();
@@ -117,6 +130,8 @@ pub(super) fn by_net(bytes: &[u8], net: usize, field: Field) -> Option<Vec<u8>> 
             };
             bytes.get(at..end.min(bytes.len())).map(<[u8]>::to_vec)
         }
+        // Offsets within the network header are those of IPv4.
+        Field::Header { layer: Layer::Net, .. } if first >> 4 != 4 => None,
         Field::Header { layer, offset, width, mask } => {
             let start = match layer {
                 Layer::Transport => transport,

@@ -1,6 +1,6 @@
 use weir_ir::program::{BinOp, Layer, Width};
 
-use super::headers::{IPV4, Layout, by_net, bytes_at, net_at, net_of, original};
+use super::headers::{IPV4, IPV6, Layout, by_net, bytes_at, net_at, net_of, original, version};
 use super::{Checker, Field, Framing, Query, Search, Verdict};
 use crate::packet::SymbolicPacket;
 use crate::replay::Replay;
@@ -57,7 +57,17 @@ fn changed(c: &mut Checker<'_>, arrival: &Arrival, framings: (Framing, Framing),
             }
             places
         }
-        Field::Header { .. } => vec![(arrival.story.clone(), src_net, dst_net, IPV4)],
+        Field::Header { .. } => {
+            // The offsets are those of IPv4; what may be another version is left open by the replay.
+            let mut places = Vec::new();
+            for layout in [IPV4, IPV6] {
+                let x = c.session.exprs();
+                let is = version(x, &then, src_net, layout);
+                let story = c.session.assume(arrival.story.clone(), is);
+                places.extend(story.map(|s| (s, src_net, dst_net, layout)));
+            }
+            places
+        }
     };
     let mut out = Vec::new();
     for (story, a, b, layout) in places {
@@ -71,7 +81,9 @@ fn changed(c: &mut Checker<'_>, arrival: &Arrival, framings: (Framing, Framing),
                 let (old, new) = (x.binary(BinOp::And, old, m), x.binary(BinOp::And, new, m));
                 let same = x.equal(old, new);
                 let other = x.not(same);
-                out.extend(c.session.assume(story, other));
+                let open = layout.version == 6
+                    && !matches!(field, Field::Header { layer: Layer::Transport | Layer::Mac, .. });
+                out.extend(if open { Some(story) } else { c.session.assume(story, other) });
             }
             Field::Payload => {
                 // Within the transport header, what a NAT or a checksum element writes is no payload.

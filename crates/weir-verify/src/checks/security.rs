@@ -2,7 +2,7 @@
 
 use weir_ir::program::{BinOp, Width};
 
-use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original};
+use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original, version};
 use super::{Checker, Evidence, Framing, Search, Start, Target, Verdict};
 use crate::expr::{Expr, Exprs};
 use crate::network::Place;
@@ -290,14 +290,6 @@ impl Module {
 
 fn layout_of(prefix: &Prefix) -> Layout {
     if prefix.address.len() == 4 { IPV4 } else { IPV6 }
-}
-
-/// Whether the header at `net` is of a layout's version.
-fn version(x: &mut Exprs, get: impl Fn(&mut Exprs, i64) -> Expr, net: i64, layout: Layout) -> Expr {
-    let first = get(x, net);
-    let four = x.constant(Width::W8, 4);
-    let version = x.binary(BinOp::Shr, first, four);
-    x.is(version, layout.version.into())
 }
 
 /// Whether an address is within a prefix.
