@@ -211,7 +211,8 @@ fn a_client_that_does_not_read_is_cut_off() {
     client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     assert_eq!(lines(&mut client, 1), "Click::ChatterSocket/1.0\r\n");
     // 2 MB, of which neither the socket nor the backlog holds all.
-    s.talk("write i.active true\nread i.count\n");
+    s.talk("write i.active true\n");
+    while !s.talk("read i.count\n").contains("\r\n2000") {}
     let mut text = Vec::new();
     // How a connection that was cut off ends does not matter.
     let _ = client.read_to_end(&mut text);

@@ -198,14 +198,14 @@ impl<'a> Session<'a> {
 
     /// Looks for a run that goes as a story says. `None`: not found, which proves nothing.
     pub fn solve(&self, story: &Story) -> Option<ConcreteInput> {
-        match self.decide(story) {
+        match self.decide(story, true) {
             Solution::Found(input) => Some(*input),
             Solution::Impossible | Solution::Unknown | Solution::Missing => None,
         }
     }
 
     /// Looks for a run that goes as a story says, or a proof that none does.
-    pub(crate) fn decide(&self, story: &Story) -> Solution {
+    pub(crate) fn decide(&self, story: &Story, thorough: bool) -> Solution {
         let mut visits: HashSet<NodeId> =
             story.state.ends.iter().flat_map(|e| e.trail.places()).map(|p| p.node).collect();
         visits.extend(story.state.trail.places().iter().map(|p| p.node));
@@ -221,7 +221,7 @@ impl<'a> Session<'a> {
             entry: Entered::Packets,
             visits: Some(&visits),
         };
-        decide(self.e.net, &goal, &self.smt)
+        decide(self.e.net, &goal, thorough.then_some(&self.smt))
     }
 
     /// Whether, since it was last asked, a packet would have gone another way if others had come before it.

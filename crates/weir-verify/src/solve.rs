@@ -121,7 +121,7 @@ pub fn solve(net: &Network, path: &Path) -> Option<ConcreteInput> {
 }
 
 /// Looks for a run on which a goal's facts hold, with the help of z3.
-pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: &Smt) -> Solution {
+pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: Option<&Smt>) -> Solution {
     let mut facts = goal.facts.clone();
     if !facts.sharpen(goal.exprs) {
         return Solution::Impossible;
@@ -130,6 +130,7 @@ pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: &Smt) -> Solution {
     if let Some(input) = search(net, &goal) {
         return Solution::Found(Box::new(input));
     }
+    let Some(smt) = smt else { return Solution::Unknown };
     let conditions = facts.conditions();
     match smt.ask(net, &goal, &conditions) {
         Answer::Impossible => Solution::Impossible,

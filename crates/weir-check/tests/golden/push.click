@@ -7,4 +7,4 @@ IPRewriter(pattern - - 172.16.15.133 - 0 0)
 
 REQUIRE reach 0/0 172.16.15.133 udp 1500
 only 0/0 0/0 dst host 172.16.15.133 and udp
-invariant netfront0 netfront0 src
+invariant netfront0 netfront0 src port

@@ -18,6 +18,7 @@ impl Checker<'_> {
         mut check: impl FnMut(&mut Self, &Story) -> Option<T>,
     ) -> Option<T> {
         let blank = self.session.blank();
+        self.unknown = 0;
         self.session.take_missed();
         if let Some(found) = check(self, &blank) {
             return Some(found);

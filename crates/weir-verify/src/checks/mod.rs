@@ -152,12 +152,19 @@ pub struct Checker<'a> {
     pub(crate) session: Session<'a>,
     /// Something could not be solved, and z3 was not there to ask.
     no_z3: bool,
+    /// How many searches of the check under way found nothing.
+    unknown: usize,
 }
+
+/// How many searches may find nothing before z3 is no longer asked.
+const THOROUGH: usize = 8;
+/// How many searches may find nothing before no more are made.
+const TRIED: usize = 256;
 
 impl<'a> Checker<'a> {
     /// A checker for a network.
     pub fn new(net: &'a Network, limits: Limits) -> Checker<'a> {
-        Checker { net, session: Session::new(net, limits), no_z3: false }
+        Checker { net, session: Session::new(net, limits), no_z3: false, unknown: 0 }
     }
 
     /// The packets of SRC after what happened before, and of those only which match the filter there, or do not.
@@ -191,9 +198,18 @@ impl<'a> Checker<'a> {
 
     /// Looks for a run that goes as a story says and, replayed, shows what is asked for.
     pub(crate) fn search(&mut self, story: &Story, shown: impl Fn(&Replay) -> bool) -> Search {
-        let input = match self.session.decide(story) {
+        // Many that are not decided do not become an answer by more of the same.
+        if self.unknown >= TRIED {
+            return Search::Unknown;
+        }
+        let thorough = self.unknown < THOROUGH;
+        self.unknown += 1;
+        let input = match self.session.decide(story, thorough) {
             Solution::Found(input) => *input,
-            Solution::Impossible => return Search::Impossible,
+            Solution::Impossible => {
+                self.unknown -= 1;
+                return Search::Impossible;
+            }
             Solution::Unknown => return Search::Unknown,
             Solution::Missing => {
                 self.no_z3 = true;
@@ -214,6 +230,7 @@ impl<'a> Checker<'a> {
     pub(crate) fn doubt(&mut self, unsolved: bool) -> Option<Doubt> {
         let incomplete = self.session.take_incomplete();
         let missing = std::mem::take(&mut self.no_z3);
+        self.unknown = 0;
         let open = if missing { Doubt::NoZ3 } else { Doubt::Unsolved };
         incomplete.map(Doubt::Incomplete).or(unsolved.then_some(open))
     }
