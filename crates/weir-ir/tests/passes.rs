@@ -72,7 +72,7 @@ fn random_cases_are_sound_and_cover_the_whole_language() {
         }
     }
     // `emit` becomes `exit` or `enter` when a graph is linked.
-    assert_eq!(seen.len(), 38 + 17, "{seen:?}");
+    assert_eq!(seen.len(), 38 + 18, "{seen:?}");
 }
 
 fn ops(p: &Program) -> usize {

@@ -218,14 +218,16 @@ impl Table {
         None
     }
 
-    /// The slots of up to `most` entries, which are all if the table never had more. Others come after each change of the
-    /// [`epoch`](Table::epoch).
+    /// The slots of up to `most` entries, which are all if the table never had more; else spread over the whole table, since
+    /// neighbours are often of one age. Others come after each change of the [`epoch`](Table::epoch).
     pub(crate) fn window(&self, most: u32) -> impl Iterator<Item = u32> {
         let start = match self.used {
             used if used <= most => 0,
             used => (self.epoch.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 % used,
         };
-        let slots = (start..self.used).chain(0..start).take(most as usize);
+        let (used, step) = (u64::from(self.used), u64::from(self.used / most.max(1)).max(1));
+        let slots =
+            (0..u64::from(most.min(self.used))).map(move |i| ((u64::from(start) + i * step) % used) as u32);
         slots.filter(|&slot| self.is_live(slot))
     }
 

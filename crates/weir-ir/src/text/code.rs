@@ -386,7 +386,7 @@ const EFFECTS: [&str; 13] = [
     "notify",
 ];
 
-const ENDS: [&str; 19] = [
+const ENDS: [&str; 20] = [
     "jump",
     "branch",
     "switch",
@@ -398,6 +398,7 @@ const ENDS: [&str; 19] = [
     "lookup",
     "insert",
     "claim",
+    "soonest",
     "meter",
     "hold",
     "emit",
