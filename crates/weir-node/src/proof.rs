@@ -33,7 +33,7 @@ pub fn check(graph: &ServiceGraph, compiled: &Compiled) -> Result<(), Vec<Compil
         return Err(errors);
     }
     world.net.finish();
-    let answers: Vec<_> = questions.iter().map(|q| world.answer(q, Limits::default())).collect();
+    let answers: Vec<_> = questions.iter().map(|q| world.answer(q, Limits::of_networks())).collect();
     let report = Report::new(graph.id.as_str(), &world, &answers);
     for (i, finding) in report.findings.iter().enumerate() {
         if finding.verdict != Status::Holds {

@@ -82,6 +82,13 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// For networks of elements, whose paths are long.
+    pub fn of_networks() -> Limits {
+        Limits { steps: 1 << 20, ..Limits::default() }
+    }
+}
+
 /// How a packet ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum How {

@@ -98,7 +98,7 @@ fn ask(name: &str, world: &mut World, all: &[Requirement], ui: &Ui) -> Result<Re
     let mut answers: Vec<Answer> = Vec::new();
     for q in &questions {
         ui.progress(&q.requirement.text);
-        answers.push(world.answer(q, Limits::default()));
+        answers.push(world.answer(q, Limits::of_networks()));
     }
     Ok(Report::new(name, world, &answers))
 }
