@@ -118,18 +118,20 @@ impl Explorer<'_> {
             return Err(Cut);
         }
         before.conditions.truncate(common);
-        let conditions = &conditions[..common];
-        let mut facts = Facts::default();
+        self.weaken(st, &conditions[..common]);
+        Ok(())
+    }
+
+    /// Forgets what is assumed beside some of it.
+    pub(crate) fn weaken(&mut self, st: &mut State, conditions: &[Expr]) {
+        st.facts = Facts::default();
         for &c in conditions {
-            if !facts.assume(&mut self.x, c, true) {
-                return Err(Cut);
-            }
+            // They held together before.
+            st.facts.assume(&mut self.x, c, true);
         }
-        st.facts = facts;
         let known = |sum: &Expr| {
             conditions.iter().any(|&c| matches!(*self.x.node(c), Node::Equal(a, _) if a == *sum))
         };
         st.sums.retain(known);
-        Ok(())
     }
 }

@@ -234,6 +234,12 @@ impl<'a> Session<'a> {
         self.e.give_up(Incomplete::Histories);
     }
 
+    /// The story with less assumed. Runs that go as it said still do.
+    pub(crate) fn weakened(&mut self, mut story: Story, conditions: &[Expr]) -> Story {
+        self.e.weaken(&mut story.state, conditions);
+        story
+    }
+
     /// The value of an expression in a story, if only one is left.
     pub(crate) fn value(&self, story: &Story, e: Expr) -> Option<u128> {
         story.state.facts.value(&self.e.x, e)
@@ -279,6 +285,20 @@ impl Story {
     /// The table entries that its packets made: the node that declared the table, its name, and where the packet was.
     pub(crate) fn insertions(&self) -> impl Iterator<Item = u32> {
         self.state.entries.iter().filter(|e| e.base.is_none() && e.live).map(|e| e.table)
+    }
+
+    /// What is assumed in it, in order.
+    pub(crate) fn conditions(&self) -> Vec<Expr> {
+        self.state.facts.conditions()
+    }
+
+    /// Whether the same entries stand in the same tables, after as many packets.
+    pub(crate) fn same_tables(&self, other: &Story) -> bool {
+        let entries = |s: &Story| -> Vec<_> {
+            s.state.entries.iter().map(|e| (e.table, e.live, e.key.clone(), e.fields.clone())).collect()
+        };
+        (self.state.inputs, self.state.randoms) == (other.state.inputs, other.state.randoms)
+            && entries(self) == entries(other)
     }
 
     /// Its current packet.

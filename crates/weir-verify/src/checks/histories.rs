@@ -1,12 +1,35 @@
 use std::collections::HashSet;
 
 use super::{Checker, Query};
+use crate::expr::Expr;
 use crate::session::Story;
 
 /// Most rounds in which packets of others are let in one after the other.
 const ROUNDS: usize = 3;
 /// Most histories that a check is repeated after.
 const HISTORIES: usize = 64;
+
+/// The paths that make the same entries, whatever else they assume.
+struct Site {
+    story: Story,
+    /// What all of them assume.
+    conditions: Vec<Expr>,
+    of_many: bool,
+}
+
+impl Site {
+    fn add(sites: &mut Vec<Site>, story: Story) {
+        let conditions = story.conditions();
+        match sites.iter_mut().find(|s| s.story.same_tables(&story)) {
+            Some(s) => {
+                let common = s.conditions.iter().zip(&conditions).take_while(|(a, b)| a == b).count();
+                s.conditions.truncate(common);
+                s.of_many = true;
+            }
+            None => sites.push(Site { story, conditions, of_many: false }),
+        }
+    }
+}
 
 impl Checker<'_> {
     /// Tries a check on a network that nothing came to, and then after each history: what packets that came before may
@@ -29,19 +52,34 @@ impl Checker<'_> {
             if !self.session.take_missed() {
                 return None;
             }
-            let mut next = Vec::new();
+            let (mut next, mut sites) = (Vec::new(), Vec::new());
             for before in &round {
                 for start in &q.others {
                     let stories = self.launch(before, start, None);
                     for story in self.session.run(stories, &nowhere).ended {
-                        let made: Vec<_> = story.insertions().collect();
-                        let way: Vec<_> = story.ends().iter().map(|e| e.trail.places()).collect();
-                        if made.len() > before.insertions().count() && known.insert((made, way)) {
-                            next.push(story);
+                        let made: Vec<_> = story.insertions().skip(before.insertions().count()).collect();
+                        let ends = story.ends().iter().skip(before.ends().len());
+                        let way: Vec<_> = ends.map(|e| e.trail.places()).collect();
+                        if made.is_empty() {
+                            continue;
                         }
+                        if known.insert((made, way)) {
+                            next.push(story.clone());
+                        }
+                        Site::add(&mut sites, story);
                     }
                 }
             }
+            // An entry of a kind that there was before is one more of them.
+            if next.is_empty() {
+                return None;
+            }
+            // The first of a kind shows what is wrong soonest; that nothing is takes all of them.
+            let merged = sites
+                .into_iter()
+                .filter(|s| s.of_many)
+                .map(|s| self.session.weakened(s.story, &s.conditions));
+            next.extend(merged);
             self.session.take_missed();
             for story in &next {
                 count += 1;
@@ -53,11 +91,10 @@ impl Checker<'_> {
                     return Some(found);
                 }
             }
-            if next.is_empty() {
-                return None;
-            }
             round = next;
         }
+        // Entries that take more packets are not tried.
+        self.session.give_up_histories();
         None
     }
 }

@@ -129,7 +129,7 @@ impl Net {
     /// The query with other places that packets may come from.
     pub fn others(&self, mut q: Query, from: &str) -> Query {
         let start = |p: &str| Start { place: self.port(p), framing: Framing::Ip, input: SymbolicInput::ip() };
-        q.others = from.split(' ').map(start).collect();
+        q.others = from.split_whitespace().map(start).collect();
         q
     }
 }
