@@ -247,7 +247,12 @@ fn numbers_of_more_than_64_bits_survive_a_snapshot() {
 
 #[test]
 fn a_graph_that_fails_is_stopped_and_the_others_go_on() {
-    let worker = Worker::start(classes(), WorkerOptions::default(), |_| {}).unwrap();
+    KINDS.into_iter().for_each(a_graph_fails);
+}
+
+fn a_graph_fails(executor: ExecutorKind) {
+    let options = WorkerOptions { executor, ..WorkerOptions::default() };
+    let worker = Worker::start(classes(), options, |_| {}).unwrap();
     let handle = worker.handle().clone();
     let (events, heard) = std::sync::mpsc::channel();
     handle.stream(1, Command::Subscribe, Box::new(move |e| events.send(e).is_ok())).unwrap();

@@ -1,8 +1,11 @@
 //! What compiled code calls. Each helper is the interpreter's way of doing the same operation.
 //!
-//! A panic in a helper (that is, in the host) ends the process: it must not unwind through compiled code.
+//! A panic must not unwind through compiled code: one of the host waits until that has returned
+//! ([`Ctx::with_host`]), one of anything else would end the process.
 
+use std::any::Any;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cranelift_codegen::ir::{Type, types};
 use weir_ir::interp::MAX_STRANDS;
@@ -49,6 +52,21 @@ pub(crate) struct Ctx<'a> {
     pub strands: &'a mut VecDeque<Strand>,
     pub profile: &'a mut Profile,
     pub caches: &'a mut Caches,
+    /// The first panic of the host, to go on with when compiled code has returned.
+    pub panic: Option<Box<dyn Any + Send>>,
+}
+
+impl Ctx<'_> {
+    /// Calls the host, whose code is not ours. The answer is none if it panics.
+    fn with_host<R>(&mut self, f: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
+        match catch_unwind(AssertUnwindSafe(|| f(self.host))) {
+            Ok(answer) => Some(answer),
+            Err(panic) => {
+                self.panic.get_or_insert(panic);
+                None
+            }
+        }
+    }
 }
 
 /// The compiled function: context, packets (each may be null) and how many, number of the start, its arguments. Runs
@@ -216,7 +234,7 @@ helpers! {
         ctx.profile.enter(what);
     }
     Random = fn random(ctx: &mut Ctx<'_>) -> u32 {
-        ctx.host.random()
+        ctx.with_host(|host| host.random()).unwrap_or(0)
     }
     Lookup = fn lookup(ctx: &mut Ctx<'_>, table: u32, key: Values, n: u32) -> u64 {
         ctx.tables.table(table).lookup(key.get(n)).map_or(NOT_FOUND, u64::from)
@@ -305,17 +323,20 @@ helpers! {
         }
     }
     Notify = fn notify(ctx: &mut Ctx<'_>, event: u32, args: Values, n: u32, packet: Current) {
-        if packet.0.is_null() {
-            ctx.host.notify(event, args.get(n), None);
-        } else {
-            packet.with(|p| ctx.host.notify(event, args.get(n), Some(p)));
-        }
+        _ = ctx.with_host(|host| {
+            if packet.0.is_null() {
+                host.notify(event, args.get(n), None);
+            } else {
+                packet.with(|p| host.notify(event, args.get(n), Some(p)));
+            }
+        });
     }
 }
 
 fn start_strand(ctx: &mut Ctx<'_>, packet: Packet, start: u32, given: &[u128], at: u32, starter: u32) {
     if ctx.strands.len() >= MAX_STRANDS {
-        return ctx.host.dropped(BlockId(at), &Reason::LOOP_LIMIT, packet);
+        _ = ctx.with_host(|host| host.dropped(BlockId(at), &Reason::LOOP_LIMIT, packet));
+        return;
     }
     let mut args = [0; MAX_STRAND_ARGS];
     for (to, from) in args.iter_mut().zip(given) {

@@ -1,7 +1,9 @@
 //! Runs compiled programs: the queue of packets, expiry, batches.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock};
 
 use weir_ir::Reason;
@@ -113,8 +115,8 @@ impl Compiled {
     /// [`weir_ir::Interpreter::run`]. `tables` has the program's tables.
     ///
     /// # Panics
-    /// If `entry` is no entry of the program, or `args` and `packet` are not what it takes. A panic of the host's
-    /// `notify` or `random` ends the process, as it cannot pass through compiled code; so do wrong tables.
+    /// If `entry` is no entry of the program, or `args` and `packet` are not what it takes. A panic of the host goes on
+    /// when all packets have ended, as it cannot pass through compiled code. Wrong tables end the process.
     #[expect(
         clippy::too_many_arguments,
         reason = "a run is a program, its state, its host and what starts it"
@@ -132,7 +134,7 @@ impl Compiled {
         let start = self.start(entry, packet.is_some());
         let params = self.starts.params(start);
         assert!(args.len() >= params, "the entry takes {params} arguments, not {}", args.len());
-        let mut run = Run { code: self, runner, tables, host, now, probed: None };
+        let mut run = Run { code: self, runner, tables, host, now, probed: None, panic: None };
         run.batch(start, args, &[packet.map_or(std::ptr::null_mut(), Packet::into_raw)]);
     }
 
@@ -152,7 +154,7 @@ impl Compiled {
         let start = self.start(entry, true);
         assert_eq!(self.starts.params(start), 0, "the entry takes arguments");
         let raw = Packet::into_raw_batch(packets);
-        let mut run = Run { code: self, runner, tables, host, now, probed: None };
+        let mut run = Run { code: self, runner, tables, host, now, probed: None, panic: None };
         run.look_ahead(entry, &raw);
         run.batch(start, &[], &raw);
     }
@@ -189,6 +191,8 @@ struct Run<'a, H> {
     now: u64,
     /// The code with probes, while it runs in place of the other.
     probed: Option<&'a Machine>,
+    /// The first panic of the host.
+    panic: Option<Box<dyn Any + Send>>,
 }
 
 impl<H: BatchHost> Run<'_, H> {
@@ -210,6 +214,9 @@ impl<H: BatchHost> Run<'_, H> {
         }
         for packet in self.tables.take_orphans() {
             self.host.orphaned(packet);
+        }
+        if let Some(panic) = self.panic.take() {
+            resume_unwind(panic);
         }
     }
 
@@ -254,6 +261,7 @@ impl<H: BatchHost> Run<'_, H> {
             strands,
             profile,
             caches,
+            panic: None,
         }
     }
 
@@ -273,6 +281,8 @@ impl<H: BatchHost> Run<'_, H> {
         if measured {
             ctx.profile.end();
         }
+        let panic = ctx.panic;
+        self.panic = self.panic.take().or(panic);
         let outcomes = &mut self.runner.outcomes;
         // SAFETY: the code gives those packets back whose outcome is not that they are gone.
         self.host.ended(unsafe { Ended::new(outcomes, &packets[..ended], &self.code.reasons) });
