@@ -124,6 +124,13 @@ const BLANKS: &[&str] = &[
     "\n# 7 \"g\"\n",
 ];
 
+#[test]
+fn a_comment_that_never_ends_stays_where_it_is() {
+    let formatted = format("f", ";/*").unwrap();
+    assert_eq!(formatted, "/*\n");
+    assert_eq!(format("f", &formatted).unwrap(), formatted);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 

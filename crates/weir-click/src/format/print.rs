@@ -61,6 +61,8 @@ impl Printer {
     fn gap(&mut self, gap: Gap, indent: usize, blank: bool) {
         match gap {
             Gap::None => {}
+            // At the start of the text a comment has nothing to keep away from.
+            Gap::Space if self.text.is_empty() && self.room.is_none() => {}
             Gap::Space => self.push(" "),
             Gap::Line if self.room.is_some() => self.failed = true,
             Gap::Line => {
