@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use super::{Checker, Query};
+use super::{Checker, Query, Search};
 use crate::expr::Expr;
 use crate::session::Story;
 
@@ -35,22 +35,23 @@ impl Checker<'_> {
     /// Tries a check on a network that nothing came to, and then after each history: what packets that came before may
     /// have left in tables. There is a history for each way in which some packet makes an entry; entries that only
     /// packets after those can make come in the next round.
-    pub(crate) fn with_histories<T>(
+    pub(super) fn with_histories(
         &mut self,
         q: &Query,
-        mut check: impl FnMut(&mut Self, &Story) -> Option<T>,
-    ) -> Option<T> {
+        mut check: impl FnMut(&mut Self, &Story) -> Search,
+    ) -> Search {
         let blank = self.session.blank();
         self.unknown = 0;
         self.session.take_missed();
-        if let Some(found) = check(self, &blank) {
-            return Some(found);
+        let mut answer = check(self, &blank);
+        if matches!(answer, Search::Found(_)) {
+            return answer;
         }
         let (nowhere, mut known) = (HashSet::new(), HashSet::new());
         let (mut round, mut count) = (vec![blank], 0);
         for _ in 0..ROUNDS {
             if !self.session.take_missed() {
-                return None;
+                return answer;
             }
             let (mut next, mut sites) = (Vec::new(), Vec::new());
             for before in &round {
@@ -72,7 +73,7 @@ impl Checker<'_> {
             }
             // An entry of a kind that there was before is one more of them.
             if next.is_empty() {
-                return None;
+                return answer;
             }
             // The first of a kind shows what is wrong soonest; that nothing is takes all of them.
             let merged = sites
@@ -85,16 +86,18 @@ impl Checker<'_> {
                 count += 1;
                 if count > HISTORIES {
                     self.session.give_up_histories();
-                    return None;
+                    return answer;
                 }
-                if let Some(found) = check(self, story) {
-                    return Some(found);
+                match check(self, story) {
+                    Search::Found(e) => return Search::Found(e),
+                    Search::Impossible => {}
+                    Search::Unknown => answer = Search::Unknown,
                 }
             }
             round = next;
         }
         // Entries that take more packets are not tried.
         self.session.give_up_histories();
-        None
+        answer
     }
 }

@@ -1,7 +1,7 @@
 use weir_ir::program::{BinOp, Layer, Width};
 
 use super::headers::{IPV4, IPV6, Layout, by_net, bytes_at, net_at, net_of, original, version};
-use super::{Checker, Field, Framing, Query, Search, Verdict};
+use super::{Checker, Field, Framing, Query, Verdict};
 use crate::packet::SymbolicPacket;
 use crate::replay::Replay;
 use crate::session::{Arrival, Story};
@@ -9,33 +9,16 @@ use crate::session::{Arrival, Story};
 /// `invariant SRC DST FIELD…`: on every path, each field has at DST the value that it had at SRC.
 pub fn invariant(c: &mut Checker<'_>, q: &Query, fields: &[Field]) -> Verdict {
     let watched = q.watched();
-    let mut unsolved = false;
-    let found = c.with_histories(q, |c, before| {
-        for start in &q.from {
-            let stories = c.launch(before, start, Some((&q.filter, true)));
-            for arrival in c.session.run(stories, &watched).arrivals {
-                if !before.is_blank() && !arrival.story.used_past() {
-                    continue;
-                }
-                let framing = q.framing_at(arrival.place);
-                for &field in fields {
-                    for story in changed(c, &arrival, (start.framing, framing), field) {
-                        let differs = |r: &Replay| differs(r, &watched, field, (start.framing, framing));
-                        match c.search(&story, differs) {
-                            Search::Found(e) => return Some(e),
-                            Search::Impossible => {}
-                            Search::Unknown => unsolved = true,
-                        }
-                    }
-                }
-            }
-        }
-        None
+    let found = c.seek(q, Some(&q.filter), &watched, |c, start, outcome| {
+        c.any(outcome.arrivals, |c, arrival| {
+            let framings = (start.framing, q.framing_at(arrival.place));
+            c.any(fields, |c, &field| {
+                let stories = changed(c, &arrival, framings, field);
+                c.search_all(stories, |r| differs(r, &watched, field, framings))
+            })
+        })
     });
-    match found {
-        Some(e) => Verdict::Violated(Some(e)),
-        None => c.doubt(unsolved).map_or(Verdict::Holds(None), Verdict::Inconclusive),
-    }
+    c.none(found)
 }
 
 /// The stories in which a field may be another one than it was.

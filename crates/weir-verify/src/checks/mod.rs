@@ -14,6 +14,7 @@ mod noloops;
 mod only;
 mod returns;
 mod security;
+mod seek;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -256,7 +257,11 @@ impl Query {
 
     /// Whether a packet came by all that it has to.
     pub(crate) fn came_by(&self, arrival: &Arrival) -> bool {
-        let places = arrival.story.trail().places();
+        self.via_all(&arrival.story.trail().places())
+    }
+
+    /// Whether all that is to be passed is among the places, in order.
+    pub(crate) fn via_all(&self, places: &[Place]) -> bool {
         let mut left = places.iter();
         self.via.iter().all(|set| left.any(|p| set.contains(&p.node)))
     }

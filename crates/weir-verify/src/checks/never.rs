@@ -1,27 +1,12 @@
-use super::{Checker, Query, Search, Verdict};
+use super::{Checker, Query, Verdict};
 
 /// `never SRC DST FILTER`: no packet from SRC that matches FILTER at SRC arrives at DST.
 pub fn never(c: &mut Checker<'_>, q: &Query) -> Verdict {
     let watched = q.watched();
-    let mut unsolved = false;
-    let found = c.with_histories(q, |c, before| {
-        for start in &q.from {
-            let stories = c.launch(before, start, Some((&q.filter, true)));
-            for arrival in c.session.run(stories, &watched).arrivals {
-                if !before.is_blank() && !arrival.story.used_past() {
-                    continue;
-                }
-                match c.search(&arrival.story, |r| r.arrived_last().any(|(p, _)| watched.contains(&p))) {
-                    Search::Found(e) => return Some(e),
-                    Search::Impossible => {}
-                    Search::Unknown => unsolved = true,
-                }
-            }
-        }
-        None
+    let found = c.seek(q, Some(&q.filter), &watched, |c, _, outcome| {
+        c.any(outcome.arrivals, |c, arrival| {
+            c.search(&arrival.story, |r| r.arrived_last().any(|(p, _)| watched.contains(&p)))
+        })
     });
-    match found {
-        Some(e) => Verdict::Violated(Some(e)),
-        None => c.doubt(unsolved).map_or(Verdict::Holds(None), Verdict::Inconclusive),
-    }
+    c.none(found)
 }

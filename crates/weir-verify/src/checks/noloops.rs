@@ -1,35 +1,18 @@
 use std::collections::HashSet;
 
-use super::{Checker, Query, Search, Verdict};
+use super::{Checker, Query, Verdict};
 use crate::path::How;
+use crate::session::Story;
 
 /// `noloops`: no packet from any of the places returns to a place in a state that it had there before (its time to
 /// live aside).
 pub fn noloops(c: &mut Checker<'_>, q: &Query) -> Verdict {
-    let nowhere = HashSet::new();
-    let mut unsolved = false;
-    let found = c.with_histories(q, |c, before| {
-        for start in &q.from {
-            let stories = c.launch(before, start, None);
-            for story in c.session.run(stories, &nowhere).ended {
-                if !before.is_blank() && !story.used_past()
-                    || !story.ends().iter().any(|e| e.how == How::Loop)
-                {
-                    continue;
-                }
-                match c.search(&story, comes_back) {
-                    Search::Found(e) => return Some(e),
-                    Search::Impossible => {}
-                    Search::Unknown => unsolved = true,
-                }
-            }
-        }
-        None
+    let looping = |s: &Story| s.ends().iter().any(|e| e.how == How::Loop);
+    let found = c.seek(q, None, &HashSet::new(), |c, _, outcome| {
+        let stories = outcome.ended.into_iter().filter(looping).collect();
+        c.search_all(stories, comes_back)
     });
-    match found {
-        Some(e) => Verdict::Violated(Some(e)),
-        None => c.doubt(unsolved).map_or(Verdict::Holds(None), Verdict::Inconclusive),
-    }
+    c.none(found)
 }
 
 /// Whether a packet comes to a place twice, with the same bytes but for the time to live and checksum.

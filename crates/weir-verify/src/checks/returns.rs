@@ -16,46 +16,27 @@ pub struct Way {
 
 const TCP: u128 = 6;
 const UDP: u128 = 17;
+const KINDS: [(Layout, u128); 4] = [(IPV4, TCP), (IPV4, UDP), (IPV6, TCP), (IPV6, UDP)];
 
 /// `return SRC DST FILTER`: as [`can`](super::can), and the reply (addresses and ports swapped; of TCP a SYN/ACK that
 /// acknowledges) reaches SRC again, as the reply to what it sent, through the state that the packet left.
 pub fn returns(c: &mut Checker<'_>, q: &Query, way: &Way) -> Verdict {
-    let watched = q.watched();
-    let mut unsolved = false;
-    let found = c.with_histories(q, |c, before| {
-        for start in &q.from {
-            let stories = c.launch(before, start, None);
-            for arrival in c.session.run(stories, &watched).arrivals {
-                if !before.is_blank() && !arrival.story.used_past() || !q.came_by(&arrival) {
-                    continue;
-                }
-                let framing = q.framing_at(arrival.place);
-                let Some((_, reply)) = way.replies.iter().find(|(p, _)| *p == arrival.place) else {
-                    continue;
-                };
-                for story in c.filtered(arrival.story.clone(), framing, &q.filter, true) {
-                    for layout in [IPV4, IPV6] {
-                        for proto in [TCP, UDP] {
-                            let Some(back) = answer(c, &story, &arrival, framing, reply, (layout, proto))
-                            else {
-                                continue;
-                            };
-                            match home(c, &back, start, way, (layout, proto)) {
-                                Ok(Some(e)) => return Some(e),
-                                Ok(None) => {}
-                                Err(()) => unsolved = true,
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        None
+    let found = c.seek(q, None, &q.watched(), |c, start, outcome| {
+        c.any(outcome.arrivals.into_iter().filter(|a| q.came_by(a)), |c, arrival| {
+            let framing = q.framing_at(arrival.place);
+            let Some((_, reply)) = way.replies.iter().find(|(p, _)| *p == arrival.place) else {
+                return Search::Impossible;
+            };
+            let stories = c.filtered(arrival.story.clone(), framing, &q.filter, true);
+            c.any(stories, |c, story| {
+                c.any(KINDS, |c, kind| match answer(c, &story, &arrival, framing, reply, kind) {
+                    Some(back) => home(c, &back, start, way, kind.0),
+                    None => Search::Impossible,
+                })
+            })
+        })
     });
-    match found {
-        Some(e) => Verdict::Holds(Some(e)),
-        None => c.doubt(unsolved).map_or(Verdict::Violated(None), Verdict::Inconclusive),
-    }
+    c.exists(found)
 }
 
 /// The story with the reply to what arrived, about to enter.
@@ -116,18 +97,12 @@ pub(super) fn answer(
     Some(back)
 }
 
-/// Lets the reply in and looks for it at home. `Err`: it may come there, but no run was found.
-fn home(
-    c: &mut Checker<'_>,
-    back: &Story,
-    start: &Start,
-    way: &Way,
-    (layout, _): (Layout, u128),
-) -> Result<Option<Box<super::Evidence>>, ()> {
+/// Lets the reply in and looks for it at home.
+fn home(c: &mut Checker<'_>, back: &Story, start: &Start, way: &Way, layout: Layout) -> Search {
     let watched = way.home.iter().map(|t| t.place).collect();
     let asked = original(c.session.exprs(), back.inputs() - 2);
-    let mut unsolved = false;
-    for arrival in c.session.run(vec![back.clone()], &watched).arrivals {
+    let arrivals = c.session.run(vec![back.clone()], &watched).arrivals;
+    c.any(arrivals, |c, arrival| {
         let framing = way.home.iter().find(|t| t.place == arrival.place).map_or(Framing::Ip, |t| t.framing);
         let (net, at) = (net_at(&arrival.packet, framing), net_of(start.framing));
         let p = &arrival.packet;
@@ -144,12 +119,7 @@ fn home(
         })
         .into();
         let story = same.into_iter().try_fold(arrival.story.clone(), |s, e| c.session.assume(s, e));
-        let Some(story) = story else { continue };
-        match c.search(&story, |r| r.arrived_last().any(|(p, _)| watched.contains(&p))) {
-            Search::Found(e) => return Ok(Some(e)),
-            Search::Impossible => {}
-            Search::Unknown => unsolved = true,
-        }
-    }
-    if unsolved { Err(()) } else { Ok(None) }
+        let Some(story) = story else { return Search::Impossible };
+        c.search(&story, |r| r.arrived_last().any(|(p, _)| watched.contains(&p)))
+    })
 }
