@@ -1,4 +1,4 @@
-//! Two workers on interfaces with several queues, by AF_XDP. Needs root: the tests fail where it is missing.
+//! Interfaces with several queues, by AF_XDP, of one worker or two. Needs root: the tests fail where it is missing.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn link(middle: &Namespace, name: &str, host: &Namespace, queues: u32) {
     }
 }
 
-/// Two hosts, and an engine with two workers between them.
+/// Two hosts, and an engine between them.
 struct Between {
     left: Namespace,
     middle: Namespace,
@@ -73,12 +73,12 @@ struct Between {
 }
 
 impl Between {
-    fn new(queues: [u32; 2], method: Method) -> Between {
+    fn new(workers: usize, method: Method, queues: [u32; 2]) -> Between {
         let (left, middle, right) = (Namespace::new("l"), Namespace::new("m"), Namespace::new("r"));
         link(&middle, "left", &left, queues[0]);
         link(&middle, "right", &right, queues[1]);
         let netns = Netns::Named(middle.0.clone());
-        let options = WorkerOptions { workers: 2, method, ..WorkerOptions::default() };
+        let options = WorkerOptions { workers, method, ..WorkerOptions::default() };
         let worker = Worker::start(Arc::new(Classes::default()), options, move |engine| {
             engine.set_openers(move || {
                 let netns = netns.clone();
@@ -205,7 +205,7 @@ fn by_queue(ns: &Namespace, name: &str) -> Vec<u64> {
 
 #[test]
 fn each_worker_serves_its_queues_and_no_packet_is_lost_or_doubled() {
-    let net = Between::new([4, 4], Method::Xdp);
+    let net = Between::new(2, Method::Xdp, [4, 4]);
     net.load(CROSS);
     for name in ["left", "right"] {
         let method = "AF_XDP (native, queues 0 2 | 1 3 for 2 workers): as asked for";
@@ -245,15 +245,41 @@ fn each_worker_serves_its_queues_and_no_packet_is_lost_or_doubled() {
 
 #[test]
 fn one_worker_has_what_is_too_little_for_two() {
-    let net = Between::new([1, 4], Method::Xdp);
+    let net = Between::new(2, Method::Xdp, [1, 4]);
     net.load(CROSS);
     assert_eq!(net.device("left").method, "AF_XDP (native, queue 0 for 2 workers): as asked for");
     exchange(&mut net.left.port(), &mut net.right.port(), 10_000);
 }
 
 #[test]
+fn a_single_worker_serves_all_queues() {
+    let net = Between::new(1, Method::Xdp, [4, 2]);
+    net.load(CROSS);
+    assert_eq!(net.device("left").method, "AF_XDP (native, queues 0 1 2 3): as asked for");
+    exchange(&mut net.left.port(), &mut net.right.port(), 10_000);
+    for name in ["left", "right"] {
+        let queues = by_queue(&net.middle, name);
+        assert!(queues.iter().all(|&n| n > 100), "{name}: {queues:?}");
+    }
+}
+
+#[test]
+fn two_workers_share_packet_sockets_where_xdp_cannot_be() {
+    let net = Between::new(2, Method::Auto, [4, 4]);
+    for name in ["left", "right"] {
+        run(&format!("ip netns exec {} ethtool -K {name} tso off", net.middle.0));
+        // Frames of this size do not fit a page.
+        net.middle.ip(&format!("link set {name} mtu 9000"));
+    }
+    net.load(CROSS);
+    let method = net.device("left").method;
+    assert!(method.starts_with("AF_PACKET: AF_XDP does not work here (left: cannot set up"), "{method}");
+    exchange(&mut net.left.port(), &mut net.right.port(), 10_000);
+}
+
+#[test]
 fn an_interface_comes_back_under_traffic_with_other_queues() {
-    let net = Between::new([4, 4], Method::Xdp);
+    let net = Between::new(2, Method::Xdp, [4, 4]);
     net.load(CROSS);
     let mut left = net.left.port();
     exchange(&mut left, &mut net.right.port(), 2_000);

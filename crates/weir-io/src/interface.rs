@@ -1,5 +1,6 @@
 //! Ports on network interfaces by the method that suits the interface.
 
+use std::error::Error;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
@@ -115,7 +116,7 @@ pub fn open(name: &str, options: &Options) -> Result<Box<dyn Port>, PortError> {
                 }
                 // By this process itself, such as by the port that this one is to replace.
                 Err(e @ PortError::Busy { .. }) if af_xdp::is_on(name) => Err(e),
-                Err(e) => packet(name, options, &format!("AF_XDP does not work here ({e})")),
+                Err(e) => packet(name, options, &format!("AF_XDP does not work here ({})", with_causes(&e))),
             },
             (_, why) => packet(name, options, why),
         },
@@ -133,6 +134,17 @@ fn packet(name: &str, options: &Options, why: &str) -> Result<Box<dyn Port>, Por
     )?;
     port.because(why);
     Ok(Box::new(port))
+}
+
+/// The text of an error and of what caused it.
+fn with_causes(error: &PortError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(e) = cause {
+        text.push_str(&format!(": {e}"));
+        cause = e.source();
+    }
+    text
 }
 
 /// A port by AF_XDP, and whether the driver runs the program; without a queue, one that only sends.
