@@ -33,17 +33,15 @@ impl Devices {
         name: &str,
         options: &Options,
     ) -> Result<usize, PortError> {
-        let share = match open {
-            Some(_) => options.share,
-            None => self.share.map(|s| Share { group: s.group ^ number_of(name), ..s }),
-        };
+        let share = self.share.map(|s| Share { group: s.group ^ number_of(name), ..s });
         // Another interface may have the same number of a group, or memory be short; then the packets are spread here.
         if let Some(share) = share
             && let Ok(ports) = self.open_members(name, options, share)
         {
             let mut ports = ports.into_iter();
             if let Some(first) = ports.next() {
-                let target = Target::Interface(Options { share: Some(share), ..options.clone() });
+                let share = first.is_shared().then_some(share);
+                let target = Target::Interface(Options { share, ..options.clone() });
                 let id = self.put(open, name, target, first);
                 if let Some(d) = self.device_mut(id) {
                     d.others = ports.map(Some).collect();
@@ -54,15 +52,22 @@ impl Devices {
         self.open_target(open, name, Target::Interface(Options { share: None, ..options.clone() }))
     }
 
-    /// The ports of all workers.
+    /// The ports of all workers; one, if that has everything.
     fn open_members(
         &mut self,
         name: &str,
         options: &Options,
         share: Share,
     ) -> Result<Vec<Box<dyn Port>>, PortError> {
-        let of_member = |member| Options { share: Some(Share { member, ..share }), ..options.clone() };
-        (0..share.of).map(|member| self.open_port(name, &Target::Interface(of_member(member)))).collect()
+        let of_member =
+            |member| Target::Interface(Options { share: Some(Share { member, ..share }), ..options.clone() });
+        let first = self.open_port(name, &of_member(0))?;
+        let others = if first.is_shared() { 1..share.of } else { 1..1 };
+        let mut ports = vec![first];
+        for member in others {
+            ports.push(self.open_port(name, &of_member(member))?);
+        }
+        Ok(ports)
     }
 
     /// What another worker, by its number, may open; to be given to [`restrict`](Devices::restrict).

@@ -17,8 +17,8 @@ engine_node! {
     ///
     /// With several workers, each has a port of its own. By packet sockets, the kernel gives each flow to one of them. By
     /// AF_XDP, the queues of the interface are dealt to the workers in turn, so that its hardware (or, over veth, the
-    /// sender) spreads the packets; an interface with fewer queues than workers is read by the first worker alone, which
-    /// spreads them by flow. `method` lists the queues by worker: `queues 0 2 | 1 3 for 2 workers`. Queues that an
+    /// sender) spreads the packets; an interface with fewer queues than workers is read and written by the first worker,
+    /// which spreads packets by flow. `method` lists the queues by worker: `queues 0 2 | 1 3 for 2 workers`. Queues that an
     /// interface gets later (`ethtool -L`) are used when it is opened again.
     FromDevice: "0/1", "h/h", Source;
     example "FromDevice(eth0) -> Discard;";
