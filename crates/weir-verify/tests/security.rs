@@ -109,3 +109,20 @@ fn a_tunnel_whose_inner_packets_are_free_is_found() {
         in -> f -> s -> c -> out";
     assert_eq!(told(tunnel, false)[1], Some((Rule::Source, Stage::Packet)));
 }
+
+#[test]
+fn what_only_answers_show_is_found_for_udp_too() {
+    let proxy = "in = CheckIPHeader
+        f = IPFilter(allow udp and ip hl 5, deny all)
+        side = IPClassifier(src host 172.16.15.133, -)
+        r = IPRewriter(pattern 172.100.10.1 1024-65535 172.16.15.133 53 0 1, drop)
+        back = StoreIPAddress(8.8.8.8, src)
+        out = sink
+        in -> f -> side
+        side:1 -> r:0 -> out
+        side:0 -> r:1
+        r:1 -> back -> out";
+    let broken = Some((Rule::Source, Stage::Handshake));
+    assert_eq!(told(proxy, false)[..2], [broken, broken]);
+    assert_eq!(told(&proxy.replace("8.8.8.8", "172.100.10.1"), false), OK);
+}

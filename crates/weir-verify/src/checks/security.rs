@@ -3,6 +3,7 @@
 use weir_ir::program::{BinOp, Width};
 
 use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original, version};
+use super::returns::{KINDS, answer};
 use super::{Checker, Evidence, Framing, Search, Start, Target, Verdict};
 use crate::expr::{Expr, Exprs};
 use crate::network::Place;
@@ -85,7 +86,7 @@ pub enum Stage {
     StandAlone,
     /// A packet of any client.
     Packet,
-    /// A TCP handshake, the far side answering.
+    /// The far side answering: of TCP, the handshake.
     Handshake,
 }
 
@@ -99,7 +100,7 @@ pub struct Security {
 }
 
 /// Checks a module against rules: all that can leave it, by itself, after any packet addressed to it, and after the answer
-/// to what it sent for a TCP connection.
+/// to what it sent then, for TCP a SYN/ACK. What packets of several senders do together is not looked at.
 pub fn secure(c: &mut Checker<'_>, m: &Module, rules: Rules) -> Security {
     let refused = |rule, stage, e: Option<Box<Evidence>>| Security {
         verdict: Verdict::Violated(e),
@@ -133,15 +134,12 @@ pub fn secure(c: &mut Checker<'_>, m: &Module, rules: Rules) -> Security {
                 }
                 let Some((_, back)) = m.answers.iter().find(|(p, _)| *p == arrival.place) else { continue };
                 let framing = m.framing_at(arrival.place);
-                let Some(answer) =
-                    super::returns::answer(c, &arrival.story, &arrival, framing, back, (IPV4, 6))
-                else {
-                    continue;
-                };
-                // What comes in is addressed to the module: routing sees to that.
-                for answer in to_own(c, m, &answer, back.framing) {
-                    let from = [(0, net_of(input.framing)), (1, net_of(back.framing))];
-                    for arrival in c.session.run(vec![answer.clone()], &watched).arrivals {
+                let from = [(0, net_of(input.framing)), (1, net_of(back.framing))];
+                for kind in KINDS {
+                    let answer = answer(c, &arrival.story, &arrival, framing, back, kind);
+                    // What comes in is addressed to the module: routing sees to that.
+                    let answers = answer.map_or(Vec::new(), |a| to_own(c, m, &a, back.framing));
+                    for arrival in c.session.run(answers, &watched).arrivals {
                         if let Some((rule, e)) = outcome(broken(c, m, rules, &arrival, &from), &mut unsolved)
                         {
                             return refused(rule, Stage::Handshake, Some(e));
