@@ -126,3 +126,50 @@ fn what_only_answers_show_is_found_for_udp_too() {
     assert_eq!(told(proxy, false)[..2], [broken, broken]);
     assert_eq!(told(&proxy.replace("8.8.8.8", "172.100.10.1"), false), OK);
 }
+
+/// What may run, by who asks for it: third party, client, operator. `?` is what runs behind an enforcer.
+const TABLE: &[(&str, &str, &str)] = &[
+    ("DPI", "nny", "intercepts in = CheckIPHeader; in -> out"),
+    ("NAT", "nny", "intercepts in = CheckIPHeader; r = IPRewriter(pattern 172.100.10.1 1024-65535 - - 0 0); in -> r -> out"),
+    ("transcoder", "nny", "intercepts in = opaque"),
+    ("implicit proxy", "nny", "intercepts in = CheckIPHeader; r = IPRewriter(pattern - - 93.184.216.34 3128 0 0); in -> r -> out"),
+    (
+        "explicit proxy",
+        "nyy",
+        "in = CheckIPHeader; r = IPRewriter(pattern 172.100.10.1 1024-65535 93.184.216.34 80 0 0); in -> r -> out",
+    ),
+    (
+        "sendmail",
+        "nyy",
+        "in = IPFilter(allow tcp dst port 25); s = StoreIPAddress(172.100.10.1, src); d = StoreIPAddress(93.184.216.34, dst); in -> s -> d -> out",
+    ),
+    ("rate limiter", "yyy", "in = RatedSplitter(1000); d = StoreIPAddress(172.16.15.133, dst); in -> d -> out"),
+    ("firewall", "yyy", "in = IPFilter(allow tcp dst port 80); d = StoreIPAddress(172.16.15.133, dst); in -> d -> out"),
+    ("IDS", "yyy", "in = Tee; d = StoreIPAddress(172.16.15.133, dst); log = Counter; in:0 -> d -> out; in:1 -> log"),
+    ("IPS", "yyy", "in = IPClassifier(tcp opt syn and not ack, -); d = StoreIPAddress(172.16.15.133, dst); in:1 -> d -> out"),
+    ("scrubber", "yyy", "in = CheckIPHeader; f = IPFilter(deny ip frag, allow all); d = StoreIPAddress(172.16.15.133, dst); in -> f -> d -> out"),
+    ("tunnel", "yyy", "in = IPEncap(4, 172.100.10.1, 172.16.15.133); in -> out"),
+    ("multicast", "yyy", "in = CheckIPHeader; t = Tee; a = StoreIPAddress(172.16.15.133, dst); b = IPMirror; in -> t:0 -> a -> out; t:1 -> b -> out"),
+    ("CDN", "??y", "in = opaque"),
+    ("DNS server", "??y", "in = opaque"),
+];
+
+#[test]
+fn the_functions_of_the_papers_table() {
+    for (name, wanted, text) in TABLE {
+        let (intercepts, text) = match text.strip_prefix("intercepts ") {
+            Some(rest) => (true, rest),
+            None => (false, *text),
+        };
+        let n = Net::new(&format!("out = sink\n{}", text.replace(';', "\n")));
+        let may = [Requester::ThirdParty, Requester::Client, Requester::Operator].map(|who| {
+            let m = Module { intercepts, ..module(&n, &["in"], &["out"]) };
+            match secure(&mut Checker::new(&n.net, Limits::default()), &m, Rules::of(who)).verdict {
+                Verdict::Holds(_) => 'y',
+                Verdict::Violated(_) => 'n',
+                Verdict::Inconclusive(_) => '?',
+            }
+        });
+        assert_eq!(may.iter().collect::<String>(), *wanted, "{name}");
+    }
+}
