@@ -373,17 +373,17 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         test: VERIFY_CHECKS,
     },
     Mutation {
-        name: "security: who may send anywhere",
+        name: "security: destinations are not looked at",
         file: "crates/weir-verify/src/checks/security.rs",
-        text: "if !rules.send_anywhere {",
-        instead: "if rules.send_anywhere {",
+        text: "(Rule::Destination, &self.rules.send_to, false)",
+        instead: "(Rule::Destination, &self.rules.send_from, true)",
         test: VERIFY_SECURITY,
     },
     Mutation {
-        name: "security: only TCP is answered",
+        name: "security: nothing came before",
         file: "crates/weir-verify/src/checks/security.rs",
-        text: "for kind in KINDS {",
-        instead: "for kind in KINDS.into_iter().take(1) {",
+        text: "before.is_blank() || a.story.used_past()",
+        instead: "before.is_blank() && !a.story.used_past()",
         test: VERIFY_SECURITY,
     },
 ];

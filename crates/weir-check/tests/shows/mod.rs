@@ -1,6 +1,6 @@
 //! Whether packets show what they are shown for, by what a requirement means and the filter language alone.
 
-use weir_check::{Answer, World};
+use weir_check::World;
 use weir_model::filter::{Expr, PacketView};
 use weir_model::requirement::{Goal, Place};
 use weir_verify::checks::{Evidence, Framing, Target};
@@ -11,12 +11,12 @@ pub fn is_about_one(goal: &Goal) -> bool {
     matches!(goal, Goal::Can { .. } | Goal::Return { .. })
 }
 
-/// Whether the packet that came in last shows the answer.
-pub fn shown(world: &World, answer: &Answer, e: &Evidence) -> bool {
+/// Whether the packet that came in last shows what it is shown for.
+pub fn shown(world: &World, goal: &Goal, e: &Evidence) -> bool {
     let last = &e.replay.hops[e.replay.starts.last().copied().unwrap_or(0)..];
     let sent = |from: &Place, filter: &Expr| is(filter, &last[0], framing_of(world, from));
     let arrived = |to: &Place| arrivals(world, last, to);
-    match &answer.requirement.goal {
+    match goal {
         Goal::Can { to, filter, .. } => arrived(to).iter().any(|(h, f)| is(filter, h, *f)),
         Goal::Only { to, filter, .. } => arrived(to).iter().any(|(h, f)| !is(filter, h, *f)),
         Goal::Never { from, to, filter } => sent(from, filter) && !arrived(to).is_empty(),

@@ -16,8 +16,7 @@ pub struct Way {
 
 const TCP: u128 = 6;
 const UDP: u128 = 17;
-/// What is answered.
-pub(super) const KINDS: [(Layout, u128); 4] = [(IPV4, TCP), (IPV4, UDP), (IPV6, TCP), (IPV6, UDP)];
+const KINDS: [(Layout, u128); 4] = [(IPV4, TCP), (IPV4, UDP), (IPV6, TCP), (IPV6, UDP)];
 
 /// `return SRC DST FILTER`: as [`can`](super::can), and the reply (addresses and ports swapped; of TCP a SYN/ACK that
 /// acknowledges) reaches SRC again, as the reply to what it sent, through the state that the packet left.

@@ -1,4 +1,4 @@
-// client: Source, Handshake
+// client: Source, Packet
 // A proxy for UDP sends the answers of its server on with somebody else's address.
 proxy :: IPRewriter(pattern 172.100.10.1 1024-65535 172.16.15.133 53 0 1, drop);
 FromNetfront() -> CheckIPHeader -> IPFilter(allow udp and ip hl 5) -> side :: IPClassifier(src host 172.16.15.133, -);
