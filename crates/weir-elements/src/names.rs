@@ -63,7 +63,11 @@ pub(crate) fn filter(text: &str) -> String {
         let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
         let after_ether = std::mem::replace(&mut ether, word == "ether");
-        let named = kind.and_then(|kind| meaning(word, kind));
+        let named = kind.and_then(|kind| match kind {
+            // A name may be that of an address and of the network around it.
+            NameKind::IpPrefix => meaning(&format!("{word}:ipnet"), kind).or_else(|| meaning(word, kind)),
+            kind => meaning(word, kind),
+        });
         match word {
             "" => {
                 let next = after.find(is_word).unwrap_or(after.len());
@@ -98,6 +102,8 @@ mod tests {
         let names: Rc<Names> = Rc::new(|name, kind| match (name, kind) {
             ("me", NameKind::Ip) => Some("10.0.0.1".to_owned()),
             ("home", NameKind::IpPrefix) => Some("10.0.0.0/8".to_owned()),
+            ("both", NameKind::IpPrefix) => Some("10.0.0.1/32".to_owned()),
+            ("both:ipnet", NameKind::IpPrefix) => Some("10.0.0.0/24".to_owned()),
             ("me", NameKind::Ether) => Some("02:00:00:00:00:01".to_owned()),
             _ => None,
         });
@@ -110,6 +116,7 @@ mod tests {
                 ),
                 ("ether host me or host me", "ether host 02:00:00:00:00:01 or host 10.0.0.1"),
                 ("tcp or udp", "tcp or udp"),
+                ("src net both", "src net 10.0.0.0/24"),
                 ("net me", "net me"),
                 ("host é", "host é"),
                 ("", ""),

@@ -78,9 +78,11 @@ fn outer(name: &str) -> &str {
 impl Addresses {
     fn add(&mut self, text: &str) {
         if let Some((address, _)) = text.split_once('/')
-            && let (Ok(ip), Ok(prefix)) = (address.parse(), text.parse())
+            && let (Ok(ip), Ok(prefix)) = (address.parse::<Ipv4Addr>(), text.parse::<Ipv4Prefix>())
         {
-            (self.ip, self.prefix) = (Some(ip), Some(prefix));
+            // `10.0.0.1/8` is an address, too; `10.0.0.0/8` is none. Nor does it replace one.
+            self.ip = self.ip.or(Some(ip).filter(|ip| *ip != prefix.addr()));
+            self.prefix = Some(prefix);
         } else if let Ok(ip) = text.parse() {
             self.ip = Some(ip);
         } else if let Ok(ether) = text.parse() {
@@ -102,8 +104,9 @@ impl Addresses {
             (None, NameKind::UdpPort) => Some(self.udp?.to_string()),
             (None | Some("ip6"), NameKind::Ip6) => self.ip6.clone(),
             (None | Some("eth" | "ether"), NameKind::Ether) => Some(self.ether?.to_string()),
-            (Some("ipnet" | "ipprefix"), NameKind::IpPrefix) => network(),
-            (None | Some("ip"), NameKind::IpPrefix) => Some(format!("{}/32", self.ip?)),
+            (Some("ipnet" | "ipprefix" | "ip4net" | "net"), NameKind::IpPrefix) => network(),
+            (Some("ip"), NameKind::IpPrefix) => Some(format!("{}/32", self.ip?)),
+            (None, NameKind::IpPrefix) => self.ip.map(|ip| format!("{ip}/32")).or_else(network),
             (Some("bcast"), NameKind::Ip) => Some(self.prefix?.last().to_string()),
             (Some("bcast"), NameKind::IpPrefix) => Some(format!("{}/32", self.prefix?.last())),
             _ => None,

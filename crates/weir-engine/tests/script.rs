@@ -258,6 +258,17 @@ fn an_element_is_configured_anew_with_names_and_warns() {
 }
 
 #[test]
+fn a_name_for_a_network_and_an_address_in_it_means_both() {
+    let mut r = Run::new(
+        "AddressInfo(out 209.6.198.213 209.6.198.0/24 00:e0:98:09:ab:af);
+         Idle -> ar :: ARPResponder(out, out:ipnet out:eth) -> Discard; Script(stop)",
+    );
+    assert_eq!(r.run(), Stopped::Requested);
+    let ether = "00-E0-98-09-AB-AF\n";
+    assert_eq!(r.read("ar.table"), format!("209.6.198.213/32 {ether}209.6.198.0/24 {ether}"));
+}
+
+#[test]
 fn a_seed_gives_the_numbers_of_the_c_library() {
     let mut r = Run::new("RandomSeed(1); s :: Script(TYPE PASSIVE, return $(random))");
     assert_eq!([r.read("s.run"), r.read("s.run")], ["1804289383", "846930886"]);

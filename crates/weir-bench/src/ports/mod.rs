@@ -125,6 +125,8 @@ fn soak(effort: Effort, all: &mut Vec<Figure>, skipped: &mut Vec<String>) -> Res
             memory,
             resident()
         );
+        // A long time went into this: it is told before all is done.
+        eprintln!("ports: soak, {}: {lost} lost {note}", kind.name());
         let value = Spread::of([lost as f64]);
         all.push(Figure { what: SOAK.into(), who: kind.name().into(), value, note });
     }
