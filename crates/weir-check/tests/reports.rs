@@ -21,21 +21,39 @@ fn report(name: &str) -> Report {
         let request = Request::parse(&text).unwrap();
         (World::of_request(&request, &Classes::default(), name).unwrap(), request.requirements)
     };
+    answered(name, &mut world, &requirements)
+}
+
+fn answered(name: &str, world: &mut World, requirements: &[Requirement]) -> Report {
     let questions: Vec<Question> = requirements.iter().map(|r| world.question(r).unwrap()).collect();
     world.net.finish();
     let answers: Vec<Answer> = questions.iter().map(|q| world.answer(q, Limits::default())).collect();
-    Report::new(name, &world, &answers)
+    Report::new(name, world, &answers)
+}
+
+/// The report on a request that is placed on a platform.
+fn placed(name: &str, topology: &str, platform: &str) -> Report {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let t = Topology::parse(&std::fs::read_to_string(folder.join(topology)).unwrap()).unwrap();
+    let request = Request::parse(&std::fs::read_to_string(folder.join(name)).unwrap()).unwrap();
+    let classes = Classes::default();
+    let mut world = World::of_placement(&t, (&request, name), platform, &classes, |_, _| false).unwrap();
+    answered(name, &mut world, &request.requirements)
 }
 
 fn golden(name: &str) {
-    let text = report(name).to_string();
+    same(name, || report(name));
+}
+
+fn same(name: &str, report: impl Fn() -> Report) {
+    let text = report().to_string();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name).with_extension("txt");
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, &text).unwrap();
     }
     let wanted = std::fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(text, wanted, "BLESS=1 renews {}", path.display());
-    assert_eq!(report(name).to_string(), text, "the same question has the same answer");
+    assert_eq!(report().to_string(), text, "the same question has the same answer");
 }
 
 #[test]
@@ -51,4 +69,9 @@ fn a_request_of_the_paper_on_its_own() {
 #[test]
 fn an_access_network() {
     golden("access.yaml");
+}
+
+#[test]
+fn a_request_of_the_paper_on_a_platform() {
+    same("figure-2-4.click", || placed("figure-2-4.click", "figure-2-1.yaml", "platform3"));
 }

@@ -59,9 +59,10 @@ pub(crate) fn build(
     let count = draws.max().unwrap_or(0);
     let randoms = (0..count).map(|i| b.value(&Symbol::Random(i)) as u32).collect();
     let now = b.value(&Symbol::Now) as u64;
+    let hash_seed = b.value(&Symbol::HashSeed) as u64;
     let mut tables = b.tables;
     let held = copy_held(&mut tables);
-    Some(ConcreteInput { packets, args, now, randoms, hash_seed: 0, tables, held })
+    Some(ConcreteInput { packets, args, now, randoms, hash_seed, tables, held })
 }
 
 /// Copies of all packets that table entries hold.

@@ -153,7 +153,10 @@ impl<'a> Evaluator<'a> {
             }
             Node::Hash(args) => {
                 let args: Vec<u128> = args.iter().map(|&a| self.eval(a)).collect();
-                let seed = if let Values::Run(run) = self.values { run.hash_seed } else { 0 };
+                let seed = match self.values {
+                    Values::Run(run) => run.hash_seed,
+                    Values::Model(_, model) => model_value(model, &Symbol::HashSeed) as u64,
+                };
                 hash(seed, &args).into()
             }
             Node::MeterOk(args) => self.meter(args).0.into(),
@@ -270,6 +273,7 @@ impl<'a> Evaluator<'a> {
         match s {
             Symbol::Byte(s, at) => self.byte_of(run, *s, *at).into(),
             Symbol::Now => run.now.into(),
+            Symbol::HashSeed => run.hash_seed.into(),
             Symbol::Random(i) => run.randoms.get(*i as usize).copied().unwrap_or(0).into(),
             Symbol::Arg(i) => run.args.get(*i as usize).copied().unwrap_or(0),
             Symbol::ArgKey(t, i) => {

@@ -25,6 +25,10 @@ use crate::trail::{Again, Trail};
 #[derive(Debug)]
 pub(crate) struct Cut;
 
+/// How many walks there may be for each path that there may be: those that contradict themselves late, or are given up,
+/// end as no path.
+const WALKS: usize = 16;
+
 /// What stands where there is no program.
 static NOTHING: LazyLock<Program> = LazyLock::new(Program::default);
 
@@ -121,8 +125,10 @@ impl<'a> Explorer<'a> {
     pub(crate) fn run(&mut self) -> Vec<State> {
         let mut done = Vec::new();
         self.met.clear();
+        let mut walks: usize = 0;
         while let Some(mut st) = self.work.pop() {
-            if done.len() >= self.limits.paths {
+            walks += 1;
+            if done.len() >= self.limits.paths || walks > self.limits.paths.saturating_mul(WALKS) {
                 self.give_up(Incomplete::Paths);
                 self.work.clear();
                 break;

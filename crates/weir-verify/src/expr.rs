@@ -100,6 +100,8 @@ pub enum Symbol {
     Hops(SourceId),
     /// The time.
     Now,
+    /// The seed of hashes. No expression has it: a hash is what it is made of.
+    HashSeed,
     /// A random number, counted through the run.
     Random(u32),
     /// An argument of the entry.
@@ -353,6 +355,7 @@ impl Exprs {
             Symbol::Same { a, b, .. } => [&a[..], &b[..]].concat(),
             Symbol::Group(_, v) => vec![*v],
             Symbol::Now
+            | Symbol::HashSeed
             | Symbol::Random(_)
             | Symbol::Arg(_)
             | Symbol::ArgKey(..)

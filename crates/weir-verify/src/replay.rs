@@ -63,13 +63,31 @@ impl Replay {
     }
 }
 
+impl Replay {
+    /// The run in which the first node of these that what entered last comes to has no room for it, and what follows does
+    /// not happen.
+    pub(crate) fn lose(&mut self, full: impl Fn(NodeId) -> bool) {
+        let from = self.starts.last().copied().unwrap_or(0);
+        let Some(at) = self.hops.iter().skip(from).position(|h| full(h.place.node)) else { return };
+        self.hops.truncate(from + at + 1);
+        self.arrived.truncate(from + at + 1);
+        for left in self.hops.last_mut().into_iter().flat_map(|h| &mut h.after) {
+            left.how = How::Drop(BlockId(0), Reason::FULL);
+        }
+    }
+}
+
 /// Runs what entered, in order, from a concrete start.
 pub fn replay(net: &Network, entered: &[Entry], mut input: ConcreteInput) -> Replay {
     let mut run = Run {
         net,
         programs: HashMap::new(),
         replay: Replay::default(),
-        host: Collector { randoms: input.randoms.clone(), ..Collector::default() },
+        host: Collector {
+            randoms: input.randoms.clone(),
+            hash_seed: input.hash_seed,
+            ..Collector::default()
+        },
         interpreter: Interpreter::default(),
         packets: input.packets.len(),
     };
@@ -234,6 +252,7 @@ struct Collector {
     lookups: Vec<(String, bool)>,
     randoms: Vec<u32>,
     drawn: usize,
+    hash_seed: u64,
 }
 
 impl Host for Collector {
@@ -249,6 +268,9 @@ impl Host for Collector {
     fn random(&mut self) -> u32 {
         self.drawn += 1;
         self.randoms.get(self.drawn - 1).copied().unwrap_or(0)
+    }
+    fn hash_seed(&self) -> u64 {
+        self.hash_seed
     }
     fn step(&mut self, block: BlockId, _: Option<&Packet>) {
         self.steps.push(block);

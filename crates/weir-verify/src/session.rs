@@ -91,6 +91,11 @@ impl<'a> Session<'a> {
         &mut self.e.x
     }
 
+    /// All expressions, to read.
+    pub(crate) fn known_exprs(&self) -> &Exprs {
+        &self.e.x
+    }
+
     /// Why not everything was explored, since it was last asked.
     pub fn take_incomplete(&mut self) -> Option<Incomplete> {
         self.e.incomplete.take()

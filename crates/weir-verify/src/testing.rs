@@ -1,5 +1,7 @@
 //! Holds the symbolic execution against the interpreter, in both directions.
 
+mod networks;
+
 use weir_ir::interp::{Host, Interpreter};
 use weir_ir::program::{BlockId, EntryKind, Program, Reason, TableId};
 use weir_packet::Packet;
@@ -12,6 +14,8 @@ use crate::network::Network;
 use crate::path::{ConcreteAt, How, Incomplete, Limits, Prediction};
 use crate::single::{explore, follow};
 use crate::solve::solve;
+
+pub use networks::{Ways, replay_declared};
 
 /// One run of a sequence.
 #[derive(Debug)]
@@ -109,7 +113,7 @@ pub fn assert_replayed(program: &Program, entry: BlockId, input: &SymbolicInput,
             entry,
             &start.args,
             start.now,
-            start.randoms.clone(),
+            (start.randoms.clone(), start.hash_seed),
             start.packets.pop(),
         );
         compare(program, &said, &seen, &mut start.tables, &format!("path {i} of b{}", entry.0));
@@ -154,7 +158,8 @@ fn check(
     };
     let found = follow(net, t.entry, &input, &run);
     let said: Vec<Prediction> = found.paths.iter().filter_map(|p| p.covers(&run)).collect();
-    let seen = interpret(program, tables, t.entry, &t.args, t.now, t.randoms.clone(), t.packet.take());
+    let seen =
+        interpret(program, tables, t.entry, &t.args, t.now, (t.randoms.clone(), SEED), t.packet.take());
     summary.paths += found.paths.len();
     if let (true, Some(why)) = (said.is_empty(), found.incomplete) {
         summary.open += 1;
@@ -200,6 +205,7 @@ struct Observer {
     notices: Vec<(u32, Vec<u128>, Option<ConcretePacket>)>,
     randoms: Vec<u32>,
     drawn: usize,
+    hash_seed: u64,
 }
 
 impl Host for Observer {
@@ -220,7 +226,7 @@ impl Host for Observer {
         self.randoms.get(self.drawn - 1).copied().unwrap_or(0)
     }
     fn hash_seed(&self) -> u64 {
-        SEED
+        self.hash_seed
     }
 }
 
@@ -230,10 +236,10 @@ fn interpret(
     entry: BlockId,
     args: &[u128],
     now: u64,
-    randoms: Vec<u32>,
+    (randoms, hash_seed): (Vec<u32>, u64),
     packet: Option<Packet>,
 ) -> Observer {
-    let mut host = Observer { randoms, ..Observer::default() };
+    let mut host = Observer { randoms, hash_seed, ..Observer::default() };
     Interpreter::default().run(program, tables, &mut host, now, entry, args, packet);
     host
 }

@@ -87,3 +87,20 @@ fn a_witness_is_a_packet_as_readers_know_them() {
     assert_eq!((&p[12..16], &p[16..20]), (&[192, 0, 2, 1][..], &[198, 51, 100, 1][..]));
     assert_eq!((&p[22..24], &p[24..26]), (&[0, 53][..], &[0, 8][..]));
 }
+
+#[test]
+fn a_hash_of_what_is_fixed_goes_elsewhere_by_another_seed() {
+    let mut n = Net::new(
+        "s = StoreIPAddress(10.0.0.7, src)
+         h = HashSwitch(12, 4)
+         a = sink
+         b = sink
+         s -> h -> a
+         h:1 -> b",
+    );
+    for place in ["a", "b"] {
+        let q = n.query("s", place, "udp");
+        let v = ask(&n, can, &q);
+        assert!(holds(&v), "{place}: {v:?}");
+    }
+}

@@ -50,6 +50,18 @@ const LARGE: Test = Test {
 const FLOWS: Test =
     Test { package: "weir-jit", target: Some("pairs"), filter: "flows_mean_the_same_while_tables_change" };
 
+const VERIFY_RANGES: Test = Test { package: "weir-verify", target: None, filter: "ranges::" };
+const VERIFY_SETS: Test = Test { package: "weir-verify", target: None, filter: "set::" };
+const VERIFY_FACTS: Test = Test { package: "weir-verify", target: Some("facts"), filter: "" };
+const VERIFY_CHECKS: Test = Test { package: "weir-verify", target: Some("checks"), filter: "" };
+const VERIFY_SECURITY: Test = Test { package: "weir-verify", target: Some("security"), filter: "" };
+const VERIFY_SOLVED: Test = Test { package: "weir-verify", target: Some("solved"), filter: "" };
+const VERIFY_PROGRAMS: Test = Test {
+    package: "weir-verify",
+    target: Some("networks"),
+    filter: "programs_with_declared_tables_do_what_their_ways_say",
+};
+
 /// All of them, those of a package together.
 pub(crate) const MUTATIONS: &[Mutation] = &[
     Mutation {
@@ -219,5 +231,159 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         text: "self.b.ins().umin(head, best)",
         instead: "self.b.ins().umax(head, head)",
         test: JIT_RULES,
+    },
+    Mutation {
+        name: "facts: a comparison that is turned over",
+        file: "crates/weir-verify/src/facts.rs",
+        text: "let flipped = if holds == LESS { GREATER } else { EQUAL };",
+        instead: "let flipped = holds;",
+        test: VERIFY_FACTS,
+    },
+    Mutation {
+        name: "facts: a prefix ends at its first number",
+        file: "crates/weir-verify/src/facts.rs",
+        text: "let hi = (hi & c) | low;",
+        instead: "let hi = hi & c;",
+        test: VERIFY_FACTS,
+    },
+    Mutation {
+        name: "sets: what is not in one meets what is",
+        file: "crates/weir-verify/src/set.rs",
+        text: "out.push((n, lo - 1));",
+        instead: "out.push((n, lo));",
+        test: VERIFY_SETS,
+    },
+    Mutation {
+        name: "ranges: half of a prefix",
+        file: "crates/weir-verify/src/ranges.rs",
+        text: "let low = max.checked_shr(len).unwrap_or(0);",
+        instead: "let low = max.checked_shr(len).unwrap_or(0) >> 1;",
+        test: VERIFY_RANGES,
+    },
+    Mutation {
+        name: "ranges: a key of two prefixes",
+        file: "crates/weir-verify/src/ranges.rs",
+        text: "tell(&open, next, before);",
+        instead: "tell(&open, next, before + 1);",
+        test: VERIFY_RANGES,
+    },
+    Mutation {
+        name: "sums: the wrong modulus",
+        file: "crates/weir-verify/src/sums.rs",
+        text: "const MODULUS: u32 = 65_535;",
+        instead: "const MODULUS: u32 = 65_536;",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "merge: what one path assumed, all do",
+        file: "crates/weir-verify/src/merge.rs",
+        text: "self.weaken(st, &conditions[..common]);",
+        instead: "self.weaken(st, &conditions);",
+        test: VERIFY_PROGRAMS,
+    },
+    Mutation {
+        name: "tables: nobody else makes entries",
+        file: "crates/weir-verify/src/tables.rs",
+        text: "self.missed |= info.grows;",
+        instead: "self.missed |= info.grows && info.open;",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "tables: an entry that was there before is not noticed",
+        file: "crates/weir-verify/src/tables.rs",
+        text: "st.used_past |= i < st.past;",
+        instead: "st.used_past |= i < st.past && st.past == 0;",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "histories: none is tried",
+        file: "crates/weir-verify/src/checks/histories.rs",
+        text: "const ROUNDS: usize = 3;",
+        instead: "const ROUNDS: usize = 0;",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "replay: without the random numbers",
+        file: "crates/weir-verify/src/replay.rs",
+        text: "randoms: input.randoms.clone(),",
+        instead: "randoms: Vec::new(),",
+        test: VERIFY_PROGRAMS,
+    },
+    Mutation {
+        name: "replay: with another hash seed",
+        file: "crates/weir-verify/src/replay.rs",
+        text: "hash_seed: input.hash_seed,",
+        instead: "hash_seed: 0,",
+        test: VERIFY_SOLVED,
+    },
+    Mutation {
+        name: "can: what does not match on arrival",
+        file: "crates/weir-verify/src/checks/can.rs",
+        text: "c.filtered(arrival.story, framing, &q.filter, true)",
+        instead: "c.filtered(arrival.story, framing, &q.filter, false)",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "only: what matches on arrival",
+        file: "crates/weir-verify/src/checks/only.rs",
+        text: "c.filtered(arrival.story, framing, &q.filter, false)",
+        instead: "c.filtered(arrival.story, framing, &q.filter, true)",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "never: of all packets",
+        file: "crates/weir-verify/src/checks/never.rs",
+        text: "c.seek(q, Some(&q.filter), &watched",
+        instead: "c.seek(q, None, &watched",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "all: a full table does not count where it should",
+        file: "crates/weir-verify/src/checks/all.rs",
+        text: "if arrived || (lost && !strict) {",
+        instead: "if arrived || lost {",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "all: there is always room in a queue",
+        file: "crates/weir-verify/src/checks/all.rs",
+        text: "any(|&room| room || !strict)",
+        instead: "any(|&room| room || !strict || strict)",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "invariant: a payload that was written to",
+        file: "crates/weir-verify/src/checks/invariant.rs",
+        text: "if a != b || written || !same_source",
+        instead: "if a != b || !same_source",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "return: from anybody",
+        file: "crates/weir-verify/src/checks/returns.rs",
+        text: "(layout.src, layout.dst, layout.address),",
+        instead: "(layout.dst, layout.src, layout.address),",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "noloops: the time to live makes a difference",
+        file: "crates/weir-verify/src/packet.rs",
+        text: "![7, 8, 10, 11].contains(&(at - net))",
+        instead: "![7, 10, 11].contains(&(at - net))",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "security: destinations are not looked at",
+        file: "crates/weir-verify/src/checks/security.rs",
+        text: "(Rule::Destination, &self.rules.send_to, false)",
+        instead: "(Rule::Destination, &self.rules.send_from, true)",
+        test: VERIFY_SECURITY,
+    },
+    Mutation {
+        name: "security: nothing came before",
+        file: "crates/weir-verify/src/checks/security.rs",
+        text: "before.is_blank() || a.story.used_past()",
+        instead: "before.is_blank() && !a.story.used_past()",
+        test: VERIFY_SECURITY,
     },
 ];

@@ -59,6 +59,9 @@ pub struct Finding {
     /// Random numbers that the run draws, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub random: Vec<u32>,
+    /// The seed of hashes.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub hash_seed: u64,
 }
 
 /// A packet of a run.
@@ -138,12 +141,14 @@ impl Finding {
             trace: Vec::new(),
             time: 0,
             random: Vec::new(),
+            hash_seed: 0,
         };
         if let Some(e) = &a.evidence {
             f.packets = packets(world, e);
             f.trace = steps(world, &e.replay.hops);
             f.time = e.now;
             f.random.clone_from(&e.randoms);
+            f.hash_seed = e.hash_seed;
         }
         f
     }

@@ -66,6 +66,9 @@ impl fmt::Display for Finding {
             let numbers: Vec<String> = self.random.iter().map(u32::to_string).collect();
             writeln!(f, "  with the random numbers {}", numbers.join(", "))?;
         }
+        if self.hash_seed != 0 {
+            writeln!(f, "  with the hash seed {}", self.hash_seed)?;
+        }
         for (i, packet) in self.packets.iter().enumerate() {
             packet.write(f, i + 1)?;
         }

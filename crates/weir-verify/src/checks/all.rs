@@ -1,7 +1,7 @@
 use weir_ir::program::Reason;
 
 use super::{Checker, Query, Search, Verdict};
-use crate::network::Body;
+use crate::network::{Body, Network, NodeId, Place};
 use crate::path::How;
 use crate::replay::Replay;
 use crate::session::Story;
@@ -14,11 +14,25 @@ pub fn all(c: &mut Checker<'_>, q: &Query, strict: bool) -> (Verdict, Vec<String
     let mut losses = Vec::new();
     let found = c.seek(q, Some(&q.filter), &watched, |c, _, outcome| {
         c.any(outcome.ended, |c, story| {
-            note_losses(c, &story, &mut losses);
-            let arrived = story.ends().iter().any(|e| {
-                let places = e.trail.places();
-                q.via_all(&places) && places.iter().any(|p| watched.contains(p))
-            });
+            if !strict {
+                note_losses(c, &story, &mut losses);
+            }
+            let trails: Vec<Vec<Place>> = story.ends().iter().map(|e| e.trail.places()).collect();
+            // For each packet that arrives, whether there is always room on its way.
+            let room = |places: &[Place]| {
+                let at = places.iter().position(|p| watched.contains(p))?;
+                Some(!places[..at].iter().any(|p| is_lossy(c.net, p.node)))
+            };
+            let arriving: Vec<bool> =
+                trails.iter().filter(|t| q.via_all(t)).filter_map(|t| room(t)).collect();
+            let arrived = arriving.iter().any(|&room| room || !strict);
+            if !arrived && !arriving.is_empty() {
+                let mut found = c.search(&story, |_| true);
+                if let Search::Found(e) = &mut found {
+                    e.replay.lose(|node| is_lossy(c.net, node));
+                }
+                return found;
+            }
             let short = |how: &How| matches!(how, How::Drop(_, r) if for_want_of_room(r));
             let lost = story.ends().iter().any(|e| short(&e.how));
             if arrived || (lost && !strict) {
@@ -47,7 +61,11 @@ fn note_losses(c: &Checker<'_>, story: &Story, losses: &mut Vec<String>) {
         if matches!(&e.how, How::Drop(_, r) if for_want_of_room(r)) {
             note(e.node);
         }
-        let lossy = |node: u32| matches!(c.net.node(node).body, Body::Pass { lossy: true });
-        e.trail.places().iter().filter(|p| lossy(p.node)).for_each(|p| note(p.node));
+        e.trail.places().iter().filter(|p| is_lossy(c.net, p.node)).for_each(|p| note(p.node));
     }
+}
+
+/// Whether a node may lose packets for want of room.
+fn is_lossy(net: &Network, node: NodeId) -> bool {
+    matches!(net.node(node).body, Body::Pass { lossy: true })
 }

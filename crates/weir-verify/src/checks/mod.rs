@@ -134,6 +134,8 @@ pub struct Evidence {
     pub now: u64,
     /// Random numbers in the order in which they are drawn.
     pub randoms: Vec<u32>,
+    /// The seed of hashes.
+    pub hash_seed: u64,
     /// What happens.
     pub replay: Replay,
 }
@@ -217,14 +219,14 @@ impl<'a> Checker<'a> {
                 return Search::Unknown;
             }
         };
-        let (now, randoms) = (input.now, input.randoms.clone());
+        let (now, randoms, hash_seed) = (input.now, input.randoms.clone(), input.hash_seed);
         let packets = input.packets.iter().map(|p| p.bytes().to_vec()).collect();
         let entered = story.entered().to_vec();
         let replay = replay(self.net, &entered, input);
         if !shown(&replay) {
             return Search::Unknown;
         }
-        Search::Found(Box::new(Evidence { entered, packets, now, randoms, replay }))
+        Search::Found(Box::new(Evidence { entered, packets, now, randoms, hash_seed, replay }))
     }
 
     /// The doubt that remains when nothing was found: `unsolved` says whether something could not be solved.

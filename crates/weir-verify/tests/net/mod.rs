@@ -18,7 +18,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// `text`: a line for each node (`name = Class(args)`, or `name = pass|sink`) and each wire (`a:1 -> b:0`, ports
+    /// `text`: a line for each node (`name = Class(args)`, or `name = pass|queue|sink|opaque`) and each wire (`a:1 -> b:0`, ports
     /// may be left out).
     pub fn new(text: &str) -> Net {
         let mut n = Net::default();
@@ -58,6 +58,7 @@ impl Net {
             "pass" => self.net.add(name, Body::Pass { lossy: false }),
             "queue" => self.net.add(name, Body::Pass { lossy: true }),
             "sink" => self.net.add(name, Body::Sink),
+            "opaque" => self.net.add(name, Body::Opaque),
             _ => {
                 let program = element(name, what, ports);
                 self.net.add_program(name, &program, 0)

@@ -141,28 +141,7 @@ links: [s1:a - a, s1:b - b, s1:t - s2:t, s2:c - c, s2:x - box:left, box:right - 
 /// can send to private addresses, and the NAT has no mapping.
 #[test]
 fn only_the_platform_in_front_of_the_nat_can_hold_the_papers_module() {
-    let network = "
-boxes:
-  internet: {kind: internet}
-  client: {kind: client, owns: 172.16.15.133}
-  border:
-    kind: router
-    interfaces: {wan: 192.0.2.2/30, lan: 198.51.100.1/24}
-    routes: [default via 192.0.2.1]
-  edge: {kind: switch}
-  platform3: {kind: platform, owns: 198.51.100.16/28}
-  nat:
-    kind: click
-    ports: [inside, outside]
-    config: |
-      in_0 -> out_1;
-      in_1 -> IPFilter(allow dst net 172.16.0.0/16, deny all) -> out_0;
-  core: {kind: switch}
-  platform1: {kind: platform, owns: 172.16.100.0/24}
-  platform2: {kind: platform, owns: 172.16.101.0/24}
-links: [border:wan - internet, border:lan - edge:a, edge:b - platform3, edge:c - nat:outside, nat:inside - core:a,
-        core:b - platform1, core:c - platform2, core:d - client]
-";
+    let network = include_str!("../../../tests/golden/figure-2-1.yaml");
     let request = "
 FromNetfront() -> IPFilter(allow udp port 1500) -> IPRewriter(pattern - - 172.16.15.133 - 0 0)
 -> TimedUnqueue(120,100) -> ToNetfront()

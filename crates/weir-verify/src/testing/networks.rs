@@ -1,0 +1,170 @@
+//! Networks: all ways of a packet through one, held against runs of it.
+
+use std::collections::{HashMap, HashSet};
+
+use weir_ir::Layer;
+use weir_packet::Packet;
+
+use super::SEED;
+use crate::checks::Evidence;
+use crate::eval::Evaluator;
+use crate::input::SymbolicInput;
+use crate::network::{Network, NodeId, Place};
+use crate::path::{How, Incomplete, Limits};
+use crate::replay::{Replay, replay};
+use crate::session::{Entry, Session, Story};
+use crate::solve::{ConcreteInput, Solution};
+
+/// How packets end, sorted: at which node, how, and their bytes then.
+type Ends = Vec<(NodeId, String, Vec<u8>)>;
+
+/// All ways of packets through a network whose tables begin as declared.
+pub struct Ways<'a> {
+    net: &'a Network,
+    session: Session<'a>,
+    /// What comes in.
+    entered: Vec<Entry>,
+    stories: Vec<Story>,
+    /// Why there may be more.
+    pub incomplete: Option<Incomplete>,
+}
+
+impl std::fmt::Debug for Ways<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ways").field("stories", &self.stories.len()).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Ways<'a> {
+    /// The ways of packets that come in at these places, one after the other.
+    pub fn new(net: &'a Network, places: &[Place], input: &SymbolicInput, limits: Limits) -> Ways<'a> {
+        let mut session = Session::new(net, limits);
+        let (mut stories, mut incomplete) = (vec![session.blank()], None);
+        for &at in places {
+            let mut next = Vec::new();
+            for story in &stories {
+                if next.len() > limits.paths {
+                    incomplete = Some(Incomplete::Paths);
+                    break;
+                }
+                let entering = session.packet(story, at, input).into_iter().collect();
+                next.extend(session.run(entering, &HashSet::new()).ended);
+            }
+            stories = next;
+        }
+        let entered = places.iter().map(|&at| Entry::Packet(at, input.clone())).collect();
+        let incomplete = incomplete.or(session.take_incomplete());
+        Ways { net, session, entered, stories, incomplete }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.stories.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.stories.is_empty()
+    }
+
+    /// Runs the packets, and checks that the run takes one of the ways and ends as it says.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn assert_taken(&self, packets: &[Vec<u8>], randoms: &[u32]) {
+        let input = start(self.net, &self.entered, packets, randoms);
+        let run = input.run(self.net);
+        let mut eval = Evaluator::of_run(self.session.known_exprs(), &run);
+        let mut said: Vec<Ends> = Vec::new();
+        for s in &self.stories {
+            if s.conditions().iter().all(|&c| eval.eval(c) != 0) {
+                said.push(told(&mut eval, s));
+            }
+        }
+        let again = start(self.net, &self.entered, packets, randoms);
+        let seen = seen(self.net, &replay(self.net, &self.entered, again));
+        assert!(said.contains(&seen), "{packets:02x?} went {seen:02x?}; {} ways say {said:02x?}", said.len());
+    }
+
+    /// Solves each way, runs the solution, and checks that it ends as the way says. The packets of those that were
+    /// solved, and how many were not.
+    ///
+    /// # Panics
+    /// If a solution goes another way.
+    pub fn assert_replayed(&self) -> (Vec<Vec<Vec<u8>>>, usize) {
+        let (mut solved, mut open) = (Vec::new(), 0);
+        for s in &self.stories {
+            let input = match self.session.decide(s, false) {
+                Solution::Found(input) => *input,
+                Solution::Impossible => continue,
+                Solution::Unknown | Solution::Missing => {
+                    open += 1;
+                    continue;
+                }
+            };
+            let packets: Vec<Vec<u8>> = input.packets.iter().map(|p| p.bytes().to_vec()).collect();
+            let said = told(&mut Evaluator::of_run(self.session.known_exprs(), &input.run(self.net)), s);
+            let seen = seen(self.net, &replay(self.net, &self.entered, input));
+            assert_eq!(seen, said, "{packets:02x?}");
+            solved.push(packets);
+        }
+        (solved, open)
+    }
+}
+
+/// Runs the packets of an evidence once more, on tables with their declared contents.
+pub fn replay_declared(net: &Network, e: &Evidence) -> Replay {
+    let input = start(net, &e.entered, &e.packets, &e.randoms);
+    replay(net, &e.entered, ConcreteInput { now: e.now, hash_seed: e.hash_seed, ..input })
+}
+
+/// Packets about to come into a network whose tables have their declared contents.
+fn start(net: &Network, entered: &[Entry], packets: &[Vec<u8>], randoms: &[u32]) -> ConcreteInput {
+    let mut tables = net.table_set(None).expect("declarations are right");
+    for t in 0..net.table_count() {
+        for row in net.rows(t) {
+            tables.table_mut(t).insert_row(row, 0).expect("rows fit their table");
+        }
+    }
+    let inputs = entered.iter().filter_map(|e| match e {
+        Entry::Packet(_, input) => Some(input),
+        Entry::Timer(..) => None,
+    });
+    let packet = |(bytes, input): (&Vec<u8>, &SymbolicInput)| {
+        let mut p = Packet::from_bytes(bytes).expect("the packet is not too long");
+        for (layer, mark) in Layer::ALL.into_iter().skip(1).zip(input.marks) {
+            p.set_layer(layer, mark.map(|at| p.data().wrapping_add_signed(at)));
+        }
+        p
+    };
+    let packets = packets.iter().zip(inputs).map(packet).collect();
+    let (randoms, held) = (randoms.to_vec(), HashMap::new());
+    ConcreteInput { packets, args: Vec::new(), now: 0, randoms, hash_seed: SEED, tables, held }
+}
+
+/// What a story says about its packets' ends.
+fn told(eval: &mut Evaluator<'_>, s: &Story) -> Ends {
+    let ends = s.ends().iter().filter(|e| e.how != How::Held);
+    let mut all: Ends = ends.map(|e| end(e.node, &e.how, eval.packet(&e.packet).bytes)).collect();
+    all.sort();
+    all
+}
+
+/// How the packets of a run ended.
+fn seen(net: &Network, r: &Replay) -> Ends {
+    let goes_on = |node: NodeId, how: &How| match how {
+        How::Exit(port) => net.node(node).outputs.get(*port as usize).copied().flatten().is_some(),
+        _ => false,
+    };
+    let lefts = r.hops.iter().flat_map(|h| h.after.iter().map(|l| (h.place.node, l)));
+    let ends = lefts.filter(|(node, l)| !goes_on(*node, &l.how));
+    let mut all: Ends = ends.map(|(node, l)| end(node, &l.how, l.bytes.clone())).collect();
+    all.sort();
+    all
+}
+
+fn end(node: NodeId, how: &How, bytes: Vec<u8>) -> (NodeId, String, Vec<u8>) {
+    // A packet that waited ends when the last of a run is done, wherever that is.
+    let node = if *how == How::Orphaned { 0 } else { node };
+    (node, format!("{how:?}"), bytes)
+}
