@@ -4,6 +4,7 @@
 
 mod click;
 mod errors;
+mod iptables;
 mod ipv6;
 mod lab;
 mod node;
