@@ -1,8 +1,11 @@
 //! Asking.
 
+use std::fmt;
+
 use weir_model::requirement::Requirement;
+use weir_model::topology::Requester;
 use weir_verify::Limits;
-use weir_verify::checks::{self, Checker, Doubt, Evidence, Verdict};
+use weir_verify::checks::{self, Checker, Doubt, Evidence, Rule, Stage, Verdict};
 
 use crate::question::{Ask, Question};
 use crate::world::World;
@@ -18,11 +21,27 @@ pub enum Status {
     Violated,
 }
 
+/// What was asked.
+#[derive(Debug, Clone)]
+pub enum Asked {
+    /// Whether this holds.
+    Requirement(Requirement),
+    /// Whether a module keeps the rules for who wants it.
+    Security {
+        /// The module.
+        module: String,
+        /// What who wants it is to the operator.
+        role: Requester,
+        /// The rule that is broken, and how that shows.
+        broken: Option<(Rule, Stage)>,
+    },
+}
+
 /// What came of a question.
 #[derive(Debug)]
 pub struct Answer {
-    /// What was required.
-    pub requirement: Requirement,
+    /// What was asked.
+    pub asked: Asked,
     /// Whether it holds.
     pub status: Status,
     /// Why that is not known.
@@ -55,12 +74,27 @@ impl World {
         };
         losses.sort_unstable();
         losses.dedup();
+        Answer::new(Asked::Requirement(question.requirement.clone()), verdict, losses)
+    }
+}
+
+impl Answer {
+    pub(crate) fn new(asked: Asked, verdict: Verdict, losses: Vec<String>) -> Answer {
         let (status, doubt, evidence) = match verdict {
             Verdict::Holds(e) => (Status::Holds, None, e),
             Verdict::Violated(e) => (Status::Violated, None, e),
             Verdict::Inconclusive(doubt) => (Status::Inconclusive, Some(doubt), None),
         };
-        Answer { requirement: question.requirement.clone(), status, doubt, evidence, losses }
+        Answer { asked, status, doubt, evidence, losses }
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Asked::Requirement(r) => f.write_str(&r.text),
+            Asked::Security { module, role, .. } => write!(f, "security {module} {role}"),
+        }
     }
 }
 

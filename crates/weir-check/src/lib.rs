@@ -12,9 +12,11 @@ mod error;
 pub mod filter;
 mod question;
 pub mod report;
+mod security;
 mod world;
 
-pub use answer::{Answer, Status};
+pub use answer::{Answer, Asked, Status};
 pub use error::Error;
 pub use question::Question;
+pub use security::Party;
 pub use world::{Gate, Spot, World, anything};

@@ -21,13 +21,13 @@ use std::fmt;
 
 pub use all::all;
 pub use can::can;
-pub use field::Field;
+pub use field::{Bits, Field};
 pub use invariant::invariant;
 pub use never::never;
 pub use noloops::noloops;
 pub use only::only;
 pub use returns::{Way, returns};
-pub use security::{Module, Prefix, Requester, Rule, Rules, Security, Stage, secure};
+pub use security::{Allowed, Module, Prefix, Rule, Rules, Security, Stage, secure};
 
 use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};

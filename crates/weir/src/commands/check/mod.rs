@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// The file is a request: try its modules on each platform of this topology
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
+    /// Who asks, by the name that the topology's `owners` has: check the security rules for their modules
+    #[arg(long, value_name = "NAME", requires = "topology")]
+    owner: Option<String>,
     /// Write the packets that show what holds or does not to this file (pcapng)
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
@@ -65,7 +68,8 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         ui.print(&Summary { file: &name, size }, || format!("{name}: {} ({size})", ui.good("ok")))?;
         return Ok(());
     }
-    let report = ask(&name, &mut world, &all, ui)?;
+    let answers = ask(&mut world, &all, ui)?;
+    let report = Report::new(&name, &world, &answers);
     if let Some(file) = &args.pcap {
         pcap::write(file, &report).with_context(|| format!("cannot write {}", file.display()))?;
     }
@@ -82,7 +86,7 @@ fn exit(verdict: Status) -> Result<(), Failure> {
 }
 
 /// Asks all requirements of a network.
-fn ask(name: &str, world: &mut World, all: &[Requirement], ui: &Ui) -> Result<Report, Failure> {
+fn ask(world: &mut World, all: &[Requirement], ui: &Ui) -> Result<Vec<Answer>, Failure> {
     let mut questions: Vec<Question> = Vec::new();
     let mut errors = Vec::new();
     for r in all {
@@ -100,7 +104,7 @@ fn ask(name: &str, world: &mut World, all: &[Requirement], ui: &Ui) -> Result<Re
         ui.progress(&q.requirement.text);
         answers.push(world.answer(q, Limits::of_networks()));
     }
-    Ok(Report::new(name, world, &answers))
+    Ok(answers)
 }
 
 /// The requirements of the command line and of files.
