@@ -12,6 +12,7 @@ ethtool:ethtool
 fish:fish
 ip:iproute2
 iperf3:iperf3
+iptables-restore:iptables
 jq:jq
 make:make
 nft:nftables

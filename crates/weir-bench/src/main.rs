@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backbone;
 mod graph;
 mod handwritten;
 mod machine;
@@ -51,6 +52,9 @@ struct Args {
     /// Minutes that packets flow through interfaces at 90 % of the no-loss rate.
     #[arg(long, value_name = "MINUTES")]
     soak: Option<f64>,
+    /// Also verify this topology (of imported transfer functions, for example): from one port to all.
+    #[arg(long, value_name = "FILE", env = "WEIR_BENCH_TOPOLOGY")]
+    topology: Option<PathBuf>,
     /// List the workloads.
     #[arg(long)]
     list: bool,
@@ -97,7 +101,8 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let others = ["compile", "memory", "ports", "references", "verify"].map(|name| args.wants(name, &[]));
-    ensure!(!entries.is_empty() || others.contains(&true), "--only fits no workload; --list shows them");
+    let some = !entries.is_empty() || others.contains(&true) || args.topology.is_some();
+    ensure!(some, "--only fits no workload; --list shows them");
     if let Some(dir) = &args.dump {
         return dump(&entries, dir);
     }
@@ -181,6 +186,9 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
     }
     if args.wants("verify", &[]) {
         results.verify = verify::measure(effort.samples, effort.most)?;
+    }
+    if let Some(file) = &args.topology {
+        results.verify.extend(backbone::measure(file, effort.samples)?);
     }
     if args.wants("references", &[]) {
         results.references = references::measure(effort.samples, args.quick, &mut results.skipped);

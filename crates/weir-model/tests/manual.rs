@@ -52,6 +52,24 @@ fn requests_are_read() {
 }
 
 #[test]
+fn imported_networks_are_read() {
+    let block = blocks("imports").remove(0);
+    let rule = |action: &str, from: u32, to: u32| {
+        format!("{action}$[{from}]$xxxxxxxx$None$None$None$None$[{to}]$#$#$\n")
+    };
+    let read = |name: &str| {
+        let rules = match name {
+            "bbra_rtr.tf" => rule("fwd", 100_009, 120_001),
+            "boza_rtr.tf" => rule("fwd", 300_001, 320_013),
+            _ => rule("link", 120_001, 300_001),
+        };
+        Ok(format!("2$r$1$0$0$\n#\n{rules}"))
+    };
+    let t = Topology::parse_with(&block, &mut |name| read(name)).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(t.links[0].to_string(), "bbra:100001 -> boza:300001");
+}
+
+#[test]
 fn topologies_are_read() {
     for block in blocks("yaml") {
         Topology::parse(&block).unwrap_or_else(|e| panic!("{block}\n{e}"));

@@ -7,9 +7,46 @@ use weir_table::{KeyMatch, Row};
 
 use crate::set::Set;
 
-/// For each result that rows of prefixes have, in the order of its first row: that row's number, and the keys that lead
-/// to the result. `None` if the rows are not prefixes of one field.
-pub(crate) fn by_result(rows: &[Row], max: u128) -> Option<Vec<(usize, Arc<Set>)>> {
+/// What a table of prefixes says.
+#[derive(Debug, Clone)]
+pub(crate) struct Results {
+    /// For each result, in the order of its first row: that row's number, and the keys that lead to the result.
+    pub(crate) parts: Vec<(usize, Arc<Set>)>,
+    /// The intervals of all results in order: first key, last key, number of the result.
+    intervals: Vec<(u128, u128, usize)>,
+}
+
+impl Results {
+    fn new(parts: Vec<(usize, Arc<Set>)>) -> Results {
+        let all = parts.iter().enumerate();
+        let mut intervals: Vec<(u128, u128, usize)> = all
+            .flat_map(|(i, (_, keys))| keys.intervals().iter().map(move |&(lo, hi)| (lo, hi, i)))
+            .collect();
+        intervals.sort_unstable();
+        Results { parts, intervals }
+    }
+
+    /// The numbers of the results that keys of a set have, in order, and whether some have none.
+    pub(crate) fn of(&self, keys: &Set) -> (Vec<usize>, bool) {
+        let mut found = vec![false; self.parts.len()];
+        let mut missed = false;
+        for &(lo, hi) in keys.intervals() {
+            let first = self.intervals.partition_point(|i| i.1 < lo);
+            // The first key that no interval was seen for.
+            let mut next = Some(lo);
+            for &(from, to, result) in self.intervals.iter().skip(first).take_while(|i| i.0 <= hi) {
+                missed |= next.is_some_and(|n| n < from);
+                found[result] = true;
+                next = to.checked_add(1);
+            }
+            missed |= next.is_some_and(|n| n <= hi);
+        }
+        ((0..found.len()).filter(|&i| found[i]).collect(), missed)
+    }
+}
+
+/// What rows of prefixes say. `None` if the rows are not prefixes of one field.
+pub(crate) fn by_result(rows: &[Row], max: u128) -> Option<Results> {
     // (first key, last key, row)
     let mut ranges = Vec::with_capacity(rows.len());
     for (i, row) in rows.iter().enumerate() {
@@ -59,7 +96,7 @@ pub(crate) fn by_result(rows: &[Row], max: u128) -> Option<Vec<(usize, Arc<Set>)
         next = hi.checked_add(1);
         open.pop();
     }
-    Some(parts.into_iter().map(|(i, p)| (i, Arc::new(Set::union(p)))).collect())
+    Some(Results::new(parts.into_iter().map(|(i, p)| (i, Arc::new(Set::union(p)))).collect()))
 }
 
 #[cfg(test)]
@@ -85,9 +122,19 @@ mod tests {
             for key in 0..=255u128 {
                 let found = table.lookup(&[key]).map(|slot| table.get(slot, 0));
                 let told: Vec<u128> =
-                    sets.iter().filter(|(_, s)| s.contains(key)).map(|(i, _)| rows[*i].value[0]).collect();
-                prop_assert_eq!(told, found.into_iter().collect::<Vec<_>>(), "{}", key);
+                    sets.parts.iter().filter(|(_, s)| s.contains(key)).map(|(i, _)| rows[*i].value[0]).collect();
+                prop_assert_eq!(&told, &found.into_iter().collect::<Vec<_>>(), "{}", key);
+                let (of_one, missed) = sets.of(&Set::single(key));
+                let of_one: Vec<u128> = of_one.iter().map(|&r| rows[sets.parts[r].0].value[0]).collect();
+                prop_assert_eq!((&of_one, missed), (&told, told.is_empty()), "{}", key);
             }
+            let (some, missed) = sets.of(&Set::union(vec![(10, 20), (40, 200)]));
+            let keys: Vec<u128> = (10..=20).chain(40..=200).collect();
+            let has = |s: &Set| keys.iter().any(|&k| s.contains(k));
+            let wanted: Vec<usize> = (0..sets.parts.len()).filter(|&i| has(&sets.parts[i].1)).collect();
+            prop_assert_eq!(some, wanted);
+            let covered = |k: &u128| sets.parts.iter().any(|(_, s)| s.contains(*k));
+            prop_assert_eq!(missed, !keys.iter().all(covered));
         }
     }
 }

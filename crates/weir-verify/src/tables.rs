@@ -1,6 +1,6 @@
 //! Tables on a path: what was there before is unknown but for the first content; what the path did is on top.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use weir_ir::program::{BinOp, End, Op, Program, TableInit, Type, Value, Width};
 use weir_table::{KeyMatch, Kind, Row, Table, TableDecl};
@@ -9,8 +9,7 @@ use crate::explore::{Cut, Explorer, State};
 use crate::expr::{At, EntryAt, Expr, Symbol};
 use crate::packet::SymbolicPacket;
 use crate::path::Incomplete;
-use crate::ranges::by_result;
-use crate::set::Set;
+use crate::ranges::{Results, by_result};
 
 /// What the whole program may do to a table, at any time before the run.
 #[derive(Debug, Clone)]
@@ -35,9 +34,6 @@ pub(crate) struct TableInfo {
     keys_read: bool,
     results: OnceLock<Option<Results>>,
 }
-
-/// For each result the row that stands for it, and the keys that lead there.
-type Results = Vec<(usize, Arc<Set>)>;
 
 /// The entry that an entry is linked to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,19 +228,7 @@ impl Explorer<'_> {
     fn lookup_rows(&mut self, st: &mut State, table: u32, key: &[Expr]) -> Result<Option<usize>, Cut> {
         let info = self.net.info(table);
         if let (Some(results), [key]) = (info.results(self.net.decl(table)), key) {
-            // One path for each result, not for each row; the first row of a result stands for all of them.
-            for (row, keys) in results {
-                let within = self.x.within(*key, keys);
-                if self.decide(st, within)? {
-                    let at = EntryAt { table, at: At::Row(*row as u32) };
-                    let seen = st.entries.iter().position(|e| e.base.as_ref() == Some(&at));
-                    return match seen {
-                        Some(i) => Ok(Some(i)),
-                        None => self.old_entry(st, at, Vec::new(), Some(*row)).map(Some),
-                    };
-                }
-            }
-            return Ok(None);
+            return self.lookup_results(st, table, *key, results);
         }
         for r in 0..self.net.info(table).rows.len() {
             let matches = self.row_matches(table, r, key);
@@ -264,6 +248,68 @@ impl Explorer<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// By results that are known: one path for each, not for each row; the first row of a result stands for all of them.
+    fn lookup_results(
+        &mut self,
+        st: &mut State,
+        table: u32,
+        key: Expr,
+        results: &Results,
+    ) -> Result<Option<usize>, Cut> {
+        let keys = st.facts.set(&self.x, key);
+        let (mut found, mut missed) = results.of(&keys);
+        if self.guide.is_some() && found.len() + usize::from(missed) > 1 {
+            // The run says which.
+            let mut hit = None;
+            for &i in &found {
+                let within = self.x.within(key, &results.parts[i].1);
+                if self.decide(st, within)? {
+                    hit = Some(i);
+                    break;
+                }
+            }
+            (found, missed) = (hit.into_iter().collect(), hit.is_none());
+        }
+        // Where there are several ways, each is taken by a path of its own, which then comes by here again; the first goes
+        // on at once, and is explored first.
+        if missed && !found.is_empty() {
+            let mut other = st.clone();
+            let none = found.iter().all(|&i| {
+                let within = self.x.within(key, &results.parts[i].1);
+                self.assume(&mut other, within, false).is_ok()
+            });
+            if none {
+                self.later(other);
+            }
+        }
+        for &i in found.iter().skip(1).rev() {
+            let mut other = st.clone();
+            let within = self.x.within(key, &results.parts[i].1);
+            if self.assume(&mut other, within, true).is_ok() {
+                self.later(other);
+            }
+        }
+        let Some(&first) = found.first() else { return Ok(None) };
+        if found.len() > 1 || missed {
+            let within = self.x.within(key, &results.parts[first].1);
+            self.assume(st, within, true)?;
+        }
+        let row = results.parts[first].0;
+        let at = EntryAt { table, at: At::Row(row as u32) };
+        match st.entries.iter().position(|e| e.base.as_ref() == Some(&at)) {
+            Some(i) => Ok(Some(i)),
+            None => self.old_entry(st, at, Vec::new(), Some(row)).map(Some),
+        }
+    }
+
+    /// Lets a path do its current operation again, later.
+    fn later(&mut self, mut st: State) {
+        if st.op == 0 {
+            st.steps -= 1;
+        }
+        self.work.push(st);
     }
 
     /// By rows that the control side may have put there: any.

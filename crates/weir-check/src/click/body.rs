@@ -143,7 +143,7 @@ pub(crate) fn argument(args: &[String], position: usize, keyword: &str) -> Strin
 }
 
 /// Packets leave by any of `n` outputs: who pulls first, or whether there was room, is for the host to say.
-pub(super) fn either(name: &str, n: u32) -> Program {
+pub(crate) fn either(name: &str, n: u32) -> Program {
     let mut b = Builder::new(name, 1, n);
     b.input(0, |b| {
         let random = b.random();

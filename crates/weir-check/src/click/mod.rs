@@ -13,8 +13,8 @@ use weir_ir::Program;
 use weir_verify::checks::Framing;
 use weir_verify::{Body, Network, NodeId, Place};
 
-pub(crate) use body::argument;
 use body::{Role, Stand};
+pub(crate) use body::{argument, either};
 pub use framing::framings;
 
 /// A place where packets come into a configuration or leave it.

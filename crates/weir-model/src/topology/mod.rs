@@ -71,7 +71,7 @@ pub struct Topology {
     pub name: Option<Name>,
     /// The boxes in the order of the document; names are unique.
     pub boxes: Vec<NetBox>,
-    /// The links; each port is on one link at most.
+    /// The links; each port is on one link at most, but for those of one direction.
     pub links: Vec<Link>,
     /// Those who may ask for processing.
     pub owners: Vec<Owner>,
@@ -175,7 +175,7 @@ pub struct TransferBox {
     pub stages: u32,
     /// What comes in by the port N leaves, where it leaves by the same port, by the function's port N + `out_offset`.
     pub out_offset: u32,
-    /// The ports that links use: numbers of the function's inputs.
+    /// Its outer ports: numbers, in ascending order.
     pub ports: Vec<String>,
 }
 
@@ -213,13 +213,15 @@ pub struct Platform {
     pub ports: Vec<String>,
 }
 
-/// A link between two ports, for both directions; written `A:port - B:port`.
+/// A link between two ports; written `A:port - B:port`, or `A:port -> B:port` for one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     /// One end.
     pub a: LinkEnd,
     /// The other end.
     pub b: LinkEnd,
+    /// It leads from `a` to `b` only. Such links come from transfer functions, where a port may have several.
+    pub one_way: bool,
 }
 
 /// An end of a link.
@@ -319,7 +321,7 @@ impl NetBox {
 
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} - {}", self.a, self.b)
+        write!(f, "{} {} {}", self.a, if self.one_way { "->" } else { "-" }, self.b)
     }
 }
 

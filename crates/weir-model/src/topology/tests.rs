@@ -203,7 +203,7 @@ links: [linux:wan - net, linux:lan - fw:lan, box:1 - net]
         BoxKind::Firewall(Firewall { rules: FirewallRules::Iptables(_), .. })
     ));
     let BoxKind::Transfer(tf) = &t.node("box").unwrap().kind else { panic!() };
-    assert_eq!((tf.stages, tf.out_offset, tf.ports.as_slice()), (1, 2, &["1".to_string()][..]));
+    assert_eq!((tf.stages, tf.out_offset, tf.ports.join(" ")), (1, 2, "1 2 3 8 9".into()));
     let notes: Vec<String> =
         t.not_modelled.iter().map(|(name, note)| format!("{name} {}", note.line)).collect();
     assert_eq!(
@@ -235,7 +235,7 @@ fn mistakes_in_imported_files_name_the_file_and_line() {
             "boxes: {t: {kind: transfer, file: t.tf}, i: {kind: internet}}\nlinks: [t:5 - i]",
             "2$r$1$\n\nlink$[1]$$$$$$[2]$#$#$\n"
         ),
-        "boxes.t (line 1, column 9): the transfer function of t.tf has no port \"5\"; links name a transfer function's ports by their numbers"
+        "boxes.t (line 1, column 9): the transfer function of t.tf has no outer port \"5\"; links name a transfer function's outer ports by their numbers"
     );
     let table = "S 10.0.0.0/8 [1/0] via 10.0.0.1\nC 10.1.0.0/16 is directly connected, a\n";
     assert_eq!(
@@ -247,5 +247,35 @@ fn mistakes_in_imported_files_name_the_file_and_line() {
         .to_string(),
         "boxes.r.routes (line 1, column 27): the next hop 10.0.0.1 is on the network of no interface; write its interface too: \
          \"via ADDRESS dev INTERFACE\""
+    );
+}
+
+#[test]
+fn a_transfer_function_of_links_links_boxes() {
+    let function = |rules: &str| format!("2$r$1$0$0$\n#\n{rules}");
+    let rule = |from: u32, to: u32| format!("fwd$[{from}]$xxxxxxxx$None$None$None$None$[{to}]$#$#$\n");
+    let link = |from: u32, to: u32| format!("link$[{from}]$None$None$None$None$None$[{to}]$#$#$\n");
+    let read = |links: String| {
+        Topology::parse_with(
+            "boxes:\n  a: {kind: transfer, file: a.tf, stages: 2, out-offset: 20}\n  b: {kind: transfer, file: b.tf}\n\
+             links:\n  - {file: links.tf}",
+            &mut |name| {
+                Ok(match name {
+                    "a.tf" => function(&[rule(1, 10), rule(2, 10), rule(10, 22)].concat()),
+                    "b.tf" => function(&[rule(5, 6), rule(6, 5)].concat()),
+                    _ => function(&links),
+                })
+            },
+        )
+    };
+    let t = read([link(22, 5), link(22, 6), link(6, 1)].concat()).unwrap();
+    let BoxKind::Transfer(a) = &t.node("a").unwrap().kind else { panic!() };
+    assert_eq!(a.ports, ["1", "2"]);
+    let links: Vec<String> = t.links.iter().map(ToString::to_string).collect();
+    assert_eq!(links, ["a:2 -> b:5", "a:2 -> b:6", "b:6 -> a:1"]);
+    assert_eq!(
+        read(link(22, 9)).unwrap_err().to_string(),
+        "links[0] (line 5, column 5): links.tf: no box lets packets come in by the port 9; add the transfer function that has the port \
+         to \"boxes\""
     );
 }

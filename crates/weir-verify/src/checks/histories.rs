@@ -19,13 +19,15 @@ struct Site {
     /// Bytes in place of which others have other ones.
     moved: HashSet<Expr>,
     of_many: bool,
+    /// The story is tried as it is.
+    tried: bool,
 }
 
 /// Entries, with numbers in place of the bytes of packets: first what they are, then the bytes in order.
 type Shape = (Vec<u128>, Vec<Expr>);
 
 impl Site {
-    fn add(sites: &mut Vec<Site>, x: &Exprs, story: Story) {
+    fn add(sites: &mut Vec<Site>, x: &Exprs, story: Story, tried: bool) {
         let mut shape = Shape::default();
         story.describe_entries(|part| match part {
             Part::Number(n) => shape.0.push(n),
@@ -33,7 +35,8 @@ impl Site {
         });
         let conditions: HashSet<Expr> = story.conditions().into_iter().collect();
         let Some(site) = sites.iter_mut().find(|s| s.shape.0 == shape.0) else {
-            return sites.push(Site { story, shape, conditions, moved: HashSet::new(), of_many: false });
+            let (moved, of_many) = (HashSet::new(), false);
+            return sites.push(Site { story, shape, conditions, moved, of_many, tried });
         };
         site.of_many = true;
         site.conditions.retain(|c| conditions.contains(c));
@@ -141,10 +144,11 @@ impl Checker<'_> {
                         if made.is_empty() {
                             continue;
                         }
-                        if known.insert((made, way)) {
+                        let tried = known.insert((made, way));
+                        if tried {
                             next.push(story.clone());
                         }
-                        Site::add(&mut sites, self.session.exprs(), story);
+                        Site::add(&mut sites, self.session.exprs(), story, tried);
                     }
                 }
             }
@@ -153,7 +157,7 @@ impl Checker<'_> {
                 return answer;
             }
             // The first of a kind shows what is wrong soonest; that nothing is takes all of them.
-            let many = sites.into_iter().filter(|s| s.of_many);
+            let many = sites.into_iter().filter(|s| s.of_many || !s.tried);
             next.extend(many.map(|s| s.merged(&mut self.session)));
             self.session.take_missed();
             for story in &next {

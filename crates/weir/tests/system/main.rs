@@ -5,6 +5,7 @@
 mod check;
 mod click;
 mod errors;
+mod iptables;
 mod ipv6;
 mod lab;
 mod node;

@@ -6,7 +6,7 @@ use weir_elements::filter::{Plan, View};
 use weir_ir::program::TableId;
 use weir_ir::{Builder, Layer, Program, Reason, TableDecl, V, Width};
 use weir_model::filter::Expr;
-use weir_model::topology::{FilterRule, Firewall, FirewallRules};
+use weir_model::topology::FilterRule;
 use weir_table::Kind;
 
 /// Most connections that are known.
@@ -15,22 +15,25 @@ const CONNECTIONS: u32 = 1 << 16;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Names of the ports, then the rules as written.
-pub(super) fn texts(f: &Firewall) -> Vec<String> {
-    let rules = match &f.rules {
-        FirewallRules::Filters { rules, .. } => rules.iter().map(|r| r.text.clone()).collect(),
-        FirewallRules::Iptables(_) => Vec::new(),
-    };
-    f.ports.iter().cloned().chain(rules).collect()
+pub(super) fn texts(ports: &[String; 2], rules: &[FilterRule]) -> Vec<String> {
+    ports.iter().cloned().chain(rules.iter().map(|r| r.text.clone())).collect()
 }
 
-/// The program, for what is modelled.
-pub(super) fn program(name: &str, f: &Firewall) -> Option<Program> {
-    let FirewallRules::Filters { rules, stateful } = &f.rules else { return None };
+/// What comes in by the one port leaves by the other.
+pub(super) fn wire(name: &str) -> Program {
+    let mut b = Builder::new(name, 2, 2);
+    b.input(0, |b| b.emit(1));
+    b.input(1, |b| b.emit(0));
+    b.finish()
+}
+
+/// The program of filters.
+pub(super) fn program(name: &str, ports: &[String; 2], rules: &[FilterRule], stateful: bool) -> Program {
     let mut b = Builder::new(name, 2, 2);
     let tables =
         stateful.then(|| [connections(&mut b, Width::W32, "4"), connections(&mut b, Width::W128, "6")]);
     let mut plans = Vec::new();
-    for (i, port) in f.ports.iter().enumerate() {
+    for (i, port) in ports.iter().enumerate() {
         let here = |r: &&FilterRule| r.from.as_ref().is_none_or(|from| from == port);
         let rules: Vec<(&Expr, u32)> =
             rules.iter().filter(here).map(|r| (&r.filter, u32::from(r.allow))).collect();
@@ -77,7 +80,7 @@ pub(super) fn program(name: &str, f: &Firewall) -> Option<Program> {
             });
         });
     }
-    Some(b.finish())
+    b.finish()
 }
 
 /// Connections by who began them.

@@ -11,15 +11,19 @@
 
 mod click_box;
 mod filter_box;
+mod iptables;
 mod placement;
 mod segments;
 mod send;
+mod transfer;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_engine::Classes;
 use weir_ir::Program;
-use weir_model::topology::{BoxKind, EndpointRole, LinkEnd, NetBox, Topology};
+use weir_model::import::iptables::Ruleset;
+use weir_model::topology::{BoxKind, EndpointRole, FirewallRules, LinkEnd, NetBox, Topology};
 use weir_verify::checks::{Framing, Start, Target};
 use weir_verify::{Body, NodeId, Place};
 
@@ -56,6 +60,7 @@ impl World {
         modules: Option<&Modules<'_>>,
     ) -> Result<World, Vec<String>> {
         let mut world = World::default();
+        world.notes.extend(topology.not_modelled.iter().map(|(b, note)| format!("{b}: {note}")));
         let segments = Segments::new(topology, &down);
         let here = |b: &NetBox| modules.filter(|m| m.platform == b.name);
         let mut ports: Vec<Vec<PortEnds>> = Vec::new();
@@ -72,16 +77,34 @@ impl World {
         if !errors.is_empty() {
             return Err(errors);
         }
-        for (a, b) in segments.links() {
+        let mut wires: BTreeMap<Place, Vec<Place>> = BTreeMap::new();
+        for (a, b, one_way) in segments.links() {
             let end = |(node, port): (usize, usize)| ports.get(node)?.get(port).copied();
             if let (Some((to_a, from_a)), Some((to_b, from_b))) = (end(a), end(b)) {
-                world.net.connect(from_a, to_b);
-                world.net.connect(from_b, to_a);
+                wires.entry(from_a).or_default().push(to_b);
+                if !one_way {
+                    wires.entry(from_b).or_default().push(to_a);
+                }
             }
+        }
+        for (from, to) in wires {
+            world.lead(from, &to);
         }
         world.others = world.spots.iter().flat_map(|s| &s.gates).filter_map(|g| g.start.clone()).collect();
         world.net.finish();
         Ok(world)
+    }
+
+    /// Leads what leaves at a place to another one; if there are several, each copy is followed by itself.
+    fn lead(&mut self, from: Place, to: &[Place]) {
+        if let [only] = to {
+            return self.net.connect(from, *only);
+        }
+        let fan = self.hidden_program("links", &Arc::new(crate::click::either("links", to.len() as u32)));
+        self.net.connect(from, Place { node: fan, port: 0 });
+        for (port, to) in (0..).zip(to) {
+            self.net.connect(Place { node: fan, port }, *to);
+        }
     }
 
     fn add_box(
@@ -110,20 +133,29 @@ impl World {
                 (gates, ends)
             }
             BoxKind::Router(r) => {
-                let filtered = r.firewall.is_some();
                 let args: Vec<String> = r.routes.iter().map(ToString::to_string).collect();
                 let program = send::router(segments, i, &b.name, r);
-                self.add_simple(b, "Router", args, (!filtered).then_some(program), n)
+                self.add_filtering((i, b), "Router", (args, program), r.firewall.as_deref())
             }
             BoxKind::Switch(s) => {
                 let program = send::switch(segments, i, &b.name, s);
                 self.add_simple(b, "Switch", Vec::new(), Some(program), n)
             }
-            BoxKind::Firewall(f) => {
-                let args = filter_box::texts(f);
-                self.add_simple(b, "Firewall", args, filter_box::program(&b.name, f), n)
-            }
-            BoxKind::Transfer(_) => self.add_simple(b, "TransferFunction", Vec::new(), None, n),
+            BoxKind::Firewall(f) => match &f.rules {
+                FirewallRules::Filters { rules, stateful } => {
+                    let program = filter_box::program(&b.name, &f.ports, rules, *stateful);
+                    self.add_simple(b, "Firewall", filter_box::texts(&f.ports, rules), Some(program), n)
+                }
+                FirewallRules::Iptables(set) if iptables::translates(set) => {
+                    let what = "its rules translate addresses, but a firewall forwards frames as they are; make it a router";
+                    return Err(vec![format!("box {}: {what}", b.name)]);
+                }
+                FirewallRules::Iptables(set) => {
+                    let program = filter_box::wire(&b.name);
+                    self.add_filtering((i, b), "Bridge", (Vec::new(), program), Some(set))
+                }
+            },
+            BoxKind::Transfer(t) => self.add_transfer(segments, i, b, t)?,
             BoxKind::Click(c) => return self.add_click_box(segments, i, b, c, classes),
         };
         let nodes = (first..self.net.nodes().len() as NodeId).collect();
@@ -177,6 +209,28 @@ impl World {
             gates.push(Gate { name: "local".into(), start: None, target: Some(target) });
         }
         (gates, (0..n).map(|p| (place(p), place(p))).collect())
+    }
+
+    /// A box that is one program, with rules of iptables around it if there are any.
+    fn add_filtering(
+        &mut self,
+        (i, b): (usize, &NetBox),
+        class: &str,
+        (args, program): (Vec<String>, Program),
+        rules: Option<&Ruleset>,
+    ) -> (Vec<Gate>, Vec<PortEnds>) {
+        let n = b.ports().len();
+        let strange = rules.and_then(|set| iptables::Rules::new(set).not_modelled());
+        self.notes.extend(strange.iter().map(|why| format!("{}: {why}", b.name)));
+        let node = self.net.nodes().len() as NodeId;
+        let (mut gates, ends) = self.add_simple(b, class, args, strange.is_none().then_some(program), n);
+        let Some(set) = rules.filter(|_| strange.is_none()) else { return (gates, ends) };
+        let local = gates.get(n).and_then(|g| g.target).map(|t| t.place.node);
+        let ends = self.add_rules((i, b), set, node, local);
+        for (gate, (into, _)) in gates.iter_mut().zip(&ends) {
+            gate.target = Some(Target { place: *into, framing: Framing::Ip });
+        }
+        (gates, ends)
     }
 
     /// Where packets begin and end.

@@ -9,10 +9,13 @@ use weir_model::value::IpPrefix;
 /// A box and one of its ports, by number.
 pub(super) type Port = (usize, usize);
 
+/// A link: its ends, and whether it leads from the first to the second only.
+pub(super) type Wire = (Port, Port, bool);
+
 /// The links of a topology, and the numbers of the ports that packets are sent to.
 pub(super) struct Segments<'a> {
     topology: &'a Topology,
-    links: Vec<(Port, Port)>,
+    links: Vec<Wire>,
     far: BTreeMap<Port, Port>,
     /// Numbers of the ports of routers, end points and platforms, from 1 on.
     numbers: BTreeMap<Port, u32>,
@@ -34,8 +37,8 @@ impl<'a> Segments<'a> {
             Some((node, topology.boxes.get(node)?.port(&end.port)?))
         };
         let up = topology.links.iter().filter(|l| !down(&l.a, &l.b));
-        let links: Vec<(Port, Port)> = up.filter_map(|l| Some((port(&l.a)?, port(&l.b)?))).collect();
-        let far = links.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
+        let links: Vec<Wire> = up.filter_map(|l| Some((port(&l.a)?, port(&l.b)?, l.one_way))).collect();
+        let far = links.iter().flat_map(|&(a, b, _)| [(a, b), (b, a)]).collect();
         let addressed = topology.boxes.iter().enumerate().filter(|(_, b)| {
             matches!(b.kind, BoxKind::Endpoint(_) | BoxKind::Router(_) | BoxKind::Platform(_))
         });
@@ -44,8 +47,22 @@ impl<'a> Segments<'a> {
         Segments { topology, links, far, numbers }
     }
 
-    pub(super) fn links(&self) -> impl Iterator<Item = (Port, Port)> {
+    pub(super) fn links(&self) -> impl Iterator<Item = Wire> {
         self.links.iter().copied()
+    }
+
+    /// Whether a port has a link that is up.
+    pub(super) fn is_linked(&self, port: Port) -> bool {
+        self.far.contains_key(&port)
+    }
+
+    /// Whether what a port is linked to is no transfer function.
+    pub(super) fn leads_to_hosts(&self, port: Port) -> bool {
+        self.far.get(&port).is_some_and(|far| !self.is_transfer(*far))
+    }
+
+    fn is_transfer(&self, port: Port) -> bool {
+        matches!(self.topology.boxes.get(port.0).map(|b| &b.kind), Some(BoxKind::Transfer(_)))
     }
 
     pub(super) fn number(&self, port: Port) -> u32 {
@@ -60,6 +77,10 @@ impl<'a> Segments<'a> {
             let Some(&(node, input)) = self.far.get(&out) else { continue };
             if let Some(&number) = self.numbers.get(&(node, input)) {
                 found.push(Neighbour { port: (node, input), number });
+                continue;
+            }
+            // It forwards by rules of its own, whoever a packet is for on its segment.
+            if self.is_transfer((node, input)) {
                 continue;
             }
             let ports = self.topology.boxes.get(node).map_or(0, |b| b.ports().len());

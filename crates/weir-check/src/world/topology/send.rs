@@ -96,7 +96,7 @@ fn send(b: &mut Builder, output: u32, next: u32, tag: u16) {
 }
 
 /// One of several ways, as a hash may choose.
-fn choose(b: &mut Builder, n: usize, mut way: impl FnMut(&mut Builder, usize)) {
+pub(super) fn choose(b: &mut Builder, n: usize, mut way: impl FnMut(&mut Builder, usize)) {
     if n < 2 {
         return way(b, 0);
     }

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use weir_ir::program::{Row, TableId};
-use weir_ir::{Builder, E, TableDecl, Width};
+use weir_ir::{Builder, E, TableDecl, V, Width};
 use weir_table::{KeyMatch, Kind};
 
 use super::View;
@@ -160,6 +160,15 @@ impl Plan {
                 Part::Straight(rules) => self.straight(b, &headers, rules, &mut hit),
                 Part::Table(t) => self.lookup(b, &headers, t, &mut hit),
             }
+        }
+    }
+
+    /// Reads the packet's headers and says whether it matches the first rule (1 bit).
+    pub fn matches(&self, b: &mut Builder) -> V {
+        let headers = Headers::read(b, self.view, &self.wants);
+        match self.rules.first() {
+            Some((cond, _)) => headers.test(b, cond),
+            None => b.constant(Width::W1, 0_u8),
         }
     }
 

@@ -204,7 +204,7 @@ fn click(
         (Some(at), None) => (r.text(&at, "a Click configuration")?.to_string(), None),
         (None, Some(at)) => {
             let name = r.text(&at, "a file's name")?;
-            (file(r, &at, name, context)?, Some(name.to_string()))
+            (file(r, &at, name, context.files)?, Some(name.to_string()))
         }
         (Some(_), Some(at)) => {
             r.error(&at, "the configuration stands here and in \"config\"", "keep one");
@@ -229,12 +229,22 @@ pub(super) fn import(
     f: &Fields<'_>,
     context: &mut Context<'_, '_>,
 ) -> Option<(String, String)> {
+    import_with(r, at, f, context.files)
+}
+
+/// As [`import`], by what gives the text of a file.
+pub(super) fn import_with(
+    r: &mut Reader,
+    at: &At<'_>,
+    f: &Fields<'_>,
+    files: &mut dyn FnMut(&str) -> std::io::Result<String>,
+) -> Option<(String, String)> {
     let Some(file_at) = f.get("file") else {
         r.error(at, "there is no file", "add \"file\" with a file's name");
         return None;
     };
     let name = r.text(&file_at, "a file's name")?;
-    Some((name.to_string(), file(r, &file_at, name, context)?))
+    Some((name.to_string(), file(r, &file_at, name, files)?))
 }
 
 /// Reports the mistakes of an imported file.
@@ -246,8 +256,13 @@ pub(super) fn in_file(r: &mut Reader, at: &At<'_>, name: &str, errors: &DocError
 }
 
 /// The text of a file that the document names.
-pub(super) fn file(r: &mut Reader, at: &At<'_>, name: &str, context: &mut Context<'_, '_>) -> Option<String> {
-    match (context.files)(name) {
+fn file(
+    r: &mut Reader,
+    at: &At<'_>,
+    name: &str,
+    files: &mut dyn FnMut(&str) -> std::io::Result<String>,
+) -> Option<String> {
+    match files(name) {
         Ok(text) => Some(text),
         Err(e) => {
             r.error(

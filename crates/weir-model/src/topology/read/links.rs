@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
+use super::boxes::{import_with, in_file, is_map};
 use crate::doc::{At, Reader, did_you_mean};
 use crate::error::quote;
+use crate::import::hassel::TransferFunction;
 use crate::requirement::Place;
-use crate::topology::{Link, LinkEnd, MAX_LINKS, NetBox};
+use crate::topology::{BoxKind, Link, LinkEnd, MAX_LINKS, NetBox};
 use crate::value::IpPrefix;
 
 /// A link as written: its place in the list, and both ends with their ports, if given.
@@ -24,6 +26,9 @@ pub(super) fn read(r: &mut Reader, at: &At<'_>) -> Vec<RawLink> {
     let mut links = Vec::with_capacity(items.len());
     for (item, node) in items.iter().enumerate() {
         let at = at.index(item, node);
+        if is_map(&at) {
+            continue;
+        }
         let Some(text) = r.text(&at, "a link such as \"gw:lan - fw:wan\"") else { continue };
         let words: Vec<&str> = text.split_whitespace().collect();
         let [a, "-" | "--" | "<->", b] = words.as_slice() else {
@@ -122,9 +127,66 @@ pub(super) fn resolve(r: &mut Reader, at: &At<'_>, links: Vec<RawLink>, index: &
                 r.error(&at, format!("{end} is on link {first} already"), help);
             }
         }
-        resolved.push(Link { a, b });
+        resolved.push(Link { a, b, one_way: false });
     }
     resolved
+}
+
+/// Reads the links of items `{file: NAME}`: those of a transfer function of links, from outer port to outer port.
+pub(super) fn imported(
+    r: &mut Reader,
+    at: &At<'_>,
+    index: &Index<'_>,
+    files: &mut dyn FnMut(&str) -> std::io::Result<String>,
+) -> Vec<Link> {
+    let mut links = Vec::new();
+    for (item, node) in r.items(at, "links", MAX_LINKS).unwrap_or_default().iter().enumerate() {
+        let at = at.index(item, node);
+        let Some(f) = is_map(&at).then(|| r.fields(&at, &["file"])).flatten() else { continue };
+        let Some((name, text)) = import_with(r, &at, &f, files) else { continue };
+        let function = match TransferFunction::parse(&text) {
+            Ok(function) => function,
+            Err(errors) => {
+                in_file(r, &at, &name, &errors);
+                continue;
+            }
+        };
+        for (from, to) in function.links() {
+            let a = index.transfer_port(from, true);
+            let b = index.transfer_port(to, false);
+            match (a, b) {
+                (Some(a), Some(b)) => links.push(Link { a, b, one_way: true }),
+                _ if index.lost => {}
+                (a, _) => {
+                    let (port, way) = if a.is_none() { (from, "leave") } else { (to, "come in") };
+                    let help = "add the transfer function that has the port to \"boxes\"";
+                    r.error(&at, format!("{name}: no box lets packets {way} by the port {port}"), help);
+                }
+            }
+            if links.len() > MAX_LINKS {
+                r.error(&at, format!("{name} has too many links"), format!("at most {MAX_LINKS} are read"));
+                return links;
+            }
+        }
+    }
+    links
+}
+
+/// The box and outer port that a function's port is of.
+fn transfer_ports(boxes: &[NetBox], leaving: bool) -> HashMap<u32, LinkEnd> {
+    let mut all = HashMap::new();
+    for b in boxes {
+        let BoxKind::Transfer(t) = &b.kind else { continue };
+        for name in &t.ports {
+            let number =
+                name.parse().ok().and_then(|n: u32| n.checked_add(if leaving { t.out_offset } else { 0 }));
+            if let Some(number) = number {
+                let end = LinkEnd { node: b.name.clone(), port: name.clone() };
+                all.entry(number).or_insert(end);
+            }
+        }
+    }
+    all
 }
 
 /// The boxes by name.
@@ -135,6 +197,8 @@ pub(super) struct Index<'a> {
     /// Some box could not be read; a name that leads nowhere may mean that one.
     lost: bool,
     owned: BTreeSet<(IpAddr, u8)>,
+    /// Ports of transfer functions by which packets leave, and by which they come in.
+    transfer: [HashMap<u32, LinkEnd>; 2],
 }
 
 /// The numbers of a box's ports by their names.
@@ -146,6 +210,7 @@ impl<'a> Index<'a> {
             by_name: boxes.iter().map(|b| (b.name.as_str(), (b, ports_of(b)))).collect(),
             names: boxes.iter().map(|b| b.name.as_str()).collect(),
             lost,
+            transfer: [true, false].map(|leaving| transfer_ports(boxes, leaving)),
             owned: boxes.iter().flat_map(NetBox::owns).map(|p| (p.addr(), p.len())).collect(),
         }
     }
@@ -165,6 +230,12 @@ impl<'a> Index<'a> {
             r.error(at, format!("{line}no box is {}", quote(name)), help);
         }
         found
+    }
+
+    /// The outer port that a port of a transfer function is.
+    fn transfer_port(&self, port: u32, leaving: bool) -> Option<LinkEnd> {
+        let [leave, come] = &self.transfer;
+        if leaving { leave } else { come }.get(&port).cloned()
     }
 
     pub(super) fn no_port(&self, r: &mut Reader, at: &At<'_>, line: &str, node: &NetBox, port: &str) {

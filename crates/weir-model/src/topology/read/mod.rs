@@ -75,7 +75,8 @@ fn topology(r: &mut Reader, at: &At<'_>, files: Files<'_>) -> Option<Topology> {
     // What a box that was not read offers is not known: links to it are not its mistake.
     let lost = r.count() > before;
     let index = links::Index::new(&boxes, lost);
-    let links = f.get("links").map(|at| links::resolve(r, &at, links, &index)).unwrap_or_default();
+    let mut links = f.get("links").map(|at| links::resolve(r, &at, links, &index)).unwrap_or_default();
+    links.extend(f.get("links").map(|at| links::imported(r, &at, &index, files)).unwrap_or_default());
     let requirements = f.get("requirements").map(|at| requirements(r, &at, &index)).unwrap_or_default();
     Some(Topology { name: name?, boxes, links, owners, policy, requirements, not_modelled })
 }

@@ -1,12 +1,13 @@
 //! Boxes that are given by a transfer function.
 
+use std::collections::BTreeSet;
+
 use super::Context;
 use super::boxes::{import, in_file};
-use super::links::ports_by_use;
 use crate::doc::{At, Fields, Reader};
 use crate::error::quote;
 use crate::import::hassel::TransferFunction;
-use crate::topology::TransferBox;
+use crate::topology::{MAX_PORTS, TransferBox};
 
 /// Most stages of a box.
 const MAX_STAGES: u32 = 16;
@@ -29,17 +30,26 @@ pub(super) fn transfer(
             return None;
         }
     };
-    let ports = ports_by_use(used.filter(|used| !used.is_empty()));
-    let known = function.ports();
     let (stages, out_offset) = (stages?, out_offset?);
-    for port in ports.iter().filter(|_| used.is_some()) {
-        let number = port.parse::<u32>().ok();
-        let is_known = |n: u32| known.binary_search(&n).is_ok();
-        let found = number.is_some_and(|n| is_known(n) || n.checked_add(out_offset).is_some_and(is_known));
-        if !found {
-            let help = "links name a transfer function's ports by their numbers";
-            r.error(at, format!("the transfer function of {name} has no port {}", quote(port)), help);
-        }
+    let ports: Vec<String> = outer(&function, stages, out_offset).iter().map(ToString::to_string).collect();
+    if ports.len() > MAX_PORTS {
+        r.error(at, format!("{name}: {} outer ports", ports.len()), format!("at most {MAX_PORTS} are read"));
+        return None;
+    }
+    let of_links = used.into_iter().flatten().flatten();
+    for port in of_links.filter(|port| !ports.contains(port)) {
+        let help = "links name a transfer function's outer ports by their numbers";
+        r.error(at, format!("the transfer function of {name} has no outer port {}", quote(port)), help);
     }
     Some(TransferBox { function, stages, out_offset, ports })
+}
+
+/// The ports by which packets come in or leave. With several stages, what is an output of one and an input of the next is
+/// an inner port.
+fn outer(function: &TransferFunction, stages: u32, out_offset: u32) -> BTreeSet<u32> {
+    let inputs: BTreeSet<u32> = function.rules.iter().flat_map(|r| &r.in_ports).copied().collect();
+    let outputs: BTreeSet<u32> = function.rules.iter().flat_map(|r| &r.out_ports).copied().collect();
+    let inner = |n: &&u32| stages > 1 && inputs.contains(n) && outputs.contains(n);
+    let leave = outputs.iter().filter(|n| !inner(n)).filter_map(|n| n.checked_sub(out_offset));
+    inputs.iter().filter(|n| !inner(n)).copied().chain(leave).collect()
 }

@@ -1,0 +1,309 @@
+//! Rules of iptables as boxes: routers that filter, and firewalls between two ports.
+//!
+//! A router's packets pass: what finds the state of their connection ([`track`]), the router itself, the chain `FORWARD` of
+//! the interface that they leave by (or `INPUT`, for the router's own addresses), and what makes new connections known.
+//! Rules are those of IPv4: what they make of an IPv6 packet is not known.
+
+mod chains;
+mod nat;
+mod track;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_ir::{Builder, Layer, Program, Reason, Width};
+use weir_model::import::iptables::{ConnState, Rule, Ruleset, Table, Target};
+use weir_model::topology::{BoxKind, InterfaceAddr, NetBox};
+use weir_verify::{Body, NodeId, Place};
+
+use super::{PortEnds, World};
+use crate::click::Label;
+use chains::{Chains, Fate, TooLong};
+use nat::Change;
+
+/// Offset of the annotation with the state of a packet's connection (1 byte).
+const STATE: u32 = 41;
+/// Offset of the annotation with the number of the interface that a packet came in by (2 bytes).
+const INPUT: u32 = 38;
+
+/// An interface of a box, and its first IPv4 address.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Interface<'a> {
+    pub name: &'a str,
+    pub address: Option<u32>,
+}
+
+/// The rules of a box, and what has to be known for them.
+pub(super) struct Rules<'a> {
+    set: &'a Ruleset,
+    filter: Table,
+    tracks: bool,
+}
+
+impl<'a> Rules<'a> {
+    pub(super) fn new(set: &'a Ruleset) -> Rules<'a> {
+        let rules = |t: &Option<Table>| {
+            t.iter().flat_map(|t| &t.chains).flat_map(|c| &c.rules).any(|r: &Rule| r.states.is_some())
+        };
+        Rules {
+            set,
+            filter: set.filter.clone().unwrap_or_default(),
+            tracks: rules(&set.filter) || rules(&set.nat) || translates(set),
+        }
+    }
+
+    /// Lines of rules of tables that are not modelled: they may do anything.
+    fn foreign(&self) -> Vec<String> {
+        let tables = [&self.set.filter, &self.set.nat].into_iter().flatten();
+        let own: Vec<usize> = tables.flat_map(|t| &t.chains).flat_map(|c| &c.rules).map(|r| r.line).collect();
+        let notes = self.set.not_modelled.iter().filter(|n| !own.contains(&n.line));
+        notes.map(|n| n.line.to_string()).collect()
+    }
+
+    /// Why what a box with these rules does is not modelled, if it is not.
+    pub(super) fn not_modelled(&self) -> Option<String> {
+        let lines = self.foreign();
+        (!lines.is_empty())
+            .then(|| format!("rules of other tables than filter and nat: lines {}", lines.join(", ")))
+    }
+
+    /// Notes the interface that packets come in by, finds the states of their connections, and changes destinations. Input
+    /// and output for each interface; packets that are not known about leave by the output behind these.
+    fn arrival(&self, name: &str, interfaces: &[Interface<'_>]) -> Result<Program, TooLong> {
+        let n = interfaces.len() as u32;
+        let mut b = Builder::new(name, n, n + 1);
+        let connections = self.tracks.then(|| track::tables(&mut b));
+        let mut done = Ok(());
+        for (i, interface) in (0..).zip(interfaces) {
+            b.input(i, |b| {
+                let number = b.constant(Width::W16, i);
+                b.store_anno(INPUT, number);
+                nat::forget(b);
+                let Some(connections) = connections else { return b.emit(i) };
+                six(b, |b| b.emit(i));
+                let Some(table) = self.translation() else {
+                    track::look(b, connections, false);
+                    return b.emit(i);
+                };
+                track::look(b, connections, true);
+                let state = b.load_anno(Width::W8, STATE);
+                // What an ICMP error quotes would have to be translated too.
+                let related = b.eq(state, chains::number(ConnState::Related));
+                b.when(related, |b| b.emit(n));
+                // So do the checksums of protocols that are no TCP, UDP or ICMP but have ports.
+                let odd = nat::is_odd(b);
+                b.when(odd, |b| b.emit(n));
+                let new = b.eq(state, chains::number(ConnState::New));
+                let fresh = nat::is_fresh(b);
+                let asked = b.and(new, fresh);
+                b.unless(asked, |b| b.emit(i));
+                let mut chains = Chains::new(table);
+                chains.input = Some(interface.name);
+                let result = chains.run(b, "PREROUTING", &mut |b, fate| match fate {
+                    Fate::Accept => b.emit(i),
+                    Fate::Drop | Fate::Reject => b.drop(Reason::DENIED),
+                    Fate::Unknown => b.emit(n),
+                    Fate::Translate(target) => match Change::of(target, interface.address) {
+                        Some(change) => nat::destination(b, &change, &|b| b.emit(i)),
+                        None => b.emit(n),
+                    },
+                });
+                if result.is_err() {
+                    done = Err(TooLong);
+                }
+            });
+        }
+        done.map(|()| b.finish())
+    }
+
+    /// Makes new connections known, and changes sources. Input and output for each interface; packets that are not known
+    /// about leave by the output behind these.
+    fn departure(&self, name: &str, interfaces: &[Interface<'_>]) -> Result<Program, TooLong> {
+        let n = interfaces.len() as u32;
+        let mut b = Builder::new(name, n, n + 1);
+        let connections = self.tracks.then(|| track::tables(&mut b));
+        let mut done = Ok(());
+        for (i, interface) in (0..).zip(interfaces) {
+            b.input(i, |b| {
+                let Some(connections) = connections else { return b.emit(i) };
+                six(b, |b| b.emit(i));
+                let Some(table) = self.translation() else {
+                    track::confirm(b, connections);
+                    return b.emit(i);
+                };
+                let mut rules = |b: &mut Builder, connect: &dyn Fn(&mut Builder, Option<&Change>)| {
+                    let mut chains = Chains::new(table);
+                    chains.output = Some(interface.name);
+                    let result = chains.run(b, "POSTROUTING", &mut |b, fate| match fate {
+                        Fate::Accept => connect(b, None),
+                        Fate::Drop | Fate::Reject => b.drop(Reason::DENIED),
+                        Fate::Unknown => b.emit(n),
+                        Fate::Translate(target) => match Change::of(target, interface.address) {
+                            Some(change) => connect(b, Some(&change)),
+                            None => b.emit(n),
+                        },
+                    });
+                    if result.is_err() {
+                        done = Err(TooLong);
+                    }
+                };
+                nat::leave(b, connections, &mut rules, &|b| b.emit(i));
+            });
+        }
+        done.map(|()| b.finish())
+    }
+
+    /// The table nat, if it translates anything.
+    fn translation(&self) -> Option<&Table> {
+        self.set.nat.as_ref().filter(|_| translates(self.set))
+    }
+
+    /// A chain of the table filter, for packets that leave by an interface, or by none: those that pass leave by output 0,
+    /// those that are not known about by output 1.
+    fn chain(
+        &self,
+        name: &str,
+        chain: &str,
+        inputs: &[&str],
+        output: Option<&str>,
+    ) -> Result<Program, TooLong> {
+        let mut b = Builder::new(name, 1, 2);
+        let mut chains = Chains::new(&self.filter);
+        chains.output = output;
+        // Interfaces that no rule tells apart.
+        let mut kinds: BTreeMap<Vec<bool>, Vec<usize>> = BTreeMap::new();
+        for (i, input) in inputs.iter().enumerate() {
+            let rules = self.filter.chains.iter().flat_map(|c| &c.rules);
+            let fits = rules.filter_map(|r| r.in_interface.as_ref()).map(|m| m.fits(input)).collect();
+            kinds.entry(fits).or_default().push(i);
+        }
+        let kinds: Vec<Vec<usize>> = kinds.into_values().collect();
+        let mut done = Ok(());
+        b.input(0, |b| {
+            six(b, |b| b.emit(1));
+            let number = b.load_anno(Width::W16, INPUT);
+            let mut rules = |b: &mut Builder, kind: &[usize]| {
+                chains.input = kind.first().and_then(|i| inputs.get(*i)).copied();
+                let result = chains.run(b, chain, &mut |b, fate| match fate {
+                    Fate::Accept => b.emit(0),
+                    Fate::Drop => b.drop(Reason::DENIED),
+                    Fate::Reject => b.drop(Reason::new("Rejected")),
+                    Fate::Unknown | Fate::Translate(_) => b.emit(1),
+                });
+                if result.is_err() {
+                    done = Err(TooLong);
+                }
+            };
+            let Some((last, others)) = kinds.split_last() else { return b.emit(1) };
+            for kind in others {
+                let mut here = b.constant(Width::W1, 0_u8);
+                for i in kind {
+                    let same = b.eq(number, *i as u32);
+                    here = b.or(here, same);
+                }
+                b.when(here, |b| rules(b, kind));
+            }
+            rules(b, last);
+        });
+        done.map(|()| b.finish())
+    }
+}
+
+/// Whether some rule translates addresses.
+pub(super) fn translates(set: &Ruleset) -> bool {
+    let rules = set.nat.iter().flat_map(|t| &t.chains).flat_map(|c| &c.rules);
+    let translation = |t: &Target| {
+        matches!(t, Target::Snat(_) | Target::Dnat(_) | Target::Masquerade(_) | Target::Redirect(_))
+    };
+    rules.into_iter().any(|r| translation(&r.target))
+}
+
+/// The interfaces of a box.
+fn interfaces(b: &NetBox) -> Vec<Interface<'_>> {
+    if let BoxKind::Router(r) = &b.kind {
+        let address = |a: &InterfaceAddr| match a.host().addr() {
+            IpAddr::V4(a) => Some(u32::from(a)),
+            IpAddr::V6(_) => None,
+        };
+        let interfaces = r.interfaces.iter();
+        return interfaces
+            .map(|i| Interface { name: &i.name, address: i.addresses.iter().find_map(address) })
+            .collect();
+    }
+    b.ports().into_iter().map(|name| Interface { name, address: None }).collect()
+}
+
+/// Does something else with what is no IPv4 packet; it has to end.
+fn six(b: &mut Builder, other: impl FnOnce(&mut Builder)) {
+    b.require(Layer::Net, 20, Reason::TRUNCATED);
+    let first = b.load(Width::W8, Layer::Net, 0);
+    let version = b.shr(first, 4);
+    let six = b.ne(version, 4);
+    b.when(six, other);
+}
+
+impl World {
+    /// Puts rules around a router whose program is `node`: gives for each interface where packets come in and where they
+    /// leave.
+    pub(super) fn add_rules(
+        &mut self,
+        (i, b): (usize, &NetBox),
+        set: &Ruleset,
+        node: NodeId,
+        local: Option<NodeId>,
+    ) -> Vec<PortEnds> {
+        let rules = Rules::new(set);
+        if rules.tracks {
+            let what = "packets with IP options are taken to end here, for connections are tracked";
+            self.notes.push(format!("{}: {what}", b.name));
+        }
+        let interfaces = interfaces(b);
+        let names: Vec<&str> = interfaces.iter().map(|i| i.name).collect();
+        let n = names.len() as u32;
+        let opaque = self.rules_node(b, (i, "unknown"), Err(TooLong));
+        let to_opaque = Place { node: opaque, port: 0 };
+        let arrival = self.rules_node(b, (i, "PREROUTING"), rules.arrival(&b.name, &interfaces));
+        let departure = self.rules_node(b, (i, "POSTROUTING"), rules.departure(&b.name, &interfaces));
+        self.net.connect(Place { node: arrival, port: n }, to_opaque);
+        self.net.connect(Place { node: departure, port: n }, to_opaque);
+        let mut ends = Vec::new();
+        let exits = (0..n).map(|port| (port, "FORWARD", names.get(port as usize).copied()));
+        for (port, chain, output) in exits.chain(local.map(|_| (n, "INPUT", None))) {
+            let program = rules.chain(&b.name, chain, &names, output);
+            if program.is_err() {
+                let what = "what becomes of packets is not known: its chains jump to each other too often";
+                self.notes.push(format!("{}: {what}", b.name));
+            }
+            let filter = self.rules_node(b, (i, chain), program);
+            self.net.connect(Place { node, port }, Place { node: filter, port: 0 });
+            self.net.connect(Place { node: filter, port: 1 }, to_opaque);
+            if port == n {
+                if let Some(local) = local {
+                    self.net.connect(Place { node: filter, port: 0 }, Place { node: local, port: 0 });
+                }
+                continue;
+            }
+            self.net.connect(Place { node: filter, port: 0 }, Place { node: departure, port });
+            self.net.connect(Place { node: arrival, port }, Place { node, port });
+            ends.push((Place { node: arrival, port }, Place { node: departure, port }));
+        }
+        ends
+    }
+
+    fn rules_node(
+        &mut self,
+        b: &NetBox,
+        (i, chain): (usize, &str),
+        program: Result<Program, TooLong>,
+    ) -> NodeId {
+        let name = format!("{}/{chain}", b.name);
+        let node = match program {
+            Ok(p) => self.net.add_program(name, &Arc::new(p), i as u32),
+            Err(TooLong) => self.net.add(name, Body::Opaque),
+        };
+        let label = Label { class: "Iptables".into(), args: [chain.to_owned()].into(), hidden: false };
+        self.labels.insert(node, label);
+        node
+    }
+}

@@ -1,0 +1,285 @@
+//! Translation of addresses by the table nat, as Linux does it: the first packet of a connection is asked of the rules, all
+//! others go as it did. Destinations change before a packet is routed, sources when it leaves.
+
+use std::net::IpAddr;
+
+use weir_elements::build::{halves, mend_ip_checksum, mend_transport_checksum, update_checksum};
+use weir_ir::{Builder, E, Layer, Reason, V, Width};
+use weir_model::import::iptables::{ConnState, NatRange, Target};
+
+use super::STATE;
+use super::chains::number;
+use super::track::{self, Connections, Flow};
+
+/// Offset of the annotation that says what is to happen to the source (1 byte): [`KNOWN`], [`FRESH`].
+const SOURCE: u32 = 37;
+/// It becomes what the annotations say.
+const KNOWN: u8 = 1;
+/// The rules say.
+const FRESH: u8 = 2;
+/// Offsets of annotations: the address and port of the source to come, or of the destination that there was.
+const ADDRESS: u32 = 32;
+const PORT: u32 = 28;
+
+/// Most addresses of a range.
+const MAX_ADDRESSES: u32 = 64;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMP: u8 = 1;
+
+/// Where the port ranges end within which Linux stays if a source port is taken (`nf_nat_core.c`).
+const CLASSES: [(u16, u16, u16); 3] = [(511, 1, 511), (1023, 600, 1023), (u16::MAX, 1024, u16::MAX)];
+
+/// What an address and port are to become; `None` stays.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Change {
+    pub address: Option<(u32, u32)>,
+    pub ports: Option<(u16, u16)>,
+}
+
+impl Change {
+    /// What a target makes of packets, where `own` is the address of the interface. `None` if that is not modelled.
+    pub(super) fn of(target: &Target, own: Option<u32>) -> Option<Change> {
+        let range = |r: &NatRange| {
+            let address = match r.addresses {
+                None => None,
+                Some((IpAddr::V4(lo), IpAddr::V4(hi))) => Some((u32::from(lo), u32::from(hi))),
+                Some(_) => return None,
+            };
+            let few = address.is_none_or(|(lo, hi)| lo <= hi && hi - lo < MAX_ADDRESSES);
+            few.then_some(Change { address, ports: r.ports })
+        };
+        match target {
+            Target::Snat(r) | Target::Dnat(r) => range(r),
+            Target::Masquerade(ports) | Target::Redirect(ports) => {
+                own.map(|own| Change { address: Some((own, own)), ports: *ports })
+            }
+            _ => None,
+        }
+    }
+
+    /// Goes on with an address of the range, any of them.
+    fn address(&self, b: &mut Builder, was: V, then: &dyn Fn(&mut Builder, V)) {
+        let Some((lo, hi)) = self.address else { return then(b, was) };
+        super::super::send::choose(b, (hi - lo + 1) as usize, |b, i| {
+            let address = b.constant(Width::W32, lo + i as u32);
+            then(b, address);
+        });
+    }
+}
+
+/// The packet is of a connection that is known: its destination becomes what the entry says, and its source will.
+pub(super) fn arrive(b: &mut Builder, entry: E) {
+    let (address, port) = (b.get(entry, "to_src"), b.get(entry, "to_first"));
+    remember(b, KNOWN, address, port);
+    let (dst, second) = (b.get(entry, "to_dst"), b.get(entry, "to_second"));
+    rewrite(b, Side::Destination, dst, second);
+}
+
+/// The packet may begin a connection: remembers where it goes to, before the rules change that.
+pub(super) fn begin(b: &mut Builder, flow: &Flow) {
+    let [_, dst, _, second, _] = flow.key;
+    remember(b, FRESH, dst, second);
+}
+
+fn remember(b: &mut Builder, what: u8, address: V, port: V) {
+    let what = b.constant(Width::W8, what);
+    b.store_anno(SOURCE, what);
+    b.store_anno(ADDRESS, address);
+    b.store_anno(PORT, port);
+}
+
+/// Forgets what an earlier box remembered.
+pub(super) fn forget(b: &mut Builder) {
+    let none = b.constant(Width::W8, 0_u8);
+    b.store_anno(SOURCE, none);
+}
+
+/// Whether the packet is of no known connection (1 bit).
+pub(super) fn is_fresh(b: &mut Builder) -> V {
+    let what = b.load_anno(Width::W8, SOURCE);
+    b.eq(what, FRESH)
+}
+
+/// Whether the packet is of DCCP, SCTP or UDP-Lite (1 bit).
+pub(super) fn is_odd(b: &mut Builder) -> V {
+    let proto = b.load(Width::W8, Layer::Net, 9);
+    track::one_of(b, proto, &[33, 132, 136])
+}
+
+/// Changes the destination of a packet that begins a connection. `out` has to end.
+pub(super) fn destination(b: &mut Builder, change: &Change, out: &dyn Fn(&mut Builder)) {
+    let (was, proto) = (b.load(Width::W32, Layer::Net, 16), b.load(Width::W8, Layer::Net, 9));
+    let (tcp, udp) = (b.eq(proto, TCP), b.eq(proto, UDP));
+    let has_ports = b.or(tcp, udp);
+    track::mark_transport(b);
+    let change = *change;
+    let port = b.choose(
+        has_ports,
+        |b| {
+            b.require(Layer::Transport, 4, Reason::TRUNCATED);
+            match change.ports {
+                Some((lo, hi)) => any_of(b, lo, hi),
+                None => b.load(Width::W16, Layer::Transport, 2),
+            }
+        },
+        |b| b.constant(Width::W16, 0_u16),
+    );
+    change.address(b, was, &|b, address| {
+        rewrite(b, Side::Destination, address, port);
+        out(b);
+    });
+}
+
+/// The packet leaves: its source becomes what was remembered, or what a change says. Ends: by `out`.
+pub(super) fn leave(
+    b: &mut Builder,
+    connections: Connections,
+    rules: &mut dyn FnMut(&mut Builder, &dyn Fn(&mut Builder, Option<&Change>)),
+    out: &dyn Fn(&mut Builder),
+) {
+    let what = b.load_anno(Width::W8, SOURCE);
+    let known = b.eq(what, KNOWN);
+    b.when(known, |b| {
+        let (address, port) = (b.load_anno(Width::W32, ADDRESS), b.load_anno(Width::W16, PORT));
+        rewrite(b, Side::Source, address, port);
+        out(b);
+    });
+    let (state, fresh) = (b.load_anno(Width::W8, STATE), b.eq(what, FRESH));
+    let new = b.eq(state, number(ConnState::New));
+    let other = b.and(new, fresh);
+    b.unless(other, |b| out(b));
+    rules(b, &|b, change| {
+        let none = Change { address: None, ports: None };
+        let change = *change.unwrap_or(&none);
+        let was = b.load(Width::W32, Layer::Net, 12);
+        change.address(b, was, &|b, address| connect(b, connections, (address, change.ports), out));
+    });
+}
+
+/// Makes the connection of a packet that begins one known, with the source that it gets.
+fn connect(
+    b: &mut Builder,
+    connections: Connections,
+    (address, ports): (V, Option<(u16, u16)>),
+    out: &dyn Fn(&mut Builder),
+) {
+    track::mark_transport(b);
+    track::flow(b, Layer::Net, &|b, flow| {
+        let Some(flow) = flow else { return out(b) };
+        let [src, dst, first, second, proto] = flow.key;
+        let (old_dst, old_second) = (b.load_anno(Width::W32, ADDRESS), b.load_anno(Width::W16, PORT));
+        let mut reply = flow.reply;
+        reply[1] = address;
+        let finish = |b: &mut Builder, own: V| {
+            let mut reply = reply;
+            if let Some(hole) = flow.hole {
+                reply[hole as usize] = own;
+            }
+            let forth = b
+                .insert(connections.all, &[src, old_dst, first, old_second, proto], |b| b.drop(Reason::FULL));
+            let back = b.insert(connections.all, &reply, |b| b.drop(Reason::FULL));
+            // Of a reply, what names the connection at either end changes places; an ICMP identifier does not.
+            let (back_first, back_second) =
+                if flow.hole == Some(2) { (first, reply[3]) } else { (old_second, first) };
+            let values = [
+                (forth, [address, dst, own, second], 0_u8),
+                (back, [old_dst, src, back_first, back_second], 1),
+            ];
+            for (entry, [src, dst, first, second], is_reply) in values {
+                b.set(entry, "to_src", src);
+                b.set(entry, "to_dst", dst);
+                b.set(entry, "to_first", first);
+                b.set(entry, "to_second", second);
+                b.set(entry, "reply", is_reply);
+                track::keep(b, entry);
+            }
+            connections.note(b);
+            rewrite(b, Side::Source, address, own);
+            out(b);
+        };
+        let Some(hole) = flow.hole else {
+            b.lookup(connections.all, &reply, |b, _| b.drop(Reason::new("TupleInUse")), |_| {});
+            return finish(b, first);
+        };
+        let claim = |b: &mut Builder, lo: u16, hi: u16| {
+            // Its own, if that is in the range and free.
+            let (above, below) = (b.ge(first, u32::from(lo)), b.le(first, u32::from(hi)));
+            let inside = b.and(above, below);
+            b.when(inside, |b| {
+                let mut key = reply;
+                key[hole as usize] = first;
+                b.lookup(connections.all, &key, |_, _| {}, |b| finish(b, first));
+            });
+            let start = any_of(b, 0, hi - lo);
+            let (lo, hi) = (b.constant(Width::W16, lo), b.constant(Width::W16, hi));
+            let (entry, own) =
+                b.claim(connections.all, &reply, hole, lo, hi, start, |b| b.drop(Reason::FULL));
+            track::keep(b, entry);
+            finish(b, own);
+        };
+        match ports {
+            Some((lo, hi)) => claim(b, lo, hi),
+            None if hole == 2 => claim(b, 0, u16::MAX),
+            None => {
+                for (last, lo, hi) in CLASSES {
+                    if last == u16::MAX {
+                        return claim(b, lo, hi);
+                    }
+                    let here = b.le(first, u32::from(last));
+                    b.when(here, |b| claim(b, lo, hi));
+                }
+            }
+        }
+    });
+}
+
+/// Any number of a range.
+fn any_of(b: &mut Builder, lo: u16, hi: u16) -> V {
+    if lo == hi {
+        return b.constant(Width::W16, lo);
+    }
+    let random = b.random();
+    let offset = b.rem(random, u32::from(hi - lo) + 1);
+    let number = b.add(offset, u32::from(lo));
+    b.resize(Width::W16, number)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Source,
+    Destination,
+}
+
+/// Changes an address and what the transport header says of that side (a port, an ICMP identifier), with all checksums.
+fn rewrite(b: &mut Builder, side: Side, address: V, port: V) {
+    let (at, offset) = if side == Side::Source { (12, 0) } else { (16, 2) };
+    let old = b.load(Width::W32, Layer::Net, at);
+    let words = [halves(b, old), halves(b, address)];
+    track::mark_transport(b);
+    let proto = b.load(Width::W8, Layer::Net, 9);
+    for (own, sum, least) in [(TCP, 16, 18), (UDP, 6, 8)] {
+        let is = b.eq(proto, own);
+        b.when(is, |b| {
+            b.require(Layer::Transport, least, Reason::TRUNCATED);
+            let before = b.load(Width::W16, Layer::Transport, offset);
+            b.store(Layer::Transport, offset, port);
+            mend_transport_checksum(b, sum, own == UDP, [&words[0], &words[1]], [&[before], &[port]]);
+        });
+    }
+    let icmp = b.eq(proto, ICMP);
+    b.when(icmp, |b| {
+        // The one side of a query is its identifier, the other its kind, which stays.
+        b.require(Layer::Transport, 8, Reason::TRUNCATED);
+        if side == Side::Source {
+            let before = b.load(Width::W16, Layer::Transport, 4);
+            b.store(Layer::Transport, 4, port);
+            let field = b.load(Width::W16, Layer::Transport, 2);
+            let mended = update_checksum(b, field, &[before], &[port]);
+            b.store(Layer::Transport, 2, mended);
+        }
+    });
+    b.store(Layer::Net, at, address);
+    mend_ip_checksum(b, &words[0], &words[1]);
+    b.clear_mark(Layer::Transport);
+}

@@ -1,0 +1,323 @@
+//! Boxes that other systems describe: transfer functions, and rules of iptables.
+
+use std::collections::BTreeMap;
+
+use weir_check::{Question, Status, World};
+use weir_engine::Classes;
+use weir_model::requirement::Requirement;
+use weir_model::topology::Topology;
+use weir_verify::Limits;
+
+use Status::{Holds, Inconclusive, Violated};
+
+fn world(text: &str, files: &BTreeMap<&str, String>) -> World {
+    let mut read = |name: &str| {
+        files.get(name).cloned().ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound))
+    };
+    let topology = Topology::parse_with(text, &mut read).unwrap_or_else(|e| panic!("{e}"));
+    let world =
+        World::of_topology(&topology, &Classes::default(), |_, _| false).unwrap_or_else(|e| panic!("{e:?}"));
+    for node in world.net.nodes() {
+        if let Some(program) = node.program() {
+            weir_ir::check(program).unwrap_or_else(|e| panic!("{}: {e:?}", node.name));
+        }
+    }
+    world
+}
+
+fn assert_all(world: &mut World, wanted: &[(&str, Status)]) {
+    let questions: Vec<Question> =
+        wanted.iter().map(|(l, _)| world.question(&Requirement::parse(l).unwrap()).unwrap()).collect();
+    world.net.finish();
+    let found: Vec<(&str, Status)> = wanted
+        .iter()
+        .zip(&questions)
+        .map(|((line, _), q)| {
+            let a = world.answer(q, Limits::of_networks());
+            // Shown if the test fails.
+            println!("{line}: {} {:?}", a.status, a.doubt);
+            (*line, a.status)
+        })
+        .collect();
+    assert_eq!(found, wanted);
+}
+
+/// A line of a transfer function over headers of 16 bytes. `what` are words `FIELD=VALUE[/LEN]`.
+fn rule(action: &str, inputs: &str, what: &str, vlan: Option<u16>, outputs: &str) -> String {
+    let at = |field: &str| match field {
+        "flags" => (0, 8),
+        "dport" => (8, 16),
+        "sport" => (24, 16),
+        "proto" => (40, 8),
+        "dst" => (48, 32),
+        "src" => (80, 32),
+        "vlan" => (112, 16),
+        other => panic!("{other}"),
+    };
+    let mut bits = vec!['x'; 128];
+    for word in what.split_whitespace() {
+        let (field, value) = word.split_once('=').unwrap();
+        let (from, width) = at(field);
+        let (value, len) = value.split_once('/').map_or((value, width), |(v, l)| (v, l.parse().unwrap()));
+        let value: u32 =
+            value.parse().unwrap_or_else(|_| value.parse::<std::net::Ipv4Addr>().unwrap().into());
+        for i in 0..len {
+            bits[from + i] = if value >> (width - 1 - i) & 1 == 1 { '1' } else { '0' };
+        }
+    }
+    let matches: String = bits.iter().collect();
+    let (mask, value) = match vlan {
+        Some(v) => (format!("{}{}", "1".repeat(112), "0".repeat(16)), format!("{}{v:016b}", "0".repeat(112))),
+        None => ("None".into(), "None".into()),
+    };
+    format!("{action}$[{inputs}]${matches}${mask}${value}$None$None$[{outputs}]$#$#$$$r$\n")
+}
+
+fn function(rules: &[String]) -> String {
+    format!("32$r$9$0$0$\n#\n{}", rules.concat())
+}
+
+fn links(list: &[(u32, u32)]) -> String {
+    let link = |(a, b): &(u32, u32)| format!("link$[{a}]$None$None$None$None$None$[{b}]$#$#$$$_$\n");
+    format!("32$$9$0$0$\n#\n{}", list.iter().map(link).collect::<String>())
+}
+
+/// Two routers of three stages, with outer ports 1 to 3 and 11 to 13: tags in, routes, access lists out.
+fn backbone() -> (String, BTreeMap<&'static str, String>) {
+    let a = function(&[
+        rule("fwd", "1, 2", "vlan=10", None, "100"),
+        rule("fwd", "3", "vlan=30", None, "100"),
+        rule("rw", "100", "dst=10.1.5.0/24", Some(10), "201, 202"),
+        rule("rw", "100", "dst=10.1.0.0/16", Some(10), "201"),
+        rule("fwd", "100", "dst=10.9.0.0/16", None, ""),
+        rule("rw", "100", "", Some(30), "203"),
+        rule("fwd", "201", "proto=6 dport=22", None, ""),
+        rule("fwd", "201", "", None, "301"),
+        rule("fwd", "202", "", None, "302"),
+        rule("fwd", "203", "", None, "303"),
+    ]);
+    let b = function(&[
+        rule("fwd", "11, 12, 13", "", None, "1100"),
+        rule("rw", "1100", "dst=10.2.0.0/16", Some(20), "1211"),
+        rule("rw", "1100", "dst=10.1.0.0/16", Some(30), "1213"),
+        rule("rw", "1100", "dst=10.66.0.0/16", Some(30), "1213"),
+        rule("fwd", "1211", "", None, "1311"),
+        rule("fwd", "1213", "", None, "1313"),
+    ]);
+    let text = "
+boxes:
+  a: {kind: transfer, file: a.tf, stages: 3, out-offset: 300}
+  b: {kind: transfer, file: b.tf, stages: 3, out-offset: 1300}
+links:
+  - {file: links.tf}
+";
+    let files = [("a.tf", a), ("b.tf", b), ("links.tf", links(&[(303, 13), (1313, 3)]))];
+    (text.into(), files.into_iter().collect())
+}
+
+#[test]
+fn transfer_functions_carry_what_their_rules_say() {
+    let (text, files) = backbone();
+    let mut w = world(&text, &files);
+    assert_all(
+        &mut w,
+        &[
+            ("can a:1 a:2 dst net 10.1.5.0/24", Holds),
+            ("only a:1 a:2 dst net 10.1.5.0/24", Holds),
+            ("only a:2 a:1 dst net 10.1.0.0/16", Holds),
+            ("can a:2 a:1 tcp dst port 23", Holds),
+            ("can a:2 a:1 tcp dst port 22", Violated),
+            ("can a:1 b:11 dst net 10.2.0.0/16", Holds),
+            ("only a:1 b:11 dst net 10.2.0.0/16", Holds),
+            ("never a:1 b:11 dst net 10.9.0.0/16", Holds),
+            ("can b:11 a:1 dst net 10.1.0.0/16", Holds),
+            ("never b:11 a:2 not dst net 10.1.5.0/24", Holds),
+            ("can a:1 b:12", Violated),
+            // 10.66/16 goes from a to b, which sends it back, and so on.
+            ("noloops", Violated),
+        ],
+    );
+}
+
+/// Two hosts with a router between them that has rules.
+const ROUTER: &str = "
+boxes:
+  lan: {kind: host, owns: 10.77.1.2, sources: own}
+  wan: {kind: host, owns: 10.77.2.2, sources: own}
+  gw:
+    kind: router
+    interfaces: {lan: 10.77.1.1/24, wan: 10.77.2.1/24}
+    firewall: {file: gw.rules}
+links: [lan - gw:lan, gw:wan - wan]
+";
+
+fn router(rules: &str) -> World {
+    world(ROUTER, &[("gw.rules", rules.to_owned())].into())
+}
+
+#[test]
+fn chains_decide_as_they_are_written() {
+    let rules = "*filter
+:INPUT DROP [0:0]
+:FORWARD DROP [0:0]
+:web - [0:0]
+:deep - [0:0]
+-A INPUT -i lan -p icmp -j ACCEPT
+-A FORWARD -i lan -p tcp -m multiport --dports 80,443 -j web
+-A FORWARD -i lan -o wan -p udp -m udp ! --dport 53 -g deep
+-A FORWARD -i lan -p udp -j ACCEPT
+-A FORWARD -i wan -p udp -j REJECT
+-A FORWARD ! -i wan -p icmp -m icmp --icmp-type 8 -j ACCEPT
+-A web -s 10.77.1.0/24 -p tcp --tcp-flags SYN,ACK SYN -j RETURN
+-A web -j ACCEPT
+-A deep -p udp -m udp --sport 7 -j RETURN
+-A deep -p udp -m udp --dport 7000:7010 -j ACCEPT
+COMMIT
+";
+    let mut w = router(rules);
+    assert_all(
+        &mut w,
+        &[
+            ("can lan wan tcp dst port 80", Holds),
+            ("can lan wan tcp dst port 80 and tcp[13] & 18 = 2", Violated),
+            ("can lan wan tcp dst port 81", Violated),
+            ("can lan wan udp dst port 53", Holds),
+            ("can lan wan udp dst port 7005", Holds),
+            ("never lan wan udp src port 7 and dst port 7005", Holds),
+            // The third rule is not for what has no ports: fragments, and packets that are cut short.
+            ("only lan wan not udp or dst port 53 or dst portrange 7000-7010", Violated),
+            (
+                "only lan wan not udp or ip[6:2] & 8191 != 0 or ip[2:2] < 80 or dst port 53 or dst portrange 7000-7010",
+                Holds,
+            ),
+            ("can lan wan icmp type 8", Holds),
+            ("never lan wan icmp type 0", Holds),
+            ("never wan lan", Holds),
+            ("can lan gw:local icmp", Holds),
+            ("never wan gw:local", Holds),
+            ("never lan gw:local udp", Holds),
+        ],
+    );
+}
+
+#[test]
+fn only_what_belongs_to_a_connection_comes_back() {
+    let rules = "*filter
+:FORWARD DROP [0:0]
+-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A FORWARD -m conntrack --ctstate INVALID -j DROP
+-A FORWARD -i lan -m conntrack --ctstate NEW -j ACCEPT
+COMMIT
+";
+    let mut w = router(rules);
+    assert_all(
+        &mut w,
+        &[
+            ("return lan wan udp dst port 53", Holds),
+            ("return lan wan tcp dst port 80", Holds),
+            ("can wan lan udp", Holds),
+            ("can wan lan icmp type 3", Holds),
+        ],
+    );
+    // Without the first rule, nothing comes back.
+    let mut w = router(&rules.replace("RELATED,ESTABLISHED", "UNTRACKED"));
+    assert_all(&mut w, &[("never wan lan", Holds), ("return lan wan udp dst port 53", Violated)]);
+}
+
+#[test]
+fn what_is_not_modelled_leaves_just_these_packets_open() {
+    let rules = "*filter
+:FORWARD DROP [0:0]
+-A FORWARD -p udp -m udp --dport 99 -m string --string x --algo bm -j ACCEPT
+-A FORWARD -p udp -m udp --dport 53 -j ACCEPT
+COMMIT
+";
+    let mut w = router(rules);
+    assert_all(
+        &mut w,
+        &[
+            ("can lan wan udp dst port 53", Holds),
+            ("never lan wan tcp", Holds),
+            ("never lan wan udp dst port 98", Holds),
+            ("never lan wan udp", Violated),
+            ("never lan wan udp dst port 99", Inconclusive),
+        ],
+    );
+    let mut w = router("*mangle\n-A FORWARD -j MARK\nCOMMIT\n*filter\n:FORWARD DROP [0:0]\nCOMMIT\n");
+    assert_all(&mut w, &[("never lan wan", Inconclusive)]);
+    assert!(
+        w.notes.iter().any(|n| n == "gw: rules of other tables than filter and nat: lines 2"),
+        "{:?}",
+        w.notes
+    );
+}
+
+#[test]
+fn addresses_are_translated_and_back() {
+    let rules = "*nat
+:PREROUTING ACCEPT [0:0]
+:POSTROUTING ACCEPT [0:0]
+-A PREROUTING -i wan -p tcp -m tcp --dport 8080 -j DNAT --to-destination 10.77.1.2:80
+-A POSTROUTING -o wan -p tcp -m tcp --dport 443 -j SNAT --to-source 10.77.2.1:40000-40010
+-A POSTROUTING -o wan -j MASQUERADE
+COMMIT
+*filter
+:FORWARD DROP [0:0]
+-A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT
+-A FORWARD -m conntrack --ctstate INVALID -j DROP
+-A FORWARD -i lan -j ACCEPT
+-A FORWARD -d 10.77.1.2/32 -i wan -p tcp -m tcp --dport 80 -j ACCEPT
+COMMIT
+";
+    let mut w = router(rules);
+    assert_all(
+        &mut w,
+        &[
+            ("can lan wan udp src host 10.77.2.1", Holds),
+            // Replies to what comes in by the last rule without translation leave as they are.
+            ("only lan wan src host 10.77.2.1", Violated),
+            ("can lan wan tcp dst port 443 and src portrange 40000-40010", Holds),
+            ("can wan lan tcp dst port 80", Holds),
+            ("return lan wan udp dst port 53", Holds),
+            ("return lan wan tcp dst port 443", Holds),
+            ("invariant lan wan ip src", Violated),
+        ],
+    );
+}
+
+#[test]
+fn a_firewall_between_two_ports_has_rules_too() {
+    let text = "
+boxes:
+  lan: {kind: host, owns: 10.77.1.2}
+  wan: {kind: host, owns: 10.77.1.3}
+  fw: {kind: firewall, ports: [in, out], rules: {file: fw.rules}}
+links: [lan - fw:in, fw:out - wan]
+";
+    let rules = "*filter
+:FORWARD DROP [0:0]
+-A FORWARD -m state --state ESTABLISHED -j ACCEPT
+-A FORWARD -i in -o out -j ACCEPT
+COMMIT
+";
+    let mut w = world(text, &[("fw.rules", rules.to_owned())].into());
+    assert_all(
+        &mut w,
+        &[
+            ("can lan wan ip tcp", Holds),
+            ("return lan wan udp", Holds),
+            // The rules are those of IPv4.
+            ("never lan wan ip6", Inconclusive),
+        ],
+    );
+    let nat = "*nat\n:POSTROUTING ACCEPT\n-A POSTROUTING -j SNAT --to-source 10.0.0.1\nCOMMIT\n";
+    let mut read = |_: &str| Ok(nat.to_owned());
+    let topology = Topology::parse_with(text, &mut read).unwrap();
+    let errors = World::of_topology(&topology, &Classes::default(), |_, _| false).unwrap_err();
+    assert_eq!(
+        errors,
+        [
+            "box fw: its rules translate addresses, but a firewall forwards frames as they are; make it a router"
+        ]
+    );
+}
