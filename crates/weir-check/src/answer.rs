@@ -1,8 +1,8 @@
 //! Asking.
 
 use weir_model::requirement::Requirement;
-use weir_verify::Limits;
 use weir_verify::checks::{self, Checker, Doubt, Evidence, Verdict};
+use weir_verify::{Limits, NodeId};
 
 use crate::question::{Ask, Question};
 use crate::world::World;
@@ -31,6 +31,12 @@ pub struct Answer {
     pub evidence: Option<Box<Evidence>>,
     /// Where packets may be lost for want of room, which was left out of account.
     pub losses: Vec<String>,
+    /// It was given before a change, and did not depend on what changed.
+    pub kept: bool,
+    /// The nodes that packets came to.
+    pub(crate) visited: Vec<NodeId>,
+    /// The age of the network.
+    pub(crate) age: u64,
 }
 
 impl World {
@@ -60,7 +66,16 @@ impl World {
             Verdict::Violated(e) => (Status::Violated, None, e),
             Verdict::Inconclusive(doubt) => (Status::Inconclusive, Some(doubt), None),
         };
-        Answer { requirement: question.requirement.clone(), status, doubt, evidence, losses }
+        Answer {
+            requirement: question.requirement.clone(),
+            status,
+            doubt,
+            evidence,
+            losses,
+            kept: false,
+            visited: c.visited(),
+            age: self.net.age(),
+        }
     }
 }
 
