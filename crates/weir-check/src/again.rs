@@ -6,7 +6,7 @@
 use weir_verify::checks::{Filter, Query, Start, Target, Way};
 use weir_verify::{Limits, NodeId, Place};
 
-use crate::answer::{Answer, Status};
+use crate::answer::{Answer, Asked, Status};
 use crate::question::{Ask, Question};
 use crate::world::{Matching, World};
 
@@ -39,7 +39,7 @@ impl World {
         }
         let to = |n: NodeId| matching.to(n).unwrap_or(n);
         Answer {
-            requirement: question.requirement.clone(),
+            asked: Asked::Requirement(question.requirement.clone()),
             evidence: before.evidence.map(|e| Box::new(e.renumbered(to))),
             visited: before.visited.iter().map(|n| to(*n)).collect(),
             age: self.net.age(),

@@ -1,7 +1,10 @@
 //! Asking.
 
+use std::fmt;
+
 use weir_model::requirement::Requirement;
-use weir_verify::checks::{self, Checker, Doubt, Evidence, Verdict};
+use weir_model::topology::Requester;
+use weir_verify::checks::{self, Checker, Doubt, Evidence, Rule, Stage, Verdict};
 use weir_verify::{Limits, NodeId};
 
 use crate::question::{Ask, Question};
@@ -18,11 +21,27 @@ pub enum Status {
     Violated,
 }
 
+/// What was asked.
+#[derive(Debug, Clone)]
+pub enum Asked {
+    /// Whether this holds.
+    Requirement(Requirement),
+    /// Whether a module keeps the rules for who wants it.
+    Security {
+        /// The module.
+        module: String,
+        /// What who wants it is to the operator.
+        role: Requester,
+        /// The rule that is broken, and how that shows.
+        broken: Option<(Rule, Stage)>,
+    },
+}
+
 /// What came of a question.
 #[derive(Debug)]
 pub struct Answer {
-    /// What was required.
-    pub requirement: Requirement,
+    /// What was asked.
+    pub asked: Asked,
     /// Whether it holds.
     pub status: Status,
     /// Why that is not known.
@@ -61,20 +80,27 @@ impl World {
         };
         losses.sort_unstable();
         losses.dedup();
+        let answer = Answer::new(Asked::Requirement(question.requirement.clone()), verdict, losses);
+        Answer { visited: c.visited(), age: self.net.age(), ..answer }
+    }
+}
+
+impl Answer {
+    pub(crate) fn new(asked: Asked, verdict: Verdict, losses: Vec<String>) -> Answer {
         let (status, doubt, evidence) = match verdict {
             Verdict::Holds(e) => (Status::Holds, None, e),
             Verdict::Violated(e) => (Status::Violated, None, e),
             Verdict::Inconclusive(doubt) => (Status::Inconclusive, Some(doubt), None),
         };
-        Answer {
-            requirement: question.requirement.clone(),
-            status,
-            doubt,
-            evidence,
-            losses,
-            kept: false,
-            visited: c.visited(),
-            age: self.net.age(),
+        Answer { asked, status, doubt, evidence, losses, kept: false, visited: Vec::new(), age: 0 }
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Asked::Requirement(r) => f.write_str(&r.text),
+            Asked::Security { module, role, .. } => write!(f, "security {module} {role}"),
         }
     }
 }

@@ -16,10 +16,12 @@ pub mod filter;
 mod question;
 pub mod report;
 mod routes;
+mod security;
 mod world;
 
-pub use answer::{Answer, Status};
+pub use answer::{Answer, Asked, Status};
 pub use compare::Extent;
 pub use error::Error;
 pub use question::Question;
+pub use security::Party;
 pub use world::{Gate, Matching, Spot, World, anything};

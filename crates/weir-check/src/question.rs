@@ -1,13 +1,12 @@
 //! Requirements as questions about a network.
 
-use weir_ir::Layer;
 use weir_ir::program::Width;
 use weir_model::closest;
 use weir_model::filter::{Dir, Expr, Prim};
 use weir_model::requirement::{FieldLayer, Goal, HeaderField, KeptField, Place, Requirement};
 use weir_model::value::IpPrefix;
 use weir_verify::NodeId;
-use weir_verify::checks::{Field, Filter, Framing, Query, Target, Way};
+use weir_verify::checks::{Bits, Field, Filter, Framing, Query, Target, Way};
 
 use crate::error::Error;
 use crate::world::{Gate, Spot, World, within};
@@ -318,23 +317,29 @@ fn field(r: &Requirement, f: &KeptField) -> Result<(Option<u8>, Field), Error> {
     if f.field == HeaderField::Payload {
         return Ok((proto, Field::Payload));
     }
-    let Some(bits) = f.field.bits() else {
+    let Some(v4) = f.field.bits() else {
         let help = "ask for ether proto, or for single fields behind the tag";
         return Err(Error::new(r, format!("'{}' has no fixed place in a frame", f.field), help));
     };
-    let layer = match bits.layer {
-        FieldLayer::Ether => Layer::Mac,
-        FieldLayer::Ipv4 | FieldLayer::Ipv6 => Layer::Net,
-        FieldLayer::Transport => Layer::Transport,
+    let field = match v4.layer {
+        FieldLayer::Ether => Field::Ether(bits(v4)),
+        FieldLayer::Ipv4 | FieldLayer::Ipv6 => {
+            Field::Net { v4: Some(bits(v4)), v6: f.field.bits_ipv6().map(bits) }
+        }
+        FieldLayer::Transport => Field::Transport(bits(v4)),
     };
-    let (first, last) = (u32::from(bits.offset) / 8, u32::from(bits.offset + bits.width - 1) / 8);
+    Ok((proto, field))
+}
+
+fn bits(b: weir_model::requirement::Bits) -> Bits {
+    let (first, last) = (u32::from(b.offset) / 8, u32::from(b.offset + b.width - 1) / 8);
     let width = [Width::W8, Width::W16, Width::W32, Width::W64, Width::W128]
         .into_iter()
         .find(|w| w.bytes() > last - first)
         .unwrap_or(Width::W128);
-    let below = 8 * (first + width.bytes()) - u32::from(bits.offset + bits.width);
-    let ones = u128::MAX >> (128 - u32::from(bits.width));
-    Ok((proto, Field::Header { layer, offset: first, width, mask: ones << below }))
+    let below = 8 * (first + width.bytes()) - u32::from(b.offset + b.width);
+    let ones = u128::MAX >> (128 - u32::from(b.width));
+    Bits { offset: first, width, mask: ones << below }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod headers;
 mod names;
 mod prelude;
 pub mod reference;
+mod routes;
 #[doc(hidden)]
 pub mod testing;
 

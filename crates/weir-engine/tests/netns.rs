@@ -319,7 +319,7 @@ fn the_method_is_chosen_by_the_graph_and_told() {
         "f :: FromDevice(left, METHOD XDP) -> Null -> ToDevice(right, METHOD XDP);
          FromDevice(right) -> ToDevice(left);",
     );
-    assert_eq!(net.device("left").method, "AF_XDP (native, 1 queue): as asked for");
+    assert_eq!(net.device("left").method, "AF_XDP (native, queue 0): as asked for");
     let Answer::Text { text } = net.call(Ask::Read { graph: "g".into(), handler: "f.method".into() }) else {
         panic!("a handler answers with text")
     };

@@ -1,5 +1,6 @@
 //! Ports on network interfaces by the method that suits the interface.
 
+use std::error::Error;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
@@ -50,6 +51,18 @@ impl FromStr for Method {
     }
 }
 
+/// One of several ports, each of a worker of its own, that share the packets of an interface: each packet goes to one of
+/// them. Packets of a flow go to the same port, as far as the interface sees to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// Number of the group of packet sockets. In a network namespace, a group has one interface.
+    pub group: u16,
+    /// Number of this port, from 0.
+    pub member: u32,
+    /// How many ports there are.
+    pub of: u32,
+}
+
 /// How to open a port on an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -61,8 +74,9 @@ pub struct Options {
     pub exclusive: bool,
     /// Receive and send by one queue of the interface, where the method has queues; `None`: by all.
     pub queue: Option<u32>,
-    /// Share the packets with the other ports of a group, where the method has no queues.
-    pub fanout: Option<Fanout>,
+    /// Share the packets with other ports. AF_XDP deals the queues to them; where these are fewer than ports, the first
+    /// port receives everything and the others only send. Packet sockets share by flow (`PACKET_FANOUT`).
+    pub share: Option<Share>,
     /// As [`af_xdp::Options::busy_poll`].
     pub busy_poll: Option<Duration>,
 }
@@ -74,7 +88,7 @@ impl Default for Options {
             promiscuous: true,
             exclusive: false,
             queue: None,
-            fanout: None,
+            share: None,
             busy_poll: None,
         }
     }
@@ -83,41 +97,74 @@ impl Default for Options {
 /// Opens a port on an interface of the network namespace of this thread.
 ///
 /// # Errors
-/// As the port of the method. With [`Method::Auto`], packet sockets are used where AF_XDP cannot be.
+/// As the port of the method. With [`Method::Auto`], packet sockets are used where AF_XDP cannot be, unless only because
+/// this process has the interface open by AF_XDP already.
 pub fn open(name: &str, options: &Options) -> Result<Box<dyn Port>, PortError> {
-    let packet = |why: &str| -> Result<Box<dyn Port>, PortError> {
-        let mut port = AfPacketPort::open(
-            name,
-            &af_packet::Options {
-                promiscuous: options.promiscuous,
-                fanout: options.fanout,
-                ..af_packet::Options::default()
-            },
-        )?;
-        port.because(why);
-        Ok(Box::new(port))
-    };
-    let xdp = |why: &str| -> Result<AfXdpPort, PortError> {
-        let (promiscuous, queue, busy_poll) = (options.promiscuous, options.queue, options.busy_poll);
-        let options = af_xdp::Options { promiscuous, queue, busy_poll, ..af_xdp::Options::default() };
-        let mut port = AfXdpPort::open(name, &options)?;
-        port.because(why);
-        Ok(port)
-    };
+    let follows = options.share.is_some_and(|s| s.member > 0);
     match options.method {
-        Method::Packet => packet("as asked for"),
-        Method::Xdp => Ok(Box::new(xdp("as asked for")?)),
+        Method::Packet => packet(name, options, "as asked for"),
+        Method::Xdp => Ok(xdp(name, options, "as asked for")?.0),
+        // The ports that share an interface have one method, which the first chooses.
+        Method::Auto if follows && af_xdp::is_on(name) => Ok(xdp(name, options, "as the first worker")?.0),
+        Method::Auto if follows => packet(name, options, "as the first worker"),
         Method::Auto => match choose(&Facts::of(name), options.exclusive) {
-            (Method::Xdp, why) => match xdp(why) {
-                Ok(port) if port.is_native() => Ok(Box::new(port)),
-                Ok(port) => {
+            (Method::Xdp, why) => match xdp(name, options, why) {
+                Ok((port, true)) => Ok(port),
+                Ok((port, false)) => {
                     drop(port);
-                    packet("the driver cannot run XDP programs itself")
+                    packet(name, options, "the driver cannot run XDP programs itself")
                 }
-                Err(e) => packet(&format!("AF_XDP does not work here ({e})")),
+                // By this process itself, such as by the port that this one is to replace.
+                Err(e @ PortError::Busy { .. }) if af_xdp::is_on(name) => Err(e),
+                Err(e) => packet(name, options, &format!("AF_XDP does not work here ({})", with_causes(&e))),
             },
-            (_, why) => packet(why),
+            (_, why) => packet(name, options, why),
         },
+    }
+}
+
+fn packet(name: &str, options: &Options, why: &str) -> Result<Box<dyn Port>, PortError> {
+    let mut port = AfPacketPort::open(
+        name,
+        &af_packet::Options {
+            promiscuous: options.promiscuous,
+            fanout: options.share.map(|s| Fanout { group: s.group }),
+            ..af_packet::Options::default()
+        },
+    )?;
+    port.because(why);
+    Ok(Box::new(port))
+}
+
+/// The text of an error and of what caused it.
+fn with_causes(error: &PortError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(e) = cause {
+        text.push_str(&format!(": {e}"));
+        cause = e.source();
+    }
+    text
+}
+
+/// A port by AF_XDP, and whether the driver runs the program; without a queue, one that only sends.
+fn xdp(name: &str, options: &Options, why: &str) -> Result<(Box<dyn Port>, bool), PortError> {
+    let Options { promiscuous, queue, share, busy_poll, .. } = *options;
+    let asked = af_xdp::Options { promiscuous, queue, share, busy_poll, ..af_xdp::Options::default() };
+    match AfXdpPort::open(name, &asked) {
+        Ok(mut port) => {
+            port.because(why);
+            let native = port.is_native();
+            Ok((Box::new(port), native))
+        }
+        Err(PortError::NoQueue { .. }) => {
+            let only_send =
+                af_packet::Options { promiscuous, receive: false, ring_frames: 1, ..Default::default() };
+            let mut port = AfPacketPort::open(name, &only_send)?;
+            port.because("only to send, since there are fewer queues than workers");
+            Ok((Box::new(port), true))
+        }
+        Err(e) => Err(e),
     }
 }
 

@@ -57,6 +57,12 @@ pub trait Port: Send {
         ""
     }
 
+    /// Whether the port receives only its part of what arrives: the kernel gives the rest to other ports of this
+    /// process ([`Share`](crate::interface::Share)).
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Largest payload of a link-layer frame in bytes, the Ethernet header not counted.
     fn mtu(&self) -> Option<u32> {
         None
@@ -136,6 +142,14 @@ pub enum PortError {
         name: String,
         /// What is in use.
         what: String,
+    },
+    /// Ports share the queues of an interface, which are fewer, so that this one has none.
+    #[error("`{name}` has fewer queues than workers, {queues}: the first worker has them all")]
+    NoQueue {
+        /// The interface.
+        name: String,
+        /// How many queues it has.
+        queues: u32,
     },
     /// The process lacks a privilege.
     #[error("no permission to {action} for `{name}`; it needs {needs}")]

@@ -37,6 +37,12 @@ pub struct Story {
     guards: Vec<Guard>,
 }
 
+/// A part of the description of entries.
+pub(crate) enum Part {
+    Number(u128),
+    Value(Expr),
+}
+
 /// A packet that came to a watched place.
 #[derive(Debug, Clone)]
 pub struct Arrival {
@@ -366,9 +372,10 @@ impl Story {
         self.state.used_past
     }
 
-    /// The table entries that its packets made: the node that declared the table, its name, and where the packet was.
-    pub(crate) fn insertions(&self) -> impl Iterator<Item = u32> {
-        self.state.entries.iter().filter(|e| e.base.is_none() && e.live).map(|e| e.table)
+    /// The tables of the entries that its packets made and that are there, beside those of an earlier story.
+    pub(crate) fn made_since(&self, before: &Story) -> Vec<u32> {
+        let new = self.state.entries.iter().skip(before.state.entries.len());
+        new.filter(|e| e.base.is_none() && e.live).map(|e| e.table).collect()
     }
 
     /// What is assumed in it, in order.
@@ -376,13 +383,17 @@ impl Story {
         self.state.facts.conditions()
     }
 
-    /// Whether the same entries stand in the same tables, after as many packets.
-    pub(crate) fn same_tables(&self, other: &Story) -> bool {
-        let entries = |s: &Story| -> Vec<_> {
-            s.state.entries.iter().map(|e| (e.table, e.live, e.key.clone(), e.fields.clone())).collect()
-        };
-        (self.state.inputs, self.state.randoms) == (other.state.inputs, other.state.randoms)
-            && entries(self) == entries(other)
+    /// Tells what stands in tables, after how many packets.
+    pub(crate) fn describe_entries(&self, mut tell: impl FnMut(Part)) {
+        for n in [self.state.inputs, self.state.randoms] {
+            tell(Part::Number(n.into()));
+        }
+        for e in &self.state.entries {
+            for n in [e.table, e.live.into(), e.key.len() as u32, e.fields.len() as u32] {
+                tell(Part::Number(n.into()));
+            }
+            e.key.iter().chain(&e.fields).for_each(|v| tell(Part::Value(*v)));
+        }
     }
 
     /// Its current packet.

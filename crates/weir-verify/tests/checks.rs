@@ -3,9 +3,10 @@
 mod net;
 
 use net::Net;
-use weir_ir::program::{Layer, Width};
+use weir_ir::program::Width;
 use weir_verify::checks::{
-    Checker, Doubt, Field, Start, Target, Verdict, Way, all, can, invariant, never, noloops, only, returns,
+    Bits, Checker, Doubt, Field, Start, Target, Verdict, Way, all, can, invariant, never, noloops, only,
+    returns,
 };
 use weir_verify::{Incomplete, Limits, Place};
 
@@ -65,9 +66,9 @@ fn an_address_that_is_rewritten_changes_and_the_rest_does_not() {
     let all = n.query("c", "out", "udp and ip hl 5");
     let q = n.others(all.clone(), "");
     let mut c = checker(&n);
-    let field = |layer, offset, width: Width| Field::Header { layer, offset, width, mask: width.max() };
-    let (src, dst) = (field(Layer::Net, 12, Width::W32), field(Layer::Net, 16, Width::W32));
-    let port = field(Layer::Transport, 2, Width::W16);
+    let field = |offset| Field::Net { v4: Some(Bits::number(offset, Width::W32)), v6: None };
+    let (src, dst) = (field(12), field(16));
+    let port = Field::Transport(Bits::number(2, Width::W16));
     let v = invariant(&mut c, &q, &[src, port]);
     assert!(holds(&v), "{v:?}");
     shown(&invariant(&mut c, &q, &[dst]), false);
@@ -146,12 +147,33 @@ fn a_tunnel_gives_back_what_went_in() {
     );
     let q = n.query("c", "out", "");
     let mut c = checker(&n);
-    let header = |offset, width: Width| Field::Header { layer: Layer::Net, offset, width, mask: width.max() };
+    let header = |offset, width: Width| Field::Net { v4: Some(Bits::number(offset, width)), v6: None };
     let fields = [header(0, Width::W64), header(8, Width::W64), header(16, Width::W32), Field::Payload];
     for field in fields {
         let v = invariant(&mut c, &q, &[field]);
         assert!(holds(&v), "{field:?}: {v:?}");
     }
+}
+
+#[test]
+fn fields_of_ipv6_stand_elsewhere() {
+    let mut n = Net::new(
+        "d = DecIP6HLIM
+         out = sink
+         d -> out",
+    );
+    let q = n.query("d", "out", "");
+    let mut c = checker(&n);
+    let source =
+        Field::Net { v4: Some(Bits::number(12, Width::W32)), v6: Some(Bits::number(8, Width::W128)) };
+    let v = invariant(&mut c, &q, &[source]);
+    assert!(holds(&v), "{v:?}");
+    let ttl = Field::Net { v4: Some(Bits::number(8, Width::W8)), v6: Some(Bits::number(7, Width::W8)) };
+    shown(&invariant(&mut c, &q, &[ttl]), false);
+    // IPv6 has no identification, so there is none to keep.
+    let id = Field::Net { v4: Some(Bits::number(4, Width::W16)), v6: None };
+    let v = invariant(&mut c, &q, &[id]);
+    assert!(holds(&v), "{v:?}");
 }
 
 fn start(n: &Net, place: &str) -> Start {

@@ -9,10 +9,12 @@ mod text;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weir_verify::checks::{Doubt, Evidence};
+use weir_model::requirement::Goal;
+use weir_model::topology::Requester;
+use weir_verify::checks::{Doubt, Evidence, Rule, Stage};
 use weir_verify::{Entry, Hop, How, Incomplete, NodeId};
 
-use crate::answer::{Answer, Status};
+use crate::answer::{Answer, Asked, Status};
 use crate::world::World;
 
 pub(crate) use changes::ARRIVES;
@@ -36,7 +38,7 @@ pub struct Report {
 /// What was found about a requirement.
 #[derive(Debug, Clone, Serialize)]
 pub struct Finding {
-    /// The requirement as written.
+    /// The requirement as written; of a module's security `security MODULE ROLE`.
     pub requirement: String,
     /// Its line in its document.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,9 +132,12 @@ impl Report {
 impl Finding {
     /// What is to be said about an answer.
     pub fn new(world: &World, a: &Answer) -> Finding {
-        let position = a.requirement.position;
+        let position = match &a.asked {
+            Asked::Requirement(r) => r.position,
+            Asked::Security { .. } => None,
+        };
         let mut f = Finding {
-            requirement: a.requirement.text.clone(),
+            requirement: a.asked.to_string(),
             line: position.map(|p| p.line),
             column: position.map(|p| p.column),
             verdict: a.status,
@@ -155,16 +160,39 @@ impl Finding {
 }
 
 fn reason(world: &World, a: &Answer) -> String {
-    use weir_model::requirement::Goal;
-    match (a.status, &a.requirement.goal) {
-        (Status::Inconclusive, _) => match &a.doubt {
-            Some(Doubt::Incomplete(Incomplete::Opaque(node))) => {
-                let (name, class) = (name_of(world, *node), class_of(world, *node));
-                format!("a packet comes to {name} :: {class}, and it is not known what that does")
-            }
-            Some(doubt) => doubt.to_string(),
-            None => "it is not known".to_owned(),
-        },
+    match (&a.doubt, &a.asked) {
+        (Some(Doubt::Incomplete(Incomplete::Opaque(node))), _) => {
+            let (name, class) = (name_of(world, *node), class_of(world, *node));
+            format!("a packet comes to {name} :: {class}, and it is not known what that does")
+        }
+        (Some(doubt), _) => doubt.to_string(),
+        (None, Asked::Requirement(r)) => reason_of_goal(a.status, &r.goal),
+        (None, Asked::Security { module, role, broken }) => reason_of_security(module, *role, *broken),
+    }
+}
+
+fn reason_of_security(module: &str, role: Requester, broken: Option<(Rule, Stage)>) -> String {
+    let Some((rule, stage)) = broken else {
+        return format!("{module} receives and sends only what one of a {role} may");
+    };
+    let what = match rule {
+        Rule::Addressing => {
+            return format!("a {role} may not have traffic that is not addressed to {module}");
+        }
+        Rule::Source => "has a source that is not its to use",
+        Rule::Destination => "goes to a destination that did not agree",
+    };
+    let when = match stage {
+        Stage::StandAlone => "sends by itself",
+        Stage::Packet => "sends for this packet",
+        Stage::Handshake => "sends when what it sent is answered",
+    };
+    format!("what {module} {when} {what}")
+}
+
+fn reason_of_goal(status: Status, goal: &Goal) -> String {
+    match (status, goal) {
+        (Status::Inconclusive, _) => "it is not known".to_owned(),
         (Status::Holds, Goal::Can { to, .. }) => format!("this packet arrives at {to}"),
         (Status::Violated, Goal::Can { to, .. }) => format!("no such packet arrives at {to}"),
         (Status::Holds, Goal::Only { to, .. }) => format!("all packets that arrive at {to} match"),

@@ -184,7 +184,7 @@ pub(super) fn devices(ports: &click::Ports) -> Vec<Spot> {
     names.into_iter().map(device).collect()
 }
 
-fn origin(o: &click::Origin) -> Start {
+pub(super) fn origin(o: &click::Origin) -> Start {
     let input = match &o.bytes {
         Some(bytes) => {
             let n = bytes.len() as u32;

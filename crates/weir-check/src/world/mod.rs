@@ -16,6 +16,7 @@ use weir_verify::{Body, Network, NodeId, Place, SymbolicInput};
 
 use crate::click::Label;
 use crate::filter::guard;
+use crate::security::Placed;
 
 pub use matching::Matching;
 
@@ -56,6 +57,8 @@ pub struct World {
     pub others: Vec<Start>,
     /// What a reader of verdicts should know.
     pub notes: Vec<String>,
+    /// The modules of a request, where they are placed on a platform.
+    pub(crate) modules: Vec<Placed>,
     /// For places that packets end at, and for prefixes, where those for an address of the prefix come to.
     inside: BTreeMap<(Place, IpPrefix), Place>,
     /// Where the next question about packets at such a place is asked.

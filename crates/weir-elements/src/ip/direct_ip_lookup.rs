@@ -1,4 +1,4 @@
-use super::routes::{self, Route};
+use super::Route;
 use crate::prelude::*;
 
 element! {
@@ -15,28 +15,28 @@ element! {
     }
     handlers {
         /// The routes, one a line: prefix, gateway or `-`, output.
-        read table = |_, s| Ok(routes::list(s)),
+        read table = |_, s| Ok(Route::list(s)),
         /// Output and gateway for an address, or -1: `lookup ADDRESS`.
-        query lookup = |_, s| routes::lookup(s),
+        query lookup = |_, s| Route::lookup(s),
         /// Adds a route; refused if its prefix has one.
-        write add = |_, s, v| routes::add(s, v),
+        write add = |_, s, v| Route::add(s, v),
         /// Adds or replaces a route.
-        write set = |_, s, v| routes::set(s, v),
+        write set = |_, s, v| Route::set(s, v),
         /// Removes the route of a prefix: `PREFIX [[GATEWAY] OUTPUT]`.
-        write remove = |_, s, v| routes::remove(s, v),
+        write remove = |_, s, v| Route::remove(s, v),
         /// Several changes, one a line: `add ROUTE`, `set ROUTE`, `remove PREFIX`; all are made, or none.
-        write ctrl = |_, s, v| routes::control(s, v),
+        write ctrl = |_, s, v| Route::control(s, v),
         /// Removes all routes.
         write flush = |_, s, _| {
-            routes::flush(s);
+            Route::flush(s);
             Ok(())
         },
     }
-    ports |e| routes::ports(&e.routes);
+    ports |e| Route::ports(&e.routes);
 }
 
 fn program(e: &DirectIPLookup, b: &mut Builder) {
-    routes::program(&e.routes, b);
+    Route::program(&e.routes, b);
 }
 
 #[cfg(test)]

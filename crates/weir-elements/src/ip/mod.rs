@@ -1,6 +1,10 @@
 //! IP: checks, routing, addresses, errors.
 
 use crate::class::{Class, class};
+use crate::prelude::Ipv4Prefix;
+
+/// A route of IPv4.
+type Route = crate::routes::Route<Ipv4Prefix>;
 
 mod aggregate_field;
 mod aggregate_ip;
@@ -33,7 +37,6 @@ mod mark_ip_header;
 mod radix_ip_lookup;
 mod range_ip_lookup;
 mod rewrite;
-pub(crate) mod routes;
 mod set_ip_address;
 mod set_ip_checksum;
 pub(crate) mod set_ip_dscp;

@@ -1,4 +1,4 @@
-use super::routes::{self, Route};
+use super::Route;
 use crate::prelude::*;
 
 element! {
@@ -14,13 +14,13 @@ element! {
     }
     handlers {
         /// The routes, one a line: prefix, gateway or `-`, output.
-        read table = |_, s| Ok(routes::list(s)),
+        read table = |_, s| Ok(Route::list(s)),
         /// Output and gateway for an address, or -1: `lookup ADDRESS`.
-        query lookup = |_, s| routes::lookup(s),
+        query lookup = |_, s| Route::lookup(s),
     }
-    ports |e| routes::ports(&e.routes);
+    ports |e| Route::ports(&e.routes);
 }
 
 fn program(e: &StaticIPLookup, b: &mut Builder) {
-    routes::program(&e.routes, b);
+    Route::program(&e.routes, b);
 }

@@ -3,6 +3,7 @@
 use std::net::Ipv6Addr;
 
 use crate::prelude::*;
+use crate::routes::Prefix;
 
 /// An IPv6 network: an address whose bits behind the prefix are zero, and the length of the prefix, 0 to 128.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,18 +12,26 @@ pub struct Ipv6Prefix {
     pub(super) len: u8,
 }
 
-impl Ipv6Prefix {
-    /// The key of the network in a table of prefixes.
-    pub(super) fn key(self) -> KeyMatch {
+impl Prefix for Ipv6Prefix {
+    type Addr = Ipv6Addr;
+    const WIDTH: Width = W128;
+    const EXAMPLE: &'static str = "fd00:1::/64 fd00:2::1 2";
+
+    fn key(self) -> KeyMatch {
         KeyMatch::Prefix(self.addr, self.len.into())
     }
 
-    /// The network with this key.
-    pub(super) fn of_key(key: &KeyMatch) -> Option<Ipv6Prefix> {
-        match *key {
-            KeyMatch::Prefix(addr, len) => Some(Ipv6Prefix { addr, len: u8::try_from(len).ok()? }),
-            _ => None,
-        }
+    fn of_key(key: &KeyMatch) -> Option<Ipv6Prefix> {
+        let KeyMatch::Prefix(addr, len) = *key else { return None };
+        Some(Ipv6Prefix { addr, len: u8::try_from(len).ok()? })
+    }
+
+    fn bits(addr: Ipv6Addr) -> u128 {
+        addr.into()
+    }
+
+    fn addr(bits: u128) -> Ipv6Addr {
+        bits.into()
     }
 }
 

@@ -3,6 +3,7 @@ use super::neighbour::{
     ADVERTISEMENT, FRAME_LEN, MULTICAST_ETHER, Reply, SOLICITATION, TARGET_OPTION, message,
 };
 use crate::prelude::*;
+use crate::routes::Prefix;
 use weir_packet::PacketType;
 
 element! {

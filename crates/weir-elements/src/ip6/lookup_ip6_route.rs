@@ -1,8 +1,6 @@
-use std::net::Ipv6Addr;
-
 use super::address::Ipv6Prefix;
-use crate::ip::routes::{change_all, in_order};
 use crate::prelude::*;
+use crate::routes::Route;
 
 element! {
     /// Routes IPv6 packets by longest prefix, with a table that handlers can change.
@@ -13,151 +11,38 @@ element! {
     example "Idle -> CheckIP6Header -> r :: LookupIP6Route(fd00:1::/64 0, ::/0 fd00:2::1 1); r [0] -> Discard; r [1] -> Discard;";
     params {
         /// Routes: `PREFIX [GATEWAY] OUTPUT`; the gateway `::` is none.
-        rest routes: Vec<Route>,
+        rest routes: Vec<Route<Ipv6Prefix>>,
     }
     handlers {
         /// The routes, one a line: prefix, gateway or `-`, output.
-        read table = |_, s| Ok(in_order(s).iter().filter_map(|(_, row)| Route::of_row(row)).map(|r| format!("{r}\n")).collect()),
+        read table = |_, s| Ok(Route::<Ipv6Prefix>::list(s)),
         /// Output and gateway for an address, or -1: `lookup ADDRESS`.
-        query lookup = |_, s| lookup(s),
+        query lookup = |_, s| Route::<Ipv6Prefix>::lookup(s),
         /// Adds a route; refused if its prefix has one.
-        write add = |_, s, v| change(s, "add", v),
+        write add = |_, s, v| Route::<Ipv6Prefix>::add(s, v),
         /// Adds or replaces a route.
-        write set = |_, s, v| change(s, "set", v),
+        write set = |_, s, v| Route::<Ipv6Prefix>::set(s, v),
         /// Removes the route of a prefix.
-        write remove = |_, s, v| change(s, "remove", v),
+        write remove = |_, s, v| Route::<Ipv6Prefix>::remove(s, v),
         /// Several changes, one a line: `add ROUTE`, `set ROUTE`, `remove PREFIX`; all are made, or none.
-        write ctrl = |_, s, v| change_all(s, v, change),
+        write ctrl = |_, s, v| Route::<Ipv6Prefix>::control(s, v),
         /// Removes all routes.
         write flush = |_, s, _| {
-            s.table_mut("routes").clear();
+            Route::<Ipv6Prefix>::flush(s);
             Ok(())
         },
     }
-    ports |e| match e.routes.iter().map(|r| r.output).max() {
-        Some(last) => format!("1/{}-", last + 1),
-        None => "1/-".into(),
-    };
-}
-
-/// Most routes of a table.
-const CAPACITY: u32 = 1 << 20;
-
-/// A route: destination prefix, gateway (`::`: none), output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Route {
-    prefix: Ipv6Prefix,
-    gateway: Ipv6Addr,
-    output: u32,
-}
-
-impl FromArg for Route {
-    const SYNTAX: &'static str = "route";
-    fn from_arg(text: &str) -> Result<Route, String> {
-        let form = "a route is PREFIX [GATEWAY] OUTPUT, as fd00:1::/64 fd00:2::1 2";
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let (prefix, gateway, output) = match words[..] {
-            [prefix, output] => (prefix, "-", output),
-            [prefix, gateway, output] => (prefix, gateway, output),
-            _ => return Err(format!("'{text}': {form}")),
-        };
-        let wrong = |e: String| format!("'{text}': {e}; {form}");
-        Ok(Route {
-            prefix: Ipv6Prefix::from_arg(prefix).map_err(wrong)?,
-            gateway: match gateway {
-                "-" => Ipv6Addr::UNSPECIFIED,
-                g => Ipv6Addr::from_arg(g).map_err(wrong)?,
-            },
-            output: u16::from_arg(output).map_err(wrong)?.into(),
-        })
-    }
-}
-
-impl Route {
-    fn row(&self) -> Row {
-        let value = vec![self.gateway.into(), self.output.into()];
-        Row { key: vec![self.prefix.key()], value, priority: 0, ttl: None }
-    }
-
-    fn of_row(row: &Row) -> Option<Route> {
-        let ([key], [gateway, output]) = (&row.key[..], &row.value[..]) else { return None };
-        Some(Route { prefix: Ipv6Prefix::of_key(key)?, gateway: (*gateway).into(), output: *output as u32 })
-    }
-}
-
-impl std::fmt::Display for Route {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let gateway = Some(self.gateway).filter(|g| !g.is_unspecified());
-        let gateway = gateway.map_or("-".into(), |g| g.to_string());
-        write!(f, "{} {gateway} {}", self.prefix, self.output)
-    }
+    ports |e| Route::ports(&e.routes);
 }
 
 fn program(e: &LookupIP6Route, b: &mut Builder) {
-    let fields = [("gateway", W128), ("output", W32)];
-    let decl = TableDecl::new("routes", Kind::Lpm, &[("dst", W128)], &fields, CAPACITY);
-    let table = b.table(decl.configured(), e.routes.iter().map(Route::row).collect());
-    b.input(0, |b| {
-        let dst = b.load_anno(W128, anno::DST_IP);
-        let route = b.find(table, &[dst], |b| b.drop(Reason::new("NoRoute")));
-        let gateway = b.get(route, "gateway");
-        let direct = b.eq(gateway, 0);
-        let next = b.select(direct, dst, gateway);
-        b.store_anno(anno::DST_IP, next);
-        let output = b.get(route, "output");
-        let ports: Vec<u128> = (0..b.outputs().into()).collect();
-        b.switch(output, &ports, |b, port| match port {
-            Some(port) => b.emit(port as u32),
-            None => b.drop(Reason::UNCONNECTED),
-        });
-    });
-}
-
-/// `add ROUTE`, `set ROUTE` or `remove PREFIX [[GATEWAY] OUTPUT]`, where what is given has to be what the route says.
-fn change(s: &mut State<'_>, word: &str, text: &str) -> Result<(), String> {
-    let prefix = text.split_whitespace().next().ok_or("write the prefix of the route")?;
-    let prefix = Ipv6Prefix::from_arg(prefix)?;
-    let table = s.table("routes");
-    let slot = table.find_row(&[prefix.key()], 0);
-    let found = slot.map(|slot| Route {
-        prefix,
-        gateway: table.get(slot, 0).into(),
-        output: table.get(slot, 1) as u32,
-    });
-    if word == "remove" {
-        let (Some(slot), Some(found)) = (slot, found) else {
-            return Err(format!("there is no route for {prefix}"));
-        };
-        if text.split_whitespace().count() > 1 {
-            let wanted = Route::from_arg(text)?;
-            if wanted != found {
-                return Err(format!("there is no route {wanted}, but {found}"));
-            }
-        }
-        s.remove("routes", slot);
-        return Ok(());
-    }
-    let route = Route::from_arg(text)?;
-    if let Some(found) = found.filter(|_| word == "add") {
-        return Err(format!("conflict with existing route '{found}'"));
-    }
-    let now = s.now;
-    s.table_mut("routes").insert_row(&route.row(), now).map(|_| ()).map_err(|e| e.to_string())
-}
-
-/// `lookup ADDRESS`: output and gateway of the route to an address, or -1 if there is none.
-fn lookup(s: &State<'_>) -> Result<String, String> {
-    let addr = Ipv6Addr::from_arg(s.param).map_err(|e| format!("{e}: write lookup ADDRESS"))?;
-    let table = s.table("routes");
-    let Some(slot) = table.lookup(&[addr.bits()]) else { return Ok("-1".into()) };
-    Ok(match Ipv6Addr::from(table.get(slot, 0)) {
-        Ipv6Addr::UNSPECIFIED => table.get(slot, 1).to_string(),
-        gateway => format!("{} {gateway}", table.get(slot, 1)),
-    })
+    Route::program(&e.routes, b);
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
     use crate::testing::{Harness, Outcome};
 

@@ -1,18 +1,19 @@
 //! Devices: ports that graphs open by name and share.
 
+mod share;
 mod trouble;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use weir_io::af_packet::Fanout;
-use weir_io::interface::{self, Method, Options};
+use weir_io::interface::{self, Method, Options, Share};
 use weir_io::socket::{self, SocketPort};
 use weir_io::tap::{self, TapPort};
 use weir_io::{Poller, Port, PortError, PortStats, Waker};
 use weir_packet::Packet;
 
+use share::Lent;
 use trouble::{close, drain};
 
 use crate::links::Entrance;
@@ -80,8 +81,10 @@ struct Device {
     /// Received while the port was exchanged.
     pending: Vec<Packet>,
     readers: Vec<Entrance>,
-    /// Whether the kernel gives each worker its packets.
-    spread: bool,
+    /// Ports on the same interface that were opened for the other workers, in their order, until these take them.
+    others: Vec<Option<Box<dyn Port>>>,
+    /// Whether all workers have a port.
+    everywhere: bool,
 }
 
 /// All devices of an engine. They are numbered; numbers of closed ones are used again.
@@ -93,11 +96,11 @@ pub struct Devices {
     poller: Poller,
     pub(crate) changes: Vec<Change>,
     keys: Vec<u64>,
-    /// With several workers: from this the numbers of the groups follow whose ports, one a worker, share the packets of
-    /// an interface.
-    group: Option<u16>,
-    /// On other workers than the first: the interfaces that may be opened, and how.
-    only: Option<BTreeMap<String, Options>>,
+    /// On the first of several workers: how their ports share the packets of an interface. The number of the group follows
+    /// from this one and the name.
+    share: Option<Share>,
+    /// On other workers than the first: the interfaces that may be opened.
+    only: Option<BTreeMap<String, Lent>>,
     /// Mean time between two packets of late, in nanoseconds.
     gap: u64,
     /// When the last packets came.
@@ -113,7 +116,7 @@ impl Devices {
             poller: Poller::new()?,
             changes: Vec::new(),
             keys: Vec::new(),
-            group: None,
+            share: None,
             only: None,
             gap: SPARSE_GAP,
             came_at: 0,
@@ -136,74 +139,41 @@ impl Devices {
     /// method gets it: the port is exchanged.
     pub fn open(&mut self, name: &str, options: &Options) -> Result<usize, PortError> {
         let mut options = options.clone();
-        if let Some(only) = &self.only {
+        let mut port = None;
+        if let Some(only) = &mut self.only {
             let not_here = || PortError::NotFound { name: name.to_owned(), similar: Vec::new() };
-            options = only.get(name).cloned().ok_or_else(not_here)?;
+            let lent = only.get_mut(name).ok_or_else(not_here)?;
+            options = lent.options.clone();
+            port = lent.port.take();
         }
         let open = self.find(name);
-        match open.and_then(|id| Some((id, &self.device(id)?.target))) {
-            Some((id, Target::Interface(old))) => {
+        match open.and_then(|id| Some((id, self.device_mut(id)?))) {
+            Some((id, d)) => {
+                // A virtual interface of this engine: its other end is the kernel's. Or a socket.
+                let Target::Interface(old) = &d.target else { return Ok(id) };
                 let method = if options.method == Method::Auto { old.method } else { options.method };
                 let exclusive = options.exclusive || old.exclusive;
                 options = Options { method, exclusive, ..old.clone() };
-                if options == *old {
+                let xdp = d.port.as_ref().is_some_and(|p| p.method().starts_with("AF_XDP"));
+                if port.is_none() && (options == *old || (xdp && method != Method::Packet)) {
+                    d.target = Target::Interface(options);
                     return Ok(id);
                 }
             }
-            // A virtual interface of this engine: its other end is the kernel's.
-            Some((id, Target::Tap(..) | Target::Socket(_))) => return Ok(id),
             None if options.method == Method::Auto => options.method = self.method,
             None => {}
         }
-        if let (Some(group), None, None) = (self.group, open, &self.only) {
-            let shared =
-                Options { fanout: Some(Fanout { group: group ^ number_of(name) }), ..options.clone() };
-            // Another interface may have the same number; then the packets are spread here.
-            if let Ok(id) = self.open_target(open, name, Target::Interface(shared)) {
-                return Ok(id);
-            }
+        if self.only.is_some() {
+            let target = Target::Interface(options);
+            let port = port.map_or_else(|| self.open_port(name, &target), Ok)?;
+            return Ok(self.put(open, name, target, port));
         }
-        self.open_target(open, name, Target::Interface(options))
-    }
-
-    /// Lets the ports of several workers share the packets of an interface.
-    pub(crate) fn share(&mut self, group: u16) {
-        self.group = Some(group);
-    }
-
-    /// The interfaces of which other workers may have ports too, and how these are opened.
-    pub(crate) fn shareable(&self) -> BTreeMap<String, Options> {
-        let shareable = self.list.iter().flatten().filter_map(|d| match (&d.target, &d.port) {
-            (Target::Interface(options), Some(port))
-                if options.fanout.is_some() && port.method().starts_with("AF_PACKET") =>
-            {
-                Some((d.name.clone(), Options { method: Method::Packet, ..options.clone() }))
-            }
-            _ => None,
-        });
-        shareable.collect()
-    }
-
-    /// Restricts what is opened from here on.
-    pub(crate) fn restrict(&mut self, only: BTreeMap<String, Options>) {
-        self.only = Some(only);
+        self.open_for_all(open, name, &options)
     }
 
     /// Names of the open devices.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.list.iter().flatten().map(|d| d.name.as_str())
-    }
-
-    /// Says of which devices other workers have ports, so that the kernel gives each its packets.
-    pub(crate) fn spread_by_kernel(&mut self, names: &[String]) {
-        for d in self.list.iter_mut().flatten() {
-            d.spread = names.contains(&d.name);
-        }
-    }
-
-    /// Whether the kernel gives each worker its packets of a device.
-    pub(crate) fn is_spread(&self, id: usize) -> bool {
-        self.device(id).is_some_and(|d| d.spread)
     }
 
     /// Opens a virtual interface, or finds it if it is open. Without a name, it is found by its options, and the kernel
@@ -240,6 +210,11 @@ impl Devices {
     /// Opens the port of a new device, or exchanges that of an open one.
     fn open_target(&mut self, open: Option<usize>, name: &str, target: Target) -> Result<usize, PortError> {
         let port = self.open_port(name, &target)?;
+        Ok(self.put(open, name, target, port))
+    }
+
+    /// Gives a port to a new device, or to an open one in place of its own.
+    fn put(&mut self, open: Option<usize>, name: &str, target: Target, port: Box<dyn Port>) -> usize {
         let name = match name {
             "" => port.name().to_owned(),
             name => name.to_owned(),
@@ -254,7 +229,7 @@ impl Devices {
                 d.target = target;
             }
             self.install(id, port);
-            return Ok(id);
+            return id;
         }
         let id = self.list.iter().position(Option::is_none).unwrap_or(self.list.len());
         let device = Device {
@@ -271,14 +246,15 @@ impl Devices {
             reopen: None,
             pending: Vec::new(),
             readers: Vec::new(),
-            spread: false,
+            others: Vec::new(),
+            everywhere: false,
         };
         if id == self.list.len() {
             self.list.push(None);
         }
         self.list[id] = Some(device);
         self.install(id, port);
-        Ok(id)
+        id
     }
 
     /// Opens a port. The kernel lets go of a port that was closed just now only after a moment: that long is waited for.
@@ -536,12 +512,6 @@ fn open_once(opener: &mut Opener, name: &str, target: &Target) -> Result<Box<dyn
         Target::Tap(options, _) => Ok(Box::new(TapPort::open(name, options)?)),
         Target::Socket(options) => Ok(Box::new(SocketPort::open(options)?)),
     }
-}
-
-/// A number that follows from a name (FNV-1a, folded).
-fn number_of(name: &str) -> u16 {
-    let hash = name.bytes().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
-    (hash ^ hash >> 16) as u16
 }
 
 fn add(sum: &mut PortStats, more: &PortStats) {

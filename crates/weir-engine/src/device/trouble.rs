@@ -6,6 +6,8 @@ use super::{Change, Device, Devices, TX_BATCH, TX_WAITING, add, open_once, with_
 
 /// How long until a vanished interface is looked for again, in nanoseconds.
 const RETRY: u64 = 1_000_000_000;
+/// How much later other workers than the first look: they follow its choice of a method.
+const LATER: u64 = 100_000_000;
 
 impl Devices {
     /// Takes note that a device works.
@@ -21,13 +23,14 @@ impl Devices {
 
     /// Takes note that a device does not work.
     pub(super) fn fails(&mut self, id: usize, error: &PortError, now: u64) {
+        let pause = if self.only.is_some() { RETRY + LATER } else { RETRY };
         let Some(d) = self.device_mut(id) else { return };
         d.readable = false;
         if matches!(error, PortError::Gone { .. } | PortError::Closed { .. } | PortError::NotFound { .. }) {
             close(d);
         }
         // An interface that goes away goes down first, and says no more; so whatever it is, a new port is tried.
-        d.reopen.get_or_insert(now + RETRY);
+        d.reopen.get_or_insert(now + pause);
         let text = with_causes(error);
         if d.trouble != text {
             d.trouble.clone_from(&text);
@@ -73,8 +76,9 @@ pub(super) fn drain(d: &mut Device) {
     }
 }
 
-/// Gives up the port of a device; its figures stay.
+/// Gives up the port of a device, and those that wait for other workers; its figures stay.
 pub(super) fn close(d: &mut Device) {
+    d.others.clear();
     if let Some(mut port) = d.port.take() {
         add(&mut d.before, &port.stats());
     }

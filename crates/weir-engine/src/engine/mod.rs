@@ -468,8 +468,7 @@ impl Engine {
     fn assign_all(&mut self, rest: &mut [Engine]) {
         self.assign();
         rest.iter_mut().for_each(Engine::assign);
-        let names: Vec<String> = rest.iter().flat_map(|e| e.env.devices.names().map(str::to_owned)).collect();
-        self.env.devices.spread_by_kernel(&names);
+        self.env.devices.are_everywhere(|name| rest.iter().all(|e| e.env.devices.names().any(|n| n == name)));
     }
 
     /// Joins devices and links to the graphs as they are now.

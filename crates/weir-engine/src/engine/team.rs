@@ -36,7 +36,7 @@ impl Engine {
             rest.push(engine);
         }
         if self.openers.is_some() {
-            self.env.devices.share(self.env.hash_seed as u16);
+            self.env.devices.share(self.env.hash_seed as u16, workers);
         }
         let wakers = std::iter::once(self.waker()).chain(rest.iter().map(Engine::waker)).collect();
         let mut ends = Exchange::all(wakers).into_iter();
@@ -128,7 +128,7 @@ impl Engine {
 
     /// The routers of a graph for the other workers, which share tables with that of the first.
     pub(super) fn replicas(
-        &self,
+        &mut self,
         rest: &mut [Engine],
         first: &mut Router,
         plans: Vec<Plan>,
@@ -136,8 +136,11 @@ impl Engine {
         let mut others = Vec::new();
         for (engine, plan) in rest.iter_mut().zip(plans) {
             engine.env.tick();
-            engine.env.devices.restrict(self.env.devices.shareable());
-            others.push(Router::new(&first.name, plan, &mut engine.env).map_err(PlanError)?);
+            let worker = engine.worker();
+            engine.env.devices.restrict(self.env.devices.lend(worker));
+            let router = Router::new(&first.name, plan, &mut engine.env);
+            self.env.devices.take_back(worker, engine.env.devices.unused());
+            others.push(router.map_err(PlanError)?);
         }
         if !others.is_empty() {
             first.share(&mut others, &self.env).map_err(|e| PlanError(vec![e.into()]))?;

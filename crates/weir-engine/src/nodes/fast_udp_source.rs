@@ -62,6 +62,8 @@ engine_node! {
 
 /// Length of the headers of Ethernet, IPv4 and UDP.
 const HEADERS: usize = 42;
+/// Time to live, as in Click.
+const TTL: u8 = 250;
 
 #[derive(Default)]
 struct Made {
@@ -87,6 +89,7 @@ impl FastUDPSource {
             frame[40..42].fill(0);
         }
         if let Ok(mut ip) = Ipv4::new(&mut frame[14..]) {
+            ip.set_ttl(TTL);
             ip.fill_checksum();
         }
         self.state.frame = frame;

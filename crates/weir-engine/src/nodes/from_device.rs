@@ -14,6 +14,12 @@ engine_node! {
     /// AF_XDP sockets, fastest for small packets; the kernel does not see them any more. `AUTO`: `XDP` if the interface
     /// leads to a wire, the kernel has no address on it (or `SNIFFER` is false) and its driver supports it, else
     /// `PACKET`. The handler `method` tells what was chosen, and why. Click's `PCAP` and `LINUX` mean `PACKET`.
+    ///
+    /// With several workers, each has a port of its own. By packet sockets, the kernel gives each flow to one of them. By
+    /// AF_XDP, the queues of the interface are dealt to the workers in turn, so that its hardware (or, over veth, the
+    /// sender) spreads the packets; an interface with fewer queues than workers is read by the first worker alone, which
+    /// spreads them by flow. `method` lists the queues by worker: `queues 0 2 | 1 3 for 2 workers`. Queues that an
+    /// interface gets later (`ethtool -L`) are used when it is opened again.
     FromDevice: "0/1", "h/h", Source;
     example "FromDevice(eth0) -> Discard;";
     params {

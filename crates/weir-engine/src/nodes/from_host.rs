@@ -4,9 +4,8 @@ use weir_io::tap::{Kind, Options};
 use weir_net::EtherAddr;
 
 use super::host_address::{HostAddress, HostAddress6, gateway};
-use super::kernel_tap::{name, packets};
+use super::kernel_tap::{name, open_named, packets};
 use super::prelude::*;
-use crate::device::with_causes;
 
 engine_node! {
     /// Takes Ethernet frames that the kernel's own stack sends to a virtual interface, which it makes (TAP).
@@ -43,9 +42,6 @@ engine_node! {
 
 impl Behavior for FromHost {
     fn open(&mut self, env: &mut Env) -> Result<(), String> {
-        if self.devname.is_empty() {
-            return Err("DEVNAME: give the interface a name (like fake)".to_owned());
-        }
         let options = Options {
             kind: Kind::Tap,
             address: self.dst.map(|a| (a.0, a.1)),
@@ -54,7 +50,7 @@ impl Behavior for FromHost {
             ether: self.ether,
             mtu: self.mtu,
         };
-        self.state = Some(env.devices.open_tap(&self.devname, &options).map_err(|e| with_causes(&e))?);
+        self.state = open_named(&self.devname, "fake", &options, env)?;
         Ok(())
     }
 

@@ -1,8 +1,7 @@
 use weir_io::tap::{Kind, Options};
 
-use super::kernel_tap::{name, packets};
+use super::kernel_tap::{name, open_named, packets};
 use super::prelude::*;
-use crate::device::with_causes;
 
 engine_node! {
     /// Takes the IP packets that a platform hands to a processing module.
@@ -29,11 +28,8 @@ engine_node! {
 
 impl Behavior for FromNetfront {
     fn open(&mut self, env: &mut Env) -> Result<(), String> {
-        if self.devname.is_empty() {
-            return Err("DEVNAME: give the interface a name (like netfront0)".to_owned());
-        }
         let options = Options { kind: Kind::Tun, mtu: self.mtu, ..Options::default() };
-        self.state = Some(env.devices.open_tap(&self.devname, &options).map_err(|e| with_causes(&e))?);
+        self.state = open_named(&self.devname, "netfront0", &options, env)?;
         Ok(())
     }
 

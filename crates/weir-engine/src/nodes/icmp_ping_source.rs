@@ -17,7 +17,7 @@ const REQUEST: u8 = 8;
 const REPLY: u8 = 0;
 
 engine_node! {
-    /// Generates an ICMP echo request (a ping) in each interval, the first at once.
+    /// Generates an ICMP echo request (a ping) in each interval, the first after one.
     ///
     /// Packets begin with the IP header; their sequence number and IP identification count from 1. Replies that come in
     /// are printed and counted, and end here. A pulled output gives a request for each pull.
@@ -228,12 +228,13 @@ impl Behavior for ICMPPingSource {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> Ran {
+        let now = cx.now();
         if !self.active || !cx.output_is_push(0) {
-            self.state.next = None;
+            // Who is switched on again begins at once.
+            self.state.next = Some(now);
             return Ran::Idle;
         }
-        let now = cx.now();
-        let next = *self.state.next.get_or_insert(now);
+        let next = *self.state.next.get_or_insert(now.saturating_add(nanos(self.interval)));
         if now < next {
             return Ran::Until(next);
         }
@@ -245,7 +246,8 @@ impl Behavior for ICMPPingSource {
             cx.emit(0, packet);
         }
         // One that is late by more than an interval does not catch up.
-        let next = next.saturating_add(nanos(self.interval)).max(now.saturating_add(1));
+        let next = next.saturating_add(nanos(self.interval));
+        let next = if next > now { next } else { now.saturating_add(nanos(self.interval).max(1)) };
         self.state.next = Some(next);
         Ran::Until(next)
     }

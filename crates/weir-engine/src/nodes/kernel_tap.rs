@@ -5,7 +5,7 @@ use weir_net::EtherAddr;
 
 use super::host_address::{HostAddress, gateway};
 use super::prelude::*;
-use super::sending::Sending;
+use super::sending::{Sending, sends};
 use crate::device::with_causes;
 
 engine_node! {
@@ -51,6 +51,24 @@ engine_node! {
     state Sending;
 }
 
+/// Opens a virtual interface.
+pub(super) fn open(name: &str, options: &Options, env: &mut Env) -> Result<Option<usize>, String> {
+    env.devices.open_tap(name, options).map(Some).map_err(|e| with_causes(&e))
+}
+
+/// Opens the virtual interface of that name, which has to be given.
+pub(super) fn open_named(
+    name: &str,
+    example: &str,
+    options: &Options,
+    env: &mut Env,
+) -> Result<Option<usize>, String> {
+    if name.is_empty() {
+        return Err(format!("DEVNAME: give the name of an interface (like {example})"));
+    }
+    open(name, options, env)
+}
+
 /// Name of the interface of a device.
 pub(super) fn name(device: Option<usize>, env: &Env) -> Result<String, String> {
     let name = device.and_then(|d| env.devices.name(d));
@@ -73,8 +91,7 @@ impl Behavior for KernelTap {
             mtu: Some(self.mtu),
             ..Options::default()
         };
-        let device = env.devices.open_tap(&self.devname, &options).map_err(|e| with_causes(&e))?;
-        self.state.device = Some(device);
+        self.state.device = open(&self.devname, &options, env)?;
         Ok(())
     }
 
@@ -82,24 +99,5 @@ impl Behavior for KernelTap {
         self.state.device
     }
 
-    fn writes_device(&self) -> Option<usize> {
-        self.state.device
-    }
-
-    fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
-        self.state.push(packets, cx);
-    }
-
-    fn has_task(&self) -> bool {
-        true
-    }
-
-    fn run(&mut self, cx: &mut Cx<'_>) -> Ran {
-        if cx.ports().0 == 0 { Ran::Idle } else { self.state.pull(self.burst, cx) }
-    }
-
-    fn adopt(&mut self, old: &mut dyn EngineNode) {
-        let Some(old) = old.as_any().downcast_mut::<KernelTap>() else { return };
-        self.state.adopt(&old.state);
-    }
+    sends!(KernelTap, |node| node.burst);
 }

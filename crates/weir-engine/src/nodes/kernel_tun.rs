@@ -4,10 +4,9 @@ use weir_io::tap::{Kind, Options};
 use weir_net::EtherAddr;
 
 use super::host_address::{HostAddress, gateway};
-use super::kernel_tap::{name, packets};
+use super::kernel_tap::{name, open, packets};
 use super::prelude::*;
-use super::sending::Sending;
-use crate::device::with_causes;
+use super::sending::{Sending, sends};
 
 engine_node! {
     /// Exchanges IP packets with the kernel's own stack, by a virtual interface that it makes (TUN).
@@ -61,8 +60,7 @@ impl Behavior for KernelTun {
             mtu: Some(self.mtu),
             ..Options::default()
         };
-        let device = env.devices.open_tap(&self.devname, &options).map_err(|e| with_causes(&e))?;
-        self.state.device = Some(device);
+        self.state.device = open(&self.devname, &options, env)?;
         Ok(())
     }
 
@@ -70,24 +68,5 @@ impl Behavior for KernelTun {
         self.state.device
     }
 
-    fn writes_device(&self) -> Option<usize> {
-        self.state.device
-    }
-
-    fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
-        self.state.push(packets, cx);
-    }
-
-    fn has_task(&self) -> bool {
-        true
-    }
-
-    fn run(&mut self, cx: &mut Cx<'_>) -> Ran {
-        if cx.ports().0 == 0 { Ran::Idle } else { self.state.pull(self.burst, cx) }
-    }
-
-    fn adopt(&mut self, old: &mut dyn EngineNode) {
-        let Some(old) = old.as_any().downcast_mut::<KernelTun>() else { return };
-        self.state.adopt(&old.state);
-    }
+    sends!(KernelTun, |node| node.burst);
 }

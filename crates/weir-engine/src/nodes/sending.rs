@@ -25,7 +25,7 @@ impl Sending {
     /// Pulls at most `burst` packets from input 0 if it is a pull input, when the device has sent all before.
     pub fn pull(&mut self, burst: u32, cx: &mut Cx<'_>) -> Ran {
         let Some(device) = self.device else { return Ran::Idle };
-        if cx.input_is_push(0) {
+        if cx.ports().0 == 0 || cx.input_is_push(0) {
             return Ran::Idle;
         }
         if !cx.env.devices.is_sent(device) {
@@ -67,3 +67,32 @@ impl Sending {
         self.sent += (before - packets.len()) as u64;
     }
 }
+
+/// What an element does that gives packets to a device: methods of `Behavior` for a class with the state [`Sending`].
+macro_rules! sends {
+    ($class:ident, |$node:ident| $burst:expr) => {
+        fn writes_device(&self) -> Option<usize> {
+            self.state.device
+        }
+
+        fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
+            self.state.push(packets, cx);
+        }
+
+        fn has_task(&self) -> bool {
+            true
+        }
+
+        fn run(&mut self, cx: &mut Cx<'_>) -> Ran {
+            let $node = &*self;
+            let burst = $burst;
+            self.state.pull(burst, cx)
+        }
+
+        fn adopt(&mut self, old: &mut dyn EngineNode) {
+            let Some(old) = old.as_any().downcast_mut::<$class>() else { return };
+            self.state.adopt(&old.state);
+        }
+    };
+}
+pub(super) use sends;

@@ -2,7 +2,7 @@ use weir_io::interface::Options;
 
 use super::from_device::method;
 use super::prelude::*;
-use super::sending::Sending;
+use super::sending::{Sending, sends};
 use crate::device::with_causes;
 
 engine_node! {
@@ -49,24 +49,5 @@ impl Behavior for ToDevice {
         true
     }
 
-    fn writes_device(&self) -> Option<usize> {
-        self.state.device
-    }
-
-    fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
-        self.state.push(packets, cx);
-    }
-
-    fn has_task(&self) -> bool {
-        true
-    }
-
-    fn run(&mut self, cx: &mut Cx<'_>) -> Ran {
-        self.state.pull(self.burst, cx)
-    }
-
-    fn adopt(&mut self, old: &mut dyn EngineNode) {
-        let Some(old) = old.as_any().downcast_mut::<ToDevice>() else { return };
-        self.state.adopt(&old.state);
-    }
+    sends!(ToDevice, |node| node.burst);
 }

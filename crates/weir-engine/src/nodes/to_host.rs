@@ -1,9 +1,8 @@
 use weir_io::tap::Options;
 
-use super::kernel_tap::name;
+use super::kernel_tap::{name, open_named};
 use super::prelude::*;
-use super::sending::Sending;
-use crate::device::with_causes;
+use super::sending::{Sending, sends};
 
 engine_node! {
     /// Gives Ethernet frames to the kernel's own stack, by the virtual interface of the `FromHost` of that name.
@@ -29,24 +28,9 @@ engine_node! {
 
 impl Behavior for ToHost {
     fn open(&mut self, env: &mut Env) -> Result<(), String> {
-        if self.devname.is_empty() {
-            return Err("DEVNAME: give the name of an interface (like fake)".to_owned());
-        }
-        let device = env.devices.open_tap(&self.devname, &Options::default()).map_err(|e| with_causes(&e))?;
-        self.state.device = Some(device);
+        self.state.device = open_named(&self.devname, "fake", &Options::default(), env)?;
         Ok(())
     }
 
-    fn writes_device(&self) -> Option<usize> {
-        self.state.device
-    }
-
-    fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
-        self.state.push(packets, cx);
-    }
-
-    fn adopt(&mut self, old: &mut dyn EngineNode) {
-        let Some(old) = old.as_any().downcast_mut::<ToHost>() else { return };
-        self.state.adopt(&old.state);
-    }
+    sends!(ToHost, |_node| 32);
 }

@@ -1,9 +1,8 @@
 use weir_io::tap::{Kind, Options};
 
-use super::kernel_tap::name;
+use super::kernel_tap::{name, open_named};
 use super::prelude::*;
-use super::sending::Sending;
-use crate::device::with_causes;
+use super::sending::{Sending, sends};
 
 engine_node! {
     /// Gives IP packets of a processing module back to the platform, by the virtual interface of the `FromNetfront` of that
@@ -33,33 +32,10 @@ engine_node! {
 
 impl Behavior for ToNetfront {
     fn open(&mut self, env: &mut Env) -> Result<(), String> {
-        if self.devname.is_empty() {
-            return Err("DEVNAME: give the name of an interface (like netfront0)".to_owned());
-        }
         let options = Options { kind: Kind::Tun, ..Options::default() };
-        let device = env.devices.open_tap(&self.devname, &options).map_err(|e| with_causes(&e))?;
-        self.state.device = Some(device);
+        self.state.device = open_named(&self.devname, "netfront0", &options, env)?;
         Ok(())
     }
 
-    fn writes_device(&self) -> Option<usize> {
-        self.state.device
-    }
-
-    fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
-        self.state.push(packets, cx);
-    }
-
-    fn has_task(&self) -> bool {
-        true
-    }
-
-    fn run(&mut self, cx: &mut Cx<'_>) -> Ran {
-        self.state.pull(self.burst, cx)
-    }
-
-    fn adopt(&mut self, old: &mut dyn EngineNode) {
-        let Some(old) = old.as_any().downcast_mut::<ToNetfront>() else { return };
-        self.state.adopt(&old.state);
-    }
+    sends!(ToNetfront, |node| node.burst);
 }

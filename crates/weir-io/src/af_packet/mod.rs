@@ -44,6 +44,8 @@ pub struct Options {
     pub queue_bytes: usize,
     /// Share the packets of the interface with the other ports of a group.
     pub fanout: Option<Fanout>,
+    /// Receive at all. A port that does not is for sending.
+    pub receive: bool,
 }
 
 impl Default for Options {
@@ -55,6 +57,7 @@ impl Default for Options {
             ring_frames: 2048,
             queue_bytes: 8 << 20,
             fanout: None,
+            receive: true,
         }
     }
 }
@@ -69,6 +72,7 @@ pub struct AfPacketPort {
     socket: OwnedFd,
     mac: EtherAddr,
     send_offloads: bool,
+    shared: bool,
     gone: bool,
     stats: PortStats,
 }
@@ -113,7 +117,8 @@ impl AfPacketPort {
             sys::set_promiscuous(&socket, index).map_err(|e| fail("make it promiscuous", e))?;
         }
         // Last, so that nothing arrives before the options hold.
-        sys::bind(&socket, index, sys::ALL_PROTOCOLS).map_err(|e| fail("bind to it", e))?;
+        let protocol = if options.receive { sys::ALL_PROTOCOLS } else { sys::NO_PROTOCOL };
+        sys::bind(&socket, index, protocol).map_err(|e| fail("bind to it", e))?;
         if let Some(group) = options.fanout {
             fanout::join(&socket, group).map_err(|e| fail("share its packets in a fanout group", e))?;
         }
@@ -124,6 +129,7 @@ impl AfPacketPort {
             socket,
             mac: EtherAddr(interface.mac),
             send_offloads: options.send_offloads,
+            shared: options.fanout.is_some(),
             gone: false,
             stats: PortStats::default(),
         })
@@ -260,6 +266,10 @@ impl Port for AfPacketPort {
 
     fn method(&self) -> &str {
         &self.method
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared
     }
 
     fn mtu(&self) -> Option<u32> {

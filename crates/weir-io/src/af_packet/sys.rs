@@ -51,6 +51,10 @@ pub fn take_drops(fd: &OwnedFd) -> io::Result<u32> {
 /// Every protocol, for [`bind`].
 pub const ALL_PROTOCOLS: u16 = libc::ETH_P_ALL as u16;
 
+/// An EtherType that nobody uses (IEEE 802, local experimental), for [`bind`]: the socket learns what becomes of its
+/// interface, and receives nothing.
+pub const NO_PROTOCOL: u16 = 0x88b6;
+
 /// Binds to an interface for a protocol: reception starts.
 pub fn bind(fd: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
     // SAFETY: all fields are integers.

@@ -1,6 +1,8 @@
 //! Ports on network interfaces, by AF_XDP sockets (Documentation/networking/af_xdp.rst): fastest for small packets.
 //!
-//! The port takes all packets of its queues from the kernel, before its stack sees them. Segmentation offload does not
+//! The port takes all packets of its queues from the kernel, before its stack sees them. A port has all queues of its
+//! interface, or those that fall to it where several ports, each of a thread of its own, share the interface: then the
+//! kernel, or the hardware, spreads packets, and each port sends by a queue of its own. Segmentation offload does not
 //! reach it: packets arrive and leave with at most the MTU, and the port finishes checksums and segments in software. Over
 //! veth, the kernel lets the other end know, so that its packets come in segments; their checksums may come unfinished
 //! still, which the port finds out ([`offload`](crate::offload)).
@@ -9,6 +11,7 @@
 //! has a UMEM of its own: `docs/decisions/0007-interfaces.md` says why.
 
 mod program;
+mod queues;
 mod ring;
 mod socket;
 
@@ -22,25 +25,27 @@ use weir_net::EtherAddr;
 use weir_packet::{Buffers, Layer, Packet, PacketType};
 
 use crate::af_packet::{not_found, sys};
+use crate::interface::Share;
 use crate::{Netns, Port, PortError, PortStats, offload};
 use program::{MAX_QUEUES, Mode, Program};
+use queues::{Counts, Queues};
 use socket::Socket;
 
 /// Bytes of a frame beside its payload: Ethernet header and two VLAN tags.
 const LINK_HEADERS: usize = 22;
 /// Ethernet header and the VLAN tag that a device takes beyond its MTU.
 const SENT_HEADERS: usize = 18;
-/// An EtherType that nobody uses (IEEE 802, local experimental): the socket that watches the interface shall not
-/// receive.
-const NO_PROTOCOL: u16 = 0x88b6;
 
 /// How to open an AF_XDP port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Receive frames for other hosts too.
     pub promiscuous: bool,
-    /// The queue of the interface to receive and send by; `None`: all.
+    /// The queue of the interface to receive and send by; `None`: all, or those that `share` says.
     pub queue: Option<u32>,
+    /// Which part of the queues is this port's: they are dealt round, if there are at least as many as ports. Otherwise
+    /// the first port has all of them.
+    pub share: Option<Share>,
     /// Packets that each ring holds; rounded up to a power of two. A frame takes 2 KB at an MTU of 1500, and there are
     /// two rings a queue.
     pub ring_frames: u32,
@@ -53,7 +58,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { promiscuous: true, queue: None, ring_frames: 1024, generic: false, busy_poll: None }
+        Options {
+            promiscuous: true,
+            queue: None,
+            share: None,
+            ring_frames: 1024,
+            generic: false,
+            busy_poll: None,
+        }
     }
 }
 
@@ -64,6 +76,8 @@ pub struct AfXdpPort {
     method: String,
     /// At least one.
     sockets: Vec<Socket>,
+    /// Whether other ports have the other queues.
+    shared: bool,
     /// The socket that is asked first for packets.
     turn: usize,
     /// Readable when one of the sockets is, or the watch reports something.
@@ -86,7 +100,8 @@ impl AfXdpPort {
     ///
     /// # Errors
     /// [`PortError::Busy`] if another process has an XDP program there or uses the queue; the kernel says so, too, for a
-    /// moment after a port was closed.
+    /// moment after a port was closed. [`PortError::NoQueue`] if there are fewer queues than ports that share them, and
+    /// this is not the first.
     pub fn open(name: &str, options: &Options) -> Result<AfXdpPort, PortError> {
         let fail = |action, source: io::Error| failure(name, action, source);
         let index = nix::net::if_::if_nametoindex(name).map_err(|_| not_found(name))?;
@@ -95,20 +110,19 @@ impl AfXdpPort {
         if interface.arphrd != libc::ARPHRD_ETHER {
             return Err(PortError::NotEthernet { name: name.to_owned(), arphrd: interface.arphrd });
         }
+        let counts = Counts::of(&watch, name);
         let queues = match options.queue {
-            Some(queue) => queue..queue.saturating_add(1),
-            None => 0..queues(&watch, name),
+            Some(queue) => Queues::one(queue),
+            None => Queues::of(counts, options.share).ok_or_else(|| PortError::NoQueue {
+                name: name.to_owned(),
+                queues: counts.rx.min(counts.tx),
+            })?,
         };
-        if queues.end > MAX_QUEUES {
-            let what = format!(
-                "queue {} is beyond {}, the last one that is supported",
-                queues.end - 1,
-                MAX_QUEUES - 1
-            );
+        if let Some(beyond) = queues.own.iter().find(|&&queue| queue >= MAX_QUEUES) {
+            let what = format!("queue {beyond} is beyond {}, the last one that is supported", MAX_QUEUES - 1);
             return Err(fail("choose its queues", io::Error::new(io::ErrorKind::InvalidInput, what)));
         }
-        let cookie = sys::get_option(&watch, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE)
-            .map_err(|e| fail("ask for its network namespace", e))?;
+        let cookie = cookie(&watch).map_err(|e| fail("ask for its network namespace", e))?;
         let program = Program::on((cookie, index), options.generic).map_err(|e| match e.raw_os_error() {
             Some(libc::EBUSY) => PortError::Busy { name: name.to_owned(), what: "the XDP hook".to_owned() },
             _ => fail("load the program that redirects packets (XDP)", e),
@@ -117,7 +131,7 @@ impl AfXdpPort {
             .map_err(|e| fail("create an epoll descriptor", e.into()))?;
         let mut sockets = Vec::new();
         let packets = options.ring_frames.clamp(64, 1 << 15).next_power_of_two();
-        for queue in queues {
+        for &queue in &queues.own {
             let socket = Socket::new(packets, interface.mtu as usize + LINK_HEADERS, options.busy_poll)
                 .map_err(|e| fail("set up an AF_XDP socket", e))?;
             socket.bind(index, queue).map_err(|e| match e.raw_os_error() {
@@ -135,19 +149,19 @@ impl AfXdpPort {
         if options.promiscuous {
             sys::set_promiscuous(&watch, index).map_err(|e| fail("make it promiscuous", e))?;
         }
-        sys::bind(&watch, index, NO_PROTOCOL).map_err(|e| fail("bind to it", e))?;
+        sys::bind(&watch, index, sys::NO_PROTOCOL).map_err(|e| fail("bind to it", e))?;
         ready.add(&watch, EpollEvent::new(EpollFlags::empty(), 0)).map_err(|e| fail("watch it", e.into()))?;
         let way = match (program.mode, sockets.iter().all(Socket::zero_copy)) {
             (Mode::Native, true) => "native, without copies",
             (Mode::Native, false) => "native",
             (Mode::Generic, _) => "generic: its driver cannot run the program",
         };
-        let count = sockets.len();
-        let method = format!("AF_XDP ({way}, {count} queue{})", if count == 1 { "" } else { "s" });
+        let method = format!("AF_XDP ({way}, {})", queues.text);
         Ok(AfXdpPort {
             name: name.to_owned(),
             method,
             sockets,
+            shared: queues.shared,
             turn: 0,
             ready,
             watch,
@@ -312,6 +326,10 @@ impl Port for AfXdpPort {
         &self.method
     }
 
+    fn is_shared(&self) -> bool {
+        self.shared
+    }
+
     fn mtu(&self) -> Option<u32> {
         sys::interface(&self.watch, &self.name).ok().map(|i| i.mtu)
     }
@@ -331,12 +349,16 @@ fn packet_type(frame: &[u8], mac: EtherAddr) -> PacketType {
     }
 }
 
-/// Receive queues of an interface; one if its driver does not say.
-fn queues(socket: &OwnedFd, name: &str) -> u32 {
-    // struct ethtool_channels: command, four maxima, then receive, send, other and combined channels.
-    const ETHTOOL_GCHANNELS: u32 = 0x3c;
-    let asked = sys::ethtool(socket, name, [ETHTOOL_GCHANNELS, 0, 0, 0, 0, 0, 0, 0, 0]);
-    asked.map_or(1, |c| (c[5] + c[8]).max(1))
+/// What tells the network namespace of a socket from all others.
+fn cookie(socket: &OwnedFd) -> io::Result<u64> {
+    sys::get_option(socket, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE)
+}
+
+/// Whether a port of this process takes packets of an interface of this thread's network namespace by AF_XDP.
+pub(crate) fn is_on(name: &str) -> bool {
+    let Ok(index) = nix::net::if_::if_nametoindex(name) else { return false };
+    let cookie = sys::socket().and_then(|socket| cookie(&socket));
+    cookie.is_ok_and(|cookie| Program::runs_on((cookie, index)))
 }
 
 /// The error for what the operating system refused.

@@ -16,6 +16,7 @@ pub const MAX_QUEUES: u32 = 64;
 const BPF_MAP_CREATE: i64 = 0;
 const BPF_MAP_UPDATE_ELEM: i64 = 2;
 const BPF_PROG_LOAD: i64 = 5;
+const BPF_OBJ_GET_INFO_BY_FD: i64 = 15;
 const BPF_LINK_CREATE: i64 = 28;
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 const BPF_PROG_TYPE_XDP: u32 = 6;
@@ -39,7 +40,7 @@ pub struct Program {
     map: OwnedFd,
     /// Where it runs.
     pub mode: Mode,
-    _link: OwnedFd,
+    link: OwnedFd,
 }
 
 /// An interface: network namespace (its cookie) and index.
@@ -59,12 +60,33 @@ impl Program {
         let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
         let programs = programs.get_or_insert_default();
         programs.retain(|_, p| p.strong_count() > 0);
-        if let Some(program) = programs.get(&interface).and_then(Weak::upgrade) {
+        let program = programs.get(&interface).and_then(Weak::upgrade);
+        if let Some(program) = program.filter(|p| p.is_on(interface.1)) {
             return Ok(program);
         }
         let program = Arc::new(Program::load(interface.1, generic)?);
         programs.insert(interface, Arc::downgrade(&program));
         Ok(program)
+    }
+
+    /// Whether a program of this process runs on an interface.
+    pub fn runs_on(interface: Interface) -> bool {
+        let programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+        let program = programs.as_ref().and_then(|p| p.get(&interface)?.upgrade());
+        program.is_some_and(|p| p.is_on(interface.1))
+    }
+
+    /// Whether the interface is still there: the program of one that was removed stays while it has owners, and another
+    /// interface may get the same index.
+    fn is_on(&self, index: u32) -> bool {
+        // struct bpf_link_info: type, id, prog_id, padding, and for XDP the index, which is 0 without an interface.
+        let mut info = [0u32; 8];
+        let ask = ObjectInfo {
+            fd: self.link.as_raw_fd() as u32,
+            info_len: size_of_val(&info) as u32,
+            info: (&raw mut info) as u64,
+        };
+        call(BPF_OBJ_GET_INFO_BY_FD, &ask).is_ok() && info[4] == index
     }
 
     fn load(index: u32, generic: bool) -> io::Result<Program> {
@@ -93,7 +115,7 @@ impl Program {
             Err(e) if e.raw_os_error() == Some(libc::EBUSY) => return Err(e),
             Err(_) => (attach(XDP_FLAGS_SKB_MODE)?, Mode::Generic),
         };
-        Ok(Program { map, mode, _link: link })
+        Ok(Program { map, mode, link })
     }
 
     /// Hands the packets of a receive queue to a socket. The kernel forgets it when the socket is closed.
@@ -157,6 +179,14 @@ struct MapUpdate {
     flags: u64,
 }
 
+/// The part of `union bpf_attr` for `BPF_OBJ_GET_INFO_BY_FD`.
+#[repr(C)]
+struct ObjectInfo {
+    fd: u32,
+    info_len: u32,
+    info: u64,
+}
+
 /// A command that answers with a descriptor.
 fn bpf<T>(command: i64, attributes: &T) -> io::Result<OwnedFd> {
     let fd = call(command, attributes)?;
@@ -166,7 +196,8 @@ fn bpf<T>(command: i64, attributes: &T) -> io::Result<OwnedFd> {
 
 fn call<T>(command: i64, attributes: &T) -> io::Result<i32> {
     // SAFETY: the kernel reads `size_of::<T>()` bytes of the attributes, and what their pointers name: the
-    // instructions, the licence, a key and a value, all of which live until the call returns.
+    // instructions, the licence, a key and a value, all of which live until the call returns. Into the information about
+    // an object it writes, at most as many bytes as the attributes say, which are those of integers that live as long.
     let r = unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *const T, size_of::<T>()) };
     if r < 0 { Err(io::Error::last_os_error()) } else { Ok(r as i32) }
 }

@@ -1,8 +1,8 @@
 //! Where header fields stand in symbolic packets.
 
-use weir_ir::program::{BinOp, Layer, Width};
+use weir_ir::program::{BinOp, Width};
 
-use super::{Checker, Field, Framing};
+use super::{Bits, Checker, Field, Framing};
 use crate::expr::{Expr, Exprs, Source, Symbol};
 use crate::packet::{Mark, SymbolicPacket};
 use crate::session::Story;
@@ -130,18 +130,15 @@ pub(super) fn by_net(bytes: &[u8], net: usize, field: Field) -> Option<Vec<u8>> 
             };
             bytes.get(at..end.min(bytes.len())).map(<[u8]>::to_vec)
         }
-        // Offsets within the network header are those of IPv4.
-        Field::Header { layer: Layer::Net, .. } if first >> 4 != 4 => None,
-        Field::Header { layer, offset, width, mask } => {
-            let start = match layer {
-                Layer::Transport => transport,
-                Layer::Mac => net.checked_sub(14)?,
-                _ => net,
-            } + offset as usize;
-            let n = width.bytes() as usize;
-            let mask = mask.to_be_bytes();
-            let field = bytes.get(start..start + n)?;
-            Some(field.iter().zip(&mask[16 - n..]).map(|(b, m)| b & m).collect())
-        }
+        Field::Ether(bits) => bits_at(bytes, net.checked_sub(14)?, bits),
+        Field::Net { v4, v6 } => bits_at(bytes, net, if first >> 4 == 4 { v4? } else { v6? }),
+        Field::Transport(bits) => bits_at(bytes, transport, bits),
     }
+}
+
+fn bits_at(bytes: &[u8], header: usize, bits: Bits) -> Option<Vec<u8>> {
+    let (start, n) = (header + bits.offset as usize, bits.width.bytes() as usize);
+    let mask = bits.mask.to_be_bytes();
+    let field = bytes.get(start..start + n)?;
+    Some(field.iter().zip(&mask[16 - n..]).map(|(b, m)| b & m).collect())
 }

@@ -1,34 +1,111 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::{Checker, Query, Search};
-use crate::expr::Expr;
-use crate::session::Story;
+use crate::expr::{Expr, Exprs, Node, Source, Symbol};
+use crate::session::{Part, Session, Story};
 
 /// Most rounds in which packets of others are let in one after the other.
 const ROUNDS: usize = 3;
 /// Most histories that a check is repeated after.
 const HISTORIES: usize = 64;
 
-/// The paths that make the same entries, whatever else they assume.
+/// The paths that make the same entries, whatever else they assume, and wherever in the packet they take them from: behind
+/// a longer header a port stands elsewhere, and may be the same.
 struct Site {
     story: Story,
+    shape: Shape,
     /// What all of them assume.
-    conditions: Vec<Expr>,
+    conditions: HashSet<Expr>,
+    /// Bytes in place of which others have other ones.
+    moved: HashSet<Expr>,
     of_many: bool,
 }
 
+/// Entries, with numbers in place of the bytes of packets: first what they are, then the bytes in order.
+type Shape = (Vec<u128>, Vec<Expr>);
+
 impl Site {
-    fn add(sites: &mut Vec<Site>, story: Story) {
-        let conditions = story.conditions();
-        match sites.iter_mut().find(|s| s.story.same_tables(&story)) {
-            Some(s) => {
-                let common = s.conditions.iter().zip(&conditions).take_while(|(a, b)| a == b).count();
-                s.conditions.truncate(common);
-                s.of_many = true;
-            }
-            None => sites.push(Site { story, conditions, of_many: false }),
-        }
+    fn add(sites: &mut Vec<Site>, x: &Exprs, story: Story) {
+        let mut shape = Shape::default();
+        story.describe_entries(|part| match part {
+            Part::Number(n) => shape.0.push(n),
+            Part::Value(e) => describe(x, e, &mut shape),
+        });
+        let conditions: HashSet<Expr> = story.conditions().into_iter().collect();
+        let Some(site) = sites.iter_mut().find(|s| s.shape.0 == shape.0) else {
+            return sites.push(Site { story, shape, conditions, moved: HashSet::new(), of_many: false });
+        };
+        site.of_many = true;
+        site.conditions.retain(|c| conditions.contains(c));
+        let pairs = site.shape.1.iter().zip(&shape.1);
+        site.moved.extend(pairs.filter(|(a, b)| a != b).map(|(a, _)| *a));
     }
+
+    /// A story for all of them: nothing is assumed that is not of all.
+    fn merged(self, session: &mut Session<'_>) -> Story {
+        let x = session.exprs();
+        let mut conditions = self.story.conditions();
+        let mut known = HashMap::new();
+        conditions.retain(|c| self.conditions.contains(c) && !mentions(x, *c, &self.moved, &mut known));
+        session.weakened(self.story, &conditions)
+    }
+}
+
+fn describe(x: &Exprs, e: Expr, shape: &mut Shape) {
+    match x.node(e) {
+        Node::Symbol(Symbol::Byte(source, _)) if matches!(x.source(*source), Source::Input(_)) => {
+            let known = shape.1.iter().position(|b| *b == e);
+            let number = known.unwrap_or_else(|| {
+                shape.1.push(e);
+                shape.1.len() - 1
+            });
+            shape.0.extend([1, source.0.into(), number as u128]);
+        }
+        Node::Const(v) => shape.0.extend([2, x.width(e).bits().into(), *v]),
+        Node::Concat(_) => parts(x, e, 3, shape),
+        Node::Resize(_) => parts(x, e, 4, shape),
+        Node::Byte(_, i) => {
+            shape.0.push((*i).into());
+            parts(x, e, 5, shape);
+        }
+        Node::Binary(op, ..) => {
+            shape.0.push(*op as u128);
+            parts(x, e, 6, shape);
+        }
+        Node::Not(_) => parts(x, e, 7, shape),
+        Node::Sum16(..) => parts(x, e, 8, shape),
+        Node::Equal(..) => parts(x, e, 9, shape),
+        Node::Less(..) => parts(x, e, 10, shape),
+        Node::Select(..) => parts(x, e, 11, shape),
+        Node::Claimed(c) => {
+            shape.0.extend([12, c.table.into(), c.hole.into()]);
+            for (key, there) in &c.changes {
+                shape.0.push((*there).into());
+                key.iter().for_each(|k| describe(x, *k, shape));
+            }
+            let rest = [c.lo, c.hi, c.start, c.size];
+            c.key.iter().chain(&rest).for_each(|v| describe(x, *v, shape));
+        }
+        // Whatever else it is, it has to be just that.
+        _ => shape.0.extend([0, e.0.into()]),
+    }
+}
+
+/// An operation, by its number, and its operands.
+fn parts(x: &Exprs, e: Expr, operation: u128, shape: &mut Shape) {
+    let operands = x.operands(e);
+    shape.0.extend([operation, x.width(e).bits().into(), operands.len() as u128]);
+    operands.into_iter().for_each(|o| describe(x, o, shape));
+}
+
+/// Whether an expression depends on one of some others.
+fn mentions(x: &Exprs, e: Expr, others: &HashSet<Expr>, known: &mut HashMap<Expr, bool>) -> bool {
+    if let Some(&found) = known.get(&e) {
+        return found;
+    }
+    let found = others.contains(&e) || x.operands(e).iter().any(|o| mentions(x, *o, others, known));
+    known.insert(e, found);
+    found
 }
 
 impl Checker<'_> {
@@ -75,7 +152,7 @@ impl Checker<'_> {
             let (mut next, mut sites) = (Vec::new(), Vec::new());
             for before in &round {
                 for story in follow(self, before) {
-                    let made: Vec<_> = story.insertions().skip(before.insertions().count()).collect();
+                    let made = story.made_since(before);
                     let ends = story.ends().iter().skip(before.ends().len());
                     let way: Vec<_> = ends.map(|e| e.trail.places()).collect();
                     if made.is_empty() {
@@ -84,7 +161,7 @@ impl Checker<'_> {
                     if known.insert((made, way)) {
                         next.push(story.clone());
                     }
-                    Site::add(&mut sites, story);
+                    Site::add(&mut sites, self.session.exprs(), story);
                 }
             }
             // An entry of a kind that there was before is one more of them.
@@ -92,11 +169,8 @@ impl Checker<'_> {
                 return answer;
             }
             // The first of a kind shows what is wrong soonest; that nothing is takes all of them.
-            let merged = sites
-                .into_iter()
-                .filter(|s| s.of_many)
-                .map(|s| self.session.weakened(s.story, &s.conditions));
-            next.extend(merged);
+            let many = sites.into_iter().filter(|s| s.of_many);
+            next.extend(many.map(|s| s.merged(&mut self.session)));
             self.session.take_missed();
             for story in &next {
                 count += 1;

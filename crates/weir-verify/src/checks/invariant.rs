@@ -1,7 +1,7 @@
-use weir_ir::program::{BinOp, Layer, Width};
+use weir_ir::program::{BinOp, Width};
 
 use super::headers::{IPV4, IPV6, Layout, by_net, bytes_at, net_at, net_of, original, version};
-use super::{Checker, Field, Framing, Query, Verdict};
+use super::{Bits, Checker, Field, Framing, Query, Verdict};
 use crate::packet::SymbolicPacket;
 use crate::replay::Replay;
 use crate::session::{Arrival, Story};
@@ -28,34 +28,41 @@ fn changed(c: &mut Checker<'_>, arrival: &Arrival, framings: (Framing, Framing),
     let (src_net, dst_net) = (net_of(framings.0), net_at(packet, framings.1));
     let now = |x: &mut crate::Exprs, at: i64| packet.byte(x, at);
     let then = original(c.session.exprs(), number);
-    // Each: a story, where the two headers of the field's layer start, and where IP's fields were.
-    let places: Vec<(Story, i64, i64, Layout)> = match field {
-        Field::Header { layer: Layer::Mac, .. } => vec![(arrival.story.clone(), 0, packet.data, IPV4)],
-        Field::Header { layer: Layer::Transport, .. } | Field::Payload => {
-            let mut places = Vec::new();
+    // Each: a story, where the bits stand before and after (none: they cannot be the same), where IP's fields were.
+    let mut places: Vec<(Story, Option<Bits>, i64, i64, Layout)> = Vec::new();
+    match field {
+        Field::Ether(bits) => places.push((arrival.story.clone(), Some(bits), 0, packet.data, IPV4)),
+        Field::Transport(_) | Field::Payload => {
+            let bits = if let Field::Transport(bits) = field { Some(bits) } else { None };
             for (story, a) in c.by_header_length(&arrival.story, src_net, &then) {
                 for (story, b) in c.by_header_length(&story, dst_net, now) {
-                    places.push((story, src_net + a.transport, dst_net + b.transport, a));
+                    places.push((story, bits, src_net + a.transport, dst_net + b.transport, a));
                 }
             }
-            places
         }
-        Field::Header { .. } => {
-            // The offsets are those of IPv4; what may be another version is left open by the replay.
-            let mut places = Vec::new();
-            for layout in [IPV4, IPV6] {
+        Field::Net { v4, v6 } => {
+            for (a, b) in [(IPV4, IPV4), (IPV6, IPV6), (IPV4, IPV6), (IPV6, IPV4)] {
+                let bits = if a == IPV4 { v4 } else { v6 };
+                // Of packets that do not have the field nothing is asked.
+                if a == b && bits.is_none() {
+                    continue;
+                }
                 let x = c.session.exprs();
-                let is = version(x, &then, src_net, layout);
-                let story = c.session.assume(arrival.story.clone(), is);
-                places.extend(story.map(|s| (s, src_net, dst_net, layout)));
+                let (was, is) = (version(x, &then, src_net, a), version(x, now, dst_net, b));
+                let both = x.both(was, is);
+                let story = c.session.assume(arrival.story.clone(), both);
+                places.extend(story.map(|s| (s, bits.filter(|_| a == b), src_net, dst_net, a)));
             }
-            places
         }
-    };
+    }
     let mut out = Vec::new();
-    for (story, a, b, layout) in places {
+    for (story, bits, a, b, layout) in places {
         match field {
-            Field::Header { offset, width, mask, .. } => {
+            Field::Ether(_) | Field::Net { .. } | Field::Transport(_) => {
+                let Some(Bits { offset, width, mask }) = bits else {
+                    out.push(story);
+                    continue;
+                };
                 let (offset, n) = (i64::from(offset), i64::from(width.bytes()));
                 let x = c.session.exprs();
                 let m = x.constant(width, mask);
@@ -64,9 +71,7 @@ fn changed(c: &mut Checker<'_>, arrival: &Arrival, framings: (Framing, Framing),
                 let (old, new) = (x.binary(BinOp::And, old, m), x.binary(BinOp::And, new, m));
                 let same = x.equal(old, new);
                 let other = x.not(same);
-                let open = layout.version == 6
-                    && !matches!(field, Field::Header { layer: Layer::Transport | Layer::Mac, .. });
-                out.extend(if open { Some(story) } else { c.session.assume(story, other) });
+                out.extend(c.session.assume(story, other));
             }
             Field::Payload => {
                 // Within the transport header, what a NAT or a checksum element writes is no payload.

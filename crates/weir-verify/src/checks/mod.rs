@@ -25,13 +25,13 @@ pub use all::all;
 pub use can::can;
 pub use compare::{Compared, Comparison, Difference, Ended, Fate, Twin, compare};
 pub use coverage::{Coverage, Dropped, Reach, RuleList, coverage};
-pub use field::Field;
+pub use field::{Bits, Field};
 pub use invariant::invariant;
 pub use never::never;
 pub use noloops::noloops;
 pub use only::only;
 pub use returns::{Way, returns};
-pub use security::{Module, Prefix, Requester, Rule, Rules, Security, Stage, secure};
+pub use security::{Allowed, Module, Prefix, Rule, Rules, Security, Stage, secure};
 
 use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};

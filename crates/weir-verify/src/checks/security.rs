@@ -1,24 +1,15 @@
 //! The security rules for what tenants ask for (change-d4.5.txt, section 2.2.4): spoofing-free and default-off.
 
+use std::collections::HashSet;
+
 use weir_ir::program::{BinOp, Width};
 
 use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original, version};
-use super::{Checker, Evidence, Framing, Search, Start, Target, Verdict};
+use super::{Checker, Framing, Query, Search, Start, Target, Verdict};
 use crate::expr::{Expr, Exprs};
 use crate::network::Place;
 use crate::replay::Replay;
-use crate::session::{Arrival, Story};
-
-/// Who asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Requester {
-    /// Somebody outside, such as a content provider.
-    ThirdParty,
-    /// The operator's own customer.
-    Client,
-    /// The operator.
-    Operator,
-}
+use crate::session::{Arrival, Entry, Story};
 
 /// Addresses with a common start: bytes in network order, and how many bits count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +20,8 @@ pub struct Prefix {
     pub len: u8,
 }
 
-/// What is asked for.
+/// What is asked for. What comes in by `inputs` and `answers` is addressed to the module, or to whose traffic it wants:
+/// routing sees to that, and so does the network that is checked.
 #[derive(Debug, Clone, Default)]
 pub struct Module {
     /// Where packets come in.
@@ -40,31 +32,28 @@ pub struct Module {
     pub outputs: Vec<Target>,
     /// For an output, the input by which answers to what left there come in.
     pub answers: Vec<(Place, Start)>,
-    /// Its own addresses.
-    pub own: Vec<Prefix>,
-    /// Addresses that its owner registered, and those of the owner's other modules.
-    pub approved: Vec<Prefix>,
-    /// Whether it wants traffic that is not addressed to it.
-    pub intercepts: bool,
+    /// Addresses of others whose traffic it wants.
+    pub intercepts: Vec<Prefix>,
 }
 
-/// The labelled policy: what a requester's modules may do. [`Rules::of`] is table 2.1's; operators may have others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a requester's modules may do.
+#[derive(Debug, Clone, Default)]
 pub struct Rules {
-    /// They may take traffic that is not addressed to them.
-    pub intercept: bool,
-    /// They may send from any address.
-    pub spoof: bool,
-    /// They may send to any address.
-    pub send_anywhere: bool,
+    /// Addresses whose traffic they may take beside what is addressed to them; `None`: anything.
+    pub receive: Option<Vec<Prefix>>,
+    /// Sources of what they send; `None`: anything.
+    pub send_from: Option<Allowed>,
+    /// Destinations of what they send; `None`: anything.
+    pub send_to: Option<Allowed>,
 }
 
-impl Rules {
-    /// The rules of the paper.
-    pub fn of(who: Requester) -> Rules {
-        let operator = who == Requester::Operator;
-        Rules { intercept: operator, spoof: operator, send_anywhere: who != Requester::ThirdParty }
-    }
+/// Addresses that packets may have.
+#[derive(Debug, Clone, Default)]
+pub struct Allowed {
+    /// Those of these prefixes.
+    pub prefixes: Vec<Prefix>,
+    /// The source of the packet that came in, as it was then.
+    pub entered: bool,
 }
 
 /// The rule that a module breaks.
@@ -98,152 +87,151 @@ pub struct Security {
     pub broken: Option<(Rule, Stage)>,
 }
 
-/// Checks a module against rules: all that can leave it, by itself, after any packet addressed to it, and after the answer
-/// to what it sent for a TCP connection.
-pub fn secure(c: &mut Checker<'_>, m: &Module, rules: Rules) -> Security {
-    let refused = |rule, stage, e: Option<Box<Evidence>>| Security {
-        verdict: Verdict::Violated(e),
-        broken: Some((rule, stage)),
-    };
-    if m.intercepts && !rules.intercept {
-        return refused(Rule::Addressing, Stage::Packet, None);
+/// Checks a module against rules: all that can leave it, by itself, after any packet, and after the answer to what it
+/// sent for a TCP connection; also where packets of others came before.
+pub fn secure(c: &mut Checker<'_>, m: &Module, rules: &Rules) -> Security {
+    let may = |p: &Prefix| rules.receive.as_ref().is_none_or(|list| list.iter().any(|q| q.contains(p)));
+    if !m.intercepts.iter().all(may) {
+        return Security {
+            verdict: Verdict::Violated(None),
+            broken: Some((Rule::Addressing, Stage::Packet)),
+        };
     }
-    if rules.spoof && rules.send_anywhere {
+    if rules.send_from.is_none() && rules.send_to.is_none() {
         return Security { verdict: Verdict::Holds(None), broken: None };
     }
-    let mut unsolved = false;
     let watched = m.outputs.iter().map(|t| t.place).collect();
-    let blank = c.session.blank();
-    let mut alone = c.session.timers(&watched).arrivals;
-    for source in &m.sources {
-        let stories = c.launch(&blank, source, None);
-        alone.extend(c.session.run(stories, &watched).arrivals);
+    let mut look = Look { m, rules, watched, broken: None };
+    let mut found = look.alone(c);
+    if !matches!(found, Search::Found(_)) {
+        let q = Query { others: m.inputs.clone(), ..Query::default() };
+        let later = c.with_histories(&q, |c, before| look.after(c, before));
+        found = c.any([found, later], |_, s| s);
     }
-    for a in &alone {
-        if let Some((rule, e)) = outcome(broken(c, m, rules, a, &[]), &mut unsolved) {
-            return refused(rule, Stage::StandAlone, Some(e));
+    Security { verdict: c.none(found), broken: look.broken }
+}
+
+/// The search for a packet that breaks a rule.
+struct Look<'a> {
+    m: &'a Module,
+    rules: &'a Rules,
+    watched: HashSet<Place>,
+    /// What was broken.
+    broken: Option<(Rule, Stage)>,
+}
+
+impl Look<'_> {
+    /// What leaves although nothing came in.
+    fn alone(&mut self, c: &mut Checker<'_>) -> Search {
+        let blank = c.session.blank();
+        let mut alone = c.session.timers(&self.watched).arrivals;
+        for source in &self.m.sources {
+            let stories = c.launch(&blank, source, None);
+            alone.extend(c.session.run(stories, &self.watched).arrivals);
         }
+        c.any(alone, |c, arrival| self.leaves(c, &arrival, &[], Stage::StandAlone))
     }
-    for input in &m.inputs {
-        for story in addressed(c, m, &blank, input) {
-            let from = [(0, net_of(input.framing))];
-            for arrival in c.session.run(vec![story], &watched).arrivals {
-                if let Some((rule, e)) = outcome(broken(c, m, rules, &arrival, &from), &mut unsolved) {
-                    return refused(rule, Stage::Packet, Some(e));
-                }
-                let Some((_, back)) = m.answers.iter().find(|(p, _)| *p == arrival.place) else { continue };
-                let framing = m.framing_at(arrival.place);
-                let Some(answer) =
-                    super::returns::answer(c, &arrival.story, &arrival, framing, back, (IPV4, 6))
-                else {
-                    continue;
-                };
-                // What comes in is addressed to the module: routing sees to that.
-                for answer in to_own(c, m, &answer, back.framing) {
-                    let from = [(0, net_of(input.framing)), (1, net_of(back.framing))];
-                    for arrival in c.session.run(vec![answer.clone()], &watched).arrivals {
-                        if let Some((rule, e)) = outcome(broken(c, m, rules, &arrival, &from), &mut unsolved)
-                        {
-                            return refused(rule, Stage::Handshake, Some(e));
-                        }
+
+    /// What leaves for a packet, and for the answer to that.
+    fn after(&mut self, c: &mut Checker<'_>, before: &Story) -> Search {
+        let m = self.m;
+        c.any(&m.inputs, |c, input| {
+            let stories = c.launch(before, input, None);
+            let mut arrivals = c.session.run(stories, &self.watched).arrivals;
+            arrivals.retain(|a| before.is_blank() || a.story.used_past());
+            c.any(arrivals, |c, arrival| {
+                let entered = self.entered(&arrival.story);
+                match self.leaves(c, &arrival, &entered, Stage::Packet) {
+                    Search::Found(e) => Search::Found(e),
+                    none if !before.is_blank() => none,
+                    none => {
+                        let later = self.answered(c, &arrival);
+                        c.any([none, later], |_, s| s)
                     }
                 }
-            }
-        }
-    }
-    let verdict = c.doubt(unsolved).map_or(Verdict::Holds(None), Verdict::Inconclusive);
-    Security { verdict, broken: None }
-}
-
-fn outcome(found: Vec<(Rule, Search)>, unsolved: &mut bool) -> Option<(Rule, Box<Evidence>)> {
-    for (rule, search) in found {
-        match search {
-            Search::Found(e) => return Some((rule, e)),
-            Search::Impossible => {}
-            Search::Unknown => *unsolved = true,
-        }
-    }
-    None
-}
-
-/// A packet of anybody that is addressed to the module.
-fn addressed(c: &mut Checker<'_>, m: &Module, before: &Story, input: &Start) -> Vec<Story> {
-    let stories = c.launch(before, input, None);
-    stories.into_iter().flat_map(|s| to_own(c, m, &s, input.framing)).collect()
-}
-
-/// The story if the packet that comes in last is addressed to the module, for each address.
-fn to_own(c: &mut Checker<'_>, m: &Module, story: &Story, framing: Framing) -> Vec<Story> {
-    let get = original(c.session.exprs(), story.inputs() - 1);
-    let net = net_of(framing);
-    let mut out = Vec::new();
-    for prefix in &m.own {
-        let layout = layout_of(prefix);
-        let x = c.session.exprs();
-        let version = version(x, &get, net, layout);
-        let dst = bytes_at(x, &get, net + layout.dst, layout.address);
-        let within = within(x, dst, prefix);
-        out.extend(c.session.assume(story.clone(), version).and_then(|s| c.session.assume(s, within)));
-    }
-    out
-}
-
-/// What may be broken by a packet that leaves; `from`: the packets that came in, and where their network headers are.
-fn broken(
-    c: &mut Checker<'_>,
-    m: &Module,
-    rules: Rules,
-    arrival: &Arrival,
-    from: &[(u32, i64)],
-) -> Vec<(Rule, Search)> {
-    let framing = m.framing_at(arrival.place);
-    let packet = &arrival.packet;
-    let net = net_at(packet, framing);
-    let mut out = Vec::new();
-    for layout in [IPV4, IPV6] {
-        let x = c.session.exprs();
-        let is = version(x, |x, at| packet.byte(x, at), net, layout);
-        let Some(story) = c.session.assume(arrival.story.clone(), is) else { continue };
-        let x = c.session.exprs();
-        let [src, dst] = [layout.src, layout.dst]
-            .map(|at| bytes_at(x, |x, at| packet.byte(x, at), net + at, layout.address));
-        let sources: Vec<Expr> = from
-            .iter()
-            .map(|&(packet, net)| {
-                let get = original(x, packet);
-                bytes_at(x, get, net + layout.src, layout.address)
             })
-            .collect();
-        let place = arrival.place;
-        let wrong = |x: &mut Exprs, e: Expr, prefixes: &[&[Prefix]]| {
-            let mut ok = x.constant(Width::W1, 0);
-            for p in prefixes.iter().copied().flatten().filter(|p| layout_of(p) == layout) {
-                let one = within(x, e, p);
-                ok = x.binary(BinOp::Or, ok, one);
-            }
-            for &s in &sources {
-                let same = x.equal(e, s);
-                ok = x.binary(BinOp::Or, ok, same);
-            }
-            x.not(ok)
-        };
-        let shown = |r: &Replay, from_us: bool, prefixes: &[Prefix]| {
-            left(r, place, framing).iter().any(|bytes| is_wrong(bytes, from_us, prefixes, r, from))
-        };
-        if !rules.spoof {
-            let wrong = wrong(c.session.exprs(), src, &[&m.own]);
-            if let Some(story) = c.session.assume(story.clone(), wrong) {
-                out.push((Rule::Source, c.search(&story, |r| shown(r, true, &m.own))));
-            }
-        }
-        if !rules.send_anywhere {
-            let wrong = wrong(c.session.exprs(), dst, &[&m.approved]);
-            if let Some(story) = c.session.assume(story, wrong) {
-                out.push((Rule::Destination, c.search(&story, |r| shown(r, false, &m.approved))));
-            }
-        }
+        })
     }
-    out
+
+    /// What leaves when the far side answers what left.
+    fn answered(&mut self, c: &mut Checker<'_>, arrival: &Arrival) -> Search {
+        let m = self.m;
+        let Some((_, back)) = m.answers.iter().find(|(p, _)| *p == arrival.place) else {
+            return Search::Impossible;
+        };
+        let framing = m.framing_at(arrival.place);
+        let Some(answer) = super::returns::answer(c, &arrival.story, arrival, framing, back, (IPV4, 6))
+        else {
+            return Search::Impossible;
+        };
+        let arrivals = c.session.run(vec![answer], &self.watched).arrivals;
+        c.any(arrivals, |c, arrival| {
+            let entered = self.entered(&arrival.story);
+            self.leaves(c, &arrival, &entered, Stage::Handshake)
+        })
+    }
+
+    /// The packets that came in, and where their network headers are.
+    fn entered(&self, story: &Story) -> Vec<(u32, i64)> {
+        let starts = || self.m.inputs.iter().chain(self.m.answers.iter().map(|(_, s)| s));
+        let framing = |at: &Place| starts().find(|s| s.place == *at).map_or(Framing::Ip, |s| s.framing);
+        let packets = story.entered().iter().filter_map(|e| match e {
+            Entry::Packet(at, _) => Some(net_of(framing(at))),
+            Entry::Timer(..) => None,
+        });
+        (0..).zip(packets).collect()
+    }
+
+    /// Whether a packet that leaves may break a rule.
+    fn leaves(
+        &mut self,
+        c: &mut Checker<'_>,
+        arrival: &Arrival,
+        entered: &[(u32, i64)],
+        stage: Stage,
+    ) -> Search {
+        let framing = self.m.framing_at(arrival.place);
+        let packet = &arrival.packet;
+        let net = net_at(packet, framing);
+        let rules =
+            [(Rule::Source, &self.rules.send_from, true), (Rule::Destination, &self.rules.send_to, false)];
+        let kinds = [IPV4, IPV6].into_iter().flat_map(|layout| rules.map(|r| (layout, r)));
+        c.any(kinds, |c, (layout, (rule, allowed, source))| {
+            let Some(allowed) = allowed else { return Search::Impossible };
+            let x = c.session.exprs();
+            let is = version(x, |x, at| packet.byte(x, at), net, layout);
+            let Some(story) = c.session.assume(arrival.story.clone(), is) else { return Search::Impossible };
+            let x = c.session.exprs();
+            let at = net + if source { layout.src } else { layout.dst };
+            let address = bytes_at(x, |x, at| packet.byte(x, at), at, layout.address);
+            let wrong = outside(x, address, allowed, layout, entered);
+            let Some(story) = c.session.assume(story, wrong) else { return Search::Impossible };
+            let place = arrival.place;
+            let found = c.search(&story, |r| {
+                left(r, place, framing).iter().any(|bytes| is_wrong(bytes, source, allowed, r, entered))
+            });
+            if matches!(found, Search::Found(_)) {
+                self.broken = Some((rule, stage));
+            }
+            found
+        })
+    }
+}
+
+/// Whether an address is none of those that are allowed.
+fn outside(x: &mut Exprs, address: Expr, allowed: &Allowed, layout: Layout, entered: &[(u32, i64)]) -> Expr {
+    let mut ok = x.constant(Width::W1, 0);
+    for p in allowed.prefixes.iter().filter(|p| layout_of(p) == layout) {
+        let one = within(x, address, p);
+        ok = x.binary(BinOp::Or, ok, one);
+    }
+    for &(packet, net) in entered.iter().filter(|_| allowed.entered) {
+        let get = original(x, packet);
+        let source = bytes_at(x, get, net + layout.src, layout.address);
+        let same = x.equal(address, source);
+        ok = x.binary(BinOp::Or, ok, same);
+    }
+    x.not(ok)
 }
 
 /// The packets, from their network header on, that came to a place in the course of what entered last.
@@ -257,8 +245,8 @@ fn left(r: &Replay, place: Place, framing: Framing) -> Vec<Vec<u8>> {
     arrived.filter_map(|(_, p)| p.bytes().get(net(p)..).map(<[u8]>::to_vec)).collect()
 }
 
-/// Whether an address of a packet that left is neither within one of the prefixes nor the source of one that came in.
-fn is_wrong(bytes: &[u8], source: bool, prefixes: &[Prefix], r: &Replay, from: &[(u32, i64)]) -> bool {
+/// Whether an address of a packet that left is none of those that are allowed.
+fn is_wrong(bytes: &[u8], source: bool, allowed: &Allowed, r: &Replay, entered: &[(u32, i64)]) -> bool {
     let layout = match bytes.first().map(|b| b >> 4) {
         Some(4) => IPV4,
         Some(6) => IPV6,
@@ -267,19 +255,27 @@ fn is_wrong(bytes: &[u8], source: bool, prefixes: &[Prefix], r: &Replay, from: &
     let n = layout.address as usize;
     let at = if source { layout.src } else { layout.dst } as usize;
     let Some(address) = bytes.get(at..at + n) else { return false };
-    let within = |p: &&Prefix| {
-        let (bytes, bits) = (usize::from(p.len / 8), p.len % 8);
-        let rest = |a: &[u8]| a.get(bytes).map_or(0, |b| u16::from(*b) >> (8 - bits));
-        p.address.len() == n
-            && p.address[..bytes] == address[..bytes]
-            && (bits == 0 || rest(&p.address) == rest(address))
-    };
-    let entered = |&(packet, net): &(u32, i64)| {
+    let came_with = |&(packet, net): &(u32, i64)| {
         let hop = r.starts.get(packet as usize).and_then(|&h| r.hops.get(h));
         let at = (net + layout.src) as usize;
         hop.and_then(|h| h.before.get(at..at + n)) == Some(address)
     };
-    !prefixes.iter().any(|p| within(&p)) && !from.iter().any(entered)
+    let host = Prefix { address: address.to_vec(), len: 8 * n as u8 };
+    let is_one = allowed.prefixes.iter().any(|p| p.contains(&host));
+    let may = is_one || allowed.entered && entered.iter().any(came_with);
+    !may
+}
+
+impl Prefix {
+    /// Whether all addresses of another are among its own.
+    pub fn contains(&self, other: &Prefix) -> bool {
+        let (bytes, bits) = (usize::from(self.len / 8), self.len % 8);
+        let rest = |a: &[u8]| a.get(bytes).map_or(0, |b| u16::from(*b) >> (8 - bits));
+        self.address.len() == other.address.len()
+            && self.len <= other.len
+            && self.address.get(..bytes) == other.address.get(..bytes)
+            && (bits == 0 || rest(&self.address) == rest(&other.address))
+    }
 }
 
 impl Module {

@@ -1,16 +1,20 @@
 //! Requests on platforms.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use weir_engine::{Classes, Plan};
+use weir_model::filter::Dir;
 use weir_model::request::Request;
 use weir_model::topology::{BoxKind, LinkEnd, NetBox, Topology};
 use weir_model::value::IpPrefix;
-use weir_verify::checks::{Framing, Target};
+use weir_verify::checks::{self, Framing, Start, Target};
 use weir_verify::{NodeId, Place};
 
 use super::{Gate, PortEnds, Spot, World};
-use crate::world::configurations::devices;
+use crate::security::Placed;
+use crate::world::configurations::{devices, origin};
+use crate::world::{anything, within};
 
 /// The modules of a request, placed on a platform.
 pub(super) struct Modules<'a> {
@@ -63,6 +67,9 @@ impl World {
         }
         let begin = self.spots.len();
         for ((module, plan), address) in m.request.modules.iter().zip(&m.plans).zip(addresses) {
+            let host = IpPrefix::host(address);
+            let mut placed =
+                Placed { name: module.name.clone(), own: host, module: checks::Module::default() };
             let first = self.net.nodes().len() as NodeId;
             let prefix = format!("{}/", module.name);
             let scope = u32::MAX - 1 - (begin + i) as u32;
@@ -77,17 +84,25 @@ impl World {
                 };
                 if let Some((place, Framing::Ip)) = entry.filter(|_| !linked(&|l| &l.to)) {
                     for gate in gates {
-                        self.divert(gate, IpPrefix::host(address), place);
+                        self.divert(gate, host, place);
                     }
+                    placed.module.inputs.push(self.anybody_to(host, place));
                 }
                 if let (Some(exit), Some((_, out))) = (exit.filter(|_| !linked(&|l| &l.from)), ends.first()) {
                     self.net.connect(Place { port: 0, ..exit.place }, *out);
+                    placed.module.outputs.push(exit);
                 }
                 let target = entry.map(|(place, framing)| Target { place, framing });
                 own.push(Gate { name: device.name, start: None, target });
             }
             let nodes = (first..self.net.nodes().len() as NodeId).collect();
-            let owns = vec![IpPrefix::host(address)];
+            placed.module.sources = ports.origins.iter().map(origin).collect();
+            if let Some(input) = placed.module.inputs.first() {
+                let outputs = placed.module.outputs.iter();
+                placed.module.answers = outputs.map(|o| (o.place, input.clone())).collect();
+            }
+            self.modules.push(placed);
+            let owns = vec![host];
             self.spots.push(Spot { name: module.name.clone(), gates: own, nodes, owns });
             self.add_elements(plan, &ports, &prefix);
         }
@@ -103,6 +118,15 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Any IP packet that is addressed to a module, in front of where it comes in.
+    fn anybody_to(&mut self, host: IpPrefix, place: Place) -> Start {
+        let program = Arc::new(crate::filter::guard(&within(host, Dir::Dst), Framing::Ip));
+        let ask = self.hidden_program("destination", &program);
+        self.net.connect(Place { node: ask, port: 0 }, place);
+        let place = self.well_formed(Place { node: ask, port: 0 });
+        Start { place, framing: Framing::Ip, input: anything(Framing::Ip) }
     }
 
     /// The place where packets leave a module by a port.

@@ -49,6 +49,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "short",
           conflicts_with_all = ["new", "topology"])]
     coverage: Option<Detail>,
+    /// Who asks, by the name that the topology's `owners` has: check the security rules for their modules
+    #[arg(long, value_name = "NAME", requires = "topology")]
+    owner: Option<String>,
     /// Write the packets that show what holds or does not to this file (pcapng)
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
@@ -98,7 +101,8 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         return Ok(());
     }
     let report = if args.what_if.is_empty() {
-        ask(&name, &mut world, &all, ui)?
+        let answers = ask(&mut world, &all, ui)?;
+        Report::new(&name, &world, &answers)
     } else {
         let without = document::load(&args.config, &args.images, &[], ui)?.world;
         ask_what_if(&name, (without, &mut world), &all, ui)?
@@ -119,7 +123,12 @@ fn with_coverage(
 ) -> Result<(), Failure> {
     ui.progress("what packets can reach");
     let found = Coverage::of(name, &world, Limits::of_networks());
-    let report = if all.is_empty() { None } else { Some(ask(name, &mut world, all, ui)?) };
+    let report = if all.is_empty() {
+        None
+    } else {
+        let answers = ask(&mut world, all, ui)?;
+        Some(Report::new(name, &world, &answers))
+    };
     if let Some(file) = file {
         let drop = |node: &str, reason: &str| format!("dropped at {node}: {reason}");
         let drops = found.drops.iter().map(|d| (drop(&d.node, &d.reason), d.time, d.packets.as_slice()));
@@ -153,10 +162,9 @@ fn exit(verdict: Status) -> Result<(), Failure> {
 }
 
 /// Asks all requirements of a network.
-fn ask(name: &str, world: &mut World, all: &[Requirement], ui: &Ui) -> Result<Report, Failure> {
+fn ask(world: &mut World, all: &[Requirement], ui: &Ui) -> Result<Vec<Answer>, Failure> {
     let questions = questions(world, all)?;
-    let answers = answers(world, &questions, ui);
-    Ok(Report::new(name, world, &answers))
+    Ok(answers(world, &questions, ui))
 }
 
 /// Asks them of a network without and with a change; what does not depend on the change is asked once.

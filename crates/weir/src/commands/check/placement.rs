@@ -4,10 +4,11 @@ use std::path::Path;
 
 use serde::Serialize;
 use weir_check::report::Report;
-use weir_check::{Status, World};
+use weir_check::{Party, Status, World};
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
-use weir_model::topology::{BoxKind, Topology};
+use weir_model::topology::{BoxKind, NetBox, Topology};
+use weir_verify::Limits;
 
 use super::{Args, ask, document, exit, painted};
 use crate::commands::classes;
@@ -31,6 +32,7 @@ pub(super) fn run(args: &Args, topology: &Path, given: &[Requirement], ui: &Ui) 
     let topology: Topology = document::load_topology(topology, &args.what_if)?;
     let all: Vec<Requirement> =
         request.requirements.iter().chain(given).chain(&topology.requirements).cloned().collect();
+    let party = args.owner.as_ref().map(|name| party(name, &topology)).transpose()?;
     let platforms = topology.boxes.iter().filter(|b| matches!(b.kind, BoxKind::Platform(_)));
     let mut found = Placements { platforms: Vec::new(), reports: Vec::new() };
     for platform in platforms {
@@ -38,7 +40,16 @@ pub(super) fn run(args: &Args, topology: &Path, given: &[Requirement], ui: &Ui) 
         let placed = (&request, name.as_str());
         let mut world = World::of_placement(&topology, placed, &platform.name, &classes(), down)
             .map_err(Failure::Refused)?;
-        let report = ask(&format!("{name} on {}", platform.name), &mut world, &all, ui)?;
+        let mut answers = ask(&mut world, &all, ui)?;
+        match &party {
+            Some(party) => {
+                ui.progress("security");
+                answers.extend(world.security(party, &topology.policy, Limits::of_networks()));
+            }
+            None if !request.modules.is_empty() => world.notes.push(UNCHECKED.to_owned()),
+            None => {}
+        }
+        let report = Report::new(&format!("{name} on {}", platform.name), &world, &answers);
         if report.verdict == Status::Holds {
             found.platforms.push(platform.name.clone());
         }
@@ -57,4 +68,24 @@ pub(super) fn run(args: &Args, topology: &Path, given: &[Requirement], ui: &Ui) 
         text
     })?;
     exit(verdict)
+}
+
+/// Said of modules that nobody asked for.
+const UNCHECKED: &str = "the security rules are not checked: say by --owner who asks";
+
+/// The owner of that name.
+fn party(name: &str, topology: &Topology) -> Result<Party, Failure> {
+    let Some(owner) = topology.owners.iter().find(|o| o.name.as_str() == name) else {
+        let names = || topology.owners.iter().map(|o| o.name.as_str());
+        let help = match (weir_model::closest(name, names()), names().collect::<Vec<_>>()) {
+            (Some(near), _) => format!("did you mean '{near}'?"),
+            (None, known) if known.is_empty() => "it has no section 'owners'".to_owned(),
+            (None, known) => format!("known: {}", known.join(", ")),
+        };
+        return Err(Failure::refused(format!("the topology knows no owner '{name}': {help}")));
+    };
+    let is_module =
+        |b: &&NetBox| matches!(b.kind, BoxKind::Click(_)) && b.owner.as_ref() == Some(&owner.name);
+    let modules = topology.boxes.iter().filter(is_module).flat_map(NetBox::owns).collect();
+    Ok(Party { role: owner.role, registered: owner.registered.clone(), modules })
 }

@@ -1,0 +1,103 @@
+//! The security rules for the modules of a request: by who asks, what their modules may receive and send.
+
+use std::net::IpAddr;
+
+use weir_model::topology::{Policy, Receive, Requester, SendFrom, SendTo};
+use weir_model::value::IpPrefix;
+use weir_verify::checks::{Allowed, Checker, Module, Prefix, Rules, secure};
+use weir_verify::{Limits, Place};
+
+use crate::answer::{Answer, Asked};
+use crate::world::World;
+
+/// A module on a platform.
+#[derive(Debug, Clone)]
+pub(crate) struct Placed {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub own: IpPrefix,
+    /// Where its packets come in and leave.
+    pub module: Module,
+}
+
+/// Who asks for processing.
+#[derive(Debug, Clone)]
+pub struct Party {
+    /// What they are to the operator.
+    pub role: Requester,
+    /// Destinations that agreed to receive what their modules send.
+    pub registered: Vec<IpPrefix>,
+    /// Addresses of their other modules.
+    pub modules: Vec<IpPrefix>,
+}
+
+impl World {
+    /// Checks each module of the request against the policy for who asks: one answer a module.
+    pub fn security(&self, party: &Party, policy: &Policy, limits: Limits) -> Vec<Answer> {
+        let all: Vec<IpPrefix> = self.modules.iter().map(|m| m.own).chain(party.modules.clone()).collect();
+        // What becomes of packets that left a module is not its doing.
+        let mut net = self.net.clone();
+        for output in self.modules.iter().flat_map(|m| &m.module.outputs) {
+            net.disconnect(Place { port: 0, ..output.place });
+        }
+        net.finish();
+        let answer = |m: &Placed| {
+            let rules = rules(policy.rules(party.role), m.own, &party.registered, &all);
+            let mut c = Checker::new(&net, limits);
+            let found = secure(&mut c, &m.module, &rules);
+            let asked = Asked::Security { module: m.name.clone(), role: party.role, broken: found.broken };
+            Answer::new(asked, found.verdict, Vec::new())
+        };
+        self.modules.iter().map(answer).collect()
+    }
+}
+
+/// The rules of a policy for a module.
+fn rules(
+    policy: &weir_model::topology::Rules,
+    own: IpPrefix,
+    registered: &[IpPrefix],
+    modules: &[IpPrefix],
+) -> Rules {
+    let mut rules = Rules {
+        receive: Some(Vec::new()),
+        send_from: Some(Allowed::default()),
+        send_to: Some(Allowed::default()),
+    };
+    for entry in &policy.receive {
+        match entry {
+            Receive::Module => rules.receive.iter_mut().for_each(|r| r.push(prefix(own))),
+            Receive::Prefix(p) => rules.receive.iter_mut().for_each(|r| r.push(prefix(*p))),
+            Receive::Anything => rules.receive = None,
+        }
+    }
+    for entry in &policy.send_from {
+        let Some(from) = &mut rules.send_from else { break };
+        match entry {
+            SendFrom::Module => from.prefixes.push(prefix(own)),
+            SendFrom::Unchanged => from.entered = true,
+            SendFrom::Prefix(p) => from.prefixes.push(prefix(*p)),
+            SendFrom::Anything => rules.send_from = None,
+        }
+    }
+    for entry in &policy.send_to {
+        let Some(to) = &mut rules.send_to else { break };
+        match entry {
+            SendTo::Registered => to.prefixes.extend(registered.iter().copied().map(prefix)),
+            SendTo::OwnModules => to.prefixes.extend(modules.iter().copied().map(prefix)),
+            SendTo::Answered => to.entered = true,
+            SendTo::Prefix(p) => to.prefixes.push(prefix(*p)),
+            SendTo::Anything => rules.send_to = None,
+        }
+    }
+    rules
+}
+
+fn prefix(p: IpPrefix) -> Prefix {
+    let address = match p.addr() {
+        IpAddr::V4(a) => a.octets().to_vec(),
+        IpAddr::V6(a) => a.octets().to_vec(),
+    };
+    Prefix { address, len: p.len() }
+}

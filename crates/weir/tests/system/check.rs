@@ -1,0 +1,104 @@
+//! `weir check` as somebody uses it who has a network, a request, and doubts.
+
+use serde_json::Value;
+
+use crate::lab::{Lab, weir};
+
+/// A network with a platform behind a router, and somebody who may ask for processing.
+const NETWORK: &str = "version: 1
+boxes:
+  internet: {kind: internet}
+  phone: {kind: client, owns: 10.1.0.7}
+  gw:
+    kind: router
+    interfaces: {wan: 192.0.2.2/30, lan: 10.1.0.1/24, pop: 10.9.0.1/24}
+    routes: [default via 192.0.2.1]
+  platform: {kind: platform, owns: 10.9.0.128/25}
+links:
+  - gw:wan - internet
+  - gw:lan - phone
+  - gw:pop - platform
+owners:
+  alice: {role: client, registered: 10.1.0.7}
+  content: {role: third-party, registered: 10.1.0.7}
+";
+
+const PUSH: &str =
+    "FromNetfront() -> IPFilter(allow udp dst port 1500) -> IPRewriter(pattern - - 10.1.0.7 - 0 0) \
+                    -> Queue -> TimedUnqueue(120, 100) -> ToNetfront()
+REQUIRE can internet phone udp dst port 1500
+";
+
+/// What comes is sent on from an address of somebody else.
+const SPOOF: &str = "FromNetfront() -> StoreIPAddress(8.8.8.8, src) -> ToNetfront()\n";
+
+/// What comes goes to a server that did not agree.
+const RELAY: &str =
+    "FromNetfront() -> SetIPAddress(203.0.113.9) -> StoreIPAddress(203.0.113.9, dst) -> ToNetfront()\n";
+
+#[test]
+fn requirements_on_the_command_line_decide_the_exit_code() {
+    let lab = Lab::new(&[]);
+    let file =
+        lab.write("f.click", "FromNetfront(in) -> CheckIPHeader -> IPFilter(allow udp) -> ToNetfront(out);");
+    let holds = weir(&["check", &file, "--require", "never in out tcp"]).ok();
+    assert!(holds.contains("holds: never in out tcp"), "{holds}");
+    let out = weir(&["check", &file, "--require", "never in out udp"]);
+    assert!(
+        out.stdout.contains("violated: never in out udp") && out.stdout.contains("packet 1"),
+        "{}",
+        out.stdout
+    );
+    out.fails(1);
+    let wrong = weir(&["check", &file, "--require", "never in uot udp"]).fails(1);
+    assert!(wrong.contains("'uot'") && wrong.contains("did you mean 'out'?"), "{wrong}");
+    let wrong = weir(&["check", &file, "--require", "nevr in out"]).fails(1);
+    assert!(wrong.contains("never"), "{wrong}");
+}
+
+#[test]
+fn a_request_is_checked_against_the_rules_for_who_asks() {
+    let lab = Lab::new(&[]);
+    let network = lab.write("net.yaml", NETWORK);
+    let check = |name: &str, text: &str, owner: &str| {
+        let file = lab.write(name, text);
+        weir(&["--json", "check", &file, "--topology", &network, "--owner", owner])
+    };
+    let verdicts = |out: &str| {
+        let json: Value = serde_json::from_str(out).unwrap();
+        let findings = json["reports"][0]["findings"].as_array().unwrap().clone();
+        findings
+            .iter()
+            .map(|f| format!("{} {}", f["requirement"].as_str().unwrap(), f["verdict"].as_str().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    for owner in ["alice", "content"] {
+        let out = check("push.request", PUSH, owner).ok();
+        let role = if owner == "alice" { "client" } else { "third-party" };
+        let wanted = [
+            "REQUIRE can internet phone udp dst port 1500 holds".to_owned(),
+            format!("security module {role} holds"),
+        ];
+        assert_eq!(verdicts(&out), wanted);
+        let out = check("spoof.request", SPOOF, owner);
+        assert_eq!(verdicts(&out.stdout), [format!("security module {role} violated")]);
+        out.fails(1);
+    }
+    // A customer may send anywhere, a third party may not.
+    check("relay.request", RELAY, "alice").ok();
+    let out = check("relay.request", RELAY, "content");
+    assert!(out.stdout.contains("goes to a destination that did not agree"), "{}", out.stdout);
+    out.fails(1);
+}
+
+#[test]
+fn who_asks_has_to_be_known() {
+    let lab = Lab::new(&[]);
+    let (network, push) = (lab.write("net.yaml", NETWORK), lab.write("push.request", PUSH));
+    let wrong = weir(&["check", &push, "--topology", &network, "--owner", "alise"]).fails(1);
+    assert!(wrong.contains("'alise'") && wrong.contains("did you mean 'alice'?"), "{wrong}");
+    let wrong = weir(&["check", &push, "--owner", "alice"]).fails(2);
+    assert!(wrong.contains("--topology"), "{wrong}");
+    let out = weir(&["check", &push, "--topology", &network]).ok();
+    assert!(out.contains("the security rules are not checked"), "{out}");
+}
