@@ -50,8 +50,9 @@ impl Coverage {
         };
         // An element that nothing comes to is told once, not for each port and rule.
         let mut silent = BTreeSet::new();
+        let (ports, none) = (inputs(&world), BTreeSet::new());
         for &node in &elements {
-            let ports = inputs(&world.net, node, &world);
+            let ports = ports.get(&node).unwrap_or(&none);
             let all = ports.iter().map(|&port| found.place(Place { node, port }));
             let best = all.fold(Reach::No, |best, r| match (best, r) {
                 (Reach::Yes, _) | (_, Reach::Yes) => Reach::Yes,
@@ -104,11 +105,15 @@ fn split_ways(net: &mut Network, elements: &[NodeId]) -> BTreeMap<(NodeId, u32),
     ways
 }
 
-/// The inputs of an element that something leads to, or that packets begin at.
-fn inputs(net: &Network, node: NodeId, world: &World) -> BTreeSet<u32> {
-    let wired = net.nodes().iter().flat_map(|n| n.outputs.iter().flatten());
+/// The inputs of nodes that something leads to, or that packets begin at.
+fn inputs(world: &World) -> BTreeMap<NodeId, BTreeSet<u32>> {
+    let wired = world.net.nodes().iter().flat_map(|n| n.outputs.iter().flatten());
     let begin = world.others.iter().map(|s| &s.place);
-    wired.chain(begin).filter(|p| p.node == node).map(|p| p.port).collect()
+    let mut all: BTreeMap<NodeId, BTreeSet<u32>> = BTreeMap::new();
+    for p in wired.chain(begin) {
+        all.entry(p.node).or_default().insert(p.port);
+    }
+    all
 }
 
 /// The pattern of a classifier's output.
@@ -122,10 +127,11 @@ fn pattern(world: &World, node: NodeId, port: u32) -> Option<String> {
 /// Adds the rules of elements that have some to the network.
 fn ask_rules(world: &mut World, elements: &[NodeId]) -> Vec<Asked> {
     let mut asked = Vec::new();
+    let inputs = inputs(world);
     for &node in elements {
         let Some(label) = world.labels.get(&node).cloned() else { continue };
-        let inputs = world.net.node(node).program().map_or(0, |_| inputs(&world.net, node, world).len());
-        for port in 0..inputs as u32 {
+        let ports = world.net.node(node).program().and_then(|_| inputs.get(&node));
+        for &port in ports.into_iter().flatten() {
             let Some(list) = rules_of(&label, port).filter(|l| l.len() <= RULES) else { continue };
             let (mut texts, mut guards) = (Vec::new(), Vec::new());
             for (text, program) in list {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use weir_verify::{Body, Network, NodeId, Place};
+use weir_verify::{Body, NodeId, Place};
 
 use super::World;
 
@@ -34,7 +34,7 @@ impl Matching {
             old.net.nodes().iter().map(|n| numbers.get(&key((&n.name, &mut count))).copied()).collect();
         let mut m = Matching { to, same: Vec::new() };
         let alone: Vec<bool> = (0..old.net.nodes().len() as NodeId)
-            .map(|n| m.to(n).is_some_and(|to| m.alike(&old.net, &new.net, (n, to))))
+            .map(|n| m.to(n).is_some_and(|to| m.alike(old, new, (n, to))))
             .collect();
         // What others put into shared tables counts, too.
         m.same = (0..)
@@ -69,15 +69,17 @@ impl Matching {
         self.same.len() == new.net.nodes().len() && self.same.iter().all(|same| *same)
     }
 
-    fn alike(&self, old: &Network, new: &Network, (a, b): (NodeId, NodeId)) -> bool {
-        let (a, b) = (old.node(a), new.node(b));
+    fn alike(&self, old: &World, new: &World, (a, b): (NodeId, NodeId)) -> bool {
+        // What a node that is no program stands for, such as a device, is told by its arguments.
+        let named = old.labels.get(&a) == new.labels.get(&b);
+        let (a, b) = (old.net.node(a), new.net.node(b));
         let does = match (&a.body, &b.body) {
             (Body::Program(_), Body::Program(_)) => match (a.program(), b.program()) {
                 (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a == b,
                 _ => false,
             },
-            (Body::Pass { lossy: a }, Body::Pass { lossy: b }) => a == b,
-            (Body::Sink, Body::Sink) | (Body::Opaque, Body::Opaque) => true,
+            (Body::Pass { lossy: a }, Body::Pass { lossy: b }) => named && a == b,
+            (Body::Sink, Body::Sink) | (Body::Opaque, Body::Opaque) => named,
             _ => false,
         };
         let ports = a.outputs.len().max(b.outputs.len());
@@ -117,6 +119,8 @@ mod tests {
         assert_eq!(differing(&old, &world(&text.replace("allow tcp", "allow udp"))), ["f"]);
         // Where packets go next belongs to a node.
         assert_eq!(differing(&old, &world(&text.replace("c :: Counter -> ", ""))), ["FromDevice@1", "c"]);
+        // So does the device that it stands for.
+        assert_eq!(differing(&old, &world(&text.replace("ToDevice(b)", "ToDevice(c)"))), ["ToDevice@5"]);
         // Its counterpart is the same, however many stand before it.
         let more = format!("Idle -> x :: Counter -> Discard; {text}").replace("Idle", "i :: Idle");
         assert!(!differing(&old, &world(&more)).contains(&"f".to_owned()));
