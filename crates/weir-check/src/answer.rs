@@ -4,8 +4,8 @@ use std::fmt;
 
 use weir_model::requirement::Requirement;
 use weir_model::topology::Requester;
-use weir_verify::Limits;
 use weir_verify::checks::{self, Checker, Doubt, Evidence, Rule, Stage, Verdict};
+use weir_verify::{Limits, NodeId};
 
 use crate::question::{Ask, Question};
 use crate::world::World;
@@ -50,6 +50,12 @@ pub struct Answer {
     pub evidence: Option<Box<Evidence>>,
     /// Where packets may be lost for want of room, which was left out of account.
     pub losses: Vec<String>,
+    /// It was given before a change, and did not depend on what changed.
+    pub kept: bool,
+    /// The nodes that packets came to.
+    pub(crate) visited: Vec<NodeId>,
+    /// The age of the network.
+    pub(crate) age: u64,
 }
 
 impl World {
@@ -74,7 +80,8 @@ impl World {
         };
         losses.sort_unstable();
         losses.dedup();
-        Answer::new(Asked::Requirement(question.requirement.clone()), verdict, losses)
+        let answer = Answer::new(Asked::Requirement(question.requirement.clone()), verdict, losses);
+        Answer { visited: c.visited(), age: self.net.age(), ..answer }
     }
 }
 
@@ -85,7 +92,7 @@ impl Answer {
             Verdict::Violated(e) => (Status::Violated, None, e),
             Verdict::Inconclusive(doubt) => (Status::Inconclusive, Some(doubt), None),
         };
-        Answer { asked, status, doubt, evidence, losses }
+        Answer { asked, status, doubt, evidence, losses, kept: false, visited: Vec::new(), age: 0 }
     }
 }
 

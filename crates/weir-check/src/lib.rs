@@ -6,17 +6,22 @@
 
 #![forbid(unsafe_code)]
 
+mod again;
 mod answer;
 pub mod click;
+mod compare;
+mod coverage;
 mod error;
 pub mod filter;
 mod question;
 pub mod report;
+mod routes;
 mod security;
 mod world;
 
 pub use answer::{Answer, Asked, Status};
+pub use compare::Extent;
 pub use error::Error;
 pub use question::Question;
 pub use security::Party;
-pub use world::{Gate, Spot, World, anything};
+pub use world::{Gate, Matching, Spot, World, anything};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use weir_check::report::Report;
-use weir_check::{Answer, Question, World};
+use weir_check::report::{Changes, Coverage, Report};
+use weir_check::{Answer, Extent, Question, World};
 use weir_engine::Classes;
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
@@ -42,18 +42,19 @@ fn placed(name: &str, topology: &str, platform: &str) -> Report {
 }
 
 fn golden(name: &str) {
-    same(name, || report(name));
+    held(&Path::new(name).with_extension("txt"), || report(name).to_string());
 }
 
-fn same(name: &str, report: impl Fn() -> Report) {
-    let text = report().to_string();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name).with_extension("txt");
+/// Holds a text against a file.
+fn held(name: &Path, make: impl Fn() -> String) {
+    let text = make();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, &text).unwrap();
     }
     let wanted = std::fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(text, wanted, "BLESS=1 renews {}", path.display());
-    assert_eq!(report().to_string(), text, "the same question has the same answer");
+    assert_eq!(make(), text, "the same question has the same answer");
 }
 
 #[test]
@@ -73,5 +74,32 @@ fn an_access_network() {
 
 #[test]
 fn a_request_of_the_paper_on_a_platform() {
-    same("figure-2-4.click", || placed("figure-2-4.click", "figure-2-1.yaml", "platform3"));
+    held(Path::new("figure-2-4.txt"), || {
+        placed("figure-2-4.click", "figure-2-1.yaml", "platform3").to_string()
+    });
+}
+
+/// A configuration of this folder without its requirements.
+fn world(name: &str) -> World {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let request = Request::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
+    World::of_request(&request, &Classes::default(), name).unwrap()
+}
+
+#[test]
+fn what_a_change_of_a_firewall_does() {
+    let names = ["firewall.click", "firewall-changed.click"];
+    let [old, new] = names.map(world);
+    held(Path::new("firewall-changes.txt"), || {
+        Changes::between((names[0], &old), (names[1], &new), Extent::default()).to_string()
+    });
+}
+
+#[test]
+fn what_packets_reach_in_a_firewall() {
+    let name = "firewall-changed.click";
+    let world = world(name);
+    held(Path::new("firewall-coverage.txt"), || {
+        Coverage::of(name, &world, Limits::of_networks()).short().to_string()
+    });
 }

@@ -10,7 +10,8 @@ use weir_model::template::Template;
 use weir_switch::compile::{CompileError, compile};
 use weir_switch::lsi0::Attachment;
 
-use crate::{guard, proof};
+use crate::guard;
+use crate::proof::Proofs;
 
 /// A graph as the node wants it to run. Stored with the document, so that a node that comes back runs exactly what it
 /// ran before, whatever became of the images.
@@ -74,13 +75,14 @@ pub struct PublicHandler {
 }
 
 impl DesiredGraph {
-    /// Compiles a document; `image` finds the template of a function.
+    /// Compiles a document; `image` finds the template of a function, and `proofs` are of graphs before.
     ///
     /// # Errors
     /// Everything about the graph that this node cannot run, with its place in the document.
     pub fn new<'t>(
         graph: &ServiceGraph,
         image: impl Fn(&Function) -> Option<&'t Template>,
+        proofs: &Proofs,
     ) -> Result<DesiredGraph, Vec<CompileError>> {
         let errors = guard::check_names(graph);
         if !errors.is_empty() {
@@ -88,7 +90,7 @@ impl DesiredGraph {
         }
         let compiled = compile(graph, image)?;
         guard::check_config(graph, &compiled)?;
-        proof::check(graph, &compiled)?;
+        proofs.check(graph, &compiled)?;
         let writes: Vec<_> = compiled.functions.iter().flat_map(|f| f.writes.clone()).collect();
         let sap = |a: &Attachment| a.to_graph.split('/').nth(1).unwrap_or_default().to_owned();
         let attachments = compiled.attachments.iter().map(|a| Place {

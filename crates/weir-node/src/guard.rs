@@ -171,7 +171,7 @@ flowrules:
 
     fn check(document: &str, click: &str) -> Result<DesiredGraph, Vec<String>> {
         let (template, graph) = (template(click), ServiceGraph::parse(document).unwrap());
-        DesiredGraph::new(&graph, |_| Some(&template))
+        DesiredGraph::new(&graph, |_| Some(&template), &crate::proof::Proofs::default())
             .map_err(|e| e.iter().map(ToString::to_string).collect())
     }
 

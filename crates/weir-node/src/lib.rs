@@ -23,7 +23,7 @@ pub mod nearest;
 pub mod node;
 mod perform;
 pub mod plan;
-mod proof;
+pub mod proof;
 pub mod reconcile;
 pub mod rest;
 mod run;
@@ -31,6 +31,7 @@ pub mod status;
 pub mod store;
 #[cfg(test)]
 mod testing;
+pub mod traffic;
 mod view;
 
 pub use run::{NodeError, Options, run, serve};

@@ -13,6 +13,7 @@ use crate::desired::DesiredGraph;
 use crate::events::{Events, Kind};
 use crate::images::Images;
 use crate::perform::{StepError, blamed, perform};
+use crate::proof::Proofs;
 use crate::reconcile::{LSI0, Wanted};
 use crate::store::{Store, StoreError};
 use crate::view::{attached, fail};
@@ -32,6 +33,7 @@ pub struct Node<D> {
     /// Held while anything changes.
     changing: tokio::sync::Mutex<()>,
     view: RwLock<View>,
+    proofs: Arc<Proofs>,
 }
 
 impl<D: DataPlane> Node<D> {
@@ -53,6 +55,7 @@ impl<D: DataPlane> Node<D> {
             images,
             changing: tokio::sync::Mutex::default(),
             view: RwLock::new(View { graphs, ..View::default() }),
+            proofs: Arc::default(),
         })
     }
 
@@ -82,7 +85,9 @@ impl<D: DataPlane> Node<D> {
     /// This node cannot run it, or another graph has its access points.
     pub async fn compile(&self, document: ServiceGraph) -> Result<DesiredGraph, ApplyError> {
         let images = self.images().await;
-        let compiled = spawn_blocking(move || DesiredGraph::new(&document, |f| images.find(f))).await;
+        let proofs = self.proofs.clone();
+        let compile = move || DesiredGraph::new(&document, |f| images.find(f), &proofs);
+        let compiled = spawn_blocking(compile).await;
         let graph =
             compiled.map_err(|e| ApplyError::Internal(e.to_string()))?.map_err(ApplyError::Invalid)?;
         let view = self.view();

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use crate::desired::DesiredGraph;
 use crate::guard;
+use crate::traffic::Traffic;
 
 /// What a change would do. Nothing of it was done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -24,6 +25,9 @@ pub struct Plan {
     pub rules: Changes,
     /// State tables that have entries now.
     pub tables: Vec<TableFate>,
+    /// What it would do to the traffic between access points.
+    #[serde(default)]
+    pub traffic: Traffic,
 }
 
 /// What would become of a graph.
@@ -95,6 +99,7 @@ impl Plan {
             saps: part("saps"),
             rules: part("flowrules"),
             tables: tables.iter().filter(|(_, n)| **n > 0).map(fate).collect(),
+            traffic: Traffic::default(),
         }
     }
 }

@@ -1,22 +1,78 @@
 //! A graph's requirements are proved before anything changes.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use weir_check::report::Report;
-use weir_check::{Status, World};
+use weir_check::{Answer, Matching, Question, Status, World};
 use weir_engine::{Classes, Plan};
 use weir_model::graph::ServiceGraph;
 use weir_switch::compile::{CompileError, Compiled};
 use weir_verify::Limits;
 
-/// Refuses a graph unless all its requirements hold.
-///
-/// # Errors
-/// One for each requirement that is violated, or of which it is not known whether it holds: with the packet that shows it,
-/// step by step.
-pub fn check(graph: &ServiceGraph, compiled: &Compiled) -> Result<(), Vec<CompileError>> {
-    if graph.requirements.is_empty() {
-        return Ok(());
+/// Most graphs of which proofs are remembered.
+const REMEMBERED: usize = 64;
+
+/// What was proved of graphs last. After a change only what depends on it is proved again.
+#[derive(Debug, Default)]
+pub struct Proofs(Mutex<BTreeMap<String, Proof>>);
+
+/// A graph whose requirements hold.
+#[derive(Debug)]
+struct Proof {
+    world: World,
+    answers: Vec<(Question, Answer)>,
+}
+
+impl Proofs {
+    /// Refuses a graph unless all its requirements hold.
+    ///
+    /// # Errors
+    /// One for each requirement that is violated, or of which it is not known whether it holds: with the packet that shows
+    /// it, step by step.
+    pub fn check(&self, graph: &ServiceGraph, compiled: &Compiled) -> Result<(), Vec<CompileError>> {
+        self.prove(graph, compiled).map(drop)
     }
-    let at = |i: usize| format!("sffg.requirements[{i}]");
+
+    /// The same; says how many answers stand from before.
+    fn prove(&self, graph: &ServiceGraph, compiled: &Compiled) -> Result<usize, Vec<CompileError>> {
+        if graph.requirements.is_empty() {
+            return Ok(0);
+        }
+        let (world, questions) = questions(graph, compiled)?;
+        let id = graph.id.as_str();
+        let before = self.proofs().remove(id);
+        let answers = answer(&world, &questions, before);
+        let report = Report::new(id, &world, &answers);
+        let failed = report.findings.iter().enumerate().filter(|(_, f)| f.verdict != Status::Holds);
+        let errors: Vec<CompileError> = failed
+            .map(|(i, f)| CompileError { at: place(i), what: f.to_string().trim_end().to_owned() })
+            .collect();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let kept = answers.iter().filter(|a| a.kept).count();
+        let mut proofs = self.proofs();
+        if proofs.len() >= REMEMBERED {
+            proofs.pop_first();
+        }
+        let answers = questions.into_iter().zip(answers).collect();
+        proofs.insert(id.to_owned(), Proof { world, answers });
+        Ok(kept)
+    }
+
+    fn proofs(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Proof>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where a requirement stands in the document.
+fn place(i: usize) -> String {
+    format!("sffg.requirements[{i}]")
+}
+
+/// A graph as a network, and what is asked of it.
+fn questions(graph: &ServiceGraph, compiled: &Compiled) -> Result<(World, Vec<Question>), Vec<CompileError>> {
     let whole = |what: String| vec![CompileError { at: "sffg".into(), what }];
     let classes = Classes::with(weir_switch::CLASSES.iter().copied());
     let plan = Plan::new(&classes, &compiled.config, graph.id.as_str()).map_err(|e| whole(e.to_string()))?;
@@ -26,21 +82,34 @@ pub fn check(graph: &ServiceGraph, compiled: &Compiled) -> Result<(), Vec<Compil
     for (i, r) in graph.requirements.iter().enumerate() {
         match world.question(r) {
             Ok(q) => questions.push(q),
-            Err(e) => errors.push(CompileError { at: at(i), what: e.to_string() }),
+            Err(e) => errors.push(CompileError { at: place(i), what: e.to_string() }),
         }
     }
     if !errors.is_empty() {
         return Err(errors);
     }
     world.net.finish();
-    let answers: Vec<_> = questions.iter().map(|q| world.answer(q, Limits::of_networks())).collect();
-    let report = Report::new(graph.id.as_str(), &world, &answers);
-    for (i, finding) in report.findings.iter().enumerate() {
-        if finding.verdict != Status::Holds {
-            errors.push(CompileError { at: at(i), what: finding.to_string().trim_end().to_owned() });
+    Ok((world, questions))
+}
+
+/// Asks what is not answered by what was proved before.
+fn answer(world: &World, questions: &[Question], before: Option<Proof>) -> Vec<Answer> {
+    let limits = Limits::of_networks();
+    let Some(mut before) = before else {
+        return questions.iter().map(|q| world.answer(q, limits)).collect();
+    };
+    let matching = Matching::new(&before.world, world);
+    let mut ask = |q: &Question| {
+        let same = |(asked, _): &(Question, Answer)| asked.requirement.goal == q.requirement.goal;
+        match before.answers.iter().position(same) {
+            Some(i) => {
+                let (asked, answer) = before.answers.swap_remove(i);
+                world.again(q, (&asked, answer), &matching, limits)
+            }
+            None => world.answer(q, limits),
         }
-    }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    };
+    questions.iter().map(&mut ask).collect()
 }
 
 #[cfg(test)]
@@ -50,12 +119,12 @@ mod tests {
 
     use super::*;
 
-    /// What is said about a graph of a filter that drops ping.
-    fn told(requirement: &str) -> Vec<CompileError> {
+    /// A graph of a filter that drops ping.
+    fn graph(requirements: &[&str], filter: &str) -> (ServiceGraph, Compiled) {
         let image = "name: no-ping\ndescription: Passes everything but ping.\nports: [left, right]\nclick: |\n  \
-                     in_0 -> kind :: Classifier(12/0800, -);\n  kind [0] -> CheckIPHeader(14) -> IPFilter(deny icmp, allow all) -> out_1;\n  \
+                     in_0 -> kind :: Classifier(12/0800, -);\n  kind [0] -> CheckIPHeader(14) -> IPFilter(FILTER, allow all) -> out_1;\n  \
                      kind [1] -> Discard;\n  in_1 -> out_0;\n";
-        let image = Template::parse(image).unwrap();
+        let image = Template::parse(&image.replace("FILTER", filter)).unwrap();
         let rule = |id: &str, from: &str, to: &str| {
             format!(
                 "  - {{id: {id}, priority: 1, match: {{port_in: \"{from}\"}}, actions: {{output_to_port: \"{to}\"}}}}\n"
@@ -64,15 +133,38 @@ mod tests {
         let text = format!(
             "id: g\nname: g\nSFs:\n  - {{id: f, name: no-ping, ports: [{{id: left}}, {{id: right}}]}}\nsaps:\n  \
              - {{id: a, type: interface, interface: {{if-name: a}}}}\n  - {{id: b, type: interface, interface: {{if-name: b}}}}\n\
-             flowrules:\n{}{}{}{}requirements:\n  - {requirement}\n",
+             flowrules:\n{}{}{}{}requirements:\n",
             rule("r1", "sap:a", "sf:f:left"),
             rule("r2", "sf:f:left", "sap:a"),
             rule("r3", "sap:b", "sf:f:right"),
             rule("r4", "sf:f:right", "sap:b"),
         );
-        let graph = ServiceGraph::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+        let list: String = requirements.iter().map(|r| format!("  - {r}\n")).collect();
+        let graph = ServiceGraph::parse(&(text + &list)).unwrap_or_else(|e| panic!("{e}"));
         let compiled = compile(&graph, |_| Some(&image)).unwrap();
-        check(&graph, &compiled).err().unwrap_or_default()
+        (graph, compiled)
+    }
+
+    fn told(requirement: &str) -> Vec<CompileError> {
+        let (graph, compiled) = graph(&[requirement], "deny icmp");
+        Proofs::default().check(&graph, &compiled).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn after_a_change_only_what_depends_on_it_is_proved_again() {
+        let proofs = Proofs::default();
+        let mut prove = |requirements: &[&str], filter: &str| {
+            let (graph, compiled) = graph(requirements, filter);
+            proofs.prove(&graph, &compiled)
+        };
+        // The way back passes no filter.
+        let both = ["can a b udp", "can b a udp"];
+        assert_eq!(prove(&both, "deny icmp"), Ok(0));
+        assert_eq!(prove(&both, "deny icmp"), Ok(2));
+        assert_eq!(prove(&both, "deny tcp"), Ok(1));
+        assert_eq!(prove(&["can b a udp", "can b a tcp"], "deny tcp"), Ok(1));
+        assert!(prove(&both, "deny udp").is_err());
+        assert_eq!(prove(&both, "deny tcp"), Ok(0), "what was refused proves nothing");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use weir_model::graph::ServiceGraph;
 
 use crate::desired::DesiredGraph;
+use crate::proof::Proofs;
 
 /// A document of two interfaces with a wire between them.
 pub fn wire(id: &str, left: &str, right: &str) -> String {
@@ -22,5 +23,5 @@ flowrules:
 /// What a document without functions becomes.
 pub fn desired(document: &str) -> DesiredGraph {
     let graph = ServiceGraph::parse(document).unwrap_or_else(|e| panic!("{e}"));
-    DesiredGraph::new(&graph, |_| None).unwrap_or_else(|e| panic!("{e:?}"))
+    DesiredGraph::new(&graph, |_| None, &Proofs::default()).unwrap_or_else(|e| panic!("{e:?}"))
 }

@@ -140,6 +140,8 @@ fn a_graph_lives() {
     let c = &d.client;
     let plan = c.plan(&firewall("allow tcp")).unwrap();
     assert_eq!((plan.action, plan.functions.added), (Action::Create, vec!["fw".to_owned()]));
+    let gained: Vec<_> = plan.traffic.gained.iter().map(|f| (&*f.from, &*f.to)).collect();
+    assert!(gained.contains(&("wan", "lan")) && plan.traffic.lost.is_empty(), "{:?}", plan.traffic);
     let made = c.create(&firewall("allow tcp")).unwrap();
     assert_eq!((made.id.as_str(), made.revision), ("fw", 1));
     assert_eq!(problem(c.create(&firewall("allow tcp"))).status, 409);

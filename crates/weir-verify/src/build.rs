@@ -200,13 +200,17 @@ impl Build<'_> {
             }
             Symbol::Group(t, value) => {
                 let value = self.eval.eval(*value);
-                let have = self.tables.table(*t).group_count(value).into();
                 let group = self.net.decl(*t).group?;
-                self.fill(*t, v.saturating_sub(have), Some((group, value)))?;
+                for t in self.net.all_like(*t) {
+                    let have = self.tables.table(t).group_count(value).into();
+                    self.fill(t, v.saturating_sub(have), Some((group, value)))?;
+                }
             }
             Symbol::Size(t) => {
-                let have = self.tables.table(*t).len().into();
-                self.fill(*t, v.saturating_sub(have), None)?;
+                for t in self.net.all_like(*t) {
+                    let have = self.tables.table(t).len().into();
+                    self.fill(t, v.saturating_sub(have), None)?;
+                }
             }
             _ => {}
         }

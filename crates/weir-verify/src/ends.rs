@@ -128,7 +128,16 @@ impl Explorer<'_> {
                 let table = self.table(st, *table);
                 let size = self.size(st, table);
                 let changes = Self::changes(st, table);
-                let claim = Claim { table, key: key.clone(), hole: *hole, lo, hi, start, size, changes };
+                let claim = Claim {
+                    table: self.net.like(table),
+                    key: key.clone(),
+                    hole: *hole,
+                    lo,
+                    hi,
+                    start,
+                    size,
+                    changes,
+                };
                 let (success, value, follows) = self.claimed(st, claim);
                 if !self.decide(st, success)? {
                     return Ok(self.go(st, full, &[]));

@@ -123,7 +123,7 @@ impl Explorer<'_> {
         }
         let least = if info.shrinks { 0 } else { rows };
         let capacity = self.net.decl(table).capacity.into();
-        self.x.bounded(Width::W32, Symbol::Size(table), least, capacity)
+        self.x.bounded(Width::W32, Symbol::Size(self.net.like(table)), least, capacity)
     }
 
     /// Number of entries now.
@@ -140,7 +140,7 @@ impl Explorer<'_> {
 
     fn group(&mut self, table: u32, value: Expr) -> Expr {
         let capacity = self.net.decl(table).capacity.into();
-        self.x.bounded(Width::W32, Symbol::Group(table, value), 0, capacity)
+        self.x.bounded(Width::W32, Symbol::Group(self.net.like(table), value), 0, capacity)
     }
 
     /// Number of entries in a group now.

@@ -37,7 +37,7 @@ static NOTHING: LazyLock<Program> = LazyLock::new(Program::default);
 pub(crate) struct Strand {
     /// Number of the element that started it, in its node.
     starter: u32,
-    node: NodeId,
+    pub(crate) node: NodeId,
     block: BlockId,
     args: Vec<u32>,
     packet: SymbolicPacket,
@@ -94,6 +94,10 @@ pub(crate) struct Explorer<'a> {
     pub(crate) arrivals: Vec<(Place, State)>,
     /// Whether a lookup missed in a table that other packets could have put something into.
     pub(crate) missed: bool,
+    /// The nodes that packets came to.
+    pub(crate) visited: Vec<bool>,
+    /// When to give up.
+    pub(crate) until: Option<std::time::Instant>,
     /// For each node the values that count at the heads of its loops.
     pub(crate) heads: HashMap<NodeId, HashMap<BlockId, Vec<u32>>>,
     /// The paths that came to the head of a loop.
@@ -113,6 +117,8 @@ impl<'a> Explorer<'a> {
             watched: HashSet::new(),
             arrivals: Vec::new(),
             missed: false,
+            visited: vec![false; net.nodes().len()],
+            until: None,
             heads: HashMap::new(),
             met: HashMap::new(),
             memo: FxHashMap::default(),
@@ -128,8 +134,10 @@ impl<'a> Explorer<'a> {
         let mut walks: usize = 0;
         while let Some(mut st) = self.work.pop() {
             walks += 1;
-            if done.len() >= self.limits.paths || walks > self.limits.paths.saturating_mul(WALKS) {
-                self.give_up(Incomplete::Paths);
+            let late = self.until.is_some_and(|t| std::time::Instant::now() >= t);
+            let many = done.len() >= self.limits.paths || walks > self.limits.paths.saturating_mul(WALKS);
+            if late || many {
+                self.give_up(if late { Incomplete::Time } else { Incomplete::Paths });
                 self.work.clear();
                 break;
             }
@@ -226,6 +234,7 @@ impl<'a> Explorer<'a> {
         let mut to = to;
         loop {
             let node = self.node(to.node);
+            self.visited[to.node as usize] = true;
             if node.in_cycle {
                 let p = st.packet.as_ref().ok_or(Cut)?;
                 match st.trail.again(to, p) {

@@ -15,7 +15,7 @@ use crate::path::Incomplete;
 use crate::trail::Trail;
 
 /// What is known about the start of a run. The bytes, annotations, metadata and tables may be anything.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SymbolicInput {
     /// Length of the packet in bytes.
     pub len: RangeInclusive<u32>,

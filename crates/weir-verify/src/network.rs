@@ -57,6 +57,8 @@ pub struct Node {
     pub outputs: Vec<Option<Place>>,
     /// Whether packets that left it may come back to it.
     pub(crate) in_cycle: bool,
+    /// When it, its wires or its tables last changed; see [`Network::age`].
+    since: u64,
 }
 
 /// A table of the network.
@@ -68,6 +70,10 @@ pub(crate) struct Table {
     pub(crate) node: NodeId,
     /// The tables of that node.
     siblings: (u32, u32),
+    /// The nodes that use it.
+    users: Vec<NodeId>,
+    /// The table whose numbers of entries and free keys are those of this one at the start: itself, unless it was paired.
+    like: u32,
 }
 
 /// Programs and the wires between them.
@@ -79,6 +85,8 @@ pub struct Network {
     shared: HashMap<(u32, String), u32>,
     /// Whether tables may hold anything that the programs could have put there.
     open: bool,
+    /// Counts changes.
+    age: u64,
 }
 
 impl Network {
@@ -104,7 +112,9 @@ impl Network {
 
     /// Adds a node that is no program.
     pub fn add(&mut self, name: impl Into<String>, body: Body) -> NodeId {
-        self.nodes.push(Node { name: name.into(), body, outputs: Vec::new(), in_cycle: true });
+        self.age += 1;
+        let since = self.age;
+        self.nodes.push(Node { name: name.into(), body, outputs: Vec::new(), in_cycle: true, since });
         self.nodes.len() as NodeId - 1
     }
 
@@ -114,6 +124,7 @@ impl Network {
         if let Some(n) = self.nodes.get_mut(node as usize) {
             n.body = Body::Program(instance);
         }
+        self.touch(node);
     }
 
     /// Leads an output to an input.
@@ -125,6 +136,7 @@ impl Network {
             }
             n.outputs[port] = Some(to);
         }
+        self.touch(from.node);
     }
 
     /// Cuts what leaves by an output.
@@ -133,6 +145,77 @@ impl Network {
             self.nodes.get_mut(from.node as usize).and_then(|n| n.outputs.get_mut(from.port as usize))
         {
             *o = None;
+        }
+        self.touch(from.node);
+    }
+
+    /// Adds all of another network. Its nodes get the numbers from that on which is returned; nothing leads from one to
+    /// the other, and they share no tables.
+    pub fn append(&mut self, other: Network) -> NodeId {
+        let (first, first_table) = (self.nodes.len() as NodeId, self.tables.len() as u32);
+        self.age += 1;
+        let since = self.age;
+        let node = |mut n: Node| {
+            if let Body::Program(i) = &mut n.body {
+                i.tables = i.tables.iter().map(|t| t + first_table).collect();
+            }
+            n.outputs.iter_mut().flatten().for_each(|to| to.node += first);
+            Node { since, ..n }
+        };
+        self.nodes.extend(other.nodes.into_iter().map(node));
+        let table = |t: Table| Table {
+            node: t.node + first,
+            users: t.users.iter().map(|n| n + first).collect(),
+            like: t.like + first_table,
+            siblings: (t.siblings.0 + first_table, t.siblings.1 + first_table),
+            ..t
+        };
+        self.tables.extend(other.tables.into_iter().map(table));
+        first
+    }
+
+    /// Lets the tables of a node begin as those of the same name of an earlier node, if they are declared alike: as full, and
+    /// with the same keys free.
+    pub fn pair_tables(&mut self, node: NodeId, with: NodeId) {
+        let tables = |n: NodeId| match self.nodes.get(n as usize).map(|n| &n.body) {
+            Some(Body::Program(i)) => i.tables.clone(),
+            _ => Arc::default(),
+        };
+        for &t in tables(node).iter() {
+            let like = tables(with)
+                .iter()
+                .copied()
+                .find(|&o| *self.tables[o as usize].init == *self.tables[t as usize].init);
+            if let Some(like) = like.filter(|&o| o < t && self.tables[t as usize].like == t) {
+                self.tables[t as usize].like = self.tables[like as usize].like;
+            }
+        }
+    }
+
+    /// The table that stands for one where only its state at the start counts.
+    pub(crate) fn like(&self, table: u32) -> u32 {
+        self.tables[table as usize].like
+    }
+
+    /// The tables that begin as one does, with itself.
+    pub(crate) fn all_like(&self, table: u32) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.tables).filter(move |(_, t)| t.like == table).map(|(i, _)| i)
+    }
+
+    /// How much changed so far: nodes that changed later are [`changed_since`](Network::changed_since).
+    pub fn age(&self) -> u64 {
+        self.age
+    }
+
+    /// Whether a node, its wires, or a table of it that others share changed after the network had this age.
+    pub fn changed_since(&self, node: NodeId, age: u64) -> bool {
+        self.nodes.get(node as usize).is_none_or(|n| n.since > age)
+    }
+
+    fn touch(&mut self, node: NodeId) {
+        self.age += 1;
+        if let Some(n) = self.nodes.get_mut(node as usize) {
+            n.since = self.age;
         }
     }
 
@@ -176,6 +259,16 @@ impl Network {
         &self.tables[table as usize]
     }
 
+    /// The nodes that use a table of this one, but for itself.
+    pub fn sharing(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        let tables = match self.nodes.get(node as usize).map(|n| &n.body) {
+            Some(Body::Program(i)) => &i.tables[..],
+            _ => &[],
+        };
+        let users = tables.iter().flat_map(|&t| self.tables[t as usize].users.iter().copied());
+        users.filter(move |&n| n != node)
+    }
+
     pub(crate) fn table_count(&self) -> u32 {
         self.tables.len() as u32
     }
@@ -207,15 +300,35 @@ impl Network {
             let number = name.map_or(next, |name| *self.shared.entry((scope, name)).or_insert(next));
             if number == next {
                 let (init, info) = (Arc::new(init.clone()), Arc::new(info));
-                self.tables.push(Table { init, info, node, siblings: (first, first) });
+                self.tables.push(Table {
+                    init,
+                    info,
+                    node,
+                    siblings: (first, first),
+                    users: vec![node],
+                    like: next,
+                });
             } else {
                 Arc::make_mut(&mut self.tables[number as usize].info).join(&info);
+                self.share(number, node);
             }
             numbers.push(number);
         }
         let last = self.tables.len() as u32;
         self.tables[first as usize..].iter_mut().for_each(|t| t.siblings = (first, last));
         Instance { program: program.clone(), tables: numbers.into() }
+    }
+
+    /// What may be in a table has become more, by a node that uses it too.
+    fn share(&mut self, table: u32, node: NodeId) {
+        self.age += 1;
+        let users = &mut self.tables[table as usize].users;
+        for &user in users.iter() {
+            if let Some(n) = self.nodes.get_mut(user as usize) {
+                n.since = self.age;
+            }
+        }
+        users.push(node);
     }
 }
 

@@ -37,6 +37,8 @@ pub enum Incomplete {
     Histories,
     /// A packet comes to a node of which it is not known what it does.
     Opaque(NodeId),
+    /// The time that there was for it is over.
+    Time,
 }
 
 impl fmt::Display for Incomplete {
@@ -52,6 +54,7 @@ impl fmt::Display for Incomplete {
             Incomplete::RemovedEntry => {
                 "an entry is used after it was removed and another was made in its table"
             }
+            Incomplete::Time => "the time that there was for it is over",
             Incomplete::Opaque(_) => "a packet comes to a function of which it is not known what it does",
             Incomplete::Histories => "packets that came before may leave more in tables than was tried",
             Incomplete::TableKind => "a table that is not exact is linked, expires, or is edited and shrinks",

@@ -78,7 +78,17 @@ impl Replay {
 }
 
 /// Runs what entered, in order, from a concrete start.
-pub fn replay(net: &Network, entered: &[Entry], mut input: ConcreteInput) -> Replay {
+pub fn replay(net: &Network, entered: &[Entry], input: ConcreteInput) -> Replay {
+    replay_by(net, entered, input, 1)
+}
+
+/// The same where each packet enters twice: in `entered` by two places, one after the other. Both times it is as it was,
+/// and the same random numbers are drawn.
+pub(crate) fn replay_twice(net: &Network, entered: &[Entry], input: ConcreteInput) -> Replay {
+    replay_by(net, entered, input, 2)
+}
+
+fn replay_by(net: &Network, entered: &[Entry], mut input: ConcreteInput, times: usize) -> Replay {
     let mut run = Run {
         net,
         programs: HashMap::new(),
@@ -89,21 +99,28 @@ pub fn replay(net: &Network, entered: &[Entry], mut input: ConcreteInput) -> Rep
             ..Collector::default()
         },
         interpreter: Interpreter::default(),
-        packets: input.packets.len(),
+        packets: entered.len(),
     };
-    let mut packets = std::mem::take(&mut input.packets).into_iter();
-    for (i, entry) in entered.iter().enumerate() {
-        run.replay.starts.push(run.replay.hops.len());
-        match entry {
-            Entry::Packet(at, _) => {
-                let Some(packet) = packets.next() else { break };
-                run.follow(*at, packet, i, &mut input);
+    let packets = std::mem::take(&mut input.packets);
+    let mut packets = packets.iter().flat_map(|p| std::iter::repeat_n(p, times));
+    for (i, entered) in entered.chunks(times).enumerate() {
+        let (before, mut drawn) = (run.host.drawn, 0);
+        for (j, entry) in entered.iter().enumerate() {
+            run.replay.starts.push(run.replay.hops.len());
+            run.host.drawn = before;
+            match entry {
+                Entry::Packet(at, _) => {
+                    let Some(packet) = packets.next() else { return run.replay };
+                    run.follow(*at, packet.copy(), times * i + j, &mut input);
+                }
+                Entry::Timer(node, block) => {
+                    let at = Place { node: *node, port: 0 };
+                    run.node(at, *block, None, times * i + j, &mut input);
+                }
             }
-            Entry::Timer(node, block) => {
-                let at = Place { node: *node, port: 0 };
-                run.node(at, *block, None, i, &mut input);
-            }
+            drawn = drawn.max(run.host.drawn);
         }
+        run.host.drawn = drawn;
     }
     run.replay
 }

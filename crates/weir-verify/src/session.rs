@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use weir_ir::program::{BlockId, EntryKind};
 
 use crate::explore::{Explorer, State};
-use crate::expr::{Expr, Exprs};
+use crate::expr::{Expr, Exprs, Source};
 use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
 use crate::packet::SymbolicPacket;
@@ -119,6 +119,49 @@ impl<'a> Session<'a> {
         Some(story)
     }
 
+    /// The last packet of a story once more, as it was when it came in, at another place. It draws the random numbers
+    /// that it drew before, and its ends so far are given back.
+    pub(crate) fn again(
+        &mut self,
+        mut story: Story,
+        at: Place,
+        input: &SymbolicInput,
+        randoms: u32,
+    ) -> (Story, Vec<PacketEnd>) {
+        let st = &mut story.state;
+        let mut packet = SymbolicPacket::unknown(&mut self.e.x, Source::Input(st.inputs.saturating_sub(1)));
+        if input.fresh {
+            packet.make_fresh(&mut self.e.x);
+        }
+        st.packet = Some(packet);
+        (st.trail, st.running, st.steps, st.laps) = (Trail::default(), false, 0, 0);
+        (st.past, st.used_past, st.randoms) = (st.entries.len(), false, randoms);
+        st.notices.clear();
+        let ends = std::mem::take(&mut st.ends);
+        story.entered.push(Entry::Packet(at, input.clone()));
+        (story, ends)
+    }
+
+    /// Gives up what is not explored by then.
+    pub fn stop_at(&mut self, until: std::time::Instant) {
+        self.e.until = Some(until);
+    }
+
+    /// Whether that time has come.
+    pub(crate) fn is_late(&self) -> bool {
+        self.e.until.is_some_and(|t| std::time::Instant::now() >= t)
+    }
+
+    /// Notes that not all was looked at, as there was no time left.
+    pub(crate) fn give_up_for_time(&mut self) {
+        self.e.give_up(Incomplete::Time);
+    }
+
+    /// The nodes that packets came to, in any exploration so far.
+    pub fn visited(&self) -> Vec<NodeId> {
+        (0..).zip(&self.e.visited).filter(|(_, v)| **v).map(|(n, _)| n).collect()
+    }
+
     /// The same story if a condition on its packet can hold.
     pub fn assume(&mut self, mut story: Story, condition: Expr) -> Option<Story> {
         self.e.assume(&mut story.state, condition, true).ok()?;
@@ -130,6 +173,7 @@ impl<'a> Session<'a> {
         let Story { mut state, entered, mut guards } = story;
         guards.push(guard);
         let node = guard;
+        self.e.visited[node as usize] = true;
         let (packet, trail, at) = (state.packet.clone(), state.trail.clone(), state.node);
         let ends = std::mem::take(&mut state.ends);
         let strands = std::mem::take(&mut state.strands);
@@ -182,12 +226,22 @@ impl<'a> Session<'a> {
 
     /// All that the programs of the clock do.
     pub fn timers(&mut self, watched: &HashSet<Place>) -> Outcome {
+        self.by_clock(watched, |kind| matches!(kind, EntryKind::Timer { .. }))
+    }
+
+    /// All that may happen when an entry of a table expires, whatever the entry is: more than can happen.
+    pub(crate) fn expiries(&mut self, watched: &HashSet<Place>) -> Outcome {
+        self.by_clock(watched, |kind| matches!(kind, EntryKind::Expire { .. }))
+    }
+
+    fn by_clock(&mut self, watched: &HashSet<Place>, wanted: fn(&EntryKind) -> bool) -> Outcome {
         self.e.watched.clone_from(watched);
         let mut outcome = Outcome { arrivals: Vec::new(), ended: Vec::new() };
         for (node, n) in self.e.net.nodes().iter().enumerate() {
             let entries = n.program().map(|p| &p.entries[..]).unwrap_or_default();
-            for entry in entries.iter().filter(|e| matches!(e.kind, EntryKind::Timer { .. })) {
+            for entry in entries.iter().filter(|e| wanted(&e.kind)) {
                 let node = node as NodeId;
+                self.e.visited[node as usize] = true;
                 let Ok(state) = self.e.start(node, entry.block, &SymbolicInput::default()) else { continue };
                 self.e.work.push(state);
                 let ended = self.e.run();
@@ -225,6 +279,7 @@ impl<'a> Session<'a> {
             Entry::Timer(node, _) => *node,
         }));
         visits.extend(&story.guards);
+        self.add_ahead(story, &mut visits);
         let goal = Goal {
             exprs: &self.e.x,
             facts: &story.state.facts,
@@ -233,6 +288,20 @@ impl<'a> Session<'a> {
             visits: Some(&visits),
         };
         decide(self.e.net, &goal, thorough.then_some(&self.smt))
+    }
+
+    /// Adds the nodes that packets still under way may come to.
+    fn add_ahead(&self, story: &Story, visits: &mut HashSet<NodeId>) {
+        let st = &story.state;
+        let last = st.packet.is_some().then(|| st.trail.places().last().map(|p| p.node)).flatten();
+        let mut work: Vec<NodeId> = st.strands.iter().map(|s| s.node).chain(last).collect();
+        let mut seen = HashSet::new();
+        while let Some(n) = work.pop() {
+            if seen.insert(n) {
+                work.extend(self.e.node(n).outputs.iter().flatten().map(|to| to.node));
+            }
+        }
+        visits.extend(seen);
     }
 
     /// Whether, since it was last asked, a packet would have gone another way if others had come before it.
@@ -271,6 +340,21 @@ impl Story {
     /// Whether nothing has happened in it.
     pub fn is_blank(&self) -> bool {
         self.entered.is_empty()
+    }
+
+    /// Random numbers drawn so far.
+    pub(crate) fn randoms(&self) -> u32 {
+        self.state.randoms
+    }
+
+    /// The story with these ends before its own, as many random numbers drawn at least, and whether an entry from before
+    /// was found, if it was.
+    pub(crate) fn after(mut self, mut ends: Vec<PacketEnd>, randoms: u32, used_past: bool) -> Story {
+        ends.append(&mut self.state.ends);
+        self.state.ends = ends;
+        self.state.randoms = self.state.randoms.max(randoms);
+        self.state.used_past |= used_past;
+        self
     }
 
     /// How many packets came in.

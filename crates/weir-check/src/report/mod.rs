@@ -1,5 +1,7 @@
 //! Answers for people and programs.
 
+mod changes;
+mod coverage;
 mod decided;
 mod decode;
 mod text;
@@ -14,6 +16,10 @@ use weir_verify::{Entry, Hop, How, Incomplete, NodeId};
 
 use crate::answer::{Answer, Asked, Status};
 use crate::world::World;
+
+pub(crate) use changes::ARRIVES;
+pub use changes::{Changes, Fated, Treated};
+pub use coverage::{Consolidation, Coverage, Dead, DropFound};
 
 /// What was found about a document.
 #[derive(Debug, Clone, Serialize)]
@@ -42,6 +48,9 @@ pub struct Finding {
     pub column: Option<usize>,
     /// Whether it holds.
     pub verdict: Status,
+    /// Whether it held before the change that is tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_change: Option<Status>,
     /// Why, in a sentence.
     pub reason: String,
     /// Where packets may be lost for want of room, which was left out of account.
@@ -65,7 +74,7 @@ pub struct Finding {
 }
 
 /// A packet of a run.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Shown {
     /// Where it comes in.
     pub place: String,
@@ -85,7 +94,7 @@ pub struct Shown {
 }
 
 /// A packet at an element.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// Which packet: those that come in have the first numbers, copies and answers the next ones.
     pub packet: usize,
@@ -135,6 +144,7 @@ impl Finding {
             line: position.map(|p| p.line),
             column: position.map(|p| p.column),
             verdict: a.status,
+            without_change: None,
             reason: reason(world, a),
             losses: a.losses.clone(),
             packets: Vec::new(),
@@ -220,17 +230,21 @@ fn packets(world: &World, e: &Evidence) -> Vec<Shown> {
         let Some(bytes) = bytes.next() else { break };
         let hop = e.replay.hops.get(*start);
         let ip = hop.is_some_and(|h| h.net == Some(0));
-        out.push(Shown {
-            place: place_name(world, at.node),
-            ip,
-            length: bytes.len(),
-            summary: if ip { weir_net::describe_ip(bytes) } else { weir_net::describe(bytes) },
-            headers: decode::headers(bytes, ip),
-            hex: decode::hex(bytes),
-            bytes: bytes.clone(),
-        });
+        out.push(shown(place_name(world, at.node), ip, bytes));
     }
     out
+}
+
+fn shown(place: String, ip: bool, bytes: &[u8]) -> Shown {
+    Shown {
+        place,
+        ip,
+        length: bytes.len(),
+        summary: if ip { weir_net::describe_ip(bytes) } else { weir_net::describe(bytes) },
+        headers: decode::headers(bytes, ip),
+        hex: decode::hex(bytes),
+        bytes: bytes.to_vec(),
+    }
 }
 
 /// The name of what a packet enters by: of the device rather than of the element.

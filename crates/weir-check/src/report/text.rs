@@ -56,6 +56,9 @@ impl fmt::Display for Finding {
             write!(f, "  (line {line})")?;
         }
         writeln!(f, "\n  {}", self.reason)?;
+        if let Some(before) = self.without_change.filter(|s| *s != self.verdict) {
+            writeln!(f, "  without the change: {before}")?;
+        }
         if !self.losses.is_empty() {
             writeln!(f, "  not counted: losses for want of room at {}", self.losses.join(", "))?;
         }
@@ -78,7 +81,7 @@ impl fmt::Display for Finding {
 }
 
 impl Shown {
-    fn write(&self, f: &mut fmt::Formatter<'_>, number: usize) -> fmt::Result {
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, number: usize) -> fmt::Result {
         writeln!(f, "  packet {number}, {} bytes, comes in at {}", self.length, self.place)?;
         writeln!(f, "    {}", self.summary)?;
         for line in &self.headers {
@@ -95,7 +98,7 @@ impl Shown {
     }
 }
 
-fn write_trace(f: &mut fmt::Formatter<'_>, steps: &[Step]) -> fmt::Result {
+pub(super) fn write_trace(f: &mut fmt::Formatter<'_>, steps: &[Step]) -> fmt::Result {
     let name = |s: &Step| format!("{} :: {}", s.node, s.class);
     let width = steps.iter().map(|s| name(s).chars().count()).max().unwrap_or(0);
     let several = steps.iter().any(|s| s.packet > 0);

@@ -2,7 +2,9 @@
 
 pub(crate) mod configurations;
 mod graph;
+mod matching;
 mod topology;
+mod ways;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +17,8 @@ use weir_verify::{Body, Network, NodeId, Place, SymbolicInput};
 use crate::click::Label;
 use crate::filter::guard;
 use crate::security::Placed;
+
+pub use matching::Matching;
 
 /// A way into a node and out of it.
 #[derive(Debug, Clone)]
@@ -107,6 +111,11 @@ impl World {
         Start { place, ..start.clone() }
     }
 
+    /// The nodes that stand for elements or boxes.
+    pub(crate) fn elements(&self) -> impl Iterator<Item = NodeId> {
+        self.labels.iter().filter(|(_, l)| !l.hidden).map(|(n, _)| *n)
+    }
+
     /// The node that a hidden one leads to.
     pub(crate) fn behind(&self, node: NodeId) -> Option<NodeId> {
         self.labels.get(&node).filter(|l| l.hidden)?;
@@ -119,7 +128,7 @@ impl World {
         node
     }
 
-    fn hidden_program(&mut self, name: &str, program: &Arc<weir_ir::Program>) -> NodeId {
+    pub(crate) fn hidden_program(&mut self, name: &str, program: &Arc<weir_ir::Program>) -> NodeId {
         let node = self.net.add_program(name, program, u32::MAX);
         self.labels.insert(node, Label { hidden: true, ..Label::default() });
         node

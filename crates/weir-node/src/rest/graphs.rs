@@ -14,6 +14,7 @@ use super::{App, Mistake, Problem, Received, document, entry, to_the_end};
 use crate::connection::DataPlane;
 use crate::node::{Applied, Outcome};
 use crate::plan::Plan;
+use crate::traffic::Traffic;
 
 /// A graph in the list of graphs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -172,7 +173,8 @@ pub(super) async fn config(State(app): State<App>, Path(id): Path<String>) -> Re
     Ok(entry(&app, &id)?.graph.config.clone())
 }
 
-/// What a document would change. Nothing is done.
+/// What a document would change: parts, tables, and the packets between access points that would be treated differently.
+/// Nothing is done.
 #[utoipa::path(post, path = "/plan", tag = "graphs", responses(
     (status = 200, body = Plan),
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The document has mistakes."),
@@ -193,5 +195,10 @@ pub(super) async fn plan(
         // A plan for a data plane that is down has no tables to speak of.
         _ => Default::default(),
     };
-    Ok(Json(Plan::new(old.as_deref(), &graph, &tables)))
+    let plan = move || Plan {
+        traffic: Traffic::new(old.as_deref(), &graph),
+        ..Plan::new(old.as_deref(), &graph, &tables)
+    };
+    let plan = tokio::task::spawn_blocking(plan).await;
+    plan.map(Json).map_err(|e| crate::node::ApplyError::Internal(e.to_string()).into())
 }

@@ -118,6 +118,25 @@ impl Checker<'_> {
     pub(super) fn with_histories(
         &mut self,
         q: &Query,
+        check: impl FnMut(&mut Self, &Story) -> Search,
+    ) -> Search {
+        let nowhere = HashSet::new();
+        let next = |c: &mut Self, before: &Story| {
+            let mut ended = Vec::new();
+            for start in &q.others {
+                let stories = c.launch(before, start, None);
+                ended.extend(c.session.run(stories, &nowhere).ended);
+            }
+            ended
+        };
+        self.histories(HISTORIES, next, check)
+    }
+
+    /// The same with so many histories at most, where `follow` gives what may come of one more packet of anybody.
+    pub(super) fn histories(
+        &mut self,
+        most: usize,
+        mut follow: impl FnMut(&mut Self, &Story) -> Vec<Story>,
         mut check: impl FnMut(&mut Self, &Story) -> Search,
     ) -> Search {
         let blank = self.session.blank();
@@ -127,7 +146,7 @@ impl Checker<'_> {
         if matches!(answer, Search::Found(_)) {
             return answer;
         }
-        let (nowhere, mut known) = (HashSet::new(), HashSet::new());
+        let mut known = HashSet::new();
         let (mut round, mut count) = (vec![blank], 0);
         for _ in 0..ROUNDS {
             if !self.session.take_missed() {
@@ -135,21 +154,18 @@ impl Checker<'_> {
             }
             let (mut next, mut sites) = (Vec::new(), Vec::new());
             for before in &round {
-                for start in &q.others {
-                    let stories = self.launch(before, start, None);
-                    for story in self.session.run(stories, &nowhere).ended {
-                        let made = story.made_since(before);
-                        let ends = story.ends().iter().skip(before.ends().len());
-                        let way: Vec<_> = ends.map(|e| e.trail.places()).collect();
-                        if made.is_empty() {
-                            continue;
-                        }
-                        let tried = known.insert((made, way));
-                        if tried {
-                            next.push(story.clone());
-                        }
-                        Site::add(&mut sites, self.session.exprs(), story, tried);
+                for story in follow(self, before) {
+                    let made = story.made_since(before);
+                    let ends = story.ends().iter().skip(before.ends().len());
+                    let way: Vec<_> = ends.map(|e| e.trail.places()).collect();
+                    if made.is_empty() {
+                        continue;
                     }
+                    let tried = known.insert((made, way));
+                    if tried {
+                        next.push(story.clone());
+                    }
+                    Site::add(&mut sites, self.session.exprs(), story, tried);
                 }
             }
             // An entry of a kind that there was before is one more of them.
@@ -162,7 +178,7 @@ impl Checker<'_> {
             self.session.take_missed();
             for story in &next {
                 count += 1;
-                if count > HISTORIES {
+                if count > most {
                     self.session.give_up_histories();
                     return answer;
                 }

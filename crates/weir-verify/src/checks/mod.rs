@@ -5,6 +5,8 @@
 
 mod all;
 mod can;
+mod compare;
+mod coverage;
 mod field;
 mod headers;
 mod histories;
@@ -21,6 +23,8 @@ use std::fmt;
 
 pub use all::all;
 pub use can::can;
+pub use compare::{Compared, Comparison, Difference, Ended, Fate, Twin, compare};
+pub use coverage::{Coverage, Dropped, Reach, RuleList, coverage};
 pub use field::{Bits, Field};
 pub use invariant::invariant;
 pub use never::never;
@@ -34,7 +38,7 @@ use crate::network::{Network, NodeId, Place};
 use crate::path::{Incomplete, Limits};
 use crate::replay::{Replay, matches, replay};
 use crate::session::{Arrival, Entry, Guard, Session, Story};
-use crate::solve::Solution;
+use crate::solve::{ConcreteInput, Solution};
 
 /// What packets look like at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -140,6 +144,21 @@ pub struct Evidence {
     pub replay: Replay,
 }
 
+impl Evidence {
+    /// The same with other numbers of nodes.
+    #[must_use]
+    pub fn renumbered(mut self, to: impl Fn(NodeId) -> NodeId) -> Evidence {
+        for entry in &mut self.entered {
+            match entry {
+                Entry::Packet(at, _) => at.node = to(at.node),
+                Entry::Timer(node, _) => *node = to(*node),
+            }
+        }
+        self.replay.hops.iter_mut().for_each(|h| h.place.node = to(h.place.node));
+        self
+    }
+}
+
 /// What a search for a run led to.
 pub(crate) enum Search {
     Found(Box<Evidence>),
@@ -168,6 +187,16 @@ impl<'a> Checker<'a> {
     /// A checker for a network.
     pub fn new(net: &'a Network, limits: Limits) -> Checker<'a> {
         Checker { net, session: Session::new(net, limits), no_z3: false, unknown: 0 }
+    }
+
+    /// Gives up what is not explored by then.
+    pub fn stop_at(&mut self, until: std::time::Instant) {
+        self.session.stop_at(until);
+    }
+
+    /// The nodes that packets came to in the checks so far.
+    pub fn visited(&self) -> Vec<NodeId> {
+        self.session.visited()
     }
 
     /// The packets of SRC after what happened before, and of those only which match the filter there, or do not.
@@ -201,6 +230,16 @@ impl<'a> Checker<'a> {
 
     /// Looks for a run that goes as a story says and, replayed, shows what is asked for.
     pub(crate) fn search(&mut self, story: &Story, shown: impl Fn(&Replay) -> bool) -> Search {
+        self.search_by(story, replay, shown)
+    }
+
+    /// The same, where `run` says how what enters is replayed.
+    fn search_by(
+        &mut self,
+        story: &Story,
+        run: fn(&Network, &[Entry], ConcreteInput) -> Replay,
+        shown: impl Fn(&Replay) -> bool,
+    ) -> Search {
         // Many that are not decided do not become an answer by more of the same.
         if self.unknown >= TRIED {
             return Search::Unknown;
@@ -222,7 +261,7 @@ impl<'a> Checker<'a> {
         let (now, randoms, hash_seed) = (input.now, input.randoms.clone(), input.hash_seed);
         let packets = input.packets.iter().map(|p| p.bytes().to_vec()).collect();
         let entered = story.entered().to_vec();
-        let replay = replay(self.net, &entered, input);
+        let replay = run(self.net, &entered, input);
         if !shown(&replay) {
             return Search::Unknown;
         }

@@ -17,6 +17,11 @@ pub(crate) struct ConfigArgs {
 }
 
 impl ConfigArgs {
+    /// A file.
+    pub(crate) fn of(file: &std::path::Path) -> ConfigArgs {
+        ConfigArgs { file: Some(file.to_owned()), expression: None }
+    }
+
     /// The file, if it is not the text itself.
     pub(crate) fn file(&self) -> Option<&std::path::Path> {
         self.file.as_deref()

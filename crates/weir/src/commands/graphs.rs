@@ -7,6 +7,7 @@ use clap_complete::engine::ArgValueCandidates;
 use weir_model::graph::ServiceGraph;
 use weir_model::status::{GraphStatus, State};
 use weir_node::plan::{Action, Changes, Plan};
+use weir_node::traffic::Traffic;
 
 use super::remote::NodeArgs;
 use super::{complete, profile, read};
@@ -110,10 +111,30 @@ fn plan_text(plan: &Plan, ui: Ui) -> String {
     if kept > 0 {
         _ = writeln!(out, "  {kept} entries of state are kept");
     }
+    traffic_text(&plan.traffic, ui, &mut out);
     for t in lost {
         _ = writeln!(out, "{}", ui.bad(&format!("  {} entries of {} are lost", t.entries, t.table)));
     }
     out
+}
+
+fn traffic_text(traffic: &Traffic, ui: Ui, out: &mut String) {
+    let lists = [("+", &traffic.gained), ("-", &traffic.lost), ("~", &traffic.altered)];
+    for (sign, list) in lists {
+        for flow in list {
+            let line = format!("  {sign} traffic from {} to {}", flow.from, flow.to);
+            let line = match sign {
+                "+" => ui.good(&line),
+                "-" => ui.bad(&line),
+                _ => line,
+            };
+            _ = writeln!(out, "{line}\n      {}", flow.packet);
+            _ = writeln!(out, "      now {}; then {}", flow.before, flow.after);
+        }
+    }
+    for note in &traffic.unknown {
+        _ = writeln!(out, "  ? {note}");
+    }
 }
 
 pub(crate) fn ps(args: &PsArgs, ui: &Ui) -> Result<(), Failure> {

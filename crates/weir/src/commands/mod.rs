@@ -39,7 +39,8 @@ pub(crate) enum Command {
     ///
     /// Requirements stand in the document, in files and on the command line. Each holds, is violated or inconclusive; a packet
     /// that shows it is printed with its way, step by step. Exit codes: 0 all hold, 1 one is violated or the document is wrong,
-    /// 2 none is violated and one is inconclusive, 3 a file cannot be read. Requirements: docs/requirements.md.
+    /// 2 none is violated and one is inconclusive, 3 a file cannot be read. With two documents: 0 no traffic is treated
+    /// differently, 1 some is, 2 that is not known. Requirements: docs/requirements.md.
     ///
     /// Examples:
     ///
@@ -48,6 +49,10 @@ pub(crate) enum Command {
     /// weir check graph.yaml --requirements rules.txt --pcap packets.pcapng
     ///
     /// weir check network.yaml --what-if 'link core - edge down' --json
+    ///
+    /// weir check old.click new.click
+    ///
+    /// weir check router.click --coverage
     Check(check::Args),
     /// Print Click configurations in the canonical layout, or rewrite their files
     ///

@@ -38,6 +38,17 @@ pub(super) enum Size {
     Topology { boxes: usize, links: usize, nodes: usize },
 }
 
+impl Size {
+    /// What it is the size of.
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Size::Configuration { .. } => "configuration",
+            Size::Request { .. } => "request",
+            Size::Topology { .. } => "topology",
+        }
+    }
+}
+
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

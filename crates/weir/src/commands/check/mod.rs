@@ -1,17 +1,18 @@
 //! `weir check`.
 
 mod change;
+mod compare;
 mod document;
 mod pcap;
 mod placement;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Context;
 use serde::Serialize;
-use weir_check::report::Report;
-use weir_check::{Answer, Question, Status, World};
+use weir_check::report::{Coverage, Finding, Report};
+use weir_check::{Answer, Matching, Question, Status, World};
 use weir_model::requirement::Requirement;
 use weir_verify::Limits;
 
@@ -26,6 +27,9 @@ use document::{Document, Size};
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
+    /// A changed version of FILE: show the traffic that it treats differently, one packet for each class
+    #[arg(value_name = "NEW", conflicts_with_all = ["require", "requirements", "what_if", "topology", "expression"])]
+    new: Option<PathBuf>,
     #[command(flatten)]
     images: crate::commands::images::ImageArgs,
     /// What must hold (as 'never lan wan tcp dst port 22'); may be repeated
@@ -40,12 +44,34 @@ pub(crate) struct Args {
     /// The file is a request: try its modules on each platform of this topology
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
+    /// Report what packets can and cannot reach: ports, rules and routes that are dead, reasons of drops, and whether
+    /// the configuration may be consolidated with others; 'packets' shows a packet for each drop
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "short",
+          conflicts_with_all = ["new", "topology"])]
+    coverage: Option<Detail>,
     /// Who asks, by the name that the topology's `owners` has: check the security rules for their modules
     #[arg(long, value_name = "NAME", requires = "topology")]
     owner: Option<String>,
     /// Write the packets that show what holds or does not to this file (pcapng)
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
+}
+
+/// How much is told about what packets reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Detail {
+    /// In a line each
+    Short,
+    /// With a packet for each drop, and its way
+    Packets,
+}
+
+/// A report, and what packets reach.
+#[derive(Serialize)]
+struct Both<'a> {
+    #[serde(flatten)]
+    report: Option<&'a Report>,
+    coverage: &'a Coverage,
 }
 
 /// What is printed about a document without requirements.
@@ -57,6 +83,9 @@ struct Summary<'a> {
 }
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
+    if let Some(new) = &args.new {
+        return compare::run(args, new, ui);
+    }
     let given = given(args)?;
     if let Some(topology) = &args.topology {
         return placement::run(args, topology, &given, ui);
@@ -64,17 +93,64 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let Document { name, mut world, requirements, size } =
         document::load(&args.config, &args.images, &args.what_if, ui)?;
     let all: Vec<Requirement> = requirements.into_iter().chain(given).collect();
+    if let Some(detail) = args.coverage {
+        return with_coverage((&name, world), &all, (detail, args.pcap.as_deref()), ui);
+    }
     if all.is_empty() {
         ui.print(&Summary { file: &name, size }, || format!("{name}: {} ({size})", ui.good("ok")))?;
         return Ok(());
     }
-    let answers = ask(&mut world, &all, ui)?;
-    let report = Report::new(&name, &world, &answers);
+    let report = if args.what_if.is_empty() {
+        let answers = ask(&mut world, &all, ui)?;
+        Report::new(&name, &world, &answers)
+    } else {
+        let without = document::load(&args.config, &args.images, &[], ui)?.world;
+        ask_what_if(&name, (without, &mut world), &all, ui)?
+    };
     if let Some(file) = &args.pcap {
-        pcap::write(file, &report).with_context(|| format!("cannot write {}", file.display()))?;
+        capture(file, runs_of(&report))?;
     }
     ui.print(&report, || painted(&report, ui))?;
     exit(report.verdict)
+}
+
+/// Tells what packets reach, after the report on requirements, if there are any.
+fn with_coverage(
+    (name, mut world): (&str, World),
+    all: &[Requirement],
+    (detail, file): (Detail, Option<&Path>),
+    ui: &Ui,
+) -> Result<(), Failure> {
+    ui.progress("what packets can reach");
+    let found = Coverage::of(name, &world, Limits::of_networks());
+    let report = if all.is_empty() {
+        None
+    } else {
+        let answers = ask(&mut world, all, ui)?;
+        Some(Report::new(name, &world, &answers))
+    };
+    if let Some(file) = file {
+        let drop = |node: &str, reason: &str| format!("dropped at {node}: {reason}");
+        let drops = found.drops.iter().map(|d| (drop(&d.node, &d.reason), d.time, d.packets.as_slice()));
+        capture(file, report.iter().flat_map(runs_of).chain(drops))?;
+    }
+    let found = if detail == Detail::Packets { found } else { found.short() };
+    ui.print(&Both { report: report.as_ref(), coverage: &found }, || {
+        let text = report.as_ref().map(|r| painted(r, ui) + "\n").unwrap_or_default();
+        text + &found.to_string()
+    })?;
+    exit(report.map_or(Status::Holds, |r| r.verdict))
+}
+
+/// The runs of a report, as a capture takes them.
+fn runs_of(report: &Report) -> impl Iterator<Item = pcap::Run<'_>> {
+    let comment = |f: &Finding| format!("{} ({})", f.requirement, f.verdict);
+    report.findings.iter().map(move |f| (comment(f), f.time, f.packets.as_slice()))
+}
+
+fn capture<'a>(file: &Path, runs: impl Iterator<Item = pcap::Run<'a>>) -> Result<(), Failure> {
+    pcap::write(file, runs).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(())
 }
 
 fn exit(verdict: Status) -> Result<(), Failure> {
@@ -87,6 +163,32 @@ fn exit(verdict: Status) -> Result<(), Failure> {
 
 /// Asks all requirements of a network.
 fn ask(world: &mut World, all: &[Requirement], ui: &Ui) -> Result<Vec<Answer>, Failure> {
+    let questions = questions(world, all)?;
+    Ok(answers(world, &questions, ui))
+}
+
+/// Asks them of a network without and with a change; what does not depend on the change is asked once.
+fn ask_what_if(
+    name: &str,
+    (mut without, with): (World, &mut World),
+    all: &[Requirement],
+    ui: &Ui,
+) -> Result<Report, Failure> {
+    let (before, after) = (questions(&mut without, all)?, questions(with, all)?);
+    let old = answers(&without, &before, ui);
+    let matching = Matching::new(&without, with);
+    let known: Vec<Status> = old.iter().map(|a| a.status).collect();
+    let asked = before.iter().zip(old).zip(&after);
+    let again = asked.map(|(was, q)| with.again(q, was, &matching, Limits::of_networks()));
+    let answers: Vec<Answer> = again.collect();
+    let mut report = Report::new(name, with, &answers);
+    for (finding, before) in report.findings.iter_mut().zip(known) {
+        finding.without_change = Some(before);
+    }
+    Ok(report)
+}
+
+fn questions(world: &mut World, all: &[Requirement]) -> Result<Vec<Question>, Failure> {
     let mut questions: Vec<Question> = Vec::new();
     let mut errors = Vec::new();
     for r in all {
@@ -99,12 +201,15 @@ fn ask(world: &mut World, all: &[Requirement], ui: &Ui) -> Result<Vec<Answer>, F
         return Err(Failure::Refused(errors));
     }
     world.net.finish();
-    let mut answers: Vec<Answer> = Vec::new();
-    for q in &questions {
+    Ok(questions)
+}
+
+fn answers(world: &World, questions: &[Question], ui: &Ui) -> Vec<Answer> {
+    let ask = |q: &Question| {
         ui.progress(&q.requirement.text);
-        answers.push(world.answer(q, Limits::of_networks()));
-    }
-    Ok(answers)
+        world.answer(q, Limits::of_networks())
+    };
+    questions.iter().map(ask).collect()
 }
 
 /// The requirements of the command line and of files.

@@ -1,0 +1,66 @@
+//! Where packets come into a world.
+
+use std::collections::BTreeMap;
+
+use weir_verify::checks::Start;
+use weir_verify::{Body, Place};
+
+use super::{Gate, Spot, World};
+
+impl World {
+    /// Where packets come in or come into being, by name.
+    pub fn ways_in(&self) -> BTreeMap<String, Start> {
+        let mut all = BTreeMap::new();
+        for start in &self.others {
+            let name = self.entry_name(start.place);
+            let numbered = (2..).map(|i| format!("{name} ({i})"));
+            let free = std::iter::once(name.clone()).chain(numbered).find(|n| !all.contains_key(n));
+            all.insert(free.unwrap_or(name), start.clone());
+        }
+        all
+    }
+
+    /// Adds the ways in that are not there: packets that come in by them are discarded.
+    pub fn add_ways_in(&mut self, ways: &BTreeMap<String, Start>) {
+        let own = self.ways_in();
+        for (name, start) in ways.iter().filter(|(name, _)| !own.contains_key(*name)) {
+            let node = self.net.add(name.clone(), Body::Sink);
+            let start = Start { place: Place { node, port: 0 }, ..start.clone() };
+            let gate = Gate { name: "0".into(), start: Some(start.clone()), target: None };
+            self.spots.push(Spot {
+                name: name.clone(),
+                gates: vec![gate],
+                nodes: vec![node],
+                owns: Vec::new(),
+            });
+            self.others.push(start);
+        }
+        self.net.finish();
+    }
+
+    /// What people call a place by which packets come in: the device rather than the element, the box, the access point.
+    pub fn entry_name(&self, place: Place) -> String {
+        let starts = |g: &Gate| g.start.as_ref().is_some_and(|s| s.place == place);
+        let named = self.spots.iter().filter(|s| !s.name.is_empty());
+        for spot in named {
+            if let Some(gate) = spot.gates.iter().find(|g| starts(g)) {
+                let several = spot.gates.iter().filter(|g| g.start.is_some()).count() > 1;
+                return if several { format!("{}:{}", spot.name, gate.name) } else { spot.name.clone() };
+            }
+        }
+        match self.behind(place.node) {
+            Some(node) => self.entry_name(Place { node, ..place }),
+            None => self.net.nodes().get(place.node as usize).map(|n| n.name.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// What people call a place that packets come to, if it has a name beside its node's.
+    pub(crate) fn arrival_name(&self, place: Place) -> Option<String> {
+        let ends = |g: &&Gate| g.target.is_some_and(|t| t.place == place);
+        let spot = self.spots.iter().find(|s| !s.name.is_empty() && s.gates.iter().any(|g| ends(&g)))?;
+        let gate = spot.gates.iter().find(ends)?;
+        let several = spot.gates.iter().filter(|g| g.target.is_some()).count() > 1;
+        let name = spot.name.rsplit_once('@').map_or(spot.name.as_str(), |(class, _)| class);
+        Some(if several { format!("{name}:{}", gate.name) } else { name.to_owned() })
+    }
+}

@@ -1,0 +1,195 @@
+//! What a change of a graph does to its traffic.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use weir_check::report::{Changes, Fated, Treated};
+use weir_check::{Extent, World};
+use weir_engine::{Classes, Plan};
+use weir_model::graph::ServiceGraph;
+use weir_switch::compile::{Compiled, FunctionPlan};
+use weir_verify::Limits;
+
+use crate::desired::DesiredGraph;
+
+/// How long is looked for differences.
+const TIME: Duration = Duration::from_secs(2);
+/// Most classes of traffic that are told.
+const CLASSES: usize = 32;
+/// Most paths of packets from an access point that are looked at.
+const PATHS: usize = 1024;
+
+/// What a change does to the packets between access points.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Traffic {
+    /// What would arrive and does not now.
+    pub gained: Vec<Flow>,
+    /// What arrives and would not any more.
+    pub lost: Vec<Flow>,
+    /// What would arrive as before, but with other contents.
+    pub altered: Vec<Flow>,
+    /// What is not known of it, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+}
+
+/// A class of packets between two access points, with one of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Flow {
+    /// Where it comes in.
+    pub from: String,
+    /// Where it arrives.
+    pub to: String,
+    /// The packet as it comes in, in one line.
+    pub packet: String,
+    /// Its bytes in hexadecimal.
+    pub hex: String,
+    /// What becomes of it now.
+    pub before: String,
+    /// What would become of it.
+    pub after: String,
+}
+
+impl Traffic {
+    /// What the way from `old`, if there is one, to `new` does. It takes some seconds at most; what was not compared by then
+    /// is told.
+    pub fn new(old: Option<&DesiredGraph>, new: &DesiredGraph) -> Traffic {
+        match worlds(old, new) {
+            Ok((before, after)) => {
+                let extent = Extent {
+                    limits: Limits { paths: PATHS, ..Limits::of_networks() },
+                    classes: CLASSES,
+                    until: Some(Instant::now() + TIME),
+                };
+                Traffic::of(&Changes::between(("now", &before), ("planned", &after), extent))
+            }
+            Err(e) => {
+                Traffic { unknown: vec![format!("the traffic was not compared: {e}")], ..Traffic::default() }
+            }
+        }
+    }
+
+    fn of(changes: &Changes) -> Traffic {
+        let mut t = Traffic::default();
+        for d in &changes.differences {
+            let at = |list: &[Fated]| -> Vec<String> {
+                list.iter().filter_map(|f| f.arrival().map(str::to_owned)).collect()
+            };
+            let (before, after) = (at(&d.before), at(&d.after));
+            let add = |list: &mut Vec<Flow>, to: &String| {
+                // The first packet of a pair is enough.
+                if !list.iter().any(|f| f.from == d.place && f.to == *to) {
+                    list.push(flow(d, to));
+                }
+            };
+            after.iter().filter(|to| !before.contains(to)).for_each(|to| add(&mut t.gained, to));
+            before.iter().filter(|to| !after.contains(to)).for_each(|to| add(&mut t.lost, to));
+            after.iter().filter(|to| before.contains(to)).for_each(|to| add(&mut t.altered, to));
+        }
+        for name in &changes.open {
+            t.unknown.push(format!("there was no time to compare packets from {name}"));
+        }
+        if changes.more {
+            t.unknown.push(format!("there may be more: only {} classes are told", changes.differences.len()));
+        }
+        t.unknown.extend(changes.reason.iter().map(|r| format!("there may be more: {r}")));
+        t
+    }
+
+    /// Whether there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.gained.is_empty() && self.lost.is_empty() && self.altered.is_empty() && self.unknown.is_empty()
+    }
+}
+
+fn flow(d: &Treated, to: &str) -> Flow {
+    let last = d.packets.last();
+    let text = |list: &[Fated]| list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", and ");
+    Flow {
+        from: d.place.clone(),
+        to: to.to_owned(),
+        packet: last.map(|p| p.summary.clone()).unwrap_or_default(),
+        hex: last.map(|p| p.hex.clone()).unwrap_or_default(),
+        before: text(&d.before),
+        after: text(&d.after),
+    }
+}
+
+/// The present graph and the planned one. Without a present one nothing arrives; access points that only one of them has
+/// take packets in both.
+fn worlds(old: Option<&DesiredGraph>, new: &DesiredGraph) -> Result<(World, World), String> {
+    let mut after = world(new)?;
+    let mut before = match old {
+        Some(old) => world(old)?,
+        None => World::default(),
+    };
+    let (old_ways, new_ways) = (before.ways_in(), after.ways_in());
+    before.add_ways_in(&new_ways);
+    after.add_ways_in(&old_ways);
+    Ok((before, after))
+}
+
+/// A graph that is or may be run, as a network.
+fn world(graph: &DesiredGraph) -> Result<World, String> {
+    let text = serde_json::json!({ "sffg": graph.document }).to_string();
+    let document = ServiceGraph::parse(&text).map_err(|e| e.to_string())?;
+    let functions = graph.functions.iter().map(|f| FunctionPlan {
+        id: f.id.clone(),
+        image: f.image.clone(),
+        element: f.element.clone(),
+        ports: f.ports,
+        handlers: Default::default(),
+        writes: graph.writes.iter().filter(|(h, _)| belongs(h, &f.element)).cloned().collect(),
+    });
+    let compiled = Compiled {
+        config: graph.config.clone(),
+        attachments: graph.attachments(),
+        functions: functions.collect(),
+    };
+    let classes = Classes::with(weir_switch::CLASSES.iter().copied());
+    let plan = Plan::new(&classes, &compiled.config, &graph.id).map_err(|e| e.to_string())?;
+    World::of_graph(&document, &compiled, &plan).map_err(|list| list.join("; "))
+}
+
+/// Whether a handler is one of an element of a function.
+fn belongs(handler: &str, element: &str) -> bool {
+    handler.strip_prefix(element).is_some_and(|rest| rest.starts_with(['/', '.']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{desired, wire};
+
+    fn told(list: &[Flow]) -> Vec<(&str, &str)> {
+        list.iter().map(|f| (f.from.as_str(), f.to.as_str())).collect()
+    }
+
+    #[test]
+    fn a_graph_that_is_new_makes_its_access_points_reachable() {
+        let new = desired(&wire("a", "eth1", "eth2"));
+        let t = Traffic::new(None, &new);
+        assert_eq!(told(&t.gained), [("l", "r"), ("r", "l")], "{t:?}");
+        assert!(t.lost.is_empty() && t.altered.is_empty() && t.unknown.is_empty(), "{t:?}");
+        assert!(!t.gained[0].hex.is_empty() && t.gained[0].after == "arrives at r", "{t:?}");
+    }
+
+    #[test]
+    fn what_is_the_same_is_not_told() {
+        let graph = desired(&wire("a", "eth1", "eth2"));
+        assert!(Traffic::new(Some(&graph), &graph).is_empty());
+    }
+
+    #[test]
+    fn a_rule_that_goes_takes_its_traffic_with_it() {
+        let text = wire("a", "eth1", "eth2");
+        let old = desired(&text);
+        let back = text.lines().find(|l| l.contains("port_in: 'sap:r'")).unwrap();
+        let new = desired(&text.replace(back, ""));
+        let t = Traffic::new(Some(&old), &new);
+        assert_eq!(told(&t.lost), [("r", "l")], "{t:?}");
+        assert!(t.gained.is_empty() && t.altered.is_empty(), "{t:?}");
+        assert_eq!(told(&Traffic::new(Some(&new), &old).gained), [("r", "l")]);
+    }
+}

@@ -1,0 +1,370 @@
+//! What two networks do differently with the same packets.
+//!
+//! Both are explored from the same symbolic packet: the second on each path of the first, under what is assumed there.
+//! So a path through both is a pair of paths that one packet can take, and pairs that no packet takes are never looked at.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::{Checker, Doubt, Evidence, Search, Start, THOROUGH};
+use crate::expr::Expr;
+use crate::network::{Network, NodeId};
+use crate::packet::SymbolicPacket;
+use crate::path::{How, PacketEnd};
+use crate::replay::{Replay, replay_twice};
+use crate::session::Story;
+
+/// Most differing bytes of a packet that are each looked at.
+const BYTES: usize = 64;
+/// Most histories that it is repeated after.
+const HISTORIES: usize = 16;
+/// How many bytes at the front are compared where one side took away or added some.
+const FRONT: i64 = 128;
+
+/// The same way in, in both networks.
+#[derive(Debug, Clone)]
+pub struct Twin {
+    /// In the first.
+    pub before: Start,
+    /// In the second: framing and input are the same.
+    pub after: Start,
+}
+
+/// How a packet ended, for people.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fate {
+    /// Equal texts are equal fates.
+    pub text: String,
+    /// Whether it also counts what the packet was then.
+    pub whole: bool,
+}
+
+/// What is compared: two networks in one ([`Network::append`]).
+pub struct Comparison<'a> {
+    /// Where packets come in.
+    pub twins: &'a [Twin],
+    /// What to call the end of a packet.
+    pub fate: &'a dyn Fn(NodeId, &How) -> Fate,
+    /// Whether a node of the first network does as its counterpart in the second, and leads to counterparts; true for nodes
+    /// of the second.
+    pub same: &'a dyn Fn(NodeId) -> bool,
+    /// Most differences that are shown.
+    pub limit: usize,
+}
+
+impl std::fmt::Debug for Comparison<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Comparison").field("twins", &self.twins).finish_non_exhaustive()
+    }
+}
+
+/// A packet that is treated differently.
+#[derive(Debug)]
+pub struct Difference {
+    /// Number of the twin by which it comes in.
+    pub twin: usize,
+    /// The run: everything enters twice, in the first network and then in the second. The last two are the packet.
+    pub evidence: Box<Evidence>,
+    /// What becomes of it in the first.
+    pub before: Vec<Ended>,
+    /// What becomes of it in the second.
+    pub after: Vec<Ended>,
+}
+
+/// A packet, or a copy of it, that ended.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ended {
+    /// How.
+    pub fate: Fate,
+    /// Its bytes then, if they count.
+    pub bytes: Vec<u8>,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Compared {
+    /// One packet for each class: where it comes in, what becomes of it in both.
+    pub differences: Vec<Difference>,
+    /// Why there may be more.
+    pub doubt: Option<Doubt>,
+    /// Numbers of the twins for which there was no time.
+    pub open: BTreeSet<usize>,
+    /// Whether the limit was reached.
+    pub more: bool,
+}
+
+/// A path through both networks.
+struct Both {
+    story: Story,
+    /// Ends from here are those of the first network, and from there those of the second.
+    ends: (usize, usize),
+}
+
+/// How a path through both can show a difference.
+struct Ways {
+    /// What is the same for all packets of a class.
+    class: (usize, Vec<Fate>, Vec<Fate>, Vec<i64>),
+    /// Packets on which one of these holds show it; `None`: all do, or it is to be tried.
+    conditions: Option<Vec<Expr>>,
+    /// Other conditions may show it too.
+    more: bool,
+}
+
+/// Looks for packets that are treated differently by two networks.
+pub fn compare(c: &mut Checker<'_>, q: &Comparison<'_>) -> Compared {
+    let mut out = Compared::default();
+    let mut known = HashSet::new();
+    // Classes of which no packet was found, though there may be some.
+    let mut unsolved = HashSet::new();
+    let follow = |c: &mut Checker<'_>, before: &Story| {
+        let all = q.twins.iter().flat_map(|t| c.both(before, t, &|_| false));
+        all.map(|b| b.story).collect()
+    };
+    let look = |c: &mut Checker<'_>, before: &Story| {
+        for (i, twin) in q.twins.iter().enumerate() {
+            if out.more || c.session.is_late() {
+                out.open.extend(before.is_blank().then_some(i));
+                continue;
+            }
+            // Where others had already come to what differs, equal nodes may have different tables.
+            let mut places = before.ends().iter().flat_map(|e| e.trail.places());
+            let alike = places.all(|p| (q.same)(p.node));
+            let same: &dyn Fn(NodeId) -> bool = if alike { q.same } else { &|_| false };
+            // One way in is not to spend what others need; and z3 is asked where nothing came before.
+            c.unknown = if before.is_blank() { 0 } else { c.unknown.max(THOROUGH) };
+            for both in c.both(before, twin, same) {
+                if !before.is_blank() && !both.story.used_past() {
+                    continue;
+                }
+                let Some(ways) = c.ways(i, &both, q) else { continue };
+                if known.contains(&ways.class) {
+                    continue;
+                }
+                if unsolved.contains(&ways.class) {
+                    // z3 was asked about such packets before.
+                    c.unknown = c.unknown.max(THOROUGH);
+                }
+                match c.search_both(&both, &ways, q) {
+                    Ok(Some(mut d)) => {
+                        known.insert(ways.class);
+                        d.twin = i;
+                        out.differences.push(d);
+                    }
+                    Ok(None) => {}
+                    Err(()) => _ = unsolved.insert(ways.class),
+                }
+                out.more = out.differences.len() >= q.limit;
+                if out.more {
+                    break;
+                }
+            }
+            if c.session.is_late() && before.is_blank() {
+                out.open.insert(i);
+            }
+        }
+        Search::Impossible
+    };
+    c.histories(HISTORIES, follow, look);
+    if c.session.is_late() {
+        c.session.give_up_for_time();
+    }
+    let open = unsolved.iter().any(|class| !known.contains(class));
+    out.doubt = c.doubt(open);
+    out
+}
+
+impl Checker<'_> {
+    /// All paths of the next packet through both networks, but for those on which it comes only to nodes that are the same.
+    fn both(&mut self, before: &Story, twin: &Twin, same: &dyn Fn(NodeId) -> bool) -> Vec<Both> {
+        let (nowhere, from, drawn) = (HashSet::new(), before.ends().len(), before.randoms());
+        let stories = self.launch(before, &twin.before, None);
+        let mut all = Vec::new();
+        for story in self.session.run(stories, &nowhere).ended {
+            let ends = story.ends().iter().skip(from);
+            let alike = ends.flat_map(|e| e.trail.places()).all(|p| same(p.node));
+            if alike || self.session.is_impossible(&story) {
+                continue;
+            }
+            let (randoms, used) = (story.randoms(), story.used_past());
+            let (second, ends) = self.session.again(story, twin.after.place, &twin.after.input, drawn);
+            let split = ends.len();
+            for story in self.session.run(vec![second], &nowhere).ended {
+                let story = story.after(ends.clone(), randoms, used);
+                all.push(Both { story, ends: (from, split) });
+            }
+        }
+        all
+    }
+
+    /// How a path can show a difference; `None` if it surely shows none.
+    fn ways(&mut self, twin: usize, both: &Both, q: &Comparison<'_>) -> Option<Ways> {
+        let (from, split) = both.ends;
+        let mut sides = [Vec::new(), Vec::new()];
+        for (i, e) in both.story.ends().iter().enumerate().skip(from) {
+            sides[usize::from(i >= split)].push(((q.fate)(e.node, &e.how), e));
+        }
+        sides.iter_mut().for_each(|s| s.sort_by(|a, b| a.0.cmp(&b.0)));
+        let [before, after] = sides;
+        let fates = |s: &[(Fate, &PacketEnd)]| s.iter().map(|(f, _)| f.clone()).collect::<Vec<_>>();
+        let mut class = (twin, fates(&before), fates(&after), Vec::new());
+        if class.1 != class.2 {
+            return Some(Ways { class, conditions: None, more: false });
+        }
+        let (mut conditions, mut more) = (Vec::new(), false);
+        for ((fate, a), (_, b)) in before.iter().zip(&after) {
+            if !fate.whole || a.packet == b.packet {
+                continue;
+            }
+            if a.packet.source() != b.packet.source() {
+                return Some(Ways { class, conditions: None, more: true });
+            }
+            more |= self.differing(&a.packet, &b.packet, &mut conditions, &mut class.3);
+        }
+        if conditions.is_empty() && !more {
+            return None;
+        }
+        Some(Ways { class, conditions: Some(conditions), more })
+    }
+
+    /// Adds the conditions on which two packets differ, with the positions that they are about. Whether others may, too.
+    fn differing(
+        &mut self,
+        a: &SymbolicPacket,
+        b: &SymbolicPacket,
+        conditions: &mut Vec<Expr>,
+        positions: &mut Vec<i64>,
+    ) -> bool {
+        let x = self.session.exprs();
+        let mut add = |x: &mut crate::Exprs, differ: Expr, at: i64| {
+            if x.constant_value(differ) != Some(0) && !conditions.contains(&differ) {
+                conditions.push(differ);
+                positions.push(at);
+            }
+        };
+        let (len, other) = (a.len(x), b.len(x));
+        let equal = x.equal(len, other);
+        let differ = x.not(equal);
+        add(x, differ, -1);
+        let shifted = a.data != b.data;
+        // Relative to the first byte, of those that may differ.
+        let mut at: BTreeSet<i64> = [a, b]
+            .into_iter()
+            .flat_map(|p| p.mem.writes.keys().map(|at| at - p.data).collect::<Vec<_>>())
+            .filter(|at| *at >= 0)
+            .collect();
+        if shifted {
+            at.extend(0..FRONT);
+        }
+        let many = at.len();
+        let mut taken = 0;
+        for i in at {
+            let (one, two) = (a.byte(x, a.data + i), b.byte(x, b.data + i));
+            if one == two {
+                continue;
+            }
+            taken += 1;
+            if taken > BYTES {
+                return true;
+            }
+            let equal = x.equal(one, two);
+            let differ = x.not(equal);
+            // A byte behind the end is none.
+            let inside = a.reaches(x, a.data + i + 1);
+            let seen = x.both(differ, inside);
+            add(x, seen, i);
+        }
+        shifted && many > 0
+    }
+
+    /// A packet that takes a path and is treated differently there. `Err`: there may be one.
+    fn search_both(
+        &mut self,
+        both: &Both,
+        ways: &Ways,
+        q: &Comparison<'_>,
+    ) -> Result<Option<Difference>, ()> {
+        let mut open = ways.more;
+        let stories: Vec<Story> = match &ways.conditions {
+            None => vec![both.story.clone()],
+            Some(list) => {
+                let story = |&e: &Expr| self.session.assume(both.story.clone(), e);
+                list.iter().filter_map(story).collect()
+            }
+        };
+        let net = self.net;
+        let ends = |r: &Replay| {
+            let starts = r.starts.len();
+            let part = |i: usize, to: usize| ended(net, r, r.starts[i], to, q.fate);
+            let (one, two) = (starts.checked_sub(2)?, starts - 1);
+            Some((part(one, r.starts[two]), part(two, r.hops.len())))
+        };
+        let differ = |r: &Replay| ends(r).is_some_and(|(a, b)| a != b);
+        // All conditions are tried before z3 is asked about one of them.
+        let budget = self.unknown;
+        self.unknown = budget.max(THOROUGH);
+        let mut left = Vec::new();
+        let mut found = None;
+        for story in stories {
+            match self.search_by(&story, replay_twice, &differ) {
+                Search::Found(e) => {
+                    found = Some(e);
+                    break;
+                }
+                Search::Impossible => {}
+                Search::Unknown => left.push(story),
+            }
+        }
+        self.unknown = budget;
+        if found.is_none() {
+            for story in left {
+                match self.search_by(&story, replay_twice, &differ) {
+                    Search::Found(e) => {
+                        // What is found is no sign that more cannot be.
+                        self.unknown = budget;
+                        found = Some(e);
+                        break;
+                    }
+                    Search::Impossible => {}
+                    Search::Unknown => open = true,
+                }
+            }
+        }
+        if let Some(evidence) = found {
+            let (before, after) = ends(&evidence.replay).unwrap_or_default();
+            return Ok(Some(Difference { twin: 0, evidence, before, after }));
+        }
+        if open { Err(()) } else { Ok(None) }
+    }
+}
+
+/// How the packets of some hops of a run ended, in the order of their fates.
+fn ended(
+    net: &Network,
+    r: &Replay,
+    from: usize,
+    to: usize,
+    fate: &dyn Fn(NodeId, &How) -> Fate,
+) -> Vec<Ended> {
+    let mut out = Vec::new();
+    let mut add = |node: NodeId, how: &How, bytes: &[u8]| {
+        let fate = fate(node, how);
+        let bytes = if fate.whole { bytes.to_vec() } else { Vec::new() };
+        out.push(Ended { fate, bytes });
+    };
+    for hop in r.hops.get(from..to).unwrap_or_default() {
+        let node = hop.place.node;
+        if hop.after.is_empty() {
+            add(node, &How::Held, &hop.before);
+        }
+        for left in &hop.after {
+            let on = match left.how {
+                How::Exit(port) => net.node(node).outputs.get(port as usize).copied().flatten().is_some(),
+                _ => false,
+            };
+            if !on {
+                add(node, &left.how, &left.bytes);
+            }
+        }
+    }
+    out.sort();
+    out
+}
