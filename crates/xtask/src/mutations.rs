@@ -275,13 +275,6 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         test: VERIFY_CHECKS,
     },
     Mutation {
-        name: "merge: what one path assumed, all do",
-        file: "crates/weir-verify/src/merge.rs",
-        text: "self.weaken(st, &conditions[..common]);",
-        instead: "self.weaken(st, &conditions);",
-        test: VERIFY_PROGRAMS,
-    },
-    Mutation {
         name: "tables: nobody else makes entries",
         file: "crates/weir-verify/src/tables.rs",
         text: "self.missed |= info.grows;",
