@@ -219,9 +219,6 @@ COMMIT
             ("can wan lan icmp type 3", Holds),
         ],
     );
-    // Without the first rule, nothing comes back.
-    let mut w = router(&rules.replace("RELATED,ESTABLISHED", "UNTRACKED"));
-    assert_all(&mut w, &[("never wan lan", Holds), ("return lan wan udp dst port 53", Violated)]);
 }
 
 #[test]

@@ -304,7 +304,7 @@ impl Checker<'_> {
         let mut left = Vec::new();
         let mut found = None;
         for story in stories {
-            match self.search_by(&story, replay_twice, &differ) {
+            match self.search_by(&story, replay_twice, differ) {
                 Search::Found(e) => {
                     found = Some(e);
                     break;
@@ -316,7 +316,7 @@ impl Checker<'_> {
         self.unknown = budget;
         if found.is_none() {
             for story in left {
-                match self.search_by(&story, replay_twice, &differ) {
+                match self.search_by(&story, replay_twice, differ) {
                     Search::Found(e) => {
                         // What is found is no sign that more cannot be.
                         self.unknown = budget;

@@ -63,7 +63,7 @@ pub struct Coverage {
     /// Where packets are dropped.
     pub drops: Vec<Dropped>,
     /// Runs that show drops.
-    pub runs: Vec<Box<Evidence>>,
+    pub runs: Vec<Evidence>,
     /// Why not everything is known.
     pub doubt: Option<Doubt>,
 }
@@ -91,7 +91,7 @@ struct Known {
     tried: HashMap<Place, u32>,
     tried_drops: BTreeMap<Key, u32>,
     drops: BTreeMap<Key, usize>,
-    runs: Vec<Box<Evidence>>,
+    runs: Vec<Evidence>,
     rules: Vec<Vec<Reach>>,
     arrivals: Vec<usize>,
 }
@@ -218,7 +218,7 @@ impl Known {
             }
         }
         if shows {
-            self.runs.push(e);
+            self.runs.push(*e);
         }
     }
 
