@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn after_a_change_only_what_depends_on_it_is_proved_again() {
         let proofs = Proofs::default();
-        let mut prove = |requirements: &[&str], filter: &str| {
+        let prove = |requirements: &[&str], filter: &str| {
             let (graph, compiled) = graph(requirements, filter);
             proofs.prove(&graph, &compiled)
         };

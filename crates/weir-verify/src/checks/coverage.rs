@@ -191,7 +191,7 @@ impl Known {
         match c.search(story, |_| true) {
             Search::Found(e) => {
                 c.unknown = c.unknown.saturating_sub(1);
-                self.see(e);
+                self.see(*e);
             }
             Search::Impossible => return,
             Search::Unknown => {}
@@ -205,7 +205,7 @@ impl Known {
     }
 
     /// Takes note of all that a run came by.
-    fn see(&mut self, e: Box<Evidence>) {
+    fn see(&mut self, e: Evidence) {
         let mut shows = false;
         for hop in &e.replay.hops {
             self.reached.insert(hop.place);
@@ -218,7 +218,7 @@ impl Known {
             }
         }
         if shows {
-            self.runs.push(*e);
+            self.runs.push(e);
         }
     }
 

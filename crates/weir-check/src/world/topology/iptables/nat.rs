@@ -131,11 +131,14 @@ pub(super) fn destination(b: &mut Builder, change: &Change, out: &dyn Fn(&mut Bu
     });
 }
 
+/// Goes on with the change that the rules say, if they say one.
+type Then<'a> = &'a (dyn Fn(&mut Builder, Option<&Change>) + 'a);
+
 /// The packet leaves: its source becomes what was remembered, or what a change says. Ends: by `out`.
 pub(super) fn leave(
     b: &mut Builder,
     connections: Connections,
-    rules: &mut dyn FnMut(&mut Builder, &dyn Fn(&mut Builder, Option<&Change>)),
+    rules: &mut dyn FnMut(&mut Builder, Then<'_>),
     out: &dyn Fn(&mut Builder),
 ) {
     let what = b.load_anno(Width::W8, SOURCE);
