@@ -117,10 +117,10 @@ mod tests {
     /// Two ways through a box, each with its filter.
     fn config(first: &str, second: &str) -> String {
         format!(
-            "FromDevice(a) -> Strip(14) -> CheckIPHeader -> f :: IPFilter(allow {first}, deny all) \
-             -> Queue -> ToDevice(b);\n\
-             FromDevice(c) -> Strip(14) -> CheckIPHeader -> g :: IPFilter(allow {second}, deny all) \
-             -> Queue -> ToDevice(d);"
+            "FromNetfront(a) -> CheckIPHeader -> f :: IPFilter(allow {first}, deny all) \
+             -> ToNetfront(b);\n\
+             FromNetfront(c) -> CheckIPHeader -> g :: IPFilter(allow {second}, deny all) \
+             -> ToNetfront(d);"
         )
     }
 

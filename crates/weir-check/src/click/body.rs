@@ -46,6 +46,11 @@ pub(super) enum Role {
 }
 
 impl Stand {
+    /// Whether it is known what the element does.
+    pub fn is_known(&self) -> bool {
+        !matches!(self.body, Body::Opaque)
+    }
+
     pub(super) fn of(body: Body) -> Stand {
         Stand { body, program: None, unknown: None, splits: false, roles: Vec::new() }
     }

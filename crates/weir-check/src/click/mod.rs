@@ -190,6 +190,21 @@ impl Template {
             .map_err(|e| format!("{handler}: {e}"))
     }
 
+    /// Whether a write to a handler changes what packets find in tables at first, or what is known of an element.
+    ///
+    /// # Errors
+    /// As [`Template::write`].
+    pub fn is_changed_by(&self, plan: &Plan, handler: &str, value: &str) -> Result<bool, String> {
+        let mut after = self.clone();
+        after.write(plan, handler, value)?;
+        let same = |(a, b): (&Piece, &Piece)| match (&a.stand.program, &b.stand.program) {
+            (Some(a), Some(b)) => a.tables.iter().zip(&b.tables).all(|(a, b)| a.rows == b.rows),
+            (None, None) => a.stand.is_known() == b.stand.is_known(),
+            _ => false,
+        };
+        Ok(!self.elements.iter().zip(&after.elements).all(same))
+    }
+
     /// The elements' programs, for who wants to know what they are made of.
     pub fn programs(&self) -> impl Iterator<Item = &Arc<Program>> {
         self.elements.iter().filter_map(|e| e.stand.program.as_ref())

@@ -13,6 +13,7 @@ use crate::connection::DataPlane;
 use crate::desired::PublicHandler;
 use crate::images::ImageError;
 use crate::nearest::nearest;
+use crate::proof;
 
 /// The images of the node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -127,6 +128,7 @@ pub(super) async fn read(
         (status = 204, description = "It was written."),
         (status = 403, body = Problem, content_type = "application/problem+json", description = "It can only be read."),
         (status = 404, body = Problem, content_type = "application/problem+json"),
+        (status = 409, body = Problem, content_type = "application/problem+json", description = "It may break requirements that were proved."),
         (status = 422, body = Problem, content_type = "application/problem+json", description = "The data plane refused."),
         (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
     ))]
@@ -141,6 +143,13 @@ pub(super) async fn write(
     }
     let value = String::from_utf8(bytes(body)?.to_vec())
         .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not UTF-8 text: {e}")))?;
+    if !proof::outlives(&entry(&app, &id)?.graph, &public.handler, &value) {
+        let detail = format!(
+            "graph '{id}' has requirements, which were proved for its document, and this write may break them: \
+             write it into the document, under the function's 'handlers', and apply that"
+        );
+        return Err(Problem::new(StatusCode::CONFLICT, detail));
+    }
     app.plane.call(Command::Write { graph: id, handler: public.handler, value }).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -12,7 +12,7 @@ const OLD: &str = "FromDevice(lan) -> Strip(14) -> CheckIPHeader
 fn two_documents_are_compared() {
     let lab = Lab::new(&[]);
     let old = lab.write("old.click", OLD);
-    let new = lab.write("new.click", &OLD.replace("deny all", "allow udp dst port 53, deny all"));
+    let new = lab.write("new.click", OLD.replace("deny all", "allow udp dst port 53, deny all"));
     assert!(weir(&["check", &old, &old]).ok().contains("no traffic is treated differently"));
     let pcap = lab.path("packets.pcapng");
     let out = weir(&["check", &old, &new, "--pcap", &pcap]);
@@ -40,7 +40,7 @@ fn what_cannot_be_compared_is_refused() {
     let unknown = lab.write("unknown.click", &unknown);
     let out = weir(&["check", &unknown, &unknown]);
     assert_eq!(out.code, 0, "what is the same is the same, whatever it does: {out:?}");
-    let other = lab.write("other.click", &OLD.replace("fw ::", "Counter -> r :: IPReassembler -> fw ::"));
+    let other = lab.write("other.click", OLD.replace("fw ::", "Counter -> r :: IPReassembler -> fw ::"));
     let out = weir(&["check", &unknown, &other]);
     assert!(out.code == 2 && out.stdout.contains("inconclusive"), "{out:?}");
 }
@@ -49,7 +49,7 @@ fn what_cannot_be_compared_is_refused() {
 fn what_packets_reach_is_reported() {
     let lab = Lab::new(&[]);
     let text = OLD.replace("deny all", "deny tcp dst port 80, deny all");
-    let file = lab.write("box.click", &format!("{text}\ncan lan wan tcp\n"));
+    let file = lab.write("box.click", format!("{text}\ncan lan wan tcp\n"));
     let out = weir(&["check", &file, "--coverage"]).ok();
     assert!(out.contains("holds: can lan wan tcp"), "{out}");
     assert!(
