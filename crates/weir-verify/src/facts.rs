@@ -497,6 +497,29 @@ mod tests {
     }
 
     #[test]
+    fn an_order_is_known_from_both_sides() {
+        let (mut x, mut f) = (Exprs::default(), Facts::default());
+        let (a, b) = (byte(&mut x, 0), byte(&mut x, 1));
+        let (b_is_less, a_is_less, same) = (x.less(b, a), x.less(a, b), x.equal(a, b));
+        assert!(f.assume(&mut x, b_is_less, true));
+        assert_eq!(
+            [b_is_less, a_is_less, same].map(|c| f.truth(&x, c)),
+            [Some(true), Some(false), Some(false)]
+        );
+    }
+
+    #[test]
+    fn a_prefix_is_all_its_numbers() {
+        let (mut x, mut f) = (Exprs::default(), Facts::default());
+        let a = x.symbol(Width::W32, Symbol::Arg(0));
+        let mask = x.constant(Width::W32, 0xff00_0000);
+        let part = x.binary(BinOp::And, a, mask);
+        let inside = x.is(part, 0x0a00_0000);
+        assert!(f.assume(&mut x, inside, true));
+        assert_eq!(f.set(&x, a), Set::range(0x0a00_0000, 0x0aff_ffff));
+    }
+
+    #[test]
     fn contradictions_are_seen_through_sums_and_bytes() {
         let (mut x, mut f) = (Exprs::default(), Facts::default());
         let (high, low) = (byte(&mut x, 0), byte(&mut x, 1));

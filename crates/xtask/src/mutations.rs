@@ -52,7 +52,7 @@ const FLOWS: Test =
 
 const VERIFY_RANGES: Test = Test { package: "weir-verify", target: None, filter: "ranges::" };
 const VERIFY_SETS: Test = Test { package: "weir-verify", target: None, filter: "set::" };
-const VERIFY_FACTS: Test = Test { package: "weir-verify", target: Some("facts"), filter: "" };
+const VERIFY_FACTS: Test = Test { package: "weir-verify", target: None, filter: "facts::" };
 const VERIFY_CHECKS: Test = Test { package: "weir-verify", target: Some("checks"), filter: "" };
 const VERIFY_SECURITY: Test = Test { package: "weir-verify", target: Some("security"), filter: "" };
 const VERIFY_SOLVED: Test = Test { package: "weir-verify", target: Some("solved"), filter: "" };
