@@ -134,15 +134,17 @@ fn two_workers_translate_addresses_for_tcp_udp_and_errors() {
     let mappings: u32 = read("nat.nmappings").trim().parse().unwrap();
     assert!(mappings >= 8, "{mappings} mappings");
 
-    // Each port that nobody listens on is told by an ICMP error, which the kernel may give to any worker.
+    // Each port that nobody listens on is told by an ICMP error, which the kernel may give to any worker. It sends a limited
+    // number of them in a moment, by chance more or less: what is not answered is asked again, the same way.
     let script = "import socket\n\
         refused = 0\n\
         for i in range(40):\n    \
             s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(2); s.connect(('10.9.2.2', 9000 + i))\n    \
-            try:\n        \
-                s.send(b'x'); s.recv(10)\n    \
-            except ConnectionRefusedError: refused += 1\n    \
-            except OSError: pass\n\
+            for attempt in range(3):\n        \
+                try:\n            \
+                    s.send(b'x'); s.recv(10)\n        \
+                except ConnectionRefusedError: refused += 1; break\n        \
+                except OSError: pass\n\
         print(refused)";
     run(&format!("ip netns exec {} sysctl -qw net.ipv4.icmp_ratelimit=0", right.0));
     let out = left.command("/usr/bin/python3").args(["-c", script]).output().unwrap();
