@@ -1,7 +1,6 @@
 //! What two worlds do differently.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 use weir_ir::program::Reason;
 use weir_verify::checks::{Checker, Comparison, Doubt, Evidence, Fate, Start, Twin, compare};
@@ -11,19 +10,19 @@ use crate::report::{ARRIVES, Changes, Treated};
 use crate::world::{Matching, World};
 
 /// How much is compared.
-#[derive(Debug, Clone, Copy)]
-pub struct Extent {
+#[derive(Clone, Copy)]
+pub struct Extent<'a> {
     /// Limits of the exploration.
     pub limits: Limits,
     /// Most classes of traffic that are shown.
     pub classes: usize,
-    /// When to stop.
-    pub until: Option<Instant>,
+    /// Says when to stop.
+    pub stop: Option<&'a dyn Fn() -> bool>,
 }
 
-impl Default for Extent {
-    fn default() -> Extent {
-        Extent { limits: Limits::of_networks(), classes: 64, until: None }
+impl Default for Extent<'_> {
+    fn default() -> Self {
+        Extent { limits: Limits::of_networks(), classes: 64, stop: None }
     }
 }
 
@@ -37,7 +36,7 @@ struct Side<'a> {
 
 impl Changes {
     /// What becomes of the same packets in two worlds.
-    pub fn between(before: (&str, &World), after: (&str, &World), extent: Extent) -> Changes {
+    pub fn between(before: (&str, &World), after: (&str, &World), extent: Extent<'_>) -> Changes {
         let mut net = before.1.net.clone();
         let first = net.append(after.1.net.clone());
         let sides = [Side { world: before.1, first: 0 }, Side { world: after.1, first }];
@@ -67,8 +66,8 @@ impl Changes {
             }
         }
         let mut checker = Checker::new(&net, extent.limits);
-        if let Some(until) = extent.until {
-            checker.stop_at(until);
+        if let Some(stop) = extent.stop {
+            checker.stop_when(stop);
         }
         let found = compare(
             &mut checker,

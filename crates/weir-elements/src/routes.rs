@@ -224,3 +224,47 @@ fn in_order(s: &State<'_>) -> Vec<(u32, Row)> {
     rows.sort_by_key(|(slot, _)| *slot);
     rows
 }
+
+/// An element that routes by a table which handlers can change.
+macro_rules! routing {
+    (
+        $(#[doc = $doc:expr])*
+        $name:ident: $prefix:ident;
+        example $example:expr;
+    ) => {
+        $crate::element! {
+            $(#[doc = $doc])*
+            $name: "1/-", "h/h";
+            example $example;
+            params {
+                /// Routes: `PREFIX [GATEWAY] OUTPUT`.
+                rest routes: Vec<$crate::routes::Route<$prefix>>,
+            }
+            handlers {
+                /// The routes, one a line: prefix, gateway or `-`, output.
+                read table = |_, s| Ok($crate::routes::Route::<$prefix>::list(s)),
+                /// Output and gateway for an address, or -1: `lookup ADDRESS`.
+                query lookup = |_, s| $crate::routes::Route::<$prefix>::lookup(s),
+                /// Adds a route; refused if its prefix has one.
+                write add = |_, s, v| $crate::routes::Route::<$prefix>::add(s, v),
+                /// Adds or replaces a route.
+                write set = |_, s, v| $crate::routes::Route::<$prefix>::set(s, v),
+                /// Removes the route of a prefix: `PREFIX [[GATEWAY] OUTPUT]`.
+                write remove = |_, s, v| $crate::routes::Route::<$prefix>::remove(s, v),
+                /// Several changes, one a line: `add ROUTE`, `set ROUTE`, `remove PREFIX`; all are made, or none.
+                write ctrl = |_, s, v| $crate::routes::Route::<$prefix>::control(s, v),
+                /// Removes all routes.
+                write flush = |_, s, _| {
+                    $crate::routes::Route::<$prefix>::flush(s);
+                    Ok(())
+                },
+            }
+            ports |e| $crate::routes::Route::ports(&e.routes);
+        }
+
+        fn program(e: &$name, b: &mut Builder) {
+            $crate::routes::Route::program(&e.routes, b);
+        }
+    };
+}
+pub(crate) use routing;

@@ -2,46 +2,15 @@
 
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_engine::protocol::{Answer, Command as Ask, DeviceStatus, Event};
 use weir_engine::{Classes, Worker, WorkerOptions};
 use weir_io::{Netns, interface};
 
-fn run(line: &str) -> String {
-    let mut words = line.split_whitespace();
-    let out = Command::new(words.next().unwrap()).args(words).output().expect(line);
-    assert!(out.status.success(), "`{line}` failed (root?): {}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8_lossy(&out.stdout).into_owned()
-}
+mod net;
 
-/// A network namespace, removed when dropped.
-struct Namespace(String);
-
-impl Namespace {
-    fn new(label: &str) -> Namespace {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weireng-{}-{}-{label}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        run(&format!("ip netns add {name}"));
-        run(&format!("ip -n {name} link set lo up"));
-        Namespace(name)
-    }
-
-    fn ip(&self, args: &str) -> String {
-        run(&format!("ip -n {} {args}", self.0))
-    }
-
-    fn exec(&self, line: &str) -> String {
-        run(&format!("ip netns exec {} {line}", self.0))
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
-    }
-}
+use net::Namespace;
 
 fn link(a: (&Namespace, &str), b: (&Namespace, &str)) {
     a.0.ip(&format!("link add {} type veth peer name {} netns {}", a.1, b.1, b.0.0));

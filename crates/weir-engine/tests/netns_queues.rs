@@ -1,6 +1,5 @@
 //! Interfaces with several queues, by AF_XDP, of one worker or two. Needs root: the tests fail where it is missing.
 
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -14,44 +13,19 @@ use weir_io::{Netns, Port};
 use weir_net::build;
 use weir_packet::Packet;
 
+mod net;
+
+use net::Namespace;
+
 const CROSS: &str =
     "FromDevice(left) -> Null -> ToDevice(right); FromDevice(right) -> Null -> ToDevice(left);";
 /// What packets of these tests bear, and the number of their [`Numbered`].
 const MARK: u32 = 0x5745_0000;
 const FLOWS: u32 = 64;
 
-fn run(line: &str) -> String {
-    let mut words = line.split_whitespace();
-    let out = Command::new(words.next().unwrap()).args(words).output().expect(line);
-    assert!(out.status.success(), "`{line}` failed (root?): {}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8_lossy(&out.stdout).into_owned()
-}
-
-/// A network namespace, removed when dropped.
-struct Namespace(String);
-
-impl Namespace {
-    fn new(label: &str) -> Namespace {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weirque-{}-{}-{label}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        run(&format!("ip netns add {name}"));
-        Namespace(name)
-    }
-
-    fn ip(&self, args: &str) -> String {
-        run(&format!("ip -n {} {args}", self.0))
-    }
-
-    /// The port of a host at the far end of a link.
-    fn port(&self) -> AfPacketPort {
-        AfPacketPort::open_in(&Netns::Named(self.0.clone()), "eth0", &Options::default()).unwrap()
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
-    }
+/// The port of a host at the far end of a link.
+fn port(host: &Namespace) -> AfPacketPort {
+    AfPacketPort::open_in(&Netns::Named(host.0.clone()), "eth0", &Options::default()).unwrap()
 }
 
 /// Joins an interface in the middle to `eth0` of a host by a link with so many queues at both ends.
@@ -59,7 +33,7 @@ fn link(middle: &Namespace, name: &str, host: &Namespace, queues: u32) {
     let many = format!("numtxqueues {queues} numrxqueues {queues}");
     middle.ip(&format!("link add {name} {many} type veth peer name eth0 {many} netns {}", host.0));
     for (ns, name) in [(middle, name), (host, "eth0")] {
-        run(&format!("ip netns exec {} sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1", ns.0));
+        ns.exec(&format!("sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1"));
         ns.ip(&format!("link set {name} up"));
     }
 }
@@ -198,7 +172,7 @@ fn exchange(left: &mut AfPacketPort, right: &mut AfPacketPort, count: u32) {
 
 /// Packets that came by each receive queue of an interface, as its driver counts them.
 fn by_queue(ns: &Namespace, name: &str) -> Vec<u64> {
-    let text = run(&format!("ip netns exec {} ethtool -S {name}", ns.0));
+    let text = ns.exec(&format!("ethtool -S {name}"));
     let lines = text.lines().filter(|l| l.contains("rx_queue_") && l.contains("_xdp_packets"));
     lines.filter_map(|l| l.rsplit(':').next()?.trim().parse().ok()).collect()
 }
@@ -213,7 +187,7 @@ fn each_worker_serves_its_queues_and_no_packet_is_lost_or_doubled() {
         let method = "AF_XDP (native, queues 0 2 | 1 3 for 2 workers): as asked for";
         assert_eq!(net.device(name).method, method);
     }
-    let (mut left, mut right) = (net.left.port(), net.right.port());
+    let (mut left, mut right) = (port(&net.left), port(&net.right));
     exchange(&mut left, &mut right, 20_000);
     for name in ["left", "right"] {
         let queues = by_queue(&net.middle, name);
@@ -250,7 +224,7 @@ fn one_worker_has_what_is_too_little_for_two() {
     let net = Between::new(2, Method::Xdp, [1, 4]);
     net.load(CROSS);
     assert_eq!(net.device("left").method, "AF_XDP (native, queue 0 for 2 workers): as asked for");
-    exchange(&mut net.left.port(), &mut net.right.port(), 10_000);
+    exchange(&mut port(&net.left), &mut port(&net.right), 10_000);
 }
 
 #[test]
@@ -258,7 +232,7 @@ fn a_single_worker_serves_all_queues() {
     let net = Between::new(1, Method::Xdp, [4, 2]);
     net.load(CROSS);
     assert_eq!(net.device("left").method, "AF_XDP (native, queues 0 1 2 3): as asked for");
-    exchange(&mut net.left.port(), &mut net.right.port(), 10_000);
+    exchange(&mut port(&net.left), &mut port(&net.right), 10_000);
     for name in ["left", "right"] {
         let queues = by_queue(&net.middle, name);
         assert!(queues.iter().all(|&n| n > 100), "{name}: {queues:?}");
@@ -269,22 +243,22 @@ fn a_single_worker_serves_all_queues() {
 fn two_workers_share_packet_sockets_where_xdp_cannot_be() {
     let net = Between::new(2, Method::Auto, [4, 4]);
     for name in ["left", "right"] {
-        run(&format!("ip netns exec {} ethtool -K {name} tso off", net.middle.0));
+        net.middle.exec(&format!("ethtool -K {name} tso off"));
         // Frames of this size do not fit a page.
         net.middle.ip(&format!("link set {name} mtu 9000"));
     }
     net.load(CROSS);
     let method = net.device("left").method;
     assert!(method.starts_with("AF_PACKET: AF_XDP does not work here (left: cannot set up"), "{method}");
-    exchange(&mut net.left.port(), &mut net.right.port(), 10_000);
+    exchange(&mut port(&net.left), &mut port(&net.right), 10_000);
 }
 
 #[test]
 fn an_interface_comes_back_under_traffic_with_other_queues() {
     let net = Between::new(2, Method::Xdp, [4, 4]);
     net.load(CROSS);
-    let mut left = net.left.port();
-    exchange(&mut left, &mut net.right.port(), 2_000);
+    let mut left = port(&net.left);
+    exchange(&mut left, &mut port(&net.right), 2_000);
     for queues in [4, 1, 2, 4] {
         // Packets come in all the time, by all queues.
         let mut noise = Numbered::new(1, 0);
@@ -312,7 +286,7 @@ fn an_interface_comes_back_under_traffic_with_other_queues() {
 
 /// Exchanges numbered packets as soon as both workers have a port again: the first says so before the other.
 fn exchange_when_open(net: &Between, left: &mut AfPacketPort) {
-    let (mut right, mut out) = (net.right.port(), Vec::new());
+    let (mut right, mut out) = (port(&net.right), Vec::new());
     let start = Instant::now();
     loop {
         assert!(start.elapsed() < Duration::from_secs(30), "{:?}", net.device("right"));

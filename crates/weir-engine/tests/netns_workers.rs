@@ -1,11 +1,15 @@
 //! Two workers between hosts in network namespaces. Needs root: the test fails where it is missing.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 
 use weir_engine::protocol::{Answer, Command as Ask};
 use weir_engine::{Classes, Worker, WorkerOptions};
 use weir_io::{Netns, interface};
+
+mod net;
+
+use net::Namespace;
 
 /// NAT for TCP and UDP, and for ICMP errors about these.
 const NAT: &str = "
@@ -18,54 +22,19 @@ const NAT: &str = "
     cl[1] -> Discard; cr[1] -> Discard;
 ";
 
-fn run(line: &str) -> String {
-    let mut words = line.split_whitespace();
-    let out = Command::new(words.next().unwrap()).args(words).output().expect(line);
-    assert!(out.status.success(), "`{line}` failed (root?): {}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8_lossy(&out.stdout).into_owned()
-}
-
-/// A network namespace, removed when dropped.
-struct Namespace(String);
-
-impl Namespace {
-    fn new(label: &str) -> Namespace {
-        let name = format!("weirwrk-{}-{label}", std::process::id());
-        run(&format!("ip netns add {name}"));
-        run(&format!("ip -n {name} link set lo up"));
-        Namespace(name)
+/// A host behind a veth link to the namespace of the engine: its address, and the gateway's.
+fn host(label: &str, middle: &Namespace, net: u8) -> Namespace {
+    let host = Namespace::new(label);
+    host.ip(&format!("link add eth0 type veth peer name {label} netns {}", middle.0));
+    for (ns, name) in [(&host, "eth0"), (middle, label)] {
+        ns.exec(&format!("sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1"));
     }
-
-    fn ip(&self, args: &str) {
-        run(&format!("ip -n {} {args}", self.0));
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.0, program]);
-        command
-    }
-
-    /// A host behind a veth link to the namespace of the engine: its address, and the gateway's.
-    fn host(label: &str, middle: &Namespace, net: u8) -> Namespace {
-        let host = Namespace::new(label);
-        host.ip(&format!("link add eth0 type veth peer name {label} netns {}", middle.0));
-        for (ns, name) in [(&host, "eth0"), (middle, label)] {
-            run(&format!("ip netns exec {} sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1", ns.0));
-        }
-        host.ip(&format!("link set eth0 address 02:00:00:00:00:0{net} up"));
-        middle.ip(&format!("link set {label} up"));
-        host.ip(&format!("addr add 10.9.{net}.2/24 dev eth0"));
-        host.ip(&format!("neigh add 10.9.{net}.1 lladdr 02:00:00:00:00:1{net} dev eth0"));
-        host.ip(&format!("route add default via 10.9.{net}.1"));
-        host
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
-    }
+    host.ip(&format!("link set eth0 address 02:00:00:00:00:0{net} up"));
+    middle.ip(&format!("link set {label} up"));
+    host.ip(&format!("addr add 10.9.{net}.2/24 dev eth0"));
+    host.ip(&format!("neigh add 10.9.{net}.1 lladdr 02:00:00:00:00:1{net} dev eth0"));
+    host.ip(&format!("route add default via 10.9.{net}.1"));
+    host
 }
 
 /// A process that ends with the test.
@@ -98,8 +67,8 @@ fn iperf(client: &Namespace, more: &[&str]) -> f64 {
 #[test]
 fn two_workers_translate_addresses_for_tcp_udp_and_errors() {
     let middle = Namespace::new("m");
-    let left = Namespace::host("left", &middle, 1);
-    let right = Namespace::host("right", &middle, 2);
+    let left = host("left", &middle, 1);
+    let right = host("right", &middle, 2);
     let netns = Netns::Named(middle.0.clone());
     let options = WorkerOptions { workers: 2, ..WorkerOptions::default() };
     let worker = Worker::start(Arc::new(Classes::default()), options, move |engine| {
@@ -120,7 +89,7 @@ fn two_workers_translate_addresses_for_tcp_udp_and_errors() {
     };
     load(NAT);
     // Each worker has a socket of its own on each interface.
-    let sockets = run(&format!("ip netns exec {} cat /proc/net/packet", middle.0));
+    let sockets = middle.exec("cat /proc/net/packet");
     assert_eq!(sockets.lines().count() - 1, 4, "{sockets}");
 
     let server = right.command("iperf3").arg("-s").stdout(Stdio::null()).spawn().unwrap();
@@ -146,7 +115,7 @@ fn two_workers_translate_addresses_for_tcp_udp_and_errors() {
                 except ConnectionRefusedError: refused += 1; break\n        \
                 except OSError: pass\n\
         print(refused)";
-    run(&format!("ip netns exec {} sysctl -qw net.ipv4.icmp_ratelimit=0", right.0));
+    right.exec("sysctl -qw net.ipv4.icmp_ratelimit=0");
     let out = left.command("/usr/bin/python3").args(["-c", script]).output().unwrap();
     let refused = String::from_utf8_lossy(&out.stdout).trim().to_owned();
     assert_eq!(refused, "40", "{}, drops: {}", String::from_utf8_lossy(&out.stderr), read("drops"));

@@ -57,10 +57,11 @@ impl Traffic {
     pub fn new(old: Option<&DesiredGraph>, new: &DesiredGraph) -> Traffic {
         match worlds(old, new) {
             Ok((before, after)) => {
+                let until = Instant::now() + TIME;
                 let extent = Extent {
                     limits: Limits { paths: PATHS, ..Limits::of_networks() },
                     classes: CLASSES,
-                    until: Some(Instant::now() + TIME),
+                    stop: Some(&|| Instant::now() >= until),
                 };
                 Traffic::of(&Changes::between(("now", &before), ("planned", &after), extent))
             }

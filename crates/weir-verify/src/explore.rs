@@ -96,8 +96,8 @@ pub(crate) struct Explorer<'a> {
     pub(crate) missed: bool,
     /// The nodes that packets came to.
     pub(crate) visited: Vec<bool>,
-    /// When to give up.
-    pub(crate) until: Option<std::time::Instant>,
+    /// Says when to give up.
+    pub(crate) stop: Option<&'a dyn Fn() -> bool>,
     /// For each node the values that count at the heads of its loops.
     pub(crate) heads: HashMap<NodeId, HashMap<BlockId, Vec<u32>>>,
     /// The paths that came to the head of a loop.
@@ -118,7 +118,7 @@ impl<'a> Explorer<'a> {
             arrivals: Vec::new(),
             missed: false,
             visited: vec![false; net.nodes().len()],
-            until: None,
+            stop: None,
             heads: HashMap::new(),
             met: HashMap::new(),
             memo: FxHashMap::default(),
@@ -134,7 +134,7 @@ impl<'a> Explorer<'a> {
         let mut walks: usize = 0;
         while let Some(mut st) = self.work.pop() {
             walks += 1;
-            let late = self.until.is_some_and(|t| std::time::Instant::now() >= t);
+            let late = self.stop.is_some_and(|stop| stop());
             let many = done.len() >= self.limits.paths || walks > self.limits.paths.saturating_mul(WALKS);
             if late || many {
                 self.give_up(if late { Incomplete::Time } else { Incomplete::Paths });

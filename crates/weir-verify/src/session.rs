@@ -142,14 +142,14 @@ impl<'a> Session<'a> {
         (story, ends)
     }
 
-    /// Gives up what is not explored by then.
-    pub fn stop_at(&mut self, until: std::time::Instant) {
-        self.e.until = Some(until);
+    /// Gives up what is not explored when `stop` says so.
+    pub fn stop_when(&mut self, stop: &'a dyn Fn() -> bool) {
+        self.e.stop = Some(stop);
     }
 
-    /// Whether that time has come.
+    /// Whether it says so.
     pub(crate) fn is_late(&self) -> bool {
-        self.e.until.is_some_and(|t| std::time::Instant::now() >= t)
+        self.e.stop.is_some_and(|stop| stop())
     }
 
     /// Notes that not all was looked at, as there was no time left.

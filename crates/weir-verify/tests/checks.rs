@@ -2,13 +2,16 @@
 
 mod net;
 
+use std::sync::Arc;
+
 use net::Net;
-use weir_ir::program::Width;
+use weir_ir::program::{Layer, Width};
+use weir_ir::{Builder, Reason};
 use weir_verify::checks::{
     Bits, Checker, Field, Query, Start, Target, Verdict, Way, all, can, invariant, never, noloops, only,
     returns,
 };
-use weir_verify::{Limits, Place};
+use weir_verify::{Body, Limits, Network, Place};
 
 fn checker(n: &Net) -> Checker<'_> {
     Checker::new(&n.net, Limits::default())
@@ -270,5 +273,48 @@ fn what_comes_back_from_elsewhere_is_no_reply() {
         let way = Way { replies: vec![(n.port("outside"), start(&n, "c1"))], home: vec![target(&n, "home")] };
         let v = returns(&mut checker(&n), &q, &way);
         assert_eq!(holds(&v), comes, "{back}: {v:?}");
+    }
+}
+
+/// Counts to three, looks at the first byte in each round, and sends packets that begin with 0x45 by output 0, others by
+/// output 1: paths that differ in what they assume of the byte meet at the head of the loop.
+fn rounds() -> Arc<weir_ir::Program> {
+    let mut b = Builder::new("rounds", 1, 2);
+    b.input(0, |b| {
+        b.require(Layer::Data, 1, Reason::TRUNCATED);
+        let zero = b.constant(Width::W32, 0_u32);
+        b.repeat(8, &[zero], |b, this, vars| {
+            let first = b.load(Width::W8, Layer::Data, 0);
+            b.switch(first, &[0x45], |_, _| {});
+            let next = b.add(vars[0], 1);
+            let done = b.eq(next, 3);
+            b.when(done, |b| this.leave(b, &[next]));
+            this.next(b, &[next]);
+        });
+        let first = b.load(Width::W8, Layer::Data, 0);
+        b.switch(first, &[0x45], |b, case| b.emit(case.map_or(1, |_| 0)));
+    });
+    Arc::new(b.finish())
+}
+
+#[test]
+fn paths_that_meet_at_the_head_of_a_loop_stand_for_each_other() {
+    let mut net = Network::new();
+    let rounds = net.add_program("rounds", &rounds(), 0);
+    let outputs = ["plain", "other"].map(|name| net.add(name, Body::Sink));
+    for (port, node) in (0..).zip(outputs) {
+        net.connect(Place { node: rounds, port }, Place { node, port: 0 });
+    }
+    net.finish();
+    let framing = weir_verify::checks::Framing::Ip;
+    for node in outputs {
+        let from = Start {
+            place: Place { node: rounds, port: 0 },
+            framing,
+            input: weir_verify::SymbolicInput::ip(),
+        };
+        let to = Target { place: Place { node, port: 0 }, framing };
+        let q = Query { from: vec![from], to: vec![to], ..Query::default() };
+        shown(&can(&mut Checker::new(&net, Limits::default()), &q), true);
     }
 }

@@ -379,4 +379,11 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         instead: "before.is_blank() && !a.story.used_past()",
         test: VERIFY_SECURITY,
     },
+    Mutation {
+        name: "merge: a path that meets another ends, whatever it assumes",
+        file: "crates/weir-verify/src/merge.rs",
+        text: "if common == before.conditions.len() {",
+        instead: "if common <= before.conditions.len() {",
+        test: VERIFY_CHECKS,
+    },
 ];

@@ -25,6 +25,8 @@ use lab::Lab;
 const SENDER: usize = 0;
 /// The processor that the engine keeps to, if there is a second.
 const ENGINE: usize = 1;
+/// How long a rate has to lose nothing before a soak.
+const TRIAL: Duration = Duration::from_mins(1);
 
 /// What was found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -111,8 +113,8 @@ fn soak(effort: Effort, all: &mut Vec<Figure>, skipped: &mut Vec<String>) -> Res
     for kind in [Forwarder::Packet, Forwarder::Xdp] {
         let lab = Lab::new()?;
         let _forwarder = kind.start(&lab)?;
-        let rate = load::no_loss_rate(&lab, effort.time)?;
-        if rate < 1000.0 {
+        let rate = load::no_loss_rate(&lab, effort.time, effort.soak.min(TRIAL))?;
+        if rate == 0.0 {
             skipped.push(format!("soak, {}: every rate lost packets", kind.name()));
             continue;
         }

@@ -1,10 +1,6 @@
 //! IP: checks, routing, addresses, errors.
 
 use crate::class::{Class, class};
-use crate::prelude::Ipv4Prefix;
-
-/// A route of IPv4.
-type Route = crate::routes::Route<Ipv4Prefix>;
 
 mod aggregate_field;
 mod aggregate_ip;

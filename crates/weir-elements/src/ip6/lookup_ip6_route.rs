@@ -1,42 +1,14 @@
 use super::address::Ipv6Prefix;
 use crate::prelude::*;
-use crate::routes::Route;
+use crate::routes::routing;
 
-element! {
+routing! {
     /// Routes IPv6 packets by longest prefix, with a table that handlers can change.
     ///
     /// The address is the destination annotation. If the route has a gateway, the annotation becomes the gateway.
     /// Packets without a route are dropped (`NoRoute`).
-    LookupIP6Route: "1/-", "h/h";
+    LookupIP6Route: Ipv6Prefix;
     example "Idle -> CheckIP6Header -> r :: LookupIP6Route(fd00:1::/64 0, ::/0 fd00:2::1 1); r [0] -> Discard; r [1] -> Discard;";
-    params {
-        /// Routes: `PREFIX [GATEWAY] OUTPUT`; the gateway `::` is none.
-        rest routes: Vec<Route<Ipv6Prefix>>,
-    }
-    handlers {
-        /// The routes, one a line: prefix, gateway or `-`, output.
-        read table = |_, s| Ok(Route::<Ipv6Prefix>::list(s)),
-        /// Output and gateway for an address, or -1: `lookup ADDRESS`.
-        query lookup = |_, s| Route::<Ipv6Prefix>::lookup(s),
-        /// Adds a route; refused if its prefix has one.
-        write add = |_, s, v| Route::<Ipv6Prefix>::add(s, v),
-        /// Adds or replaces a route.
-        write set = |_, s, v| Route::<Ipv6Prefix>::set(s, v),
-        /// Removes the route of a prefix.
-        write remove = |_, s, v| Route::<Ipv6Prefix>::remove(s, v),
-        /// Several changes, one a line: `add ROUTE`, `set ROUTE`, `remove PREFIX`; all are made, or none.
-        write ctrl = |_, s, v| Route::<Ipv6Prefix>::control(s, v),
-        /// Removes all routes.
-        write flush = |_, s, _| {
-            Route::<Ipv6Prefix>::flush(s);
-            Ok(())
-        },
-    }
-    ports |e| Route::ports(&e.routes);
-}
-
-fn program(e: &LookupIP6Route, b: &mut Builder) {
-    Route::program(&e.routes, b);
 }
 
 #[cfg(test)]

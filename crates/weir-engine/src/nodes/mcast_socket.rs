@@ -3,7 +3,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use weir_io::socket::{Kind, Options};
 
 use super::prelude::*;
-use super::sending::Sending;
+use super::sending::{Sending, sends};
 use crate::device::with_causes;
 
 engine_node! {
@@ -72,24 +72,5 @@ impl Behavior for McastSocket {
         self.state.device
     }
 
-    fn writes_device(&self) -> Option<usize> {
-        self.state.device
-    }
-
-    fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
-        self.state.push(packets, cx);
-    }
-
-    fn has_task(&self) -> bool {
-        true
-    }
-
-    fn run(&mut self, cx: &mut Cx<'_>) -> Ran {
-        if cx.ports().0 == 0 { Ran::Idle } else { self.state.pull(self.burst, cx) }
-    }
-
-    fn adopt(&mut self, old: &mut dyn EngineNode) {
-        let Some(old) = old.as_any().downcast_mut::<McastSocket>() else { return };
-        self.state.adopt(&old.state);
-    }
+    sends!(McastSocket, |node| node.burst);
 }

@@ -189,9 +189,9 @@ impl<'a> Checker<'a> {
         Checker { net, session: Session::new(net, limits), no_z3: false, unknown: 0 }
     }
 
-    /// Gives up what is not explored by then.
-    pub fn stop_at(&mut self, until: std::time::Instant) {
-        self.session.stop_at(until);
+    /// Gives up what is not explored when `stop` says so.
+    pub fn stop_when(&mut self, stop: &'a dyn Fn() -> bool) {
+        self.session.stop_when(stop);
     }
 
     /// The nodes that packets came to in the checks so far.
