@@ -9,6 +9,7 @@ needed="
 /usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk:openvswitch-switch-dpdk
 /usr/bin/ovs-vsctl:openvswitch-switch
 /usr/bin/stdbuf:coreutils
+/usr/bin/z3:z3
 /usr/sbin/ip:iproute2
 /usr/sbin/nft:nftables
 /usr/sbin/sysctl:procps

@@ -80,6 +80,9 @@ pub fn measure(file: &Path, samples: usize) -> Result<Vec<Verification>> {
         build: Spread::of(builds),
         ask: Spread::of(asks),
         target: Some(TARGET),
+        whole: None,
+        peak: None,
+        reference: None,
     }])
 }
 

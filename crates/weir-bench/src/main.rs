@@ -61,6 +61,9 @@ struct Args {
     /// Write graph and packets of the workloads to DIR, as Click text and pcap, to measure others with them.
     #[arg(long, value_name = "DIR")]
     dump: Option<PathBuf>,
+    /// Print how many megabytes one of the verifier's subjects takes: this program starts itself so.
+    #[arg(long, hide = true, value_name = "NUMBER")]
+    verify_peak: Option<usize>,
 }
 
 impl Args {
@@ -86,6 +89,9 @@ const SLOW_BUILD: Duration = Duration::from_millis(300);
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    if let Some(number) = args.verify_peak {
+        return verify::print_peak(number);
+    }
     let bench = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench");
     let out = args.out.clone().unwrap_or_else(|| bench.clone());
     let peers = peers::read(&bench.join("peers.json"))?;
@@ -185,7 +191,7 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
         }
     }
     if args.wants("verify", &[]) {
-        results.verify = verify::measure(effort.samples, effort.most)?;
+        results.verify = verify::measure(effort.samples, effort.most, &mut results.skipped)?;
     }
     if let Some(file) = &args.topology {
         results.verify.extend(backbone::measure(file, effort.samples)?);

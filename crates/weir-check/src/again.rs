@@ -1,28 +1,65 @@
-//! Asking again after a change: an answer stands if nothing changed that it depends on.
+//! Asking again after a change: an answer stands if nothing changed that it depends on, or if its packets still show it.
 //!
 //! An answer depends on the nodes that packets came to when it was found, on their programs, tables and wires, and on
 //! where packets begin and end. What was found without a node cannot become wrong by what that node does.
 
-use weir_verify::checks::{Filter, Query, Start, Target, Way};
+use weir_verify::checks::{Evidence, Filter, Query, Shows, Standing, Start, Target, Verdict, Way};
 use weir_verify::{Limits, NodeId, Place};
 
 use crate::answer::{Answer, Asked, Status};
 use crate::question::{Ask, Question};
 use crate::world::{Matching, World};
 
-impl World {
-    /// The answer to a question that this world gave `before` some nodes changed ([`weir_verify::Network::replace_program`]
-    /// and the like). It is [`kept`](Answer::kept) if it does not depend on them.
-    pub fn renew(&self, question: &Question, before: Answer, limits: Limits) -> Answer {
-        let touched = |n: &NodeId| self.net.changed_since(*n, before.age);
-        if before.status == Status::Inconclusive || before.visited.iter().any(touched) {
-            return self.answer(question, limits);
-        }
-        Answer { age: self.net.age(), kept: true, ..before }
+/// An answer that is brought up to date while the network of its world changes.
+#[derive(Debug)]
+pub struct Watch {
+    /// The question.
+    pub question: Question,
+    /// The answer.
+    pub answer: Answer,
+    /// Of all packets, if that is what the answer speaks of.
+    standing: Option<Standing>,
+}
+
+impl Watch {
+    /// Asks, and keeps what makes it cheap to ask again.
+    pub fn new(world: &World, question: Question, limits: Limits) -> Watch {
+        let (answer, standing) = world.answer_standing(&question, limits);
+        Watch { question, answer, standing }
     }
 
+    /// Brings the answer up to date after some nodes of the world's network changed
+    /// ([`weir_verify::Network::replace_program`] and the like). It is [`kept`](Answer::kept) if it does not depend on them,
+    /// if its packets still show it, or if what now leaves them changes nothing.
+    pub fn renew(&mut self, world: &World, limits: Limits) {
+        let (before, net) = (&mut self.answer, &world.net);
+        let changed: Vec<NodeId> =
+            before.visited.iter().copied().filter(|n| net.changed_since(*n, before.age)).collect();
+        let known = before.status != Status::Inconclusive;
+        if known && changed.is_empty() {
+            (before.age, before.kept) = (net.age(), true);
+            return;
+        }
+        let standing = self.standing.take().filter(|_| known).zip(self.question.ask.about_all());
+        if let Some((standing, about)) = standing
+            && let Some((standing, visited)) = standing.renew(net, limits, about, &changed)
+        {
+            before.visited.extend(visited);
+            before.visited.sort_unstable();
+            before.visited.dedup();
+            (before.age, before.kept, self.standing) = (net.age(), true, Some(standing));
+            return;
+        }
+        match world.shown_again(&self.question, before) {
+            Some(answer) => self.answer = answer,
+            None => (self.answer, self.standing) = world.answer_standing(&self.question, limits),
+        }
+    }
+}
+
+impl World {
     /// The answer to a question that another world gave to the same question there. It is [`kept`](Answer::kept) if what
-    /// it depends on is the same here.
+    /// it depends on is the same here, or its packets still show it.
     pub fn again(
         &self,
         question: &Question,
@@ -30,22 +67,44 @@ impl World {
         matching: &Matching,
         limits: Limits,
     ) -> Answer {
-        let same = before.status != Status::Inconclusive
-            && before.visited.iter().all(|n| matching.same(*n))
-            && question.requirement.goal == asked.requirement.goal
+        let same_question = question.requirement.goal == asked.requirement.goal
             && stands_for(&asked.ask, &question.ask, matching);
-        if !same {
+        if !same_question {
             return self.answer(question, limits);
         }
+        let same = before.status != Status::Inconclusive && before.visited.iter().all(|n| matching.same(*n));
         let to = |n: NodeId| matching.to(n).unwrap_or(n);
-        Answer {
+        let there = before.evidence.iter().flat_map(|e| e.nodes()).all(|n| matching.to(n).is_some());
+        let mut before = Answer {
             asked: Asked::Requirement(question.requirement.clone()),
-            evidence: before.evidence.map(|e| Box::new(e.renumbered(to))),
+            evidence: before.evidence.filter(|_| there).map(|e| Box::new(e.renumbered(to))),
             visited: before.visited.iter().map(|n| to(*n)).collect(),
-            age: self.net.age(),
-            kept: true,
             ..before
+        };
+        if same {
+            return Answer { age: self.net.age(), kept: true, ..before };
         }
+        self.shown_again(question, &mut before).unwrap_or_else(|| self.answer(question, limits))
+    }
+
+    /// The answer from before, if its packets show it here too: that there is a packet takes no other proof.
+    fn shown_again(&self, question: &Question, before: &mut Answer) -> Option<Answer> {
+        let (query, shows) = match (&question.ask, before.status) {
+            (Ask::Can(q), Status::Holds) => (q, Shows::Matching),
+            (Ask::Only(q), Status::Violated) => (q, Shows::Other),
+            (Ask::Never(q), Status::Violated) => (q, Shows::Any),
+            _ => return None,
+        };
+        let evidence: Evidence = query.still(&self.net, *before.evidence.take()?, shows)?;
+        let mut visited: Vec<NodeId> = evidence.nodes().collect();
+        visited.sort_unstable();
+        visited.dedup();
+        let verdict = match before.status {
+            Status::Violated => Verdict::Violated(Some(Box::new(evidence))),
+            _ => Verdict::Holds(Some(Box::new(evidence))),
+        };
+        let answer = Answer::new(before.asked.clone(), verdict, before.losses.clone());
+        Some(Answer { visited, age: self.net.age(), kept: true, ..answer })
     }
 }
 
@@ -172,18 +231,52 @@ mod tests {
     #[test]
     fn in_the_same_world_only_what_met_the_change_is_asked_again() {
         let (mut world, q) = asked(&config("tcp", "udp"), "can a b tcp");
-        let answer = world.answer(&q, Limits::of_networks());
+        let mut watch = Watch::new(&world, q, Limits::of_networks());
         let (other, _) = asked(&config("icmp", "icmp"), "can a b tcp");
         let number =
             |w: &World, name: &str| w.net.nodes().iter().position(|n| n.name == name).unwrap() as NodeId;
         let program = |name: &str| other.net.node(number(&other, name)).program().unwrap().clone();
         let g = number(&world, "g");
         world.net.replace_program(g, &program("g"), 0);
-        let answer = world.renew(&q, answer, Limits::of_networks());
-        assert!(answer.kept && answer.status == Status::Holds);
+        watch.renew(&world, Limits::of_networks());
+        assert!(watch.answer.kept && watch.answer.status == Status::Holds);
         let f = number(&world, "f");
         world.net.replace_program(f, &program("f"), 0);
-        let answer = world.renew(&q, answer, Limits::of_networks());
-        assert!(!answer.kept && answer.status == Status::Violated);
+        watch.renew(&world, Limits::of_networks());
+        assert!(!watch.answer.kept && watch.answer.status == Status::Violated);
+    }
+
+    /// Asks of a configuration, and again when the filters of its first way are those of another one.
+    fn watched(requirement: &str, configs: [&str; 2]) -> Answer {
+        let (mut world, q) = asked(configs[0], requirement);
+        let mut watch = Watch::new(&world, q, Limits::of_networks());
+        let (other, fresh) = asked(configs[1], requirement);
+        let f = world.net.nodes().iter().position(|n| n.name == "f").unwrap() as NodeId;
+        let program = other.net.node(f).program().unwrap().clone();
+        world.net.replace_program(f, &program, 0);
+        watch.renew(&world, Limits::of_networks());
+        assert_eq!(watch.answer.status, other.answer(&fresh, Limits::of_networks()).status);
+        watch.answer
+    }
+
+    #[test]
+    fn a_packet_that_still_arrives_shows_it_again() {
+        let wider = config("tcp or udp", "udp");
+        let found = watched("can a b tcp", [&config("tcp", "udp"), &wider]);
+        assert!(found.kept && found.status == Status::Holds && found.evidence.is_some());
+        let found = watched("never a b tcp", [&config("tcp", "udp"), &wider]);
+        assert!(found.kept && found.status == Status::Violated && found.evidence.is_some());
+    }
+
+    #[test]
+    fn what_holds_of_all_packets_is_looked_at_where_the_change_is() {
+        let found = watched("never a b udp", [&config("tcp", "udp"), &config("tcp or icmp", "udp")]);
+        assert!(found.kept && found.status == Status::Holds);
+        let found = watched("only a b tcp", [&config("tcp", "udp"), &config("tcp dst port 80", "udp")]);
+        assert!(found.kept && found.status == Status::Holds);
+        let found = watched("never a b udp", [&config("tcp", "udp"), &config("ip", "udp")]);
+        assert!(!found.kept && found.status == Status::Violated);
+        let found = watched("only a b tcp", [&config("tcp", "udp"), &config("tcp or udp", "udp")]);
+        assert!(!found.kept && found.status == Status::Violated);
     }
 }

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use rayon::prelude::*;
 use weir_model::requirement::Requirement;
 use weir_model::topology::Requester;
-use weir_verify::checks::{self, Checker, Doubt, Evidence, Rule, Stage, Verdict};
+use weir_verify::checks::{self, Checker, Doubt, Evidence, Rule, Stage, Standing, Verdict};
 use weir_verify::{Limits, NodeId};
 
 use crate::question::{Ask, Question};
@@ -50,7 +51,7 @@ pub struct Answer {
     pub evidence: Option<Box<Evidence>>,
     /// Where packets may be lost for want of room, which was left out of account.
     pub losses: Vec<String>,
-    /// It was given before a change, and did not depend on what changed.
+    /// It was given before a change, and did not depend on what changed, or its packets still show it.
     pub kept: bool,
     /// The nodes that packets came to.
     pub(crate) visited: Vec<NodeId>,
@@ -59,30 +60,86 @@ pub struct Answer {
 }
 
 impl World {
-    /// Asks. Changes of the network come before.
+    /// Asks. Changes of the network come before. Packets of different sources are looked at side by side.
     pub fn answer(&self, question: &Question, limits: Limits) -> Answer {
-        let mut c = Checker::new(&self.net, limits);
-        let mut losses = Vec::new();
-        let verdict = match &question.ask {
-            Ask::Can(q) => checks::can(&mut c, q),
-            Ask::Only(q) => checks::only(&mut c, q),
-            Ask::Never(q) => checks::never(&mut c, q),
-            Ask::Return(q, way) => checks::returns(&mut c, q, way),
-            Ask::NoLoops(q) => checks::noloops(&mut c, q),
-            Ask::All(each, strict) => worst(each.iter().map(|q| {
-                let (verdict, lost) = checks::all(&mut c, q, *strict);
-                losses.extend(lost);
-                verdict
-            })),
-            Ask::Invariant(each) => {
-                worst(each.iter().map(|(q, fields)| checks::invariant(&mut c, q, fields)))
+        let parts = question.ask.by_source();
+        let parts = if parts.len() > 1 { &parts[..] } else { std::slice::from_ref(&question.ask) };
+        let is_can = matches!(question.ask, Ask::Can(_));
+        let (mut verdicts, mut losses, mut visited) = (Vec::new(), Vec::new(), Vec::new());
+        // What settles it makes the rest needless.
+        for some in parts.chunks(rayon::current_num_threads()) {
+            let found: Vec<Found> = match some {
+                [one] => vec![self.ask(one, limits)],
+                _ => some.par_iter().map(|ask| self.ask(ask, limits)).collect(),
+            };
+            for one in found {
+                verdicts.push(one.verdict);
+                losses.extend(one.losses);
+                visited.extend(one.visited);
             }
-        };
+            if verdicts.iter().any(|v| settles(v, is_can)) {
+                break;
+            }
+        }
         losses.sort_unstable();
         losses.dedup();
+        visited.sort_unstable();
+        visited.dedup();
+        let verdict = joined(verdicts, is_can);
         let answer = Answer::new(Asked::Requirement(question.requirement.clone()), verdict, losses);
-        Answer { visited: c.visited(), age: self.net.age(), ..answer }
+        Answer { visited, age: self.net.age(), ..answer }
     }
+
+    /// Asks several, side by side; the answers are in their order.
+    pub fn answers(&self, questions: &[Question], limits: Limits) -> Vec<Answer> {
+        questions.par_iter().map(|q| self.answer(q, limits)).collect()
+    }
+
+    /// The answer, and what makes it cheap to ask again of all packets.
+    pub(crate) fn answer_standing(&self, question: &Question, limits: Limits) -> (Answer, Option<Standing>) {
+        if question.ask.about_all().is_none() {
+            return (self.answer(question, limits), None);
+        }
+        let mut c = Checker::new(&self.net, limits);
+        c.keep();
+        let Found { verdict, losses, visited } = ask_by(&mut c, &question.ask);
+        let holds = matches!(verdict, Verdict::Holds(_));
+        let answer = Answer::new(Asked::Requirement(question.requirement.clone()), verdict, losses);
+        let answer = Answer { visited, age: self.net.age(), ..answer };
+        (answer, holds.then(|| c.standing()).flatten())
+    }
+
+    fn ask(&self, ask: &Ask, limits: Limits) -> Found {
+        ask_by(&mut Checker::new(&self.net, limits), ask)
+    }
+}
+
+fn ask_by(c: &mut Checker<'_>, ask: &Ask) -> Found {
+    let mut losses = Vec::new();
+    let verdict = match ask {
+        Ask::Can(q) => checks::can(c, q),
+        Ask::Only(q) => checks::only(c, q),
+        Ask::Never(q) => checks::never(c, q),
+        Ask::Return(q, way) => checks::returns(c, q, way),
+        Ask::NoLoops(q) => checks::noloops(c, q),
+        Ask::All(each, strict) => {
+            let all = each.iter().map(|q| {
+                let (verdict, lost) = checks::all(c, q, *strict);
+                losses.extend(lost);
+                verdict
+            });
+            joined(all, false)
+        }
+        Ask::Invariant(each) => joined(each.iter().map(|(q, fields)| checks::invariant(c, q, fields)), false),
+    };
+    Found { verdict, losses, visited: c.visited() }
+}
+
+/// What came of the packets of some sources.
+struct Found {
+    verdict: Verdict,
+    losses: Vec<String>,
+    visited: Vec<NodeId>,
 }
 
 impl Answer {
@@ -105,15 +162,20 @@ impl fmt::Display for Asked {
     }
 }
 
-/// The first verdict that says that something does not hold; else the first that says that it is not known.
-fn worst(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
-    let mut all = Verdict::Holds(None);
+/// Whether a verdict on some packets is one on all: that there is one as wanted, or one as there should be none.
+fn settles(v: &Verdict, is_can: bool) -> bool {
+    if is_can { matches!(v, Verdict::Holds(_)) } else { matches!(v, Verdict::Violated(_)) }
+}
+
+/// The first verdict that settles it; else the first that says that it is not known; else the last.
+fn joined(verdicts: impl IntoIterator<Item = Verdict>, is_can: bool) -> Verdict {
+    let (mut open, mut last) = (None, None);
     for v in verdicts {
-        match (&all, v) {
-            (_, v @ Verdict::Violated(_)) => return v,
-            (Verdict::Holds(_), v) => all = v,
-            _ => {}
+        match v {
+            v if settles(&v, is_can) => return v,
+            v @ Verdict::Inconclusive(_) => open = open.or(Some(v)),
+            v => last = Some(v),
         }
     }
-    all
+    open.or(last).unwrap_or(if is_can { Verdict::Violated(None) } else { Verdict::Holds(None) })
 }

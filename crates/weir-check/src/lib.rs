@@ -19,6 +19,7 @@ mod routes;
 mod security;
 mod world;
 
+pub use again::Watch;
 pub use answer::{Answer, Asked, Status};
 pub use compare::Extent;
 pub use error::Error;

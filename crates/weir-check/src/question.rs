@@ -6,7 +6,7 @@ use weir_model::filter::{Dir, Expr, Prim};
 use weir_model::requirement::{FieldLayer, Goal, HeaderField, KeptField, Place, Requirement};
 use weir_model::value::IpPrefix;
 use weir_verify::NodeId;
-use weir_verify::checks::{Bits, Field, Filter, Framing, Query, Target, Way};
+use weir_verify::checks::{Bits, Field, Filter, Framing, Query, Shows, Target, Way};
 
 use crate::error::Error;
 use crate::world::{Gate, Spot, World, within};
@@ -33,6 +33,41 @@ pub(crate) enum Ask {
     Invariant(Vec<(Query, Vec<Field>)>),
     Return(Query, Way),
     NoLoops(Query),
+}
+
+impl Ask {
+    /// What it says that no packet does, if that is all that it says.
+    pub(crate) fn about_all(&self) -> Option<(&Query, Shows)> {
+        match self {
+            Ask::Only(q) => Some((q, Shows::Other)),
+            Ask::Never(q) => Some((q, Shows::Any)),
+            _ => None,
+        }
+    }
+
+    /// The same of each source on its own.
+    pub(crate) fn by_source(&self) -> Vec<Ask> {
+        let each = |q: &Query| -> Vec<Query> {
+            q.from.iter().map(|start| Query { from: vec![start.clone()], ..q.clone() }).collect()
+        };
+        match self {
+            Ask::Can(q) => each(q).into_iter().map(Ask::Can).collect(),
+            Ask::Only(q) => each(q).into_iter().map(Ask::Only).collect(),
+            Ask::Never(q) => each(q).into_iter().map(Ask::Never).collect(),
+            Ask::NoLoops(q) => each(q).into_iter().map(Ask::NoLoops).collect(),
+            Ask::Return(q, way) => each(q).into_iter().map(|q| Ask::Return(q, way.clone())).collect(),
+            Ask::All(list, strict) => {
+                list.iter().flat_map(each).map(|q| Ask::All(vec![q], *strict)).collect()
+            }
+            Ask::Invariant(list) => {
+                let one = |(q, fields): &(Query, Vec<Field>)| {
+                    let fields = fields.clone();
+                    each(q).into_iter().map(move |q| Ask::Invariant(vec![(q, fields.clone())]))
+                };
+                list.iter().flat_map(one).collect()
+            }
+        }
+    }
 }
 
 /// A gate, and the prefix that addresses behind it are meant to have.

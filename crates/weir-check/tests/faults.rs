@@ -20,7 +20,7 @@ use weir_model::request::Request;
 use weir_model::requirement::Requirement;
 use weir_model::topology::{Policy, Requester, Topology};
 use weir_verify::checks::Evidence;
-use weir_verify::{Hop, Limits, testing};
+use weir_verify::{Hop, Limits};
 
 /// The documents of a folder, by name.
 fn documents(folder: &str) -> Vec<(String, String)> {
@@ -82,7 +82,7 @@ fn asked(name: &str, text: &str, wanted: Status) {
 /// What is shown happens again on tables with their declared contents. It may leave out what comes later: behind what has
 /// no room, by choice of the host, or where a packet has left a module.
 fn replays(world: &World, e: &Evidence) {
-    let again = testing::replay_declared(&world.net, e);
+    let again = e.rerun(&world.net).expect("the packets are not too long");
     let mut hops = again.hops.iter();
     let happens = |h: &Hop| hops.any(|a| (a.place, &a.before) == (h.place, &h.before));
     assert!(e.replay.hops.iter().all(happens), "{:#?}", e.replay);

@@ -114,7 +114,7 @@ fn questions(graph: &ServiceGraph, compiled: &Compiled) -> Result<(World, Vec<Qu
 fn answer(world: &World, questions: &[Question], before: Option<Proof>) -> Vec<Answer> {
     let limits = Limits::of_networks();
     let Some(mut before) = before else {
-        return questions.iter().map(|q| world.answer(q, limits)).collect();
+        return world.answers(questions, limits);
     };
     let matching = Matching::new(&before.world, world);
     let mut ask = |q: &Question| {

@@ -66,8 +66,10 @@ impl Finder {
 
     /// Many changes are to come: what is costly waits for [`settle`](Finder::settle).
     pub(crate) fn hold(&mut self) {
-        if let Finder::Lpm { index, .. } = self {
-            index.hold();
+        match self {
+            Finder::Lpm { index, .. } => index.hold(),
+            Finder::Rules(rules) => rules.hold(),
+            Finder::Exact(_) | Finder::Array => {}
         }
     }
 

@@ -42,6 +42,12 @@ impl TableSet {
         self.tables.is_empty()
     }
 
+    /// Adds a table, and gives its number. Not while compiled code knows the address of the [first](TableSet::first).
+    pub fn push(&mut self, table: Table) -> u32 {
+        self.tables.push(table);
+        self.tables.len() as u32 - 1
+    }
+
     /// A table.
     pub fn table(&self, table: u32) -> &Table {
         &self.tables[table as usize]

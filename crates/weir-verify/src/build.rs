@@ -1,16 +1,15 @@
 //! Turns a model into what a run starts from.
 
-use std::collections::HashSet;
-
 use weir_ir::interp::store_meta;
 use weir_ir::program::{Layer, MetaField};
 use weir_packet::{LARGE_CAPACITY, Packet};
-use weir_table::{EntryRef, KeyMatch, Kind, Row, TableSet};
+use weir_table::{EntryRef, KeyMatch, Kind, Row, Table, TableSet};
 
 use crate::eval::{Evaluator, HeldPackets, Model, moved};
 use crate::expr::{At, EntryAt, Expr, Exprs, Node, Source, SourceId, Symbol};
-use crate::network::{Network, NodeId};
+use crate::network::Network;
 use crate::solve::{ConcreteInput, Entered, Goal};
+use crate::stock::Stock;
 
 /// Most entries that are made only to fill a table or a group.
 const FILL: u128 = 1 << 16;
@@ -24,8 +23,10 @@ pub(crate) fn build(
 ) -> Option<ConcreteInput> {
     let x = goal.exprs;
     let eval = Evaluator::of_model(x, net, model);
-    let mut b = Build { x, net, model, eval, tables: net.table_set(goal.visits)? };
-    b.first_content(goal.visits, symbols)?;
+    let mut b = Build { x, net, model, eval, symbols, tables: Stock::default() };
+    if goal.whole {
+        (0..net.table_count()).try_for_each(|t| b.number(t).map(|_| ()))?;
+    }
     for &e in symbols {
         let Node::Symbol(s) = x.node(e) else { continue };
         b.place(s, b.model.get(s).copied().unwrap_or(0))?;
@@ -48,7 +49,7 @@ pub(crate) fn build(
         Entered::Expire { table } => {
             let fields = net.decl(*table).key.len() as u32;
             let key: Vec<u128> = (0..fields).map(|i| b.value(&Symbol::ArgKey(*table, i))).collect();
-            args.push(b.tables.table(*table).lookup(&key)?.into());
+            args.push(b.table(*table)?.lookup(&key)?.into());
         }
         Entered::Message { params } => args.extend((0..*params).map(|i| b.value(&Symbol::Arg(i)))),
     }
@@ -61,7 +62,7 @@ pub(crate) fn build(
     let now = b.value(&Symbol::Now) as u64;
     let hash_seed = b.value(&Symbol::HashSeed) as u64;
     let mut tables = b.tables;
-    let held = copy_held(&mut tables);
+    let held = copy_held(&mut tables.set);
     Some(ConcreteInput { packets, args, now, randoms, hash_seed, tables, held })
 }
 
@@ -92,7 +93,8 @@ struct Build<'a> {
     net: &'a Network,
     model: &'a Model,
     eval: Evaluator<'a>,
-    tables: TableSet,
+    symbols: &'a [Expr],
+    tables: Stock,
 }
 
 impl Build<'_> {
@@ -108,32 +110,29 @@ impl Build<'_> {
         self.x.find_source(s)
     }
 
-    /// Rows of the first content, but for those that are gone.
-    fn first_content(&mut self, visits: Option<&HashSet<NodeId>>, symbols: &[Expr]) -> Option<()> {
-        for t in 0..self.net.table_count() {
-            if visits.is_some_and(|v| !v.contains(&self.net.table(t).node)) {
+    /// The number in the set of a table, which is made if it is not there: with its first rows, but for those that are gone.
+    fn number(&mut self, t: u32) -> Option<u32> {
+        if let Some(known) = self.tables.numbers.get(t) {
+            return Some(known);
+        }
+        // Rows by number, and by key.
+        let (mut rows, mut keys) = (Vec::new(), Vec::new());
+        for &e in self.symbols {
+            let Node::Symbol(s @ Symbol::Has(at)) = self.x.node(e) else { continue };
+            if at.table != t || self.value(s) != 0 {
                 continue;
             }
-            for (r, row) in self.net.rows(t).iter().enumerate() {
-                let mut gone = false;
-                for &e in symbols {
-                    let Node::Symbol(s @ Symbol::Has(at)) = self.x.node(e) else { continue };
-                    let this = at.table == t
-                        && match &at.at {
-                            At::Row(i) => *i as usize == r,
-                            At::Key(k) => {
-                                let k: Vec<KeyMatch> = self.key(k).into_iter().map(KeyMatch::Exact).collect();
-                                k == row.key
-                            }
-                        };
-                    gone |= this && self.value(s) == 0;
-                }
-                if !gone {
-                    self.tables.table_mut(t).insert_row(row, 0).ok()?;
-                }
+            match &at.at {
+                At::Row(i) => rows.push(*i as usize),
+                At::Key(k) => keys.push(self.key(k).into_iter().map(KeyMatch::Exact).collect::<Vec<_>>()),
             }
         }
-        Some(())
+        self.tables.number(self.net, t, |r, row| !rows.contains(&r) && !keys.contains(&row.key))
+    }
+
+    fn table(&mut self, t: u32) -> Option<&mut Table> {
+        let number = self.number(t)?;
+        Some(self.tables.set.table_mut(number))
     }
 
     /// The slot of an entry, which is made if it is not there.
@@ -141,11 +140,11 @@ impl Build<'_> {
         match &at.at {
             At::Row(r) => {
                 let row = self.net.rows(at.table).get(*r as usize)?;
-                self.tables.table(at.table).find_row(&row.key, row.priority)
+                self.table(at.table)?.find_row(&row.key, row.priority)
             }
             At::Key(k) => {
                 let key = self.key(k);
-                let table = self.tables.table_mut(at.table);
+                let table = self.table(at.table)?;
                 match (table.lookup(&key), table.decl().kind) {
                     (Some(slot), _) => Some(slot),
                     (None, Kind::Exact) => table.insert(&key),
@@ -163,18 +162,20 @@ impl Build<'_> {
     fn place(&mut self, s: &Symbol, v: u128) -> Option<()> {
         match s {
             Symbol::Has(at) if v == 1 => _ = self.slot(at)?,
+            // A first row that is gone: the table is there, without it.
+            Symbol::Has(at) if !self.net.rows(at.table).is_empty() => _ = self.number(at.table)?,
             Symbol::Field(at, f) => {
                 let slot = self.slot(at)?;
-                self.tables.table_mut(at.table).set(slot, *f, v);
+                self.table(at.table)?.set(slot, *f, v);
             }
             Symbol::HeldCount(at) => {
                 let slot = self.slot(at)?;
-                for i in self.tables.table(at.table).held(slot)..v as u32 {
+                for i in self.table(at.table)?.held(slot)..v as u32 {
                     let packet = match self.source(&Source::Held(at.clone(), i)) {
                         Some(s) => self.packet(s)?,
                         None => Packet::from_bytes(&[]).ok()?,
                     };
-                    self.tables.table_mut(at.table).hold(slot, packet).ok()?;
+                    self.table(at.table)?.hold(slot, packet).ok()?;
                 }
             }
             _ => {}
@@ -186,29 +187,30 @@ impl Build<'_> {
     fn finish(&mut self, s: &Symbol, v: u128) -> Option<()> {
         match s {
             Symbol::PartnerIn(at, other) if v == 1 => {
-                let a = EntryRef { table: at.table, slot: self.slot(at)? };
+                let a = EntryRef { table: self.number(at.table)?, slot: self.slot(at)? };
                 let fields = self.net.decl(*other).key.len() as u32;
                 let key: Vec<u128> =
                     (0..fields).map(|f| self.value(&Symbol::PartnerKey(at.clone(), *other, f))).collect();
-                let table = self.tables.table_mut(*other);
+                let number = self.number(*other)?;
+                let table = self.tables.set.table_mut(number);
                 let slot = match table.lookup(&key) {
                     Some(slot) => slot,
                     None if table.decl().kind == Kind::Exact => table.insert(&key)?,
                     None => return None,
                 };
-                self.tables.link(a, EntryRef { table: *other, slot });
+                self.tables.set.link(a, EntryRef { table: number, slot });
             }
             Symbol::Group(t, value) => {
                 let value = self.eval.eval(*value);
                 let group = self.net.decl(*t).group?;
                 for t in self.net.all_like(*t) {
-                    let have = self.tables.table(t).group_count(value).into();
+                    let have = self.table(t)?.group_count(value).into();
                     self.fill(t, v.saturating_sub(have), Some((group, value)))?;
                 }
             }
             Symbol::Size(t) => {
                 for t in self.net.all_like(*t) {
-                    let have = self.tables.table(t).len().into();
+                    let have = self.table(t)?.len().into();
                     self.fill(t, v.saturating_sub(have), None)?;
                 }
             }
@@ -224,11 +226,11 @@ impl Build<'_> {
         }
         let fields = self.net.decl(t).key.len() as u32;
         let key: Vec<u128> = (0..fields).map(|f| self.value(&Symbol::SoonestKey(t, f))).collect();
-        let e = EntryRef { table: t, slot: self.tables.table(t).lookup(&key)? };
+        let e = EntryRef { table: self.number(t)?, slot: self.table(t)?.lookup(&key)? };
         let (now, left) = (self.value(&Symbol::Now) as u64, self.value(&Symbol::SoonestLeft(t)) as u64);
         let when = now.checked_add(left).filter(|when| *when > 0)?;
-        for e in [Some(e), self.tables.partner(e)].into_iter().flatten() {
-            self.tables.table_mut(e.table).set_expiry(e.slot, when);
+        for e in [Some(e), self.tables.set.partner(e)].into_iter().flatten() {
+            self.tables.set.table_mut(e.table).set_expiry(e.slot, when);
         }
         Some(())
     }
@@ -248,7 +250,7 @@ impl Build<'_> {
             }
             // From the top down: low keys are what the search tries first.
             let key: Vec<u128> = widths.iter().map(|m| m.wrapping_sub(i) & m).collect();
-            let table = self.tables.table_mut(t);
+            let table = self.table(t)?;
             if table.lookup(&key).is_some() {
                 continue;
             }

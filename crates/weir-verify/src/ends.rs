@@ -19,6 +19,10 @@ impl Explorer<'_> {
             }
             End::Switch { value, cases, default } => {
                 let v = self.get(st, *value);
+                if let Some(v) = self.x.constant_value(v) {
+                    let t = cases.iter().find(|(case, _)| *case == v).map_or(default, |(_, t)| t);
+                    return Ok(self.go(st, t, &[]));
+                }
                 for (case, t) in cases {
                     let same = self.x.is(v, *case);
                     if self.decide(st, same)? {
@@ -166,7 +170,8 @@ impl Explorer<'_> {
                 let enough = self.x.make(Width::W1, Node::MeterOk(args.clone()));
                 let enough = self.decide(st, enough)?;
                 if st.entries[e].live {
-                    st.entries[e].fields[*field as usize] = self.x.make(Width::W128, Node::MeterState(args));
+                    let state = self.x.make(Width::W128, Node::MeterState(args));
+                    st.entry_mut(e).fields[*field as usize] = state;
                 }
                 self.go(st, if enough { ok } else { over }, &[])
             }
@@ -180,7 +185,7 @@ impl Explorer<'_> {
                     return Ok(self.go(st, full, &[]));
                 }
                 let packet = Self::packet(st)?.clone();
-                st.entries[e].held.push(packet);
+                st.entry_mut(e).held.push(packet);
                 Self::finish_packet(st, How::Held)?
             }
             End::Emit { port } | End::Exit { exit: port } => self.leave(st, *port)?,

@@ -1,5 +1,7 @@
 //! Entries that a path found or made: their number, links, removal and held packets.
 
+use std::rc::Rc;
+
 use weir_ir::program::{BinOp, Width};
 use weir_table::Kind;
 
@@ -32,7 +34,7 @@ impl Explorer<'_> {
         let first_group = decl.group.map(|g| fields[g as usize]);
         let partner = if info.linked { Partner::Original } else { Partner::None };
         let old_held = info.holds;
-        st.entries.push(Entry {
+        st.entries.push(Rc::new(Entry {
             table,
             base: Some(at),
             key,
@@ -43,7 +45,7 @@ impl Explorer<'_> {
             partner,
             held: Vec::new(),
             old_held,
-        });
+        }));
         if let Some(g) = first_group {
             let (count, one) = (self.group(table, g), self.x.constant(Width::W32, 1));
             let some = self.x.at_most(one, count);
@@ -59,7 +61,7 @@ impl Explorer<'_> {
     /// An entry that the run makes.
     pub(crate) fn new_entry(&mut self, st: &mut State, table: u32, key: Vec<Expr>) -> usize {
         let fields = self.net.decl(table).value.iter().map(|f| self.x.constant(f.width, 0)).collect();
-        st.entries.push(Entry {
+        st.entries.push(Rc::new(Entry {
             table,
             base: None,
             key,
@@ -70,7 +72,7 @@ impl Explorer<'_> {
             partner: Partner::None,
             held: Vec::new(),
             old_held: false,
-        });
+        }));
         st.entries.len() - 1
     }
 
@@ -84,7 +86,7 @@ impl Explorer<'_> {
         }
         // Linked entries go together, whatever their tables.
         let concerns = |other: u32| other == table || (info.linked && self.net.info(other).linked);
-        let changed = |e: &Entry| concerns(e.table) && (!e.live || e.base.is_none());
+        let changed = |e: &Rc<Entry>| concerns(e.table) && (!e.live || e.base.is_none());
         if st.stirred.iter().any(|&other| concerns(other)) || st.entries.iter().any(changed) {
             return Err(self.give_up(Incomplete::Soonest));
         }
@@ -228,11 +230,11 @@ impl Explorer<'_> {
                     self.old_entry(st, at, key, None)?
                 }
             };
-            st.entries[i].partner = Partner::Entry(p);
-            st.entries[p].partner = Partner::Entry(i);
+            st.entry_mut(i).partner = Partner::Entry(p);
+            st.entry_mut(p).partner = Partner::Entry(i);
             return Ok(Some(p));
         }
-        st.entries[i].partner = Partner::None;
+        st.entry_mut(i).partner = Partner::None;
         Ok(None)
     }
 
@@ -243,11 +245,11 @@ impl Explorer<'_> {
         }
         let old = [self.partner(st, a)?, self.partner(st, b)?];
         for i in old.into_iter().flatten().chain([a, b]) {
-            st.entries[i].partner = Partner::None;
+            st.entry_mut(i).partner = Partner::None;
         }
         if a != b {
-            st.entries[a].partner = Partner::Entry(b);
-            st.entries[b].partner = Partner::Entry(a);
+            st.entry_mut(a).partner = Partner::Entry(b);
+            st.entry_mut(b).partner = Partner::Entry(a);
         }
         Ok(())
     }
@@ -269,8 +271,9 @@ impl Explorer<'_> {
             }
             let held = self.take_held(st, e)?;
             st.orphans.extend(held);
-            st.entries[e].live = false;
-            st.entries[e].gone_at = Self::insertions(st, table);
+            st.entry_mut(e).live = false;
+            let made = Self::insertions(st, table);
+            st.entry_mut(e).gone_at = made;
         }
         Ok(())
     }
@@ -315,15 +318,15 @@ impl Explorer<'_> {
                 packets.push(p);
             }
         }
-        st.entries[i].old_held = false;
-        packets.append(&mut st.entries[i].held);
+        st.entry_mut(i).old_held = false;
+        packets.append(&mut st.entry_mut(i).held);
         Ok(packets)
     }
 
     /// What became of the entries that the path touched.
     pub(crate) fn entry_ends(&self, st: &State) -> Vec<EntryEnd> {
-        let told = |e: &&Entry| e.live || e.gone_at == Self::insertions(st, e.table);
-        let end = |e: &Entry| {
+        let told = |e: &&Rc<Entry>| e.live || e.gone_at == Self::insertions(st, e.table);
+        let end = |e: &Rc<Entry>| {
             let kind = self.net.decl(e.table).kind;
             let at = match (&e.base, kind) {
                 (_, Kind::Exact | Kind::Array) => At::Key(e.key.clone().into()),

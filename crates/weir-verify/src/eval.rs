@@ -6,11 +6,12 @@ use rustc_hash::FxHashMap;
 use weir_ir::interp::{binary, checksum, hash, load_meta, sum16};
 use weir_ir::program::{Layer, MetaField};
 use weir_packet::{HEADROOM, LARGE_CAPACITY, Packet, SMALL_CAPACITY};
-use weir_table::{EntryRef, TableSet};
+use weir_table::{EntryRef, Table, TableSet};
 
 use crate::expr::{At, Claim, EntryAt, Expr, Exprs, MemId, Node, Source, SourceId, Symbol};
 use crate::network::Network;
 use crate::packet::{Mark, SymbolicPacket};
+use crate::stock::Numbers;
 
 /// Copies of the packets that table entries hold.
 pub type HeldPackets = HashMap<EntryRef, Vec<Packet>>;
@@ -20,8 +21,10 @@ pub type HeldPackets = HashMap<EntryRef, Vec<Packet>>;
 pub struct ConcreteRun<'a> {
     /// The programs and their declarations.
     pub net: &'a Network,
-    /// Its tables.
+    /// Its tables, as far as they are there: those that are not are empty.
     pub tables: &'a TableSet,
+    /// Their numbers in the network; `None`: as they stand.
+    pub numbers: Option<&'a Numbers>,
     /// What their entries hold.
     pub held: &'a HeldPackets,
     /// The packets that come in, in order.
@@ -34,6 +37,22 @@ pub struct ConcreteRun<'a> {
     pub randoms: &'a [u32],
     /// Seed of hashes.
     pub hash_seed: u64,
+}
+
+impl ConcreteRun<'_> {
+    /// A table of the network, with its number in the set.
+    fn table(&self, table: u32) -> Option<(u32, &Table)> {
+        let number = match self.numbers {
+            Some(numbers) => numbers.get(table)?,
+            None => table,
+        };
+        Some((number, self.tables.table(number)))
+    }
+
+    /// The entry of a table that expires next, and the nanoseconds that it has left.
+    fn soonest(&self, table: u32) -> Option<(u32, u64)> {
+        self.tables.soonest(self.table(table)?.0, self.now)
+    }
 }
 
 /// What counts of a packet, to compare predictions with.
@@ -61,7 +80,7 @@ impl From<&Packet> for ConcretePacket {
 }
 
 /// Made-up values of symbols. If it has one for [`Symbol::Head`], the packet lies as far in front as can be.
-pub(crate) type Model = HashMap<Symbol, u128>;
+pub(crate) type Model = FxHashMap<Symbol, u128>;
 
 fn model_value(model: &Model, s: &Symbol) -> u128 {
     model.get(s).copied().unwrap_or(0)
@@ -196,7 +215,7 @@ impl<'a> Evaluator<'a> {
             let taken = match changes.iter().rev().find(|(k, _)| *k == key) {
                 Some((_, there)) => *there,
                 None => match self.values {
-                    Values::Run(run) => run.tables.table(c.table).lookup(&key).is_some(),
+                    Values::Run(run) => run.table(c.table).is_some_and(|(_, t)| t.lookup(&key).is_some()),
                     Values::Model(..) => false,
                 },
             };
@@ -243,14 +262,15 @@ impl<'a> Evaluator<'a> {
             Source::Empty => None,
             Source::Held(at, i) => {
                 let slot = self.slot(run, at)?;
-                run.held.get(&EntryRef { table: at.table, slot })?.get(*i as usize)
+                let table = run.table(at.table)?.0;
+                run.held.get(&EntryRef { table, slot })?.get(*i as usize)
             }
         }
     }
 
     /// The slot of an entry that was there before the run.
     fn slot(&mut self, run: &ConcreteRun<'_>, at: &EntryAt) -> Option<u32> {
-        let table = run.tables.table(at.table);
+        let (_, table) = run.table(at.table)?;
         match &at.at {
             At::Key(key) => {
                 let key: Vec<u128> = key.iter().map(|&k| self.eval(k)).collect();
@@ -265,8 +285,8 @@ impl<'a> Evaluator<'a> {
 
     fn partner(&mut self, run: &ConcreteRun<'_>, at: &EntryAt, other: u32) -> Option<u32> {
         let slot = self.slot(run, at)?;
-        let p = run.tables.partner(EntryRef { table: at.table, slot })?;
-        (p.table == other).then_some(p.slot)
+        let p = run.tables.partner(EntryRef { table: run.table(at.table)?.0, slot })?;
+        (p.table == run.table(other)?.0).then_some(p.slot)
     }
 
     fn symbol(&mut self, run: &'a ConcreteRun<'a>, s: &Symbol) -> u128 {
@@ -277,33 +297,36 @@ impl<'a> Evaluator<'a> {
             Symbol::Random(i) => run.randoms.get(*i as usize).copied().unwrap_or(0).into(),
             Symbol::Arg(i) => run.args.get(*i as usize).copied().unwrap_or(0),
             Symbol::ArgKey(t, i) => {
-                run.args.first().map_or(0, |&slot| run.tables.table(*t).key(slot as u32, *i))
+                run.args.first().zip(run.table(*t)).map_or(0, |(&slot, (_, t))| t.key(slot as u32, *i))
             }
             Symbol::Has(at) => self.slot(run, at).is_some().into(),
             Symbol::Field(at, f) => {
-                self.slot(run, at).map_or(0, |slot| run.tables.table(at.table).get(slot, *f))
+                self.slot(run, at).zip(run.table(at.table)).map_or(0, |(slot, (_, t))| t.get(slot, *f))
             }
             Symbol::HeldCount(at) => {
-                self.slot(run, at).map_or(0, |slot| run.tables.table(at.table).held(slot)).into()
+                self.slot(run, at).zip(run.table(at.table)).map_or(0, |(slot, (_, t))| t.held(slot)).into()
             }
             Symbol::PartnerIn(at, t) => self.partner(run, at, *t).is_some().into(),
             Symbol::PartnerKey(at, t, f) => {
-                self.partner(run, at, *t).map_or(0, |slot| run.tables.table(*t).key(slot, *f))
+                self.partner(run, at, *t).zip(run.table(*t)).map_or(0, |(slot, (_, t))| t.key(slot, *f))
             }
             Symbol::Same { table, a, b } => {
                 let [a, b] = [a, b].map(|k| {
                     let key: Vec<u128> = k.iter().map(|&k| self.eval(k)).collect();
-                    run.tables.table(*table).lookup(&key)
+                    run.table(*table).and_then(|(_, t)| t.lookup(&key))
                 });
                 (a == b).into()
             }
-            Symbol::Expires(t) => run.tables.soonest(*t, run.now).is_some().into(),
+            Symbol::Expires(t) => run.soonest(*t).is_some().into(),
             Symbol::SoonestKey(t, f) => {
-                run.tables.soonest(*t, run.now).map_or(0, |(slot, _)| run.tables.table(*t).key(slot, *f))
+                run.soonest(*t).zip(run.table(*t)).map_or(0, |((slot, _), (_, t))| t.key(slot, *f))
             }
-            Symbol::SoonestLeft(t) => run.tables.soonest(*t, run.now).map_or(0, |(_, left)| left).into(),
-            Symbol::Size(t) => run.tables.table(*t).len().into(),
-            Symbol::Group(t, v) => run.tables.table(*t).group_count(self.eval(*v)).into(),
+            Symbol::SoonestLeft(t) => run.soonest(*t).map_or(0, |(_, left)| left).into(),
+            Symbol::Size(t) => run.table(*t).map_or(0, |(_, t)| t.len()).into(),
+            Symbol::Group(t, v) => {
+                let value = self.eval(*v);
+                run.table(*t).map_or(0, |(_, t)| t.group_count(value)).into()
+            }
             Symbol::Len(p)
             | Symbol::Head(p)
             | Symbol::Capacity(p)

@@ -3,17 +3,18 @@
 //! What a run does not know forks the path: the question is asked again on each side, where it is decided by what
 //! was assumed. So an operation first asks all its questions and then changes the state.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
 use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 use weir_ir::interp::{self, MAX_STRANDS};
 use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target, Value, Width};
 
+use crate::course::Course;
 use crate::eval::{ConcreteRun, Evaluator};
 use crate::expr::{Expr, Exprs, Node, Symbol};
 use crate::facts::Facts;
-use crate::merge::Met;
 use crate::network::{Body, Network, NodeId, Place};
 use crate::packet::{Mark, SymbolicPacket, mark_number};
 use crate::path::{How, Incomplete, Limits, Notice, PacketEnd};
@@ -24,10 +25,6 @@ use crate::trail::{Again, Trail};
 /// The state stops here: it contradicts itself, its successors are in the work list, or a limit was reached.
 #[derive(Debug)]
 pub(crate) struct Cut;
-
-/// How many walks there may be for each path that there may be: those that contradict themselves late, or are given up,
-/// end as no path.
-const WALKS: usize = 16;
 
 /// What stands where there is no program.
 static NOTHING: LazyLock<Program> = LazyLock::new(Program::default);
@@ -59,7 +56,7 @@ pub(crate) struct State {
     /// Where the packet came by.
     pub(crate) trail: Trail,
     pub(crate) strands: VecDeque<Strand>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<Rc<Entry>>,
     /// Tables in which the path changed when entries expire.
     pub(crate) stirred: Vec<u32>,
     pub(crate) facts: Facts,
@@ -80,6 +77,8 @@ pub(crate) struct State {
     pub(crate) past: usize,
     /// Whether one of them was found since.
     pub(crate) used_past: bool,
+    /// Whether a packet came to where nobody looks.
+    pub(crate) aside: bool,
 }
 
 /// The exploration under way.
@@ -88,22 +87,18 @@ pub(crate) struct Explorer<'a> {
     pub(crate) x: Exprs,
     pub(crate) limits: Limits,
     pub(crate) guide: Option<&'a ConcreteRun<'a>>,
-    /// Places at which packets are looked at.
-    pub(crate) watched: HashSet<Place>,
-    /// The paths that came to such a place, as they were then.
-    pub(crate) arrivals: Vec<(Place, State)>,
+    pub(crate) course: Course,
     /// Whether a lookup missed in a table that other packets could have put something into.
     pub(crate) missed: bool,
     /// The nodes that packets came to.
     pub(crate) visited: Vec<bool>,
+    /// Those behind which all were noted as visited.
+    behind: Vec<bool>,
     /// Says when to give up.
     pub(crate) stop: Option<&'a dyn Fn() -> bool>,
     /// For each node the values that count at the heads of its loops.
     pub(crate) heads: HashMap<NodeId, HashMap<BlockId, Vec<u32>>>,
-    /// The paths that came to the head of a loop.
-    pub(crate) met: HashMap<(NodeId, BlockId), Vec<Met>>,
     memo: FxHashMap<Expr, u128>,
-    pub(crate) work: Vec<State>,
     pub(crate) incomplete: Option<Incomplete>,
 }
 
@@ -114,42 +109,19 @@ impl<'a> Explorer<'a> {
             x: Exprs::default(),
             limits,
             guide,
-            watched: HashSet::new(),
-            arrivals: Vec::new(),
+            course: Course::default(),
             missed: false,
             visited: vec![false; net.nodes().len()],
+            behind: vec![false; net.nodes().len()],
             stop: None,
             heads: HashMap::new(),
-            met: HashMap::new(),
             memo: FxHashMap::default(),
-            work: Vec::new(),
             incomplete: None,
         }
     }
 
-    /// The ends of all paths from what is in the work list.
-    pub(crate) fn run(&mut self) -> Vec<State> {
-        let mut done = Vec::new();
-        self.met.clear();
-        let mut walks: usize = 0;
-        while let Some(mut st) = self.work.pop() {
-            walks += 1;
-            let late = self.stop.is_some_and(|stop| stop());
-            let many = done.len() >= self.limits.paths || walks > self.limits.paths.saturating_mul(WALKS);
-            if late || many {
-                self.give_up(if late { Incomplete::Time } else { Incomplete::Paths });
-                self.work.clear();
-                break;
-            }
-            if self.walk(&mut st).is_ok() {
-                done.push(st);
-            }
-        }
-        done
-    }
-
     /// Goes on until all packets of the path have ended.
-    fn walk(&mut self, st: &mut State) -> Result<(), Cut> {
+    pub(crate) fn walk(&mut self, st: &mut State) -> Result<(), Cut> {
         loop {
             if st.running {
                 let block = self.program(st).block(st.block);
@@ -233,6 +205,14 @@ impl<'a> Explorer<'a> {
     pub(crate) fn arrive(&mut self, st: &mut State, to: Place) -> Result<Option<BlockId>, Cut> {
         let mut to = to;
         loop {
+            if self.course.is_aside(to.node) {
+                self.visit_behind(to.node);
+                (st.packet, st.node, st.aside) = (None, to.node, true);
+                return Ok(None);
+            }
+            if let Some(kept) = &mut self.course.kept {
+                kept.push((to, st.clone()));
+            }
             let node = self.node(to.node);
             self.visited[to.node as usize] = true;
             if node.in_cycle {
@@ -248,9 +228,9 @@ impl<'a> Explorer<'a> {
             }
             let p = st.packet.as_ref().ok_or(Cut)?;
             st.trail.push(to, node.in_cycle, p);
-            if self.watched.contains(&to) {
+            if self.course.watched.contains(&to) {
                 let seen = st.clone();
-                self.arrivals.push((to, seen));
+                self.course.arrivals.push_back((to, seen));
             }
             match &node.body {
                 Body::Program(_) => {
@@ -281,6 +261,17 @@ impl<'a> Explorer<'a> {
         }
     }
 
+    /// Notes a node that is not looked at, and those behind it: only a change of them makes it one that counts.
+    fn visit_behind(&mut self, node: NodeId) {
+        let mut work = vec![node];
+        while let Some(n) = work.pop() {
+            if !std::mem::replace(&mut self.behind[n as usize], true) {
+                self.visited[n as usize] = true;
+                work.extend(self.node(n).outputs.iter().flatten().map(|to| to.node));
+            }
+        }
+    }
+
     // --- questions --------------------------------------------------------------------------------------------
 
     /// Whether a condition holds; forks if both may be.
@@ -300,22 +291,19 @@ impl<'a> Explorer<'a> {
             _ => None,
         };
         let sum = sum.filter(|&s| matches!(self.x.node(s), Node::Checksum { .. }));
-        if let Some(sum) = sum {
-            if is_right(&mut self.x, &st.facts, sum, &st.sums) {
-                return Ok(true);
-            }
-            let mut other = st.clone();
-            if self.assume(&mut other, cond, false).is_ok() {
-                self.resume(other);
-            }
-            st.sums.push(sum);
-            return self.assume(st, cond, true).map(|()| true);
+        if let Some(sum) = sum
+            && is_right(&mut self.x, &st.facts, sum, &st.sums)
+        {
+            return Ok(true);
         }
-        let mut other = st.clone();
-        if self.assume(&mut other, cond, false).is_ok() {
-            self.resume(other);
+        let mut facts = st.facts.clone();
+        if facts.assume_open(&mut self.x, cond, false) {
+            std::mem::swap(&mut facts, &mut st.facts);
+            self.resume(st.clone());
+            st.facts = facts;
         }
-        self.assume(st, cond, true).map(|()| true)
+        st.sums.extend(sum);
+        if st.facts.assume_open(&mut self.x, cond, true) { Ok(true) } else { Err(Cut) }
     }
 
     /// The value of an expression; forks into a path for each.
@@ -328,7 +316,7 @@ impl<'a> Explorer<'a> {
             return self.assume(st, is, true).map(|()| v);
         }
         let set = st.facts.set(&self.x, e);
-        let mut feasible = 0;
+        let mut feasible = Vec::new();
         for (tried, v) in set.values().enumerate() {
             if tried > 64 * self.limits.values {
                 return Err(self.give_up(Incomplete::Values));
@@ -336,13 +324,14 @@ impl<'a> Explorer<'a> {
             let mut other = st.clone();
             let is = self.x.is(e, v);
             if self.assume(&mut other, is, true).is_ok() && other.facts.sharpen(&self.x) {
-                feasible += 1;
-                if feasible > self.limits.values {
+                if feasible.len() == self.limits.values {
                     return Err(self.give_up(Incomplete::Values));
                 }
-                self.resume(other);
+                feasible.push(other);
             }
         }
+        // The lowest is followed first: headers without options are what most packets have.
+        feasible.into_iter().rev().for_each(|other| self.resume(other));
         Err(Cut)
     }
 
@@ -366,7 +355,7 @@ impl<'a> Explorer<'a> {
         if st.op == 0 {
             st.steps -= 1;
         }
-        self.work.push(st);
+        self.course.work.push(st);
     }
 
     fn guided(&mut self, e: Expr) -> Option<u128> {
@@ -499,6 +488,18 @@ impl<'a> Explorer<'a> {
 }
 
 impl State {
+    /// Whether a packet came to a node, on the way of the current one or on another that belongs to the path.
+    pub(crate) fn meets(&self, node: NodeId) -> bool {
+        let strands = self.strands.iter().map(|s| &s.trail);
+        let mut all = self.ends.iter().map(|e| &e.trail).chain(strands).chain([&self.trail]);
+        all.any(|t| t.meets(node))
+    }
+
+    /// An entry, to change.
+    pub(crate) fn entry_mut(&mut self, i: usize) -> &mut Entry {
+        Rc::make_mut(&mut self.entries[i])
+    }
+
     /// Rounds through a loop.
     pub(crate) fn rounds_of(&mut self, header: BlockId) -> &mut u32 {
         let i = self.rounds.iter().position(|(b, _)| *b == header).unwrap_or_else(|| {

@@ -1,10 +1,12 @@
 //! Expressions over what a run starts from: a graph in which equal expressions are one node.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap as HashMap;
+use hashbrown::HashTable;
+use rustc_hash::{FxHashMap as HashMap, FxHasher};
 
 use weir_ir::program::{BinOp, Layer, MetaField, Width};
 
@@ -197,11 +199,30 @@ pub enum Node {
     Claimed(Box<Claim>),
 }
 
+/// Of all widths of a node the same, so that symbols are found without it.
+fn hash_of(node: &Node) -> u64 {
+    match node {
+        Node::Symbol(s) => hash_of_symbol(s),
+        _ => {
+            let mut hasher = FxHasher::default();
+            node.hash(&mut hasher);
+            hasher.finish()
+        }
+    }
+}
+
+fn hash_of_symbol(s: &Symbol) -> u64 {
+    let mut hasher = FxHasher::default();
+    s.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// All expressions of an exploration.
 #[derive(Debug, Clone, Default)]
 pub struct Exprs {
     nodes: Vec<(Node, Width)>,
-    index: HashMap<(Node, Width), Expr>,
+    /// By [`hash_of`] their node.
+    index: HashTable<Expr>,
     bounds: HashMap<Expr, (u128, u128)>,
     sources: Vec<Source>,
     mems: Vec<Mem>,
@@ -229,7 +250,14 @@ impl Exprs {
 
     /// The lowest and highest value that an expression may have, from what it is.
     pub fn bounds(&self, e: Expr) -> (u128, u128) {
-        self.bounds.get(&e).copied().unwrap_or((0, self.width(e).max()))
+        let &(ref node, width) = &self.nodes[e.0 as usize];
+        let known = match node {
+            // Of bytes, which are asked for most, there are none.
+            Node::Symbol(Symbol::Byte(..)) => None,
+            Node::Symbol(_) => self.bounds.get(&e).copied(),
+            _ => None,
+        };
+        known.unwrap_or((0, width.max()))
     }
 
     /// A source of packets.
@@ -268,19 +296,23 @@ impl Exprs {
 
     /// The expression that is just this node, without simplification.
     pub fn make(&mut self, width: Width, node: Node) -> Expr {
-        let next = Expr(self.nodes.len() as u32);
-        let key = (node, width);
-        if let Some(&e) = self.index.get(&key) {
-            return e;
-        }
-        self.nodes.push(key.clone());
-        self.index.insert(key, next);
+        let Exprs { nodes, index, .. } = self;
+        let next = Expr(nodes.len() as u32);
+        let same = |e: &Expr| {
+            let (n, w) = &nodes[e.0 as usize];
+            *w == width && *n == node
+        };
+        let found = index.entry(hash_of(&node), same, |e| hash_of(&nodes[e.0 as usize].0));
+        let hashbrown::hash_table::Entry::Vacant(place) = found else { return *found.or_insert(next).get() };
+        place.insert(next);
+        nodes.push((node, width));
         next
     }
 
     /// The expression of a node, if there is one.
     pub(crate) fn find(&self, width: Width, node: &Node) -> Option<Expr> {
-        self.index.get(&(node.clone(), width)).copied()
+        let same = |e: &Expr| self.width(*e) == width && self.node(*e) == node;
+        self.index.find(hash_of(node), same).copied()
     }
 
     /// A number.
@@ -295,7 +327,9 @@ impl Exprs {
 
     /// The expression of an unknown, if it was used.
     pub(crate) fn find_symbol(&self, s: &Symbol) -> Option<Expr> {
-        Width::ALL.iter().find_map(|&w| self.index.get(&(Node::Symbol(s.clone()), w)).copied())
+        let same = |e: &&Expr| matches!(self.node(**e), Node::Symbol(o) if o == s);
+        let found = self.index.iter_hash(hash_of_symbol(s)).filter(same).copied();
+        found.min_by_key(|e| self.width(*e).bits())
     }
 
     /// An unknown between two numbers, whatever happens.

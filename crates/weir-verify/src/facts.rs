@@ -61,7 +61,36 @@ impl Facts {
 
     /// The value, if only one is left.
     pub fn value(&self, x: &Exprs, e: Expr) -> Option<u128> {
-        x.constant_value(e).or_else(|| self.set(x, e).value())
+        self.value_to(x, e, DEPTH)
+    }
+
+    /// As [`Facts::value`]; looks into no more operands than that takes.
+    fn value_to(&self, x: &Exprs, e: Expr, depth: u32) -> Option<u128> {
+        if let Node::Const(v) = x.node(e) {
+            return Some(*v);
+        }
+        if let Some(v) = self.sets.get(&e).and_then(Set::value) {
+            return Some(v);
+        }
+        let depth = depth.checked_sub(1)?;
+        let w = x.width(e);
+        match x.node(e) {
+            // Nothing is known of a symbol but what was told of it.
+            Node::Symbol(_) => {
+                let (lo, hi) = x.bounds(e);
+                (lo == hi).then_some(lo)
+            }
+            Node::Concat(bytes) => {
+                bytes.iter().try_fold(0, |v: u128, &b| Some(v << 8 | self.value_to(x, b, depth)?))
+            }
+            Node::Resize(a) => self.value_to(x, *a, depth).map(|v| v & w.max()),
+            Node::Not(a) => self.value_to(x, *a, depth).map(|v| !v & w.max()),
+            Node::Binary(op @ (BinOp::Add | BinOp::Xor), a, b) => {
+                let (p, q) = (self.value_to(x, *a, depth)?, self.value_to(x, *b, depth)?);
+                Some(binary(*op, w, p, q))
+            }
+            _ => self.set_to(x, e, depth).value(),
+        }
     }
 
     /// Whether a condition holds, if that is decided.
@@ -81,20 +110,23 @@ impl Facts {
     pub fn assume(&mut self, x: &mut Exprs, cond: Expr, truth: bool) -> bool {
         match self.truth(x, cond) {
             Some(known) => known == truth,
-            None => {
-                let cond = if truth { cond } else { x.not(cond) };
-                self.conditions.push_front_mut(cond);
-                if let Some((pair, wanted)) = relation(x, cond) {
-                    let left = self.orders.get(&pair).copied().unwrap_or(ANY) & wanted;
-                    self.orders.insert_mut(pair, left);
-                    let same = x.equal(pair.0, pair.1);
-                    if left == EQUAL && same != cond && !self.restrict(x, same, &Set::single(1), DEPTH) {
-                        return false;
-                    }
-                }
-                self.restrict(x, cond, &Set::single(1), DEPTH)
+            None => self.assume_open(x, cond, truth),
+        }
+    }
+
+    /// As [`Facts::assume`], of a condition whose [`Facts::truth`] is not known.
+    pub(crate) fn assume_open(&mut self, x: &mut Exprs, cond: Expr, truth: bool) -> bool {
+        let cond = if truth { cond } else { x.not(cond) };
+        self.conditions.push_front_mut(cond);
+        if let Some((pair, wanted)) = relation(x, cond) {
+            let left = self.orders.get(&pair).copied().unwrap_or(ANY) & wanted;
+            self.orders.insert_mut(pair, left);
+            let same = x.equal(pair.0, pair.1);
+            if left == EQUAL && same != cond && !self.restrict(x, same, &Set::single(1), DEPTH) {
+                return false;
             }
         }
+        self.restrict(x, cond, &Set::single(1), DEPTH)
     }
 
     /// The expression that stands for one and all that are known to be equal to it.
@@ -143,11 +175,14 @@ impl Facts {
         if let Some(v) = x.constant_value(e) {
             return Set::single(v);
         }
-        let (lo, hi) = x.bounds(e);
-        let mut set = Set::range(lo, hi);
-        if let Some(known) = self.sets.get(&e) {
-            set = set.intersect(known);
-        }
+        let set = match self.sets.get(&e) {
+            // Its bounds were taken into account when it was made.
+            Some(known) => known.clone(),
+            None => {
+                let (lo, hi) = x.bounds(e);
+                Set::range(lo, hi)
+            }
+        };
         if depth == 0 || set.value().is_some() {
             return set;
         }
@@ -162,28 +197,26 @@ impl Facts {
         let w = x.width(e);
         Some(match x.node(e) {
             Node::Binary(op, a, b) => {
+                if w == Width::W1 && matches!(op, BinOp::And | BinOp::Or) {
+                    return self.image_of_bits(x, *op, (*a, *b), depth);
+                }
                 let (a, b) = (self.set_to(x, *a, depth), self.set_to(x, *b, depth));
+                if let Some(exact) = b.value().and_then(|c| image_of_intervals(*op, w, &a, c)) {
+                    return Some(exact);
+                }
                 if a.count().saturating_mul(b.count()) <= ENUMERATE {
                     let all = a.values().flat_map(|p| b.values().map(move |q| binary(*op, w, p, q)));
                     return Some(Set::union(all.map(|v| (v, v)).collect()));
                 }
                 let ((al, ah), (bl, bh)) = (a.hull()?, b.hull()?);
                 match op {
-                    BinOp::Add => match b.value() {
-                        Some(c) => a.shift(c, w),
-                        None if ah.checked_add(bh)? <= w.max() => Set::range(al + bl, ah + bh),
-                        None => return None,
-                    },
+                    BinOp::Add if ah.checked_add(bh)? <= w.max() => Set::range(al + bl, ah + bh),
                     BinOp::Sub if al >= bh => Set::range(al - bh, ah - bl),
                     BinOp::Mul if ah.checked_mul(bh)? <= w.max() => Set::range(al * bl, ah * bh),
                     BinOp::Rem if bl > 0 => Set::range(0, ah.min(bh - 1)),
                     BinOp::And => {
                         let m = b.value()?;
                         if is_prefix(m, w) { map(&a, |v| v & m) } else { Set::range(0, ah.min(m)) }
-                    }
-                    BinOp::Shr => {
-                        let s = distance(b.value()?, w)?;
-                        map(&a, |v| v >> s)
                     }
                     BinOp::Shl => {
                         let s = distance(b.value()?, w)?;
@@ -200,17 +233,17 @@ impl Facts {
                 let (a, b) = (self.set_to(x, *a, depth), self.set_to(x, *b, depth));
                 match (a.value(), b.value()) {
                     _ if one => Set::single(1),
-                    _ if a.intersect(&b).is_empty() => Set::single(0),
+                    _ if !a.meets(&b) => Set::single(0),
                     (Some(p), Some(q)) if p == q => Set::single(1),
                     _ => return None,
                 }
             }
             Node::In(a, to) => {
                 let a = self.set_to(x, *a, depth);
-                match a.intersect(to) {
-                    both if both.is_empty() => Set::single(0),
-                    both if both == a => Set::single(1),
-                    _ => return None,
+                match () {
+                    () if !a.meets(to) => Set::single(0),
+                    () if a.is_within(to) => Set::single(1),
+                    () => return None,
                 }
             }
             Node::Less(a, b) => {
@@ -221,10 +254,7 @@ impl Facts {
                     () => return None,
                 }
             }
-            Node::Not(a) => {
-                let flip = |&(lo, hi): &(u128, u128)| (!hi & w.max(), !lo & w.max());
-                Set::union(self.set_to(x, *a, depth).intervals().iter().map(flip).collect())
-            }
+            Node::Not(a) => flip(&self.set_to(x, *a, depth), w),
             Node::Resize(a) => {
                 let a = self.set_to(x, *a, depth);
                 if a.hull()?.1 > w.max() {
@@ -252,17 +282,45 @@ impl Facts {
         })
     }
 
+    /// The values of `and` or `or` of two bits.
+    fn image_of_bits(&self, x: &Exprs, op: BinOp, (a, b): (Expr, Expr), depth: u32) -> Option<Set> {
+        // What one bit may settle.
+        let strong = u128::from(op == BinOp::Or);
+        let a = self.set_to(x, a, depth).value();
+        if a == Some(strong) {
+            return Some(Set::single(strong));
+        }
+        match (a, self.set_to(x, b, depth).value()) {
+            (_, Some(v)) if v == strong => Some(Set::single(strong)),
+            (Some(_), Some(_)) => Some(Set::single(1 - strong)),
+            _ => None,
+        }
+    }
+
     /// Learns that `e` is in `to`, and what follows for its operands. `false`: it cannot be.
     fn restrict(&mut self, x: &Exprs, e: Expr, to: &Set, depth: u32) -> bool {
-        let w = x.width(e);
         let set = self.set_to(x, e, DEPTH).intersect(to);
+        self.narrow(x, e, &set, depth)
+    }
+
+    /// Learns that `e` is not `v`, and what follows for its operands. `false`: it cannot be anything else.
+    fn exclude(&mut self, x: &Exprs, e: Expr, v: u128, depth: u32) -> bool {
+        let set = self.set_to(x, e, DEPTH).without(v);
+        self.narrow(x, e, &set, depth)
+    }
+
+    /// Learns that `e` is in a set of values that it may have, and what follows for its operands.
+    fn narrow(&mut self, x: &Exprs, e: Expr, set: &Set, depth: u32) -> bool {
+        let w = x.width(e);
         if set.is_empty() {
             return false;
         }
         if x.constant_value(e).is_some() {
             return true;
         }
-        self.sets.insert_mut(e, set.clone());
+        if self.sets.get(&e) != Some(set) {
+            self.sets.insert_mut(e, set.clone());
+        }
         if depth == 0 {
             return true;
         }
@@ -275,10 +333,9 @@ impl Facts {
                     self.restrict(x, *a, &q, depth) && self.restrict(x, *b, &p, depth)
                 }
                 Some(_) => {
-                    let (aw, p, q) = (x.width(*a), self.value(x, *a), self.value(x, *b));
-                    let without = |v: u128| Set::single(v).complement(aw);
-                    q.is_none_or(|v| self.restrict(x, *a, &without(v), depth))
-                        && p.is_none_or(|v| self.restrict(x, *b, &without(v), depth))
+                    let (p, q) = (self.value(x, *a), self.value(x, *b));
+                    q.is_none_or(|v| self.exclude(x, *a, v, depth))
+                        && p.is_none_or(|v| self.exclude(x, *b, v, depth))
                 }
                 None => true,
             },
@@ -294,31 +351,27 @@ impl Facts {
                 Some(_) => self.order(x, *b, *a, 0, depth),
                 None => true,
             },
-            Node::Not(a) => {
-                let flip = |&(lo, hi): &(u128, u128)| (!hi & w.max(), !lo & w.max());
-                let flipped = Set::union(set.intervals().iter().map(flip).collect());
-                self.restrict(x, *a, &flipped, depth)
-            }
+            Node::Not(a) => self.restrict(x, *a, &flip(set, w), depth),
             Node::Resize(a) => {
                 let fits = self.set(x, *a).hull().is_some_and(|h| h.1 <= w.max());
-                !fits || self.restrict(x, *a, &set, depth)
+                !fits || self.restrict(x, *a, set, depth)
             }
             Node::Select(c, a, b) => {
-                let reach = |e: Expr, f: &Facts| !f.set(x, e).intersect(&set).is_empty();
+                let reach = |e: Expr, f: &Facts| f.set(x, e).meets(set);
                 match (reach(*a, self), reach(*b, self)) {
                     (true, true) => true,
                     (true, false) => {
                         let yes = Set::single(0).complement(x.width(*c));
-                        self.restrict(x, *c, &yes, depth) && self.restrict(x, *a, &set, depth)
+                        self.restrict(x, *c, &yes, depth) && self.restrict(x, *a, set, depth)
                     }
                     (false, true) => {
-                        self.restrict(x, *c, &Set::single(0), depth) && self.restrict(x, *b, &set, depth)
+                        self.restrict(x, *c, &Set::single(0), depth) && self.restrict(x, *b, set, depth)
                     }
                     (false, false) => false,
                 }
             }
-            Node::Concat(bytes) => self.restrict_bytes(x, bytes, &set, depth),
-            Node::Binary(op, a, b) => self.restrict_binary(x, *op, (*a, *b), &set, w, depth),
+            Node::Concat(bytes) => self.restrict_bytes(x, bytes, set, depth),
+            Node::Binary(op, a, b) => self.restrict_binary(x, *op, (*a, *b), set, w, depth),
             _ => true,
         }
     }
@@ -376,15 +429,29 @@ impl Facts {
             let all = Set::union(back.chain(zero).chain(rest).collect());
             return self.restrict(x, b, &all, depth);
         }
-        let known = self.set(x, a);
+        if w == Width::W1 && matches!(op, BinOp::And | BinOp::Or) {
+            // One of the two has to be so; if it cannot be the one, it is the other.
+            let strong = u128::from(op == BinOp::Or);
+            if set.value() != Some(strong) {
+                return true;
+            }
+            return match (self.value(x, a), self.value(x, b)) {
+                (Some(v), _) if v != strong => self.restrict(x, b, set, depth),
+                (_, Some(v)) if v != strong => self.restrict(x, a, set, depth),
+                _ => true,
+            };
+        }
         let Some(c) = self.value(x, b) else { return true };
+        if op == BinOp::Add {
+            return self.restrict(x, a, &set.shift(c.wrapping_neg(), w), depth);
+        }
+        let known = self.set(x, a);
         if known.count() <= ENUMERATE {
             let back = known.values().filter(|&v| set.contains(binary(op, w, v, c)));
             let back = Set::union(back.map(|v| (v, v)).collect());
             return self.restrict(x, a, &back, depth);
         }
         let back = match op {
-            BinOp::Add => set.shift(c.wrapping_neg(), w),
             BinOp::Xor => match set.value() {
                 Some(v) => Set::single(v ^ c),
                 None => return true,
@@ -433,9 +500,35 @@ fn relation(x: &Exprs, cond: Expr) -> Option<((Expr, Expr), u8)> {
     Some(if a < b { ((a, b), holds) } else { ((b, a), flipped) })
 }
 
+/// The image of a set under an operation with a constant that leaves intervals intervals.
+fn image_of_intervals(op: BinOp, w: Width, a: &Set, c: u128) -> Option<Set> {
+    match op {
+        BinOp::Add => Some(a.shift(c, w)),
+        BinOp::Shr => distance(c, w).map(|s| map(a, |v| v >> s)),
+        // Low bits, of an interval in which the others are the same.
+        BinOp::And if c & c.wrapping_add(1) == 0 => {
+            let (lo, hi) = a.hull().filter(|(lo, hi)| lo | c == hi | c)?;
+            (a.intervals().len() == 1).then(|| Set::range(lo & c, hi & c))
+        }
+        _ => None,
+    }
+}
+
 /// The image of a set under a function that never falls; gaps within an interval are filled.
 fn map(set: &Set, f: impl Fn(u128) -> u128) -> Set {
-    Set::union(set.intervals().iter().map(|&(lo, hi)| (f(lo), f(hi))).collect())
+    match set.intervals() {
+        [(lo, hi)] => Set::range(f(*lo), f(*hi)),
+        parts => Set::union(parts.iter().map(|&(lo, hi)| (f(lo), f(hi))).collect()),
+    }
+}
+
+/// The numbers with all bits inverted.
+fn flip(set: &Set, w: Width) -> Set {
+    let not = |v: u128| !v & w.max();
+    match set.intervals() {
+        [(lo, hi)] => Set::range(not(*hi), not(*lo)),
+        parts => Set::union(parts.iter().map(|&(lo, hi)| (not(hi), not(lo))).collect()),
+    }
 }
 
 /// Whether a mask is ones followed by zeros.

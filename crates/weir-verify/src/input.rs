@@ -99,6 +99,7 @@ impl Explorer<'_> {
             inputs: 0,
             past: 0,
             used_past: false,
+            aside: false,
         }
     }
 

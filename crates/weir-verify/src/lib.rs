@@ -10,6 +10,7 @@
 
 mod build;
 pub mod checks;
+mod course;
 mod cycles;
 mod defaults;
 mod ends;
@@ -32,6 +33,7 @@ mod simplify;
 mod single;
 mod smt;
 mod solve;
+mod stock;
 mod sums;
 mod tables;
 mod terms;
@@ -55,4 +57,5 @@ pub use session::{Arrival, Entry, Guard, Outcome, Session, Story};
 pub use set::Set;
 pub use single::{explore, follow};
 pub use solve::{ConcreteInput, solve};
+pub use stock::{Numbers, Stock};
 pub use trail::Trail;

@@ -108,7 +108,7 @@ impl Explorer<'_> {
             entries: st.entries.iter().map(|e| (e.table, e.live, e.key.clone(), e.fields.clone())).collect(),
         };
         let conditions = st.facts.conditions();
-        let met = self.met.entry((node, head)).or_default();
+        let met = self.course.met.entry((node, head)).or_default();
         let Some(before) = met.iter_mut().find(|m| m.meeting == meeting && st.trail.same(&m.trail)) else {
             met.push(Met { meeting, conditions, trail: st.trail.clone() });
             return Ok(());

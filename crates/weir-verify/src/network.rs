@@ -3,11 +3,12 @@
 //! A node is an instance of a program (an element, or a whole linked graph), or stands for something that is no packet
 //! program by what it may do to packets. Programs are shared between nodes; tables belong to the network.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use weir_ir::program::{BlockId, Program, TableDecl, TableInit};
-use weir_table::{Row, TableSet};
+use weir_table::Row;
 
 use crate::tables::{TableInfo, table_infos};
 
@@ -66,8 +67,6 @@ pub struct Node {
 pub(crate) struct Table {
     pub(crate) init: Arc<TableInit>,
     pub(crate) info: Arc<TableInfo>,
-    /// The node that declared it.
-    pub(crate) node: NodeId,
     /// The tables of that node.
     siblings: (u32, u32),
     /// The nodes that use it.
@@ -164,7 +163,6 @@ impl Network {
         };
         self.nodes.extend(other.nodes.into_iter().map(node));
         let table = |t: Table| Table {
-            node: t.node + first,
             users: t.users.iter().map(|n| n + first).collect(),
             like: t.like + first_table,
             siblings: (t.siblings.0 + first_table, t.siblings.1 + first_table),
@@ -227,6 +225,41 @@ impl Network {
         }
     }
 
+    /// By node whether a packet that comes to it may come to one of some nodes, or may change what packets find there.
+    pub(crate) fn leading_to(&self, to: impl IntoIterator<Item = NodeId>) -> Rc<[bool]> {
+        // The nodes in front of each, one after the other.
+        let wires = || {
+            (0..)
+                .zip(&self.nodes)
+                .flat_map(|(n, node): (NodeId, _)| node.outputs.iter().flatten().map(move |to| (n, to.node)))
+        };
+        let mut last = vec![0; self.nodes.len() + 1];
+        wires().for_each(|(_, to)| last[to as usize + 1] += 1);
+        (1..last.len()).for_each(|i| last[i] += last[i - 1]);
+        let mut before = vec![0; last[self.nodes.len()]];
+        let mut next = last.clone();
+        for (n, to) in wires() {
+            before[next[to as usize]] = n;
+            next[to as usize] += 1;
+        }
+        let counts = |node: &Node| match &node.body {
+            Body::Program(i) => i.tables.iter().any(|&t| self.tables[t as usize].users.len() > 1),
+            Body::Opaque => true,
+            Body::Pass { .. } | Body::Sink => false,
+        };
+        let everywhere = self.nodes.iter().enumerate().filter(|(_, node)| counts(node));
+        let mut work: Vec<NodeId> = to.into_iter().chain(everywhere.map(|(n, _)| n as NodeId)).collect();
+        let mut leads = vec![false; self.nodes.len()];
+        while let Some(n) = work.pop() {
+            if let Some(done) = leads.get_mut(n as usize)
+                && !std::mem::replace(done, true)
+            {
+                work.extend(&before[last[n as usize]..last[n as usize + 1]]);
+            }
+        }
+        leads.into()
+    }
+
     /// The nodes, by number.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
@@ -255,10 +288,6 @@ impl Network {
         &self.tables[table as usize].info
     }
 
-    pub(crate) fn table(&self, table: u32) -> &Table {
-        &self.tables[table as usize]
-    }
-
     /// The nodes that use a table of this one, but for itself.
     pub fn sharing(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
         let tables = match self.nodes.get(node as usize).map(|n| &n.body) {
@@ -279,17 +308,6 @@ impl Network {
         from..to
     }
 
-    /// Empty tables as declared. Those of nodes that are not visited have no room.
-    pub(crate) fn table_set(&self, visits: Option<&HashSet<NodeId>>) -> Option<TableSet> {
-        let none = |t: &Table| TableDecl { capacity: 1, ..t.init.decl.clone() };
-        let decls: Vec<TableDecl> = self
-            .tables
-            .iter()
-            .map(|t| if visits.is_none_or(|v| v.contains(&t.node)) { t.init.decl.clone() } else { none(t) })
-            .collect();
-        TableSet::new(&decls).ok()
-    }
-
     fn instance(&mut self, node: NodeId, program: &Arc<Program>, scope: u32) -> Instance {
         let first = self.tables.len() as u32;
         let infos = table_infos(program, self.open);
@@ -303,7 +321,6 @@ impl Network {
                 self.tables.push(Table {
                     init,
                     info,
-                    node,
                     siblings: (first, first),
                     users: vec![node],
                     like: next,

@@ -252,7 +252,7 @@ impl Explorer<'_> {
             Op::Set { entry, field, src } => {
                 let (e, v) = (self.used(st, *entry)?, self.get(st, *src));
                 if st.entries[e].live {
-                    st.entries[e].fields[*field as usize] = v;
+                    st.entry_mut(e).fields[*field as usize] = v;
                 }
             }
             Op::Touch { entry, .. } => {

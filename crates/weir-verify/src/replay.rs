@@ -3,13 +3,15 @@
 use std::collections::{HashMap, VecDeque};
 
 use weir_ir::interp::{Host, Interpreter};
-use weir_ir::program::{BlockId, End, Program, Reason, Type};
+use weir_ir::program::{BlockId, End, Program, Reason};
 use weir_packet::Packet;
+use weir_table::TableSet;
 
-use crate::network::{Body, Instance, Network, NodeId, Place};
+use crate::network::{Body, Network, NodeId, Place};
 use crate::path::How;
 use crate::session::Entry;
 use crate::solve::ConcreteInput;
+use crate::stock::Stock;
 
 /// Most places that packets of a run come to.
 const HOPS: usize = 4096;
@@ -127,29 +129,12 @@ fn replay_by(net: &Network, entered: &[Entry], mut input: ConcreteInput, times: 
 
 /// What a guard says of a packet.
 pub(crate) fn matches(net: &Network, guard: NodeId, packet: &Packet) -> bool {
-    let Some(program) = numbered(net, guard) else { return false };
+    let mut tables = Stock::default();
+    let Some(program) = tables.program(net, guard) else { return false };
     let Some(entry) = program.packet_entry(0, 0) else { return false };
-    let Some(mut tables) = net.table_set(Some(&[guard].into())) else { return false };
     let (mut host, mut i) = (Collector::default(), Interpreter::default());
-    i.run(&program, &mut tables, &mut host, 0, entry, &[], Some(packet.copy()));
+    i.run(&program, &mut tables.set, &mut host, 0, entry, &[], Some(packet.copy()));
     matches!(host.left.first(), Some((How::Exit(0), _)))
-}
-
-/// A node's program with the network's numbers of its tables.
-fn numbered(net: &Network, node: NodeId) -> Option<Program> {
-    let Body::Program(Instance { program, tables }) = &net.node(node).body else { return None };
-    let mut p = Program::clone(program);
-    let number = |t: &mut weir_ir::program::TableId| t.0 = tables[t.0 as usize];
-    for ty in &mut p.types {
-        if let Type::Entry(t) = ty {
-            number(t);
-        }
-    }
-    for block in &mut p.blocks {
-        block.ops.iter_mut().filter_map(weir_ir::program::Op::table_mut).for_each(number);
-        block.end.table_mut().into_iter().for_each(number);
-    }
-    Some(p)
 }
 
 struct Run<'a> {
@@ -228,13 +213,13 @@ impl Run<'_> {
     ) {
         let before = packet.as_ref().map(Packet::copy).or_else(|| Packet::from_bytes(&[]).ok());
         if let std::collections::hash_map::Entry::Vacant(e) = self.programs.entry(at.node) {
-            let Some(p) = numbered(self.net, at.node) else { return };
+            let Some(p) = input.tables.program(self.net, at.node) else { return };
             e.insert(p);
         }
         let Some(program) = self.programs.get(&at.node) else { return };
         self.host.steps.clear();
-        self.interpreter.run(program, &mut input.tables, &mut self.host, input.now, block, &[], packet);
-        self.host.lookups = lookups(self.net, program, &self.host.steps);
+        self.interpreter.run(program, &mut input.tables.set, &mut self.host, input.now, block, &[], packet);
+        self.host.lookups = lookups(&input.tables.set, program, &self.host.steps);
         let mut left = Vec::new();
         for (i, (how, p)) in std::mem::take(&mut self.host.left).into_iter().enumerate() {
             let n = if i == 0 { number } else { self.packets };
@@ -251,11 +236,13 @@ impl Run<'_> {
 }
 
 /// What the lookups among some steps found.
-fn lookups(net: &Network, program: &Program, steps: &[BlockId]) -> Vec<(String, bool)> {
+fn lookups(tables: &TableSet, program: &Program, steps: &[BlockId]) -> Vec<(String, bool)> {
     steps
         .windows(2)
         .filter_map(|w| match &program.block(w[0]).end {
-            End::Lookup { table, hit, .. } => Some((net.decl(table.0).name.clone(), hit.block == w[1])),
+            End::Lookup { table, hit, .. } => {
+                Some((tables.table(table.0).decl().name.clone(), hit.block == w[1]))
+            }
             _ => None,
         })
         .collect()

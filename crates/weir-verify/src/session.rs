@@ -2,9 +2,11 @@
 //! and are looked at where they arrive.
 
 use std::collections::HashSet;
+use std::rc::Rc;
 
 use weir_ir::program::{BlockId, EntryKind};
 
+use crate::course::Course;
 use crate::explore::{Explorer, State};
 use crate::expr::{Expr, Exprs, Source};
 use crate::input::SymbolicInput;
@@ -33,8 +35,6 @@ pub struct Story {
     pub(crate) state: State,
     /// What entered, in order.
     pub(crate) entered: Vec<Entry>,
-    /// The guards that packets were asked by.
-    guards: Vec<Guard>,
 }
 
 /// A part of the description of entries.
@@ -52,6 +52,54 @@ pub struct Arrival {
     pub packet: SymbolicPacket,
     /// Everything up to there.
     pub story: Story,
+}
+
+/// A packet that came to a watched place, after what entered.
+fn arrival(entered: &[Entry], (place, state): (Place, State)) -> Option<Arrival> {
+    let packet = state.packet.clone()?;
+    Some(Arrival { place, packet, story: Story { state, entered: entered.to_vec() } })
+}
+
+/// A packet that is about to come to a place, or a state in which none is.
+#[derive(Debug)]
+struct Coming {
+    at: Option<Place>,
+    state: State,
+    entered: Vec<Entry>,
+}
+
+impl From<Story> for Coming {
+    fn from(story: Story) -> Coming {
+        let at = match story.entered.last() {
+            Some(Entry::Packet(at, _)) if story.state.packet.is_some() => Some(*at),
+            _ => None,
+        };
+        Coming { at, state: story.state, entered: story.entered }
+    }
+}
+
+/// A packet on its way: the place that it is about to come to.
+pub(crate) type OnItsWay = (Place, State);
+
+/// An exploration whose arrivals are asked for one by one.
+#[derive(Debug)]
+pub(crate) struct Hunt {
+    coming: std::vec::IntoIter<Coming>,
+    /// What entered in the story that is explored.
+    entered: Vec<Entry>,
+    course: Course,
+}
+
+impl Hunt {
+    /// Keeps all packets as they come to places.
+    pub(crate) fn keep(&mut self) {
+        self.course.kept = Some(Vec::new());
+    }
+
+    /// What was kept.
+    pub(crate) fn into_kept(self) -> Vec<OnItsWay> {
+        self.course.kept.unwrap_or_default()
+    }
 }
 
 /// Explorations of a network.
@@ -96,6 +144,16 @@ impl<'a> Session<'a> {
         &self.e.x
     }
 
+    /// All expressions, to explore on from states that another session kept.
+    pub(crate) fn into_exprs(self) -> Exprs {
+        self.e.x
+    }
+
+    /// Explores on from states that were kept with these expressions.
+    pub(crate) fn resume(&mut self, x: Exprs) {
+        self.e.x = x;
+    }
+
     /// Why not everything was explored, since it was last asked.
     pub fn take_incomplete(&mut self) -> Option<Incomplete> {
         self.e.incomplete.take()
@@ -103,7 +161,7 @@ impl<'a> Session<'a> {
 
     /// A story in which nothing has happened.
     pub fn blank(&self) -> Story {
-        Story { state: self.e.fresh(), entered: Vec::new(), guards: Vec::new() }
+        Story { state: self.e.fresh(), entered: Vec::new() }
     }
 
     /// The next packet of a story, not yet in the network.
@@ -170,8 +228,7 @@ impl<'a> Session<'a> {
 
     /// The stories in which the current packet does, or does not, what a guard asks for.
     pub fn guard(&mut self, story: Story, guard: Guard, wanted: bool) -> Vec<Story> {
-        let Story { mut state, entered, mut guards } = story;
-        guards.push(guard);
+        let Story { mut state, entered } = story;
         let node = guard;
         self.e.visited[node as usize] = true;
         let (packet, trail, at) = (state.packet.clone(), state.trail.clone(), state.node);
@@ -180,8 +237,7 @@ impl<'a> Session<'a> {
         let Some(entry) = self.e.node(node).entry(0) else { return Vec::new() };
         self.e.place(&mut state, node, entry);
         state.running = true;
-        self.e.work.push(state);
-        let mut done = self.e.run();
+        let mut done = self.e.run(Some(state));
         done.retain(|st| {
             st.ends.last().is_some_and(|e| matches!(e.how, How::Exit(port) if (port == 0) == wanted))
         });
@@ -190,38 +246,84 @@ impl<'a> Session<'a> {
             state.packet.clone_from(&packet);
             state.trail = trail.clone();
             (state.ends, state.strands, state.node) = (ends.clone(), strands.clone(), at);
-            Story { state, entered: entered.clone(), guards: guards.clone() }
+            Story { state, entered: entered.clone() }
         };
         done.into_iter().map(back).collect()
     }
 
     /// Lets the current packet of each story in, and explores all that follows.
     pub fn run(&mut self, stories: Vec<Story>, watched: &HashSet<Place>) -> Outcome {
-        self.e.watched.clone_from(watched);
+        self.e.course = Course::new(watched.iter().copied(), None);
         let mut outcome = Outcome { arrivals: Vec::new(), ended: Vec::new() };
-        // The last is explored first.
         for story in stories {
-            let Story { mut state, entered, guards } = story;
-            let ready = match entered.last() {
-                Some(Entry::Packet(at, _)) if state.packet.is_some() => {
-                    self.e.arrive(&mut state, *at).map(|block| {
-                        state.running = block.is_some();
-                        state.block = block.unwrap_or(state.block);
-                    })
-                }
-                _ => Ok(()),
-            };
-            if ready.is_ok() {
-                self.e.work.push(state);
-            }
-            let ended = self.e.run();
-            let story = |state| Story { state, entered: entered.clone(), guards: guards.clone() };
-            outcome.arrivals.extend(self.e.arrivals.drain(..).filter_map(|(place, state)| {
-                Some(Arrival { place, packet: state.packet.clone()?, story: story(state) })
-            }));
-            outcome.ended.extend(ended.into_iter().map(story));
+            let (state, entered) = self.enter(story.into());
+            let ended = self.e.run(state);
+            outcome.arrivals.extend(self.e.course.arrivals.drain(..).filter_map(|a| arrival(&entered, a)));
+            outcome.ended.extend(ended.into_iter().map(|state| Story { state, entered: entered.clone() }));
         }
         outcome
+    }
+
+    /// The state when the packet has come, and what entered. No state: it contradicts itself.
+    fn enter(&mut self, coming: Coming) -> (Option<State>, Vec<Entry>) {
+        let Coming { at, mut state, entered } = coming;
+        let ready = at.map_or(Ok(()), |at| {
+            self.e.arrive(&mut state, at).map(|block| {
+                state.running = block.is_some();
+                state.block = block.unwrap_or(state.block);
+            })
+        });
+        (ready.is_ok().then_some(state), entered)
+    }
+
+    /// Lets the current packet of each story in. What comes to a watched place is then given one by one, and explored no
+    /// further than that takes. What comes to nodes that are not `useful` is not followed.
+    pub(crate) fn hunt(
+        &self,
+        stories: Vec<Story>,
+        watched: &HashSet<Place>,
+        useful: Option<Rc<[bool]>>,
+    ) -> Hunt {
+        let coming: Vec<Coming> = stories.into_iter().map(Coming::from).collect();
+        let course = Course::new(watched.iter().copied(), useful);
+        Hunt { coming: coming.into_iter(), entered: Vec::new(), course }
+    }
+
+    /// As [`Session::hunt`], of packets that were kept on their way after all this had entered.
+    pub(crate) fn hunt_on(
+        &self,
+        kept: Vec<OnItsWay>,
+        entered: &[Entry],
+        watched: &HashSet<Place>,
+        useful: Rc<[bool]>,
+    ) -> Hunt {
+        let coming = |(at, state)| Coming { at: Some(at), state, entered: entered.to_vec() };
+        let coming: Vec<Coming> = kept.into_iter().map(coming).collect();
+        let course = Course::new(watched.iter().copied(), Some(useful));
+        Hunt { coming: coming.into_iter(), entered: Vec::new(), course }
+    }
+
+    /// What comes to a watched place next. Between, the session may be used for anything else.
+    pub(crate) fn next_arrival(&mut self, hunt: &mut Hunt) -> Option<Arrival> {
+        std::mem::swap(&mut self.e.course, &mut hunt.course);
+        let found = self.advance(hunt);
+        std::mem::swap(&mut self.e.course, &mut hunt.course);
+        found
+    }
+
+    fn advance(&mut self, hunt: &mut Hunt) -> Option<Arrival> {
+        loop {
+            if let Some(a) = self.e.course.arrivals.pop_front() {
+                let found = arrival(&hunt.entered, a);
+                if found.is_some() {
+                    return found;
+                }
+            } else if self.e.step().is_none() {
+                let (state, entered) = self.enter(hunt.coming.next()?);
+                self.e.course.begin(state);
+                hunt.entered = entered;
+            }
+        }
     }
 
     /// All that the programs of the clock do.
@@ -235,7 +337,7 @@ impl<'a> Session<'a> {
     }
 
     fn by_clock(&mut self, watched: &HashSet<Place>, wanted: fn(&EntryKind) -> bool) -> Outcome {
-        self.e.watched.clone_from(watched);
+        self.e.course = Course::new(watched.iter().copied(), None);
         let mut outcome = Outcome { arrivals: Vec::new(), ended: Vec::new() };
         for (node, n) in self.e.net.nodes().iter().enumerate() {
             let entries = n.program().map(|p| &p.entries[..]).unwrap_or_default();
@@ -243,14 +345,14 @@ impl<'a> Session<'a> {
                 let node = node as NodeId;
                 self.e.visited[node as usize] = true;
                 let Ok(state) = self.e.start(node, entry.block, &SymbolicInput::default()) else { continue };
-                self.e.work.push(state);
-                let ended = self.e.run();
+                let ended = self.e.run(Some(state));
                 let entered = vec![Entry::Timer(node, entry.block)];
-                let story = |state| Story { state, entered: entered.clone(), guards: Vec::new() };
-                outcome.arrivals.extend(self.e.arrivals.drain(..).filter_map(|(place, state)| {
-                    Some(Arrival { place, packet: state.packet.clone()?, story: story(state) })
-                }));
-                outcome.ended.extend(ended.into_iter().map(story));
+                outcome
+                    .arrivals
+                    .extend(self.e.course.arrivals.drain(..).filter_map(|a| arrival(&entered, a)));
+                outcome
+                    .ended
+                    .extend(ended.into_iter().map(|state| Story { state, entered: entered.clone() }));
             }
         }
         outcome
@@ -271,37 +373,14 @@ impl<'a> Session<'a> {
 
     /// Looks for a run that goes as a story says, or a proof that none does.
     pub(crate) fn decide(&self, story: &Story, thorough: bool) -> Solution {
-        let mut visits: HashSet<NodeId> =
-            story.state.ends.iter().flat_map(|e| e.trail.places()).map(|p| p.node).collect();
-        visits.extend(story.state.trail.places().iter().map(|p| p.node));
-        visits.extend(story.entered.iter().map(|e| match e {
-            Entry::Packet(at, _) => at.node,
-            Entry::Timer(node, _) => *node,
-        }));
-        visits.extend(&story.guards);
-        self.add_ahead(story, &mut visits);
         let goal = Goal {
             exprs: &self.e.x,
             facts: &story.state.facts,
             inputs: story.state.inputs,
             entry: Entered::Packets,
-            visits: Some(&visits),
+            whole: false,
         };
         decide(self.e.net, &goal, thorough.then_some(&self.smt))
-    }
-
-    /// Adds the nodes that packets still under way may come to.
-    fn add_ahead(&self, story: &Story, visits: &mut HashSet<NodeId>) {
-        let st = &story.state;
-        let last = st.packet.is_some().then(|| st.trail.places().last().map(|p| p.node)).flatten();
-        let mut work: Vec<NodeId> = st.strands.iter().map(|s| s.node).chain(last).collect();
-        let mut seen = HashSet::new();
-        while let Some(n) = work.pop() {
-            if seen.insert(n) {
-                work.extend(self.e.node(n).outputs.iter().flatten().map(|to| to.node));
-            }
-        }
-        visits.extend(seen);
     }
 
     /// Whether, since it was last asked, a packet would have gone another way if others had come before it.

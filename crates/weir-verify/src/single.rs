@@ -24,10 +24,8 @@ pub fn follow(net: &Network, entry: BlockId, input: &SymbolicInput, run: &Concre
 }
 
 fn paths(mut explorer: Explorer<'_>, entry: BlockId, input: &SymbolicInput) -> Exploration {
-    if let Ok(start) = explorer.start(0, entry, input) {
-        explorer.work.push(start);
-    }
-    let done = explorer.run();
+    let start = explorer.start(0, entry, input).ok();
+    let done = explorer.run(start);
     let entries: Vec<_> = done.iter().map(|st| explorer.entry_ends(st)).collect();
     let exprs = Rc::new(explorer.x);
     let path = |(st, entries): (crate::explore::State, _)| Path {

@@ -9,17 +9,17 @@ use std::collections::HashSet;
 use weir_ir::interp::sum16;
 use weir_ir::program::{BinOp, EntryKind, Width};
 use weir_packet::{LARGE_CAPACITY, Packet};
-use weir_table::TableSet;
 
 use crate::build::build;
 use crate::defaults::wishes;
 use crate::eval::{ConcreteRun, Evaluator, HeldPackets, Model};
 use crate::expr::{Expr, Exprs, MemId, Node, Symbol};
 use crate::facts::Facts;
-use crate::network::{Network, NodeId};
+use crate::network::Network;
 use crate::path::Path;
 use crate::set::Set;
 use crate::smt::{Answer, Smt};
+use crate::stock::Stock;
 use crate::trial::{Trial, Users};
 
 /// How often the search starts afresh.
@@ -43,7 +43,7 @@ pub struct ConcreteInput {
     /// Seed of hashes.
     pub hash_seed: u64,
     /// Tables.
-    pub tables: TableSet,
+    pub tables: Stock,
     /// Copies of what their entries hold.
     pub held: HeldPackets,
 }
@@ -53,7 +53,8 @@ impl ConcreteInput {
     pub fn run<'a>(&'a self, net: &'a Network) -> ConcreteRun<'a> {
         ConcreteRun {
             net,
-            tables: &self.tables,
+            tables: &self.tables.set,
+            numbers: Some(&self.tables.numbers),
             held: &self.held,
             packets: &self.packets,
             args: &self.args,
@@ -83,8 +84,8 @@ pub(crate) struct Goal<'a> {
     /// How many packets come in.
     pub(crate) inputs: u32,
     pub(crate) entry: Entered,
-    /// The nodes whose tables matter; `None`: all.
-    pub(crate) visits: Option<&'a HashSet<NodeId>>,
+    /// Whether all tables of the network are to be there, rather than those that the facts speak of.
+    pub(crate) whole: bool,
 }
 
 /// What is known of a goal.
@@ -112,7 +113,7 @@ pub fn solve(net: &Network, path: &Path) -> Option<ConcreteInput> {
             (0, Entered::Message { params: program.block(path.entry).params.len() as u32 })
         }
     };
-    let goal = Goal { exprs: &path.exprs, facts: &path.facts, inputs, entry, visits: None };
+    let goal = Goal { exprs: &path.exprs, facts: &path.facts, inputs, entry, whole: true };
     let mut facts = goal.facts.clone();
     if !facts.sharpen(goal.exprs) {
         return None;

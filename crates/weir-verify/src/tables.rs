@@ -66,9 +66,9 @@ pub(crate) struct Entry {
 /// First content of a table, in the order of lookup. Rows that do not fit are left out, as they never get in.
 pub(crate) fn first_rows(t: &TableInit) -> Vec<Row> {
     let Ok(mut table) = Table::new(t.decl.clone()) else { return Vec::new() };
-    for row in &t.rows {
+    if table.insert_rows(&t.rows, 0).is_err() {
         // A row that does not fit is refused when the program is loaded.
-        drop(table.insert_row(row, 0));
+        t.rows.iter().for_each(|row| drop(table.insert_row(row, 0)));
     }
     table.rows().into_iter().map(|(_, row)| row).collect()
 }
@@ -309,7 +309,7 @@ impl Explorer<'_> {
         if st.op == 0 {
             st.steps -= 1;
         }
-        self.work.push(st);
+        self.course.work.push(st);
     }
 
     /// By rows that the control side may have put there: any.

@@ -15,7 +15,7 @@ use crate::path::{ConcreteAt, How, Incomplete, Limits, Prediction};
 use crate::single::{explore, follow};
 use crate::solve::solve;
 
-pub use networks::{Ways, replay_declared};
+pub use networks::Ways;
 
 /// One run of a sequence.
 #[derive(Debug)]
@@ -109,14 +109,14 @@ pub fn assert_replayed(program: &Program, entry: BlockId, input: &SymbolicInput,
         let said = path.covers(&start.run(&net)).expect("a solution takes its path");
         let seen = interpret(
             program,
-            &mut start.tables,
+            &mut start.tables.set,
             entry,
             &start.args,
             start.now,
             (start.randoms.clone(), start.hash_seed),
             start.packets.pop(),
         );
-        compare(program, &said, &seen, &mut start.tables, &format!("path {i} of b{}", entry.0));
+        compare(program, &said, &seen, &mut start.tables.set, &format!("path {i} of b{}", entry.0));
         summary.agreed += 1;
     }
     summary
@@ -149,6 +149,7 @@ fn check(
     let run = ConcreteRun {
         net,
         tables,
+        numbers: None,
         held: &held,
         packets: t.packet.as_slice(),
         args: &t.args,

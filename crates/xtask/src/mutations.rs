@@ -312,22 +312,22 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "can: what does not match on arrival",
         file: "crates/weir-verify/src/checks/can.rs",
-        text: "c.filtered(arrival.story, framing, &q.filter, true)",
-        instead: "c.filtered(arrival.story, framing, &q.filter, false)",
+        text: "q.search(c, arrival, Shows::Matching)",
+        instead: "q.search(c, arrival, Shows::Other)",
         test: VERIFY_CHECKS,
     },
     Mutation {
         name: "only: what matches on arrival",
         file: "crates/weir-verify/src/checks/only.rs",
-        text: "c.filtered(arrival.story, framing, &q.filter, false)",
-        instead: "c.filtered(arrival.story, framing, &q.filter, true)",
+        text: "q.search(c, arrival, Shows::Other)",
+        instead: "q.search(c, arrival, Shows::Matching)",
         test: VERIFY_CHECKS,
     },
     Mutation {
         name: "never: of all packets",
         file: "crates/weir-verify/src/checks/never.rs",
-        text: "c.seek(q, Some(&q.filter), &watched",
-        instead: "c.seek(q, None, &watched",
+        text: "c.seek_arrivals(q, Some(&q.filter), (&watched",
+        instead: "c.seek_arrivals(q, None, (&watched",
         test: VERIFY_CHECKS,
     },
     Mutation {

@@ -18,6 +18,8 @@ const BATCH: usize = 32;
 const ON_THE_WAY: Duration = Duration::from_millis(50);
 /// Packets a second below which no rate is looked for.
 const LEAST: f64 = 1000.0;
+/// By what a rate is multiplied that lost packets.
+const LOWER: f64 = 0.8;
 
 /// A frame of 64 bytes with its checksum, of a flow that `number` chooses.
 pub fn frame(number: u16) -> Vec<u8> {
@@ -81,15 +83,29 @@ pub fn blast(lab: &Lab, time: Duration) -> Result<f64> {
     Ok(rate)
 }
 
-/// Sends `rate` packets a second; gives packets sent, and lost.
-pub fn paced(lab: &Lab, rate: f64, time: Duration) -> Result<(u64, u64)> {
+/// What came of sending at a pace.
+#[derive(Debug, Clone, Copy)]
+pub struct Paced {
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets that did not come.
+    pub lost: u64,
+    /// The longest time for which the sender itself stood still: the machine did something else.
+    pub pause: Duration,
+}
+
+/// Sends `rate` packets a second.
+pub fn paced(lab: &Lab, rate: f64, time: Duration) -> Result<Paced> {
     let _pinned = Pinned::here()?;
     let mut port = sender(lab)?;
     let frames: Vec<Vec<u8>> = (0..64).map(frame).collect();
     let (before, start) = (lab.received()?, Instant::now());
     let (mut sent, mut next, mut batch) = (0, 0, Vec::with_capacity(BATCH));
-    while start.elapsed() < time {
-        let due = (start.elapsed().as_secs_f64() * rate) as u64;
+    let (mut now, mut pause) = (Duration::ZERO, Duration::ZERO);
+    while now < time {
+        let before = std::mem::replace(&mut now, start.elapsed());
+        pause = pause.max(now - before);
+        let due = (now.as_secs_f64() * rate) as u64;
         if due <= sent {
             // Sleeping is too coarse for this, and the processor is this thread's.
             std::hint::spin_loop();
@@ -103,24 +119,24 @@ pub fn paced(lab: &Lab, rate: f64, time: Duration) -> Result<(u64, u64)> {
     }
     std::thread::sleep(ON_THE_WAY);
     let received = lab.received()? - before;
-    Ok((sent, sent.saturating_sub(received)))
+    Ok(Paced { sent, lost: sent.saturating_sub(received), pause })
 }
 
 /// A rate at which no packet was lost in a whole trial, in packets a second: what short rounds of `time` find, lowered until
-/// a `trial` passes (RFC 2544, section 26.1, asks for at least 60 seconds).
+/// a `trial` passes.
 pub fn no_loss_rate(lab: &Lab, time: Duration, trial: Duration) -> Result<f64> {
     let (mut good, mut bad) = (0.0, blast(lab, time)? * 1.5e6);
     for _ in 0..8 {
         let rate = f64::midpoint(good, bad);
-        if paced(lab, rate, time)?.1 == 0 { good = rate } else { bad = rate }
+        if paced(lab, rate, time)?.lost == 0 { good = rate } else { bad = rate }
     }
     while good >= LEAST {
-        let (sent, lost) = paced(lab, good, trial)?;
-        eprintln!("ports: trial at {:.3} million a second: {lost} of {sent} lost", good / 1e6);
-        if lost == 0 {
+        let found = paced(lab, good, trial)?;
+        eprintln!("ports: trial at {:.3} million a second: {found:?}", good / 1e6);
+        if found.lost == 0 {
             return Ok(good);
         }
-        good *= 0.9;
+        good *= LOWER;
     }
     Ok(0.0)
 }

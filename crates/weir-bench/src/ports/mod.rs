@@ -26,7 +26,7 @@ const SENDER: usize = 0;
 /// The processor that the engine keeps to, if there is a second.
 const ENGINE: usize = 1;
 /// How long a rate has to lose nothing before a soak.
-const TRIAL: Duration = Duration::from_mins(1);
+const TRIAL: Duration = Duration::from_secs(10);
 
 /// What was found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -119,11 +119,13 @@ fn soak(effort: Effort, all: &mut Vec<Figure>, skipped: &mut Vec<String>) -> Res
             continue;
         }
         let memory = resident();
-        let (sent, lost) = load::paced(&lab, rate * 0.9, effort.soak)?;
+        let load::Paced { sent, lost, pause } = load::paced(&lab, rate * 0.9, effort.soak)?;
         let note = format!(
-            "of {sent} in {} s at {:.2} million a second; resident memory {} MB before and {} MB after",
+            "of {sent} in {} s at {:.2} million a second; the sender itself stood still for up to {:.1} ms; resident memory {} \
+             MB before and {} MB after",
             effort.soak.as_secs(),
             rate * 0.9 / 1e6,
+            pause.as_secs_f64() * 1e3,
             memory,
             resident()
         );
@@ -201,7 +203,8 @@ mod tests {
         for kind in [Forwarder::Wire, Forwarder::Packet, Forwarder::Xdp, Forwarder::Bridge] {
             let lab = Lab::new().unwrap();
             let _forwarder = kind.start(&lab).unwrap();
-            let (sent, lost) = load::paced(&lab, 2000.0, Duration::from_millis(100)).unwrap();
+            let load::Paced { sent, lost, .. } =
+                load::paced(&lab, 2000.0, Duration::from_millis(100)).unwrap();
             assert!(sent > 50 && lost < sent, "{}: {lost} of {sent}", kind.name());
         }
     }

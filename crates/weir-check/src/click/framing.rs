@@ -19,13 +19,20 @@ pub fn framings(plan: &Plan, ports: &Ports) -> Vec<Vec<Framing>> {
         graph.ports.iter().map(|p| vec![None; p.inputs.len()]).collect();
     let entries = ports.entries.iter().chain(ports.origins.iter().map(|o| &o.port));
     let mut work: VecDeque<(usize, Framing)> = entries.map(|p| (p.element, p.framing)).collect();
+    // In the order of the configuration for each element.
+    let mut from: Vec<Vec<(usize, u32)>> = vec![Vec::new(); graph.elements.len()];
+    for c in &graph.connections {
+        if let Some(list) = from.get_mut(c.from.0) {
+            list.push(c.to);
+        }
+    }
     while let Some((element, framing)) = work.pop_front() {
-        for c in graph.connections.iter().filter(|c| c.from.0 == element) {
-            let input = found.get_mut(c.to.0).and_then(|inputs| inputs.get_mut(c.to.1 as usize));
+        for &(to, port) in from.get(element).into_iter().flatten() {
+            let input = found.get_mut(to).and_then(|inputs| inputs.get_mut(port as usize));
             let Some(input) = input.filter(|f| f.is_none()) else { continue };
             *input = Some(framing);
-            let Some(e) = graph.elements.get(c.to.0) else { continue };
-            work.push_back((c.to.0, behind(&e.class, &e.args, framing)));
+            let Some(e) = graph.elements.get(to) else { continue };
+            work.push_back((to, behind(&e.class, &e.args, framing)));
         }
     }
     let known =

@@ -1,5 +1,7 @@
 //! Click configurations and requests on their own.
 
+use std::collections::HashSet;
+
 use weir_engine::{Classes, Plan};
 use weir_model::request::{ModuleLink, Request, UNNAMED};
 use weir_model::value::IpPrefix;
@@ -123,6 +125,7 @@ impl World {
     /// Names for the elements of a configuration.
     pub(super) fn add_elements(&mut self, plan: &Plan, ports: &click::Ports, prefix: &str) {
         let framings = click::framings(plan, ports);
+        let taken: HashSet<String> = self.spots.iter().map(|s| s.name.clone()).collect();
         for (i, e) in plan.graph.elements.iter().enumerate() {
             let (Some(&(first, last)), Some(kinds)) = (ports.nodes.get(i), plan.graph.ports.get(i)) else {
                 continue;
@@ -152,7 +155,7 @@ impl World {
             nodes.dedup();
             // A device of that name is meant rather than an element.
             let name = format!("{prefix}{}", e.name);
-            if !prefix.is_empty() || !self.spots.iter().any(|s| s.name == name) {
+            if !prefix.is_empty() || !taken.contains(&name) {
                 self.spots.push(Spot { name, gates, nodes, owns: Vec::new() });
             }
         }

@@ -54,7 +54,7 @@ impl Default for Options {
             promiscuous: true,
             bypass_qdisc: false,
             send_offloads: true,
-            ring_frames: 2048,
+            ring_frames: 8192,
             queue_bytes: 8 << 20,
             fanout: None,
             receive: true,

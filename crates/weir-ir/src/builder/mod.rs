@@ -193,6 +193,22 @@ impl Builder {
         });
     }
 
+    /// The programs for packets on all inputs: `first` for each, and `then` for those that it does not end.
+    pub fn all_inputs(&mut self, mut first: impl FnMut(&mut Builder, u32), then: impl FnOnce(&mut Builder)) {
+        let mut open = Vec::new();
+        for port in 0..self.program.inputs {
+            self.entry(EntryKind::Packet { port }, Vec::new(), |b| first(b, port));
+            open.extend(self.current.take());
+        }
+        self.join(open);
+        if !self.ended() {
+            then(self);
+        }
+        if !self.ended() {
+            self.drop(Reason::DISCARDED);
+        }
+    }
+
     /// The program that runs every so many nanoseconds.
     pub fn timer(&mut self, every: u64, body: impl FnOnce(&mut Builder)) {
         self.entry(EntryKind::Timer { every }, Vec::new(), |b| b.packetless(body));

@@ -78,6 +78,8 @@ pub(crate) struct Rules {
     removes: usize,
     /// Rules compared one by one because the index did not have the answer.
     compared: AtomicU64,
+    /// Many rules are being inserted.
+    held: bool,
 }
 
 impl Rules {
@@ -99,6 +101,7 @@ impl Rules {
             inserts: 0,
             removes: 0,
             compared: AtomicU64::new(0),
+            held: false,
         }
     }
 
@@ -129,11 +132,16 @@ impl Rules {
 
         self.add(order, key, slot);
         self.inserts += 1;
-        if self.len() <= SMALL || self.inserts > self.built + ADDED {
+        if !self.held && self.len() <= SMALL || self.inserts > self.built + ADDED {
             self.build();
-        } else {
+        } else if !self.held {
             self.list();
         }
+    }
+
+    /// Many rules are to be inserted: until [`settle`](Rules::settle), lookups may be slow, and compiled code must not look.
+    pub fn hold(&mut self) {
+        self.held = true;
     }
 
     /// Removes the rule with this slot. Whether there was one.
@@ -190,6 +198,7 @@ impl Rules {
     /// Brings the index up to date with every change. To be called when changes have come to rest: lookups
     /// compare up to 16 rules that were added last one by one.
     pub fn settle(&mut self) {
+        self.held = false;
         if !self.added.is_empty() || self.removes > 0 {
             self.build();
         }

@@ -7,27 +7,26 @@ use crate::session::{Part, Session, Story};
 /// Most rounds in which packets of others are let in one after the other.
 const ROUNDS: usize = 3;
 /// Most histories that a check is repeated after.
-const HISTORIES: usize = 64;
+const HISTORIES: usize = 256;
 
 /// The paths that make the same entries, whatever else they assume, and wherever in the packet they take them from: behind
 /// a longer header a port stands elsewhere, and may be the same.
 struct Site {
-    story: Story,
+    /// Those that differ in what they make or in their way.
+    stories: Vec<Story>,
     shape: Shape,
     /// What all of them assume.
     conditions: HashSet<Expr>,
     /// Bytes in place of which others have other ones.
     moved: HashSet<Expr>,
     of_many: bool,
-    /// The story is tried as it is.
-    tried: bool,
 }
 
 /// Entries, with numbers in place of the bytes of packets: first what they are, then the bytes in order.
 type Shape = (Vec<u128>, Vec<Expr>);
 
 impl Site {
-    fn add(sites: &mut Vec<Site>, x: &Exprs, story: Story, tried: bool) {
+    fn add(sites: &mut Vec<Site>, x: &Exprs, story: Story, is_new: bool) {
         let mut shape = Shape::default();
         story.describe_entries(|part| match part {
             Part::Number(n) => shape.0.push(n),
@@ -35,22 +34,25 @@ impl Site {
         });
         let conditions: HashSet<Expr> = story.conditions().into_iter().collect();
         let Some(site) = sites.iter_mut().find(|s| s.shape.0 == shape.0) else {
-            let (moved, of_many) = (HashSet::new(), false);
-            return sites.push(Site { story, shape, conditions, moved, of_many, tried });
+            let moved = HashSet::new();
+            return sites.push(Site { stories: vec![story], shape, conditions, moved, of_many: false });
         };
         site.of_many = true;
         site.conditions.retain(|c| conditions.contains(c));
         let pairs = site.shape.1.iter().zip(&shape.1);
         site.moved.extend(pairs.filter(|(a, b)| a != b).map(|(a, _)| *a));
+        if is_new {
+            site.stories.push(story);
+        }
     }
 
     /// A story for all of them: nothing is assumed that is not of all.
-    fn merged(self, session: &mut Session<'_>) -> Story {
-        let x = session.exprs();
-        let mut conditions = self.story.conditions();
+    fn merged(&self, session: &mut Session<'_>) -> Story {
+        let (x, first) = (session.exprs(), &self.stories[0]);
+        let mut conditions = first.conditions();
         let mut known = HashMap::new();
         conditions.retain(|c| self.conditions.contains(c) && !mentions(x, *c, &self.moved, &mut known));
-        session.weakened(self.story, &conditions)
+        session.weakened(first.clone(), &conditions)
     }
 }
 
@@ -152,7 +154,8 @@ impl Checker<'_> {
             if !self.session.take_missed() {
                 return answer;
             }
-            let (mut next, mut sites) = (Vec::new(), Vec::new());
+            self.keeper.spoil();
+            let (mut sites, mut is_more) = (Vec::new(), false);
             for before in &round {
                 for story in follow(self, before) {
                     let made = story.made_since(before);
@@ -161,34 +164,35 @@ impl Checker<'_> {
                     if made.is_empty() {
                         continue;
                     }
-                    let tried = known.insert((made, way));
-                    if tried {
-                        next.push(story.clone());
-                    }
-                    Site::add(&mut sites, self.session.exprs(), story, tried);
+                    let is_new = known.insert((made, way));
+                    is_more |= is_new;
+                    Site::add(&mut sites, self.session.exprs(), story, is_new);
                 }
             }
             // An entry of a kind that there was before is one more of them.
-            if next.is_empty() {
+            if !is_more {
                 return answer;
             }
-            // The first of a kind shows what is wrong soonest; that nothing is takes all of them.
-            let many = sites.into_iter().filter(|s| s.of_many || !s.tried);
-            next.extend(many.map(|s| s.merged(&mut self.session)));
+            let merged: Vec<Story> = sites.iter().map(|s| s.merged(&mut self.session)).collect();
             self.session.take_missed();
-            for story in &next {
-                count += 1;
-                if count > most {
-                    self.session.give_up_histories();
-                    return answer;
-                }
-                match check(self, story) {
-                    Search::Found(e) => return Search::Found(e),
-                    Search::Impossible => {}
-                    Search::Unknown => answer = Search::Unknown,
+            for (all, site) in merged.iter().zip(&sites) {
+                // Where the one for all of a kind leaves no doubt, each of them leaves none.
+                let each = if site.of_many { &site.stories[..] } else { &[] };
+                for (i, story) in std::iter::once(all).chain(each).enumerate() {
+                    count += 1;
+                    if count > most {
+                        self.session.give_up_histories();
+                        return answer;
+                    }
+                    match check(self, story) {
+                        Search::Found(e) => return Search::Found(e),
+                        Search::Impossible if i == 0 => break,
+                        Search::Impossible => {}
+                        Search::Unknown => answer = Search::Unknown,
+                    }
                 }
             }
-            round = next;
+            round = merged;
         }
         // Entries that take more packets are not tried.
         self.session.give_up_histories();

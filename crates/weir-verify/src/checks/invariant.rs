@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use weir_ir::program::{BinOp, Width};
 
 use super::headers::{IPV4, IPV6, Layout, by_net, bytes_at, net_at, net_of, original, version};
@@ -9,13 +11,11 @@ use crate::session::{Arrival, Story};
 /// `invariant SRC DST FIELD…`: on every path, each field has at DST the value that it had at SRC.
 pub fn invariant(c: &mut Checker<'_>, q: &Query, fields: &[Field]) -> Verdict {
     let watched = q.watched();
-    let found = c.seek(q, Some(&q.filter), &watched, |c, start, outcome| {
-        c.any(outcome.arrivals, |c, arrival| {
-            let framings = (start.framing, q.framing_at(arrival.place));
-            c.any(fields, |c, &field| {
-                let stories = changed(c, &arrival, framings, field);
-                c.search_all(stories, |r| differs(r, &watched, field, framings))
-            })
+    let found = c.seek_arrivals(q, Some(&q.filter), (&watched, &HashSet::new()), |c, start, arrival| {
+        let framings = (start.framing, q.framing_at(arrival.place));
+        c.any(fields, |c, &field| {
+            let stories = changed(c, &arrival, framings, field);
+            c.search_all(stories, |r| differs(r, &watched, field, framings))
         })
     });
     c.none(found)
@@ -115,12 +115,7 @@ fn payload_offset(c: &mut Checker<'_>, story: &Story, net: i64, layout: Layout) 
 }
 
 /// Whether the field differs, in a run, between a packet that came in last and one that arrived.
-fn differs(
-    r: &Replay,
-    watched: &std::collections::HashSet<crate::Place>,
-    field: Field,
-    framings: (Framing, Framing),
-) -> bool {
+fn differs(r: &Replay, watched: &HashSet<crate::Place>, field: Field, framings: (Framing, Framing)) -> bool {
     let from = r.starts.last().copied().unwrap_or(0);
     let Some(first) = r.hops.get(from) else { return false };
     let old = by_net(&first.before, net_of(framings.0) as usize, field);

@@ -3,6 +3,7 @@
 //! Every "yes, such a packet exists" is a packet that was replayed through the interpreter; every "no, none" is the end
 //! of an exploration that left nothing out. What is neither is inconclusive, with the reason.
 
+mod again;
 mod all;
 mod can;
 mod compare;
@@ -17,10 +18,13 @@ mod only;
 mod returns;
 mod security;
 mod seek;
+mod standing;
 
 use std::collections::HashSet;
 use std::fmt;
 
+pub use again::Shows;
+pub(crate) use again::declared;
 pub use all::all;
 pub use can::can;
 pub use compare::{Compared, Comparison, Difference, Ended, Fate, Twin, compare};
@@ -32,6 +36,7 @@ pub use noloops::noloops;
 pub use only::only;
 pub use returns::{Way, returns};
 pub use security::{Allowed, Module, Prefix, Rule, Rules, Security, Stage, secure};
+pub use standing::Standing;
 
 use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
@@ -176,6 +181,7 @@ pub struct Checker<'a> {
     no_z3: bool,
     /// How many searches of the check under way found nothing.
     unknown: usize,
+    keeper: standing::Keeper,
 }
 
 /// How many searches may find nothing before z3 is no longer asked.
@@ -186,7 +192,8 @@ const TRIED: usize = 256;
 impl<'a> Checker<'a> {
     /// A checker for a network.
     pub fn new(net: &'a Network, limits: Limits) -> Checker<'a> {
-        Checker { net, session: Session::new(net, limits), no_z3: false, unknown: 0 }
+        let session = Session::new(net, limits);
+        Checker { net, session, no_z3: false, unknown: 0, keeper: standing::Keeper::default() }
     }
 
     /// Gives up what is not explored when `stop` says so.
@@ -294,6 +301,17 @@ impl Query {
 
     pub(crate) fn framing_at(&self, place: Place) -> Framing {
         self.to.iter().find(|t| t.place == place).map_or(Framing::Ip, |t| t.framing)
+    }
+
+    /// Looks for a run by which a packet of a kind comes to DST.
+    pub(crate) fn search(&self, c: &mut Checker<'_>, arrival: Arrival, shows: Shows) -> Search {
+        let net = c.net;
+        if shows == Shows::Any {
+            return c.search(&arrival.story, |r| self.shown(net, r, shows));
+        }
+        let framing = self.framing_at(arrival.place);
+        let stories = c.filtered(arrival.story, framing, &self.filter, shows == Shows::Matching);
+        c.search_all(stories, |r| self.shown(net, r, shows))
     }
 
     /// Whether a packet came by all that it has to.

@@ -1,12 +1,12 @@
-use super::{Checker, Query, Verdict};
+use std::collections::HashSet;
+
+use super::{Checker, Query, Shows, Verdict};
 
 /// `never SRC DST FILTER`: no packet from SRC that matches FILTER at SRC arrives at DST.
 pub fn never(c: &mut Checker<'_>, q: &Query) -> Verdict {
     let watched = q.watched();
-    let found = c.seek(q, Some(&q.filter), &watched, |c, _, outcome| {
-        c.any(outcome.arrivals, |c, arrival| {
-            c.search(&arrival.story, |r| r.arrived_last().any(|(p, _)| watched.contains(&p)))
-        })
+    let found = c.seek_arrivals(q, Some(&q.filter), (&watched, &HashSet::new()), |c, _, arrival| {
+        q.search(c, arrival, Shows::Any)
     });
     c.none(found)
 }

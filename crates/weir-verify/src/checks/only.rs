@@ -1,14 +1,11 @@
-use super::{Checker, Query, Verdict};
+use std::collections::HashSet;
+
+use super::{Checker, Query, Shows, Verdict};
 
 /// `only SRC DST FILTER`: every packet from SRC that arrives at DST matches FILTER there.
 pub fn only(c: &mut Checker<'_>, q: &Query) -> Verdict {
-    let net = c.net;
-    let found = c.seek(q, None, &q.watched(), |c, _, outcome| {
-        c.any(outcome.arrivals, |c, arrival| {
-            let framing = q.framing_at(arrival.place);
-            let stories = c.filtered(arrival.story, framing, &q.filter, false);
-            c.search_all(stories, |replay| q.arrives(net, replay, false))
-        })
+    let found = c.seek_arrivals(q, None, (&q.watched(), &HashSet::new()), |c, _, arrival| {
+        q.search(c, arrival, Shows::Other)
     });
     c.none(found)
 }

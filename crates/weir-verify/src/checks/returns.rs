@@ -21,18 +21,17 @@ const KINDS: [(Layout, u128); 4] = [(IPV4, TCP), (IPV4, UDP), (IPV6, TCP), (IPV6
 /// `return SRC DST FILTER`: as [`can`](super::can), and the reply (addresses and ports swapped; of TCP a SYN/ACK that
 /// acknowledges) reaches SRC again, as the reply to what it sent, through the state that the packet left.
 pub fn returns(c: &mut Checker<'_>, q: &Query, way: &Way) -> Verdict {
-    let found = c.seek(q, None, &q.watched(), |c, start, outcome| {
-        c.any(outcome.arrivals.into_iter().filter(|a| q.came_by(a)), |c, arrival| {
-            let framing = q.framing_at(arrival.place);
-            let Some((_, reply)) = way.replies.iter().find(|(p, _)| *p == arrival.place) else {
-                return Search::Impossible;
-            };
-            let stories = c.filtered(arrival.story.clone(), framing, &q.filter, true);
-            c.any(stories, |c, story| {
-                c.any(KINDS, |c, kind| match answer(c, &story, &arrival, framing, reply, kind) {
-                    Some(back) => home(c, &back, start, way, kind.0),
-                    None => Search::Impossible,
-                })
+    // What the first packet leaves in tables counts for the reply.
+    let later = way.home.iter().map(|t| t.place).collect();
+    let found = c.seek_arrivals(q, None, (&q.watched(), &later), |c, start, arrival| {
+        let framing = q.framing_at(arrival.place);
+        let reply = way.replies.iter().find(|(p, _)| *p == arrival.place);
+        let Some((_, reply)) = reply.filter(|_| q.came_by(&arrival)) else { return Search::Impossible };
+        let stories = c.filtered(arrival.story.clone(), framing, &q.filter, true);
+        c.any(stories, |c, story| {
+            c.any(KINDS, |c, kind| match answer(c, &story, &arrival, framing, reply, kind) {
+                Some(back) => home(c, &back, start, way, kind.0),
+                None => Search::Impossible,
             })
         })
     });

@@ -6,7 +6,12 @@ use std::collections::HashSet;
 use super::{Checker, Evidence, Filter, Query, Search, Start, Verdict};
 use crate::network::Place;
 use crate::replay::Replay;
-use crate::session::{Outcome, Story};
+use crate::session::{Arrival, Hunt, Outcome, Story};
+
+/// Whether a story makes use of what happened before: what does not happens without it.
+fn makes_use(before: &Story, story: &Story) -> bool {
+    before.is_blank() || story.used_past()
+}
 
 impl Checker<'_> {
     /// Lets the packets of SRC in (of those only which match the filter there, if `at_source`), on a network that nothing
@@ -22,13 +27,56 @@ impl Checker<'_> {
             c.any(&q.from, |c, start| {
                 let stories = c.launch(before, start, at_source.map(|filter| (filter, true)));
                 let mut outcome = c.session.run(stories, watched);
-                // What makes no use of a history happens without it.
-                let is_new = |s: &Story| before.is_blank() || s.used_past();
-                outcome.arrivals.retain(|a| is_new(&a.story));
-                outcome.ended.retain(is_new);
+                outcome.arrivals.retain(|a| makes_use(before, &a.story));
+                outcome.ended.retain(|s| makes_use(before, s));
                 look(c, start, outcome)
             })
         })
+    }
+
+    /// As [`Checker::seek`], for what comes to watched places, which is looked at one by one: nothing is explored behind a
+    /// run that was found, nor where packets can come neither to a watched place nor to one that is watched `later`.
+    pub(super) fn seek_arrivals(
+        &mut self,
+        q: &Query,
+        at_source: Option<&Filter>,
+        (watched, later): (&HashSet<Place>, &HashSet<Place>),
+        mut look: impl FnMut(&mut Self, &Start, Arrival) -> Search,
+    ) -> Search {
+        let useful = self.net.leading_to(watched.union(later).map(|p| p.node));
+        self.with_histories(q, |c, before| {
+            c.any(&q.from, |c, start| {
+                let stories = c.launch(before, start, at_source.map(|filter| (filter, true)));
+                let mut hunt = c.session.hunt(stories, watched, Some(useful.clone()));
+                c.keeper.begin(&mut hunt);
+                let found = c.each_arrival(&mut hunt, |c, arrival| {
+                    if makes_use(before, &arrival.story) {
+                        look(c, start, arrival)
+                    } else {
+                        Search::Impossible
+                    }
+                });
+                c.keeper.add(hunt, start, &useful);
+                found
+            })
+        })
+    }
+
+    /// The first run that is found among arrivals.
+    pub(super) fn each_arrival(
+        &mut self,
+        hunt: &mut Hunt,
+        mut look: impl FnMut(&mut Self, Arrival) -> Search,
+    ) -> Search {
+        let mut all = Search::Impossible;
+        while let Some(arrival) = self.session.next_arrival(hunt) {
+            match look(self, arrival) {
+                Search::Found(e) => return Search::Found(e),
+                Search::Impossible => {}
+                Search::Unknown => all = Search::Unknown,
+            }
+        }
+        all
     }
 
     /// The first run that is found among `items`.

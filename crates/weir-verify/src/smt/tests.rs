@@ -27,7 +27,7 @@ const WIDTHS: [Width; 6] = [W1, W8, W16, W32, W64, W128];
 fn ask(smt: &Smt, x: &Exprs, conditions: &[Expr]) -> Answer {
     let net = Network::default();
     let facts = Facts::default();
-    let goal = Goal { exprs: x, facts: &facts, inputs: 0, entry: Entered::Packets, visits: None };
+    let goal = Goal { exprs: x, facts: &facts, inputs: 0, entry: Entered::Packets, whole: true };
     smt.ask(&net, &goal, conditions)
 }
 
@@ -238,7 +238,7 @@ fn only_z3_knows_that_no_square_is_two_more_than_a_multiple_of_four() {
     let wanted = x.is(rest, 2);
     assert!(facts.assume(&mut x, wanted, true));
     let net = Network::default();
-    let goal = Goal { exprs: &x, facts: &facts, inputs: 0, entry: Entered::Packets, visits: None };
+    let goal = Goal { exprs: &x, facts: &facts, inputs: 0, entry: Entered::Packets, whole: true };
     assert!(matches!(decide(&net, &goal, Some(&Smt::default())), Solution::Impossible));
     assert!(matches!(decide(&net, &goal, Some(&Smt::with("z3-that-is-nowhere"))), Solution::Missing));
 }

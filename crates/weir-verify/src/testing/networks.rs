@@ -1,12 +1,9 @@
 //! Networks: all ways of a packet through one, held against runs of it.
 
-use std::collections::{HashMap, HashSet};
-
-use weir_ir::Layer;
-use weir_packet::Packet;
+use std::collections::HashSet;
 
 use super::SEED;
-use crate::checks::Evidence;
+use crate::checks::declared;
 use crate::eval::Evaluator;
 use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
@@ -112,34 +109,13 @@ impl<'a> Ways<'a> {
     }
 }
 
-/// Runs the packets of an evidence once more, on tables with their declared contents.
-pub fn replay_declared(net: &Network, e: &Evidence) -> Replay {
-    let input = start(net, &e.entered, &e.packets, &e.randoms);
-    replay(net, &e.entered, ConcreteInput { now: e.now, hash_seed: e.hash_seed, ..input })
-}
-
-/// Packets about to come into a network whose tables have their declared contents.
+/// Packets about to come into a network whose tables, all of which are there, have their declared contents.
 fn start(net: &Network, entered: &[Entry], packets: &[Vec<u8>], randoms: &[u32]) -> ConcreteInput {
-    let mut tables = net.table_set(None).expect("declarations are right");
+    let mut input = declared(entered, packets, randoms).expect("packets are not too long");
     for t in 0..net.table_count() {
-        for row in net.rows(t) {
-            tables.table_mut(t).insert_row(row, 0).expect("rows fit their table");
-        }
+        input.tables.number(net, t, |_, _| true).expect("declarations and rows are right");
     }
-    let inputs = entered.iter().filter_map(|e| match e {
-        Entry::Packet(_, input) => Some(input),
-        Entry::Timer(..) => None,
-    });
-    let packet = |(bytes, input): (&Vec<u8>, &SymbolicInput)| {
-        let mut p = Packet::from_bytes(bytes).expect("the packet is not too long");
-        for (layer, mark) in Layer::ALL.into_iter().skip(1).zip(input.marks) {
-            p.set_layer(layer, mark.map(|at| p.data().wrapping_add_signed(at)));
-        }
-        p
-    };
-    let packets = packets.iter().zip(inputs).map(packet).collect();
-    let (randoms, held) = (randoms.to_vec(), HashMap::new());
-    ConcreteInput { packets, args: Vec::new(), now: 0, randoms, hash_seed: SEED, tables, held }
+    ConcreteInput { hash_seed: SEED, ..input }
 }
 
 /// What a story says about its packets' ends.

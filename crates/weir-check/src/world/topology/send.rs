@@ -154,12 +154,11 @@ pub(super) fn router(segments: &Segments<'_>, node: usize, name: &str, r: &Route
     }
     let mut b = Builder::new(name, n, n + 1);
     let table = Prefixes::declare(&mut b, "routes", &rows);
-    for i in 0..n {
-        let own = segments.number((node, i as usize));
-        let tag =
-            |i: usize| r.interfaces.get(i).and_then(|i| i.vlan).map_or(0, weir_model::value::VlanId::get);
-        b.input(i, |b| {
-            take(b, own, tag(i as usize));
+    let tag =
+        |i: u32| r.interfaces.get(i as usize).and_then(|i| i.vlan).map_or(0, weir_model::value::VlanId::get);
+    b.all_inputs(
+        |b, i| take(b, segments.number((node, i as usize)), tag(i)),
+        |b| {
             table.look(
                 b,
                 &mut |b, outcome, v4| match outcome {
@@ -168,15 +167,15 @@ pub(super) fn router(segments: &Segments<'_>, node: usize, name: &str, r: &Route
                     Outcome::Send(ways) => {
                         decrement(b, v4);
                         choose(b, ways.len(), |b, way| match ways.get(way) {
-                            Some(&(output, next)) => send(b, output, next, tag(output as usize)),
+                            Some(&(output, next)) => send(b, output, next, tag(output)),
                             None => b.drop(Reason::UNCONNECTED),
                         });
                     }
                 },
                 &mut |b, _| b.drop(Reason::new("NoRoute")),
             );
-        });
-    }
+        },
+    );
     b.finish()
 }
 

@@ -205,11 +205,8 @@ fn questions(world: &mut World, all: &[Requirement]) -> Result<Vec<Question>, Fa
 }
 
 fn answers(world: &World, questions: &[Question], ui: &Ui) -> Vec<Answer> {
-    let ask = |q: &Question| {
-        ui.progress(&q.requirement.text);
-        world.answer(q, Limits::of_networks())
-    };
-    questions.iter().map(ask).collect()
+    questions.iter().for_each(|q| ui.progress(&q.requirement.text));
+    world.answers(questions, Limits::of_networks())
 }
 
 /// The requirements of the command line and of files.

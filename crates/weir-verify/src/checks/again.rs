@@ -1,0 +1,86 @@
+//! The packets of an evidence once more, on a network that may have changed since.
+
+use weir_ir::program::Layer;
+use weir_packet::Packet;
+
+use super::{Evidence, Query};
+use crate::eval::HeldPackets;
+use crate::input::SymbolicInput;
+use crate::network::{Network, NodeId};
+use crate::replay::{Replay, replay};
+use crate::session::Entry;
+use crate::solve::ConcreteInput;
+use crate::stock::Stock;
+
+/// Which packets that arrive at DST show something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shows {
+    /// Those that match there.
+    Matching,
+    /// Those that do not.
+    Other,
+    /// All.
+    Any,
+}
+
+impl Evidence {
+    /// The nodes that it speaks of, some more than once.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        let entered = self.entered.iter().map(|e| match e {
+            Entry::Packet(at, _) => at.node,
+            Entry::Timer(node, _) => *node,
+        });
+        entered.chain(self.replay.hops.iter().map(|h| h.place.node))
+    }
+
+    /// What happens if the same packets come in at the same time, the host chooses alike, and tables begin as declared.
+    /// `None`: a packet is too long.
+    pub fn rerun(&self, net: &Network) -> Option<Replay> {
+        let input = declared(&self.entered, &self.packets, &self.randoms)?;
+        let input = ConcreteInput { now: self.now, hash_seed: self.hash_seed, ..input };
+        Some(replay(net, &self.entered, input))
+    }
+}
+
+impl Query {
+    /// Evidence for the same with what happens now, if it still is one.
+    pub fn still(&self, net: &Network, before: Evidence, shows: Shows) -> Option<Evidence> {
+        let replay = before.rerun(net)?;
+        // The way is not looked at here.
+        let shown = self.via.is_empty() && self.shown(net, &replay, shows);
+        shown.then_some(Evidence { replay, ..before })
+    }
+
+    /// Whether such a packet, of those that entered last, came to DST.
+    pub(super) fn shown(&self, net: &Network, replay: &Replay, shows: Shows) -> bool {
+        match shows {
+            Shows::Matching => self.arrives(net, replay, true),
+            Shows::Other => self.arrives(net, replay, false),
+            Shows::Any => replay.arrived_last().any(|(p, _)| self.to.iter().any(|t| t.place == p)),
+        }
+    }
+}
+
+/// Packets about to come into a network whose tables have their declared contents.
+pub(crate) fn declared(entered: &[Entry], packets: &[Vec<u8>], randoms: &[u32]) -> Option<ConcreteInput> {
+    let inputs = entered.iter().filter_map(|e| match e {
+        Entry::Packet(_, input) => Some(input),
+        Entry::Timer(..) => None,
+    });
+    let packet = |(bytes, input): (&Vec<u8>, &SymbolicInput)| {
+        let mut p = Packet::from_bytes(bytes).ok()?;
+        for (layer, mark) in Layer::ALL.into_iter().skip(1).zip(input.marks) {
+            p.set_layer(layer, mark.map(|at| p.data().wrapping_add_signed(at)));
+        }
+        Some(p)
+    };
+    Some(ConcreteInput {
+        packets: packets.iter().zip(inputs).map(packet).collect::<Option<_>>()?,
+        args: Vec::new(),
+        now: 0,
+        randoms: randoms.to_vec(),
+        hash_seed: 0,
+        tables: Stock::default(),
+        held: HeldPackets::new(),
+    })
+}

@@ -1,0 +1,109 @@
+//! What was found of all packets of a source, kept with how far they came: after a change of a node only what comes there
+//! is explored again.
+
+use std::rc::Rc;
+
+use super::{Checker, Query, Search, Shows, Start};
+use crate::expr::Exprs;
+use crate::network::{Network, NodeId};
+use crate::path::Limits;
+use crate::session::{Entry, Hunt, OnItsWay};
+
+/// That `only` or `never` holds, and the packets on their way.
+pub struct Standing {
+    x: Exprs,
+    kept: Kept,
+}
+
+/// The packets of one source.
+#[derive(Debug)]
+struct Kept {
+    on_their_way: Vec<OnItsWay>,
+    entered: Vec<Entry>,
+    /// The nodes from which they may come to DST.
+    useful: Rc<[bool]>,
+}
+
+impl std::fmt::Debug for Standing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Standing").field("kept", &self.kept.on_their_way.len()).finish_non_exhaustive()
+    }
+}
+
+/// Gathers what a check keeps.
+#[derive(Debug, Default)]
+pub(super) struct Keeper {
+    wanted: bool,
+    found: Option<Kept>,
+    /// It takes more than the packets of one source, on a network that nothing came to before.
+    spoiled: bool,
+}
+
+impl Keeper {
+    /// Notes that what others may have left in tables counts.
+    pub(super) fn spoil(&mut self) {
+        self.spoiled = true;
+    }
+
+    pub(super) fn begin(&mut self, hunt: &mut Hunt) {
+        self.spoiled |= self.found.is_some();
+        if self.wanted && !self.spoiled {
+            hunt.keep();
+        }
+    }
+
+    pub(super) fn add(&mut self, hunt: Hunt, start: &Start, useful: &Rc<[bool]>) {
+        if self.wanted && !self.spoiled {
+            let entered = vec![Entry::Packet(start.place, start.input.clone())];
+            self.found = Some(Kept { on_their_way: hunt.into_kept(), entered, useful: useful.clone() });
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// Keeps, in the check that follows, packets on their way, for [`Checker::standing`].
+    pub fn keep(&mut self) {
+        self.keeper.wanted = true;
+    }
+
+    /// What was kept of a check of `only` or `never` that holds. `None`: it takes more than the packets of one source, on a
+    /// network that nothing came to before.
+    pub fn standing(self) -> Option<Standing> {
+        let kept = self.keeper.found.filter(|_| !self.keeper.spoiled)?;
+        Some(Standing { x: self.session.into_exprs(), kept })
+    }
+}
+
+impl Standing {
+    /// Whether what held, of a query by packets of a kind that there were none of, still does after some nodes changed:
+    /// their programs or tables, or where their outputs lead; and the nodes that packets came to in finding that out. `None`:
+    /// perhaps not, or it takes another exploration to know.
+    pub fn renew(
+        self,
+        net: &Network,
+        limits: Limits,
+        (q, shows): (&Query, Shows),
+        changed: &[NodeId],
+    ) -> Option<(Standing, Vec<NodeId>)> {
+        let Kept { on_their_way, entered, useful } = self.kept;
+        let is_same = net.leading_to(q.to.iter().map(|t| t.place.node)) == useful;
+        if !is_same || changed.iter().any(|n| net.sharing(*n).next().is_some()) {
+            return None;
+        }
+        let stays = |(_, state): &OnItsWay| !changed.iter().any(|n| state.meets(*n));
+        let (again, mut on_their_way): (Vec<_>, Vec<_>) =
+            on_their_way.into_iter().filter(stays).partition(|(at, _)| changed.contains(&at.node));
+        let mut c = Checker::new(net, limits);
+        c.session.resume(self.x);
+        let mut hunt = c.session.hunt_on(again, &entered, &q.watched(), useful.clone());
+        hunt.keep();
+        let found = c.each_arrival(&mut hunt, |c, arrival| q.search(c, arrival, shows));
+        if !matches!(found, Search::Impossible) || c.doubt(false).is_some() || c.session.take_missed() {
+            return None;
+        }
+        on_their_way.extend(hunt.into_kept());
+        let visited = c.visited();
+        let kept = Kept { on_their_way, entered, useful };
+        Some((Standing { x: c.session.into_exprs(), kept }, visited))
+    }
+}

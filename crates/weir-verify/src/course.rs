@@ -1,0 +1,103 @@
+//! An exploration under way: what is still to be followed, and what was found.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use rustc_hash::FxHashSet;
+use weir_ir::program::BlockId;
+
+use crate::explore::{Explorer, State};
+use crate::merge::Met;
+use crate::network::{NodeId, Place};
+use crate::path::Incomplete;
+use crate::session::OnItsWay;
+
+/// A path that ended aside counts as one part of so many of a path.
+const ASIDE: usize = 64;
+
+/// How many walks there may be for each path that there may be: those that contradict themselves late, or are given up,
+/// end as no path.
+const WALKS: usize = 16;
+
+/// An exploration under way.
+#[derive(Debug, Default)]
+pub(crate) struct Course {
+    /// The last is followed first.
+    pub(crate) work: Vec<State>,
+    /// The paths that came to the head of a loop.
+    pub(crate) met: HashMap<(NodeId, BlockId), Vec<Met>>,
+    /// Places at which packets are looked at.
+    pub(crate) watched: FxHashSet<Place>,
+    /// By node whether what comes there can matter. `None`: everything does.
+    pub(crate) useful: Option<Rc<[bool]>>,
+    /// The paths that came to a watched place, as they were then.
+    pub(crate) arrivals: VecDeque<(Place, State)>,
+    /// The packets as they came to places, if they are to be kept.
+    pub(crate) kept: Option<Vec<OnItsWay>>,
+    /// How much of [`crate::Limits::paths`] is used up, in parts of a path.
+    spent: usize,
+    /// Walks so far.
+    walks: usize,
+}
+
+impl Course {
+    /// One that looks at packets at some places.
+    pub(crate) fn new(watched: impl IntoIterator<Item = Place>, useful: Option<Rc<[bool]>>) -> Course {
+        Course { watched: watched.into_iter().collect(), useful, ..Course::default() }
+    }
+
+    /// Starts afresh with a state, or with nothing.
+    pub(crate) fn begin(&mut self, state: Option<State>) {
+        self.work.clear();
+        self.work.extend(state);
+        self.met.clear();
+        (self.spent, self.walks) = (0, 0);
+    }
+
+    /// Whether what comes to a node has no effect on what is looked at.
+    pub(crate) fn is_aside(&self, node: NodeId) -> bool {
+        self.useful.as_ref().is_some_and(|u| !u[node as usize])
+    }
+}
+
+/// How far a step went.
+pub(crate) enum Step {
+    /// A path is at its end.
+    End(Box<State>),
+    /// A path stopped, or went on as others.
+    Cut,
+}
+
+impl Explorer<'_> {
+    /// The ends of all paths from a state.
+    pub(crate) fn run(&mut self, state: Option<State>) -> Vec<State> {
+        self.course.begin(state);
+        let mut done = Vec::new();
+        while let Some(step) = self.step() {
+            if let Step::End(st) = step {
+                done.push(*st);
+            }
+        }
+        done
+    }
+
+    /// Follows the next path. `None`: there is none.
+    pub(crate) fn step(&mut self) -> Option<Step> {
+        let mut st = self.course.work.pop()?;
+        self.course.walks += 1;
+        let late = self.stop.is_some_and(|stop| stop());
+        let many = self.course.spent >= self.limits.paths.saturating_mul(ASIDE)
+            || self.course.walks > self.limits.paths.saturating_mul(WALKS);
+        if late || many {
+            self.give_up(if late { Incomplete::Time } else { Incomplete::Paths });
+            self.course.work.clear();
+            return None;
+        }
+        if self.walk(&mut st).is_err() {
+            return Some(Step::Cut);
+        }
+        // Where nobody looks, many paths end soon.
+        self.course.spent += if st.aside && st.ends.is_empty() { 1 } else { ASIDE };
+        Some(Step::End(Box::new(st)))
+    }
+}
