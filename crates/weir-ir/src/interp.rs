@@ -64,9 +64,17 @@ pub struct Interpreter {
     /// How often each loop header was entered since it was entered from outside.
     rounds: Vec<u32>,
     strands: VecDeque<Strand>,
+    /// Where the program's tables are; those behind the last are where their numbers say.
+    places: Vec<u32>,
 }
 
 impl Interpreter {
+    /// Finds the tables of the programs that are run next at these places of the set; without any, at their numbers.
+    pub fn place_tables(&mut self, places: &[u32]) {
+        self.places.clear();
+        self.places.extend_from_slice(places);
+    }
+
     /// Runs a checked program from one of its entries to the end, including all packets that it starts.
     #[expect(
         clippy::too_many_arguments,
@@ -180,7 +188,12 @@ impl<H: Host> Run<'_, H> {
         let Type::Entry(table) = self.program.ty(v) else {
             unreachable!("the checker proved that this is an entry")
         };
-        EntryRef { table: table.0, slot: self.get(v) as u32 }
+        EntryRef { table: self.table(table), slot: self.get(v) as u32 }
+    }
+
+    /// The place of a table.
+    fn table(&self, t: TableId) -> u32 {
+        self.i.places.get(t.0 as usize).copied().unwrap_or(t.0)
     }
 
     fn enter_from_outside(&mut self, block: BlockId) {
@@ -266,14 +279,14 @@ impl<H: Host> Run<'_, H> {
             }
             End::Lookup { table, key, hit, miss } => {
                 let key: Vec<u128> = key.iter().map(|&v| self.get(v)).collect();
-                match self.tables.table(table.0).lookup(&key) {
+                match self.tables.table(self.table(*table)).lookup(&key) {
                     Some(slot) => self.go(hit, &[slot.into()]),
                     None => self.go(miss, &[]),
                 }
             }
             End::Insert { table, key, ok, full } => {
                 let key: Vec<u128> = key.iter().map(|&v| self.get(v)).collect();
-                match self.tables.table_mut(table.0).insert(&key) {
+                match self.tables.table_mut(self.table(*table)).insert(&key) {
                     Some(slot) => self.go(ok, &[slot.into()]),
                     None => self.go(full, &[]),
                 }
@@ -281,12 +294,13 @@ impl<H: Host> Run<'_, H> {
             End::Claim { table, key, hole, lo, hi, start, ok, full } => {
                 let mut key: Vec<u128> = key.iter().map(|&v| self.get(v)).collect();
                 let (lo, hi, start) = (self.get(*lo), self.get(*hi), self.get(*start));
-                match self.tables.table_mut(table.0).claim(&mut key, *hole as usize, lo, hi, start) {
+                match self.tables.table_mut(self.table(*table)).claim(&mut key, *hole as usize, lo, hi, start)
+                {
                     Some((slot, claimed)) => self.go(ok, &[slot.into(), claimed]),
                     None => self.go(full, &[]),
                 }
             }
-            End::Soonest { table, hit, miss } => match self.tables.soonest(table.0, self.now) {
+            End::Soonest { table, hit, miss } => match self.tables.soonest(self.table(*table), self.now) {
                 Some((slot, left)) => self.go(hit, &[slot.into(), left.into()]),
                 None => self.go(miss, &[]),
             },
@@ -472,11 +486,11 @@ impl<H: Host> Run<'_, H> {
                 self.tables.remove(e);
             }
             Op::GroupCount { dst, table, value } => {
-                let r = self.tables.table(table.0).group_count(self.get(*value));
+                let r = self.tables.table(self.table(*table)).group_count(self.get(*value));
                 self.set(*dst, r.into());
             }
             Op::Size { dst, table } => {
-                let r = self.tables.table(table.0).len();
+                let r = self.tables.table(self.table(*table)).len();
                 self.set(*dst, r.into());
             }
             Op::Fork { copy, target } => {

@@ -5,7 +5,6 @@ use std::collections::{HashMap, VecDeque};
 use weir_ir::interp::{Host, Interpreter};
 use weir_ir::program::{BlockId, End, Program, Reason};
 use weir_packet::Packet;
-use weir_table::TableSet;
 
 use crate::network::{Body, Network, NodeId, Place};
 use crate::path::How;
@@ -93,7 +92,6 @@ pub(crate) fn replay_twice(net: &Network, entered: &[Entry], input: ConcreteInpu
 fn replay_by(net: &Network, entered: &[Entry], mut input: ConcreteInput, times: usize) -> Replay {
     let mut run = Run {
         net,
-        programs: HashMap::new(),
         replay: Replay::default(),
         host: Collector {
             randoms: input.randoms.clone(),
@@ -130,16 +128,16 @@ fn replay_by(net: &Network, entered: &[Entry], mut input: ConcreteInput, times: 
 /// What a guard says of a packet.
 pub(crate) fn matches(net: &Network, guard: NodeId, packet: &Packet) -> bool {
     let mut tables = Stock::default();
-    let Some(program) = tables.program(net, guard) else { return false };
+    let Some((program, places)) = tables.program(net, guard) else { return false };
     let Some(entry) = program.packet_entry(0, 0) else { return false };
     let (mut host, mut i) = (Collector::default(), Interpreter::default());
-    i.run(&program, &mut tables.set, &mut host, 0, entry, &[], Some(packet.copy()));
+    i.place_tables(&places);
+    i.run(program, &mut tables.set, &mut host, 0, entry, &[], Some(packet.copy()));
     matches!(host.left.first(), Some((How::Exit(0), _)))
 }
 
 struct Run<'a> {
     net: &'a Network,
-    programs: HashMap<NodeId, Program>,
     replay: Replay,
     host: Collector,
     interpreter: Interpreter,
@@ -212,14 +210,11 @@ impl Run<'_> {
         input: &mut ConcreteInput,
     ) {
         let before = packet.as_ref().map(Packet::copy).or_else(|| Packet::from_bytes(&[]).ok());
-        if let std::collections::hash_map::Entry::Vacant(e) = self.programs.entry(at.node) {
-            let Some(p) = input.tables.program(self.net, at.node) else { return };
-            e.insert(p);
-        }
-        let Some(program) = self.programs.get(&at.node) else { return };
+        let Some((program, places)) = input.tables.program(self.net, at.node) else { return };
         self.host.steps.clear();
+        self.interpreter.place_tables(&places);
         self.interpreter.run(program, &mut input.tables.set, &mut self.host, input.now, block, &[], packet);
-        self.host.lookups = lookups(&input.tables.set, program, &self.host.steps);
+        self.host.lookups = lookups(program, &self.host.steps);
         let mut left = Vec::new();
         for (i, (how, p)) in std::mem::take(&mut self.host.left).into_iter().enumerate() {
             let n = if i == 0 { number } else { self.packets };
@@ -236,12 +231,13 @@ impl Run<'_> {
 }
 
 /// What the lookups among some steps found.
-fn lookups(tables: &TableSet, program: &Program, steps: &[BlockId]) -> Vec<(String, bool)> {
+fn lookups(program: &Program, steps: &[BlockId]) -> Vec<(String, bool)> {
     steps
         .windows(2)
         .filter_map(|w| match &program.block(w[0]).end {
             End::Lookup { table, hit, .. } => {
-                Some((tables.table(table.0).decl().name.clone(), hit.block == w[1]))
+                let decl = &program.tables.get(table.0 as usize)?.decl;
+                Some((decl.name.clone(), hit.block == w[1]))
             }
             _ => None,
         })

@@ -1,7 +1,7 @@
 //! The tables of a run: a network has many, and a run needs those of the nodes that it comes by.
 
 use rustc_hash::FxHashMap;
-use weir_ir::program::{Program, Type};
+use weir_ir::program::Program;
 use weir_table::{Row, Table, TableSet};
 
 use crate::network::{Body, Instance, Network, NodeId};
@@ -39,28 +39,17 @@ impl Stock {
         }
         let mut made = Table::new(net.decl(table).clone()).ok()?;
         let rows = net.rows(table).iter().enumerate().filter(|(i, row)| stays(*i, row));
-        made.insert_rows(rows.map(|(_, row)| row), 0).ok()?;
+        // Asked a few times, if at all: an index costs more.
+        made.insert_rows_unindexed(rows.map(|(_, row)| row), 0).ok()?;
         let number = self.set.push(made);
         self.numbers.0.insert(table, number);
         Some(number)
     }
 
-    /// A node's program with the numbers of its tables, which are made if they are not there.
-    pub(crate) fn program(&mut self, net: &Network, node: NodeId) -> Option<Program> {
+    /// A node's program, and the numbers of its tables, which are made if they are not there.
+    pub(crate) fn program<'a>(&mut self, net: &'a Network, node: NodeId) -> Option<(&'a Program, Vec<u32>)> {
         let Body::Program(Instance { program, tables }) = &net.node(node).body else { return None };
         let numbers: Option<Vec<u32>> = tables.iter().map(|&t| self.number(net, t, |_, _| true)).collect();
-        let numbers = numbers?;
-        let mut p = Program::clone(program);
-        let number = |t: &mut weir_ir::program::TableId| t.0 = numbers[t.0 as usize];
-        for ty in &mut p.types {
-            if let Type::Entry(t) = ty {
-                number(t);
-            }
-        }
-        for block in &mut p.blocks {
-            block.ops.iter_mut().filter_map(weir_ir::program::Op::table_mut).for_each(number);
-            block.end.table_mut().into_iter().for_each(number);
-        }
-        Some(p)
+        Some((program, numbers?))
     }
 }

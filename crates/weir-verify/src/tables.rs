@@ -66,7 +66,7 @@ pub(crate) struct Entry {
 /// First content of a table, in the order of lookup. Rows that do not fit are left out, as they never get in.
 pub(crate) fn first_rows(t: &TableInit) -> Vec<Row> {
     let Ok(mut table) = Table::new(t.decl.clone()) else { return Vec::new() };
-    if table.insert_rows(&t.rows, 0).is_err() {
+    if table.insert_rows_unindexed(&t.rows, 0).is_err() {
         // A row that does not fit is refused when the program is loaded.
         t.rows.iter().for_each(|row| drop(table.insert_row(row, 0)));
     }

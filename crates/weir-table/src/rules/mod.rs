@@ -132,9 +132,12 @@ impl Rules {
 
         self.add(order, key, slot);
         self.inserts += 1;
-        if !self.held && self.len() <= SMALL || self.inserts > self.built + ADDED {
+        if self.held {
+            return;
+        }
+        if self.len() <= SMALL || self.inserts > self.built + ADDED {
             self.build();
-        } else if !self.held {
+        } else {
             self.list();
         }
     }

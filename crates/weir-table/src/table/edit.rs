@@ -60,11 +60,24 @@ impl Table {
         rows: impl IntoIterator<Item = &'a Row>,
         now: u64,
     ) -> Result<(), EditError> {
-        self.finder.hold();
-        let done = rows.into_iter().try_for_each(|row| self.insert_one(row, now).map(|_| ()));
+        let done = self.insert_rows_unindexed(rows, now);
         self.finder.settle();
         self.view.update(&self.finder);
         done
+    }
+
+    /// The same without an index: for tables that are asked a few times. Compiled code must not ask before
+    /// [`insert_rows`](Table::insert_rows).
+    ///
+    /// # Errors
+    /// The first row that cannot be added; those before it are.
+    pub fn insert_rows_unindexed<'a>(
+        &mut self,
+        rows: impl IntoIterator<Item = &'a Row>,
+        now: u64,
+    ) -> Result<(), EditError> {
+        self.finder.hold();
+        rows.into_iter().try_for_each(|row| self.insert_one(row, now).map(|_| ()))
     }
 
     /// The slot of the row with exactly this key (and, for rules, priority).

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use super::histories::Looked;
 use super::{Checker, Doubt, Evidence, Search, Start, THOROUGH};
 use crate::expr::Expr;
 use crate::network::{Network, NodeId};
@@ -161,7 +162,8 @@ pub fn compare(c: &mut Checker<'_>, q: &Comparison<'_>) -> Compared {
                 out.open.insert(i);
             }
         }
-        Search::Impossible
+        // All histories count, not only those for all of a kind.
+        Looked { found: Search::Unknown, ended: None }
     };
     c.histories(HISTORIES, follow, look);
     if c.session.is_late() {

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use super::histories::Looked;
 use super::{Checker, Doubt, Evidence, Search, Start, THOROUGH};
 use crate::network::{NodeId, Place};
 use crate::path::How;
@@ -104,20 +105,14 @@ pub fn coverage(c: &mut Checker<'_>, starts: &[Start], rules: &[RuleList]) -> Co
         arrivals: vec![0; rules.len()],
         ..Known::default()
     };
-    let nowhere = HashSet::new();
-    let follow = |c: &mut Checker<'_>, before: &Story| {
-        let mut ended = Vec::new();
-        for start in starts {
-            let stories = c.launch(before, start, None);
-            ended.extend(c.session.run(stories, &nowhere).ended);
-        }
-        ended
-    };
+    // What it looks at is all that packets of anybody may do.
+    let follow = |_: &mut Checker<'_>, _: &Story| Vec::new();
     let look = |c: &mut Checker<'_>, before: &Story| {
         if before.is_blank() {
             known.tick(c, rules, &watched);
             c.unknown = THOROUGH - ASKED;
         }
+        let mut all = Vec::new();
         for start in starts {
             let stories = c.launch(before, start, None);
             let outcome = c.session.run(stories, &watched);
@@ -130,8 +125,10 @@ pub fn coverage(c: &mut Checker<'_>, starts: &[Start], rules: &[RuleList]) -> Co
                     known.ask(c, i, r, arrival);
                 }
             }
+            all.extend(outcome.ended);
         }
-        Search::Impossible
+        // All histories count, not only those for all of a kind.
+        Looked { found: Search::Unknown, ended: Some(all) }
     };
     c.histories(HISTORIES, follow, look);
     let maybe = known.tried.into_keys().filter(|p| !known.reached.contains(p)).collect();

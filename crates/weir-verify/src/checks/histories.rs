@@ -7,7 +7,7 @@ use crate::session::{Part, Session, Story};
 /// Most rounds in which packets of others are let in one after the other.
 const ROUNDS: usize = 3;
 /// Most histories that a check is repeated after.
-const HISTORIES: usize = 256;
+pub(super) const HISTORIES: usize = 256;
 
 /// The paths that make the same entries, whatever else they assume, and wherever in the packet they take them from: behind
 /// a longer header a port stands elsewhere, and may be the same.
@@ -20,6 +20,13 @@ struct Site {
     /// Bytes in place of which others have other ones.
     moved: HashSet<Expr>,
     of_many: bool,
+}
+
+/// What a check found after a history.
+pub(super) struct Looked {
+    pub(super) found: Search,
+    /// What may come of one more packet of anybody, if it looked at all that.
+    pub(super) ended: Option<Vec<Story>>,
 }
 
 /// Entries, with numbers in place of the bytes of packets: first what they are, then the bytes in order.
@@ -120,7 +127,7 @@ impl Checker<'_> {
     pub(super) fn with_histories(
         &mut self,
         q: &Query,
-        check: impl FnMut(&mut Self, &Story) -> Search,
+        mut check: impl FnMut(&mut Self, &Story) -> Search,
     ) -> Search {
         let nowhere = HashSet::new();
         let next = |c: &mut Self, before: &Story| {
@@ -131,7 +138,7 @@ impl Checker<'_> {
             }
             ended
         };
-        self.histories(HISTORIES, next, check)
+        self.histories(HISTORIES, next, |c, before| Looked { found: check(c, before), ended: None })
     }
 
     /// The same with so many histories at most, where `follow` gives what may come of one more packet of anybody.
@@ -139,26 +146,26 @@ impl Checker<'_> {
         &mut self,
         most: usize,
         mut follow: impl FnMut(&mut Self, &Story) -> Vec<Story>,
-        mut check: impl FnMut(&mut Self, &Story) -> Search,
+        mut check: impl FnMut(&mut Self, &Story) -> Looked,
     ) -> Search {
         let blank = self.session.blank();
         self.unknown = 0;
         self.session.take_missed();
-        let mut answer = check(self, &blank);
+        let Looked { found: mut answer, ended } = check(self, &blank);
         if matches!(answer, Search::Found(_)) {
             return answer;
         }
         let mut known = HashSet::new();
-        let (mut round, mut count) = (vec![blank], 0);
+        let (mut round, mut count) = (vec![(blank, ended)], 0);
         for _ in 0..ROUNDS {
             if !self.session.take_missed() {
                 return answer;
             }
             self.keeper.spoil();
             let (mut sites, mut is_more) = (Vec::new(), false);
-            for before in &round {
-                for story in follow(self, before) {
-                    let made = story.made_since(before);
+            for (before, ended) in round {
+                for story in ended.unwrap_or_else(|| follow(self, &before)) {
+                    let made = story.made_since(&before);
                     let ends = story.ends().iter().skip(before.ends().len());
                     let way: Vec<_> = ends.map(|e| e.trail.places()).collect();
                     if made.is_empty() {
@@ -175,24 +182,32 @@ impl Checker<'_> {
             }
             let merged: Vec<Story> = sites.iter().map(|s| s.merged(&mut self.session)).collect();
             self.session.take_missed();
-            for (all, site) in merged.iter().zip(&sites) {
-                // Where the one for all of a kind leaves no doubt, each of them leaves none.
-                let each = if site.of_many { &site.stories[..] } else { &[] };
-                for (i, story) in std::iter::once(all).chain(each).enumerate() {
+            round = Vec::new();
+            for (all, site) in merged.into_iter().zip(sites) {
+                count += 1;
+                if count > most {
+                    self.session.give_up_histories();
+                    return answer;
+                }
+                let Looked { found, ended } = check(self, &all);
+                round.push((all, ended));
+                match found {
+                    Search::Found(e) => return Search::Found(e),
+                    // Where the one for all of a kind leaves no doubt, each of them leaves none.
+                    Search::Impossible => continue,
+                    Search::Unknown => answer = Search::Unknown,
+                }
+                for story in site.stories.iter().filter(|_| site.of_many) {
                     count += 1;
                     if count > most {
                         self.session.give_up_histories();
                         return answer;
                     }
-                    match check(self, story) {
-                        Search::Found(e) => return Search::Found(e),
-                        Search::Impossible if i == 0 => break,
-                        Search::Impossible => {}
-                        Search::Unknown => answer = Search::Unknown,
+                    if let Search::Found(e) = check(self, story).found {
+                        return Search::Found(e);
                     }
                 }
             }
-            round = merged;
         }
         // Entries that take more packets are not tried.
         self.session.give_up_histories();

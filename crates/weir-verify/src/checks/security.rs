@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use weir_ir::program::{BinOp, Width};
 
 use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original, version};
-use super::{Checker, Framing, Query, Search, Start, Target, Verdict};
+use super::histories::{HISTORIES, Looked};
+use super::{Checker, Framing, Search, Start, Target, Verdict};
 use crate::expr::{Expr, Exprs};
 use crate::network::Place;
 use crate::replay::Replay;
-use crate::session::{Arrival, Entry, Story};
+use crate::session::{Arrival, Entry, Outcome, Story};
 
 /// Addresses with a common start: bytes in network order, and how many bits count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,8 +105,9 @@ pub fn secure(c: &mut Checker<'_>, m: &Module, rules: &Rules) -> Security {
     let mut look = Look { m, rules, watched, broken: None };
     let mut found = look.alone(c);
     if !matches!(found, Search::Found(_)) {
-        let q = Query { others: m.inputs.clone(), ..Query::default() };
-        let later = c.with_histories(&q, |c, before| look.after(c, before));
+        // What the check explores is all that packets of anybody may do.
+        let follow = |_: &mut Checker<'_>, _: &Story| Vec::new();
+        let later = c.histories(HISTORIES, follow, |c, before| look.after(c, before));
         found = c.any([found, later], |_, s| s);
     }
     Security { verdict: c.none(found), broken: look.broken }
@@ -133,11 +135,12 @@ impl Look<'_> {
     }
 
     /// What leaves for a packet, and for the answer to that.
-    fn after(&mut self, c: &mut Checker<'_>, before: &Story) -> Search {
-        let m = self.m;
-        c.any(&m.inputs, |c, input| {
+    fn after(&mut self, c: &mut Checker<'_>, before: &Story) -> Looked {
+        let (m, mut all) = (self.m, Vec::new());
+        let found = c.any(&m.inputs, |c, input| {
             let stories = c.launch(before, input, None);
-            let mut arrivals = c.session.run(stories, &self.watched).arrivals;
+            let Outcome { mut arrivals, ended } = c.session.run(stories, &self.watched);
+            all.extend(ended);
             arrivals.retain(|a| before.is_blank() || a.story.used_past());
             c.any(arrivals, |c, arrival| {
                 let entered = self.entered(&arrival.story);
@@ -150,7 +153,8 @@ impl Look<'_> {
                     }
                 }
             })
-        })
+        });
+        Looked { found, ended: Some(all) }
     }
 
     /// What leaves when the far side answers what left.
