@@ -33,6 +33,10 @@ use runner::{Sample, Subject, Way};
 use workload::catalog::{GROUPS, GROWTH, matches};
 use workload::{Entry, Workload, catalog, compile};
 
+/// As in `weir`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measures the data plane.
 #[derive(Debug, Parser)]
 struct Args {

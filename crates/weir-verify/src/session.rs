@@ -264,6 +264,19 @@ impl<'a> Session<'a> {
         outcome
     }
 
+    /// Lets the current packet of each story in, and shows what comes to watched places, one by one; keeps nothing else.
+    pub fn arrivals(
+        &mut self,
+        stories: Vec<Story>,
+        watched: &HashSet<Place>,
+        mut look: impl FnMut(&mut Self, Arrival),
+    ) {
+        let mut hunt = self.hunt(stories, watched, None);
+        while let Some(arrival) = self.next_arrival(&mut hunt) {
+            look(self, arrival);
+        }
+    }
+
     /// The state when the packet has come, and what entered. No state: it contradicts itself.
     fn enter(&mut self, coming: Coming) -> (Option<State>, Vec<Entry>) {
         let Coming { at, mut state, entered } = coming;

@@ -13,6 +13,10 @@ use clap_complete::CompleteEnv;
 use crate::commands::Command;
 use crate::ui::Ui;
 
+/// Verification makes and drops many small things.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Run network services in software: check, run, watch and change service graphs.
 ///
 /// Exit codes: 0 done; 1 what was asked for failed or was refused; 2 the command line is wrong; 3 the node or a file
