@@ -162,6 +162,10 @@ impl Checker<'_> {
                 return answer;
             }
             self.keeper.spoil();
+            // Not what comes after so many: it would hardly be fewer, and what is given up takes long to find.
+            if count + round.len() > most {
+                break;
+            }
             let (mut sites, mut is_more) = (Vec::new(), false);
             for (before, ended) in round {
                 for story in ended.unwrap_or_else(|| follow(self, &before)) {
@@ -180,15 +184,15 @@ impl Checker<'_> {
             if !is_more {
                 return answer;
             }
-            let merged: Vec<Story> = sites.iter().map(|s| s.merged(&mut self.session)).collect();
             self.session.take_missed();
             round = Vec::new();
-            for (all, site) in merged.into_iter().zip(sites) {
+            for site in sites {
                 count += 1;
                 if count > most {
                     self.session.give_up_histories();
                     return answer;
                 }
+                let all = site.merged(&mut self.session);
                 let Looked { found, ended } = check(self, &all);
                 round.push((all, ended));
                 match found {
