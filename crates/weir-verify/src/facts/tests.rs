@@ -1,0 +1,77 @@
+use super::*;
+use crate::expr::Symbol;
+
+fn byte(x: &mut Exprs, i: u32) -> Expr {
+    x.symbol(Width::W8, Symbol::Arg(i))
+}
+
+#[test]
+fn a_header_length_has_few_values() {
+    let (mut x, mut f) = (Exprs::default(), Facts::default());
+    let first = byte(&mut x, 0);
+    let (mask, two, twenty) =
+        (x.constant(Width::W8, 15), x.constant(Width::W32, 2), x.constant(Width::W32, 20));
+    let words = x.binary(BinOp::And, first, mask);
+    let words = x.resize(Width::W32, words);
+    let bytes = x.binary(BinOp::Shl, words, two);
+    let short = x.less(bytes, twenty);
+    assert!(f.assume(&mut x, short, false));
+    let lengths: Vec<u128> = f.set(&x, bytes).values().collect();
+    assert_eq!(lengths, (5..=15).map(|w| w * 4).collect::<Vec<_>>());
+    let seven = x.is(words, 7);
+    assert!(f.assume(&mut x, seven, true));
+    assert_eq!(f.value(&x, bytes), Some(28));
+    let six = x.is(words, 6);
+    assert_eq!(f.truth(&x, six), Some(false));
+}
+
+#[test]
+fn a_prefix_that_is_gone_takes_longer_ones_along() {
+    let (mut x, mut f) = (Exprs::default(), Facts::default());
+    let a = x.symbol(Width::W32, Symbol::Arg(0));
+    let prefix = |x: &mut Exprs, mask, v| {
+        let m = x.constant(Width::W32, mask);
+        let part = x.binary(BinOp::And, a, m);
+        x.is(part, v)
+    };
+    let wide = prefix(&mut x, 0xff00_0000, 0x0a00_0000);
+    let narrow = prefix(&mut x, 0xffff_0000, 0x0a01_0000);
+    let mut inside = f.clone();
+    assert!(f.assume(&mut x, wide, false));
+    assert_eq!(f.truth(&x, narrow), Some(false));
+    assert!(inside.assume(&mut x, narrow, true));
+    assert_eq!(inside.truth(&x, wide), Some(true));
+}
+
+#[test]
+fn an_order_is_known_from_both_sides() {
+    let (mut x, mut f) = (Exprs::default(), Facts::default());
+    let (a, b) = (byte(&mut x, 0), byte(&mut x, 1));
+    let (b_is_less, a_is_less, same) = (x.less(b, a), x.less(a, b), x.equal(a, b));
+    assert!(f.assume(&mut x, b_is_less, true));
+    assert_eq!([b_is_less, a_is_less, same].map(|c| f.truth(&x, c)), [Some(true), Some(false), Some(false)]);
+}
+
+#[test]
+fn a_prefix_is_all_its_numbers() {
+    let (mut x, mut f) = (Exprs::default(), Facts::default());
+    let a = x.symbol(Width::W32, Symbol::Arg(0));
+    let mask = x.constant(Width::W32, 0xff00_0000);
+    let part = x.binary(BinOp::And, a, mask);
+    let inside = x.is(part, 0x0a00_0000);
+    assert!(f.assume(&mut x, inside, true));
+    assert_eq!(f.set(&x, a), Set::range(0x0a00_0000, 0x0aff_ffff));
+}
+
+#[test]
+fn contradictions_are_seen_through_sums_and_bytes() {
+    let (mut x, mut f) = (Exprs::default(), Facts::default());
+    let (high, low) = (byte(&mut x, 0), byte(&mut x, 1));
+    let word = x.concat(&[high, low]);
+    let next = x.plus(word, 1);
+    let wanted = x.is(next, 0x0800);
+    assert!(f.assume(&mut x, wanted, true));
+    assert_eq!((f.value(&x, high), f.value(&x, low)), (Some(7), Some(0xff)));
+    let other = x.is(low, 3);
+    assert!(!f.assume(&mut x, other, true));
+}
