@@ -51,7 +51,7 @@ pub fn measure(file: &Path, samples: usize) -> Result<Vec<Verification>> {
             let input = SymbolicInput { bytes: vec![NO_OPTIONS], ..start.input.clone() };
             let story = session.packet(&session.blank(), start.place, &input);
             let (mut places, mut ways) = (HashSet::new(), 0);
-            session.arrivals(story.into_iter().collect(), &targets, |_, arrival| {
+            session.arrivals(story.into_iter().collect(), &targets, |arrival| {
                 places.insert(arrival.place);
                 ways += 1;
             });

@@ -350,8 +350,8 @@ impl<'a> Explorer<'a> {
         Cut
     }
 
-    /// A state that will do its current operation again.
-    fn resume(&mut self, mut st: State) {
+    /// Lets a path do its current operation again, later.
+    pub(crate) fn resume(&mut self, mut st: State) {
         if st.op == 0 {
             st.steps -= 1;
         }

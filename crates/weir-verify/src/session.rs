@@ -265,15 +265,10 @@ impl<'a> Session<'a> {
     }
 
     /// Lets the current packet of each story in, and shows what comes to watched places, one by one; keeps nothing else.
-    pub fn arrivals(
-        &mut self,
-        stories: Vec<Story>,
-        watched: &HashSet<Place>,
-        mut look: impl FnMut(&mut Self, Arrival),
-    ) {
+    pub fn arrivals(&mut self, stories: Vec<Story>, watched: &HashSet<Place>, mut look: impl FnMut(Arrival)) {
         let mut hunt = self.hunt(stories, watched, None);
         while let Some(arrival) = self.next_arrival(&mut hunt) {
-            look(self, arrival);
+            look(arrival);
         }
     }
 

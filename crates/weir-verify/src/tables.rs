@@ -281,14 +281,14 @@ impl Explorer<'_> {
                 self.assume(&mut other, within, false).is_ok()
             });
             if none {
-                self.later(other);
+                self.resume(other);
             }
         }
         for &i in found.iter().skip(1).rev() {
             let mut other = st.clone();
             let within = self.x.within(key, &results.parts[i].1);
             if self.assume(&mut other, within, true).is_ok() {
-                self.later(other);
+                self.resume(other);
             }
         }
         let Some(&first) = found.first() else { return Ok(None) };
@@ -302,14 +302,6 @@ impl Explorer<'_> {
             Some(i) => Ok(Some(i)),
             None => self.old_entry(st, at, Vec::new(), Some(row)).map(Some),
         }
-    }
-
-    /// Lets a path do its current operation again, later.
-    fn later(&mut self, mut st: State) {
-        if st.op == 0 {
-            st.steps -= 1;
-        }
-        self.course.work.push(st);
     }
 
     /// By rows that the control side may have put there: any.
