@@ -49,6 +49,29 @@ fn a_filter_lets_through_what_it_allows_and_nothing_else() {
 }
 
 #[test]
+fn ports_stand_behind_options_whatever_was_written_at_a_fixed_offset() {
+    // What is written where ports are without options is options if there are some.
+    let mut n = Net::new(
+        "c = CheckIPHeader
+         f = IPFilter(allow udp dst port 80, deny all)
+         s = StoreIPAddress(0.80.0.53, 20)
+         k = IPClassifier(dst port 53, dst port 80, -)
+         plain = sink
+         options = sink
+         none = sink
+         c -> f -> s -> k -> plain
+         k:1 -> options
+         k:2 -> none",
+    );
+    let [plain, options, none] = ["plain", "options", "none"].map(|out| n.query("c", out, ""));
+    let mut c = checker(&n);
+    shown(&can(&mut c, &plain), true);
+    shown(&can(&mut c, &options), true);
+    let v = never(&mut c, &none);
+    assert!(holds(&v), "{v:?}");
+}
+
+#[test]
 fn an_expired_packet_does_not_arrive() {
     let mut n = Net::new("c = CheckIPHeader\n d = DecIPTTL\n out = sink\n c -> d -> out");
     let q = n.query("c", "out", "udp and ip ttl > 1");
