@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_check::report::Report;
-use weir_check::{Asked, Party, Question, Status, World};
+use weir_check::{Asked, Modules, Party, Question, Status, World};
 use weir_engine::Classes;
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
@@ -113,8 +113,10 @@ links: [hub:a - internet, hub:b - platform, hub:c - client]
 fn told(name: &str, text: &str, role: Requester) -> String {
     let (topology, request) = (Topology::parse(PLATFORM).unwrap(), Request::parse(text).unwrap());
     assert!(request.requirements.is_empty(), "{name}: modules are asked for their rules");
-    let (classes, placed) = (Classes::default(), (&request, name));
-    let world = World::of_placement(&topology, placed, "platform", &classes, |_, _| false).unwrap();
+    let classes = Classes::default();
+    let modules = Modules::new(&classes, &request, name).unwrap();
+    let network = World::of_topology(&topology, &classes, |_, _| false).unwrap();
+    let world = network.with_modules(&modules, "platform").unwrap();
     let registered = vec!["172.16.15.133".parse().unwrap()];
     let party = Party { role, registered, modules: Vec::new() };
     let [answer] = &world.security(&party, &Policy::default(), Limits::of_networks())[..] else {

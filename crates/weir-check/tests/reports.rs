@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use weir_check::report::{Changes, Coverage, Report};
-use weir_check::{Answer, Extent, Question, World};
+use weir_check::{Answer, Extent, Modules, Question, World};
 use weir_engine::Classes;
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
@@ -37,7 +37,9 @@ fn placed(name: &str, topology: &str, platform: &str) -> Report {
     let t = Topology::parse(&std::fs::read_to_string(folder.join(topology)).unwrap()).unwrap();
     let request = Request::parse(&std::fs::read_to_string(folder.join(name)).unwrap()).unwrap();
     let classes = Classes::default();
-    let mut world = World::of_placement(&t, (&request, name), platform, &classes, |_, _| false).unwrap();
+    let modules = Modules::new(&classes, &request, name).unwrap();
+    let network = World::of_topology(&t, &classes, |_, _| false).unwrap();
+    let mut world = network.with_modules(&modules, platform).unwrap();
     answered(name, &mut world, &request.requirements)
 }
 

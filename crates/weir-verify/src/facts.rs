@@ -12,6 +12,7 @@ use weir_ir::program::{BinOp, Width};
 
 use crate::expr::{Expr, Exprs, Node};
 use crate::set::Set;
+use orders::{EQUAL, relation};
 
 /// Largest set whose image under an operation is computed value by value.
 const ENUMERATE: u128 = 256;
@@ -31,11 +32,6 @@ pub struct Facts {
 }
 
 type Map<K, V> = HashTrieMap<K, V, RcK, BuildHasherDefault<FxHasher>>;
-
-const LESS: u8 = 1;
-const EQUAL: u8 = 2;
-const GREATER: u8 = 4;
-const ANY: u8 = LESS | EQUAL | GREATER;
 
 impl Default for Facts {
     fn default() -> Facts {
@@ -127,37 +123,6 @@ impl Facts {
             }
         }
         self.restrict(x, cond, &Set::single(1), DEPTH)
-    }
-
-    /// Which of less, equal and greater the first of a pair may be: by what was said of both, or of each and a third.
-    fn compared(&self, pair: (Expr, Expr)) -> u8 {
-        let mut may = self.told(pair.0, pair.1);
-        for &(a, b) in self.orders.keys() {
-            let between = match pair.0 {
-                p if p == a => b,
-                p if p == b => a,
-                _ => continue,
-            };
-            let (one, two) = (self.told(pair.0, between), self.told(between, pair.1));
-            for way in [LESS, GREATER] {
-                // Never more and then never more is never more, and less if one of them is less.
-                if (one | two) & !(way | EQUAL) == 0 {
-                    may &= if one == way || two == way { way } else { way | EQUAL };
-                }
-            }
-        }
-        may
-    }
-
-    /// What was said of two expressions: which of less, equal and greater the first may be.
-    fn told(&self, a: Expr, b: Expr) -> u8 {
-        if a < b {
-            return self.orders.get(&(a, b)).copied().unwrap_or(ANY);
-        }
-        let known = self.orders.get(&(b, a)).copied().unwrap_or(ANY);
-        known & EQUAL
-            | if known & LESS != 0 { GREATER } else { 0 }
-            | if known & GREATER != 0 { LESS } else { 0 }
     }
 
     /// The expression that stands for one and all that are known to be equal to it.
@@ -498,7 +463,10 @@ impl Facts {
                 });
                 Set::union(parts.collect())
             }
-            BinOp::And => return set.intervals().iter().any(|&(lo, _)| lo <= c),
+            BinOp::And => {
+                return set.intervals().iter().any(|&(lo, _)| lo <= c)
+                    && self.restrict_masked(x, a, c, set, depth);
+            }
             BinOp::Shr => {
                 let Some(s) = distance(c, w) else { return true };
                 let max = w.max() >> s;
@@ -513,36 +481,6 @@ impl Facts {
         };
         self.restrict(x, a, &back, depth)
     }
-
-    /// Learns that `a - b` is in a set, where it never goes below 0.
-    fn restrict_difference(&mut self, x: &Exprs, (a, b): (Expr, Expr), set: &Set, depth: u32) -> bool {
-        let hulls = (self.set(x, a).hull(), self.set(x, b).hull(), set.hull());
-        let (Some((al, ah)), Some((bl, bh)), Some((lo, hi))) = hulls else { return false };
-        if al < bh {
-            return true;
-        }
-        let Some(most) = ah.checked_sub(lo) else { return false };
-        self.restrict(x, a, &Set::range(lo + bl, hi.saturating_add(bh)), depth)
-            && self.restrict(x, b, &Set::range(al.saturating_sub(hi), most), depth)
-    }
-}
-
-/// The two unknowns that a condition compares, and what the first may be to the second if it holds.
-fn relation(x: &Exprs, cond: Expr) -> Option<((Expr, Expr), u8)> {
-    let (a, b, holds) = match *x.node(cond) {
-        Node::Equal(a, b) => (a, b, EQUAL),
-        Node::Less(a, b) => (a, b, LESS),
-        Node::Not(inner) => {
-            let (pair, holds) = relation(x, inner)?;
-            return Some((pair, ANY & !holds));
-        }
-        _ => return None,
-    };
-    if x.constant_value(a).is_some() || x.constant_value(b).is_some() {
-        return None;
-    }
-    let flipped = if holds == LESS { GREATER } else { EQUAL };
-    Some(if a < b { ((a, b), holds) } else { ((b, a), flipped) })
 }
 
 /// The image of a set under an operation with a constant that leaves intervals intervals.
@@ -587,5 +525,7 @@ fn distance(c: u128, w: Width) -> Option<u32> {
     u32::try_from(c).ok().filter(|s| (1..w.bits()).contains(s))
 }
 
+mod masks;
+mod orders;
 #[cfg(test)]
 mod tests;

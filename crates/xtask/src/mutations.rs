@@ -234,7 +234,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "facts: a comparison that is turned over",
-        file: "crates/weir-verify/src/facts.rs",
+        file: "crates/weir-verify/src/facts/orders.rs",
         text: "let flipped = if holds == LESS { GREATER } else { EQUAL };",
         instead: "let flipped = holds;",
         test: VERIFY_FACTS,

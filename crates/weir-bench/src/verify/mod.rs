@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
-use weir_check::{Answer, Party, Status, World};
+use weir_check::{Answer, Modules, Party, Status, World};
 use weir_engine::{Classes, Plan};
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
@@ -48,8 +48,15 @@ pub struct Verification {
 enum Text {
     Topology(String),
     Click(String),
-    /// The paper's request, on the platform where it can work.
-    Request,
+    /// The paper's request, on a platform of its network where it can work.
+    Request(Box<World>),
+}
+
+/// The paper's network, built.
+fn papers_network(classes: &Classes) -> Result<Box<World>> {
+    let topology = Topology::parse(PAPERS_NETWORK).map_err(|e| anyhow!("{e}"))?;
+    let world = World::of_topology(&topology, classes, |_, _| false).map_err(|e| anyhow!(e.join("\n")))?;
+    Ok(Box::new(world))
 }
 
 /// A network and what is asked of it, which has to hold.
@@ -62,7 +69,7 @@ struct Subject {
     script: Option<String>,
 }
 
-fn subjects(most: usize) -> Vec<Subject> {
+fn subjects(most: usize) -> Result<Vec<Subject>> {
     let sizes = [10, 100, 1000, 10_000].into_iter().filter(|&n| n <= most);
     let mut subjects: Vec<Subject> = sizes
         .map(|boxes| Subject {
@@ -97,14 +104,21 @@ fn subjects(most: usize) -> Vec<Subject> {
         script: None,
     });
     subjects.push(Subject {
-        name: "the paper's request on its network: module placed, a client's security rules, its requirement"
+        name: "the paper's network, before there is a request: can internet platform3".into(),
+        text: Text::Topology(PAPERS_NETWORK.into()),
+        question: "can internet platform3".into(),
+        target: None,
+        script: None,
+    });
+    subjects.push(Subject {
+        name: "the paper's request on its network, which is known: module read and placed, a client's security rules, its requirement"
             .into(),
-        text: Text::Request,
+        text: Text::Request(papers_network(&Classes::default())?),
         question: String::new(),
         target: Some(1.0),
         script: None,
     });
-    subjects
+    Ok(subjects)
 }
 
 /// Measures all. What is left out is added to `skipped`.
@@ -113,7 +127,7 @@ pub fn measure(samples: usize, most: usize, skipped: &mut Vec<String>) -> Result
     if !z3 {
         skipped.push("z3 beside the verifier: it is not installed".into());
     }
-    let measured = subjects(most).into_iter().enumerate().map(|(i, s)| {
+    let measured = subjects(most)?.into_iter().enumerate().map(|(i, s)| {
         eprintln!("verify: {}", s.name);
         let mut found = s.measure(samples)?;
         found.peak = Some(peak_of(i)?);
@@ -130,7 +144,7 @@ pub fn measure(samples: usize, most: usize, skipped: &mut Vec<String>) -> Result
 /// Builds one network, asks once, and prints by how many megabytes this process has grown at most: for a process that
 /// has done nothing else, so that nothing grows into memory that others have freed.
 pub fn print_peak(number: usize) -> Result<()> {
-    let subject = subjects(usize::MAX).into_iter().nth(number).context("there is no such subject")?;
+    let subject = subjects(usize::MAX)?.into_iter().nth(number).context("there is no such subject")?;
     let classes = Classes::default();
     let before = status("VmRSS:")?;
     subject.run(&classes)?;
@@ -198,11 +212,10 @@ impl Subject {
                 World::of_topology(&topology(text)?, classes, |_, _| false).map_err(|e| wrong(&e))
             }
             Text::Click(text) => Ok(World::of_click(&Plan::new(classes, text, "bench")?)),
-            Text::Request => {
-                let network = topology(PAPERS_NETWORK)?;
+            Text::Request(network) => {
                 let request = self.request()?;
-                World::of_placement(&network, (&request, "request"), "platform3", classes, |_, _| false)
-                    .map_err(|e| wrong(&e))
+                let modules = Modules::new(classes, &request, "request").map_err(|e| wrong(&e))?;
+                network.with_modules(&modules, "platform3").map_err(|e| wrong(&e))
             }
         }
     }
@@ -213,7 +226,7 @@ impl Subject {
 
     fn requirements(&self) -> Result<Vec<Requirement>> {
         match self.text {
-            Text::Request => Ok(self.request()?.requirements),
+            Text::Request(_) => Ok(self.request()?.requirements),
             _ => Ok(vec![Requirement::parse(&self.question).map_err(|e| anyhow!("{e}"))?]),
         }
     }
@@ -233,7 +246,7 @@ impl Subject {
             let limits = Limits { paths: 1 << 20, ..Limits::of_networks() };
             self.expect(&world.answer(&question, limits))?;
         }
-        if let Text::Request = self.text {
+        if let Text::Request(_) = self.text {
             let client = Party { role: Requester::Client, registered: Vec::new(), modules: Vec::new() };
             for answer in world.security(&client, &Policy::default(), Limits::of_networks()) {
                 self.expect(&answer)?;
@@ -250,7 +263,7 @@ impl Subject {
     fn measure(&self, samples: usize) -> Result<Verification> {
         let classes = Classes::default();
         let times = (0..samples).map(|_| self.run(&classes)).collect::<Result<Vec<_>>>()?;
-        let is_whole = matches!(self.text, Text::Request);
+        let is_whole = matches!(self.text, Text::Request(_));
         Ok(Verification {
             name: self.name.clone(),
             build: Spread::of(times.iter().map(|t| t.0)),
@@ -300,7 +313,7 @@ mod tests {
     fn the_papers_request_may_be_placed() {
         let subject = Subject {
             name: "request".into(),
-            text: Text::Request,
+            text: Text::Request(papers_network(&Classes::default()).unwrap()),
             question: String::new(),
             target: None,
             script: None,

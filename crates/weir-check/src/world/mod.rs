@@ -19,6 +19,7 @@ use crate::filter::guard;
 use crate::security::Placed;
 
 pub use matching::Matching;
+pub use topology::Modules;
 
 /// A way into a node and out of it.
 #[derive(Debug, Clone)]

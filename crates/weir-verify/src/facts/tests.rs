@@ -44,6 +44,38 @@ fn a_prefix_that_is_gone_takes_longer_ones_along() {
 }
 
 #[test]
+fn some_bits_of_a_number_are_some_bits_of_its_bytes() {
+    let (mut x, mut f) = (Exprs::default(), Facts::default());
+    let bytes: Vec<Expr> = (0..4).map(|i| byte(&mut x, i)).collect();
+    let number = x.concat(&bytes);
+    let mask = x.constant(Width::W32, 0x0fff_001f);
+    let part = x.binary(BinOp::And, number, mask);
+    let is = x.is(part, 0x0512_0003);
+    assert!(f.assume(&mut x, is, true));
+    assert_eq!(f.value(&x, bytes[1]), Some(0x12));
+    let first: Vec<u128> = f.set(&x, bytes[0]).values().take(3).collect();
+    assert_eq!(first, [0x05, 0x15, 0x25]);
+    assert_eq!(f.set(&x, bytes[2]).count(), 256);
+    let odd = x.is(bytes[3], 0x24);
+    assert_eq!(f.truth(&x, odd), Some(false));
+}
+
+#[test]
+fn what_is_never_more_than_one_that_is_less_is_less() {
+    let (mut x, mut f) = (Exprs::default(), Facts::default());
+    let (a, b, c) = (byte(&mut x, 0), byte(&mut x, 1), byte(&mut x, 2));
+    let (first, second) = (x.at_most(a, b), x.less(b, c));
+    assert!(f.assume(&mut x, first, true));
+    let mut equal = f.clone();
+    assert!(f.assume(&mut x, second, true));
+    let (less, more, same) = (x.less(a, c), x.less(c, a), x.equal(a, c));
+    assert_eq!([less, more, same].map(|e| f.truth(&x, e)), [Some(true), Some(false), Some(false)]);
+    let second = x.at_most(b, c);
+    assert!(equal.assume(&mut x, second, true));
+    assert_eq!([less, more, same].map(|e| equal.truth(&x, e)), [None, Some(false), None]);
+}
+
+#[test]
 fn an_order_is_known_from_both_sides() {
     let (mut x, mut f) = (Exprs::default(), Facts::default());
     let (a, b) = (byte(&mut x, 0), byte(&mut x, 1));

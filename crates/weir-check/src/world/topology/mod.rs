@@ -29,13 +29,16 @@ use weir_verify::{Body, NodeId, Place};
 
 use super::{Gate, Spot, World, anything};
 use crate::click::Label;
-use placement::Modules;
+pub use placement::Modules;
 use segments::Segments;
 
 /// Offset of the annotation with the number of the port that a packet is for on its segment (4 bytes).
 const NEXT: u32 = 44;
 /// Offset of the annotation with the VLAN tag of a packet on a link, 0 for none (2 bytes).
 const TAG: u32 = 42;
+
+/// The class of platforms.
+const PLATFORM: &str = "Platform";
 
 /// Where packets enter a box by a port, and where those that leave by it come from.
 type PortEnds = (Place, Place);
@@ -50,23 +53,13 @@ impl World {
         classes: &Classes,
         down: impl Fn(&LinkEnd, &LinkEnd) -> bool,
     ) -> Result<World, Vec<String>> {
-        World::with_modules(topology, classes, down, None)
-    }
-
-    fn with_modules(
-        topology: &Topology,
-        classes: &Classes,
-        down: impl Fn(&LinkEnd, &LinkEnd) -> bool,
-        modules: Option<&Modules<'_>>,
-    ) -> Result<World, Vec<String>> {
         let mut world = World::default();
         world.notes.extend(topology.not_modelled.iter().map(|(b, note)| format!("{b}: {note}")));
         let segments = Segments::new(topology, &down);
-        let here = |b: &NetBox| modules.filter(|m| m.platform == b.name);
         let mut ports: Vec<Vec<PortEnds>> = Vec::new();
         let mut errors = Vec::new();
         for (i, b) in topology.boxes.iter().enumerate() {
-            match world.add_box(&segments, (i, b), here(b), classes) {
+            match world.add_box(&segments, (i, b), classes) {
                 Ok(ends) => ports.push(ends),
                 Err(list) => {
                     errors.extend(list);
@@ -111,7 +104,6 @@ impl World {
         &mut self,
         segments: &Segments<'_>,
         (i, b): (usize, &NetBox),
-        modules: Option<&Modules<'_>>,
         classes: &Classes,
     ) -> Result<Vec<PortEnds>, Vec<String>> {
         let (first, n) = (self.net.nodes().len() as NodeId, b.ports().len());
@@ -125,13 +117,7 @@ impl World {
                 let own = e.own_sources_only.then_some(e.owns.as_slice());
                 self.add_end(segments, i, b, class, own)
             }
-            BoxKind::Platform(_) => {
-                let (gates, ends) = self.add_end(segments, i, b, "Platform", None);
-                if let Some(m) = modules {
-                    self.add_modules(m, (i, b), &gates, &ends)?;
-                }
-                (gates, ends)
-            }
+            BoxKind::Platform(_) => self.add_end(segments, i, b, PLATFORM, None),
             BoxKind::Router(r) => {
                 let args: Vec<String> = r.routes.iter().map(ToString::to_string).collect();
                 let program = send::router(segments, i, &b.name, r);

@@ -6,37 +6,28 @@ use std::sync::Arc;
 use weir_engine::{Classes, Plan};
 use weir_model::filter::Dir;
 use weir_model::request::Request;
-use weir_model::topology::{BoxKind, LinkEnd, NetBox, Topology};
 use weir_model::value::IpPrefix;
 use weir_verify::checks::{self, Framing, Start, Target};
 use weir_verify::{NodeId, Place};
 
-use super::{Gate, PortEnds, Spot, World};
+use super::{Gate, PLATFORM, Spot, World};
 use crate::security::Placed;
 use crate::world::configurations::{devices, origin};
 use crate::world::{anything, within};
 
-/// The modules of a request, placed on a platform.
-pub(super) struct Modules<'a> {
-    pub platform: &'a str,
+/// The modules of a request, to be placed on platforms.
+#[derive(Debug)]
+pub struct Modules<'a> {
     request: &'a Request,
     plans: Vec<Plan>,
 }
 
-impl World {
-    /// A topology with the modules of a request on one of its platforms. Each module gets an address of the platform, in
-    /// their order: what is addressed to it comes in at its `FromNetfront` elements, and what it sends is sent by the
-    /// platform. Requirements name modules as they name boxes.
+impl<'a> Modules<'a> {
+    /// The modules of a request from `file`.
     ///
     /// # Errors
-    /// What is wrong with the modules or with boxes, or that the platform has not enough addresses. `file` is for messages.
-    pub fn of_placement(
-        topology: &Topology,
-        (request, file): (&Request, &str),
-        platform: &str,
-        classes: &Classes,
-        down: impl Fn(&LinkEnd, &LinkEnd) -> bool,
-    ) -> Result<World, Vec<String>> {
+    /// What is wrong with them.
+    pub fn new(classes: &Classes, request: &'a Request, file: &str) -> Result<Modules<'a>, Vec<String>> {
         let mut errors = Vec::new();
         let mut plans = Vec::new();
         for m in &request.modules {
@@ -45,26 +36,39 @@ impl World {
                 Err(e) => errors.extend(e.texts()),
             }
         }
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        World::with_modules(topology, classes, down, Some(&Modules { platform, request, plans }))
+        if errors.is_empty() { Ok(Modules { request, plans }) } else { Err(errors) }
+    }
+}
+
+impl World {
+    /// This network with modules on one of its platforms. Each module gets an address of the platform, in their order: what
+    /// is addressed to it comes in at its `FromNetfront` elements, and what it sends is sent by the platform. Requirements
+    /// name modules as they name boxes.
+    ///
+    /// # Errors
+    /// There is no such platform, or it has not enough addresses.
+    pub fn with_modules(&self, modules: &Modules<'_>, platform: &str) -> Result<World, Vec<String>> {
+        let is_platform = |gate: &Gate| {
+            let node = gate.start.as_ref().map(|s| s.place.node);
+            node.and_then(|n| self.labels.get(&n)).is_some_and(|l| l.class == PLATFORM)
+        };
+        let spot = self.spots.iter().find(|s| s.name == platform && s.gates.iter().any(is_platform));
+        let Some(spot) = spot else { return Err(vec![format!("the topology has no platform {platform}")]) };
+        let mut world = self.clone();
+        world.add_modules(modules, spot)?;
+        world.net.finish();
+        Ok(world)
     }
 
-    /// Puts the modules on the platform whose ports these are.
-    pub(super) fn add_modules(
-        &mut self,
-        m: &Modules<'_>,
-        (i, b): (usize, &NetBox),
-        gates: &[Gate],
-        ends: &[PortEnds],
-    ) -> Result<(), Vec<String>> {
+    /// Puts modules on a platform.
+    fn add_modules(&mut self, m: &Modules<'_>, platform: &Spot) -> Result<(), Vec<String>> {
         let wanted = m.request.modules.len();
-        let addresses = addresses(b, wanted);
+        let addresses = addresses(&platform.owns, wanted);
         if addresses.len() < wanted {
-            let (has, name) = (addresses.len(), &b.name);
+            let (has, name) = (addresses.len(), &platform.name);
             return Err(vec![format!("{name} has {has} addresses for {wanted} modules")]);
         }
+        let (gates, sender) = (&platform.gates, platform.gates.iter().find_map(|g| g.start.as_ref()));
         let begin = self.spots.len();
         for ((module, plan), address) in m.request.modules.iter().zip(&m.plans).zip(addresses) {
             let host = IpPrefix::host(address);
@@ -72,7 +76,7 @@ impl World {
                 Placed { name: module.name.clone(), own: host, module: checks::Module::default() };
             let first = self.net.nodes().len() as NodeId;
             let prefix = format!("{}/", module.name);
-            let scope = u32::MAX - 1 - (begin + i) as u32;
+            let scope = u32::MAX - 1 - self.spots.len() as u32;
             let ports = self.add_click(plan, scope, &prefix);
             let mut own = Vec::new();
             for device in devices(&ports) {
@@ -88,8 +92,8 @@ impl World {
                     }
                     placed.module.inputs.push(self.anybody_to(host, place));
                 }
-                if let (Some(exit), Some((_, out))) = (exit.filter(|_| !linked(&|l| &l.from)), ends.first()) {
-                    self.net.connect(Place { port: 0, ..exit.place }, *out);
+                if let (Some(exit), Some(out)) = (exit.filter(|_| !linked(&|l| &l.from)), sender) {
+                    self.net.connect(Place { port: 0, ..exit.place }, out.place);
                     placed.module.outputs.push(exit);
                 }
                 let target = entry.map(|(place, framing)| Target { place, framing });
@@ -156,8 +160,7 @@ impl World {
 }
 
 /// The first addresses of a platform, without those of networks.
-fn addresses(b: &NetBox, n: usize) -> Vec<IpAddr> {
-    let BoxKind::Platform(p) = &b.kind else { return Vec::new() };
+fn addresses(owns: &[IpPrefix], n: usize) -> Vec<IpAddr> {
     let of_prefix = |p: &IpPrefix| {
         let bits = if p.addr().is_ipv4() { 32 } else { 128 };
         let (skip, size) = match bits - u32::from(p.len()) {
@@ -170,5 +173,5 @@ fn addresses(b: &NetBox, n: usize) -> Vec<IpAddr> {
             IpAddr::V6(a) => IpAddr::V6((u128::from(a) + i).into()),
         })
     };
-    p.owns.iter().flat_map(of_prefix).take(n).collect()
+    owns.iter().flat_map(of_prefix).take(n).collect()
 }

@@ -152,8 +152,9 @@ FromNetfront() -> IPFilter(allow udp port 1500) -> IPRewriter(pattern - - 172.16
     assert_all(network, "", &[("reach 0/0 172.16.15.133 udp 1500", Status::Violated)]);
     let on = |platform: &str| {
         let classes = Classes::default();
-        let mut world =
-            World::of_placement(&topology, (&request, "request"), platform, &classes, |_, _| false).unwrap();
+        let modules = Modules::new(&classes, &request, "request").unwrap();
+        let network = World::of_topology(&topology, &classes, |_, _| false).unwrap();
+        let mut world = network.with_modules(&modules, platform).unwrap();
         let question = world.question(&can).unwrap();
         world.net.finish();
         world.answer(&question, Limits::default()).status

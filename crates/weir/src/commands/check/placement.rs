@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use weir_check::report::Report;
-use weir_check::{Party, Status, World};
+use weir_check::{Modules, Party, Status, World};
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
 use weir_model::topology::{BoxKind, NetBox, Topology};
@@ -34,12 +34,12 @@ pub(super) fn run(args: &Args, topology: &Path, given: &[Requirement], ui: &Ui) 
         request.requirements.iter().chain(given).chain(&topology.requirements).cloned().collect();
     let party = args.owner.as_ref().map(|name| party(name, &topology)).transpose()?;
     let platforms = topology.boxes.iter().filter(|b| matches!(b.kind, BoxKind::Platform(_)));
+    let down = |a: &_, b: &_| args.what_if.iter().any(|c| c.cuts(a, b));
+    let network = World::of_topology(&topology, &classes(), down).map_err(Failure::Refused)?;
+    let modules = Modules::new(&classes(), &request, &name).map_err(Failure::Refused)?;
     let mut found = Placements { platforms: Vec::new(), reports: Vec::new() };
     for platform in platforms {
-        let down = |a: &_, b: &_| args.what_if.iter().any(|c| c.cuts(a, b));
-        let placed = (&request, name.as_str());
-        let mut world = World::of_placement(&topology, placed, &platform.name, &classes(), down)
-            .map_err(Failure::Refused)?;
+        let mut world = network.with_modules(&modules, &platform.name).map_err(Failure::Refused)?;
         let mut answers = ask(&mut world, &all, ui)?;
         match &party {
             Some(party) => {

@@ -1,0 +1,39 @@
+//! What follows for operands from the result of an operation with two unknowns, or with some bits of one.
+
+use super::Facts;
+use crate::expr::{Expr, Exprs, Node};
+use crate::set::Set;
+
+impl Facts {
+    /// Learns that some bits of a number that is made of bytes have the one value that is left for them.
+    pub(super) fn restrict_masked(&mut self, x: &Exprs, a: Expr, mask: u128, set: &Set, depth: u32) -> bool {
+        let (Some(v), Node::Concat(bytes)) = (set.value(), x.node(a)) else { return true };
+        bytes.iter().rev().enumerate().all(|(i, &b)| {
+            let (mask, v) = (mask >> (8 * i) & 0xff, v >> (8 * i) & 0xff);
+            let to = match mask {
+                0 => return true,
+                0xff => Set::single(v),
+                _ => Set::union((0..=0xff).filter(|b| b & mask == v).map(|b| (b, b)).collect()),
+            };
+            self.restrict(x, b, &to, depth)
+        })
+    }
+
+    /// Learns that `a - b` is in a set, where it never goes below 0.
+    pub(super) fn restrict_difference(
+        &mut self,
+        x: &Exprs,
+        (a, b): (Expr, Expr),
+        set: &Set,
+        depth: u32,
+    ) -> bool {
+        let hulls = (self.set(x, a).hull(), self.set(x, b).hull(), set.hull());
+        let (Some((al, ah)), Some((bl, bh)), Some((lo, hi))) = hulls else { return false };
+        if al < bh {
+            return true;
+        }
+        let Some(most) = ah.checked_sub(lo) else { return false };
+        self.restrict(x, a, &Set::range(lo + bl, hi.saturating_add(bh)), depth)
+            && self.restrict(x, b, &Set::range(al.saturating_sub(hi), most), depth)
+    }
+}
