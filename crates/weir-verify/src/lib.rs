@@ -11,6 +11,7 @@
 mod build;
 pub mod checks;
 mod course;
+mod cover;
 mod cycles;
 mod defaults;
 mod ends;
