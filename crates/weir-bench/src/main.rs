@@ -44,7 +44,7 @@ struct Args {
     #[arg(long)]
     quick: bool,
     /// Only workloads whose name starts with PATTERN, or is PATTERN with `*` for any characters; also `compile`,
-    /// `memory`, `ports`, `references` and `verify`. Can be repeated. Writes no files unless --out is given.
+    /// `memory`, `ports`, `references`, `topology` and `verify`. Can be repeated. Writes no files unless --out is given.
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
     /// Where RESULTS.md, results.json and plots go: the folder `bench` if all is measured.
@@ -110,7 +110,8 @@ fn main() -> Result<()> {
         entries.iter().for_each(|e| println!("{:<22} {}", e.name, e.about));
         return Ok(());
     }
-    let others = ["compile", "memory", "ports", "references", "verify"].map(|name| args.wants(name, &[]));
+    let others =
+        ["compile", "memory", "ports", "references", "topology", "verify"].map(|name| args.wants(name, &[]));
     let some = !entries.is_empty() || others.contains(&true) || args.topology.is_some();
     ensure!(some, "--only fits no workload; --list shows them");
     if let Some(dir) = &args.dump {

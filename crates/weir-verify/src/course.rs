@@ -6,6 +6,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashSet;
 use weir_ir::program::BlockId;
 
+use crate::cover::Ways;
 use crate::explore::{Explorer, State};
 use crate::merge::Met;
 use crate::network::{NodeId, Place};
@@ -34,6 +35,8 @@ pub(crate) struct Course {
     pub(crate) arrivals: VecDeque<(Place, State)>,
     /// The packets as they came to places, if they are to be kept.
     pub(crate) kept: Option<Vec<OnItsWay>>,
+    /// The ways that came to inputs, if one may stand for others.
+    pub(crate) ways: Option<Ways>,
     /// How much of [`crate::Limits::paths`] is used up, in parts of a path.
     spent: usize,
     /// Walks so far.
@@ -51,6 +54,9 @@ impl Course {
         self.work.clear();
         self.work.extend(state);
         self.met.clear();
+        if let Some(ways) = &mut self.ways {
+            ways.clear();
+        }
         (self.spent, self.walks) = (0, 0);
     }
 

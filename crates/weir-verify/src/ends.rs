@@ -1,11 +1,14 @@
 //! What each end of a block means for a path; [`weir_ir::interp`] is the reference.
 
-use weir_ir::program::{BinOp, BlockId, End, MAX_HOPS, Reason, Width};
+use std::sync::Arc;
+
+use weir_ir::program::{BinOp, BlockId, End, MAX_HOPS, Reason, Target, Width};
 use weir_packet::LARGE_CAPACITY;
 
 use crate::explore::{Cut, Explorer, State};
 use crate::expr::{Claim, Expr, Node, Symbol};
 use crate::path::{How, Incomplete};
+use crate::set::Set;
 
 impl Explorer<'_> {
     /// The next block, if the packet goes on.
@@ -23,13 +26,7 @@ impl Explorer<'_> {
                     let t = cases.iter().find(|(case, _)| *case == v).map_or(default, |(_, t)| t);
                     return Ok(self.go(st, t, &[]));
                 }
-                for (case, t) in cases {
-                    let same = self.x.is(v, *case);
-                    if self.decide(st, same)? {
-                        return Ok(self.go(st, t, &[]));
-                    }
-                }
-                self.go(st, default, &[])
+                self.switch(st, v, cases, default)?
             }
             End::Again { header, exit } => {
                 let limit = self.program(st).block(header.block).loop_limit.unwrap_or(1);
@@ -106,10 +103,7 @@ impl Explorer<'_> {
             End::Lookup { table, key, hit, miss } => {
                 let key = self.gets(st, key);
                 let table = self.table(st, *table);
-                match self.lookup(st, table, &key)? {
-                    Some(e) => self.go(st, hit, &[e as u32]),
-                    None => self.go(st, miss, &[]),
-                }
+                self.branch_by_lookup(st, table, &key, (hit, miss))?
             }
             End::Insert { table, key, ok, full } => {
                 let key = self.gets(st, key);
@@ -210,6 +204,67 @@ impl Explorer<'_> {
                 Some(*block)
             }
         })
+    }
+
+    /// Goes on by the first case that a value is; the others are paths of their own.
+    fn switch(
+        &mut self,
+        st: &mut State,
+        v: Expr,
+        cases: &[(u128, Target)],
+        default: &Target,
+    ) -> Result<Option<BlockId>, Cut> {
+        // What decides more than a set of values can say is asked for one by one.
+        if self.guide.is_some() || matches!(self.x.node(v), Node::Checksum { .. }) {
+            for (case, t) in cases {
+                let same = self.x.is(v, *case);
+                if self.decide(st, same)? {
+                    return Ok(self.go(st, t, &[]));
+                }
+            }
+            return Ok(self.go(st, default, &[]));
+        }
+        let mut rest = default;
+        let mut open: Vec<(Expr, u128, &Target)> = Vec::new();
+        for (case, t) in cases {
+            let same = self.x.is(v, *case);
+            match st.facts.truth(&self.x, same) {
+                Some(false) => {}
+                Some(true) => {
+                    rest = t;
+                    break;
+                }
+                // The first of equal cases counts.
+                None if open.iter().any(|(e, ..)| *e == same) => {}
+                None => open.push((same, *case, t)),
+            }
+        }
+        let Some((&(first, _, target), others)) = open.split_first() else {
+            return Ok(self.go(st, rest, &[]));
+        };
+        let mut other = st.clone();
+        let plain =
+            open.iter().all(|&(e, ..)| matches!(*self.x.node(e), Node::Equal(a, b) if a == v || b == v));
+        let none = if plain {
+            let all = Arc::new(Set::union(open.iter().map(|&(_, case, _)| (case, case)).collect()));
+            let within = self.x.within(v, &all);
+            self.assume(&mut other, within, false).is_ok()
+        } else {
+            open.iter().all(|&(e, ..)| self.assume(&mut other, e, false).is_ok())
+        };
+        if none {
+            let next = self.go(&mut other, rest, &[]);
+            self.resume_at(other, next);
+        }
+        for &(same, _, t) in others.iter().rev() {
+            let mut other = st.clone();
+            if self.assume(&mut other, same, true).is_ok() {
+                let next = self.go(&mut other, t, &[]);
+                self.resume_at(other, next);
+            }
+        }
+        self.assume(st, first, true)?;
+        Ok(self.go(st, target, &[]))
     }
 
     /// Whether `n` bytes fit into so many.

@@ -21,31 +21,9 @@ impl Explorer<'_> {
         row: Option<usize>,
     ) -> Result<usize, Cut> {
         let table = at.table;
-        let decl = self.net.decl(table);
-        let info = self.net.info(table);
-        let mut fields = Vec::new();
-        for (f, field) in decl.value.iter().enumerate() {
-            let known = row.filter(|_| !info.changes[f]).and_then(|r| info.rows.get(r)).map(|r| r.value[f]);
-            fields.push(match known {
-                Some(v) => self.x.constant(field.width, v),
-                None => self.x.symbol(field.width, Symbol::Field(at.clone(), f as u32)),
-            });
-        }
-        let first_group = decl.group.map(|g| fields[g as usize]);
-        let partner = if info.linked { Partner::Original } else { Partner::None };
-        let old_held = info.holds;
-        st.entries.push(Rc::new(Entry {
-            table,
-            base: Some(at),
-            key,
-            fields,
-            first_group,
-            live: true,
-            gone_at: 0,
-            partner,
-            held: Vec::new(),
-            old_held,
-        }));
+        let entry = self.as_before(at, key, row);
+        let first_group = entry.first_group;
+        st.entries.push(Rc::new(entry));
         if let Some(g) = first_group {
             let (count, one) = (self.group(table, g), self.x.constant(Width::W32, 1));
             let some = self.x.at_most(one, count);
@@ -56,6 +34,60 @@ impl Explorer<'_> {
         let enough = self.x.at_most(found, size);
         self.learn(st, enough)?;
         Ok(st.entries.len() - 1)
+    }
+
+    /// An entry as it was before the run.
+    fn as_before(&mut self, at: EntryAt, key: Vec<Expr>, row: Option<usize>) -> Entry {
+        let table = at.table;
+        let decl = self.net.decl(table);
+        let info = self.net.info(table);
+        let mut fields = Vec::with_capacity(decl.value.len());
+        for (f, field) in decl.value.iter().enumerate() {
+            let known = row.filter(|_| !info.changes[f]).and_then(|r| info.rows.get(r)).map(|r| r.value[f]);
+            fields.push(match known {
+                Some(v) => self.x.constant(field.width, v),
+                None => self.x.symbol(field.width, Symbol::Field(at.clone(), f as u32)),
+            });
+        }
+        Entry {
+            table,
+            base: Some(at),
+            key,
+            first_group: decl.group.map(|g| fields[g as usize]),
+            fields,
+            live: true,
+            gone_at: 0,
+            partner: if info.linked { Partner::Original } else { Partner::None },
+            held: Vec::new(),
+            old_held: info.holds,
+        }
+    }
+
+    /// A row that no program can change.
+    pub(crate) fn fixed_row(&mut self, st: &mut State, table: u32, row: usize) -> usize {
+        let at = At::Row(row as u32);
+        let seen = |e: &Rc<Entry>| e.table == table && e.base.as_ref().is_some_and(|b| b.at == at);
+        if let Some(i) = st.entries.iter().position(seen) {
+            return i;
+        }
+        let entry = match self.fixed.get(&(table, row)) {
+            Some(known) => known.clone(),
+            None => {
+                let made = Rc::new(self.as_before(EntryAt { table, at }, Vec::new(), Some(row)));
+                self.fixed.insert((table, row), made.clone());
+                made
+            }
+        };
+        st.entries.push(entry);
+        st.entries.len() - 1
+    }
+
+    /// The packet leaves a program: rows that no program can change are found again where they are looked for.
+    pub(crate) fn forget_rows(&self, st: &mut State) {
+        if st.strands.is_empty() {
+            let last = st.entries.iter().rposition(|e| !self.net.info(e.table).is_fixed());
+            st.entries.truncate(st.past.max(last.map_or(0, |i| i + 1)));
+        }
     }
 
     /// An entry that the run makes.

@@ -99,6 +99,12 @@ pub(crate) struct Explorer<'a> {
     /// For each node the values that count at the heads of its loops.
     pub(crate) heads: HashMap<NodeId, HashMap<BlockId, Vec<u32>>>,
     memo: FxHashMap<Expr, u128>,
+    /// Rows that no program can change, as entries.
+    pub(crate) fixed: FxHashMap<(u32, usize), Rc<Entry>>,
+    /// By input the bytes of annotations, a bit each, that are not read there.
+    pub(crate) overwritten: FxHashMap<Place, u64>,
+    /// Arguments on their way to parameters.
+    args: Vec<u32>,
     pub(crate) incomplete: Option<Incomplete>,
 }
 
@@ -116,6 +122,9 @@ impl<'a> Explorer<'a> {
             stop: None,
             heads: HashMap::new(),
             memo: FxHashMap::default(),
+            fixed: FxHashMap::default(),
+            overwritten: FxHashMap::default(),
+            args: Vec::new(),
             incomplete: None,
         }
     }
@@ -204,6 +213,8 @@ impl<'a> Explorer<'a> {
     /// The packet comes to an input.
     pub(crate) fn arrive(&mut self, st: &mut State, to: Place) -> Result<Option<BlockId>, Cut> {
         let mut to = to;
+        // They mean nothing in another program, and copies need not have them.
+        st.values.clear();
         loop {
             if self.course.is_aside(to.node) {
                 self.visit_behind(to.node);
@@ -232,12 +243,16 @@ impl<'a> Explorer<'a> {
                 let seen = st.clone();
                 self.course.arrivals.push_back((to, seen));
             }
+            if node.joins(to.port) && self.is_covered(st, to) {
+                return Err(Cut);
+            }
             match &node.body {
                 Body::Program(_) => {
                     let Some(entry) = node.entry(to.port) else {
                         st.node = to.node;
                         return Self::finish_packet(st, How::Drop(BlockId(0), Reason::UNCONNECTED));
                     };
+                    self.forget_rows(st);
                     self.place(st, to.node, entry);
                     return Ok(Some(entry));
                 }
@@ -358,6 +373,13 @@ impl<'a> Explorer<'a> {
         self.course.work.push(st);
     }
 
+    /// Lets a path go on at a block, later.
+    pub(crate) fn resume_at(&mut self, mut st: State, block: Option<BlockId>) {
+        let Some(block) = block else { return };
+        (st.block, st.op) = (block, 0);
+        self.course.work.push(st);
+    }
+
     fn guided(&mut self, e: Expr) -> Option<u128> {
         let run = self.guide?;
         let mut eval = Evaluator::of_run(&self.x, run).with_memo(std::mem::take(&mut self.memo));
@@ -370,6 +392,9 @@ impl<'a> Explorer<'a> {
 
     pub(crate) fn get(&mut self, st: &State, v: Value) -> Expr {
         let e = Expr(st.values[v.0 as usize]);
+        if self.x.constant_value(e).is_some() {
+            return e;
+        }
         match st.facts.value(&self.x, e) {
             Some(known) => self.x.constant(self.x.width(e), known),
             None => e,
@@ -452,14 +477,16 @@ impl<'a> Explorer<'a> {
 
     /// Passes a jump's arguments.
     pub(crate) fn pass(&mut self, st: &mut State, target: &Target, supplied: &[u32]) {
-        let args: Vec<u32> = supplied.iter().copied().chain(self.args(st, target)).collect();
-        for (&param, arg) in self.program(st).block(target.block).params.iter().zip(args) {
+        let params = &self.program(st).block(target.block).params;
+        // All are read before one is written.
+        let mut args = std::mem::take(&mut self.args);
+        args.clear();
+        args.extend_from_slice(supplied);
+        args.extend(target.args.iter().map(|&v| st.values[v.0 as usize]));
+        for (&param, &arg) in params.iter().zip(&args) {
             self.set_raw(st, param, arg);
         }
-    }
-
-    fn args(&self, st: &State, target: &Target) -> Vec<u32> {
-        target.args.iter().map(|&v| st.values[v.0 as usize]).collect()
+        self.args = args;
     }
 
     pub(crate) fn finish_packet(st: &mut State, how: How) -> Result<Option<BlockId>, Cut> {
@@ -483,7 +510,7 @@ impl<'a> Explorer<'a> {
         if st.strands.len() >= self.limits.strands {
             return Err(self.give_up(Incomplete::Strands));
         }
-        let args = self.args(st, target);
+        let args = target.args.iter().map(|&v| st.values[v.0 as usize]).collect();
         let (node, trail) = (st.node, st.trail.clone());
         let starter = self.program(st).block(st.block).owner;
         let turn = interp::turn(st.strands.iter().map(|s| (s.node, s.starter)), (node, starter));
@@ -494,6 +521,15 @@ impl<'a> Explorer<'a> {
 }
 
 impl State {
+    /// Whether nothing but its current packet, what is assumed, and entries show what happened on a path.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.strands.is_empty()
+            && self.notices.is_empty()
+            && self.orphans.is_empty()
+            && self.ends.is_empty()
+            && self.stirred.is_empty()
+    }
+
     /// Whether a packet came to a node, on the way of the current one or on another that belongs to the path.
     pub(crate) fn meets(&self, node: NodeId) -> bool {
         let strands = self.strands.iter().map(|s| &s.trail);

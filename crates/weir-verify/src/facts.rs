@@ -50,6 +50,28 @@ impl Facts {
         all
     }
 
+    /// The same, newest first.
+    pub(crate) fn conditions_newest_first(&self) -> &List<Expr> {
+        &self.conditions
+    }
+
+    /// Whether all conditions of a path, but for those that are left `aside`, are known to hold.
+    pub(crate) fn imply(&self, x: &Exprs, others: &List<Expr>, aside: impl Fn(Expr) -> bool) -> bool {
+        let (n, m) = (self.conditions.len(), others.len());
+        let mut own = self.conditions.iter().skip(n.saturating_sub(m));
+        for (i, c) in others.iter().enumerate() {
+            let beside = if m - i <= n { own.next() } else { None };
+            // From here on they are the same list.
+            if beside.is_some_and(|b| std::ptr::eq(b, c)) {
+                return true;
+            }
+            if !aside(*c) && self.truth(x, *c) != Some(true) {
+                return false;
+            }
+        }
+        true
+    }
+
     /// The values that an expression may have.
     pub fn set(&self, x: &Exprs, e: Expr) -> Set {
         self.set_to(x, e, DEPTH)

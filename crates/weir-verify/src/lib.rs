@@ -12,6 +12,7 @@ mod behind;
 mod build;
 pub mod checks;
 mod course;
+mod cover;
 mod cycles;
 mod defaults;
 mod ends;

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
 use weir_ir::program::{BlockId, Program, TableDecl, TableInit};
 use weir_table::Row;
 
@@ -58,6 +59,8 @@ pub struct Node {
     pub outputs: Vec<Option<Place>>,
     /// Whether packets that left it may come back to it.
     pub(crate) in_cycle: bool,
+    /// The inputs that several wires lead to, if that was found out.
+    joins: Option<Vec<u32>>,
     /// When it, its wires or its tables last changed; see [`Network::age`].
     since: u64,
 }
@@ -113,7 +116,14 @@ impl Network {
     pub fn add(&mut self, name: impl Into<String>, body: Body) -> NodeId {
         self.age += 1;
         let since = self.age;
-        self.nodes.push(Node { name: name.into(), body, outputs: Vec::new(), in_cycle: true, since });
+        self.nodes.push(Node {
+            name: name.into(),
+            body,
+            outputs: Vec::new(),
+            in_cycle: true,
+            joins: None,
+            since,
+        });
         self.nodes.len() as NodeId - 1
     }
 
@@ -217,11 +227,20 @@ impl Network {
         }
     }
 
-    /// Finds out where packets can go round, which makes explorations faster. Changes of wires come before it.
+    /// Finds out where packets can go round, and where ways meet, which makes explorations faster. Changes of wires come before it.
     pub fn finish(&mut self) {
         let in_cycle = crate::cycles::in_cycle(&self.nodes);
         for (n, c) in self.nodes.iter_mut().zip(in_cycle) {
             n.in_cycle = c;
+            n.joins = Some(Vec::new());
+        }
+        let wires: Vec<Place> = self.nodes.iter().flat_map(|n| n.outputs.iter().flatten().copied()).collect();
+        let mut seen = FxHashSet::default();
+        for to in wires.into_iter().filter(|to| !seen.insert(*to)) {
+            let joins = self.nodes.get_mut(to.node as usize).and_then(|n| n.joins.as_mut());
+            if let Some(joins) = joins.filter(|j| !j.contains(&to.port)) {
+                joins.push(to.port);
+            }
         }
     }
 
@@ -356,6 +375,11 @@ impl Node {
             Body::Program(i) => Some(&i.program),
             _ => None,
         }
+    }
+
+    /// Whether ways may meet at an input.
+    pub(crate) fn joins(&self, port: u32) -> bool {
+        self.joins.as_ref().is_none_or(|j| j.contains(&port))
     }
 
     /// Where packets on an input start.

@@ -7,6 +7,9 @@ use weir_table::{KeyMatch, Row};
 
 use crate::set::Set;
 
+/// So many numbers are sorted; of more it is noted which there are.
+const FEW: usize = 32;
+
 /// What a table of prefixes says.
 #[derive(Debug, Clone)]
 pub(crate) struct Results {
@@ -28,7 +31,7 @@ impl Results {
 
     /// The numbers of the results that keys of a set have, in order, and whether some have none.
     pub(crate) fn of(&self, keys: &Set) -> (Vec<usize>, bool) {
-        let mut found = vec![false; self.parts.len()];
+        let mut found = Vec::new();
         let mut missed = false;
         for &(lo, hi) in keys.intervals() {
             let first = self.intervals.partition_point(|i| i.1 < lo);
@@ -36,12 +39,21 @@ impl Results {
             let mut next = Some(lo);
             for &(from, to, result) in self.intervals.iter().skip(first).take_while(|i| i.0 <= hi) {
                 missed |= next.is_some_and(|n| n < from);
-                found[result] = true;
+                if found.last() != Some(&result) {
+                    found.push(result);
+                }
                 next = to.checked_add(1);
             }
             missed |= next.is_some_and(|n| n <= hi);
         }
-        ((0..found.len()).filter(|&i| found[i]).collect(), missed)
+        if found.len() <= FEW {
+            found.sort_unstable();
+            found.dedup();
+            return (found, missed);
+        }
+        let mut has = vec![false; self.parts.len()];
+        found.into_iter().for_each(|i| has[i] = true);
+        ((0..has.len()).filter(|&i| has[i]).collect(), missed)
     }
 }
 

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use weir_ir::program::{BlockId, EntryKind};
 
 use crate::course::Course;
+use crate::cover::Ways;
 use crate::explore::{Explorer, State};
 use crate::expr::{Expr, Exprs, Source};
 use crate::input::SymbolicInput;
@@ -96,6 +97,12 @@ impl Hunt {
         self.course.kept = Some(Vec::new());
     }
 
+    /// Does not follow ways that others stand for: each packet that can come to a watched place comes to it by some
+    /// arrival, not by all ways that there are.
+    pub(crate) fn cover(&mut self) {
+        self.course.ways = self.course.kept.is_none().then(Ways::default);
+    }
+
     /// What was kept.
     pub(crate) fn into_kept(self) -> Vec<OnItsWay> {
         self.course.kept.unwrap_or_default()
@@ -152,6 +159,7 @@ impl<'a> Session<'a> {
     /// Explores on from states that were kept with these expressions.
     pub(crate) fn resume(&mut self, x: Exprs) {
         self.e.x = x;
+        self.e.fixed.clear();
     }
 
     /// Why not everything was explored, since it was last asked.
@@ -311,6 +319,7 @@ impl<'a> Session<'a> {
     /// Lets the current packet of each story in, and shows what comes to watched places, one by one; keeps nothing else.
     pub fn arrivals(&mut self, stories: Vec<Story>, watched: &HashSet<Place>, mut look: impl FnMut(Arrival)) {
         let mut hunt = self.hunt(stories, watched, None);
+        hunt.cover();
         while let Some(arrival) = self.next_arrival(&mut hunt) {
             look(arrival);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use weir_ir::program::{BinOp, End, Op, Program, TableInit, Type, Value, Width};
+use weir_ir::program::{BinOp, BlockId, End, Op, Program, TableInit, Target, Type, Value, Width};
 use weir_table::{KeyMatch, Kind, Row, Table, TableDecl};
 
 use crate::explore::{Cut, Explorer, State};
@@ -147,11 +147,23 @@ impl TableInfo {
         self.keys_read |= other.keys_read;
     }
 
+    /// Whether nothing that a program does shows in it.
+    pub(crate) fn is_fixed(&self) -> bool {
+        !(self.grows
+            || self.shrinks
+            || self.changes.contains(&true)
+            || self.holds
+            || self.linked
+            || self.edited)
+    }
+
     /// What a table of prefixes says, by result, if its rows differ in nothing else.
     fn results(&self, decl: &TableDecl) -> Option<&Results> {
-        let same =
-            !(self.changes.contains(&true) || self.shrinks || self.keys_read || self.linked || self.holds);
-        let lpm = decl.kind == Kind::Lpm && same && decl.key.len() == 1 && decl.group.is_none();
+        let lpm = decl.kind == Kind::Lpm
+            && self.is_fixed()
+            && !self.keys_read
+            && decl.key.len() == 1
+            && decl.group.is_none();
         let first = || lpm.then(|| by_result(&self.rows, decl.key[0].width.max())).flatten();
         self.results.get_or_init(first).as_ref()
     }
@@ -228,7 +240,7 @@ impl Explorer<'_> {
     fn lookup_rows(&mut self, st: &mut State, table: u32, key: &[Expr]) -> Result<Option<usize>, Cut> {
         let info = self.net.info(table);
         if let (Some(results), [key]) = (info.results(self.net.decl(table)), key) {
-            return self.lookup_results(st, table, *key, results);
+            return self.lookup_results(st, table, *key, results, None);
         }
         for r in 0..self.net.info(table).rows.len() {
             let matches = self.row_matches(table, r, key);
@@ -251,12 +263,14 @@ impl Explorer<'_> {
     }
 
     /// By results that are known: one path for each, not for each row; the first row of a result stands for all of them.
+    /// The paths of other results go on at the block for a hit or a miss, if those are given, or else come by here again.
     fn lookup_results(
         &mut self,
         st: &mut State,
         table: u32,
         key: Expr,
         results: &Results,
+        targets: Option<(&Target, &Target)>,
     ) -> Result<Option<usize>, Cut> {
         let keys = st.facts.set(&self.x, key);
         let (mut found, mut missed) = results.of(&keys);
@@ -272,23 +286,35 @@ impl Explorer<'_> {
             }
             (found, missed) = (hit.into_iter().collect(), hit.is_none());
         }
-        // Where there are several ways, each is taken by a path of its own, which then comes by here again; the first goes
-        // on at once, and is explored first.
+        // Where there are several ways, each is taken by a path of its own; the first goes on at once, and is explored first.
         if missed && !found.is_empty() {
             let mut other = st.clone();
             let none = found.iter().all(|&i| {
                 let within = self.x.within(key, &results.parts[i].1);
                 self.assume(&mut other, within, false).is_ok()
             });
-            if none {
-                self.resume(other);
+            match targets {
+                _ if !none => {}
+                Some((_, miss)) => {
+                    let next = self.go(&mut other, miss, &[]);
+                    self.resume_at(other, next);
+                }
+                None => self.resume(other),
             }
         }
         for &i in found.iter().skip(1).rev() {
             let mut other = st.clone();
             let within = self.x.within(key, &results.parts[i].1);
-            if self.assume(&mut other, within, true).is_ok() {
-                self.resume(other);
+            if self.assume(&mut other, within, true).is_err() {
+                continue;
+            }
+            match targets {
+                Some((hit, _)) => {
+                    let e = self.fixed_row(&mut other, table, results.parts[i].0);
+                    let next = self.go(&mut other, hit, &[e as u32]);
+                    self.resume_at(other, next);
+                }
+                None => self.resume(other),
             }
         }
         let Some(&first) = found.first() else { return Ok(None) };
@@ -296,12 +322,28 @@ impl Explorer<'_> {
             let within = self.x.within(key, &results.parts[first].1);
             self.assume(st, within, true)?;
         }
-        let row = results.parts[first].0;
-        let at = EntryAt { table, at: At::Row(row as u32) };
-        match st.entries.iter().position(|e| e.base.as_ref() == Some(&at)) {
-            Some(i) => Ok(Some(i)),
-            None => self.old_entry(st, at, Vec::new(), Some(row)).map(Some),
-        }
+        Ok(Some(self.fixed_row(st, table, results.parts[first].0)))
+    }
+
+    /// Goes on at one of two blocks by whether a key finds an entry.
+    pub(crate) fn branch_by_lookup(
+        &mut self,
+        st: &mut State,
+        table: u32,
+        key: &[Expr],
+        (hit, miss): (&Target, &Target),
+    ) -> Result<Option<BlockId>, Cut> {
+        let (info, decl) = (self.net.info(table), self.net.decl(table));
+        let found = match (info.results(decl), key) {
+            (Some(results), [key]) if !info.edited => {
+                self.lookup_results(st, table, *key, results, Some((hit, miss)))?
+            }
+            _ => self.lookup(st, table, key)?,
+        };
+        Ok(match found {
+            Some(e) => self.go(st, hit, &[e as u32]),
+            None => self.go(st, miss, &[]),
+        })
     }
 
     /// By rows that the control side may have put there: any.

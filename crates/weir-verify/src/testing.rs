@@ -15,7 +15,7 @@ use crate::path::{ConcreteAt, How, Incomplete, Limits, Prediction};
 use crate::single::{explore, follow};
 use crate::solve::solve;
 
-pub use networks::Ways;
+pub use networks::{Arrivals, Ways};
 
 /// One run of a sequence.
 #[derive(Debug)]

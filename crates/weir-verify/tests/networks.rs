@@ -4,11 +4,12 @@
 mod common;
 mod net;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use net::Net;
-use weir_verify::testing::Ways;
-use weir_verify::{Limits, Network, Place, SymbolicInput};
+use weir_verify::testing::{Arrivals, Ways};
+use weir_verify::{Limits, Network, Place, Session, SymbolicInput};
 
 /// Elements that networks are made of, and how many outputs each has.
 const ELEMENTS: &[(&str, usize)] = &[
@@ -76,11 +77,12 @@ impl Numbers {
     }
 }
 
-/// A network in the words of [`Net::new`]: outputs lead to elements behind, to `out`, or nowhere.
-fn network(n: &mut Numbers) -> String {
-    let count = 2 + n.below(5);
-    let mut all = vec![ELEMENTS[0]];
-    all.extend((1..count).map(|_| n.pick(ELEMENTS)));
+/// A network in the words of [`Net::new`], which begins with some elements: outputs lead to elements behind, to `out`, or
+/// nowhere.
+fn network(n: &mut Numbers, first: &[(&'static str, usize)]) -> String {
+    let count = first.len() + 1 + n.below(5);
+    let mut all = first.to_vec();
+    all.extend((first.len()..count).map(|_| n.pick(ELEMENTS)));
     let mut text = "out = sink\n".to_owned();
     all.iter().enumerate().for_each(|(i, (what, _))| text += &format!("e{i} = {what}\n"));
     for (i, &(_, outputs)) in all.iter().enumerate() {
@@ -226,7 +228,7 @@ fn runs_of_networks_are_ways_and_ways_are_runs() {
     let mut all = Count::default();
     for seed in 0..NETWORKS {
         let n = &mut Numbers(seed);
-        let net = Net::new(&network(n));
+        let net = Net::new(&network(n, &ELEMENTS[..1]));
         let at = net.port("e0");
         let ways = all.compare(&net.net, &[at], n, packet);
         if ways.is_some_and(|w| w <= 12) {
@@ -238,6 +240,34 @@ fn runs_of_networks_are_ways_and_ways_are_runs() {
     // Most of the others are none, which takes z3 to say, or need a full table.
     assert!(all.open * 5 <= all.ways, "most ways are solved: {all:?}");
     assert!(all.networks as u64 >= NETWORKS / 4, "many networks have few enough ways: {all:?}");
+}
+
+#[test]
+fn what_arrives_is_found_though_ways_that_others_stand_for_are_not_followed() {
+    let limits = Limits { paths: MOST_WAYS, ..Limits::of_networks() };
+    // Each of three draws goes one way or the other.
+    let drawn = |i: u32, bit: u32| if i >> bit & 1 == 0 { 0 } else { u32::MAX };
+    let draws: Vec<Vec<u32>> = (0..8).map(|i| (0..3).map(|bit| drawn(i, bit)).collect()).collect();
+    let (mut networks, mut arrived, mut fewer) = (0, 0, 0);
+    for seed in 0..NETWORKS {
+        let n = &mut Numbers(seed + 1_000_000);
+        let net = Net::new(&network(n, &[ELEMENTS[0], ("RandomSwitch", 2)]));
+        let (at, watched) = (net.port("e0"), HashSet::from([net.port("out")]));
+        let Some(found) = Arrivals::new(&net.net, at, &SymbolicInput::ip(), limits, watched.clone()) else {
+            continue;
+        };
+        networks += 1;
+        let mut session = Session::new(&net.net, limits);
+        let stories = session.packet(&session.blank(), at, &SymbolicInput::ip()).into_iter().collect();
+        let all = session.run(stories, &watched).arrivals.len();
+        fewer += usize::from(found.len() < all && session.take_incomplete().is_none());
+        for _ in 0..RUNS / 4 {
+            arrived += found.assert_found(&packet(n), &draws);
+        }
+    }
+    println!("{networks} networks, {fewer} with fewer ways, {arrived} arrivals");
+    assert!(networks as u64 >= NETWORKS / 4, "many networks have few enough ways: {networks}");
+    assert!(fewer >= 10 && arrived >= 1_000, "ways are left out ({fewer}), and packets arrive ({arrived})");
 }
 
 #[test]

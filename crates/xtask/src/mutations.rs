@@ -53,6 +53,7 @@ const FLOWS: Test =
 const VERIFY_RANGES: Test = Test { package: "weir-verify", target: None, filter: "ranges::" };
 const VERIFY_SETS: Test = Test { package: "weir-verify", target: None, filter: "set::" };
 const VERIFY_FACTS: Test = Test { package: "weir-verify", target: None, filter: "facts::" };
+const VERIFY_COVER: Test = Test { package: "weir-verify", target: Some("cover"), filter: "" };
 const VERIFY_CHECKS: Test = Test { package: "weir-verify", target: Some("checks"), filter: "" };
 const VERIFY_SECURITY: Test = Test { package: "weir-verify", target: Some("security"), filter: "" };
 const VERIFY_SOLVED: Test = Test { package: "weir-verify", target: Some("solved"), filter: "" };
@@ -392,5 +393,26 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         text: "if common == before.conditions.len() {",
         instead: "if common <= before.conditions.len() {",
         test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "cover: a way stands for another whatever it assumes",
+        file: "crates/weir-verify/src/facts.rs",
+        text: "if !aside(*c) && self.truth(x, *c) != Some(true) {",
+        instead: "if !aside(*c) && self.truth(x, *c) == Some(false) {",
+        test: VERIFY_COVER,
+    },
+    Mutation {
+        name: "cover: what was drawn is left aside though the packet holds it",
+        file: "crates/weir-verify/src/cover.rs",
+        text: "!alike.drawn && ways.draws_again",
+        instead: "ways.draws_again",
+        test: VERIFY_COVER,
+    },
+    Mutation {
+        name: "cover: an annotation that is written over on one way counts on none",
+        file: "crates/weir-verify/src/cover.rs",
+        text: ".reduce(|a, b| a & b)",
+        instead: ".reduce(|a, b| a | b)",
+        test: VERIFY_COVER,
     },
 ];

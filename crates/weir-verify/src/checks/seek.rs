@@ -49,6 +49,10 @@ impl Checker<'_> {
                 let stories = c.launch(before, start, at_source.map(|filter| (filter, true)));
                 let mut hunt = c.session.hunt(stories, watched, Some(useful.clone()));
                 c.keeper.begin(&mut hunt);
+                // Which way a packet came by is asked for only here.
+                if q.via.is_empty() {
+                    hunt.cover();
+                }
                 let found = c.each_arrival(&mut hunt, |c, arrival| {
                     if makes_use(before, &arrival.story) {
                         look(c, start, arrival)

@@ -9,7 +9,7 @@ use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
 use crate::path::{How, Incomplete, Limits};
 use crate::replay::{Replay, replay};
-use crate::session::{Entry, Session, Story};
+use crate::session::{Arrival, Entry, Session, Story};
 use crate::solve::{ConcreteInput, Solution};
 
 /// How packets end, sorted: at which node, how, and their bytes then.
@@ -106,6 +106,77 @@ impl<'a> Ways<'a> {
             solved.push(packets);
         }
         (solved, open)
+    }
+}
+
+/// What comes to places, where ways that others stand for are not followed.
+pub struct Arrivals<'a> {
+    net: &'a Network,
+    session: Session<'a>,
+    entered: Vec<Entry>,
+    watched: HashSet<Place>,
+    found: Vec<Arrival>,
+}
+
+impl std::fmt::Debug for Arrivals<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Arrivals").field("found", &self.found.len()).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Arrivals<'a> {
+    /// What comes to watched places of packets that come in at one. `None` if not all was explored.
+    pub fn new(
+        net: &'a Network,
+        at: Place,
+        input: &SymbolicInput,
+        limits: Limits,
+        watched: HashSet<Place>,
+    ) -> Option<Arrivals<'a>> {
+        let mut session = Session::new(net, limits);
+        let stories = session.packet(&session.blank(), at, input).into_iter().collect();
+        let mut found = Vec::new();
+        session.arrivals(stories, &watched, |a| found.push(a));
+        let entered = vec![Entry::Packet(at, input.clone())];
+        session.take_incomplete().is_none().then_some(Arrivals { net, session, entered, watched, found })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// Runs a packet, and checks that wherever it arrives, an arrival says that it can, with some of these lists of random
+    /// numbers. How often it arrived.
+    ///
+    /// # Panics
+    /// If none does.
+    pub fn assert_found(&self, packet: &[u8], randoms: &[Vec<u32>]) -> usize {
+        let packets = [packet.to_vec()];
+        let mut arrived = HashSet::new();
+        for list in randoms {
+            let run = replay(self.net, &self.entered, start(self.net, &self.entered, &packets, list));
+            let there = run.arrived_last().filter(|(p, _)| self.watched.contains(p));
+            arrived.extend(there.map(|(place, p)| (place, p.bytes().to_vec())));
+        }
+        let mut said = HashSet::new();
+        for list in randoms.iter().filter(|_| !arrived.is_empty()) {
+            let input = start(self.net, &self.entered, &packets, list);
+            let run = input.run(self.net);
+            let mut eval = Evaluator::of_run(self.session.known_exprs(), &run);
+            for a in &self.found {
+                if a.story.conditions().iter().all(|&c| eval.eval(c) != 0) {
+                    said.insert((a.place, eval.packet(&a.packet).bytes));
+                }
+            }
+        }
+        assert_eq!(arrived, said, "{packet:02x?}");
+        arrived.len()
     }
 }
 
