@@ -25,6 +25,7 @@ use crate::network::Network;
 use crate::places::{Places, unknown};
 use crate::rare::rare_signature;
 use crate::starts::{Starts, order};
+use crate::wide::Halves;
 
 /// Numbers of 32 bits at the start of a packet's metadata, up to the last mark.
 pub(crate) const POSITIONS: usize = Meta::MARKS_OFFSET / 4 + 4;
@@ -95,6 +96,8 @@ pub(crate) struct Translator<'a, 'b> {
     pub sums: HashMap<Value, (ir::Value, u32)>,
     /// Values in network byte order.
     pub network: Network,
+    /// Numbers of 128 bits.
+    pub wide: Halves,
     /// For each table where its rows have what.
     pub layouts: Vec<Layout>,
     /// The lookups whose results are kept for each flow.
@@ -185,6 +188,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             positions: None,
             sums: HashMap::new(),
             network: Network::default(),
+            wide: Halves::new(),
             layouts: p.tables.iter().map(|t| Layout::of(&t.decl)).collect(),
             flows: Plan::of(p),
             removes: p.blocks.iter().flat_map(|b| &b.ops).any(|op| matches!(op, Op::Remove { .. })),
@@ -293,7 +297,7 @@ impl<'a, 'b> Translator<'a, 'b> {
         }
         let low = self.b.ins().iconst(types::I64, value as i64);
         let high = self.b.ins().iconst(types::I64, (value >> 64) as i64);
-        self.b.ins().iconcat(low, high)
+        self.wide(low, high)
     }
 
     pub fn imm32(&mut self, value: u32) -> ir::Value {
@@ -313,7 +317,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             Width::W128 => {
                 let low = self.b.ins().load(types::I64, flags, at, off);
                 let high = self.b.ins().load(types::I64, flags, at, off + 8);
-                return self.b.ins().iconcat(low, high);
+                return self.wide(low, high);
             }
             _ => self.b.ins().load(int(w), flags, at, off),
         };
@@ -323,15 +327,6 @@ impl<'a, 'b> Translator<'a, 'b> {
     pub fn low_bit(&mut self, v: ir::Value) -> ir::Value {
         let one = self.imm(types::I8, 1);
         self.b.ins().band(v, one)
-    }
-
-    /// The lower and upper half of a value in 128 bits.
-    pub fn halves(&mut self, v: ir::Value) -> (ir::Value, ir::Value) {
-        match self.b.func.dfg.value_type(v) {
-            types::I128 => self.b.ins().isplit(v),
-            types::I64 => (v, self.imm(types::I64, 0)),
-            _ => (self.b.ins().uextend(types::I64, v), self.imm(types::I64, 0)),
-        }
     }
 
     /// Puts values into the frame from number `first` on.

@@ -30,6 +30,7 @@ mod rules;
 mod run;
 mod starts;
 mod tables;
+mod wide;
 
 use cranelift_module::ModuleError;
 use weir_ir::CheckError;

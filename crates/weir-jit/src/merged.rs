@@ -183,7 +183,7 @@ impl Translator<'_, '_> {
                 let half: Vec<u128> = all.iter().map(|c| u128::from((c >> shift) as u64)).collect();
                 self.by_lane(types::I64, &half)
             });
-            return self.b.ins().iconcat(low, high);
+            return self.wide(low, high);
         }
         // Often each is as much greater than the one before.
         let step = all[1].wrapping_sub(all[0]);
