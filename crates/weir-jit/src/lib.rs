@@ -10,6 +10,7 @@
 
 mod ahead;
 mod arith;
+mod aside;
 mod batch;
 mod compile;
 pub mod differential;

@@ -164,7 +164,7 @@ impl Translator<'_, '_> {
         let is = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, wide, fork.ways.len() as i64);
         let (lanes, other) = (self.block(fork.ways[0]), self.b.create_block());
         self.b.ins().brif(is, lanes, &[], other, &[]);
-        self.reach(lanes);
+        self.reach(fork.ways[0]);
         self.b.switch_to_block(other);
         let end = fork.first + fork.ways.len() as u128;
         let cases: Vec<(u128, Target)> =

@@ -44,6 +44,13 @@ enum Source {
     Row { entry: Value, off: usize },
 }
 
+impl Network {
+    /// What holds for values however they are read.
+    pub(crate) fn constants_only(&self) -> Network {
+        Network { constants: self.constants.clone(), ..Network::default() }
+    }
+}
+
 impl Translator<'_, '_> {
     // --- forms ------------------------------------------------------------------------------------------------
 
