@@ -181,6 +181,19 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_of_frames_becomes_the_same_packets() {
+        let frames: Vec<Vec<u8>> = (0..200).map(|i| (0..i).map(|b| (i ^ b) as u8).collect()).collect();
+        for _ in 0..2 {
+            let (mut packets, mut buffers) = (Vec::new(), Buffers::take(50));
+            buffers.packets(frames.iter().map(|f| &f[..]), &mut packets).unwrap();
+            assert!(packets.iter().map(|p| p.bytes()).eq(frames.iter().map(|f| &f[..])));
+            let long = [&[1; 60][..], &[0; crate::MAX_LEN + 1], &[2; 60]];
+            assert_eq!(buffers.packets(long.into_iter(), &mut packets), Err(NoRoom));
+            assert_eq!((packets.len(), packets[200].bytes()), (201, &[1; 60][..]));
+        }
+    }
+
+    #[test]
     fn no_buffer_is_given_twice() {
         drop(Packet::from_bytes(&[1]).unwrap());
         let mut two = [Buffers::take(32), Buffers::take(40)];
