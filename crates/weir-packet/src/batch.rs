@@ -186,7 +186,7 @@ mod tests {
         for _ in 0..2 {
             let (mut packets, mut buffers) = (Vec::new(), Buffers::take(50));
             buffers.packets(frames.iter().map(|f| &f[..]), &mut packets).unwrap();
-            assert!(packets.iter().map(|p| p.bytes()).eq(frames.iter().map(|f| &f[..])));
+            assert!(packets.iter().map(Packet::bytes).eq(frames.iter().map(|f| &f[..])));
             let long = [&[1; 60][..], &[0; crate::MAX_LEN + 1], &[2; 60]];
             assert_eq!(buffers.packets(long.into_iter(), &mut packets), Err(NoRoom));
             assert_eq!((packets.len(), packets[200].bytes()), (201, &[1; 60][..]));
