@@ -46,7 +46,7 @@ impl Explorer<'_> {
                 let n = self.amount(st, *n);
                 let there = match self.layer(st, *layer)? {
                     Some(at) => {
-                        let inside = Self::packet(st)?.reaches(&mut self.x, at);
+                        let inside = self.reaches(st, at)?;
                         if self.decide(st, inside)? {
                             let rest = Self::packet(st)?.rest(&mut self.x, at);
                             let enough = self.x.at_most(n, rest);
@@ -66,6 +66,8 @@ impl Explorer<'_> {
                 let free = self.x.binary(BinOp::Sub, Self::packet(st)?.capacity, len);
                 let fits = self.fits(st, n, free)?;
                 if fits {
+                    let at = Self::packet(st)?.data - i64::from(n);
+                    self.keep_apart(st, at, n)?;
                     Self::packet(st)?.push(&mut self.x, n);
                 }
                 self.go(st, if fits { ok } else { fail }, &[])
@@ -93,6 +95,7 @@ impl Explorer<'_> {
                 if fits && n > 0 {
                     let end = Self::packet(st)?.end;
                     let known = self.pick(st, end.0)?;
+                    self.keep_apart(st, known as i64 + end.1, n)?;
                     let zero = self.x.constant(Width::W8, 0);
                     let p = Self::packet(st)?;
                     p.store(&mut self.x, known as i64 + end.1, &vec![zero; n as usize]);

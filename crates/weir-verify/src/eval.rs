@@ -8,7 +8,8 @@ use weir_ir::program::{Layer, MetaField};
 use weir_packet::{HEADROOM, LARGE_CAPACITY, Packet, SMALL_CAPACITY};
 use weir_table::{EntryRef, Table, TableSet};
 
-use crate::expr::{At, Claim, EntryAt, Expr, Exprs, MemId, Node, Source, SourceId, Symbol};
+use crate::expr::{At, Claim, EntryAt, Expr, Exprs, Mem, MemId, Node, Source, SourceId, Symbol};
+use crate::joints::is_behind;
 use crate::network::Network;
 use crate::packet::{Mark, SymbolicPacket};
 use crate::stock::Numbers;
@@ -79,7 +80,7 @@ impl From<&Packet> for ConcretePacket {
     }
 }
 
-/// Made-up values of symbols. If it has one for [`Symbol::Head`], the packet lies as far in front as can be.
+/// Made-up values of symbols; of bytes by where they really are. If it has one for [`Symbol::Head`], the packet lies as far in front as can be.
 pub(crate) type Model = FxHashMap<Symbol, u128>;
 
 fn model_value(model: &Model, s: &Symbol) -> u128 {
@@ -230,25 +231,44 @@ impl<'a> Evaluator<'a> {
     /// Bytes of a range, as [`weir_ir::program::Op::Checksum`] reads it; none if no packet has so many.
     fn range(&mut self, mem: MemId, from: i64, start: u32, end: u32) -> Vec<u8> {
         let len = Some(end.saturating_sub(start)).filter(|&n| n <= LARGE_CAPACITY).unwrap_or(0);
+        let mem = self.exprs.mem(mem);
         (from..from + i64::from(len)).map(|at| self.mem_byte(mem, at)).collect()
     }
 
-    fn mem_byte(&mut self, mem: MemId, at: i64) -> u8 {
-        let mem = self.exprs.mem(mem);
-        match mem.writes.get(&at) {
-            Some(&b) => self.eval(b) as u8,
+    fn mem_byte(&mut self, mem: &Mem, at: i64) -> u8 {
+        let mut written = mem.writes.get(&at).copied();
+        if written.is_none() && (mem.has_behind() || is_behind(at)) {
+            // It may have been written by another number of the position.
+            let real = self.real(at);
+            written = mem.writes.iter().find(|(other, _)| self.real(**other) == real).map(|(_, b)| *b);
+        }
+        match written {
+            Some(b) => self.eval(b) as u8,
             None => self.source_byte(mem.source, at),
+        }
+    }
+
+    /// A position, counted from where the first byte of its packet was, whatever joint it is behind.
+    pub(crate) fn real(&mut self, at: i64) -> i64 {
+        let exprs = self.exprs;
+        match exprs.joint_of(at) {
+            Some((joint, k)) => joint.base + i64::from(self.eval(joint.off) as u32) + k,
+            None => at,
         }
     }
 
     fn source_byte(&mut self, s: SourceId, at: i64) -> u8 {
         match self.values {
             Values::Run(run) => self.byte_of(run, s, at),
-            Values::Model(_, model) => model.get(&Symbol::Byte(s, at)).map_or(0, |&v| v as u8),
+            Values::Model(_, model) => {
+                let at = self.real(at);
+                model.get(&Symbol::Byte(s, at)).map_or(0, |&v| v as u8)
+            }
         }
     }
 
     fn byte_of(&mut self, run: &'a ConcreteRun<'a>, s: SourceId, at: i64) -> u8 {
+        let at = self.real(at);
         let byte = |p: &Packet| {
             let i = usize::try_from(at + i64::from(p.data())).ok()?;
             p.buffer().get(i).copied()
@@ -339,8 +359,10 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn in_model(&self, model: &Model, e: Expr, s: &Symbol) -> u128 {
+    fn in_model(&mut self, model: &Model, e: Expr, s: &Symbol) -> u128 {
         match s {
+            // A model has bytes where they really are.
+            Symbol::Byte(p, at) => self.source_byte(*p, *at).into(),
             // Packets of a model are made from their bytes, which fixes the rest.
             Symbol::Head(p) => {
                 u128::from(HEADROOM) + model_value(model, &Symbol::Pulled(*p)) - u128::from(moved(model, *p))
@@ -357,20 +379,15 @@ impl<'a> Evaluator<'a> {
     /// A packet.
     pub fn packet(&mut self, p: &SymbolicPacket) -> ConcretePacket {
         let end = self.eval(p.end.0) as i64 + p.end.1;
-        let bytes = (p.data..end)
-            .map(|at| match p.mem.writes.get(&at) {
-                Some(&b) => self.eval(b) as u8,
-                None => self.source_byte(p.source(), at),
-            })
-            .collect();
+        let bytes = (p.data..end).map(|at| self.mem_byte(&p.mem, at)).collect();
         let original = match self.values {
             Values::Run(run) => self.packet_of(run, p.source()).map(ConcretePacket::from),
             Values::Model(..) => None,
         };
         let mut mark = |i: usize| match p.marks[i] {
             Mark::Unset => None,
-            Mark::At(at) => Some(at - p.data),
-            Mark::Later(base, off) => Some(base + i64::from(self.eval(off) as u32) - p.data),
+            Mark::At(at) => Some(self.real(at) - p.data),
+            Mark::Later(base, off) => Some(self.real(base) + i64::from(self.eval(off) as u32) - p.data),
             Mark::Original => original.as_ref().and_then(|o| o.marks[i]).map(|at| at - p.data),
         };
         ConcretePacket {

@@ -420,7 +420,7 @@ impl<'a> Explorer<'a> {
                 Ok(at.map(i64::from))
             }
             Mark::Later(base, off) => {
-                let at = base + i64::from(self.pick(st, off)? as u32);
+                let at = self.behind(st, base, off)?;
                 Self::packet(st)?.marks[i] = Mark::At(at);
                 Ok(Some(at))
             }
@@ -430,6 +430,12 @@ impl<'a> Explorer<'a> {
     /// Position of `layer + off`; the checker proved that the layer is set.
     pub(crate) fn at(&mut self, st: &mut State, layer: Layer, off: u32) -> Result<i64, Cut> {
         Ok(self.layer(st, layer)?.ok_or(Cut)? + i64::from(off))
+    }
+
+    /// Position of `layer + off` of the first of some bytes to read or write.
+    pub(crate) fn bytes_at(&mut self, st: &mut State, layer: Layer, off: u32, n: u32) -> Result<i64, Cut> {
+        let at = self.at(st, layer, off)?;
+        if self.keep_apart(st, at, n)? { self.at(st, layer, off) } else { Ok(at) }
     }
 
     pub(crate) fn enter_from_outside(&self, st: &mut State, block: BlockId) {

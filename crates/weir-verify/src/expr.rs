@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap as HashMap, FxHasher};
 
 use weir_ir::program::{BinOp, Layer, MetaField, Width};
 
+use crate::joints::{Joint, is_behind};
 use crate::set::Set;
 
 /// An expression, by number in its [`Exprs`].
@@ -54,7 +55,7 @@ pub enum At {
 }
 
 /// Bytes of a packet: those written, and where the others come from. Positions count from where the first byte of
-/// the packet was when its source was made.
+/// the packet was when its source was made, or from a joint (`joints.rs`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Mem {
     /// Where bytes that were not written come from.
@@ -64,6 +65,11 @@ pub struct Mem {
 }
 
 impl Mem {
+    /// Whether bytes behind a joint were written.
+    pub(crate) fn has_behind(&self) -> bool {
+        self.writes.last_key_value().is_some_and(|(at, _)| is_behind(*at))
+    }
+
     /// The byte at a position.
     pub fn byte(&self, x: &mut Exprs, at: i64) -> Expr {
         if let Some(&b) = self.writes.get(&at) {
@@ -227,6 +233,7 @@ pub struct Exprs {
     sources: Vec<Source>,
     mems: Vec<Mem>,
     mem_index: HashMap<Mem, MemId>,
+    pub(crate) joints: Vec<Joint>,
 }
 
 impl Exprs {
@@ -305,7 +312,14 @@ impl Exprs {
         let found = index.entry(hash_of(&node), same, |e| hash_of(&nodes[e.0 as usize].0));
         let hashbrown::hash_table::Entry::Vacant(place) = found else { return *found.or_insert(next).get() };
         place.insert(next);
+        let byte = match node {
+            Node::Symbol(Symbol::Byte(source, at)) => Some((source, at)),
+            _ => None,
+        };
         nodes.push((node, width));
+        if let Some((source, at)) = byte {
+            self.note_byte(source, at);
+        }
         next
     }
 
@@ -348,11 +362,13 @@ impl Exprs {
             Node::Not(a) | Node::Resize(a) | Node::Byte(a, _) | Node::In(a, _) => vec![*a],
             Node::Select(c, a, b) => vec![*c, *a, *b],
             Node::Concat(list) | Node::Hash(list) => list.to_vec(),
-            Node::Checksum { mem, end, .. } => {
-                self.mem(*mem).writes.values().copied().chain([*end]).collect()
+            Node::Checksum { mem, from, end, .. } => {
+                let joints = self.joints_of(*mem, *from);
+                self.mem(*mem).writes.values().copied().chain([*end]).chain(joints).collect()
             }
-            Node::Find { mem, end, byte, .. } => {
-                self.mem(*mem).writes.values().copied().chain([*end, *byte]).collect()
+            Node::Find { mem, from, end, byte, .. } => {
+                let joints = self.joints_of(*mem, *from);
+                self.mem(*mem).writes.values().copied().chain([*end, *byte]).chain(joints).collect()
             }
             Node::MeterOk(args) | Node::MeterState(args) => args.to_vec(),
             Node::ClaimOk(c) | Node::Claimed(c) => {
@@ -362,12 +378,42 @@ impl Exprs {
         }
     }
 
+    /// Whether one of some expressions depends on one of others.
+    pub(crate) fn mention(&self, roots: &[Expr], others: &[Expr]) -> bool {
+        let mut seen = HashMap::default();
+        roots.iter().any(|r| self.mentions(*r, &|e| others.contains(&e), &mut seen))
+    }
+
+    /// Whether an expression depends on one of some others, with what is `known` of that.
+    pub(crate) fn mentions(
+        &self,
+        e: Expr,
+        others: &dyn Fn(Expr) -> bool,
+        known: &mut HashMap<Expr, bool>,
+    ) -> bool {
+        if let Some(&found) = known.get(&e) {
+            return found;
+        }
+        let found = others(e) || self.operands(e).iter().any(|o| self.mentions(*o, others, known));
+        known.insert(e, found);
+        found
+    }
+
+    /// What says where the bytes of a range stand, and those written.
+    fn joints_of(&self, mem: MemId, from: i64) -> impl Iterator<Item = Expr> {
+        let last = self.mem(mem).writes.last_key_value().map(|(at, _)| *at);
+        [Some(from), last].into_iter().flatten().filter_map(|at| Some(self.joint_of(at)?.0.off))
+    }
+
     fn symbol_operands(&self, s: &Symbol) -> Vec<Expr> {
         let entry = |at: &EntryAt| match &at.at {
             At::Key(k) => k.to_vec(),
             At::Row(_) => Vec::new(),
         };
         match s {
+            Symbol::Byte(_, at) if is_behind(*at) => {
+                self.joint_of(*at).map(|(joint, _)| joint.off).into_iter().collect()
+            }
             Symbol::Byte(s, _)
             | Symbol::Len(s)
             | Symbol::Head(s)

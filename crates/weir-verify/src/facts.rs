@@ -97,7 +97,7 @@ impl Facts {
     pub fn truth(&self, x: &Exprs, cond: Expr) -> Option<bool> {
         self.value(x, cond).map(|v| v != 0).or_else(|| {
             let (pair, wanted) = relation(x, cond)?;
-            let may = self.orders.get(&pair).copied().unwrap_or(ANY);
+            let may = self.compared(pair);
             match may & wanted {
                 0 => Some(false),
                 both if both == may => Some(true),
@@ -119,7 +119,7 @@ impl Facts {
         let cond = if truth { cond } else { x.not(cond) };
         self.conditions.push_front_mut(cond);
         if let Some((pair, wanted)) = relation(x, cond) {
-            let left = self.orders.get(&pair).copied().unwrap_or(ANY) & wanted;
+            let left = self.compared(pair) & wanted;
             self.orders.insert_mut(pair, left);
             let same = x.equal(pair.0, pair.1);
             if left == EQUAL && same != cond && !self.restrict(x, same, &Set::single(1), DEPTH) {
@@ -127,6 +127,37 @@ impl Facts {
             }
         }
         self.restrict(x, cond, &Set::single(1), DEPTH)
+    }
+
+    /// Which of less, equal and greater the first of a pair may be: by what was said of both, or of each and a third.
+    fn compared(&self, pair: (Expr, Expr)) -> u8 {
+        let mut may = self.told(pair.0, pair.1);
+        for &(a, b) in self.orders.keys() {
+            let between = match pair.0 {
+                p if p == a => b,
+                p if p == b => a,
+                _ => continue,
+            };
+            let (one, two) = (self.told(pair.0, between), self.told(between, pair.1));
+            for way in [LESS, GREATER] {
+                // Never more and then never more is never more, and less if one of them is less.
+                if (one | two) & !(way | EQUAL) == 0 {
+                    may &= if one == way || two == way { way } else { way | EQUAL };
+                }
+            }
+        }
+        may
+    }
+
+    /// What was said of two expressions: which of less, equal and greater the first may be.
+    fn told(&self, a: Expr, b: Expr) -> u8 {
+        if a < b {
+            return self.orders.get(&(a, b)).copied().unwrap_or(ANY);
+        }
+        let known = self.orders.get(&(b, a)).copied().unwrap_or(ANY);
+        known & EQUAL
+            | if known & LESS != 0 { GREATER } else { 0 }
+            | if known & GREATER != 0 { LESS } else { 0 }
     }
 
     /// The expression that stands for one and all that are known to be equal to it.
@@ -441,7 +472,9 @@ impl Facts {
                 _ => true,
             };
         }
-        let Some(c) = self.value(x, b) else { return true };
+        let Some(c) = self.value(x, b) else {
+            return op != BinOp::Sub || self.restrict_difference(x, ab, set, depth);
+        };
         if op == BinOp::Add {
             return self.restrict(x, a, &set.shift(c.wrapping_neg(), w), depth);
         }
@@ -479,6 +512,18 @@ impl Facts {
             _ => return true,
         };
         self.restrict(x, a, &back, depth)
+    }
+
+    /// Learns that `a - b` is in a set, where it never goes below 0.
+    fn restrict_difference(&mut self, x: &Exprs, (a, b): (Expr, Expr), set: &Set, depth: u32) -> bool {
+        let hulls = (self.set(x, a).hull(), self.set(x, b).hull(), set.hull());
+        let (Some((al, ah)), Some((bl, bh)), Some((lo, hi))) = hulls else { return false };
+        if al < bh {
+            return true;
+        }
+        let Some(most) = ah.checked_sub(lo) else { return false };
+        self.restrict(x, a, &Set::range(lo + bl, hi.saturating_add(bh)), depth)
+            && self.restrict(x, b, &Set::range(al.saturating_sub(hi), most), depth)
     }
 }
 

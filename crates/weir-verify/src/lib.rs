@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod behind;
 mod build;
 pub mod checks;
 mod course;
@@ -20,6 +21,7 @@ mod explore;
 mod expr;
 mod facts;
 mod input;
+mod joints;
 mod merge;
 mod network;
 mod ops;

@@ -107,21 +107,21 @@ impl Explorer<'_> {
     fn packet_op(&mut self, st: &mut State, op: &Op) -> Result<(), Cut> {
         match op {
             Op::Load { dst, layer, off } => {
-                let at = self.at(st, *layer, *off)?;
                 let w = self.program(st).width(*dst);
+                let at = self.bytes_at(st, *layer, *off, w.bytes())?;
                 let v = Self::packet(st)?.load(&mut self.x, w, at);
                 self.set(st, *dst, v);
             }
             Op::Store { layer, off, src } => {
-                let at = self.at(st, *layer, *off)?;
                 let v = self.get(st, *src);
                 let bytes = self.x.bytes_of(v);
+                let at = self.bytes_at(st, *layer, *off, bytes.len() as u32)?;
                 Self::packet(st)?.store(&mut self.x, at, &bytes);
             }
             Op::Rest { dst, layer } => {
                 let v = match self.layer(st, *layer)? {
                     Some(at) => {
-                        let inside = Self::packet(st)?.reaches(&mut self.x, at);
+                        let inside = self.reaches(st, at)?;
                         if self.decide(st, inside)? {
                             Self::packet(st)?.rest(&mut self.x, at)
                         } else {
@@ -134,8 +134,10 @@ impl Explorer<'_> {
             }
             Op::Distance { dst, from, to } => {
                 let ends = self.layer(st, *from)?.zip(self.layer(st, *to)?);
-                let v = ends.map_or(u128::MAX, |(from, to)| (to - from) as u32 as u128);
-                let v = self.x.constant(Width::W32, v);
+                let v = match ends {
+                    Some((from, to)) => self.distance(from, to),
+                    None => self.x.constant(Width::W32, u128::MAX),
+                };
                 self.set(st, *dst, v);
             }
             Op::SetMark { layer, base, off } => {
@@ -195,14 +197,14 @@ impl Explorer<'_> {
                 self.set(st, *dst, v);
             }
             Op::CopyBytes { to, from, len } => {
-                let (to, from) = (self.at(st, to.0, to.1)?, self.at(st, from.0, from.1)?);
+                let [to, from] = self.both_at(st, [*to, *from], *len)?;
                 let p = Self::packet(st)?;
                 let bytes: Vec<Expr> =
                     (from..from + i64::from(*len)).map(|i| p.byte(&mut self.x, i)).collect();
                 p.store(&mut self.x, to, &bytes);
             }
             Op::CompareBytes { dst, a, b, len } => {
-                let (a, b) = (self.at(st, a.0, a.1)?, self.at(st, b.0, b.1)?);
+                let [a, b] = self.both_at(st, [*a, *b], *len)?;
                 let p = Self::packet(st)?;
                 let mut all = self.x.constant(Width::W1, 1);
                 for i in 0..i64::from(*len) {

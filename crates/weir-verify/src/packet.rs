@@ -1,5 +1,5 @@
-//! A packet on a path. All positions but its end are known numbers; what would make one unknown is split into a path
-//! for each value.
+//! A packet on a path. All positions but its end are known numbers, or count from one that is not (`joints.rs`); what else
+//! would make one unknown is split into a path for each value.
 
 use std::rc::Rc;
 
@@ -7,6 +7,9 @@ use weir_ir::program::{BinOp, Layer, MetaField, Width};
 use weir_packet::{ANNO_LEN, HEADROOM, LARGE_CAPACITY, SMALL_CAPACITY};
 
 use crate::expr::{Expr, Exprs, Mem, Source, SourceId, Symbol};
+
+/// More than any packet is long, and than any joint is behind its base.
+const LONG: i64 = 1 << 20;
 
 /// A mark of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +47,8 @@ pub struct SymbolicPacket {
     pub head: Expr,
     /// Size of the buffer (32 bits).
     pub capacity: Expr,
+    /// Where positions begin that count from a joint, if some were looked at.
+    pub(crate) joint: Option<i64>,
 }
 
 impl SymbolicPacket {
@@ -63,6 +68,7 @@ impl SymbolicPacket {
             hops: x.symbol(Width::W8, Symbol::Hops(s)),
             head: x.bounded(Width::W32, Symbol::Head(s), 0, LARGE_CAPACITY.into()),
             capacity: x.bounded(Width::W32, Symbol::Capacity(s), small, LARGE_CAPACITY.into()),
+            joint: None,
         }
     }
 
@@ -89,6 +95,7 @@ impl SymbolicPacket {
             hops: byte,
             head: x.constant(Width::W32, HEADROOM.into()),
             capacity: x.constant(Width::W32, SMALL_CAPACITY.into()),
+            joint: None,
         }
     }
 
@@ -101,6 +108,39 @@ impl SymbolicPacket {
             *p.meta_mut(f) = self.meta(f);
         }
         p
+    }
+
+    /// How many bytes more than [`LONG`] there are from a joint to the end (32 bits): never less than 0, also where the
+    /// end is in front.
+    fn room(&self, x: &mut Exprs, base: i64, off: Expr) -> Expr {
+        let end = x.plus(self.end.0, self.end.1 - base + LONG);
+        x.binary(BinOp::Sub, end, off)
+    }
+
+    /// Whether the packet, where it is known to reach to a joint, has room there; nothing if the position is behind none.
+    pub(crate) fn reaches_joint(&self, x: &mut Exprs, at: i64) -> Option<(Expr, Expr)> {
+        let (base, off) = x.joint_of(at).map(|(joint, _)| (joint.base, joint.off))?;
+        let rest = self.rest(x, base);
+        let reaches = x.at_most(off, rest);
+        let room = self.room(x, base, off);
+        let least = x.constant(Width::W32, LONG as u128);
+        Some((reaches, x.at_most(least, room)))
+    }
+
+    /// With a joint in place of which there is a number.
+    pub(crate) fn settle(&mut self, x: &Exprs, off: u32) {
+        if self.joint.take().is_none() {
+            return;
+        }
+        if self.mem.has_behind() {
+            self.mem.writes =
+                Rc::new(self.mem.writes.iter().map(|(at, b)| (x.settled(*at, off), *b)).collect());
+        }
+        for mark in &mut self.marks {
+            if let Mark::At(at) | Mark::Later(at, _) = mark {
+                *at = x.settled(*at, off);
+            }
+        }
     }
 
     /// Where its unwritten bytes come from.
@@ -153,11 +193,20 @@ impl SymbolicPacket {
 
     /// Number of bytes from a position to the end, if it is not behind it (32 bits).
     pub fn rest(&self, x: &mut Exprs, from: i64) -> Expr {
+        if let Some((base, off, k)) = x.joint_of(from).map(|(joint, k)| (joint.base, joint.off, k)) {
+            let room = self.room(x, base, off);
+            return x.plus(room, -LONG - k);
+        }
         x.plus(self.end.0, self.end.1 - from)
     }
 
     /// Whether a position is not behind the end.
     pub(crate) fn reaches(&self, x: &mut Exprs, at: i64) -> Expr {
+        if let Some((base, off, k)) = x.joint_of(at).map(|(joint, k)| (joint.base, joint.off, k)) {
+            let room = self.room(x, base, off);
+            let need = x.constant(Width::W32, (LONG + k) as u128);
+            return x.at_most(need, room);
+        }
         match u32::try_from(at - self.end.1) {
             Err(_) => x.constant(Width::W1, u128::from(at <= self.end.1)),
             Ok(n) => {

@@ -226,6 +226,50 @@ impl<'a> Session<'a> {
         Some(story)
     }
 
+    /// A story by where all bytes of a packet stand, with the packet as it is then: one, unless the packet was looked at
+    /// behind a header whose length is not known.
+    pub(crate) fn settled(&mut self, story: &Story, packet: &SymbolicPacket) -> Vec<(Story, SymbolicPacket)> {
+        let Some(start) = packet.joint else { return vec![(story.clone(), packet.clone())] };
+        let Some(off) = self.e.x.joint_of(start).map(|(joint, _)| joint.off) else { return Vec::new() };
+        let values = story.state.facts.set(&self.e.x, off);
+        let mut all = Vec::new();
+        for (i, v) in values.values().enumerate() {
+            if i >= self.e.limits.values {
+                self.e.give_up(Incomplete::Values);
+                break;
+            }
+            let is = self.e.x.is(off, v);
+            let same = self.e.x.identified(start, packet.source(), v as u32);
+            let mut conditions = same.into_iter().chain([is]);
+            let story = conditions.try_fold(story.clone(), |story, c| self.assume(story, c));
+            let mut packet = packet.clone();
+            packet.settle(&self.e.x, v as u32);
+            all.extend(story.map(|story| (story, packet)));
+        }
+        all
+    }
+
+    /// A story by where all bytes of the packets that ended stand, if some were written behind a header of unknown length
+    /// and the packets cannot be compared otherwise.
+    pub(crate) fn comparable(&mut self, story: Story) -> Vec<Story> {
+        let packets = || story.ends().iter().map(|e| &e.packet);
+        let alike = packets().all(|p| packets().all(|o| (p.joint, p.data) == (o.joint, o.data)));
+        let joint = packets().find(|p| p.joint.is_some());
+        let Some(packet) = joint.filter(|_| !alike && packets().any(|p| p.mem.has_behind())).cloned() else {
+            return vec![story];
+        };
+        let off = packet.joint.and_then(|start| self.e.x.joint_of(start)).map(|(joint, _)| joint.off);
+        let mut all = Vec::new();
+        for (mut story, _) in self.settled(&story, &packet) {
+            let off = off.and_then(|off| story.state.facts.value(&self.e.x, off)).unwrap_or(0);
+            for end in story.state.ends.iter_mut().filter(|e| e.packet.joint == packet.joint) {
+                end.packet.settle(&self.e.x, off as u32);
+            }
+            all.extend(self.comparable(story));
+        }
+        all
+    }
+
     /// The stories in which the current packet does, or does not, what a guard asks for.
     pub fn guard(&mut self, story: Story, guard: Guard, wanted: bool) -> Vec<Story> {
         let Story { mut state, entered } = story;

@@ -15,6 +15,7 @@ use weir_packet::{HEADROOM, LARGE_CAPACITY, SMALL_CAPACITY};
 use crate::defaults::{Wish, wishes};
 use crate::eval::{Evaluator, Model};
 use crate::expr::{Expr, Exprs, Node, Symbol};
+use crate::joints::is_behind;
 use crate::network::Network;
 use crate::solve::Goal;
 use crate::terms::{Terms, number};
@@ -321,12 +322,20 @@ impl<'a> Query<'a> {
         };
         let mut model: Model = Model::default();
         let mut derived = HashSet::new();
+        let mut behind = Vec::new();
         for (s, &v) in symbols.iter().zip(&values) {
             match s {
+                Symbol::Byte(source, at) if is_behind(*at) => behind.push((*source, *at, v)),
                 Symbol::Head(p) => _ = derived.insert((*p, v)),
                 Symbol::Capacity(_) => {}
                 _ => _ = model.insert(s.clone(), v),
             }
+        }
+        // Where these are follows from the others.
+        let mut eval = Evaluator::of_model(self.x, self.net, &model);
+        let places: Vec<i64> = behind.iter().map(|&(_, at, _)| eval.real(at)).collect();
+        for ((source, _, v), at) in behind.into_iter().zip(places) {
+            model.insert(Symbol::Byte(source, at), v);
         }
         for (p, head) in derived {
             let pulled = model.get(&Symbol::Pulled(p)).copied().unwrap_or(0);

@@ -15,6 +15,7 @@ use crate::defaults::wishes;
 use crate::eval::{ConcreteRun, Evaluator, HeldPackets, Model};
 use crate::expr::{Expr, Exprs, MemId, Node, Symbol};
 use crate::facts::Facts;
+use crate::joints::is_behind;
 use crate::network::Network;
 use crate::path::Path;
 use crate::set::Set;
@@ -238,10 +239,10 @@ impl Solver<'_> {
         let set = self.facts.set(self.x, e);
         let Some((lo, _)) = set.hull() else { return };
         let lengths = matches!(s, Symbol::Len(_) | Symbol::Pulled(_) | Symbol::Size(_) | Symbol::Group(..));
-        let v = match self.trial.model().get(s) {
-            Some(&v) if start < USUAL && set.contains(v) => v,
+        let v = match self.trial.get(s) {
+            Some(v) if start < USUAL && set.contains(v) => v,
             // The next above: a length that is wanted may be too short.
-            Some(&v) if start < USUAL && lengths => set.at_least(v).unwrap_or(lo),
+            Some(v) if start < USUAL && lengths => set.at_least(v).unwrap_or(lo),
             _ if start == 0 || lengths => lo,
             _ => self.member(e),
         };
@@ -461,18 +462,27 @@ impl Solver<'_> {
     }
 
     fn byte(&mut self, mem: MemId, at: i64) -> u8 {
-        let mem = self.x.mem(mem);
-        match mem.writes.get(&at) {
-            Some(&b) => self.eval(b) as u8,
-            None => self.trial.model().get(&Symbol::Byte(mem.source, at)).map_or(0, |&v| v as u8),
+        match self.written(mem, at) {
+            Some(b) => self.eval(b) as u8,
+            None => self.trial.get(&Symbol::Byte(self.x.mem(mem).source, at)).map_or(0, |v| v as u8),
         }
     }
 
-    fn force_byte(&mut self, mem: MemId, at: i64, v: u8) -> bool {
+    /// What was written at a position, by whatever number.
+    fn written(&mut self, mem: MemId, at: i64) -> Option<Expr> {
         let mem = self.x.mem(mem);
-        if let Some(&b) = mem.writes.get(&at) {
+        if mem.writes.contains_key(&at) || !(mem.has_behind() || is_behind(at)) {
+            return mem.writes.get(&at).copied();
+        }
+        let real = self.trial.real_position(at);
+        mem.writes.iter().find(|(other, _)| self.trial.real_position(**other) == real).map(|(_, b)| *b)
+    }
+
+    fn force_byte(&mut self, mem: MemId, at: i64, v: u8) -> bool {
+        if let Some(b) = self.written(mem, at) {
             return self.force(b, v.into());
         }
+        let mem = self.x.mem(mem);
         let symbol = Symbol::Byte(mem.source, at);
         match self.x.find_symbol(&symbol) {
             Some(e) => self.force(e, v.into()),

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use weir_ir::program::{BinOp, Width};
 
-use crate::expr::{Expr, Exprs, Mem, Node};
+use crate::expr::{Expr, Exprs, Mem, MemId, Node};
 use crate::facts::Facts;
+use crate::joints::is_behind;
 
 const MODULUS: u32 = 65_535;
 /// Longest range whose bytes are added up one by one.
@@ -88,7 +89,7 @@ fn add_word(x: &mut Exprs, f: &Facts, sum: &mut Linear, e: Expr, factor: u32, de
         Node::Not(a) if depth > 0 => add_word(x, f, sum, a, MODULUS - factor, depth - 1),
         Node::Checksum { mem, from, start, end } if depth > 0 => {
             let len = f.value(x, end).and_then(|end| end.checked_sub(start.into())).filter(|&n| n <= LONGEST);
-            match len {
+            match len.filter(|&n| is_apart(x, f, mem, from, n as i64)) {
                 Some(len) => {
                     let mem = x.mem(mem).clone();
                     add_range(x, f, sum, &mem, from, len as i64, factor);
@@ -130,12 +131,23 @@ fn combine(x: &mut Exprs, f: &Facts, sum: &mut Linear, depth: u32) {
     }
 }
 
+/// Whether what was written behind a joint is surely not in a range that begins in front of it.
+fn is_apart(x: &Exprs, f: &Facts, mem: MemId, from: i64, len: i64) -> bool {
+    let last = x.mem(mem).writes.last_key_value().and_then(|(at, _)| x.joint_of(*at));
+    last.is_none_or(|(joint, _)| {
+        let least = f.set(x, joint.off).hull().map_or(0, |h| h.0);
+        is_behind(from) || from + len <= joint.base + least as i64
+    })
+}
+
 /// Whether the sum over a range is all ones, if that follows from its bytes, or from another sum that is: `known`.
 pub(crate) fn is_right(x: &mut Exprs, f: &Facts, sum: Expr, known: &[Expr]) -> bool {
     let Node::Checksum { mem, from, start, end } = *x.node(sum) else { return false };
+    let id = mem;
     let mem = x.mem(mem).clone();
     if let Some(len) = f.value(x, end).and_then(|e| e.checked_sub(start.into()))
         && len <= LONGEST
+        && is_apart(x, f, id, from, len as i64)
     {
         let mut total = Linear::default();
         add_range(x, f, &mut total, &mem, from, len as i64, 1);
@@ -162,6 +174,15 @@ pub(crate) fn is_right(x: &mut Exprs, f: &Facts, sum: Expr, known: &[Expr]) -> b
         let mut total = Linear::default();
         let mut done = std::collections::BTreeSet::new();
         for at in changed {
+            if is_behind(at) && !is_behind(from) {
+                // The range of a header ends where what is behind it begins.
+                let header =
+                    x.joint_of(at).is_some_and(|(j, _)| (j.base, j.off) == (from - i64::from(start), end));
+                if header {
+                    continue;
+                }
+                return false;
+            }
             let i = at - from;
             let (new, old) = (mem.byte(x, at), other.byte(x, at));
             if !(0..most).contains(&i) || new == old || !done.insert(at) {

@@ -4,6 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::eval::{Evaluator, Model};
 use crate::expr::{Expr, Exprs, Node, SourceId, Symbol};
+use crate::joints::is_behind;
 use crate::network::Network;
 
 /// What is made of what, for all that some conditions depend on.
@@ -11,7 +12,7 @@ use crate::network::Network;
 pub(crate) struct Users {
     /// The expressions of which one is an operand.
     of: FxHashMap<Expr, Vec<Expr>>,
-    /// The expressions that read a range of a packet's bytes.
+    /// The expressions that read a range of a packet's bytes, or one whose position is not known.
     ranges: FxHashMap<SourceId, Vec<Expr>>,
 }
 
@@ -22,8 +23,14 @@ impl Users {
         let mut seen: FxHashSet<Expr> = conditions.iter().copied().collect();
         let mut work = conditions.to_vec();
         while let Some(e) = work.pop() {
-            if let Node::Checksum { mem, .. } | Node::Find { mem, .. } = x.node(e) {
-                users.ranges.entry(x.mem(*mem).source).or_default().push(e);
+            match x.node(e) {
+                Node::Checksum { mem, .. } | Node::Find { mem, .. } => {
+                    users.ranges.entry(x.mem(*mem).source).or_default().push(e);
+                }
+                Node::Symbol(Symbol::Byte(source, at)) if is_behind(*at) => {
+                    users.ranges.entry(*source).or_default().push(e);
+                }
+                _ => {}
             }
             for o in x.operands(e) {
                 users.of.entry(o).or_default().push(e);
@@ -68,8 +75,32 @@ impl<'a> Trial<'a> {
         v
     }
 
+    /// The symbol by which the model has a value.
+    fn real(&mut self, s: &Symbol) -> Symbol {
+        match s {
+            Symbol::Byte(source, at) if is_behind(*at) => Symbol::Byte(*source, self.real_position(*at)),
+            _ => s.clone(),
+        }
+    }
+
+    /// Where a position really is.
+    pub(crate) fn real_position(&mut self, at: i64) -> i64 {
+        let known = std::mem::take(&mut self.known);
+        let mut eval = Evaluator::of_model(self.x, self.net, &self.model).with_memo(known);
+        let at = eval.real(at);
+        self.known = eval.into_memo();
+        at
+    }
+
+    /// The value of a symbol, if it has one.
+    pub(crate) fn get(&mut self, s: &Symbol) -> Option<u128> {
+        let s = self.real(s);
+        self.model.get(&s).copied()
+    }
+
     /// Gives a symbol a value.
     pub(crate) fn set(&mut self, s: &Symbol, v: u128) {
+        let s = &self.real(s);
         if self.model.insert(s.clone(), v) != Some(v) {
             self.changed(s);
         }

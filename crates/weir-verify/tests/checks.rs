@@ -49,6 +49,29 @@ fn a_filter_lets_through_what_it_allows_and_nothing_else() {
 }
 
 #[test]
+fn ports_stand_behind_options_whatever_was_written_at_a_fixed_offset() {
+    // Behind one word of options these are the ports; else they are options, or stand behind the ports.
+    let mut n = Net::new(
+        "c = CheckIPHeader
+         f = IPFilter(allow udp dst port 80, deny all)
+         s = StoreIPAddress(0.80.0.53, 24)
+         k = IPClassifier(dst port 53, dst port 80, -)
+         one = sink
+         others = sink
+         none = sink
+         c -> f -> s -> k -> one
+         k:1 -> others
+         k:2 -> none",
+    );
+    let [one, others, none] = ["one", "others", "none"].map(|out| n.query("c", out, ""));
+    let mut c = checker(&n);
+    shown(&can(&mut c, &one), true);
+    shown(&can(&mut c, &others), true);
+    let v = never(&mut c, &none);
+    assert!(holds(&v), "{v:?}");
+}
+
+#[test]
 fn an_expired_packet_does_not_arrive() {
     let mut n = Net::new("c = CheckIPHeader\n d = DecIPTTL\n out = sink\n c -> d -> out");
     let q = n.query("c", "out", "udp and ip ttl > 1");

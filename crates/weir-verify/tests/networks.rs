@@ -235,7 +235,8 @@ fn runs_of_networks_are_ways_and_ways_are_runs() {
     }
     println!("{all:?}");
     assert!(all.runs + all.solved >= 100_000, "{all:?}");
-    assert!(all.open * 10 <= all.ways, "most ways are solved: {all:?}");
+    // Most of the others are none, which takes z3 to say, or need a full table.
+    assert!(all.open * 5 <= all.ways, "most ways are solved: {all:?}");
     assert!(all.networks as u64 >= NETWORKS / 4, "many networks have few enough ways: {all:?}");
 }
 

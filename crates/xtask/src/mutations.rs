@@ -275,6 +275,13 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         test: VERIFY_CHECKS,
     },
     Mutation {
+        name: "joints: what may be behind one is looked at in front of it",
+        file: "crates/weir-verify/src/behind.rs",
+        text: "at + i64::from(n) <= base + lo as i64",
+        instead: "at + i64::from(n) <= base + lo as i64 + 64",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
         name: "tables: nobody else makes entries",
         file: "crates/weir-verify/src/tables.rs",
         text: "self.missed |= info.grows;",

@@ -191,7 +191,8 @@ impl Checker<'_> {
             let split = ends.len();
             for story in self.session.run(vec![second], &nowhere).ended {
                 let story = story.after(ends.clone(), randoms, used);
-                all.push(Both { story, ends: (from, split) });
+                let stories = self.session.comparable(story);
+                all.extend(stories.into_iter().map(|story| Both { story, ends: (from, split) }));
             }
         }
         all
@@ -247,7 +248,8 @@ impl Checker<'_> {
         let differ = x.not(equal);
         add(x, differ, -1);
         let shifted = a.data != b.data;
-        // Relative to the first byte, of those that may differ.
+        // Relative to the first byte, of those that may differ. What is written behind a joint is so in packets whose
+        // first bytes are at one position, so it is the same distance in both.
         let mut at: BTreeSet<i64> = [a, b]
             .into_iter()
             .flat_map(|p| p.mem.writes.keys().map(|at| at - p.data).collect::<Vec<_>>())

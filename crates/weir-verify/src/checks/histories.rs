@@ -1,4 +1,6 @@
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+
+use rustc_hash::FxHashMap;
 
 use super::{Checker, Query, Search};
 use crate::expr::{Expr, Exprs, Node, Source, Symbol};
@@ -57,8 +59,9 @@ impl Site {
     fn merged(&self, session: &mut Session<'_>) -> Story {
         let (x, first) = (session.exprs(), &self.stories[0]);
         let mut conditions = first.conditions();
-        let mut known = HashMap::new();
-        conditions.retain(|c| self.conditions.contains(c) && !mentions(x, *c, &self.moved, &mut known));
+        let mut known = FxHashMap::default();
+        let moved = |e| self.moved.contains(&e);
+        conditions.retain(|c| self.conditions.contains(c) && !x.mentions(*c, &moved, &mut known));
         session.weakened(first.clone(), &conditions)
     }
 }
@@ -108,16 +111,6 @@ fn parts(x: &Exprs, e: Expr, operation: u128, shape: &mut Shape) {
     let operands = x.operands(e);
     shape.0.extend([operation, x.width(e).bits().into(), operands.len() as u128]);
     operands.into_iter().for_each(|o| describe(x, o, shape));
-}
-
-/// Whether an expression depends on one of some others.
-fn mentions(x: &Exprs, e: Expr, others: &HashSet<Expr>, known: &mut HashMap<Expr, bool>) -> bool {
-    if let Some(&found) = known.get(&e) {
-        return found;
-    }
-    let found = others.contains(&e) || x.operands(e).iter().any(|o| mentions(x, *o, others, known));
-    known.insert(e, found);
-    found
 }
 
 impl Checker<'_> {

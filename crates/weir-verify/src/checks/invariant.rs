@@ -13,9 +13,13 @@ pub fn invariant(c: &mut Checker<'_>, q: &Query, fields: &[Field]) -> Verdict {
     let watched = q.watched();
     let found = c.seek_arrivals(q, Some(&q.filter), (&watched, &HashSet::new()), |c, start, arrival| {
         let framings = (start.framing, q.framing_at(arrival.place));
-        c.any(fields, |c, &field| {
-            let stories = changed(c, &arrival, framings, field);
-            c.search_all(stories, |r| differs(r, &watched, field, framings))
+        let ways = c.session.settled(&arrival.story, &arrival.packet);
+        c.any(ways, |c, (story, packet)| {
+            let arrival = Arrival { place: arrival.place, packet, story };
+            c.any(fields, |c, &field| {
+                let stories = changed(c, &arrival, framings, field);
+                c.search_all(stories, |r| differs(r, &watched, field, framings))
+            })
         })
     });
     c.none(found)

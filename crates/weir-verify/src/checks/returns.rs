@@ -2,7 +2,6 @@ use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original};
 use super::{Checker, Framing, Query, Search, Start, Target, Verdict};
 use crate::expr::Expr;
 use crate::network::Place;
-use crate::packet::SymbolicPacket;
 use crate::session::{Arrival, Story};
 
 /// Where replies go.
@@ -47,10 +46,12 @@ pub(super) fn answer(
     reply: &Start,
     (layout, proto): (Layout, u128),
 ) -> Option<Story> {
-    let asked: &SymbolicPacket = &arrival.packet;
-    let net = net_at(asked, framing);
+    let net = net_at(&arrival.packet, framing);
+    let story = c.plain(story, net, layout, |x, at| arrival.packet.byte(x, at))?;
+    // The length of its header is known now.
+    let (story, asked) = c.session.settled(&story, &arrival.packet).into_iter().next()?;
+    let net = net_at(&asked, framing);
     let seen = |x: &mut crate::Exprs, at: i64| asked.byte(x, at);
-    let story = c.plain(story, net, layout, seen)?;
     let x = c.session.exprs();
     let is_proto = seen(x, net + layout.proto);
     let is_proto = x.is(is_proto, proto);
@@ -101,10 +102,13 @@ fn home(c: &mut Checker<'_>, back: &Story, start: &Start, way: &Way, layout: Lay
     let watched = way.home.iter().map(|t| t.place).collect();
     let asked = original(c.session.exprs(), back.inputs() - 2);
     let arrivals = c.session.run(vec![back.clone()], &watched).arrivals;
-    c.any(arrivals, |c, arrival| {
-        let framing = way.home.iter().find(|t| t.place == arrival.place).map_or(Framing::Ip, |t| t.framing);
-        let (net, at) = (net_at(&arrival.packet, framing), net_of(start.framing));
-        let p = &arrival.packet;
+    let all = |c: &mut Checker<'_>, a: Arrival| {
+        c.session.settled(&a.story, &a.packet).into_iter().map(move |s| (a.place, s))
+    };
+    let arrivals: Vec<_> = arrivals.into_iter().flat_map(|a| all(c, a)).collect();
+    c.any(arrivals, |c, (place, (story, p))| {
+        let framing = way.home.iter().find(|t| t.place == place).map_or(Framing::Ip, |t| t.framing);
+        let (net, at) = (net_at(&p, framing), net_of(start.framing));
         let x = c.session.exprs();
         let same: Vec<Expr> = [
             (layout.src, layout.dst, layout.address),
@@ -117,7 +121,7 @@ fn home(c: &mut Checker<'_>, back: &Story, start: &Start, way: &Way, layout: Lay
             x.equal(a, b)
         })
         .into();
-        let story = same.into_iter().try_fold(arrival.story.clone(), |s, e| c.session.assume(s, e));
+        let story = same.into_iter().try_fold(story, |s, e| c.session.assume(s, e));
         let Some(story) = story else { return Search::Impossible };
         c.search(&story, |r| r.arrived_last().any(|(p, _)| watched.contains(&p)))
     })

@@ -205,14 +205,21 @@ impl Look<'_> {
             let x = c.session.exprs();
             let is = version(x, |x, at| packet.byte(x, at), net, layout);
             let Some(story) = c.session.assume(arrival.story.clone(), is) else { return Search::Impossible };
-            let x = c.session.exprs();
-            let at = net + if source { layout.src } else { layout.dst };
-            let address = bytes_at(x, |x, at| packet.byte(x, at), at, layout.address);
-            let wrong = outside(x, address, allowed, layout, entered);
-            let Some(story) = c.session.assume(story, wrong) else { return Search::Impossible };
+            // Addresses of IPv6 reach to where ports are behind a short header.
+            let ways = match layout {
+                IPV6 => c.session.settled(&story, packet),
+                _ => vec![(story, packet.clone())],
+            };
             let place = arrival.place;
-            let found = c.search(&story, |r| {
-                left(r, place, framing).iter().any(|bytes| is_wrong(bytes, source, allowed, r, entered))
+            let found = c.any(ways, |c, (story, packet)| {
+                let x = c.session.exprs();
+                let at = net + if source { layout.src } else { layout.dst };
+                let address = bytes_at(x, |x, at| packet.byte(x, at), at, layout.address);
+                let wrong = outside(x, address, allowed, layout, entered);
+                let Some(story) = c.session.assume(story, wrong) else { return Search::Impossible };
+                c.search(&story, |r| {
+                    left(r, place, framing).iter().any(|bytes| is_wrong(bytes, source, allowed, r, entered))
+                })
             });
             if matches!(found, Search::Found(_)) {
                 self.broken = Some((rule, stage));

@@ -1,0 +1,117 @@
+//! How a path looks behind a header of unknown length; what its positions are says `joints.rs`.
+
+use weir_ir::program::{Layer, Width};
+
+use crate::explore::{Cut, Explorer, State};
+use crate::expr::{Expr, Symbol};
+use crate::joints::{FIRST_BEHIND, is_behind};
+
+/// A joint is at most so far behind its base.
+const FARTHEST: u128 = 1 << 16;
+
+impl Explorer<'_> {
+    /// The position that is `off` behind `base`: one that counts from a joint, if its value is not known and nothing that
+    /// was looked at may be behind it. Else the path splits by its value.
+    pub(crate) fn behind(&mut self, st: &mut State, base: i64, off: Expr) -> Result<i64, Cut> {
+        let joint = Self::packet(st)?.joint;
+        if let Some(start) = joint {
+            let same = self.x.joint_of(start).is_some_and(|(j, _)| (j.base, j.off) == (base, off));
+            if same {
+                return Ok(start);
+            }
+        }
+        if let Some(v) = st.facts.value(&self.x, off) {
+            return Ok(base + i64::from(v as u32));
+        }
+        let may = joint.is_none() && !is_behind(base) && self.guide.is_none();
+        if may && self.is_unseen(st, base, off)? {
+            let start = self.x.joint(base, off);
+            Self::packet(st)?.joint = Some(start);
+            return Ok(start);
+        }
+        Ok(base + i64::from(self.pick(st, off)? as u32))
+    }
+
+    /// Whether the path did not write, and knows nothing of, bytes that may be behind a joint.
+    fn is_unseen(&mut self, st: &mut State, base: i64, off: Expr) -> Result<bool, Cut> {
+        let Some((lo, hi)) = st.facts.set(&self.x, off).hull().filter(|h| h.1 <= FARTHEST) else {
+            return Ok(false);
+        };
+        let first = base + lo as i64;
+        let p = Self::packet(st)?;
+        if p.mem.writes.range(first..FIRST_BEHIND).next().is_some() {
+            return Ok(false);
+        }
+        // What reads far behind by a number of the front is taken to be rare.
+        let source = p.source();
+        let near = first..base + hi as i64 + 64;
+        let known: Vec<Expr> = near.filter_map(|at| self.x.find_symbol(&Symbol::Byte(source, at))).collect();
+        Ok(known.is_empty() || !self.x.mention(&st.facts.conditions(), &known))
+    }
+
+    /// Sees to it that no byte is looked at by two numbers: where some bytes may be behind the joint of the packet, or in
+    /// front of it although they count from there, the path splits by where the joint is. Whether positions of the packet
+    /// have other numbers now.
+    pub(crate) fn keep_apart(&mut self, st: &mut State, at: i64, n: u32) -> Result<bool, Cut> {
+        let Some(start) = Self::packet(st)?.joint else { return Ok(false) };
+        let Some((joint, k)) = self.x.joint_of(if is_behind(at) { at } else { start }) else {
+            return Ok(false);
+        };
+        let (base, off) = (joint.base, joint.off);
+        let apart = if is_behind(at) {
+            k >= 0
+        } else {
+            let lo = st.facts.set(&self.x, off).hull().map_or(0, |h| h.0);
+            at + i64::from(n) <= base + lo as i64
+        };
+        if apart {
+            return Ok(false);
+        }
+        let off = self.pick(st, off)? as u32;
+        let p = Self::packet(st)?;
+        let source = p.source();
+        let same = self.x.identified(start, source, off);
+        for condition in same {
+            self.learn(st, condition)?;
+        }
+        Self::packet(st)?.settle(&self.x, off);
+        Ok(true)
+    }
+
+    /// The first positions of two ranges of bytes to read or write.
+    pub(crate) fn both_at(
+        &mut self,
+        st: &mut State,
+        places: [(Layer, u32); 2],
+        n: u32,
+    ) -> Result<[i64; 2], Cut> {
+        let [a, b] = places;
+        self.bytes_at(st, a.0, a.1, n)?;
+        let second = self.bytes_at(st, b.0, b.1, n)?;
+        // The second may have settled where the first is.
+        Ok([self.at(st, a.0, a.1)?, second])
+    }
+
+    /// Whether the packet reaches to a position.
+    pub(crate) fn reaches(&mut self, st: &mut State, at: i64) -> Result<Expr, Cut> {
+        let p = Self::packet(st)?.clone();
+        if let Some((reaches, follows)) = p.reaches_joint(&mut self.x, at)
+            && st.facts.truth(&self.x, reaches) == Some(true)
+        {
+            self.learn(st, follows)?;
+        }
+        Ok(p.reaches(&mut self.x, at))
+    }
+
+    /// How far one position is behind another (32 bits, wrapping).
+    pub(crate) fn distance(&mut self, from: i64, to: i64) -> Expr {
+        let zero = self.x.constant(Width::W32, 0);
+        let [from, to] = [from, to].map(|at| match self.x.joint_of(at) {
+            Some((joint, k)) => (joint.base + k, Some(joint.off)),
+            None => (at, None),
+        });
+        let (a, b) = (from.1.unwrap_or(zero), to.1.unwrap_or(zero));
+        let apart = self.x.binary(weir_ir::program::BinOp::Sub, b, a);
+        self.x.plus(apart, to.0 - from.0)
+    }
+}

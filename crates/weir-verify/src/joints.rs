@@ -1,0 +1,84 @@
+//! Positions behind a header of unknown length.
+//!
+//! Positions are numbers. Those behind a header whose length is not known count from where the header ends, its *joint*:
+//! they stand in a range of numbers of their own, so bytes there are found and compared like any others. That the same
+//! byte may have another number, counted from the start of the packet, matters only to who looks there by both: a packet
+//! has one joint at most, and whoever reads or writes at a position in front that may lie behind the joint makes the
+//! path split by the length (`Explorer::settle`).
+
+use crate::expr::{Expr, Exprs, SourceId, Symbol};
+use weir_ir::program::Width;
+
+/// Numbers of positions of one joint. Those in front of all joints lie around 0.
+const SPAN: i64 = 1 << 40;
+
+/// Where a header of unknown length ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Joint {
+    /// Where the header starts, or something else that is known; it has no joint itself.
+    pub(crate) base: i64,
+    /// How far behind that (32 bits).
+    pub(crate) off: Expr,
+    /// The bytes behind it that some expression speaks of.
+    bytes: Vec<(SourceId, i64)>,
+}
+
+/// The number of a position's joint, from 1; 0: it has none.
+fn number(at: i64) -> i64 {
+    (at + SPAN / 2).div_euclid(SPAN)
+}
+
+/// Whether a position is behind a joint.
+pub(crate) fn is_behind(at: i64) -> bool {
+    number(at) != 0
+}
+
+/// The first position that is behind a joint.
+pub(crate) const FIRST_BEHIND: i64 = SPAN / 2;
+
+impl Exprs {
+    /// The position of what is `off` bytes behind `base`.
+    pub(crate) fn joint(&mut self, base: i64, off: Expr) -> i64 {
+        let known = self.joints.iter().position(|j| j.base == base && j.off == off);
+        let i = known.unwrap_or_else(|| {
+            self.joints.push(Joint { base, off, bytes: Vec::new() });
+            self.joints.len() - 1
+        });
+        (i as i64 + 1) * SPAN
+    }
+
+    /// The joint that a position is behind, and how far.
+    pub(crate) fn joint_of(&self, at: i64) -> Option<(&Joint, i64)> {
+        let n = number(at);
+        let joint = self.joints.get(usize::try_from(n - 1).ok()?)?;
+        Some((joint, at - n * SPAN))
+    }
+
+    /// Notes that there is an expression for this byte.
+    pub(crate) fn note_byte(&mut self, source: SourceId, at: i64) {
+        let n = number(at);
+        if n > 0
+            && let Some(joint) = self.joints.get_mut(n as usize - 1)
+        {
+            joint.bytes.push((source, at));
+        }
+    }
+
+    /// Where what stands at a position behind a joint stands if `off` is this number.
+    pub(crate) fn settled(&self, at: i64, off: u32) -> i64 {
+        self.joint_of(at).map_or(at, |(joint, k)| joint.base + i64::from(off) + k)
+    }
+
+    /// The conditions that bytes behind a joint are those that they are if `off` is this number.
+    pub(crate) fn identified(&mut self, start: i64, source: SourceId, off: u32) -> Vec<Expr> {
+        let Some((joint, _)) = self.joint_of(start) else { return Vec::new() };
+        let places: Vec<i64> = joint.bytes.iter().filter(|b| b.0 == source).map(|b| b.1).collect();
+        let same = |&at: &i64| {
+            let there = self.settled(at, off);
+            let one = self.symbol(Width::W8, Symbol::Byte(source, at));
+            let other = self.symbol(Width::W8, Symbol::Byte(source, there));
+            self.equal(one, other)
+        };
+        places.iter().map(same).collect()
+    }
+}
