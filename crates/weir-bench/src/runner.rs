@@ -221,10 +221,12 @@ impl<'a> Subject<'a> {
     ) -> Result<()> {
         let frames = black_box(frames);
         let mut buffers = Buffers::take(BATCH);
-        for _ in 0..BATCH {
-            packets.push(buffers.packet(&frames[*next])?);
+        let frames = (0..BATCH).map(|_| {
+            let frame = &frames[*next];
             *next = if *next + 1 == frames.len() { 0 } else { *next + 1 };
-        }
+            frame
+        });
+        buffers.packets(frames, packets)?;
         let before = sink.exits;
         self.run(0, packets, sink);
         ensure!(

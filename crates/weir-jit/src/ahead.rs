@@ -7,7 +7,6 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};
 use cranelift_frontend::FunctionBuilder;
 use weir_ir::Layer;
@@ -246,14 +245,10 @@ impl<'b> Translator<'_, 'b> {
     }
 
     fn close_slice(&mut self, value: ir::Value) {
-        let batch = &self.batch;
-        let (number, count, out, head) = (batch.number, batch.count, batch.args, batch.head);
-        let off = self.b.ins().ishl_imm_u(number, 3);
-        let at = self.b.ins().iadd(out, off);
-        self.b.ins().store(self.regions.outcomes, value, at, 0);
-        let next = self.b.ins().iadd_imm_s(number, 1);
+        let (out, head) = (self.batch.args, self.batch.head);
+        self.note_result(out, value);
+        let (next, is_more) = self.next_packet();
         let done = self.b.create_block();
-        let is_more = self.b.ins().icmp(IntCC::UnsignedLessThan, next, count);
         self.b.ins().brif(is_more, head, &[BlockArg::Value(next)], done, &[]);
         self.b.switch_to_block(done);
         let none = self.imm(types::I64, 0);

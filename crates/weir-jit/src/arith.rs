@@ -13,6 +13,11 @@ pub(crate) const MAX_TERMS: u32 = 1 << 15;
 impl Translator<'_, '_> {
     pub(crate) fn binary(&mut self, op: BinOp, dst: Value, a: Value, b: Value) -> ir::Value {
         let width = self.p.width(dst);
+        if width == Width::W128
+            && let Some(r) = self.by_halves(op, a, b)
+        {
+            return r;
+        }
         let (x, y) = (self.get(a), self.get(b));
         let r = match op {
             BinOp::Add => self.b.ins().iadd(x, y),
@@ -34,6 +39,12 @@ impl Translator<'_, '_> {
             BinOp::And => self.b.ins().band(x, y),
             BinOp::Or => self.b.ins().bor(x, y),
             BinOp::Xor => self.b.ins().bxor(x, y),
+            BinOp::Shl | BinOp::Shr
+                if let Some(by) = self.constant(b).filter(|by| *by < u128::from(width.bits())) =>
+            {
+                let by = by as i64;
+                if op == BinOp::Shl { self.b.ins().ishl_imm_u(x, by) } else { self.b.ins().ushr_imm_u(x, by) }
+            }
             BinOp::Shl | BinOp::Shr => {
                 // The machine takes the distance modulo the width.
                 let r = if op == BinOp::Shl { self.b.ins().ishl(x, y) } else { self.b.ins().ushr(x, y) };
@@ -60,17 +71,6 @@ impl Translator<'_, '_> {
         self.b.ins().icmp(code, a, b)
     }
 
-    /// 128 bits are selected in halves: the compiler would make a minimum of some selections, and has none for them.
-    pub(crate) fn select(&mut self, cond: ir::Value, a: ir::Value, b: ir::Value) -> ir::Value {
-        if self.b.func.dfg.value_type(a) != types::I128 {
-            return self.b.ins().select(cond, a, b);
-        }
-        let ((a_low, a_high), (b_low, b_high)) = (self.b.ins().isplit(a), self.b.ins().isplit(b));
-        let low = self.b.ins().select(cond, a_low, b_low);
-        let high = self.b.ins().select(cond, a_high, b_high);
-        self.b.ins().iconcat(low, high)
-    }
-
     pub(crate) fn not(&mut self, width: Width, a: Value) -> ir::Value {
         let a = self.get(a);
         let r = self.b.ins().bnot(a);
@@ -80,6 +80,11 @@ impl Translator<'_, '_> {
     pub(crate) fn resize(&mut self, to: Width, a: Value) -> ir::Value {
         let (v, from) = (self.get(a), self.ty(a));
         let r = match int(to) {
+            types::I128 if from != types::I128 => self.widened(v),
+            ty if from == types::I128 && ty != types::I128 => {
+                let (low, _) = self.halves(v);
+                if ty == types::I64 { low } else { self.b.ins().ireduce(ty, low) }
+            }
             ty if ty.bits() > from.bits() => self.b.ins().uextend(ty, v),
             ty if ty.bits() < from.bits() => self.b.ins().ireduce(ty, v),
             _ => v,
@@ -143,9 +148,11 @@ impl Translator<'_, '_> {
         self.b.ins().ireduce(types::I32, h)
     }
 
-    fn product_halves_xored(&mut self, a: ir::Value, b: ir::Value) -> ir::Value {
-        let low = self.b.ins().imul(a, b);
-        let high = self.b.ins().umulhi(a, b);
+    /// One half of the product of two numbers of 64 bits upon the other: of one multiplication, which has both.
+    pub(crate) fn product_halves_xored(&mut self, a: ir::Value, b: ir::Value) -> ir::Value {
+        let [a, b] = [a, b].map(|v| self.b.ins().uextend(types::I128, v));
+        let product = self.b.ins().imul(a, b);
+        let (low, high) = self.b.ins().isplit(product);
         self.b.ins().bxor(low, high)
     }
 }

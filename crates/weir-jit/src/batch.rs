@@ -13,17 +13,20 @@ use crate::helpers::Ctx;
 /// Starts that are compared one by one rather than looked up.
 const COMPARED: usize = 4;
 
-/// The parts of the loop.
+/// The parts of the loop. All arrays that go with the packets have 64 bits for each, so that one address leads through
+/// all of them.
 pub(crate) struct Batch {
-    /// Takes the next packet: the block's parameter is its number.
+    /// Takes the next packet: the block's parameter is where its address stands.
     pub head: ir::Block,
     /// Ends a packet with the outcome that is the block's parameter.
     ended: ir::Block,
-    pub count: ir::Value,
     start: ir::Value,
     pub args: ir::Value,
-    pub number: ir::Value,
+    /// Where the address of the current packet stands.
+    pub at: ir::Value,
+    /// Where those of all packets stand, and the end of that.
     packets: ir::Value,
+    end: ir::Value,
 }
 
 impl Batch {
@@ -34,21 +37,34 @@ impl Batch {
         b.switch_to_block(first);
         let [ctx, packets, count, start, args] = std::array::from_fn(|i| b.block_params(first)[i]);
         let (head, ended) = (b.create_block(), b.create_block());
-        let number = b.append_block_param(head, types::I64);
+        let at = b.append_block_param(head, types::I64);
         b.append_block_param(ended, types::I32);
-        let zero = b.ins().iconst(types::I64, 0);
-        b.ins().jump(head, &[BlockArg::Value(zero)]);
+        let size = b.ins().ishl_imm_u(count, 3);
+        let end = b.ins().iadd(packets, size);
+        b.ins().jump(head, &[BlockArg::Value(packets)]);
         b.switch_to_block(head);
-        (Batch { head, ended, count, start, args, number, packets }, ctx)
+        (Batch { head, ended, start, args, at, packets, end }, ctx)
     }
 }
 
 impl Translator<'_, '_> {
     /// The current packet: to be called once, where [`Batch::open`] left the builder.
     pub(crate) fn take_packet(&mut self) {
-        let off = self.b.ins().ishl_imm_u(self.batch.number, 3);
-        let at = self.b.ins().iadd(self.batch.packets, off);
-        self.packet = self.b.ins().load(types::I64, self.regions.fixed, at, 0);
+        self.packet = self.b.ins().load(types::I64, self.regions.fixed, self.batch.at, 0);
+    }
+
+    /// Writes the current packet's number of an array that goes with the packets.
+    pub(crate) fn note_result(&mut self, array: ir::Value, result: ir::Value) {
+        let distance = self.b.ins().isub(array, self.batch.packets);
+        let to = self.b.ins().iadd(self.batch.at, distance);
+        self.b.ins().store(self.regions.outcomes, result, to, 0);
+    }
+
+    /// Where the address of the next packet stands, and whether there is one.
+    pub(crate) fn next_packet(&mut self) -> (ir::Value, ir::Value) {
+        let next = self.b.ins().iadd_imm_s(self.batch.at, 8);
+        let is_more = self.b.ins().icmp(IntCC::UnsignedLessThan, next, self.batch.end);
+        (next, is_more)
     }
 
     /// From the loop's head to the block where the runs of this batch start.
@@ -127,19 +143,19 @@ impl Translator<'_, '_> {
 
     /// Ends the function: what follows the end of a packet.
     pub(crate) fn close_batch(&mut self) {
-        let Batch { head, ended, count, number, .. } = self.batch;
+        let Batch { head, ended, packets, .. } = self.batch;
         self.b.switch_to_block(ended);
         let outcome = self.b.block_params(ended)[0];
+        let outcome = self.b.ins().uextend(types::I64, outcome);
         let outcomes = self.fixed(offset_of!(Ctx<'_>, outcomes));
-        let off = self.b.ins().ishl_imm_u(number, 2);
-        let at = self.b.ins().iadd(outcomes, off);
-        self.b.ins().store(self.regions.outcomes, outcome, at, 0);
-        let next = self.b.ins().iadd_imm_s(number, 1);
+        self.note_result(outcomes, outcome);
+        let (next, is_more) = self.next_packet();
         let (more, done) = (self.b.create_block(), self.b.create_block());
-        let is_more = self.b.ins().icmp(IntCC::UnsignedLessThan, next, count);
         self.b.ins().brif(is_more, more, &[], done, &[]);
         self.b.switch_to_block(done);
-        self.b.ins().return_(&[next]);
+        let size = self.b.ins().isub(next, packets);
+        let count = self.b.ins().ushr_imm_u(size, 3);
+        self.b.ins().return_(&[count]);
         self.b.switch_to_block(more);
         let starts_others = |op: &Op| matches!(op, Op::Fork { .. } | Op::Release { .. });
         if self.p.blocks.iter().any(|b| b.ops.iter().any(starts_others)) {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use cranelift_codegen::ir::{
-    self, AbiParam, AliasRegionData, BlockArg, FuncRef, InstBuilder, MemFlagsData, StackSlot, StackSlotData,
+    self, AliasRegionData, BlockArg, FuncRef, InstBuilder, MemFlagsData, StackSlot, StackSlotData,
     StackSlotKind, types,
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
@@ -16,6 +16,7 @@ use weir_packet::Meta;
 use weir_table::Layout;
 
 use crate::ahead::Positions;
+use crate::aside::Aside;
 use crate::batch::Batch;
 use crate::flows::Plan;
 use crate::helpers::Helper;
@@ -23,8 +24,9 @@ use crate::lanes::Lanes;
 use crate::listing::Numbers;
 use crate::network::Network;
 use crate::places::{Places, unknown};
-use crate::rare::rare_signature;
+use crate::rare::{helper_signature, rare_signature};
 use crate::starts::{Starts, order};
+use crate::wide::Halves;
 
 /// Numbers of 32 bits at the start of a packet's metadata, up to the last mark.
 pub(crate) const POSITIONS: usize = Meta::MARKS_OFFSET / 4 + 4;
@@ -82,7 +84,8 @@ pub(crate) struct Translator<'a, 'b> {
     pub values: Vec<Option<ir::Value>>,
     /// For each header of a loop that goes round the number of its counter.
     loops: Vec<Option<u32>>,
-    helpers: HashMap<Helper, (FuncId, FuncRef)>,
+    /// The helpers that are called, each perhaps by what keeps all registers.
+    helpers: HashMap<(Helper, bool), FuncRef>,
     edges: Vec<Edge>,
     pub regions: Regions,
     pub ctx: ir::Value,
@@ -95,6 +98,8 @@ pub(crate) struct Translator<'a, 'b> {
     pub sums: HashMap<Value, (ir::Value, u32)>,
     /// Values in network byte order.
     pub network: Network,
+    /// Numbers of 128 bits.
+    pub wide: Halves,
     /// For each table where its rows have what.
     pub layouts: Vec<Layout>,
     /// The lookups whose results are kept for each flow.
@@ -118,6 +123,8 @@ pub(crate) struct Translator<'a, 'b> {
     pub parting: bool,
     /// Entries of tables that depend on the lane: a table for each.
     pub lane_tables: HashMap<Value, Vec<TableId>>,
+    /// Ways that are kept aside.
+    pub aside: Aside,
     /// Positions of the packet that are known.
     pub places: Places,
     /// The same for blocks that are still to come.
@@ -185,6 +192,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             positions: None,
             sums: HashMap::new(),
             network: Network::default(),
+            wide: Halves::new(),
             layouts: p.tables.iter().map(|t| Layout::of(&t.decl)).collect(),
             flows: Plan::of(p),
             removes: p.blocks.iter().flat_map(|b| &b.ops).any(|op| matches!(op, Op::Remove { .. })),
@@ -197,6 +205,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             lane_numbers: Vec::new(),
             parting: false,
             lane_tables: HashMap::new(),
+            aside: Aside::default(),
             places: [None; POSITIONS],
             places_at: HashMap::new(),
             settled: None,
@@ -208,9 +217,6 @@ impl<'a, 'b> Translator<'a, 'b> {
     }
 
     pub fn translate(mut self) -> Result<FunctionBuilder<'b>, Box<ModuleError>> {
-        for &h in Helper::ALL {
-            self.declare(h)?;
-        }
         // What is measured is measured element by element.
         if self.notes.probes.is_none() {
             self.lanes = Lanes::of(self.p);
@@ -223,6 +229,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             }
         }
         let order = order(self.p, &self.lanes);
+        self.aside = Aside::of(self.p, &self.lanes);
         for &id in &order {
             let block = self.p.block(id);
             let to = self.blocks[id.0 as usize];
@@ -235,7 +242,7 @@ impl<'a, 'b> Translator<'a, 'b> {
                 }
             }
             // Drops go out of the way of the packets that pass.
-            if matches!(block.end, End::Drop { .. }) {
+            if matches!(block.end, End::Drop { .. }) || self.aside.has(id) {
                 self.b.set_cold_block(to);
             }
         }
@@ -243,7 +250,9 @@ impl<'a, 'b> Translator<'a, 'b> {
         let unknown = unknown(self.p, self.starts, &self.lanes, &order);
         for &id in &order {
             self.here = id;
+            self.change_ways(id);
             self.start_block(self.blocks[id.0 as usize], !unknown[id.0 as usize]);
+            self.take_given(id);
             let block = self.p.block(id);
             self.probe(id);
             self.plan(id);
@@ -293,7 +302,7 @@ impl<'a, 'b> Translator<'a, 'b> {
         }
         let low = self.b.ins().iconst(types::I64, value as i64);
         let high = self.b.ins().iconst(types::I64, (value >> 64) as i64);
-        self.b.ins().iconcat(low, high)
+        self.wide(low, high)
     }
 
     pub fn imm32(&mut self, value: u32) -> ir::Value {
@@ -313,7 +322,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             Width::W128 => {
                 let low = self.b.ins().load(types::I64, flags, at, off);
                 let high = self.b.ins().load(types::I64, flags, at, off + 8);
-                return self.b.ins().iconcat(low, high);
+                return self.wide(low, high);
             }
             _ => self.b.ins().load(int(w), flags, at, off),
         };
@@ -323,15 +332,6 @@ impl<'a, 'b> Translator<'a, 'b> {
     pub fn low_bit(&mut self, v: ir::Value) -> ir::Value {
         let one = self.imm(types::I8, 1);
         self.b.ins().band(v, one)
-    }
-
-    /// The lower and upper half of a value in 128 bits.
-    pub fn halves(&mut self, v: ir::Value) -> (ir::Value, ir::Value) {
-        match self.b.func.dfg.value_type(v) {
-            types::I128 => self.b.ins().isplit(v),
-            types::I64 => (v, self.imm(types::I64, 0)),
-            _ => (self.b.ins().uextend(types::I64, v), self.imm(types::I64, 0)),
-        }
     }
 
     /// Puts values into the frame from number `first` on.
@@ -357,39 +357,52 @@ impl<'a, 'b> Translator<'a, 'b> {
 
     // --- calls ------------------------------------------------------------------------------------------------
 
-    fn declare(&mut self, h: Helper) -> Result<(), Box<ModuleError>> {
-        let mut s = self.module.make_signature();
-        s.params.extend(h.params().into_iter().map(AbiParam::new));
-        s.returns.extend(h.result().map(AbiParam::new));
-        let id = self.module.declare_function(h.name(), Linkage::Import, &s)?;
-        let mut reference = self.module.declare_func_in_func(id, self.b.func);
-        if h.is_rare() {
-            let id = self.module.declare_function(
-                &h.rare_name(),
-                Linkage::Local,
-                &rare_signature(self.module, h),
-            )?;
-            reference = self.module.declare_func_in_func(id, self.b.func);
+    /// A helper, or what keeps all registers and calls it.
+    fn helper(&mut self, h: Helper, rarely: bool) -> FuncRef {
+        if let Some(&reference) = self.helpers.get(&(h, rarely)) {
+            return reference;
+        }
+        let (name, linkage, signature) = match rarely {
+            true => (h.rare_name(), Linkage::Local, rare_signature(self.module, h)),
+            false => (h.name().to_owned(), Linkage::Import, helper_signature(self.module, h)),
+        };
+        let id = match self.module.declare_function(&name, linkage, &signature) {
+            Ok(id) => id,
+            Err(e) => {
+                self.failed.get_or_insert(Box::new(e));
+                FuncId::from_u32(0)
+            }
+        };
+        let reference = self.module.declare_func_in_func(id, self.b.func);
+        if rarely {
             self.b.func.dfg.ext_funcs[reference].colocated = false;
         }
-        self.helpers.insert(h, (id, reference));
-        Ok(())
+        self.helpers.insert((h, rarely), reference);
+        reference
+    }
+
+    /// Whether a call of a helper keeps all registers.
+    fn is_rarely_called(&self, h: Helper) -> bool {
+        h.is_rare() || self.is_aside()
     }
 
     /// Calls a helper without a result.
     pub fn call(&mut self, h: Helper, args: &[ir::Value]) {
-        self.b.ins().call(self.helpers[&h].1, args);
+        let helper = self.helper(h, self.is_rarely_called(h));
+        self.b.ins().call(helper, args);
     }
 
     /// Calls a helper and gives its result.
     pub fn result(&mut self, h: Helper, args: &[ir::Value]) -> ir::Value {
-        if let (true, Some(ty)) = (h.is_rare(), h.result()) {
+        let rarely = self.is_rarely_called(h);
+        let helper = self.helper(h, rarely);
+        if let (true, Some(ty)) = (rarely, h.result()) {
             let at = self.b.ins().stack_addr(types::I64, self.answer, 0);
             let args: Vec<ir::Value> = args.iter().copied().chain([at]).collect();
-            self.b.ins().call(self.helpers[&h].1, &args);
+            self.b.ins().call(helper, &args);
             return self.b.ins().load(ty, self.regions.frame, at, 0);
         }
-        let call = self.b.ins().call(self.helpers[&h].1, args);
+        let call = self.b.ins().call(helper, args);
         self.b.inst_results(call)[0]
     }
 
@@ -414,7 +427,7 @@ impl<'a, 'b> Translator<'a, 'b> {
     pub fn edge(&mut self, target: &Target, supplied: &[ir::Value]) -> (ir::Block, Vec<BlockArg>) {
         let args = self.edge_args(target, supplied);
         let lane = self.lane_from_outside(target.block);
-        self.reach(self.blocks[target.block.0 as usize]);
+        self.reach(target.block);
         if self.loops[target.block.0 as usize].is_none() && lane.is_none() {
             return (self.blocks[target.block.0 as usize], args);
         }
@@ -425,7 +438,7 @@ impl<'a, 'b> Translator<'a, 'b> {
 
     /// As [`edge`](Translator::edge), for another round of a loop.
     pub fn back_edge(&mut self, target: &Target) -> (ir::Block, Vec<BlockArg>) {
-        self.reach(self.blocks[target.block.0 as usize]);
+        self.reach(target.block);
         (self.blocks[target.block.0 as usize], self.edge_args(target, &[]))
     }
 
@@ -433,7 +446,7 @@ impl<'a, 'b> Translator<'a, 'b> {
     pub fn way(&mut self, target: &Target, supplied: &[ir::Value]) -> ir::Block {
         let args = self.edge_args(target, supplied);
         let lane = self.lane_from_outside(target.block);
-        self.reach(self.blocks[target.block.0 as usize]);
+        self.reach(target.block);
         if args.is_empty() && self.loops[target.block.0 as usize].is_none() && lane.is_none() {
             return self.blocks[target.block.0 as usize];
         }

@@ -39,7 +39,7 @@ pub enum Fate<'a> {
 #[derive(Debug)]
 pub struct Ended<'a> {
     /// An [`Outcome`] for each packet.
-    outcomes: &'a mut [u32],
+    outcomes: &'a mut [u64],
     packets: &'a [*mut Meta],
     /// For each block that drops packets, why.
     reasons: &'a [Option<Reason>],
@@ -51,7 +51,7 @@ impl<'a> Ended<'a> {
     /// # Safety
     /// A packet whose outcome is not [`Outcome::Over`] came from [`Packet::into_raw`], and is used nowhere else.
     pub(crate) unsafe fn new(
-        outcomes: &'a mut [u32],
+        outcomes: &'a mut [u64],
         packets: &'a [*mut Meta],
         reasons: &'a [Option<Reason>],
     ) -> Ended<'a> {
@@ -83,8 +83,8 @@ impl<'a> Ended<'a> {
     /// If there are not so many.
     #[inline]
     pub fn take(&mut self, at: usize) -> Option<Packet> {
-        let outcome = std::mem::replace(&mut self.outcomes[at], Outcome::Over as u32);
-        if outcome == Outcome::Over as u32 {
+        let outcome = std::mem::replace(&mut self.outcomes[at], Outcome::Over as u64);
+        if outcome == Outcome::Over as u64 {
             return None;
         }
         // SAFETY: `new` was promised that the packet is ours; that it was taken is noted.
@@ -96,11 +96,11 @@ impl<'a> Ended<'a> {
 static DISCARDED: Reason = Reason::DISCARDED;
 
 #[inline]
-fn fate(outcome: u32, reasons: &[Option<Reason>]) -> Fate<'_> {
-    let number = outcome >> Outcome::BITS;
+fn fate(outcome: u64, reasons: &[Option<Reason>]) -> Fate<'_> {
+    let number = (outcome >> Outcome::BITS) as u32;
     match outcome & ((1 << Outcome::BITS) - 1) {
-        o if o == Outcome::Exit as u32 => Fate::Exit(number),
-        o if o == Outcome::Dropped as u32 => {
+        o if o == Outcome::Exit as u64 => Fate::Exit(number),
+        o if o == Outcome::Dropped as u64 => {
             let reason = reasons.get(number as usize).and_then(Option::as_ref);
             Fate::Dropped(BlockId(number), reason.unwrap_or(&DISCARDED))
         }
@@ -110,7 +110,7 @@ fn fate(outcome: u32, reasons: &[Option<Reason>]) -> Fate<'_> {
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        let ours = self.outcomes.iter().zip(self.packets).filter(|(o, _)| **o != Outcome::Over as u32);
+        let ours = self.outcomes.iter().zip(self.packets).filter(|(o, _)| **o != Outcome::Over as u64);
         // SAFETY: `new` was promised that these packets are ours; who took one noted it.
         unsafe { Packet::free_raw(ours.map(|(_, &p)| p)) };
     }

@@ -86,7 +86,7 @@ impl Translator<'_, '_> {
             End::Enter { block, back: false } => {
                 self.enter_from_outside(*block);
                 let to = self.block(*block);
-                self.reach(to);
+                self.reach(*block);
                 self.b.ins().jump(to, &[]);
             }
             End::Enter { block, back: true } => {
@@ -104,7 +104,7 @@ impl Translator<'_, '_> {
                 self.set_meta(std::mem::offset_of!(Meta, hops), hops);
                 self.enter_from_outside(*block);
                 let to = self.block(*block);
-                self.reach(to);
+                self.reach(*block);
                 self.b.ins().jump(to, &[]);
             }
         }

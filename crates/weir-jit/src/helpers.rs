@@ -36,7 +36,7 @@ pub(crate) struct Ctx<'a> {
     /// How often each loop header was entered since it was entered from outside.
     pub rounds: *mut u32,
     /// Where the outcome of each packet goes.
-    pub outcomes: *mut u32,
+    pub outcomes: *mut u64,
     /// The first table of `tables`.
     pub first_table: *mut Table,
     /// Not 0 if a run has started other packets: the batch waits until they have ended.

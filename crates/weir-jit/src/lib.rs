@@ -10,6 +10,7 @@
 
 mod ahead;
 mod arith;
+mod aside;
 mod batch;
 mod compile;
 pub mod differential;
@@ -30,6 +31,7 @@ mod rules;
 mod run;
 mod starts;
 mod tables;
+mod wide;
 
 use cranelift_module::ModuleError;
 use weir_ir::CheckError;

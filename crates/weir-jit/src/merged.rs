@@ -164,7 +164,7 @@ impl Translator<'_, '_> {
         let is = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, wide, fork.ways.len() as i64);
         let (lanes, other) = (self.block(fork.ways[0]), self.b.create_block());
         self.b.ins().brif(is, lanes, &[], other, &[]);
-        self.reach(lanes);
+        self.reach(fork.ways[0]);
         self.b.switch_to_block(other);
         let end = fork.first + fork.ways.len() as u128;
         let cases: Vec<(u128, Target)> =
@@ -183,7 +183,7 @@ impl Translator<'_, '_> {
                 let half: Vec<u128> = all.iter().map(|c| u128::from((c >> shift) as u64)).collect();
                 self.by_lane(types::I64, &half)
             });
-            return self.b.ins().iconcat(low, high);
+            return self.wide(low, high);
         }
         // Often each is as much greater than the one before.
         let step = all[1].wrapping_sub(all[0]);

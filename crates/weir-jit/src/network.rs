@@ -44,6 +44,13 @@ enum Source {
     Row { entry: Value, off: usize },
 }
 
+impl Network {
+    /// What holds for values however they are read.
+    pub(crate) fn constants_only(&self) -> Network {
+        Network { constants: self.constants.clone(), ..Network::default() }
+    }
+}
+
 impl Translator<'_, '_> {
     // --- forms ------------------------------------------------------------------------------------------------
 
@@ -51,11 +58,7 @@ impl Translator<'_, '_> {
     pub(crate) fn turned(&mut self, width: Width, v: ir::Value) -> ir::Value {
         match width {
             Width::W1 | Width::W8 => v,
-            Width::W128 => {
-                let (low, high) = self.b.ins().isplit(v);
-                let [low, high] = [low, high].map(|half| self.b.ins().bswap(half));
-                self.b.ins().iconcat(high, low)
-            }
+            Width::W128 => self.turned_wide(v),
             _ => self.b.ins().bswap(v),
         }
     }
@@ -73,9 +76,14 @@ impl Translator<'_, '_> {
         if let Some(&form) = self.network.forms.get(&v) {
             return Some(form);
         }
-        let constant = *self.network.constants.get(&v)?;
+        let constant = self.constant(v)?;
         let width = self.p.width(v);
         Some(self.imm(int(width), network_order(width, constant)))
+    }
+
+    /// A value that is a constant.
+    pub(crate) fn constant(&self, v: Value) -> Option<u128> {
+        self.network.constants.get(&v).copied()
     }
 
     /// `form` is what the value is in network byte order; gives the value.
@@ -100,6 +108,20 @@ impl Translator<'_, '_> {
                     BinOp::And => self.b.ins().band(a, b),
                     BinOp::Or => self.b.ins().bor(a, b),
                     _ => self.b.ins().bxor(a, b),
+                };
+                (dst, form)
+            }
+            // Whole bytes move the other way.
+            Op::Binary { dst, op: op @ (BinOp::Shl | BinOp::Shr), a, b } => {
+                let (Some(&a), Some(by)) = (self.network.forms.get(&a), self.constant(b)) else { return };
+                let width = self.p.width(dst);
+                if width == Width::W128 || by % 8 != 0 || by >= width.bits().into() {
+                    return;
+                }
+                let by = by as i64;
+                let form = match op {
+                    BinOp::Shl => self.b.ins().ushr_imm_u(a, by),
+                    _ => self.b.ins().ishl_imm_u(a, by),
                 };
                 (dst, form)
             }

@@ -240,7 +240,7 @@ impl Translator<'_, '_> {
     /// A value to memory as it is.
     pub(crate) fn store_value(&mut self, v: ir::Value, at: ir::Value, off: i32, flags: MemFlagsData) {
         if self.b.func.dfg.value_type(v) == types::I128 {
-            let (low, high) = self.b.ins().isplit(v);
+            let (low, high) = self.halves(v);
             self.b.ins().store(flags, low, at, off);
             self.b.ins().store(flags, high, at, off + 8);
         } else {

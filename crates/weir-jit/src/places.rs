@@ -51,11 +51,11 @@ impl Translator<'_, '_> {
         })
     }
 
-    /// A way leads to a block of the compiler's.
-    pub(crate) fn reach(&mut self, to: ir::Block) {
-        let here = self.places;
+    /// A way leads to a block.
+    pub(crate) fn reach(&mut self, to: BlockId) {
+        let here = self.places_for(to);
         self.places_at
-            .entry(to)
+            .entry(self.block(to))
             .and_modify(|known| {
                 known.iter_mut().zip(here).for_each(|(k, h)| *k = k.filter(|v| h == Some(*v)));
             })

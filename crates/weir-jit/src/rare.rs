@@ -11,6 +11,14 @@ use cranelift_module::{Linkage, Module, ModuleError};
 
 use crate::helpers::Helper;
 
+/// The signature of a helper.
+pub(crate) fn helper_signature(module: &JITModule, h: Helper) -> Signature {
+    let mut s = module.make_signature();
+    s.params.extend(h.params().into_iter().map(AbiParam::new));
+    s.returns.extend(h.result().map(AbiParam::new));
+    s
+}
+
 /// The signature of the function in between: the helper's, with the address for the result behind its parameters.
 pub(crate) fn rare_signature(module: &JITModule, h: Helper) -> Signature {
     let mut s = module.make_signature();
@@ -20,14 +28,14 @@ pub(crate) fn rare_signature(module: &JITModule, h: Helper) -> Signature {
     s
 }
 
-/// Makes the functions in between.
+/// Makes the functions in between that are called.
 pub(crate) fn define(module: &mut JITModule) -> Result<(), Box<ModuleError>> {
     let mut memory = FunctionBuilderContext::new();
-    for &h in Helper::ALL.iter().filter(|h| h.is_rare()) {
-        let mut helper = module.make_signature();
-        helper.params.extend(h.params().into_iter().map(AbiParam::new));
-        helper.returns.extend(h.result().map(AbiParam::new));
-        let helper = module.declare_function(h.name(), Linkage::Import, &helper)?;
+    for &h in Helper::ALL {
+        if module.get_name(&h.rare_name()).is_none() {
+            continue;
+        }
+        let helper = module.declare_function(h.name(), Linkage::Import, &helper_signature(module, h))?;
         let signature = rare_signature(module, h);
         let id = module.declare_function(&h.rare_name(), Linkage::Local, &signature)?;
         let mut context = module.make_context();

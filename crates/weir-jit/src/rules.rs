@@ -121,9 +121,7 @@ impl Translator<'_, '_> {
             .collect();
         let mut hash = None;
         for pair in salted.chunks_exact(2) {
-            let low = self.b.ins().imul(pair[0], pair[1]);
-            let high = self.b.ins().umulhi(pair[0], pair[1]);
-            let h = self.b.ins().bxor(low, high);
+            let h = self.product_halves_xored(pair[0], pair[1]);
             hash = Some(hash.map_or(h, |before| self.b.ins().bxor(before, h)));
         }
         hash.expect("a key has a word")

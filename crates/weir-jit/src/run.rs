@@ -47,7 +47,7 @@ impl fmt::Debug for Compiled {
 pub struct Runner {
     rounds: Vec<u32>,
     strands: VecDeque<Strand>,
-    outcomes: Vec<u32>,
+    outcomes: Vec<u64>,
     keys: Vec<u64>,
     profile: Profile,
     caches: Caches,

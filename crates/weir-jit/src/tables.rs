@@ -88,8 +88,12 @@ impl Translator<'_, '_> {
             }
             Kind::Array => {
                 let slot = self.get(entry);
-                let wide = self.b.ins().uextend(types::I128, slot);
-                if width == Width::W128 { wide } else { self.b.ins().ireduce(int(width), wide) }
+                let wide = self.b.ins().uextend(types::I64, slot);
+                match width {
+                    Width::W128 => self.widened(wide),
+                    Width::W64 => wide,
+                    _ => self.b.ins().ireduce(int(width), wide),
+                }
             }
             Kind::Lpm | Kind::Rules => self.imm(int(width), 0),
         }
@@ -135,20 +139,18 @@ impl Translator<'_, '_> {
         let after = self.get(after);
         let now = self.fixed(offset_of!(Ctx<'_>, now));
         let when = self.b.ins().iadd(now, after);
-        let [easy, call, done] = std::array::from_fn(|_| self.b.create_block());
+        let [call, done] = std::array::from_fn(|_| self.b.create_block());
         self.b.set_cold_block(call);
 
-        // A sum that wraps, or that does not move, is not for here.
+        // A sum that wraps, or that does not move, is not for here. Each condition has a branch, which nearly always goes
+        // the same way: that takes fewer instructions than to join them.
         let later = self.b.ins().icmp(IntCC::UnsignedGreaterThan, when, now);
-        let old = self.b.ins().load(types::I64, rows, row, expires);
-        let timer = self.b.ins().load(types::I64, rows, row, armed);
-        let after_old = self.is_set_before(old, when);
-        let after_timer = self.is_set_before(timer, when);
-        let is = self.b.ins().band(after_old, after_timer);
-        let is = self.b.ins().band(is, later);
-        self.b.ins().brif(is, easy, &[], call, &[]);
-
-        self.b.switch_to_block(easy);
+        self.go_on_if(later, call);
+        for time in [expires, armed] {
+            let time = self.b.ins().load(types::I64, rows, row, time);
+            let before = self.is_set_before(time, when);
+            self.go_on_if(before, call);
+        }
         self.b.ins().store(rows, when, row, expires);
         self.b.ins().jump(done, &[]);
 
@@ -157,6 +159,14 @@ impl Translator<'_, '_> {
         self.call(Helper::Touch, &[self.ctx, number, slot, after]);
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(done);
+        self.settle();
+    }
+
+    /// Leaves for another block unless a condition holds.
+    fn go_on_if(&mut self, condition: ir::Value, other: ir::Block) {
+        let next = self.b.create_block();
+        self.b.ins().brif(condition, next, &[], other, &[]);
+        self.b.switch_to_block(next);
     }
 
     /// Whether a time is set (not 0) and no later than `when`.
@@ -255,8 +265,7 @@ impl Translator<'_, '_> {
             let a = self.b.ins().bxor(pair[0], h);
             let odd = self.imm(types::I64, HASH_ODD.into());
             let b = pair.get(1).map_or(odd, |&b| self.b.ins().bxor(b, odd));
-            let (low, high) = (self.b.ins().imul(a, b), self.b.ins().umulhi(a, b));
-            h = self.b.ins().bxor(low, high);
+            h = self.product_halves_xored(a, b);
         }
         (words, self.b.ins().bor_imm_u(h, HASH_TOP as i64))
     }
@@ -274,37 +283,37 @@ impl Translator<'_, '_> {
             (self.view(types::I64, table, View::CELLS), self.view(types::I64, table, View::MASK));
         let [head, other_tag, compare, next, slow] = std::array::from_fn(|_| self.b.create_block());
         let first = self.b.ins().band(hash, mask);
+        let tag = self.b.ins().ushr_imm_u(hash, 32);
+        let tag = self.b.ins().ireduce(types::I32, tag);
         let number = self.b.append_block_param(head, types::I64);
         self.b.ins().jump(head, &[first.into()]);
         self.b.switch_to_block(head);
         let at = self.b.ins().ishl_imm_u(number, 3);
         let at = self.b.ins().iadd(cells, at);
-        let cell = self.b.ins().load(types::I64, self.regions.views, at, 0);
-        let other = self.b.ins().bxor(cell, hash);
-        let other = self.b.ins().ushr_imm_u(other, 32);
-        let slot = self.b.ins().ireduce(types::I32, cell);
-        self.b.ins().brif(other, other_tag, &[], compare, &[]);
+        let found = self.b.ins().load(types::I32, self.regions.views, at, 4);
+        let same = self.b.ins().icmp(IntCC::Equal, found, tag);
+        self.b.ins().brif(same, compare, &[], other_tag, &[]);
         // An empty cell ends the search, as no table is full.
         self.b.switch_to_block(other_tag);
-        self.b.ins().brif(cell, next, &[], slow, &[]);
+        self.b.ins().brif(found, next, &[], slow, &[]);
         self.b.switch_to_block(next);
         let number = self.b.ins().iadd_imm_s(number, 1);
         let number = self.b.ins().band(number, mask);
         self.b.ins().jump(head, &[number.into()]);
 
         self.b.switch_to_block(compare);
+        let slot = self.b.ins().load(types::I32, self.regions.views, at, 0);
         let row = self.row(table, slot);
-        let mut differs = None;
+        // One branch a word: where the tag is the same they all go one way, and need no instruction but a comparison.
         for (i, &word) in words.iter().enumerate() {
             let there = self.b.ins().load(types::I64, self.regions.rows, row, 8 * i as i32);
-            let x = self.b.ins().bxor(there, word);
-            differs = Some(differs.map_or(x, |d| self.b.ins().bor(d, x)));
+            let same = self.b.ins().icmp(IntCC::Equal, there, word);
+            let more = self.b.create_block();
+            self.b.ins().brif(same, more, &[], next, &[]);
+            self.b.switch_to_block(more);
         }
         let (hit, args) = self.edge(hit, &[slot]);
-        match differs {
-            Some(d) => self.b.ins().brif(d, next, &[], hit, &args),
-            None => self.b.ins().jump(hit, &args),
-        };
+        self.b.ins().jump(hit, &args);
         slow
     }
 

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use crate::meta::Meta;
-use crate::packet::{NoRoom, Packet};
+use crate::packet::{BLOCK, NoRoom, Packet};
 use crate::pool::{self, HEADROOM, SMALL_CAPACITY};
 
 /// Longest packet of the buffers here.
@@ -41,12 +41,61 @@ impl Buffers {
     /// A packet with these bytes.
     #[inline]
     pub fn packet(&mut self, bytes: &[u8]) -> Result<Packet, NoRoom> {
+        self.packet_by::<BLOCK>(bytes)
+    }
+
+    /// Adds a packet for each of these frames to `packets`: as [`packet`](Buffers::packet) for each, and quicker, as it
+    /// finds out only once how many bytes the processor copies at a time.
+    ///
+    /// # Errors
+    /// If a frame is too long. The packets of those before it have been added.
+    #[inline]
+    pub fn packets<'a>(
+        &mut self,
+        frames: impl Iterator<Item = &'a [u8]>,
+        packets: &mut Vec<Packet>,
+    ) -> Result<(), NoRoom> {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has what the function needs.
+            return unsafe { self.packets_avx2(frames, packets) };
+        }
+        self.packets_by::<BLOCK>(frames, packets)
+    }
+
+    /// # Safety
+    /// The processor has AVX2.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn packets_avx2<'a>(
+        &mut self,
+        frames: impl Iterator<Item = &'a [u8]>,
+        packets: &mut Vec<Packet>,
+    ) -> Result<(), NoRoom> {
+        self.packets_by::<{ 2 * BLOCK }>(frames, packets)
+    }
+
+    #[inline(always)]
+    fn packets_by<'a, const BLOCK: usize>(
+        &mut self,
+        frames: impl Iterator<Item = &'a [u8]>,
+        packets: &mut Vec<Packet>,
+    ) -> Result<(), NoRoom> {
+        packets.reserve(frames.size_hint().0);
+        for frame in frames {
+            packets.push(self.packet_by::<BLOCK>(frame)?);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn packet_by<const BLOCK: usize>(&mut self, bytes: &[u8]) -> Result<Packet, NoRoom> {
         let Some(last) = self.len.checked_sub(1).filter(|_| bytes.len() <= SMALL) else {
             return Packet::from_bytes(bytes);
         };
         self.len = last;
         // SAFETY: the first `last + 1` are there.
-        Ok(Packet::small(unsafe { self.blocks[last].assume_init() }, bytes))
+        Ok(Packet::small::<BLOCK>(unsafe { self.blocks[last].assume_init() }, bytes))
     }
 }
 
@@ -128,6 +177,19 @@ mod tests {
             made[50].hash = 3;
             Packet::free(&mut made);
             assert!(made.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_batch_of_frames_becomes_the_same_packets() {
+        let frames: Vec<Vec<u8>> = (0..200).map(|i| (0..i).map(|b| (i ^ b) as u8).collect()).collect();
+        for _ in 0..2 {
+            let (mut packets, mut buffers) = (Vec::new(), Buffers::take(50));
+            buffers.packets(frames.iter().map(|f| &f[..]), &mut packets).unwrap();
+            assert!(packets.iter().map(Packet::bytes).eq(frames.iter().map(|f| &f[..])));
+            let long = [&[1; 60][..], &[0; crate::MAX_LEN + 1], &[2; 60]];
+            assert_eq!(buffers.packets(long.into_iter(), &mut packets), Err(NoRoom));
+            assert_eq!((packets.len(), packets[200].bytes()), (201, &[1; 60][..]));
         }
     }
 

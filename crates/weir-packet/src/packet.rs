@@ -10,13 +10,15 @@ use crate::pool::{self, HEADROOM, LARGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};
 /// Distance from the address of a packet (its [`Meta`]) to position 0 of its buffer.
 pub const BUFFER_OFFSET: usize = size_of::<Meta>();
 
+/// Bytes that every processor copies at once.
+pub(crate) const BLOCK: usize = 16;
+
 /// Copies bytes. Short ones, which most packets are, without a call: in blocks, of which the last may overlap.
 ///
 /// A processor reads quickly what it has just written only if one write has all of it. So the blocks are such that
 /// none ends within an address or a port of IPv4 over Ethernet.
-#[inline]
-fn copy(from: &[u8], to: &mut [u8]) {
-    const BLOCK: usize = 16;
+#[inline(always)]
+fn copy<const BLOCK: usize>(from: &[u8], to: &mut [u8]) {
     const ETHERNET: usize = 14;
     let len = from.len();
     if !(BLOCK..=8 * BLOCK).contains(&len) || to.len() != len {
@@ -72,13 +74,14 @@ impl Packet {
         let mut p = Packet::with_room(bytes.len())?;
         let data = p.data as usize;
         p.end = p.data + bytes.len() as u32;
-        copy(bytes, &mut p.buffer_mut()[data..data + bytes.len()]);
+        copy::<BLOCK>(bytes, &mut p.buffer_mut()[data..data + bytes.len()]);
         Ok(p)
     }
 
-    /// The packet with these bytes in a block for small packets that nothing else uses. They fit.
-    #[inline]
-    pub(crate) fn small(block: NonNull<Meta>, bytes: &[u8]) -> Packet {
+    /// The packet with these bytes in a block for small packets that nothing else uses. They fit. They are copied in
+    /// blocks of `BLOCK` bytes.
+    #[inline(always)]
+    pub(crate) fn small<const BLOCK: usize>(block: NonNull<Meta>, bytes: &[u8]) -> Packet {
         let end = HEADROOM + bytes.len() as u32;
         debug_assert!(end <= SMALL_CAPACITY);
         // SAFETY: the block is aligned and large enough for `Meta` and the bytes of a small packet, which are
@@ -88,7 +91,7 @@ impl Packet {
             let start = block.as_ptr().cast::<u8>().add(BUFFER_OFFSET + HEADROOM as usize);
             std::slice::from_raw_parts_mut(start, bytes.len())
         };
-        copy(bytes, to);
+        copy::<BLOCK>(bytes, to);
         Packet(block)
     }
 

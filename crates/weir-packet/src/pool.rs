@@ -12,8 +12,9 @@ use crate::meta::Meta;
 
 /// Free bytes in front of a new packet: room for a tunnel's headers.
 pub const HEADROOM: u32 = 128;
-/// Buffer size of an ordinary packet: with its metadata, 2 KB.
-pub const SMALL_CAPACITY: u32 = 2048 - size_of::<Meta>() as u32;
+/// Buffer size of an ordinary packet. With its metadata it is no power of two: else the metadata of all packets of a batch
+/// would fall into a few sets of the first-level cache, which are too small for them.
+pub const SMALL_CAPACITY: u32 = 2048;
 /// Buffer size of a packet that segmentation offload made: 64 KB and the headers around it.
 pub const LARGE_CAPACITY: u32 = 65_536 + 512;
 /// Longest packet in bytes.

@@ -151,14 +151,7 @@ impl Table {
                 }
             }
             Finder::Lpm { index, .. } => {
-                for &value in keys {
-                    if let Some(at) = index.first(value) {
-                        fetch(at);
-                    }
-                }
-                for slot in keys.iter().filter_map(|&value| index.lookup(value.into())) {
-                    fetch(self.rows.as_ptr().wrapping_add(slot as usize * self.layout.stride));
-                }
+                index.fetch(keys, |slot| self.rows.fetch(slot as usize * self.layout.stride));
             }
             Finder::Rules(_) | Finder::Array => {}
         }

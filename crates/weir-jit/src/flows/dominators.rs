@@ -6,7 +6,7 @@ use crate::lanes::Lanes;
 use crate::starts::order;
 
 /// The dominators of the blocks that runs reach, with packets that go on in another element.
-pub(super) struct Dominators {
+pub(crate) struct Dominators {
     order: Vec<BlockId>,
     /// For each block its place in the order.
     place: Vec<Option<usize>>,

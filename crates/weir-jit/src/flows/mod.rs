@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use weir_ir::program::{BlockId, End, Op, Program, TableId, Type, Value, Width};
 use weir_table::Kind;
 
-use dominators::Dominators;
+pub(crate) use dominators::Dominators;
 
 pub use cache::{FlowCache, Flows};
 

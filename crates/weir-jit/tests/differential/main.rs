@@ -1,5 +1,6 @@
 //! Every operation and every end, interpreted and compiled: both must show the same.
 
+mod aside;
 mod control;
 mod lanes;
 mod network;

@@ -104,6 +104,23 @@ impl Dir24 {
         entry.checked_sub(1)
     }
 
+    /// Brings what a lookup reads first near.
+    pub fn fetch(&self, key: u32) {
+        self.top.fetch(size_of::<u32>() * (key >> 8) as usize);
+    }
+
+    /// The slot of a key, if the first level has it. If the second level has it, that is brought near: who waited for it
+    /// would do so once for each batch, and most keys are not there.
+    pub fn near(&self, key: u32) -> Option<u32> {
+        let entry = self.top()[(key >> 8) as usize];
+        if entry & GROUP != 0 {
+            self.low.fetch(size_of::<u32>() * place(entry, key));
+            return None;
+        }
+        let entry = if entry == 0 { self.fallback[(key >> 24) as usize] } else { entry };
+        entry.checked_sub(1)
+    }
+
     /// Follows the trie, to which a prefix was added.
     pub fn added(&mut self, trie: &Trie, first: u32, len: u32, slot: u32) -> Result<(), Full> {
         if len > TOP {

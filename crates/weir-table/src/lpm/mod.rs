@@ -95,14 +95,23 @@ impl Lpm {
         Lpm { bits, trie: Trie::new(), long: 0, held: false, front }
     }
 
-    /// What a lookup of a 32-bit key reads first, if that is likely to be far.
-    pub(crate) fn first(&self, key: u64) -> Option<*const u8> {
+    /// Brings what lookups of these keys will read near, and calls `row` with the slots that they find. Where a lookup
+    /// has more than one step, it waits for none but the first, and its slot is not told.
+    pub(crate) fn fetch(&self, keys: &[u64], row: impl Fn(u32)) {
         match &self.front {
-            Front::Dir24(_) => {
-                let at = self.view().top.wrapping_add((key as u32 >> 8) as usize);
-                Some(at.cast())
+            Front::Dir24(dir) => {
+                for &key in keys {
+                    dir.fetch(key as u32);
+                }
+                for &key in keys {
+                    if let Some(slot) = dir.near(key as u32) {
+                        row(slot);
+                    }
+                }
             }
-            Front::Trie | Front::Ranges(_) => None,
+            Front::Trie | Front::Ranges(_) => {
+                keys.iter().filter_map(|&key| self.lookup(key.into())).for_each(row);
+            }
         }
     }
 
