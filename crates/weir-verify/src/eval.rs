@@ -80,7 +80,8 @@ impl From<&Packet> for ConcretePacket {
     }
 }
 
-/// Made-up values of symbols; of bytes by where they really are. If it has one for [`Symbol::Head`], the packet lies as far in front as can be.
+/// Made-up values of symbols; of bytes by where they really are. If it has one for [`Symbol::Head`], the packet lies as
+/// far in front as can be.
 pub(crate) type Model = FxHashMap<Symbol, u128>;
 
 fn model_value(model: &Model, s: &Symbol) -> u128 {

@@ -227,7 +227,8 @@ impl Network {
         }
     }
 
-    /// Finds out where packets can go round, and where ways meet, which makes explorations faster. Changes of wires come before it.
+    /// Finds out where packets can go round, and where ways meet, which makes explorations faster. Changes of wires come
+    /// before it.
     pub fn finish(&mut self) {
         let in_cycle = crate::cycles::in_cycle(&self.nodes);
         for (n, c) in self.nodes.iter_mut().zip(in_cycle) {

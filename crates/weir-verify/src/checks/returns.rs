@@ -2,6 +2,7 @@ use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original};
 use super::{Checker, Framing, Query, Search, Start, Target, Verdict};
 use crate::expr::Expr;
 use crate::network::Place;
+use crate::packet::SymbolicPacket;
 use crate::session::{Arrival, Story};
 
 /// Where replies go.
@@ -28,34 +29,50 @@ pub fn returns(c: &mut Checker<'_>, q: &Query, way: &Way) -> Verdict {
         let Some((_, reply)) = reply.filter(|_| q.came_by(&arrival)) else { return Search::Impossible };
         let stories = c.filtered(arrival.story.clone(), framing, &q.filter, true);
         c.any(stories, |c, story| {
-            c.any(KINDS, |c, kind| match answer(c, &story, &arrival, framing, reply, kind) {
-                Some(back) => home(c, &back, start, way, kind.0),
-                None => Search::Impossible,
+            c.any(KINDS, |c, kind| {
+                let answers = answers(c, &story, &arrival, framing, reply, kind);
+                c.any(answers, |c, back| home(c, &back, start, way, kind.0))
             })
         })
     });
     c.exists(found)
 }
 
-/// The story with the reply to what arrived, about to enter.
-pub(super) fn answer(
+/// The stories with the reply to what arrived, about to enter: one, unless where the ports of what arrived stand depends on
+/// more than its header.
+pub(super) fn answers(
     c: &mut Checker<'_>,
     story: &Story,
     arrival: &Arrival,
     framing: Framing,
     reply: &Start,
     (layout, proto): (Layout, u128),
-) -> Option<Story> {
+) -> Vec<Story> {
     let net = net_at(&arrival.packet, framing);
-    let story = c.plain(story, net, layout, |x, at| arrival.packet.byte(x, at))?;
-    // The length of its header is known now.
-    let (story, asked) = c.session.settled(&story, &arrival.packet).into_iter().next()?;
-    let net = net_at(&asked, framing);
+    let Some(story) = c.plain(story, net, layout, |x, at| arrival.packet.byte(x, at)) else {
+        return Vec::new();
+    };
+    let ways = c.session.settled(&story, &arrival.packet);
+    ways.into_iter()
+        .filter_map(|(story, asked)| answer(c, &story, &asked, framing, reply, (layout, proto)))
+        .collect()
+}
+
+/// The same of a packet all of whose bytes stand at known positions, without options.
+fn answer(
+    c: &mut Checker<'_>,
+    story: &Story,
+    asked: &SymbolicPacket,
+    framing: Framing,
+    reply: &Start,
+    (layout, proto): (Layout, u128),
+) -> Option<Story> {
+    let net = net_at(asked, framing);
     let seen = |x: &mut crate::Exprs, at: i64| asked.byte(x, at);
     let x = c.session.exprs();
     let is_proto = seen(x, net + layout.proto);
     let is_proto = x.is(is_proto, proto);
-    let story = c.session.assume(story, is_proto)?;
+    let story = c.session.assume(story.clone(), is_proto)?;
     let mut back = c.session.packet(&story, reply.place, &reply.input)?;
     let get = original(c.session.exprs(), back.inputs() - 1);
     let at = net_of(reply.framing);

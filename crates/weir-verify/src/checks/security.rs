@@ -164,11 +164,8 @@ impl Look<'_> {
             return Search::Impossible;
         };
         let framing = m.framing_at(arrival.place);
-        let Some(answer) = super::returns::answer(c, &arrival.story, arrival, framing, back, (IPV4, 6))
-        else {
-            return Search::Impossible;
-        };
-        let arrivals = c.session.run(vec![answer], &self.watched).arrivals;
+        let answers = super::returns::answers(c, &arrival.story, arrival, framing, back, (IPV4, 6));
+        let arrivals = c.session.run(answers, &self.watched).arrivals;
         c.any(arrivals, |c, arrival| {
             let entered = self.entered(&arrival.story);
             self.leaves(c, &arrival, &entered, Stage::Handshake)

@@ -12,6 +12,9 @@ impl Facts {
     /// Which of less, equal and greater the first of a pair may be: by what was said of both, or of each and a third.
     pub(super) fn compared(&self, pair: (Expr, Expr)) -> u8 {
         let mut may = self.told(pair.0, pair.1);
+        if may.count_ones() == 1 {
+            return may;
+        }
         for &(a, b) in self.orders.keys() {
             let between = match pair.0 {
                 p if p == a => b,
