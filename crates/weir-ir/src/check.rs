@@ -1,6 +1,5 @@
 //! The checker: what it accepts cannot read outside its packet, loses no packet, and ends.
 
-use std::collections::HashSet;
 use std::fmt;
 
 use weir_table::Kind;
@@ -463,15 +462,17 @@ impl<'a> Checker<'a> {
             block.ops.iter().filter_map(Op::dst).for_each(|v| define(c, v));
         });
         let flow = Flow::of(self.p);
+        // Whether a value's definition was met on the way through its block.
+        let mut met = vec![false; self.p.types.len()];
         self.each_block(|c, block| {
             let here = c.block;
             if !flow.reached(here.0 as usize) {
                 return;
             }
-            let mut known: HashSet<Value> = block.params.iter().copied().collect();
-            let use_value = |c: &mut Checker, known: &HashSet<Value>, v: Value| {
+            block.params.iter().for_each(|v| met[v.0 as usize] = true);
+            let use_value = |c: &mut Checker, met: &[bool], v: Value| {
                 let ok = match defined_in[v.0 as usize] {
-                    Some(b) if b == here.0 => known.contains(&v),
+                    Some(b) if b == here.0 => met[v.0 as usize],
                     Some(b) => flow.dominates(b as usize, here.0 as usize),
                     None => false,
                 };
@@ -483,14 +484,14 @@ impl<'a> Checker<'a> {
                 c.op = Some(i);
                 op.visit_values(|v, def| {
                     if def {
-                        known.insert(*v);
+                        met[v.0 as usize] = true;
                     } else {
-                        use_value(c, &known, *v);
+                        use_value(c, &met, *v);
                     }
                 });
             }
             c.op = None;
-            block.end.visit_values(|v| use_value(c, &known, *v));
+            block.end.visit_values(|v| use_value(c, &met, *v));
         });
     }
 

@@ -24,36 +24,44 @@ impl Explorer<'_> {
             return Ok(base + i64::from(v as u32));
         }
         let may = joint.is_none() && !is_behind(base) && self.guide.is_none();
-        if may && self.is_unseen(st, base, off)? {
+        if may && let Some(first) = self.unseen_from(st, base, off)? {
             let start = self.x.joint(base, off);
-            Self::packet(st)?.joint = Some(start);
+            let p = Self::packet(st)?;
+            (p.joint, p.found.joint_from) = (Some(start), first);
             return Ok(start);
         }
         Ok(base + i64::from(self.pick(st, off)? as u32))
     }
 
-    /// Whether the path did not write, and knows nothing of, bytes that may be behind a joint.
-    fn is_unseen(&mut self, st: &mut State, base: i64, off: Expr) -> Result<bool, Cut> {
+    /// The first position where a joint may stand, if the path did not write, and knows nothing of, bytes that may be behind
+    /// it.
+    fn unseen_from(&mut self, st: &mut State, base: i64, off: Expr) -> Result<Option<i64>, Cut> {
         let Some((lo, hi)) = st.facts.set(&self.x, off).hull().filter(|h| h.1 <= FARTHEST) else {
-            return Ok(false);
+            return Ok(None);
         };
         let first = base + lo as i64;
         let p = Self::packet(st)?;
         if p.mem.writes.range(first..FIRST_BEHIND).next().is_some() {
-            return Ok(false);
+            return Ok(None);
         }
         // What reads far behind by a number of the front is taken to be rare.
         let source = p.source();
         let near = first..base + hi as i64 + 64;
         let known: Vec<Expr> = near.filter_map(|at| self.x.find_symbol(&Symbol::Byte(source, at))).collect();
-        Ok(known.is_empty() || !self.x.mention(&st.facts.conditions(), &known))
+        let unseen = known.is_empty() || !self.x.mention(&st.facts.conditions(), &known);
+        Ok(unseen.then_some(first))
     }
 
     /// Sees to it that no byte is looked at by two numbers: where some bytes may be behind the joint of the packet, or in
     /// front of it although they count from there, the path splits by where the joint is. Whether positions of the packet
     /// have other numbers now.
     pub(crate) fn keep_apart(&mut self, st: &mut State, at: i64, n: u32) -> Result<bool, Cut> {
-        let Some(start) = Self::packet(st)?.joint else { return Ok(false) };
+        let p = Self::packet(st)?;
+        let Some(start) = p.joint else { return Ok(false) };
+        let end = at + i64::from(n);
+        if end <= p.found.joint_from {
+            return Ok(false);
+        }
         let Some((joint, k)) = self.x.joint_of(if is_behind(at) { at } else { start }) else {
             return Ok(false);
         };
@@ -62,7 +70,7 @@ impl Explorer<'_> {
             k >= 0
         } else {
             let lo = st.facts.set(&self.x, off).hull().map_or(0, |h| h.0);
-            at + i64::from(n) <= base + lo as i64
+            end <= base + lo as i64
         };
         if apart {
             return Ok(false);
@@ -94,13 +102,12 @@ impl Explorer<'_> {
 
     /// Whether the packet reaches to a position.
     pub(crate) fn reaches(&mut self, st: &mut State, at: i64) -> Result<Expr, Cut> {
-        let p = Self::packet(st)?.clone();
-        if let Some((reaches, follows)) = p.reaches_joint(&mut self.x, at)
+        if let Some((reaches, follows)) = Self::packet(st)?.reaches_joint(&mut self.x, at)
             && st.facts.truth(&self.x, reaches) == Some(true)
         {
             self.learn(st, follows)?;
         }
-        Ok(p.reaches(&mut self.x, at))
+        Ok(Self::packet(st)?.reaches(&mut self.x, at))
     }
 
     /// How far one position is behind another (32 bits, wrapping).

@@ -33,6 +33,10 @@ pub(crate) struct Course {
     pub(crate) useful: Option<Rc<[bool]>>,
     /// The paths that came to a watched place, as they were then.
     pub(crate) arrivals: VecDeque<(Place, State)>,
+    /// Whether nothing else is looked at.
+    pub(crate) arrivals_only: bool,
+    /// The watched place that the path which was cut had come to, with nothing behind it.
+    pub(crate) landed: Option<Place>,
     /// The packets as they came to places, if they are to be kept.
     pub(crate) kept: Option<Vec<OnItsWay>>,
     /// The ways that came to inputs, if one may stand for others.
@@ -49,9 +53,18 @@ impl Course {
         Course { watched: watched.into_iter().collect(), useful, ..Course::default() }
     }
 
+    /// The same, and at nothing else: what becomes of a packet behind the last of them does not matter.
+    pub(crate) fn of_arrivals(
+        watched: impl IntoIterator<Item = Place>,
+        useful: Option<Rc<[bool]>>,
+    ) -> Course {
+        Course { arrivals_only: true, ..Course::new(watched, useful) }
+    }
+
     /// Starts afresh with a state, or with nothing.
     pub(crate) fn begin(&mut self, state: Option<State>) {
         self.work.clear();
+        self.work.reserve(8);
         self.work.extend(state);
         self.met.clear();
         if let Some(ways) = &mut self.ways {
@@ -78,7 +91,7 @@ impl Explorer<'_> {
     /// The ends of all paths from a state.
     pub(crate) fn run(&mut self, state: Option<State>) -> Vec<State> {
         self.course.begin(state);
-        let mut done = Vec::new();
+        let mut done = Vec::with_capacity(8);
         while let Some(step) = self.step() {
             if let Step::End(st) = step {
                 done.push(*st);
@@ -100,6 +113,10 @@ impl Explorer<'_> {
             return None;
         }
         if self.walk(&mut st).is_err() {
+            if let Some(place) = self.course.landed.take() {
+                self.course.spent += ASIDE;
+                self.course.arrivals.push_back((place, st));
+            }
             return Some(Step::Cut);
         }
         // Where nobody looks, many paths end soon.

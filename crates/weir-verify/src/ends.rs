@@ -7,6 +7,7 @@ use weir_packet::LARGE_CAPACITY;
 
 use crate::explore::{Cut, Explorer, State};
 use crate::expr::{Claim, Expr, Node, Symbol};
+use crate::joints::is_behind;
 use crate::path::{How, Incomplete};
 use crate::set::Set;
 
@@ -42,16 +43,7 @@ impl Explorer<'_> {
             End::Require { layer, n, ok, fail } => {
                 let n = self.amount(st, *n);
                 let there = match self.layer(st, *layer)? {
-                    Some(at) => {
-                        let inside = self.reaches(st, at)?;
-                        if self.decide(st, inside)? {
-                            let rest = Self::packet(st)?.rest(&mut self.x, at);
-                            let enough = self.x.at_most(n, rest);
-                            self.decide(st, enough)?
-                        } else {
-                            false
-                        }
-                    }
+                    Some(at) => self.reaches_behind(st, at, n)?,
                     None => false,
                 };
                 self.go(st, if there { ok } else { fail }, &[])
@@ -226,7 +218,8 @@ impl Explorer<'_> {
         }
         let mut rest = default;
         let mut open: Vec<(Expr, u128, &Target)> = Vec::new();
-        for (case, t) in cases {
+        let may_be = st.facts.set(&self.x, v);
+        for (case, t) in cases.iter().filter(|(case, _)| may_be.contains(*case)) {
             let same = self.x.is(v, *case);
             match st.facts.truth(&self.x, same) {
                 Some(false) => {}
@@ -265,6 +258,26 @@ impl Explorer<'_> {
         }
         self.assume(st, first, true)?;
         Ok(self.go(st, target, &[]))
+    }
+
+    /// Whether there are so many bytes behind a position.
+    fn reaches_behind(&mut self, st: &mut State, at: i64, n: Expr) -> Result<bool, Cut> {
+        let end = self.x.constant_value(n).filter(|_| !is_behind(at)).map(|n| at + i64::from(n as u32));
+        if end.is_some_and(|end| st.packet.as_ref().is_some_and(|p| end <= p.found.reached)) {
+            return Ok(true);
+        }
+        let inside = self.reaches(st, at)?;
+        if !self.decide(st, inside)? {
+            return Ok(false);
+        }
+        let rest = Self::packet(st)?.rest(&mut self.x, at);
+        let enough = self.x.at_most(n, rest);
+        let enough = self.decide(st, enough)?;
+        if let Some(end) = end.filter(|_| enough) {
+            let found = &mut Self::packet(st)?.found;
+            found.reached = found.reached.max(end);
+        }
+        Ok(enough)
     }
 
     /// Whether `n` bytes fit into so many.

@@ -16,7 +16,7 @@ use crate::eval::{ConcreteRun, Evaluator};
 use crate::expr::{Expr, Exprs, Node, Symbol};
 use crate::facts::Facts;
 use crate::network::{Body, Network, NodeId, Place};
-use crate::packet::{Mark, SymbolicPacket, mark_number};
+use crate::packet::{Found, Mark, SymbolicPacket, mark_number};
 use crate::path::{How, Incomplete, Limits, Notice, PacketEnd};
 use crate::sums::is_right;
 use crate::tables::Entry;
@@ -240,6 +240,10 @@ impl<'a> Explorer<'a> {
             let p = st.packet.as_ref().ok_or(Cut)?;
             st.trail.push(to, node.in_cycle, p);
             if self.course.watched.contains(&to) {
+                if self.course.arrivals_only && matches!(node.body, Body::Sink) && st.strands.is_empty() {
+                    self.course.landed = Some(to);
+                    return Err(Cut);
+                }
                 let seen = st.clone();
                 self.course.arrivals.push_back((to, seen));
             }
@@ -535,6 +539,16 @@ impl State {
         let strands = self.strands.iter().map(|s| &s.trail);
         let mut all = self.ends.iter().map(|e| &e.trail).chain(strands).chain([&self.trail]);
         all.any(|t| t.meets(node))
+    }
+
+    /// Forgets what was found out about packets: what it follows from is not assumed any more.
+    pub(crate) fn forget_found(&mut self) {
+        let waiting = self.strands.iter_mut().map(|s| &mut s.packet);
+        let all = waiting.chain(&mut self.packet).chain(&mut self.orphans);
+        all.for_each(|p| p.found = Found::default());
+        for e in self.entries.iter_mut().filter(|e| !e.held.is_empty()) {
+            Rc::make_mut(e).held.iter_mut().for_each(|p| p.found = Found::default());
+        }
     }
 
     /// An entry, to change.

@@ -224,7 +224,7 @@ fn hash_of_symbol(s: &Symbol) -> u64 {
 }
 
 /// All expressions of an exploration.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Exprs {
     nodes: Vec<(Node, Width)>,
     /// By [`hash_of`] their node.
@@ -234,6 +234,24 @@ pub struct Exprs {
     mems: Vec<Mem>,
     mem_index: HashMap<Mem, MemId>,
     pub(crate) joints: Vec<Joint>,
+    /// Numbers in packets where nothing was written.
+    pub(crate) originals: HashMap<(SourceId, i64, Width), Expr>,
+}
+
+impl Default for Exprs {
+    fn default() -> Exprs {
+        Exprs {
+            // As many as a small question makes: to grow by steps takes longer.
+            nodes: Vec::with_capacity(1 << 10),
+            index: HashTable::with_capacity(1 << 10),
+            bounds: HashMap::default(),
+            sources: Vec::new(),
+            mems: Vec::new(),
+            mem_index: HashMap::default(),
+            joints: Vec::new(),
+            originals: HashMap::default(),
+        }
+    }
 }
 
 impl Exprs {

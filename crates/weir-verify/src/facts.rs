@@ -12,10 +12,10 @@ use weir_ir::program::{BinOp, Width};
 
 use crate::expr::{Expr, Exprs, Node};
 use crate::set::Set;
+use by_expr::ByExpr;
+use images::{ENUMERATE, distance, flip, image_of_intervals, is_prefix, map, preimage};
 use orders::{EQUAL, relation};
 
-/// Largest set whose image under an operation is computed value by value.
-const ENUMERATE: u128 = 256;
 /// How deep sets of operands are looked into.
 const DEPTH: u32 = 12;
 
@@ -24,21 +24,20 @@ const DEPTH: u32 = 12;
 pub struct Facts {
     /// Newest first. Paths share what they had in common.
     conditions: List<Expr>,
-    sets: Map<Expr, Set>,
+    sets: ByExpr<Set>,
     /// For two expressions, the lower number first, which of less, equal and greater the first may be.
-    orders: Map<(Expr, Expr), u8>,
+    orders: HashTrieMap<(Expr, Expr), u8, RcK, BuildHasherDefault<FxHasher>>,
     /// For an expression another that is equal to it and stands for it.
-    equals: Map<Expr, Expr>,
+    equals: ByExpr<Expr>,
+    /// Whether conclusions are drawn again from what is not new.
+    again: bool,
 }
-
-type Map<K, V> = HashTrieMap<K, V, RcK, BuildHasherDefault<FxHasher>>;
 
 impl Default for Facts {
     fn default() -> Facts {
-        let sets = HashTrieMap::new_with_hasher_and_ptr_kind(BuildHasherDefault::default());
         let orders = HashTrieMap::new_with_hasher_and_ptr_kind(BuildHasherDefault::default());
-        let equals = HashTrieMap::new_with_hasher_and_ptr_kind(BuildHasherDefault::default());
-        Facts { conditions: List::new(), sets, orders, equals }
+        let (sets, equals) = (ByExpr::default(), ByExpr::default());
+        Facts { conditions: List::new(), sets, orders, equals, again: false }
     }
 }
 
@@ -87,7 +86,8 @@ impl Facts {
         if let Node::Const(v) = x.node(e) {
             return Some(*v);
         }
-        if let Some(v) = self.sets.get(&e).and_then(Set::value) {
+        let known = self.sets.get(e);
+        if let Some(v) = known.and_then(Set::value) {
             return Some(v);
         }
         let depth = depth.checked_sub(1)?;
@@ -107,7 +107,7 @@ impl Facts {
                 let (p, q) = (self.value_to(x, *a, depth)?, self.value_to(x, *b, depth)?);
                 Some(binary(*op, w, p, q))
             }
-            _ => self.set_to(x, e, depth).value(),
+            _ => self.refined(x, e, known, depth).value(),
         }
     }
 
@@ -144,13 +144,14 @@ impl Facts {
                 return false;
             }
         }
-        self.restrict(x, cond, &Set::single(1), DEPTH)
+        // It is not known, so it may hold.
+        self.narrow(x, cond, &Set::single(1), DEPTH)
     }
 
     /// The expression that stands for one and all that are known to be equal to it.
     pub(crate) fn stands_for(&self, e: Expr) -> Expr {
         let mut e = e;
-        while let Some(&other) = self.equals.get(&e) {
+        while let Some(&other) = self.equals.get(e) {
             e = other;
         }
         e
@@ -179,21 +180,29 @@ impl Facts {
         let (a, b) = (self.stands_for(a), self.stands_for(b));
         if a != b {
             // The older one stands for the other: it is more likely to be what came in.
-            self.equals.insert_mut(a.max(b), a.min(b));
+            self.equals.insert(a.max(b), a.min(b));
         }
     }
 
     /// Draws conclusions from all conditions again, now that more is known. `false`: they contradict each other.
     pub fn sharpen(&mut self, x: &Exprs) -> bool {
         let all = self.conditions();
-        all.iter().all(|&c| self.restrict(x, c, &Set::single(1), DEPTH))
+        self.again = true;
+        let may_be = all.iter().all(|&c| self.restrict(x, c, &Set::single(1), DEPTH));
+        self.again = false;
+        may_be
     }
 
     fn set_to(&self, x: &Exprs, e: Expr, depth: u32) -> Set {
         if let Some(v) = x.constant_value(e) {
             return Set::single(v);
         }
-        let set = match self.sets.get(&e) {
+        self.refined(x, e, self.sets.get(e), depth)
+    }
+
+    /// What is known of an expression, and what its operands say of it.
+    fn refined(&self, x: &Exprs, e: Expr, known: Option<&Set>, depth: u32) -> Set {
+        let set = match known {
             // Its bounds were taken into account when it was made.
             Some(known) => known.clone(),
             None => {
@@ -317,7 +326,16 @@ impl Facts {
 
     /// Learns that `e` is in `to`, and what follows for its operands. `false`: it cannot be.
     fn restrict(&mut self, x: &Exprs, e: Expr, to: &Set, depth: u32) -> bool {
-        let set = self.set_to(x, e, DEPTH).intersect(to);
+        let before = self.set_to(x, e, DEPTH);
+        self.cut(x, e, &before, to, depth)
+    }
+
+    /// As [`Facts::restrict`], of an expression of which it is known what it may be.
+    fn cut(&mut self, x: &Exprs, e: Expr, before: &Set, to: &Set, depth: u32) -> bool {
+        let set = before.intersect(to);
+        if set == *before && !self.again {
+            return !set.is_empty();
+        }
         self.narrow(x, e, &set, depth)
     }
 
@@ -336,8 +354,8 @@ impl Facts {
         if x.constant_value(e).is_some() {
             return true;
         }
-        if self.sets.get(&e) != Some(set) {
-            self.sets.insert_mut(e, set.clone());
+        if self.sets.get(e) != Some(set) {
+            self.sets.insert(e, set.clone());
         }
         if depth == 0 {
             return true;
@@ -348,7 +366,7 @@ impl Facts {
                 Some(1) => {
                     self.unite(x, *a, *b);
                     let (p, q) = (self.set(x, *a), self.set(x, *b));
-                    self.restrict(x, *a, &q, depth) && self.restrict(x, *b, &p, depth)
+                    self.cut(x, *a, &p, &q, depth) && self.restrict(x, *b, &p, depth)
                 }
                 Some(_) => {
                     let (p, q) = (self.value(x, *a), self.value(x, *b));
@@ -396,11 +414,14 @@ impl Facts {
 
     /// Learns `a + gap <= b`.
     fn order(&mut self, x: &Exprs, a: Expr, b: Expr, gap: u128, depth: u32) -> bool {
-        let (Some(p), Some(q)) = (self.set(x, a).hull(), self.set(x, b).hull()) else { return false };
-        let Some(top) = q.1.checked_sub(gap) else { return false };
-        let Some(bottom) = p.0.checked_add(gap) else { return false };
-        self.restrict(x, a, &Set::range(0, top), depth)
-            && self.restrict(x, b, &Set::range(bottom, u128::MAX), depth)
+        let (p, q) = (self.set(x, a), self.set(x, b));
+        let Some(top) = q.hull().and_then(|q| q.1.checked_sub(gap)) else { return false };
+        let Some(bottom) = p.hull().and_then(|p| p.0.checked_add(gap)) else { return false };
+        let above = Set::range(bottom, u128::MAX);
+        if x.constant_value(a).is_some() {
+            return self.cut(x, b, &q, &above, depth);
+        }
+        self.cut(x, a, &p, &Set::range(0, top), depth) && self.restrict(x, b, &above, depth)
     }
 
     fn restrict_bytes(&mut self, x: &Exprs, bytes: &[Expr], set: &Set, depth: u32) -> bool {
@@ -435,7 +456,9 @@ impl Facts {
         {
             return self.restrict(x, a, set, depth) && self.restrict(x, b, set, depth);
         }
-        if let (BinOp::Sub, Some(c)) = (op, self.value(x, a)) {
+        if op == BinOp::Sub
+            && let Some(c) = self.value(x, a)
+        {
             // c - b = v where b = c - v.
             let parts = set.shift(c.wrapping_neg(), w);
             let minus = |&(lo, hi): &(u128, u128)| (hi.wrapping_neg() & w.max(), lo.wrapping_neg() & w.max());
@@ -466,87 +489,20 @@ impl Facts {
             return self.restrict(x, a, &set.shift(c.wrapping_neg(), w), depth);
         }
         let known = self.set(x, a);
+        if let Some(back) = preimage(op, w, &known, c, set) {
+            return self.cut(x, a, &known, &back, depth);
+        }
         if known.count() <= ENUMERATE {
             let back = known.values().filter(|&v| set.contains(binary(op, w, v, c)));
-            let back = Set::union(back.map(|v| (v, v)).collect());
-            return self.restrict(x, a, &back, depth);
+            return self.cut(x, a, &known, &Set::rising(back), depth);
         }
-        let back = match op {
-            BinOp::Xor => match set.value() {
-                Some(v) => Set::single(v ^ c),
-                None => return true,
-            },
-            BinOp::And if is_prefix(c, w) => {
-                let low = !c & w.max();
-                let parts = set.intervals().iter().filter_map(|&(lo, hi)| {
-                    let lo = if lo & low == 0 { lo } else { (lo | low).checked_add(1)? };
-                    let hi = (hi & c) | low;
-                    (lo <= hi).then_some((lo, hi))
-                });
-                Set::union(parts.collect())
-            }
-            BinOp::And => {
-                return set.intervals().iter().any(|&(lo, _)| lo <= c)
-                    && self.restrict_masked(x, a, c, set, depth);
-            }
-            BinOp::Shr => {
-                let Some(s) = distance(c, w) else { return true };
-                let max = w.max() >> s;
-                let parts = set.intervals().iter().filter(|i| i.0 <= max);
-                Set::union(
-                    parts
-                        .map(|&(lo, hi)| (lo << s, hi.min(max) << s | (w.max() >> (w.bits() - s))))
-                        .collect(),
-                )
-            }
-            _ => return true,
-        };
-        self.restrict(x, a, &back, depth)
+        op != BinOp::And
+            || set.intervals().iter().any(|&(lo, _)| lo <= c) && self.restrict_masked(x, a, c, set, depth)
     }
 }
 
-/// The image of a set under an operation with a constant that leaves intervals intervals.
-fn image_of_intervals(op: BinOp, w: Width, a: &Set, c: u128) -> Option<Set> {
-    match op {
-        BinOp::Add => Some(a.shift(c, w)),
-        BinOp::Shr => distance(c, w).map(|s| map(a, |v| v >> s)),
-        // Low bits, of an interval in which the others are the same.
-        BinOp::And if c & c.wrapping_add(1) == 0 => {
-            let (lo, hi) = a.hull().filter(|(lo, hi)| lo | c == hi | c)?;
-            (a.intervals().len() == 1).then(|| Set::range(lo & c, hi & c))
-        }
-        _ => None,
-    }
-}
-
-/// The image of a set under a function that never falls; gaps within an interval are filled.
-fn map(set: &Set, f: impl Fn(u128) -> u128) -> Set {
-    match set.intervals() {
-        [(lo, hi)] => Set::range(f(*lo), f(*hi)),
-        parts => Set::union(parts.iter().map(|&(lo, hi)| (f(lo), f(hi))).collect()),
-    }
-}
-
-/// The numbers with all bits inverted.
-fn flip(set: &Set, w: Width) -> Set {
-    let not = |v: u128| !v & w.max();
-    match set.intervals() {
-        [(lo, hi)] => Set::range(not(*hi), not(*lo)),
-        parts => Set::union(parts.iter().map(|&(lo, hi)| (not(hi), not(lo))).collect()),
-    }
-}
-
-/// Whether a mask is ones followed by zeros.
-fn is_prefix(mask: u128, w: Width) -> bool {
-    let low = !mask & w.max();
-    low & (low.wrapping_add(1)) == 0
-}
-
-/// A shift distance that is neither 0 nor the whole width.
-fn distance(c: u128, w: Width) -> Option<u32> {
-    u32::try_from(c).ok().filter(|s| (1..w.bits()).contains(s))
-}
-
+mod by_expr;
+mod images;
 mod masks;
 mod orders;
 #[cfg(test)]

@@ -129,6 +129,7 @@ impl Explorer<'_> {
             // They held together before.
             st.facts.assume(&mut self.x, c, true);
         }
+        st.forget_found();
         let known = |sum: &Expr| {
             conditions.iter().any(|&c| matches!(*self.x.node(c), Node::Equal(a, _) if a == *sum))
         };

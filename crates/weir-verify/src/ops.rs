@@ -224,7 +224,7 @@ impl Explorer<'_> {
                 let shorter = self.x.less(len, now);
                 if self.decide(st, shorter)? {
                     let p = Self::packet(st)?;
-                    p.end = (len, p.data);
+                    (p.end, p.found.reached) = ((len, p.data), i64::MIN);
                 }
             }
             _ => {}

@@ -49,6 +49,29 @@ pub struct SymbolicPacket {
     pub capacity: Expr,
     /// Where positions begin that count from a joint, if some were looked at.
     pub(crate) joint: Option<i64>,
+    pub(crate) found: Found,
+}
+
+/// What a path found out about a packet, so that it need not ask again. It follows from what is known on the path, so
+/// packets that differ in nothing else are equal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    /// It reaches to this position, at least.
+    pub(crate) reached: i64,
+    /// Its joint does not stand in front of this position.
+    pub(crate) joint_from: i64,
+}
+
+impl Default for Found {
+    fn default() -> Found {
+        Found { reached: i64::MIN, joint_from: i64::MIN }
+    }
+}
+
+impl PartialEq for Found {
+    fn eq(&self, _: &Found) -> bool {
+        true
+    }
 }
 
 impl SymbolicPacket {
@@ -69,6 +92,7 @@ impl SymbolicPacket {
             head: x.bounded(Width::W32, Symbol::Head(s), 0, LARGE_CAPACITY.into()),
             capacity: x.bounded(Width::W32, Symbol::Capacity(s), small, LARGE_CAPACITY.into()),
             joint: None,
+            found: Found::default(),
         }
     }
 
@@ -96,6 +120,7 @@ impl SymbolicPacket {
             head: x.constant(Width::W32, HEADROOM.into()),
             capacity: x.constant(Width::W32, SMALL_CAPACITY.into()),
             joint: None,
+            found: Found::default(),
         }
     }
 
@@ -164,8 +189,18 @@ impl SymbolicPacket {
 
     /// The number of this width at a position.
     pub fn load(&self, x: &mut Exprs, width: Width, at: i64) -> Expr {
-        let bytes: Vec<Expr> = (at..at + i64::from(width.bytes())).map(|i| self.byte(x, i)).collect();
-        x.concat(&bytes)
+        let places = at..at + i64::from(width.bytes());
+        let is_written = self.mem.writes.range(places.clone()).next().is_some();
+        let original = (self.mem.source, at, width);
+        if let Some(&e) = x.originals.get(&original).filter(|_| !is_written) {
+            return e;
+        }
+        let bytes: Vec<Expr> = places.map(|i| self.byte(x, i)).collect();
+        let e = x.concat(&bytes);
+        if !is_written {
+            x.originals.insert(original, e);
+        }
+        e
     }
 
     pub(crate) fn store(&mut self, x: &mut Exprs, at: i64, bytes: &[Expr]) {

@@ -334,6 +334,10 @@ impl<'a> Session<'a> {
                 state.block = block.unwrap_or(state.block);
             })
         });
+        if let Some(place) = self.e.course.landed.take() {
+            self.e.course.arrivals.push_back((place, state));
+            return (None, entered);
+        }
         (ready.is_ok().then_some(state), entered)
     }
 
@@ -346,7 +350,7 @@ impl<'a> Session<'a> {
         useful: Option<Rc<[bool]>>,
     ) -> Hunt {
         let coming: Vec<Coming> = stories.into_iter().map(Coming::from).collect();
-        let course = Course::new(watched.iter().copied(), useful);
+        let course = Course::of_arrivals(watched.iter().copied(), useful);
         Hunt { coming: coming.into_iter(), entered: Vec::new(), course }
     }
 
@@ -360,7 +364,7 @@ impl<'a> Session<'a> {
     ) -> Hunt {
         let coming = |(at, state)| Coming { at: Some(at), state, entered: entered.to_vec() };
         let coming: Vec<Coming> = kept.into_iter().map(coming).collect();
-        let course = Course::new(watched.iter().copied(), Some(useful));
+        let course = Course::of_arrivals(watched.iter().copied(), Some(useful));
         Hunt { coming: coming.into_iter(), entered: Vec::new(), course }
     }
 

@@ -49,6 +49,18 @@ impl Set {
         Set::of(out)
     }
 
+    /// These numbers, each larger than the one before.
+    pub(crate) fn rising(values: impl Iterator<Item = u128>) -> Set {
+        let mut out: Vec<Interval> = Vec::with_capacity(16);
+        for v in values {
+            match out.last_mut() {
+                Some(last) if last.1.checked_add(1) == Some(v) => last.1 = v,
+                _ => out.push((v, v)),
+            }
+        }
+        Set::of(out)
+    }
+
     /// These intervals, which are as they have to be.
     fn of(parts: Vec<Interval>) -> Set {
         Set(match parts[..] {
@@ -106,7 +118,7 @@ impl Set {
             [one] => return many.clip(*one),
             _ => {}
         }
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(few.intervals().len());
         few.overlaps(many, |part| {
             out.push(part);
             true

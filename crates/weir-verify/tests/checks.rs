@@ -72,6 +72,26 @@ fn ports_stand_behind_options_whatever_was_written_at_a_fixed_offset() {
 }
 
 #[test]
+fn bytes_that_were_cut_off_are_not_there_any_more() {
+    let mut n = Net::new(
+        "k = Classifier(22/0035, -)
+         c = CheckIPHeader
+         again = Classifier(22/0035, -)
+         there = sink
+         gone = sink
+         others = sink
+         k -> c -> again -> there
+         k:1 -> others
+         again:1 -> gone",
+    );
+    let [there, gone] = ["there", "gone"].map(|out| n.query("k", out, ""));
+    let mut c = checker(&n);
+    shown(&can(&mut c, &there), true);
+    // Padding behind what the header says is the packet.
+    shown(&can(&mut c, &gone), true);
+}
+
+#[test]
 fn an_expired_packet_does_not_arrive() {
     let mut n = Net::new("c = CheckIPHeader\n d = DecIPTTL\n out = sink\n c -> d -> out");
     let q = n.query("c", "out", "udp and ip ttl > 1");

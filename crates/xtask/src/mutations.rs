@@ -242,7 +242,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "facts: a prefix ends at its first number",
-        file: "crates/weir-verify/src/facts.rs",
+        file: "crates/weir-verify/src/facts/images.rs",
         text: "let hi = (hi & c) | low;",
         instead: "let hi = hi & c;",
         test: VERIFY_FACTS,
@@ -278,9 +278,23 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "joints: what may be behind one is looked at in front of it",
         file: "crates/weir-verify/src/behind.rs",
-        text: "at + i64::from(n) <= base + lo as i64",
-        instead: "at + i64::from(n) <= base + lo as i64 + 64",
+        text: "end <= base + lo as i64",
+        instead: "end <= base + lo as i64 + 64",
         test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "packets: a shorter one reaches as far as it did",
+        file: "crates/weir-verify/src/ops.rs",
+        text: "(p.end, p.found.reached) = ((len, p.data), i64::MIN);",
+        instead: "p.end = (len, p.data);",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "facts: numbers shifted to the left came from one more",
+        file: "crates/weir-verify/src/facts/images.rs",
+        text: "u128::from(lo & low != 0), hi >> s);",
+        instead: "u128::from(lo & low != 0), (hi >> s) + 1);",
+        test: VERIFY_FACTS,
     },
     Mutation {
         name: "tables: nobody else makes entries",

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Checker, Query, Search};
 use crate::expr::{Expr, Exprs, Node, Source, Symbol};
@@ -18,9 +18,9 @@ struct Site {
     stories: Vec<Story>,
     shape: Shape,
     /// What all of them assume.
-    conditions: HashSet<Expr>,
+    conditions: FxHashSet<Expr>,
     /// Bytes in place of which others have other ones.
-    moved: HashSet<Expr>,
+    moved: FxHashSet<Expr>,
     of_many: bool,
 }
 
@@ -36,14 +36,16 @@ type Shape = (Vec<u128>, Vec<Expr>);
 
 impl Site {
     fn add(sites: &mut Vec<Site>, x: &Exprs, story: Story, is_new: bool) {
-        let mut shape = Shape::default();
+        // They are mostly alike.
+        let (numbers, bytes) = sites.first().map_or((256, 16), |s| (s.shape.0.len(), s.shape.1.len()));
+        let mut shape = (Vec::with_capacity(numbers), Vec::with_capacity(bytes));
         story.describe_entries(|part| match part {
             Part::Number(n) => shape.0.push(n),
             Part::Value(e) => describe(x, e, &mut shape),
         });
-        let conditions: HashSet<Expr> = story.conditions().into_iter().collect();
+        let conditions: FxHashSet<Expr> = story.conditions().into_iter().collect();
         let Some(site) = sites.iter_mut().find(|s| s.shape.0 == shape.0) else {
-            let moved = HashSet::new();
+            let moved = FxHashSet::default();
             return sites.push(Site { stories: vec![story], shape, conditions, moved, of_many: false });
         };
         site.of_many = true;
@@ -77,21 +79,21 @@ fn describe(x: &Exprs, e: Expr, shape: &mut Shape) {
             shape.0.extend([1, source.0.into(), number as u128]);
         }
         Node::Const(v) => shape.0.extend([2, x.width(e).bits().into(), *v]),
-        Node::Concat(_) => parts(x, e, 3, shape),
-        Node::Resize(_) => parts(x, e, 4, shape),
-        Node::Byte(_, i) => {
+        Node::Concat(bytes) => parts(x, e, 3, bytes, shape),
+        Node::Resize(a) => parts(x, e, 4, &[*a], shape),
+        Node::Byte(a, i) => {
             shape.0.push((*i).into());
-            parts(x, e, 5, shape);
+            parts(x, e, 5, &[*a], shape);
         }
-        Node::Binary(op, ..) => {
+        Node::Binary(op, a, b) => {
             shape.0.push(*op as u128);
-            parts(x, e, 6, shape);
+            parts(x, e, 6, &[*a, *b], shape);
         }
-        Node::Not(_) => parts(x, e, 7, shape),
-        Node::Sum16(..) => parts(x, e, 8, shape),
-        Node::Equal(..) => parts(x, e, 9, shape),
-        Node::Less(..) => parts(x, e, 10, shape),
-        Node::Select(..) => parts(x, e, 11, shape),
+        Node::Not(a) => parts(x, e, 7, &[*a], shape),
+        Node::Sum16(a, b) => parts(x, e, 8, &[*a, *b], shape),
+        Node::Equal(a, b) => parts(x, e, 9, &[*a, *b], shape),
+        Node::Less(a, b) => parts(x, e, 10, &[*a, *b], shape),
+        Node::Select(c, a, b) => parts(x, e, 11, &[*c, *a, *b], shape),
         Node::Claimed(c) => {
             shape.0.extend([12, c.table.into(), c.hole.into()]);
             for (key, there) in &c.changes {
@@ -107,10 +109,9 @@ fn describe(x: &Exprs, e: Expr, shape: &mut Shape) {
 }
 
 /// An operation, by its number, and its operands.
-fn parts(x: &Exprs, e: Expr, operation: u128, shape: &mut Shape) {
-    let operands = x.operands(e);
+fn parts(x: &Exprs, e: Expr, operation: u128, operands: &[Expr], shape: &mut Shape) {
     shape.0.extend([operation, x.width(e).bits().into(), operands.len() as u128]);
-    operands.into_iter().for_each(|o| describe(x, o, shape));
+    operands.iter().for_each(|o| describe(x, *o, shape));
 }
 
 impl Checker<'_> {

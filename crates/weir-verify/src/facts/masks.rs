@@ -13,7 +13,12 @@ impl Facts {
             let to = match mask {
                 0 => return true,
                 0xff => Set::single(v),
-                _ => Set::union((0..=0xff).filter(|b| b & mask == v).map(|b| (b, b)).collect()),
+                _ if v & !mask != 0 => return false,
+                // Each value of the other bits, from low to high.
+                _ => {
+                    let next = |b: &u128| Some((((b | mask) + 1) & !mask & 0xff) | v);
+                    Set::rising(std::iter::successors(Some(v), next).take(1 << (8 - mask.count_ones())))
+                }
             };
             self.restrict(x, b, &to, depth)
         })
