@@ -1,6 +1,6 @@
 //! The checker: what it accepts cannot read outside its packet, loses no packet, and ends.
 
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 use std::fmt;
 
 use weir_table::Kind;
@@ -468,8 +468,8 @@ impl<'a> Checker<'a> {
             if !flow.reached(here.0 as usize) {
                 return;
             }
-            let mut known: HashSet<Value> = block.params.iter().copied().collect();
-            let use_value = |c: &mut Checker, known: &HashSet<Value>, v: Value| {
+            let mut known: FxHashSet<Value> = block.params.iter().copied().collect();
+            let use_value = |c: &mut Checker, known: &FxHashSet<Value>, v: Value| {
                 let ok = match defined_in[v.0 as usize] {
                     Some(b) if b == here.0 => known.contains(&v),
                     Some(b) => flow.dominates(b as usize, here.0 as usize),
