@@ -115,7 +115,7 @@ pub(crate) struct Translator<'a, 'b> {
     pub cells: FxHashMap<ir::Value, u32>,
     /// Addresses that are known in this block.
     pub addresses: Addresses,
-    /// Room for values that helpers take and give, 16 bytes each.
+    /// Room for values that helpers take and give, 16 bytes each, and for what is written to entries that are gone.
     pub frame: StackSlot,
     /// Room for what a rare helper answers.
     answer: StackSlot,
@@ -170,7 +170,12 @@ impl<'a, 'b> Translator<'a, 'b> {
             views: region(6, "views").with_aligned(),
             outcomes: region(7, "outcomes").with_aligned(),
         };
-        let size = 16 * p.blocks.iter().map(frame_values).max().unwrap_or(0).max(2) as u32;
+        let layouts: Vec<Layout> = p.tables.iter().map(|t| Layout::of(&t.decl)).collect();
+        let removes = removes(p);
+        // Also for a row that is gone.
+        let row = layouts.iter().zip(&removes).filter(|(_, r)| **r).map(|(l, _)| l.stride).max();
+        let values = p.blocks.iter().map(frame_values).max().unwrap_or(0).max(2);
+        let size = (16 * values).max(row.unwrap_or(0)) as u32;
         let frame = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4));
         let answer = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
         let blocks = p.blocks.iter().map(|_| b.create_block()).collect();
@@ -201,9 +206,9 @@ impl<'a, 'b> Translator<'a, 'b> {
             sums: FxHashMap::default(),
             network: Network::default(),
             wide: Halves::default(),
-            layouts: p.tables.iter().map(|t| Layout::of(&t.decl)).collect(),
+            layouts,
             flows,
-            removes: removes(p),
+            removes,
             cells: FxHashMap::default(),
             addresses: Addresses::default(),
             frame,
@@ -493,6 +498,7 @@ impl<'a, 'b> Translator<'a, 'b> {
     }
 
     pub fn finish_edges(&mut self) {
+        self.addresses.clear();
         for e in std::mem::take(&mut self.edges) {
             self.b.switch_to_block(e.from);
             self.enter_from_outside(e.to);

@@ -16,13 +16,15 @@ pub(crate) enum Address {
     Table(TableId, usize),
     /// The row of a slot.
     Row(TableId, ir::Value),
+    /// The row of an entry, or other room if there is no such entry any more.
+    RowOrNowhere(Value),
     /// The packet's byte at a position.
     Byte(ir::Value),
     /// No address: a constant of the program.
     Constant(Value),
 }
 
-/// Addresses known in the block of the program that is being translated.
+/// Addresses known in the block of the program that is being translated, wherever its code goes on.
 pub(crate) type Addresses = FxHashMap<Address, ir::Value>;
 
 impl Translator<'_, '_> {

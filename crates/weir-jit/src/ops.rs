@@ -26,6 +26,9 @@ impl Translator<'_, '_> {
             self.note_form(op);
             return self.set(dst, v);
         }
+        if !matches!(op, Op::Set { .. } | Op::Store { .. }) {
+            self.forget_entries();
+        }
         match op {
             Op::Store { layer, off, src } => {
                 let (at, off) = self.bytes_at(*layer, *off);

@@ -139,25 +139,30 @@ impl Translator<'_, '_> {
             let (low, high) = self.halves(v);
             return self.call(Helper::Set, &[self.ctx, table, slot, field, low, high]);
         }
-        let may_be_gone = self.may_be_gone(entry);
         let (_, row) = self.row_of(entry);
+        let row = if self.may_be_gone(entry) { self.row_or_nowhere(entry, table, row) } else { row };
         let layout = &self.layouts[table.0 as usize];
-        let (off, link) = (layout.value[field as usize] as i32, layout.link as i32);
-        let network = layout.network[field as usize];
-        let after = may_be_gone.then(|| {
-            let (there, after) = (self.b.create_block(), self.b.create_block());
-            let link = self.b.ins().load(types::I64, self.regions.rows, row, link);
-            debug_assert_eq!(NO_ENTRY, 0);
-            self.b.ins().brif(link, there, &[], after, &[]);
-            self.b.switch_to_block(there);
-            after
-        });
-        let v = if network { self.network(src) } else { self.get(src) };
+        let off = layout.value[field as usize] as i32;
+        let v = if layout.network[field as usize] { self.network(src) } else { self.get(src) };
         self.store_value(v, row, off, self.regions.rows);
-        if let Some(after) = after {
-            self.b.ins().jump(after, &[]);
-            self.b.switch_to_block(after);
-        }
+    }
+
+    /// The row of an entry, or room that nothing reads if a program has removed the entry. So all writes behind one
+    /// another look once, and need no blocks of their own.
+    fn row_or_nowhere(&mut self, entry: Value, table: TableId, row: ir::Value) -> ir::Value {
+        self.address(Address::RowOrNowhere(entry), |t| {
+            let link = t.layouts[table.0 as usize].link as i32;
+            debug_assert_eq!(NO_ENTRY, 0);
+            let there = t.b.ins().load(types::I64, t.regions.rows, row, link);
+            // Helpers find their values there, but only those that were put there for them just before.
+            let nowhere = t.frame_address();
+            t.b.ins().select(there, row, nowhere)
+        })
+    }
+
+    /// An operation may remove entries: which are there has to be looked up again.
+    pub(crate) fn forget_entries(&mut self) {
+        self.addresses.retain(|of, _| !matches!(of, Address::RowOrNowhere(_)));
     }
 
     /// Whether a program may have removed the entry since it was found.
@@ -171,6 +176,10 @@ impl Translator<'_, '_> {
 
     /// Lets an entry expire later. What makes it expire earlier, or needs a timer, is a call's.
     pub(crate) fn touch(&mut self, entry: Value, after: Value) {
+        if self.is_aside() {
+            let ([table, slot], after) = (self.entry(entry), self.get(after));
+            return self.call(Helper::Touch, &[self.ctx, table, slot, after]);
+        }
         let (table, row) = self.row_of(entry);
         let slot = self.get(entry);
         let layout = &self.layouts[table.0 as usize];
@@ -228,6 +237,10 @@ impl Translator<'_, '_> {
     /// Looks a key up in its table and goes on.
     pub(crate) fn table_lookup(&mut self, table: TableId, key: &[Value], hit: &Target, miss: &Target) {
         match self.p.tables[table.0 as usize].decl.kind {
+            Kind::Exact if self.is_aside() => {
+                let found = self.with_key(Helper::Lookup, table, key);
+                self.found(found, hit, None, miss);
+            }
             Kind::Exact => {
                 let (words, hash) = self.exact_key(table, key);
                 let slow = self.find_exact(table, &words, hash, hit);
@@ -273,9 +286,12 @@ impl Translator<'_, '_> {
 
     /// Finds or makes an entry of an exact table, and goes on.
     pub(crate) fn insert(&mut self, table: TableId, key: &[Value], ok: &Target, full: &Target) {
-        let (words, hash) = self.exact_key(table, key);
-        let slow = self.find_exact(table, &words, hash, ok);
-        self.b.switch_to_block(slow);
+        // What only a new key needs is not found, as a rule, and code that seldom runs should be short.
+        if !self.is_aside() {
+            let (words, hash) = self.exact_key(table, key);
+            let slow = self.find_exact(table, &words, hash, ok);
+            self.b.switch_to_block(slow);
+        }
         let found = self.with_key(Helper::Insert, table, key);
         self.found(found, ok, None, full);
     }
