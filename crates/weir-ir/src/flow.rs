@@ -1,5 +1,8 @@
 //! The ways between blocks: predecessors, dominators, loops.
 
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
+
 use crate::program::{BlockId, End, Op, Program};
 
 /// A way into a block.
@@ -14,7 +17,7 @@ pub(crate) struct Edge {
 /// The ways between the blocks of a program.
 pub(crate) struct Flow {
     /// The forward ways into each block; jumps that start another packet or element are not among them.
-    pub preds: Vec<Vec<Edge>>,
+    pub preds: Vec<SmallVec<[Edge; 2]>>,
     /// The blocks that go back to a loop header.
     pub back: Vec<Vec<usize>>,
     /// Whether runs start at the block, so that nothing is known there.
@@ -23,7 +26,7 @@ pub(crate) struct Flow {
     depth: Vec<u32>,
     /// An ancestor further up, for a search in logarithmic time (E. W. Myers, "An applicative random-access stack").
     jump: Vec<usize>,
-    children: Vec<Vec<usize>>,
+    children: Vec<SmallVec<[usize; 2]>>,
     first: Vec<u32>,
     last: Vec<u32>,
 }
@@ -44,7 +47,7 @@ impl Flow {
     pub fn of(p: &Program) -> Flow {
         let n = p.blocks.len();
         let mut f = Flow {
-            preds: vec![Vec::new(); n],
+            preds: vec![SmallVec::new(); n],
             back: vec![Vec::new(); n],
             root: vec![false; n],
             parent: Vec::new(),
@@ -95,7 +98,7 @@ impl Flow {
         self.depth = vec![0; n + 1];
         self.jump = vec![n; n + 1];
         self.parent[n] = n;
-        self.children = vec![Vec::new(); n + 1];
+        self.children = vec![SmallVec::new(); n + 1];
         for i in 0..n {
             let mut common = self.root[i].then_some(n);
             for e in &self.preds[i] {
@@ -149,7 +152,7 @@ impl Flow {
 
     /// The reached blocks in the order of the dominator tree.
     pub fn walk(&self) -> Vec<Step> {
-        let mut steps = Vec::new();
+        let mut steps = Vec::with_capacity(2 * self.preds.len());
         let mut stack: Vec<Step> = Vec::new();
         let push = |stack: &mut Vec<Step>, b: usize| {
             stack.extend(self.children[b].iter().rev().map(|&c| Step::Enter(c)));
@@ -186,10 +189,11 @@ impl Flow {
     pub fn body(&self, header: usize) -> Vec<usize> {
         let mut body = Vec::new();
         let mut work: Vec<usize> = self.back[header].iter().copied().filter(|&b| self.reached(b)).collect();
-        let mut seen = std::collections::HashSet::from([header]);
-        if !work.is_empty() {
-            body.push(header);
+        if work.is_empty() {
+            return body;
         }
+        body.push(header);
+        let mut seen = FxHashSet::from_iter([header]);
         while let Some(b) = work.pop() {
             if seen.insert(b) {
                 body.push(b);

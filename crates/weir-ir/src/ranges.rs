@@ -3,7 +3,7 @@
 //! A walk over the dominator tree narrows ranges at each way that only one branch leads to, and widens them again
 //! when it leaves the block.
 
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::flow::{Edge, Flow, Step};
 use crate::interp::binary;
@@ -114,7 +114,7 @@ impl Walk {
 
     /// Those of some amounts that are no greater than `v` when so much is added: known from comparisons, and where
     /// `v` is a sum with a constant.
-    fn within(&self, used: &HashSet<Value>, v: Value) -> Vec<(Value, u32)> {
+    fn within(&self, used: &FxHashSet<Value>, v: Value) -> Vec<(Value, u32)> {
         let mut all = vec![(v, 0)];
         if let Some(&(Op::Binary { op: BinOp::Add, a, b, .. }, w)) = self.defs[v.0 as usize].as_ref() {
             for (x, c) in [(a, self.range(b)), (b, self.range(a))] {
@@ -284,13 +284,13 @@ struct AmountFacts {
 
 /// What is known of the amounts of a program, where they are used.
 #[derive(Debug)]
-pub(crate) struct Ranges(HashMap<(BlockId, Value), AmountFacts>);
+pub(crate) struct Ranges(FxHashMap<(BlockId, Value), AmountFacts>);
 
 impl Ranges {
     /// Walks over a program.
     pub fn of(p: &Program) -> Ranges {
-        let mut found = HashMap::new();
-        let used: HashSet<Value> = p.blocks.iter().flat_map(|b| amounts(&b.ops, &b.end)).collect();
+        let mut found = FxHashMap::default();
+        let used: FxHashSet<Value> = p.blocks.iter().flat_map(|b| amounts(&b.ops, &b.end)).collect();
         if used.is_empty() {
             return Ranges(found);
         }

@@ -131,13 +131,47 @@ visitors!(visit_values_mut, visit_values_mut, visit_own_values_mut, amount_mut, 
 impl Op {
     /// The value that the operation defines.
     pub fn dst(&self) -> Option<Value> {
-        let mut found = None;
-        self.visit_values(|v, def| {
-            if def {
-                found = Some(*v);
-            }
-        });
-        found
+        // Asked more often than anything else, so not by a visit of all values.
+        match *self {
+            Op::Const { dst, .. }
+            | Op::Binary { dst, .. }
+            | Op::Compare { dst, .. }
+            | Op::Not { dst, .. }
+            | Op::Resize { dst, .. }
+            | Op::Select { dst, .. }
+            | Op::Load { dst, .. }
+            | Op::Rest { dst, .. }
+            | Op::Distance { dst, .. }
+            | Op::LoadAnno { dst, .. }
+            | Op::LoadMeta { dst, .. }
+            | Op::Checksum { dst, .. }
+            | Op::Sum16 { dst, .. }
+            | Op::CompareBytes { dst, .. }
+            | Op::FindByte { dst, .. }
+            | Op::Hash { dst, .. }
+            | Op::Random { dst }
+            | Op::Now { dst }
+            | Op::Index { dst, .. }
+            | Op::Get { dst, .. }
+            | Op::GetKey { dst, .. }
+            | Op::GroupCount { dst, .. }
+            | Op::Size { dst, .. } => Some(dst),
+            Op::Store { .. }
+            | Op::SetMark { .. }
+            | Op::ClearMark { .. }
+            | Op::StoreAnno { .. }
+            | Op::StoreMeta { .. }
+            | Op::CopyBytes { .. }
+            | Op::Pull { .. }
+            | Op::Trim { .. }
+            | Op::Set { .. }
+            | Op::Touch { .. }
+            | Op::Link { .. }
+            | Op::Remove { .. }
+            | Op::Fork { .. }
+            | Op::Release { .. }
+            | Op::Notify { .. } => None,
+        }
     }
 
     /// Whether the operation does something beside defining its value.

@@ -5,10 +5,11 @@
 //! looking whether a packet takes it, and changes nothing: if it is wrong, a line is fetched in vain. So nothing of
 //! what a batch means depends on it.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};
 use cranelift_frontend::FunctionBuilder;
+use rustc_hash::FxHashSet;
 use weir_ir::Layer;
 use weir_ir::program::{Amount, BlockId, End, EntryKind, Op, Program, TableId, Type, Value, Width};
 use weir_packet::SMALL_CAPACITY;
@@ -39,16 +40,15 @@ pub(crate) struct Slice {
 
 impl Slice {
     /// The slices of all entries for packets.
-    pub fn of(p: &Program) -> Vec<Slice> {
-        let plan = Plan::of(p);
+    pub fn of(p: &Program, plan: &Plan) -> Vec<Slice> {
         let packets = p.entries.iter().filter(|e| matches!(e.kind, EntryKind::Packet { .. }));
-        packets.flat_map(|e| Slice::from_entry(p, &plan, e.block)).collect()
+        packets.flat_map(|e| Slice::from_entry(p, plan, e.block)).collect()
     }
 
     fn from_entry(p: &Program, plan: &Plan, entry: BlockId) -> Vec<Slice> {
         let mut found: Vec<Slice> = Vec::new();
         let mut from: Vec<Option<(BlockId, usize)>> = vec![None; p.blocks.len()];
-        let mut seen = HashSet::from([entry]);
+        let mut seen = FxHashSet::from_iter([entry]);
         let mut queue = VecDeque::from([entry]);
         while let Some(id) = queue.pop_front() {
             let end = &p.block(id).end;
@@ -91,8 +91,8 @@ impl Slice {
 
     /// The values that make the key, and the amounts by which layers move on the way; `None` if one of them follows
     /// from more than the packet.
-    fn needed(&self, p: &Program) -> Option<HashSet<Value>> {
-        let mut needed: HashSet<Value> = self.key.iter().copied().collect();
+    fn needed(&self, p: &Program) -> Option<FxHashSet<Value>> {
+        let mut needed: FxHashSet<Value> = self.key.iter().copied().collect();
         for (i, &(id, way)) in self.path.iter().enumerate().rev() {
             let block = p.block(id);
             if i + 1 < self.path.len() {
@@ -211,7 +211,7 @@ impl<'b> Translator<'_, 'b> {
         self.b
     }
 
-    fn slice_op(&mut self, op: &Op, needed: &HashSet<Value>) {
+    fn slice_op(&mut self, op: &Op, needed: &FxHashSet<Value>) {
         match *op {
             Op::SetMark { layer, base, off } => {
                 let (base, off) = (self.position(base), self.amount(off));

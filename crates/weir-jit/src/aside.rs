@@ -5,9 +5,8 @@
 //! into the stack frame, and each of its blocks takes what it uses from there. What calls it makes keep all registers
 //! ([`crate::rare`]).
 
-use std::collections::HashSet;
-
 use cranelift_codegen::ir::{self, InstBuilder, StackSlot, StackSlotData, StackSlotKind, types};
+use rustc_hash::{FxHashMap, FxHashSet};
 use weir_ir::program::{BlockId, End, Op, Program, TableId, Type, Value, Width};
 use weir_table::Kind;
 
@@ -51,7 +50,7 @@ pub(crate) struct Aside {
 #[derive(Debug)]
 struct Known {
     values: Vec<Option<ir::Value>>,
-    sums: std::collections::HashMap<Value, (ir::Value, u32)>,
+    sums: FxHashMap<Value, (ir::Value, u32)>,
     network: Network,
 }
 
@@ -104,7 +103,7 @@ impl Aside {
 
 impl Way {
     fn of(p: &Program, head: BlockId, on: &[BlockId]) -> Way {
-        let mut inside = HashSet::new();
+        let mut inside = FxHashSet::default();
         for &b in on {
             inside.extend(p.block(b).params.iter().copied());
             inside.extend(p.block(b).ops.iter().filter_map(Op::dst));
@@ -181,7 +180,7 @@ impl Translator<'_, '_> {
                 self.store_value(value, to, SLOT * i as i32, self.regions.frame);
             }
         }
-        let wanted: HashSet<Value> = used(self.p, b).into_iter().collect();
+        let wanted: FxHashSet<Value> = used(self.p, b).into_iter().collect();
         // From another address, so that the compiler does not see what was stored: it would keep that in registers.
         let from = self.b.ins().stack_addr(types::I64, frame, SLOT);
         for (i, &v) in given.iter().enumerate().filter(|(_, v)| wanted.contains(v)) {

@@ -1,7 +1,5 @@
 //! From a program to a function of the compiler: blocks, and the order in which they are translated.
 
-use std::collections::{HashMap, HashSet};
-
 use cranelift_codegen::ir::{
     self, AliasRegionData, BlockArg, FuncRef, InstBuilder, MemFlagsData, StackSlot, StackSlotData,
     StackSlotKind, types,
@@ -9,6 +7,7 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, Variable};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module, ModuleError};
+use rustc_hash::{FxHashMap, FxHashSet};
 use weir_ir::Known;
 use weir_ir::program::{Amount, Block, BlockId, End, Op, Program, TableId, Target, Type, Value, Width};
 
@@ -20,8 +19,10 @@ use crate::aside::Aside;
 use crate::batch::Batch;
 use crate::flows::Plan;
 use crate::helpers::Helper;
+use crate::known::{Address, Addresses};
 use crate::lanes::Lanes;
 use crate::listing::Numbers;
+use crate::module::Input;
 use crate::network::Network;
 use crate::places::{Places, unknown};
 use crate::rare::{helper_signature, rare_signature};
@@ -30,6 +31,10 @@ use crate::wide::Halves;
 
 /// Numbers of 32 bits at the start of a packet's metadata, up to the last mark.
 pub(crate) const POSITIONS: usize = Meta::MARKS_OFFSET / 4 + 4;
+
+/// Most tables whose addresses are read before the loop over packets. Those of more have no registers: each would be
+/// read from the frame all the same, and whatever is known everywhere takes long to compile.
+const MOST_AHEAD: usize = 8;
 
 /// Kinds of memory that never overlap: a write to one leaves what is known of the others.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +49,7 @@ pub(crate) struct Regions {
     pub frame: MemFlagsData,
     /// Counters of loops.
     pub rounds: MemFlagsData,
-    /// What does not change during a run. It can be read at any time: the compiler may do so before it is needed.
+    /// What does not change during a run. The compiler may read it before it is needed, unless there is too much of it.
     pub fixed: MemFlagsData,
     /// Arguments of the start.
     pub args: MemFlagsData,
@@ -85,7 +90,7 @@ pub(crate) struct Translator<'a, 'b> {
     /// For each header of a loop that goes round the number of its counter.
     loops: Vec<Option<u32>>,
     /// The helpers that are called, each perhaps by what keeps all registers.
-    helpers: HashMap<(Helper, bool), FuncRef>,
+    helpers: FxHashMap<(Helper, bool), FuncRef>,
     edges: Vec<Edge>,
     pub regions: Regions,
     pub ctx: ir::Value,
@@ -95,7 +100,7 @@ pub(crate) struct Translator<'a, 'b> {
     /// Where the layers are, if that is not what the packet says: in a slice.
     pub positions: Option<Positions>,
     /// Ones' complement sums that are not folded, with the number of words in them.
-    pub sums: HashMap<Value, (ir::Value, u32)>,
+    pub sums: FxHashMap<Value, (ir::Value, u32)>,
     /// Values in network byte order.
     pub network: Network,
     /// Numbers of 128 bits.
@@ -103,10 +108,14 @@ pub(crate) struct Translator<'a, 'b> {
     /// For each table where its rows have what.
     pub layouts: Vec<Layout>,
     /// The lookups whose results are kept for each flow.
-    pub flows: Plan,
-    /// Whether an entry may be gone when it is used.
-    pub removes: bool,
-    /// Room for values that helpers take and give, 16 bytes each.
+    pub flows: &'a Plan,
+    /// For each table whether an entry may be gone when it is used.
+    pub removes: Vec<bool>,
+    /// The slots of cells, which are constants.
+    pub cells: FxHashMap<ir::Value, u32>,
+    /// Addresses that are known in this block.
+    pub addresses: Addresses,
+    /// Room for values that helpers take and give, 16 bytes each, and for what is written to entries that are gone.
     pub frame: StackSlot,
     /// Room for what a rare helper answers.
     answer: StackSlot,
@@ -122,13 +131,13 @@ pub(crate) struct Translator<'a, 'b> {
     /// The code goes from lanes to ways of their own.
     pub parting: bool,
     /// Entries of tables that depend on the lane: a table for each.
-    pub lane_tables: HashMap<Value, Vec<TableId>>,
+    pub lane_tables: FxHashMap<Value, Vec<TableId>>,
     /// Ways that are kept aside.
     pub aside: Aside,
     /// Positions of the packet that are known.
     pub places: Places,
     /// The same for blocks that are still to come.
-    pub places_at: HashMap<ir::Block, Places>,
+    pub places_at: FxHashMap<ir::Block, Places>,
     /// The block that dominates what follows.
     pub settled: Option<ir::Block>,
     /// What is known of the packet's bounds, once that was asked for.
@@ -139,8 +148,7 @@ pub(crate) struct Translator<'a, 'b> {
 
 impl<'a, 'b> Translator<'a, 'b> {
     pub fn new(
-        p: &'a Program,
-        starts: &'a Starts,
+        Input { program: p, starts, flows }: Input<'a>,
         module: &'a mut JITModule,
         mut b: FunctionBuilder<'b>,
     ) -> Translator<'a, 'b> {
@@ -162,7 +170,12 @@ impl<'a, 'b> Translator<'a, 'b> {
             views: region(6, "views").with_aligned(),
             outcomes: region(7, "outcomes").with_aligned(),
         };
-        let size = 16 * p.blocks.iter().map(frame_values).max().unwrap_or(0).max(2) as u32;
+        let layouts: Vec<Layout> = p.tables.iter().map(|t| Layout::of(&t.decl)).collect();
+        let removes = removes(p);
+        // Also for a row that is gone.
+        let row = layouts.iter().zip(&removes).filter(|(_, r)| **r).map(|(l, _)| l.stride).max();
+        let values = p.blocks.iter().map(frame_values).max().unwrap_or(0).max(2);
+        let size = (16 * values).max(row.unwrap_or(0)) as u32;
         let frame = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4));
         let answer = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
         let blocks = p.blocks.iter().map(|_| b.create_block()).collect();
@@ -172,7 +185,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             End::Again { header, .. } => Some(header.block),
             _ => None,
         };
-        let headers: HashSet<BlockId> = p.blocks.iter().filter_map(round).collect();
+        let headers: FxHashSet<BlockId> = p.blocks.iter().filter_map(round).collect();
         let is_header = |i: u32| headers.contains(&BlockId(i));
         let loops = (0..p.blocks.len() as u32).map(|i| is_header(i).then(|| number.next())?).collect();
         let mut t = Translator {
@@ -183,19 +196,21 @@ impl<'a, 'b> Translator<'a, 'b> {
             blocks,
             values: vec![None; p.types.len()],
             loops,
-            helpers: HashMap::new(),
+            helpers: FxHashMap::default(),
             edges: Vec::new(),
             regions,
             ctx,
             packet: ctx,
             batch,
             positions: None,
-            sums: HashMap::new(),
+            sums: FxHashMap::default(),
             network: Network::default(),
-            wide: Halves::new(),
-            layouts: p.tables.iter().map(|t| Layout::of(&t.decl)).collect(),
-            flows: Plan::of(p),
-            removes: p.blocks.iter().flat_map(|b| &b.ops).any(|op| matches!(op, Op::Remove { .. })),
+            wide: Halves::default(),
+            layouts,
+            flows,
+            removes,
+            cells: FxHashMap::default(),
+            addresses: Addresses::default(),
             frame,
             answer,
             here: BlockId(0),
@@ -204,10 +219,10 @@ impl<'a, 'b> Translator<'a, 'b> {
             lanes: Lanes::default(),
             lane_numbers: Vec::new(),
             parting: false,
-            lane_tables: HashMap::new(),
+            lane_tables: FxHashMap::default(),
             aside: Aside::default(),
             places: [None; POSITIONS],
-            places_at: HashMap::new(),
+            places_at: FxHashMap::default(),
             settled: None,
             bounds: None,
             failed: None,
@@ -246,6 +261,11 @@ impl<'a, 'b> Translator<'a, 'b> {
                 self.b.set_cold_block(to);
             }
         }
+        if self.tables_used(&order) > MOST_AHEAD {
+            let region = self.regions.fixed.alias_region();
+            let flags = MemFlagsData::new().with_notrap().with_aligned().with_readonly();
+            self.regions.fixed = flags.with_alias_region(region);
+        }
         self.dispatch(&order);
         let unknown = unknown(self.p, self.starts, &self.lanes, &order);
         for &id in &order {
@@ -283,8 +303,14 @@ impl<'a, 'b> Translator<'a, 'b> {
         }
     }
 
-    pub fn get(&self, v: Value) -> ir::Value {
-        self.values[v.0 as usize].expect("the checker proved that the value is defined here")
+    /// A value; a constant is made where it is used, if it is.
+    pub fn get(&mut self, v: Value) -> ir::Value {
+        if let Some(value) = self.values[v.0 as usize] {
+            return value;
+        }
+        let constant = self.constant(v).expect("the checker proved that the value is defined here");
+        let ty = self.ty(v);
+        self.address(Address::Constant(v), |t| t.imm(ty, constant))
     }
 
     pub fn set(&mut self, v: Value, to: ir::Value) {
@@ -352,7 +378,7 @@ impl<'a, 'b> Translator<'a, 'b> {
 
     /// A field of the context.
     pub fn fixed(&mut self, off: usize) -> ir::Value {
-        self.b.ins().load(types::I64, self.regions.fixed, self.ctx, off as i32)
+        self.address(Address::Fixed(off), |t| t.b.ins().load(types::I64, t.regions.fixed, t.ctx, off as i32))
     }
 
     // --- calls ------------------------------------------------------------------------------------------------
@@ -466,12 +492,13 @@ impl<'a, 'b> Translator<'a, 'b> {
         self.blocks[id.0 as usize]
     }
 
-    fn edge_args(&self, target: &Target, supplied: &[ir::Value]) -> Vec<BlockArg> {
-        let given = target.args.iter().map(|&v| self.get(v));
+    fn edge_args(&mut self, target: &Target, supplied: &[ir::Value]) -> Vec<BlockArg> {
+        let given: Vec<ir::Value> = target.args.iter().map(|&v| self.get(v)).collect();
         supplied.iter().copied().chain(given).map(BlockArg::Value).collect()
     }
 
     pub fn finish_edges(&mut self) {
+        self.addresses.clear();
         for e in std::mem::take(&mut self.edges) {
             self.b.switch_to_block(e.from);
             self.enter_from_outside(e.to);
@@ -492,6 +519,27 @@ pub(crate) fn int(w: Width) -> ir::Type {
         Width::W64 => types::I64,
         Width::W128 => types::I128,
     }
+}
+
+/// For each table whether programs remove entries. Who removes an entry removes the one it is linked to.
+fn removes(p: &Program) -> Vec<bool> {
+    let mut removed = vec![false; p.tables.len()];
+    let ops = || p.blocks.iter().flat_map(|b| &b.ops);
+    if ops().any(|op| matches!(op, Op::Remove { .. })) {
+        for op in ops() {
+            if let Op::Remove { entry: a } | Op::Link { a, .. } = op
+                && let Type::Entry(t) = p.ty(*a)
+            {
+                removed[t.0 as usize] = true;
+            }
+            if let Op::Link { b, .. } = op
+                && let Type::Entry(t) = p.ty(*b)
+            {
+                removed[t.0 as usize] = true;
+            }
+        }
+    }
+    removed
 }
 
 /// Most values that a block has in the frame at a time.

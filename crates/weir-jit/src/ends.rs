@@ -215,6 +215,7 @@ impl Translator<'_, '_> {
             let (to, args) = self.edge(ok, &[]);
             self.b.ins().jump(to, &args);
             self.b.switch_to_block(call);
+            self.addresses.clear();
         }
         let n = self.amount(n);
         let done = self.result(Helper::Push, &[self.packet, n]);

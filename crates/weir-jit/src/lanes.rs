@@ -8,8 +8,9 @@
 //! what follows an element that makes packets, is in a group only if no value from before is used there.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::BinaryHeap;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use weir_ir::program::{Block, BlockId, End, Op, Program, Target, Type, Value, Width};
 use weir_table::{Kind, Layout};
 
@@ -41,7 +42,7 @@ pub(crate) struct Lanes {
     pub forks: Vec<Fork>,
     pub groups: Vec<Group>,
     /// The group of each block that is in one.
-    group: HashMap<BlockId, usize>,
+    group: FxHashMap<BlockId, usize>,
 }
 
 /// How often each block is gone to.
@@ -202,14 +203,14 @@ struct Growth<'a> {
     p: &'a Program,
     ways: &'a Ways,
     /// For each lane, which value of the first lane is meant by one of its own.
-    same: Vec<HashMap<Value, Value>>,
-    candidates: HashMap<BlockId, Candidate>,
+    same: Vec<FxHashMap<Value, Value>>,
+    candidates: FxHashMap<BlockId, Candidate>,
     /// Candidates in the order of the first lane's blocks: what defines a value comes first.
     queue: BinaryHeap<Reverse<BlockId>>,
     groups: Vec<Vec<BlockId>>,
-    group: HashMap<BlockId, (usize, usize)>,
+    group: FxHashMap<BlockId, (usize, usize)>,
     /// Ways back to the headers of loops.
-    back: HashMap<BlockId, u32>,
+    back: FxHashMap<BlockId, u32>,
 }
 
 impl<'a> Growth<'a> {
@@ -217,12 +218,12 @@ impl<'a> Growth<'a> {
         Growth {
             p,
             ways,
-            same: vec![HashMap::new(); lanes],
-            candidates: HashMap::new(),
+            same: vec![FxHashMap::default(); lanes],
+            candidates: FxHashMap::default(),
             queue: BinaryHeap::new(),
             groups: Vec::new(),
-            group: HashMap::new(),
-            back: HashMap::new(),
+            group: FxHashMap::default(),
+            back: FxHashMap::default(),
         }
     }
 
@@ -267,7 +268,7 @@ impl<'a> Growth<'a> {
 
     /// Whether no two lanes have a block in common, and none is in a group.
     fn are_apart(&self, c: &Candidate) -> bool {
-        let blocks: HashSet<&BlockId> = c.blocks.iter().collect();
+        let blocks: FxHashSet<&BlockId> = c.blocks.iter().collect();
         blocks.len() == c.blocks.len() && !c.blocks.iter().any(|b| self.group.contains_key(b))
     }
 

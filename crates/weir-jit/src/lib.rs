@@ -18,6 +18,7 @@ mod ended;
 mod ends;
 mod flows;
 mod helpers;
+mod known;
 mod lanes;
 mod listing;
 mod merged;

@@ -11,7 +11,6 @@ use weir_ir::program::{BlockId, Program};
 use crate::JitError;
 use crate::compile::{Notes, Translator};
 use crate::module;
-use crate::starts::Starts;
 
 /// A machine instruction (or data between instructions).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +47,7 @@ pub struct Origin {
 pub fn listing(program: &Program) -> Result<Vec<Instruction>, JitError> {
     let numbers = Numbers::of(program);
     let notes = Notes { numbers: Some(numbers.clone()), ..Notes::default() };
-    module::with_translation(program, &Starts::of(program), notes, |module, context| {
+    module::with_translation(program, notes, |module, context| {
         context.set_disasm(!cfg!(target_arch = "x86_64"));
         if let Err(e) = context.compile(module.isa(), &mut ControlPlane::default()) {
             return Err(Box::new(ModuleError::Compilation(e.inner)));

@@ -12,10 +12,20 @@ use weir_ir::Program;
 use crate::JitError;
 use crate::ahead::Slice;
 use crate::compile::{Notes, Translator};
+use crate::flows::Plan;
 use crate::helpers::{Code, Helper};
 use crate::profile::borders;
 use crate::rare;
 use crate::starts::Starts;
+
+/// What is compiled: a checked program, and what follows from it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Input<'a> {
+    pub program: &'a Program,
+    pub starts: &'a Starts,
+    /// The lookups whose results are kept for each flow.
+    pub flows: &'a Plan,
+}
 
 /// Machine code in memory, freed on drop.
 pub(crate) struct Machine {
@@ -41,29 +51,25 @@ impl Drop for Machine {
 }
 
 impl Machine {
-    /// Compiles a checked program, to run at speed or to be measured.
-    pub fn new(program: &Program, starts: &Starts, probes: bool) -> Result<Machine, JitError> {
+    /// Compiles a program, to run at speed or to be measured.
+    pub fn new(input: Input<'_>, probes: bool) -> Result<Machine, JitError> {
         // The optimiser may make operations that the machine has no code for (a gap of the compiler, seen with 128
         // bits). Without it none but those that we ask for remain.
-        match Machine::optimised(program, starts, probes, Optimise::Speed) {
+        match Machine::optimised(input, probes, Optimise::Speed) {
             Err(JitError::Compile { source, .. }) if is_gap(&source) => {
-                Machine::optimised(program, starts, probes, Optimise::Nothing)
+                Machine::optimised(input, probes, Optimise::Nothing)
             }
             result => result,
         }
     }
 
-    fn optimised(
-        program: &Program,
-        starts: &Starts,
-        probes: bool,
-        optimise: Optimise,
-    ) -> Result<Machine, JitError> {
+    fn optimised(input: Input<'_>, probes: bool, optimise: Optimise) -> Result<Machine, JitError> {
+        let Input { program, flows, .. } = input;
         let mut module = new_module(optimise)?;
         // Looking ahead is not measured.
-        let slices = if probes { Vec::new() } else { Slice::of(program) };
+        let slices = if probes { Vec::new() } else { Slice::of(program, flows) };
         let notes = Notes { probes: probes.then(|| borders(program)), ..Notes::default() };
-        match define(&mut module, program, starts, notes, &slices) {
+        match define(&mut module, input, notes, &slices) {
             Ok((code, keys)) => {
                 Ok(Machine { module: Some(module), code, slices: slices.into_iter().zip(keys).collect() })
             }
@@ -79,14 +85,13 @@ impl Machine {
 /// Compiles a program and its slices.
 fn define(
     module: &mut JITModule,
-    program: &Program,
-    starts: &Starts,
+    input: Input<'_>,
     notes: Notes,
     slices: &[Slice],
 ) -> Result<(Code, Vec<Code>), Box<ModuleError>> {
-    let mut contexts = vec![translate(module, program, starts, notes)?];
+    let mut contexts = vec![translate(module, input, notes)?];
     for slice in slices {
-        contexts.push(translate_slice(module, program, starts, slice)?);
+        contexts.push(translate_slice(module, input, slice)?);
     }
     let mut ids = Vec::new();
     for (i, mut context) in contexts.into_iter().enumerate() {
@@ -120,14 +125,13 @@ fn is_gap(e: &ModuleError) -> bool {
 /// Translates a checked program, for who looks at what becomes of it.
 pub(crate) fn with_translation<R>(
     program: &Program,
-    starts: &Starts,
     notes: Notes,
     look: impl FnOnce(&JITModule, &mut Context) -> Result<R, Box<ModuleError>>,
 ) -> Result<R, JitError> {
     weir_ir::check(program).map_err(JitError::Unchecked)?;
     let mut module = new_module(Optimise::Speed)?;
-    let seen =
-        translate(&mut module, program, starts, notes).and_then(|mut context| look(&module, &mut context));
+    let input = Input { program, starts: &Starts::of(program), flows: &Plan::of(program) };
+    let seen = translate(&mut module, input, notes).and_then(|mut context| look(&module, &mut context));
     // SAFETY: nothing was defined in the module, so nothing has a pointer into its memory.
     unsafe { module.free_memory() };
     seen.map_err(|source| failed(program, source))
@@ -135,7 +139,7 @@ pub(crate) fn with_translation<R>(
 
 /// The machine code of a program as assembly text, with the compiler's block numbers.
 pub fn disassemble(program: &Program) -> Result<String, JitError> {
-    with_translation(program, &Starts::of(program), Notes::default(), |module, context| {
+    with_translation(program, Notes::default(), |module, context| {
         context.set_disasm(true);
         match context.compile(module.isa(), &mut Default::default()) {
             Ok(code) => Ok(code.vcode.clone().unwrap_or_default()),
@@ -154,14 +158,9 @@ fn new_module(optimise: Optimise) -> Result<JITModule, JitError> {
 }
 
 /// The program in the compiler's own form.
-fn translate(
-    module: &mut JITModule,
-    program: &Program,
-    starts: &Starts,
-    notes: Notes,
-) -> Result<Context, Box<ModuleError>> {
+fn translate(module: &mut JITModule, input: Input<'_>, notes: Notes) -> Result<Context, Box<ModuleError>> {
     function(module, |module, b| {
-        let mut t = Translator::new(program, starts, module, b);
+        let mut t = Translator::new(input, module, b);
         t.notes = notes;
         t.translate()
     })
@@ -170,11 +169,10 @@ fn translate(
 /// As [`translate`], a slice of the program.
 fn translate_slice(
     module: &mut JITModule,
-    program: &Program,
-    starts: &Starts,
+    input: Input<'_>,
     slice: &Slice,
 ) -> Result<Context, Box<ModuleError>> {
-    function(module, |module, b| Ok(Translator::new(program, starts, module, b).translate_slice(slice)))
+    function(module, |module, b| Ok(Translator::new(input, module, b).translate_slice(slice)))
 }
 
 fn function(
@@ -245,9 +243,9 @@ mod tests {
         });
         let program = b.finish();
         weir_ir::check(&program).unwrap();
-        let starts = Starts::of(&program);
+        let input = Input { program: &program, starts: &Starts::of(&program), flows: &Plan::of(&program) };
         for optimise in [Optimise::Speed, Optimise::Nothing] {
-            assert!(Machine::optimised(&program, &starts, false, optimise).is_ok());
+            assert!(Machine::optimised(input, false, optimise).is_ok());
         }
     }
 }

@@ -4,10 +4,9 @@
 //! turned round. So many values have two forms, and the compiler keeps those that something uses. Neighbours that go
 //! the same way, as the two addresses or the two ports, go together.
 
-use std::collections::{HashMap, HashSet};
-
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
+use rustc_hash::{FxHashMap, FxHashSet};
 use weir_ir::Layer;
 use weir_ir::program::{BinOp, BlockId, CmpOp, End, Op, TableId, Type, Value, Width};
 use weir_table::{Kind, Layout, network_order};
@@ -17,15 +16,15 @@ use crate::compile::{Translator, int};
 /// The network's forms of values.
 #[derive(Debug, Default)]
 pub(crate) struct Network {
-    forms: HashMap<Value, ir::Value>,
-    constants: HashMap<Value, u128>,
+    forms: FxHashMap<Value, ir::Value>,
+    constants: FxHashMap<Value, u128>,
     /// Ones' complement sums that are not folded, with the number of words in them.
-    sums: HashMap<Value, (ir::Value, u32)>,
+    sums: FxHashMap<Value, (ir::Value, u32)>,
     /// Values that are read together: the number of their read, and the lowest bit in what it reads.
-    parts: HashMap<Value, (usize, u32)>,
+    parts: FxHashMap<Value, (usize, u32)>,
     reads: Vec<Read>,
     /// Stores of this block that are one with the store before.
-    stored: HashSet<usize>,
+    stored: FxHashSet<usize>,
 }
 
 /// Two neighbours that are read at once.

@@ -11,6 +11,7 @@ use weir_table::View;
 
 use crate::compile::{POSITIONS, Translator, int};
 use crate::helpers::{Ctx, Helper};
+use crate::known::Address;
 
 /// Longest range that is summed, copied, compared or cleared without a call.
 pub(crate) const INLINE: u32 = 64;
@@ -18,9 +19,15 @@ pub(crate) const INLINE: u32 = 64;
 impl Translator<'_, '_> {
     /// Does an operation; a store perhaps together with the next one.
     pub(crate) fn op(&mut self, op: &Op, next: Option<&Op>) {
+        if let Op::Const { .. } = op {
+            return self.note_form(op);
+        }
         if let Some((dst, v)) = self.value_op(op) {
             self.note_form(op);
             return self.set(dst, v);
+        }
+        if !matches!(op, Op::Set { .. } | Op::Store { .. }) {
+            self.forget_entries();
         }
         match op {
             Op::Store { layer, off, src } => {
@@ -99,7 +106,6 @@ impl Translator<'_, '_> {
         let dst = op.dst()?;
         let width = self.p.width(dst);
         let v = match op {
-            Op::Const { value, .. } => self.imm(int(width), *value),
             Op::Binary { op, a, b, .. } => self.binary(*op, dst, *a, *b),
             Op::Compare { op, a, b, .. } => self.compare(*op, *a, *b),
             Op::Not { a, .. } => self.not(width, *a),
@@ -148,7 +154,11 @@ impl Translator<'_, '_> {
             Op::Hash { args, .. } => self.hash(args),
             Op::Random { .. } => self.result(Helper::Random, &[self.ctx]),
             Op::Now { .. } => self.fixed(offset_of!(Ctx<'_>, now)),
-            Op::Index { index, .. } => self.imm32(*index),
+            Op::Index { index, .. } => {
+                let slot = self.imm32(*index);
+                self.cells.insert(slot, *index);
+                slot
+            }
             Op::Get { entry, field, .. } => self.get_field(dst, *entry, *field),
             Op::GetKey { entry, field, .. } => self.get_key(dst, *entry, *field),
             Op::GroupCount { table, value, .. } => {
@@ -223,8 +233,10 @@ impl Translator<'_, '_> {
     pub(crate) fn bytes_at(&mut self, layer: Layer, off: u32) -> (ir::Value, i32) {
         let position = self.position(layer);
         let position = if self.positions.is_some() { self.within(position, off) } else { position };
-        let position = self.b.ins().uextend(types::I64, position);
-        let at = self.b.ins().iadd(self.packet, position);
+        let at = self.address(Address::Byte(position), |t| {
+            let position = t.b.ins().uextend(types::I64, position);
+            t.b.ins().iadd(t.packet, position)
+        });
         match i32::try_from(u64::from(off) + BUFFER_OFFSET as u64 + u64::from(INLINE)) {
             Ok(past) => (at, past - INLINE as i32),
             // No packet is that long: this is never reached, but compiled.

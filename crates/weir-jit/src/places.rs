@@ -67,6 +67,7 @@ impl Translator<'_, '_> {
         self.b.switch_to_block(block);
         let places = self.places_at.remove(&block).filter(|_| known);
         self.places = places.unwrap_or([None; POSITIONS]);
+        self.addresses.clear();
         self.settle();
     }
 }

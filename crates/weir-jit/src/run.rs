@@ -16,7 +16,7 @@ use crate::ended::{BatchHost, Ended};
 use crate::flows::cache::Caches;
 use crate::flows::{FlowCache, Flows, Plan};
 use crate::helpers::{Ctx, Strand};
-use crate::module::Machine;
+use crate::module::{Input, Machine};
 use crate::profile::{Profile, Spent};
 use crate::starts::Starts;
 
@@ -76,7 +76,8 @@ impl Compiled {
     /// Checks and compiles a program.
     pub fn new(program: &Program) -> Result<Compiled, JitError> {
         weir_ir::check(program).map_err(JitError::Unchecked)?;
-        let starts = Starts::of(program);
+        let (starts, flows) = (Starts::of(program), Plan::of(program));
+        let input = Input { program, starts: &starts, flows: &flows };
         let reasons = program.blocks.iter().map(|b| match &b.end {
             End::Drop { reason } => Some(reason.clone()),
             End::Enter { back: true, .. } => Some(Reason::LOOP_LIMIT),
@@ -87,9 +88,9 @@ impl Compiled {
             program.entries.iter().find(|e| e.kind == kind).map(|e| e.block)
         });
         Ok(Compiled {
-            machine: Machine::new(program, &starts, false)?,
+            machine: Machine::new(input, false)?,
             probed: OnceLock::new(),
-            flows: Arc::new(Plan::of(program)),
+            flows: Arc::new(flows),
             elements: program.elements.len(),
             reasons: reasons.collect(),
             expire: expire.collect(),
@@ -105,7 +106,7 @@ impl Compiled {
     /// As [`Compiled::new`]; then nothing is measured.
     pub fn instrument(&self, program: &Program) -> Result<(), JitError> {
         weir_ir::check(program).map_err(JitError::Unchecked)?;
-        let machine = Machine::new(program, &self.starts, true)?;
+        let machine = Machine::new(Input { program, starts: &self.starts, flows: &self.flows }, true)?;
         // Who comes second has compiled in vain.
         self.probed.get_or_init(|| machine);
         Ok(())

@@ -5,11 +5,12 @@ use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use weir_ir::program::{TableId, Target, Type, Value, Width};
+use weir_ir::program::{BlockId, End, Op, TableId, Target, Type, Value, Width};
 use weir_table::{HASH_ODD, HASH_TOP, Kind, LpmView, NO_ENTRY, View};
 
 use crate::compile::{Translator, int};
 use crate::helpers::{Ctx, Helper};
+use crate::known::Address;
 use crate::network::fields_in_order;
 
 impl Translator<'_, '_> {
@@ -28,19 +29,27 @@ impl Translator<'_, '_> {
 
     /// What does not change during a run.
     fn constant_view(&mut self, table: TableId, off: usize) -> ir::Value {
-        let (base, off) = self.table(table, off);
-        self.b.ins().load(types::I64, self.regions.fixed, base, off)
+        self.address(Address::Table(table, off), |t| {
+            let (base, off) = t.table(table, off);
+            t.b.ins().load(types::I64, t.regions.fixed, base, off)
+        })
     }
 
     /// Address of the row of a slot.
     fn row(&mut self, table: TableId, slot: ir::Value) -> ir::Value {
-        let rows = self.constant_view(table, View::ROWS);
-        self.row_at(rows, table, slot)
+        self.address(Address::Row(table, slot), |t| {
+            let rows = t.constant_view(table, View::ROWS);
+            t.row_at(rows, table, slot)
+        })
     }
 
     fn row_at(&mut self, rows: ir::Value, table: TableId, slot: ir::Value) -> ir::Value {
-        let slot = self.b.ins().uextend(types::I64, slot);
         let stride = self.layouts[table.0 as usize].stride as u64;
+        if let Some(&index) = self.cells.get(&slot) {
+            let off = u64::from(index) * stride;
+            return if off == 0 { rows } else { self.b.ins().iadd_imm_u(rows, off as i64) };
+        }
+        let slot = self.b.ins().uextend(types::I64, slot);
         let off = if stride.is_power_of_two() {
             self.b.ins().ishl_imm_u(slot, i64::from(stride.trailing_zeros()))
         } else {
@@ -56,11 +65,32 @@ impl Translator<'_, '_> {
             unreachable!("the checker proved that this is an entry")
         };
         let slot = self.get(entry);
-        let rows = match self.lane_rows(entry) {
-            Some(rows) => rows,
-            None => self.constant_view(table, View::ROWS),
+        let row = match self.lane_rows(entry) {
+            Some(rows) => self.row_at(rows, table, slot),
+            None => self.row(table, slot),
         };
-        (table, self.row_at(rows, table, slot))
+        (table, row)
+    }
+
+    /// How many tables have rows that the blocks read or write in place.
+    pub(crate) fn tables_used(&self, blocks: &[BlockId]) -> usize {
+        let mut used = vec![false; self.p.tables.len()];
+        for block in blocks.iter().map(|&b| self.p.block(b)) {
+            for op in &block.ops {
+                if let Op::Get { entry, .. }
+                | Op::GetKey { entry, .. }
+                | Op::Set { entry, .. }
+                | Op::Touch { entry, .. } = op
+                    && let Type::Entry(t) = self.p.ty(*entry)
+                {
+                    used[t.0 as usize] = true;
+                }
+            }
+            if let End::Lookup { table, .. } | End::Insert { table, .. } = block.end {
+                used[table.0 as usize] |= self.p.tables[table.0 as usize].decl.kind == Kind::Exact;
+            }
+        }
+        used.into_iter().filter(|&u| u).count()
     }
 
     // --- entries ----------------------------------------------------------------------------------------------
@@ -110,27 +140,46 @@ impl Translator<'_, '_> {
             return self.call(Helper::Set, &[self.ctx, table, slot, field, low, high]);
         }
         let (_, row) = self.row_of(entry);
+        let row = if self.may_be_gone(entry) { self.row_or_nowhere(entry, table, row) } else { row };
         let layout = &self.layouts[table.0 as usize];
-        let (off, link) = (layout.value[field as usize] as i32, layout.link as i32);
-        let network = layout.network[field as usize];
-        let after = self.removes.then(|| {
-            let (there, after) = (self.b.create_block(), self.b.create_block());
-            let link = self.b.ins().load(types::I64, self.regions.rows, row, link);
-            debug_assert_eq!(NO_ENTRY, 0);
-            self.b.ins().brif(link, there, &[], after, &[]);
-            self.b.switch_to_block(there);
-            after
-        });
-        let v = if network { self.network(src) } else { self.get(src) };
+        let off = layout.value[field as usize] as i32;
+        let v = if layout.network[field as usize] { self.network(src) } else { self.get(src) };
         self.store_value(v, row, off, self.regions.rows);
-        if let Some(after) = after {
-            self.b.ins().jump(after, &[]);
-            self.b.switch_to_block(after);
+    }
+
+    /// The row of an entry, or room that nothing reads if a program has removed the entry. So all writes behind one
+    /// another look once, and need no blocks of their own.
+    fn row_or_nowhere(&mut self, entry: Value, table: TableId, row: ir::Value) -> ir::Value {
+        self.address(Address::RowOrNowhere(entry), |t| {
+            let link = t.layouts[table.0 as usize].link as i32;
+            debug_assert_eq!(NO_ENTRY, 0);
+            let there = t.b.ins().load(types::I64, t.regions.rows, row, link);
+            // Helpers find their values there, but only those that were put there for them just before.
+            let nowhere = t.frame_address();
+            t.b.ins().select(there, row, nowhere)
+        })
+    }
+
+    /// An operation may remove entries: which are there has to be looked up again.
+    pub(crate) fn forget_entries(&mut self) {
+        self.addresses.retain(|of, _| !matches!(of, Address::RowOrNowhere(_)));
+    }
+
+    /// Whether a program may have removed the entry since it was found.
+    fn may_be_gone(&self, entry: Value) -> bool {
+        match (self.lane_tables.get(&entry), self.p.ty(entry)) {
+            (Some(tables), _) => tables.iter().any(|t| self.removes[t.0 as usize]),
+            (None, Type::Entry(t)) => self.removes[t.0 as usize],
+            (None, Type::Int(_)) => false,
         }
     }
 
     /// Lets an entry expire later. What makes it expire earlier, or needs a timer, is a call's.
     pub(crate) fn touch(&mut self, entry: Value, after: Value) {
+        if self.is_aside() {
+            let ([table, slot], after) = (self.entry(entry), self.get(after));
+            return self.call(Helper::Touch, &[self.ctx, table, slot, after]);
+        }
         let (table, row) = self.row_of(entry);
         let slot = self.get(entry);
         let layout = &self.layouts[table.0 as usize];
@@ -188,6 +237,10 @@ impl Translator<'_, '_> {
     /// Looks a key up in its table and goes on.
     pub(crate) fn table_lookup(&mut self, table: TableId, key: &[Value], hit: &Target, miss: &Target) {
         match self.p.tables[table.0 as usize].decl.kind {
+            Kind::Exact if self.is_aside() => {
+                let found = self.with_key(Helper::Lookup, table, key);
+                self.found(found, hit, None, miss);
+            }
             Kind::Exact => {
                 let (words, hash) = self.exact_key(table, key);
                 let slow = self.find_exact(table, &words, hash, hit);
@@ -233,9 +286,12 @@ impl Translator<'_, '_> {
 
     /// Finds or makes an entry of an exact table, and goes on.
     pub(crate) fn insert(&mut self, table: TableId, key: &[Value], ok: &Target, full: &Target) {
-        let (words, hash) = self.exact_key(table, key);
-        let slow = self.find_exact(table, &words, hash, ok);
-        self.b.switch_to_block(slow);
+        // What only a new key needs is not found, as a rule, and code that seldom runs should be short.
+        if !self.is_aside() {
+            let (words, hash) = self.exact_key(table, key);
+            let slow = self.find_exact(table, &words, hash, ok);
+            self.b.switch_to_block(slow);
+        }
         let found = self.with_key(Helper::Insert, table, key);
         self.found(found, ok, None, full);
     }

@@ -1,15 +1,14 @@
 //! Numbers of 128 bits. The machine has none: they are two halves, of which the code often needs one, or knows one to
 //! be 0. So they are worked on half by half, and put together only for what takes them whole.
 
-use std::collections::HashMap;
-
 use cranelift_codegen::ir::{self, InstBuilder, types};
+use rustc_hash::FxHashMap;
 use weir_ir::program::{BinOp, Value};
 
 use crate::compile::Translator;
 
 /// The halves of numbers that were put together, the lower one first.
-pub(crate) type Halves = HashMap<ir::Value, (ir::Value, ir::Value)>;
+pub(crate) type Halves = FxHashMap<ir::Value, (ir::Value, ir::Value)>;
 
 impl Translator<'_, '_> {
     /// A number of 128 bits.
@@ -33,10 +32,12 @@ impl Translator<'_, '_> {
 
     /// What an operation gives for numbers of 128 bits, if it can be done half by half.
     pub(crate) fn by_halves(&mut self, op: BinOp, a: Value, b: Value) -> Option<ir::Value> {
-        let (low, high) = self.halves(self.get(a));
+        let v = self.get(a);
+        let (low, high) = self.halves(v);
         let (low, high) = match op {
             BinOp::And | BinOp::Or | BinOp::Xor => {
-                let (other_low, other_high) = self.halves(self.get(b));
+                let other = self.get(b);
+                let (other_low, other_high) = self.halves(other);
                 let mut half = |a, b| match op {
                     BinOp::And => self.b.ins().band(a, b),
                     BinOp::Or => self.b.ins().bor(a, b),

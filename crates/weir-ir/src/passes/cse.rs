@@ -1,6 +1,7 @@
 //! Common subexpressions: an operation on values that was done on every way here is not done again.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use crate::program::{BinOp, CmpOp, Op, Program, Type, Value};
 
@@ -12,6 +13,7 @@ use crate::flow::{Flow, Step};
 pub(super) fn run(p: &mut Program) {
     let flow = Flow::of(p);
     let mut rename = Rename::new(p);
+    // Operations have constants that others choose, so the hash must not be known to them.
     let mut known: HashMap<(Op, Type), Value> = HashMap::new();
     let mut undo: Vec<Vec<(Op, Type)>> = Vec::new();
     for step in flow.walk() {
@@ -31,13 +33,17 @@ pub(super) fn run(p: &mut Program) {
             });
             let (Some(key), Some(dst)) = (key(op), op.dst()) else { return true };
             let key = (key, p.ty(dst));
-            if let Some(&same) = known.get(&key) {
-                rename.set(dst, same);
-                return false;
+            match known.entry(key) {
+                Entry::Occupied(same) => {
+                    rename.set(dst, *same.get());
+                    false
+                }
+                Entry::Vacant(new) => {
+                    added.push(new.key().clone());
+                    new.insert(dst);
+                    true
+                }
             }
-            known.insert(key.clone(), dst);
-            added.push(key);
-            true
         });
         p.blocks[b].ops = ops;
         undo.push(added);

@@ -47,6 +47,9 @@ pub(super) fn blocks(p: &mut Program) {
             work.push(block);
         }
     }
+    if reached.iter().all(|&r| r) {
+        return;
+    }
     let mut next = 0;
     let number: Vec<BlockId> = reached
         .iter()
@@ -86,6 +89,9 @@ fn fixed_params(p: &Program) -> Vec<usize> {
 
 /// Removes the parameters of blocks for which `drop` says so, and their arguments.
 fn drop_params(p: &mut Program, drop: &[Vec<bool>]) {
+    if !drop.iter().flatten().any(|&gone| gone) {
+        return;
+    }
     for block in &mut p.blocks {
         jumps_mut(block, |supplied, t| {
             let mut i = supplied;

@@ -14,13 +14,14 @@ use super::positions::places;
 /// What is known in loops is found by approximation, which may end elsewhere when a `require` is gone; then all stay.
 pub(super) fn run(p: &mut Program) {
     let before = p.clone();
-    remove(p);
-    if !is_within_bounds(p) {
+    if remove(p) && !is_within_bounds(p) {
         *p = before;
     }
 }
 
-fn remove(p: &mut Program) {
+/// Returns whether there was anything to remove.
+fn remove(p: &mut Program) -> bool {
+    let mut removed = false;
     let known = facts(p);
     let at = places(p, &Flow::of(p));
     // The facts before the end of each block with a `require` that stays.
@@ -31,20 +32,27 @@ fn remove(p: &mut Program) {
         let mut places = at[b];
         let mut i = 0;
         block.ops.retain(|op| {
-            let (before, mut after) = (places, here.clone());
+            let before = places;
             places.after(op, b, i);
-            known.step(&mut after, id, op);
             i += 1;
+            if !matches!(op, Op::SetMark { .. }) || before != places {
+                known.step(&mut here, id, op);
+                return true;
+            }
+            let mut after = here.clone();
+            known.step(&mut after, id, op);
             // The facts that the operation gives must be known without it.
-            let same = matches!(op, Op::SetMark { .. }) && before == places && here.implies(&after);
+            let same = here.implies(&after);
             if !same {
                 here = after;
             }
+            removed |= same;
             !same
         });
         let End::Require { layer, n, ok, .. } = &block.end else { continue };
         if known.covered(&here, id, *layer, *n) && here.implies(&known.edge(&here, id, &block.end, 0)) {
             block.end = End::Jump(ok.clone());
+            removed = true;
         } else {
             open[b] = Some(here);
         }
@@ -64,7 +72,11 @@ fn remove(p: &mut Program) {
             let ok = ok.clone();
             open[index(ok.block)] = None;
             p.blocks[b].end = End::Jump(ok);
+            removed = true;
         }
     }
-    dead::blocks(p);
+    if removed {
+        dead::blocks(p);
+    }
+    removed
 }

@@ -19,8 +19,7 @@ mod policy;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-
+use rustc_hash::FxHashMap;
 use weir_ir::program::{BlockId, End, Op, Program, TableId, Type, Value, Width};
 use weir_table::Kind;
 
@@ -66,7 +65,7 @@ pub(crate) struct Group {
 pub(crate) struct Plan {
     pub sites: Vec<Site>,
     pub groups: Vec<Group>,
-    by_block: HashMap<BlockId, usize>,
+    by_block: FxHashMap<BlockId, usize>,
 }
 
 impl Plan {

@@ -65,6 +65,8 @@ fn tables_of_every_kind_and_field() {
             |b, e| {
                 let v = b.get(e, "vwide");
                 b.notify(event, &[v]);
+                let v = b.add(v, 1);
+                b.set(e, "vwide", v);
                 b.remove(e);
                 // An entry that is gone is read as it was, and not changed.
                 let v = b.add(v, 1);
