@@ -24,7 +24,7 @@ use crate::lanes::Lanes;
 use crate::listing::Numbers;
 use crate::network::Network;
 use crate::places::{Places, unknown};
-use crate::rare::{helper_signature, rare_signature};
+use crate::rare::{MOST_PASSED, helper_signature, passed_at, rare_signature};
 use crate::starts::{Starts, order};
 use crate::wide::Halves;
 
@@ -108,8 +108,8 @@ pub(crate) struct Translator<'a, 'b> {
     pub removes: bool,
     /// Room for values that helpers take and give, 16 bytes each.
     pub frame: StackSlot,
-    /// Room for what a rare helper answers.
-    answer: StackSlot,
+    /// What goes to a rare helper, and comes back.
+    passed: StackSlot,
     /// The block that is being translated.
     pub here: BlockId,
     /// The number of the operation in it.
@@ -164,7 +164,8 @@ impl<'a, 'b> Translator<'a, 'b> {
         };
         let size = 16 * p.blocks.iter().map(frame_values).max().unwrap_or(0).max(2) as u32;
         let frame = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4));
-        let answer = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
+        let passed = StackSlotData::new(StackSlotKind::ExplicitSlot, passed_at(MOST_PASSED) as u32, 3);
+        let passed = b.create_sized_stack_slot(passed);
         let blocks = p.blocks.iter().map(|_| b.create_block()).collect();
         let mut number = 0..;
         // Some headers only gather ways that leave a loop of one round.
@@ -197,7 +198,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             flows: Plan::of(p),
             removes: p.blocks.iter().flat_map(|b| &b.ops).any(|op| matches!(op, Op::Remove { .. })),
             frame,
-            answer,
+            passed,
             here: BlockId(0),
             at: 0,
             notes: Notes::default(),
@@ -363,7 +364,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             return reference;
         }
         let (name, linkage, signature) = match rarely {
-            true => (h.rare_name(), Linkage::Local, rare_signature(self.module, h)),
+            true => (h.rare_name(), Linkage::Local, rare_signature(self.module)),
             false => (h.name().to_owned(), Linkage::Import, helper_signature(self.module, h)),
         };
         let id = match self.module.declare_function(&name, linkage, &signature) {
@@ -388,22 +389,34 @@ impl<'a, 'b> Translator<'a, 'b> {
 
     /// Calls a helper without a result.
     pub fn call(&mut self, h: Helper, args: &[ir::Value]) {
-        let helper = self.helper(h, self.is_rarely_called(h));
-        self.b.ins().call(helper, args);
+        if self.is_rarely_called(h) {
+            self.call_rarely(h, args);
+        } else {
+            let helper = self.helper(h, false);
+            self.b.ins().call(helper, args);
+        }
     }
 
     /// Calls a helper and gives its result.
     pub fn result(&mut self, h: Helper, args: &[ir::Value]) -> ir::Value {
-        let rarely = self.is_rarely_called(h);
-        let helper = self.helper(h, rarely);
-        if let (true, Some(ty)) = (rarely, h.result()) {
-            let at = self.b.ins().stack_addr(types::I64, self.answer, 0);
-            let args: Vec<ir::Value> = args.iter().copied().chain([at]).collect();
-            self.b.ins().call(helper, &args);
+        if let (true, Some(ty)) = (self.is_rarely_called(h), h.result()) {
+            let at = self.call_rarely(h, args);
             return self.b.ins().load(ty, self.regions.frame, at, 0);
         }
+        let helper = self.helper(h, false);
         let call = self.b.ins().call(helper, args);
         self.b.inst_results(call)[0]
+    }
+
+    /// Calls a helper by what keeps all registers; gives the address where its result is, if it has one.
+    fn call_rarely(&mut self, h: Helper, args: &[ir::Value]) -> ir::Value {
+        let helper = self.helper(h, true);
+        let at = self.b.ins().stack_addr(types::I64, self.passed, 0);
+        for (i, &arg) in args.iter().enumerate() {
+            self.b.ins().store(self.regions.frame, arg, at, passed_at(i));
+        }
+        self.b.ins().call(helper, &[at]);
+        at
     }
 
     // --- edges ------------------------------------------------------------------------------------------------
