@@ -26,6 +26,7 @@ use crate::network::Network;
 use crate::places::{Places, unknown};
 use crate::rare::{MOST_PASSED, helper_signature, passed_at, rare_signature};
 use crate::starts::{Starts, order};
+use crate::tables::row_uses;
 use crate::wide::Halves;
 
 /// Numbers of 32 bits at the start of a packet's metadata, up to the last mark.
@@ -102,6 +103,10 @@ pub(crate) struct Translator<'a, 'b> {
     pub wide: Halves,
     /// For each table where its rows have what.
     pub layouts: Vec<Layout>,
+    /// For each value how often an operation reads or writes a row by it.
+    pub uses: Vec<u32>,
+    /// The addresses of rows that are kept, by slot.
+    pub rows: HashMap<ir::Value, ir::Value>,
     /// The lookups whose results are kept for each flow.
     pub flows: Plan,
     /// Whether an entry may be gone when it is used.
@@ -195,6 +200,8 @@ impl<'a, 'b> Translator<'a, 'b> {
             network: Network::default(),
             wide: Halves::new(),
             layouts: p.tables.iter().map(|t| Layout::of(&t.decl)).collect(),
+            uses: row_uses(p),
+            rows: HashMap::new(),
             flows: Plan::of(p),
             removes: p.blocks.iter().flat_map(|b| &b.ops).any(|op| matches!(op, Op::Remove { .. })),
             frame,
@@ -254,6 +261,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             self.change_ways(id);
             self.start_block(self.blocks[id.0 as usize], !unknown[id.0 as usize]);
             self.take_given(id);
+            self.find_rows(id);
             let block = self.p.block(id);
             self.probe(id);
             self.plan(id);
