@@ -3,7 +3,10 @@
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{self, BlockArg, BlockCall, InstBuilder, JumpTableData, TrapCode, types};
+use cranelift_codegen::ir::{
+    self, AliasRegionData, BlockArg, BlockCall, InstBuilder, JumpTableData, MemFlagsData, StackSlot,
+    StackSlotData, StackSlotKind, TrapCode, types,
+};
 use cranelift_frontend::FunctionBuilder;
 use weir_ir::program::{BlockId, Op};
 
@@ -24,26 +27,60 @@ pub(crate) struct Batch {
     pub args: ir::Value,
     /// Where the address of the current packet stands.
     pub at: ir::Value,
-    /// Where those of all packets stand, and the end of that.
+    /// Where those of all packets stand.
     packets: ir::Value,
-    end: ir::Value,
+    /// The same, and where that ends.
+    first: Kept,
+    end: Kept,
+    /// How far from it the outcomes are.
+    to_outcomes: Kept,
+}
+
+/// A number that is read from memory at the end of a packet: in a register it would be in the way of all that comes
+/// before. Kinds of memory of their own let the compiler use a register where nothing is called.
+#[derive(Clone, Copy)]
+struct Kept {
+    at: StackSlot,
+    flags: MemFlagsData,
+}
+
+impl Kept {
+    fn new(b: &mut FunctionBuilder<'_>, user_id: u32, number: ir::Value) -> Kept {
+        let data = AliasRegionData { user_id, description: "loop over the batch".into() };
+        let region = b.func.dfg.alias_regions.insert(data);
+        let flags = MemFlagsData::trusted().with_alias_region(Some(region));
+        let at = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
+        let to = b.ins().stack_addr(types::I64, at, 0);
+        b.ins().store(flags, number, to, 0);
+        Kept { at, flags }
+    }
+
+    fn get(self, b: &mut FunctionBuilder<'_>) -> ir::Value {
+        let from = b.ins().stack_addr(types::I64, self.at, 0);
+        b.ins().load(types::I64, self.flags, from, 0)
+    }
 }
 
 impl Batch {
     /// Begins the function: the builder is left in the block that takes a packet.
     pub fn open(b: &mut FunctionBuilder<'_>) -> (Batch, ir::Value) {
-        let first = b.create_block();
-        b.append_block_params_for_function_params(first);
-        b.switch_to_block(first);
-        let [ctx, packets, count, start, args] = std::array::from_fn(|i| b.block_params(first)[i]);
+        let entry = b.create_block();
+        b.append_block_params_for_function_params(entry);
+        b.switch_to_block(entry);
+        let [ctx, packets, count, start, args] = std::array::from_fn(|i| b.block_params(entry)[i]);
         let (head, ended) = (b.create_block(), b.create_block());
         let at = b.append_block_param(head, types::I64);
         b.append_block_param(ended, types::I32);
         let size = b.ins().ishl_imm_u(count, 3);
         let end = b.ins().iadd(packets, size);
+        let outcomes = offset_of!(Ctx<'_>, outcomes) as i32;
+        let outcomes = b.ins().load(types::I64, MemFlagsData::trusted(), ctx, outcomes);
+        let to_outcomes = b.ins().isub(outcomes, packets);
+        let first = Kept::new(b, 9, packets);
+        let (end, to_outcomes) = (Kept::new(b, 10, end), Kept::new(b, 11, to_outcomes));
         b.ins().jump(head, &[BlockArg::Value(packets)]);
         b.switch_to_block(head);
-        (Batch { head, ended, start, args, at, packets, end }, ctx)
+        (Batch { head, ended, start, args, at, packets, first, end, to_outcomes }, ctx)
     }
 }
 
@@ -56,6 +93,11 @@ impl Translator<'_, '_> {
     /// Writes the current packet's number of an array that goes with the packets.
     pub(crate) fn note_result(&mut self, array: ir::Value, result: ir::Value) {
         let distance = self.b.ins().isub(array, self.batch.packets);
+        self.note_at(distance, result);
+    }
+
+    /// The same, of the array that is so far from the packets.
+    fn note_at(&mut self, distance: ir::Value, result: ir::Value) {
         let to = self.b.ins().iadd(self.batch.at, distance);
         self.b.ins().store(self.regions.outcomes, result, to, 0);
     }
@@ -63,7 +105,8 @@ impl Translator<'_, '_> {
     /// Where the address of the next packet stands, and whether there is one.
     pub(crate) fn next_packet(&mut self) -> (ir::Value, ir::Value) {
         let next = self.b.ins().iadd_imm_s(self.batch.at, 8);
-        let is_more = self.b.ins().icmp(IntCC::UnsignedLessThan, next, self.batch.end);
+        let end = self.batch.end.get(&mut self.b);
+        let is_more = self.b.ins().icmp(IntCC::UnsignedLessThan, next, end);
         (next, is_more)
     }
 
@@ -143,17 +186,18 @@ impl Translator<'_, '_> {
 
     /// Ends the function: what follows the end of a packet.
     pub(crate) fn close_batch(&mut self) {
-        let Batch { head, ended, packets, .. } = self.batch;
+        let Batch { head, ended, .. } = self.batch;
         self.b.switch_to_block(ended);
         let outcome = self.b.block_params(ended)[0];
         let outcome = self.b.ins().uextend(types::I64, outcome);
-        let outcomes = self.fixed(offset_of!(Ctx<'_>, outcomes));
-        self.note_result(outcomes, outcome);
+        let distance = self.batch.to_outcomes.get(&mut self.b);
+        self.note_at(distance, outcome);
         let (next, is_more) = self.next_packet();
         let (more, done) = (self.b.create_block(), self.b.create_block());
         self.b.ins().brif(is_more, more, &[], done, &[]);
         self.b.switch_to_block(done);
-        let size = self.b.ins().isub(next, packets);
+        let first = self.batch.first.get(&mut self.b);
+        let size = self.b.ins().isub(next, first);
         let count = self.b.ins().ushr_imm_u(size, 3);
         self.b.ins().return_(&[count]);
         self.b.switch_to_block(more);

@@ -25,8 +25,9 @@ use crate::listing::Numbers;
 use crate::module::Input;
 use crate::network::Network;
 use crate::places::{Places, unknown};
-use crate::rare::{helper_signature, rare_signature};
+use crate::rare::{MOST_PASSED, helper_signature, passed_at, rare_signature};
 use crate::starts::{Starts, order};
+use crate::tables::row_uses;
 use crate::wide::Halves;
 
 /// Numbers of 32 bits at the start of a packet's metadata, up to the last mark.
@@ -107,6 +108,10 @@ pub(crate) struct Translator<'a, 'b> {
     pub wide: Halves,
     /// For each table where its rows have what.
     pub layouts: Vec<Layout>,
+    /// For each value how often an operation reads or writes a row by it.
+    pub uses: Vec<u32>,
+    /// The addresses of rows that are kept, by slot.
+    pub rows: FxHashMap<ir::Value, ir::Value>,
     /// The lookups whose results are kept for each flow.
     pub flows: &'a Plan,
     /// For each table whether an entry may be gone when it is used.
@@ -117,8 +122,8 @@ pub(crate) struct Translator<'a, 'b> {
     pub addresses: Addresses,
     /// Room for values that helpers take and give, 16 bytes each, and for what is written to entries that are gone.
     pub frame: StackSlot,
-    /// Room for what a rare helper answers.
-    answer: StackSlot,
+    /// What goes to a rare helper, and comes back.
+    passed: StackSlot,
     /// The block that is being translated.
     pub here: BlockId,
     /// The number of the operation in it.
@@ -177,7 +182,8 @@ impl<'a, 'b> Translator<'a, 'b> {
         let values = p.blocks.iter().map(frame_values).max().unwrap_or(0).max(2);
         let size = (16 * values).max(row.unwrap_or(0)) as u32;
         let frame = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4));
-        let answer = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
+        let passed = StackSlotData::new(StackSlotKind::ExplicitSlot, passed_at(MOST_PASSED) as u32, 3);
+        let passed = b.create_sized_stack_slot(passed);
         let blocks = p.blocks.iter().map(|_| b.create_block()).collect();
         let mut number = 0..;
         // Some headers only gather ways that leave a loop of one round.
@@ -207,12 +213,14 @@ impl<'a, 'b> Translator<'a, 'b> {
             network: Network::default(),
             wide: Halves::default(),
             layouts,
+            uses: row_uses(p),
+            rows: FxHashMap::default(),
             flows,
             removes,
             cells: FxHashMap::default(),
             addresses: Addresses::default(),
             frame,
-            answer,
+            passed,
             here: BlockId(0),
             at: 0,
             notes: Notes::default(),
@@ -273,6 +281,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             self.change_ways(id);
             self.start_block(self.blocks[id.0 as usize], !unknown[id.0 as usize]);
             self.take_given(id);
+            self.find_rows(id);
             let block = self.p.block(id);
             self.probe(id);
             self.plan(id);
@@ -389,7 +398,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             return reference;
         }
         let (name, linkage, signature) = match rarely {
-            true => (h.rare_name(), Linkage::Local, rare_signature(self.module, h)),
+            true => (h.rare_name(), Linkage::Local, rare_signature(self.module)),
             false => (h.name().to_owned(), Linkage::Import, helper_signature(self.module, h)),
         };
         let id = match self.module.declare_function(&name, linkage, &signature) {
@@ -414,22 +423,34 @@ impl<'a, 'b> Translator<'a, 'b> {
 
     /// Calls a helper without a result.
     pub fn call(&mut self, h: Helper, args: &[ir::Value]) {
-        let helper = self.helper(h, self.is_rarely_called(h));
-        self.b.ins().call(helper, args);
+        if self.is_rarely_called(h) {
+            self.call_rarely(h, args);
+        } else {
+            let helper = self.helper(h, false);
+            self.b.ins().call(helper, args);
+        }
     }
 
     /// Calls a helper and gives its result.
     pub fn result(&mut self, h: Helper, args: &[ir::Value]) -> ir::Value {
-        let rarely = self.is_rarely_called(h);
-        let helper = self.helper(h, rarely);
-        if let (true, Some(ty)) = (rarely, h.result()) {
-            let at = self.b.ins().stack_addr(types::I64, self.answer, 0);
-            let args: Vec<ir::Value> = args.iter().copied().chain([at]).collect();
-            self.b.ins().call(helper, &args);
+        if let (true, Some(ty)) = (self.is_rarely_called(h), h.result()) {
+            let at = self.call_rarely(h, args);
             return self.b.ins().load(ty, self.regions.frame, at, 0);
         }
+        let helper = self.helper(h, false);
         let call = self.b.ins().call(helper, args);
         self.b.inst_results(call)[0]
+    }
+
+    /// Calls a helper by what keeps all registers; gives the address where its result is, if it has one.
+    fn call_rarely(&mut self, h: Helper, args: &[ir::Value]) -> ir::Value {
+        let helper = self.helper(h, true);
+        let at = self.b.ins().stack_addr(types::I64, self.passed, 0);
+        for (i, &arg) in args.iter().enumerate() {
+            self.b.ins().store(self.regions.frame, arg, at, passed_at(i));
+        }
+        self.b.ins().call(helper, &[at]);
+        at
     }
 
     // --- edges ------------------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 //! Calls that most packets do not make.
 //!
 //! A call of Rust leaves few registers as they were, so that what is needed after it has to be in memory before it: also
-//! for packets that do not come by. Between such a call and a helper stands a function that keeps all registers.
+//! for packets that do not come by. Between such a call and a helper stands a function that keeps all registers. It takes
+//! its arguments from memory: in registers that are given, each would be in the way of what is there.
 
-use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, Signature, types};
+use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlagsData, Signature, Value, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
@@ -19,12 +20,20 @@ pub(crate) fn helper_signature(module: &JITModule, h: Helper) -> Signature {
     s
 }
 
-/// The signature of the function in between: the helper's, with the address for the result behind its parameters.
-pub(crate) fn rare_signature(module: &JITModule, h: Helper) -> Signature {
+/// Most arguments of a helper.
+pub(crate) const MOST_PASSED: usize = 8;
+
+/// Where an argument is in what is passed to the function in between, in bytes.
+pub(crate) fn passed_at(number: usize) -> i32 {
+    8 * number as i32
+}
+
+/// The signature of the function in between: it takes the address of the helper's arguments, and puts the result in the
+/// place of the first.
+pub(crate) fn rare_signature(module: &JITModule) -> Signature {
     let mut s = module.make_signature();
     s.call_conv = CallConv::PreserveAll;
-    s.params.extend(h.params().into_iter().map(AbiParam::new));
-    s.params.extend(h.result().map(|_| AbiParam::new(types::I64)));
+    s.params.push(AbiParam::new(types::I64));
     s
 }
 
@@ -36,7 +45,7 @@ pub(crate) fn define(module: &mut JITModule) -> Result<(), Box<ModuleError>> {
             continue;
         }
         let helper = module.declare_function(h.name(), Linkage::Import, &helper_signature(module, h))?;
-        let signature = rare_signature(module, h);
+        let signature = rare_signature(module);
         let id = module.declare_function(&h.rare_name(), Linkage::Local, &signature)?;
         let mut context = module.make_context();
         context.func.signature = signature;
@@ -46,9 +55,12 @@ pub(crate) fn define(module: &mut JITModule) -> Result<(), Box<ModuleError>> {
         let block = b.create_block();
         b.append_block_params_for_function_params(block);
         b.switch_to_block(block);
-        let params = b.block_params(block).to_vec();
-        let call = b.ins().call(helper, &params[..h.params().len()]);
-        if let (Some(&result), Some(&at)) = (b.inst_results(call).first(), params.get(h.params().len())) {
+        let at = b.block_params(block)[0];
+        let load = |(i, ty)| b.ins().load(ty, MemFlagsData::trusted(), at, passed_at(i));
+        let args: Vec<Value> = h.params().into_iter().enumerate().map(load).collect();
+        debug_assert!(args.len() <= MOST_PASSED);
+        let call = b.ins().call(helper, &args);
+        if let Some(&result) = b.inst_results(call).first() {
             b.ins().store(MemFlagsData::trusted(), result, at, 0);
         }
         b.ins().return_(&[]);

@@ -5,13 +5,27 @@ use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use weir_ir::program::{BlockId, End, Op, TableId, Target, Type, Value, Width};
+use weir_ir::program::{BlockId, End, Op, Program, TableId, Target, Type, Value, Width};
 use weir_table::{HASH_ODD, HASH_TOP, Kind, LpmView, NO_ENTRY, View};
 
 use crate::compile::{Translator, int};
 use crate::helpers::{Ctx, Helper};
 use crate::known::Address;
 use crate::network::fields_in_order;
+
+/// Uses of an entry from which on the address of its row is kept.
+const OFTEN: u32 = 4;
+
+/// For each value how often an operation reads or writes a row by it.
+pub(crate) fn row_uses(p: &Program) -> Vec<u32> {
+    let mut uses = vec![0; p.types.len()];
+    for op in p.blocks.iter().flat_map(|b| &b.ops) {
+        if let Op::Get { entry, .. } | Op::Set { entry, .. } | Op::Touch { entry, .. } = op {
+            uses[entry.0 as usize] += 1;
+        }
+    }
+    uses
+}
 
 impl Translator<'_, '_> {
     // --- where things are -------------------------------------------------------------------------------------
@@ -59,12 +73,37 @@ impl Translator<'_, '_> {
         self.b.ins().iadd(rows, off)
     }
 
+    /// At the start of a block: where the rows are of entries of exact tables that it is given and that are used often.
+    pub(crate) fn find_rows(&mut self, b: BlockId) {
+        if self.is_aside() {
+            return;
+        }
+        for &param in &self.p.block(b).params {
+            let Type::Entry(table) = self.p.ty(param) else { continue };
+            let is_exact = self.p.tables[table.0 as usize].decl.kind == Kind::Exact;
+            if !is_exact || self.uses[param.0 as usize] < OFTEN {
+                continue;
+            }
+            let (rows, slot) = (self.constant_view(table, View::ROWS), self.get(param));
+            let wide = self.b.ins().uextend(types::I64, slot);
+            // Subtracted, as the compiler makes a sum anew wherever it is used as an address: that takes two registers, from
+            // here to the last use of the row.
+            let back = self.imm(types::I64, (self.layouts[table.0 as usize].stride as u128).wrapping_neg());
+            let off = self.b.ins().imul(wide, back);
+            let row = self.b.ins().isub(rows, off);
+            self.rows.insert(slot, row);
+        }
+    }
+
     /// The table of an entry, and the address of its row.
     pub(crate) fn row_of(&mut self, entry: Value) -> (TableId, ir::Value) {
         let Type::Entry(table) = self.p.ty(entry) else {
             unreachable!("the checker proved that this is an entry")
         };
         let slot = self.get(entry);
+        if let Some(&row) = self.rows.get(&slot) {
+            return (table, row);
+        }
         let row = match self.lane_rows(entry) {
             Some(rows) => self.row_at(rows, table, slot),
             None => self.row(table, slot),
@@ -191,10 +230,11 @@ impl Translator<'_, '_> {
         let [call, done] = std::array::from_fn(|_| self.b.create_block());
         self.b.set_cold_block(call);
 
-        // A sum that wraps, or that does not move, is not for here. Each condition has a branch, which nearly always goes
-        // the same way: that takes fewer instructions than to join them.
+        // A sum that wraps, or that does not move, is not for here: no time is before 0. The others have a branch each,
+        // which nearly always goes the same way: that takes fewer instructions than to join them.
         let later = self.b.ins().icmp(IntCC::UnsignedGreaterThan, when, now);
-        self.go_on_if(later, call);
+        let never = self.imm(types::I64, 0);
+        let when = self.b.ins().select(later, when, never);
         for time in [expires, armed] {
             let time = self.b.ins().load(types::I64, rows, row, time);
             let before = self.is_set_before(time, when);

@@ -1,7 +1,7 @@
 //! The index of exact tables: open addressing with linear probing, from the words of a key to a slot.
 //!
-//! It is at most half full. When it is to grow, the larger one takes over at once and the cells of the smaller one
-//! move a few at a time, so that no insertion stalls traffic.
+//! It is at most half full, and a quarter while it is small. When it is to grow, the larger one takes over at once and
+//! the cells of the smaller one move a few at a time, so that no insertion stalls traffic.
 
 use crate::memory::{Region, fetch};
 
@@ -35,8 +35,11 @@ const TAG: u64 = 0xffff_ffff_0000_0000;
 const GONE: u64 = 1;
 /// Cells that an insertion moves.
 const MOVED: usize = 16;
-/// Cells of the smallest index.
-const SMALLEST: usize = 16;
+/// Cells of the smallest index: keys of few entries seldom meet in it.
+const SMALLEST: usize = 64;
+/// Cells of an index that is no longer small. Those of small ones stay in the caches; a key that is not in its first
+/// cell costs more than the room.
+const LARGE: usize = 1 << 15;
 
 fn slot_of(cell: u64) -> u32 {
     cell as u32
@@ -151,10 +154,12 @@ impl Index {
     /// Adds a slot that is not there yet. `hash_of` gives the hash of a slot that is.
     pub(crate) fn insert(&mut self, hash: u64, slot: u32, hash_of: impl Fn(u32) -> u64) {
         self.advance(MOVED, &hash_of);
-        if (self.used + 1) * 2 > self.cells.mask + 1 {
-            // An index doubles only after as many insertions as it had cells: the older one has moved by then.
+        let size = self.cells.mask + 1;
+        let room = if size < LARGE { 4 } else { 2 };
+        if (self.used + 1) * room > size {
+            // An index doubles only after as many insertions as move all cells of the older one.
             self.advance(usize::MAX, &hash_of);
-            let larger = Cells::new((self.cells.mask + 1) * 2);
+            let larger = Cells::new(size * 2);
             self.old = Some((std::mem::replace(&mut self.cells, larger), 0));
         }
         self.cells.place(hash, slot);
