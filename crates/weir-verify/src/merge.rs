@@ -136,3 +136,25 @@ impl Explorer<'_> {
         st.sums.retain(known);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::explore::Explorer;
+    use crate::network::Network;
+    use crate::packet::SymbolicPacket;
+    use crate::path::Limits;
+
+    #[test]
+    fn where_less_is_assumed_what_followed_from_it_is_forgotten() {
+        let net = Network::new();
+        let mut e = Explorer::new(&net, Limits::default(), None);
+        let mut st = e.fresh();
+        let mut packet = SymbolicPacket::empty(&mut e.x);
+        (packet.found.reached, packet.found.joint_from) = (40, 20);
+        (st.packet, st.orphans) = (Some(packet.clone()), vec![packet]);
+        e.weaken(&mut st, &[]);
+        for p in st.packet.iter().chain(&st.orphans) {
+            assert_eq!((p.found.reached, p.found.joint_from), (i64::MIN, i64::MIN));
+        }
+    }
+}

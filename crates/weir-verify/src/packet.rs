@@ -49,6 +49,7 @@ pub struct SymbolicPacket {
     pub capacity: Expr,
     /// Where positions begin that count from a joint, if some were looked at.
     pub(crate) joint: Option<i64>,
+    /// What need not be asked of it again.
     pub(crate) found: Found,
 }
 

@@ -54,6 +54,7 @@ const VERIFY_RANGES: Test = Test { package: "weir-verify", target: None, filter:
 const VERIFY_SETS: Test = Test { package: "weir-verify", target: None, filter: "set::" };
 const VERIFY_FACTS: Test = Test { package: "weir-verify", target: None, filter: "facts::" };
 const VERIFY_COVER: Test = Test { package: "weir-verify", target: Some("cover"), filter: "" };
+const VERIFY_MERGE: Test = Test { package: "weir-verify", target: None, filter: "merge::" };
 const VERIFY_CHECKS: Test = Test { package: "weir-verify", target: Some("checks"), filter: "" };
 const VERIFY_SECURITY: Test = Test { package: "weir-verify", target: Some("security"), filter: "" };
 const VERIFY_SOLVED: Test = Test { package: "weir-verify", target: Some("solved"), filter: "" };
@@ -288,6 +289,13 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         text: "(p.end, p.found.reached) = ((len, p.data), i64::MIN);",
         instead: "p.end = (len, p.data);",
         test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "packets: what was found out outlives what it followed from",
+        file: "crates/weir-verify/src/merge.rs",
+        text: "        st.forget_found();\n",
+        instead: "",
+        test: VERIFY_MERGE,
     },
     Mutation {
         name: "facts: numbers shifted to the left came from one more",
