@@ -2,9 +2,10 @@
 
 use weir_ir::program::{Layer, Width};
 
-use crate::explore::{Cut, Explorer, State};
+use crate::explore::{Cut, Explorer};
 use crate::expr::{Expr, Symbol};
 use crate::joints::{FIRST_BEHIND, is_behind};
+use crate::state::State;
 
 /// A joint is at most so far behind its base.
 const FARTHEST: u128 = 1 << 16;

@@ -7,11 +7,12 @@ use rustc_hash::FxHashSet;
 use weir_ir::program::BlockId;
 
 use crate::cover::Ways;
-use crate::explore::{Explorer, State};
+use crate::explore::Explorer;
 use crate::merge::Met;
 use crate::network::{NodeId, Place};
 use crate::path::Incomplete;
 use crate::session::OnItsWay;
+use crate::state::State;
 
 /// A path that ended aside counts as one part of so many of a path.
 const ASIDE: usize = 64;
@@ -24,7 +25,8 @@ const WALKS: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Course {
     /// The last is followed first.
-    pub(crate) work: Vec<State>,
+    #[expect(clippy::vec_box, reason = "they are large, and go from hand to hand")]
+    pub(crate) work: Vec<Box<State>>,
     /// The paths that came to the head of a loop.
     pub(crate) met: HashMap<(NodeId, BlockId), Vec<Met>>,
     /// Places at which packets are looked at.
@@ -32,7 +34,7 @@ pub(crate) struct Course {
     /// By node whether what comes there can matter. `None`: everything does.
     pub(crate) useful: Option<Rc<[bool]>>,
     /// The paths that came to a watched place, as they were then.
-    pub(crate) arrivals: VecDeque<(Place, State)>,
+    pub(crate) arrivals: VecDeque<(Place, Box<State>)>,
     /// Whether nothing else is looked at.
     pub(crate) arrivals_only: bool,
     /// The watched place that the path which was cut had come to, with nothing behind it.
@@ -62,7 +64,7 @@ impl Course {
     }
 
     /// Starts afresh with a state, or with nothing.
-    pub(crate) fn begin(&mut self, state: Option<State>) {
+    pub(crate) fn begin(&mut self, state: Option<Box<State>>) {
         self.work.clear();
         self.work.reserve(8);
         self.work.extend(state);
@@ -89,12 +91,13 @@ pub(crate) enum Step {
 
 impl Explorer<'_> {
     /// The ends of all paths from a state.
-    pub(crate) fn run(&mut self, state: Option<State>) -> Vec<State> {
+    #[expect(clippy::vec_box, reason = "they are large, and go from hand to hand")]
+    pub(crate) fn run(&mut self, state: Option<Box<State>>) -> Vec<Box<State>> {
         self.course.begin(state);
         let mut done = Vec::with_capacity(8);
         while let Some(step) = self.step() {
             if let Step::End(st) = step {
-                done.push(*st);
+                done.push(st);
             }
         }
         done
@@ -121,6 +124,6 @@ impl Explorer<'_> {
         }
         // Where nobody looks, many paths end soon.
         self.course.spent += if st.aside && st.ends.is_empty() { 1 } else { ASIDE };
-        Some(Step::End(Box::new(st)))
+        Some(Step::End(st))
     }
 }

@@ -7,19 +7,18 @@
 //!
 //! What was drawn at random on the way is left aside if nothing depends on it any more: the twin draws what it needs.
 
-use std::rc::Rc;
-
 use rpds::List;
 use rustc_hash::FxHashMap;
 use weir_ir::interp::binary;
 use weir_ir::program::{BlockId, End, Op, Program, Value, Width};
 
-use crate::explore::{Explorer, State};
+use crate::explore::Explorer;
 use crate::expr::{Expr, Exprs, Node, Symbol};
 use crate::facts::Facts;
 use crate::network::Place;
 use crate::packet::{Mark, SymbolicPacket};
 use crate::set::Set;
+use crate::state::State;
 
 /// Most ways with the same packet that are kept at an input: looking through more costs more than it saves.
 const MOST: usize = 8;
@@ -30,9 +29,12 @@ const TRIED: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Ways {
     by_place: FxHashMap<Place, Vec<Alike>>,
-    /// Whether an expression depends on a random number.
-    drawn: FxHashMap<Expr, bool>,
+    drawn: Drawn,
 }
+
+/// Whether expressions depend on a random number.
+#[derive(Debug, Default)]
+struct Drawn(FxHashMap<Expr, bool>);
 
 /// Ways that came to an input with the same packet.
 #[derive(Debug)]
@@ -58,7 +60,9 @@ impl Ways {
     pub(crate) fn clear(&mut self) {
         self.by_place.clear();
     }
+}
 
+impl Drawn {
     fn is_drawn(&mut self, x: &Exprs, e: Expr) -> bool {
         match x.node(e) {
             Node::Const(_) => return false,
@@ -66,11 +70,11 @@ impl Ways {
             // Another may stand for what a key finds that depends on one.
             _ => {}
         }
-        if let Some(&known) = self.drawn.get(&e) {
+        if let Some(&known) = self.0.get(&e) {
             return known;
         }
         let found = x.operands(e).into_iter().any(|o| self.is_drawn(x, o));
-        self.drawn.insert(e, found);
+        self.0.insert(e, found);
         found
     }
 
@@ -98,11 +102,13 @@ impl Ways {
         })
     }
 
-    fn packet_is_drawn(&mut self, x: &Exprs, p: &SymbolicPacket) -> bool {
+    /// Whether something in a packet, but for these bytes of its annotations, depends on a random number.
+    fn packet_is_drawn(&mut self, x: &Exprs, p: &SymbolicPacket, unread: u64) -> bool {
         let later = p.marks.iter().filter_map(|m| if let Mark::Later(_, e) = m { Some(*e) } else { None });
         let rest = [p.end.0, p.hops, p.head, p.capacity];
-        let written = p.mem.writes.values().chain(p.anno.iter()).chain(&p.meta).copied();
-        written.chain(later).chain(rest).any(|e| self.is_drawn(x, e))
+        let anno = p.anno.iter().enumerate().filter(|(i, _)| unread >> i & 1 == 0).map(|(_, e)| e);
+        let all = p.mem.writes.values().chain(anno).chain(&p.meta).copied();
+        all.chain(later).chain(rest).any(|e| self.is_drawn(x, e))
     }
 }
 
@@ -165,21 +171,13 @@ fn overwritten(p: &Program, entry: BlockId) -> u64 {
 }
 
 impl Explorer<'_> {
-    /// The packet as far as it matters at an input: without the annotations that are not read there.
-    pub(crate) fn as_read(&mut self, packet: &SymbolicPacket, at: Place) -> SymbolicPacket {
+    /// The bytes of annotations, a bit each, that are not read at an input.
+    fn unread(&mut self, at: Place) -> u64 {
         let node = self.node(at.node);
-        let dead =
-            *self.overwritten.entry(at).or_insert_with(|| match (node.program(), node.entry(at.port)) {
-                (Some(program), Some(entry)) => overwritten(program, entry),
-                _ => 0,
-            });
-        let mut packet = packet.clone();
-        if dead != 0 {
-            let none = self.x.constant(Width::W8, 0);
-            let anno = Rc::make_mut(&mut packet.anno).iter_mut().enumerate();
-            anno.filter(|(i, _)| dead >> i & 1 == 1).for_each(|(_, byte)| *byte = none);
-        }
-        packet
+        *self.overwritten.entry(at).or_insert_with(|| match (node.program(), node.entry(at.port)) {
+            (Some(program), Some(entry)) => overwritten(program, entry),
+            _ => 0,
+        })
     }
 
     /// Whether another way that came to an input stands for this one. If not, this one may for later ones.
@@ -188,27 +186,40 @@ impl Explorer<'_> {
         if !settled || self.guide.is_some() || self.course.ways.is_none() {
             return false;
         }
-        let Some(packet) = st.packet.as_ref().map(|p| self.as_read(p, at)) else { return false };
-        let (Some(ways), x) = (&mut self.course.ways, &self.x) else { return false };
-        let mut all = ways.by_place.remove(&at).unwrap_or_default();
-        let same = |a: &Alike| a.packet == packet && a.laps == st.laps && a.used_past == st.used_past;
+        let unread = self.unread(at);
+        let (Some(packet), Some(ways), x) = (&st.packet, &mut self.course.ways, &self.x) else {
+            return false;
+        };
+        let Ways { by_place, drawn } = ways;
+        let all = by_place.entry(at).or_default();
+        let same = |a: &Alike| {
+            a.laps == st.laps && a.used_past == st.used_past && is_alike(&a.packet, packet, unread)
+        };
         let alike = all.iter().position(same).unwrap_or_else(|| {
-            let drawn = ways.packet_is_drawn(x, &packet);
-            let (laps, used_past) = (st.laps, st.used_past);
-            all.push(Alike { packet, laps, used_past, drawn, ways: Vec::new() });
+            let (drawn, packet) = (drawn.packet_is_drawn(x, packet, unread), packet.clone());
+            all.push(Alike { packet, laps: st.laps, used_past: st.used_past, drawn, ways: Vec::new() });
             all.len() - 1
         });
         let alike = &mut all[alike];
         let covers = |w: &Way| {
-            let aside = |c| w.draws_again && ways.drawn.get(&c).is_some_and(|drawn| *drawn);
+            let aside = |c| w.draws_again && drawn.0.get(&c).is_some_and(|drawn| *drawn);
             st.facts.imply(x, &w.conditions, aside)
         };
         let covered = alike.ways.iter().rev().any(covers);
         if !covered && alike.ways.len() < MOST {
-            let draws_again = !alike.drawn && ways.draws_again(x, &st.facts);
+            let draws_again = !alike.drawn && drawn.draws_again(x, &st.facts);
             alike.ways.push(Way { conditions: st.facts.conditions_newest_first().clone(), draws_again });
         }
-        ways.by_place.insert(at, all);
         covered
     }
+}
+
+/// Whether two packets are the same but for bytes of annotations that are not read.
+fn is_alike(a: &SymbolicPacket, b: &SymbolicPacket, unread: u64) -> bool {
+    let rest = |p: &SymbolicPacket| (p.data, p.floor, p.end, p.marks, p.hops, p.head, p.capacity, p.joint);
+    let mut anno = a.anno.iter().zip(b.anno.iter()).enumerate();
+    rest(a) == rest(b)
+        && a.meta == b.meta
+        && anno.all(|(i, (a, b))| a == b || unread >> i & 1 == 1)
+        && a.mem == b.mem
 }

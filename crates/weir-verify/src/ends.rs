@@ -5,11 +5,13 @@ use std::sync::Arc;
 use weir_ir::program::{BinOp, BlockId, End, MAX_HOPS, Reason, Target, Width};
 use weir_packet::LARGE_CAPACITY;
 
-use crate::explore::{Cut, Explorer, State};
-use crate::expr::{Claim, Expr, Node, Symbol};
+use crate::explore::{Cut, Explorer};
+use crate::expr::{Claim, Expr, Exprs, Node, Symbol};
 use crate::joints::is_behind;
+use crate::packet::Found;
 use crate::path::{How, Incomplete};
 use crate::set::Set;
+use crate::state::State;
 
 impl Explorer<'_> {
     /// The next block, if the packet goes on.
@@ -17,7 +19,7 @@ impl Explorer<'_> {
         Ok(match end {
             End::Jump(t) => self.go(st, t, &[]),
             End::Branch { cond, then, other } => {
-                let cond = self.get(st, *cond);
+                let cond = self.as_set(st, *cond);
                 let t = if self.decide(st, cond)? { then } else { other };
                 self.go(st, t, &[])
             }
@@ -88,7 +90,7 @@ impl Explorer<'_> {
                     let zero = self.x.constant(Width::W8, 0);
                     let p = Self::packet(st)?;
                     p.store(&mut self.x, known as i64 + end.1, &vec![zero; n as usize]);
-                    p.end.1 += i64::from(n);
+                    (p.end.1, p.found.short_of) = (p.end.1 + i64::from(n), i64::MAX);
                 }
                 self.go(st, if fits { ok } else { fail }, &[])
             }
@@ -98,7 +100,7 @@ impl Explorer<'_> {
                 self.branch_by_lookup(st, table, &key, (hit, miss))?
             }
             End::Insert { table, key, ok, full } => {
-                let key = self.gets(st, key);
+                let key = self.gets(st, key).into_vec();
                 let table = self.table(st, *table);
                 let e = match self.lookup(st, table, &key)? {
                     Some(e) => e,
@@ -116,7 +118,7 @@ impl Explorer<'_> {
                 self.go(st, ok, &[e as u32])
             }
             End::Claim { table, key, hole, lo, hi, start, ok, full } => {
-                let key = self.gets(st, key);
+                let key = self.gets(st, key).into_vec();
                 let [lo, hi, start] = [lo, hi, start].map(|v| self.get(st, *v));
                 let table = self.table(st, *table);
                 let size = self.size(st, table);
@@ -221,7 +223,9 @@ impl Explorer<'_> {
         let may_be = st.facts.set(&self.x, v);
         for (case, t) in cases.iter().filter(|(case, _)| may_be.contains(*case)) {
             let same = self.x.is(v, *case);
-            match st.facts.truth(&self.x, same) {
+            let plain = is_plain(&self.x, same, v);
+            let truth = if plain { may_be.value().map(|_| true) } else { st.facts.truth(&self.x, same) };
+            match truth {
                 Some(false) => {}
                 Some(true) => {
                     rest = t;
@@ -235,13 +239,11 @@ impl Explorer<'_> {
         let Some((&(first, _, target), others)) = open.split_first() else {
             return Ok(self.go(st, rest, &[]));
         };
-        let mut other = st.clone();
-        let plain =
-            open.iter().all(|&(e, ..)| matches!(*self.x.node(e), Node::Equal(a, b) if a == v || b == v));
-        let none = if plain {
+        let mut other = Box::new(st.clone());
+        let none = if open.iter().all(|&(e, ..)| is_plain(&self.x, e, v)) {
             let all = Arc::new(Set::union(open.iter().map(|&(_, case, _)| (case, case)).collect()));
             let within = self.x.within(v, &all);
-            self.assume(&mut other, within, false).is_ok()
+            other.facts.assume_open(&mut self.x, within, false)
         } else {
             open.iter().all(|&(e, ..)| self.assume(&mut other, e, false).is_ok())
         };
@@ -250,21 +252,22 @@ impl Explorer<'_> {
             self.resume_at(other, next);
         }
         for &(same, _, t) in others.iter().rev() {
-            let mut other = st.clone();
-            if self.assume(&mut other, same, true).is_ok() {
+            let mut other = Box::new(st.clone());
+            if other.facts.assume_open(&mut self.x, same, true) {
                 let next = self.go(&mut other, t, &[]);
                 self.resume_at(other, next);
             }
         }
-        self.assume(st, first, true)?;
+        if !st.facts.assume_open(&mut self.x, first, true) {
+            return Err(Cut);
+        }
         Ok(self.go(st, target, &[]))
     }
 
     /// Whether there are so many bytes behind a position.
     fn reaches_behind(&mut self, st: &mut State, at: i64, n: Expr) -> Result<bool, Cut> {
-        let end = self.x.constant_value(n).filter(|_| !is_behind(at)).map(|n| at + i64::from(n as u32));
-        if end.is_some_and(|end| st.packet.as_ref().is_some_and(|p| end <= p.found.reached)) {
-            return Ok(true);
+        if let Some(n) = self.x.constant_value(n) {
+            return self.reaches_to(st, at + i64::from(n as u32));
         }
         let inside = self.reaches(st, at)?;
         if !self.decide(st, inside)? {
@@ -272,12 +275,28 @@ impl Explorer<'_> {
         }
         let rest = Self::packet(st)?.rest(&mut self.x, at);
         let enough = self.x.at_most(n, rest);
-        let enough = self.decide(st, enough)?;
-        if let Some(end) = end.filter(|_| enough) {
-            let found = &mut Self::packet(st)?.found;
-            found.reached = found.reached.max(end);
+        self.decide(st, enough)
+    }
+
+    /// Whether the packet reaches to a position.
+    pub(crate) fn reaches_to(&mut self, st: &mut State, end: i64) -> Result<bool, Cut> {
+        let Found { reached, short_of, .. } = Self::packet(st)?.found;
+        // What was found out is about positions that count from the front.
+        let is_behind = is_behind(end);
+        if !is_behind && (end <= reached || end >= short_of) {
+            return Ok(end <= reached);
         }
-        Ok(enough)
+        let there = self.reaches(st, end)?;
+        let there = self.decide(st, there)?;
+        if !is_behind {
+            let found = &mut Self::packet(st)?.found;
+            if there {
+                found.reached = reached.max(end);
+            } else {
+                found.short_of = short_of.min(end);
+            }
+        }
+        Ok(there)
     }
 
     /// Whether `n` bytes fit into so many.
@@ -289,4 +308,9 @@ impl Explorer<'_> {
         let fits = self.x.at_most(n, free);
         self.decide(st, fits)
     }
+}
+
+/// Whether a condition just says that `v` is some number.
+fn is_plain(x: &Exprs, condition: Expr, v: Expr) -> bool {
+    matches!(*x.node(condition), Node::Equal(a, b) if a == v && x.constant_value(b).is_some())
 }

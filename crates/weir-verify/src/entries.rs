@@ -5,10 +5,11 @@ use std::rc::Rc;
 use weir_ir::program::{BinOp, Width};
 use weir_table::Kind;
 
-use crate::explore::{Cut, Explorer, State};
+use crate::explore::{Cut, Explorer};
 use crate::expr::{At, Claim, EntryAt, Expr, Node, Source, Symbol};
 use crate::packet::SymbolicPacket;
 use crate::path::{EntryEnd, Incomplete};
+use crate::state::State;
 use crate::tables::{Entry, Partner};
 
 impl Explorer<'_> {

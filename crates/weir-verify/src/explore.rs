@@ -3,91 +3,51 @@
 //! What a run does not know forks the path: the question is asked again on each side, where it is decided by what
 //! was assumed. So an operation first asks all its questions and then changes the state.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use weir_ir::Frame;
 use weir_ir::interp::{self, MAX_STRANDS};
 use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target, Value, Width};
 
 use crate::course::Course;
 use crate::eval::{ConcreteRun, Evaluator};
 use crate::expr::{Expr, Exprs, Node, Symbol};
-use crate::facts::Facts;
 use crate::network::{Body, Network, NodeId, Place};
-use crate::packet::{Found, Mark, SymbolicPacket, mark_number};
-use crate::path::{How, Incomplete, Limits, Notice, PacketEnd};
+use crate::packet::{Mark, SymbolicPacket, mark_number};
+use crate::path::{How, Incomplete, Limits, PacketEnd};
+use crate::state::{State, Strand};
 use crate::sums::is_right;
 use crate::tables::Entry;
-use crate::trail::{Again, Trail};
+use crate::trail::Again;
 
 /// The state stops here: it contradicts itself, its successors are in the work list, or a limit was reached.
 #[derive(Debug)]
 pub(crate) struct Cut;
 
 /// What stands where there is no program.
-static NOTHING: LazyLock<Program> = LazyLock::new(Program::default);
+static NOTHING: LazyLock<(Program, Frame)> = LazyLock::new(Default::default);
 
-/// A packet that waits for its turn.
-#[derive(Debug, Clone)]
-pub(crate) struct Strand {
-    /// Number of the element that started it, in its node.
-    starter: u32,
-    pub(crate) node: NodeId,
-    block: BlockId,
-    args: Vec<u32>,
-    packet: SymbolicPacket,
-    laps: u32,
-    trail: Trail,
-}
-
-/// A path so far.
-#[derive(Debug, Clone)]
-pub(crate) struct State {
-    pub(crate) node: NodeId,
-    pub(crate) block: BlockId,
-    pub(crate) op: usize,
-    /// Whether the path is inside a program.
-    pub(crate) running: bool,
-    /// Number of an expression or of an entry, by the value's type.
-    pub(crate) values: Vec<u32>,
-    pub(crate) packet: Option<SymbolicPacket>,
-    /// Where the packet came by.
-    pub(crate) trail: Trail,
-    pub(crate) strands: VecDeque<Strand>,
-    pub(crate) entries: Vec<Rc<Entry>>,
-    /// Tables in which the path changed when entries expire.
-    pub(crate) stirred: Vec<u32>,
-    pub(crate) facts: Facts,
-    /// How often each loop was entered since it was entered from outside.
-    pub(crate) rounds: Vec<(BlockId, u32)>,
-    pub(crate) randoms: u32,
-    pub(crate) steps: usize,
-    pub(crate) ends: Vec<PacketEnd>,
-    pub(crate) notices: Vec<Notice>,
-    pub(crate) orphans: Vec<SymbolicPacket>,
-    /// Rounds of the current packet through cycles of a linked graph.
-    pub(crate) laps: u32,
-    /// Checksums (without their final inversion) that are known to be all ones.
-    pub(crate) sums: Vec<Expr>,
-    /// Packets that came in so far.
-    pub(crate) inputs: u32,
-    /// How many of the entries stood there before the current packet came in.
-    pub(crate) past: usize,
-    /// Whether one of them was found since.
-    pub(crate) used_past: bool,
-    /// Whether a packet came to where nobody looks.
-    pub(crate) aside: bool,
+/// Where the path that is followed is.
+#[derive(Clone, Copy)]
+struct Here<'a> {
+    node: NodeId,
+    program: &'a Program,
+    frame: &'a Frame,
+    tables: &'a [u32],
 }
 
 /// The exploration under way.
 pub(crate) struct Explorer<'a> {
     pub(crate) net: &'a Network,
+    here: Here<'a>,
     pub(crate) x: Exprs,
     pub(crate) limits: Limits,
     pub(crate) guide: Option<&'a ConcreteRun<'a>>,
-    pub(crate) course: Course,
+    pub(crate) course: Box<Course>,
     /// Whether a lookup missed in a table that other packets could have put something into.
     pub(crate) missed: bool,
     /// The nodes that packets came to.
@@ -97,7 +57,7 @@ pub(crate) struct Explorer<'a> {
     /// Says when to give up.
     pub(crate) stop: Option<&'a dyn Fn() -> bool>,
     /// For each node the values that count at the heads of its loops.
-    pub(crate) heads: HashMap<NodeId, HashMap<BlockId, Vec<u32>>>,
+    pub(crate) heads: HashMap<NodeId, HashMap<BlockId, Vec<Value>>>,
     memo: FxHashMap<Expr, u128>,
     /// Rows that no program can change, as entries.
     pub(crate) fixed: FxHashMap<(u32, usize), Rc<Entry>>,
@@ -112,10 +72,11 @@ impl<'a> Explorer<'a> {
     pub(crate) fn new(net: &'a Network, limits: Limits, guide: Option<&'a ConcreteRun<'a>>) -> Explorer<'a> {
         Explorer {
             net,
+            here: Here { node: NodeId::MAX, program: &NOTHING.0, frame: &NOTHING.1, tables: &[] },
             x: Exprs::default(),
             limits,
             guide,
-            course: Course::default(),
+            course: Box::default(),
             missed: false,
             visited: vec![false; net.nodes().len()],
             behind: vec![false; net.nodes().len()],
@@ -131,6 +92,7 @@ impl<'a> Explorer<'a> {
 
     /// Goes on until all packets of the path have ended.
     pub(crate) fn walk(&mut self, st: &mut State) -> Result<(), Cut> {
+        self.stand_at(st.node);
         loop {
             if st.running {
                 let block = self.program(st).block(st.block);
@@ -176,28 +138,39 @@ impl<'a> Explorer<'a> {
         self.net.node(node)
     }
 
+    /// Goes on in a node.
+    fn stand_at(&mut self, node: NodeId) {
+        let (program, frame, tables): (_, _, &[u32]) = match &self.node(node).body {
+            Body::Program(i) => (&*i.program, &*i.frame, &i.tables),
+            _ => (&NOTHING.0, &NOTHING.1, &[]),
+        };
+        self.here = Here { node, program, frame, tables };
+    }
+
     /// The program that the path is in.
     pub(crate) fn program(&self, st: &State) -> &'a Program {
-        match &self.node(st.node).body {
-            Body::Program(i) => &i.program,
-            _ => &NOTHING,
-        }
+        debug_assert_eq!(st.node, self.here.node, "no other path is looked at in between");
+        self.here.program
+    }
+
+    /// Where the values of that program stand.
+    fn frame(&self, st: &State) -> &'a Frame {
+        debug_assert_eq!(st.node, self.here.node, "no other path is looked at in between");
+        self.here.frame
     }
 
     /// Number in the network of a table of the program that the path is in.
     pub(crate) fn table(&self, st: &State, t: TableId) -> u32 {
-        match &self.node(st.node).body {
-            Body::Program(i) => i.tables[t.0 as usize],
-            _ => 0,
-        }
+        debug_assert_eq!(st.node, self.here.node, "no other path is looked at in between");
+        self.here.tables[t.0 as usize]
     }
 
     /// Sets the path to the start of a block, entered from outside.
-    pub(crate) fn place(&self, st: &mut State, node: NodeId, block: BlockId) {
+    pub(crate) fn place(&mut self, st: &mut State, node: NodeId, block: BlockId) {
         (st.node, st.block, st.op) = (node, block, 0);
-        let n = self.program(st).types.len();
+        self.stand_at(node);
         st.values.clear();
-        st.values.resize(n, 0);
+        st.values.resize(self.frame(st).len(), 0);
         st.rounds.clear();
         self.enter_from_outside(st, block);
     }
@@ -222,7 +195,7 @@ impl<'a> Explorer<'a> {
                 return Ok(None);
             }
             if let Some(kept) = &mut self.course.kept {
-                kept.push((to, st.clone()));
+                kept.push((to, Box::new(st.clone())));
             }
             let node = self.node(to.node);
             self.visited[to.node as usize] = true;
@@ -240,11 +213,11 @@ impl<'a> Explorer<'a> {
             let p = st.packet.as_ref().ok_or(Cut)?;
             st.trail.push(to, node.in_cycle, p);
             if self.course.watched.contains(&to) {
-                if self.course.arrivals_only && matches!(node.body, Body::Sink) && st.strands.is_empty() {
+                if self.course.arrivals_only && node.is_last() && st.strands.is_empty() {
                     self.course.landed = Some(to);
                     return Err(Cut);
                 }
-                let seen = st.clone();
+                let seen = Box::new(st.clone());
                 self.course.arrivals.push_back((to, seen));
             }
             if node.joins(to.port) && self.is_covered(st, to) {
@@ -318,7 +291,7 @@ impl<'a> Explorer<'a> {
         let mut facts = st.facts.clone();
         if facts.assume_open(&mut self.x, cond, false) {
             std::mem::swap(&mut facts, &mut st.facts);
-            self.resume(st.clone());
+            self.resume(Box::new(st.clone()));
             st.facts = facts;
         }
         st.sums.extend(sum);
@@ -340,7 +313,7 @@ impl<'a> Explorer<'a> {
             if tried > 64 * self.limits.values {
                 return Err(self.give_up(Incomplete::Values));
             }
-            let mut other = st.clone();
+            let mut other = Box::new(st.clone());
             let is = self.x.is(e, v);
             if self.assume(&mut other, is, true).is_ok() && other.facts.sharpen(&self.x) {
                 if feasible.len() == self.limits.values {
@@ -370,7 +343,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// Lets a path do its current operation again, later.
-    pub(crate) fn resume(&mut self, mut st: State) {
+    pub(crate) fn resume(&mut self, mut st: Box<State>) {
         if st.op == 0 {
             st.steps -= 1;
         }
@@ -378,7 +351,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// Lets a path go on at a block, later.
-    pub(crate) fn resume_at(&mut self, mut st: State, block: Option<BlockId>) {
+    pub(crate) fn resume_at(&mut self, mut st: Box<State>, block: Option<BlockId>) {
         let Some(block) = block else { return };
         (st.block, st.op) = (block, 0);
         self.course.work.push(st);
@@ -395,7 +368,7 @@ impl<'a> Explorer<'a> {
     // --- values and control -----------------------------------------------------------------------------------
 
     pub(crate) fn get(&mut self, st: &State, v: Value) -> Expr {
-        let e = Expr(st.values[v.0 as usize]);
+        let e = self.as_set(st, v);
         if self.x.constant_value(e).is_some() {
             return e;
         }
@@ -405,20 +378,27 @@ impl<'a> Explorer<'a> {
         }
     }
 
-    pub(crate) fn gets(&mut self, st: &State, list: &[Value]) -> Vec<Expr> {
+    /// A value as it was set; more may be known of it by now.
+    pub(crate) fn as_set(&self, st: &State, v: Value) -> Expr {
+        Expr(self.raw(st, v))
+    }
+
+    pub(crate) fn gets(&mut self, st: &State, list: &[Value]) -> SmallVec<[Expr; 4]> {
         list.iter().map(|&v| self.get(st, v)).collect()
     }
 
-    pub(crate) fn entry(st: &State, v: Value) -> usize {
-        st.values[v.0 as usize] as usize
+    /// Number of an expression or of an entry.
+    pub(crate) fn raw(&self, st: &State, v: Value) -> u32 {
+        st.values[self.frame(st).place(v)]
     }
 
     pub(crate) fn set(&self, st: &mut State, v: Value, to: Expr) {
-        st.values[v.0 as usize] = to.0;
+        self.set_raw(st, v, to.0);
     }
 
     pub(crate) fn set_raw(&self, st: &mut State, v: Value, to: u32) {
-        st.values[v.0 as usize] = to;
+        let place = self.frame(st).place(v);
+        st.values[place] = to;
     }
 
     pub(crate) fn amount(&mut self, st: &State, n: Amount) -> Expr {
@@ -474,8 +454,13 @@ impl<'a> Explorer<'a> {
     }
 
     pub(crate) fn go(&mut self, st: &mut State, target: &Target, supplied: &[u32]) -> Option<BlockId> {
-        self.pass(st, target, supplied);
-        self.enter_from_outside(st, target.block);
+        let block = self.program(st).block(target.block);
+        if !block.params.is_empty() {
+            self.pass(st, target, supplied);
+        }
+        if block.loop_limit.is_some() {
+            *st.rounds_of(target.block) = 1;
+        }
         Some(target.block)
     }
 
@@ -486,7 +471,7 @@ impl<'a> Explorer<'a> {
         let mut args = std::mem::take(&mut self.args);
         args.clear();
         args.extend_from_slice(supplied);
-        args.extend(target.args.iter().map(|&v| st.values[v.0 as usize]));
+        args.extend(target.args.iter().map(|&v| self.raw(st, v)));
         for (&param, &arg) in params.iter().zip(&args) {
             self.set_raw(st, param, arg);
         }
@@ -514,54 +499,12 @@ impl<'a> Explorer<'a> {
         if st.strands.len() >= self.limits.strands {
             return Err(self.give_up(Incomplete::Strands));
         }
-        let args = target.args.iter().map(|&v| st.values[v.0 as usize]).collect();
+        let args = target.args.iter().map(|&v| self.raw(st, v)).collect();
         let (node, trail) = (st.node, st.trail.clone());
         let starter = self.program(st).block(st.block).owner;
         let turn = interp::turn(st.strands.iter().map(|s| (s.node, s.starter)), (node, starter));
         let strand = Strand { starter, node, block: target.block, args, packet, laps: st.laps, trail };
         st.strands.insert(turn, strand);
         Ok(())
-    }
-}
-
-impl State {
-    /// Whether nothing but its current packet, what is assumed, and entries show what happened on a path.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.strands.is_empty()
-            && self.notices.is_empty()
-            && self.orphans.is_empty()
-            && self.ends.is_empty()
-            && self.stirred.is_empty()
-    }
-
-    /// Whether a packet came to a node, on the way of the current one or on another that belongs to the path.
-    pub(crate) fn meets(&self, node: NodeId) -> bool {
-        let strands = self.strands.iter().map(|s| &s.trail);
-        let mut all = self.ends.iter().map(|e| &e.trail).chain(strands).chain([&self.trail]);
-        all.any(|t| t.meets(node))
-    }
-
-    /// Forgets what was found out about packets: what it follows from is not assumed any more.
-    pub(crate) fn forget_found(&mut self) {
-        let waiting = self.strands.iter_mut().map(|s| &mut s.packet);
-        let all = waiting.chain(&mut self.packet).chain(&mut self.orphans);
-        all.for_each(|p| p.found = Found::default());
-        for e in self.entries.iter_mut().filter(|e| !e.held.is_empty()) {
-            Rc::make_mut(e).held.iter_mut().for_each(|p| p.found = Found::default());
-        }
-    }
-
-    /// An entry, to change.
-    pub(crate) fn entry_mut(&mut self, i: usize) -> &mut Entry {
-        Rc::make_mut(&mut self.entries[i])
-    }
-
-    /// Rounds through a loop.
-    pub(crate) fn rounds_of(&mut self, header: BlockId) -> &mut u32 {
-        let i = self.rounds.iter().position(|(b, _)| *b == header).unwrap_or_else(|| {
-            self.rounds.push((header, 1));
-            self.rounds.len() - 1
-        });
-        &mut self.rounds[i].1
     }
 }

@@ -223,10 +223,17 @@ fn hash_of_symbol(s: &Symbol) -> u64 {
     hasher.finish()
 }
 
+/// So many numbers of each width are found without a hash.
+const SMALL: usize = 1 << 7;
+/// No expression.
+const NONE: Expr = Expr(u32::MAX);
+
 /// All expressions of an exploration.
 #[derive(Debug, Clone)]
 pub struct Exprs {
     nodes: Vec<(Node, Width)>,
+    /// Small numbers, [`SMALL`] for each width; [`NONE`] if one was not used yet.
+    small: Vec<Expr>,
     /// By [`hash_of`] their node.
     index: HashTable<Expr>,
     bounds: HashMap<Expr, (u128, u128)>,
@@ -243,6 +250,7 @@ impl Default for Exprs {
         Exprs {
             // As many as a small question makes: to grow by steps takes longer.
             nodes: Vec::with_capacity(1 << 10),
+            small: vec![NONE; SMALL * Width::ALL.len()],
             index: HashTable::with_capacity(1 << 10),
             bounds: HashMap::default(),
             sources: Vec::new(),
@@ -349,7 +357,16 @@ impl Exprs {
 
     /// A number.
     pub fn constant(&mut self, width: Width, v: u128) -> Expr {
-        self.make(width, Node::Const(v & width.max()))
+        let v = v & width.max();
+        let place = Some(v as usize).filter(|_| v < SMALL as u128).map(|v| SMALL * width as usize + v);
+        let known = place.and_then(|i| self.small.get(i).copied()).filter(|e| *e != NONE);
+        known.unwrap_or_else(|| {
+            let made = self.make(width, Node::Const(v));
+            if let Some(e) = place.and_then(|i| self.small.get_mut(i)) {
+                *e = made;
+            }
+            made
+        })
     }
 
     /// An unknown.

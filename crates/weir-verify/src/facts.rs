@@ -2,6 +2,7 @@
 //!
 //! Everything here errs on one side: a set may be too large, never too small, so a contradiction is a proof.
 
+use std::borrow::Cow;
 use std::hash::BuildHasherDefault;
 
 use archery::RcK;
@@ -148,6 +149,15 @@ impl Facts {
         self.narrow(x, cond, &Set::single(1), DEPTH)
     }
 
+    /// Adds the condition, which is not decided, that an expression of which it is known what it may be is in a set.
+    pub(crate) fn assume_within(&mut self, x: &Exprs, within: Expr, known: &Set) -> bool {
+        self.conditions.push_front_mut(within);
+        match x.node(within) {
+            Node::In(e, to) => self.cut(x, *e, known, to, DEPTH - 1),
+            _ => self.narrow(x, within, &Set::single(1), DEPTH),
+        }
+    }
+
     /// The expression that stands for one and all that are known to be equal to it.
     pub(crate) fn stands_for(&self, e: Expr) -> Expr {
         let mut e = e;
@@ -194,28 +204,43 @@ impl Facts {
     }
 
     fn set_to(&self, x: &Exprs, e: Expr, depth: u32) -> Set {
-        if let Some(v) = x.constant_value(e) {
-            return Set::single(v);
+        self.look_at(x, e, depth).into_owned()
+    }
+
+    /// As [`Facts::set`], without a copy where nothing follows from operands.
+    fn look_at(&self, x: &Exprs, e: Expr, depth: u32) -> Cow<'_, Set> {
+        match x.constant_value(e) {
+            Some(v) => Cow::Owned(Set::single(v)),
+            None => self.refined(x, e, self.sets.get(e), depth),
         }
-        self.refined(x, e, self.sets.get(e), depth)
+    }
+
+    /// The least and the greatest value that an expression may have.
+    fn hull(&self, x: &Exprs, e: Expr, depth: u32) -> Option<(u128, u128)> {
+        match x.node(e) {
+            Node::Const(v) => Some((*v, *v)),
+            // It has no operands.
+            Node::Symbol(_) => self.sets.get(e).map_or_else(|| Some(x.bounds(e)), Set::hull),
+            _ => self.look_at(x, e, depth).hull(),
+        }
     }
 
     /// What is known of an expression, and what its operands say of it.
-    fn refined(&self, x: &Exprs, e: Expr, known: Option<&Set>, depth: u32) -> Set {
-        let set = match known {
-            // Its bounds were taken into account when it was made.
-            Some(known) => known.clone(),
-            None => {
-                let (lo, hi) = x.bounds(e);
-                Set::range(lo, hi)
-            }
+    fn refined<'a>(&'a self, x: &Exprs, e: Expr, known: Option<&'a Set>, depth: u32) -> Cow<'a, Set> {
+        let image = match known {
+            Some(one) if one.value().is_some() => None,
+            _ => depth.checked_sub(1).and_then(|depth| self.image(x, e, depth)),
         };
-        if depth == 0 || set.value().is_some() {
-            return set;
-        }
-        match self.image(x, e, depth - 1) {
-            Some(image) => set.intersect(&image),
-            None => set,
+        match (known, image) {
+            (Some(known), Some(image)) if !known.is_in_the_interval(&image) => {
+                Cow::Owned(known.intersect(&image))
+            }
+            (Some(known), _) => Cow::Borrowed(known),
+            (None, Some(image)) => Cow::Owned(image),
+            (None, None) => {
+                let (lo, hi) = x.bounds(e);
+                Cow::Owned(Set::range(lo, hi))
+            }
         }
     }
 
@@ -227,7 +252,7 @@ impl Facts {
                 if w == Width::W1 && matches!(op, BinOp::And | BinOp::Or) {
                     return self.image_of_bits(x, *op, (*a, *b), depth);
                 }
-                let (a, b) = (self.set_to(x, *a, depth), self.set_to(x, *b, depth));
+                let (a, b) = (self.look_at(x, *a, depth), self.look_at(x, *b, depth));
                 if let Some(exact) = b.value().and_then(|c| image_of_intervals(*op, w, &a, c)) {
                     return Some(exact);
                 }
@@ -257,7 +282,7 @@ impl Facts {
             }
             Node::Equal(a, b) => {
                 let one = self.same(x, *a, *b);
-                let (a, b) = (self.set_to(x, *a, depth), self.set_to(x, *b, depth));
+                let (a, b) = (self.look_at(x, *a, depth), self.look_at(x, *b, depth));
                 match (a.value(), b.value()) {
                     _ if one => Set::single(1),
                     _ if !a.meets(&b) => Set::single(0),
@@ -266,7 +291,7 @@ impl Facts {
                 }
             }
             Node::In(a, to) => {
-                let a = self.set_to(x, *a, depth);
+                let a = self.look_at(x, *a, depth);
                 match () {
                     () if !a.meets(to) => Set::single(0),
                     () if a.is_within(to) => Set::single(1),
@@ -274,33 +299,33 @@ impl Facts {
                 }
             }
             Node::Less(a, b) => {
-                let (a, b) = (self.set_to(x, *a, depth).hull()?, self.set_to(x, *b, depth).hull()?);
+                let (a, b) = (self.hull(x, *a, depth)?, self.hull(x, *b, depth)?);
                 match () {
                     () if a.1 < b.0 => Set::single(1),
                     () if a.0 >= b.1 => Set::single(0),
                     () => return None,
                 }
             }
-            Node::Not(a) => flip(&self.set_to(x, *a, depth), w),
+            Node::Not(a) => flip(&self.look_at(x, *a, depth), w),
             Node::Resize(a) => {
-                let a = self.set_to(x, *a, depth);
+                let a = self.look_at(x, *a, depth);
                 if a.hull()?.1 > w.max() {
                     return None;
                 }
-                a
+                a.into_owned()
             }
-            Node::Select(c, a, b) => match self.set_to(x, *c, depth).value() {
-                Some(0) => self.set_to(x, *b, depth),
-                Some(_) => self.set_to(x, *a, depth),
+            Node::Select(c, a, b) => match self.look_at(x, *c, depth).value() {
+                Some(0) => self.look_at(x, *b, depth).into_owned(),
+                Some(_) => self.look_at(x, *a, depth).into_owned(),
                 None => {
-                    let (a, b) = (self.set_to(x, *a, depth), self.set_to(x, *b, depth));
+                    let (a, b) = (self.look_at(x, *a, depth), self.look_at(x, *b, depth));
                     Set::union([a.intervals(), b.intervals()].concat())
                 }
             },
             Node::Concat(bytes) => {
                 let mut hull = (0, 0);
                 for &b in bytes {
-                    let (lo, hi) = self.set_to(x, b, depth).hull()?;
+                    let (lo, hi) = self.hull(x, b, depth)?;
                     hull = (hull.0 << 8 | lo, hull.1 << 8 | hi);
                 }
                 Set::range(hull.0, hull.1)
@@ -313,11 +338,11 @@ impl Facts {
     fn image_of_bits(&self, x: &Exprs, op: BinOp, (a, b): (Expr, Expr), depth: u32) -> Option<Set> {
         // What one bit may settle.
         let strong = u128::from(op == BinOp::Or);
-        let a = self.set_to(x, a, depth).value();
+        let a = self.look_at(x, a, depth).value();
         if a == Some(strong) {
             return Some(Set::single(strong));
         }
-        match (a, self.set_to(x, b, depth).value()) {
+        match (a, self.look_at(x, b, depth).value()) {
             (_, Some(v)) if v == strong => Some(Set::single(strong)),
             (Some(_), Some(_)) => Some(Set::single(1 - strong)),
             _ => None,
@@ -354,7 +379,14 @@ impl Facts {
         if x.constant_value(e).is_some() {
             return true;
         }
-        if self.sets.get(e) != Some(set) {
+        // Where what it says of its operand says all of it, it need not be kept as well.
+        let is_told = depth > 0
+            && match x.node(e) {
+                Node::In(..) => true,
+                Node::Equal(_, b) => x.constant_value(*b).is_some(),
+                _ => false,
+            };
+        if !is_told && self.sets.get(e) != Some(set) {
             self.sets.insert(e, set.clone());
         }
         if depth == 0 {
@@ -364,8 +396,12 @@ impl Facts {
         match x.node(e) {
             Node::Equal(a, b) => match set.value() {
                 Some(1) => {
+                    let q = self.set(x, *b);
+                    if x.constant_value(*b).is_some() {
+                        return self.restrict(x, *a, &q, depth);
+                    }
                     self.unite(x, *a, *b);
-                    let (p, q) = (self.set(x, *a), self.set(x, *b));
+                    let p = self.set(x, *a);
                     self.cut(x, *a, &p, &q, depth) && self.restrict(x, *b, &p, depth)
                 }
                 Some(_) => {
@@ -433,7 +469,9 @@ impl Facts {
             if lo >> shift >> 8 != hi >> shift >> 8 {
                 return true;
             }
-            if !self.restrict(x, b, &Set::range(l, h), depth) {
+            let known = self.hull(x, b, DEPTH);
+            let is_new = self.again || known.is_none_or(|(lo, hi)| lo < l || h < hi);
+            if is_new && !self.restrict(x, b, &Set::range(l, h), depth) {
                 return false;
             }
         }

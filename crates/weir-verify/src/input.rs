@@ -6,12 +6,13 @@ use std::ops::RangeInclusive;
 use weir_ir::program::{BinOp, BlockId, EntryKind, Layer, Width};
 use weir_packet::{LARGE_CAPACITY, Packet};
 
-use crate::explore::{Cut, Explorer, State};
+use crate::explore::{Cut, Explorer};
 use crate::expr::{At, EntryAt, Expr, Source, Symbol};
 use crate::facts::Facts;
 use crate::network::NodeId;
 use crate::packet::SymbolicPacket;
 use crate::path::Incomplete;
+use crate::state::State;
 use crate::trail::Trail;
 
 /// What is known about the start of a run. The bytes, annotations, metadata and tables may be anything.
@@ -75,8 +76,8 @@ impl SymbolicInput {
 
 impl Explorer<'_> {
     /// A path on which nothing has happened.
-    pub(crate) fn fresh(&self) -> State {
-        State {
+    pub(crate) fn fresh(&self) -> Box<State> {
+        Box::new(State {
             node: 0,
             block: BlockId(0),
             op: 0,
@@ -100,7 +101,7 @@ impl Explorer<'_> {
             past: 0,
             used_past: false,
             aside: false,
-        }
+        })
     }
 
     /// Makes the next packet that comes in, of which only `input` is known.
@@ -130,7 +131,7 @@ impl Explorer<'_> {
         node: NodeId,
         entry: BlockId,
         input: &SymbolicInput,
-    ) -> Result<State, Cut> {
+    ) -> Result<Box<State>, Cut> {
         let mut st = self.fresh();
         self.place(&mut st, node, entry);
         st.running = true;

@@ -36,6 +36,7 @@ mod simplify;
 mod single;
 mod smt;
 mod solve;
+mod state;
 mod stock;
 mod sums;
 mod tables;

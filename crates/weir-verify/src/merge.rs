@@ -7,13 +7,14 @@
 
 use std::collections::HashMap;
 
-use weir_ir::program::{BlockId, Program, Type};
+use weir_ir::program::{BlockId, Program, Type, Value};
 
-use crate::explore::{Cut, Explorer, State};
+use crate::explore::{Cut, Explorer};
 use crate::expr::{Expr, Node};
 use crate::facts::Facts;
 use crate::network::NodeId;
 use crate::packet::SymbolicPacket;
+use crate::state::State;
 use crate::trail::Trail;
 
 /// What paths have in common that go on alike.
@@ -38,7 +39,7 @@ pub(crate) struct Met {
 }
 
 /// The values that a loop's head, or what follows it, uses.
-pub(crate) fn live_at_heads(p: &Program) -> HashMap<BlockId, Vec<u32>> {
+pub(crate) fn live_at_heads(p: &Program) -> HashMap<BlockId, Vec<Value>> {
     let mut live: Vec<Vec<bool>> = vec![vec![false; p.types.len()]; p.blocks.len()];
     let mut changed = true;
     while changed {
@@ -67,8 +68,9 @@ pub(crate) fn live_at_heads(p: &Program) -> HashMap<BlockId, Vec<u32>> {
     let heads = p.blocks.iter().zip(&live).enumerate().filter(|(_, (b, _))| b.loop_limit.is_some());
     heads
         .map(|(i, (block, live))| {
-            let mut values: Vec<u32> = (0..).zip(live).filter(|(_, l)| **l).map(|(v, _)| v).collect();
-            values.extend(block.params.iter().map(|v| v.0));
+            let mut values: Vec<Value> =
+                (0..).zip(live).filter(|(_, l)| **l).map(|(v, _)| Value(v)).collect();
+            values.extend(&block.params);
             (BlockId(i as u32), values)
         })
         .collect()
@@ -89,14 +91,16 @@ impl Explorer<'_> {
         let live = self.heads.entry(node).or_insert_with(|| live_at_heads(program));
         let Some(values) = live.get(&head) else { return Ok(()) };
         // What is known of them is to outlive what was assumed.
-        for &v in values {
-            let e = Expr(st.values[v as usize]);
-            let int = matches!(program.types[v as usize], Type::Int(_));
+        let values = values.clone();
+        for &v in &values {
+            let e = self.as_set(st, v);
+            let int = matches!(program.ty(v), Type::Int(_));
             if let Some(known) = st.facts.value(&self.x, e).filter(|_| int) {
-                st.values[v as usize] = self.x.constant(self.x.width(e), known).0;
+                let known = self.x.constant(self.x.width(e), known);
+                self.set(st, v, known);
             }
         }
-        let values: Vec<u32> = values.iter().map(|&v| st.values[v as usize]).collect();
+        let values: Vec<u32> = values.into_iter().map(|v| self.raw(st, v)).collect();
         let meeting = Meeting {
             node,
             block: head,
@@ -141,7 +145,7 @@ impl Explorer<'_> {
 mod tests {
     use crate::explore::Explorer;
     use crate::network::Network;
-    use crate::packet::SymbolicPacket;
+    use crate::packet::{Found, SymbolicPacket};
     use crate::path::Limits;
 
     #[test]
@@ -150,11 +154,12 @@ mod tests {
         let mut e = Explorer::new(&net, Limits::default(), None);
         let mut st = e.fresh();
         let mut packet = SymbolicPacket::empty(&mut e.x);
-        (packet.found.reached, packet.found.joint_from) = (40, 20);
+        packet.found = Found { reached: 40, short_of: 60, joint_from: 20 };
         (st.packet, st.orphans) = (Some(packet.clone()), vec![packet]);
         e.weaken(&mut st, &[]);
         for p in st.packet.iter().chain(&st.orphans) {
-            assert_eq!((p.found.reached, p.found.joint_from), (i64::MIN, i64::MIN));
+            let Found { reached, short_of, joint_from } = p.found;
+            assert_eq!((reached, short_of, joint_from), (i64::MIN, i64::MAX, i64::MIN));
         }
     }
 }

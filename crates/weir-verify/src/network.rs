@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
+use weir_ir::Frame;
 use weir_ir::program::{BlockId, Program, TableDecl, TableInit};
 use weir_table::Row;
 
@@ -41,11 +42,12 @@ pub enum Body {
     Opaque,
 }
 
-/// A program and the numbers of its tables.
+/// A program, the numbers of its tables, and where its values stand on a path.
 #[derive(Debug, Clone)]
 pub struct Instance {
     pub(crate) program: Arc<Program>,
     pub(crate) tables: Arc<[u32]>,
+    pub(crate) frame: Arc<Frame>,
 }
 
 /// A node.
@@ -353,7 +355,7 @@ impl Network {
         }
         let last = self.tables.len() as u32;
         self.tables[first as usize..].iter_mut().for_each(|t| t.siblings = (first, last));
-        Instance { program: program.clone(), tables: numbers.into() }
+        Instance { program: program.clone(), tables: numbers.into(), frame: Arc::new(Frame::of(program)) }
     }
 
     /// What may be in a table has become more, by a node that uses it too.
@@ -381,6 +383,15 @@ impl Node {
     /// Whether ways may meet at an input.
     pub(crate) fn joins(&self, port: u32) -> bool {
         self.joins.as_ref().is_none_or(|j| j.contains(&port))
+    }
+
+    /// Whether nothing is behind it.
+    pub(crate) fn is_last(&self) -> bool {
+        match self.body {
+            Body::Sink => true,
+            Body::Pass { .. } => self.outputs.first().is_none_or(Option::is_none),
+            Body::Program(_) | Body::Opaque => false,
+        }
     }
 
     /// Where packets on an input start.

@@ -5,10 +5,11 @@ use std::rc::Rc;
 use weir_ir::program::{Amount, CmpOp, MetaField, Op, Value, Width};
 use weir_packet::Checksum;
 
-use crate::explore::{Cut, Explorer, State};
+use crate::explore::{Cut, Explorer};
 use crate::expr::{Expr, Node, Symbol};
 use crate::packet::{Mark, SymbolicPacket, mark_number};
 use crate::path::Notice;
+use crate::state::State;
 
 impl Explorer<'_> {
     pub(crate) fn op(&mut self, st: &mut State, op: &Op) -> Result<(), Cut> {
@@ -64,7 +65,7 @@ impl Explorer<'_> {
             }
             Op::Hash { dst, args } => {
                 let args = self.gets(st, args);
-                let v = self.x.make(Width::W32, Node::Hash(args.into()));
+                let v = self.x.make(Width::W32, Node::Hash(args.into_boxed_slice()));
                 self.set(st, *dst, v);
             }
             Op::Random { dst } => {
@@ -95,7 +96,7 @@ impl Explorer<'_> {
                 self.spawn(st, target, packet)?;
             }
             Op::Notify { event, args, packet } => {
-                let args = self.gets(st, args);
+                let args = self.gets(st, args).into_vec();
                 let packet = st.packet.clone().filter(|_| *packet);
                 st.notices.push(Notice { event: *event, args, packet });
             }
@@ -121,8 +122,7 @@ impl Explorer<'_> {
             Op::Rest { dst, layer } => {
                 let v = match self.layer(st, *layer)? {
                     Some(at) => {
-                        let inside = self.reaches(st, at)?;
-                        if self.decide(st, inside)? {
+                        if self.reaches_to(st, at)? {
                             Self::packet(st)?.rest(&mut self.x, at)
                         } else {
                             self.x.constant(Width::W32, 0)
@@ -295,7 +295,7 @@ impl Explorer<'_> {
 
     /// The entry that a value is.
     pub(crate) fn used(&mut self, st: &State, v: Value) -> Result<usize, Cut> {
-        let e = Self::entry(st, v);
+        let e = self.raw(st, v) as usize;
         self.usable(st, e)?;
         Ok(e)
     }

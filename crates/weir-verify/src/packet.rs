@@ -59,13 +59,15 @@ pub struct SymbolicPacket {
 pub(crate) struct Found {
     /// It reaches to this position, at least.
     pub(crate) reached: i64,
+    /// It does not reach to this position, nor to any behind it.
+    pub(crate) short_of: i64,
     /// Its joint does not stand in front of this position.
     pub(crate) joint_from: i64,
 }
 
 impl Default for Found {
     fn default() -> Found {
-        Found { reached: i64::MIN, joint_from: i64::MIN }
+        Found { reached: i64::MIN, short_of: i64::MAX, joint_from: i64::MIN }
     }
 }
 

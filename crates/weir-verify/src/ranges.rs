@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use weir_table::{KeyMatch, Row};
 
 use crate::set::Set;
@@ -30,8 +31,8 @@ impl Results {
     }
 
     /// The numbers of the results that keys of a set have, in order, and whether some have none.
-    pub(crate) fn of(&self, keys: &Set) -> (Vec<usize>, bool) {
-        let mut found = Vec::new();
+    pub(crate) fn of(&self, keys: &Set) -> (SmallVec<[usize; 8]>, bool) {
+        let mut found = SmallVec::new();
         let mut missed = false;
         for &(lo, hi) in keys.intervals() {
             let first = self.intervals.partition_point(|i| i.1 < lo);
@@ -144,7 +145,7 @@ mod tests {
             let keys: Vec<u128> = (10..=20).chain(40..=200).collect();
             let has = |s: &Set| keys.iter().any(|&k| s.contains(k));
             let wanted: Vec<usize> = (0..sets.parts.len()).filter(|&i| has(&sets.parts[i].1)).collect();
-            prop_assert_eq!(some, wanted);
+            prop_assert_eq!(some.to_vec(), wanted);
             let covered = |k: &u128| sets.parts.iter().any(|(_, s)| s.contains(*k));
             prop_assert_eq!(missed, !keys.iter().all(covered));
         }

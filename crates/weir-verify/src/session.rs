@@ -8,7 +8,7 @@ use weir_ir::program::{BlockId, EntryKind};
 
 use crate::course::Course;
 use crate::cover::Ways;
-use crate::explore::{Explorer, State};
+use crate::explore::Explorer;
 use crate::expr::{Expr, Exprs, Source};
 use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
@@ -16,6 +16,7 @@ use crate::packet::SymbolicPacket;
 use crate::path::{How, Incomplete, Limits, PacketEnd};
 use crate::smt::Smt;
 use crate::solve::{ConcreteInput, Entered, Goal, Solution, decide};
+use crate::state::State;
 use crate::trail::Trail;
 
 /// Whether a packet matches something: a node without wires whose output 0 means yes and output 1 no.
@@ -33,9 +34,9 @@ pub enum Entry {
 /// A path so far, which may go on with the next packet.
 #[derive(Debug, Clone)]
 pub struct Story {
-    pub(crate) state: State,
-    /// What entered, in order.
-    pub(crate) entered: Vec<Entry>,
+    pub(crate) state: Box<State>,
+    /// What entered, in order. Shared by all that follows from it.
+    pub(crate) entered: Rc<Vec<Entry>>,
 }
 
 /// A part of the description of entries.
@@ -56,17 +57,17 @@ pub struct Arrival {
 }
 
 /// A packet that came to a watched place, after what entered.
-fn arrival(entered: &[Entry], (place, state): (Place, State)) -> Option<Arrival> {
+fn arrival(entered: &Rc<Vec<Entry>>, (place, state): (Place, Box<State>)) -> Option<Arrival> {
     let packet = state.packet.clone()?;
-    Some(Arrival { place, packet, story: Story { state, entered: entered.to_vec() } })
+    Some(Arrival { place, packet, story: Story { state, entered: entered.clone() } })
 }
 
 /// A packet that is about to come to a place, or a state in which none is.
 #[derive(Debug)]
 struct Coming {
     at: Option<Place>,
-    state: State,
-    entered: Vec<Entry>,
+    state: Box<State>,
+    entered: Rc<Vec<Entry>>,
 }
 
 impl From<Story> for Coming {
@@ -80,15 +81,15 @@ impl From<Story> for Coming {
 }
 
 /// A packet on its way: the place that it is about to come to.
-pub(crate) type OnItsWay = (Place, State);
+pub(crate) type OnItsWay = (Place, Box<State>);
 
 /// An exploration whose arrivals are asked for one by one.
 #[derive(Debug)]
 pub(crate) struct Hunt {
     coming: std::vec::IntoIter<Coming>,
     /// What entered in the story that is explored.
-    entered: Vec<Entry>,
-    course: Course,
+    entered: Rc<Vec<Entry>>,
+    course: Box<Course>,
 }
 
 impl Hunt {
@@ -169,7 +170,7 @@ impl<'a> Session<'a> {
 
     /// A story in which nothing has happened.
     pub fn blank(&self) -> Story {
-        Story { state: self.e.fresh(), entered: Vec::new() }
+        Story { state: self.e.fresh(), entered: Rc::default() }
     }
 
     /// The next packet of a story, not yet in the network.
@@ -181,7 +182,7 @@ impl<'a> Session<'a> {
         (st.trail, st.running) = (Trail::default(), false);
         st.strands.clear();
         (st.past, st.used_past) = (st.entries.len(), false);
-        story.entered.push(Entry::Packet(at, input.clone()));
+        Rc::make_mut(&mut story.entered).push(Entry::Packet(at, input.clone()));
         Some(story)
     }
 
@@ -204,7 +205,7 @@ impl<'a> Session<'a> {
         (st.past, st.used_past, st.randoms) = (st.entries.len(), false, randoms);
         st.notices.clear();
         let ends = std::mem::take(&mut st.ends);
-        story.entered.push(Entry::Packet(at, input.clone()));
+        Rc::make_mut(&mut story.entered).push(Entry::Packet(at, input.clone()));
         (story, ends)
     }
 
@@ -293,7 +294,7 @@ impl<'a> Session<'a> {
         done.retain(|st| {
             st.ends.last().is_some_and(|e| matches!(e.how, How::Exit(port) if (port == 0) == wanted))
         });
-        let back = |mut state: State| {
+        let back = |mut state: Box<State>| {
             // Where its layers are was found out on the way, which stays true.
             state.packet.clone_from(&packet);
             state.trail = trail.clone();
@@ -305,7 +306,7 @@ impl<'a> Session<'a> {
 
     /// Lets the current packet of each story in, and explores all that follows.
     pub fn run(&mut self, stories: Vec<Story>, watched: &HashSet<Place>) -> Outcome {
-        self.e.course = Course::new(watched.iter().copied(), None);
+        *self.e.course = Course::new(watched.iter().copied(), None);
         let mut outcome = Outcome { arrivals: Vec::new(), ended: Vec::new() };
         for story in stories {
             let (state, entered) = self.enter(story.into());
@@ -326,7 +327,7 @@ impl<'a> Session<'a> {
     }
 
     /// The state when the packet has come, and what entered. No state: it contradicts itself.
-    fn enter(&mut self, coming: Coming) -> (Option<State>, Vec<Entry>) {
+    fn enter(&mut self, coming: Coming) -> (Option<Box<State>>, Rc<Vec<Entry>>) {
         let Coming { at, mut state, entered } = coming;
         let ready = at.map_or(Ok(()), |at| {
             self.e.arrive(&mut state, at).map(|block| {
@@ -350,8 +351,8 @@ impl<'a> Session<'a> {
         useful: Option<Rc<[bool]>>,
     ) -> Hunt {
         let coming: Vec<Coming> = stories.into_iter().map(Coming::from).collect();
-        let course = Course::of_arrivals(watched.iter().copied(), useful);
-        Hunt { coming: coming.into_iter(), entered: Vec::new(), course }
+        let course = Box::new(Course::of_arrivals(watched.iter().copied(), useful));
+        Hunt { coming: coming.into_iter(), entered: Rc::default(), course }
     }
 
     /// As [`Session::hunt`], of packets that were kept on their way after all this had entered.
@@ -362,10 +363,11 @@ impl<'a> Session<'a> {
         watched: &HashSet<Place>,
         useful: Rc<[bool]>,
     ) -> Hunt {
-        let coming = |(at, state)| Coming { at: Some(at), state, entered: entered.to_vec() };
+        let entered = Rc::new(entered.to_vec());
+        let coming = |(at, state)| Coming { at: Some(at), state, entered: entered.clone() };
         let coming: Vec<Coming> = kept.into_iter().map(coming).collect();
-        let course = Course::of_arrivals(watched.iter().copied(), Some(useful));
-        Hunt { coming: coming.into_iter(), entered: Vec::new(), course }
+        let course = Box::new(Course::of_arrivals(watched.iter().copied(), Some(useful)));
+        Hunt { coming: coming.into_iter(), entered: Rc::default(), course }
     }
 
     /// What comes to a watched place next. Between, the session may be used for anything else.
@@ -402,7 +404,7 @@ impl<'a> Session<'a> {
     }
 
     fn by_clock(&mut self, watched: &HashSet<Place>, wanted: fn(&EntryKind) -> bool) -> Outcome {
-        self.e.course = Course::new(watched.iter().copied(), None);
+        *self.e.course = Course::new(watched.iter().copied(), None);
         let mut outcome = Outcome { arrivals: Vec::new(), ended: Vec::new() };
         for (node, n) in self.e.net.nodes().iter().enumerate() {
             let entries = n.program().map(|p| &p.entries[..]).unwrap_or_default();
@@ -411,7 +413,7 @@ impl<'a> Session<'a> {
                 self.e.visited[node as usize] = true;
                 let Ok(state) = self.e.start(node, entry.block, &SymbolicInput::default()) else { continue };
                 let ended = self.e.run(Some(state));
-                let entered = vec![Entry::Timer(node, entry.block)];
+                let entered = Rc::new(vec![Entry::Timer(node, entry.block)]);
                 outcome
                     .arrivals
                     .extend(self.e.course.arrivals.drain(..).filter_map(|a| arrival(&entered, a)));

@@ -205,6 +205,12 @@ impl Set {
         })
     }
 
+    /// Whether the other set is one interval, and all numbers are in it.
+    pub(crate) fn is_in_the_interval(&self, other: &Set) -> bool {
+        let Parts::One([(lo, hi)]) = other.0 else { return false };
+        self.hull().is_none_or(|(first, last)| lo <= first && last <= hi)
+    }
+
     /// The lowest member that is not below `v`.
     pub(crate) fn at_least(&self, v: u128) -> Option<u128> {
         let parts = self.intervals();

@@ -77,23 +77,23 @@ impl Exprs {
             return self.constant(Width::W1, 1);
         }
         let Some(c) = self.constant_value(b) else { return self.make(Width::W1, Node::Equal(a, b)) };
-        match (self.node(a).clone(), w, c) {
+        match (self.node(a), w, c) {
             (Node::Const(_), ..) => self.constant(Width::W1, 0),
             (_, Width::W1, 1) => a,
             (_, Width::W1, _) => self.not(a),
-            (Node::Binary(BinOp::Add, x, d), ..) if self.constant_value(d).is_some() => {
+            (&Node::Binary(BinOp::Add, x, d), ..) if self.constant_value(d).is_some() => {
                 let d = self.constant_value(d).unwrap_or(0);
                 let rest = self.constant(w, c.wrapping_sub(d));
                 self.equal(x, rest)
             }
-            (Node::Resize(x), ..) if self.width(x) < w => {
+            (&Node::Resize(x), ..) if self.width(x) < w => {
                 if c > self.width(x).max() {
                     return self.constant(Width::W1, 0);
                 }
                 let c = self.constant(self.width(x), c);
                 self.equal(x, c)
             }
-            (Node::Not(x), ..) => {
+            (&Node::Not(x), ..) => {
                 let c = self.constant(w, !c);
                 self.equal(x, c)
             }
@@ -164,11 +164,12 @@ impl Exprs {
         if from == to {
             return a;
         }
-        match self.node(a).clone() {
-            Node::Const(v) => self.constant(to, v),
-            Node::Resize(x) if from >= to || self.width(x) <= from => self.resize(to, x),
+        match self.node(a) {
+            &Node::Const(v) => self.constant(to, v),
+            &Node::Resize(x) if from >= to || self.width(x) <= from => self.resize(to, x),
             Node::Concat(bytes) if to < from && to != Width::W1 => {
-                self.concat(&bytes[bytes.len() - to.bytes() as usize..])
+                let kept = bytes[bytes.len() - to.bytes() as usize..].to_vec();
+                self.concat(&kept)
             }
             _ => self.make(to, Node::Resize(a)),
         }
@@ -191,22 +192,22 @@ impl Exprs {
 
     fn byte(&mut self, e: Expr, i: u32) -> Expr {
         let size = self.width(e).bytes();
-        match self.node(e).clone() {
+        match self.node(e) {
             _ if size == 1 => self.resize(Width::W8, e),
-            Node::Const(v) => self.constant(Width::W8, v >> (8 * (size - 1 - i))),
+            &Node::Const(v) => self.constant(Width::W8, v >> (8 * (size - 1 - i))),
             Node::Concat(bytes) => bytes[i as usize],
-            Node::Resize(x) => {
+            &Node::Resize(x) => {
                 let inner = self.width(x).bytes();
                 match (i + inner).checked_sub(size) {
                     Some(j) => self.byte(x, j),
                     None => self.constant(Width::W8, 0),
                 }
             }
-            Node::Not(x) => {
+            &Node::Not(x) => {
                 let b = self.byte(x, i);
                 self.not(b)
             }
-            Node::Binary(op, x, c) => match self.constant_value(c) {
+            &Node::Binary(op, x, c) => match self.constant_value(c) {
                 Some(c) => self.byte_of_binary(e, op, x, c, i),
                 None => self.make(Width::W8, Node::Byte(e, i)),
             },

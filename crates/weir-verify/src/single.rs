@@ -28,7 +28,7 @@ fn paths(mut explorer: Explorer<'_>, entry: BlockId, input: &SymbolicInput) -> E
     let done = explorer.run(start);
     let entries: Vec<_> = done.iter().map(|st| explorer.entry_ends(st)).collect();
     let exprs = Rc::new(explorer.x);
-    let path = |(st, entries): (crate::explore::State, _)| Path {
+    let path = |(st, entries): (Box<crate::state::State>, _)| Path {
         entry,
         exprs: Rc::clone(&exprs),
         facts: st.facts,

@@ -5,11 +5,12 @@ use std::sync::OnceLock;
 use weir_ir::program::{BinOp, BlockId, End, Op, Program, TableInit, Target, Type, Value, Width};
 use weir_table::{KeyMatch, Kind, Row, Table, TableDecl};
 
-use crate::explore::{Cut, Explorer, State};
+use crate::explore::{Cut, Explorer};
 use crate::expr::{At, EntryAt, Expr, Symbol};
 use crate::packet::SymbolicPacket;
 use crate::path::Incomplete;
 use crate::ranges::{Results, by_result};
+use crate::state::State;
 
 /// What the whole program may do to a table, at any time before the run.
 #[derive(Debug, Clone)]
@@ -288,7 +289,7 @@ impl Explorer<'_> {
         }
         // Where there are several ways, each is taken by a path of its own; the first goes on at once, and is explored first.
         if missed && !found.is_empty() {
-            let mut other = st.clone();
+            let mut other = Box::new(st.clone());
             let none = found.iter().all(|&i| {
                 let within = self.x.within(key, &results.parts[i].1);
                 self.assume(&mut other, within, false).is_ok()
@@ -303,9 +304,9 @@ impl Explorer<'_> {
             }
         }
         for &i in found.iter().skip(1).rev() {
-            let mut other = st.clone();
+            let mut other = Box::new(st.clone());
             let within = self.x.within(key, &results.parts[i].1);
-            if self.assume(&mut other, within, true).is_err() {
+            if !other.facts.assume_within(&self.x, within, &keys) {
                 continue;
             }
             match targets {
@@ -320,7 +321,9 @@ impl Explorer<'_> {
         let Some(&first) = found.first() else { return Ok(None) };
         if found.len() > 1 || missed {
             let within = self.x.within(key, &results.parts[first].1);
-            self.assume(st, within, true)?;
+            if !st.facts.assume_within(&self.x, within, &keys) {
+                return Err(Cut);
+            }
         }
         Ok(Some(self.fixed_row(st, table, results.parts[first].0)))
     }

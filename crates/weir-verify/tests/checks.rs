@@ -11,7 +11,7 @@ use weir_verify::checks::{
     Bits, Checker, Field, Query, Start, Target, Verdict, Way, all, can, invariant, never, noloops, only,
     returns,
 };
-use weir_verify::{Body, Limits, Network, Place};
+use weir_verify::{Body, Limits, Network, NodeId, Place};
 
 fn checker(n: &Net) -> Checker<'_> {
     Checker::new(&n.net, Limits::default())
@@ -319,6 +319,41 @@ fn what_comes_back_from_elsewhere_is_no_reply() {
     }
 }
 
+/// IP packets, from one node to another.
+fn between(from: NodeId, to: NodeId) -> Query {
+    let framing = weir_verify::checks::Framing::Ip;
+    let input = weir_verify::SymbolicInput::ip();
+    let from = Start { place: Place { node: from, port: 0 }, framing, input };
+    let to = Target { place: Place { node: to, port: 0 }, framing };
+    Query { from: vec![from], to: vec![to], ..Query::default() }
+}
+
+#[test]
+fn a_packet_that_was_too_short_is_long_enough_with_more_at_its_end() {
+    let mut b = Builder::new("longer", 1, 2);
+    b.input(0, |b| {
+        let long = |b: &mut Builder| {
+            b.choose_has(Layer::Data, 60, |b| b.constant(Width::W1, 1_u8), |b| b.constant(Width::W1, 0_u8))
+        };
+        let at_first = long(b);
+        b.when(at_first, |b| b.emit(0));
+        b.put(60);
+        let then = long(b);
+        b.when(then, |b| b.emit(1));
+        b.drop(Reason::TRUNCATED);
+    });
+    let mut net = Network::new();
+    let longer = net.add_program("longer", &Arc::new(b.finish()), 0);
+    let outputs = ["long", "longer"].map(|name| net.add(name, Body::Sink));
+    for (port, node) in (0..).zip(outputs) {
+        net.connect(Place { node: longer, port }, Place { node, port: 0 });
+    }
+    net.finish();
+    for node in outputs {
+        shown(&can(&mut Checker::new(&net, Limits::default()), &between(longer, node)), true);
+    }
+}
+
 /// Counts to three, looks at the first byte in each round, and sends packets that begin with 0x45 by output 0, others by
 /// output 1: paths that differ in what they assume of the byte meet at the head of the loop.
 fn rounds() -> Arc<weir_ir::Program> {
@@ -349,15 +384,7 @@ fn paths_that_meet_at_the_head_of_a_loop_stand_for_each_other() {
         net.connect(Place { node: rounds, port }, Place { node, port: 0 });
     }
     net.finish();
-    let framing = weir_verify::checks::Framing::Ip;
     for node in outputs {
-        let from = Start {
-            place: Place { node: rounds, port: 0 },
-            framing,
-            input: weir_verify::SymbolicInput::ip(),
-        };
-        let to = Target { place: Place { node, port: 0 }, framing };
-        let q = Query { from: vec![from], to: vec![to], ..Query::default() };
-        shown(&can(&mut Checker::new(&net, Limits::default()), &q), true);
+        shown(&can(&mut Checker::new(&net, Limits::default()), &between(rounds, node)), true);
     }
 }

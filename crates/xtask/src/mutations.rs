@@ -54,6 +54,7 @@ const VERIFY_RANGES: Test = Test { package: "weir-verify", target: None, filter:
 const VERIFY_SETS: Test = Test { package: "weir-verify", target: None, filter: "set::" };
 const VERIFY_FACTS: Test = Test { package: "weir-verify", target: None, filter: "facts::" };
 const VERIFY_COVER: Test = Test { package: "weir-verify", target: Some("cover"), filter: "" };
+const FRAMES: Test = Test { package: "weir-ir", target: Some("frames"), filter: "" };
 const VERIFY_MERGE: Test = Test { package: "weir-verify", target: None, filter: "merge::" };
 const VERIFY_CHECKS: Test = Test { package: "weir-verify", target: Some("checks"), filter: "" };
 const VERIFY_SECURITY: Test = Test { package: "weir-verify", target: Some("security"), filter: "" };
@@ -291,6 +292,20 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         test: VERIFY_CHECKS,
     },
     Mutation {
+        name: "packets: a longer one is as short as it was",
+        file: "crates/weir-verify/src/ends.rs",
+        text: "(p.end.1, p.found.short_of) = (p.end.1 + i64::from(n), i64::MAX);",
+        instead: "p.end.1 += i64::from(n);",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "frames: what a block makes stands where its dominators put theirs",
+        file: "crates/weir-ir/src/frame.rs",
+        text: "            free.push(next);\n",
+        instead: "            free.push(next / 2);\n",
+        test: FRAMES,
+    },
+    Mutation {
         name: "packets: what was found out outlives what it followed from",
         file: "crates/weir-verify/src/merge.rs",
         text: "        st.forget_found();\n",
@@ -426,8 +441,8 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "cover: what was drawn is left aside though the packet holds it",
         file: "crates/weir-verify/src/cover.rs",
-        text: "!alike.drawn && ways.draws_again",
-        instead: "ways.draws_again",
+        text: "!alike.drawn && drawn.draws_again",
+        instead: "drawn.draws_again",
         test: VERIFY_COVER,
     },
     Mutation {

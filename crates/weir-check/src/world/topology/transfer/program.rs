@@ -102,6 +102,12 @@ pub(super) fn program(
             let version = b.shr(byte, 4);
             let other = b.ne(version, 4);
             b.when(other, |b| b.drop(Reason::new("NotIPv4")));
+            // Here for all stages of the box: those behind look at ports by the mark.
+            let words = b.and(byte, 0x0f);
+            let bytes = b.shl(words, 2);
+            let bytes = b.resize(Width::W32, bytes);
+            b.require(Layer::Net, bytes, Reason::TRUNCATED);
+            b.set_mark(Layer::Transport, Layer::Net, bytes);
         } else if diagram.nodes.iter().any(|n| make.reads_header(n)) {
             b.require(Layer::Net, 20, Reason::TRUNCATED);
         }
@@ -280,17 +286,10 @@ fn transport(b: &mut Builder, width: Width, offset: u32, protocols: &[u8]) -> V 
     b.choose(
         there,
         |b| {
-            let byte = b.load(Width::W8, Layer::Net, 0);
-            let words = b.and(byte, 0x0f);
-            let bytes = b.shl(words, 2);
-            let bytes = b.resize(Width::W32, bytes);
-            // Net has at least 20 bytes, and the length of a header was seen to fit where the packet was sent.
-            b.require(Layer::Net, bytes, Reason::TRUNCATED);
-            b.set_mark(Layer::Cursor, Layer::Net, bytes);
             b.choose_has(
-                Layer::Cursor,
+                Layer::Transport,
                 offset + width.bytes(),
-                |b| b.load(width, Layer::Cursor, offset),
+                |b| b.load(width, Layer::Transport, offset),
                 |b| b.constant(width, 0_u8),
             )
         },

@@ -1,0 +1,108 @@
+//! A path so far.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use weir_ir::program::BlockId;
+
+use crate::expr::Expr;
+use crate::facts::Facts;
+use crate::network::NodeId;
+use crate::packet::{Found, SymbolicPacket};
+use crate::path::{Notice, PacketEnd};
+use crate::tables::Entry;
+use crate::trail::Trail;
+
+/// A packet that waits for its turn.
+#[derive(Debug, Clone)]
+pub(crate) struct Strand {
+    /// Number of the element that started it, in its node.
+    pub(crate) starter: u32,
+    pub(crate) node: NodeId,
+    pub(crate) block: BlockId,
+    pub(crate) args: Vec<u32>,
+    pub(crate) packet: SymbolicPacket,
+    pub(crate) laps: u32,
+    pub(crate) trail: Trail,
+}
+
+/// A path so far.
+#[derive(Debug, Clone)]
+pub(crate) struct State {
+    pub(crate) node: NodeId,
+    pub(crate) block: BlockId,
+    pub(crate) op: usize,
+    /// Whether the path is inside a program.
+    pub(crate) running: bool,
+    /// Number of an expression or of an entry, by the value's type, where the [`Frame`] of the program says.
+    pub(crate) values: Vec<u32>,
+    pub(crate) packet: Option<SymbolicPacket>,
+    /// Where the packet came by.
+    pub(crate) trail: Trail,
+    pub(crate) strands: VecDeque<Strand>,
+    pub(crate) entries: Vec<Rc<Entry>>,
+    /// Tables in which the path changed when entries expire.
+    pub(crate) stirred: Vec<u32>,
+    pub(crate) facts: Facts,
+    /// How often each loop was entered since it was entered from outside.
+    pub(crate) rounds: Vec<(BlockId, u32)>,
+    pub(crate) randoms: u32,
+    pub(crate) steps: usize,
+    pub(crate) ends: Vec<PacketEnd>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) orphans: Vec<SymbolicPacket>,
+    /// Rounds of the current packet through cycles of a linked graph.
+    pub(crate) laps: u32,
+    /// Checksums (without their final inversion) that are known to be all ones.
+    pub(crate) sums: Vec<Expr>,
+    /// Packets that came in so far.
+    pub(crate) inputs: u32,
+    /// How many of the entries stood there before the current packet came in.
+    pub(crate) past: usize,
+    /// Whether one of them was found since.
+    pub(crate) used_past: bool,
+    /// Whether a packet came to where nobody looks.
+    pub(crate) aside: bool,
+}
+
+impl State {
+    /// Whether nothing but its current packet, what is assumed, and entries show what happened on a path.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.strands.is_empty()
+            && self.notices.is_empty()
+            && self.orphans.is_empty()
+            && self.ends.is_empty()
+            && self.stirred.is_empty()
+    }
+
+    /// Whether a packet came to a node, on the way of the current one or on another that belongs to the path.
+    pub(crate) fn meets(&self, node: NodeId) -> bool {
+        let strands = self.strands.iter().map(|s| &s.trail);
+        let mut all = self.ends.iter().map(|e| &e.trail).chain(strands).chain([&self.trail]);
+        all.any(|t| t.meets(node))
+    }
+
+    /// Forgets what was found out about packets: what it follows from is not assumed any more.
+    pub(crate) fn forget_found(&mut self) {
+        let waiting = self.strands.iter_mut().map(|s| &mut s.packet);
+        let all = waiting.chain(&mut self.packet).chain(&mut self.orphans);
+        all.for_each(|p| p.found = Found::default());
+        for e in self.entries.iter_mut().filter(|e| !e.held.is_empty()) {
+            Rc::make_mut(e).held.iter_mut().for_each(|p| p.found = Found::default());
+        }
+    }
+
+    /// An entry, to change.
+    pub(crate) fn entry_mut(&mut self, i: usize) -> &mut Entry {
+        Rc::make_mut(&mut self.entries[i])
+    }
+
+    /// Rounds through a loop.
+    pub(crate) fn rounds_of(&mut self, header: BlockId) -> &mut u32 {
+        let i = self.rounds.iter().position(|(b, _)| *b == header).unwrap_or_else(|| {
+            self.rounds.push((header, 1));
+            self.rounds.len() - 1
+        });
+        &mut self.rounds[i].1
+    }
+}
