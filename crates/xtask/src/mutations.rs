@@ -195,9 +195,30 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "compiled DIR-24-8: half of a group",
         file: "crates/weir-jit/src/tables.rs",
-        text: "band_imm_u(wide, 0xff)",
-        instead: "band_imm_u(wide, 0x7f)",
+        text: "band_imm_u(low, 0xff)",
+        instead: "band_imm_u(low, 0x7f)",
         test: LARGE,
+    },
+    Mutation {
+        name: "what is pushed keeps old bytes that nothing writes",
+        file: "crates/weir-jit/src/ends.rs",
+        text: "written[..n as usize].iter().all(|&w| w)",
+        instead: "written[..n as usize].iter().any(|&w| w)",
+        test: JIT,
+    },
+    Mutation {
+        name: "a cell is read once a batch though programs write it",
+        file: "crates/weir-jit/src/tables.rs",
+        text: "let stays = is_cell && !self.written[table.0 as usize];",
+        instead: "let stays = is_cell;",
+        test: JIT,
+    },
+    Mutation {
+        name: "compiled checksum of zeros is all ones",
+        file: "crates/weir-jit/src/arith.rs",
+        text: "let less = self.b.ins().iadd_imm_s(quotient, -1);",
+        instead: "let less = quotient;",
+        test: JIT,
     },
     Mutation {
         name: "a way that crosses to another lane keeps its number",
