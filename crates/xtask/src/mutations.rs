@@ -30,6 +30,8 @@ const TABLE_RULES: Test = Test { package: "weir-table", target: None, filter: "r
 const TABLE_WHEEL: Test = Test { package: "weir-table", target: None, filter: "wheel::" };
 const PASSES: Test =
     Test { package: "weir-ir", target: Some("passes"), filter: "the_passes_keep_the_meaning" };
+const PASS_CASES: Test =
+    Test { package: "weir-ir", target: Some("passes"), filter: "each_pass_does_what_its_cases_say" };
 const CHAINS: Test = Test {
     package: "weir-jit",
     target: Some("pairs"),
@@ -156,6 +158,13 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         text: "matches!(block.end, End::Push { .. } | End::Unpull { .. })",
         instead: "matches!(block.end, End::Unpull { .. })",
         test: PASSES,
+    },
+    Mutation {
+        name: "a parted way comes back to values that it does not have",
+        file: "crates/weir-ir/src/passes/ways.rs",
+        text: "blocks[0] == at && blocks[1..].iter().all(closed)",
+        instead: "blocks[0] == at && blocks.iter().skip(blocks.len()).all(closed)",
+        test: PASS_CASES,
     },
     Mutation {
         name: "arithmetic: a shift by the width",
