@@ -265,6 +265,19 @@ mod tests {
     }
 
     #[test]
+    fn values_under_masks_are_the_same_values() {
+        let broadcast = |n: u128| 0x0afe_00ff | n << 8;
+        let values = [0, broadcast(0), broadcast(1), broadcast(2), broadcast(3), broadcast(5), 0xffff_ffff];
+        let masked = under_masks(&values);
+        assert_eq!(masked.len(), 4);
+        let near = values.into_iter().flat_map(|v| (0..32).map(move |bit| v ^ 1 << bit));
+        for v in near.chain(values) {
+            let found = masked.iter().any(|&(value, without)| v & !without == value);
+            assert_eq!(found, values.contains(&v), "{v:#x}");
+        }
+    }
+
+    #[test]
     fn each_fault_has_its_own_reason() {
         let with = |change: fn(&mut Vec<u8>)| {
             let mut p = packet();
