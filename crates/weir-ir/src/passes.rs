@@ -18,6 +18,7 @@ mod requires;
 mod stores;
 mod sums;
 mod tails;
+mod ways;
 
 use crate::check::is_within_bounds;
 use crate::program::{Entry, Program};
@@ -34,6 +35,7 @@ pub const PASSES: &[Pass] = &[
     ("layers", layers::run),
     ("requires", requires::run),
     ("conditions", conditions::run),
+    ("ways", ways::run),
     ("inline", inline::run),
     ("forward", forward::run),
     ("fold", fold::run),

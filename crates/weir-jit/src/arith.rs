@@ -64,11 +64,37 @@ impl Translator<'_, '_> {
             CmpOp::Lt => IntCC::UnsignedLessThan,
             CmpOp::Le => IntCC::UnsignedLessThanOrEqual,
         };
+        if let Some(is) = self.compare_checksum(code, a, b) {
+            return is;
+        }
         if let Some(equal) = self.compare_forms(op, a, b) {
             return equal;
         }
         let (a, b) = (self.get(a), self.get(b));
         self.b.ins().icmp(code, a, b)
+    }
+
+    /// Whether a checksum is all ones, which it is if the sum before it is folded is a multiple of all ones but 0. By the
+    /// inverse of a divisor modulo 2^64, multiples become their quotients, and all else numbers that no quotient is (T.
+    /// Granlund and P. L. Montgomery, "Division by invariant integers using multiplication", section 9).
+    fn compare_checksum(&mut self, code: IntCC, a: Value, b: Value) -> Option<ir::Value> {
+        const ONES: u64 = 0xffff;
+        const INVERSE: u64 = 0xfffe_fffe_fffe_ffff;
+        const _: () = assert!(ONES.wrapping_mul(INVERSE) == 1);
+        let (sum, other) = match (self.unfolded.get(&a), self.unfolded.get(&b)) {
+            (Some(&sum), _) => (sum, b),
+            (None, Some(&sum)) => (sum, a),
+            (None, None) => return None,
+        };
+        if self.constant(other) != Some(ONES.into()) || !matches!(code, IntCC::Equal | IntCC::NotEqual) {
+            return None;
+        }
+        let inverse = self.imm(types::I64, INVERSE.into());
+        let quotient = self.b.ins().imul(sum, inverse);
+        let less = self.b.ins().iadd_imm_s(quotient, -1);
+        // Quotients have less than 32 bits, as sums have less than 48.
+        let high = self.b.ins().ushr_imm_u(less, 32);
+        Some(self.b.ins().icmp_imm_u(code, high, 0))
     }
 
     pub(crate) fn not(&mut self, width: Width, a: Value) -> ir::Value {

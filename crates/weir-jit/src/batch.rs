@@ -29,17 +29,22 @@ pub(crate) struct Batch {
     pub at: ir::Value,
     /// Where those of all packets stand.
     packets: ir::Value,
-    /// The same, and where that ends.
-    first: Kept,
+    /// Where that ends.
     end: Kept,
     /// How far from it the outcomes are.
     to_outcomes: Kept,
+    /// The addresses of the frame, and of what is passed to helpers, for who takes an address: the compiler would work
+    /// them out before the loop, and keep them.
+    pub frame: Kept,
+    pub passed: Kept,
+    /// Address of the first table.
+    pub first_table: Kept,
 }
 
-/// A number that is read from memory at the end of a packet: in a register it would be in the way of all that comes
-/// before. Kinds of memory of their own let the compiler use a register where nothing is called.
+/// A number that is read from memory where it is needed, as at the end of a packet: in a register it would be in the way
+/// of all that comes before. Kinds of memory of their own let the compiler use a register where nothing is called.
 #[derive(Clone, Copy)]
-struct Kept {
+pub(crate) struct Kept {
     at: StackSlot,
     flags: MemFlagsData,
 }
@@ -55,7 +60,7 @@ impl Kept {
         Kept { at, flags }
     }
 
-    fn get(self, b: &mut FunctionBuilder<'_>) -> ir::Value {
+    pub fn get(self, b: &mut FunctionBuilder<'_>) -> ir::Value {
         let from = b.ins().stack_addr(types::I64, self.at, 0);
         b.ins().load(types::I64, self.flags, from, 0)
     }
@@ -63,7 +68,7 @@ impl Kept {
 
 impl Batch {
     /// Begins the function: the builder is left in the block that takes a packet.
-    pub fn open(b: &mut FunctionBuilder<'_>) -> (Batch, ir::Value) {
+    pub fn open(b: &mut FunctionBuilder<'_>, frame: StackSlot, passed: StackSlot) -> (Batch, ir::Value) {
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
@@ -76,11 +81,17 @@ impl Batch {
         let outcomes = offset_of!(Ctx<'_>, outcomes) as i32;
         let outcomes = b.ins().load(types::I64, MemFlagsData::trusted(), ctx, outcomes);
         let to_outcomes = b.ins().isub(outcomes, packets);
-        let first = Kept::new(b, 9, packets);
         let (end, to_outcomes) = (Kept::new(b, 10, end), Kept::new(b, 11, to_outcomes));
+        let [frame, passed] = [(9, frame), (12, passed)].map(|(id, slot)| {
+            let at = b.ins().stack_addr(types::I64, slot, 0);
+            Kept::new(b, id, at)
+        });
+        let first_table = offset_of!(Ctx<'_>, first_table) as i32;
+        let first_table = b.ins().load(types::I64, MemFlagsData::trusted(), ctx, first_table);
+        let first_table = Kept::new(b, 13, first_table);
         b.ins().jump(head, &[BlockArg::Value(packets)]);
         b.switch_to_block(head);
-        (Batch { head, ended, start, args, at, packets, first, end, to_outcomes }, ctx)
+        (Batch { head, ended, start, args, at, packets, end, to_outcomes, frame, passed, first_table }, ctx)
     }
 }
 
@@ -115,15 +126,25 @@ impl Translator<'_, '_> {
         let numbered = reached.iter().filter_map(|&id| Some((self.starts.numbers[id.0 as usize]?, id)));
         let numbered: Vec<(u32, BlockId)> = numbered.collect();
         if numbered.len() <= COMPARED {
-            self.compare_starts(&numbered);
+            let Some((last, others)) = numbered.split_last() else { return self.never() };
+            self.compare_starts(others);
+            // Only numbers of starts are passed in.
+            return self.start_at(last.1);
+        }
+        // Most packets come in by entries.
+        let takes_packets = |id| matches!(self.starts.entry(id), Some((_, true)));
+        let (entries, others): (Vec<_>, Vec<_>) =
+            numbered.into_iter().partition(|&(_, id)| takes_packets(id));
+        if entries.len() <= COMPARED && others.len() > 1 {
+            self.compare_starts(&entries);
+            self.look_start_up(&others);
         } else {
-            self.look_start_up(&numbered);
+            self.look_start_up(&[entries, others].concat());
         }
     }
 
     fn compare_starts(&mut self, numbered: &[(u32, BlockId)]) {
-        let Some((last, others)) = numbered.split_last() else { return self.never() };
-        for &(number, id) in others {
+        for &(number, id) in numbered {
             let (way, next) = (self.b.create_block(), self.b.create_block());
             let is = self.b.ins().icmp_imm_u(IntCC::Equal, self.batch.start, i64::from(number));
             self.b.ins().brif(is, way, &[], next, &[]);
@@ -131,8 +152,6 @@ impl Translator<'_, '_> {
             self.start_at(id);
             self.b.switch_to_block(next);
         }
-        // Only numbers of starts are passed in.
-        self.start_at(last.1);
     }
 
     fn look_start_up(&mut self, numbered: &[(u32, BlockId)]) {
@@ -196,10 +215,8 @@ impl Translator<'_, '_> {
         let (more, done) = (self.b.create_block(), self.b.create_block());
         self.b.ins().brif(is_more, more, &[], done, &[]);
         self.b.switch_to_block(done);
-        let first = self.batch.first.get(&mut self.b);
-        let size = self.b.ins().isub(next, first);
-        let count = self.b.ins().ushr_imm_u(size, 3);
-        self.b.ins().return_(&[count]);
+        // How many that were, the caller works out: the first address would have to be kept.
+        self.b.ins().return_(&[next]);
         self.b.switch_to_block(more);
         let starts_others = |op: &Op| matches!(op, Op::Fork { .. } | Op::Release { .. });
         if self.p.blocks.iter().any(|b| b.ops.iter().any(starts_others)) {

@@ -27,7 +27,7 @@ use crate::network::Network;
 use crate::places::{Places, unknown};
 use crate::rare::{MOST_PASSED, helper_signature, passed_at, rare_signature};
 use crate::starts::{Starts, order};
-use crate::tables::row_uses;
+use crate::uses::{removes, row_uses, written};
 use crate::wide::Halves;
 
 /// Numbers of 32 bits at the start of a packet's metadata, up to the last mark.
@@ -102,6 +102,8 @@ pub(crate) struct Translator<'a, 'b> {
     pub positions: Option<Positions>,
     /// Ones' complement sums that are not folded, with the number of words in them.
     pub sums: FxHashMap<Value, (ir::Value, u32)>,
+    /// Checksums of this block before they are folded.
+    pub unfolded: FxHashMap<Value, ir::Value>,
     /// Values in network byte order.
     pub network: Network,
     /// Numbers of 128 bits.
@@ -116,6 +118,10 @@ pub(crate) struct Translator<'a, 'b> {
     pub flows: &'a Plan,
     /// For each table whether an entry may be gone when it is used.
     pub removes: Vec<bool>,
+    /// For each table whether programs write its rows.
+    pub written: Vec<bool>,
+    /// What does not change of tables is read before the loop over packets.
+    pub reads_ahead: bool,
     /// The slots of cells, which are constants.
     pub cells: FxHashMap<ir::Value, u32>,
     /// Addresses that are known in this block.
@@ -157,7 +163,16 @@ impl<'a, 'b> Translator<'a, 'b> {
         module: &'a mut JITModule,
         mut b: FunctionBuilder<'b>,
     ) -> Translator<'a, 'b> {
-        let (batch, ctx) = Batch::open(&mut b);
+        let layouts: Vec<Layout> = p.tables.iter().map(|t| Layout::of(&t.decl)).collect();
+        let removes = removes(p);
+        // Also for a row that is gone.
+        let row = layouts.iter().zip(&removes).filter(|(_, r)| **r).map(|(l, _)| l.stride).max();
+        let values = p.blocks.iter().map(frame_values).max().unwrap_or(0).max(2);
+        let size = (16 * values).max(row.unwrap_or(0)) as u32;
+        let frame = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4));
+        let passed = StackSlotData::new(StackSlotKind::ExplicitSlot, passed_at(MOST_PASSED) as u32, 3);
+        let passed = b.create_sized_stack_slot(passed);
+        let (batch, ctx) = Batch::open(&mut b, frame, passed);
         let mut region = |user_id, description: &'static str| {
             let data = AliasRegionData { user_id, description: description.into() };
             let region = b.func.dfg.alias_regions.insert(data);
@@ -175,15 +190,6 @@ impl<'a, 'b> Translator<'a, 'b> {
             views: region(6, "views").with_aligned(),
             outcomes: region(7, "outcomes").with_aligned(),
         };
-        let layouts: Vec<Layout> = p.tables.iter().map(|t| Layout::of(&t.decl)).collect();
-        let removes = removes(p);
-        // Also for a row that is gone.
-        let row = layouts.iter().zip(&removes).filter(|(_, r)| **r).map(|(l, _)| l.stride).max();
-        let values = p.blocks.iter().map(frame_values).max().unwrap_or(0).max(2);
-        let size = (16 * values).max(row.unwrap_or(0)) as u32;
-        let frame = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4));
-        let passed = StackSlotData::new(StackSlotKind::ExplicitSlot, passed_at(MOST_PASSED) as u32, 3);
-        let passed = b.create_sized_stack_slot(passed);
         let blocks = p.blocks.iter().map(|_| b.create_block()).collect();
         let mut number = 0..;
         // Some headers only gather ways that leave a loop of one round.
@@ -210,6 +216,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             batch,
             positions: None,
             sums: FxHashMap::default(),
+            unfolded: FxHashMap::default(),
             network: Network::default(),
             wide: Halves::default(),
             layouts,
@@ -217,6 +224,8 @@ impl<'a, 'b> Translator<'a, 'b> {
             rows: FxHashMap::default(),
             flows,
             removes,
+            written: written(p),
+            reads_ahead: true,
             cells: FxHashMap::default(),
             addresses: Addresses::default(),
             frame,
@@ -265,19 +274,24 @@ impl<'a, 'b> Translator<'a, 'b> {
                 }
             }
             // Drops go out of the way of the packets that pass.
-            if matches!(block.end, End::Drop { .. }) || self.aside.has(id) {
+            if self.is_rare(id) {
                 self.b.set_cold_block(to);
             }
         }
+        let region = self.regions.fixed.alias_region();
+        let here = MemFlagsData::new().with_notrap().with_aligned().with_readonly();
+        let here = here.with_alias_region(region);
         if self.tables_used(&order) > MOST_AHEAD {
-            let region = self.regions.fixed.alias_region();
-            let flags = MemFlagsData::new().with_notrap().with_aligned().with_readonly();
-            self.regions.fixed = flags.with_alias_region(region);
+            self.reads_ahead = false;
+            self.regions.fixed = here;
         }
+        let usual = self.regions.fixed;
         self.dispatch(&order);
         let unknown = unknown(self.p, self.starts, &self.lanes, &order);
         for &id in &order {
             self.here = id;
+            // What only ways of few packets need is not read before the loop, where it would take registers from others.
+            self.regions.fixed = if matches!(self.p.block(id).end, End::Drop { .. }) { here } else { usual };
             self.change_ways(id);
             self.start_block(self.blocks[id.0 as usize], !unknown[id.0 as usize]);
             self.take_given(id);
@@ -301,6 +315,10 @@ impl<'a, 'b> Translator<'a, 'b> {
             Some(e) => Err(e),
             None => Ok(self.b),
         }
+    }
+
+    fn is_rare(&self, id: BlockId) -> bool {
+        matches!(self.p.block(id).end, End::Drop { .. }) || self.aside.has(id)
     }
 
     // --- values -----------------------------------------------------------------------------------------------
@@ -381,8 +399,14 @@ impl<'a, 'b> Translator<'a, 'b> {
         }
     }
 
+    /// Where the frame is, to read or write there.
     pub fn frame_address(&mut self) -> ir::Value {
         self.b.ins().stack_addr(types::I64, self.frame, 0)
+    }
+
+    /// The same, as a number.
+    pub fn frame_number(&mut self) -> ir::Value {
+        self.batch.frame.get(&mut self.b)
     }
 
     /// A field of the context.
@@ -449,7 +473,8 @@ impl<'a, 'b> Translator<'a, 'b> {
         for (i, &arg) in args.iter().enumerate() {
             self.b.ins().store(self.regions.frame, arg, at, passed_at(i));
         }
-        self.b.ins().call(helper, &[at]);
+        let passed = self.batch.passed.get(&mut self.b);
+        self.b.ins().call(helper, &[passed]);
         at
     }
 
@@ -540,27 +565,6 @@ pub(crate) fn int(w: Width) -> ir::Type {
         Width::W64 => types::I64,
         Width::W128 => types::I128,
     }
-}
-
-/// For each table whether programs remove entries. Who removes an entry removes the one it is linked to.
-fn removes(p: &Program) -> Vec<bool> {
-    let mut removed = vec![false; p.tables.len()];
-    let ops = || p.blocks.iter().flat_map(|b| &b.ops);
-    if ops().any(|op| matches!(op, Op::Remove { .. })) {
-        for op in ops() {
-            if let Op::Remove { entry: a } | Op::Link { a, .. } = op
-                && let Type::Entry(t) = p.ty(*a)
-            {
-                removed[t.0 as usize] = true;
-            }
-            if let Op::Link { b, .. } = op
-                && let Type::Entry(t) = p.ty(*b)
-            {
-                removed[t.0 as usize] = true;
-            }
-        }
-    }
-    removed
 }
 
 /// Most values that a block has in the frame at a time.

@@ -4,7 +4,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use cranelift_frontend::Switch;
 use weir_ir::Layer;
-use weir_ir::program::{Amount, End, MAX_HOPS, TableId, Target, Value};
+use weir_ir::program::{Amount, BlockId, End, MAX_HOPS, Op, TableId, Target, Value};
 use weir_packet::Meta;
 use weir_table::network_order;
 
@@ -48,7 +48,7 @@ impl Translator<'_, '_> {
                 let args = [
                     self.ctx,
                     self.imm32(table.0),
-                    self.frame_address(),
+                    self.frame_number(),
                     self.imm32(key.len() as u32),
                     self.imm32(*hole),
                 ];
@@ -58,7 +58,7 @@ impl Translator<'_, '_> {
                 self.found(found, ok, Some(claimed), full);
             }
             End::Soonest { table, hit, miss } => {
-                let args = [self.ctx, self.imm32(table.0), self.frame_address()];
+                let args = [self.ctx, self.imm32(table.0), self.frame_number()];
                 let found = self.result(Helper::Soonest, &args);
                 let at = self.frame_address();
                 let left = self.load_value(weir_ir::program::Width::W64, at, 0, self.regions.frame);
@@ -208,7 +208,8 @@ impl Translator<'_, '_> {
             let floor = self.b.ins().umin(floor, data);
             self.set_meta(Meta::FLOOR_OFFSET, floor);
             let (at, off) = self.bytes_at(Layer::Data, 0);
-            for (i, ty) in Self::pieces(n, types::I64) {
+            let cleared = if self.writes_first(ok.block, n) { 0 } else { n };
+            for (i, ty) in Self::pieces(cleared, types::I64) {
                 let zero = self.imm(ty, 0);
                 self.b.ins().store(self.regions.bytes, zero, at, off + i as i32);
             }
@@ -223,7 +224,35 @@ impl Translator<'_, '_> {
         self.branch(done, ok, &[], fail);
     }
 
+    /// Whether a block starts with writing all of a packet's first bytes, before anything can read one.
+    fn writes_first(&self, b: BlockId, n: u32) -> bool {
+        let mut written = [false; INLINE as usize];
+        for op in &self.p.block(b).ops {
+            match *op {
+                Op::Store { layer: Layer::Data, off, src } => {
+                    let bytes =
+                        written.iter_mut().skip(off as usize).take(self.p.width(src).bytes() as usize);
+                    bytes.for_each(|byte| *byte = true);
+                }
+                Op::Const { .. } | Op::Index { .. } | Op::Get { .. } => {}
+                Op::SetMark { layer, .. } if layer != Layer::Data => {}
+                _ => break,
+            }
+        }
+        written[..n as usize].iter().all(|&w| w)
+    }
+
     fn unpull(&mut self, n: Amount, ok: &Target, fail: &Target) {
+        if let Amount::Const(n) = n
+            && self.has_headroom(n)
+        {
+            let data = self.position(Layer::Data);
+            let data = self.b.ins().iadd_imm_s(data, -i64::from(n));
+            self.set_meta(Meta::DATA_OFFSET, data);
+            let (ok, args) = self.edge(ok, &[]);
+            self.b.ins().jump(ok, &args);
+            return;
+        }
         let n = self.amount(n);
         let data = self.position(Layer::Data);
         let floor = self.meta(types::I32, Meta::FLOOR_OFFSET);
@@ -242,7 +271,7 @@ impl Translator<'_, '_> {
 
     pub(crate) fn with_key(&mut self, helper: Helper, table: TableId, key: &[Value]) -> ir::Value {
         self.put_values(0, key.iter().copied());
-        let args = [self.ctx, self.imm32(table.0), self.frame_address(), self.imm32(key.len() as u32)];
+        let args = [self.ctx, self.imm32(table.0), self.frame_number(), self.imm32(key.len() as u32)];
         self.result(helper, &args)
     }
 

@@ -32,6 +32,7 @@ mod rules;
 mod run;
 mod starts;
 mod tables;
+mod uses;
 mod wide;
 
 use cranelift_module::ModuleError;

@@ -47,6 +47,9 @@ impl Translator<'_, '_> {
         match first {
             Op::Const { dst, .. } => {
                 let all: Vec<u128> = ops.iter().filter_map(|op| constant(op)).collect();
+                if all.iter().all(|&c| c == all[0]) {
+                    return ops.iter().for_each(|op| self.note_form(op));
+                }
                 let ty = self.ty(*dst);
                 let v = self.by_lane(ty, &all);
                 self.set(*dst, v);
@@ -260,7 +263,7 @@ impl Translator<'_, '_> {
         let relative: Vec<u128> =
             offsets.iter().map(|o| u128::from((*o as u64).wrapping_sub(first as u64))).collect();
         let off = self.by_lane(types::I64, &relative);
-        let base = self.fixed(std::mem::offset_of!(crate::helpers::Ctx<'_>, first_table));
+        let base = self.first_table();
         let at = self.b.ins().iadd(base, off);
         // Not to be read before the lane is known to be one.
         Some(self.b.ins().load(types::I64, self.regions.views, at, (first as usize + View::ROWS) as i32))

@@ -94,7 +94,7 @@ impl Translator<'_, '_> {
                     Op::Notify { event, .. } => *event,
                     _ => 0,
                 });
-                let (n, args) = (self.imm32(args.len() as u32), self.frame_address());
+                let (n, args) = (self.imm32(args.len() as u32), self.frame_number());
                 self.call(Helper::Notify, &[self.ctx, event, args, n, packet]);
             }
             _ => unreachable!("operations that define a value are done above"),
@@ -142,6 +142,13 @@ impl Translator<'_, '_> {
                 self.machine_form(dst, form)
             }
             Op::LoadMeta { field, .. } => self.meta(int(width), meta_offset(*field)),
+            Op::Checksum { layer, start, end: Amount::Const(end), .. }
+                if (1..=INLINE).contains(&end.saturating_sub(*start)) =>
+            {
+                let sum = self.sum_of_words(*layer, *start, *end);
+                self.unfolded.insert(dst, sum);
+                self.folded_to_word(sum)
+            }
             Op::Checksum { layer, start, end, .. } => self.checksum(*layer, *start, *end),
             Op::Sum16 { a, b, .. } => self.sum16(dst, *a, *b),
             Op::CompareBytes { a, b, len, .. } => self.compare_bytes(*a, *b, *len),
@@ -181,7 +188,7 @@ impl Translator<'_, '_> {
         });
         let here = self.each(|_, b| b.0);
         let starter = self.each(|t, b| t.p.block(b).owner);
-        [start, self.frame_address(), self.imm32(target.args.len() as u32), here, starter]
+        [start, self.frame_number(), self.imm32(target.args.len() as u32), here, starter]
     }
 
     // --- the packet -------------------------------------------------------------------------------------------
@@ -303,7 +310,6 @@ impl Translator<'_, '_> {
     fn checksum(&mut self, layer: Layer, start: u32, end: Amount) -> ir::Value {
         match end {
             Amount::Const(end) if end <= start => self.imm(types::I16, 0),
-            Amount::Const(end) if end - start <= INLINE => self.checksum_inline(layer, start, end),
             Amount::Const(_) => self.checksum_call(layer, start, end),
             Amount::Value(v) => {
                 // Most headers have no options.
@@ -314,7 +320,8 @@ impl Translator<'_, '_> {
                 let is = self.b.ins().icmp_imm_u(IntCC::Equal, end_value, i64::from(usual));
                 self.b.ins().brif(is, inline, &[], call, &[]);
                 self.b.switch_to_block(inline);
-                let short = self.checksum_inline(layer, start, usual);
+                let short = self.sum_of_words(layer, start, usual);
+                let short = self.folded_to_word(short);
                 self.b.ins().jump(done, &[short.into()]);
                 self.b.switch_to_block(call);
                 let long = self.checksum_call(layer, start, end);
@@ -325,7 +332,8 @@ impl Translator<'_, '_> {
         }
     }
 
-    fn checksum_inline(&mut self, layer: Layer, start: u32, end: u32) -> ir::Value {
+    /// The sum of little-endian words, below 37 bits.
+    fn sum_of_words(&mut self, layer: Layer, start: u32, end: u32) -> ir::Value {
         let (at, off) = self.bytes_at(layer, start);
         let mut sum = self.imm(types::I64, 0);
         for (i, ty) in Self::pieces(end - start, types::I32) {
@@ -337,6 +345,10 @@ impl Translator<'_, '_> {
             };
             sum = self.b.ins().iadd(sum, v);
         }
+        sum
+    }
+
+    fn folded_to_word(&mut self, sum: ir::Value) -> ir::Value {
         // To 32 bits, then to 16.
         let sum = self.fold(sum);
         let sum = self.b.ins().ireduce(types::I32, sum);

@@ -278,7 +278,8 @@ impl<H: BatchHost> Run<'_, H> {
         // takes (`run` asserted it for entries; those of strands come from compiled code and fill an array of the
         // largest number), and there are packets exactly if that start has them (`start` asserted it for entries, the
         // checker proved it for strands).
-        let ended = unsafe { code(&mut ctx, packets.as_ptr(), n, start, args.as_ptr()) } as usize;
+        let next = unsafe { code(&mut ctx, packets.as_ptr(), n, start, args.as_ptr()) };
+        let ended = (next as usize - packets.as_ptr().addr()) / size_of::<*mut Meta>();
         if measured {
             ctx.profile.end();
         }

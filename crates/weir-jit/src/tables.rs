@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use weir_ir::program::{BlockId, End, Op, Program, TableId, Target, Type, Value, Width};
+use weir_ir::program::{BlockId, End, Op, TableId, Target, Type, Value, Width};
 use weir_table::{HASH_ODD, HASH_TOP, Kind, LpmView, NO_ENTRY, View};
 
 use crate::compile::{Translator, int};
@@ -16,23 +16,21 @@ use crate::network::fields_in_order;
 /// Uses of an entry from which on the address of its row is kept.
 const OFTEN: u32 = 4;
 
-/// For each value how often an operation reads or writes a row by it.
-pub(crate) fn row_uses(p: &Program) -> Vec<u32> {
-    let mut uses = vec![0; p.types.len()];
-    for op in p.blocks.iter().flat_map(|b| &b.ops) {
-        if let Op::Get { entry, .. } | Op::Set { entry, .. } | Op::Touch { entry, .. } = op {
-            uses[entry.0 as usize] += 1;
-        }
-    }
-    uses
-}
-
 impl Translator<'_, '_> {
     // --- where things are -------------------------------------------------------------------------------------
 
     /// Address of a table, as an offset from the first one.
     fn table(&mut self, table: TableId, off: usize) -> (ir::Value, i32) {
-        (self.fixed(offset_of!(Ctx<'_>, first_table)), (View::STRIDE * table.0 as usize + off) as i32)
+        (self.first_table(), (View::STRIDE * table.0 as usize + off) as i32)
+    }
+
+    /// Address of the first table.
+    pub(crate) fn first_table(&mut self) -> ir::Value {
+        if self.reads_ahead {
+            return self.fixed(offset_of!(Ctx<'_>, first_table));
+        }
+        let at = Address::Fixed(offset_of!(Ctx<'_>, first_table));
+        self.address(at, |t| t.batch.first_table.get(&mut t.b))
     }
 
     /// What changes with the table.
@@ -141,7 +139,13 @@ impl Translator<'_, '_> {
         let (table, row) = self.row_of(entry);
         let (layout, field) = (self.layout(table), field as usize);
         let (off, network) = (layout.value[field] as i32, layout.network[field]);
-        let v = self.load_value(self.p.width(dst), row, off, self.regions.rows);
+        // What programs do not write stays as it is during a run. A cell is there; of an entry that depends on the packet
+        // that is known only here.
+        let slot = self.get(entry);
+        let is_cell = self.cells.contains_key(&slot) && !self.lane_tables.contains_key(&entry);
+        let stays = is_cell && !self.written[table.0 as usize];
+        let rows = if stays { self.regions.fixed } else { self.regions.rows };
+        let v = self.load_value(self.p.width(dst), row, off, rows);
         if network { self.machine_form(dst, v) } else { v }
     }
 
@@ -194,7 +198,7 @@ impl Translator<'_, '_> {
             debug_assert_eq!(NO_ENTRY, 0);
             let there = t.b.ins().load(types::I64, t.regions.rows, row, link);
             // Helpers find their values there, but only those that were put there for them just before.
-            let nowhere = t.frame_address();
+            let nowhere = t.frame_number();
             t.b.ins().select(there, row, nowhere)
         })
     }
@@ -292,7 +296,7 @@ impl Translator<'_, '_> {
                 self.b.ins().brif(grows, call, &[], nothing, &args);
                 self.b.switch_to_block(call);
                 self.put_words(&words);
-                let (at, n) = (self.frame_address(), self.imm32(words.len() as u32));
+                let (at, n) = (self.frame_number(), self.imm32(words.len() as u32));
                 let number = self.imm32(table.0);
                 let found = self.result(Helper::FindWords, &[self.ctx, number, at, n, hash]);
                 self.found(found, hit, None, miss);
@@ -420,23 +424,22 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Looks an IPv4 address up by the algorithm that the table has chosen.
+    /// Looks an IPv4 address up by the algorithm that the table has chosen: what the others read is null.
     fn lookup_prefix(&mut self, table: TableId, key: &[Value], hit: &Target, miss: &Target) {
-        let addr = self.get(key[0]);
-        let [ranges, other, direct, call] = std::array::from_fn(|_| self.b.create_block());
+        let [direct, other, ranges, call] = std::array::from_fn(|_| self.b.create_block());
         self.b.set_cold_block(call);
-        let algorithm = self.view(types::I32, table, View::LPM + offset_of!(LpmView, algorithm));
-        let is = self.b.ins().icmp_imm_u(IntCC::Equal, algorithm, i64::from(LpmView::RANGES));
-        self.b.ins().brif(is, ranges, &[], other, &[]);
-        self.b.switch_to_block(other);
-        let is = self.b.ins().icmp_imm_u(IntCC::Equal, algorithm, i64::from(LpmView::DIR24));
-        self.b.ins().brif(is, direct, &[], call, &[]);
-
-        self.b.switch_to_block(ranges);
-        self.lookup_range(table, addr, hit, miss);
+        let top = self.view(types::I64, table, View::LPM + offset_of!(LpmView, top));
+        self.b.ins().brif(top, direct, &[], other, &[]);
 
         self.b.switch_to_block(direct);
-        self.lookup_direct(table, addr, hit, miss);
+        self.lookup_direct(table, key[0], top, hit, miss);
+
+        self.b.switch_to_block(other);
+        let starts = self.view(types::I64, table, View::LPM + offset_of!(LpmView, ranges));
+        self.b.ins().brif(starts, ranges, &[], call, &[]);
+
+        self.b.switch_to_block(ranges);
+        self.lookup_range(key[0], starts, hit, miss);
 
         self.b.switch_to_block(call);
         let found = self.with_key(Helper::Lookup, table, key);
@@ -444,9 +447,9 @@ impl Translator<'_, '_> {
     }
 
     /// Counts the ranges that start at or before the address.
-    fn lookup_range(&mut self, table: TableId, addr: ir::Value, hit: &Target, miss: &Target) {
+    fn lookup_range(&mut self, key: Value, at: ir::Value, hit: &Target, miss: &Target) {
         let views = self.regions.views;
-        let at = self.view(types::I64, table, View::LPM + offset_of!(LpmView, ranges));
+        let addr = self.get(key);
         // Four comparisons at a time give all ones or zeros, which are packed to a byte each and then to a bit.
         let addrs = self.b.ins().splat(types::I32X4, addr);
         let mut lanes: Vec<ir::Value> = Vec::new();
@@ -468,44 +471,60 @@ impl Translator<'_, '_> {
         self.branch(is, hit, &[slot], miss);
     }
 
-    /// DIR-24-8: one access, two for prefixes longer than 24 bits.
-    fn lookup_direct(&mut self, table: TableId, addr: ir::Value, hit: &Target, miss: &Target) {
+    /// DIR-24-8: one access, two for prefixes longer than 24 bits. Most packets pass one branch: an entry that is positive
+    /// names a slot.
+    fn lookup_direct(&mut self, table: TableId, key: Value, top: ir::Value, hit: &Target, miss: &Target) {
         let views = self.regions.views;
-        let [far, near, short, found] = std::array::from_fn(|_| self.b.create_block());
-        let entry = self.b.append_block_param(near, types::I32);
-        let result = self.b.append_block_param(found, types::I32);
+        let [far, short, found, other] = std::array::from_fn(|_| self.b.create_block());
+        let entry = self.b.append_block_param(found, types::I32);
         self.b.set_cold_block(short);
-        let wide = self.b.ins().uextend(types::I64, addr);
-        let load = |t: &mut Self, off: usize, index: ir::Value| {
-            let base = t.view(types::I64, table, View::LPM + off);
+        let array = |t: &mut Self, off: usize| t.view(types::I64, table, View::LPM + off);
+        let load = |t: &mut Self, base: ir::Value, index: ir::Value| {
             let index = t.b.ins().ishl_imm_u(index, 2);
             let at = t.b.ins().iadd(base, index);
             t.b.ins().load(types::I32, views, at, 0)
         };
-        let index = self.b.ins().ushr_imm_u(wide, 8);
-        let e = load(self, offset_of!(LpmView, top), index);
-        let is_far = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, e, 0);
-        self.b.ins().brif(is_far, far, &[], near, &[e.into()]);
+        // The first byte of the address is the highest of the key.
+        let wide = match self.network_form(key) {
+            Some(form) => {
+                let form = self.b.ins().uextend(types::I64, form);
+                self.b.ins().bswap(form)
+            }
+            None => {
+                let addr = self.get(key);
+                let addr = self.b.ins().uextend(types::I64, addr);
+                self.b.ins().ishl_imm_u(addr, 32)
+            }
+        };
+        let index = self.b.ins().ushr_imm_u(wide, 40);
+        let e = load(self, top, index);
+        let is_slot = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, e, 0);
+        self.b.ins().brif(is_slot, found, &[e.into()], other, &[]);
+
+        self.b.switch_to_block(other);
+        self.b.ins().brif(e, far, &[], short, &[]);
 
         self.b.switch_to_block(far);
         let group = self.b.ins().band_imm_u(e, 0x7fff_ffff);
         let group = self.b.ins().uextend(types::I64, group);
         let group = self.b.ins().ishl_imm_u(group, 8);
-        let low = self.b.ins().band_imm_u(wide, 0xff);
+        let low = self.b.ins().ushr_imm_u(wide, 32);
+        let low = self.b.ins().band_imm_u(low, 0xff);
         let index = self.b.ins().bor(group, low);
-        let e = load(self, offset_of!(LpmView, low), index);
-        self.b.ins().jump(near, &[e.into()]);
-
-        self.b.switch_to_block(near);
-        self.b.ins().brif(entry, found, &[entry.into()], short, &[]);
+        let base = array(self, offset_of!(LpmView, low));
+        let e = load(self, base, index);
+        self.b.ins().brif(e, found, &[e.into()], short, &[]);
 
         self.b.switch_to_block(short);
-        let index = self.b.ins().ushr_imm_u(wide, 24);
-        let e = load(self, offset_of!(LpmView, fallback), index);
-        self.b.ins().jump(found, &[e.into()]);
+        let index = self.b.ins().ushr_imm_u(wide, 56);
+        let base = array(self, offset_of!(LpmView, fallback));
+        let e = load(self, base, index);
+        let (nothing, args) = self.edge(miss, &[]);
+        self.b.ins().brif(e, found, &[e.into()], nothing, &args);
 
         self.b.switch_to_block(found);
-        let slot = self.b.ins().iadd_imm_s(result, -1);
-        self.branch(result, hit, &[slot], miss);
+        let slot = self.b.ins().iadd_imm_s(entry, -1);
+        let (hit, args) = self.edge(hit, &[slot]);
+        self.b.ins().jump(hit, &args);
     }
 }

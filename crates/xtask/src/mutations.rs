@@ -30,6 +30,8 @@ const TABLE_RULES: Test = Test { package: "weir-table", target: None, filter: "r
 const TABLE_WHEEL: Test = Test { package: "weir-table", target: None, filter: "wheel::" };
 const PASSES: Test =
     Test { package: "weir-ir", target: Some("passes"), filter: "the_passes_keep_the_meaning" };
+const PASS_CASES: Test =
+    Test { package: "weir-ir", target: Some("passes"), filter: "each_pass_does_what_its_cases_say" };
 const CHAINS: Test = Test {
     package: "weir-jit",
     target: Some("pairs"),
@@ -159,6 +161,13 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         test: PASSES,
     },
     Mutation {
+        name: "a parted way comes back to values that it does not have",
+        file: "crates/weir-ir/src/passes/ways.rs",
+        text: "blocks[0] == at && blocks[1..].iter().all(closed)",
+        instead: "blocks[0] == at && blocks.iter().skip(blocks.len()).all(closed)",
+        test: PASS_CASES,
+    },
+    Mutation {
         name: "arithmetic: a shift by the width",
         file: "crates/weir-jit/src/arith.rs",
         text: "icmp(IntCC::UnsignedLessThan, y, bits)",
@@ -196,9 +205,30 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "compiled DIR-24-8: half of a group",
         file: "crates/weir-jit/src/tables.rs",
-        text: "band_imm_u(wide, 0xff)",
-        instead: "band_imm_u(wide, 0x7f)",
+        text: "band_imm_u(low, 0xff)",
+        instead: "band_imm_u(low, 0x7f)",
         test: LARGE,
+    },
+    Mutation {
+        name: "what is pushed keeps old bytes that nothing writes",
+        file: "crates/weir-jit/src/ends.rs",
+        text: "written[..n as usize].iter().all(|&w| w)",
+        instead: "written[..n as usize].iter().any(|&w| w)",
+        test: JIT,
+    },
+    Mutation {
+        name: "a cell is read once a batch though programs write it",
+        file: "crates/weir-jit/src/tables.rs",
+        text: "let stays = is_cell && !self.written[table.0 as usize];",
+        instead: "let stays = is_cell;",
+        test: JIT,
+    },
+    Mutation {
+        name: "compiled checksum of zeros is all ones",
+        file: "crates/weir-jit/src/arith.rs",
+        text: "let less = self.b.ins().iadd_imm_s(quotient, -1);",
+        instead: "let less = quotient;",
+        test: JIT,
     },
     Mutation {
         name: "a way that crosses to another lane keeps its number",

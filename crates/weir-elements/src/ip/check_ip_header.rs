@@ -210,8 +210,35 @@ pub(super) fn check(b: &mut Builder, offset: u32, checksum: bool, sources: Sourc
 
 /// Whether a value is one of some (1 bit), without a branch: sources are hard to predict.
 fn any_of(b: &mut Builder, v: V, of: &[u128]) -> Option<V> {
-    let equal: Vec<V> = of.iter().map(|&one| b.eq(v, one)).collect();
+    let equal: Vec<V> = under_masks(of)
+        .into_iter()
+        .map(|(value, without)| {
+            let bits = if without == 0 { v } else { b.and(v, u128::from(u32::MAX) & !without) };
+            b.eq(bits, value)
+        })
+        .collect();
     equal.into_iter().reduce(|any, one| b.or(any, one))
+}
+
+/// Some different values as fewer, each without bits that do not matter: two that differ in one bit are one. So are the
+/// broadcast addresses of networks side by side.
+fn under_masks(values: &[u128]) -> Vec<(u128, u128)> {
+    let mut all: Vec<(u128, u128)> = values.iter().map(|&v| (v, 0)).collect();
+    let mut i = 0;
+    while i < all.len() {
+        let (value, without) = all[i];
+        let is_next = |&(v, w): &(u128, u128)| w == without && (v ^ value).is_power_of_two();
+        match all.iter().position(is_next) {
+            Some(j) => {
+                let (other, _) = all[j];
+                all[i] = (value & other, without | (value ^ other));
+                all.remove(j);
+                i = 0;
+            }
+            None => i += 1,
+        }
+    }
+    all
 }
 
 #[cfg(test)]
@@ -235,6 +262,19 @@ mod tests {
         assert_eq!(p.from_layer(Layer::Net), packet());
         assert_eq!(p.from_layer(Layer::Transport), &packet()[20..]);
         assert_eq!(p.anno[..4], [10, 0, 1, 1]);
+    }
+
+    #[test]
+    fn values_under_masks_are_the_same_values() {
+        let broadcast = |n: u128| 0x0afe_00ff | n << 8;
+        let values = [0, broadcast(0), broadcast(1), broadcast(2), broadcast(3), broadcast(5), 0xffff_ffff];
+        let masked = under_masks(&values);
+        assert_eq!(masked.len(), 4);
+        let near = values.into_iter().flat_map(|v| (0..32).map(move |bit| v ^ 1 << bit));
+        for v in near.chain(values) {
+            let found = masked.iter().any(|&(value, without)| v & !without == value);
+            assert_eq!(found, values.contains(&v), "{v:#x}");
+        }
     }
 
     #[test]

@@ -268,8 +268,8 @@ fn apply(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow, first: 
             b.require(Layer::Transport, 20, Reason::TRUNCATED);
             apply_transport_change(b, 16, false, addresses, all);
             match e.kind {
-                Kinds::Any => udp_state(b, e, m, entry, new),
-                _ => tcp_state(b, e, m, entry, new),
+                Kinds::Any => udp_state(b, e, m, entry, flow),
+                _ => tcp_state(b, e, m, entry, flow),
             }
             if let Some(shifts) = &m.shifts {
                 shifts.apply(b, entry, flow, new);
@@ -277,14 +277,14 @@ fn apply(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow, first: 
         },
         |b| {
             apply_transport_change(b, 6, true, addresses, all);
-            udp_state(b, e, m, entry, new);
+            udp_state(b, e, m, entry, flow);
         },
     );
     m.mappings.leave(b, entry, first);
 }
 
 /// Follows a TCP connection: which sides have sent data, which have finished.
-fn tcp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, new: Flow) {
+fn tcp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow) {
     let flags = b.load(W8, Layer::Transport, 13);
     let words = b.load(W8, Layer::Transport, 12);
     let words = b.shr(words, 4);
@@ -322,7 +322,7 @@ fn tcp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, new: Flow) {
     let next = b.select(rst, reset, next);
     let data = b.select(payload, data, zero);
     let next = b.or(next, data);
-    set_state(b, m, entry, new, state, next);
+    set_state(b, m, entry, flow, state, next);
 
     let all = |b: &mut Builder, bit: u8| {
         let both = bit | bit << 1;
@@ -338,7 +338,7 @@ fn tcp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, new: Flow) {
 }
 
 /// Follows a UDP flow: whether it is more than a question and an answer.
-fn udp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, new: Flow) {
+fn udp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow) {
     let reply = b.get(entry, "reply");
     let state = b.get(entry, "state");
     let replied = b.or(state, UDP_REPLY);
@@ -346,7 +346,7 @@ fn udp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, new: Flow) {
     let few = b.lt(next, UDP_PACKETS);
     let more = b.add(next, UDP_PACKET);
     let next = b.select(few, more, next);
-    set_state(b, m, entry, new, state, next);
+    set_state(b, m, entry, flow, state, next);
     let streaming = b.gt(next, UDP_PACKETS);
     let [short, long] = [e.udp_timeout, e.udp_streaming_timeout].map(|t| b.constant(W64, nanos(t)));
     let timeout = b.select(streaming, long, short);
@@ -354,10 +354,12 @@ fn udp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, new: Flow) {
 }
 
 /// Both entries of a mapping have its state.
-fn set_state(b: &mut Builder, m: &Flows, entry: E, new: Flow, old: V, next: V) {
+fn set_state(b: &mut Builder, m: &Flows, entry: E, flow: Flow, old: V, next: V) {
     let changed = b.ne(old, next);
     b.when(changed, |b| {
         b.set(entry, "state", next);
+        // Read again: packets that change nothing, nearly all, need not keep it.
+        let new = flow.rewritten(b, entry);
         b.lookup(m.mappings.map, &new.reversed().key(), |b, other| b.set(other, "state", next), |_| {});
     });
 }

@@ -25,7 +25,7 @@ fn jumps<'a>(block: &'a Block, mut f: impl FnMut(usize, &'a Target)) {
 }
 
 /// As [`jumps`], to change.
-fn jumps_mut(block: &mut Block, mut f: impl FnMut(usize, &mut Target)) {
+pub(super) fn jumps_mut(block: &mut Block, mut f: impl FnMut(usize, &mut Target)) {
     for op in &mut block.ops {
         if let Op::Fork { target, .. } | Op::Release { target, .. } = op {
             f(0, target);

@@ -265,6 +265,65 @@ fn growing_and_shrinking() {
 }
 
 #[test]
+fn what_is_pushed_is_zero_where_it_is_not_written() {
+    // Which bytes are written first, by numbers of 8, 4 or 2 bytes, and whether one is read before.
+    let ways: [(&[(u32, Width)], bool); 7] = [
+        (&[], false),
+        (&[(0, W64), (6, W64)], false),
+        (&[(0, W64), (6, W64)], true),
+        (&[(0, W64), (8, W32)], false),
+        (&[(2, W64), (10, W32)], false),
+        (&[(0, W64), (9, W32)], false),
+        (&[(6, W64), (0, W64)], false),
+    ];
+    for (written, reads) in ways {
+        let program = one(1, |b, event| {
+            b.require(Layer::Data, 20, Reason::TRUNCATED);
+            // Its bytes stay in front of the packet.
+            b.pull(20);
+            b.push(14);
+            if reads {
+                let read = b.load(W16, Layer::Data, 3);
+                b.notify(event, &[read]);
+            }
+            for &(off, width) in written {
+                let v = b.constant(width, 0x0102_0304_0506_0708_u64 & width.max() as u64);
+                b.store(Layer::Data, off, v);
+            }
+            b.emit(0);
+        });
+        let steps = [Step::packet(0, &[0xff; 40], 0), Step::packet(0, &[0xee; 20], 0)];
+        assert_eq!(exits(&assert_same(&program, 0, &steps)), 2);
+    }
+}
+
+#[test]
+fn checksums_that_are_all_ones_and_nearly() {
+    let program = one(3, |b, event| {
+        b.require(Layer::Data, 21, Reason::TRUNCATED);
+        let sums =
+            [b.checksum(Layer::Data, 0, 20), b.checksum(Layer::Data, 1, 4), b.checksum(Layer::Data, 0, 21)];
+        let is = sums.map(|sum| b.eq(sum, 0xffff));
+        let near = sums.map(|sum| b.eq(sum, 0xfffe));
+        let all = b.constant(W16, 0xffff_u16);
+        let is_not = sums.map(|sum| b.ne(all, sum));
+        b.notify(event, &[is, near, is_not].concat());
+        b.if_else(is[0], |b| b.emit(1), |b| b.emit(2));
+    });
+    let words = [[0, 0], [0, 1], [0xff, 0xfe], [0xff, 0xff], [0x80, 0]];
+    let steps: Vec<Step> = (0..5_usize.pow(4))
+        .map(|n| {
+            let mut bytes = [0; 21];
+            for (i, at) in [0, 6, 16, 18].into_iter().enumerate() {
+                bytes[at..at + 2].copy_from_slice(&words[n / 5_usize.pow(i as u32) % 5]);
+            }
+            Step::packet(0, &bytes, 0)
+        })
+        .collect();
+    assert_eq!(exits(&assert_same(&program, 0, &steps)), steps.len());
+}
+
+#[test]
 fn requires_of_values_and_of_missing_marks() {
     let program = one(2, |b, _| {
         b.require(Layer::Data, 5, Reason::TRUNCATED);
