@@ -1,8 +1,8 @@
 //! What a table of prefixes says, as one set of keys for each result.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use weir_table::{KeyMatch, Row};
 
@@ -69,7 +69,7 @@ pub(crate) fn by_result(rows: &[Row], max: u128) -> Option<Results> {
     }
     // Outer prefixes first: what is inside comes behind what holds it.
     ranges.sort_by_key(|&(lo, hi, i)| (lo, std::cmp::Reverse(hi), std::cmp::Reverse(i)));
-    let mut results: HashMap<&[u128], usize> = HashMap::new();
+    let mut results: FxHashMap<&[u128], usize> = FxHashMap::default();
     let mut parts: Vec<(usize, Vec<(u128, u128)>)> = Vec::new();
     let mut number = |i: usize| {
         let next = results.len();
