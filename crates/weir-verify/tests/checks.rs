@@ -11,7 +11,7 @@ use weir_verify::checks::{
     Bits, Checker, Field, Query, Start, Target, Verdict, Way, all, can, invariant, never, noloops, only,
     returns,
 };
-use weir_verify::{Body, Limits, Network, NodeId, Place};
+use weir_verify::{Body, Limits, Network, Place};
 
 fn checker(n: &Net) -> Checker<'_> {
     Checker::new(&n.net, Limits::default())
@@ -319,13 +319,23 @@ fn what_comes_back_from_elsewhere_is_no_reply() {
     }
 }
 
-/// IP packets, from one node to another.
-fn between(from: NodeId, to: NodeId) -> Query {
+/// There are IP packets that a program sends by its first output, and others that it sends by its second.
+fn sends_by_both_outputs(program: &Arc<weir_ir::Program>) {
+    let mut net = Network::new();
+    let node = net.add_program("program", program, 0);
+    let outputs = ["first", "second"].map(|name| net.add(name, Body::Sink));
+    for (port, sink) in (0..).zip(outputs) {
+        net.connect(Place { node, port }, Place { node: sink, port: 0 });
+    }
+    net.finish();
     let framing = weir_verify::checks::Framing::Ip;
     let input = weir_verify::SymbolicInput::ip();
-    let from = Start { place: Place { node: from, port: 0 }, framing, input };
-    let to = Target { place: Place { node: to, port: 0 }, framing };
-    Query { from: vec![from], to: vec![to], ..Query::default() }
+    let from = Start { place: Place { node, port: 0 }, framing, input };
+    for sink in outputs {
+        let to = Target { place: Place { node: sink, port: 0 }, framing };
+        let q = Query { from: vec![from.clone()], to: vec![to], ..Query::default() };
+        shown(&can(&mut Checker::new(&net, Limits::default()), &q), true);
+    }
 }
 
 #[test]
@@ -342,16 +352,7 @@ fn a_packet_that_was_too_short_is_long_enough_with_more_at_its_end() {
         b.when(then, |b| b.emit(1));
         b.drop(Reason::TRUNCATED);
     });
-    let mut net = Network::new();
-    let longer = net.add_program("longer", &Arc::new(b.finish()), 0);
-    let outputs = ["long", "longer"].map(|name| net.add(name, Body::Sink));
-    for (port, node) in (0..).zip(outputs) {
-        net.connect(Place { node: longer, port }, Place { node, port: 0 });
-    }
-    net.finish();
-    for node in outputs {
-        shown(&can(&mut Checker::new(&net, Limits::default()), &between(longer, node)), true);
-    }
+    sends_by_both_outputs(&Arc::new(b.finish()));
 }
 
 /// Counts to three, looks at the first byte in each round, and sends packets that begin with 0x45 by output 0, others by
@@ -377,14 +378,5 @@ fn rounds() -> Arc<weir_ir::Program> {
 
 #[test]
 fn paths_that_meet_at_the_head_of_a_loop_stand_for_each_other() {
-    let mut net = Network::new();
-    let rounds = net.add_program("rounds", &rounds(), 0);
-    let outputs = ["plain", "other"].map(|name| net.add(name, Body::Sink));
-    for (port, node) in (0..).zip(outputs) {
-        net.connect(Place { node: rounds, port }, Place { node, port: 0 });
-    }
-    net.finish();
-    for node in outputs {
-        shown(&can(&mut Checker::new(&net, Limits::default()), &between(rounds, node)), true);
-    }
+    sends_by_both_outputs(&rounds());
 }

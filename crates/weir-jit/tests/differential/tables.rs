@@ -254,3 +254,25 @@ fn meters_allow_a_rate() {
     let over = seen.iter().flatten().filter(|s| matches!(s, Seen::Exit { port: 1, .. })).count();
     assert!(over > 5 && over < 35);
 }
+
+#[test]
+fn a_cell_that_a_packet_changes_is_read_again() {
+    let mut b = Builder::new("Cell", 1, 1);
+    let event = b.event("seen");
+    let cell = b.cell("last", W16, 7);
+    b.input(0, |b| {
+        b.require(Layer::Data, 2, Reason::TRUNCATED);
+        let e = b.index(cell, 0);
+        let before = b.get(e, "value");
+        let new = b.load(W16, Layer::Data, 0);
+        b.set(e, "value", new);
+        let after = b.get(e, "value");
+        b.notify(event, &[before, after]);
+        b.emit(0);
+    });
+    let program = b.finish();
+    let steps: Vec<Step> = (0..4).map(|i| Step::packet(0, &[1, i], 0)).collect();
+    for program in [&program, &weir_ir::optimize(program.clone())] {
+        assert_eq!(exits(&assert_same(program, 0, &steps)), 4);
+    }
+}

@@ -133,6 +133,15 @@ mod tests {
         ]
     }
 
+    #[test]
+    fn what_is_shifted_to_the_left_has_no_low_bits() {
+        let from = Set::range(0, 63);
+        let back = |to: Set| preimage(BinOp::Shl, Width::W8, &from, 2, &to).unwrap();
+        assert_eq!(back(Set::range(20, 39)), Set::range(5, 9));
+        assert_eq!(back(Set::range(21, 40)), Set::range(6, 10));
+        assert!(back(Set::range(21, 23)).is_empty());
+    }
+
     proptest! {
         #[test]
         fn images_and_preimages_agree_with_trying_each_number(
