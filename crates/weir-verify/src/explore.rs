@@ -454,19 +454,17 @@ impl<'a> Explorer<'a> {
     }
 
     pub(crate) fn go(&mut self, st: &mut State, target: &Target, supplied: &[u32]) -> Option<BlockId> {
-        let block = self.program(st).block(target.block);
-        if !block.params.is_empty() {
-            self.pass(st, target, supplied);
-        }
-        if block.loop_limit.is_some() {
-            *st.rounds_of(target.block) = 1;
-        }
+        self.pass(st, target, supplied);
+        self.enter_from_outside(st, target.block);
         Some(target.block)
     }
 
     /// Passes a jump's arguments.
     pub(crate) fn pass(&mut self, st: &mut State, target: &Target, supplied: &[u32]) {
         let params = &self.program(st).block(target.block).params;
+        if params.is_empty() {
+            return;
+        }
         // All are read before one is written.
         let mut args = std::mem::take(&mut self.args);
         args.clear();

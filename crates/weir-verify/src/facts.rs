@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::hash::BuildHasherDefault;
+use std::sync::Arc;
 
 use archery::RcK;
 use rpds::{HashTrieMap, List};
@@ -150,12 +151,9 @@ impl Facts {
     }
 
     /// Adds the condition, which is not decided, that an expression of which it is known what it may be is in a set.
-    pub(crate) fn assume_within(&mut self, x: &Exprs, within: Expr, known: &Set) -> bool {
-        self.conditions.push_front_mut(within);
-        match x.node(within) {
-            Node::In(e, to) => self.cut(x, *e, known, to, DEPTH - 1),
-            _ => self.narrow(x, within, &Set::single(1), DEPTH),
-        }
+    pub(crate) fn assume_within(&mut self, x: &mut Exprs, e: Expr, to: &Arc<Set>, known: &Set) -> bool {
+        self.conditions.push_front_mut(x.within(e, to));
+        self.cut(x, e, known, to, DEPTH - 1)
     }
 
     /// The expression that stands for one and all that are known to be equal to it.

@@ -305,8 +305,7 @@ impl Explorer<'_> {
         }
         for &i in found.iter().skip(1).rev() {
             let mut other = Box::new(st.clone());
-            let within = self.x.within(key, &results.parts[i].1);
-            if !other.facts.assume_within(&self.x, within, &keys) {
+            if !other.facts.assume_within(&mut self.x, key, &results.parts[i].1, &keys) {
                 continue;
             }
             match targets {
@@ -319,11 +318,10 @@ impl Explorer<'_> {
             }
         }
         let Some(&first) = found.first() else { return Ok(None) };
-        if found.len() > 1 || missed {
-            let within = self.x.within(key, &results.parts[first].1);
-            if !st.facts.assume_within(&self.x, within, &keys) {
-                return Err(Cut);
-            }
+        if (found.len() > 1 || missed)
+            && !st.facts.assume_within(&mut self.x, key, &results.parts[first].1, &keys)
+        {
+            return Err(Cut);
         }
         Ok(Some(self.fixed_row(st, table, results.parts[first].0)))
     }
