@@ -4,7 +4,7 @@ use std::fmt;
 
 use weir_table::Kind;
 
-use crate::facts::{Facts, Known, facts};
+use crate::facts::{Facts, Known, facts, facts_of};
 use crate::flow::Flow;
 use crate::program::{
     Amount, Block, BlockId, End, EntryKind, Layer, MAX_STRAND_ARGS, Op, Program, TableId, Target, Type,
@@ -44,9 +44,10 @@ pub fn check(program: &Program) -> Result<(), Vec<CheckError>> {
         c.each_block(|c, block| c.order(c.block, block));
     }
     if c.errors.is_empty() {
-        c.definitions();
+        let flow = Flow::of(program);
+        c.definitions(&flow);
         c.packets();
-        c.bounds();
+        c.bounds(&facts_of(program, || flow));
     }
     if c.errors.is_empty() { Ok(()) } else { Err(c.errors) }
 }
@@ -54,7 +55,7 @@ pub fn check(program: &Program) -> Result<(), Vec<CheckError>> {
 /// Whether all accesses of a program that is sound but for that are proved to be within the packet.
 pub(crate) fn is_within_bounds(program: &Program) -> bool {
     let mut c = Checker { p: program, errors: Vec::new(), block: BlockId(0), op: None };
-    c.bounds();
+    c.bounds(&facts(program));
     c.errors.is_empty()
 }
 
@@ -94,7 +95,7 @@ impl<'a> Checker<'a> {
                 self.err(format!("an entry is at b{}, which does not exist", e.block.0));
                 continue;
             }
-            let params: Vec<Type> = self.param_types(e.block);
+            let params: Vec<Type> = self.param_types(e.block).collect();
             match &e.kind {
                 EntryKind::Expire { table } if params != [Type::Entry(*table)] => {
                     self.err("the block of an expire program has the entry as its one parameter");
@@ -131,11 +132,9 @@ impl<'a> Checker<'a> {
         });
     }
 
-    fn param_types(&self, block: BlockId) -> Vec<Type> {
-        self.p
-            .blocks
-            .get(block.0 as usize)
-            .map_or(Vec::new(), |b| b.params.iter().map(|&v| self.p.ty(v)).collect())
+    fn param_types(&self, block: BlockId) -> impl Iterator<Item = Type> + Clone + use<'a> {
+        let p = self.p;
+        p.blocks.get(block.0 as usize).into_iter().flat_map(|b| &b.params).map(|&v| p.ty(v))
     }
 
     fn want(&mut self, v: Value, ty: Type) {
@@ -346,10 +345,10 @@ impl<'a> Checker<'a> {
     }
 
     fn target(&mut self, target: &Target, supplied: &[Type]) {
-        let given: Vec<Type> =
-            supplied.iter().copied().chain(target.args.iter().map(|&v| self.p.ty(v))).collect();
+        let given = supplied.iter().copied().chain(target.args.iter().map(|&v| self.p.ty(v)));
         let wanted = self.param_types(target.block);
-        if given != wanted {
+        if !given.clone().eq(wanted.clone()) {
+            let (given, wanted): (Vec<Type>, Vec<Type>) = (given.collect(), wanted.collect());
             self.err(format!(
                 "the jump to b{} passes {given:?}, but the block takes {wanted:?}",
                 target.block.0
@@ -449,7 +448,7 @@ impl<'a> Checker<'a> {
 
     // --- definition before use, and the order of blocks -------------------------------------------------------
 
-    fn definitions(&mut self) {
+    fn definitions(&mut self, flow: &Flow) {
         let mut defined_in: Vec<Option<u32>> = vec![None; self.p.types.len()];
         self.each_block(|c, block| {
             let here = c.block.0;
@@ -461,7 +460,6 @@ impl<'a> Checker<'a> {
             block.params.iter().for_each(|&v| define(c, v));
             block.ops.iter().filter_map(Op::dst).for_each(|v| define(c, v));
         });
-        let flow = Flow::of(self.p);
         // Whether a value's definition was met on the way through its block.
         let mut met = vec![false; self.p.types.len()];
         self.each_block(|c, block| {
@@ -572,13 +570,12 @@ impl<'a> Checker<'a> {
 
     // --- bounds -----------------------------------------------------------------------------------------------
 
-    fn bounds(&mut self) {
-        let known = facts(self.p);
+    fn bounds(&mut self, known: &Known) {
         self.each_block(|c, block| {
             let Some(mut here) = known.at(c.block).cloned() else { return };
             for (i, op) in block.ops.iter().enumerate() {
                 c.op = Some(i);
-                c.covered(&known, &here, op);
+                c.covered(known, &here, op);
                 known.step(&mut here, c.block, op);
             }
         });

@@ -12,6 +12,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::flow::Flow;
 use crate::program::{Amount, BlockId, End, Layer, Op, Program, Target, Value};
 use crate::ranges::{Range, Ranges};
 
@@ -116,9 +117,10 @@ impl Facts {
 
     /// Whether all that `other` knows is known.
     pub(crate) fn implies(&self, other: &Facts) -> bool {
-        let mut common = self.clone();
-        common.meet(other);
-        common == *other
+        let own = self.apart.as_flattened().iter();
+        own.zip(other.apart.as_flattened()).all(|(a, b)| a >= b)
+            && other.set & !self.set == 0
+            && other.covers.iter().all(|c| self.covers.binary_search(c).is_ok())
     }
 
     fn cover(&mut self, layer: Layer, v: Value) {
@@ -309,8 +311,13 @@ impl Known {
 
 /// The facts of a program.
 pub fn facts(program: &Program) -> Known {
+    facts_of(program, || Flow::of(program))
+}
+
+/// The same, where its ways are known or can be found out.
+pub(crate) fn facts_of(program: &Program, flow: impl FnOnce() -> Flow) -> Known {
     let n = program.blocks.len();
-    let mut known = Known { at: vec![None; n], ranges: Ranges::of(program) };
+    let mut known = Known { at: vec![None; n], ranges: Ranges::of(program, flow) };
     // The first block in the order of the program is the next: most ways into a block come from blocks before it.
     let mut work = BinaryHeap::new();
     let mut rounds = vec![0; n];
@@ -319,12 +326,10 @@ pub fn facts(program: &Program) -> Known {
         |known: &mut Known, work: &mut Work, from: Option<BlockId>, block: BlockId, facts: Facts| {
             match &mut known.at[block.0 as usize] {
                 slot @ None => *slot = Some(facts),
+                Some(old) if facts.implies(old) => return,
                 Some(old) => {
                     let before = old.clone();
                     old.meet(&facts);
-                    if *old == before {
-                        return;
-                    }
                     if from.is_some_and(|from| from >= block) {
                         rounds[block.0 as usize] += 1;
                         if rounds[block.0 as usize] > MAX_ROUNDS {

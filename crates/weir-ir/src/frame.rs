@@ -4,7 +4,7 @@ use crate::flow::{Flow, Step};
 use crate::program::{Op, Program, Value};
 
 /// A program with so few values has a place for each of them.
-const FEW: usize = 64;
+const FEW: usize = 128;
 
 /// Numbers of the places in which values stand, so that all which a block may use stand in different ones. A value can be
 /// used where its block dominates, so blocks of which neither dominates the other share places: of a wide decision tree

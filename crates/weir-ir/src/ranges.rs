@@ -288,13 +288,13 @@ pub(crate) struct Ranges(FxHashMap<(BlockId, Value), AmountFacts>);
 
 impl Ranges {
     /// Walks over a program.
-    pub fn of(p: &Program) -> Ranges {
+    pub fn of(p: &Program, flow: impl FnOnce() -> Flow) -> Ranges {
         let mut found = FxHashMap::default();
         let used: FxHashSet<Value> = p.blocks.iter().flat_map(|b| amounts(&b.ops, &b.end)).collect();
         if used.is_empty() {
             return Ranges(found);
         }
-        let flow = Flow::of(p);
+        let flow = flow();
         let mut walk = Walk::new(p);
         for step in flow.walk() {
             let Step::Enter(b) = step else {

@@ -8,6 +8,7 @@ use weir_ir::program::BlockId;
 
 use crate::cover::Ways;
 use crate::explore::Explorer;
+use crate::fates::{Fates, leaves_by};
 use crate::merge::Met;
 use crate::network::{NodeId, Place};
 use crate::path::Incomplete;
@@ -20,6 +21,18 @@ const ASIDE: usize = 64;
 /// How many walks there may be for each path that there may be: those that contradict themselves late, or are given up,
 /// end as no path.
 const WALKS: usize = 16;
+
+/// What is looked at, beside packets that come to watched places.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interest {
+    /// All ends of all paths.
+    #[default]
+    Ends,
+    /// The ends of paths that made entries.
+    Entries,
+    /// Nothing: what becomes of a packet behind the last of those places does not matter.
+    Arrivals,
+}
 
 /// An exploration under way.
 #[derive(Debug, Default)]
@@ -35,8 +48,10 @@ pub(crate) struct Course {
     pub(crate) useful: Option<Rc<[bool]>>,
     /// The paths that came to a watched place, as they were then.
     pub(crate) arrivals: VecDeque<(Place, Box<State>)>,
-    /// Whether nothing else is looked at.
-    pub(crate) arrivals_only: bool,
+    /// What else is looked at.
+    pub(crate) interest: Interest,
+    /// What may become of packets in the one node that is explored, if not all of it is looked at.
+    pub(crate) wanted: Option<Fates>,
     /// The watched place that the path which was cut had come to, with nothing behind it.
     pub(crate) landed: Option<Place>,
     /// The packets as they came to places, if they are to be kept.
@@ -51,16 +66,21 @@ pub(crate) struct Course {
 
 impl Course {
     /// One that looks at packets at some places.
-    pub(crate) fn new(watched: impl IntoIterator<Item = Place>, useful: Option<Rc<[bool]>>) -> Course {
-        Course { watched: watched.into_iter().collect(), useful, ..Course::default() }
+    pub(crate) fn new(interest: Interest, watched: impl IntoIterator<Item = Place>) -> Course {
+        Course { interest, watched: watched.into_iter().collect(), ..Course::default() }
     }
 
-    /// The same, and at nothing else: what becomes of a packet behind the last of them does not matter.
+    /// One that looks at nothing else, and follows what comes to `useful` nodes.
     pub(crate) fn of_arrivals(
         watched: impl IntoIterator<Item = Place>,
         useful: Option<Rc<[bool]>>,
     ) -> Course {
-        Course { arrivals_only: true, ..Course::new(watched, useful) }
+        Course { useful, ..Course::new(Interest::Arrivals, watched) }
+    }
+
+    /// One through a single node, that looks at nothing but packets that leave it by an output.
+    pub(crate) fn through(port: u32) -> Course {
+        Course { interest: Interest::Arrivals, wanted: Some(leaves_by(port)), ..Course::default() }
     }
 
     /// Starts afresh with a state, or with nothing.

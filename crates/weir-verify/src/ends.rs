@@ -20,7 +20,8 @@ impl Explorer<'_> {
             End::Jump(t) => self.go(st, t, &[]),
             End::Branch { cond, then, other } => {
                 let cond = self.as_set(st, *cond);
-                let t = if self.decide(st, cond)? { then } else { other };
+                let only = self.only(st, then, other);
+                let t = if self.decide_for(st, cond, only)? { then } else { other };
                 self.go(st, t, &[])
             }
             End::Switch { value, cases, default } => {
@@ -45,7 +46,10 @@ impl Explorer<'_> {
             End::Require { layer, n, ok, fail } => {
                 let n = self.amount(st, *n);
                 let there = match self.layer(st, *layer)? {
-                    Some(at) => self.reaches_behind(st, at, n)?,
+                    Some(at) => {
+                        let only = self.only(st, ok, fail);
+                        self.reaches_behind(st, at, n, only)?
+                    }
                     None => false,
                 };
                 self.go(st, if there { ok } else { fail }, &[])
@@ -55,7 +59,8 @@ impl Explorer<'_> {
                 // The packet moves in its buffer if need be, so all free bytes count, in front and behind.
                 let len = Self::packet(st)?.len(&mut self.x);
                 let free = self.x.binary(BinOp::Sub, Self::packet(st)?.capacity, len);
-                let fits = self.fits(st, n, free)?;
+                let only = self.only(st, ok, fail);
+                let fits = self.fits(st, n, free, only)?;
                 if fits {
                     let at = Self::packet(st)?.data - i64::from(n);
                     self.keep_apart(st, at, n)?;
@@ -71,7 +76,8 @@ impl Explorer<'_> {
                     let pulled = st.packet.as_ref().map(|p| self.pulled(p)).ok_or(Cut)?;
                     let need = self.x.constant(Width::W32, u128::from(to.unsigned_abs() as u32));
                     let enough = self.x.at_most(need, pulled);
-                    self.decide(st, enough)?
+                    let only = self.only(st, ok, fail);
+                    self.decide_for(st, enough, only)?
                 };
                 if back {
                     Self::packet(st)?.data = to;
@@ -82,7 +88,8 @@ impl Explorer<'_> {
                 let n = self.pick_amount(st, *n)?;
                 let end = Self::packet(st)?.end_index(&mut self.x);
                 let free = self.x.binary(BinOp::Sub, Self::packet(st)?.capacity, end);
-                let fits = self.fits(st, n, free)?;
+                let only = self.only(st, ok, fail);
+                let fits = self.fits(st, n, free, only)?;
                 if fits && n > 0 {
                     let end = Self::packet(st)?.end;
                     let known = self.pick(st, end.0)?;
@@ -236,50 +243,71 @@ impl Explorer<'_> {
                 None => open.push((same, *case, t)),
             }
         }
-        let Some((&(first, _, target), others)) = open.split_first() else {
+        if open.is_empty() {
             return Ok(self.go(st, rest, &[]));
-        };
-        let mut other = Box::new(st.clone());
-        let none = if open.iter().all(|&(e, ..)| is_plain(&self.x, e, v)) {
-            let all = Arc::new(Set::union(open.iter().map(|&(_, case, _)| (case, case)).collect()));
-            let within = self.x.within(v, &all);
-            other.facts.assume_open(&mut self.x, within, false)
-        } else {
-            open.iter().all(|&(e, ..)| self.assume(&mut other, e, false).is_ok())
-        };
-        if none {
-            let next = self.go(&mut other, rest, &[]);
-            self.resume_at(other, next);
         }
-        for &(same, _, t) in others.iter().rev() {
+        let followed: Vec<_> = open.iter().copied().filter(|(_, _, t)| !self.is_lost(st, t.block)).collect();
+        if !self.is_lost(st, rest.block) {
             let mut other = Box::new(st.clone());
-            if other.facts.assume_open(&mut self.x, same, true) {
+            let none = if open.iter().all(|&(e, ..)| is_plain(&self.x, e, v)) {
+                let all = Arc::new(Set::union(open.iter().map(|&(_, case, _)| (case, case)).collect()));
+                let within = self.x.within(v, &all);
+                other.facts.assume_open(&mut self.x, within, false)
+            } else {
+                open.iter().all(|&(e, ..)| self.assume(&mut other, e, false).is_ok())
+            };
+            if none {
+                let next = self.go(&mut other, rest, &[]);
+                self.resume_at(other, next);
+            }
+        }
+        let assume = |x: &mut Exprs, st: &mut State, same: Expr, case: u128| {
+            if is_plain(x, same, v) {
+                st.facts.assume_value(x, same, v, case, &may_be)
+            } else {
+                st.facts.assume_open(x, same, true)
+            }
+        };
+        let (&(first, case, target), others) = followed.split_first().ok_or(Cut)?;
+        for &(same, case, t) in others.iter().rev() {
+            let mut other = Box::new(st.clone());
+            if assume(&mut self.x, &mut other, same, case) {
                 let next = self.go(&mut other, t, &[]);
                 self.resume_at(other, next);
             }
         }
-        if !st.facts.assume_open(&mut self.x, first, true) {
+        if !assume(&mut self.x, st, first, case) {
             return Err(Cut);
         }
         Ok(self.go(st, target, &[]))
     }
 
+    /// Which of the answers yes and no leads on, if it is only one.
+    fn only(&self, st: &State, yes: &Target, no: &Target) -> Option<bool> {
+        match (self.is_lost(st, yes.block), self.is_lost(st, no.block)) {
+            (false, true) => Some(true),
+            (true, false) => Some(false),
+            _ => None,
+        }
+    }
+
     /// Whether there are so many bytes behind a position.
-    fn reaches_behind(&mut self, st: &mut State, at: i64, n: Expr) -> Result<bool, Cut> {
+    fn reaches_behind(&mut self, st: &mut State, at: i64, n: Expr, only: Option<bool>) -> Result<bool, Cut> {
         if let Some(n) = self.x.constant_value(n) {
-            return self.reaches_to(st, at + i64::from(n as u32));
+            return self.reaches_to(st, at + i64::from(n as u32), only);
         }
         let inside = self.reaches(st, at)?;
-        if !self.decide(st, inside)? {
+        // Where it does not reach to the position, it has not so many bytes behind it.
+        if !self.decide_for(st, inside, only.filter(|yes| *yes))? {
             return Ok(false);
         }
         let rest = Self::packet(st)?.rest(&mut self.x, at);
         let enough = self.x.at_most(n, rest);
-        self.decide(st, enough)
+        self.decide_for(st, enough, only)
     }
 
     /// Whether the packet reaches to a position.
-    pub(crate) fn reaches_to(&mut self, st: &mut State, end: i64) -> Result<bool, Cut> {
+    pub(crate) fn reaches_to(&mut self, st: &mut State, end: i64, only: Option<bool>) -> Result<bool, Cut> {
         let Found { reached, short_of, .. } = Self::packet(st)?.found;
         // What was found out is about positions that count from the front.
         let is_behind = is_behind(end);
@@ -287,7 +315,7 @@ impl Explorer<'_> {
             return Ok(end <= reached);
         }
         let there = self.reaches(st, end)?;
-        let there = self.decide(st, there)?;
+        let there = self.decide_for(st, there, only)?;
         if !is_behind {
             let found = &mut Self::packet(st)?.found;
             if there {
@@ -300,13 +328,13 @@ impl Explorer<'_> {
     }
 
     /// Whether `n` bytes fit into so many.
-    fn fits(&mut self, st: &mut State, n: u32, free: Expr) -> Result<bool, Cut> {
+    fn fits(&mut self, st: &mut State, n: u32, free: Expr, only: Option<bool>) -> Result<bool, Cut> {
         if n > LARGE_CAPACITY {
             return Ok(false);
         }
         let n = self.x.constant(Width::W32, n.into());
         let fits = self.x.at_most(n, free);
-        self.decide(st, fits)
+        self.decide_for(st, fits, only)
     }
 }
 

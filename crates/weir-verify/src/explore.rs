@@ -4,6 +4,7 @@
 //! was assumed. So an operation first asks all its questions and then changes the state.
 
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
@@ -13,9 +14,10 @@ use weir_ir::Frame;
 use weir_ir::interp::{self, MAX_STRANDS};
 use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target, Value, Width};
 
-use crate::course::Course;
+use crate::course::{Course, Interest};
 use crate::eval::{ConcreteRun, Evaluator};
 use crate::expr::{Expr, Exprs, Node, Symbol};
+use crate::fates::{Fates, LASTS};
 use crate::network::{Body, Network, NodeId, Place};
 use crate::packet::{Mark, SymbolicPacket, mark_number};
 use crate::path::{How, Incomplete, Limits, PacketEnd};
@@ -38,6 +40,15 @@ struct Here<'a> {
     program: &'a Program,
     frame: &'a Frame,
     tables: &'a [u32],
+    fates: &'a [Fates],
+    /// What of these is looked at.
+    wanted: Fates,
+}
+
+impl Here<'_> {
+    fn nowhere(node: NodeId) -> Self {
+        Here { node, program: &NOTHING.0, frame: &NOTHING.1, tables: &[], fates: &[], wanted: LASTS }
+    }
 }
 
 /// The exploration under way.
@@ -59,6 +70,8 @@ pub(crate) struct Explorer<'a> {
     /// For each node the values that count at the heads of its loops.
     pub(crate) heads: HashMap<NodeId, HashMap<BlockId, Vec<Value>>>,
     memo: FxHashMap<Expr, u128>,
+    /// By expression the number of the facts that did not say its value.
+    open: Vec<Option<NonZeroU64>>,
     /// Rows that no program can change, as entries.
     pub(crate) fixed: FxHashMap<(u32, usize), Rc<Entry>>,
     /// By input the bytes of annotations, a bit each, that are not read there.
@@ -72,7 +85,7 @@ impl<'a> Explorer<'a> {
     pub(crate) fn new(net: &'a Network, limits: Limits, guide: Option<&'a ConcreteRun<'a>>) -> Explorer<'a> {
         Explorer {
             net,
-            here: Here { node: NodeId::MAX, program: &NOTHING.0, frame: &NOTHING.1, tables: &[] },
+            here: Here::nowhere(NodeId::MAX),
             x: Exprs::default(),
             limits,
             guide,
@@ -83,6 +96,7 @@ impl<'a> Explorer<'a> {
             stop: None,
             heads: HashMap::new(),
             memo: FxHashMap::default(),
+            open: Vec::new(),
             fixed: FxHashMap::default(),
             overwritten: FxHashMap::default(),
             args: Vec::new(),
@@ -97,6 +111,9 @@ impl<'a> Explorer<'a> {
             if st.running {
                 let block = self.program(st).block(st.block);
                 if st.op == 0 {
+                    if self.is_lost(st, st.block) {
+                        return Err(Cut);
+                    }
                     st.steps += 1;
                     if st.steps > self.limits.steps {
                         return Err(self.give_up(Incomplete::Steps));
@@ -140,11 +157,36 @@ impl<'a> Explorer<'a> {
 
     /// Goes on in a node.
     fn stand_at(&mut self, node: NodeId) {
-        let (program, frame, tables): (_, _, &[u32]) = match &self.node(node).body {
-            Body::Program(i) => (&*i.program, &*i.frame, &i.tables),
-            _ => (&NOTHING.0, &NOTHING.1, &[]),
+        let n = self.node(node);
+        let wanted = self.course.wanted.unwrap_or_else(|| n.seen_outside());
+        self.here = match &n.body {
+            Body::Program(i) => Here {
+                node,
+                program: &i.program,
+                frame: &i.frame,
+                tables: &i.tables,
+                fates: &i.fates,
+                wanted,
+            },
+            _ => Here::nowhere(node),
         };
-        self.here = Here { node, program, frame, tables };
+    }
+
+    /// Whether ways on which a packet is only lost need not be followed.
+    fn may_lose(&self, st: &State) -> bool {
+        let is_made = |e: &Rc<Entry>| e.base.is_none();
+        st.strands.is_empty()
+            && match self.course.interest {
+                Interest::Ends => false,
+                Interest::Entries => !st.entries.iter().skip(st.past).any(is_made),
+                Interest::Arrivals => true,
+            }
+    }
+
+    /// Whether nothing that is looked at can come of a packet that goes on at a block.
+    pub(crate) fn is_lost(&self, st: &State, block: BlockId) -> bool {
+        debug_assert_eq!(st.node, self.here.node, "no other path is looked at in between");
+        self.here.fates[block.0 as usize] & self.here.wanted == 0 && self.may_lose(st)
     }
 
     /// The program that the path is in.
@@ -213,7 +255,7 @@ impl<'a> Explorer<'a> {
             let p = st.packet.as_ref().ok_or(Cut)?;
             st.trail.push(to, node.in_cycle, p);
             if self.course.watched.contains(&to) {
-                if self.course.arrivals_only && node.is_last() && st.strands.is_empty() {
+                if self.course.interest == Interest::Arrivals && node.is_last() && st.strands.is_empty() {
                     self.course.landed = Some(to);
                     return Err(Cut);
                 }
@@ -268,8 +310,13 @@ impl<'a> Explorer<'a> {
 
     /// Whether a condition holds; forks if both may be.
     pub(crate) fn decide(&mut self, st: &mut State, cond: Expr) -> Result<bool, Cut> {
+        self.decide_for(st, cond, None)
+    }
+
+    /// As [`Explorer::decide`]; if only one answer is looked at, the other is not followed.
+    pub(crate) fn decide_for(&mut self, st: &mut State, cond: Expr, only: Option<bool>) -> Result<bool, Cut> {
         if let Node::Not(positive) = *self.x.node(cond) {
-            return self.decide(st, positive).map(|v| !v);
+            return self.decide_for(st, positive, only.map(|v| !v)).map(|v| !v);
         }
         if let Some(known) = st.facts.truth(&self.x, cond) {
             return Ok(known);
@@ -288,11 +335,16 @@ impl<'a> Explorer<'a> {
         {
             return Ok(true);
         }
-        let mut facts = st.facts.clone();
-        if facts.assume_open(&mut self.x, cond, false) {
-            std::mem::swap(&mut facts, &mut st.facts);
-            self.resume(Box::new(st.clone()));
-            st.facts = facts;
+        if only == Some(false) {
+            return if st.facts.assume_open(&mut self.x, cond, false) { Ok(false) } else { Err(Cut) };
+        }
+        if only.is_none() {
+            let mut facts = st.facts.clone();
+            if facts.assume_open(&mut self.x, cond, false) {
+                std::mem::swap(&mut facts, &mut st.facts);
+                self.resume(Box::new(st.clone()));
+                st.facts = facts;
+            }
         }
         st.sums.extend(sum);
         if st.facts.assume_open(&mut self.x, cond, true) { Ok(true) } else { Err(Cut) }
@@ -352,9 +404,15 @@ impl<'a> Explorer<'a> {
 
     /// Lets a path go on at a block, later.
     pub(crate) fn resume_at(&mut self, mut st: Box<State>, block: Option<BlockId>) {
-        let Some(block) = block else { return };
+        let Some(block) = block.filter(|b| !self.is_lost(&st, *b)) else { return };
         (st.block, st.op) = (block, 0);
         self.course.work.push(st);
+    }
+
+    /// Forgets what refers to expressions: there are others now.
+    pub(crate) fn forget_exprs(&mut self) {
+        self.fixed.clear();
+        self.open.clear();
     }
 
     fn guided(&mut self, e: Expr) -> Option<u128> {
@@ -372,10 +430,18 @@ impl<'a> Explorer<'a> {
         if self.x.constant_value(e).is_some() {
             return e;
         }
-        match st.facts.value(&self.x, e) {
-            Some(known) => self.x.constant(self.x.width(e), known),
-            None => e,
+        let (version, number) = (st.facts.version(), e.0 as usize);
+        if version.is_some() && self.open.get(number).is_some_and(|o| *o == version) {
+            return e;
         }
+        if let Some(known) = st.facts.value(&self.x, e) {
+            return self.x.constant(self.x.width(e), known);
+        }
+        if self.open.len() <= number {
+            self.open.resize(number + 64, None);
+        }
+        self.open[number] = version;
+        e
     }
 
     /// A value as it was set; more may be known of it by now.

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::hash::BuildHasherDefault;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use archery::RcK;
@@ -33,13 +34,15 @@ pub struct Facts {
     equals: ByExpr<Expr>,
     /// Whether conclusions are drawn again from what is not new.
     again: bool,
+    /// Those with the same number, but for 0, know the same.
+    version: u64,
 }
 
 impl Default for Facts {
     fn default() -> Facts {
         let orders = HashTrieMap::new_with_hasher_and_ptr_kind(BuildHasherDefault::default());
         let (sets, equals) = (ByExpr::default(), ByExpr::default());
-        Facts { conditions: List::new(), sets, orders, equals, again: false }
+        Facts { conditions: List::new(), sets, orders, equals, again: false, version: 0 }
     }
 }
 
@@ -137,6 +140,7 @@ impl Facts {
     /// As [`Facts::assume`], of a condition whose [`Facts::truth`] is not known.
     pub(crate) fn assume_open(&mut self, x: &mut Exprs, cond: Expr, truth: bool) -> bool {
         let cond = if truth { cond } else { x.not(cond) };
+        self.version = x.next_version();
         self.conditions.push_front_mut(cond);
         if let Some((pair, wanted)) = relation(x, cond) {
             let left = self.compared(pair) & wanted;
@@ -152,8 +156,21 @@ impl Facts {
 
     /// Adds the condition, which is not decided, that an expression of which it is known what it may be is in a set.
     pub(crate) fn assume_within(&mut self, x: &mut Exprs, e: Expr, to: &Arc<Set>, known: &Set) -> bool {
+        self.version = x.next_version();
         self.conditions.push_front_mut(x.within(e, to));
         self.cut(x, e, known, to, DEPTH - 1)
+    }
+
+    /// Adds the condition `is`, which is not decided: that an expression of which it is known what it may be is one number.
+    pub(crate) fn assume_value(&mut self, x: &mut Exprs, is: Expr, e: Expr, v: u128, known: &Set) -> bool {
+        self.version = x.next_version();
+        self.conditions.push_front_mut(is);
+        self.cut(x, e, known, &Set::single(v), DEPTH - 1)
+    }
+
+    /// A number of what is known, which stays the same as long as that does. `None`: it has none.
+    pub(crate) fn version(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.version)
     }
 
     /// The expression that stands for one and all that are known to be equal to it.
@@ -195,7 +212,7 @@ impl Facts {
     /// Draws conclusions from all conditions again, now that more is known. `false`: they contradict each other.
     pub fn sharpen(&mut self, x: &Exprs) -> bool {
         let all = self.conditions();
-        self.again = true;
+        (self.again, self.version) = (true, 0);
         let may_be = all.iter().all(|&c| self.restrict(x, c, &Set::single(1), DEPTH));
         self.again = false;
         may_be

@@ -21,6 +21,7 @@ mod eval;
 mod explore;
 mod expr;
 mod facts;
+mod fates;
 mod input;
 mod joints;
 mod merge;

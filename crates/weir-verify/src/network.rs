@@ -12,6 +12,7 @@ use weir_ir::Frame;
 use weir_ir::program::{BlockId, Program, TableDecl, TableInit};
 use weir_table::Row;
 
+use crate::fates::{Fates, LASTS, fates, leaves_by};
 use crate::tables::{TableInfo, table_infos};
 
 /// Number of a node.
@@ -42,12 +43,13 @@ pub enum Body {
     Opaque,
 }
 
-/// A program, the numbers of its tables, and where its values stand on a path.
+/// A program, the numbers of its tables, where its values stand on a path, and what may become of packets by block.
 #[derive(Debug, Clone)]
 pub struct Instance {
     pub(crate) program: Arc<Program>,
     pub(crate) tables: Arc<[u32]>,
     pub(crate) frame: Arc<Frame>,
+    pub(crate) fates: Arc<[Fates]>,
 }
 
 /// A node.
@@ -355,7 +357,12 @@ impl Network {
         }
         let last = self.tables.len() as u32;
         self.tables[first as usize..].iter_mut().for_each(|t| t.siblings = (first, last));
-        Instance { program: program.clone(), tables: numbers.into(), frame: Arc::new(Frame::of(program)) }
+        Instance {
+            program: program.clone(),
+            tables: numbers.into(),
+            frame: Arc::new(Frame::of(program)),
+            fates: fates(program),
+        }
     }
 
     /// What may be in a table has become more, by a node that uses it too.
@@ -383,6 +390,14 @@ impl Node {
     /// Whether ways may meet at an input.
     pub(crate) fn joins(&self, port: u32) -> bool {
         self.joins.as_ref().is_none_or(|j| j.contains(&port))
+    }
+
+    /// What may become of a packet in it that others can see: that it leaves by an output that leads somewhere, or lasts.
+    pub(crate) fn seen_outside(&self) -> Fates {
+        let more = self.outputs.len() as u32;
+        let wires =
+            (0..).zip(self.outputs.iter().take(62)).filter(|(_, to)| to.is_some()).map(|(port, _)| port);
+        wires.chain((more > 62).then_some(more)).fold(LASTS, |all, port| all | leaves_by(port))
     }
 
     /// Whether nothing is behind it.

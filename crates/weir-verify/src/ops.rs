@@ -122,7 +122,7 @@ impl Explorer<'_> {
             Op::Rest { dst, layer } => {
                 let v = match self.layer(st, *layer)? {
                     Some(at) => {
-                        if self.reaches_to(st, at)? {
+                        if self.reaches_to(st, at, None)? {
                             Self::packet(st)?.rest(&mut self.x, at)
                         } else {
                             self.x.constant(Width::W32, 0)

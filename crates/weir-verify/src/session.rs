@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use weir_ir::program::{BlockId, EntryKind};
 
-use crate::course::Course;
+use crate::course::{Course, Interest};
 use crate::cover::Ways;
 use crate::explore::Explorer;
 use crate::expr::{Expr, Exprs, Source};
@@ -160,7 +160,7 @@ impl<'a> Session<'a> {
     /// Explores on from states that were kept with these expressions.
     pub(crate) fn resume(&mut self, x: Exprs) {
         self.e.x = x;
-        self.e.fixed.clear();
+        self.e.forget_exprs();
     }
 
     /// Why not everything was explored, since it was last asked.
@@ -288,12 +288,12 @@ impl<'a> Session<'a> {
         let ends = std::mem::take(&mut state.ends);
         let strands = std::mem::take(&mut state.strands);
         let Some(entry) = self.e.node(node).entry(0) else { return Vec::new() };
+        let port = u32::from(!wanted);
+        *self.e.course = Course::through(port);
         self.e.place(&mut state, node, entry);
         state.running = true;
         let mut done = self.e.run(Some(state));
-        done.retain(|st| {
-            st.ends.last().is_some_and(|e| matches!(e.how, How::Exit(port) if (port == 0) == wanted))
-        });
+        done.retain(|st| st.ends.last().is_some_and(|e| e.how == How::Exit(port)));
         let back = |mut state: Box<State>| {
             // Where its layers are was found out on the way, which stays true.
             state.packet.clone_from(&packet);
@@ -306,7 +306,17 @@ impl<'a> Session<'a> {
 
     /// Lets the current packet of each story in, and explores all that follows.
     pub fn run(&mut self, stories: Vec<Story>, watched: &HashSet<Place>) -> Outcome {
-        *self.e.course = Course::new(watched.iter().copied(), None);
+        self.run_for(Interest::Ends, stories, watched)
+    }
+
+    /// As [`Session::run`], where no more need be explored than is of interest.
+    pub(crate) fn run_for(
+        &mut self,
+        interest: Interest,
+        stories: Vec<Story>,
+        watched: &HashSet<Place>,
+    ) -> Outcome {
+        *self.e.course = Course::new(interest, watched.iter().copied());
         let mut outcome = Outcome { arrivals: Vec::new(), ended: Vec::new() };
         for story in stories {
             let (state, entered) = self.enter(story.into());
@@ -404,7 +414,7 @@ impl<'a> Session<'a> {
     }
 
     fn by_clock(&mut self, watched: &HashSet<Place>, wanted: fn(&EntryKind) -> bool) -> Outcome {
-        *self.e.course = Course::new(watched.iter().copied(), None);
+        *self.e.course = Course::new(Interest::Ends, watched.iter().copied());
         let mut outcome = Outcome { arrivals: Vec::new(), ended: Vec::new() };
         for (node, n) in self.e.net.nodes().iter().enumerate() {
             let entries = n.program().map(|p| &p.entries[..]).unwrap_or_default();

@@ -288,7 +288,8 @@ impl Explorer<'_> {
             (found, missed) = (hit.into_iter().collect(), hit.is_none());
         }
         // Where there are several ways, each is taken by a path of its own; the first goes on at once, and is explored first.
-        if missed && !found.is_empty() {
+        let follows_miss = targets.is_none_or(|(_, miss)| !self.is_lost(st, miss.block));
+        if missed && !found.is_empty() && follows_miss {
             let mut other = Box::new(st.clone());
             let none = found.iter().all(|&i| {
                 let within = self.x.within(key, &results.parts[i].1);

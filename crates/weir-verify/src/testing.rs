@@ -15,7 +15,7 @@ use crate::path::{ConcreteAt, How, Incomplete, Limits, Prediction};
 use crate::single::{explore, follow};
 use crate::solve::solve;
 
-pub use networks::{Arrivals, Ways};
+pub use networks::{Arrivals, Ways, assert_losses_are_only_losses};
 
 /// One run of a sequence.
 #[derive(Debug)]

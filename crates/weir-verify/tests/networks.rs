@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use net::Net;
-use weir_verify::testing::{Arrivals, Ways};
+use weir_verify::testing::{Arrivals, Ways, assert_losses_are_only_losses};
 use weir_verify::{Limits, Network, Place, Session, SymbolicInput};
 
 /// Elements that networks are made of, and how many outputs each has.
@@ -268,6 +268,26 @@ fn what_arrives_is_found_though_ways_that_others_stand_for_are_not_followed() {
     println!("{networks} networks, {fewer} with fewer ways, {arrived} arrivals");
     assert!(networks as u64 >= NETWORKS / 4, "many networks have few enough ways: {networks}");
     assert!(fewer >= 10 && arrived >= 1_000, "ways are left out ({fewer}), and packets arrive ({arrived})");
+}
+
+#[test]
+fn ways_that_are_not_followed_where_nobody_looks_at_losses_are_only_losses() {
+    let limits = Limits { paths: MOST_WAYS, ..Limits::of_networks() };
+    let (mut networks, mut all, mut less) = (0, 0, 0);
+    for seed in 0..NETWORKS {
+        let n = &mut Numbers(seed + 2_000_000);
+        let net = Net::new(&network(n, &ELEMENTS[..1]));
+        let (at, watched) = (net.port("e0"), HashSet::from([net.port("out")]));
+        let one = assert_losses_are_only_losses(&net.net, &[at], &watched, limits);
+        let two = one.filter(|(ways, _)| *ways <= 12);
+        let two = two.and_then(|_| assert_losses_are_only_losses(&net.net, &[at, at], &watched, limits));
+        for (ways, left_out) in one.into_iter().chain(two) {
+            (networks, all, less) = (networks + 1, all + ways, less + left_out);
+        }
+    }
+    println!("{networks} networks, {less} of {all} ways are not followed");
+    assert!(networks as u64 >= NETWORKS / 4, "many networks have few enough ways: {networks}");
+    assert!(less * 10 >= all, "ways are left out: {less} of {all}");
 }
 
 #[test]

@@ -66,6 +66,12 @@ const VERIFY_PROGRAMS: Test = Test {
     target: Some("networks"),
     filter: "programs_with_declared_tables_do_what_their_ways_say",
 };
+const VERIFY_FATES: Test = Test { package: "weir-verify", target: None, filter: "fates::" };
+const VERIFY_LOSSES: Test = Test {
+    package: "weir-verify",
+    target: Some("networks"),
+    filter: "ways_that_are_not_followed_where_nobody_looks_at_losses_are_only_losses",
+};
 
 /// All of them, those of a package together.
 pub(crate) const MUTATIONS: &[Mutation] = &[
@@ -481,5 +487,26 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         text: ".reduce(|a, b| a & b)",
         instead: ".reduce(|a, b| a | b)",
         test: VERIFY_COVER,
+    },
+    Mutation {
+        name: "fates: what made an entry left nothing behind",
+        file: "crates/weir-verify/src/fates.rs",
+        text: "End::Meter { .. } | End::Hold { .. } => LASTS,",
+        instead: "End::Meter { .. } | End::Hold { .. } => 0,",
+        test: VERIFY_FATES,
+    },
+    Mutation {
+        name: "losses: a packet that is lost takes those that wait for their turn with it",
+        file: "crates/weir-verify/src/explore.rs",
+        text: "st.strands.is_empty()\n            && match self.course.interest",
+        instead: "st.trail.places().len() < usize::MAX\n            && match self.course.interest",
+        test: VERIFY_LOSSES,
+    },
+    Mutation {
+        name: "losses: what was made is lost with the packet that made it",
+        file: "crates/weir-verify/src/explore.rs",
+        text: "Interest::Entries => !st.entries.iter().skip(st.past).any(is_made),",
+        instead: "Interest::Entries => !st.entries.iter().skip(st.past + usize::MAX / 2).any(is_made),",
+        test: VERIFY_LOSSES,
     },
 ];

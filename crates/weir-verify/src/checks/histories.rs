@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Checker, Query, Search};
+use crate::course::Interest;
 use crate::expr::{Expr, Exprs, Node, Source, Symbol};
 use crate::session::{Part, Session, Story};
 
@@ -31,26 +32,38 @@ pub(super) struct Looked {
     pub(super) ended: Option<Vec<Story>>,
 }
 
-/// Entries, with numbers in place of the bytes of packets: first what they are, then the bytes in order.
-type Shape = (Vec<u128>, Vec<Expr>);
+/// Entries, with numbers in place of the bytes of packets.
+#[derive(Default)]
+struct Shape {
+    /// What they are.
+    numbers: Vec<u128>,
+    /// The bytes, in order.
+    bytes: Vec<Expr>,
+}
 
 impl Site {
     fn add(sites: &mut Vec<Site>, x: &Exprs, story: Story, is_new: bool) {
         // They are mostly alike.
-        let (numbers, bytes) = sites.first().map_or((256, 16), |s| (s.shape.0.len(), s.shape.1.len()));
-        let mut shape = (Vec::with_capacity(numbers), Vec::with_capacity(bytes));
+        let (numbers, bytes) =
+            sites.first().map_or((256, 16), |s| (s.shape.numbers.len(), s.shape.bytes.len()));
+        let mut d = Describe {
+            x,
+            shape: Shape { numbers: Vec::with_capacity(numbers), bytes: Vec::with_capacity(bytes) },
+            seen: FxHashMap::default(),
+        };
         story.describe_entries(|part| match part {
-            Part::Number(n) => shape.0.push(n),
-            Part::Value(e) => describe(x, e, &mut shape),
+            Part::Number(n) => d.shape.numbers.push(n),
+            Part::Value(e) => d.value(e),
         });
+        let shape = d.shape;
         let conditions: FxHashSet<Expr> = story.conditions().into_iter().collect();
-        let Some(site) = sites.iter_mut().find(|s| s.shape.0 == shape.0) else {
+        let Some(site) = sites.iter_mut().find(|s| s.shape.numbers == shape.numbers) else {
             let moved = FxHashSet::default();
             return sites.push(Site { stories: vec![story], shape, conditions, moved, of_many: false });
         };
         site.of_many = true;
         site.conditions.retain(|c| conditions.contains(c));
-        let pairs = site.shape.1.iter().zip(&shape.1);
+        let pairs = site.shape.bytes.iter().zip(&shape.bytes);
         site.moved.extend(pairs.filter(|(a, b)| a != b).map(|(a, _)| *a));
         if is_new {
             site.stories.push(story);
@@ -68,50 +81,72 @@ impl Site {
     }
 }
 
-fn describe(x: &Exprs, e: Expr, shape: &mut Shape) {
-    match x.node(e) {
-        Node::Symbol(Symbol::Byte(source, _)) if matches!(x.source(*source), Source::Input(_)) => {
-            let known = shape.1.iter().position(|b| *b == e);
-            let number = known.unwrap_or_else(|| {
-                shape.1.push(e);
-                shape.1.len() - 1
-            });
-            shape.0.extend([1, source.0.into(), number as u128]);
-        }
-        Node::Const(v) => shape.0.extend([2, x.width(e).bits().into(), *v]),
-        Node::Concat(bytes) => parts(x, e, 3, bytes, shape),
-        Node::Resize(a) => parts(x, e, 4, &[*a], shape),
-        Node::Byte(a, i) => {
-            shape.0.push((*i).into());
-            parts(x, e, 5, &[*a], shape);
-        }
-        Node::Binary(op, a, b) => {
-            shape.0.push(*op as u128);
-            parts(x, e, 6, &[*a, *b], shape);
-        }
-        Node::Not(a) => parts(x, e, 7, &[*a], shape),
-        Node::Sum16(a, b) => parts(x, e, 8, &[*a, *b], shape),
-        Node::Equal(a, b) => parts(x, e, 9, &[*a, *b], shape),
-        Node::Less(a, b) => parts(x, e, 10, &[*a, *b], shape),
-        Node::Select(c, a, b) => parts(x, e, 11, &[*c, *a, *b], shape),
-        Node::Claimed(c) => {
-            shape.0.extend([12, c.table.into(), c.hole.into()]);
-            for (key, there) in &c.changes {
-                shape.0.push((*there).into());
-                key.iter().for_each(|k| describe(x, *k, shape));
-            }
-            let rest = [c.lo, c.hi, c.start, c.size];
-            c.key.iter().chain(&rest).for_each(|v| describe(x, *v, shape));
-        }
-        // Whatever else it is, it has to be just that.
-        _ => shape.0.extend([0, e.0.into()]),
-    }
+/// Puts expressions into a shape.
+struct Describe<'a> {
+    x: &'a Exprs,
+    shape: Shape,
+    /// Those that are described, in order: they are told by their number when they come again.
+    seen: FxHashMap<Expr, u32>,
 }
 
-/// An operation, by its number, and its operands.
-fn parts(x: &Exprs, e: Expr, operation: u128, operands: &[Expr], shape: &mut Shape) {
-    shape.0.extend([operation, x.width(e).bits().into(), operands.len() as u128]);
-    operands.iter().for_each(|o| describe(x, *o, shape));
+impl Describe<'_> {
+    fn value(&mut self, e: Expr) {
+        let x = self.x;
+        match x.node(e) {
+            Node::Const(v) => return self.tell([2, x.width(e).bits().into(), *v]),
+            Node::Symbol(Symbol::Byte(source, _)) if matches!(x.source(*source), Source::Input(_)) => {
+                let bytes = &mut self.shape.bytes;
+                let number = bytes.iter().position(|b| *b == e).unwrap_or_else(|| {
+                    bytes.push(e);
+                    bytes.len() - 1
+                });
+                return self.tell([1, source.0.into(), number as u128]);
+            }
+            _ => {}
+        }
+        if let Some(&number) = self.seen.get(&e) {
+            return self.tell([13, number.into()]);
+        }
+        self.seen.insert(e, self.seen.len() as u32);
+        match x.node(e) {
+            Node::Concat(bytes) => self.parts(e, 3, bytes),
+            Node::Resize(a) => self.parts(e, 4, &[*a]),
+            Node::Byte(a, i) => {
+                self.tell([(*i).into()]);
+                self.parts(e, 5, &[*a]);
+            }
+            Node::Binary(op, a, b) => {
+                self.tell([*op as u128]);
+                self.parts(e, 6, &[*a, *b]);
+            }
+            Node::Not(a) => self.parts(e, 7, &[*a]),
+            Node::Sum16(a, b) => self.parts(e, 8, &[*a, *b]),
+            Node::Equal(a, b) => self.parts(e, 9, &[*a, *b]),
+            Node::Less(a, b) => self.parts(e, 10, &[*a, *b]),
+            Node::Select(c, a, b) => self.parts(e, 11, &[*c, *a, *b]),
+            Node::Claimed(c) => {
+                self.tell([12, c.table.into(), c.hole.into()]);
+                for (key, there) in &c.changes {
+                    self.tell([(*there).into()]);
+                    key.iter().for_each(|k| self.value(*k));
+                }
+                let rest = [c.lo, c.hi, c.start, c.size];
+                c.key.iter().chain(&rest).for_each(|v| self.value(*v));
+            }
+            // Whatever else it is, it has to be just that.
+            _ => self.tell([0, e.0.into()]),
+        }
+    }
+
+    /// An operation, by its number, and its operands.
+    fn parts(&mut self, e: Expr, operation: u128, operands: &[Expr]) {
+        self.tell([operation, self.x.width(e).bits().into(), operands.len() as u128]);
+        operands.iter().for_each(|o| self.value(*o));
+    }
+
+    fn tell<const N: usize>(&mut self, numbers: [u128; N]) {
+        self.shape.numbers.extend(numbers);
+    }
 }
 
 impl Checker<'_> {
@@ -128,7 +163,7 @@ impl Checker<'_> {
             let mut ended = Vec::new();
             for start in &q.others {
                 let stories = c.launch(before, start, None);
-                ended.extend(c.session.run(stories, &nowhere).ended);
+                ended.extend(c.session.run_for(Interest::Entries, stories, &nowhere).ended);
             }
             ended
         };

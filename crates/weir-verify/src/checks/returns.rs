@@ -1,5 +1,6 @@
 use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original};
 use super::{Checker, Framing, Query, Search, Start, Target, Verdict};
+use crate::course::Interest;
 use crate::expr::Expr;
 use crate::network::Place;
 use crate::packet::SymbolicPacket;
@@ -118,7 +119,7 @@ fn answer(
 fn home(c: &mut Checker<'_>, back: &Story, start: &Start, way: &Way, layout: Layout) -> Search {
     let watched = way.home.iter().map(|t| t.place).collect();
     let asked = original(c.session.exprs(), back.inputs() - 2);
-    let arrivals = c.session.run(vec![back.clone()], &watched).arrivals;
+    let arrivals = c.session.run_for(Interest::Arrivals, vec![back.clone()], &watched).arrivals;
     let all = |c: &mut Checker<'_>, a: Arrival| {
         c.session.settled(&a.story, &a.packet).into_iter().map(move |s| (a.place, s))
     };

@@ -7,6 +7,7 @@ use weir_ir::program::{BinOp, Width};
 use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original, version};
 use super::histories::{HISTORIES, Looked};
 use super::{Checker, Framing, Search, Start, Target, Verdict};
+use crate::course::Interest;
 use crate::expr::{Expr, Exprs};
 use crate::network::Place;
 use crate::replay::Replay;
@@ -129,7 +130,7 @@ impl Look<'_> {
         let mut alone = c.session.timers(&self.watched).arrivals;
         for source in &self.m.sources {
             let stories = c.launch(&blank, source, None);
-            alone.extend(c.session.run(stories, &self.watched).arrivals);
+            alone.extend(c.session.run_for(Interest::Arrivals, stories, &self.watched).arrivals);
         }
         c.any(alone, |c, arrival| self.leaves(c, &arrival, &[], Stage::StandAlone))
     }
@@ -139,7 +140,8 @@ impl Look<'_> {
         let (m, mut all) = (self.m, Vec::new());
         let found = c.any(&m.inputs, |c, input| {
             let stories = c.launch(before, input, None);
-            let Outcome { mut arrivals, ended } = c.session.run(stories, &self.watched);
+            let Outcome { mut arrivals, ended } =
+                c.session.run_for(Interest::Entries, stories, &self.watched);
             all.extend(ended);
             arrivals.retain(|a| before.is_blank() || a.story.used_past());
             c.any(arrivals, |c, arrival| {
@@ -165,7 +167,7 @@ impl Look<'_> {
         };
         let framing = m.framing_at(arrival.place);
         let answers = super::returns::answers(c, &arrival.story, arrival, framing, back, (IPV4, 6));
-        let arrivals = c.session.run(answers, &self.watched).arrivals;
+        let arrivals = c.session.run_for(Interest::Arrivals, answers, &self.watched).arrivals;
         c.any(arrivals, |c, arrival| {
             let entered = self.entered(&arrival.story);
             self.leaves(c, &arrival, &entered, Stage::Handshake)

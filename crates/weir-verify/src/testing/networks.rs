@@ -4,12 +4,14 @@ use std::collections::HashSet;
 
 use super::SEED;
 use crate::checks::declared;
+use crate::course::Interest;
 use crate::eval::Evaluator;
+use crate::expr::Expr;
 use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
 use crate::path::{How, Incomplete, Limits};
 use crate::replay::{Replay, replay};
-use crate::session::{Arrival, Entry, Session, Story};
+use crate::session::{Arrival, Entry, Outcome, Session, Story};
 use crate::solve::{ConcreteInput, Solution};
 
 /// How packets end, sorted: at which node, how, and their bytes then.
@@ -107,6 +109,49 @@ impl<'a> Ways<'a> {
         }
         (solved, open)
     }
+}
+
+/// Lets packets in at these places, one after the other, with and without the ways on which a packet is only lost, and
+/// checks that all others are the same. How many ways there are, and how many were not followed. `None` if not all was
+/// explored.
+///
+/// # Panics
+/// If they are not.
+pub fn assert_losses_are_only_losses(
+    net: &Network,
+    places: &[Place],
+    watched: &HashSet<Place>,
+    limits: Limits,
+) -> Option<(usize, usize)> {
+    let mut session = Session::new(net, limits);
+    let (mut stories, mut ways, mut left_out) = (vec![session.blank()], 0, 0);
+    for &at in places {
+        let mut next = Vec::new();
+        for story in &stories {
+            let entering: Vec<Story> = session.packet(story, at, &SymbolicInput::ip()).into_iter().collect();
+            // Which bytes are one is said of those that were looked at before: here of all.
+            session.run(entering.clone(), watched);
+            let all = session.run(entering.clone(), watched);
+            let lasting = session.run_for(Interest::Entries, entering.clone(), watched);
+            let arriving = session.run_for(Interest::Arrivals, entering, watched);
+            session.take_incomplete().is_none().then_some(())?;
+            let arrived = |o: &Outcome| -> Vec<(Place, Vec<Expr>)> {
+                o.arrivals.iter().map(|a| (a.place, a.story.conditions())).collect()
+            };
+            assert_eq!(arrived(&all), arrived(&lasting));
+            assert_eq!(arrived(&all), arrived(&arriving));
+            let made = |o: &Outcome| -> Vec<Vec<Expr>> {
+                let made = o.ended.iter().filter(|s| !s.made_since(story).is_empty());
+                made.map(Story::conditions).collect()
+            };
+            assert_eq!(made(&all), made(&lasting));
+            ways += all.ended.len();
+            left_out += all.ended.len() - lasting.ended.len();
+            next.extend(all.ended);
+        }
+        stories = next;
+    }
+    Some((ways, left_out))
 }
 
 /// What comes to places, where ways that others stand for are not followed.

@@ -1,0 +1,127 @@
+//! What may become of a packet from each block of a program on, so that a way on which it is only lost need not be
+//! followed where nobody looks at losses.
+
+use std::sync::Arc;
+
+use weir_ir::program::{End, Op, Program};
+
+/// What may become of a packet, a bit each: that it leaves by an output ([`leaves_by`]), or [`LASTS`].
+pub(crate) type Fates = u64;
+
+/// It stays, or leaves something behind: an entry, a copy, a notice.
+pub(crate) const LASTS: Fates = 1 << 63;
+
+/// It leaves by an output. Those behind the 63rd share a bit.
+pub(crate) fn leaves_by(port: u32) -> Fates {
+    1 << port.min(62)
+}
+
+/// For each block what may become of a packet there or later in the program.
+pub(crate) fn fates(p: &Program) -> Arc<[Fates]> {
+    let here = |b: &weir_ir::program::Block| {
+        let by_end = match &b.end {
+            End::Emit { port } | End::Exit { exit: port } => leaves_by(*port),
+            End::Insert { .. } | End::Claim { .. } | End::Meter { .. } | End::Hold { .. } => LASTS,
+            _ => 0,
+        };
+        let lasts = |op: &Op| {
+            matches!(
+                op,
+                Op::Set { .. }
+                    | Op::Touch { .. }
+                    | Op::Link { .. }
+                    | Op::Remove { .. }
+                    | Op::Release { .. }
+                    | Op::Fork { .. }
+                    | Op::Notify { .. }
+            )
+        };
+        if b.ops.iter().any(lasts) { by_end | LASTS } else { by_end }
+    };
+    let mut all: Vec<Fates> = p.blocks.iter().map(here).collect();
+    let mut is_stable = false;
+    while !is_stable {
+        is_stable = true;
+        // Most blocks stand in front of those that follow.
+        for (i, b) in p.blocks.iter().enumerate().rev() {
+            let mut fates = all[i];
+            b.end.visit_targets(|_, t| fates |= all[t.block.0 as usize]);
+            if let End::Enter { block, .. } = b.end {
+                fates |= all[block.0 as usize];
+            }
+            is_stable &= all[i] == fates;
+            all[i] = fates;
+        }
+    }
+    all.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_ir::program::Reason;
+    use weir_ir::{Builder, Layer, TableDecl, Width};
+    use weir_table::Kind;
+
+    use super::*;
+
+    /// The fates of the blocks of a program with one input, first what it does at all.
+    fn of(body: impl FnOnce(&mut Builder)) -> (Fates, Arc<[Fates]>) {
+        let mut b = Builder::new("p", 1, 70);
+        b.input(0, body);
+        let p = b.finish();
+        let all = fates(&p);
+        (all[p.packet_entry(0, 0).unwrap().0 as usize], all)
+    }
+
+    fn lose(b: &mut Builder) {
+        b.drop(Reason::NO_MATCH);
+    }
+
+    #[test]
+    fn a_packet_leaves_by_the_outputs_that_lie_on_its_ways() {
+        assert_eq!(of(lose).0, 0);
+        let (first, all) = of(|b| {
+            b.require(Layer::Net, 20, Reason::TRUNCATED);
+            let byte = b.load(Width::W8, Layer::Net, 0);
+            b.switch(byte, &[4, 6], |b, case| match case {
+                Some(0) => b.emit(0),
+                Some(_) => b.emit(69),
+                None => lose(b),
+            });
+        });
+        assert_eq!(first, leaves_by(0) | leaves_by(69));
+        assert_eq!(leaves_by(69), leaves_by(62));
+        assert_eq!(all.iter().filter(|f| **f == 0).count(), 2, "too short, and neither: {all:?}");
+    }
+
+    #[test]
+    fn what_is_lost_may_have_left_something_behind() {
+        let set = of(|b| {
+            let t = b.cell("count", Width::W32, 0);
+            let e = b.index(t, 0);
+            let one = b.constant(Width::W32, 1_u8);
+            b.set(e, "value", one);
+            lose(b);
+        });
+        assert_eq!(set.0, LASTS);
+        let made = of(|b| {
+            let decl = TableDecl::new("seen", Kind::Exact, &[("key", Width::W8)], &[], 8);
+            let t = b.table(decl, Vec::new());
+            let key = b.constant(Width::W8, 7_u8);
+            b.insert(t, &[key], lose);
+            lose(b);
+        });
+        assert_eq!(made.0, LASTS);
+        let copy = of(|b| {
+            b.fork(|b| b.emit(3));
+            lose(b);
+        });
+        assert_eq!(copy.0, LASTS);
+        let told = of(|b| {
+            let event = b.event("seen");
+            b.notify(event, &[]);
+            b.emit(1);
+        });
+        assert_eq!(told.0, LASTS | leaves_by(1));
+    }
+}
