@@ -252,7 +252,9 @@ impl Explorer<'_> {
             let none = if open.iter().all(|&(e, ..)| is_plain(&self.x, e, v)) {
                 let all = Arc::new(Set::union(open.iter().map(|&(_, case, _)| (case, case)).collect()));
                 let within = self.x.within(v, &all);
-                other.facts.assume_open(&mut self.x, within, false)
+                let others = all.complement(self.x.width(v));
+                let beside = self.x.not(within);
+                other.facts.assume_in(&mut self.x, beside, v, &may_be, &others)
             } else {
                 open.iter().all(|&(e, ..)| self.assume(&mut other, e, false).is_ok())
             };
@@ -263,7 +265,7 @@ impl Explorer<'_> {
         }
         let assume = |x: &mut Exprs, st: &mut State, same: Expr, case: u128| {
             if is_plain(x, same, v) {
-                st.facts.assume_value(x, same, v, case, &may_be)
+                st.facts.assume_in(x, same, v, &may_be, &Set::single(case))
             } else {
                 st.facts.assume_open(x, same, true)
             }

@@ -5,7 +5,6 @@
 use std::borrow::Cow;
 use std::hash::BuildHasherDefault;
 use std::num::NonZeroU64;
-use std::sync::Arc;
 
 use archery::RcK;
 use rpds::{HashTrieMap, List};
@@ -69,7 +68,7 @@ impl Facts {
             if beside.is_some_and(|b| std::ptr::eq(b, c)) {
                 return true;
             }
-            if !aside(*c) && self.truth(x, *c) != Some(true) {
+            if !aside(*c) && !self.holds(x, *c) {
                 return false;
             }
         }
@@ -129,6 +128,20 @@ impl Facts {
         })
     }
 
+    /// Whether a condition is known to hold.
+    fn holds(&self, x: &Exprs, cond: Expr) -> bool {
+        let (inner, truth) = match *x.node(cond) {
+            Node::Not(inner) => (inner, false),
+            _ => (cond, true),
+        };
+        match x.node(inner) {
+            // Mostly it does not, which is soon seen.
+            Node::In(e, set) if truth => self.look_at(x, *e, DEPTH).is_within(set),
+            Node::In(e, set) => !self.look_at(x, *e, DEPTH).meets(set),
+            _ => self.truth(x, cond) == Some(true),
+        }
+    }
+
     /// Adds a condition. `false`: it contradicts what is known.
     pub fn assume(&mut self, x: &mut Exprs, cond: Expr, truth: bool) -> bool {
         match self.truth(x, cond) {
@@ -154,18 +167,11 @@ impl Facts {
         self.narrow(x, cond, &Set::single(1), DEPTH)
     }
 
-    /// Adds the condition, which is not decided, that an expression of which it is known what it may be is in a set.
-    pub(crate) fn assume_within(&mut self, x: &mut Exprs, e: Expr, to: &Arc<Set>, known: &Set) -> bool {
+    /// As [`Facts::assume_open`], of a condition that says just that `e`, which is in `known`, is in a set.
+    pub(crate) fn assume_in(&mut self, x: &mut Exprs, cond: Expr, e: Expr, known: &Set, to: &Set) -> bool {
         self.version = x.next_version();
-        self.conditions.push_front_mut(x.within(e, to));
+        self.conditions.push_front_mut(cond);
         self.cut(x, e, known, to, DEPTH - 1)
-    }
-
-    /// Adds the condition `is`, which is not decided: that an expression of which it is known what it may be is one number.
-    pub(crate) fn assume_value(&mut self, x: &mut Exprs, is: Expr, e: Expr, v: u128, known: &Set) -> bool {
-        self.version = x.next_version();
-        self.conditions.push_front_mut(is);
-        self.cut(x, e, known, &Set::single(v), DEPTH - 1)
     }
 
     /// A number of what is known, which stays the same as long as that does. `None`: it has none.

@@ -306,7 +306,8 @@ impl Explorer<'_> {
         }
         for &i in found.iter().skip(1).rev() {
             let mut other = Box::new(st.clone());
-            if !other.facts.assume_within(&mut self.x, key, &results.parts[i].1, &keys) {
+            let within = self.x.within(key, &results.parts[i].1);
+            if !other.facts.assume_in(&mut self.x, within, key, &keys, &results.parts[i].1) {
                 continue;
             }
             match targets {
@@ -319,10 +320,11 @@ impl Explorer<'_> {
             }
         }
         let Some(&first) = found.first() else { return Ok(None) };
-        if (found.len() > 1 || missed)
-            && !st.facts.assume_within(&mut self.x, key, &results.parts[first].1, &keys)
-        {
-            return Err(Cut);
+        if found.len() > 1 || missed {
+            let within = self.x.within(key, &results.parts[first].1);
+            if !st.facts.assume_in(&mut self.x, within, key, &keys, &results.parts[first].1) {
+                return Err(Cut);
+            }
         }
         Ok(Some(self.fixed_row(st, table, results.parts[first].0)))
     }

@@ -470,7 +470,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "cover: a way stands for another whatever it assumes",
         file: "crates/weir-verify/src/facts.rs",
-        text: "if !aside(*c) && self.truth(x, *c) != Some(true) {",
+        text: "if !aside(*c) && !self.holds(x, *c) {",
         instead: "if !aside(*c) && self.truth(x, *c) == Some(false) {",
         test: VERIFY_COVER,
     },

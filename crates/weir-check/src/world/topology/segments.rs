@@ -17,6 +17,8 @@ pub(super) struct Segments<'a> {
     topology: &'a Topology,
     links: Vec<Wire>,
     far: BTreeMap<Port, Port>,
+    /// The ports that are linked to something else than a transfer function.
+    to_hosts: BTreeSet<Port>,
     /// Numbers of the ports of routers, end points and platforms, from 1 on.
     numbers: BTreeMap<Port, u32>,
 }
@@ -26,6 +28,10 @@ pub(super) struct Segments<'a> {
 pub(super) struct Neighbour {
     pub port: Port,
     pub number: u32,
+}
+
+fn is_transfer(topology: &Topology, port: Port) -> bool {
+    matches!(topology.boxes.get(port.0).map(|b| &b.kind), Some(BoxKind::Transfer(_)))
 }
 
 impl<'a> Segments<'a> {
@@ -39,12 +45,14 @@ impl<'a> Segments<'a> {
         let up = topology.links.iter().filter(|l| !down(&l.a, &l.b));
         let links: Vec<Wire> = up.filter_map(|l| Some((port(&l.a)?, port(&l.b)?, l.one_way))).collect();
         let far = links.iter().flat_map(|&(a, b, _)| [(a, b), (b, a)]).collect();
+        let ends = links.iter().flat_map(|&(a, b, _)| [(a, b), (b, a)]);
+        let to_hosts = ends.filter(|(_, far)| !is_transfer(topology, *far)).map(|(port, _)| port).collect();
         let addressed = topology.boxes.iter().enumerate().filter(|(_, b)| {
             matches!(b.kind, BoxKind::Endpoint(_) | BoxKind::Router(_) | BoxKind::Platform(_))
         });
         let ports = addressed.flat_map(|(i, b)| (0..b.ports().len()).map(move |p| (i, p)));
         let numbers = ports.zip(1..).collect();
-        Segments { topology, links, far, numbers }
+        Segments { topology, links, far, to_hosts, numbers }
     }
 
     pub(super) fn links(&self) -> impl Iterator<Item = Wire> {
@@ -56,13 +64,9 @@ impl<'a> Segments<'a> {
         self.far.contains_key(&port)
     }
 
-    /// Whether what a port is linked to is no transfer function.
+    /// Whether a port is linked to something else than transfer functions.
     pub(super) fn leads_to_hosts(&self, port: Port) -> bool {
-        self.far.get(&port).is_some_and(|far| !self.is_transfer(*far))
-    }
-
-    fn is_transfer(&self, port: Port) -> bool {
-        matches!(self.topology.boxes.get(port.0).map(|b| &b.kind), Some(BoxKind::Transfer(_)))
+        self.to_hosts.contains(&port)
     }
 
     pub(super) fn number(&self, port: Port) -> u32 {
@@ -80,7 +84,7 @@ impl<'a> Segments<'a> {
                 continue;
             }
             // It forwards by rules of its own, whoever a packet is for on its segment.
-            if self.is_transfer((node, input)) {
+            if is_transfer(self.topology, (node, input)) {
                 continue;
             }
             let ports = self.topology.boxes.get(node).map_or(0, |b| b.ports().len());

@@ -32,6 +32,8 @@ struct Function<'a> {
     made: BTreeMap<(u32, u32), NodeId>,
     /// Where packets leave by a port of the function.
     exits: BTreeMap<u32, NodeId>,
+    /// Ports whose packets come from another transfer function, which has looked at them.
+    looked_at: BTreeSet<u32>,
     errors: Vec<String>,
 }
 
@@ -48,8 +50,8 @@ impl World {
         t: &TransferBox,
     ) -> Result<(Vec<Gate>, Vec<PortEnds>), Vec<String>> {
         let inputs = t.function.rules.iter().flat_map(|r| &r.in_ports).copied().collect();
-        let mut f =
-            Function { b, t, inputs, made: BTreeMap::new(), exits: BTreeMap::new(), errors: Vec::new() };
+        let (made, exits, looked_at) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let mut f = Function { b, t, inputs, made, exits, looked_at, errors: Vec::new() };
         let (mut gates, mut ends) = (Vec::new(), Vec::new());
         for (k, name) in t.ports.iter().enumerate() {
             let number: u32 = name.parse().unwrap_or(u32::MAX);
@@ -58,6 +60,9 @@ impl World {
                 f.exits.insert(number.wrapping_add(t.out_offset), self.part(b, number, Some(program), true));
             }
             let out = Place { node: self.exit(&mut f, number.wrapping_add(t.out_offset)), port: 0 };
+            if segments.is_linked((i, k)) && !segments.leads_to_hosts((i, k)) {
+                f.looked_at.insert(number);
+            }
             let into = Place { node: self.stage(&mut f, 1, number), port: 0 };
             let gate = if segments.is_linked((i, k)) {
                 Gate {
@@ -111,7 +116,8 @@ impl World {
         }
         let found = if f.inputs.contains(&port) {
             let name = format!("{}:{port}", f.b.name);
-            program::program(&name, &f.t.function, port, stage == 1).map(Some)
+            let first = stage == 1 && !f.looked_at.contains(&port);
+            program::program(&name, &f.t.function, port, first).map(Some)
         } else {
             Ok(None)
         };

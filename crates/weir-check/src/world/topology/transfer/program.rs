@@ -102,7 +102,7 @@ pub(super) fn program(
             let version = b.shr(byte, 4);
             let other = b.ne(version, 4);
             b.when(other, |b| b.drop(Reason::new("NotIPv4")));
-            // Here for all stages of the box: those behind look at ports by the mark.
+            // Here for all stages of this box and of those behind it: they look at ports by the mark.
             let words = b.and(byte, 0x0f);
             let bytes = b.shl(words, 2);
             let bytes = b.resize(Width::W32, bytes);
