@@ -84,6 +84,7 @@ pub fn measure(file: &Path, samples: usize) -> Result<Vec<Verification>> {
         ask: Spread::of(asks),
         target: Some(TARGET),
         whole: None,
+        first: None,
         peak: None,
         reference: None,
     }])

@@ -61,6 +61,7 @@ fn one(name: &str, question: &str, router: usize, samples: usize) -> Result<Veri
         ask: Spread::of(again),
         target: Some(TARGET),
         whole: None,
+        first: None,
         peak: None,
         reference: None,
     })
