@@ -49,6 +49,8 @@ pub struct Answer {
     pub doubt: Option<Doubt>,
     /// A run that shows it.
     pub evidence: Option<Box<Evidence>>,
+    /// Where there is no run as asked for: one that may have been meant, and how it ends.
+    pub instead: Option<Box<Evidence>>,
     /// Where packets may be lost for want of room, which was left out of account.
     pub losses: Vec<String>,
     /// It was given before a change, and did not depend on what changed, or its packets still show it.
@@ -87,7 +89,13 @@ impl World {
         visited.dedup();
         let verdict = joined(verdicts, is_can);
         let answer = Answer::new(Asked::Requirement(question.requirement.clone()), verdict, losses);
-        Answer { visited, age: self.net.age(), ..answer }
+        let instead = match &question.ask {
+            Ask::Can(q) if answer.status == Status::Violated => {
+                checks::instead(&mut Checker::new(&self.net, limits), q)
+            }
+            _ => None,
+        };
+        Answer { instead, visited, age: self.net.age(), ..answer }
     }
 
     /// Asks several, side by side; the answers are in their order.
@@ -149,7 +157,17 @@ impl Answer {
             Verdict::Violated(e) => (Status::Violated, None, e),
             Verdict::Inconclusive(doubt) => (Status::Inconclusive, Some(doubt), None),
         };
-        Answer { asked, status, doubt, evidence, losses, kept: false, visited: Vec::new(), age: 0 }
+        Answer {
+            asked,
+            status,
+            doubt,
+            evidence,
+            instead: None,
+            losses,
+            kept: false,
+            visited: Vec::new(),
+            age: 0,
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use weir_check::report::{Changes, Coverage, Report};
-use weir_check::{Answer, Extent, Modules, Question, World};
+use weir_check::report::{Changes, Coverage, Finding, Report};
+use weir_check::{Answer, Extent, Modules, Question, Status, World};
 use weir_engine::Classes;
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
@@ -104,4 +104,39 @@ fn what_packets_reach_in_a_firewall() {
     held(Path::new("firewall-coverage.txt"), || {
         Coverage::of(name, &world, Limits::of_networks()).short().to_string()
     });
+}
+
+#[test]
+fn where_nothing_arrives_a_packet_that_may_have_been_meant_is_shown() {
+    let shown = |config: &str| {
+        let request = Request::parse(config).unwrap();
+        let mut world = World::of_request(&request, &Classes::default(), "test").unwrap();
+        answered("test", &mut world, &request.requirements).findings.remove(0)
+    };
+    let ends = |f: &Finding| f.trace.last().map(|s| (s.node.clone(), s.end.clone().unwrap_or_default()));
+    // Nobody took off the Ethernet header, so that the filter sees no IP header.
+    let found = shown(
+        "FromDevice(lan) -> f :: IPFilter(deny tcp dst port 22, allow all) -> ToDevice(wan);
+         REQUIRE can lan wan udp dst port 53",
+    );
+    assert_eq!(found.verdict, Status::Violated);
+    assert!(found.packets[0].summary.contains("198.51.100.1.53: UDP"), "{found}");
+    assert_eq!(ends(&found), Some(("f".into(), "dropped: Truncated".into())));
+    // None that matches can be sent: any other is shown.
+    let found = shown(
+        "FromNetfront(a) -> CheckIPHeader -> f :: IPFilter(allow udp, deny all) -> ToNetfront(b);
+         REQUIRE can a b ip proto 17 and tcp dst port 1",
+    );
+    assert_eq!((found.verdict, found.packets.len()), (Status::Violated, 1), "{found}");
+    // It says where the last obstacle is, not how most end.
+    let found = shown(
+        "FromNetfront(a) -> CheckIPHeader -> p :: IPFilter(allow udp, deny all)
+         -> q :: IPFilter(deny udp dst port 7, allow all) -> ToNetfront(b);
+         REQUIRE can a b udp dst port 7",
+    );
+    assert_eq!(found.trace.last().unwrap().decided, ["rule 1 'deny udp dst port 7'"], "{found}");
+    // Nothing is said of what is only not needed.
+    let found = shown("FromNetfront(a) -> ToNetfront(b);\nREQUIRE never a b udp");
+    assert_eq!((found.verdict, found.packets.len()), (Status::Violated, 1));
+    assert!(!found.reason.contains("example"), "{found}");
 }

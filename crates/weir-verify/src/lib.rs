@@ -46,6 +46,7 @@ mod terms;
 pub mod testing;
 mod trail;
 mod trial;
+mod wires;
 
 pub use eval::{ConcretePacket, ConcreteRun, Evaluator, HeldPackets};
 pub use expr::{At, Claim, EntryAt, Expr, Exprs, Mem, MemId, Node, Source, SourceId, Symbol};

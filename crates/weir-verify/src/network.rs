@@ -4,7 +4,6 @@
 //! program by what it may do to packets. Programs are shared between nodes; tables belong to the network.
 
 use std::collections::HashMap;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
@@ -249,39 +248,13 @@ impl Network {
         }
     }
 
-    /// By node whether a packet that comes to it may come to one of some nodes, or may change what packets find there.
-    pub(crate) fn leading_to(&self, to: impl IntoIterator<Item = NodeId>) -> Rc<[bool]> {
-        // The nodes in front of each, one after the other.
-        let wires = || {
-            (0..)
-                .zip(&self.nodes)
-                .flat_map(|(n, node): (NodeId, _)| node.outputs.iter().flatten().map(move |to| (n, to.node)))
-        };
-        let mut last = vec![0; self.nodes.len() + 1];
-        wires().for_each(|(_, to)| last[to as usize + 1] += 1);
-        (1..last.len()).for_each(|i| last[i] += last[i - 1]);
-        let mut before = vec![0; last[self.nodes.len()]];
-        let mut next = last.clone();
-        for (n, to) in wires() {
-            before[next[to as usize]] = n;
-            next[to as usize] += 1;
-        }
-        let counts = |node: &Node| match &node.body {
+    /// Whether others use a table of a node, or it is not known what it does.
+    pub(crate) fn acts_elsewhere(&self, node: &Node) -> bool {
+        match &node.body {
             Body::Program(i) => i.tables.iter().any(|&t| self.tables[t as usize].users.len() > 1),
             Body::Opaque => true,
             Body::Pass { .. } | Body::Sink => false,
-        };
-        let everywhere = self.nodes.iter().enumerate().filter(|(_, node)| counts(node));
-        let mut work: Vec<NodeId> = to.into_iter().chain(everywhere.map(|(n, _)| n as NodeId)).collect();
-        let mut leads = vec![false; self.nodes.len()];
-        while let Some(n) = work.pop() {
-            if let Some(done) = leads.get_mut(n as usize)
-                && !std::mem::replace(done, true)
-            {
-                work.extend(&before[last[n as usize]..last[n as usize + 1]]);
-            }
         }
-        leads.into()
     }
 
     /// The nodes, by number.

@@ -153,7 +153,7 @@ impl Finding {
             random: Vec::new(),
             hash_seed: 0,
         };
-        if let Some(e) = &a.evidence {
+        if let Some(e) = a.evidence.as_ref().or(a.instead.as_ref()) {
             f.packets = packets(world, e);
             f.trace = steps(world, &e.replay.hops);
             f.time = e.now;
@@ -171,7 +171,10 @@ fn reason(world: &World, a: &Answer) -> String {
             format!("a packet comes to {name} :: {class}, and it is not known what that does")
         }
         (Some(doubt), _) => doubt.to_string(),
-        (None, Asked::Requirement(r)) => reason_of_goal(a.status, &r.goal),
+        (None, Asked::Requirement(r)) => {
+            let example = if a.instead.is_some() { "; this one, for example, does not" } else { "" };
+            reason_of_goal(a.status, &r.goal) + example
+        }
         (None, Asked::Security { module, role, broken }) => reason_of_security(module, *role, *broken),
     }
 }

@@ -26,7 +26,7 @@ use std::fmt;
 pub use again::Shows;
 pub(crate) use again::declared;
 pub use all::all;
-pub use can::can;
+pub use can::{can, instead};
 pub use compare::{Compared, Comparison, Difference, Ended, Fate, Twin, compare};
 pub use coverage::{Coverage, Dropped, Reach, RuleList, coverage};
 pub use field::{Bits, Field};
