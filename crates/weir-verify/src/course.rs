@@ -34,6 +34,9 @@ pub(crate) enum Interest {
     Arrivals,
 }
 
+/// How many walks the explorations of a session may make together for each path that one may have.
+const ALL_WALKS: usize = 64;
+
 /// An exploration under way.
 #[derive(Debug, Default)]
 pub(crate) struct Course {
@@ -127,9 +130,11 @@ impl Explorer<'_> {
     pub(crate) fn step(&mut self) -> Option<Step> {
         let mut st = self.course.work.pop()?;
         self.course.walks += 1;
+        self.walks += 1;
         let late = self.stop.is_some_and(|stop| stop());
         let many = self.course.spent >= self.limits.paths.saturating_mul(ASIDE)
-            || self.course.walks > self.limits.paths.saturating_mul(WALKS);
+            || self.course.walks > self.limits.paths.saturating_mul(WALKS)
+            || self.walks > self.limits.paths.saturating_mul(ALL_WALKS);
         if late || many {
             self.give_up(if late { Incomplete::Time } else { Incomplete::Paths });
             self.course.work.clear();

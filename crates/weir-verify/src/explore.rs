@@ -79,6 +79,8 @@ pub(crate) struct Explorer<'a> {
     /// Arguments on their way to parameters.
     args: Vec<u32>,
     pub(crate) incomplete: Option<Incomplete>,
+    /// Walks of all explorations so far.
+    pub(crate) walks: usize,
 }
 
 impl<'a> Explorer<'a> {
@@ -101,6 +103,7 @@ impl<'a> Explorer<'a> {
             overwritten: FxHashMap::default(),
             args: Vec::new(),
             incomplete: None,
+            walks: 0,
         }
     }
 

@@ -3,9 +3,11 @@
 
 mod net;
 
+use std::collections::HashSet;
+
 use net::Net;
-use weir_verify::Limits;
 use weir_verify::checks::{Checker, Doubt, Query, Verdict, all, can, never, only};
+use weir_verify::{Limits, Session, SymbolicInput};
 
 fn ask(n: &Net, check: impl Fn(&mut Checker<'_>, &Query) -> Verdict, q: &Query) -> &'static str {
     match check(&mut Checker::new(&n.net, Limits::of_networks()), q) {
@@ -98,4 +100,18 @@ fn what_contradicts_itself_is_asked_as_it_stands() {
     assert_eq!(ask(&n, never, &q), "holds");
     assert_eq!(ask(&n, only, &q), "violated by a packet");
     assert_eq!(ask(&n, |c, q| all(c, q, true).0, &q), "holds");
+}
+
+#[test]
+fn explorations_of_a_session_share_a_limit() {
+    let net = Net::new("s = RandomSwitch\n a = Paint(1)\n b = Paint(2)\n s:0 -> a\n s:1 -> b");
+    let mut session = Session::new(&net.net, Limits { paths: 4, ..Limits::of_networks() });
+    let mut explored = 0;
+    while session.take_incomplete().is_none() && explored < 1000 {
+        let stories = session.packet(&session.blank(), net.port("s"), &SymbolicInput::ip());
+        session.run(stories.into_iter().collect(), &HashSet::new());
+        explored += 1;
+    }
+    // None of them has more than four paths.
+    assert!((20..1000).contains(&explored), "given up after {explored}");
 }
