@@ -172,7 +172,7 @@ fn reason(world: &World, a: &Answer) -> String {
         }
         (Some(doubt), _) => doubt.to_string(),
         (None, Asked::Requirement(r)) => {
-            let example = if a.instead.is_some() { "; this one, for example, does not" } else { "" };
+            let example = if a.instead.is_some() { "; this one comes nearest" } else { "" };
             reason_of_goal(a.status, &r.goal) + example
         }
         (None, Asked::Security { module, role, broken }) => reason_of_security(module, *role, *broken),

@@ -33,7 +33,6 @@ pub(super) struct Looked {
 }
 
 /// Entries, with numbers in place of the bytes of packets.
-#[derive(Default)]
 struct Shape {
     /// What they are.
     numbers: Vec<u128>,
