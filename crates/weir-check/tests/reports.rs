@@ -135,6 +135,14 @@ fn where_nothing_arrives_a_packet_that_may_have_been_meant_is_shown() {
          REQUIRE can a b udp dst port 7",
     );
     assert_eq!(found.trace.last().unwrap().decided, ["rule 1 'deny udp dst port 7'"], "{found}");
+    // Though all packets pass a switch that is next to where they should arrive.
+    let found = shown(
+        "FromNetfront(a) -> CheckIPHeader -> s :: IPClassifier(icmp, -);
+         s[0] -> out :: ToNetfront(b);
+         s[1] -> q :: IPFilter(deny udp dst port 7, allow all) -> Paint(1) -> Paint(2) -> out;
+         REQUIRE can a b udp dst port 7",
+    );
+    assert_eq!(found.trace.last().unwrap().decided, ["rule 1 'deny udp dst port 7'"], "{found}");
     // Nothing is said of what is only not needed.
     let found = shown("FromNetfront(a) -> ToNetfront(b);\nREQUIRE never a b udp");
     assert_eq!((found.verdict, found.packets.len()), (Status::Violated, 1));

@@ -1,7 +1,11 @@
+use std::cmp::Reverse;
 use std::collections::HashSet;
+
+use weir_ir::program::Width;
 
 use super::headers::{IPV4, bytes_at, net_of, original};
 use super::{Checker, Evidence, Framing, Query, Search, Shows, THOROUGH, Verdict};
+use crate::expr::{Exprs, Source, Symbol};
 use crate::session::Story;
 
 /// Most ways among which [`instead`] chooses, and most of them that it tries.
@@ -30,8 +34,9 @@ pub fn instead(c: &mut Checker<'_>, q: &Query) -> Option<Box<Evidence>> {
         let places = s.ends().iter().flat_map(|e| e.trail.places());
         places.filter_map(|p| left.get(p.node as usize).copied().flatten()).min().unwrap_or(usize::MAX)
     };
-    // Of several, one of which less is assumed: it has nothing special.
-    ways.sort_by_cached_key(|s| (nearest(s), s.conditions().len()));
+    // All may pass the same switch: the one that goes on longest; of several, one of which less is assumed.
+    let longest = |s: &Story| s.ends().iter().map(|e| e.trail.places().len()).max();
+    ways.sort_by_cached_key(|s| (nearest(s), Reverse(longest(s)), s.conditions().len()));
     // An example is not worth the time of z3.
     c.unknown = THOROUGH;
     let found = ways.iter().take(TRIED).find_map(|story| match c.search(story, |_| true) {
@@ -64,15 +69,23 @@ fn sent(c: &mut Checker<'_>, q: &Query, matching: bool, plain: bool) -> Vec<Stor
     ways
 }
 
-/// A story if its first packet is IPv4 without options, right behind an Ethernet header if it has one.
+/// A story if its first packet is IPv4 without options, whole and as long as it says, with hops left; right behind an Ethernet
+/// header if it has one.
 fn plain_at(c: &mut Checker<'_>, story: &Story, framing: Framing) -> Option<Story> {
     let get = original(c.session.exprs(), 0);
-    let story = c.plain(story, net_of(framing), IPV4, &get)?;
-    if framing == Framing::Ip {
-        return Some(story);
-    }
+    let net = net_of(framing);
+    let story = c.plain(story, net, IPV4, &get)?;
     let x = c.session.exprs();
-    let kind = bytes_at(x, get, 12, 2);
-    let is_ipv4 = x.is(kind, 0x0800);
-    c.session.assume(story, is_ipv4)
+    let source = x.source_id(Source::Input(0));
+    let len = x.symbol(Width::W32, Symbol::Len(source));
+    let field = |x: &mut Exprs, at: i64, n: i64| bytes_at(x, &get, at, n);
+    let (total, fragment, ttl) = (field(x, net + 2, 2), field(x, net + 6, 2), field(x, net + 8, 1));
+    let total = x.resize(Width::W32, total);
+    let end = x.plus(total, net);
+    let mut conditions = vec![x.equal(len, end), x.is(fragment, 0), x.is(ttl, 64)];
+    if framing == Framing::Ethernet {
+        let kind = field(x, 12, 2);
+        conditions.push(x.is(kind, 0x0800));
+    }
+    conditions.into_iter().try_fold(story, |story, is| c.session.assume(story, is))
 }
