@@ -37,8 +37,6 @@ impl Watch {
             before.visited.iter().copied().filter(|n| net.changed_since(*n, before.age)).collect();
         let known = before.status != Status::Inconclusive;
         if known && changed.is_empty() {
-            let age = before.age;
-            before.instead.take_if(|e| e.nodes().any(|n| net.changed_since(n, age)));
             (before.age, before.kept) = (net.age(), true);
             return;
         }
@@ -77,11 +75,11 @@ impl World {
         let same = before.status != Status::Inconclusive && before.visited.iter().all(|n| matching.same(*n));
         let to = |n: NodeId| matching.to(n).unwrap_or(n);
         let there = before.evidence.iter().flat_map(|e| e.nodes()).all(|n| matching.to(n).is_some());
-        let instead = before.instead.filter(|e| e.nodes().all(|n| matching.same(n)));
         let mut before = Answer {
             asked: Asked::Requirement(question.requirement.clone()),
             evidence: before.evidence.filter(|_| there).map(|e| Box::new(e.renumbered(to))),
-            instead: instead.map(|e| Box::new(e.renumbered(to))),
+            // It went where the packets that were asked for did.
+            near_miss: before.near_miss.filter(|_| same).map(|e| Box::new(e.renumbered(to))),
             visited: before.visited.iter().map(|n| to(*n)).collect(),
             ..before
         };

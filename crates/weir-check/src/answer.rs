@@ -50,7 +50,7 @@ pub struct Answer {
     /// A run that shows it.
     pub evidence: Option<Box<Evidence>>,
     /// Where there is no run as asked for: one that may have been meant, and how it ends.
-    pub instead: Option<Box<Evidence>>,
+    pub near_miss: Option<Box<Evidence>>,
     /// Where packets may be lost for want of room, which was left out of account.
     pub losses: Vec<String>,
     /// It was given before a change, and did not depend on what changed, or its packets still show it.
@@ -89,13 +89,13 @@ impl World {
         visited.dedup();
         let verdict = joined(verdicts, is_can);
         let answer = Answer::new(Asked::Requirement(question.requirement.clone()), verdict, losses);
-        let instead = match &question.ask {
+        let near_miss = match &question.ask {
             Ask::Can(q) if answer.status == Status::Violated => {
-                checks::instead(&mut Checker::new(&self.net, limits), q)
+                checks::near_miss(&mut Checker::new(&self.net, limits), q)
             }
             _ => None,
         };
-        Answer { instead, visited, age: self.net.age(), ..answer }
+        Answer { near_miss, visited, age: self.net.age(), ..answer }
     }
 
     /// Asks several, side by side; the answers are in their order.
@@ -162,7 +162,7 @@ impl Answer {
             status,
             doubt,
             evidence,
-            instead: None,
+            near_miss: None,
             losses,
             kept: false,
             visited: Vec::new(),

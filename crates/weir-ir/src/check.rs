@@ -4,7 +4,7 @@ use std::fmt;
 
 use weir_table::Kind;
 
-use crate::facts::{Facts, Known, facts, facts_of};
+use crate::facts::{Facts, Known, facts, facts_by};
 use crate::flow::Flow;
 use crate::program::{
     Amount, Block, BlockId, End, EntryKind, Layer, MAX_STRAND_ARGS, Op, Program, TableId, Target, Type,
@@ -47,7 +47,7 @@ pub fn check(program: &Program) -> Result<(), Vec<CheckError>> {
         let flow = Flow::of(program);
         c.definitions(&flow);
         c.packets();
-        c.bounds(&facts_of(program, || flow));
+        c.bounds(&facts_by(program, &flow));
     }
     if c.errors.is_empty() { Ok(()) } else { Err(c.errors) }
 }

@@ -311,11 +311,11 @@ impl Known {
 
 /// The facts of a program.
 pub fn facts(program: &Program) -> Known {
-    facts_of(program, || Flow::of(program))
+    facts_by(program, &Flow::of(program))
 }
 
-/// The same, where its ways are known or can be found out.
-pub(crate) fn facts_of(program: &Program, flow: impl FnOnce() -> Flow) -> Known {
+/// The same, where the ways between its blocks are known.
+pub(crate) fn facts_by(program: &Program, flow: &Flow) -> Known {
     let n = program.blocks.len();
     let mut known = Known { at: vec![None; n], ranges: Ranges::of(program, flow) };
     // The first block in the order of the program is the next: most ways into a block come from blocks before it.

@@ -288,20 +288,19 @@ pub(crate) struct Ranges(FxHashMap<(BlockId, Value), AmountFacts>);
 
 impl Ranges {
     /// Walks over a program.
-    pub fn of(p: &Program, flow: impl FnOnce() -> Flow) -> Ranges {
+    pub fn of(p: &Program, flow: &Flow) -> Ranges {
         let mut found = FxHashMap::default();
         let used: FxHashSet<Value> = p.blocks.iter().flat_map(|b| amounts(&b.ops, &b.end)).collect();
         if used.is_empty() {
             return Ranges(found);
         }
-        let flow = flow();
         let mut walk = Walk::new(p);
         for step in flow.walk() {
             let Step::Enter(b) = step else {
                 walk.leave();
                 continue;
             };
-            walk.enter(p, &flow, b);
+            walk.enter(p, flow, b);
             let block = &p.blocks[b];
             block.ops.iter().for_each(|op| walk.define(p, op));
             for v in amounts(&block.ops, &block.end) {

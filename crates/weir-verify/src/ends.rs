@@ -254,7 +254,7 @@ impl Explorer<'_> {
                 let within = self.x.within(v, &all);
                 let others = all.complement(self.x.width(v));
                 let beside = self.x.not(within);
-                other.facts.assume_in(&mut self.x, beside, v, &may_be, &others)
+                other.facts.assume_in(&self.x, beside, v, &may_be, &others)
             } else {
                 open.iter().all(|&(e, ..)| self.assume(&mut other, e, false).is_ok())
             };

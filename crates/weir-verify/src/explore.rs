@@ -4,7 +4,6 @@
 //! was assumed. So an operation first asks all its questions and then changes the state.
 
 use std::collections::HashMap;
-use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
@@ -17,7 +16,7 @@ use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target,
 use crate::course::{Course, Interest};
 use crate::eval::{ConcreteRun, Evaluator};
 use crate::expr::{Expr, Exprs, Node, Symbol};
-use crate::fates::{Fates, LASTS};
+use crate::fates::{Fates, LASTS, seen_outside};
 use crate::network::{Body, Network, NodeId, Place};
 use crate::packet::{Mark, SymbolicPacket, mark_number};
 use crate::path::{How, Incomplete, Limits, PacketEnd};
@@ -70,8 +69,6 @@ pub(crate) struct Explorer<'a> {
     /// For each node the values that count at the heads of its loops.
     pub(crate) heads: HashMap<NodeId, HashMap<BlockId, Vec<Value>>>,
     memo: FxHashMap<Expr, u128>,
-    /// By expression the number of the facts that did not say its value.
-    open: Vec<Option<NonZeroU64>>,
     /// Rows that no program can change, as entries.
     pub(crate) fixed: FxHashMap<(u32, usize), Rc<Entry>>,
     /// By input the bytes of annotations, a bit each, that are not read there.
@@ -98,7 +95,6 @@ impl<'a> Explorer<'a> {
             stop: None,
             heads: HashMap::new(),
             memo: FxHashMap::default(),
-            open: Vec::new(),
             fixed: FxHashMap::default(),
             overwritten: FxHashMap::default(),
             args: Vec::new(),
@@ -161,7 +157,10 @@ impl<'a> Explorer<'a> {
     /// Goes on in a node.
     fn stand_at(&mut self, node: NodeId) {
         let n = self.node(node);
-        let wanted = self.course.wanted.unwrap_or_else(|| n.seen_outside());
+        let wanted = self.course.wanted.unwrap_or_else(|| match self.course.interest {
+            Interest::Ends => Fates::MAX,
+            Interest::Entries | Interest::Arrivals => seen_outside(&n.outputs),
+        });
         self.here = match &n.body {
             Body::Program(i) => Here {
                 node,
@@ -412,12 +411,6 @@ impl<'a> Explorer<'a> {
         self.course.work.push(st);
     }
 
-    /// Forgets what refers to expressions: there are others now.
-    pub(crate) fn forget_exprs(&mut self) {
-        self.fixed.clear();
-        self.open.clear();
-    }
-
     fn guided(&mut self, e: Expr) -> Option<u128> {
         let run = self.guide?;
         let mut eval = Evaluator::of_run(&self.x, run).with_memo(std::mem::take(&mut self.memo));
@@ -433,18 +426,10 @@ impl<'a> Explorer<'a> {
         if self.x.constant_value(e).is_some() {
             return e;
         }
-        let (version, number) = (st.facts.version(), e.0 as usize);
-        if version.is_some() && self.open.get(number).is_some_and(|o| *o == version) {
-            return e;
+        match st.facts.value(&self.x, e) {
+            Some(known) => self.x.constant(self.x.width(e), known),
+            None => e,
         }
-        if let Some(known) = st.facts.value(&self.x, e) {
-            return self.x.constant(self.x.width(e), known);
-        }
-        if self.open.len() <= number {
-            self.open.resize(number + 64, None);
-        }
-        self.open[number] = version;
-        e
     }
 
     /// A value as it was set; more may be known of it by now.

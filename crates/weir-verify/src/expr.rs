@@ -243,8 +243,6 @@ pub struct Exprs {
     pub(crate) joints: Vec<Joint>,
     /// Numbers in packets where nothing was written.
     pub(crate) originals: HashMap<(SourceId, i64, Width), Expr>,
-    /// How many numbers were given to what is known of them.
-    versions: u64,
 }
 
 impl Default for Exprs {
@@ -260,7 +258,6 @@ impl Default for Exprs {
             mem_index: HashMap::default(),
             joints: Vec::new(),
             originals: HashMap::default(),
-            versions: 0,
         }
     }
 }
@@ -294,12 +291,6 @@ impl Exprs {
             _ => None,
         };
         known.unwrap_or((0, width.max()))
-    }
-
-    /// A number that was not given before.
-    pub(crate) fn next_version(&mut self) -> u64 {
-        self.versions += 1;
-        self.versions
     }
 
     /// A source of packets.

@@ -4,7 +4,6 @@
 
 use std::borrow::Cow;
 use std::hash::BuildHasherDefault;
-use std::num::NonZeroU64;
 
 use archery::RcK;
 use rpds::{HashTrieMap, List};
@@ -33,15 +32,13 @@ pub struct Facts {
     equals: ByExpr<Expr>,
     /// Whether conclusions are drawn again from what is not new.
     again: bool,
-    /// Those with the same number, but for 0, know the same.
-    version: u64,
 }
 
 impl Default for Facts {
     fn default() -> Facts {
         let orders = HashTrieMap::new_with_hasher_and_ptr_kind(BuildHasherDefault::default());
         let (sets, equals) = (ByExpr::default(), ByExpr::default());
-        Facts { conditions: List::new(), sets, orders, equals, again: false, version: 0 }
+        Facts { conditions: List::new(), sets, orders, equals, again: false }
     }
 }
 
@@ -153,7 +150,6 @@ impl Facts {
     /// As [`Facts::assume`], of a condition whose [`Facts::truth`] is not known.
     pub(crate) fn assume_open(&mut self, x: &mut Exprs, cond: Expr, truth: bool) -> bool {
         let cond = if truth { cond } else { x.not(cond) };
-        self.version = x.next_version();
         self.conditions.push_front_mut(cond);
         if let Some((pair, wanted)) = relation(x, cond) {
             let left = self.compared(pair) & wanted;
@@ -168,15 +164,9 @@ impl Facts {
     }
 
     /// As [`Facts::assume_open`], of a condition that says just that `e`, which is in `known`, is in a set.
-    pub(crate) fn assume_in(&mut self, x: &mut Exprs, cond: Expr, e: Expr, known: &Set, to: &Set) -> bool {
-        self.version = x.next_version();
+    pub(crate) fn assume_in(&mut self, x: &Exprs, cond: Expr, e: Expr, known: &Set, to: &Set) -> bool {
         self.conditions.push_front_mut(cond);
         self.cut(x, e, known, to, DEPTH - 1)
-    }
-
-    /// A number of what is known, which stays the same as long as that does. `None`: it has none.
-    pub(crate) fn version(&self) -> Option<NonZeroU64> {
-        NonZeroU64::new(self.version)
     }
 
     /// The expression that stands for one and all that are known to be equal to it.
@@ -218,7 +208,7 @@ impl Facts {
     /// Draws conclusions from all conditions again, now that more is known. `false`: they contradict each other.
     pub fn sharpen(&mut self, x: &Exprs) -> bool {
         let all = self.conditions();
-        (self.again, self.version) = (true, 0);
+        self.again = true;
         let may_be = all.iter().all(|&c| self.restrict(x, c, &Set::single(1), DEPTH));
         self.again = false;
         may_be

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use weir_ir::program::{End, Op, Program};
+use weir_ir::program::{Block, End, Op, Program};
+
+use crate::network::Place;
 
 /// What may become of a packet, a bit each: that it leaves by an output ([`leaves_by`]), or [`LASTS`].
 pub(crate) type Fates = u64;
@@ -11,14 +13,24 @@ pub(crate) type Fates = u64;
 /// It stays, or leaves something behind: an entry, a copy, a notice.
 pub(crate) const LASTS: Fates = 1 << 63;
 
-/// It leaves by an output. Those behind the 63rd share a bit.
+/// The bit that this output and all behind it share.
+const SHARED: u32 = 62;
+
+/// It leaves by an output.
 pub(crate) fn leaves_by(port: u32) -> Fates {
-    1 << port.min(62)
+    1 << port.min(SHARED)
+}
+
+/// What others can see of it, where the outputs of a node lead so: it lasts, or leaves by one that leads somewhere.
+pub(crate) fn seen_outside(outputs: &[Option<Place>]) -> Fates {
+    let own = (0..SHARED).zip(outputs).filter(|(_, to)| to.is_some());
+    let shared = if outputs.len() > SHARED as usize { leaves_by(SHARED) } else { 0 };
+    own.fold(LASTS | shared, |all, (port, _)| all | leaves_by(port))
 }
 
 /// For each block what may become of a packet there or later in the program.
 pub(crate) fn fates(p: &Program) -> Arc<[Fates]> {
-    let here = |b: &weir_ir::program::Block| {
+    let here = |b: &Block| {
         let by_end = match &b.end {
             End::Emit { port } | End::Exit { exit: port } => leaves_by(*port),
             End::Insert { .. } | End::Claim { .. } | End::Meter { .. } | End::Hold { .. } => LASTS,
@@ -91,6 +103,13 @@ mod tests {
         });
         assert_eq!(first, leaves_by(0) | leaves_by(69));
         assert_eq!(leaves_by(69), leaves_by(62));
+        let to = Some(Place { node: 0, port: 0 });
+        assert_eq!(seen_outside(&[None, to]), LASTS | leaves_by(1));
+        assert_eq!(
+            seen_outside(&[None; 70]),
+            LASTS | leaves_by(69),
+            "any of those that share a bit may lead somewhere"
+        );
         assert_eq!(all.iter().filter(|f| **f == 0).count(), 2, "too short, and neither: {all:?}");
     }
 

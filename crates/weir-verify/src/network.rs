@@ -11,7 +11,7 @@ use weir_ir::Frame;
 use weir_ir::program::{BlockId, Program, TableDecl, TableInit};
 use weir_table::Row;
 
-use crate::fates::{Fates, LASTS, fates, leaves_by};
+use crate::fates::{Fates, fates};
 use crate::tables::{TableInfo, table_infos};
 
 /// Number of a node.
@@ -363,14 +363,6 @@ impl Node {
     /// Whether ways may meet at an input.
     pub(crate) fn joins(&self, port: u32) -> bool {
         self.joins.as_ref().is_none_or(|j| j.contains(&port))
-    }
-
-    /// What may become of a packet in it that others can see: that it leaves by an output that leads somewhere, or lasts.
-    pub(crate) fn seen_outside(&self) -> Fates {
-        let more = self.outputs.len() as u32;
-        let wires =
-            (0..).zip(self.outputs.iter().take(62)).filter(|(_, to)| to.is_some()).map(|(port, _)| port);
-        wires.chain((more > 62).then_some(more)).fold(LASTS, |all, port| all | leaves_by(port))
     }
 
     /// Whether nothing is behind it.

@@ -160,7 +160,7 @@ impl<'a> Session<'a> {
     /// Explores on from states that were kept with these expressions.
     pub(crate) fn resume(&mut self, x: Exprs) {
         self.e.x = x;
-        self.e.forget_exprs();
+        self.e.fixed.clear();
     }
 
     /// Why not everything was explored, since it was last asked.

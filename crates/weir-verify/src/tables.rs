@@ -307,7 +307,7 @@ impl Explorer<'_> {
         for &i in found.iter().skip(1).rev() {
             let mut other = Box::new(st.clone());
             let within = self.x.within(key, &results.parts[i].1);
-            if !other.facts.assume_in(&mut self.x, within, key, &keys, &results.parts[i].1) {
+            if !other.facts.assume_in(&self.x, within, key, &keys, &results.parts[i].1) {
                 continue;
             }
             match targets {
@@ -322,7 +322,7 @@ impl Explorer<'_> {
         let Some(&first) = found.first() else { return Ok(None) };
         if found.len() > 1 || missed {
             let within = self.x.within(key, &results.parts[first].1);
-            if !st.facts.assume_in(&mut self.x, within, key, &keys, &results.parts[first].1) {
+            if !st.facts.assume_in(&self.x, within, key, &keys, &results.parts[first].1) {
                 return Err(Cut);
             }
         }

@@ -15,10 +15,8 @@ struct Before {
 impl Before {
     fn new(net: &Network) -> Before {
         let wires = || {
-            let wires = |(n, node): (NodeId, &'_ crate::network::Node)| {
-                node.outputs.iter().flatten().map(|to| (n, to.node)).collect::<Vec<_>>()
-            };
-            (0..).zip(net.nodes()).flat_map(wires)
+            let nodes = (0..).zip(net.nodes());
+            nodes.flat_map(|(n, node): (NodeId, _)| node.outputs.iter().flatten().map(move |to| (n, to.node)))
         };
         let n = net.nodes().len();
         let mut first = vec![0; n + 1];

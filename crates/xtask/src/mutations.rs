@@ -499,14 +499,14 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         name: "losses: a packet that is lost takes those that wait for their turn with it",
         file: "crates/weir-verify/src/explore.rs",
         text: "st.strands.is_empty()\n            && match self.course.interest",
-        instead: "st.trail.places().len() < usize::MAX\n            && match self.course.interest",
+        instead: "true\n            && match self.course.interest",
         test: VERIFY_LOSSES,
     },
     Mutation {
         name: "losses: what was made is lost with the packet that made it",
         file: "crates/weir-verify/src/explore.rs",
         text: "Interest::Entries => !st.entries.iter().skip(st.past).any(is_made),",
-        instead: "Interest::Entries => !st.entries.iter().skip(st.past + usize::MAX / 2).any(is_made),",
+        instead: "Interest::Entries => !st.entries.iter().take(0).any(is_made),",
         test: VERIFY_LOSSES,
     },
 ];

@@ -153,7 +153,7 @@ impl Finding {
             random: Vec::new(),
             hash_seed: 0,
         };
-        if let Some(e) = a.evidence.as_ref().or(a.instead.as_ref()) {
+        if let Some(e) = a.evidence.as_ref().or(a.near_miss.as_ref()) {
             f.packets = packets(world, e);
             f.trace = steps(world, &e.replay.hops);
             f.time = e.now;
@@ -172,7 +172,7 @@ fn reason(world: &World, a: &Answer) -> String {
         }
         (Some(doubt), _) => doubt.to_string(),
         (None, Asked::Requirement(r)) => {
-            let example = if a.instead.is_some() { "; this one comes nearest" } else { "" };
+            let example = if a.near_miss.is_some() { "; this one comes nearest" } else { "" };
             reason_of_goal(a.status, &r.goal) + example
         }
         (None, Asked::Security { module, role, broken }) => reason_of_security(module, *role, *broken),

@@ -1,16 +1,6 @@
-use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use weir_ir::program::Width;
-
-use super::headers::{IPV4, bytes_at, net_of, original};
-use super::{Checker, Evidence, Framing, Query, Search, Shows, THOROUGH, Verdict};
-use crate::expr::{Exprs, Source, Symbol};
-use crate::session::Story;
-
-/// Most ways among which [`instead`] chooses, and most of them that it tries.
-const WAYS: usize = 256;
-const TRIED: usize = 32;
+use super::{Checker, Query, Search, Shows, Verdict};
 
 /// `can SRC DST [via N…] FILTER`: some packet that leaves SRC arrives at DST matching FILTER there.
 pub fn can(c: &mut Checker<'_>, q: &Query) -> Verdict {
@@ -21,71 +11,4 @@ pub fn can(c: &mut Checker<'_>, q: &Query) -> Verdict {
         q.search(c, arrival, Shows::Matching)
     });
     c.exists(found)
-}
-
-/// Where no packet arrives as [`can`] asks: what becomes of one that may have been meant. It matches FILTER at SRC, and is a
-/// plain IPv4 packet, if there is one, and comes as near to DST as any that was found. It proves nothing.
-pub fn instead(c: &mut Checker<'_>, q: &Query) -> Option<Box<Evidence>> {
-    let kinds = [(true, true), (true, false), (false, true), (false, false)];
-    let mut ways = kinds.into_iter().map(|(matching, plain)| sent(c, q, matching, plain));
-    let mut ways = ways.find(|w| !w.is_empty())?;
-    let left = c.net.hops_to(q.to.iter().map(|t| t.place.node));
-    let nearest = |s: &Story| {
-        let places = s.ends().iter().flat_map(|e| e.trail.places());
-        places.filter_map(|p| left.get(p.node as usize).copied().flatten()).min().unwrap_or(usize::MAX)
-    };
-    // All may pass the same switch: the one that goes on longest; of several, one of which less is assumed.
-    let longest = |s: &Story| s.ends().iter().map(|e| e.trail.places().len()).max();
-    ways.sort_by_cached_key(|s| (nearest(s), Reverse(longest(s)), s.conditions().len()));
-    // An example is not worth the time of z3.
-    c.unknown = THOROUGH;
-    let found = ways.iter().take(TRIED).find_map(|story| match c.search(story, |_| true) {
-        Search::Found(e) => Some(e),
-        Search::Impossible | Search::Unknown => None,
-    });
-    // What was not looked at here has no part in the answer.
-    c.doubt(false);
-    found
-}
-
-/// Some ways of packets of SRC: of those that match FILTER there, of plain ones, or of any.
-fn sent(c: &mut Checker<'_>, q: &Query, matching: bool, plain: bool) -> Vec<Story> {
-    let blank = c.session.blank();
-    let mut ways = Vec::new();
-    for start in &q.from {
-        let left = WAYS.saturating_sub(ways.len());
-        if left == 0 {
-            break;
-        }
-        let story = c.session.packet(&blank, start.place, &start.input);
-        let story = match story {
-            Some(story) if plain => plain_at(c, &story, start.framing),
-            story => story,
-        };
-        let Some(story) = story else { continue };
-        let stories = if matching { c.filtered(story, start.framing, &q.filter, true) } else { vec![story] };
-        ways.extend(c.session.run_some(stories, left));
-    }
-    ways
-}
-
-/// A story if its first packet is IPv4 without options, whole and as long as it says, with hops left; right behind an Ethernet
-/// header if it has one.
-fn plain_at(c: &mut Checker<'_>, story: &Story, framing: Framing) -> Option<Story> {
-    let get = original(c.session.exprs(), 0);
-    let net = net_of(framing);
-    let story = c.plain(story, net, IPV4, &get)?;
-    let x = c.session.exprs();
-    let source = x.source_id(Source::Input(0));
-    let len = x.symbol(Width::W32, Symbol::Len(source));
-    let field = |x: &mut Exprs, at: i64, n: i64| bytes_at(x, &get, at, n);
-    let (total, fragment, ttl) = (field(x, net + 2, 2), field(x, net + 6, 2), field(x, net + 8, 1));
-    let total = x.resize(Width::W32, total);
-    let end = x.plus(total, net);
-    let mut conditions = vec![x.equal(len, end), x.is(fragment, 0), x.is(ttl, 64)];
-    if framing == Framing::Ethernet {
-        let kind = field(x, 12, 2);
-        conditions.push(x.is(kind, 0x0800));
-    }
-    conditions.into_iter().try_fold(story, |story, is| c.session.assume(story, is))
 }

@@ -44,9 +44,9 @@ impl<'a> Segments<'a> {
         };
         let up = topology.links.iter().filter(|l| !down(&l.a, &l.b));
         let links: Vec<Wire> = up.filter_map(|l| Some((port(&l.a)?, port(&l.b)?, l.one_way))).collect();
-        let far = links.iter().flat_map(|&(a, b, _)| [(a, b), (b, a)]).collect();
-        let ends = links.iter().flat_map(|&(a, b, _)| [(a, b), (b, a)]);
-        let to_hosts = ends.filter(|(_, far)| !is_transfer(topology, *far)).map(|(port, _)| port).collect();
+        let ends = || links.iter().flat_map(|&(a, b, _)| [(a, b), (b, a)]);
+        let far = ends().collect();
+        let to_hosts = ends().filter(|(_, far)| !is_transfer(topology, *far)).map(|(port, _)| port).collect();
         let addressed = topology.boxes.iter().enumerate().filter(|(_, b)| {
             matches!(b.kind, BoxKind::Endpoint(_) | BoxKind::Router(_) | BoxKind::Platform(_))
         });
