@@ -218,8 +218,9 @@ proptest! {
                 p.check(2);
             }
         }
+        // How many of them found without a call is chance (`usual_sets_are_one_tuple` says when all do); none is left
+        // to chance where there is no rule.
         let lookups = p.tuple;
-        prop_assert!(others > 0 || lookups > 0);
         p.rules.clear();
         p.naive.rules.clear();
         p.check(10);
