@@ -10,7 +10,9 @@ from_inside [2] -> Strip(14) -> CheckIPHeader -> mine :: IPClassifier(dst host $
 from_inside [3] -> Discard;
 mine [0] -> routes;
 mine [1] -> ttl :: DecIPTTL -> nat;
-ttl [1] -> ICMPError($INSIDE_IP, timeexceeded, transit) -> routes;
+// Packets with options get no answer: those may be source routes (RFC 7126), of which the answer would carry the reverse.
+ttl [1] -> plain :: IPClassifier(ip hl 5, -) -> ICMPError($INSIDE_IP, timeexceeded, transit) -> routes;
+plain [1] -> Discard;
 
 in_1 -> from_outside :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 from_outside [0] -> ARPResponder($OUTSIDE_IP $OUTSIDE_MAC) -> out_1;

@@ -224,10 +224,12 @@ impl Translator<'_, '_> {
         self.branch(done, ok, &[], fail);
     }
 
-    /// Whether a block starts with writing all of a packet's first bytes, before anything can read one.
+    /// Whether a block starts with writing all of a packet's first bytes, before anything can read one. One that stands
+    /// for several, where lanes part, is taken for one that does not.
     fn writes_first(&self, b: BlockId, n: u32) -> bool {
+        let Some(block) = self.p.blocks.get(b.0 as usize) else { return false };
         let mut written = [false; INLINE as usize];
-        for op in &self.p.block(b).ops {
+        for op in &block.ops {
             match *op {
                 Op::Store { layer: Layer::Data, off, src } => {
                     let bytes =

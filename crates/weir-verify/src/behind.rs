@@ -1,5 +1,9 @@
 //! How a path looks behind a header of unknown length; what its positions are says `joints.rs`.
 
+use std::cell::Cell;
+use std::ops::Range;
+
+use rustc_hash::FxHashMap as HashMap;
 use weir_ir::program::{Layer, Width};
 
 use crate::explore::{Cut, Explorer};
@@ -9,6 +13,9 @@ use crate::state::State;
 
 /// A joint is at most so far behind its base.
 const FARTHEST: u128 = 1 << 16;
+
+/// A header that tells its length has so many bytes at least (IPv4, TCP).
+const FIXED: u128 = 20;
 
 impl Explorer<'_> {
     /// The position that is `off` behind `base`: one that counts from a joint, if its value is not known and nothing that
@@ -34,23 +41,39 @@ impl Explorer<'_> {
         Ok(base + i64::from(self.pick(st, off)? as u32))
     }
 
-    /// The first position where a joint may stand, if the path did not write, and knows nothing of, bytes that may be behind
-    /// it.
+    /// The first position where a joint may stand: the path did not write, and knows nothing of, what may be behind it. If
+    /// `off` may be too small for that, or for a header, the path splits by whether it is.
     fn unseen_from(&mut self, st: &mut State, base: i64, off: Expr) -> Result<Option<i64>, Cut> {
         let Some((lo, hi)) = st.facts.set(&self.x, off).hull().filter(|h| h.1 <= FARTHEST) else {
             return Ok(None);
         };
         let first = base + lo as i64;
+        let Some(last) = self.last_seen(st, first..base + hi as i64)? else { return Ok(Some(first)) };
+        let least = u128::max((last + 1 - base) as u128, FIXED);
+        let least_off = self.x.constant(Width::W32, least);
+        let enough = self.x.at_most(least_off, off);
+        Ok(self.decide(st, enough)?.then_some(base + least as i64))
+    }
+
+    /// The last position in a range, or not far behind, that the path wrote or knows something of.
+    fn last_seen(&self, st: &mut State, range: Range<i64>) -> Result<Option<i64>, Cut> {
         let p = Self::packet(st)?;
-        if p.mem.writes.range(first..FIRST_BEHIND).next().is_some() {
-            return Ok(None);
-        }
+        let written = p.mem.writes.range(range.start..FIRST_BEHIND).next_back().map(|(at, _)| *at);
         // What reads far behind by a number of the front is taken to be rare.
         let source = p.source();
-        let near = first..base + hi as i64 + 64;
-        let known: Vec<Expr> = near.filter_map(|at| self.x.find_symbol(&Symbol::Byte(source, at))).collect();
-        let unseen = known.is_empty() || !self.x.mention(&st.facts.conditions(), &known);
-        Ok(unseen.then_some(first))
+        let near = range.start..range.end + 64;
+        let place = |at| Some((self.x.find_symbol(&Symbol::Byte(source, at))?, at));
+        let places: HashMap<Expr, i64> = near.filter_map(place).collect();
+        let known = Cell::new(None);
+        if !places.is_empty() {
+            let look = |e| {
+                known.set(known.get().max(places.get(&e).copied()));
+                false
+            };
+            let mut seen = HashMap::default();
+            st.facts.conditions().into_iter().for_each(|c| _ = self.x.mentions(c, &look, &mut seen));
+        }
+        Ok(written.max(known.get()))
     }
 
     /// Sees to it that no byte is looked at by two numbers: where some bytes may be behind the joint of the packet, or in

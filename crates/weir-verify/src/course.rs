@@ -128,6 +128,10 @@ impl Explorer<'_> {
 
     /// Follows the next path. `None`: there is none.
     pub(crate) fn step(&mut self) -> Option<Step> {
+        // What is supposed is for proofs, and there is none where something was left out.
+        if self.supposed.is_some() && self.incomplete.is_some() {
+            self.course.work.clear();
+        }
         let mut st = self.course.work.pop()?;
         self.course.walks += 1;
         self.walks += 1;

@@ -41,7 +41,6 @@ struct Drawn(FxHashMap<Expr, bool>);
 struct Alike {
     packet: SymbolicPacket,
     laps: u32,
-    used_past: bool,
     /// Whether something in the packet depends on a random number.
     drawn: bool,
     ways: Vec<Way>,
@@ -192,12 +191,10 @@ impl Explorer<'_> {
         };
         let Ways { by_place, drawn } = ways;
         let all = by_place.entry(at).or_default();
-        let same = |a: &Alike| {
-            a.laps == st.laps && a.used_past == st.used_past && is_alike(&a.packet, packet, unread)
-        };
+        let same = |a: &Alike| a.laps == st.laps && is_alike(&a.packet, packet, unread);
         let alike = all.iter().position(same).unwrap_or_else(|| {
             let (drawn, packet) = (drawn.packet_is_drawn(x, packet, unread), packet.clone());
-            all.push(Alike { packet, laps: st.laps, used_past: st.used_past, drawn, ways: Vec::new() });
+            all.push(Alike { packet, laps: st.laps, drawn, ways: Vec::new() });
             all.len() - 1
         });
         let alike = &mut all[alike];

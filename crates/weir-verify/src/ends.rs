@@ -167,10 +167,8 @@ impl Explorer<'_> {
                 let args = Box::new([state, now, cost, rate, burst]);
                 let enough = self.x.make(Width::W1, Node::MeterOk(args.clone()));
                 let enough = self.decide(st, enough)?;
-                if st.entries[e].live {
-                    let state = self.x.make(Width::W128, Node::MeterState(args));
-                    st.entry_mut(e).fields[*field as usize] = state;
-                }
+                let state = self.x.make(Width::W128, Node::MeterState(args));
+                st.set_field(e, *field, state);
                 self.go(st, if enough { ok } else { over }, &[])
             }
             End::Hold { entry, full } => {

@@ -24,7 +24,11 @@ impl Explorer<'_> {
         let table = at.table;
         let entry = self.as_before(at, key, row);
         let first_group = entry.first_group;
-        st.entries.push(Rc::new(entry));
+        let entry = Rc::new(entry);
+        if row.is_none() {
+            self.learn_form(st, &entry)?;
+        }
+        st.entries.push(entry);
         if let Some(g) = first_group {
             let (count, one) = (self.group(table, g), self.x.constant(Width::W32, 1));
             let some = self.x.at_most(one, count);
@@ -53,6 +57,7 @@ impl Explorer<'_> {
         Entry {
             table,
             base: Some(at),
+            makers: 0,
             key,
             first_group: decl.group.map(|g| fields[g as usize]),
             fields,
@@ -97,6 +102,7 @@ impl Explorer<'_> {
         st.entries.push(Rc::new(Entry {
             table,
             base: None,
+            makers: st.makers(),
             key,
             fields,
             first_group: None,

@@ -17,12 +17,14 @@ use crate::course::{Course, Interest};
 use crate::eval::{ConcreteRun, Evaluator};
 use crate::expr::{Expr, Exprs, Node, Symbol};
 use crate::fates::{Fates, LASTS, seen_outside};
+use crate::idle::Idle;
 use crate::network::{Body, Network, NodeId, Place};
 use crate::packet::{Mark, SymbolicPacket, mark_number};
 use crate::path::{How, Incomplete, Limits, PacketEnd};
 use crate::state::{State, Strand};
 use crate::sums::is_right;
-use crate::tables::Entry;
+use crate::supposed::Supposed;
+use crate::tables::{Entry, Missed};
 use crate::trail::Again;
 
 /// The state stops here: it contradicts itself, its successors are in the work list, or a limit was reached.
@@ -40,13 +42,22 @@ struct Here<'a> {
     frame: &'a Frame,
     tables: &'a [u32],
     fates: &'a [Fates],
+    idle: &'a [Idle],
     /// What of these is looked at.
     wanted: Fates,
 }
 
 impl Here<'_> {
     fn nowhere(node: NodeId) -> Self {
-        Here { node, program: &NOTHING.0, frame: &NOTHING.1, tables: &[], fates: &[], wanted: LASTS }
+        Here {
+            node,
+            program: &NOTHING.0,
+            frame: &NOTHING.1,
+            tables: &[],
+            fates: &[],
+            idle: &[],
+            wanted: LASTS,
+        }
     }
 }
 
@@ -58,8 +69,9 @@ pub(crate) struct Explorer<'a> {
     pub(crate) limits: Limits,
     pub(crate) guide: Option<&'a ConcreteRun<'a>>,
     pub(crate) course: Box<Course>,
-    /// Whether a lookup missed in a table that other packets could have put something into.
-    pub(crate) missed: bool,
+    pub(crate) missed: Missed,
+    /// What stands in tables where nothing is known to stand. `None`: nothing, but for open networks.
+    pub(crate) supposed: Option<Rc<Supposed>>,
     /// The nodes that packets came to.
     pub(crate) visited: Vec<bool>,
     /// Those behind which all were noted as visited.
@@ -89,7 +101,8 @@ impl<'a> Explorer<'a> {
             limits,
             guide,
             course: Box::default(),
-            missed: false,
+            missed: Missed::default(),
+            supposed: None,
             visited: vec![false; net.nodes().len()],
             behind: vec![false; net.nodes().len()],
             stop: None,
@@ -118,11 +131,20 @@ impl<'a> Explorer<'a> {
                         return Err(self.give_up(Incomplete::Steps));
                     }
                 }
+                let idle = self.here.idle[st.block.0 as usize];
                 while let Some(op) = block.ops.get(st.op) {
-                    self.op(st, op)?;
+                    if !idle.has(st.op) {
+                        self.op(st, op)?;
+                    }
                     st.op += 1;
                 }
-                let next = self.end(st, &block.end)?;
+                let next = match idle.next {
+                    Some(next) => {
+                        self.enter_from_outside(st, next);
+                        Some(next)
+                    }
+                    None => self.end(st, &block.end)?,
+                };
                 st.op = 0;
                 st.running = next.is_some();
                 if let Some(next) = next {
@@ -168,6 +190,7 @@ impl<'a> Explorer<'a> {
                 frame: &i.frame,
                 tables: &i.tables,
                 fates: &i.fates,
+                idle: &i.idle,
                 wanted,
             },
             _ => Here::nowhere(node),
@@ -176,11 +199,10 @@ impl<'a> Explorer<'a> {
 
     /// Whether ways on which a packet is only lost need not be followed.
     fn may_lose(&self, st: &State) -> bool {
-        let is_made = |e: &Rc<Entry>| e.base.is_none();
         st.strands.is_empty()
             && match self.course.interest {
                 Interest::Ends => false,
-                Interest::Entries => !st.entries.iter().skip(st.past).any(is_made),
+                Interest::Entries => !st.leaves_something(self.supposed.is_some()),
                 Interest::Arrivals => true,
             }
     }
@@ -195,6 +217,11 @@ impl<'a> Explorer<'a> {
     pub(crate) fn program(&self, st: &State) -> &'a Program {
         debug_assert_eq!(st.node, self.here.node, "no other path is looked at in between");
         self.here.program
+    }
+
+    /// Its operations that do not count.
+    pub(crate) fn idle(&self) -> &'a [Idle] {
+        self.here.idle
     }
 
     /// Where the values of that program stand.

@@ -413,12 +413,6 @@ impl Exprs {
         }
     }
 
-    /// Whether one of some expressions depends on one of others.
-    pub(crate) fn mention(&self, roots: &[Expr], others: &[Expr]) -> bool {
-        let mut seen = HashMap::default();
-        roots.iter().any(|r| self.mentions(*r, &|e| others.contains(&e), &mut seen))
-    }
-
     /// Whether an expression depends on one of some others, with what is `known` of that.
     pub(crate) fn mentions(
         &self,

@@ -17,6 +17,9 @@ use by_expr::ByExpr;
 use images::{ENUMERATE, distance, flip, image_of_intervals, is_prefix, map, preimage};
 use orders::{EQUAL, relation};
 
+/// Of so few numbers each is taken to its bytes.
+const FEW: u128 = 16;
+
 /// How deep sets of operands are looked into.
 const DEPTH: u32 = 12;
 
@@ -258,10 +261,26 @@ impl Facts {
     /// The values that an operation may have, from those of its operands.
     fn image(&self, x: &Exprs, e: Expr, depth: u32) -> Option<Set> {
         let w = x.width(e);
+        // Where two operands may be deep, half as deep: else a tower of sums would be looked at as often as it has ways down.
+        let depth = match x.node(e) {
+            Node::Binary(_, _, b) | Node::Equal(_, b) | Node::Less(_, b)
+                if x.constant_value(*b).is_some() =>
+            {
+                depth
+            }
+            Node::Binary(..) | Node::Equal(..) | Node::Less(..) | Node::Select(..) => depth.saturating_sub(1),
+            _ => depth,
+        };
         Some(match x.node(e) {
             Node::Binary(op, a, b) => {
                 if w == Width::W1 && matches!(op, BinOp::And | BinOp::Or) {
                     return self.image_of_bits(x, *op, (*a, *b), depth);
+                }
+                if *op == BinOp::And
+                    && let (Node::Concat(bytes), Some(mask)) = (x.node(*a), x.constant_value(*b))
+                    && let Some(v) = self.masked(x, bytes, mask, depth)
+                {
+                    return Some(Set::single(v));
                 }
                 let (a, b) = (self.look_at(x, *a, depth), self.look_at(x, *b, depth));
                 if let Some(exact) = b.value().and_then(|c| image_of_intervals(*op, w, &a, c)) {
@@ -473,8 +492,16 @@ impl Facts {
 
     fn restrict_bytes(&mut self, x: &Exprs, bytes: &[Expr], set: &Set, depth: u32) -> bool {
         let Some((lo, hi)) = set.hull() else { return false };
+        let is_few = lo != hi && set.count() <= FEW;
         for (i, &b) in bytes.iter().enumerate() {
             let shift = 8 * (bytes.len() - 1 - i);
+            if is_few {
+                let values = set.values().map(|v| v >> shift & 0xff);
+                if !self.restrict(x, b, &Set::union(values.map(|v| (v, v)).collect()), depth) {
+                    return false;
+                }
+                continue;
+            }
             let (l, h) = (lo >> shift & 0xff, hi >> shift & 0xff);
             // Bytes behind the first that differs may have any value.
             if lo >> shift >> 8 != hi >> shift >> 8 {

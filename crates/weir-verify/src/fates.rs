@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weir_ir::program::{Block, End, Op, Program};
 
+use crate::idle::Idle;
 use crate::network::Place;
 
 /// What may become of a packet, a bit each: that it leaves by an output ([`leaves_by`]), or [`LASTS`].
@@ -29,8 +30,8 @@ pub(crate) fn seen_outside(outputs: &[Option<Place>]) -> Fates {
 }
 
 /// For each block what may become of a packet there or later in the program.
-pub(crate) fn fates(p: &Program) -> Arc<[Fates]> {
-    let here = |b: &Block| {
+pub(crate) fn fates(p: &Program, idle: &[Idle]) -> Arc<[Fates]> {
+    let here = |(b, idle): (&Block, &Idle)| {
         let by_end = match &b.end {
             End::Emit { port } | End::Exit { exit: port } => leaves_by(*port),
             End::Insert { .. } | End::Claim { .. } | End::Meter { .. } | End::Hold { .. } => LASTS,
@@ -48,9 +49,10 @@ pub(crate) fn fates(p: &Program) -> Arc<[Fates]> {
                     | Op::Notify { .. }
             )
         };
-        if b.ops.iter().any(lasts) { by_end | LASTS } else { by_end }
+        let ops = b.ops.iter().enumerate();
+        if ops.filter(|(i, _)| !idle.has(*i)).any(|(_, op)| lasts(op)) { by_end | LASTS } else { by_end }
     };
-    let mut all: Vec<Fates> = p.blocks.iter().map(here).collect();
+    let mut all: Vec<Fates> = p.blocks.iter().zip(idle).map(here).collect();
     let mut is_stable = false;
     while !is_stable {
         is_stable = true;
@@ -75,13 +77,14 @@ mod tests {
     use weir_table::Kind;
 
     use super::*;
+    use crate::idle::idle;
 
     /// The fates of the blocks of a program with one input, first what it does at all.
     fn of(body: impl FnOnce(&mut Builder)) -> (Fates, Arc<[Fates]>) {
         let mut b = Builder::new("p", 1, 70);
         b.input(0, body);
         let p = b.finish();
-        let all = fates(&p);
+        let all = fates(&p, &idle(&p, p.tables.iter().map(|_| 0)).0);
         (all[p.packet_entry(0, 0).unwrap().0 as usize], all)
     }
 
@@ -115,14 +118,20 @@ mod tests {
 
     #[test]
     fn what_is_lost_may_have_left_something_behind() {
-        let set = of(|b| {
-            let t = b.cell("count", Width::W32, 0);
-            let e = b.index(t, 0);
-            let one = b.constant(Width::W32, 1_u8);
-            b.set(e, "value", one);
-            lose(b);
-        });
-        assert_eq!(set.0, LASTS);
+        let set = |is_asked: bool| {
+            of(|b| {
+                let t = b.cell("last", Width::W32, 0);
+                let e = b.index(t, 0);
+                if is_asked {
+                    let last = b.get(e, "value");
+                    b.store_anno(0, last);
+                }
+                let one = b.constant(Width::W32, 1_u8);
+                b.set(e, "value", one);
+                lose(b);
+            })
+        };
+        assert_eq!((set(true).0, set(false).0), (LASTS, 0), "a count that nobody asks for does not last");
         let made = of(|b| {
             let decl = TableDecl::new("seen", Kind::Exact, &[("key", Width::W8)], &[], 8);
             let t = b.table(decl, Vec::new());

@@ -99,7 +99,9 @@ impl Explorer<'_> {
             sums: Vec::new(),
             inputs: 0,
             past: 0,
-            used_past: false,
+            others: 0,
+            used: 0,
+            missed: Vec::new(),
             aside: false,
         })
     }

@@ -22,6 +22,7 @@ mod explore;
 mod expr;
 mod facts;
 mod fates;
+mod idle;
 mod input;
 mod joints;
 mod merge;
@@ -40,6 +41,7 @@ mod solve;
 mod state;
 mod stock;
 mod sums;
+mod supposed;
 mod tables;
 mod terms;
 #[doc(hidden)]

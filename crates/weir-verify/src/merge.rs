@@ -6,15 +6,17 @@
 //! may show runs that are none, never hide one: what a check shows was replayed.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use weir_ir::program::{BlockId, Program, Type, Value};
 
 use crate::explore::{Cut, Explorer};
 use crate::expr::{Expr, Node};
 use crate::facts::Facts;
+use crate::idle::Idle;
 use crate::network::NodeId;
 use crate::packet::SymbolicPacket;
-use crate::state::State;
+use crate::state::{Packets, State};
 use crate::trail::Trail;
 
 /// What paths have in common that go on alike.
@@ -28,6 +30,8 @@ pub(crate) struct Meeting {
     values: Vec<u32>,
     packet: Option<SymbolicPacket>,
     entries: Vec<(u32, bool, Vec<Expr>, Vec<Expr>)>,
+    used: Packets,
+    missed: Vec<(u32, Rc<[Expr]>)>,
 }
 
 /// What was assumed by the paths from a meeting on.
@@ -39,26 +43,33 @@ pub(crate) struct Met {
 }
 
 /// The values that a loop's head, or what follows it, uses.
-pub(crate) fn live_at_heads(p: &Program) -> HashMap<BlockId, Vec<Value>> {
+pub(crate) fn live_at_heads(p: &Program, idle: &[Idle]) -> HashMap<BlockId, Vec<Value>> {
     let mut live: Vec<Vec<bool>> = vec![vec![false; p.types.len()]; p.blocks.len()];
+    // Of a block's own parameters.
+    let mut used = live.clone();
     let mut changed = true;
     while changed {
         changed = false;
         for (i, block) in p.blocks.iter().enumerate().rev() {
             let mut now = vec![false; p.types.len()];
-            for t in block.end.targets() {
-                let next = &live[t.block.0 as usize];
-                now.iter_mut().zip(next).for_each(|(a, b)| *a |= b);
+            let mut goes_on_at = |next: BlockId| {
+                now.iter_mut().zip(&live[next.0 as usize]).for_each(|(a, b)| *a |= b);
+            };
+            match idle[i].next {
+                Some(next) => goes_on_at(next),
+                None => {
+                    block.end.visit_targets(|_, t| goes_on_at(t.block));
+                    block.end.visit_values(|v| now[v.0 as usize] = true);
+                }
             }
-            block.end.visit_values(|v| now[v.0 as usize] = true);
-            for op in block.ops.iter().rev() {
+            for (_, op) in block.ops.iter().enumerate().rev().filter(|(n, _)| !idle[i].has(*n)) {
                 if let Some(v) = op.dst() {
                     now[v.0 as usize] = false;
                 }
                 op.visit_values(|v, defined| now[v.0 as usize] |= !defined);
             }
             for v in &block.params {
-                now[v.0 as usize] = false;
+                used[i][v.0 as usize] = std::mem::take(&mut now[v.0 as usize]);
             }
             if now != live[i] {
                 (live[i], changed) = (now, true);
@@ -70,7 +81,8 @@ pub(crate) fn live_at_heads(p: &Program) -> HashMap<BlockId, Vec<Value>> {
         .map(|(i, (block, live))| {
             let mut values: Vec<Value> =
                 (0..).zip(live).filter(|(_, l)| **l).map(|(v, _)| Value(v)).collect();
-            values.extend(&block.params);
+            // What is passed in and asked for.
+            values.extend(block.params.iter().filter(|v| used[i][v.0 as usize]));
             (BlockId(i as u32), values)
         })
         .collect()
@@ -87,8 +99,8 @@ impl Explorer<'_> {
             return Ok(());
         }
         let node = st.node;
-        let program = self.program(st);
-        let live = self.heads.entry(node).or_insert_with(|| live_at_heads(program));
+        let (program, idle) = (self.program(st), self.idle());
+        let live = self.heads.entry(node).or_insert_with(|| live_at_heads(program, idle));
         let Some(values) = live.get(&head) else { return Ok(()) };
         // What is known of them is to outlive what was assumed.
         let values = values.clone();
@@ -110,6 +122,8 @@ impl Explorer<'_> {
             values,
             packet: st.packet.clone(),
             entries: st.entries.iter().map(|e| (e.table, e.live, e.key.clone(), e.fields.clone())).collect(),
+            used: st.used,
+            missed: st.missed.clone(),
         };
         let conditions = st.facts.conditions();
         let met = self.course.met.entry((node, head)).or_default();

@@ -12,6 +12,7 @@ use weir_ir::program::{BlockId, Program, TableDecl, TableInit};
 use weir_table::Row;
 
 use crate::fates::{Fates, fates};
+use crate::idle::{FieldSet, Idle, idle};
 use crate::tables::{TableInfo, table_infos};
 
 /// Number of a node.
@@ -42,13 +43,15 @@ pub enum Body {
     Opaque,
 }
 
-/// A program, the numbers of its tables, where its values stand on a path, and what may become of packets by block.
+/// A program, the numbers of its tables, where its values stand on a path, and by block what may become of packets and
+/// which operations do not count.
 #[derive(Debug, Clone)]
 pub struct Instance {
     pub(crate) program: Arc<Program>,
     pub(crate) tables: Arc<[u32]>,
     pub(crate) frame: Arc<Frame>,
     pub(crate) fates: Arc<[Fates]>,
+    pub(crate) idle: Arc<[Idle]>,
 }
 
 /// A node.
@@ -77,6 +80,8 @@ pub(crate) struct Table {
     siblings: (u32, u32),
     /// The nodes that use it.
     users: Vec<NodeId>,
+    /// The value fields that their programs ask for.
+    asked: FieldSet,
     /// The table whose numbers of entries and free keys are those of this one at the start: itself, unless it was paired.
     like: u32,
 }
@@ -112,7 +117,9 @@ impl Network {
     pub fn add_program(&mut self, name: impl Into<String>, program: &Arc<Program>, scope: u32) -> NodeId {
         let node = self.nodes.len() as NodeId;
         let instance = self.instance(node, program, scope);
-        self.add(name, Body::Program(instance))
+        self.add(name, Body::Program(instance));
+        self.leave_out(node);
+        node
     }
 
     /// Adds a node that is no program.
@@ -136,6 +143,7 @@ impl Network {
         if let Some(n) = self.nodes.get_mut(node as usize) {
             n.body = Body::Program(instance);
         }
+        self.leave_out(node);
         self.touch(node);
     }
 
@@ -320,6 +328,7 @@ impl Network {
                     info,
                     siblings: (first, first),
                     users: vec![node],
+                    asked: 0,
                     like: next,
                 });
             } else {
@@ -334,7 +343,33 @@ impl Network {
             program: program.clone(),
             tables: numbers.into(),
             frame: Arc::new(Frame::of(program)),
-            fates: fates(program),
+            fates: Arc::default(),
+            idle: Arc::default(),
+        }
+    }
+
+    /// Finds out what the program of a node may leave out, and those that share tables with it.
+    fn leave_out(&mut self, node: NodeId) {
+        let mut work = vec![node];
+        while let Some(node) = work.pop() {
+            let Some(Body::Program(i)) = self.nodes.get_mut(node as usize).map(|n| &mut n.body) else {
+                continue;
+            };
+            // What an open network leaves in tables is compared.
+            if self.open {
+                i.idle = vec![Idle::default(); i.program.blocks.len()].into();
+            } else {
+                let (idle, asked) = idle(&i.program, i.tables.iter().map(|&t| self.tables[t as usize].asked));
+                i.idle = idle;
+                for (&t, asked) in i.tables.iter().zip(asked) {
+                    let table = &mut self.tables[t as usize];
+                    if asked & !table.asked != 0 {
+                        table.asked |= asked;
+                        work.extend(table.users.iter().filter(|&&user| user != node));
+                    }
+                }
+            }
+            i.fates = fates(&i.program, &i.idle);
         }
     }
 

@@ -253,9 +253,7 @@ impl Explorer<'_> {
             }
             Op::Set { entry, field, src } => {
                 let (e, v) = (self.used(st, *entry)?, self.get(st, *src));
-                if st.entries[e].live {
-                    st.entry_mut(e).fields[*field as usize] = v;
-                }
+                st.set_field(e, *field, v);
             }
             Op::Touch { entry, .. } => {
                 // When an entry expires cannot be seen by the run that touches it.

@@ -17,6 +17,7 @@ use crate::path::{How, Incomplete, Limits, PacketEnd};
 use crate::smt::Smt;
 use crate::solve::{ConcreteInput, Entered, Goal, Solution, decide};
 use crate::state::State;
+use crate::tables::Missed;
 use crate::trail::Trail;
 
 /// Whether a packet matches something: a node without wires whose output 0 means yes and output 1 no.
@@ -112,7 +113,7 @@ impl Hunt {
 
 /// Explorations of a network.
 pub struct Session<'a> {
-    e: Explorer<'a>,
+    pub(crate) e: Explorer<'a>,
     smt: Smt,
 }
 
@@ -181,7 +182,7 @@ impl<'a> Session<'a> {
         st.packet = Some(packet);
         (st.trail, st.running) = (Trail::default(), false);
         st.strands.clear();
-        (st.past, st.used_past) = (st.entries.len(), false);
+        st.past = st.entries.len();
         Rc::make_mut(&mut story.entered).push(Entry::Packet(at, input.clone()));
         Some(story)
     }
@@ -202,7 +203,7 @@ impl<'a> Session<'a> {
         }
         st.packet = Some(packet);
         (st.trail, st.running, st.steps, st.laps) = (Trail::default(), false, 0, 0);
-        (st.past, st.used_past, st.randoms) = (st.entries.len(), false, randoms);
+        (st.past, st.randoms) = (st.entries.len(), randoms);
         st.notices.clear();
         let ends = std::mem::take(&mut st.ends);
         Rc::make_mut(&mut story.entered).push(Entry::Packet(at, input.clone()));
@@ -219,9 +220,14 @@ impl<'a> Session<'a> {
         self.e.stop.is_some_and(|stop| stop())
     }
 
-    /// Notes that not all was looked at, as there was no time left.
-    pub(crate) fn give_up_for_time(&mut self) {
-        self.e.give_up(Incomplete::Time);
+    /// Notes that not all was looked at.
+    pub(crate) fn give_up(&mut self, why: Incomplete) {
+        self.e.give_up(why);
+    }
+
+    /// The walks so far, which count against what a check may take: puts another number in their place.
+    pub(crate) fn swap_walks(&mut self, walks: usize) -> usize {
+        std::mem::replace(&mut self.e.walks, walks)
     }
 
     /// The nodes that packets came to, in any exploration so far.
@@ -468,14 +474,9 @@ impl<'a> Session<'a> {
         decide(self.e.net, &goal, thorough.then_some(&self.smt))
     }
 
-    /// Whether, since it was last asked, a packet would have gone another way if others had come before it.
-    pub(crate) fn take_missed(&mut self) -> bool {
+    /// Where, since it was last asked, a packet would have gone another way if others had come before it.
+    pub(crate) fn take_missed(&mut self) -> Missed {
         std::mem::take(&mut self.e.missed)
-    }
-
-    /// Notes that not all that may have happened before was tried.
-    pub(crate) fn give_up_histories(&mut self) {
-        self.e.give_up(Incomplete::Histories);
     }
 
     /// The story with less assumed. Runs that go as it said still do.
@@ -511,13 +512,11 @@ impl Story {
         self.state.randoms
     }
 
-    /// The story with these ends before its own, as many random numbers drawn at least, and whether an entry from before
-    /// was found, if it was.
-    pub(crate) fn after(mut self, mut ends: Vec<PacketEnd>, randoms: u32, used_past: bool) -> Story {
+    /// The story with these ends before its own, and as many random numbers drawn at least.
+    pub(crate) fn after(mut self, mut ends: Vec<PacketEnd>, randoms: u32) -> Story {
         ends.append(&mut self.state.ends);
         self.state.ends = ends;
         self.state.randoms = self.state.randoms.max(randoms);
-        self.state.used_past |= used_past;
         self
     }
 
@@ -536,15 +535,43 @@ impl Story {
         &self.entered
     }
 
-    /// Whether its current packet found a table entry that an earlier one had made.
-    pub fn used_past(&self) -> bool {
-        self.state.used_past
+    /// What happened in it is what packets of others did, before what is looked at.
+    pub(crate) fn of_others(mut self) -> Story {
+        self.state.leave_to_others();
+        self
+    }
+
+    /// Whether it makes use of each packet of others that came before: if not, it happens after fewer of them too.
+    pub(crate) fn uses_all_others(&self) -> bool {
+        self.state.uses_all_others()
+    }
+
+    /// Whether it makes use of a packet that came before, by its number.
+    pub(crate) fn uses_packet(&self, number: u32) -> bool {
+        self.state.uses_packet(number)
+    }
+
+    /// Whether it makes use of a packet of others, if some came before.
+    pub(crate) fn uses_others(&self) -> bool {
+        self.state.others == 0 || self.state.used & self.state.others != 0
     }
 
     /// The tables of the entries that its packets made and that are there, beside those of an earlier story.
     pub(crate) fn made_since(&self, before: &Story) -> Vec<u32> {
         let new = self.state.entries.iter().skip(before.state.entries.len());
         new.filter(|e| e.base.is_none() && e.live).map(|e| e.table).collect()
+    }
+
+    /// The tables of the entries of an earlier story that hold something else now.
+    pub(crate) fn changed_since(&self, before: &Story) -> Vec<u32> {
+        let pairs = before.state.entries.iter().zip(&self.state.entries);
+        let changed = pairs.filter(|(old, now)| now.base.is_none() && now.live && now.fields != old.fields);
+        changed.map(|(_, now)| now.table).collect()
+    }
+
+    /// Whether all entries that were there in an earlier story are still there.
+    pub(crate) fn keeps_all_of(&self, before: &Story) -> bool {
+        before.state.entries.iter().zip(&self.state.entries).all(|(old, now)| now.live || !old.live)
     }
 
     /// What is assumed in it, in order.

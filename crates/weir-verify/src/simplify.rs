@@ -36,7 +36,10 @@ impl Exprs {
                 return self.constant(w, p.wrapping_sub(q));
             }
         }
-        let Some(c) = c else { return self.make(w, Node::Binary(op, a, b)) };
+        let Some(c) = c else {
+            let joined = if w == Width::W1 { self.joined(op, a, b) } else { None };
+            return joined.unwrap_or_else(|| self.make(w, Node::Binary(op, a, b)));
+        };
         match (op, c) {
             (Add | Sub | Or | Xor | Shl | Shr, 0) | (Mul, 1) => return a,
             (Mul | And, 0) | (Rem, 0 | 1) => return self.constant(w, 0),
@@ -57,6 +60,60 @@ impl Exprs {
             return self.binary(op, x, both);
         }
         self.make(w, Node::Binary(op, a, b))
+    }
+
+    /// `and` or `or` of two conditions that speak of one thing, as one condition on it: what follows from that is seen.
+    fn joined(&mut self, op: BinOp, a: Expr, b: Expr) -> Option<Expr> {
+        if !matches!(op, BinOp::And | BinOp::Or) {
+            return None;
+        }
+        if let (Some((e, p)), Some((f, q))) = (self.membership(a), self.membership(b))
+            && e == f
+        {
+            let both = op == BinOp::And;
+            let set =
+                if both { p.intersect(&q) } else { Set::union([p.intervals(), q.intervals()].concat()) };
+            return Some(self.member(e, set));
+        }
+        // (p and q) or (p and r) is p and (q or r).
+        let (&Node::Binary(BinOp::And, a1, a2), &Node::Binary(BinOp::And, b1, b2)) =
+            (self.node(a), self.node(b))
+        else {
+            return None;
+        };
+        let orders = [(a1, a2, b1, b2), (a1, a2, b2, b1), (a2, a1, b1, b2), (a2, a1, b2, b1)];
+        let shared =
+            |(c, p, d, q): (Expr, Expr, Expr, Expr)| (op == BinOp::Or && c == d).then_some((c, p, q));
+        let (common, p, q) = orders.into_iter().find_map(shared)?;
+        let either = self.binary(BinOp::Or, p, q);
+        Some(self.binary(BinOp::And, common, either))
+    }
+
+    /// What a condition says is in a set, if it says just that.
+    fn membership(&self, cond: Expr) -> Option<(Expr, Set)> {
+        match *self.node(cond) {
+            Node::Equal(e, c) => Some((e, Set::single(self.constant_value(c)?))),
+            Node::In(e, ref set) => Some((e, Set::clone(set))),
+            Node::Not(inner) => {
+                let (e, set) = self.membership(inner)?;
+                Some((e, set.complement(self.width(e))))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether `e` is in a set.
+    fn member(&mut self, e: Expr, set: Set) -> Expr {
+        let others = set.complement(self.width(e));
+        match (set.value(), others.value()) {
+            _ if set.is_empty() || others.is_empty() => self.constant(Width::W1, others.is_empty().into()),
+            (Some(v), _) => self.is(e, v),
+            (_, Some(v)) => {
+                let is = self.is(e, v);
+                self.not(is)
+            }
+            _ => self.within(e, &Arc::new(set)),
+        }
     }
 
     /// `a + c`, wrapping.

@@ -26,6 +26,14 @@ pub(crate) struct Strand {
     pub(crate) trail: Trail,
 }
 
+/// Packets that came in, a bit each, from the second bit on. Those behind the 62nd share one.
+pub(crate) type Packets = u64;
+
+/// The bit of the packet with this number, from 1; 0 is what happens before the first.
+fn packet_bit(number: u32) -> Packets {
+    1 << number.min(63)
+}
+
 /// A path so far.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
@@ -59,8 +67,12 @@ pub(crate) struct State {
     pub(crate) inputs: u32,
     /// How many of the entries stood there before the current packet came in.
     pub(crate) past: usize,
-    /// Whether one of them was found since.
-    pub(crate) used_past: bool,
+    /// The packets of others that came before what is looked at.
+    pub(crate) others: Packets,
+    /// Those without which it might have been otherwise, as the entries tell that were found.
+    pub(crate) used: Packets,
+    /// What lookups did not find before an entry of each of them was found: tables and keys.
+    pub(crate) missed: Vec<(u32, Rc<[Expr]>)>,
     /// Whether a packet came to where nobody looks.
     pub(crate) aside: bool,
 }
@@ -92,9 +104,48 @@ impl State {
         }
     }
 
+    /// What happened so far is what others did.
+    pub(crate) fn leave_to_others(&mut self) {
+        let all = (0..=self.inputs).fold(0, |all, n| all | packet_bit(n));
+        (self.others, self.used) = (all & !packet_bit(0), 0);
+        self.missed.clear();
+    }
+
+    /// Whether entries of all others were found.
+    pub(crate) fn uses_all_others(&self) -> bool {
+        self.others & !self.used == 0
+    }
+
+    /// Whether an entry was found that needs a packet, by its number.
+    pub(crate) fn uses_packet(&self, number: u32) -> bool {
+        self.used & packet_bit(number) != 0
+    }
+
+    /// Whether the packet that comes last made an entry, or changed one that an earlier one made, or (`old`) one that was there
+    /// before all.
+    pub(crate) fn leaves_something(&self, old: bool) -> bool {
+        let is_of_last = |e: &Entry| e.makers & packet_bit(self.inputs) != 0;
+        self.entries.iter().any(|e| (old || e.base.is_none()) && is_of_last(e))
+    }
+
+    /// The packet that comes last, and those without which it might have done something else.
+    pub(crate) fn makers(&self) -> Packets {
+        self.used | packet_bit(self.inputs)
+    }
+
     /// An entry, to change.
     pub(crate) fn entry_mut(&mut self, i: usize) -> &mut Entry {
         Rc::make_mut(&mut self.entries[i])
+    }
+
+    /// Writes a field of an entry, if it is there.
+    pub(crate) fn set_field(&mut self, i: usize, field: u32, v: Expr) {
+        if self.entries[i].live {
+            let makers = self.makers();
+            let entry = self.entry_mut(i);
+            entry.fields[field as usize] = v;
+            entry.makers |= makers;
+        }
     }
 
     /// Rounds through a loop.

@@ -1,5 +1,6 @@
 //! Tables on a path: what was there before is unknown but for the first content; what the path did is on top.
 
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use weir_ir::program::{BinOp, BlockId, End, Op, Program, TableInit, Target, Type, Value, Width};
@@ -10,7 +11,7 @@ use crate::expr::{At, EntryAt, Expr, Symbol};
 use crate::packet::SymbolicPacket;
 use crate::path::Incomplete;
 use crate::ranges::{Results, by_result};
-use crate::state::State;
+use crate::state::{Packets, State};
 
 /// What the whole program may do to a table, at any time before the run.
 #[derive(Debug, Clone)]
@@ -36,6 +37,15 @@ pub(crate) struct TableInfo {
     results: OnceLock<Option<Results>>,
 }
 
+/// Lookups that found nothing where other packets could have put something.
+#[derive(Debug, Default)]
+pub(crate) struct Missed {
+    /// Whether there were any.
+    pub(crate) somewhere: bool,
+    /// The tables of those on a path that had found entries of all packets before: one more may lead it elsewhere.
+    pub(crate) behind: BTreeSet<u32>,
+}
+
 /// The entry that an entry is linked to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Partner {
@@ -51,6 +61,8 @@ pub(crate) struct Entry {
     pub(crate) table: u32,
     /// What it was before the run; `None` if the run made it.
     pub(crate) base: Option<EntryAt>,
+    /// The packets that made or changed it, and those of whose entries they had found some.
+    pub(crate) makers: Packets,
     pub(crate) key: Vec<Expr>,
     pub(crate) fields: Vec<Expr>,
     /// Its group before the run.
@@ -189,7 +201,7 @@ impl Explorer<'_> {
         for i in Self::entries_of(st, table) {
             let same = self.x.keys_equal(&st.entries[i].key, key);
             if self.decide(st, same)? {
-                st.used_past |= i < st.past;
+                st.used |= st.entries[i].makers;
                 return Ok(st.entries[i].live.then_some(i));
             }
         }
@@ -201,13 +213,44 @@ impl Explorer<'_> {
             }
         }
         let info = self.net.info(table);
-        if !(info.open && info.grows) {
-            self.missed |= info.grows;
+        let may_be = self.supposed.as_ref().map_or(info.open, |s| s.may_be_in(table));
+        if !(may_be && info.grows) {
+            if info.grows {
+                self.note_missed(st, table, key)?;
+            }
             return Ok(None);
         }
         let at = EntryAt { table, at: At::Key(key.into()) };
         let has = self.x.symbol(Width::W1, Symbol::Has(at.clone()));
         if self.decide(st, has)? { self.old_entry(st, at, key.to_vec(), None).map(Some) } else { Ok(None) }
+    }
+
+    /// A lookup found nothing where other packets could have put something: a check has to look at histories.
+    fn note_missed(&mut self, st: &mut State, table: u32, key: &[Expr]) -> Result<(), Cut> {
+        let is_behind = st.others != 0 && st.uses_all_others() && !self.was_missed(st, table, key);
+        if st.others != 0 && !is_behind {
+            st.missed.push((table, key.into()));
+        }
+        if self.missed.somewhere && (!is_behind || self.missed.behind.contains(&table)) {
+            return Ok(());
+        }
+        // Only what can be.
+        if !st.facts.sharpen(&self.x) {
+            return Err(Cut);
+        }
+        self.missed.somewhere = true;
+        if is_behind {
+            self.missed.behind.insert(table);
+        }
+        Ok(())
+    }
+
+    /// Whether a path looked for a key before, in vain: then others had not put it there.
+    fn was_missed(&mut self, st: &State, table: u32, key: &[Expr]) -> bool {
+        st.missed.iter().filter(|(t, _)| *t == table).any(|(_, missed)| {
+            let same = self.x.keys_equal(missed, key);
+            st.facts.truth(&self.x, same) == Some(true)
+        })
     }
 
     fn lookup_array(&mut self, st: &mut State, table: u32, key: &[Expr]) -> Result<Option<usize>, Cut> {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use net::Net;
 use weir_ir::program::{Layer, Width};
-use weir_ir::{Builder, Reason};
+use weir_ir::{Builder, Reason, TableDecl};
+use weir_table::Kind;
 use weir_verify::checks::{
     Bits, Checker, Field, Query, Start, Target, Verdict, Way, all, can, invariant, never, noloops, only,
     returns,
@@ -152,6 +153,89 @@ fn strangers_come_in_only_by_what_insiders_opened() {
     let v = never(&mut c, &alone);
     assert!(holds(&v), "nobody opened anything: {v:?}");
     shown(&never(&mut c, &with), false);
+}
+
+/// Stateful firewalls in a row on the way from `c` to `inside`. Each lets in what answers a UDP packet of one of these.
+fn doors(insiders: &str) -> Net {
+    let mut text = "c = CheckIPHeader\n inside = sink\n fc = IPFilter(allow ip hl 5, deny all)".to_owned();
+    let mut way = "c -> fc".to_owned();
+    for i in insiders.chars() {
+        text += &format!(
+            "\n {i} = CheckIPHeader
+             f{i} = IPFilter(allow udp and ip hl 5, deny all)
+             r{i} = IPRewriter(keep 0 1, drop)
+             gone{i} = sink
+             {i} -> f{i} -> r{i}:0 -> gone{i}"
+        );
+        way += &format!(" -> r{i}:1\n r{i}:1");
+    }
+    Net::new(&format!("{text}\n {way} -> inside"))
+}
+
+#[test]
+fn what_several_strangers_left_counts_together() {
+    for insiders in ["ab", "abd"] {
+        let mut n = doors(insiders);
+        let udp = n.query("c", "inside", "udp");
+        let tcp = n.query("c", "inside", "tcp");
+        let of = |letters: &str| letters.chars().map(String::from).collect::<Vec<_>>().join(" ") + " c";
+        for shut in insiders.chars() {
+            let others = n.others(udp.clone(), &of(&insiders.replace(shut, "")));
+            let v = never(&mut checker(&n), &others);
+            assert!(holds(&v), "the one of {shut} stays shut: {v:?}");
+        }
+        let (udp, tcp) = (n.others(udp, &of(insiders)), n.others(tcp, &of(insiders)));
+        match never(&mut checker(&n), &udp) {
+            Verdict::Violated(Some(e)) => {
+                assert_eq!(e.packets.len(), insiders.len() + 1, "one for each, and the one that comes in");
+            }
+            v => panic!("{v:?}"),
+        }
+        let v = never(&mut checker(&n), &tcp);
+        assert!(holds(&v), "they are opened for UDP only: {v:?}");
+    }
+    // More rounds are not tried, which is no proof.
+    let mut n = doors("abde");
+    let q = n.query("c", "inside", "udp");
+    let v = never(&mut checker(&n), &n.others(q.clone(), "a b d e c"));
+    assert!(matches!(v, Verdict::Inconclusive(_)), "{v:?}");
+    // For a proof it does not matter how many they are.
+    let v = never(&mut checker(&n), &n.others(q, "a b e c"));
+    assert!(holds(&v), "the one of d stays shut: {v:?}");
+}
+
+#[test]
+fn what_strangers_left_in_one_table_counts_together() {
+    // Who comes from one address goes on from another, and each takes a packet that was sent there.
+    let asked = |sent: &str| {
+        let mut n = Net::new(&format!(
+            "a = CheckIPHeader
+             fa = IPFilter(allow udp and ip hl 5 and {sent}, deny all)
+             c = CheckIPHeader
+             fc = IPFilter(allow udp and src host 10.0.0.5 and ip hl 5, deny all)
+             door = IPRewriter(keep 0 1, drop)
+             which = IPClassifier(src host 10.0.0.5, -)
+             other = StoreIPAddress(10.0.0.7, src)
+             gone = sink
+             inside = sink
+             a -> fa -> door:0 -> gone
+             c -> fc -> door:1
+             door:1 -> which:0 -> other -> door:1
+             which:1 -> inside"
+        ));
+        let q = n.query("c", "inside", "");
+        never(&mut checker(&n), &n.others(q, "a c"))
+    };
+    match asked("(dst host 10.0.0.5 or dst host 10.0.0.7)") {
+        Verdict::Violated(Some(e)) => {
+            assert_eq!(e.packets.len(), 3, "one to each, and the one that comes in");
+        }
+        v => panic!("{v:?}"),
+    }
+    for one in ["dst host 10.0.0.5", "dst host 10.0.0.7"] {
+        let v = asked(one);
+        assert!(holds(&v), "one is not enough: {v:?}");
+    }
 }
 
 #[test]
@@ -364,8 +448,9 @@ fn rounds() -> Arc<weir_ir::Program> {
         let zero = b.constant(Width::W32, 0_u32);
         b.repeat(8, &[zero], |b, this, vars| {
             let first = b.load(Width::W8, Layer::Data, 0);
-            b.switch(first, &[0x45], |_, _| {});
-            let next = b.add(vars[0], 1);
+            let same = b.eq(first, 0x45);
+            // The same number by either way; a question whose ways give nothing would not be asked.
+            let next = b.choose(same, |b| b.add(vars[0], 1), |b| b.add(vars[0], 1));
             let done = b.eq(next, 3);
             b.when(done, |b| this.leave(b, &[next]));
             this.next(b, &[next]);
@@ -379,4 +464,117 @@ fn rounds() -> Arc<weir_ir::Program> {
 #[test]
 fn paths_that_meet_at_the_head_of_a_loop_stand_for_each_other() {
     sends_by_both_outputs(&rounds());
+}
+
+/// Counts the packets on input 0 from each address, by its last byte, and lets in what comes on input 1 from one that sent
+/// so many. Those go on, or not.
+fn knocks(wanted: u8, go_on: bool) -> Arc<weir_ir::Program> {
+    let mut b = Builder::new("knocks", 2, 2);
+    let decl = TableDecl::new("seen", Kind::Exact, &[("from", Width::W8)], &[("more", Width::W8)], 8);
+    let seen = b.table(decl, Vec::new());
+    b.input(0, |b| {
+        b.require(Layer::Data, 20, Reason::TRUNCATED);
+        let from = b.load(Width::W8, Layer::Data, 15);
+        b.lookup(
+            seen,
+            &[from],
+            |b, e| {
+                let more = b.get(e, "more");
+                let more = b.add(more, 1);
+                b.set(e, "more", more);
+            },
+            |b| _ = b.insert(seen, &[from], |b| b.drop(Reason::FULL)),
+        );
+        if go_on { b.emit(0) } else { b.drop(Reason::DENIED) }
+    });
+    b.input(1, |b| {
+        b.require(Layer::Data, 20, Reason::TRUNCATED);
+        let from = b.load(Width::W8, Layer::Data, 15);
+        let e = b.find(seen, &[from], |b| b.drop(Reason::NO_MATCH));
+        let more = b.get(e, "more");
+        let enough = b.eq(more, u128::from(wanted - 1));
+        b.unless(enough, |b| b.drop(Reason::DENIED));
+        b.emit(1);
+    });
+    Arc::new(b.finish())
+}
+
+#[test]
+fn what_later_packets_change_counts() {
+    for (wanted, go_on) in (1..=4).flat_map(|n| [(n, true), (n, false)]) {
+        let mut n = Net::new(
+            "a = CheckIPHeader
+             fa = IPFilter(allow ip hl 5, deny all)
+             c = CheckIPHeader
+             fc = IPFilter(allow ip hl 5, deny all)
+             gone = sink
+             inside = sink
+             a -> fa
+             c -> fc",
+        );
+        let door = n.net.add_program("door", &knocks(wanted, go_on), 0);
+        let (a, c, gone) = (n.port("fa"), n.port("fc"), n.port("gone"));
+        n.net.connect(a, Place { node: door, port: 0 });
+        n.net.connect(c, Place { node: door, port: 1 });
+        n.net.connect(Place { node: door, port: 0 }, gone);
+        n.net.connect(Place { node: door, port: 1 }, n.port("inside"));
+        let q = n.query("c", "inside", "");
+        match never(&mut checker(&n), &n.others(q, "a c")) {
+            Verdict::Violated(Some(e)) => assert_eq!(e.packets.len(), usize::from(wanted) + 1),
+            // So many rounds are not tried, which is no proof.
+            Verdict::Inconclusive(_) => assert_eq!(wanted, 4),
+            v => panic!("{wanted}: {v:?}"),
+        }
+    }
+}
+
+/// Packets on each input look their source up in these tables, in order, and go on, or get into a table, where they are in all.
+fn clubs(inputs: &[(&[usize], Option<usize>)]) -> Net {
+    let mut b = Builder::new("clubs", inputs.len() as u32, 1);
+    let tables = ["first", "second", "third"]
+        .map(|name| b.table(TableDecl::new(name, Kind::Exact, &[("from", Width::W8)], &[], 8), Vec::new()));
+    for (input, (wanted, into)) in (0..).zip(inputs) {
+        b.input(input, |b| {
+            b.require(Layer::Data, 20, Reason::TRUNCATED);
+            let from = b.load(Width::W8, Layer::Data, 15);
+            for &table in *wanted {
+                b.find(tables[table], &[from], |b| b.drop(Reason::NO_MATCH));
+            }
+            let Some(into) = *into else { return b.emit(0) };
+            let into = tables[into];
+            b.lookup(into, &[from], |_, _| {}, |b| _ = b.insert(into, &[from], |b| b.drop(Reason::FULL)));
+            b.drop(Reason::DENIED);
+        });
+    }
+    let mut text = "inside = sink".to_owned();
+    for i in 0..inputs.len() {
+        text += &format!("\n c{i} = CheckIPHeader\n f{i} = IPFilter(allow ip hl 5, deny all)\n c{i} -> f{i}");
+    }
+    let mut n = Net::new(&text);
+    let clubs = n.net.add_program("clubs", &Arc::new(b.finish()), 0);
+    for port in 0..inputs.len() as u32 {
+        let from = n.port(&format!("f{port}"));
+        n.net.connect(from, Place { node: clubs, port });
+    }
+    n.net.connect(Place { node: clubs, port: 0 }, n.port("inside"));
+    n
+}
+
+#[test]
+fn what_strangers_make_thanks_to_others_counts() {
+    let shown_by = |inputs: &[(&[usize], Option<usize>)]| {
+        let mut n = clubs(inputs);
+        let q = n.query(&format!("c{}", inputs.len() - 1), "inside", "");
+        let others: Vec<String> = (0..inputs.len() - 1).map(|i| format!("c{i}")).collect();
+        match never(&mut checker(&n), &n.others(q, &others.join(" "))) {
+            Verdict::Violated(Some(e)) => assert_eq!(e.packets.len(), 4),
+            v => panic!("{v:?}"),
+        }
+    };
+    // Who is in the first two may get into the third.
+    shown_by(&[(&[], Some(0)), (&[], Some(1)), (&[0, 1], Some(2)), (&[2], None)]);
+    // Who is in the first may get into the second, and is asked for the third before the second.
+    shown_by(&[(&[], Some(0)), (&[0], Some(1)), (&[], Some(2)), (&[2, 1], None)]);
+    // The other way round.
+    shown_by(&[(&[], Some(0)), (&[0], Some(1)), (&[], Some(2)), (&[1, 2], None)]);
 }

@@ -1,7 +1,7 @@
 //! Ways that do the same with other constants: one in machine code, and still as the interpreter goes them.
 
 use weir_ir::program::Program;
-use weir_ir::{Builder, Layer, Reason, Width::*};
+use weir_ir::{Builder, Layer, Reason, Width::*, optimize};
 use weir_jit::differential::{Seen, Step, assert_same};
 
 /// Packets whose first bytes are all that the programs tell apart.
@@ -82,6 +82,28 @@ fn ways_that_part_later_are_each_its_own() {
         b.emit(i);
     });
     assert_eq!(run(&p), steps().len());
+}
+
+#[test]
+fn ways_that_part_where_bytes_are_pushed_write_their_own() {
+    for writes_all in [[true, true, false], [false, true, true]] {
+        let p = ways(3, |b, i, _| {
+            let kind = b.load(W8, Layer::Data, 1);
+            let special = b.eq(kind, 2);
+            b.when(special, |b| b.emit(i));
+            b.push(4);
+            b.store_const(W16, Layer::Data, 0, 0x8100 + i);
+            if writes_all[i as usize] {
+                b.store_const(W16, Layer::Data, 2, 7 * i + 1);
+            } else {
+                let kind = b.load(W8, Layer::Data, 3);
+                b.store(Layer::Data, 7, kind);
+            }
+            b.emit(i);
+        });
+        assert_eq!(run(&p), steps().len());
+        assert_eq!(run(&optimize(p)), steps().len(), "optimised");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::{Checker, Doubt, Evidence, Search, Start, THOROUGH};
 use crate::expr::Expr;
 use crate::network::{Network, NodeId};
 use crate::packet::SymbolicPacket;
-use crate::path::{How, PacketEnd};
+use crate::path::{How, Incomplete, PacketEnd};
 use crate::replay::{Replay, replay_twice};
 use crate::session::Story;
 
@@ -133,7 +133,7 @@ pub fn compare(c: &mut Checker<'_>, q: &Comparison<'_>) -> Compared {
             // One way in is not to spend what others need; and z3 is asked where nothing came before.
             c.unknown = if before.is_blank() { 0 } else { c.unknown.max(THOROUGH) };
             for both in c.both(before, twin, same) {
-                if !before.is_blank() && !both.story.used_past() {
+                if !both.story.uses_all_others() {
                     continue;
                 }
                 let Some(ways) = c.ways(i, &both, q) else { continue };
@@ -167,7 +167,7 @@ pub fn compare(c: &mut Checker<'_>, q: &Comparison<'_>) -> Compared {
     };
     c.histories(HISTORIES, follow, look);
     if c.session.is_late() {
-        c.session.give_up_for_time();
+        c.session.give_up(Incomplete::Time);
     }
     let open = unsolved.iter().any(|class| !known.contains(class));
     out.doubt = c.doubt(open);
@@ -186,11 +186,11 @@ impl Checker<'_> {
             if alike || self.session.is_impossible(&story) {
                 continue;
             }
-            let (randoms, used) = (story.randoms(), story.used_past());
+            let randoms = story.randoms();
             let (second, ends) = self.session.again(story, twin.after.place, &twin.after.input, drawn);
             let split = ends.len();
             for story in self.session.run(vec![second], &nowhere).ended {
-                let story = story.after(ends.clone(), randoms, used);
+                let story = story.after(ends.clone(), randoms);
                 let stories = self.session.comparable(story);
                 all.extend(stories.into_iter().map(|story| Both { story, ends: (from, split) }));
             }

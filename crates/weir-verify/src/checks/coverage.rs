@@ -116,11 +116,10 @@ pub fn coverage(c: &mut Checker<'_>, starts: &[Start], rules: &[RuleList]) -> Co
         for start in starts {
             let stories = c.launch(before, start, None);
             let outcome = c.session.run(stories, &watched);
-            let is_new = |s: &Story| before.is_blank() || s.used_past();
-            for story in outcome.ended.iter().filter(|s| is_new(s)) {
+            for story in outcome.ended.iter().filter(|s| s.uses_all_others()) {
                 known.look(c, story, before.ends().len());
             }
-            for arrival in outcome.arrivals.iter().filter(|a| is_new(&a.story)) {
+            for arrival in outcome.arrivals.iter().filter(|a| a.story.uses_all_others()) {
                 for (i, r) in rules.iter().enumerate().filter(|(_, r)| r.place == arrival.place) {
                     known.ask(c, i, r, arrival);
                 }

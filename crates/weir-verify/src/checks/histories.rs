@@ -1,29 +1,25 @@
-use std::collections::HashSet;
+//! What others may have left in tables before: a check is asked again after that.
+//!
+//! Packets of anybody are let in one after the other, and each way in which one makes an entry is a kind. One of a kind that
+//! is known comes after others only where that may matter: a path found entries of all those, and then looked in vain in a
+//! table in which one of that kind, or one that needs it, makes entries. Where these are many, or too many, a proof is tried
+//! that needs none (`invariants.rs`).
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::{BTreeSet, HashSet};
 
+use super::sites::{Prospect, Rank, Site};
 use super::{Checker, Query, Search};
 use crate::course::Interest;
-use crate::expr::{Expr, Exprs, Node, Source, Symbol};
-use crate::session::{Part, Session, Story};
+use crate::network::Place;
+use crate::path::Incomplete;
+use crate::session::Story;
 
 /// Most rounds in which packets of others are let in one after the other.
 const ROUNDS: usize = 3;
+/// Histories of a round from which on a proof is tried first.
+const MANY: usize = 16;
 /// Most histories that a check is repeated after.
 pub(super) const HISTORIES: usize = 256;
-
-/// The paths that make the same entries, whatever else they assume, and wherever in the packet they take them from: behind
-/// a longer header a port stands elsewhere, and may be the same.
-struct Site {
-    /// Those that differ in what they make or in their way.
-    stories: Vec<Story>,
-    shape: Shape,
-    /// What all of them assume.
-    conditions: FxHashSet<Expr>,
-    /// Bytes in place of which others have other ones.
-    moved: FxHashSet<Expr>,
-    of_many: bool,
-}
 
 /// What a check found after a history.
 pub(super) struct Looked {
@@ -32,119 +28,68 @@ pub(super) struct Looked {
     pub(super) ended: Option<Vec<Story>>,
 }
 
-/// Entries, with numbers in place of the bytes of packets.
-struct Shape {
-    /// What they are.
-    numbers: Vec<u128>,
-    /// The bytes, in order.
-    bytes: Vec<Expr>,
+/// Packets of others that came.
+struct Before {
+    story: Story,
+    prospect: Prospect,
+    ended: Option<Vec<Story>>,
 }
 
-impl Site {
-    fn add(sites: &mut Vec<Site>, x: &Exprs, story: Story, is_new: bool) {
-        // They are mostly alike.
-        let (numbers, bytes) =
-            sites.first().map_or((256, 16), |s| (s.shape.numbers.len(), s.shape.bytes.len()));
-        let mut d = Describe {
-            x,
-            shape: Shape { numbers: Vec::with_capacity(numbers), bytes: Vec::with_capacity(bytes) },
-            seen: FxHashMap::default(),
-        };
-        story.describe_entries(|part| match part {
-            Part::Number(n) => d.shape.numbers.push(n),
-            Part::Value(e) => d.value(e),
+/// Packets that leave something in the same tables by the same way.
+struct Kind {
+    made: Vec<u32>,
+    changed: Vec<u32>,
+    way: Vec<Vec<Place>>,
+    /// The kinds of those without which they could not.
+    needs: BTreeSet<usize>,
+    /// The round in which it was found.
+    round: usize,
+}
+
+/// What came of one more packet.
+struct Next {
+    story: Story,
+    kind: usize,
+    /// Whether nothing is gone that was there before.
+    keeps_all: bool,
+}
+
+/// The kinds that are known.
+#[derive(Default)]
+struct Kinds(Vec<Kind>);
+
+impl Kinds {
+    /// The kind of a packet that left something after others: `None` if it did not.
+    fn of(&mut self, round: usize, before: &Before, story: &Story) -> Option<(usize, bool)> {
+        let keeps_all = story.keeps_all_of(&before.story);
+        let made = story.made_since(&before.story);
+        // Where an entry gave way, others change with it.
+        let changed = if keeps_all { story.changed_since(&before.story) } else { Vec::new() };
+        if made.is_empty() && changed.is_empty() {
+            return None;
+        }
+        let ends = story.ends().iter().skip(before.story.ends().len());
+        let way: Vec<_> = ends.map(|e| e.trail.places()).collect();
+        let known = self.0.iter().position(|k| k.made == made && k.changed == changed && k.way == way);
+        let kind = known.unwrap_or_else(|| {
+            self.0.push(Kind { made, changed, way, needs: BTreeSet::new(), round });
+            self.0.len() - 1
         });
-        let shape = d.shape;
-        let conditions: FxHashSet<Expr> = story.conditions().into_iter().collect();
-        let Some(site) = sites.iter_mut().find(|s| s.shape.numbers == shape.numbers) else {
-            let moved = FxHashSet::default();
-            return sites.push(Site { stories: vec![story], shape, conditions, moved, of_many: false });
-        };
-        site.of_many = true;
-        site.conditions.retain(|c| conditions.contains(c));
-        let pairs = site.shape.bytes.iter().zip(&shape.bytes);
-        site.moved.extend(pairs.filter(|(a, b)| a != b).map(|(a, _)| *a));
-        if is_new {
-            site.stories.push(story);
-        }
+        let came = before.prospect.kinds.iter().zip(1..);
+        let needs = came.filter(|(_, number)| story.uses_packet(*number)).flat_map(|(kinds, _)| kinds);
+        self.0[kind].needs.extend(needs);
+        Some((kind, keeps_all))
     }
 
-    /// A story for all of them: nothing is assumed that is not of all.
-    fn merged(&self, session: &mut Session<'_>) -> Story {
-        let (x, first) = (session.exprs(), &self.stories[0]);
-        let mut conditions = first.conditions();
-        let mut known = FxHashMap::default();
-        let moved = |e| self.moved.contains(&e);
-        conditions.retain(|c| self.conditions.contains(c) && !x.mentions(*c, &moved, &mut known));
-        session.weakened(first.clone(), &conditions)
-    }
-}
-
-/// Puts expressions into a shape.
-struct Describe<'a> {
-    x: &'a Exprs,
-    shape: Shape,
-    /// Those that are described, in order: they are told by their number when they come again.
-    seen: FxHashMap<Expr, u32>,
-}
-
-impl Describe<'_> {
-    fn value(&mut self, e: Expr) {
-        let x = self.x;
-        match x.node(e) {
-            Node::Const(v) => return self.tell([2, x.width(e).bits().into(), *v]),
-            Node::Symbol(Symbol::Byte(source, _)) if matches!(x.source(*source), Source::Input(_)) => {
-                let bytes = &mut self.shape.bytes;
-                let number = bytes.iter().position(|b| *b == e).unwrap_or_else(|| {
-                    bytes.push(e);
-                    bytes.len() - 1
-                });
-                return self.tell([1, source.0.into(), number as u128]);
-            }
-            _ => {}
+    /// The kinds that make entries in one of these tables, and those that such need.
+    fn making(&self, tables: &BTreeSet<u32>) -> [BTreeSet<usize>; 2] {
+        let makers = (0..).zip(&self.0).filter(|(_, k)| k.made.iter().any(|t| tables.contains(t)));
+        let mut all = [BTreeSet::new(), BTreeSet::new()];
+        for (number, kind) in makers {
+            all[0].insert(number);
+            all[1].extend(&kind.needs);
         }
-        if let Some(&number) = self.seen.get(&e) {
-            return self.tell([13, number.into()]);
-        }
-        self.seen.insert(e, self.seen.len() as u32);
-        match x.node(e) {
-            Node::Concat(bytes) => self.parts(e, 3, bytes),
-            Node::Resize(a) => self.parts(e, 4, &[*a]),
-            Node::Byte(a, i) => {
-                self.tell([(*i).into()]);
-                self.parts(e, 5, &[*a]);
-            }
-            Node::Binary(op, a, b) => {
-                self.tell([*op as u128]);
-                self.parts(e, 6, &[*a, *b]);
-            }
-            Node::Not(a) => self.parts(e, 7, &[*a]),
-            Node::Sum16(a, b) => self.parts(e, 8, &[*a, *b]),
-            Node::Equal(a, b) => self.parts(e, 9, &[*a, *b]),
-            Node::Less(a, b) => self.parts(e, 10, &[*a, *b]),
-            Node::Select(c, a, b) => self.parts(e, 11, &[*c, *a, *b]),
-            Node::Claimed(c) => {
-                self.tell([12, c.table.into(), c.hole.into()]);
-                for (key, there) in &c.changes {
-                    self.tell([(*there).into()]);
-                    key.iter().for_each(|k| self.value(*k));
-                }
-                let rest = [c.lo, c.hi, c.start, c.size];
-                c.key.iter().chain(&rest).for_each(|v| self.value(*v));
-            }
-            // Whatever else it is, it has to be just that.
-            _ => self.tell([0, e.0.into()]),
-        }
-    }
-
-    /// An operation, by its number, and its operands.
-    fn parts(&mut self, e: Expr, operation: u128, operands: &[Expr]) {
-        self.tell([operation, self.x.width(e).bits().into(), operands.len() as u128]);
-        operands.iter().for_each(|o| self.value(*o));
-    }
-
-    fn tell<const N: usize>(&mut self, numbers: [u128; N]) {
-        self.shape.numbers.extend(numbers);
+        all
     }
 }
 
@@ -176,73 +121,135 @@ impl Checker<'_> {
         mut follow: impl FnMut(&mut Self, &Story) -> Vec<Story>,
         mut check: impl FnMut(&mut Self, &Story) -> Looked,
     ) -> Search {
-        let blank = self.session.blank();
+        let story = self.session.blank();
         self.unknown = 0;
         self.session.take_missed();
-        let Looked { found: mut answer, ended } = check(self, &blank);
-        if matches!(answer, Search::Found(_)) {
+        let Looked { found: mut answer, ended } = check(self, &story);
+        let missed = self.session.take_missed();
+        if matches!(answer, Search::Found(_)) || !missed.somewhere {
             return answer;
         }
-        let mut known = HashSet::new();
-        let (mut round, mut count) = (vec![(blank, ended)], 0);
-        for _ in 0..ROUNDS {
-            if !self.session.take_missed() {
-                return answer;
-            }
-            self.keeper.spoil();
+        self.keeper.spoil();
+        let (mut kinds, mut left) = (Kinds::default(), most);
+        let prospect = Prospect { wanted: missed.behind, ..Prospect::default() };
+        let mut all = vec![Before { story, prospect, ended }];
+        // Whether a packet may change an entry once more.
+        let mut open = false;
+        // A proof needs that nothing is found where nobody came.
+        let mut tried = !matches!(answer, Search::Impossible);
+        'rounds: for round in 0..ROUNDS {
             // Not what comes after so many: it would hardly be fewer, and what is given up takes long to find.
-            if count + round.len() > most {
+            if all.len() > left {
                 break;
             }
-            let (mut sites, mut is_more) = (Vec::new(), false);
-            for (before, ended) in round {
-                for story in ended.unwrap_or_else(|| follow(self, &before)) {
-                    let made = story.made_since(&before);
-                    let ends = story.ends().iter().skip(before.ends().len());
-                    let way: Vec<_> = ends.map(|e| e.trail.places()).collect();
-                    if made.is_empty() {
-                        continue;
-                    }
-                    let is_new = known.insert((made, way));
-                    is_more |= is_new;
-                    Site::add(&mut sites, self.session.exprs(), story, is_new);
-                }
+            let sites = self.next_sites(round, all, &mut kinds, &mut follow, &mut open);
+            // Where there is much to try, a proof costs less.
+            if sites.len() > MANY
+                && !std::mem::replace(&mut tried, true)
+                && self.is_never(&mut follow, &mut check)
+            {
+                return Search::Impossible;
             }
-            // An entry of a kind that there was before is one more of them.
-            if !is_more {
-                return answer;
-            }
-            self.session.take_missed();
-            round = Vec::new();
+            all = Vec::new();
             for site in sites {
-                count += 1;
-                if count > most {
-                    self.session.give_up_histories();
-                    return answer;
-                }
-                let all = site.merged(&mut self.session);
-                let Looked { found, ended } = check(self, &all);
-                round.push((all, ended));
+                let Some((next, found)) = self.after(site, &mut left, &mut check) else { break 'rounds };
                 match found {
                     Search::Found(e) => return Search::Found(e),
-                    // Where the one for all of a kind leaves no doubt, each of them leaves none.
-                    Search::Impossible => continue,
+                    Search::Impossible => {}
                     Search::Unknown => answer = Search::Unknown,
                 }
-                for story in site.stories.iter().filter(|_| site.of_many) {
-                    count += 1;
-                    if count > most {
-                        self.session.give_up_histories();
-                        return answer;
-                    }
-                    if let Search::Found(e) = check(self, story).found {
-                        return Search::Found(e);
-                    }
-                }
+                all.extend(next);
+            }
+            match (all.is_empty(), open) {
+                (true, false) => return answer,
+                (true, true) => break,
+                (false, _) => {}
             }
         }
         // Entries that take more packets are not tried.
-        self.session.give_up_histories();
+        if !tried && self.is_never(&mut follow, &mut check) {
+            return Search::Impossible;
+        }
+        self.session.give_up(Incomplete::Histories);
         answer
+    }
+
+    /// What one more packet of anybody may leave after what came before.
+    fn next_sites(
+        &mut self,
+        round: usize,
+        all: Vec<Before>,
+        kinds: &mut Kinds,
+        follow: &mut impl FnMut(&mut Self, &Story) -> Vec<Story>,
+        open: &mut bool,
+    ) -> Vec<Site> {
+        // Who needs whom is known when all were let in.
+        let mut came: Vec<(Prospect, Vec<Next>)> = Vec::new();
+        for mut before in all {
+            let ended = before.ended.take();
+            let stories = ended.unwrap_or_else(|| follow(self, &before.story));
+            before.prospect.wanted.extend(self.session.take_missed().behind);
+            let next = stories.into_iter().filter_map(|story| {
+                let (kind, keeps_all) = kinds.of(round, &before, &story)?;
+                Some(Next { story, kind, keeps_all })
+            });
+            let next = next.collect();
+            came.push((before.prospect, next));
+        }
+        let mut sites = Vec::new();
+        for (before, next) in came {
+            let [makers, needed] = kinds.making(&before.wanted);
+            for Next { story, kind: number, keeps_all } in next {
+                let kind = &kinds.0[number];
+                let is_needed = keeps_all && needed.contains(&number);
+                let rank = if keeps_all && makers.contains(&number) {
+                    Rank::Wanted
+                } else if kind.round == round {
+                    Rank::New
+                } else if is_needed {
+                    Rank::Needed
+                } else if keeps_all && story.uses_all_others() {
+                    *open |= kind.made.is_empty();
+                    Rank::Last
+                } else {
+                    continue;
+                };
+                let mut prospect = Prospect { rank, ..before.clone() };
+                prospect.kinds.push(BTreeSet::from([number]));
+                if !is_needed {
+                    prospect.wanted.clear();
+                }
+                Site::add(&mut sites, self.session.exprs(), story.of_others(), prospect);
+            }
+        }
+        sites.sort_by_key(|s| s.prospect.rank);
+        sites
+    }
+
+    /// What a check finds after all that a site stands for at once, and, if that leaves a doubt, after each; and what others
+    /// may come after, if they may. `None` if that takes more histories than are `left`.
+    fn after(
+        &mut self,
+        site: Site,
+        left: &mut usize,
+        check: &mut impl FnMut(&mut Self, &Story) -> Looked,
+    ) -> Option<(Option<Before>, Search)> {
+        *left = left.checked_sub(1)?;
+        let story = site.merged(&mut self.session);
+        self.session.take_missed();
+        let Looked { mut found, ended } = check(self, &story);
+        let mut prospect = site.prospect;
+        prospect.wanted.extend(self.session.take_missed().behind);
+        // Where the one for all leaves no doubt, each of them leaves none.
+        if site.stories.len() > 1 && matches!(found, Search::Unknown) {
+            let tried = site.stories.len().min(*left);
+            *left -= tried;
+            found = self.any(&site.stories[..tried], |c, story| check(c, story).found);
+            if tried < site.stories.len() && !matches!(found, Search::Found(_)) {
+                return None;
+            }
+        }
+        let leads_on = prospect.rank != Rank::Last;
+        Some((leads_on.then_some(Before { story, prospect, ended }), found))
     }
 }

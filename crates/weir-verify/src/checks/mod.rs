@@ -12,6 +12,7 @@ mod field;
 mod headers;
 mod histories;
 mod invariant;
+mod invariants;
 mod near_miss;
 mod never;
 mod noloops;
@@ -19,6 +20,7 @@ mod only;
 mod returns;
 mod security;
 mod seek;
+mod sites;
 mod standing;
 
 use std::collections::HashSet;
@@ -181,6 +183,8 @@ pub struct Checker<'a> {
     pub(crate) session: Session<'a>,
     /// Something could not be solved, and z3 was not there to ask.
     no_z3: bool,
+    /// Tables are supposed to hold anything: what is found then need not be.
+    supposing: bool,
     /// How many searches of the check under way found nothing.
     unknown: usize,
     keeper: standing::Keeper,
@@ -195,7 +199,14 @@ impl<'a> Checker<'a> {
     /// A checker for a network.
     pub fn new(net: &'a Network, limits: Limits) -> Checker<'a> {
         let session = Session::new(net, limits);
-        Checker { net, session, no_z3: false, unknown: 0, keeper: standing::Keeper::default() }
+        Checker {
+            net,
+            session,
+            no_z3: false,
+            supposing: false,
+            unknown: 0,
+            keeper: standing::Keeper::default(),
+        }
     }
 
     /// Gives up what is not explored when `stop` says so.
@@ -249,6 +260,9 @@ impl<'a> Checker<'a> {
         run: fn(&Network, &[Entry], ConcreteInput) -> Replay,
         shown: impl Fn(&Replay) -> bool,
     ) -> Search {
+        if self.supposing {
+            return if self.session.is_impossible(story) { Search::Impossible } else { Search::Unknown };
+        }
         // Many that are not decided do not become an answer by more of the same.
         if self.unknown >= TRIED {
             return Search::Unknown;

@@ -143,7 +143,7 @@ impl Look<'_> {
             let Outcome { mut arrivals, ended } =
                 c.session.run_for(Interest::Entries, stories, &self.watched);
             all.extend(ended);
-            arrivals.retain(|a| before.is_blank() || a.story.used_past());
+            arrivals.retain(|a| a.story.uses_all_others());
             c.any(arrivals, |c, arrival| {
                 let entered = self.entered(&arrival.story);
                 match self.leaves(c, &arrival, &entered, Stage::Packet) {

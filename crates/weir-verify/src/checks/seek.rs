@@ -8,11 +8,6 @@ use crate::network::Place;
 use crate::replay::Replay;
 use crate::session::{Arrival, Hunt, Outcome, Story};
 
-/// Whether a story makes use of what happened before: what does not happens without it.
-fn makes_use(before: &Story, story: &Story) -> bool {
-    before.is_blank() || story.used_past()
-}
-
 impl Checker<'_> {
     /// Lets the packets of SRC in (of those only which match the filter there, if `at_source`), on a network that nothing
     /// came to and after each history, and looks for a run in what comes of them.
@@ -27,8 +22,8 @@ impl Checker<'_> {
             c.any(&q.from, |c, start| {
                 let stories = c.launch(before, start, at_source.map(|filter| (filter, true)));
                 let mut outcome = c.session.run(stories, watched);
-                outcome.arrivals.retain(|a| makes_use(before, &a.story));
-                outcome.ended.retain(|s| makes_use(before, s));
+                outcome.arrivals.retain(|a| a.story.uses_all_others());
+                outcome.ended.retain(Story::uses_all_others);
                 look(c, start, outcome)
             })
         })
@@ -54,11 +49,10 @@ impl Checker<'_> {
                     hunt.cover();
                 }
                 let found = c.each_arrival(&mut hunt, |c, arrival| {
-                    if makes_use(before, &arrival.story) {
-                        look(c, start, arrival)
-                    } else {
-                        Search::Impossible
-                    }
+                    let story = &arrival.story;
+                    // Where more packets follow, they may use the rest.
+                    let is_new = if later.is_empty() { story.uses_all_others() } else { story.uses_others() };
+                    if is_new { look(c, start, arrival) } else { Search::Impossible }
                 });
                 c.keeper.add(hunt, start, &useful);
                 found
@@ -77,6 +71,7 @@ impl Checker<'_> {
             match look(self, arrival) {
                 Search::Found(e) => return Search::Found(e),
                 Search::Impossible => {}
+                Search::Unknown if self.supposing => return Search::Unknown,
                 Search::Unknown => all = Search::Unknown,
             }
         }
@@ -94,6 +89,7 @@ impl Checker<'_> {
             match look(self, item) {
                 Search::Found(e) => return Search::Found(e),
                 Search::Impossible => {}
+                Search::Unknown if self.supposing => return Search::Unknown,
                 Search::Unknown => all = Search::Unknown,
             }
         }

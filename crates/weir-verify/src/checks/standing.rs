@@ -98,7 +98,10 @@ impl Standing {
         let mut hunt = c.session.hunt_on(again, &entered, &q.watched(), useful.clone());
         hunt.keep();
         let found = c.each_arrival(&mut hunt, |c, arrival| q.search(c, arrival, shows));
-        if !matches!(found, Search::Impossible) || c.doubt(false).is_some() || c.session.take_missed() {
+        if !matches!(found, Search::Impossible)
+            || c.doubt(false).is_some()
+            || c.session.take_missed().somewhere
+        {
             return None;
         }
         on_their_way.extend(hunt.into_kept());

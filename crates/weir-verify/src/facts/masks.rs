@@ -5,6 +5,23 @@ use crate::expr::{Expr, Exprs, Node};
 use crate::set::Set;
 
 impl Facts {
+    /// Some bits of a number that is made of bytes, if only one value is left for them.
+    pub(super) fn masked(&self, x: &Exprs, bytes: &[Expr], mask: u128, depth: u32) -> Option<u128> {
+        bytes.iter().enumerate().try_fold(0, |all, (i, &b)| {
+            let mask = mask >> (8 * (bytes.len() - 1 - i)) & 0xff;
+            let bits = match mask {
+                0 => 0,
+                _ => {
+                    let set = self.look_at(x, b, depth);
+                    let mut bits = set.values().map(|v| v & mask);
+                    let first = bits.next()?;
+                    bits.all(|other| other == first).then_some(first)?
+                }
+            };
+            Some(all << 8 | bits)
+        })
+    }
+
     /// Learns that some bits of a number that is made of bytes have the one value that is left for them.
     pub(super) fn restrict_masked(&mut self, x: &Exprs, a: Expr, mask: u128, set: &Set, depth: u32) -> bool {
         let (Some(v), Node::Concat(bytes)) = (set.value(), x.node(a)) else { return true };

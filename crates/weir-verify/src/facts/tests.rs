@@ -107,3 +107,50 @@ fn contradictions_are_seen_through_sums_and_bytes() {
     let other = x.is(low, 3);
     assert!(!f.assume(&mut x, other, true));
 }
+
+#[test]
+fn bits_of_bytes_that_are_known_are_known() {
+    let (mut x, mut f) = (Exprs::default(), Facts::default());
+    let bytes: Vec<Expr> = (0..4).map(|i| byte(&mut x, i)).collect();
+    let word = x.concat(&bytes);
+    let mask = x.constant(Width::W32, 0x0f00_1fff);
+    let part = x.binary(BinOp::And, word, mask);
+    let plain = x.is(part, 0x0500_0000);
+    assert!(f.assume(&mut x, plain, false), "a length and an offset are not both the usual ones");
+    let low = x.concat(&bytes[2..]);
+    let mask = x.constant(Width::W16, 0x1fff);
+    let offset = x.binary(BinOp::And, low, mask);
+    let first = x.is(offset, 0);
+    assert!(f.assume(&mut x, first, true));
+    assert_eq!(f.value(&x, part), None);
+    let five = x.is(bytes[0], 0x45);
+    let mut six = f.clone();
+    assert!(f.assume(&mut x, five, true));
+    assert!(!f.sharpen(&x), "but here they are");
+    let other = x.is(bytes[0], 0x46);
+    assert!(six.assume(&mut x, other, true) && six.sharpen(&x));
+    assert_eq!(six.value(&x, part), Some(0x0600_0000));
+}
+
+#[test]
+fn conditions_on_one_thing_are_one_condition() {
+    let mut x = Exprs::default();
+    let (a, b) = (byte(&mut x, 0), byte(&mut x, 1));
+    let [one, two, three] = [1, 2, 3].map(|v| x.is(a, v));
+    let either = x.binary(BinOp::Or, one, two);
+    let mut f = Facts::default();
+    assert!(f.assume(&mut x, either, true));
+    assert_eq!(f.truth(&x, three), Some(false));
+    assert_eq!(f.set(&x, a).values().collect::<Vec<_>>(), [1, 2]);
+    let none = x.not(either);
+    assert_eq!(x.binary(BinOp::And, either, none), x.constant(Width::W1, 0));
+    assert_eq!(x.binary(BinOp::Or, either, none), x.constant(Width::W1, 1));
+    assert_eq!(x.binary(BinOp::And, either, two), two);
+    // What two of them share is seen whichever of the two holds.
+    let there = x.is(b, 6);
+    let (p, q) = (x.binary(BinOp::And, there, one), x.binary(BinOp::And, there, two));
+    let rule = x.binary(BinOp::Or, p, q);
+    let mut f = Facts::default();
+    assert!(f.assume(&mut x, rule, true));
+    assert_eq!((f.value(&x, b), f.truth(&x, three)), (Some(6), Some(false)));
+}

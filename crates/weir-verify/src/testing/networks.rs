@@ -93,7 +93,7 @@ impl<'a> Ways<'a> {
     pub fn assert_replayed(&self) -> (Vec<Vec<Vec<u8>>>, usize) {
         let (mut solved, mut open) = (Vec::new(), 0);
         for s in &self.stories {
-            let input = match self.session.decide(s, false) {
+            let mut input = match self.session.decide(s, false) {
                 Solution::Found(input) => *input,
                 Solution::Impossible => continue,
                 Solution::Unknown | Solution::Missing => {
@@ -102,6 +102,7 @@ impl<'a> Ways<'a> {
                 }
             };
             let packets: Vec<Vec<u8>> = input.packets.iter().map(|p| p.bytes().to_vec()).collect();
+            make_tables(self.net, &mut input);
             let said = told(&mut Evaluator::of_run(self.session.known_exprs(), &input.run(self.net)), s);
             let seen = seen(self.net, &replay(self.net, &self.entered, input));
             assert_eq!(seen, said, "{packets:02x?}");
@@ -228,10 +229,15 @@ impl<'a> Arrivals<'a> {
 /// Packets about to come into a network whose tables, all of which are there, have their declared contents.
 fn start(net: &Network, entered: &[Entry], packets: &[Vec<u8>], randoms: &[u32]) -> ConcreteInput {
     let mut input = declared(entered, packets, randoms).expect("packets are not too long");
+    make_tables(net, &mut input);
+    ConcreteInput { hash_seed: SEED, ..input }
+}
+
+/// Makes the tables that are not there.
+fn make_tables(net: &Network, input: &mut ConcreteInput) {
     for t in 0..net.table_count() {
         input.tables.number(net, t, |_, _| true).expect("declarations and rows are right");
     }
-    ConcreteInput { hash_seed: SEED, ..input }
 }
 
 /// What a story says about its packets' ends.

@@ -1,0 +1,40 @@
+//! Requirements on the service graph of the example.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use weir_check::{Status, World};
+use weir_engine::{Classes, Plan};
+use weir_model::graph::ServiceGraph;
+use weir_model::requirement::Requirement;
+use weir_model::template::Template;
+use weir_switch::compile::compile;
+use weir_verify::Limits;
+
+/// Asks about the graph of firewall and NAT, with the images of the repository.
+fn asked(requirement: &str) -> Status {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = fs::read_to_string(root.join("examples/firewall-nat.yaml")).unwrap();
+    let graph = ServiceGraph::parse(&text).unwrap();
+    let images: BTreeMap<String, Template> = fs::read_dir(root.join("images"))
+        .unwrap()
+        .map(|entry| Template::load(&entry.unwrap().path()).unwrap())
+        .map(|image| (image.name.to_string(), image))
+        .collect();
+    let compiled = compile(&graph, |f| images.get(f.name.as_str())).unwrap();
+    let classes = Classes::with(weir_switch::CLASSES.iter().copied());
+    let plan = Plan::new(&classes, &compiled.config, "graph").unwrap();
+    let mut world = World::of_graph(&graph, &compiled, &plan).unwrap();
+    let question = world.question(&Requirement::parse(requirement).unwrap()).unwrap();
+    world.net.finish();
+    world.answer(&question, Limits::of_networks()).status
+}
+
+#[test]
+fn what_the_firewall_denies_does_not_arrive_whatever_strangers_left() {
+    assert_eq!(asked("never client server tcp dst port 22"), Status::Holds);
+    assert_eq!(asked("can client server tcp dst port 80"), Status::Holds);
+    assert_eq!(asked("never client server tcp dst port 80"), Status::Violated);
+    assert_eq!(asked("never server client"), Status::Violated, "answers of the NAT itself, at least");
+}

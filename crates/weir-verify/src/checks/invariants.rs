@@ -1,0 +1,75 @@
+//! Proofs that nothing is found after any packets of others, however many.
+
+use super::histories::Looked;
+use super::{Checker, Search};
+use crate::session::Story;
+use crate::supposed::Supposed;
+
+/// So often what is supposed to stand in tables may turn out to be too little.
+const ROUNDS: usize = 8;
+
+impl Checker<'_> {
+    /// Whether nothing is found whatever stands in tables, of all that packets of others can have left there. If so, nothing is
+    /// left out that was given up before.
+    pub(super) fn is_never(
+        &mut self,
+        follow: &mut impl FnMut(&mut Self, &Story) -> Vec<Story>,
+        check: &mut impl FnMut(&mut Self, &Story) -> Looked,
+    ) -> bool {
+        let incomplete = self.session.take_incomplete();
+        let walks = self.session.swap_walks(0);
+        self.supposing = true;
+        let proved = self.is_so_whatever_was_left(check) || self.is_inductive(follow, check);
+        self.supposing = false;
+        self.session.suppose(None);
+        self.session.swap_walks(walks);
+        self.session.take_missed();
+        self.session.take_incomplete();
+        if let Some(why) = incomplete.filter(|_| !proved) {
+            self.session.give_up(why);
+        }
+        proved
+    }
+
+    /// Whether nothing is found with anything in tables.
+    fn is_so_whatever_was_left(&mut self, check: &mut impl FnMut(&mut Self, &Story) -> Looked) -> bool {
+        let blank = self.session.blank();
+        self.session.suppose(Some(Supposed::Anything));
+        let found = check(self, &blank).found;
+        self.session.take_incomplete().is_none() && matches!(found, Search::Impossible)
+    }
+
+    /// Whether everything was explored so far.
+    fn is_complete(&mut self) -> bool {
+        let why = self.session.take_incomplete();
+        if let Some(why) = why {
+            self.session.give_up(why);
+        }
+        why.is_none()
+    }
+
+    /// Supposes that what packets can leave stands in tables, until they leave nothing else; and whether nothing is found then.
+    fn is_inductive(
+        &mut self,
+        follow: &mut impl FnMut(&mut Self, &Story) -> Vec<Story>,
+        check: &mut impl FnMut(&mut Self, &Story) -> Looked,
+    ) -> bool {
+        let (blank, mut supposed) = (self.session.blank(), Supposed::nothing());
+        for _ in 0..ROUNDS {
+            self.session.suppose(Some(supposed.clone()));
+            let Looked { found, ended } = check(self, &blank);
+            if !matches!(found, Search::Impossible) || !self.is_complete() {
+                return false;
+            }
+            let stories = ended.unwrap_or_else(|| follow(self, &blank));
+            let more = stories.iter().fold(false, |more, s| self.session.add_to(&mut supposed, s) | more);
+            if !self.is_complete() {
+                return false;
+            }
+            if !more {
+                return true;
+            }
+        }
+        false
+    }
+}

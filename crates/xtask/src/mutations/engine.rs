@@ -1,0 +1,239 @@
+//! Mistakes in the packet IR, the compiler and tables.
+
+use super::{Mutation, Test};
+
+const TABLE_MODEL: Test = Test { package: "weir-table", target: Some("model"), filter: "" };
+const TABLE_LPM: Test = Test { package: "weir-table", target: None, filter: "lpm::" };
+const TABLE_RULES: Test = Test { package: "weir-table", target: None, filter: "rules::" };
+const TABLE_WHEEL: Test = Test { package: "weir-table", target: None, filter: "wheel::" };
+const PASSES: Test =
+    Test { package: "weir-ir", target: Some("passes"), filter: "the_passes_keep_the_meaning" };
+const PASS_CASES: Test =
+    Test { package: "weir-ir", target: Some("passes"), filter: "each_pass_does_what_its_cases_say" };
+const CHAINS: Test = Test {
+    package: "weir-jit",
+    target: Some("pairs"),
+    filter: "chains_of_arithmetic_mean_the_same_everywhere",
+};
+const JIT: Test = Test { package: "weir-jit", target: Some("differential"), filter: "" };
+const JIT_RULES: Test = Test { package: "weir-jit", target: Some("differential"), filter: "rules::" };
+const PAIRS: Test = Test {
+    package: "weir-jit",
+    target: Some("pairs"),
+    filter: "generated_programs_mean_the_same_everywhere",
+};
+const LARGE: Test = Test {
+    package: "weir-jit",
+    target: Some("pairs"),
+    filter: "programs_with_large_tables_mean_the_same_everywhere",
+};
+const FLOWS: Test =
+    Test { package: "weir-jit", target: Some("pairs"), filter: "flows_mean_the_same_while_tables_change" };
+const FRAMES: Test = Test { package: "weir-ir", target: Some("frames"), filter: "" };
+
+/// Those of a package together.
+pub(super) const MUTATIONS: &[Mutation] = &[
+    Mutation {
+        name: "a growing index loses cells",
+        file: "crates/weir-table/src/exact.rs",
+        text: "*next = until;",
+        instead: "*next = until + 1;",
+        test: TABLE_MODEL,
+    },
+    Mutation {
+        name: "a removal leaves a hole in a run",
+        file: "crates/weir-table/src/exact.rs",
+        text: "(next.wrapping_sub(home) & mask) >= (next",
+        instead: "(next.wrapping_sub(home) & mask) > (next",
+        test: TABLE_MODEL,
+    },
+    Mutation {
+        name: "a prefix is painted over a longer one",
+        file: "crates/weir-table/src/lpm/dir24.rs",
+        text: "next = u64::from(last(inner, inner_len)) + 1;",
+        instead: "next = u64::from(last(inner, inner_len));",
+        test: TABLE_LPM,
+    },
+    Mutation {
+        name: "a range ends one key early",
+        file: "crates/weir-table/src/lpm/ranges.rs",
+        text: "edges.extend(last(first, len).checked_add(1));",
+        instead: "edges.push(last(first, len));",
+        test: TABLE_LPM,
+    },
+    Mutation {
+        name: "a removed rule forgets whom it hid",
+        file: "crates/weir-table/src/rules/index.rs",
+        text: "if hides {",
+        instead: "if !hides {",
+        test: TABLE_RULES,
+    },
+    Mutation {
+        name: "a removed rule of a tuple is still found",
+        file: "crates/weir-table/src/rules/tuple.rs",
+        text: "if *tag != 0 && self.cells[at] == head {",
+        instead: "if *tag == 0 && self.cells[at] == head {",
+        test: TABLE_RULES,
+    },
+    Mutation {
+        name: "a bucket of timers forgets its earliest",
+        file: "crates/weir-table/src/wheel.rs",
+        text: "chunk.first = chunk.first.min(timer.when);",
+        instead: "chunk.first = timer.when;",
+        test: TABLE_WHEEL,
+    },
+    Mutation {
+        name: "fold: x - d + c becomes x + (d - c)",
+        file: "crates/weir-ir/src/passes/fold.rs",
+        text: "(Sub, Add) => Some((Add, c.wrapping_sub(d))),",
+        instead: "(Sub, Add) => Some((Add, d.wrapping_sub(c))),",
+        test: CHAINS,
+    },
+    Mutation {
+        name: "forward: bytes outlive a trim",
+        file: "crates/weir-ir/src/passes/forward.rs",
+        text: "known.cut(&here, &facts);",
+        instead: "known.meta = known.meta;",
+        test: PASSES,
+    },
+    Mutation {
+        name: "stores: a read keeps one byte too few alive",
+        file: "crates/weir-ir/src/passes/stores.rs",
+        text: "(p.off + n <= at.off || at.off + len <= p.off)",
+        instead: "(p.off + n <= at.off || at.off + len <= p.off + 1)",
+        test: PAIRS,
+    },
+    Mutation {
+        name: "requires: a check vouches for more than the next one does",
+        file: "crates/weir-ir/src/passes/requires.rs",
+        text: "&& after(here).implies(&both) {",
+        instead: "&& both.implies(&both) {",
+        test: PAIRS,
+    },
+    Mutation {
+        name: "conditions: the last case of a range is lost",
+        file: "crates/weir-ir/src/passes/conditions.rs",
+        text: "cases.retain(|(c, _)| (range.lo..=range.hi).contains(c));",
+        instead: "cases.retain(|(c, _)| (range.lo..range.hi).contains(c));",
+        test: PASSES,
+    },
+    Mutation {
+        name: "positions: a loop moves nothing by pushing",
+        file: "crates/weir-ir/src/passes/positions.rs",
+        text: "matches!(block.end, End::Push { .. } | End::Unpull { .. })",
+        instead: "matches!(block.end, End::Unpull { .. })",
+        test: PASSES,
+    },
+    Mutation {
+        name: "a parted way comes back to values that it does not have",
+        file: "crates/weir-ir/src/passes/ways.rs",
+        text: "blocks[0] == at && blocks[1..].iter().all(closed)",
+        instead: "blocks[0] == at && blocks.iter().skip(blocks.len()).all(closed)",
+        test: PASS_CASES,
+    },
+    Mutation {
+        name: "arithmetic: a shift by the width",
+        file: "crates/weir-jit/src/arith.rs",
+        text: "icmp(IntCC::UnsignedLessThan, y, bits)",
+        instead: "icmp(IntCC::UnsignedLessThanOrEqual, y, bits)",
+        test: JIT,
+    },
+    Mutation {
+        name: "compiled hash of a key of two words",
+        file: "crates/weir-jit/src/tables.rs",
+        text: "pair.get(1).map_or(odd, |&b| self.b.ins().bxor(b, odd));",
+        instead: "pair.get(1).map_or(odd, |&b| b);",
+        test: JIT,
+    },
+    Mutation {
+        name: "compiled touch of an entry that never expires",
+        file: "crates/weir-jit/src/tables.rs",
+        text: "let before = self.b.ins().iadd_imm_s(time, -1);",
+        instead: "let before = time;",
+        test: JIT,
+    },
+    Mutation {
+        name: "a batch goes on before the packets that it started",
+        file: "crates/weir-jit/src/batch.rs",
+        text: "self.b.ins().brif(pending, done, &[], head, &[BlockArg::Value(next)]);",
+        instead: "let _ = pending;\n            self.b.ins().jump(head, &[BlockArg::Value(next)]);",
+        test: JIT,
+    },
+    Mutation {
+        name: "compiled search of ranges at their first key",
+        file: "crates/weir-jit/src/tables.rs",
+        text: "icmp(IntCC::UnsignedLessThanOrEqual, starts, addrs)",
+        instead: "icmp(IntCC::UnsignedLessThan, starts, addrs)",
+        test: LARGE,
+    },
+    Mutation {
+        name: "compiled DIR-24-8: half of a group",
+        file: "crates/weir-jit/src/tables.rs",
+        text: "band_imm_u(low, 0xff)",
+        instead: "band_imm_u(low, 0x7f)",
+        test: LARGE,
+    },
+    Mutation {
+        name: "what is pushed keeps old bytes that nothing writes",
+        file: "crates/weir-jit/src/ends.rs",
+        text: "written[..n as usize].iter().all(|&w| w)",
+        instead: "written[..n as usize].iter().any(|&w| w)",
+        test: JIT,
+    },
+    Mutation {
+        name: "a cell is read once a batch though programs write it",
+        file: "crates/weir-jit/src/tables.rs",
+        text: "let stays = is_cell && !self.written[table.0 as usize];",
+        instead: "let stays = is_cell;",
+        test: JIT,
+    },
+    Mutation {
+        name: "compiled checksum of zeros is all ones",
+        file: "crates/weir-jit/src/arith.rs",
+        text: "let less = self.b.ins().iadd_imm_s(quotient, -1);",
+        instead: "let less = quotient;",
+        test: JIT,
+    },
+    Mutation {
+        name: "a way that crosses to another lane keeps its number",
+        file: "crates/weir-jit/src/merged.rs",
+        text: "is_some_and(|(f, l)| f == group.fork && l != lane)",
+        instead: "is_some_and(|(f, l)| f == group.fork && l == usize::MAX - lane)",
+        test: JIT,
+    },
+    Mutation {
+        name: "a position in a register outlives its change",
+        file: "crates/weir-jit/src/ops.rs",
+        text: "let known = self.is_settled().then_some(v);",
+        instead: "let known = self.places.get(off / 4).copied().flatten();",
+        test: JIT,
+    },
+    Mutation {
+        name: "flows: an entry outlives a change of its table",
+        file: "crates/weir-jit/src/flows/cache.rs",
+        text: "is_same &= *seen == new;",
+        instead: "is_same &= seen.0 == new.0;",
+        test: FLOWS,
+    },
+    Mutation {
+        name: "flows: the first word of a key is not compared",
+        file: "crates/weir-jit/src/flows/code.rs",
+        text: "differs = self.b.ins().bor(differs, x);",
+        instead: "differs = if i == 0 { differs } else { self.b.ins().bor(differs, x) };",
+        test: FLOWS,
+    },
+    Mutation {
+        name: "a rule that is compared alone hides a better one of the tuple",
+        file: "crates/weir-jit/src/rules.rs",
+        text: "self.b.ins().umin(head, best)",
+        instead: "self.b.ins().umax(head, head)",
+        test: JIT_RULES,
+    },
+    Mutation {
+        name: "frames: what a block makes stands where its dominators put theirs",
+        file: "crates/weir-ir/src/frame.rs",
+        text: "            free.push(next);\n",
+        instead: "            free.push(next / 2);\n",
+        test: FRAMES,
+    },
+];
