@@ -105,7 +105,7 @@ impl World {
             Status::Violated => Verdict::Violated(Some(Box::new(evidence))),
             _ => Verdict::Holds(Some(Box::new(evidence))),
         };
-        let answer = Answer::new(before.asked.clone(), verdict, before.losses.clone());
+        let answer = Answer::new(before.asked.clone(), verdict, before.losses.clone(), false);
         Some(Answer { visited, age: self.net.age(), kept: true, ..answer })
     }
 }

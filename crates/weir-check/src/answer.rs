@@ -53,6 +53,9 @@ pub struct Answer {
     pub near_miss: Option<Box<Evidence>>,
     /// Where packets may be lost for want of room, which was left out of account.
     pub losses: Vec<String>,
+    /// It says that there is no packet, and longer sequences of packets that came before were not tried
+    /// ([`Checker::not_tried`]).
+    pub not_tried: bool,
     /// It was given before a change, and did not depend on what changed, or its packets still show it.
     pub kept: bool,
     /// The nodes that packets came to.
@@ -68,6 +71,7 @@ impl World {
         let parts = if parts.len() > 1 { &parts[..] } else { std::slice::from_ref(&question.ask) };
         let is_can = matches!(question.ask, Ask::Can(_));
         let (mut verdicts, mut losses, mut visited) = (Vec::new(), Vec::new(), Vec::new());
+        let mut not_tried = false;
         // What settles it makes the rest needless.
         for some in parts.chunks(rayon::current_num_threads()) {
             let found: Vec<Found> = match some {
@@ -77,6 +81,7 @@ impl World {
             for one in found {
                 verdicts.push(one.verdict);
                 losses.extend(one.losses);
+                not_tried |= one.not_tried;
                 visited.extend(one.visited);
             }
             if verdicts.iter().any(|v| settles(v, is_can)) {
@@ -88,7 +93,8 @@ impl World {
         visited.sort_unstable();
         visited.dedup();
         let verdict = joined(verdicts, is_can);
-        let answer = Answer::new(Asked::Requirement(question.requirement.clone()), verdict, losses);
+        let answer =
+            Answer::new(Asked::Requirement(question.requirement.clone()), verdict, losses, not_tried);
         let near_miss = match &question.ask {
             Ask::Can(q) if answer.status == Status::Violated => {
                 checks::near_miss(&mut Checker::new(&self.net, limits), q)
@@ -110,9 +116,10 @@ impl World {
         }
         let mut c = Checker::new(&self.net, limits);
         c.keep();
-        let Found { verdict, losses, visited } = ask_by(&mut c, &question.ask);
+        let Found { verdict, losses, not_tried, visited } = ask_by(&mut c, &question.ask);
         let holds = matches!(verdict, Verdict::Holds(_));
-        let answer = Answer::new(Asked::Requirement(question.requirement.clone()), verdict, losses);
+        let answer =
+            Answer::new(Asked::Requirement(question.requirement.clone()), verdict, losses, not_tried);
         let answer = Answer { visited, age: self.net.age(), ..answer };
         (answer, holds.then(|| c.standing()).flatten())
     }
@@ -140,18 +147,19 @@ fn ask_by(c: &mut Checker<'_>, ask: &Ask) -> Found {
         }
         Ask::Invariant(each) => joined(each.iter().map(|(q, fields)| checks::invariant(c, q, fields)), false),
     };
-    Found { verdict, losses, visited: c.visited() }
+    Found { verdict, losses, not_tried: c.not_tried(), visited: c.visited() }
 }
 
 /// What came of the packets of some sources.
 struct Found {
     verdict: Verdict,
     losses: Vec<String>,
+    not_tried: bool,
     visited: Vec<NodeId>,
 }
 
 impl Answer {
-    pub(crate) fn new(asked: Asked, verdict: Verdict, losses: Vec<String>) -> Answer {
+    pub(crate) fn new(asked: Asked, verdict: Verdict, losses: Vec<String>, not_tried: bool) -> Answer {
         let (status, doubt, evidence) = match verdict {
             Verdict::Holds(e) => (Status::Holds, None, e),
             Verdict::Violated(e) => (Status::Violated, None, e),
@@ -160,6 +168,7 @@ impl Answer {
         Answer {
             asked,
             status,
+            not_tried: not_tried && status != Status::Inconclusive && evidence.is_none(),
             doubt,
             evidence,
             near_miss: None,

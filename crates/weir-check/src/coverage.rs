@@ -136,7 +136,7 @@ fn ask_rules(world: &mut World, elements: &[NodeId]) -> Vec<Asked> {
             let (mut texts, mut guards) = (Vec::new(), Vec::new());
             for (text, program) in list {
                 texts.push(text);
-                guards.push(world.hidden_program("rule", &Arc::new(program)));
+                guards.push(world.hidden_program("rule", &program));
             }
             if !guards.is_empty() {
                 asked.push(Asked { node, texts, rules: RuleList { place: Place { node, port }, guards } });
@@ -147,7 +147,7 @@ fn ask_rules(world: &mut World, elements: &[NodeId]) -> Vec<Asked> {
 }
 
 /// The rules of an element for an input, in the order in which they count, each as a program that asks a packet.
-fn rules_of(label: &Label, port: u32) -> Option<Vec<(String, Program)>> {
+fn rules_of(label: &Label, port: u32) -> Option<Vec<(String, Arc<Program>)>> {
     let numbered = |n: usize, arg: &str| format!("rule {} '{}'", n + 1, arg.trim());
     match label.class.as_str() {
         class @ ("IPFilter" | "IP6Filter") if port == 0 => {
@@ -165,8 +165,9 @@ fn rules_of(label: &Label, port: u32) -> Option<Vec<(String, Program)>> {
                 .filter(|(_, _, r)| r.input == port)
                 .collect();
             rules.sort_by_key(|(n, _, r)| (std::cmp::Reverse(r.priority), *n));
-            let each =
-                rules.iter().map(|(n, arg, r)| (numbered(*n, arg), guard(&r.filter, Framing::Ethernet)));
+            let each = rules
+                .iter()
+                .map(|(n, arg, r)| (numbered(*n, arg), guard(&r.filter, Framing::Ethernet).into()));
             Some(each.collect())
         }
         "Firewall" => {
@@ -188,7 +189,7 @@ fn rules_of(label: &Label, port: u32) -> Option<Vec<(String, Program)>> {
                 }
                 let text = format!("{} for packets from {here}", numbered(n, arg));
                 let expr = if filter.trim().is_empty() { Expr::True } else { Expr::parse(filter).ok()? };
-                list.push((text, guard(&expr, Framing::Ip)));
+                list.push((text, guard(&expr, Framing::Ip).into()));
             }
             Some(list)
         }
@@ -197,10 +198,10 @@ fn rules_of(label: &Label, port: u32) -> Option<Vec<(String, Program)>> {
 }
 
 /// A classifier that asks for one pattern, as the element itself does.
-fn classified(class: &str, pattern: &str) -> Option<Program> {
+fn classified(class: &str, pattern: &str) -> Option<Arc<Program>> {
     let config = format!("Idle -> rule :: {class}({pattern}, -); rule [0] -> Discard; rule [1] -> Discard;");
     let plan = Plan::new(&Classes::default(), &config, "rule").ok()?;
-    plan.element_program(plan.graph.find("rule")?)
+    plan.element_program(plan.graph.find("rule")?).cloned()
 }
 
 /// Whether a configuration may run beside those of others in one data plane (paper, section 2.4): what it can keep is

@@ -47,7 +47,7 @@ impl World {
             let mut c = Checker::new(&net, limits);
             let found = secure(&mut c, &m.module, &rules);
             let asked = Asked::Security { module: m.name.clone(), role: party.role, broken: found.broken };
-            Answer::new(asked, found.verdict, Vec::new())
+            Answer::new(asked, found.verdict, Vec::new(), c.not_tried())
         };
         self.modules.iter().map(answer).collect()
     }

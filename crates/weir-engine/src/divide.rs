@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use weir_click::Kind;
-use weir_ir::Program;
 
 use crate::neighbours::Neighbours;
 use crate::node::EngineNode;
@@ -49,8 +48,8 @@ pub(crate) struct Division {
 
 impl Division {
     /// Divides the elements; `locks` and `homes` are found when they are linked.
-    pub fn new(plan: &Plan, programs: &[Program], workers: usize) -> Division {
-        let of_program = shares(programs);
+    pub fn new(plan: &Plan, workers: usize) -> Division {
+        let of_program = shares(&plan.programs);
         let mut one = vec![false; plan.parts.len()];
         let mut of_table: Vec<Option<Share>> = Vec::new();
         for (e, part) in plan.parts.iter().enumerate() {

@@ -64,6 +64,8 @@ pub struct Plan {
     /// The flat graph.
     pub graph: Graph,
     pub(crate) parts: Vec<Part>,
+    /// The programs of elements, not joined with others.
+    pub(crate) programs: Arc<[Arc<Program>]>,
     /// Element number of each program.
     pub(crate) owners: Vec<usize>,
     /// All programs joined, as written: block by block and element by element.
@@ -126,6 +128,7 @@ impl Plan {
             config: text.to_owned(),
             graph,
             parts,
+            programs: programs.into(),
             owners,
             linked: Arc::default(),
             used: Arc::default(),
@@ -136,7 +139,7 @@ impl Plan {
             division: Arc::default(),
         };
         plan.number_links();
-        plan.join(&programs)?;
+        plan.join()?;
         plan.lead_links();
         plan.threads = threads(&plan);
         Ok(plan)
@@ -148,12 +151,11 @@ impl Plan {
         if workers < 2 || self.division.workers == workers {
             return Ok(());
         }
-        let programs: Vec<Program> = self.programs().collect();
-        let mut division = Division::new(self, &programs, workers);
+        let mut division = Division::new(self, workers);
         self.links.clear();
         self.division = Arc::new(division.clone());
         self.number_links();
-        self.join(&programs)?;
+        self.join()?;
         self.lead_links();
         division.locks = division.locks(self);
         division.homes = division.homes(self);
@@ -167,6 +169,7 @@ impl Plan {
             config: self.config.clone(),
             graph: self.graph.clone(),
             parts: self.parts.iter().map(Part::copy).collect(),
+            programs: self.programs.clone(),
             owners: self.owners.clone(),
             linked: self.linked.clone(),
             used: self.used.clone(),
@@ -188,15 +191,12 @@ impl Plan {
         if errors.is_empty() { Ok(plan) } else { Err(PlanError(errors)) }
     }
 
-    fn programs(&self) -> impl Iterator<Item = Program> {
-        (0..self.parts.len()).filter_map(|i| self.element_program(i))
-    }
-
     /// The program of an element, not joined with others; `None` for an engine node.
-    pub fn element_program(&self, element: usize) -> Option<Program> {
-        let (decl, ports) = (self.graph.elements.get(element)?, self.graph.ports.get(element)?);
-        let (inputs, outputs) = (ports.inputs.len() as u32, ports.outputs.len() as u32);
-        Some(program_of(&**self.element(element)?, &decl.name, inputs, outputs))
+    pub fn element_program(&self, element: usize) -> Option<&Arc<Program>> {
+        match self.parts.get(element)? {
+            Part::Element { owner, .. } => self.programs.get(*owner as usize),
+            Part::Node { .. } => None,
+        }
     }
 
     /// A packet program's element; `None` for an engine node.
@@ -261,7 +261,7 @@ impl Plan {
         }
     }
 
-    fn join(&mut self, programs: &[Program]) -> Result<(), PlanError> {
+    fn join(&mut self) -> Result<(), PlanError> {
         let exits = self.parts.iter().zip(&self.graph.ports).map(|(part, ports)| match part {
             Part::Node { .. } => ports.inputs.len() as u32,
             Part::Element { .. } => 0,
@@ -297,8 +297,8 @@ impl Plan {
             return Err(PlanError(errors.into_iter().map(problem).collect()));
         }
         let wire = |owner: usize, port: u32| wires.get(&(owner, port)).and_then(|to| to.first()).copied();
-        let linked = link(programs, wire, exits).map_err(|e| PlanError(vec![e.to_string().into()]))?;
-        let mut seen = vec![0; programs.len()];
+        let linked = link(&self.programs, wire, exits).map_err(|e| PlanError(vec![e.to_string().into()]))?;
+        let mut seen = vec![0; self.programs.len()];
         self.emits = linked
             .blocks
             .iter()
@@ -306,7 +306,7 @@ impl Plan {
                 // The blocks of a program keep their order when it is linked.
                 let owner = block.owner as usize;
                 seen[owner] += 1;
-                match programs[owner].blocks.get(seen[owner] - 1)?.end {
+                match self.programs[owner].blocks.get(seen[owner] - 1)?.end {
                     End::Emit { port } => Some(port),
                     _ => None,
                 }
@@ -433,7 +433,7 @@ fn class_of(classes: &Classes, graph: &Graph, element: usize) -> Option<AnyClass
     node.or_else(|| classes.get(&e.class).copied())
 }
 
-type Configured = (Vec<Part>, Vec<Program>, Vec<usize>);
+type Configured = (Vec<Part>, Vec<Arc<Program>>, Vec<usize>);
 
 fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> {
     let (mut parts, mut programs, mut owners) = (Vec::new(), Vec::new(), Vec::new());
@@ -478,7 +478,7 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
                     let tables = tables.collect();
                     let element = Arc::from(element);
                     parts.push(Part::Element { element, owner: programs.len() as u32, tables });
-                    programs.push(program);
+                    programs.push(Arc::new(program));
                     owners.push(i);
                 }
                 Err(list) => list.iter().for_each(|what| fail(what)),

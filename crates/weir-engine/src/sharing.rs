@@ -5,6 +5,7 @@
 //! exists once, whatever its element declares: what it decides depends on all packets.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use weir_ir::Program;
 use weir_ir::program::{BinOp, BlockId, End, Op, TableId, Type, Value};
@@ -51,8 +52,8 @@ impl Use {
 }
 
 /// How the tables of the programs are shared, program by program.
-pub(crate) fn shares(programs: &[Program]) -> Vec<Vec<Share>> {
-    let uses: Vec<Vec<Use>> = programs.iter().map(uses).collect();
+pub(crate) fn shares(programs: &[Arc<Program>]) -> Vec<Vec<Share>> {
+    let uses: Vec<Vec<Use>> = programs.iter().map(|p| uses(p)).collect();
     // Programs that have a table in common decide together.
     let mut common: HashMap<&str, Use> = HashMap::new();
     for (program, uses) in programs.iter().zip(&uses) {
@@ -66,8 +67,9 @@ pub(crate) fn shares(programs: &[Program]) -> Vec<Vec<Share>> {
         let of = table.decl.shared_name.as_deref().and_then(|name| common.get(name)).unwrap_or(own);
         of.share(table.decl.group)
     };
-    let of_program =
-        |(p, uses): (&Program, &Vec<Use>)| p.tables.iter().zip(uses).map(|(t, own)| share(t, own)).collect();
+    let of_program = |(p, uses): (&Arc<Program>, &Vec<Use>)| {
+        p.tables.iter().zip(uses).map(|(t, own)| share(t, own)).collect()
+    };
     programs.iter().zip(&uses).map(of_program).collect()
 }
 
@@ -230,7 +232,7 @@ mod tests {
         let Some(AnyClass::Element(c)) = classes.get(class) else { panic!("{class} is an element") };
         let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
         let element = c.configure(&args).unwrap_or_else(|e| panic!("{e:?}"));
-        let program = weir_ir::program_of(&*element, "x", ports.0, ports.1);
+        let program = Arc::new(weir_ir::program_of(&*element, "x", ports.0, ports.1));
         let shares = shares(std::slice::from_ref(&program)).remove(0);
         program.tables.iter().map(|t| t.decl.name.clone()).zip(shares).collect()
     }

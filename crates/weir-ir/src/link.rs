@@ -3,6 +3,8 @@
 //! A block of an element stands once, however many ways lead to it. Elements are put in an order in which most
 //! wires go forward; a wire that goes back closes a cycle of the graph, and packets on it count their rounds.
 
+use std::borrow::Borrow;
+
 use crate::program::{
     BlockId, End, Entry, EntryKind, Event, Op, Program, Reason, TableDecl, TableId, TableInit, Type,
 };
@@ -46,12 +48,13 @@ pub enum LinkError {
 
 /// Links checked programs of single elements. `wire` says where an output of an element leads (`None`: nowhere, its
 /// packets are dropped as `Unconnected`); `exits` is the number of ways out.
-pub fn link(
-    programs: &[Program],
+pub fn link<P: Borrow<Program>>(
+    programs: &[P],
     wire: impl Fn(usize, u32) -> Option<Wire>,
     exits: u32,
 ) -> Result<Program, LinkError> {
-    let order = order(programs, &wire);
+    let programs: Vec<&Program> = programs.iter().map(Borrow::borrow).collect();
+    let order = order(&programs, &wire);
     let mut rank = vec![0; programs.len()];
     order.iter().enumerate().for_each(|(i, &e)| rank[e] = i);
     let mut first_block = vec![0; programs.len()];
@@ -83,7 +86,7 @@ pub fn link(
         }));
     }
     for &e in &order {
-        let p = &programs[e];
+        let p = programs[e];
         let first_value = out.types.len() as u32;
         out.types.extend(p.types.iter().map(|ty| match ty {
             Type::Entry(t) => Type::Entry(tables[e][t.0 as usize]),
@@ -114,7 +117,7 @@ pub fn link(
                     None => End::Drop { reason: Reason::UNCONNECTED },
                     Some(Wire::Exit(exit)) => End::Exit { exit },
                     Some(Wire::Input { element, port }) => {
-                        let p = &programs[element];
+                        let p = programs[element];
                         let entry = p.packet_entry(0, port).ok_or_else(|| LinkError::NoInput {
                             element: p.elements.first().cloned().unwrap_or_default(),
                             port,
@@ -160,7 +163,7 @@ fn link_tables(out: &mut Program, owner: u32, p: &Program) -> Result<Vec<TableId
 }
 
 /// Reverse postorder of the graph of elements. Iterative: a chain of elements may be long.
-fn order(programs: &[Program], wire: &impl Fn(usize, u32) -> Option<Wire>) -> Vec<usize> {
+fn order(programs: &[&Program], wire: &impl Fn(usize, u32) -> Option<Wire>) -> Vec<usize> {
     let next = |e: usize| -> Vec<usize> {
         let mut to: Vec<usize> = (0..programs[e].outputs)
             .filter_map(|port| match wire(e, port) {

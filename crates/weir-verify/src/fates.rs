@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_ir::program::{Block, End, Op, Program};
 
-use crate::idle::Idle;
+use crate::idle::{Idle, goes_back};
 use crate::network::Place;
 
 /// What may become of a packet, a bit each: that it leaves by an output ([`leaves_by`]), or [`LASTS`].
@@ -53,17 +53,18 @@ pub(crate) fn fates(p: &Program, idle: &[Idle]) -> Arc<[Fates]> {
         if ops.filter(|(i, _)| !idle.has(*i)).any(|(_, op)| lasts(op)) { by_end | LASTS } else { by_end }
     };
     let mut all: Vec<Fates> = p.blocks.iter().zip(idle).map(here).collect();
+    let goes_back = goes_back(p);
     let mut is_stable = false;
     while !is_stable {
         is_stable = true;
-        // Most blocks stand in front of those that follow.
+        // Most programs have each block in front of those that follow: then once is enough.
         for (i, b) in p.blocks.iter().enumerate().rev() {
             let mut fates = all[i];
             b.end.visit_targets(|_, t| fates |= all[t.block.0 as usize]);
             if let End::Enter { block, .. } = b.end {
                 fates |= all[block.0 as usize];
             }
-            is_stable &= all[i] == fates;
+            is_stable &= all[i] == fates || !goes_back;
             all[i] = fates;
         }
     }

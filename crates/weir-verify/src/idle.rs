@@ -29,7 +29,6 @@ pub(crate) type FieldSet = u64;
 /// that others ask for, who share it, and its own.
 pub(crate) fn idle(p: &Program, of_others: impl Iterator<Item = FieldSet>) -> (Arc<[Idle]>, Vec<FieldSet>) {
     let mut asked = Asked::of(p, of_others);
-    // The last round found nothing more, so what it found holds.
     while asked.look(p) {}
     let of_block = |(i, b): (usize, &Block)| {
         let ops = b.ops.iter().enumerate().take(u64::BITS as usize);
@@ -49,6 +48,7 @@ struct Asked {
     /// For each block the first one from there where something shows.
     shows: Vec<BlockId>,
     reached: Vec<bool>,
+    goes_back: bool,
 }
 
 fn field_bit(field: u32) -> FieldSet {
@@ -66,11 +66,14 @@ impl Asked {
             next: vec![None; p.blocks.len()],
             shows: (0..p.blocks.len()).map(|b| BlockId(b as u32)).collect(),
             reached: reached(p),
+            goes_back: goes_back(p),
         }
     }
 
-    /// Goes through the blocks, each after those that follow. Whether more is asked for than before.
+    /// Goes through the blocks, each after those that follow. Whether more may be asked for than was known when they were
+    /// looked at: what a block asks for was made in front of it, but for what comes round a loop, and fields.
     fn look(&mut self, p: &Program) -> bool {
+        let before = self.fields.clone();
         let mut more = false;
         for (i, b) in p.blocks.iter().enumerate().rev() {
             if !self.reached[i] {
@@ -82,7 +85,7 @@ impl Asked {
             self.shows[i] = self.next[i].filter(|_| is_still).unwrap_or(BlockId(i as u32));
             more |= self.look_at(p, b, self.next[i].is_some());
         }
-        more
+        more && (self.goes_back || self.fields != before)
     }
 
     /// Where all ways on which a block may end meet, if nothing shows on them.
@@ -162,6 +165,15 @@ fn ways(end: &End) -> impl Iterator<Item = &Target> {
     end.targets().into_iter().skip(hit)
 }
 
+/// Whether a block leads to one that does not stand behind it.
+pub(crate) fn goes_back(p: &Program) -> bool {
+    (0..).zip(&p.blocks).any(|(i, b)| {
+        let mut back = matches!(b.end, End::Enter { block, .. } if block <= BlockId(i));
+        b.end.visit_targets(|_, t| back |= t.block <= BlockId(i));
+        back || forks(b).any(|to| to <= BlockId(i))
+    })
+}
+
 /// The blocks that packets, timers and messages may come to.
 fn reached(p: &Program) -> Vec<bool> {
     let mut reached = vec![false; p.blocks.len()];
@@ -175,12 +187,17 @@ fn reached(p: &Program) -> Vec<bool> {
         if let End::Enter { block, .. } = block.end {
             work.push(block);
         }
-        work.extend(block.ops.iter().filter_map(|op| match op {
-            Op::Fork { target, .. } | Op::Release { target, .. } => Some(target.block),
-            _ => None,
-        }));
+        work.extend(forks(block));
     }
     reached
+}
+
+/// Where packets go that a block starts.
+fn forks(b: &Block) -> impl Iterator<Item = BlockId> {
+    b.ops.iter().filter_map(|op| match op {
+        Op::Fork { target, .. } | Op::Release { target, .. } => Some(target.block),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -262,6 +279,22 @@ mod tests {
             b.emit(0);
         });
         assert_eq!(idle, 2, "the second sum, and the number that it adds");
+    }
+
+    #[test]
+    fn what_is_asked_for_two_rounds_later_counts() {
+        let (idle, _) = of(|b| {
+            let zero = b.constant(Width::W32, 0_u32);
+            let found = b.repeat(5, &[zero, zero, zero], |b, ways, vars| {
+                let (round, later) = (b.add(vars[0], 1), b.add(vars[2], 7));
+                let done = b.ge(round, 5);
+                b.when(done, |b| ways.leave(b, &[round, vars[1], vars[2]]));
+                ways.next(b, &[round, vars[2], later]);
+            });
+            b.store_anno(0, found[1]);
+            b.emit(0);
+        });
+        assert_eq!(idle, 0, "what is added is shown when it has moved on");
     }
 
     /// How many blocks of a program go on somewhere else than their end says, or without asking what it asks.

@@ -29,6 +29,11 @@ fn rules() -> [Rules; 3] {
 /// What comes of the check of a module between `in` and `out`, to which only what is addressed to it comes, for each
 /// requester.
 fn checked(text: &str, intercepts: bool) -> [Security; 3] {
+    checked_with(text, intercepts).map(|(found, _)| found)
+}
+
+/// The same, and whether longer sequences of packets were not tried.
+fn checked_with(text: &str, intercepts: bool) -> [(Security, bool); 3] {
     let text = format!(
         "{text}\nroute = IPFilter(allow dst host 172.100.10.1)\nfrom = CheckIPHeader\nfrom -> route -> in"
     );
@@ -42,7 +47,8 @@ fn checked(text: &str, intercepts: bool) -> [Security; 3] {
             intercepts: if intercepts { vec![Prefix { address: vec![0; 4], len: 0 }] } else { Vec::new() },
             ..Module::default()
         };
-        secure(&mut Checker::new(&n.net, Limits::default()), &m, &rules)
+        let mut c = Checker::new(&n.net, Limits::default());
+        (secure(&mut c, &m, &rules), c.not_tried())
     })
 }
 
@@ -76,6 +82,23 @@ fn a_filter_that_answers_its_clients_is_safe_for_all() {
         out = sink
         in -> f -> p -> out";
     assert_eq!(told(dns, false), OK);
+}
+
+#[test]
+fn it_is_told_where_longer_sequences_of_packets_were_not_tried() {
+    let not_tried = |text: &str| checked_with(text, false).map(|(_, not_tried)| not_tried);
+    let stateful = "in = CheckIPHeader
+        f = IPFilter(allow udp port 1500)
+        r = IPRewriter(pattern - - 172.16.15.133 - 0 0)
+        out = sink
+        in -> f -> r -> out";
+    assert_eq!(not_tried(stateful), [true, true, false], "the operator's module may do anything");
+    let stateless = "in = CheckIPHeader
+        f = IPFilter(allow icmp type echo, deny all)
+        p = ICMPPingResponder
+        out = sink
+        in -> f -> p -> out";
+    assert_eq!(not_tried(stateless), [false; 3]);
 }
 
 #[test]

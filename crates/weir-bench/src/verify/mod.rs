@@ -214,41 +214,34 @@ pub fn markdown(list: &[Verification]) -> String {
 }
 
 impl Subject {
-    fn build(&self, classes: &Classes) -> Result<World> {
+    /// The network, and what is asked of it.
+    fn build(&self, classes: &Classes) -> Result<(World, Vec<Requirement>)> {
         let wrong = |e: &[String]| anyhow!("{}: {}", self.name, e.join("\n"));
         let topology = |text: &str| Topology::parse(text).map_err(|e| anyhow!("{}: {e}", self.name));
+        let question = || Requirement::parse(&self.question).map(|r| vec![r]).map_err(|e| anyhow!("{e}"));
         match &self.text {
             Text::Topology(text) => {
-                World::of_topology(&topology(text)?, classes, |_, _| false).map_err(|e| wrong(&e))
+                let world = World::of_topology(&topology(text)?, classes, |_, _| false);
+                Ok((world.map_err(|e| wrong(&e))?, question()?))
             }
-            Text::Click(text) => Ok(World::of_click(&Plan::new(classes, text, "bench")?)),
+            Text::Click(text) => Ok((World::of_click(&Plan::new(classes, text, "bench")?), question()?)),
             Text::Request(network) => {
-                let request = self.request()?;
+                let request = Request::parse(PAPERS_REQUEST).map_err(|e| anyhow!("{}: {e}", self.name))?;
                 let modules = Modules::new(classes, &request, "request").map_err(|e| wrong(&e))?;
-                network.with_modules(&modules, "platform3").map_err(|e| wrong(&e))
+                let world = network.with_modules(&modules, "platform3").map_err(|e| wrong(&e))?;
+                Ok((world, request.requirements))
             }
-        }
-    }
-
-    fn request(&self) -> Result<Request> {
-        Request::parse(PAPERS_REQUEST).map_err(|e| anyhow!("{}: {e}", self.name))
-    }
-
-    fn requirements(&self) -> Result<Vec<Requirement>> {
-        match self.text {
-            Text::Request(_) => Ok(self.request()?.requirements),
-            _ => Ok(vec![Requirement::parse(&self.question).map_err(|e| anyhow!("{e}"))?]),
         }
     }
 
     /// Milliseconds that building and asking take.
     fn run(&self, classes: &Classes) -> Result<(f64, f64)> {
         let start = Instant::now();
-        let mut world = self.build(classes)?;
+        let (mut world, requirements) = self.build(classes)?;
         let build = start.elapsed().as_secs_f64() * 1e3;
         let start = Instant::now();
         let mut questions = Vec::new();
-        for requirement in self.requirements()? {
+        for requirement in requirements {
             questions.push(world.question(&requirement).map_err(|e| anyhow!("{e}"))?);
         }
         world.net.finish();

@@ -55,8 +55,8 @@ impl Stand {
         Stand { body, program: None, unknown: None, splits: false, roles: Vec::new() }
     }
 
-    pub(super) fn program(program: Program) -> Stand {
-        Stand { program: Some(Arc::new(program)), ..Stand::of(Body::Opaque) }
+    pub(super) fn program(program: impl Into<Arc<Program>>) -> Stand {
+        Stand { program: Some(program.into()), ..Stand::of(Body::Opaque) }
     }
 
     fn with(self, roles: impl IntoIterator<Item = Role>) -> Stand {

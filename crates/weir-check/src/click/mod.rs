@@ -112,7 +112,7 @@ impl Template {
                 ));
                 Stand::of(Body::Opaque)
             } else if let Some(program) = plan.element_program(i) {
-                Stand::program(program)
+                Stand::program(program.clone())
             } else {
                 body::of_node(e, models.get(&i).copied(), ports, plan.generated(i))
             };

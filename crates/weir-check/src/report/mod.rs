@@ -56,6 +56,9 @@ pub struct Finding {
     /// Where packets may be lost for want of room, which was left out of account.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<String>,
+    /// What was not tried before this was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_tried: Option<&'static str>,
     /// The packets of the run that shows it, in the order in which they come in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub packets: Vec<Shown>,
@@ -132,6 +135,9 @@ impl Report {
     }
 }
 
+/// What it means that an answer has [`Answer::not_tried`].
+const NOT_TRIED: &str = "longer sequences of packets that came before, in which one more of a kind is possible only thanks to others";
+
 impl Finding {
     /// What is to be said about an answer.
     pub fn new(world: &World, a: &Answer) -> Finding {
@@ -147,6 +153,7 @@ impl Finding {
             without_change: None,
             reason: reason(world, a),
             losses: a.losses.clone(),
+            not_tried: a.not_tried.then_some(NOT_TRIED),
             packets: Vec::new(),
             trace: Vec::new(),
             time: 0,

@@ -62,6 +62,9 @@ impl fmt::Display for Finding {
         if !self.losses.is_empty() {
             writeln!(f, "  not counted: losses for want of room at {}", self.losses.join(", "))?;
         }
+        if let Some(what) = self.not_tried {
+            writeln!(f, "  not tried: {what}")?;
+        }
         if self.time != 0 && !self.packets.is_empty() {
             writeln!(f, "  at {} ns", self.time)?;
         }

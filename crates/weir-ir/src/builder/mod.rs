@@ -101,14 +101,17 @@ struct Open {
     end: Option<End>,
 }
 
+/// No more blocks than so many are mostly made.
+const USUAL: usize = 64;
+
 impl Builder {
     /// A builder for an element with so many connected inputs and outputs.
     pub fn new(name: &str, inputs: u32, outputs: u32) -> Builder {
         Builder {
             program: Program { elements: vec![name.to_owned()], inputs, outputs, ..Program::default() },
             current: None,
-            open: Vec::new(),
-            order: Vec::new(),
+            open: Vec::with_capacity(USUAL),
+            order: Vec::with_capacity(USUAL),
         }
     }
 

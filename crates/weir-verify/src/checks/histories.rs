@@ -54,6 +54,15 @@ struct Next {
     keeps_all: bool,
 }
 
+/// What was not followed.
+#[derive(Default)]
+struct Open {
+    /// A packet may change an entry once more.
+    changes: bool,
+    /// What comes after one more of a kind, or where an entry has given way.
+    more: bool,
+}
+
 /// The kinds that are known.
 #[derive(Default)]
 struct Kinds(Vec<Kind>);
@@ -133,8 +142,7 @@ impl Checker<'_> {
         let (mut kinds, mut left) = (Kinds::default(), most);
         let prospect = Prospect { wanted: missed.behind, ..Prospect::default() };
         let mut all = vec![Before { story, prospect, ended }];
-        // Whether a packet may change an entry once more.
-        let mut open = false;
+        let mut open = Open::default();
         // A proof needs that nothing is found where nobody came.
         let mut tried = !matches!(answer, Search::Impossible);
         'rounds: for round in 0..ROUNDS {
@@ -160,8 +168,11 @@ impl Checker<'_> {
                 }
                 all.extend(next);
             }
-            match (all.is_empty(), open) {
-                (true, false) => return answer,
+            match (all.is_empty(), open.changes) {
+                (true, false) => {
+                    self.not_tried |= open.more;
+                    return answer;
+                }
                 (true, true) => break,
                 (false, _) => {}
             }
@@ -181,7 +192,7 @@ impl Checker<'_> {
         all: Vec<Before>,
         kinds: &mut Kinds,
         follow: &mut impl FnMut(&mut Self, &Story) -> Vec<Story>,
-        open: &mut bool,
+        open: &mut Open,
     ) -> Vec<Site> {
         // Who needs whom is known when all were let in.
         let mut came: Vec<(Prospect, Vec<Next>)> = Vec::new();
@@ -209,9 +220,11 @@ impl Checker<'_> {
                 } else if is_needed {
                     Rank::Needed
                 } else if keeps_all && story.uses_all_others() {
-                    *open |= kind.made.is_empty();
+                    open.changes |= kind.made.is_empty();
+                    open.more = true;
                     Rank::Last
                 } else {
+                    open.more |= !keeps_all;
                     continue;
                 };
                 let mut prospect = Prospect { rank, ..before.clone() };

@@ -188,6 +188,7 @@ pub struct Checker<'a> {
     /// How many searches of the check under way found nothing.
     unknown: usize,
     keeper: standing::Keeper,
+    not_tried: bool,
 }
 
 /// How many searches may find nothing before z3 is no longer asked.
@@ -206,7 +207,14 @@ impl<'a> Checker<'a> {
             supposing: false,
             unknown: 0,
             keeper: standing::Keeper::default(),
+            not_tried: false,
         }
+    }
+
+    /// Whether a check so far looked at no longer sequences of packets of others, although such may leave more in tables:
+    /// one after another thanks to what the last one left, or in place of what gives way.
+    pub fn not_tried(&self) -> bool {
+        self.not_tried
     }
 
     /// Gives up what is not explored when `stop` says so.

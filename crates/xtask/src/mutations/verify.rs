@@ -147,8 +147,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "histories: what can be changed again is proved",
         file: "crates/weir-verify/src/checks/histories.rs",
-        text: "*open |= kind.made.is_empty();",
-        instead: "*open &= kind.made.is_empty();",
+        text: "open.changes |= kind.made.is_empty();",
+        instead: "open.changes &= kind.made.is_empty();",
         test: VERIFY_CHECKS,
     },
     Mutation {
@@ -192,6 +192,27 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: "map(|(t, asked)| asked | t",
         instead: "map(|(t, asked)| asked & 0 | t",
         test: VERIFY_IDLE,
+    },
+    Mutation {
+        name: "idle: what comes round a loop is looked at once",
+        file: "crates/weir-verify/src/idle.rs",
+        text: "more && (self.goes_back || self.fields != before)",
+        instead: "more && self.fields != before",
+        test: VERIFY_IDLE,
+    },
+    Mutation {
+        name: "idle: a field that is asked for later than it is written does not count",
+        file: "crates/weir-verify/src/idle.rs",
+        text: "more && (self.goes_back || self.fields != before)",
+        instead: "more && self.goes_back",
+        test: VERIFY_IDLE,
+    },
+    Mutation {
+        name: "histories: what was not tried is not told",
+        file: "crates/weir-verify/src/checks/histories.rs",
+        text: "self.not_tried |= open.more;",
+        instead: "self.not_tried &= open.more;",
+        test: VERIFY_SECURITY,
     },
     Mutation {
         name: "idle: what is passed on where ways meet does not count",
