@@ -6,7 +6,7 @@
 use weir_verify::checks::{Evidence, Filter, Query, Shows, Standing, Start, Target, Verdict, Way};
 use weir_verify::{Limits, NodeId, Place};
 
-use crate::answer::{Answer, Asked, Status};
+use crate::answer::{Answer, Asked, Found, Status};
 use crate::question::{Ask, Question};
 use crate::world::{Matching, World};
 
@@ -105,8 +105,10 @@ impl World {
             Status::Violated => Verdict::Violated(Some(Box::new(evidence))),
             _ => Verdict::Holds(Some(Box::new(evidence))),
         };
-        let answer = Answer::new(before.asked.clone(), verdict, before.losses.clone(), false);
-        Some(Answer { visited, age: self.net.age(), kept: true, ..answer })
+        // There are packets to show.
+        let found = Found { verdict, losses: before.losses.clone(), not_tried: false, visited };
+        let answer = Answer::new(before.asked.clone(), found);
+        Some(Answer { age: self.net.age(), kept: true, ..answer })
     }
 }
 

@@ -93,15 +93,15 @@ impl World {
         visited.sort_unstable();
         visited.dedup();
         let verdict = joined(verdicts, is_can);
-        let answer =
-            Answer::new(Asked::Requirement(question.requirement.clone()), verdict, losses, not_tried);
+        let found = Found { verdict, losses, not_tried, visited };
+        let answer = Answer::new(Asked::Requirement(question.requirement.clone()), found);
         let near_miss = match &question.ask {
             Ask::Can(q) if answer.status == Status::Violated => {
                 checks::near_miss(&mut Checker::new(&self.net, limits), q)
             }
             _ => None,
         };
-        Answer { near_miss, visited, age: self.net.age(), ..answer }
+        Answer { near_miss, age: self.net.age(), ..answer }
     }
 
     /// Asks several, side by side; the answers are in their order.
@@ -116,11 +116,10 @@ impl World {
         }
         let mut c = Checker::new(&self.net, limits);
         c.keep();
-        let Found { verdict, losses, not_tried, visited } = ask_by(&mut c, &question.ask);
-        let holds = matches!(verdict, Verdict::Holds(_));
-        let answer =
-            Answer::new(Asked::Requirement(question.requirement.clone()), verdict, losses, not_tried);
-        let answer = Answer { visited, age: self.net.age(), ..answer };
+        let found = ask_by(&mut c, &question.ask);
+        let holds = matches!(found.verdict, Verdict::Holds(_));
+        let answer = Answer::new(Asked::Requirement(question.requirement.clone()), found);
+        let answer = Answer { age: self.net.age(), ..answer };
         (answer, holds.then(|| c.standing()).flatten())
     }
 
@@ -151,15 +150,16 @@ fn ask_by(c: &mut Checker<'_>, ask: &Ask) -> Found {
 }
 
 /// What came of the packets of some sources.
-struct Found {
-    verdict: Verdict,
-    losses: Vec<String>,
-    not_tried: bool,
-    visited: Vec<NodeId>,
+pub(crate) struct Found {
+    pub verdict: Verdict,
+    pub losses: Vec<String>,
+    pub not_tried: bool,
+    pub visited: Vec<NodeId>,
 }
 
 impl Answer {
-    pub(crate) fn new(asked: Asked, verdict: Verdict, losses: Vec<String>, not_tried: bool) -> Answer {
+    pub(crate) fn new(asked: Asked, found: Found) -> Answer {
+        let Found { verdict, losses, not_tried, visited } = found;
         let (status, doubt, evidence) = match verdict {
             Verdict::Holds(e) => (Status::Holds, None, e),
             Verdict::Violated(e) => (Status::Violated, None, e),
@@ -174,7 +174,7 @@ impl Answer {
             near_miss: None,
             losses,
             kept: false,
-            visited: Vec::new(),
+            visited,
             age: 0,
         }
     }

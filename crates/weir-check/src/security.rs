@@ -7,7 +7,7 @@ use weir_model::value::IpPrefix;
 use weir_verify::checks::{Allowed, Checker, Module, Prefix, Rules, secure};
 use weir_verify::{Limits, Place};
 
-use crate::answer::{Answer, Asked};
+use crate::answer::{Answer, Asked, Found};
 use crate::world::World;
 
 /// A module on a platform.
@@ -47,7 +47,8 @@ impl World {
             let mut c = Checker::new(&net, limits);
             let found = secure(&mut c, &m.module, &rules);
             let asked = Asked::Security { module: m.name.clone(), role: party.role, broken: found.broken };
-            Answer::new(asked, found.verdict, Vec::new(), c.not_tried())
+            let (not_tried, visited) = (c.not_tried(), Vec::new());
+            Answer::new(asked, Found { verdict: found.verdict, losses: Vec::new(), not_tried, visited })
         };
         self.modules.iter().map(answer).collect()
     }
