@@ -38,3 +38,17 @@ fn what_the_firewall_denies_does_not_arrive_whatever_strangers_left() {
     assert_eq!(asked("never client server tcp dst port 80"), Status::Violated);
     assert_eq!(asked("never server client"), Status::Violated, "answers of the NAT itself, at least");
 }
+
+#[test]
+fn what_needs_addresses_that_were_asked_for_and_answered_is_found() {
+    // A mapping, and an answer to who has the client's address, after somebody asked for it.
+    assert_eq!(asked("can server client tcp"), Status::Holds);
+    // The same for both sides.
+    assert_eq!(asked("return client server tcp dst port 80"), Status::Holds);
+}
+
+#[test]
+fn that_nothing_arrives_is_proved_although_packets_wait_for_addresses() {
+    assert_eq!(asked("can client server udp dst port 9999"), Status::Violated);
+    assert_eq!(asked("noloops"), Status::Holds);
+}

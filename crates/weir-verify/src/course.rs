@@ -34,6 +34,9 @@ pub(crate) enum Interest {
     Arrivals,
 }
 
+/// A proof takes the place of many histories: it may have so many times as many paths.
+const PROOF: usize = 8;
+
 /// How many walks the explorations of a session may make together for each path that one may have.
 const ALL_WALKS: usize = 64;
 
@@ -135,9 +138,10 @@ impl Explorer<'_> {
         let mut st = self.course.work.pop()?;
         self.course.walks += 1;
         self.walks += 1;
+        let paths = self.limits.paths.saturating_mul(if self.supposed.is_some() { PROOF } else { 1 });
         let late = self.stop.is_some_and(|stop| stop());
-        let many = self.course.spent >= self.limits.paths.saturating_mul(ASIDE)
-            || self.course.walks > self.limits.paths.saturating_mul(WALKS)
+        let many = self.course.spent >= paths.saturating_mul(ASIDE)
+            || self.course.walks > paths.saturating_mul(WALKS)
             || self.walks > self.limits.paths.saturating_mul(ALL_WALKS);
         if late || many {
             self.give_up(if late { Incomplete::Time } else { Incomplete::Paths });

@@ -128,6 +128,7 @@ impl Explorer<'_> {
                 let key = self.gets(st, key).into_vec();
                 let [lo, hi, start] = [lo, hi, start].map(|v| self.get(st, *v));
                 let table = self.table(st, *table);
+                self.look_into(st, table)?;
                 let size = self.size(st, table);
                 let changes = Self::changes(st, table);
                 let claim = Claim {

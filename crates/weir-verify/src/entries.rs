@@ -118,6 +118,7 @@ impl Explorer<'_> {
     /// The entry of a table that expires next, and the nanoseconds that it has left. Only as the tables were before the
     /// run: what a run changes would need a model of all times.
     pub(crate) fn soonest(&mut self, st: &mut State, table: u32) -> Result<Option<(usize, Expr)>, Cut> {
+        self.look_into(st, table)?;
         let info = self.net.info(table);
         // Elsewhere it is an entry of others, whose flow alone suffers.
         if !info.open {
@@ -317,8 +318,8 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    fn held_count(&mut self, st: &State, i: usize) -> Option<Expr> {
-        let e = &st.entries[i];
+    /// Number of packets from before the run that an entry holds.
+    pub(crate) fn held_before(&mut self, e: &Entry) -> Option<Expr> {
         let at = e.base.clone().filter(|_| e.old_held)?;
         let most = self.net.decl(e.table).held;
         Some(self.x.bounded(Width::W32, Symbol::HeldCount(at), 0, most.into()))
@@ -327,15 +328,20 @@ impl Explorer<'_> {
     /// Number of packets that an entry holds now.
     pub(crate) fn held_now(&mut self, st: &State, i: usize) -> Expr {
         let n = st.entries[i].held.len() as u128;
-        match self.held_count(st, i) {
+        match self.held_before(&st.entries[i]) {
             Some(old) => self.x.plus(old, n as i64),
             None => self.x.constant(Width::W32, n),
         }
     }
 
     /// Decides how many packets from before the run an entry holds.
-    fn count_held(&mut self, st: &mut State, i: usize) -> Result<u32, Cut> {
-        let Some(count) = self.held_count(st, i) else { return Ok(0) };
+    pub(crate) fn count_held(&mut self, st: &mut State, i: usize) -> Result<u32, Cut> {
+        let Some(count) = self.held_before(&st.entries[i]) else { return Ok(0) };
+        if self.supposed.is_some() {
+            // Whatever becomes of one becomes of each.
+            let none = self.x.is(count, 0);
+            return Ok(u32::from(!self.decide(st, none)?));
+        }
         if self.guide.is_none() {
             let most = self.x.constant(Width::W32, self.limits.held.into());
             let few = self.x.at_most(count, most);

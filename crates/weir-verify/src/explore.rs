@@ -23,7 +23,7 @@ use crate::packet::{Mark, SymbolicPacket, mark_number};
 use crate::path::{How, Incomplete, Limits, PacketEnd};
 use crate::state::{State, Strand};
 use crate::sums::is_right;
-use crate::supposed::Supposed;
+use crate::supposed::{Left, Supposed};
 use crate::tables::{Entry, Missed};
 use crate::trail::Again;
 
@@ -72,6 +72,8 @@ pub(crate) struct Explorer<'a> {
     pub(crate) missed: Missed,
     /// What stands in tables where nothing is known to stand. `None`: nothing, but for open networks.
     pub(crate) supposed: Option<Rc<Supposed>>,
+    /// What stood in tables while others' packets had their turn.
+    pub(crate) between: Vec<Left>,
     /// The nodes that packets came to.
     pub(crate) visited: Vec<bool>,
     /// Those behind which all were noted as visited.
@@ -103,6 +105,7 @@ impl<'a> Explorer<'a> {
             course: Box::default(),
             missed: Missed::default(),
             supposed: None,
+            between: Vec::new(),
             visited: vec![false; net.nodes().len()],
             behind: vec![false; net.nodes().len()],
             stop: None,
@@ -153,6 +156,7 @@ impl<'a> Explorer<'a> {
                 }
             }
             if let Some(s) = st.strands.pop_front() {
+                self.turn_after_others(st, &s)?;
                 self.place(st, s.node, s.block);
                 for (&param, arg) in self.program(st).block(s.block).params.iter().zip(s.args) {
                     self.set_raw(st, param, arg);

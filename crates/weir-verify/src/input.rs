@@ -12,6 +12,7 @@ use crate::facts::Facts;
 use crate::network::NodeId;
 use crate::packet::SymbolicPacket;
 use crate::path::Incomplete;
+use crate::released::Seen;
 use crate::state::State;
 use crate::trail::Trail;
 
@@ -102,7 +103,10 @@ impl Explorer<'_> {
             others: 0,
             used: 0,
             missed: Vec::new(),
+            read: Vec::new(),
             aside: false,
+            left_aside: Vec::new(),
+            seen: Seen::default(),
         })
     }
 

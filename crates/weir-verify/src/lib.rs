@@ -31,6 +31,7 @@ mod ops;
 mod packet;
 mod path;
 mod ranges;
+mod released;
 mod replay;
 mod session;
 mod set;

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use rustc_hash::FxHashSet;
 use weir_ir::program::{BlockId, Program, Type, Value};
 
 use crate::explore::{Cut, Explorer};
@@ -16,6 +17,7 @@ use crate::facts::Facts;
 use crate::idle::Idle;
 use crate::network::NodeId;
 use crate::packet::SymbolicPacket;
+use crate::session::{Session, Story};
 use crate::state::{Packets, State};
 use crate::trail::Trail;
 
@@ -95,7 +97,7 @@ impl Explorer<'_> {
         let alone =
             st.strands.is_empty() && st.notices.is_empty() && st.orphans.is_empty() && st.ends.is_empty();
         let held = st.entries.iter().any(|e| !e.held.is_empty() || e.old_held);
-        if self.guide.is_some() || !self.net.closed() || !alone || held {
+        if self.guide.is_some() || !self.net.closed() || !alone || held || st.seen.has_released() {
             return Ok(());
         }
         let node = st.node;
@@ -152,6 +154,24 @@ impl Explorer<'_> {
             conditions.iter().any(|&c| matches!(*self.x.node(c), Node::Equal(a, _) if a == *sum))
         };
         st.sums.retain(known);
+    }
+}
+
+impl Session<'_> {
+    /// The story with less assumed. Runs that go as it said still do.
+    pub(crate) fn weakened(&mut self, mut story: Story, conditions: &[Expr]) -> Story {
+        let kept: FxHashSet<Expr> = conditions.iter().copied().collect();
+        let aside = story.conditions().into_iter().filter(|c| !kept.contains(c));
+        story.state.left_aside.extend(aside);
+        self.e.weaken(&mut story.state, conditions);
+        story
+    }
+
+    /// The story with what it left aside assumed again. `None`: that is nothing, or contradicts what is known by now.
+    pub(crate) fn strengthened(&mut self, story: &Story) -> Option<Story> {
+        let aside = &story.state.left_aside;
+        let story = (!aside.is_empty()).then(|| story.clone())?;
+        aside.iter().try_fold(story, |story, c| self.assume(story, *c))
     }
 }
 

@@ -243,6 +243,7 @@ impl Explorer<'_> {
             }
             Op::Get { dst, entry, field } => {
                 let e = self.used(st, *entry)?;
+                self.note_read(st, e, *field);
                 let v = st.entries[e].fields[*field as usize];
                 self.set(st, *dst, v);
             }
@@ -272,16 +273,21 @@ impl Explorer<'_> {
             Op::GroupCount { dst, table, value } => {
                 let value = self.get(st, *value);
                 let table = self.table(st, *table);
+                self.look_into(st, table)?;
                 let v = self.group_count(st, table, value);
                 self.set(st, *dst, v);
             }
             Op::Size { dst, table } => {
                 let table = self.table(st, *table);
+                self.look_into(st, table)?;
                 let v = self.size(st, table);
                 self.set(st, *dst, v);
             }
             Op::Release { entry, target } => {
                 let e = self.used(st, *entry)?;
+                if self.supposed.is_some() {
+                    self.release_supposed(st, e, target)?;
+                }
                 for packet in self.take_held(st, e)? {
                     self.spawn(st, target, packet)?;
                 }

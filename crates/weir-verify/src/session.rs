@@ -479,12 +479,6 @@ impl<'a> Session<'a> {
         std::mem::take(&mut self.e.missed)
     }
 
-    /// The story with less assumed. Runs that go as it said still do.
-    pub(crate) fn weakened(&mut self, mut story: Story, conditions: &[Expr]) -> Story {
-        self.e.weaken(&mut story.state, conditions);
-        story
-    }
-
     /// The value of an expression in a story, if only one is left.
     pub(crate) fn value(&self, story: &Story, e: Expr) -> Option<u128> {
         story.state.facts.value(&self.e.x, e)
@@ -562,11 +556,14 @@ impl Story {
         new.filter(|e| e.base.is_none() && e.live).map(|e| e.table).collect()
     }
 
-    /// The tables of the entries of an earlier story that hold something else now.
-    pub(crate) fn changed_since(&self, before: &Story) -> Vec<u32> {
+    /// The fields of the entries of an earlier story that are something else now, by table and number.
+    pub(crate) fn changed_since(&self, before: &Story) -> Vec<(u32, u32)> {
         let pairs = before.state.entries.iter().zip(&self.state.entries);
-        let changed = pairs.filter(|(old, now)| now.base.is_none() && now.live && now.fields != old.fields);
-        changed.map(|(_, now)| now.table).collect()
+        let changed = pairs.filter(|(_, now)| now.base.is_none() && now.live).flat_map(|(old, now)| {
+            let fields = (0..).zip(old.fields.iter().zip(&now.fields));
+            fields.filter(|(_, (old, now))| old != now).map(|(f, _)| (now.table, f))
+        });
+        changed.collect()
     }
 
     /// Whether all entries that were there in an earlier story are still there.

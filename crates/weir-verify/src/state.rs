@@ -10,6 +10,7 @@ use crate::facts::Facts;
 use crate::network::NodeId;
 use crate::packet::{Found, SymbolicPacket};
 use crate::path::{Notice, PacketEnd};
+use crate::released::Seen;
 use crate::tables::Entry;
 use crate::trail::Trail;
 
@@ -73,8 +74,14 @@ pub(crate) struct State {
     pub(crate) used: Packets,
     /// What lookups did not find before an entry of each of them was found: tables and keys.
     pub(crate) missed: Vec<(u32, Rc<[Expr]>)>,
+    /// What it read of their entries: fields by table and number.
+    pub(crate) read: Vec<(u32, u32)>,
     /// Whether a packet came to where nobody looks.
     pub(crate) aside: bool,
+    /// What one of the ways assumed that it stands for, and it does not: whoever looks for a run may start there.
+    pub(crate) left_aside: Vec<Expr>,
+    /// What it saw of tables that packets of others may change, which it let go.
+    pub(crate) seen: Seen,
 }
 
 impl State {
@@ -109,6 +116,7 @@ impl State {
         let all = (0..=self.inputs).fold(0, |all, n| all | packet_bit(n));
         (self.others, self.used) = (all & !packet_bit(0), 0);
         self.missed.clear();
+        self.read.clear();
     }
 
     /// Whether entries of all others were found.

@@ -32,11 +32,20 @@ pub(crate) enum Supposed {
     Forms(BTreeMap<u32, Vec<Form>>),
 }
 
-/// What the parts of a key, and behind those the fields, may be.
+/// What the parts of a key, behind those the fields, and at last the number of packets that wait, may be.
 #[derive(Debug, Clone)]
 pub(crate) struct Form {
     parts: Vec<Set>,
     grown: u32,
+}
+
+/// An entry that a path left: what the parts of its key, its fields and the number of packets that wait may be, and how wide
+/// they are.
+#[derive(Debug)]
+pub(crate) struct Left {
+    table: u32,
+    parts: Vec<Set>,
+    widths: Vec<Width>,
 }
 
 impl Supposed {
@@ -53,8 +62,8 @@ impl Supposed {
         }
     }
 
-    /// Adds an entry, by what its parts may be and their widths. Whether that is more than was supposed.
-    fn add(&mut self, table: u32, parts: Vec<Set>, widths: &[Width]) -> bool {
+    /// Adds an entry. Whether that is more than was supposed.
+    fn add(&mut self, Left { table, parts, widths }: Left) -> bool {
         let Supposed::Forms(forms) = self else { return false };
         let forms = forms.entry(table).or_default();
         if forms.iter().any(|f| f.covered(&parts) == parts.len()) {
@@ -63,7 +72,7 @@ impl Supposed {
         if forms.len() < FORMS {
             forms.push(Form { parts: parts.into_iter().map(few).collect(), grown: 0 });
         } else if let Some(nearest) = forms.iter_mut().max_by_key(|f| f.covered(&parts)) {
-            nearest.join(&parts, widths);
+            nearest.join(&parts, &widths);
         }
         true
     }
@@ -97,15 +106,25 @@ fn few(set: Set) -> Set {
 }
 
 impl Explorer<'_> {
-    /// Adds the entries that a path leaves to what is supposed. Whether they are more.
-    pub(crate) fn add_to(&self, supposed: &mut Supposed, st: &State) -> bool {
-        let left = st.entries.iter().filter(|e| e.live && self.is_new(e));
-        left.fold(false, |more, e| {
-            let parts = || e.key.iter().chain(&e.fields);
-            let sets = parts().map(|part| st.facts.set(&self.x, *part)).collect();
-            let widths: Vec<Width> = parts().map(|part| self.x.width(*part)).collect();
-            supposed.add(e.table, sets, &widths) | more
-        })
+    /// The entries that a path leaves, as they stand now.
+    pub(crate) fn left_by(&mut self, st: &State) -> Vec<Left> {
+        let mut left = Vec::new();
+        for (i, e) in st.entries.iter().enumerate().filter(|(_, e)| e.live) {
+            if !self.is_new(e) {
+                continue;
+            }
+            let all = || e.key.iter().chain(&e.fields);
+            let mut parts: Vec<Set> = all().map(|part| st.facts.set(&self.x, *part)).collect();
+            let mut widths: Vec<Width> = all().map(|part| self.x.width(*part)).collect();
+            let held = self.held_now(st, i);
+            let held = st.facts.set(&self.x, held);
+            // Whether there are some, and not how many: they would grow by one each time.
+            let many = Set::range(u128::from(!held.contains(0)), Width::W32.max());
+            parts.push(if held.value() == Some(0) { held } else { many });
+            widths.push(Width::W32);
+            left.push(Left { table: e.table, parts, widths });
+        }
+        left
     }
 
     /// Whether an entry of a table that grows is not what it was before.
@@ -116,7 +135,8 @@ impl Explorer<'_> {
                 !changes || matches!(self.x.node(*field), Node::Symbol(Symbol::Field(at, n)) if at == base && *n == f)
             })
         };
-        self.net.decl(e.table).kind == Kind::Exact && !e.base.as_ref().is_some_and(is_as_before)
+        let is_old = e.held.is_empty() && e.base.as_ref().is_some_and(is_as_before);
+        self.net.decl(e.table).kind == Kind::Exact && !is_old
     }
 
     /// An entry that was found is one of those that are supposed.
@@ -138,9 +158,10 @@ impl Explorer<'_> {
 
     fn is_of_form(&mut self, e: &Entry, form: &Form) -> Expr {
         let mut all = self.x.constant(Width::W1, 1);
-        for (part, known) in e.key.iter().chain(&e.fields).zip(&form.parts) {
-            if *known != Set::full(self.x.width(*part)) {
-                let is_one = self.x.within(*part, &Arc::new(known.clone()));
+        let held = self.held_before(e);
+        for (&part, known) in e.key.iter().chain(&e.fields).chain(&held).zip(&form.parts) {
+            if *known != Set::full(self.x.width(part)) {
+                let is_one = self.x.within(part, &Arc::new(known.clone()));
                 all = self.x.both(all, is_one);
             }
         }
@@ -152,10 +173,14 @@ impl Session<'_> {
     /// From now on this stands in tables.
     pub(crate) fn suppose(&mut self, what: Option<Supposed>) {
         self.e.supposed = what.map(Rc::new);
+        self.e.between.clear();
     }
 
-    /// Adds what a story leaves in tables to what is supposed to stand there. Whether that is more.
-    pub(crate) fn add_to(&self, supposed: &mut Supposed, story: &Story) -> bool {
-        self.e.add_to(supposed, &story.state)
+    /// Adds to what is supposed what stories leave in tables, and what stood there while others' packets had their turn since
+    /// this was last asked. Whether that is more.
+    pub(crate) fn add_to(&mut self, supposed: &mut Supposed, stories: &[Story]) -> bool {
+        let between = std::mem::take(&mut self.e.between);
+        let left: Vec<Left> = stories.iter().flat_map(|s| self.e.left_by(&s.state)).collect();
+        between.into_iter().chain(left).fold(false, |more, one| supposed.add(one) | more)
     }
 }

@@ -37,13 +37,15 @@ pub(crate) struct TableInfo {
     results: OnceLock<Option<Results>>,
 }
 
-/// Lookups that found nothing where other packets could have put something.
+/// Lookups that found nothing where other packets could have put something, or something that they may change.
 #[derive(Debug, Default)]
 pub(crate) struct Missed {
     /// Whether there were any.
     pub(crate) somewhere: bool,
     /// The tables of those on a path that had found entries of all packets before: one more may lead it elsewhere.
     pub(crate) behind: BTreeSet<u32>,
+    /// The fields, by table and number, that such a path read of their entries: one more packet may change them.
+    pub(crate) read: BTreeSet<(u32, u32)>,
 }
 
 /// The entry that an entry is linked to.
@@ -189,6 +191,7 @@ impl Explorer<'_> {
 
     /// The entry that a key finds.
     pub(crate) fn lookup(&mut self, st: &mut State, table: u32, key: &[Expr]) -> Result<Option<usize>, Cut> {
+        self.look_into(st, table)?;
         match self.net.decl(table).kind {
             Kind::Exact => self.lookup_exact(st, table, key),
             Kind::Array => self.lookup_array(st, table, key),
@@ -243,6 +246,19 @@ impl Explorer<'_> {
             self.missed.behind.insert(table);
         }
         Ok(())
+    }
+
+    /// A path reads a field of an entry. If it depends on all packets before, others may still change what it read of them.
+    pub(crate) fn note_read(&mut self, st: &mut State, entry: usize, field: u32) {
+        let e = &st.entries[entry];
+        let of_others = st.others & e.makers != 0;
+        let read = (e.table, field);
+        if of_others && !st.read.contains(&read) {
+            st.read.push(read);
+        }
+        if of_others && st.uses_all_others() {
+            self.missed.read.extend(&st.read);
+        }
     }
 
     /// Whether a path looked for a key before, in vain: then others had not put it there.

@@ -157,8 +157,12 @@ fn strangers_come_in_only_by_what_insiders_opened() {
 
 /// Stateful firewalls in a row on the way from `c` to `inside`. Each lets in what answers a UDP packet of one of these.
 fn doors(insiders: &str) -> Net {
-    let mut text = "c = CheckIPHeader\n inside = sink\n fc = IPFilter(allow ip hl 5, deny all)".to_owned();
-    let mut way = "c -> fc".to_owned();
+    doors_behind("c = CheckIPHeader\n fc = IPFilter(allow ip hl 5, deny all)\n c -> fc", insiders)
+}
+
+/// The same behind other elements, where the last wire ends.
+fn doors_behind(front: &str, insiders: &str) -> Net {
+    let (mut text, mut way) = ("inside = sink".to_owned(), front.to_owned());
     for i in insiders.chars() {
         text += &format!(
             "\n {i} = CheckIPHeader
@@ -174,7 +178,7 @@ fn doors(insiders: &str) -> Net {
 
 #[test]
 fn what_several_strangers_left_counts_together() {
-    for insiders in ["ab", "abd"] {
+    for insiders in ["ab", "abde"] {
         let mut n = doors(insiders);
         let udp = n.query("c", "inside", "udp");
         let tcp = n.query("c", "inside", "tcp");
@@ -195,13 +199,52 @@ fn what_several_strangers_left_counts_together() {
         assert!(holds(&v), "they are opened for UDP only: {v:?}");
     }
     // More rounds are not tried, which is no proof.
-    let mut n = doors("abde");
+    let mut n = doors("abdeg");
     let q = n.query("c", "inside", "udp");
-    let v = never(&mut checker(&n), &n.others(q.clone(), "a b d e c"));
+    let v = never(&mut checker(&n), &n.others(q.clone(), "a b d e g c"));
     assert!(matches!(v, Verdict::Inconclusive(_)), "{v:?}");
     // For a proof it does not matter how many they are.
-    let v = never(&mut checker(&n), &n.others(q, "a b e c"));
+    let v = never(&mut checker(&n), &n.others(q, "a b e g c"));
     assert!(holds(&v), "the one of d stays shut: {v:?}");
+}
+
+#[test]
+fn packets_that_others_left_waiting_go_on_with_the_answer() {
+    // What `w` sends waits for an address. The answer comes from `c`, and what waited goes on through the doors.
+    let front = "w = CheckIPHeader
+         fw = IPFilter(allow udp and ip hl 5, deny all)
+         c = Classifier(12/0806 20/0002)
+         q = ARPQuerier(10.0.0.1, 02:00:00:00:00:01)
+         strip = Strip(14)
+         back = CheckIPHeader
+         w -> fw -> q:0
+         c -> q:1
+         q -> strip -> back";
+    let mut n = doors_behind(front, "a");
+    let q = n.query("c", "inside", "udp");
+    shown(&never(&mut checker(&n), &n.others(q, "w a c")), false);
+    // With more doors than packets are let in before, a proof is tried.
+    let mut n = doors_behind(front, "abdeg");
+    let q = n.query("c", "inside", "udp");
+    let v = never(&mut checker(&n), &n.others(q.clone(), "w a b d e g c"));
+    assert!(matches!(v, Verdict::Inconclusive(_)), "all doors may be open: {v:?}");
+    for (others, why) in [("w a b e g c", "the one of d stays shut"), ("a b d e g c", "nothing waits")] {
+        let v = never(&mut checker(&n), &n.others(q.clone(), others));
+        assert!(holds(&v), "{why}: {v:?}");
+    }
+    // Copies of an answer for two of them; what one that comes second sees may have changed, of which nothing is proved.
+    let twice = |second: &str| {
+        let more = "t = Tee(2)
+             p = ARPQuerier(10.0.0.2, 02:00:00:00:00:02)
+             gone = sink
+             p -> gone";
+        let copies = format!("c -> t\n t:0 -> q:1\n t:1 -> {second}:1");
+        let mut n = doors_behind(&format!("{more}\n {}", front.replace("c -> q:1", &copies)), "abdeg");
+        let q = n.query("c", "inside", "udp");
+        never(&mut checker(&n), &n.others(q, "w a b e g c"))
+    };
+    assert!(holds(&twice("p")));
+    assert!(matches!(twice("q"), Verdict::Inconclusive(_)));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::path::Incomplete;
 use crate::session::Story;
 
 /// Most rounds in which packets of others are let in one after the other.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 4;
 /// Histories of a round from which on a proof is tried first.
 const MANY: usize = 16;
 /// Most histories that a check is repeated after.
@@ -38,7 +38,7 @@ struct Before {
 /// Packets that leave something in the same tables by the same way.
 struct Kind {
     made: Vec<u32>,
-    changed: Vec<u32>,
+    changed: Vec<(u32, u32)>,
     way: Vec<Vec<Place>>,
     /// The kinds of those without which they could not.
     needs: BTreeSet<usize>,
@@ -67,6 +67,12 @@ struct Open {
 #[derive(Default)]
 struct Kinds(Vec<Kind>);
 
+impl Kind {
+    fn changes_some_of(&self, fields: &BTreeSet<(u32, u32)>) -> bool {
+        self.changed.iter().any(|f| fields.contains(f))
+    }
+}
+
 impl Kinds {
     /// The kind of a packet that left something after others: `None` if it did not.
     fn of(&mut self, round: usize, before: &Before, story: &Story) -> Option<(usize, bool)> {
@@ -90,9 +96,13 @@ impl Kinds {
         Some((kind, keeps_all))
     }
 
-    /// The kinds that make entries in one of these tables, and those that such need.
-    fn making(&self, tables: &BTreeSet<u32>) -> [BTreeSet<usize>; 2] {
-        let makers = (0..).zip(&self.0).filter(|(_, k)| k.made.iter().any(|t| tables.contains(t)));
+    /// The kinds that make an entry that is wanted, or do nothing but change a field that was read, and those that such need.
+    fn helping(&self, before: &Prospect) -> [BTreeSet<usize>; 2] {
+        let came = |number: &usize| before.kinds.iter().any(|came| came.contains(number));
+        let makers = (0..).zip(&self.0).filter(|(number, k)| match k.made[..] {
+            [] => k.changes_some_of(&before.read) && !came(number),
+            _ => k.made.iter().any(|t| before.wanted.contains(t)),
+        });
         let mut all = [BTreeSet::new(), BTreeSet::new()];
         for (number, kind) in makers {
             all[0].insert(number);
@@ -140,17 +150,14 @@ impl Checker<'_> {
         }
         self.keeper.spoil();
         let (mut kinds, mut left) = (Kinds::default(), most);
-        let prospect = Prospect { wanted: missed.behind, ..Prospect::default() };
+        let mut prospect = Prospect::default();
+        prospect.learn(missed);
         let mut all = vec![Before { story, prospect, ended }];
-        let mut open = Open::default();
+        let (mut open, mut is_cut) = (Open::default(), false);
         // A proof needs that nothing is found where nobody came.
         let mut tried = !matches!(answer, Search::Impossible);
         'rounds: for round in 0..ROUNDS {
-            // Not what comes after so many: it would hardly be fewer, and what is given up takes long to find.
-            if all.len() > left {
-                break;
-            }
-            let sites = self.next_sites(round, all, &mut kinds, &mut follow, &mut open);
+            let mut sites = self.next_sites(round, all, &mut kinds, &mut follow, &mut open);
             // Where there is much to try, a proof costs less.
             if sites.len() > MANY
                 && !std::mem::replace(&mut tried, true)
@@ -158,6 +165,10 @@ impl Checker<'_> {
             {
                 return Search::Impossible;
             }
+            // Where not all can be tried, those that are likelier to lead somewhere are, in this round and in later ones.
+            let most = if round == 0 { left - left / 4 } else { left / (ROUNDS - round) };
+            is_cut |= sites.len() > most;
+            sites.truncate(most);
             all = Vec::new();
             for site in sites {
                 let Some((next, found)) = self.after(site, &mut left, &mut check) else { break 'rounds };
@@ -168,7 +179,7 @@ impl Checker<'_> {
                 }
                 all.extend(next);
             }
-            match (all.is_empty(), open.changes) {
+            match (all.is_empty(), open.changes || is_cut) {
                 (true, false) => {
                     self.not_tried |= open.more;
                     return answer;
@@ -199,7 +210,7 @@ impl Checker<'_> {
         for mut before in all {
             let ended = before.ended.take();
             let stories = ended.unwrap_or_else(|| follow(self, &before.story));
-            before.prospect.wanted.extend(self.session.take_missed().behind);
+            before.prospect.learn(self.session.take_missed());
             let next = stories.into_iter().filter_map(|story| {
                 let (kind, keeps_all) = kinds.of(round, &before, &story)?;
                 Some(Next { story, kind, keeps_all })
@@ -209,7 +220,7 @@ impl Checker<'_> {
         }
         let mut sites = Vec::new();
         for (before, next) in came {
-            let [makers, needed] = kinds.making(&before.wanted);
+            let [makers, needed] = kinds.helping(&before);
             for Next { story, kind: number, keeps_all } in next {
                 let kind = &kinds.0[number];
                 let is_needed = keeps_all && needed.contains(&number);
@@ -224,18 +235,19 @@ impl Checker<'_> {
                     open.more = true;
                     Rank::Last
                 } else {
-                    open.more |= !keeps_all;
+                    open.more |= !keeps_all || kind.changes_some_of(&before.read);
                     continue;
                 };
-                let mut prospect = Prospect { rank, ..before.clone() };
+                let mut prospect = Prospect { rank, makes: kind.made.len(), ..before.clone() };
                 prospect.kinds.push(BTreeSet::from([number]));
                 if !is_needed {
                     prospect.wanted.clear();
+                    prospect.read.clear();
                 }
                 Site::add(&mut sites, self.session.exprs(), story.of_others(), prospect);
             }
         }
-        sites.sort_by_key(|s| s.prospect.rank);
+        sites.sort_by_key(|s| (s.prospect.rank, s.prospect.makes));
         sites
     }
 
@@ -252,7 +264,7 @@ impl Checker<'_> {
         self.session.take_missed();
         let Looked { mut found, ended } = check(self, &story);
         let mut prospect = site.prospect;
-        prospect.wanted.extend(self.session.take_missed().behind);
+        prospect.learn(self.session.take_missed());
         // Where the one for all leaves no doubt, each of them leaves none.
         if site.stories.len() > 1 && matches!(found, Search::Unknown) {
             let tried = site.stories.len().min(*left);

@@ -62,7 +62,7 @@ impl Checker<'_> {
                 return false;
             }
             let stories = ended.unwrap_or_else(|| follow(self, &blank));
-            let more = stories.iter().fold(false, |more, s| self.session.add_to(&mut supposed, s) | more);
+            let more = self.session.add_to(&mut supposed, &stories);
             if !self.is_complete() {
                 return false;
             }

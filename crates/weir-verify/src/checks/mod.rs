@@ -277,7 +277,12 @@ impl<'a> Checker<'a> {
         }
         let thorough = self.unknown < THOROUGH;
         self.unknown += 1;
-        let input = match self.session.decide(story, thorough) {
+        let strong = self.session.strengthened(story).map(|story| self.session.decide(&story, thorough));
+        let solution = match strong {
+            Some(Solution::Found(input)) => Solution::Found(input),
+            _ => self.session.decide(story, thorough),
+        };
+        let input = match solution {
             Solution::Found(input) => *input,
             Solution::Impossible => {
                 self.unknown -= 1;

@@ -6,11 +6,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::expr::{Expr, Exprs, Node, Source, Symbol};
 use crate::session::{Part, Session, Story};
+use crate::tables::Missed;
 
 /// Why a packet of others is let in, by what is likelier to lead somewhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// A path that depends on all packets before looked in vain for what it makes.
+    /// A path that depends on all packets before looked in vain for what it makes, or read what it changes.
     #[default]
     Wanted,
     /// It is the first of its kind.
@@ -27,8 +28,12 @@ pub(super) struct Prospect {
     pub(super) rank: Rank,
     /// Kinds of each packet.
     pub(super) kinds: Vec<BTreeSet<usize>>,
+    /// How many entries the last packet makes.
+    pub(super) makes: usize,
     /// Tables in which a path that had found entries of all packets looked in vain, here or where one that is needed was let in.
     pub(super) wanted: BTreeSet<u32>,
+    /// Fields, by table and number, that such a path read of what they left.
+    pub(super) read: BTreeSet<(u32, u32)>,
 }
 
 /// The paths that make the same entries, whatever else they assume, and wherever in the packet they take them from: behind
@@ -53,10 +58,17 @@ struct Shape {
 }
 
 impl Prospect {
+    pub(super) fn learn(&mut self, missed: Missed) {
+        self.wanted.extend(missed.behind);
+        self.read.extend(missed.read);
+    }
+
     fn join(&mut self, other: Prospect) {
         self.rank = self.rank.min(other.rank);
+        self.makes = self.makes.min(other.makes);
         self.kinds.iter_mut().zip(other.kinds).for_each(|(all, kinds)| all.extend(kinds));
         self.wanted.extend(other.wanted);
+        self.read.extend(other.read);
     }
 }
 

@@ -8,6 +8,7 @@ const VERIFY_FACTS: Test = Test { package: "weir-verify", target: None, filter: 
 const VERIFY_COVER: Test = Test { package: "weir-verify", target: Some("cover"), filter: "" };
 const VERIFY_MERGE: Test = Test { package: "weir-verify", target: None, filter: "merge::" };
 const VERIFY_CHECKS: Test = Test { package: "weir-verify", target: Some("checks"), filter: "" };
+const GRAPHS: Test = Test { package: "weir-check", target: Some("graphs"), filter: "" };
 const VERIFY_SECURITY: Test = Test { package: "weir-verify", target: Some("security"), filter: "" };
 const VERIFY_SOLVED: Test = Test { package: "weir-verify", target: Some("solved"), filter: "" };
 const VERIFY_PROGRAMS: Test = Test {
@@ -119,7 +120,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "histories: none is tried",
         file: "crates/weir-verify/src/checks/histories.rs",
-        text: "const ROUNDS: usize = 3;",
+        text: "const ROUNDS: usize = 4;",
         instead: "const ROUNDS: usize = 0;",
         test: VERIFY_CHECKS,
     },
@@ -161,7 +162,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "histories: what packets of others look for in vain is not wanted",
         file: "crates/weir-verify/src/checks/histories.rs",
-        text: "before.prospect.wanted.extend(self.session.take_missed().behind);",
+        text: "before.prospect.learn(self.session.take_missed());",
         instead: "self.session.take_missed();",
         test: VERIFY_CHECKS,
     },
@@ -177,6 +178,41 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         file: "crates/weir-verify/src/supposed.rs",
         text: "f.covered(&parts) == parts.len()",
         instead: "f.covered(&parts) > 0",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "histories: what only changes entries comes once",
+        file: "crates/weir-verify/src/checks/histories.rs",
+        text: "[] => k.changes_some_of(&before.read) && !came(number),",
+        instead: "[] => k.made.contains(&(number as u32)) && !came(number),",
+        test: GRAPHS,
+    },
+    Mutation {
+        name: "merge: where a run is looked for nothing is left aside",
+        file: "crates/weir-verify/src/merge.rs",
+        text: "story.state.left_aside.extend(aside);",
+        instead: "story.state.left_aside.extend(aside.take(0));",
+        test: GRAPHS,
+    },
+    Mutation {
+        name: "supposed: packets wait with every entry",
+        file: "crates/weir-verify/src/supposed.rs",
+        text: "parts.push(if held.value() == Some(0) { held } else { many });",
+        instead: "parts.push(if held.value() == Some(1) { held } else { Set::full(Width::W32) });",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "released: what waited does not go on",
+        file: "crates/weir-verify/src/released.rs",
+        text: "self.course.work.push(other);",
+        instead: "drop(other);",
+        test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "released: what may have changed is used",
+        file: "crates/weir-verify/src/released.rs",
+        text: "if st.seen.stale.contains(&table) {",
+        instead: "if st.seen.stale.contains(&table) && table == u32::MAX {",
         test: VERIFY_CHECKS,
     },
     Mutation {
