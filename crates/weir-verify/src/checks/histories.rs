@@ -54,15 +54,6 @@ struct Next {
     keeps_all: bool,
 }
 
-/// What was not followed.
-#[derive(Default)]
-struct Open {
-    /// A packet may change an entry once more.
-    changes: bool,
-    /// What comes after one more of a kind, or where an entry has given way.
-    more: bool,
-}
-
 /// The kinds that are known.
 #[derive(Default)]
 struct Kinds(Vec<Kind>);
@@ -98,9 +89,8 @@ impl Kinds {
 
     /// The kinds that make an entry that is wanted, or do nothing but change a field that was read, and those that such need.
     fn helping(&self, before: &Prospect) -> [BTreeSet<usize>; 2] {
-        let came = |number: &usize| before.kinds.iter().any(|came| came.contains(number));
-        let makers = (0..).zip(&self.0).filter(|(number, k)| match k.made[..] {
-            [] => k.changes_some_of(&before.read) && !came(number),
+        let makers = (0..).zip(&self.0).filter(|(_, k)| match k.made[..] {
+            [] => k.changes_some_of(&before.read),
             _ => k.made.iter().any(|t| before.wanted.contains(t)),
         });
         let mut all = [BTreeSet::new(), BTreeSet::new()];
@@ -153,11 +143,12 @@ impl Checker<'_> {
         let mut prospect = Prospect::default();
         prospect.learn(missed);
         let mut all = vec![Before { story, prospect, ended }];
-        let (mut open, mut is_cut) = (Open::default(), false);
+        // Whether one more of a kind may come, or an entry gave way, and that was not followed; or not all could be tried.
+        let (mut more, mut is_cut) = (false, false);
         // A proof needs that nothing is found where nobody came.
         let mut tried = !matches!(answer, Search::Impossible);
         'rounds: for round in 0..ROUNDS {
-            let mut sites = self.next_sites(round, all, &mut kinds, &mut follow, &mut open);
+            let mut sites = self.next_sites(round, all, &mut kinds, &mut follow, &mut more);
             // Where there is much to try, a proof costs less.
             if sites.len() > MANY
                 && !std::mem::replace(&mut tried, true)
@@ -179,9 +170,9 @@ impl Checker<'_> {
                 }
                 all.extend(next);
             }
-            match (all.is_empty(), open.changes || is_cut) {
+            match (all.is_empty(), is_cut) {
                 (true, false) => {
-                    self.not_tried |= open.more;
+                    self.not_tried |= more;
                     return answer;
                 }
                 (true, true) => break,
@@ -203,7 +194,7 @@ impl Checker<'_> {
         all: Vec<Before>,
         kinds: &mut Kinds,
         follow: &mut impl FnMut(&mut Self, &Story) -> Vec<Story>,
-        open: &mut Open,
+        more: &mut bool,
     ) -> Vec<Site> {
         // Who needs whom is known when all were let in.
         let mut came: Vec<(Prospect, Vec<Next>)> = Vec::new();
@@ -231,11 +222,10 @@ impl Checker<'_> {
                 } else if is_needed {
                     Rank::Needed
                 } else if keeps_all && story.uses_all_others() {
-                    open.changes |= kind.made.is_empty();
-                    open.more = true;
+                    *more = true;
                     Rank::Last
                 } else {
-                    open.more |= !keeps_all || kind.changes_some_of(&before.read);
+                    *more |= !keeps_all || kind.changes_some_of(&before.read);
                     continue;
                 };
                 let mut prospect = Prospect { rank, makes: kind.made.len(), ..before.clone() };
