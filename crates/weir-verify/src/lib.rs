@@ -41,6 +41,7 @@ mod smt;
 mod solve;
 mod state;
 mod stock;
+mod story;
 mod sums;
 mod supposed;
 mod tables;
@@ -62,9 +63,10 @@ pub use path::{
     Prediction,
 };
 pub use replay::{Hop, Left, Replay, replay};
-pub use session::{Arrival, Entry, Guard, Outcome, Session, Story};
+pub use session::{Arrival, Entry, Guard, Outcome, Session};
 pub use set::Set;
 pub use single::{explore, follow};
 pub use solve::{ConcreteInput, solve};
 pub use stock::{Numbers, Stock};
+pub use story::Story;
 pub use trail::Trail;

@@ -17,8 +17,9 @@ use crate::facts::Facts;
 use crate::idle::Idle;
 use crate::network::NodeId;
 use crate::packet::SymbolicPacket;
-use crate::session::{Session, Story};
+use crate::session::Session;
 use crate::state::{Packets, State};
+use crate::story::Story;
 use crate::trail::Trail;
 
 /// What paths have in common that go on alike.

@@ -11,9 +11,10 @@ use weir_table::Kind;
 
 use crate::explore::{Cut, Explorer};
 use crate::expr::{Expr, Node, Symbol};
-use crate::session::{Session, Story};
+use crate::session::Session;
 use crate::set::Set;
 use crate::state::State;
+use crate::story::Story;
 use crate::tables::Entry;
 
 /// What grows so often is anything.

@@ -4,7 +4,7 @@ use super::{Checker, Query, Search, Verdict};
 use crate::network::{Body, Network, NodeId, Place};
 use crate::path::How;
 use crate::replay::Replay;
-use crate::session::Story;
+use crate::story::Story;
 
 /// `all SRC DST [via N…] FILTER`: every packet that leaves SRC matching FILTER arrives at DST, whatever is chosen at
 /// random. Losses for want of room do not count, unless `strict`; the second result lists where they may happen.

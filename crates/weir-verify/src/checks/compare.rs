@@ -12,7 +12,7 @@ use crate::network::{Network, NodeId};
 use crate::packet::SymbolicPacket;
 use crate::path::{How, Incomplete, PacketEnd};
 use crate::replay::{Replay, replay_twice};
-use crate::session::Story;
+use crate::story::Story;
 
 /// Most differing bytes of a packet that are each looked at.
 const BYTES: usize = 64;

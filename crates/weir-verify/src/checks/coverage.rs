@@ -10,7 +10,8 @@ use super::{Checker, Doubt, Evidence, Search, Start, THOROUGH};
 use crate::network::{NodeId, Place};
 use crate::path::How;
 use crate::replay::{Replay, matches};
-use crate::session::{Arrival, Guard, Story};
+use crate::session::{Arrival, Guard};
+use crate::story::Story;
 
 /// How many paths are tried before it is left open whether a place is reached.
 const TRIES: u32 = 8;

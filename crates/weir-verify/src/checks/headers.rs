@@ -5,7 +5,7 @@ use weir_ir::program::{BinOp, Width};
 use super::{Bits, Checker, Field, Framing};
 use crate::expr::{Expr, Exprs, Source, Symbol};
 use crate::packet::{Mark, SymbolicPacket};
-use crate::session::Story;
+use crate::story::Story;
 
 /// A version of IP with the headers where they are if there are no options or extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

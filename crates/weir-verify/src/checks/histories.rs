@@ -12,7 +12,7 @@ use super::{Checker, Query, Search};
 use crate::course::Interest;
 use crate::network::Place;
 use crate::path::Incomplete;
-use crate::session::Story;
+use crate::story::Story;
 
 /// Most rounds in which packets of others are let in one after the other.
 const ROUNDS: usize = 4;

@@ -6,7 +6,8 @@ use super::headers::{IPV4, IPV6, Layout, by_net, bytes_at, net_at, net_of, origi
 use super::{Bits, Checker, Field, Framing, Query, Verdict};
 use crate::packet::SymbolicPacket;
 use crate::replay::Replay;
-use crate::session::{Arrival, Story};
+use crate::session::Arrival;
+use crate::story::Story;
 
 /// `invariant SRC DST FIELD…`: on every path, each field has at DST the value that it had at SRC.
 pub fn invariant(c: &mut Checker<'_>, q: &Query, fields: &[Field]) -> Verdict {

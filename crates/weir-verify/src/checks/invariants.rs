@@ -2,7 +2,7 @@
 
 use super::histories::Looked;
 use super::{Checker, Search};
-use crate::session::Story;
+use crate::story::Story;
 use crate::supposed::Supposed;
 
 /// So often what is supposed to stand in tables may turn out to be too little.

@@ -46,8 +46,9 @@ use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
 use crate::path::{Incomplete, Limits};
 use crate::replay::{Replay, matches, replay};
-use crate::session::{Arrival, Entry, Guard, Session, Story};
+use crate::session::{Arrival, Entry, Guard, Session};
 use crate::solve::{ConcreteInput, Solution};
+use crate::story::Story;
 
 /// What packets look like at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@ use weir_ir::program::Width;
 use super::headers::{IPV4, bytes_at, net_of, original};
 use super::{Checker, Evidence, Framing, Query, Search, THOROUGH};
 use crate::expr::{Exprs, Source, Symbol};
-use crate::session::Story;
+use crate::story::Story;
 
 /// Most ways among which [`near_miss`] chooses, and most of them that it tries.
 const WAYS: usize = 256;

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use super::{Checker, Query, Verdict};
 use crate::path::How;
-use crate::session::Story;
+use crate::story::Story;
 
 /// `noloops`: no packet from any of the places returns to a place in a state that it had there before (its time to
 /// live aside).

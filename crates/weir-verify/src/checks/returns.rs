@@ -4,7 +4,8 @@ use crate::course::Interest;
 use crate::expr::Expr;
 use crate::network::Place;
 use crate::packet::SymbolicPacket;
-use crate::session::{Arrival, Story};
+use crate::session::Arrival;
+use crate::story::Story;
 
 /// Where replies go.
 #[derive(Debug, Clone)]

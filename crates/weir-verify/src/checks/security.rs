@@ -11,7 +11,8 @@ use crate::course::Interest;
 use crate::expr::{Expr, Exprs};
 use crate::network::Place;
 use crate::replay::Replay;
-use crate::session::{Arrival, Entry, Outcome, Story};
+use crate::session::{Arrival, Entry, Outcome};
+use crate::story::Story;
 
 /// Addresses with a common start: bytes in network order, and how many bits count.
 #[derive(Debug, Clone, PartialEq, Eq)]

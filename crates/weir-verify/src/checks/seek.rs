@@ -6,7 +6,8 @@ use std::collections::HashSet;
 use super::{Checker, Evidence, Filter, Query, Search, Start, Verdict};
 use crate::network::Place;
 use crate::replay::Replay;
-use crate::session::{Arrival, Hunt, Outcome, Story};
+use crate::session::{Arrival, Hunt, Outcome};
+use crate::story::Story;
 
 impl Checker<'_> {
     /// Lets the packets of SRC in (of those only which match the filter there, if `at_source`), on a network that nothing

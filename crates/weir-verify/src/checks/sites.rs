@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::expr::{Expr, Exprs, Node, Source, Symbol};
-use crate::session::{Part, Session, Story};
+use crate::session::Session;
+use crate::story::{Part, Story};
 use crate::tables::Missed;
 
 /// Why a packet of others is let in, by what is likelier to lead somewhere.

@@ -11,8 +11,9 @@ use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
 use crate::path::{How, Incomplete, Limits};
 use crate::replay::{Replay, replay};
-use crate::session::{Arrival, Entry, Outcome, Session, Story};
+use crate::session::{Arrival, Entry, Outcome, Session};
 use crate::solve::{ConcreteInput, Solution};
+use crate::story::Story;
 
 /// How packets end, sorted: at which node, how, and their bytes then.
 type Ends = Vec<(NodeId, String, Vec<u8>)>;
