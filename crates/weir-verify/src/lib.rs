@@ -25,6 +25,7 @@ mod fates;
 mod idle;
 mod input;
 mod joints;
+mod lasting;
 mod merge;
 mod network;
 mod ops;

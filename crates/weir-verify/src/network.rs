@@ -13,6 +13,7 @@ use weir_table::Row;
 
 use crate::fates::{Fates, fates};
 use crate::idle::{FieldSet, Idle, idle};
+use crate::lasting::Lasting;
 use crate::tables::{TableInfo, table_infos};
 
 /// Number of a node.
@@ -97,6 +98,7 @@ pub struct Network {
     open: bool,
     /// Counts changes.
     age: u64,
+    pub(crate) lasting: Lasting,
 }
 
 impl Network {

@@ -63,7 +63,7 @@ impl fmt::Display for Incomplete {
 }
 
 /// How far an exploration goes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Most paths.
     pub paths: usize,

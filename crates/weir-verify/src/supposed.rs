@@ -25,7 +25,7 @@ const INTERVALS: usize = 64;
 const FORMS: usize = 4;
 
 /// What stands in tables where nothing is known to stand.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Supposed {
     /// Anything that fits.
     Anything,
@@ -34,7 +34,7 @@ pub(crate) enum Supposed {
 }
 
 /// What the parts of a key, behind those the fields, and at last the number of packets that wait, may be.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Form {
     parts: Vec<Set>,
     grown: u32,

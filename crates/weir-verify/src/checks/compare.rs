@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::histories::Looked;
+use super::histories::{Looked, Others};
 use super::{Checker, Doubt, Evidence, Search, Start, THOROUGH};
 use crate::expr::Expr;
 use crate::network::{Network, NodeId};
@@ -111,12 +111,12 @@ struct Ways {
 }
 
 /// Looks for packets that are treated differently by two networks.
-pub fn compare(c: &mut Checker<'_>, q: &Comparison<'_>) -> Compared {
+pub fn compare<'a>(c: &mut Checker<'a>, q: &Comparison<'_>) -> Compared {
     let mut out = Compared::default();
     let mut known = HashSet::new();
     // Classes of which no packet was found, though there may be some.
     let mut unsolved = HashSet::new();
-    let follow = |c: &mut Checker<'_>, before: &Story| {
+    let mut follow = |c: &mut Checker<'a>, before: &Story| {
         let all = q.twins.iter().flat_map(|t| c.both(before, t, &|_| false));
         all.map(|b| b.story).collect()
     };
@@ -165,7 +165,7 @@ pub fn compare(c: &mut Checker<'_>, q: &Comparison<'_>) -> Compared {
         // All histories count, not only those for all of a kind.
         Looked { found: Search::Unknown, ended: None }
     };
-    c.histories(HISTORIES, follow, look);
+    c.histories(HISTORIES, Others::By(&mut follow), look);
     if c.session.is_late() {
         c.session.give_up(Incomplete::Time);
     }

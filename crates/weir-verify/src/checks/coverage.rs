@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::histories::Looked;
+use super::histories::{Looked, Others};
 use super::{Checker, Doubt, Evidence, Search, Start, THOROUGH};
 use crate::network::{NodeId, Place};
 use crate::path::How;
@@ -107,7 +107,6 @@ pub fn coverage(c: &mut Checker<'_>, starts: &[Start], rules: &[RuleList]) -> Co
         ..Known::default()
     };
     // What it looks at is all that packets of anybody may do.
-    let follow = |_: &mut Checker<'_>, _: &Story| Vec::new();
     let look = |c: &mut Checker<'_>, before: &Story| {
         if before.is_blank() {
             known.tick(c, rules, &watched);
@@ -130,7 +129,7 @@ pub fn coverage(c: &mut Checker<'_>, starts: &[Start], rules: &[RuleList]) -> Co
         // All histories count, not only those for all of a kind.
         Looked { found: Search::Unknown, ended: Some(all) }
     };
-    c.histories(HISTORIES, follow, look);
+    c.histories(HISTORIES, Others::Looked, look);
     let maybe = known.tried.into_keys().filter(|p| !known.reached.contains(p)).collect();
     let seen = known.drops.into_iter().map(|(key, run)| (key, Some(run)));
     let mut drops: BTreeMap<Key, Option<usize>> = known.tried_drops.into_keys().map(|k| (k, None)).collect();

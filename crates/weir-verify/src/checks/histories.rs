@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::sites::{Prospect, Rank, Site};
-use super::{Checker, Query, Search};
+use super::{Checker, Query, Search, Start};
 use crate::course::Interest;
 use crate::network::Place;
 use crate::path::Incomplete;
@@ -27,6 +27,19 @@ pub(super) struct Looked {
     /// What may come of one more packet of anybody, if it looked at all that.
     pub(super) ended: Option<Vec<Story>>,
 }
+
+/// What may come of one more packet of anybody.
+pub(super) enum Others<'f, 'a> {
+    /// All that comes of packets from these places.
+    From(&'f [Start]),
+    /// What the check looks at by itself is all.
+    Looked,
+    /// What this gives.
+    By(&'f mut Follow<'f, 'a>),
+}
+
+/// Gives what comes of one more packet after what came before.
+type Follow<'f, 'a> = dyn FnMut(&mut Checker<'a>, &Story) -> Vec<Story> + 'f;
 
 /// Packets of others that came.
 struct Before {
@@ -102,7 +115,7 @@ impl Kinds {
     }
 }
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
     /// Tries a check on a network that nothing came to, and then after each history: what packets that came before may
     /// have left in tables. There is a history for each way in which some packet makes an entry; entries that only
     /// packets after those can make come in the next round.
@@ -111,23 +124,15 @@ impl Checker<'_> {
         q: &Query,
         mut check: impl FnMut(&mut Self, &Story) -> Search,
     ) -> Search {
-        let nowhere = HashSet::new();
-        let next = |c: &mut Self, before: &Story| {
-            let mut ended = Vec::new();
-            for start in &q.others {
-                let stories = c.launch(before, start, None);
-                ended.extend(c.session.run_for(Interest::Entries, stories, &nowhere).ended);
-            }
-            ended
-        };
-        self.histories(HISTORIES, next, |c, before| Looked { found: check(c, before), ended: None })
+        let others = Others::From(&q.others);
+        self.histories(HISTORIES, others, |c, before| Looked { found: check(c, before), ended: None })
     }
 
-    /// The same with so many histories at most, where `follow` gives what may come of one more packet of anybody.
+    /// The same with so many histories at most, where `others` gives what may come of one more packet of anybody.
     pub(super) fn histories(
         &mut self,
         most: usize,
-        mut follow: impl FnMut(&mut Self, &Story) -> Vec<Story>,
+        mut others: Others<'_, 'a>,
         mut check: impl FnMut(&mut Self, &Story) -> Looked,
     ) -> Search {
         let story = self.session.blank();
@@ -148,11 +153,11 @@ impl Checker<'_> {
         // A proof needs that nothing is found where nobody came.
         let mut tried = !matches!(answer, Search::Impossible);
         'rounds: for round in 0..ROUNDS {
-            let mut sites = self.next_sites(round, all, &mut kinds, &mut follow, &mut more);
+            let mut sites = self.next_sites(round, all, &mut kinds, &mut others, &mut more);
             // Where there is much to try, a proof costs less.
             if sites.len() > MANY
                 && !std::mem::replace(&mut tried, true)
-                && self.is_never(&mut follow, &mut check)
+                && self.is_never(&mut others, &mut check)
             {
                 return Search::Impossible;
             }
@@ -180,11 +185,27 @@ impl Checker<'_> {
             }
         }
         // Entries that take more packets are not tried.
-        if !tried && self.is_never(&mut follow, &mut check) {
+        if !tried && self.is_never(&mut others, &mut check) {
             return Search::Impossible;
         }
         self.session.give_up(Incomplete::Histories);
         answer
+    }
+
+    /// What comes of one more packet after what came before.
+    pub(super) fn let_in(&mut self, others: &mut Others<'_, 'a>, before: &Story) -> Vec<Story> {
+        match others {
+            Others::From(starts) => {
+                let (mut ended, nowhere) = (Vec::new(), HashSet::new());
+                for start in *starts {
+                    let stories = self.launch(before, start, None);
+                    ended.extend(self.session.run_for(Interest::Entries, stories, &nowhere).ended);
+                }
+                ended
+            }
+            Others::Looked => Vec::new(),
+            Others::By(follow) => follow(self, before),
+        }
     }
 
     /// What one more packet of anybody may leave after what came before.
@@ -193,14 +214,14 @@ impl Checker<'_> {
         round: usize,
         all: Vec<Before>,
         kinds: &mut Kinds,
-        follow: &mut impl FnMut(&mut Self, &Story) -> Vec<Story>,
+        others: &mut Others<'_, 'a>,
         more: &mut bool,
     ) -> Vec<Site> {
         // Who needs whom is known when all were let in.
         let mut came: Vec<(Prospect, Vec<Next>)> = Vec::new();
         for mut before in all {
             let ended = before.ended.take();
-            let stories = ended.unwrap_or_else(|| follow(self, &before.story));
+            let stories = ended.unwrap_or_else(|| self.let_in(others, &before.story));
             before.prospect.learn(self.session.take_missed());
             let next = stories.into_iter().filter_map(|story| {
                 let (kind, keeps_all) = kinds.of(round, &before, &story)?;

@@ -1,6 +1,6 @@
 //! Proofs that nothing is found after any packets of others, however many.
 
-use super::histories::Looked;
+use super::histories::{Looked, Others};
 use super::{Checker, Search};
 use crate::story::Story;
 use crate::supposed::Supposed;
@@ -8,18 +8,18 @@ use crate::supposed::Supposed;
 /// So often what is supposed to stand in tables may turn out to be too little.
 const ROUNDS: usize = 8;
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
     /// Whether nothing is found whatever stands in tables, of all that packets of others can have left there. If so, nothing is
     /// left out that was given up before.
     pub(super) fn is_never(
         &mut self,
-        follow: &mut impl FnMut(&mut Self, &Story) -> Vec<Story>,
+        others: &mut Others<'_, 'a>,
         check: &mut impl FnMut(&mut Self, &Story) -> Looked,
     ) -> bool {
         let incomplete = self.session.take_incomplete();
         let walks = self.session.swap_walks(0);
         self.supposing = true;
-        let proved = self.is_so_whatever_was_left(check) || self.is_inductive(follow, check);
+        let proved = self.is_so_whatever_was_left(check) || self.is_inductive(others, check);
         self.supposing = false;
         self.session.suppose(None);
         self.session.swap_walks(walks);
@@ -51,7 +51,7 @@ impl Checker<'_> {
     /// Supposes that what packets can leave stands in tables, until they leave nothing else; and whether nothing is found then.
     fn is_inductive(
         &mut self,
-        follow: &mut impl FnMut(&mut Self, &Story) -> Vec<Story>,
+        others: &mut Others<'_, 'a>,
         check: &mut impl FnMut(&mut Self, &Story) -> Looked,
     ) -> bool {
         let (blank, mut supposed) = (self.session.blank(), Supposed::nothing());
@@ -61,8 +61,18 @@ impl Checker<'_> {
             if !matches!(found, Search::Impossible) || !self.is_complete() {
                 return false;
             }
-            let stories = ended.unwrap_or_else(|| follow(self, &blank));
-            let more = self.session.add_to(&mut supposed, &stories);
+            let stories = match (ended, &mut *others) {
+                (Some(stories), _) => stories,
+                // Many requirements ask for that.
+                (None, Others::From(_)) => Vec::new(),
+                (None, others) => self.let_in(others, &blank),
+            };
+            let mut more = self.session.add_to(&mut supposed, &stories);
+            if let Others::From(starts) = others {
+                let starts = starts.iter().map(|s| (s.place, s.input.clone())).collect();
+                let Some(after) = self.session.after_others(starts, supposed) else { return false };
+                (supposed, more) = (after.supposed, more | after.more);
+            }
             if !self.is_complete() {
                 return false;
             }

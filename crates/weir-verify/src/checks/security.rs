@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use weir_ir::program::{BinOp, Width};
 
 use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original, version};
-use super::histories::{HISTORIES, Looked};
+use super::histories::{HISTORIES, Looked, Others};
 use super::{Checker, Framing, Search, Start, Target, Verdict};
 use crate::course::Interest;
 use crate::expr::{Expr, Exprs};
@@ -108,8 +108,7 @@ pub fn secure(c: &mut Checker<'_>, m: &Module, rules: &Rules) -> Security {
     let mut found = look.alone(c);
     if !matches!(found, Search::Found(_)) {
         // What the check explores is all that packets of anybody may do.
-        let follow = |_: &mut Checker<'_>, _: &Story| Vec::new();
-        let later = c.histories(HISTORIES, follow, |c, before| look.after(c, before));
+        let later = c.histories(HISTORIES, Others::Looked, |c, before| look.after(c, before));
         found = c.any([found, later], |_, s| s);
     }
     Security { verdict: c.none(found), broken: look.broken }

@@ -1,0 +1,98 @@
+//! What packets of anybody leave in a network in which something is supposed to stand in tables. It takes long to find out, is
+//! the same for all requirements, and so is found once.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use crate::course::Interest;
+use crate::input::SymbolicInput;
+use crate::network::{NodeId, Place};
+use crate::path::{Incomplete, Limits};
+use crate::session::Session;
+use crate::supposed::Supposed;
+
+/// Most answers that are kept.
+const MOST: usize = 64;
+
+/// What was found so far. A copy of a network finds it for itself.
+#[derive(Debug, Default)]
+pub(crate) struct Lasting(Mutex<Vec<Found>>);
+
+/// What was asked, and the answer.
+#[derive(Debug)]
+struct Found {
+    /// The age that the network had.
+    age: u64,
+    question: Question,
+    /// `None`: not everything could be explored.
+    after: Option<After>,
+    /// The nodes that packets came to.
+    visited: Vec<NodeId>,
+}
+
+/// What is asked.
+#[derive(Debug, PartialEq, Eq)]
+struct Question {
+    /// Where packets come in.
+    starts: Vec<(Place, SymbolicInput)>,
+    supposed: Supposed,
+    limits: Limits,
+}
+
+/// What stands in tables then.
+#[derive(Debug, Clone)]
+pub(crate) struct After {
+    /// What was supposed, and what packets left.
+    pub(crate) supposed: Supposed,
+    /// Whether that is more.
+    pub(crate) more: bool,
+}
+
+impl Clone for Lasting {
+    fn clone(&self) -> Lasting {
+        Lasting::default()
+    }
+}
+
+impl Session<'_> {
+    /// What may stand in tables after packets that come in at these places, if this is supposed to stand there before.
+    /// `None`: not everything could be explored.
+    pub(crate) fn after_others(
+        &mut self,
+        starts: Vec<(Place, SymbolicInput)>,
+        supposed: Supposed,
+    ) -> Option<After> {
+        let (net, limits) = (self.e.net, self.e.limits);
+        let question = Question { starts, supposed, limits };
+        // Who asks the same meanwhile waits for the answer.
+        let mut known = net.lasting.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|f| f.age == net.age());
+        let at = known.iter().position(|f| f.question == question);
+        if at.is_none() {
+            // With limits of its own: the answer is not to depend on who asks first.
+            let mut session = Session::new(net, limits);
+            session.e.stop = self.e.stop;
+            let (after, why) = session.explore_others(&question);
+            if why == Some(Incomplete::Time) {
+                return None;
+            }
+            known.truncate(MOST - 1);
+            known.insert(0, Found { age: net.age(), question, after, visited: session.visited() });
+        }
+        let found = &known[at.unwrap_or(0)];
+        found.visited.iter().for_each(|n| self.e.visited[*n as usize] = true);
+        found.after.clone()
+    }
+
+    fn explore_others(&mut self, q: &Question) -> (Option<After>, Option<Incomplete>) {
+        self.suppose(Some(q.supposed.clone()));
+        let (blank, mut supposed, mut more) = (self.blank(), q.supposed.clone(), false);
+        for (place, input) in &q.starts {
+            let stories = self.packet(&blank, *place, input).into_iter().collect();
+            let ended = self.run_for(Interest::Entries, stories, &HashSet::new()).ended;
+            more |= self.add_to(&mut supposed, &ended);
+        }
+        let why = self.take_incomplete();
+        (why.is_none().then_some(After { supposed, more }), why)
+    }
+}
