@@ -342,9 +342,13 @@ impl Exprs {
             Node::Symbol(Symbol::Byte(source, at)) => Some((source, at)),
             _ => None,
         };
+        let is_word = matches!(node, Node::Concat(_));
         nodes.push((node, width));
         if let Some((source, at)) = byte {
             self.note_byte(source, at);
+        }
+        if is_word && !self.joints.is_empty() {
+            self.note_word(next);
         }
         next
     }

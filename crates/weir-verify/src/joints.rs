@@ -6,7 +6,7 @@
 //! has one joint at most, and whoever reads or writes at a position in front that may lie behind the joint makes the
 //! path split by the length (`Explorer::settle`).
 
-use crate::expr::{Expr, Exprs, SourceId, Symbol};
+use crate::expr::{Expr, Exprs, Node, SourceId, Symbol};
 use weir_ir::program::Width;
 
 /// Numbers of positions of one joint. Those in front of all joints lie around 0.
@@ -21,6 +21,8 @@ pub(crate) struct Joint {
     pub(crate) off: Expr,
     /// The bytes behind it that some expression speaks of.
     bytes: Vec<(SourceId, i64)>,
+    /// Numbers that are made of such bytes, by their source and positions.
+    words: Vec<(SourceId, Vec<i64>, Expr)>,
 }
 
 /// The number of a position's joint, from 1; 0: it has none.
@@ -41,7 +43,7 @@ impl Exprs {
     pub(crate) fn joint(&mut self, base: i64, off: Expr) -> i64 {
         let known = self.joints.iter().position(|j| j.base == base && j.off == off);
         let i = known.unwrap_or_else(|| {
-            self.joints.push(Joint { base, off, bytes: Vec::new() });
+            self.joints.push(Joint { base, off, bytes: Vec::new(), words: Vec::new() });
             self.joints.len() - 1
         });
         (i as i64 + 1) * SPAN
@@ -64,21 +66,47 @@ impl Exprs {
         }
     }
 
+    /// Notes that there is an expression for a number made of these bytes.
+    pub(crate) fn note_word(&mut self, word: Expr) {
+        let Node::Concat(bytes) = self.node(word) else { return };
+        let place = |b: &Expr| match self.node(*b) {
+            Node::Symbol(Symbol::Byte(source, at)) => Some((*source, *at)),
+            _ => None,
+        };
+        let Some((source, first)) = bytes.first().and_then(place).filter(|(_, at)| is_behind(*at)) else {
+            return;
+        };
+        let all: Option<Vec<i64>> = bytes
+            .iter()
+            .map(|b| place(b).filter(|(s, at)| *s == source && is_behind(*at)).map(|(_, at)| at))
+            .collect();
+        if let (Some(all), Some(joint)) = (all, self.joints.get_mut(number(first) as usize - 1)) {
+            joint.words.push((source, all, word));
+        }
+    }
+
     /// Where what stands at a position behind a joint stands if `off` is this number.
     pub(crate) fn settled(&self, at: i64, off: u32) -> i64 {
         self.joint_of(at).map_or(at, |(joint, k)| joint.base + i64::from(off) + k)
     }
 
-    /// The conditions that bytes behind a joint are those that they are if `off` is this number.
+    /// The conditions that bytes behind a joint, and numbers made of them, are those that they are if `off` is this number.
     pub(crate) fn identified(&mut self, start: i64, source: SourceId, off: u32) -> Vec<Expr> {
         let Some((joint, _)) = self.joint_of(start) else { return Vec::new() };
         let places: Vec<i64> = joint.bytes.iter().filter(|b| b.0 == source).map(|b| b.1).collect();
-        let same = |&at: &i64| {
-            let there = self.settled(at, off);
-            let one = self.symbol(Width::W8, Symbol::Byte(source, at));
-            let other = self.symbol(Width::W8, Symbol::Byte(source, there));
-            self.equal(one, other)
-        };
-        places.iter().map(same).collect()
+        let words: Vec<_> = joint.words.iter().filter(|w| w.0 == source).cloned().collect();
+        let byte = |x: &mut Exprs, at: i64| x.symbol(Width::W8, Symbol::Byte(source, at));
+        let mut all = Vec::new();
+        // First, as what is known of a number is not known of its bytes.
+        for (_, places, word) in words {
+            let bytes: Vec<Expr> = places.iter().map(|at| byte(self, self.settled(*at, off))).collect();
+            let other = self.concat(&bytes);
+            all.push(self.equal(word, other));
+        }
+        for at in places {
+            let (one, other) = (byte(self, at), byte(self, self.settled(at, off)));
+            all.push(self.equal(one, other));
+        }
+        all
     }
 }

@@ -86,12 +86,13 @@ impl Session<'_> {
 
     fn explore_others(&mut self, q: &Question) -> (Option<After>, Option<Incomplete>) {
         self.suppose(Some(q.supposed.clone()));
-        let (blank, mut supposed, mut more) = (self.blank(), q.supposed.clone(), false);
+        let (blank, mut ended, nowhere) = (self.blank(), Vec::new(), HashSet::new());
         for (place, input) in &q.starts {
             let stories = self.packet(&blank, *place, input).into_iter().collect();
-            let ended = self.run_for(Interest::Entries, stories, &HashSet::new()).ended;
-            more |= self.add_to(&mut supposed, &ended);
+            ended.extend(self.run_for(Interest::Entries, stories, &nowhere).ended);
         }
+        let mut supposed = q.supposed.clone();
+        let more = self.add_to(&mut supposed, &ended);
         let why = self.take_incomplete();
         (why.is_none().then_some(After { supposed, more }), why)
     }

@@ -17,12 +17,16 @@ use crate::state::State;
 use crate::story::Story;
 use crate::tables::Entry;
 
-/// What grows so often is anything.
-const GROWTHS: u32 = 3;
+/// What grows oftener is anything.
+const GROWTHS: u32 = 2;
 /// Most intervals that are told apart.
 const INTERVALS: usize = 64;
 /// Most forms of a table.
 const FORMS: usize = 4;
+/// Most that are told apart while they are looked for.
+const CANDIDATES: usize = 16;
+/// As much as so many parts in other ranges counts a part that is another number.
+const KEEPS: usize = 3;
 
 /// What stands in tables where nothing is known to stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,39 +67,77 @@ impl Supposed {
         }
     }
 
-    /// Adds an entry. Whether that is more than was supposed.
-    fn add(&mut self, Left { table, parts, widths }: Left) -> bool {
+    /// Adds entries. Whether that is more than was supposed.
+    pub(crate) fn add(&mut self, left: Vec<Left>) -> bool {
         let Supposed::Forms(forms) = self else { return false };
-        let forms = forms.entry(table).or_default();
-        if forms.iter().any(|f| f.covered(&parts) == parts.len()) {
-            return false;
+        let mut by_table: BTreeMap<u32, Vec<Left>> = BTreeMap::new();
+        for one in left {
+            by_table.entry(one.table).or_default().push(one);
         }
-        if forms.len() < FORMS {
-            forms.push(Form { parts: parts.into_iter().map(few).collect(), grown: 0 });
-        } else if let Some(nearest) = forms.iter_mut().max_by_key(|f| f.covered(&parts)) {
-            nearest.join(&parts, &widths);
-        }
-        true
+        by_table.into_iter().fold(false, |more, (table, left)| {
+            let forms = forms.entry(table).or_default();
+            let widths = left.first().map(|l| l.widths.clone()).unwrap_or_default();
+            let mut all = forms.clone();
+            for one in left {
+                let new = Form { parts: one.parts.into_iter().map(few).collect(), grown: 0 };
+                if !all.iter().any(|f| new.is_within(f)) {
+                    all.push(new);
+                    join_nearest(&mut all, CANDIDATES);
+                }
+            }
+            join_nearest(&mut all, FORMS);
+            all.iter_mut().for_each(|f| f.grow_from(forms, &widths));
+            let is_more = all != *forms;
+            *forms = all;
+            more | is_more
+        })
+    }
+}
+
+/// Joins forms that are most alike until they are not too many.
+fn join_nearest(forms: &mut Vec<Form>, most: usize) {
+    while forms.len() > most {
+        let pairs = (1..forms.len()).flat_map(|j| (0..j).map(move |i| (i, j)));
+        let Some((i, j)) = pairs.min_by_key(|&(i, j)| forms[i].distance(&forms[j])) else { return };
+        let other = forms.remove(j);
+        forms[i].join(&other);
     }
 }
 
 impl Form {
-    /// How many parts are no more than is known.
-    fn covered(&self, parts: &[Set]) -> usize {
-        self.parts.iter().zip(parts).filter(|(known, part)| part.is_within(known)).count()
+    fn is_within(&self, other: &Form) -> bool {
+        self.parts.iter().zip(&other.parts).all(|(a, b)| a.is_within(b))
     }
 
-    fn join(&mut self, parts: &[Set], widths: &[Width]) {
-        self.grown += 1;
-        for ((known, part), width) in self.parts.iter_mut().zip(parts).zip(widths) {
-            if part.is_within(known) {
-                continue;
+    /// How different two are: that a part is one number here and another there tells more than that it is in other ranges.
+    fn distance(&self, other: &Form) -> usize {
+        let pairs = self.parts.iter().zip(&other.parts);
+        let differing = pairs.filter(|(a, b)| !a.is_within(b) && !b.is_within(a));
+        differing.map(|(a, b)| if a.value().is_some() && b.value().is_some() { KEEPS } else { 1 }).sum()
+    }
+
+    fn join(&mut self, other: &Form) {
+        self.grown = self.grown.max(other.grown);
+        for (known, part) in self.parts.iter_mut().zip(&other.parts) {
+            if !part.is_within(known) {
+                *known = few(Set::union([known.intervals(), part.intervals()].concat()));
             }
-            *known = if self.grown > GROWTHS {
-                Set::full(*width)
-            } else {
-                few(Set::union([known.intervals(), part.intervals()].concat()))
-            };
+        }
+    }
+
+    /// Notes that it is more than it was among these. What grows again and again is taken to be anything.
+    fn grow_from(&mut self, before: &[Form], widths: &[Width]) {
+        let own: Vec<&Form> = before.iter().filter(|f| f.is_within(self)).collect();
+        if own.is_empty() || own.iter().any(|f| f.parts == self.parts) {
+            return;
+        }
+        self.grown += 1;
+        if self.grown > GROWTHS {
+            for (i, (part, width)) in self.parts.iter_mut().zip(widths).enumerate() {
+                if !own.iter().any(|f| f.parts[i] == *part) {
+                    *part = Set::full(*width);
+                }
+            }
         }
     }
 }
@@ -180,8 +222,8 @@ impl Session<'_> {
     /// Adds to what is supposed what stories leave in tables, and what stood there while others' packets had their turn since
     /// this was last asked. Whether that is more.
     pub(crate) fn add_to(&mut self, supposed: &mut Supposed, stories: &[Story]) -> bool {
-        let between = std::mem::take(&mut self.e.between);
-        let left: Vec<Left> = stories.iter().flat_map(|s| self.e.left_by(&s.state)).collect();
-        between.into_iter().chain(left).fold(false, |more, one| supposed.add(one) | more)
+        let mut left = std::mem::take(&mut self.e.between);
+        stories.iter().for_each(|s| left.extend(self.e.left_by(&s.state)));
+        supposed.add(left)
     }
 }

@@ -170,8 +170,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "supposed: an entry that is known in part is known",
         file: "crates/weir-verify/src/supposed.rs",
-        text: "f.covered(&parts) == parts.len()",
-        instead: "f.covered(&parts) > 0",
+        text: "self.parts.iter().zip(&other.parts).all(|(a, b)| a.is_within(b))",
+        instead: "self.parts.iter().zip(&other.parts).any(|(a, b)| a.is_within(b))",
         test: VERIFY_STRANGERS,
     },
     Mutation {
@@ -194,6 +194,20 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: "parts.push(if held.value() == Some(0) { held } else { many });",
         instead: "parts.push(if held.value() == Some(1) { held } else { Set::full(Width::W32) });",
         test: VERIFY_STRANGERS,
+    },
+    Mutation {
+        name: "supposed: forms of other protocols are as alike as those of other addresses",
+        file: "crates/weir-verify/src/supposed.rs",
+        text: "const KEEPS: usize = 3;",
+        instead: "const KEEPS: usize = 0;",
+        test: GRAPHS,
+    },
+    Mutation {
+        name: "joints: what is known of a number is forgotten where its bytes are found",
+        file: "crates/weir-verify/src/joints.rs",
+        text: "all.push(self.equal(word, other));",
+        instead: "let _ = (word, other);",
+        test: GRAPHS,
     },
     Mutation {
         name: "released: what waited does not go on",
