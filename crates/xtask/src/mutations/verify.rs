@@ -163,8 +163,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "invariants: what the first packets leave is all",
         file: "crates/weir-verify/src/checks/invariants.rs",
-        text: "if !more {",
-        instead: "if !more || !stories.is_empty() {",
+        text: "(after.supposed, more | after.more)",
+        instead: "(after.supposed, more & after.more)",
         test: VERIFY_STRANGERS,
     },
     Mutation {
@@ -178,8 +178,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         name: "histories: what only changes entries comes once",
         file: "crates/weir-verify/src/checks/histories.rs",
         text: "[] => k.changes_some_of(&before.read),",
-        instead: "[] => before.read.is_empty(),",
-        test: GRAPHS,
+        instead: "[] => self.0.is_empty(),",
+        test: VERIFY_STRANGERS,
     },
     Mutation {
         name: "merge: where a run is looked for nothing is left aside",
