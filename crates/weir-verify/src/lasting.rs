@@ -28,6 +28,8 @@ struct Found {
     after: Option<After>,
     /// The nodes that packets came to.
     visited: Vec<NodeId>,
+    /// The walks that it took.
+    walks: usize,
 }
 
 /// What is asked.
@@ -77,10 +79,13 @@ impl Session<'_> {
                 return None;
             }
             known.truncate(MOST - 1);
-            known.insert(0, Found { age: net.age(), question, after, visited: session.visited() });
+            let (visited, walks) = (session.visited(), session.e.walks);
+            known.insert(0, Found { age: net.age(), question, after, visited, walks });
         }
         let found = &known[at.unwrap_or(0)];
         found.visited.iter().for_each(|n| self.e.visited[*n as usize] = true);
+        // As if it had gone them itself.
+        self.e.walks += found.walks;
         found.after.clone()
     }
 

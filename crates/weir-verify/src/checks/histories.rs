@@ -2,8 +2,8 @@
 //!
 //! Packets of anybody are let in one after the other, and each way in which one makes an entry is a kind. One of a kind that
 //! is known comes after others only where that may matter: a path found entries of all those, and then looked in vain in a
-//! table in which one of that kind, or one that needs it, makes entries. Where these are many, or too many, a proof is tried
-//! that needs none (`invariants.rs`).
+//! table in which one of that kind, or one that needs it, makes entries, or read what one of that kind changes. Where these
+//! are many, or too many, a proof is tried that needs none (`invariants.rs`).
 
 use std::collections::{BTreeSet, HashSet};
 
