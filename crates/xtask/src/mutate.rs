@@ -14,7 +14,7 @@ use crate::mutations::{Mutation, Test, mutations};
 /// How long tests may take; unbroken ones take seconds.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 /// What the copy consists of.
-const COPIED: &[&str] = &["Cargo.toml", "Cargo.lock", "crates"];
+const COPIED: &[&str] = &["Cargo.toml", "Cargo.lock", "crates", "examples", "images"];
 
 /// How a test program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
