@@ -35,6 +35,7 @@ pub(crate) struct Meeting {
     entries: Vec<(u32, bool, Vec<Expr>, Vec<Expr>)>,
     used: Packets,
     missed: Vec<(u32, Rc<[Expr]>)>,
+    read: Vec<(u32, u32)>,
 }
 
 /// What was assumed by the paths from a meeting on.
@@ -127,6 +128,7 @@ impl Explorer<'_> {
             entries: st.entries.iter().map(|e| (e.table, e.live, e.key.clone(), e.fields.clone())).collect(),
             used: st.used,
             missed: st.missed.clone(),
+            read: st.read.clone(),
         };
         let conditions = st.facts.conditions();
         let met = self.course.met.entry((node, head)).or_default();

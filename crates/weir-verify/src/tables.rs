@@ -205,6 +205,7 @@ impl Explorer<'_> {
             let same = self.x.keys_equal(&st.entries[i].key, key);
             if self.decide(st, same)? {
                 st.used |= st.entries[i].makers;
+                self.note_reads(st);
                 return Ok(st.entries[i].live.then_some(i));
             }
         }
@@ -248,15 +249,19 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// A path reads a field of an entry. If it depends on all packets before, others may still change what it read of them.
+    /// A path reads a field of an entry. What it reads of those of others may be changed by one more packet.
     pub(crate) fn note_read(&mut self, st: &mut State, entry: usize, field: u32) {
         let e = &st.entries[entry];
-        let of_others = st.others & e.makers != 0;
         let read = (e.table, field);
-        if of_others && !st.read.contains(&read) {
+        if st.others & e.makers != 0 && !st.read.contains(&read) {
             st.read.push(read);
+            self.note_reads(st);
         }
-        if of_others && st.uses_all_others() {
+    }
+
+    /// That matters once the path depends on all packets before.
+    fn note_reads(&mut self, st: &State) {
+        if st.others != 0 && st.uses_all_others() {
             self.missed.read.extend(&st.read);
         }
     }

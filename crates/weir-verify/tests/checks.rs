@@ -4,7 +4,7 @@ mod net;
 
 use std::sync::Arc;
 
-use net::Net;
+use net::{Net, checker, holds, shown};
 use weir_ir::program::{Layer, Width};
 use weir_ir::{Builder, Reason};
 use weir_verify::checks::{
@@ -12,22 +12,6 @@ use weir_verify::checks::{
     returns,
 };
 use weir_verify::{Body, Limits, Network, Place};
-
-fn checker(n: &Net) -> Checker<'_> {
-    Checker::new(&n.net, Limits::default())
-}
-
-fn holds(v: &Verdict) -> bool {
-    matches!(v, Verdict::Holds(_))
-}
-
-fn shown(v: &Verdict, yes: bool) {
-    match v {
-        Verdict::Holds(Some(e)) if yes => assert!(!e.replay.hops.is_empty()),
-        Verdict::Violated(Some(e)) if !yes => assert!(!e.replay.hops.is_empty()),
-        v => panic!("{v:?}"),
-    }
-}
 
 const FILTER: &str = "c = CheckIPHeader
     f = IPFilter(allow udp dst port 1500, deny all)

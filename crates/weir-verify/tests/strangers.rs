@@ -4,28 +4,12 @@ mod net;
 
 use std::sync::Arc;
 
-use net::Net;
+use net::{Net, checker, holds, shown};
 use weir_ir::program::{Layer, Width};
 use weir_ir::{Builder, Reason, TableDecl};
 use weir_table::Kind;
-use weir_verify::checks::{Checker, Verdict, never};
-use weir_verify::{Limits, Place};
-
-fn checker(n: &Net) -> Checker<'_> {
-    Checker::new(&n.net, Limits::default())
-}
-
-fn holds(v: &Verdict) -> bool {
-    matches!(v, Verdict::Holds(_))
-}
-
-fn shown(v: &Verdict, yes: bool) {
-    match v {
-        Verdict::Holds(Some(e)) if yes => assert!(!e.replay.hops.is_empty()),
-        Verdict::Violated(Some(e)) if !yes => assert!(!e.replay.hops.is_empty()),
-        v => panic!("{v:?}"),
-    }
-}
+use weir_verify::Place;
+use weir_verify::checks::{Verdict, never};
 
 /// Stateful firewalls in a row on the way from `c` to `inside`. Each lets in what answers a UDP packet of one of these.
 fn doors(insiders: &str) -> Net {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use weir_elements::filter::{Plan, View};
 use weir_ir::{Builder, Layer, Width, check, program_of};
-use weir_verify::checks::{Filter, Framing, Query, Start, Target};
-use weir_verify::{Body, Network, NodeId, Place, SymbolicInput};
+use weir_verify::checks::{Checker, Filter, Framing, Query, Start, Target, Verdict};
+use weir_verify::{Body, Limits, Network, NodeId, Place, SymbolicInput};
 
 /// A network under construction.
 #[derive(Default)]
@@ -145,4 +145,22 @@ pub fn element(name: &str, what: &str, (inputs, outputs): (u32, u32)) -> Arc<wei
     let program = program_of(&*element, name, inputs, outputs);
     check(&program).unwrap();
     Arc::new(program)
+}
+
+/// Checks on a network, with the usual limits.
+pub fn checker(n: &Net) -> Checker<'_> {
+    Checker::new(&n.net, Limits::default())
+}
+
+pub fn holds(v: &Verdict) -> bool {
+    matches!(v, Verdict::Holds(_))
+}
+
+/// The answer is this one, and a run shows it.
+pub fn shown(v: &Verdict, yes: bool) {
+    match v {
+        Verdict::Holds(Some(e)) if yes => assert!(!e.replay.hops.is_empty()),
+        Verdict::Violated(Some(e)) if !yes => assert!(!e.replay.hops.is_empty()),
+        v => panic!("{v:?}"),
+    }
 }
