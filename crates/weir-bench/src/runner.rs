@@ -8,7 +8,7 @@ use nix::time::{ClockId, clock_gettime};
 use weir_ir::program::BlockId;
 use weir_ir::{Host, Interpreter, Reason};
 use weir_jit::{BatchHost, Compiled, Ended, Fate, Runner};
-use weir_packet::{Buffers, Packet};
+use weir_packet::Packet;
 use weir_table::TableSet;
 
 use crate::graph::{Built, Code};
@@ -219,14 +219,14 @@ impl<'a> Subject<'a> {
         packets: &mut Vec<Packet>,
         sink: &mut Sink,
     ) -> Result<()> {
-        let frames = black_box(frames);
-        let mut buffers = Buffers::take(BATCH);
-        let frames = (0..BATCH).map(|_| {
-            let frame = &frames[*next];
-            *next = if *next + 1 == frames.len() { 0 } else { *next + 1 };
+        let (frames, mut at) = (black_box(frames), *next);
+        *next = (at + BATCH) % frames.len();
+        let frames = (0..BATCH).map(move |_| {
+            let frame = &frames[at];
+            at = if at + 1 == frames.len() { 0 } else { at + 1 };
             frame
         });
-        buffers.packets(frames, packets)?;
+        Packet::from_frames(frames, packets)?;
         let before = sink.exits;
         self.run(0, packets, sink);
         ensure!(

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use weir_ir::program::{BlockId, End, Op, TableId, Target, Type, Value, Width};
-use weir_table::{HASH_ODD, HASH_TOP, Kind, LpmView, NO_ENTRY, View};
+use weir_table::{HASH_ODD, HASH_TOP, Kind, LpmView, NEVER, NO_ENTRY, View};
 
 use crate::compile::{Translator, int};
 use crate::helpers::{Ctx, Helper};
@@ -225,8 +225,7 @@ impl Translator<'_, '_> {
         }
         let (table, row) = self.row_of(entry);
         let slot = self.get(entry);
-        let layout = &self.layouts[table.0 as usize];
-        let [expires, armed] = [layout.expires, layout.armed].map(|off| off as i32);
+        let expires = self.layouts[table.0 as usize].expires as i32;
         let rows = self.regions.rows;
         let after = self.get(after);
         let now = self.fixed(offset_of!(Ctx<'_>, now));
@@ -234,16 +233,17 @@ impl Translator<'_, '_> {
         let [call, done] = std::array::from_fn(|_| self.b.create_block());
         self.b.set_cold_block(call);
 
-        // A sum that wraps, or that does not move, is not for here: no time is before 0. The others have a branch each,
-        // which nearly always goes the same way: that takes fewer instructions than to join them.
+        // A sum that wraps, or that does not move, is not for here: no entry goes at 0 or before. An entry that never goes
+        // does so after all times, and one that does has its timer ([`weir_table::TableSet::touch`]).
         let later = self.b.ins().icmp(IntCC::UnsignedGreaterThan, when, now);
-        let never = self.imm(types::I64, 0);
-        let when = self.b.ins().select(later, when, never);
-        for time in [expires, armed] {
-            let time = self.b.ins().load(types::I64, rows, row, time);
-            let before = self.is_set_before(time, when);
-            self.go_on_if(before, call);
-        }
+        let end = self.imm(types::I64, NEVER.into());
+        let is_time = self.b.ins().icmp(IntCC::NotEqual, when, end);
+        let moves = self.b.ins().band(later, is_time);
+        let none = self.imm(types::I64, 0);
+        let when = self.b.ins().select(moves, when, none);
+        let own = self.b.ins().load(types::I64, rows, row, expires);
+        let before = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, when, own);
+        self.go_on_if(before, call);
         self.b.ins().store(rows, when, row, expires);
         self.b.ins().jump(done, &[]);
 
@@ -260,12 +260,6 @@ impl Translator<'_, '_> {
         let next = self.b.create_block();
         self.b.ins().brif(condition, next, &[], other, &[]);
         self.b.switch_to_block(next);
-    }
-
-    /// Whether a time is set (not 0) and no later than `when`.
-    fn is_set_before(&mut self, time: ir::Value, when: ir::Value) -> ir::Value {
-        let before = self.b.ins().iadd_imm_s(time, -1);
-        self.b.ins().icmp(IntCC::UnsignedLessThan, before, when)
     }
 
     // --- finding ----------------------------------------------------------------------------------------------
@@ -382,6 +376,8 @@ impl Translator<'_, '_> {
         let (cells, mask) =
             (self.view(types::I64, table, View::CELLS), self.view(types::I64, table, View::MASK));
         let [head, other_tag, compare, next, slow] = std::array::from_fn(|_| self.b.create_block());
+        self.b.set_cold_block(other_tag);
+        self.b.set_cold_block(next);
         let first = self.b.ins().band(hash, mask);
         let tag = self.b.ins().ushr_imm_u(hash, 32);
         let tag = self.b.ins().ireduce(types::I32, tag);
@@ -407,7 +403,7 @@ impl Translator<'_, '_> {
         // One branch a word: where the tag is the same they all go one way, and need no instruction but a comparison.
         for (i, &word) in words.iter().enumerate() {
             let there = self.b.ins().load(types::I64, self.regions.rows, row, 8 * i as i32);
-            let same = self.b.ins().icmp(IntCC::Equal, there, word);
+            let same = self.b.ins().icmp(IntCC::Equal, word, there);
             let more = self.b.create_block();
             self.b.ins().brif(same, more, &[], next, &[]);
             self.b.switch_to_block(more);

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use crate::meta::Meta;
-use crate::packet::{BLOCK, NoRoom, Packet};
+use crate::packet::{NoRoom, Packet};
 use crate::pool::{self, HEADROOM, SMALL_CAPACITY};
 
 /// Longest packet of the buffers here.
@@ -33,69 +33,31 @@ impl Buffers {
     /// Buffers for `n` packets, or for [`Buffers::MOST`] if that is less. More packets than that can be made.
     #[inline]
     pub fn take(n: usize) -> Buffers {
-        let mut blocks = [MaybeUninit::uninit(); pool::SOME];
-        let len = pool::take_some(n, &mut blocks);
-        Buffers { blocks, len }
+        let mut buffers = Buffers::none();
+        buffers.fill(n);
+        buffers
+    }
+
+    #[inline]
+    fn none() -> Buffers {
+        Buffers { blocks: [MaybeUninit::uninit(); pool::SOME], len: 0 }
+    }
+
+    /// Takes buffers; there are none yet.
+    #[inline]
+    fn fill(&mut self, n: usize) {
+        self.len = pool::take_some(n, &mut self.blocks);
     }
 
     /// A packet with these bytes.
     #[inline]
     pub fn packet(&mut self, bytes: &[u8]) -> Result<Packet, NoRoom> {
-        self.packet_by::<BLOCK>(bytes)
-    }
-
-    /// Adds a packet for each of these frames to `packets`: as [`packet`](Buffers::packet) for each, and quicker, as it
-    /// finds out only once how many bytes the processor copies at a time.
-    ///
-    /// # Errors
-    /// If a frame is too long. The packets of those before it have been added.
-    #[inline]
-    pub fn packets<'a>(
-        &mut self,
-        frames: impl Iterator<Item = &'a [u8]>,
-        packets: &mut Vec<Packet>,
-    ) -> Result<(), NoRoom> {
-        #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has what the function needs.
-            return unsafe { self.packets_avx2(frames, packets) };
-        }
-        self.packets_by::<BLOCK>(frames, packets)
-    }
-
-    /// # Safety
-    /// The processor has AVX2.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    unsafe fn packets_avx2<'a>(
-        &mut self,
-        frames: impl Iterator<Item = &'a [u8]>,
-        packets: &mut Vec<Packet>,
-    ) -> Result<(), NoRoom> {
-        self.packets_by::<{ 2 * BLOCK }>(frames, packets)
-    }
-
-    #[inline(always)]
-    fn packets_by<'a, const BLOCK: usize>(
-        &mut self,
-        frames: impl Iterator<Item = &'a [u8]>,
-        packets: &mut Vec<Packet>,
-    ) -> Result<(), NoRoom> {
-        packets.reserve(frames.size_hint().0);
-        for frame in frames {
-            packets.push(self.packet_by::<BLOCK>(frame)?);
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn packet_by<const BLOCK: usize>(&mut self, bytes: &[u8]) -> Result<Packet, NoRoom> {
         let Some(last) = self.len.checked_sub(1).filter(|_| bytes.len() <= SMALL) else {
             return Packet::from_bytes(bytes);
         };
         self.len = last;
         // SAFETY: the first `last + 1` are there.
-        Ok(Packet::small::<BLOCK>(unsafe { self.blocks[last].assume_init() }, bytes))
+        Ok(Packet::small(unsafe { self.blocks[last].assume_init() }, bytes))
     }
 }
 
@@ -111,6 +73,73 @@ impl Drop for Buffers {
 }
 
 impl Packet {
+    /// Adds a packet for each of these frames to `packets`: as [`from_bytes`](Packet::from_bytes) for each, and quicker,
+    /// as the list of free buffers, and what the processor can do, are looked at once for many.
+    ///
+    /// # Errors
+    /// If a frame is too long. The packets of those before it have been added.
+    #[inline]
+    pub fn from_frames<'a>(
+        frames: impl Iterator<Item = &'a [u8]>,
+        packets: &mut Vec<Packet>,
+    ) -> Result<(), NoRoom> {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has what the function needs.
+            return unsafe { Packet::from_frames_avx2(frames, packets) };
+        }
+        Packet::from_frames_by(frames, packets, Packet::small)
+    }
+
+    /// # Safety
+    /// The processor has AVX2.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn from_frames_avx2<'a>(
+        frames: impl Iterator<Item = &'a [u8]>,
+        packets: &mut Vec<Packet>,
+    ) -> Result<(), NoRoom> {
+        Packet::from_frames_by(frames, packets, |block, frame| Packet::small_avx2(block, frame))
+    }
+
+    #[inline(always)]
+    fn from_frames_by<'a>(
+        frames: impl Iterator<Item = &'a [u8]>,
+        packets: &mut Vec<Packet>,
+        small: impl Fn(NonNull<Meta>, &[u8]) -> Packet,
+    ) -> Result<(), NoRoom> {
+        let mut frames = frames.fuse();
+        loop {
+            // In place: what was written piece by piece, as these addresses, is slow to move at once.
+            let mut buffers = Buffers::none();
+            buffers.fill(frames.size_hint().0);
+            let n = buffers.len;
+            packets.reserve(n);
+            let (old, room) = (packets.len(), packets.as_mut_ptr());
+            // Both lengths are written when all are made, not for each.
+            let (mut made, mut other) = (0, None);
+            while made < n {
+                let Some(frame) = frames.next() else { break };
+                if frame.len() > SMALL {
+                    other = Some(frame);
+                    break;
+                }
+                // SAFETY: there are `n` blocks, and the vector has room for as many packets.
+                unsafe {
+                    room.add(old + made).write(small(buffers.blocks[n - 1 - made].assume_init(), frame));
+                }
+                made += 1;
+            }
+            buffers.len = n - made;
+            // SAFETY: so many were written.
+            unsafe { packets.set_len(old + made) };
+            if n == 0 || made < n {
+                let Some(frame) = other.or_else(|| frames.next()) else { return Ok(()) };
+                packets.push(Packet::from_bytes(frame)?);
+            }
+        }
+    }
+
     /// Frees all packets of a batch.
     #[inline]
     pub fn free(batch: &mut Vec<Packet>) {
@@ -184,11 +213,11 @@ mod tests {
     fn a_batch_of_frames_becomes_the_same_packets() {
         let frames: Vec<Vec<u8>> = (0..200).map(|i| (0..i).map(|b| (i ^ b) as u8).collect()).collect();
         for _ in 0..2 {
-            let (mut packets, mut buffers) = (Vec::new(), Buffers::take(50));
-            buffers.packets(frames.iter().map(|f| &f[..]), &mut packets).unwrap();
+            let mut packets = Vec::new();
+            Packet::from_frames(frames.iter().map(|f| &f[..]), &mut packets).unwrap();
             assert!(packets.iter().map(Packet::bytes).eq(frames.iter().map(|f| &f[..])));
             let long = [&[1; 60][..], &[0; crate::MAX_LEN + 1], &[2; 60]];
-            assert_eq!(buffers.packets(long.into_iter(), &mut packets), Err(NoRoom));
+            assert_eq!(Packet::from_frames(long.into_iter(), &mut packets), Err(NoRoom));
             assert_eq!((packets.len(), packets[200].bytes()), (201, &[1; 60][..]));
         }
     }

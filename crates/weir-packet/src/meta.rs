@@ -132,6 +132,8 @@ pub struct Meta {
     pub hops: u8,
     /// Not 0 if this packet is followed by a trace.
     pub trace: u16,
+    /// Fills the cache line, so that fresh metadata is written in whole vectors.
+    rest: [u32; 5],
 }
 
 /// Where compiled code finds the fields that only packets may change, in bytes from the address of a [`Meta`].
@@ -181,7 +183,7 @@ impl Meta {
     }
 
     #[inline]
-    pub(crate) fn fresh(capacity: u32, data: u32) -> Meta {
+    pub(crate) const fn fresh(capacity: u32, data: u32) -> Meta {
         Meta {
             data,
             end: data,
@@ -200,6 +202,7 @@ impl Meta {
             gso: 0,
             hops: 0,
             trace: 0,
+            rest: [0; 5],
         }
     }
 }

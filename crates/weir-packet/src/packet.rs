@@ -11,15 +11,11 @@ use crate::pool::{self, HEADROOM, LARGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};
 pub const BUFFER_OFFSET: usize = size_of::<Meta>();
 
 /// Bytes that every processor copies at once.
-pub(crate) const BLOCK: usize = 16;
+const BLOCK: usize = 16;
 
 /// Copies bytes. Short ones, which most packets are, without a call: in blocks, of which the last may overlap.
-///
-/// A processor reads quickly what it has just written only if one write has all of it. So the blocks are such that
-/// none ends within an address or a port of IPv4 over Ethernet.
 #[inline(always)]
 fn copy<const BLOCK: usize>(from: &[u8], to: &mut [u8]) {
-    const ETHERNET: usize = 14;
     let len = from.len();
     if !(BLOCK..=8 * BLOCK).contains(&len) || to.len() != len {
         return to.copy_from_slice(from);
@@ -29,18 +25,17 @@ fn copy<const BLOCK: usize>(from: &[u8], to: &mut [u8]) {
     let block = |at: usize| unsafe {
         std::ptr::copy_nonoverlapping(from.add(at), to.add(at), BLOCK);
     };
-    block(0);
     // No loop: the compiler would make a call of it.
     macro_rules! blocks {
         () => {};
         ($n:literal $($more:literal)*) => {
-            if ETHERNET + ($n + 1) * BLOCK < len {
-                block(ETHERNET + $n * BLOCK);
+            if $n * BLOCK < len - BLOCK {
+                block($n * BLOCK);
                 blocks!($($more)*);
             }
         };
     }
-    blocks!(0 1 2 3 4 5 6 7);
+    blocks!(0 1 2 3 4 5 6);
     block(len - BLOCK);
 }
 
@@ -78,16 +73,41 @@ impl Packet {
         Ok(p)
     }
 
-    /// The packet with these bytes in a block for small packets that nothing else uses. They fit. They are copied in
-    /// blocks of `BLOCK` bytes.
+    /// The packet with these bytes in a block for small packets that nothing else uses. They fit.
     #[inline(always)]
-    pub(crate) fn small<const BLOCK: usize>(block: NonNull<Meta>, bytes: &[u8]) -> Packet {
-        let end = HEADROOM + bytes.len() as u32;
-        debug_assert!(end <= SMALL_CAPACITY);
-        // SAFETY: the block is aligned and large enough for `Meta` and the bytes of a small packet, which are
-        // initialised, and ours alone.
+    pub(crate) fn small(block: NonNull<Meta>, bytes: &[u8]) -> Packet {
+        let mut meta = Meta::fresh(SMALL_CAPACITY, HEADROOM);
+        meta.end += bytes.len() as u32;
+        // SAFETY: the block is aligned and large enough for `Meta`, and ours alone.
+        unsafe { block.as_ptr().write(meta) };
+        Packet::filled::<BLOCK>(block, bytes)
+    }
+
+    /// As [`small`](Packet::small), with wider writes, and in the order of the addresses: a processor is as quick as it
+    /// can write, and two writes that follow each other to one cache line are as one.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub(crate) fn small_avx2(block: NonNull<Meta>, bytes: &[u8]) -> Packet {
+        use std::arch::x86_64::{_mm256_setr_epi32, _mm256_setzero_si256, _mm256_store_si256};
+        let [data, end, capacity] =
+            [HEADROOM, HEADROOM + bytes.len() as u32, SMALL_CAPACITY].map(u32::cast_signed);
+        let unset = UNSET.cast_signed();
+        let head = _mm256_setr_epi32(data, end, capacity, data, unset, unset, unset, unset);
+        let zero = _mm256_setzero_si256();
+        for (i, vector) in [head, zero, zero, zero].into_iter().enumerate() {
+            // SAFETY: the block is ours alone, and begins with four such vectors of metadata, aligned as they have to be.
+            unsafe { _mm256_store_si256(block.as_ptr().cast::<std::arch::x86_64::__m256i>().add(i), vector) };
+        }
+        Packet::filled::<{ 2 * BLOCK }>(block, bytes)
+    }
+
+    /// The packet of a block whose metadata is written. Its bytes are copied in blocks of `BLOCK` bytes.
+    #[inline(always)]
+    fn filled<const BLOCK: usize>(block: NonNull<Meta>, bytes: &[u8]) -> Packet {
+        debug_assert!(bytes.len() <= (SMALL_CAPACITY - HEADROOM) as usize);
+        // SAFETY: the bytes of a block for small packets are initialised; so many fit, and the block is ours alone.
         let to = unsafe {
-            block.as_ptr().write(Meta { end, ..Meta::fresh(SMALL_CAPACITY, HEADROOM) });
             let start = block.as_ptr().cast::<u8>().add(BUFFER_OFFSET + HEADROOM as usize);
             std::slice::from_raw_parts_mut(start, bytes.len())
         };

@@ -181,9 +181,11 @@ pub(crate) fn take_some(n: usize, to: &mut [MaybeUninit<NonNull<Meta>>; SOME]) -
         let len = l.len.get();
         let n = n.min(SOME).min(len);
         l.len.set(len - n);
-        if n > 0 {
-            // SAFETY: `blocks` has `len` buffers, of which the last `n` are no longer the list's, and `to` has room.
-            unsafe { l.blocks.get().add(len - n).copy_to_nonoverlapping(to.as_mut_ptr().cast(), n) };
+        for (i, to) in to[..n].iter_mut().enumerate() {
+            // Volatile, so that it is done one by one: a processor waits where it reads at once what several writes have
+            // just put there.
+            // SAFETY: `blocks` has `len` buffers, of which the last `n` are no longer the list's.
+            to.write(unsafe { l.blocks.get().add(len - n + i).read_volatile() });
         }
         n
     })

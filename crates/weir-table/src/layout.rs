@@ -35,7 +35,7 @@ pub struct Layout {
     pub value: Vec<usize>,
     /// For each value field whether it is in [network byte order](network_order).
     pub network: Vec<bool>,
-    /// Offset of the time of expiry, 64 bits; 0 is never.
+    /// Offset of the time of expiry, 64 bits; [`NEVER`] is never.
     pub expires: usize,
     /// Offset of the time at which the entry's timer fires, 64 bits; 0 is not at all.
     pub armed: usize,
@@ -45,6 +45,9 @@ pub struct Layout {
     pub stride: usize,
 }
 
+/// The time of expiry of an entry that stays, as it stands in its row: later than all others, so that one comparison
+/// tells whether an entry goes no later than at some time. No time is 0.
+pub const NEVER: u64 = u64::MAX;
 /// The link of a slot without an entry.
 pub const NO_ENTRY: u64 = 0;
 /// The link of an entry that is linked to no other.

@@ -96,10 +96,11 @@ impl TableSet {
     pub fn touch(&mut self, e: EntryRef, now: u64, after: u64) {
         let when = if after == 0 { 0 } else { now.saturating_add(after).max(1) };
         let own = self.table(e.table).expiry(e.slot);
+        if own != 0 && own <= when {
+            return self.table_mut(e.table).prolong(e.slot, when);
+        }
         self.table_mut(e.table).set_expiry(e.slot, when);
-        if (own == 0 || when < own)
-            && let Some(p) = self.partner(e)
-        {
+        if let Some(p) = self.partner(e) {
             self.table_mut(p.table).set_expiry(p.slot, when);
         }
     }
@@ -164,11 +165,13 @@ impl TableSet {
         None
     }
 
-    /// Removes a due entry, unless it was touched since.
+    /// Removes a due entry, or sets its timer again if it was touched since.
     pub fn finish_expiry(&mut self, e: EntryRef, now: u64) {
         let expires = self.expiry(e);
         if expires != 0 && expires <= now {
             self.remove(e);
+        } else if expires != 0 {
+            self.table_mut(e.table).arm_again(e.slot);
         }
     }
 

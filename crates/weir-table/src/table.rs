@@ -11,7 +11,7 @@ use weir_packet::Packet;
 use crate::decl::{DeclError, Kind, TableDecl};
 use crate::exact::hash;
 use crate::finder::Finder;
-use crate::layout::{Layout, NO_ENTRY, NO_LINK, link_word, network_order};
+use crate::layout::{Layout, NEVER, NO_ENTRY, NO_LINK, link_word, network_order};
 use crate::memory::{Pages, Region, fetch};
 use crate::set::EntryRef;
 use crate::view::View;
@@ -356,9 +356,9 @@ impl Table {
         if let Some(g) = self.decl.group {
             self.count_group(self.get(slot, g), false);
         }
-        for at in [self.layout.expires, self.layout.armed, self.layout.link] {
-            self.set_word(slot, at, 0);
-        }
+        self.set_word(slot, self.layout.expires, NEVER);
+        self.set_word(slot, self.layout.armed, 0);
+        self.set_word(slot, self.layout.link, NO_ENTRY);
         self.free.push(slot);
         self.view.live -= 1;
         self.view.update(&self.finder);
@@ -392,11 +392,17 @@ impl Table {
         self.used = self.decl.capacity;
         self.view.live = self.decl.capacity;
         for slot in 0..self.used {
-            self.set_word(slot, self.layout.link, NO_LINK);
+            self.open_slot(slot);
         }
         if self.decl.group.is_some() {
             self.groups.insert(0, self.used);
         }
+    }
+
+    /// Makes a row of zeros an entry that does not expire.
+    fn open_slot(&mut self, slot: u32) {
+        self.set_word(slot, self.layout.expires, NEVER);
+        self.set_word(slot, self.layout.link, NO_LINK);
     }
 
     fn take_slot(&mut self) -> Option<u32> {
@@ -409,7 +415,7 @@ impl Table {
         });
         let at = slot as usize * self.layout.stride;
         self.rows.bytes_mut()[at..at + self.layout.stride].fill(0);
-        self.set_word(slot, self.layout.link, NO_LINK);
+        self.open_slot(slot);
         self.view.live += 1;
         self.epoch += 1;
         if self.decl.group.is_some() {

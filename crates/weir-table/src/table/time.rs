@@ -1,6 +1,7 @@
 //! Expiry of entries.
 
 use super::Table;
+use crate::layout::NEVER;
 
 impl Table {
     /// Lets the entry expire at `when` (0: never); nothing if it was removed.
@@ -8,8 +9,18 @@ impl Table {
         if !self.is_live(slot) {
             return;
         }
-        self.set_word(slot, self.layout.expires, when);
+        self.write_expiry(slot, when);
         self.arm_again(slot);
+    }
+
+    /// Lets an entry that expires do so later. Its timer fires when it would have, and is set again then.
+    pub(crate) fn prolong(&mut self, slot: u32, when: u64) {
+        debug_assert!(self.is_live(slot) && (1..=when).contains(&self.expiry(slot)));
+        self.write_expiry(slot, when);
+    }
+
+    fn write_expiry(&mut self, slot: u32, when: u64) {
+        self.set_word(slot, self.layout.expires, if when == 0 { NEVER } else { when.min(NEVER - 1) });
     }
 
     /// Sets the timer of an entry to its own time, unless it fires earlier.
@@ -42,7 +53,8 @@ impl Table {
     /// The entry's own time of expiry (0: never, or it was removed); [`TableSet::expiry`](crate::TableSet::expiry)
     /// knows of its link.
     pub fn expiry(&self, slot: u32) -> u64 {
-        if slot < self.used { self.word(slot, self.layout.expires) } else { 0 }
+        let word = if slot < self.used { self.word(slot, self.layout.expires) } else { NEVER };
+        if word == NEVER { 0 } else { word }
     }
 
     /// The next timer that fires, with its slot. The entry has no timer afterwards.

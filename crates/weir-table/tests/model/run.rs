@@ -327,7 +327,8 @@ impl World {
                 return;
             }
         };
-        let expires = row.ttl.map_or(0, |ttl| self.now.saturating_add(ttl));
+        // The last of all times stands for never.
+        let expires = row.ttl.map_or(0, |ttl| self.now.saturating_add(ttl).min(u64::MAX - 1));
         let e = self.entry((t, i));
         (e.value, e.expires) = (row.value, expires);
     }

@@ -148,9 +148,16 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "compiled touch of an entry that never expires",
         file: "crates/weir-jit/src/tables.rs",
-        text: "let before = self.b.ins().iadd_imm_s(time, -1);",
-        instead: "let before = time;",
+        text: "let before = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, when, own);",
+        instead: "let before = self.b.ins().icmp(IntCC::NotEqual, when, own);",
         test: JIT,
+    },
+    Mutation {
+        name: "tables: a touched entry has no timer once it fired",
+        file: "crates/weir-table/src/set.rs",
+        text: "} else if expires != 0 {",
+        instead: "} else if expires == 0 {",
+        test: TABLE_MODEL,
     },
     Mutation {
         name: "a batch goes on before the packets that it started",
