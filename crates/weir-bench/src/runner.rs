@@ -302,10 +302,12 @@ impl End for Sink {
 
 impl BatchHost for Sink {
     fn ended(&mut self, ended: Ended<'_>) {
-        for i in 0..ended.len() {
-            match ended.fate(i) {
-                Fate::Exit(_) => self.exits += 1,
-                Fate::Dropped(..) => self.lost += 1,
+        let mut at = 0;
+        while let Some((run, fate)) = ended.run(at) {
+            at = run.end;
+            match fate {
+                Fate::Exit(_) => self.exits += run.len() as u64,
+                Fate::Dropped(..) => self.lost += run.len() as u64,
                 Fate::Gone => {}
             }
         }

@@ -1,5 +1,7 @@
 //! What became of the packets of a batch.
 
+use std::ops::Range;
+
 use weir_ir::program::BlockId;
 use weir_ir::{Host, Reason};
 use weir_packet::{Meta, Packet};
@@ -77,6 +79,15 @@ impl<'a> Ended<'a> {
         fate(self.outcomes[at], self.reasons)
     }
 
+    /// The packets from one on that share a fate, and that fate; `None` behind the last. Quicker than to look at each, as
+    /// packets that follow each other most often go the same way.
+    #[inline]
+    pub fn run(&self, from: usize) -> Option<(Range<usize>, Fate<'a>)> {
+        let (first, others) = self.outcomes.get(from..)?.split_first()?;
+        let others = others.iter().take_while(|&o| o == first).count();
+        Some((from..from + 1 + others, fate(*first, self.reasons)))
+    }
+
     /// Takes a packet; `None` if it is gone.
     ///
     /// # Panics
@@ -110,9 +121,15 @@ fn fate(outcome: u64, reasons: &[Option<Reason>]) -> Fate<'_> {
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        let ours = self.outcomes.iter().zip(self.packets).filter(|(o, _)| **o != Outcome::Over as u64);
-        // SAFETY: `new` was promised that these packets are ours; who took one noted it.
-        unsafe { Packet::free_raw(ours.map(|(_, &p)| p)) };
+        // What is not over has a bit among the lowest. Most often nobody took a packet, or somebody all.
+        let all = self.outcomes.iter().fold(1, |all, o| all & (o | o >> 1));
+        if all == 1 {
+            // SAFETY: `new` was promised that these packets are ours; who took one would have noted it.
+            return unsafe { Packet::free_raw(self.packets) };
+        }
+        if self.outcomes.iter().any(|o| *o != Outcome::Over as u64) {
+            (0..self.len()).for_each(|i| drop(self.take(i)));
+        }
     }
 }
 
@@ -128,6 +145,52 @@ pub trait BatchHost: Host {
                 Fate::Dropped(at, reason) => self.dropped(at, reason, packet),
                 Fate::Gone => {}
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shows packets with these outcomes.
+    fn with_ended(outcomes: &mut [u64], look: impl FnOnce(Ended<'_>)) {
+        let packet = |o: &u64| match *o {
+            0 => std::ptr::null_mut(),
+            o => Packet::from_bytes(&o.to_be_bytes()).unwrap().into_raw(),
+        };
+        let packets: Vec<*mut Meta> = outcomes.iter().map(packet).collect();
+        let reasons = [None, Some(Reason::BAD_HEADER)];
+        // SAFETY: only what is not over has a packet, which nothing else uses.
+        look(unsafe { Ended::new(outcomes, &packets, &reasons) });
+    }
+
+    #[test]
+    fn neighbours_of_one_fate_are_told_together() {
+        let [exit, drop] = [Outcome::Exit, Outcome::Dropped].map(|o| u64::from(o.with(1)));
+        with_ended(&mut [exit, exit, drop, 0, 0, exit], |ended| {
+            let (mut from, mut runs) = (0, Vec::new());
+            while let Some((run, fate)) = ended.run(from) {
+                from = run.end;
+                runs.push((run, fate));
+            }
+            let bad = Fate::Dropped(BlockId(1), &Reason::BAD_HEADER);
+            let all = [(0..2, Fate::Exit(1)), (2..3, bad), (3..5, Fate::Gone), (5..6, Fate::Exit(1))];
+            assert_eq!(runs, all);
+            assert_eq!(ended.run(7), None);
+        });
+    }
+
+    #[test]
+    fn a_packet_is_taken_once_and_the_others_are_freed() {
+        let exit = |n| u64::from(Outcome::Exit.with(n));
+        for over in [0, exit(3)] {
+            with_ended(&mut [exit(1), exit(2), over], |mut ended| {
+                let packet = ended.take(1).unwrap();
+                assert_eq!(packet.bytes(), exit(2).to_be_bytes());
+                assert_eq!((ended.take(1).is_none(), ended.fate(1)), (true, Fate::Gone));
+                assert_eq!(ended.run(1).map(|(run, _)| run), Some(1..if over == 0 { 3 } else { 2 }));
+            });
         }
     }
 }

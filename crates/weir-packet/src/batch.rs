@@ -67,7 +67,7 @@ impl Drop for Buffers {
         if self.len > 0 {
             // SAFETY: the first `len` are there. They came from the list, so that their metadata is that of a small
             // packet, and nothing uses them.
-            unsafe { pool::give_all(self.blocks[..self.len].iter().map(|b| b.assume_init())) };
+            unsafe { pool::give_all(std::slice::from_raw_parts(self.blocks.as_ptr().cast(), self.len)) };
         }
     }
 }
@@ -144,18 +144,20 @@ impl Packet {
     #[inline]
     pub fn free(batch: &mut Vec<Packet>) {
         let raw = Packet::into_raw_batch(batch);
-        // SAFETY: the packets are ours, and reading a slice frees nothing.
-        unsafe { Packet::free_raw(raw.iter().copied()) };
+        // SAFETY: the packets are ours.
+        unsafe { Packet::free_raw(&raw) };
     }
 
     /// Frees packets by their addresses.
     ///
     /// # Safety
-    /// As for [`from_raw`](Packet::from_raw), for each; and the iterator makes and frees no packets.
+    /// As for [`from_raw`](Packet::from_raw), for each.
     #[inline]
-    pub unsafe fn free_raw(raw: impl Iterator<Item = *mut Meta>) {
-        // SAFETY: addresses of packets are not null; all else is passed on to the caller.
-        unsafe { pool::give_all(raw.map(|p| NonNull::new_unchecked(p))) };
+    pub unsafe fn free_raw(raw: &[*mut Meta]) {
+        // SAFETY: addresses of packets are not null, and no null is a `NonNull` of the same layout.
+        let blocks = unsafe { std::slice::from_raw_parts(raw.as_ptr().cast(), raw.len()) };
+        // SAFETY: passed on to the caller.
+        unsafe { pool::give_all(blocks) };
     }
 
     /// All packets of a batch as with [`into_raw`](Packet::into_raw). The batch is empty when the result is dropped.

@@ -237,29 +237,28 @@ pub(crate) unsafe fn give(block: NonNull<Meta>) {
     }
 }
 
-/// As [`give`] for each of many, in one step on the list.
+/// As [`give`] for each of many, in one step on the list if they are small and it has room.
 ///
 /// # Safety
-/// As for [`give`]; and the iterator makes and frees no packets.
+/// As for [`give`], for each.
 #[inline]
-pub(crate) unsafe fn give_all(blocks: impl Iterator<Item = NonNull<Meta>>) {
-    SMALL.with(|l| {
-        let (mut len, mut room) = (l.len.get(), l.room.get());
-        for block in blocks {
-            // SAFETY: the caller owns the block, so its metadata is readable.
-            if len < room && unsafe { block.as_ref() }.capacity == SMALL_CAPACITY {
-                // SAFETY: there is room for more than `len` buffers.
-                unsafe { l.blocks.get().add(len).write(block) };
-                len += 1;
-                continue;
-            }
-            l.len.set(len);
-            // SAFETY: passed on to the caller.
-            unsafe { give(block) };
-            (len, room) = (l.len.get(), l.room.get());
+pub(crate) unsafe fn give_all(blocks: &[NonNull<Meta>]) {
+    // SAFETY: the caller owns the blocks, so their metadata is readable.
+    let others = blocks.iter().fold(0, |o, block| o | (unsafe { block.as_ref() }.capacity ^ SMALL_CAPACITY));
+    let kept = SMALL.with(|l| {
+        let len = l.len.get();
+        let fit = others == 0 && len + blocks.len() <= l.room.get();
+        if fit {
+            // SAFETY: there is room for as many more than `len` buffers, which are not in the list.
+            unsafe { l.blocks.get().add(len).copy_from_nonoverlapping(blocks.as_ptr(), blocks.len()) };
+            l.len.set(len + blocks.len());
         }
-        l.len.set(len);
+        fit
     });
+    if !kept {
+        // SAFETY: passed on to the caller.
+        blocks.iter().for_each(|&block| unsafe { give(block) });
+    }
 }
 
 /// As [`give`], where the list has no room: it is full, or has not been used before.

@@ -87,13 +87,13 @@ pub(crate) struct FastHost<'a> {
 }
 
 impl FastHost<'_> {
-    fn count_drop(&mut self, at: BlockId, reason: &Reason) {
+    fn count_drops(&mut self, at: BlockId, reason: &Reason, n: u64) {
         if *reason == Reason::LOOP_LIMIT {
-            self.drops.loops[self.program.block(at).owner as usize] += 1;
+            self.drops.loops[self.program.block(at).owner as usize] += n;
         } else if self.fast {
-            self.drops.fast[at.0 as usize] += 1;
+            self.drops.fast[at.0 as usize] += n;
         } else {
-            self.drops.linked[at.0 as usize] += 1;
+            self.drops.linked[at.0 as usize] += n;
         }
     }
 }
@@ -104,7 +104,7 @@ impl Host for FastHost<'_> {
     }
 
     fn dropped(&mut self, at: BlockId, reason: &Reason, _packet: Packet) {
-        self.count_drop(at, reason);
+        self.count_drops(at, reason, 1);
     }
 
     fn orphaned(&mut self, _packet: Packet) {
@@ -135,14 +135,16 @@ impl Host for FastHost<'_> {
 
 impl BatchHost for FastHost<'_> {
     fn ended(&mut self, mut ended: Ended<'_>) {
-        for i in 0..ended.len() {
-            match ended.fate(i) {
+        let mut from = 0;
+        while let Some((run, fate)) = ended.run(from) {
+            from = run.end;
+            match fate {
                 Fate::Exit(link) => {
-                    if let Some(packet) = ended.take(i) {
+                    for packet in run.filter_map(|i| ended.take(i)) {
                         self.out.put(link, packet);
                     }
                 }
-                Fate::Dropped(at, reason) => self.count_drop(at, reason),
+                Fate::Dropped(at, reason) => self.count_drops(at, reason, run.len() as u64),
                 Fate::Gone => {}
             }
         }
