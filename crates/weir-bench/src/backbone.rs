@@ -26,7 +26,7 @@ pub fn measure(file: &Path, samples: usize) -> Result<Vec<Verification>> {
     let mut made = None;
     for _ in 0..samples {
         let start = Instant::now();
-        let topology = Topology::load(file).map_err(|e| chain(&e))?;
+        let topology = load(file)?;
         let world = World::of_topology(&topology, &classes, |_, _| false)
             .map_err(|e| anyhow!("{}: {}", file.display(), e.join("\n")))?;
         builds.push(start.elapsed().as_secs_f64() * 1e3);
@@ -90,7 +90,10 @@ pub fn measure(file: &Path, samples: usize) -> Result<Vec<Verification>> {
     }])
 }
 
-fn chain(e: &weir_model::topology::TopologyError) -> anyhow::Error {
-    let source = std::error::Error::source(e).map(ToString::to_string).unwrap_or_default();
-    anyhow!("{e}: {source}")
+/// Reads the topology.
+pub fn load(file: &Path) -> Result<Topology> {
+    Topology::load(file).map_err(|e| {
+        let source = std::error::Error::source(&e).map(ToString::to_string).unwrap_or_default();
+        anyhow!("{e}: {source}")
+    })
 }

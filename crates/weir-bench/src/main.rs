@@ -117,6 +117,10 @@ fn main() -> Result<()> {
     if let Some(dir) = &args.dump {
         return dump(&entries, dir);
     }
+    if let Some(file) = &args.topology {
+        // A mistake in it is told now, and not after all else was measured.
+        backbone::load(file)?;
+    }
     let (results, failures) = measure(&args, &entries)?;
     print!("{}", report::markdown(&results, &peers));
     if args.out.is_some() || (!args.quick && args.only.is_empty()) {

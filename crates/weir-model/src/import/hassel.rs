@@ -16,6 +16,9 @@ use super::{Errors, MAX_LINES};
 use crate::error::{DocErrors, quote};
 use crate::requirement::HeaderField;
 
+/// What mistakes are told of.
+const NAME: &str = "transfer function";
+
 /// Longest header, in bytes.
 pub const MAX_HEADER: usize = 256;
 /// Most ports of a rule.
@@ -89,7 +92,7 @@ const fn at(field: HeaderField, offset: usize, len: usize) -> FieldBytes {
 impl TransferFunction {
     /// Reads a transfer function; all mistakes are told at once.
     pub fn parse(text: &str) -> Result<Self, DocErrors> {
-        let mut errors = Errors::new("transfer function");
+        let mut errors = Errors::new(NAME);
         let mut lines = text.lines().zip(1..);
         let (first, _) = lines.next().unwrap_or_default();
         let mut head = first.split('$');
@@ -126,6 +129,17 @@ impl TransferFunction {
                 Ok(rule) => rules.push(rule),
                 Err((message, help)) => errors.add(number, message, help),
             }
+        }
+        if !errors.errors.is_empty()
+            && let Some(len) = length_of_all(text).filter(|&len| len != header_len)
+        {
+            // One mistake, and not one for each rule.
+            errors = Errors::new(NAME);
+            errors.add(
+                1,
+                format!("the first line says headers of {header_len} bytes, and all wildcards have {len}"),
+                format!("for headers of {len} bytes, the first line begins with {}", 2 * len),
+            );
         }
         errors.finish(Self { header_len, prefix, send_on_receiving_port, rules })
     }
@@ -166,6 +180,16 @@ impl TransferFunction {
         let links = self.rules.iter().filter(|r| r.is_link);
         links.flat_map(|r| r.in_ports.iter().flat_map(|i| r.out_ports.iter().map(|o| (*i, *o))))
     }
+}
+
+/// The length of headers in bytes that what the rules match has, if they agree.
+fn length_of_all(text: &str) -> Option<usize> {
+    let matches = text.lines().skip(1).filter_map(|line| line.split('$').nth(2)).map(str::trim);
+    let mut bits = matches
+        .filter(|text| !matches!(*text, "" | "None"))
+        .map(|text| text.bytes().filter(|b| *b != b',').count());
+    let first = bits.next()?;
+    (first % 8 == 0 && bits.all(|n| n == first)).then_some(first / 8)
 }
 
 type Mistake = (String, String);

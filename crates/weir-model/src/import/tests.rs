@@ -400,6 +400,10 @@ fn mistakes_in_transfer_functions_are_told() {
             "transfer function (line 3, column 1): the wildcard \"0000000\" does not have 8 bits; the first line says headers of 1 bytes",
         ),
         (
+            with(&["fwd$[1]$10xxxxxx,xxxxxxx1$None$None$None$None$[2]$#$#$"; 3].join("\n")),
+            "transfer function (line 1, column 1): the first line says headers of 1 bytes, and all wildcards have 2; for headers of 2 bytes, the first line begins with 4",
+        ),
+        (
             with("fwd$[1]$0000000z$None$None$None$None$[2]$#$#$"),
             "transfer function (line 3, column 1): \"0000000z\" is not a wildcard; it consists of 0, 1 and x",
         ),
