@@ -112,7 +112,7 @@ impl Packet {
         loop {
             // In place: what was written piece by piece, as these addresses, is slow to move at once.
             let mut buffers = Buffers::none();
-            buffers.fill(frames.size_hint().0);
+            buffers.fill(frames.size_hint().1.unwrap_or(0));
             let n = buffers.len;
             packets.reserve(n);
             let (old, room) = (packets.len(), packets.as_mut_ptr());
@@ -154,7 +154,7 @@ impl Packet {
     /// As for [`from_raw`](Packet::from_raw), for each.
     #[inline]
     pub unsafe fn free_raw(raw: &[*mut Meta]) {
-        // SAFETY: addresses of packets are not null, and no null is a `NonNull` of the same layout.
+        // SAFETY: a `NonNull` has the layout of the pointer, and the addresses of packets are not null.
         let blocks = unsafe { std::slice::from_raw_parts(raw.as_ptr().cast(), raw.len()) };
         // SAFETY: passed on to the caller.
         unsafe { pool::give_all(blocks) };
@@ -217,10 +217,21 @@ mod tests {
         for _ in 0..2 {
             let mut packets = Vec::new();
             Packet::from_frames(frames.iter().map(|f| &f[..]), &mut packets).unwrap();
-            assert!(packets.iter().map(Packet::bytes).eq(frames.iter().map(|f| &f[..])));
+            for (p, f) in packets.iter().zip(&frames) {
+                let one = Packet::from_bytes(f).unwrap();
+                assert_eq!((p.bytes(), format!("{:?}", **p)), (&f[..], format!("{:?}", *one)));
+            }
             let long = [&[1; 60][..], &[0; crate::MAX_LEN + 1], &[2; 60]];
             assert_eq!(Packet::from_frames(long.into_iter(), &mut packets), Err(NoRoom));
             assert_eq!((packets.len(), packets[200].bytes()), (201, &[1; 60][..]));
+            // Those of the second round are made of buffers that others have written all over.
+            for p in &mut packets {
+                (p.anno, p.hash, p.timestamp, p.in_port) = ([7; crate::ANNO_LEN], 3, 4, 5);
+                (p.csum, p.csum_start, p.csum_offset, p.gso, p.gso_size) = (2, 6, 7, 3, 8);
+                (p.packet_type, p.hops, p.trace) = (1, 9, 10);
+                let end = p.end();
+                p.set_layer(crate::Layer::Net, Some(end));
+            }
         }
     }
 

@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use weir_net::EtherAddr;
-use weir_packet::{Buffers, Layer, Packet, PacketType};
+use weir_packet::{Layer, Packet, PacketType};
 
 use crate::af_packet::{not_found, sys};
 use crate::interface::Share;
@@ -248,30 +248,23 @@ impl Port for AfXdpPort {
     fn receive(&mut self, out: &mut Vec<Packet>, max: usize) -> Result<usize, PortError> {
         let before = out.len();
         let (mac, stats) = (self.mac, &mut self.stats);
-        let mut now = 0;
         for i in 0..self.sockets.len() {
             let count = self.sockets.len();
-            let socket = &mut self.sockets[(self.turn + i) % count];
-            let room = max - (out.len() - before);
-            let n = room.min(socket.waiting() as usize).min(Buffers::MOST * 4);
-            if n > 0 && now == 0 {
-                now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64);
-            }
-            let mut buffers = Buffers::take(n);
-            socket.receive(n as u32, |bytes| {
-                let packet = bytes.filter(|b| b.len() >= 14).and_then(|b| buffers.packet(b).ok());
-                let Some(mut p) = packet else {
-                    stats.rx_malformed += 1;
-                    return;
-                };
-                offload::detect_partial(&mut p);
+            let first = out.len();
+            let room = u32::try_from(max - (first - before)).unwrap_or(u32::MAX);
+            let n = self.sockets[(self.turn + i) % count].receive(room, out) as usize;
+            stats.rx_malformed += (n - (out.len() - first)) as u64;
+        }
+        if out.len() > before {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64);
+            for p in &mut out[before..] {
+                offload::detect_partial(p);
                 p.timestamp = now;
                 p.packet_type = packet_type(p.bytes(), mac) as u8;
                 let start = p.data();
                 p.set_layer(Layer::Mac, Some(start));
                 stats.received(p.len());
-                out.push(p);
-            });
+            }
         }
         self.turn = (self.turn + 1) % self.sockets.len();
         let n = out.len() - before;

@@ -113,17 +113,19 @@ impl<T: Copy> Ring<T> {
         self.word(self.offsets.producer).load(Ordering::Acquire).wrapping_sub(self.ours).min(self.mask + 1)
     }
 
-    /// Takes out the entries that were filled, `n` at most, and passes each to `f`.
-    pub fn pop(&mut self, n: u32, mut f: impl FnMut(T)) -> u32 {
+    /// Entries that were filled, `n` at most. They stay until [`release`](Ring::release).
+    pub fn entries(&self, n: u32) -> impl ExactSizeIterator<Item = T> + '_ {
         let n = self.filled().min(n);
-        for i in 0..n {
-            // SAFETY: the kernel has filled this entry (acquire load in `filled`) and leaves it alone until the
-            // consumer's position is past it.
-            f(unsafe { self.entry(self.ours.wrapping_add(i)).read() });
-        }
+        // SAFETY: the kernel has filled this entry (acquire load in `filled`) and leaves it alone until the consumer's
+        // position is past it.
+        (0..n as usize).map(|i| unsafe { self.entry(self.ours.wrapping_add(i as u32)).read() })
+    }
+
+    /// Takes out the first `n` of the entries that were filled.
+    pub fn release(&mut self, n: u32) {
+        debug_assert!(n <= self.filled());
         self.ours = self.ours.wrapping_add(n);
         self.word(self.offsets.consumer).store(self.ours, Ordering::Release);
-        n
     }
 
     /// Entries that the process may put in now.

@@ -5,9 +5,13 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use libc::{xdp_desc, xdp_mmap_offsets, xdp_umem_reg};
+use weir_packet::Packet;
 
 use super::ring::{Mapping, Ring};
 use crate::af_packet::sys;
+
+/// Bytes of an Ethernet header.
+const SHORTEST: usize = 14;
 
 /// Bytes that the kernel keeps free before a packet that it puts into a frame.
 const KERNEL_HEADROOM: usize = 256;
@@ -135,20 +139,21 @@ impl Socket {
         stats.map_or(0, |s| s[0] + s[3])
     }
 
-    /// Packets that wait to be received.
-    pub fn waiting(&self) -> u32 {
-        self.rx.filled()
-    }
-
-    /// Passes the bytes of up to `max` received packets to `f`, and gives their frames back to the kernel. `None`
-    /// stands for bytes outside of the memory.
-    pub fn receive(&mut self, max: u32, mut f: impl FnMut(Option<&[u8]>)) -> u32 {
+    /// Adds up to `max` received packets to `out`, and gives their frames back to the kernel. Returns how many there
+    /// were: what is too short for Ethernet, or outside of the memory, becomes no packet.
+    pub fn receive(&mut self, max: u32, out: &mut Vec<Packet>) -> u32 {
         let Socket { rx, fill, memory, frame, .. } = self;
-        let n = rx.pop(max, |d| {
-            f(bytes(memory, d.addr, d.len as usize));
+        let frames = rx.entries(max);
+        let n = frames.len() as u32;
+        let frames =
+            frames.filter_map(|d| bytes(memory, d.addr, d.len as usize).filter(|b| b.len() >= SHORTEST));
+        // A frame is never too long for a packet.
+        let _ = Packet::from_frames(frames, out);
+        for d in rx.entries(n) {
             // There is room: the ring has a place for each frame that is received into.
             fill.push(d.addr - d.addr % *frame as u64);
-        });
+        }
+        rx.release(n);
         if n > 0 {
             fill.publish();
         }
@@ -187,8 +192,10 @@ impl Socket {
 
     /// Takes back the frames that were sent.
     fn reclaim(&mut self) {
-        let (free, frame) = (&mut self.free, self.frame as u64);
-        self.completion.pop(u32::MAX, |addr| free.push(addr - addr % frame));
+        let (entries, frame) = (self.completion.entries(u32::MAX), self.frame as u64);
+        let n = entries.len() as u32;
+        self.free.extend(entries.map(|addr| addr - addr % frame));
+        self.completion.release(n);
     }
 
     /// Longest packet in bytes.
