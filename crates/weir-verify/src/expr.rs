@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap as HashMap, FxHasher};
 
 use weir_ir::program::{BinOp, Layer, MetaField, Width};
 
+use crate::facts::Recent;
 use crate::joints::{Joint, is_behind};
 use crate::set::Set;
 
@@ -243,6 +244,8 @@ pub struct Exprs {
     pub(crate) joints: Vec<Joint>,
     /// Numbers in packets where nothing was written.
     pub(crate) originals: HashMap<(SourceId, i64, Width), Expr>,
+    /// What was last found of expressions on paths.
+    pub(crate) recent: Recent,
 }
 
 impl Default for Exprs {
@@ -258,6 +261,7 @@ impl Default for Exprs {
             mem_index: HashMap::default(),
             joints: Vec::new(),
             originals: HashMap::default(),
+            recent: Recent::default(),
         }
     }
 }

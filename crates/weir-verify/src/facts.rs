@@ -16,6 +16,8 @@ use crate::set::Set;
 use by_expr::ByExpr;
 use images::{ENUMERATE, distance, flip, image_of_intervals, is_prefix, map, preimage};
 use orders::{EQUAL, relation};
+pub(crate) use recent::Recent;
+use recent::Version;
 
 /// Of so few numbers each is taken to its bytes.
 const FEW: u128 = 16;
@@ -35,13 +37,15 @@ pub struct Facts {
     equals: ByExpr<Expr>,
     /// Whether conclusions are drawn again from what is not new.
     again: bool,
+    /// Of what the sets of expressions follow from: `sets` and `equals`.
+    version: Version,
 }
 
 impl Default for Facts {
     fn default() -> Facts {
         let orders = HashTrieMap::new_with_hasher_and_ptr_kind(BuildHasherDefault::default());
         let (sets, equals) = (ByExpr::default(), ByExpr::default());
-        Facts { conditions: List::new(), sets, orders, equals, again: false }
+        Facts { conditions: List::new(), sets, orders, equals, again: false, version: Version::default() }
     }
 }
 
@@ -205,6 +209,7 @@ impl Facts {
         if a != b {
             // The older one stands for the other: it is more likely to be what came in.
             self.equals.insert(a.max(b), a.min(b));
+            x.recent.learned(&mut self.version, a.max(b));
         }
     }
 
@@ -241,21 +246,30 @@ impl Facts {
 
     /// What is known of an expression, and what its operands say of it.
     fn refined<'a>(&'a self, x: &Exprs, e: Expr, known: Option<&'a Set>, depth: u32) -> Cow<'a, Set> {
-        let image = match known {
-            Some(one) if one.value().is_some() => None,
-            _ => depth.checked_sub(1).and_then(|depth| self.image(x, e, depth)),
+        let own = || {
+            known.map_or_else(
+                || {
+                    let (lo, hi) = x.bounds(e);
+                    Cow::Owned(Set::range(lo, hi))
+                },
+                Cow::Borrowed,
+            )
         };
-        match (known, image) {
+        if matches!(x.node(e), Node::Symbol(_)) || known.is_some_and(|k| k.value().is_some()) {
+            return own();
+        }
+        if let Some(found) = x.recent.get(&self.version, e, depth) {
+            return Cow::Owned(found);
+        }
+        let set = match (known, depth.checked_sub(1).and_then(|depth| self.image(x, e, depth))) {
             (Some(known), Some(image)) if !known.is_in_the_interval(&image) => {
                 Cow::Owned(known.intersect(&image))
             }
-            (Some(known), _) => Cow::Borrowed(known),
             (None, Some(image)) => Cow::Owned(image),
-            (None, None) => {
-                let (lo, hi) = x.bounds(e);
-                Cow::Owned(Set::range(lo, hi))
-            }
-        }
+            _ => own(),
+        };
+        x.recent.put(&self.version, e, depth, &set);
+        set
     }
 
     /// The values that an operation may have, from those of its operands.
@@ -418,6 +432,7 @@ impl Facts {
             };
         if !is_told && self.sets.get(e) != Some(set) {
             self.sets.insert(e, set.clone());
+            x.recent.learned(&mut self.version, e);
         }
         if depth == 0 {
             return true;
@@ -490,6 +505,14 @@ impl Facts {
         self.cut(x, a, &p, &Set::range(0, top), depth) && self.restrict(x, b, &above, depth)
     }
 
+    /// As [`Facts::restrict`], of a bit that is one value from now on: whether it can be, its operands tell.
+    fn settle(&mut self, x: &Exprs, bit: Expr, to: &Set, depth: u32) -> bool {
+        match self.sets.get(bit).and_then(Set::value) {
+            Some(known) if !self.again => to.contains(known),
+            _ => self.narrow(x, bit, to, depth),
+        }
+    }
+
     fn restrict_bytes(&mut self, x: &Exprs, bytes: &[Expr], set: &Set, depth: u32) -> bool {
         let Some((lo, hi)) = set.hull() else { return false };
         let is_few = lo != hi && set.count() <= FEW;
@@ -530,7 +553,7 @@ impl Facts {
             && set.value() == Some(u128::from(op == BinOp::And))
             && matches!(op, BinOp::And | BinOp::Or)
         {
-            return self.restrict(x, a, set, depth) && self.restrict(x, b, set, depth);
+            return self.settle(x, a, set, depth) && self.settle(x, b, set, depth);
         }
         if op == BinOp::Sub
             && let Some(c) = self.value(x, a)
@@ -581,5 +604,6 @@ mod by_expr;
 mod images;
 mod masks;
 mod orders;
+mod recent;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use weir_ir::interp::{binary, sum16};
 use weir_ir::program::{BinOp, Width};
 
@@ -208,8 +209,18 @@ impl Exprs {
     /// Whether two keys are equal.
     pub fn keys_equal(&mut self, a: &[Expr], b: &[Expr]) -> Expr {
         let mut all = self.constant(Width::W1, 1);
+        // What parts have to be, if that is a number.
+        let mut needed: SmallVec<[(Expr, Expr); 4]> = SmallVec::new();
         for (&x, &y) in a.iter().zip(b) {
             let same = self.equal(x, y);
+            if let Node::Equal(part, number) = *self.node(same)
+                && self.constant_value(number).is_some()
+            {
+                if needed.iter().any(|&(p, n)| p == part && n != number) {
+                    return self.constant(Width::W1, 0);
+                }
+                needed.push((part, number));
+            }
             all = self.both(all, same);
         }
         all
