@@ -206,7 +206,7 @@ impl Facts {
     }
 
     /// What is known on the `i`th way out of a block; `range` is what is known of the amount of its end.
-    pub(crate) fn on_edge(mut self, end: &End, i: usize, range: Range) -> Facts {
+    fn go_out(&mut self, end: &End, i: usize, range: Range) {
         let (least, most) = range.signed();
         match (end, i) {
             (End::Require { layer, n, .. }, 0) => {
@@ -232,22 +232,20 @@ impl Facts {
             (End::Put { .. }, 0) => self.place(END, END, least, most),
             _ => {}
         }
-        self
     }
 
     /// Facts about a parameter of the target, where the argument had them. What was known of the parameters
     /// themselves is over: a loop header's get new values each round.
-    fn rename(mut self, params: &[Value], args: &[(Value, Value)]) -> Facts {
+    fn rename(&mut self, params: &[Value], args: impl Iterator<Item = (Value, Value)>) {
         if self.covers.is_empty() {
-            return self;
+            return;
         }
         let mut extra = Vec::new();
-        for (layer, v) in &self.covers {
-            extra.extend(args.iter().filter(|(arg, _)| arg == v).map(|(_, param)| (*layer, *param)));
+        for (arg, param) in args {
+            extra.extend(self.covers.iter().filter(|(_, v)| *v == arg).map(|(layer, _)| (*layer, param)));
         }
         self.covers.retain(|(_, v)| !params.contains(v));
         extra.into_iter().for_each(|(layer, v)| self.cover(layer, v));
-        self
     }
 
     /// Gives up the bounds that fell since `before`: they may go on falling for each round of a loop.
@@ -300,8 +298,9 @@ impl Known {
 
     /// What is known on the `i`th way out of a block.
     pub(crate) fn edge(&self, facts: &Facts, block: BlockId, end: &End, i: usize) -> Facts {
+        let mut facts = facts.clone();
         let range = end.amount().map_or(Range::ZERO, |n| self.ranges.amount(block, n));
-        let mut facts = facts.clone().on_edge(end, i, range);
+        facts.go_out(end, i, range);
         if let (End::Require { layer, n, .. }, 0) = (end, i) {
             self.ranges.within(block, *n).iter().for_each(|&(v, _)| facts.cover(*layer, v));
         }
@@ -323,25 +322,24 @@ pub(crate) fn facts_by(program: &Program, flow: &Flow) -> Known {
     let mut rounds = vec![0; n];
     type Work = BinaryHeap<Reverse<BlockId>>;
     let mut flow =
-        |known: &mut Known, work: &mut Work, from: Option<BlockId>, block: BlockId, facts: Facts| {
+        |known: &mut Known, work: &mut Work, from: Option<BlockId>, block: BlockId, facts: &Facts| {
             match &mut known.at[block.0 as usize] {
-                slot @ None => *slot = Some(facts),
+                slot @ None => *slot = Some(facts.clone()),
                 Some(old) if facts.implies(old) => return,
-                Some(old) => {
+                Some(old) if from.is_some_and(|from| from >= block) => {
                     let before = old.clone();
-                    old.meet(&facts);
-                    if from.is_some_and(|from| from >= block) {
-                        rounds[block.0 as usize] += 1;
-                        if rounds[block.0 as usize] > MAX_ROUNDS {
-                            old.widen(&before);
-                        }
+                    old.meet(facts);
+                    rounds[block.0 as usize] += 1;
+                    if rounds[block.0 as usize] > MAX_ROUNDS {
+                        old.widen(&before);
                     }
                 }
+                Some(old) => old.meet(facts),
             }
             work.push(Reverse(block));
         };
     for e in &program.entries {
-        flow(&mut known, &mut work, None, e.block, Facts::none());
+        flow(&mut known, &mut work, None, e.block, &Facts::none());
     }
     while let Some(Reverse(id)) = work.pop() {
         while work.peek() == Some(&Reverse(id)) {
@@ -352,30 +350,31 @@ pub(crate) fn facts_by(program: &Program, flow: &Flow) -> Known {
         for op in &block.ops {
             match op {
                 Op::Fork { copy: true, target } => {
-                    let facts = renamed(program, target, 0, here.clone());
-                    flow(&mut known, &mut work, Some(id), target.block, facts);
+                    let mut facts = here.clone();
+                    rename(program, target, 0, &mut facts);
+                    flow(&mut known, &mut work, Some(id), target.block, &facts);
                 }
                 Op::Fork { copy: false, target } | Op::Release { target, .. } => {
-                    flow(&mut known, &mut work, Some(id), target.block, Facts::none());
+                    flow(&mut known, &mut work, Some(id), target.block, &Facts::none());
                 }
                 _ => known.step(&mut here, id, op),
             }
         }
         for (i, t) in block.end.targets().into_iter().enumerate() {
-            let facts = known.edge(&here, id, &block.end, i);
-            let facts = renamed(program, t, block.end.supplied(i), facts);
-            flow(&mut known, &mut work, Some(id), t.block, facts);
+            let mut facts = known.edge(&here, id, &block.end, i);
+            rename(program, t, block.end.supplied(i), &mut facts);
+            flow(&mut known, &mut work, Some(id), t.block, &facts);
         }
         if let End::Enter { block: next, .. } = block.end {
             here.covers.clear();
-            flow(&mut known, &mut work, Some(id), next, here);
+            flow(&mut known, &mut work, Some(id), next, &here);
         }
     }
     known
 }
 
-fn renamed(program: &Program, target: &Target, supplied: usize, facts: Facts) -> Facts {
+/// Follows the arguments of a jump to the parameters that take them.
+fn rename(program: &Program, target: &Target, supplied: usize, facts: &mut Facts) {
     let params = &program.block(target.block).params;
-    let pairs: Vec<_> = target.args.iter().copied().zip(params.iter().skip(supplied).copied()).collect();
-    facts.rename(params, &pairs)
+    facts.rename(params, target.args.iter().copied().zip(params.iter().skip(supplied).copied()));
 }

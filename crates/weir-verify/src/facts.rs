@@ -14,7 +14,7 @@ use weir_ir::program::{BinOp, Width};
 use crate::expr::{Expr, Exprs, Node};
 use crate::set::Set;
 use by_expr::ByExpr;
-use images::{ENUMERATE, distance, flip, image_of_intervals, is_prefix, map, preimage};
+use images::{ENUMERATE, distance, flip, image_of_intervals, is_prefix, map};
 use orders::{EQUAL, relation};
 pub(crate) use recent::Recent;
 use recent::Version;
@@ -538,71 +538,11 @@ impl Facts {
         }
         true
     }
-
-    fn restrict_binary(
-        &mut self,
-        x: &Exprs,
-        op: BinOp,
-        ab: (Expr, Expr),
-        set: &Set,
-        w: Width,
-        depth: u32,
-    ) -> bool {
-        let (a, b) = ab;
-        if w == Width::W1
-            && set.value() == Some(u128::from(op == BinOp::And))
-            && matches!(op, BinOp::And | BinOp::Or)
-        {
-            return self.settle(x, a, set, depth) && self.settle(x, b, set, depth);
-        }
-        if op == BinOp::Sub
-            && let Some(c) = self.value(x, a)
-        {
-            // c - b = v where b = c - v.
-            let parts = set.shift(c.wrapping_neg(), w);
-            let minus = |&(lo, hi): &(u128, u128)| (hi.wrapping_neg() & w.max(), lo.wrapping_neg() & w.max());
-            let back = parts.intervals().iter().map(minus).filter(|(lo, hi)| lo <= hi);
-            let zero = parts.contains(0).then_some((0, 0));
-            // An interval that starts at 0 goes round the end when it is turned over.
-            let rest = parts.intervals().iter().filter(|i| i.0 == 0 && i.1 > 0);
-            let rest = rest.map(|i| (i.1.wrapping_neg() & w.max(), w.max()));
-            let all = Set::union(back.chain(zero).chain(rest).collect());
-            return self.restrict(x, b, &all, depth);
-        }
-        if w == Width::W1 && matches!(op, BinOp::And | BinOp::Or) {
-            // One of the two has to be so; if it cannot be the one, it is the other.
-            let strong = u128::from(op == BinOp::Or);
-            if set.value() != Some(strong) {
-                return true;
-            }
-            return match (self.value(x, a), self.value(x, b)) {
-                (Some(v), _) if v != strong => self.restrict(x, b, set, depth),
-                (_, Some(v)) if v != strong => self.restrict(x, a, set, depth),
-                _ => true,
-            };
-        }
-        let Some(c) = self.value(x, b) else {
-            return op != BinOp::Sub || self.restrict_difference(x, ab, set, depth);
-        };
-        if op == BinOp::Add {
-            return self.restrict(x, a, &set.shift(c.wrapping_neg(), w), depth);
-        }
-        let known = self.set(x, a);
-        if let Some(back) = preimage(op, w, &known, c, set) {
-            return self.cut(x, a, &known, &back, depth);
-        }
-        if known.count() <= ENUMERATE {
-            let back = known.values().filter(|&v| set.contains(binary(op, w, v, c)));
-            return self.cut(x, a, &known, &Set::rising(back), depth);
-        }
-        op != BinOp::And
-            || set.intervals().iter().any(|&(lo, _)| lo <= c) && self.restrict_masked(x, a, c, set, depth)
-    }
 }
 
 mod by_expr;
 mod images;
-mod masks;
+mod operands;
 mod orders;
 mod recent;
 #[cfg(test)]

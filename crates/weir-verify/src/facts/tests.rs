@@ -154,3 +154,62 @@ fn conditions_on_one_thing_are_one_condition() {
     assert!(f.assume(&mut x, rule, true));
     assert_eq!((f.value(&x, b), f.truth(&x, three)), (Some(6), Some(false)));
 }
+
+#[test]
+fn what_was_found_is_found_anew_when_more_is_known_of_operands() {
+    let (mut x, mut f) = (Exprs::default(), Facts::default());
+    let a = byte(&mut x, 0);
+    let wide = x.resize(Width::W32, a);
+    let [one, two] = [1, 2].map(|n| x.constant(Width::W32, n));
+    let (sum, double) = (x.binary(BinOp::Add, wide, one), x.binary(BinOp::Shl, wide, two));
+    assert_eq!(f.set(&x, sum), Set::range(1, 256));
+    assert_eq!(f.set(&x, double).hull(), Some((0, 1020)));
+    let before = f.clone();
+    let ten = x.constant(Width::W8, 10);
+    let small = x.less(a, ten);
+    assert!(f.assume(&mut x, small, true));
+    assert_eq!((f.set(&x, sum), f.set(&x, double).hull()), (Set::range(1, 10), Some((0, 36))));
+    assert_eq!(before.set(&x, sum), Set::range(1, 256), "another path does not know it");
+    // Each of two paths that part knows its own.
+    let mut other = f.clone();
+    let (three, four) = (x.is(a, 3), x.is(a, 4));
+    assert!(f.assume(&mut x, three, true) && other.assume(&mut x, four, true));
+    assert_eq!((f.value(&x, sum), other.value(&x, sum)), (Some(4), Some(5)));
+}
+
+#[test]
+fn what_was_found_of_equal_numbers_is_found_anew_when_they_are() {
+    let (mut x, mut f) = (Exprs::default(), Facts::default());
+    let [a, b, c] = [0, 1, 2].map(|i| byte(&mut x, i));
+    let (first, second) = (x.equal(a, b), x.equal(b, c));
+    let third = x.equal(a, c);
+    assert_eq!(f.truth(&x, third), None);
+    assert!(f.assume(&mut x, first, true) && f.assume(&mut x, second, true));
+    assert_eq!(f.truth(&x, third), Some(true));
+}
+
+#[test]
+fn a_key_one_part_of_which_would_be_two_numbers_is_none() {
+    let mut x = Exprs::default();
+    let [a, b] = [0, 1].map(|i| byte(&mut x, i));
+    let [one, two] = [1, 2].map(|n| x.constant(Width::W8, n));
+    let never = x.keys_equal(&[a, b, a], &[one, one, two]);
+    assert_eq!(x.constant_value(never), Some(0));
+    for key in [[one, two, one], [one, one, one]] {
+        let maybe = x.keys_equal(&[a, b, a], &key);
+        assert_eq!(x.constant_value(maybe), None);
+    }
+}
+
+#[test]
+fn a_condition_and_its_opposite_contradict_each_other_within_others() {
+    let (mut x, mut f) = (Exprs::default(), Facts::default());
+    let [a, b, c] = [0, 1, 2].map(|i| byte(&mut x, i));
+    let (less, same) = (x.less(a, b), x.equal(b, c));
+    let both = x.both(less, same);
+    assert!(f.assume(&mut x, less, false));
+    assert!(!f.assume(&mut x, both, true));
+    let mut f = Facts::default();
+    assert!(f.assume(&mut x, both, true));
+    assert_eq!((f.truth(&x, less), f.truth(&x, same)), (Some(true), Some(true)));
+}

@@ -266,8 +266,22 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: VERIFY_IDLE,
     },
     Mutation {
+        name: "facts: what was found of an expression holds whatever is learned of its operands",
+        file: "crates/weir-verify/src/facts/recent.rs",
+        text: "before == version && e.0 < from",
+        instead: "before == version && e.0 != from",
+        test: VERIFY_FACTS,
+    },
+    Mutation {
+        name: "simplify: a key that needs a number twice is none",
+        file: "crates/weir-verify/src/simplify.rs",
+        text: "p == part && n != number",
+        instead: "p == part",
+        test: VERIFY_FACTS,
+    },
+    Mutation {
         name: "facts: bits of bytes that are known are not",
-        file: "crates/weir-verify/src/facts/masks.rs",
+        file: "crates/weir-verify/src/facts/operands.rs",
         text: "bits.all(|other| other == first).then_some(first)?",
         instead: "bits.all(|other| other > first).then_some(first)?",
         test: VERIFY_FACTS,
