@@ -5,8 +5,8 @@ use weir_model::closest;
 use weir_model::filter::{Dir, Expr, Prim};
 use weir_model::requirement::{FieldLayer, Goal, HeaderField, KeptField, Place, Requirement};
 use weir_model::value::IpPrefix;
-use weir_verify::NodeId;
 use weir_verify::checks::{Bits, Field, Filter, Framing, Query, Shows, Target, Way};
+use weir_verify::{Guard, NodeId};
 
 use crate::error::Error;
 use crate::world::{Gate, Spot, World, within};
@@ -83,15 +83,15 @@ impl World {
         let ask = match &r.goal {
             Goal::Can { from, to, via, filter } => {
                 let q = self.query(r, from, to, via)?;
-                Ask::Can(Query { filter: self.filter(filter), ..q })
+                Ask::Can(self.filtered(q, filter))
             }
             Goal::Only { from, to, filter } => {
                 let q = self.query(r, from, to, &[])?;
-                Ask::Only(Query { filter: self.filter(filter), ..q })
+                Ask::Only(self.filtered(q, filter))
             }
             Goal::Never { from, to, filter } => {
                 let q = self.query(r, from, to, &[])?;
-                Ask::Never(Query { filter: self.filter(filter), ..q })
+                Ask::Never(self.filtered(q, filter))
             }
             Goal::All { from, to, via, filter, strict } => {
                 let q = self.query(r, from, to, via)?;
@@ -102,7 +102,7 @@ impl World {
                         Some(p) => Expr::and([filter.clone(), within(p, Dir::Src)]),
                         None => filter.clone(),
                     };
-                    each.push(Query { from: vec![start], filter: self.filter_of_sent(&meant), ..q.clone() });
+                    each.push(self.filtered_as_sent(Query { from: vec![start], ..q.clone() }, &meant));
                 }
                 Ask::All(each, *strict)
             }
@@ -119,14 +119,14 @@ impl World {
                 let mut each = Vec::new();
                 for (proto, fields) in asked {
                     let filter = proto.map_or(Expr::True, |p| Prim::Proto(p).into());
-                    each.push((Query { filter: self.filter(&filter), ..q.clone() }, fields));
+                    each.push((self.filtered(q.clone(), &filter), fields));
                 }
                 Ask::Invariant(each)
             }
             Goal::Return { from, to, filter } => {
                 let q = self.query(r, from, to, &[])?;
                 let way = self.way(r, from, to)?;
-                Ask::Return(Query { filter: self.filter(filter), ..q }, way)
+                Ask::Return(self.filtered(q, filter), way)
             }
             Goal::NoLoops => Ask::NoLoops(Query {
                 from: self.others.clone(),
@@ -308,20 +308,27 @@ impl World {
         }
     }
 
-    /// A filter for packets where they begin.
-    fn filter_of_sent(&mut self, expr: &Expr) -> Filter {
-        let ip = self.guard_of_sent(expr);
-        let ethernet = (*expr != Expr::True).then(|| self.guard(expr, Framing::Ethernet));
-        Filter { ip: Some(ip), ethernet }
+    /// Of packets that match where they begin.
+    fn filtered_as_sent(&mut self, q: Query, expr: &Expr) -> Query {
+        let filter = self.filter(&q, |world, framing| match framing {
+            Framing::Ip => Some(world.guard_of_sent(expr)),
+            Framing::Ethernet => (*expr != Expr::True).then(|| world.guard(expr, framing)),
+        });
+        Query { filter, ..q }
     }
 
-    fn filter(&mut self, expr: &Expr) -> Filter {
-        if *expr == Expr::True {
-            return Filter::default();
-        }
-        let ip = self.guard(expr, Framing::Ip);
-        let ethernet = self.guard(expr, Framing::Ethernet);
-        Filter { ip: Some(ip), ethernet: Some(ethernet) }
+    /// Of packets that match.
+    fn filtered(&mut self, q: Query, expr: &Expr) -> Query {
+        let filter =
+            self.filter(&q, |world, framing| (*expr != Expr::True).then(|| world.guard(expr, framing)));
+        Query { filter, ..q }
+    }
+
+    /// Guards for the framings that there are where packets of a query begin and arrive.
+    fn filter(&mut self, q: &Query, mut guard: impl FnMut(&mut Self, Framing) -> Option<Guard>) -> Filter {
+        let has = |f| q.from.iter().any(|s| s.framing == f) || q.to.iter().any(|t| t.framing == f);
+        let mut of = |framing| if has(framing) { guard(self, framing) } else { None };
+        Filter { ip: of(Framing::Ip), ethernet: of(Framing::Ethernet) }
     }
 }
 

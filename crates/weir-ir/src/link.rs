@@ -67,6 +67,7 @@ pub fn link<P: Borrow<Program>>(
     let mut out = Program {
         elements: programs.iter().map(|p| p.elements.first().cloned().unwrap_or_default()).collect(),
         outputs: exits,
+        blocks: Vec::with_capacity(next as usize),
         ..Program::default()
     };
     // In the order of the elements as given, so that tables and events keep their numbers when only wires change.
@@ -111,7 +112,7 @@ pub fn link<P: Borrow<Program>>(
             if let Some(t) = block.end.table_mut() {
                 *t = tables[e][t.0 as usize];
             }
-            block.end.targets_mut().into_iter().for_each(|t| t.block.0 += first_block[e]);
+            block.end.visit_targets_mut(|_, t| t.block.0 += first_block[e]);
             if let End::Emit { port } = block.end {
                 block.end = match wire(e, port) {
                     None => End::Drop { reason: Reason::UNCONNECTED },

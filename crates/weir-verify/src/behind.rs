@@ -65,13 +65,13 @@ impl Explorer<'_> {
         let place = |at| Some((self.x.find_symbol(&Symbol::Byte(source, at))?, at));
         let places: HashMap<Expr, i64> = near.filter_map(place).collect();
         let known = Cell::new(None);
-        if !places.is_empty() {
+        if let Some(&first) = places.keys().min() {
             let look = |e| {
                 known.set(known.get().max(places.get(&e).copied()));
                 false
             };
             let mut seen = HashMap::default();
-            st.facts.conditions().into_iter().for_each(|c| _ = self.x.mentions(c, &look, &mut seen));
+            st.facts.conditions().into_iter().for_each(|c| _ = self.x.mentions(c, first, &look, &mut seen));
         }
         Ok(written.max(known.get()))
     }

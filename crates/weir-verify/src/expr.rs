@@ -421,17 +421,22 @@ impl Exprs {
         }
     }
 
-    /// Whether an expression depends on one of some others, with what is `known` of that.
+    /// Whether an expression depends on one of some others, whose numbers start at `from`, with what is `known` of that.
     pub(crate) fn mentions(
         &self,
         e: Expr,
+        from: Expr,
         others: &dyn Fn(Expr) -> bool,
         known: &mut HashMap<Expr, bool>,
     ) -> bool {
+        // Operands have lower numbers.
+        if e < from {
+            return false;
+        }
         if let Some(&found) = known.get(&e) {
             return found;
         }
-        let found = others(e) || self.operands(e).iter().any(|o| self.mentions(*o, others, known));
+        let found = others(e) || self.operands(e).iter().any(|o| self.mentions(*o, from, others, known));
         known.insert(e, found);
         found
     }

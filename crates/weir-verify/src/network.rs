@@ -357,8 +357,8 @@ impl Network {
             let Some(Body::Program(i)) = self.nodes.get_mut(node as usize).map(|n| &mut n.body) else {
                 continue;
             };
-            // What an open network leaves in tables is compared.
-            if self.open {
+            // What an open network leaves in tables is compared; a program without tables asks for nearly all that it does.
+            if self.open || i.tables.is_empty() {
                 i.idle = vec![Idle::default(); i.program.blocks.len()].into();
             } else {
                 let (idle, asked) = idle(&i.program, i.tables.iter().map(|&t| self.tables[t as usize].asked));

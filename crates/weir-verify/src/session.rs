@@ -463,7 +463,14 @@ impl<'a> Session<'a> {
 
     /// Where, since it was last asked, a packet would have gone another way if others had come before it.
     pub(crate) fn take_missed(&mut self) -> Missed {
-        std::mem::take(&mut self.e.missed)
+        let mut missed = std::mem::take(&mut self.e.missed);
+        missed.settle(&self.e.x);
+        missed
+    }
+
+    /// What was so before is not asked for.
+    pub(crate) fn forget_missed(&mut self) {
+        self.e.missed = Missed::default();
     }
 
     /// The value of an expression in a story, if only one is left.

@@ -7,7 +7,8 @@ use weir_ir::program::{BinOp, BlockId, End, Op, Program, TableInit, Target, Type
 use weir_table::{KeyMatch, Kind, Row, Table, TableDecl};
 
 use crate::explore::{Cut, Explorer};
-use crate::expr::{At, EntryAt, Expr, Symbol};
+use crate::expr::{At, EntryAt, Expr, Exprs, Symbol};
+use crate::facts::Facts;
 use crate::packet::SymbolicPacket;
 use crate::path::Incomplete;
 use crate::ranges::{Results, by_result};
@@ -42,10 +43,32 @@ pub(crate) struct TableInfo {
 pub(crate) struct Missed {
     /// Whether there were any.
     pub(crate) somewhere: bool,
+    /// As long as that is not known: what is known on paths that had such a lookup, if they can be. That is looked at when
+    /// it is asked for, which it often is not.
+    doubtful: Vec<Facts>,
     /// The tables of those on a path that had found entries of all packets before: one more may lead it elsewhere.
     pub(crate) behind: BTreeSet<u32>,
     /// The fields, by table and number, that such a path read of their entries: one more packet may change them.
     pub(crate) read: BTreeSet<(u32, u32)>,
+}
+
+/// Most paths that are kept to be looked at later.
+const DOUBTFUL: usize = 8;
+
+impl Missed {
+    /// A path had such a lookup, if it can be.
+    fn note(&mut self, x: &Exprs, path: &Facts) {
+        self.doubtful.push(path.clone());
+        if self.doubtful.len() == DOUBTFUL {
+            self.settle(x);
+        }
+    }
+
+    /// Finds out whether there were any.
+    pub(crate) fn settle(&mut self, x: &Exprs) {
+        let mut paths = std::mem::take(&mut self.doubtful).into_iter();
+        self.somewhere = self.somewhere || paths.any(|mut facts| facts.sharpen(x));
+    }
 }
 
 /// The entry that an entry is linked to.
@@ -80,6 +103,9 @@ pub(crate) struct Entry {
 
 /// First content of a table, in the order of lookup. Rows that do not fit are left out, as they never get in.
 pub(crate) fn first_rows(t: &TableInit) -> Vec<Row> {
+    if t.rows.is_empty() {
+        return Vec::new();
+    }
     let Ok(mut table) = Table::new(t.decl.clone()) else { return Vec::new() };
     if table.insert_rows_unindexed(&t.rows, 0).is_err() {
         // A row that does not fit is refused when the program is loaded.
@@ -235,16 +261,15 @@ impl Explorer<'_> {
         if st.others != 0 && !is_behind {
             st.missed.push((table, key.into()));
         }
-        if self.missed.somewhere && (!is_behind || self.missed.behind.contains(&table)) {
-            return Ok(());
-        }
-        // Only what can be.
-        if !st.facts.sharpen(&self.x) {
-            return Err(Cut);
-        }
-        self.missed.somewhere = true;
-        if is_behind {
+        if is_behind && !self.missed.behind.contains(&table) {
+            // Only what can be.
+            if !st.facts.sharpen(&self.x) {
+                return Err(Cut);
+            }
+            self.missed.somewhere = true;
             self.missed.behind.insert(table);
+        } else if !self.missed.somewhere {
+            self.missed.note(&self.x, &st.facts);
         }
         Ok(())
     }

@@ -6,9 +6,10 @@ mod matching;
 mod topology;
 mod ways;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use weir_ir::Program;
 use weir_model::filter::{Dir, Expr, Prim};
 use weir_model::value::IpPrefix;
 use weir_verify::checks::{Framing, Start, Target};
@@ -66,6 +67,8 @@ pub struct World {
     tails: BTreeMap<Place, Vec<Place>>,
     /// The same for packets that begin at a place.
     sent: BTreeMap<(Place, IpPrefix), Place>,
+    /// Programs that ask whether an address lies in a prefix.
+    within: HashMap<(IpPrefix, Dir, Framing), Arc<Program>>,
 }
 
 /// Any packet with this framing that a port delivers.
@@ -82,8 +85,7 @@ impl World {
         if let Some(&place) = self.inside.get(&(target.place, prefix)) {
             return Target { place, ..target };
         }
-        let program = Arc::new(guard(&within(prefix, Dir::Dst), target.framing));
-        let ask = self.hidden_program("destination", &program);
+        let ask = self.within("destination", prefix, Dir::Dst, target.framing);
         let (yes, no) = (self.hidden(Body::Pass { lossy: false }), self.hidden(Body::Pass { lossy: false }));
         let tails = self.tails.entry(target.place).or_insert_with(|| vec![Place { port: 0, ..target.place }]);
         for tail in std::mem::take(tails) {
@@ -102,14 +104,20 @@ impl World {
         let place = match self.sent.get(&(start.place, prefix)) {
             Some(&place) => place,
             None => {
-                let program = Arc::new(guard(&within(prefix, Dir::Src), start.framing));
-                let ask = self.hidden_program("source", &program);
+                let ask = self.within("source", prefix, Dir::Src, start.framing);
                 self.net.connect(Place { node: ask, port: 0 }, start.place);
                 Place { node: ask, port: 0 }
             }
         };
         self.sent.insert((start.place, prefix), place);
         Start { place, ..start.clone() }
+    }
+
+    /// Adds a program that asks whether an address of packets lies in a prefix.
+    fn within(&mut self, name: &str, prefix: IpPrefix, dir: Dir, framing: Framing) -> NodeId {
+        let new = || Arc::new(guard(&within(prefix, dir), framing));
+        let program = self.within.entry((prefix, dir, framing)).or_insert_with(new).clone();
+        self.hidden_program(name, &program)
     }
 
     /// The nodes that stand for elements or boxes.
@@ -129,7 +137,7 @@ impl World {
         node
     }
 
-    pub(crate) fn hidden_program(&mut self, name: &str, program: &Arc<weir_ir::Program>) -> NodeId {
+    pub(crate) fn hidden_program(&mut self, name: &str, program: &Arc<Program>) -> NodeId {
         let node = self.net.add_program(name, program, u32::MAX);
         self.labels.insert(node, Label { hidden: true, ..Label::default() });
         node

@@ -43,7 +43,7 @@ impl Builder {
         // The strand's blocks stand before those that follow, so what follows here starts a block of its own.
         if let Some(here) = here {
             let next = self.new_block(Vec::new());
-            self.open_block(here).end = Some(End::Jump(Target { block: next, args: Vec::new() }));
+            self.open_block(here).end = End::Jump(Target { block: next, args: Vec::new() });
             self.enter(next);
         }
     }

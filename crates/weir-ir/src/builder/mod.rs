@@ -88,17 +88,10 @@ pub struct Builder {
     program: Program,
     /// The block that operations are appended to; `None` after an end.
     current: Option<BlockId>,
-    /// Blocks are made when their place in the order is known; this holds unfinished ones.
-    open: Vec<Option<Open>>,
+    /// In the order in which they were first named; each finishes unless it is told to end otherwise.
+    open: Vec<Block>,
+    /// In the order in which they were entered.
     order: Vec<BlockId>,
-}
-
-#[derive(Debug)]
-struct Open {
-    params: Vec<Value>,
-    loop_limit: Option<u32>,
-    ops: Vec<Op>,
-    end: Option<End>,
 }
 
 /// No more blocks than so many are mostly made.
@@ -142,23 +135,19 @@ impl Builder {
         for (i, id) in self.order.iter().enumerate() {
             number[id.0 as usize] = BlockId(i as u32);
         }
-        let mut blocks = Vec::with_capacity(self.order.len());
-        for id in &self.order {
-            let open = self.open[id.0 as usize].take().expect("each block stands once in the order");
-            let mut end = open.end.unwrap_or(End::Finish);
-            end.targets_mut().into_iter().for_each(|t| t.block = number[t.block.0 as usize]);
-            let mut ops = open.ops;
-            for op in &mut ops {
+        for block in &mut self.open {
+            block.end.visit_targets_mut(|_, t| t.block = number[t.block.0 as usize]);
+            for op in &mut block.ops {
                 if let Op::Fork { target, .. } | Op::Release { target, .. } = op {
                     target.block = number[target.block.0 as usize];
                 }
             }
-            blocks.push(Block { params: open.params, loop_limit: open.loop_limit, ops, end, owner: 0 });
         }
         for e in &mut self.program.entries {
             e.block = number[e.block.0 as usize];
         }
-        self.program.blocks = blocks;
+        let taken = |id: &BlockId| std::mem::replace(&mut self.open[id.0 as usize], unfinished(Vec::new()));
+        self.program.blocks = self.order.iter().map(taken).collect();
         self.program
     }
 
@@ -286,16 +275,16 @@ impl Builder {
 
     fn end(&mut self, end: End) {
         let block = self.current.take().expect("nothing can be written after a path has ended");
-        self.open_block(block).end = Some(end);
+        self.open_block(block).end = end;
     }
 
     fn new_block(&mut self, params: Vec<Value>) -> BlockId {
-        self.open.push(Some(Open { params, loop_limit: None, ops: Vec::new(), end: None }));
+        self.open.push(unfinished(params));
         BlockId(self.open.len() as u32 - 1)
     }
 
-    fn open_block(&mut self, id: BlockId) -> &mut Open {
-        self.open[id.0 as usize].as_mut().expect("blocks are taken only when the program is finished")
+    fn open_block(&mut self, id: BlockId) -> &mut Block {
+        &mut self.open[id.0 as usize]
     }
 
     fn enter(&mut self, id: BlockId) {
@@ -309,7 +298,7 @@ impl Builder {
         }
         let next = self.new_block(Vec::new());
         for id in open {
-            self.open_block(id).end = Some(End::Jump(target(next)));
+            self.open_block(id).end = End::Jump(target(next));
         }
         self.enter(next);
     }
@@ -349,7 +338,7 @@ impl Builder {
         let result = self.value(Type::Int(a.width));
         let join = self.new_block(vec![result]);
         self.end(End::Jump(Target { block: join, args: vec![b.value] }));
-        self.open_block(from_yes).end = Some(End::Jump(Target { block: join, args: vec![a.value] }));
+        self.open_block(from_yes).end = End::Jump(Target { block: join, args: vec![a.value] });
         self.enter(join);
         V { value: result, width: a.width }
     }
@@ -410,6 +399,11 @@ impl Builder {
 
 fn cell_decl(name: &str, width: Width) -> TableDecl {
     TableDecl::new(name, weir_table::Kind::Array, &[("index", Width::W32)], &[("value", width)], 1)
+}
+
+/// A block that nothing was written into.
+fn unfinished(params: Vec<Value>) -> Block {
+    Block { params, loop_limit: None, ops: Vec::new(), end: End::Finish, owner: 0 }
 }
 
 fn target(block: BlockId) -> Target {

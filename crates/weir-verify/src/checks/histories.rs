@@ -137,10 +137,13 @@ impl<'a> Checker<'a> {
     ) -> Search {
         let story = self.session.blank();
         self.unknown = 0;
-        self.session.take_missed();
+        self.session.forget_missed();
         let Looked { found: mut answer, ended } = check(self, &story);
+        if matches!(answer, Search::Found(_)) {
+            return answer;
+        }
         let missed = self.session.take_missed();
-        if matches!(answer, Search::Found(_)) || !missed.somewhere {
+        if !missed.somewhere {
             return answer;
         }
         self.keeper.spoil();
@@ -272,7 +275,7 @@ impl<'a> Checker<'a> {
     ) -> Option<(Option<Before>, Search)> {
         *left = left.checked_sub(1)?;
         let story = site.merged(&mut self.session);
-        self.session.take_missed();
+        self.session.forget_missed();
         let Looked { mut found, ended } = check(self, &story);
         let mut prospect = site.prospect;
         prospect.learn(self.session.take_missed());

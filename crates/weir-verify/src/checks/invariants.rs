@@ -23,7 +23,7 @@ impl<'a> Checker<'a> {
         self.supposing = false;
         self.session.suppose(None);
         self.session.swap_walks(walks);
-        self.session.take_missed();
+        self.session.forget_missed();
         self.session.take_incomplete();
         if let Some(why) = incomplete.filter(|_| !proved) {
             self.session.give_up(why);

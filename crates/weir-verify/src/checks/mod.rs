@@ -97,7 +97,7 @@ pub struct Query {
     pub to: Vec<Target>,
     /// Nodes to pass, in order; any of each set.
     pub via: Vec<Vec<NodeId>>,
-    /// FILTER.
+    /// FILTER, for the framings that there are at SRC and DST.
     pub filter: Filter,
     /// Where packets of others may come from, which may have left something in tables.
     pub others: Vec<Start>,

@@ -110,8 +110,9 @@ impl Site {
         let (x, first) = (session.exprs(), &self.stories[0]);
         let mut conditions = first.conditions();
         let mut known = FxHashMap::default();
+        let from = self.moved.iter().min().copied().unwrap_or(Expr(u32::MAX));
         let moved = |e| self.moved.contains(&e);
-        conditions.retain(|c| self.conditions.contains(c) && !x.mentions(*c, &moved, &mut known));
+        conditions.retain(|c| self.conditions.contains(c) && !x.mentions(*c, from, &moved, &mut known));
         session.weakened(first.clone(), &conditions)
     }
 }

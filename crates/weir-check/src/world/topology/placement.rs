@@ -1,7 +1,6 @@
 //! Requests on platforms.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use weir_engine::{Classes, Plan};
 use weir_model::filter::Dir;
@@ -12,8 +11,8 @@ use weir_verify::{NodeId, Place};
 
 use super::{Gate, PLATFORM, Spot, World};
 use crate::security::Placed;
+use crate::world::anything;
 use crate::world::configurations::{devices, origin};
-use crate::world::{anything, within};
 
 /// The modules of a request, to be placed on platforms.
 #[derive(Debug)]
@@ -126,8 +125,7 @@ impl World {
 
     /// Any IP packet that is addressed to a module, in front of where it comes in.
     fn anybody_to(&mut self, host: IpPrefix, place: Place) -> Start {
-        let program = Arc::new(crate::filter::guard(&within(host, Dir::Dst), Framing::Ip));
-        let ask = self.hidden_program("destination", &program);
+        let ask = self.within("destination", host, Dir::Dst, Framing::Ip);
         self.net.connect(Place { node: ask, port: 0 }, place);
         let place = self.well_formed(Place { node: ask, port: 0 });
         Start { place, framing: Framing::Ip, input: anything(Framing::Ip) }
