@@ -42,6 +42,11 @@ impl TableSet {
         self.tables.is_empty()
     }
 
+    /// Makes room for so many more tables.
+    pub fn reserve(&mut self, more: usize) {
+        self.tables.reserve(more);
+    }
+
     /// Adds a table, and gives its number. Not while compiled code knows the address of the [first](TableSet::first).
     pub fn push(&mut self, table: Table) -> u32 {
         self.tables.push(table);

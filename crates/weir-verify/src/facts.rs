@@ -217,7 +217,8 @@ impl Facts {
     pub fn sharpen(&mut self, x: &Exprs) -> bool {
         let all = self.conditions();
         self.again = true;
-        let may_be = all.iter().all(|&c| self.restrict(x, c, &Set::single(1), DEPTH));
+        let mut open = all.iter().filter(|&&c| !is_of_a_symbol(x, c));
+        let may_be = open.all(|&c| self.restrict(x, c, &Set::single(1), DEPTH));
         self.again = false;
         may_be
     }
@@ -537,6 +538,20 @@ impl Facts {
             }
         }
         true
+    }
+}
+
+/// Whether a condition says just that a symbol is in some set: that was learned when it was assumed, and nothing can follow
+/// from it later.
+fn is_of_a_symbol(x: &Exprs, condition: Expr) -> bool {
+    let is_symbol = |e: Expr| matches!(x.node(e), Node::Symbol(_));
+    let is_const = |e: Expr| x.constant_value(e).is_some();
+    match *x.node(condition) {
+        Node::Symbol(_) => true,
+        Node::Not(a) => is_of_a_symbol(x, a),
+        Node::In(a, _) => is_symbol(a),
+        Node::Equal(a, b) | Node::Less(a, b) => is_symbol(a) && is_const(b) || is_const(a) && is_symbol(b),
+        _ => false,
     }
 }
 

@@ -49,6 +49,7 @@ impl Stock {
     /// A node's program, and the numbers of its tables, which are made if they are not there.
     pub(crate) fn program<'a>(&mut self, net: &'a Network, node: NodeId) -> Option<(&'a Program, Vec<u32>)> {
         let Body::Program(Instance { program, tables, .. }) = &net.node(node).body else { return None };
+        self.set.reserve(tables.len());
         let numbers: Option<Vec<u32>> = tables.iter().map(|&t| self.number(net, t, |_, _| true)).collect();
         Some((program, numbers?))
     }

@@ -95,7 +95,7 @@ pub struct Builder {
 }
 
 /// No more blocks than so many are mostly made.
-const USUAL: usize = 64;
+const USUAL: usize = 128;
 
 impl Builder {
     /// A builder for an element with so many connected inputs and outputs.

@@ -107,8 +107,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "tables: nobody else makes entries",
         file: "crates/weir-verify/src/tables.rs",
-        text: "self.missed.somewhere = true;",
-        instead: "self.missed.somewhere = st.others & 1 == 1;",
+        text: "self.somewhere = self.somewhere || paths.any(|mut facts| facts.sharpen(x));",
+        instead: "self.somewhere &= paths.any(|mut facts| facts.sharpen(x));",
         test: VERIFY_CHECKS,
     },
     Mutation {
@@ -277,6 +277,13 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         file: "crates/weir-verify/src/simplify.rs",
         text: "p == part && n != number",
         instead: "p == part",
+        test: VERIFY_FACTS,
+    },
+    Mutation {
+        name: "facts: from a condition on bytes nothing follows later",
+        file: "crates/weir-verify/src/facts.rs",
+        text: "is_symbol(a) && is_const(b) || is_const(a) && is_symbol(b),",
+        instead: "is_const(a) || is_const(b),",
         test: VERIFY_FACTS,
     },
     Mutation {
