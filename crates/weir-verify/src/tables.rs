@@ -103,7 +103,8 @@ pub(crate) struct Entry {
 
 /// First content of a table, in the order of lookup. Rows that do not fit are left out, as they never get in.
 pub(crate) fn first_rows(t: &TableInit) -> Vec<Row> {
-    if t.rows.is_empty() {
+    // All entries of an array are there from the start.
+    if t.rows.is_empty() && t.decl.kind != Kind::Array {
         return Vec::new();
     }
     let Ok(mut table) = Table::new(t.decl.clone()) else { return Vec::new() };

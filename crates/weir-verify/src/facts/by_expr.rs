@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crate::expr::Expr;
 
 /// Bits of a number that choose a value in a leaf, and a child in a node above.
-const LEAF: u32 = 3;
+const LEAF: u32 = 2;
 const INNER: u32 = 4;
 
 /// Values by the number of an expression: a radix tree, since numbers are dense. Copies share what they have in common.

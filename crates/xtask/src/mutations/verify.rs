@@ -17,6 +17,8 @@ const VERIFY_PROGRAMS: Test = Test {
     target: Some("networks"),
     filter: "programs_with_declared_tables_do_what_their_ways_say",
 };
+const ELEMENTS: Test =
+    Test { package: "weir-elements", target: Some("differential"), filter: "runs_take_symbolic_paths" };
 const VERIFY_IDLE: Test = Test { package: "weir-verify", target: None, filter: "idle::" };
 const VERIFY_FATES: Test = Test { package: "weir-verify", target: None, filter: "fates::" };
 const VERIFY_LOSSES: Test = Test {
@@ -110,6 +112,13 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: "self.somewhere = self.somewhere || paths.any(|mut facts| facts.sharpen(x));",
         instead: "self.somewhere &= paths.any(|mut facts| facts.sharpen(x));",
         test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "tables: arrays are empty at first",
+        file: "crates/weir-verify/src/tables.rs",
+        text: "t.rows.is_empty() && t.decl.kind != Kind::Array",
+        instead: "t.rows.is_empty()",
+        test: ELEMENTS,
     },
     Mutation {
         name: "tables: an entry that was there before is not noticed",
