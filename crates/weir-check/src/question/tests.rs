@@ -34,6 +34,10 @@ fn requirements_hold_or_not() {
         ("never in out udp", Violated),
         ("never in y", Holds),
         ("can in f", Holds),
+        // Frames begin at `in`, IP packets come to `f`.
+        ("can in f tcp", Holds),
+        ("can in f ip6", Violated),
+        ("never in f ip6", Holds),
         ("invariant in out src, dst, ttl", Holds),
         ("can 10.0.0.0/8 192.168.0.0/16 udp", Holds),
         ("only 0/0 192.168.0.0/16 src net 10.0.0.0/8 and dst net 192.168.0.0/16", Violated),

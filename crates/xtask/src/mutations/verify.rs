@@ -10,6 +10,7 @@ const VERIFY_MERGE: Test = Test { package: "weir-verify", target: None, filter: 
 const VERIFY_CHECKS: Test = Test { package: "weir-verify", target: Some("checks"), filter: "" };
 const VERIFY_STRANGERS: Test = Test { package: "weir-verify", target: Some("strangers"), filter: "" };
 const GRAPHS: Test = Test { package: "weir-check", target: Some("graphs"), filter: "" };
+const QUESTIONS: Test = Test { package: "weir-check", target: None, filter: "question::" };
 const VERIFY_SECURITY: Test = Test { package: "weir-verify", target: Some("security"), filter: "" };
 const VERIFY_SOLVED: Test = Test { package: "weir-verify", target: Some("solved"), filter: "" };
 const VERIFY_PROGRAMS: Test = Test {
@@ -112,6 +113,13 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: "self.somewhere = self.somewhere || paths.any(|mut facts| facts.sharpen(x));",
         instead: "self.somewhere &= paths.any(|mut facts| facts.sharpen(x));",
         test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "questions: packets that arrive are framed as where they began",
+        file: "crates/weir-check/src/question.rs",
+        text: " || q.to.iter().any(|t| t.framing == f)",
+        instead: "",
+        test: QUESTIONS,
     },
     Mutation {
         name: "tables: arrays are empty at first",
