@@ -7,7 +7,6 @@
 //!
 //! What was drawn at random on the way is left aside if nothing depends on it any more: the twin draws what it needs.
 
-use rpds::List;
 use rustc_hash::FxHashMap;
 use weir_ir::interp::binary;
 use weir_ir::program::{BlockId, End, Op, Program, Value, Width};
@@ -15,6 +14,7 @@ use weir_ir::program::{BlockId, End, Op, Program, Value, Width};
 use crate::explore::Explorer;
 use crate::expr::{Expr, Exprs, Node, Symbol};
 use crate::facts::Facts;
+use crate::list::List;
 use crate::network::Place;
 use crate::packet::{Mark, SymbolicPacket};
 use crate::set::Set;
@@ -81,7 +81,7 @@ impl Drawn {
     /// is about one of them alone, and a value is found with which all that are about it hold.
     fn draws_again(&mut self, x: &Exprs, facts: &Facts) -> bool {
         let mut by_number: Vec<(Expr, Vec<Expr>)> = Vec::new();
-        for &c in facts.conditions_newest_first() {
+        for &c in facts.conditions_newest_first().iter() {
             if !self.is_drawn(x, c) {
                 continue;
             }

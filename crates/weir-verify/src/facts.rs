@@ -6,12 +6,13 @@ use std::borrow::Cow;
 use std::hash::BuildHasherDefault;
 
 use archery::RcK;
-use rpds::{HashTrieMap, List};
+use rpds::HashTrieMap;
 use rustc_hash::FxHasher;
 use weir_ir::interp::binary;
 use weir_ir::program::{BinOp, Width};
 
 use crate::expr::{Expr, Exprs, Node};
+use crate::list::List;
 use crate::set::Set;
 use by_expr::ByExpr;
 use images::{ENUMERATE, distance, flip, image_of_intervals, is_prefix, map};
@@ -45,7 +46,7 @@ impl Default for Facts {
     fn default() -> Facts {
         let orders = HashTrieMap::new_with_hasher_and_ptr_kind(BuildHasherDefault::default());
         let (sets, equals) = (ByExpr::default(), ByExpr::default());
-        Facts { conditions: List::new(), sets, orders, equals, again: false, version: Version::default() }
+        Facts { conditions: List::default(), sets, orders, equals, again: false, version: Version::default() }
     }
 }
 
@@ -157,7 +158,7 @@ impl Facts {
     /// As [`Facts::assume`], of a condition whose [`Facts::truth`] is not known.
     pub(crate) fn assume_open(&mut self, x: &mut Exprs, cond: Expr, truth: bool) -> bool {
         let cond = if truth { cond } else { x.not(cond) };
-        self.conditions.push_front_mut(cond);
+        self.conditions.push(cond);
         if let Some((pair, wanted)) = relation(x, cond) {
             let left = self.compared(pair) & wanted;
             self.orders.insert_mut(pair, left);
@@ -172,7 +173,7 @@ impl Facts {
 
     /// As [`Facts::assume_open`], of a condition that says just that `e`, which is in `known`, is in a set.
     pub(crate) fn assume_in(&mut self, x: &Exprs, cond: Expr, e: Expr, known: &Set, to: &Set) -> bool {
-        self.conditions.push_front_mut(cond);
+        self.conditions.push(cond);
         self.cut(x, e, known, to, DEPTH - 1)
     }
 

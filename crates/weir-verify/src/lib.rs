@@ -26,6 +26,7 @@ mod idle;
 mod input;
 mod joints;
 mod lasting;
+mod list;
 mod merge;
 mod network;
 mod ops;

@@ -1,7 +1,6 @@
 //! Where a packet came by.
 
-use rpds::List;
-
+use crate::list::List;
 use crate::network::Place;
 use crate::packet::SymbolicPacket;
 
@@ -31,7 +30,7 @@ pub(crate) enum Again {
 
 impl Trail {
     pub(crate) fn push(&mut self, place: Place, keep: bool, packet: &SymbolicPacket) {
-        self.0.push_front_mut(Hop { place, packet: keep.then(|| packet.clone()) });
+        self.0.push(Hop { place, packet: keep.then(|| packet.clone()) });
     }
 
     pub(crate) fn again(&self, place: Place, packet: &SymbolicPacket) -> Again {
