@@ -10,6 +10,7 @@ needed="
 /usr/bin/ovs-vsctl:openvswitch-switch
 /usr/bin/stdbuf:coreutils
 /usr/bin/z3:z3
+/usr/bin/iperf3:iperf3
 /usr/sbin/ip:iproute2
 /usr/sbin/nft:nftables
 /usr/sbin/sysctl:procps

@@ -12,8 +12,9 @@ const READING: &str = "\
 ## How to read it
 
 One thread takes prepared frames from memory, copies each into a fresh packet, runs 32 packets as a batch, and drops
-what leaves. Frames have 64 bytes unless a workload says otherwise and are sent in a fixed order, again and again;
-payloads, addresses and order come from fixed seeds. *Total* is all of that, from source to sink, with machine code of
+what leaves. Where the frames are more than the caches keep, it asks for those of the next batch in time. Frames have 64
+bytes unless a workload says otherwise and are sent in a fixed order, again and again; payloads, addresses and order
+come from fixed seeds. *Total* is all of that, from source to sink, with machine code of
 the optimised graph. *Source to sink* is the same without a graph: what it costs to make and drop a packet. *Above* is
 what remains when that is taken away. *At most* is what the total has to reach, and *best other* the best figure of
 other systems that was measured on this kind of machine, as a quotation: pairs of one run stand under *Peers*, if there

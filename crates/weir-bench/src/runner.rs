@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use nix::time::{ClockId, clock_gettime};
 use weir_ir::program::BlockId;
 use weir_ir::{Host, Interpreter, Reason};
-use weir_jit::{BatchHost, Compiled, Ended, Fate, Runner};
+use weir_jit::{BatchHost, Compiled, Ended, Runner};
 use weir_packet::Packet;
 use weir_table::TableSet;
 
@@ -219,14 +219,18 @@ impl<'a> Subject<'a> {
         packets: &mut Vec<Packet>,
         sink: &mut Sink,
     ) -> Result<()> {
-        let (frames, mut at) = (black_box(frames), *next);
-        *next = (at + BATCH) % frames.len();
-        let frames = (0..BATCH).map(move |_| {
-            let frame = &frames[at];
-            at = if at + 1 == frames.len() { 0 } else { at + 1 };
-            frame
-        });
-        Packet::from_frames(frames, packets)?;
+        let frames = black_box(frames);
+        // A source that knows what comes next does not wait for it.
+        let after = (*next + BATCH) % frames.len();
+        if frames.are_far() {
+            frames.some(after, BATCH).for_each(weir_packet::fetch);
+        }
+        // Behind the last frame comes the first.
+        while packets.len() < BATCH {
+            let some = frames.some(*next, BATCH - packets.len());
+            *next = (*next + some.len()) % frames.len();
+            Packet::from_frames(some, packets)?;
+        }
         let before = sink.exits;
         self.run(0, packets, sink);
         ensure!(
@@ -302,15 +306,9 @@ impl End for Sink {
 
 impl BatchHost for Sink {
     fn ended(&mut self, ended: Ended<'_>) {
-        let mut at = 0;
-        while let Some((run, fate)) = ended.run(at) {
-            at = run.end;
-            match fate {
-                Fate::Exit(_) => self.exits += run.len() as u64,
-                Fate::Dropped(..) => self.lost += run.len() as u64,
-                Fate::Gone => {}
-            }
-        }
+        let left = ended.left() as u64;
+        self.exits += left;
+        self.lost += ended.len() as u64 - left;
     }
 }
 

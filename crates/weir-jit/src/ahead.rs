@@ -15,6 +15,7 @@ use weir_ir::program::{Amount, BlockId, End, EntryKind, Op, Program, TableId, Ty
 use weir_packet::SMALL_CAPACITY;
 use weir_table::Kind;
 
+use crate::aside::ways_of_new_keys;
 use crate::compile::Translator;
 use crate::flows::Plan;
 use crate::ops::INLINE;
@@ -42,13 +43,16 @@ impl Slice {
     /// The slices of all entries for packets.
     pub fn of(p: &Program, plan: &Plan) -> Vec<Slice> {
         let packets = p.entries.iter().filter(|e| matches!(e.kind, EntryKind::Packet { .. }));
-        packets.flat_map(|e| Slice::from_entry(p, plan, e.block)).collect()
+        // What a new key needs is not fetched: nearly all packets would wait for it in vain.
+        let seldom: FxHashSet<BlockId> = ways_of_new_keys(p).into_iter().flatten().collect();
+        packets.flat_map(|e| Slice::from_entry(p, plan, e.block, &seldom)).collect()
     }
 
-    fn from_entry(p: &Program, plan: &Plan, entry: BlockId) -> Vec<Slice> {
+    fn from_entry(p: &Program, plan: &Plan, entry: BlockId, seldom: &FxHashSet<BlockId>) -> Vec<Slice> {
         let mut found: Vec<Slice> = Vec::new();
         let mut from: Vec<Option<(BlockId, usize)>> = vec![None; p.blocks.len()];
-        let mut seen = FxHashSet::from_iter([entry]);
+        let mut seen = seldom.clone();
+        seen.insert(entry);
         let mut queue = VecDeque::from([entry]);
         while let Some(id) = queue.pop_front() {
             let end = &p.block(id).end;
@@ -253,5 +257,43 @@ impl<'b> Translator<'_, 'b> {
         self.b.switch_to_block(done);
         let none = self.imm(types::I64, 0);
         self.b.ins().return_(&[none]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_ir::{Builder, Reason, TableDecl, Width::*};
+
+    use super::*;
+
+    /// How many keys are worked out ahead for packets that look up two keys; if `learns`, an entry is made where both are
+    /// unknown, else such packets are dropped.
+    fn slices(learns: bool) -> usize {
+        let mut b = Builder::new("flows", 1, 1);
+        let decl = TableDecl::new("flows", Kind::Exact, &[("addr", W32)], &[("out", W8)], 2 * SMALL_TABLE);
+        let flows = b.table(decl, Vec::new());
+        b.input(0, |b| {
+            b.require(Layer::Data, 8, Reason::TRUNCATED);
+            let [first, second] = [0, 4].map(|at| b.load(W32, Layer::Data, at));
+            b.find(flows, &[first], |b| {
+                b.find(flows, &[second], |b| {
+                    if learns {
+                        b.insert(flows, &[first], |b| b.drop(Reason::DENIED));
+                        b.emit(0);
+                    } else {
+                        b.drop(Reason::NO_MATCH);
+                    }
+                });
+                b.emit(0);
+            });
+            b.emit(0);
+        });
+        let program = b.finish();
+        Slice::of(&program, &Plan::of(&program)).len()
+    }
+
+    #[test]
+    fn what_only_new_keys_need_is_not_fetched() {
+        assert_eq!((slices(false), slices(true)), (2, 1));
     }
 }

@@ -54,35 +54,47 @@ struct Known {
     network: Network,
 }
 
+/// For each lookup of an exact table behind whose miss an entry of that table is made: the blocks that packets reach
+/// only by this miss, its own first.
+pub(crate) fn ways_of_new_keys(p: &Program) -> Vec<Vec<BlockId>> {
+    let is_exact = |t: &TableId| p.tables[t.0 as usize].decl.kind == Kind::Exact;
+    if !p.blocks.iter().any(|b| matches!(&b.end, End::Lookup { table, .. } if is_exact(table))) {
+        return Vec::new();
+    }
+    let dominators = Dominators::of(p);
+    let mut ways_to = vec![0_u32; p.blocks.len()];
+    for block in &p.blocks {
+        block.end.targets().into_iter().for_each(|t| ways_to[t.block.0 as usize] += 1);
+    }
+    let mut ways = Vec::new();
+    for block in dominators.order().iter().map(|&b| p.block(b)) {
+        let End::Lookup { table, hit, miss, .. } = &block.end else { continue };
+        let head = miss.block;
+        if !is_exact(table) || ways_to[head.0 as usize] != 1 || head == hit.block {
+            continue;
+        }
+        let on: Vec<BlockId> =
+            dominators.order().iter().copied().filter(|&b| dominators.dominate(head, b)).collect();
+        let makes = |b: &BlockId| match &p.block(*b).end {
+            End::Insert { table: t, .. } | End::Claim { table: t, .. } => t == table,
+            _ => false,
+        };
+        if on.iter().any(makes) {
+            ways.push(on);
+        }
+    }
+    ways
+}
+
 impl Aside {
     /// Finds the ways of a checked program.
     pub fn of(p: &Program, lanes: &Lanes) -> Aside {
         let mut aside = Aside { of: vec![None; p.blocks.len()], ..Aside::default() };
-        let is_exact = |t: &TableId| p.tables[t.0 as usize].decl.kind == Kind::Exact;
-        if !p.blocks.iter().any(|b| matches!(&b.end, End::Lookup { table, .. } if is_exact(table))) {
-            return aside;
-        }
-        let dominators = Dominators::of(p);
-        let mut ways_to = vec![0_u32; p.blocks.len()];
-        for block in &p.blocks {
-            block.end.targets().into_iter().for_each(|t| ways_to[t.block.0 as usize] += 1);
-        }
-        for block in dominators.order().iter().map(|&b| p.block(b)) {
-            let End::Lookup { table, hit, miss, .. } = &block.end else { continue };
-            let head = miss.block;
+        for on in ways_of_new_keys(p) {
             let free = |b: &BlockId| aside.of[b.0 as usize].is_none() && lanes.group(*b).is_none();
-            if !is_exact(table) || ways_to[head.0 as usize] != 1 || head == hit.block || !free(&head) {
-                continue;
-            }
-            let on: Vec<BlockId> =
-                dominators.order().iter().copied().filter(|&b| dominators.dominate(head, b)).collect();
-            let makes = |b: &BlockId| match &p.block(*b).end {
-                End::Insert { table: t, .. } | End::Claim { table: t, .. } => t == table,
-                _ => false,
-            };
-            if on.iter().any(makes) && on.iter().all(free) {
+            if on.iter().all(free) {
                 on.iter().for_each(|b| aside.of[b.0 as usize] = Some(aside.ways.len()));
-                aside.ways.push(Way::of(p, head, &on));
+                aside.ways.push(Way::of(p, on[0], &on));
             }
         }
         aside.most = aside.ways.iter().map(|w| w.given.len()).max().unwrap_or(0);

@@ -79,6 +79,14 @@ impl<'a> Ended<'a> {
         fate(self.outcomes[at], self.reasons)
     }
 
+    /// How many leave by some exit and were not taken.
+    #[inline]
+    pub fn left(&self) -> usize {
+        // No branch, as which packets leave may follow no rule.
+        let exits = |o: &u64| *o & ((1 << Outcome::BITS) - 1) == Outcome::Exit as u64;
+        self.outcomes.iter().map(|o| usize::from(exits(o))).sum()
+    }
+
     /// The packets from one on that share a fate, and that fate; `None` behind the last. Quicker than to look at each, as
     /// packets that follow each other most often go the same way.
     #[inline]
@@ -178,6 +186,18 @@ mod tests {
             let all = [(0..2, Fate::Exit(1)), (2..3, bad), (3..5, Fate::Gone), (5..6, Fate::Exit(1))];
             assert_eq!(runs, all);
             assert_eq!(ended.run(7), None);
+        });
+    }
+
+    #[test]
+    fn packets_that_leave_are_counted() {
+        let [exit, drop] = [Outcome::Exit, Outcome::Dropped].map(|o| move |n| u64::from(o.with(n)));
+        with_ended(&mut [exit(1), exit(0), drop(1), 0, exit(2), drop(0), 0], |mut ended| {
+            assert_eq!((ended.left(), ended.len()), (3, 7));
+            let bad = Fate::Dropped(BlockId(1), &Reason::BAD_HEADER);
+            assert_eq!([ended.fate(0), ended.fate(2), ended.fate(3)], [Fate::Exit(1), bad, Fate::Gone]);
+            ended.take(0);
+            assert_eq!(ended.left(), 2);
         });
     }
 

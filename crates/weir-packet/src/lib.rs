@@ -12,7 +12,7 @@ mod meta;
 mod packet;
 mod pool;
 
-pub use batch::{Buffers, RawBatch};
+pub use batch::{Buffers, RawBatch, fetch};
 pub use meta::{ANNO_LEN, Checksum, Gso, Layer, Meta, PacketType, UNSET};
 pub use packet::{BUFFER_OFFSET, NoRoom, Packet};
 pub use pool::{HEADROOM, LARGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};

@@ -49,6 +49,18 @@ impl Frames {
         self.places.len()
     }
 
+    /// Whether they are more than the second-level cache of a core keeps beside tables.
+    pub fn are_far(&self) -> bool {
+        self.bytes.len() > 256 << 10
+    }
+
+    /// Up to `n` of them, in order, from one on that is there.
+    #[inline]
+    pub fn some(&self, from: usize, n: usize) -> impl ExactSizeIterator<Item = &[u8]> {
+        let (bytes, places) = (&self.bytes[..], &self.places[from..]);
+        places[..n.min(places.len())].iter().map(|&(start, len)| &bytes[start as usize..][..len as usize])
+    }
+
     /// All of them, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.len()).map(|i| &self[i])
