@@ -75,15 +75,15 @@ impl Slice {
                     found.push(slice);
                 }
             }
-            let mut ways: Vec<BlockId> = match end {
+            let mut ways: Vec<(usize, BlockId)> =
+                end.targets().into_iter().map(|t| t.block).enumerate().collect();
+            match end {
                 // Another round leads to nothing else.
-                End::Again { exit, .. } => vec![exit.block],
-                end => end.targets().into_iter().map(|t| t.block).collect(),
-            };
-            if let End::Enter { block, back: false } = end {
-                ways.push(*block);
+                End::Again { .. } => drop(ways.remove(0)),
+                End::Enter { block, back: false } => ways.push((ways.len(), *block)),
+                _ => {}
             }
-            for (i, way) in ways.into_iter().enumerate() {
+            for (i, way) in ways {
                 if seen.insert(way) {
                     from[way.0 as usize] = Some((id, i));
                     queue.push_back(way);
@@ -295,5 +295,29 @@ mod tests {
     #[test]
     fn what_only_new_keys_need_is_not_fetched() {
         assert_eq!((slices(false), slices(true)), (2, 1));
+    }
+
+    #[test]
+    fn the_way_behind_a_loop_is_that_of_its_exit() {
+        let mut b = Builder::new("flows", 1, 1);
+        let decl = TableDecl::new("flows", Kind::Exact, &[("addr", W32)], &[("out", W8)], 2 * SMALL_TABLE);
+        let flows = b.table(decl, Vec::new());
+        b.input(0, |b| {
+            b.require(Layer::Data, 8, Reason::TRUNCATED);
+            let [first, second] = [0, 4].map(|at| b.load(W32, Layer::Data, at));
+            let vars = b.repeat(4, &[first, second], |b, this, vars| this.next(b, &[vars[1], vars[0]]));
+            b.find(flows, &[vars[0]], |b| b.drop(Reason::NO_MATCH));
+            b.emit(0);
+        });
+        let program = b.finish();
+        let slices = Slice::of(&program, &Plan::of(&program));
+        let loops = |block: &BlockId| matches!(program.block(*block).end, End::Again { .. });
+        for slice in &slices {
+            for pair in slice.path.windows(2).filter(|pair| loops(&pair[0].0)) {
+                let targets = program.block(pair[0].0).end.targets();
+                assert_eq!(targets[pair[0].1].block, pair[1].0);
+            }
+        }
+        assert!(slices.iter().any(|s| s.path.iter().any(|(block, _)| loops(block))));
     }
 }
