@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use weir_ir::program::{BlockId, End, Op, TableId, Target, Type, Value, Width};
-use weir_table::{HASH_ODD, HASH_TOP, Kind, LpmView, NEVER, NO_ENTRY, View};
+use weir_table::{HASH_ODD, HASH_TOP, Kind, LAST_TIME, LpmView, NO_ENTRY, SLACK_SHIFT, View};
 
 use crate::compile::{Translator, int};
 use crate::helpers::{Ctx, Helper};
@@ -217,7 +217,7 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Lets an entry expire later. What makes it expire earlier, or needs a timer, is a call's.
+    /// Lets an entry expire later, if it does not already. What makes it expire earlier, or needs a timer, is a call's.
     pub(crate) fn touch(&mut self, entry: Value, after: Value) {
         if self.is_aside() {
             let ([table, slot], after) = (self.entry(entry), self.get(after));
@@ -227,24 +227,37 @@ impl Translator<'_, '_> {
         let slot = self.get(entry);
         let expires = self.layouts[table.0 as usize].expires as i32;
         let rows = self.regions.rows;
-        let after = self.get(after);
+        let (bounds, after) = (self.bounds_in_block(after), self.get(after));
         let now = self.fixed(offset_of!(Ctx<'_>, now));
-        let when = self.b.ins().iadd(now, after);
-        let [call, done] = std::array::from_fn(|_| self.b.create_block());
+        let last = self.imm(types::I64, LAST_TIME.into());
+        let now = self.b.ins().umin(now, last);
+        let is_short = bounds.is_some_and(|(_, most)| most <= LAST_TIME.into());
+        let after = if is_short { after } else { self.b.ins().umin(after, last) };
+        let mut when = self.b.ins().iadd(now, after);
+        if bounds.is_none_or(|(least, _)| least == 0) {
+            // Never is no time at which anything goes.
+            let none = self.imm(types::I64, 0);
+            when = self.b.ins().select(after, when, none);
+        }
+        let slack = self.b.ins().ushr_imm_u(after, i64::from(SLACK_SHIFT));
+        let [late, call, done] = std::array::from_fn(|_| self.b.create_block());
+        self.b.set_cold_block(late);
         self.b.set_cold_block(call);
-
-        // A sum that wraps, or that does not move, is not for here: no entry goes at 0 or before. An entry that never goes
-        // does so after all times, and one that does has its timer ([`weir_table::TableSet::touch`]).
-        let later = self.b.ins().icmp(IntCC::UnsignedGreaterThan, when, now);
-        let end = self.imm(types::I64, NEVER.into());
-        let is_time = self.b.ins().icmp(IntCC::NotEqual, when, end);
-        let moves = self.b.ins().band(later, is_time);
-        let none = self.imm(types::I64, 0);
-        let when = self.b.ins().select(moves, when, none);
+        // What is used often is found as it has to be ([`weir_table::TableSet::touch`]). An entry that never goes does so
+        // after all times.
         let own = self.b.ins().load(types::I64, rows, row, expires);
-        let before = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, when, own);
-        self.go_on_if(before, call);
-        self.b.ins().store(rows, when, row, expires);
+        let beyond = self.b.ins().isub(own, when);
+        let lasts = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, beyond, slack);
+        self.b.ins().brif(lasts, done, &[], late, &[]);
+
+        // What goes later has its timer, which finds that out.
+        self.b.switch_to_block(late);
+        let lives = self.b.ins().icmp(IntCC::UnsignedGreaterThan, own, now);
+        let earlier = self.b.ins().icmp(IntCC::UnsignedLessThan, own, when);
+        let is_later = self.b.ins().band(lives, earlier);
+        self.go_on_if(is_later, call);
+        let latest = self.b.ins().iadd(when, slack);
+        self.b.ins().store(rows, latest, row, expires);
         self.b.ins().jump(done, &[]);
 
         self.b.switch_to_block(call);
@@ -253,6 +266,20 @@ impl Translator<'_, '_> {
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(done);
         self.settle();
+    }
+
+    /// The least and the greatest value of what is chosen in this block among constants.
+    fn bounds_in_block(&self, v: Value) -> Option<(u128, u128)> {
+        if let Some(c) = self.constant(v) {
+            return Some((c, c));
+        }
+        let choice = self.p.block(self.here).ops.iter().find_map(|op| match op {
+            Op::Select { dst, a, b, .. } if *dst == v => Some((*a, *b)),
+            _ => None,
+        });
+        let (a, b) = choice?;
+        let (a, b) = (self.bounds_in_block(a)?, self.bounds_in_block(b)?);
+        Some((a.0.min(b.0), a.1.max(b.1)))
     }
 
     /// Leaves for another block unless a condition holds.

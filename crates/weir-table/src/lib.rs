@@ -23,7 +23,7 @@ mod wheel;
 pub use bucket::meter;
 pub use decl::{DeclError, FieldDecl, Kind, MAX_CAPACITY, Sharing, TableDecl, Width};
 pub use exact::{HASH_ODD, HASH_TOP, hash};
-pub use layout::{KeyField, Layout, NEVER, NO_ENTRY, network_order};
+pub use layout::{KeyField, LAST_TIME, Layout, NEVER, NO_ENTRY, SLACK_SHIFT, network_order};
 pub use lpm::LpmView;
 pub use memory::Region;
 pub use row::{KeyMatch, Row};

@@ -3,6 +3,7 @@
 use weir_packet::Packet;
 
 use crate::decl::{DeclError, TableDecl};
+use crate::layout::{LAST_TIME, SLACK_SHIFT};
 use crate::table::Table;
 
 /// How many slots [`TableSet::soonest`] looks at: enough that an entry to come has hardly ever to make room for one that
@@ -95,12 +96,20 @@ impl TableSet {
         (self.table(other.table).partner(other.slot) == Some(e)).then_some(other)
     }
 
-    /// Lets an entry expire `after` nanoseconds from `now` (0: never). Linked entries go when the time of both has
-    /// come: a later time is the entry's own, so that traffic of one direction leaves the other direction's entry
-    /// alone; an earlier one, or a first one, is both's.
+    /// Lets an entry expire `after` nanoseconds from `now` (0: never; both at most [`LAST_TIME`]). An entry that would go
+    /// earlier, and whose time has not come, gets [1/64](SLACK_SHIFT) more, and is left alone as long as that lasts: it never
+    /// goes too early. Linked entries go when the time of both has come: a later time is the entry's own, so that traffic
+    /// of one direction leaves the other direction's entry alone; an earlier one, or a first one, is both's.
     pub fn touch(&mut self, e: EntryRef, now: u64, after: u64) {
-        let when = if after == 0 { 0 } else { now.saturating_add(after).max(1) };
+        let (now, after) = (now.min(LAST_TIME), after.min(LAST_TIME));
+        let when = if after == 0 { 0 } else { now + after };
         let own = self.table(e.table).expiry(e.slot);
+        if own > now && own <= when + (after >> SLACK_SHIFT) {
+            if own < when {
+                self.table_mut(e.table).prolong(e.slot, when + (after >> SLACK_SHIFT));
+            }
+            return;
+        }
         if own != 0 && own <= when {
             return self.table_mut(e.table).prolong(e.slot, when);
         }

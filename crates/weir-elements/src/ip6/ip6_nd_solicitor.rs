@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(e.send(1, &advertisement(0x40, 2, OWN))[0].reason(), "NoOverride");
         assert_eq!(e.send(1, &advertisement(0x20, 2, OWN))[0].reason(), "Consumed");
         assert_eq!(e.read("table"), "2001:db8::2 known 02:00:00:00:00:01\n");
-        e.now += 301 * SECOND;
+        e.now += 306 * SECOND;
         e.expire();
         assert_eq!(e.read("count"), "0");
     }

@@ -273,7 +273,7 @@ mod tests {
         h.now += 60 * SECOND;
         h.expire();
         assert_eq!((h.send_ip(0, &syn(2))[0].out().0, h.read("connections")), (1, "1".into()));
-        h.now += 41 * SECOND;
+        h.now += 42 * SECOND;
         h.expire();
         assert_eq!((h.read("connections"), h.read("servers")), ("0".into(), String::new()));
         assert_eq!(h.send_ip(0, &syn(2))[0].out().0, 0);

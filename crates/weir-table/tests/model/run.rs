@@ -97,7 +97,12 @@ impl World {
 
     fn touch(&mut self, e: (usize, usize), now: u64, after: u64) {
         let when = if after == 0 { 0 } else { now + after };
-        let own = std::mem::replace(&mut self.entry(e).expires, when);
+        let latest = when + after / 64;
+        let own = self.entry(e).expires;
+        if own > now && (when..=latest).contains(&own) {
+            return;
+        }
+        self.entry(e).expires = if own > now && own < when { latest } else { when };
         if let Some(p) = self.partner(e).filter(|_| own == 0 || when < own) {
             self.entry(p).expires = when;
         }

@@ -148,9 +148,16 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "compiled touch of an entry that never expires",
         file: "crates/weir-jit/src/tables.rs",
-        text: "let before = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, when, own);",
-        instead: "let before = self.b.ins().icmp(IntCC::NotEqual, when, own);",
+        text: "let earlier = self.b.ins().icmp(IntCC::UnsignedLessThan, own, when);",
+        instead: "let earlier = self.b.ins().icmp(IntCC::NotEqual, own, when);",
         test: JIT,
+    },
+    Mutation {
+        name: "tables: an entry that lasts long enough gets more time",
+        file: "crates/weir-table/src/set.rs",
+        text: "if own < when {",
+        instead: "if own <= when {",
+        test: TABLE_MODEL,
     },
     Mutation {
         name: "tables: a touched entry has no timer once it fired",

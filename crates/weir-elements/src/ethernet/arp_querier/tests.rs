@@ -87,7 +87,7 @@ fn an_answer_is_believed_for_a_time_and_polled_meanwhile() {
     assert_eq!(e.send_ip(0, &packet(3))[0].out().1, query(), "the packet waits");
     assert_eq!(e.read("table"), "10.0.0.2 0 02-00-00-00-00-02 300.000000\n");
     assert_eq!(e.send(1, &answer()).len(), 2);
-    e.now += 302 * SECOND;
+    e.now += 306 * SECOND;
     e.expire();
     assert_eq!(e.read("count"), "0");
 }
