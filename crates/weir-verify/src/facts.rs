@@ -260,7 +260,9 @@ impl Facts {
         if matches!(x.node(e), Node::Symbol(_)) || known.is_some_and(|k| k.value().is_some()) {
             return own();
         }
-        if let Some(found) = x.recent.get(&self.version, e, depth) {
+        // What is found of a bit is soon found again from its operands.
+        let is_kept = x.width(e) != Width::W1;
+        if is_kept && let Some(found) = x.recent.get(&self.version, e, depth) {
             return Cow::Owned(found);
         }
         let set = match (known, depth.checked_sub(1).and_then(|depth| self.image(x, e, depth))) {
@@ -270,7 +272,9 @@ impl Facts {
             (None, Some(image)) => Cow::Owned(image),
             _ => own(),
         };
-        x.recent.put(&self.version, e, depth, &set);
+        if is_kept {
+            x.recent.put(&self.version, e, depth, &set);
+        }
         set
     }
 

@@ -17,7 +17,15 @@ struct Hop {
 
 /// The places that a packet came to.
 #[derive(Debug, Clone, Default)]
-pub struct Trail(List<Hop>);
+pub struct Trail {
+    hops: List<Hop>,
+    /// A bit for some places each: those whose bit is not set, the packet did not come to.
+    seen: u64,
+}
+
+fn bit(place: Place) -> u64 {
+    1 << ((place.node.wrapping_mul(5) + place.port) % u64::BITS)
+}
 
 /// Whether a packet was at a place before.
 pub(crate) enum Again {
@@ -30,12 +38,16 @@ pub(crate) enum Again {
 
 impl Trail {
     pub(crate) fn push(&mut self, place: Place, keep: bool, packet: &SymbolicPacket) {
-        self.0.push(Hop { place, packet: keep.then(|| packet.clone()) });
+        self.hops.push(Hop { place, packet: keep.then(|| packet.clone()) });
+        self.seen |= bit(place);
     }
 
     pub(crate) fn again(&self, place: Place, packet: &SymbolicPacket) -> Again {
+        if self.seen & bit(place) == 0 {
+            return Again::No;
+        }
         let mut visits = 0;
-        for before in self.0.iter().filter(|h| h.place == place).filter_map(|h| h.packet.as_ref()) {
+        for before in self.hops.iter().filter(|h| h.place == place).filter_map(|h| h.packet.as_ref()) {
             if packet.same_but_ttl(before) {
                 return Again::Same;
             }
@@ -46,18 +58,19 @@ impl Trail {
 
     /// Whether two packets came the same way.
     pub(crate) fn same(&self, other: &Trail) -> bool {
-        self.0.len() == other.0.len() && self.0.iter().zip(other.0.iter()).all(|(a, b)| a.place == b.place)
+        self.hops.len() == other.hops.len()
+            && self.hops.iter().zip(other.hops.iter()).all(|(a, b)| a.place == b.place)
     }
 
     /// The places, first to last.
     pub fn places(&self) -> Vec<Place> {
-        let mut places: Vec<Place> = self.0.iter().map(|h| h.place).collect();
+        let mut places: Vec<Place> = self.hops.iter().map(|h| h.place).collect();
         places.reverse();
         places
     }
 
     /// Whether the packet came to a node.
     pub fn meets(&self, node: crate::network::NodeId) -> bool {
-        self.0.iter().any(|h| h.place.node == node)
+        self.hops.iter().any(|h| h.place.node == node)
     }
 }
