@@ -247,6 +247,26 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_that_is_used_lives_up_to_a_64th_longer() {
+        let mut set = set(8);
+        let e = entry(&mut set, 1, 0);
+        let mut touched = |now, after| {
+            set.touch(e, now, after);
+            set.expiry(e)
+        };
+        assert_eq!(touched(100, 6400), 6500, "the first time is exact");
+        assert_eq!(touched(100, 6400), 6500, "it lasts");
+        assert_eq!(touched(101, 6400), 6601, "and here it would not");
+        assert_eq!(touched(201, 6400), 6601, "it lasts for that long");
+        assert_eq!(touched(202, 6400), 6702);
+        assert_eq!(touched(202, 640), 842, "a shorter time is exact");
+        assert_eq!(touched(842, 640), 1482, "and so is what comes when it is due");
+        assert_eq!(touched(1000, 0), 0, "never");
+        assert_eq!(touched(5, u64::MAX), 5 + LAST_TIME);
+        assert_eq!(touched(u64::MAX, 640), LAST_TIME + 650, "after the last time there is no other");
+    }
+
+    #[test]
     fn the_soonest_entry_is_found_with_its_links_in_mind() {
         let mut set = set(8);
         assert_eq!(set.soonest(0, 0), None);

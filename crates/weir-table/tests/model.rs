@@ -77,7 +77,8 @@ fn edit() -> impl Strategy<Value = Edit> {
     let table = || 0usize..6;
     let key = || prop::collection::vec(number(), 2);
     let entry = || (table(), any::<Index>());
-    let after = || prop_oneof![Just(0u64), 1u64..40];
+    // From 64 on, what is used is given more.
+    let after = || prop_oneof![Just(0u64), 1u64..40, 64u64..140, Just(640)];
     prop_oneof![
         6 => (table(), key()).prop_map(|(t, key)| Edit::Insert(t % 2, key)),
         6 => (table(), row()).prop_map(|(t, row)| Edit::InsertRow(t, row)),

@@ -104,7 +104,7 @@ impl Gen<'_> {
             2 => {
                 let (k, l) = (self.value(b, W8), self.value(b, W8));
                 let e = b.insert(self.tables.exact, &[k, l], |b| b.drop(Reason::FULL));
-                b.touch(e, self.tape.of(&[10, 0, 100]));
+                b.touch(e, self.tape.of(&[10, 0, 100, 640]));
                 b.hold(e, |b| b.drop(Reason::new("HoldFull")));
             }
             i if !forked => b.emit(i as u32 % self.outputs),

@@ -143,7 +143,7 @@ impl Gen<'_> {
                     let v = b.key(e, 0);
                     self.keep(v);
                 }
-                5 => b.touch(e, t.of(&[5, 0, 50])),
+                5 => b.touch(e, t.of(&[5, 0, 50, 640])),
                 6 if e.table == self.tables.exact => b.remove(e),
                 7 if e.table == self.tables.exact => {
                     let outside = self.values.take();
