@@ -262,19 +262,27 @@ impl<'b> Translator<'_, 'b> {
 
 #[cfg(test)]
 mod tests {
-    use weir_ir::{Builder, Reason, TableDecl, Width::*};
+    use weir_ir::{Builder, Reason, TableDecl, V, Width::*};
 
     use super::*;
 
-    /// How many keys are worked out ahead for packets that look up two keys; if `learns`, an entry is made where both are
-    /// unknown, else such packets are dropped.
-    fn slices(learns: bool) -> usize {
+    /// A program with a large table, and what it does with the first two words of a packet.
+    fn program(body: impl FnOnce(&mut Builder, TableId, [V; 2])) -> Program {
         let mut b = Builder::new("flows", 1, 1);
         let decl = TableDecl::new("flows", Kind::Exact, &[("addr", W32)], &[("out", W8)], 2 * SMALL_TABLE);
         let flows = b.table(decl, Vec::new());
         b.input(0, |b| {
             b.require(Layer::Data, 8, Reason::TRUNCATED);
-            let [first, second] = [0, 4].map(|at| b.load(W32, Layer::Data, at));
+            let words = [0, 4].map(|at| b.load(W32, Layer::Data, at));
+            body(b, flows, words);
+        });
+        b.finish()
+    }
+
+    /// How many keys are worked out ahead for packets that look up two keys; if `learns`, an entry is made where both are
+    /// unknown, else such packets are dropped.
+    fn slices(learns: bool) -> usize {
+        let program = program(|b, flows, [first, second]| {
             b.find(flows, &[first], |b| {
                 b.find(flows, &[second], |b| {
                     if learns {
@@ -288,7 +296,6 @@ mod tests {
             });
             b.emit(0);
         });
-        let program = b.finish();
         Slice::of(&program, &Plan::of(&program)).len()
     }
 
@@ -299,17 +306,11 @@ mod tests {
 
     #[test]
     fn the_way_behind_a_loop_is_that_of_its_exit() {
-        let mut b = Builder::new("flows", 1, 1);
-        let decl = TableDecl::new("flows", Kind::Exact, &[("addr", W32)], &[("out", W8)], 2 * SMALL_TABLE);
-        let flows = b.table(decl, Vec::new());
-        b.input(0, |b| {
-            b.require(Layer::Data, 8, Reason::TRUNCATED);
-            let [first, second] = [0, 4].map(|at| b.load(W32, Layer::Data, at));
+        let program = program(|b, flows, [first, second]| {
             let vars = b.repeat(4, &[first, second], |b, this, vars| this.next(b, &[vars[1], vars[0]]));
             b.find(flows, &[vars[0]], |b| b.drop(Reason::NO_MATCH));
             b.emit(0);
         });
-        let program = b.finish();
         let slices = Slice::of(&program, &Plan::of(&program));
         let loops = |block: &BlockId| matches!(program.block(*block).end, End::Again { .. });
         for slice in &slices {

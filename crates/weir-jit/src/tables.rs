@@ -227,19 +227,7 @@ impl Translator<'_, '_> {
         let slot = self.get(entry);
         let expires = self.layouts[table.0 as usize].expires as i32;
         let rows = self.regions.rows;
-        let (bounds, after) = (self.bounds_in_block(after), self.get(after));
-        let now = self.fixed(offset_of!(Ctx<'_>, now));
-        let last = self.imm(types::I64, LAST_TIME.into());
-        let now = self.b.ins().umin(now, last);
-        let is_short = bounds.is_some_and(|(_, most)| most <= LAST_TIME.into());
-        let after = if is_short { after } else { self.b.ins().umin(after, last) };
-        let mut when = self.b.ins().iadd(now, after);
-        if bounds.is_none_or(|(least, _)| least == 0) {
-            // Never is no time at which anything goes.
-            let none = self.imm(types::I64, 0);
-            when = self.b.ins().select(after, when, none);
-        }
-        let slack = self.b.ins().ushr_imm_u(after, i64::from(SLACK_SHIFT));
+        let [now, when, slack] = self.times(after);
         let [late, call, done] = std::array::from_fn(|_| self.b.create_block());
         self.b.set_cold_block(late);
         self.b.set_cold_block(call);
@@ -261,25 +249,29 @@ impl Translator<'_, '_> {
         self.b.ins().jump(done, &[]);
 
         self.b.switch_to_block(call);
-        let number = self.table_number(entry);
+        let (number, after) = (self.table_number(entry), self.get(after));
         self.call(Helper::Touch, &[self.ctx, number, slot, after]);
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(done);
         self.settle();
     }
 
-    /// The least and the greatest value of what is chosen in this block among constants.
-    fn bounds_in_block(&self, v: Value) -> Option<(u128, u128)> {
-        if let Some(c) = self.constant(v) {
-            return Some((c, c));
+    /// The time now; when an entry goes at the earliest that lives for `after` from now on, and how much later it may. Never
+    /// is 0 here, a time at which nothing goes.
+    fn times(&mut self, after: Value) -> [ir::Value; 3] {
+        let (known, after) = (self.constant(after), self.get(after));
+        let now = self.fixed(offset_of!(Ctx<'_>, now));
+        let last = self.imm(types::I64, LAST_TIME.into());
+        let now = self.b.ins().umin(now, last);
+        let is_usual = known.is_some_and(|after| (1..=u128::from(LAST_TIME)).contains(&after));
+        let after = if is_usual { after } else { self.b.ins().umin(after, last) };
+        let when = self.b.ins().iadd(now, after);
+        let slack = self.b.ins().ushr_imm_u(after, i64::from(SLACK_SHIFT));
+        if is_usual {
+            return [now, when, slack];
         }
-        let choice = self.p.block(self.here).ops.iter().find_map(|op| match op {
-            Op::Select { dst, a, b, .. } if *dst == v => Some((*a, *b)),
-            _ => None,
-        });
-        let (a, b) = choice?;
-        let (a, b) = (self.bounds_in_block(a)?, self.bounds_in_block(b)?);
-        Some((a.0.min(b.0), a.1.max(b.1)))
+        let never = self.imm(types::I64, 0);
+        [now, self.b.ins().select(after, when, never), slack]
     }
 
     /// Leaves for another block unless a condition holds.

@@ -48,14 +48,6 @@ pub struct Layout {
 /// The time of expiry of an entry that stays, as it stands in its row: later than all others, so that one comparison
 /// tells whether an entry goes no later than at some time. No time is 0.
 pub const NEVER: u64 = u64::MAX;
-
-/// The last nanosecond that there is, 146 years after the first: later times and longer timeouts are taken for this, so that
-/// their sum is still a time.
-pub const LAST_TIME: u64 = 1 << 62;
-
-/// An entry that is used lives on for its timeout and up to this share of it, as a power of two: 1/64. Then what is used
-/// often is written seldom, and a packet need not change a row only to say that it came.
-pub const SLACK_SHIFT: u32 = 6;
 /// The link of a slot without an entry.
 pub const NO_ENTRY: u64 = 0;
 /// The link of an entry that is linked to no other.

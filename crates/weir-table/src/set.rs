@@ -3,12 +3,19 @@
 use weir_packet::Packet;
 
 use crate::decl::{DeclError, TableDecl};
-use crate::layout::{LAST_TIME, SLACK_SHIFT};
 use crate::table::Table;
 
 /// How many slots [`TableSet::soonest`] looks at: enough that an entry to come has hardly ever to make room for one that
 /// goes much later, and few enough that a flood of new entries does not cost more than it does otherwise.
 pub const WINDOW: u32 = 64;
+
+/// The last nanosecond that there is, 146 years after the first: later times and longer timeouts are taken for this, so that
+/// their sum is still a time.
+pub const LAST_TIME: u64 = 1 << 62;
+
+/// An entry that is used lives on for its timeout and up to this share of it, as a power of two: 1/64. Then what is used
+/// often is written seldom, and a packet need not change a row only to say that it came.
+pub const SLACK_SHIFT: u32 = 6;
 
 /// An entry: table and slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,14 +111,12 @@ impl TableSet {
         let (now, after) = (now.min(LAST_TIME), after.min(LAST_TIME));
         let when = if after == 0 { 0 } else { now + after };
         let own = self.table(e.table).expiry(e.slot);
-        if own > now && own <= when + (after >> SLACK_SHIFT) {
-            if own < when {
-                self.table_mut(e.table).prolong(e.slot, when + (after >> SLACK_SHIFT));
-            }
+        let latest = when + (after >> SLACK_SHIFT);
+        if own > now && (when..=latest).contains(&own) {
             return;
         }
         if own != 0 && own <= when {
-            return self.table_mut(e.table).prolong(e.slot, when);
+            return self.table_mut(e.table).prolong(e.slot, if own > now { latest } else { when });
         }
         self.table_mut(e.table).set_expiry(e.slot, when);
         if let Some(p) = self.partner(e) {

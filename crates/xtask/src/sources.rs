@@ -10,10 +10,6 @@ use crate::layers::Package;
 /// Lines that a source file may have.
 const MAX_LINES: usize = 600;
 
-/// Longer files, each with the reason.
-const LONG_FILES: &[(&str, &str)] =
-    &[("crates/weir-ir/src/check.rs", "one rule an operation: to be read side by side with the operations")];
-
 /// Crates that may use `unsafe`, each with the reason. All others forbid it.
 const UNSAFE_CRATES: &[(&str, &str)] = &[
     ("weir-packet", "packets are recycled blocks of memory that compiled code addresses"),
@@ -89,12 +85,6 @@ pub(crate) fn check(files: &[File], packages: &[Package]) -> Vec<Finding> {
             safety_comments(file, &mut findings);
         }
     }
-    for (path, _) in LONG_FILES {
-        if !files.iter().any(|f| f.path == *path) {
-            findings
-                .push(Finding::new(*path, "listed as a long file, but does not exist: take it off the list"));
-        }
-    }
     let forbids = |path: &Path| {
         std::fs::read_to_string(path).is_ok_and(|text| text.lines().any(|l| l == "#![forbid(unsafe_code)]"))
     };
@@ -124,12 +114,9 @@ fn forbidden_texts(file: &File, findings: &mut Vec<Finding>) {
 
 fn length(file: &File, findings: &mut Vec<Finding>) {
     let lines = file.text.lines().count();
-    let listed = LONG_FILES.iter().any(|(path, _)| *path == file.path);
-    if lines > MAX_LINES && !listed {
+    if lines > MAX_LINES {
         let what = format!("{lines} lines; the most is {MAX_LINES}: split it by what its parts are about");
         findings.push(Finding::new(&file.path, what));
-    } else if lines <= MAX_LINES && listed {
-        findings.push(Finding::new(&file.path, "listed as a long file, but is not: take it off the list"));
     }
 }
 
@@ -178,11 +165,9 @@ mod tests {
     }
 
     #[test]
-    fn long_files_are_found_and_so_are_needless_exceptions() {
+    fn long_files_are_found() {
         assert!(found("a.rs", &"\n".repeat(600)).is_empty());
         assert!(found("a.rs", &"\n".repeat(601))[0].contains("601 lines"));
-        assert!(found(LONG_FILES[0].0, &"\n".repeat(601)).is_empty());
-        assert!(found(LONG_FILES[0].0, "")[0].contains("take it off the list"));
     }
 
     #[test]

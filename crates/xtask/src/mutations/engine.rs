@@ -155,8 +155,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "tables: an entry that lasts long enough gets more time",
         file: "crates/weir-table/src/set.rs",
-        text: "if own < when {",
-        instead: "if own <= when {",
+        text: "if own > now && (when..=latest).contains(&own) {",
+        instead: "if own > now && (when + 1..=latest).contains(&own) {",
         test: TABLE_MODEL,
     },
     Mutation {
