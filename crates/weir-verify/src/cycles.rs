@@ -1,73 +1,85 @@
-//! Which nodes of a network stand on a cycle.
+//! Where a packet that goes round is noticed.
 
 use crate::network::Node;
 
-/// For each node whether packets that leave it may come back (Tarjan's strongly connected components, without recursion).
-pub(crate) fn in_cycle(nodes: &[Node]) -> Vec<bool> {
+/// What a walk in depth-first order knows of a node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    No,
+    /// The walk is at it, or behind it.
+    OnTheWay,
+    Done,
+}
+
+/// For each node whether a walk in depth-first order comes back to it. There is one of them on each cycle.
+pub(crate) fn heads(nodes: &[Node]) -> Vec<bool> {
     let n = nodes.len();
     let next = |v: usize| nodes[v].outputs.iter().flatten().map(|p| p.node as usize).filter(move |&w| w < n);
-    let (mut index, mut low) = (vec![usize::MAX; n], vec![0; n]);
-    let (mut on_stack, mut cyclic) = (vec![false; n], vec![false; n]);
-    let (mut stack, mut count) = (Vec::new(), 0);
+    let (mut seen, mut heads) = (vec![Seen::No; n], vec![false; n]);
     for root in 0..n {
-        if index[root] != usize::MAX {
+        if seen[root] != Seen::No {
             continue;
         }
-        // A node, and how many of its ways were followed.
-        let mut work = vec![(root, 0)];
-        while let Some(&mut (v, ref mut way)) = work.last_mut() {
-            if *way == 0 {
-                (index[v], low[v]) = (count, count);
-                count += 1;
-                stack.push(v);
-                on_stack[v] = true;
-            }
-            let w = next(v).nth(*way);
-            *way += 1;
-            match w {
-                Some(w) if index[w] == usize::MAX => work.push((w, 0)),
-                Some(w) => {
-                    if on_stack[w] {
-                        low[v] = low[v].min(index[w]);
-                    }
-                    cyclic[v] |= w == v;
+        seen[root] = Seen::OnTheWay;
+        // Nodes on the way, and how many of the ways behind each were followed.
+        let mut way = vec![(root, 0)];
+        while let Some((v, followed)) = way.last_mut() {
+            let Some(w) = next(*v).nth(*followed) else {
+                seen[*v] = Seen::Done;
+                way.pop();
+                continue;
+            };
+            *followed += 1;
+            match seen[w] {
+                Seen::No => {
+                    seen[w] = Seen::OnTheWay;
+                    way.push((w, 0));
                 }
-                None => {
-                    work.pop();
-                    if let Some(&(parent, _)) = work.last() {
-                        low[parent] = low[parent].min(low[v]);
-                    }
-                    if low[v] == index[v] {
-                        let at = stack.iter().rposition(|&w| w == v).unwrap_or(0);
-                        let part = stack.split_off(at);
-                        for &w in &part {
-                            on_stack[w] = false;
-                            cyclic[w] |= part.len() > 1;
-                        }
-                    }
-                }
+                Seen::OnTheWay => heads[w] = true,
+                Seen::Done => {}
             }
         }
     }
-    cyclic
+    heads
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use crate::network::{Body, Network, Place};
 
-    #[test]
-    fn a_cycle_is_found_and_what_leads_to_it_is_not_on_it() {
+    /// For each of `n` nodes with these wires whether it is a head.
+    fn heads(n: u32, wires: &[(u32, u32)]) -> Vec<bool> {
         let mut net = Network::new();
-        for name in ["a", "b", "c", "d", "e"] {
-            net.add(name, Body::Pass { lossy: false });
+        for i in 0..n {
+            net.add(i.to_string(), Body::Pass { lossy: false });
         }
-        for (from, to) in [(0, 1), (1, 2), (2, 1), (2, 3), (4, 4)] {
+        for &(from, to) in wires {
             let port = net.node(from).outputs.len() as u32;
             net.connect(Place { node: from, port }, Place { node: to, port: 0 });
         }
         net.finish();
-        let cyclic: Vec<bool> = net.nodes().iter().map(|n| n.in_cycle).collect();
-        assert_eq!(cyclic, [false, true, true, false, true]);
+        net.nodes().iter().map(|n| n.is_head).collect()
+    }
+
+    #[test]
+    fn each_cycle_has_a_head_and_what_leads_to_it_is_none() {
+        let wires = [(0, 1), (1, 2), (2, 1), (2, 3), (4, 4)];
+        assert_eq!(heads(5, &wires), [false, true, false, false, true]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_cycle_is_without_a_head(wires in prop::collection::vec((0u32..8, 0u32..8), 0..24)) {
+            let heads = heads(8, &wires);
+            let mut left: Vec<(u32, u32)> =
+                wires.into_iter().filter(|(from, to)| !heads[*from as usize] && !heads[*to as usize]).collect();
+            // What nothing leads to is on no cycle.
+            while let Some(&(begin, _)) = left.iter().find(|(from, _)| left.iter().all(|(_, to)| to != from)) {
+                left.retain(|(from, _)| *from != begin);
+            }
+            prop_assert_eq!(left, []);
+        }
     }
 }

@@ -274,7 +274,7 @@ impl<'a> Explorer<'a> {
             }
             let node = self.node(to.node);
             self.visited[to.node as usize] = true;
-            if node.in_cycle {
+            if node.is_head {
                 let p = st.packet.as_ref().ok_or(Cut)?;
                 match st.trail.again(to, p) {
                     Again::Same => {
@@ -286,7 +286,7 @@ impl<'a> Explorer<'a> {
                 }
             }
             let p = st.packet.as_ref().ok_or(Cut)?;
-            st.trail.push(to, node.in_cycle, p);
+            st.trail.push(to, node.is_head, p);
             if self.course.watched.contains(&to) {
                 if self.course.interest == Interest::Arrivals && node.is_last() && st.strands.is_empty() {
                     self.course.landed = Some(to);

@@ -260,9 +260,7 @@ impl Facts {
         if matches!(x.node(e), Node::Symbol(_)) || known.is_some_and(|k| k.value().is_some()) {
             return own();
         }
-        // What is found of a bit is soon found again from its operands.
-        let is_kept = x.width(e) != Width::W1;
-        if is_kept && let Some(found) = x.recent.get(&self.version, e, depth) {
+        if let Some(found) = x.recent.get(&self.version, e, depth) {
             return Cow::Owned(found);
         }
         let set = match (known, depth.checked_sub(1).and_then(|depth| self.image(x, e, depth))) {
@@ -272,9 +270,7 @@ impl Facts {
             (None, Some(image)) => Cow::Owned(image),
             _ => own(),
         };
-        if is_kept {
-            x.recent.put(&self.version, e, depth, &set);
-        }
+        x.recent.put(&self.version, e, depth, &set);
         set
     }
 

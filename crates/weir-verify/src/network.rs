@@ -64,8 +64,8 @@ pub struct Node {
     pub body: Body,
     /// Where its outputs lead.
     pub outputs: Vec<Option<Place>>,
-    /// Whether packets that left it may come back to it.
-    pub(crate) in_cycle: bool,
+    /// Whether a packet that goes round is noticed here: there is such a node on each cycle.
+    pub(crate) is_head: bool,
     /// The inputs that several wires lead to, if that was found out.
     joins: Option<Vec<u32>>,
     /// When it, its wires or its tables last changed; see [`Network::age`].
@@ -132,7 +132,7 @@ impl Network {
             name: name.into(),
             body,
             outputs: Vec::new(),
-            in_cycle: true,
+            is_head: true,
             joins: None,
             since,
         });
@@ -243,9 +243,9 @@ impl Network {
     /// Finds out where packets can go round, and where ways meet, which makes explorations faster. Changes of wires come
     /// before it.
     pub fn finish(&mut self) {
-        let in_cycle = crate::cycles::in_cycle(&self.nodes);
-        for (n, c) in self.nodes.iter_mut().zip(in_cycle) {
-            n.in_cycle = c;
+        let heads = crate::cycles::heads(&self.nodes);
+        for (n, is_head) in self.nodes.iter_mut().zip(heads) {
+            n.is_head = is_head;
             n.joins = Some(Vec::new());
         }
         let wires: Vec<Place> = self.nodes.iter().flat_map(|n| n.outputs.iter().flatten().copied()).collect();

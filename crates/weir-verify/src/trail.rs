@@ -23,6 +23,7 @@ pub struct Trail {
     seen: u64,
 }
 
+/// The bit of a place, and of some others.
 fn bit(place: Place) -> u64 {
     1 << ((place.node.wrapping_mul(5) + place.port) % u64::BITS)
 }

@@ -4,6 +4,7 @@ use super::{Mutation, Test};
 
 const VERIFY_RANGES: Test = Test { package: "weir-verify", target: None, filter: "ranges::" };
 const VERIFY_SETS: Test = Test { package: "weir-verify", target: None, filter: "set::" };
+const VERIFY_CYCLES: Test = Test { package: "weir-verify", target: None, filter: "cycles::" };
 const VERIFY_FACTS: Test = Test { package: "weir-verify", target: None, filter: "facts::" };
 const VERIFY_COVER: Test = Test { package: "weir-verify", target: Some("cover"), filter: "" };
 const VERIFY_MERGE: Test = Test { package: "weir-verify", target: None, filter: "merge::" };
@@ -71,6 +72,13 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: "const MODULUS: u32 = 65_535;",
         instead: "const MODULUS: u32 = 65_536;",
         test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "cycles: one that leads back to where the walk began is not noticed",
+        file: "crates/weir-verify/src/cycles.rs",
+        text: "Seen::OnTheWay => heads[w] = true,",
+        instead: "Seen::OnTheWay => heads[w] = w != root,",
+        test: VERIFY_CYCLES,
     },
     Mutation {
         name: "joints: what may be behind one is looked at in front of it",
