@@ -18,7 +18,7 @@ use crate::workload::{Expected, Frames, ROUTES, Workload};
 /// Packets that are made, run and dropped together.
 pub const BATCH: usize = 32;
 /// Batches between two looks at the clock.
-const BATCHES_PER_LOOK: usize = 64;
+const BATCHES_PER_LOOK: usize = 256;
 /// Time that the program sees to pass in a batch.
 const BATCH_NANOS: u64 = 10_000;
 
@@ -221,14 +221,16 @@ impl<'a> Subject<'a> {
     ) -> Result<()> {
         let frames = black_box(frames);
         // A source that knows what comes next does not wait for it.
-        let after = (*next + BATCH) % frames.len();
         if frames.are_far() {
-            frames.some(after, BATCH).for_each(weir_packet::fetch);
+            frames.some((*next + BATCH) % frames.len(), BATCH).for_each(weir_packet::fetch);
         }
         // Behind the last frame comes the first.
         while packets.len() < BATCH {
             let some = frames.some(*next, BATCH - packets.len());
-            *next = (*next + some.len()) % frames.len();
+            *next += some.len();
+            if *next == frames.len() {
+                *next = 0;
+            }
             Packet::from_frames(some, packets)?;
         }
         let before = sink.exits;

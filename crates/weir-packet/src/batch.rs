@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use crate::meta::Meta;
-use crate::packet::{NoRoom, Packet};
+use crate::packet::{BLOCK, NoRoom, Packet, is_short};
 use crate::pool::{self, HEADROOM, SMALL_CAPACITY};
 
 /// Bytes of a cache line.
@@ -112,7 +112,7 @@ impl Packet {
             // SAFETY: the processor has what the function needs.
             return unsafe { Packet::from_frames_avx2(frames, packets) };
         }
-        Packet::from_frames_by(frames, packets, Packet::small)
+        Packet::from_frames_by::<BLOCK>(frames, packets, Packet::small)
     }
 
     /// # Safety
@@ -123,28 +123,31 @@ impl Packet {
         frames: impl Iterator<Item = &'a [u8]>,
         packets: &mut Vec<Packet>,
     ) -> Result<(), NoRoom> {
-        Packet::from_frames_by(frames, packets, |block, frame| Packet::small_avx2(block, frame))
+        Packet::from_frames_by::<{ 2 * BLOCK }>(frames, packets, |block, frame| {
+            Packet::small_avx2(block, frame)
+        })
     }
 
     #[inline(always)]
-    fn from_frames_by<'a>(
+    fn from_frames_by<'a, const BLOCK: usize>(
         frames: impl Iterator<Item = &'a [u8]>,
         packets: &mut Vec<Packet>,
         small: impl Fn(NonNull<Meta>, &[u8]) -> Packet,
     ) -> Result<(), NoRoom> {
         let mut frames = frames.fuse();
+        // In place: what was written piece by piece, as these addresses, is slow to move at once.
+        let mut buffers = Buffers::none();
+        buffers.fill(frames.size_hint().1.unwrap_or(0));
         loop {
-            // In place: what was written piece by piece, as these addresses, is slow to move at once.
-            let mut buffers = Buffers::none();
-            buffers.fill(frames.size_hint().1.unwrap_or(0));
             let n = buffers.len;
             packets.reserve(n);
             let (old, room) = (packets.len(), packets.as_mut_ptr());
-            // Both lengths are written when all are made, not for each.
+            // Both lengths are written when all are made, not for each. Only frames that are copied without a call: the
+            // loop would keep less in registers.
             let (mut made, mut other) = (0, None);
             while made < n {
                 let Some(frame) = frames.next() else { break };
-                if frame.len() > SMALL {
+                if !is_short::<BLOCK>(frame) {
                     other = Some(frame);
                     break;
                 }
@@ -157,10 +160,11 @@ impl Packet {
             buffers.len = n - made;
             // SAFETY: so many were written.
             unsafe { packets.set_len(old + made) };
-            if n == 0 || made < n {
-                let Some(frame) = other.or_else(|| frames.next()) else { return Ok(()) };
-                packets.push(Packet::from_bytes(frame)?);
+            let Some(frame) = other.or_else(|| frames.next()) else { return Ok(()) };
+            if buffers.len == 0 {
+                buffers.fill(frames.size_hint().1.unwrap_or(0).saturating_add(1));
             }
+            packets.push(buffers.packet(frame)?);
         }
     }
 
@@ -237,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_batch_of_frames_becomes_the_same_packets() {
-        let frames: Vec<Vec<u8>> = (0..200).map(|i| (0..i).map(|b| (i ^ b) as u8).collect()).collect();
+        let frames: Vec<Vec<u8>> = (0..200).map(|i| (0..10 * i).map(|b| (i ^ b) as u8).collect()).collect();
         for _ in 0..2 {
             let mut packets = Vec::new();
             Packet::from_frames(frames.iter().map(|f| &f[..]), &mut packets).unwrap();

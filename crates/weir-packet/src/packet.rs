@@ -11,13 +11,19 @@ use crate::pool::{self, HEADROOM, LARGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};
 pub const BUFFER_OFFSET: usize = size_of::<Meta>();
 
 /// Bytes that every processor copies at once.
-const BLOCK: usize = 16;
+pub(crate) const BLOCK: usize = 16;
+
+/// Whether [`copy`] takes no call. Such a frame fits in a small buffer.
+#[inline(always)]
+pub(crate) fn is_short<const BLOCK: usize>(frame: &[u8]) -> bool {
+    (BLOCK..=8 * BLOCK).contains(&frame.len())
+}
 
 /// Copies bytes. Short ones, which most packets are, without a call: in blocks, of which the last may overlap.
 #[inline(always)]
 fn copy<const BLOCK: usize>(from: &[u8], to: &mut [u8]) {
     let len = from.len();
-    if !(BLOCK..=8 * BLOCK).contains(&len) || to.len() != len {
+    if !is_short::<BLOCK>(from) || to.len() != len {
         return to.copy_from_slice(from);
     }
     let (from, to) = (from.as_ptr(), to.as_mut_ptr());
@@ -90,16 +96,16 @@ impl Packet {
     #[inline]
     pub(crate) fn small_avx2(block: NonNull<Meta>, bytes: &[u8]) -> Packet {
         use std::arch::x86_64::{_mm256_setr_epi32, _mm256_setzero_si256, _mm256_store_si256};
-        let [data, end, capacity] =
-            [HEADROOM, HEADROOM + bytes.len() as u32, SMALL_CAPACITY].map(u32::cast_signed);
-        let unset = UNSET.cast_signed();
-        let head = _mm256_setr_epi32(data, end, capacity, data, unset, unset, unset, unset);
+        let [data, capacity, unset] = [HEADROOM, SMALL_CAPACITY, UNSET].map(u32::cast_signed);
+        let head = _mm256_setr_epi32(data, data, capacity, data, unset, unset, unset, unset);
         let zero = _mm256_setzero_si256();
         for (i, vector) in [head, zero, zero, zero].into_iter().enumerate() {
             // SAFETY: the block is ours alone, and begins with four such vectors of metadata, aligned as they have to be.
             unsafe { _mm256_store_si256(block.as_ptr().cast::<std::arch::x86_64::__m256i>().add(i), vector) };
         }
-        Packet::filled::<{ 2 * BLOCK }>(block, bytes)
+        let mut packet = Packet::filled::<{ 2 * BLOCK }>(block, bytes);
+        packet.end = HEADROOM + bytes.len() as u32;
+        packet
     }
 
     /// The packet of a block whose metadata is written. Its bytes are copied in blocks of `BLOCK` bytes.

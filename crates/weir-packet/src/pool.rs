@@ -181,12 +181,9 @@ pub(crate) fn take_some(n: usize, to: &mut [MaybeUninit<NonNull<Meta>>; SOME]) -
         let len = l.len.get();
         let n = n.min(SOME).min(len);
         l.len.set(len - n);
-        for (i, to) in to[..n].iter_mut().enumerate() {
-            // Volatile, so that it is done one by one: a processor waits where it reads at once what several writes have
-            // just put there.
-            // SAFETY: `blocks` has `len` buffers, of which the last `n` are no longer the list's.
-            to.write(unsafe { l.blocks.get().add(len - n + i).read_volatile() });
-        }
+        let to = to.as_mut_ptr().cast::<NonNull<Meta>>();
+        // SAFETY: `blocks` has `len` buffers, of which the last `n` are no longer the list's; there is room for `SOME`.
+        unsafe { to.copy_from_nonoverlapping(l.blocks.get().add(len - n), n) };
         n
     })
 }

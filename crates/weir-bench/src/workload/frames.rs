@@ -10,26 +10,32 @@ const LINE: usize = 64;
 /// Bytes of Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 14 + 20 + 8;
 
-/// Frames of any length, one behind the other in memory.
+/// Frames of any length, each on as many cache lines as the longest takes.
 #[derive(Debug, Clone, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
-    /// Start and length of each.
-    places: Vec<(u32, u32)>,
+    /// Where the first starts.
+    start: usize,
+    /// From the start of one to that of the next.
+    stride: usize,
+    /// Length of each.
+    lens: Vec<usize>,
 }
 
 impl Frames {
     /// None, with memory for `count` frames of up to `len` bytes.
     pub fn with_capacity(count: usize, len: usize) -> Frames {
-        let mut bytes: Vec<u8> = Vec::with_capacity((count + 1) * len.next_multiple_of(LINE));
-        bytes.resize(bytes.as_ptr().align_offset(LINE).min(LINE), 0);
-        Frames { bytes, places: Vec::with_capacity(count) }
+        let stride = len.next_multiple_of(LINE);
+        let mut bytes: Vec<u8> = Vec::with_capacity((count + 1) * stride);
+        let start = bytes.as_ptr().align_offset(LINE).min(LINE);
+        bytes.resize(start, 0);
+        Frames { bytes, start, stride, lens: Vec::with_capacity(count) }
     }
 
     /// These frames.
-    pub fn of(list: impl ExactSizeIterator<Item = Vec<u8>>) -> Frames {
-        let mut list = list.peekable();
-        let mut frames = Frames::with_capacity(list.len(), list.peek().map_or(0, Vec::len));
+    pub fn of(list: impl Iterator<Item = Vec<u8>>) -> Frames {
+        let list: Vec<Vec<u8>> = list.collect();
+        let mut frames = Frames::with_capacity(list.len(), list.iter().map(Vec::len).max().unwrap_or(0));
         for frame in list {
             frames.push(&frame);
         }
@@ -37,16 +43,19 @@ impl Frames {
     }
 
     /// Appends a frame.
+    ///
+    /// # Panics
+    /// If it is longer than what there is memory for.
     pub fn push(&mut self, frame: &[u8]) {
-        self.places.push((self.bytes.len() as u32, frame.len() as u32));
+        assert!(frame.len() <= self.stride, "a frame of {} bytes", frame.len());
+        self.lens.push(frame.len());
         self.bytes.extend_from_slice(frame);
-        let padding = frame.len().next_multiple_of(LINE) - frame.len();
-        self.bytes.resize(self.bytes.len() + padding, 0);
+        self.bytes.resize(self.start + self.lens.len() * self.stride, 0);
     }
 
     /// Number of frames.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.lens.len()
     }
 
     /// Whether they are more than the second-level cache of a core keeps beside tables.
@@ -57,8 +66,14 @@ impl Frames {
     /// Up to `n` of them, in order, from one on that is there.
     #[inline]
     pub fn some(&self, from: usize, n: usize) -> impl ExactSizeIterator<Item = &[u8]> {
-        let (bytes, places) = (&self.bytes[..], &self.places[from..]);
-        places[..n.min(places.len())].iter().map(|&(start, len)| &bytes[start as usize..][..len as usize])
+        let lens = &self.lens[from..];
+        let mut rest = &self.bytes[self.start + from * self.stride..];
+        // Not `chunks_exact`, which divides to know how many there are.
+        lens[..n.min(lens.len())].iter().map(move |&len| {
+            let (place, others) = rest.split_at(self.stride);
+            rest = others;
+            &place[..len]
+        })
     }
 
     /// All of them, in order.
@@ -69,8 +84,7 @@ impl Frames {
     /// A frame, to change.
     #[cfg(test)]
     pub fn get_mut(&mut self, i: usize) -> &mut [u8] {
-        let (start, len) = self.places[i];
-        &mut self.bytes[start as usize..][..len as usize]
+        &mut self.bytes[self.start + i * self.stride..][..self.lens[i]]
     }
 }
 
@@ -78,8 +92,7 @@ impl Index<usize> for Frames {
     type Output = [u8];
     #[inline]
     fn index(&self, i: usize) -> &[u8] {
-        let (start, len) = self.places[i];
-        &self.bytes[start as usize..][..len as usize]
+        &self.bytes[self.start + i * self.stride..][..self.lens[i]]
     }
 }
 
