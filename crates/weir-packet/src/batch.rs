@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use crate::meta::Meta;
-use crate::packet::{BLOCK, NoRoom, Packet, is_short};
+use crate::packet::{NoRoom, Packet};
 use crate::pool::{self, HEADROOM, SMALL_CAPACITY};
 
 /// Bytes of a cache line.
@@ -112,7 +112,7 @@ impl Packet {
             // SAFETY: the processor has what the function needs.
             return unsafe { Packet::from_frames_avx2(frames, packets) };
         }
-        Packet::from_frames_by::<BLOCK>(frames, packets, Packet::small)
+        Packet::from_frames_by(frames, packets, Packet::small)
     }
 
     /// # Safety
@@ -123,13 +123,11 @@ impl Packet {
         frames: impl Iterator<Item = &'a [u8]>,
         packets: &mut Vec<Packet>,
     ) -> Result<(), NoRoom> {
-        Packet::from_frames_by::<{ 2 * BLOCK }>(frames, packets, |block, frame| {
-            Packet::small_avx2(block, frame)
-        })
+        Packet::from_frames_by(frames, packets, |block, frame| Packet::small_avx2(block, frame))
     }
 
     #[inline(always)]
-    fn from_frames_by<'a, const BLOCK: usize>(
+    fn from_frames_by<'a>(
         frames: impl Iterator<Item = &'a [u8]>,
         packets: &mut Vec<Packet>,
         small: impl Fn(NonNull<Meta>, &[u8]) -> Packet,
@@ -142,12 +140,11 @@ impl Packet {
             let n = buffers.len;
             packets.reserve(n);
             let (old, room) = (packets.len(), packets.as_mut_ptr());
-            // Both lengths are written when all are made, not for each. Only frames that are copied without a call: the
-            // loop would keep less in registers.
+            // Both lengths are written when all are made, not for each.
             let (mut made, mut other) = (0, None);
             while made < n {
                 let Some(frame) = frames.next() else { break };
-                if !is_short::<BLOCK>(frame) {
+                if frame.len() > SMALL {
                     other = Some(frame);
                     break;
                 }
@@ -241,7 +238,10 @@ mod tests {
 
     #[test]
     fn a_batch_of_frames_becomes_the_same_packets() {
-        let frames: Vec<Vec<u8>> = (0..200).map(|i| (0..10 * i).map(|b| (i ^ b) as u8).collect()).collect();
+        let frames: Vec<Vec<u8>> = (0..200)
+            // More that follow each other than there are buffers at a time, and some that take a large one.
+            .map(|i| (0..if i < 150 { i } else { 10 * i }).map(|b| (i ^ b) as u8).collect())
+            .collect();
         for _ in 0..2 {
             let mut packets = Vec::new();
             Packet::from_frames(frames.iter().map(|f| &f[..]), &mut packets).unwrap();

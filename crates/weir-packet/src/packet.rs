@@ -11,19 +11,13 @@ use crate::pool::{self, HEADROOM, LARGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};
 pub const BUFFER_OFFSET: usize = size_of::<Meta>();
 
 /// Bytes that every processor copies at once.
-pub(crate) const BLOCK: usize = 16;
-
-/// Whether [`copy`] takes no call. Such a frame fits in a small buffer.
-#[inline(always)]
-pub(crate) fn is_short<const BLOCK: usize>(frame: &[u8]) -> bool {
-    (BLOCK..=8 * BLOCK).contains(&frame.len())
-}
+const BLOCK: usize = 16;
 
 /// Copies bytes. Short ones, which most packets are, without a call: in blocks, of which the last may overlap.
 #[inline(always)]
 fn copy<const BLOCK: usize>(from: &[u8], to: &mut [u8]) {
     let len = from.len();
-    if !is_short::<BLOCK>(from) || to.len() != len {
+    if !(BLOCK..=8 * BLOCK).contains(&len) || to.len() != len {
         return to.copy_from_slice(from);
     }
     let (from, to) = (from.as_ptr(), to.as_mut_ptr());
@@ -104,6 +98,7 @@ impl Packet {
             unsafe { _mm256_store_si256(block.as_ptr().cast::<std::arch::x86_64::__m256i>().add(i), vector) };
         }
         let mut packet = Packet::filled::<{ 2 * BLOCK }>(block, bytes);
+        // The vectors stay the same from packet to packet.
         packet.end = HEADROOM + bytes.len() as u32;
         packet
     }

@@ -10,7 +10,7 @@ const LINE: usize = 64;
 /// Bytes of Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 14 + 20 + 8;
 
-/// Frames of any length, each on as many cache lines as the longest takes.
+/// Frames, each on as many cache lines as the longest takes.
 #[derive(Debug, Clone, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
@@ -32,10 +32,10 @@ impl Frames {
         Frames { bytes, start, stride, lens: Vec::with_capacity(count) }
     }
 
-    /// These frames.
-    pub fn of(list: impl Iterator<Item = Vec<u8>>) -> Frames {
-        let list: Vec<Vec<u8>> = list.collect();
-        let mut frames = Frames::with_capacity(list.len(), list.iter().map(Vec::len).max().unwrap_or(0));
+    /// These frames. None is longer than the first.
+    pub fn of(list: impl ExactSizeIterator<Item = Vec<u8>>) -> Frames {
+        let mut list = list.peekable();
+        let mut frames = Frames::with_capacity(list.len(), list.peek().map_or(0, Vec::len));
         for frame in list {
             frames.push(&frame);
         }
@@ -205,9 +205,10 @@ mod tests {
 
     #[test]
     fn frames_keep_their_lengths_and_start_on_cache_lines() {
-        let frames = Frames::of([vec![1; 64], vec![2; 100], vec![], vec![3; 7]].into_iter());
-        assert_eq!(frames.iter().map(<[u8]>::len).collect::<Vec<_>>(), [64, 100, 0, 7]);
-        assert_eq!((&frames[1], &frames[3]), (&[2; 100][..], &[3; 7][..]));
+        let frames = Frames::of([vec![1; 100], vec![2; 64], vec![], vec![3; 7]].into_iter());
+        assert_eq!(frames.iter().map(<[u8]>::len).collect::<Vec<_>>(), [100, 64, 0, 7]);
+        assert_eq!((&frames[1], &frames[3]), (&[2; 64][..], &[3; 7][..]));
+        assert_eq!(frames.some(2, 5).collect::<Vec<_>>(), [&frames[2], &frames[3]]);
         assert!(frames.iter().all(|f| f.as_ptr().align_offset(LINE) == 0));
     }
 
