@@ -141,7 +141,10 @@ pub fn build(text: &str, jit_linked: bool) -> Result<Built> {
         .map(|(element, port)| Ok((element.context("Input is connected to Output")?, port)))
         .collect::<Result<_>>()?;
     ensure!(!inputs.is_empty(), "no element behind Input");
-    let linked = weir_ir::link(&programs, |e, port| wires.get(&(e, port)).copied(), exits.unwrap_or(0))?;
+    let exits = exits.unwrap_or(0);
+    let mut linked = weir_ir::link(&programs, |e, port| wires.get(&(e, port)).copied(), exits)?;
+    // What leaves is sent, as if each exit were a device.
+    linked.plain_exits = (0..exits).collect();
     let link = clock.lap();
 
     let mut optimised = linked.clone();

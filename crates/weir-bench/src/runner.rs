@@ -193,16 +193,18 @@ impl<'a> Subject<'a> {
         // It goes on where it ended: to start again would repeat packets out of turn, which state may forbid.
         let (mut next, mut sink) = (self.next, Sink::default());
         let mut packets = Vec::with_capacity(BATCH);
+        let far = frames.are_far();
+        let frames: Vec<&[u8]> = frames.iter().collect();
         // One round unmeasured: the caches and branch predictors were another way's.
         for _ in 0..frames.len().div_ceil(BATCH) {
-            self.batch(frames, &mut next, &mut packets, &mut sink)?;
+            self.batch(&frames, far, &mut next, &mut packets, &mut sink)?;
         }
         let before = sink.exits;
         let (wall, start) = (Instant::now(), cpu_time()?);
         let mut cpu = Duration::ZERO;
         while cpu < time {
             for _ in 0..BATCHES_PER_LOOK {
-                self.batch(frames, &mut next, &mut packets, &mut sink)?;
+                self.batch(&frames, far, &mut next, &mut packets, &mut sink)?;
             }
             cpu = cpu_time()?.saturating_sub(start);
         }
@@ -214,24 +216,26 @@ impl<'a> Subject<'a> {
 
     fn batch(
         &mut self,
-        frames: &Frames,
+        frames: &[&[u8]],
+        far: bool,
         next: &mut usize,
         packets: &mut Vec<Packet>,
         sink: &mut Sink,
     ) -> Result<()> {
         let frames = black_box(frames);
         // A source that knows what comes next does not wait for it.
-        if frames.are_far() {
-            frames.some((*next + BATCH) % frames.len(), BATCH).for_each(weir_packet::fetch);
+        if far {
+            let from = (*next + BATCH) % frames.len();
+            frames[from..].iter().take(BATCH).for_each(|f| weir_packet::fetch(f));
         }
         // Behind the last frame comes the first.
         while packets.len() < BATCH {
-            let some = frames.some(*next, BATCH - packets.len());
+            let some = &frames[*next..frames.len().min(*next + BATCH - packets.len())];
             *next += some.len();
             if *next == frames.len() {
                 *next = 0;
             }
-            Packet::from_frames(some, packets)?;
+            Packet::from_frames(some.iter().copied(), packets)?;
         }
         let before = sink.exits;
         self.run(0, packets, sink);

@@ -137,6 +137,12 @@ pub trait Behavior: Send {
         None
     }
 
+    /// Whether this reads no more of the packets that come in than a device does: their bytes, their time, and the state
+    /// of checksum and segmentation; and keeps none of them.
+    fn is_plain(&self) -> bool {
+        false
+    }
+
     /// The device that packets are sent to.
     fn writes_device(&self) -> Option<usize> {
         None

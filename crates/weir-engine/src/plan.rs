@@ -297,7 +297,9 @@ impl Plan {
             return Err(PlanError(errors.into_iter().map(problem).collect()));
         }
         let wire = |owner: usize, port: u32| wires.get(&(owner, port)).and_then(|to| to.first()).copied();
-        let linked = link(&self.programs, wire, exits).map_err(|e| PlanError(vec![e.to_string().into()]))?;
+        let mut linked =
+            link(&self.programs, wire, exits).map_err(|e| PlanError(vec![e.to_string().into()]))?;
+        linked.plain_exits = self.plain_exits();
         let mut seen = vec![0; self.programs.len()];
         self.emits = linked
             .blocks
@@ -314,6 +316,17 @@ impl Plan {
             .collect();
         self.linked = Arc::new(linked);
         Ok(())
+    }
+
+    /// The exits to nodes that read only bytes.
+    fn plain_exits(&self) -> Vec<u32> {
+        let nodes = self.parts.iter().zip(&self.graph.ports).filter_map(|(part, ports)| match part {
+            Part::Node { node: Some(node), first_input, .. } if node.is_plain() => {
+                Some(*first_input..first_input + ports.inputs.len() as u32)
+            }
+            _ => None,
+        });
+        nodes.flatten().collect()
     }
 
     /// Finds where links lead, whom pull inputs ask, and which entries are used.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{engine, number, numbered, received, run, send, settle};
-use weir_engine::{Stopped, Until};
+use weir_engine::{Classes, Plan, Stopped, Until};
 
 #[test]
 fn packets_go_from_device_to_device_by_push_and_by_pull() {
@@ -36,6 +36,19 @@ fn a_pull_skips_what_is_dropped_and_pushes_what_leaves_elsewhere() {
     settle(&mut engine);
     assert_eq!(received(&mut far[1]), [&good[14..], &good[14..]]);
     assert_eq!(received(&mut far[2]).len(), 3);
+}
+
+#[test]
+fn behind_a_device_nobody_reads_annotations() {
+    let exits = |to: &str| {
+        let config = format!("FromDevice(a) -> CheckIPHeader(14) -> {to};");
+        let plan = Plan::new(&Classes::default(), &config, "test.click").unwrap();
+        plan.program().plain_exits.clone()
+    };
+    assert_eq!(exits("ToDevice(b)"), [0]);
+    // A queue is taken over by other graphs, and who pulls from it may read anything.
+    assert_eq!(exits("Queue -> Null -> ToDevice(b)"), [1]);
+    assert!(exits("ToLink(b)").is_empty());
 }
 
 #[test]

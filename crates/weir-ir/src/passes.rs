@@ -1,9 +1,10 @@
 //! The passes: each takes a checked program and gives one that means the same, is accepted by
 //! [`check`](crate::check()), and does less.
 //!
-//! What stays exactly as it was: the packets that leave and their bytes, marks, annotations and metadata; drops with
-//! the element they happen in; events; tables; and the order in which a packet visits elements. A block therefore
-//! never swallows one of another element, and a jump may lead from one element to another.
+//! What stays exactly as it was: the packets that leave and their bytes, marks, annotations and metadata (by a
+//! [plain exit](Program::plain_exits), what is read there); drops with the element they happen in; events; tables; and the
+//! order in which a packet visits elements. A block therefore never swallows one of another element, and a jump may lead
+//! from one element to another.
 
 mod conditions;
 mod cse;

@@ -397,6 +397,10 @@ pub struct Program {
     pub inputs: u32,
     /// Number of outputs (linked: of exits).
     pub outputs: u32,
+    /// Exits where nobody reads more of a packet than a device does: its bytes, its time, and the state of its checksum and
+    /// segmentation. The rest (marks, annotations, other metadata) need not be right there, nor in packets that are
+    /// dropped.
+    pub plain_exits: Vec<u32>,
     /// Types of the values.
     pub types: Vec<Type>,
     /// Tables.

@@ -139,3 +139,14 @@ fn a_packet_that_is_lost() {
     let text = refused(|b| b.input(0, Builder::stop));
     assert!(text.contains("the packet is lost here"), "{text}");
 }
+
+#[test]
+fn a_plain_exit_that_is_not_there() {
+    let mut b = Builder::new("e", 1, 1);
+    b.input(0, |b| b.emit(0));
+    let mut p = b.finish();
+    p.plain_exits = vec![0];
+    assert_eq!(check(&p), Ok(()));
+    p.plain_exits = vec![0, 1];
+    assert!(check(&p).unwrap_err()[0].to_string().contains("exit 1 is said to be plain, and does not exist"));
+}

@@ -151,6 +151,8 @@ pub(crate) struct Translator<'a, 'b> {
     pub places_at: FxHashMap<ir::Block, Places>,
     /// The block that dominates what follows.
     pub settled: Option<ir::Block>,
+    /// The block of code that has said that metadata is written.
+    pub dirty_in: Option<ir::Block>,
     /// What is known of the packet's bounds, once that was asked for.
     pub bounds: Option<Known>,
     /// What went wrong on the way.
@@ -241,6 +243,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             places: [None; POSITIONS],
             places_at: FxHashMap::default(),
             settled: None,
+            dirty_in: None,
             bounds: None,
             failed: None,
         };

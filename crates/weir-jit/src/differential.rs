@@ -94,6 +94,11 @@ impl Image {
             trace: p.trace,
         }
     }
+
+    /// What is read of a dropped packet, or behind a plain exit.
+    pub fn plain(self) -> Image {
+        Image { marks: [None; 4], anno: Vec::new(), hash: 0, in_port: 0, packet_type: 0, ..self }
+    }
 }
 
 /// What the host of a program sees.
@@ -134,7 +139,7 @@ impl Host for Recorder {
     }
 
     fn dropped(&mut self, at: BlockId, reason: &Reason, packet: Packet) {
-        self.seen.push(Seen::Dropped { at, reason: reason.clone(), packet: Image::of(&packet) });
+        self.seen.push(Seen::Dropped { at, reason: reason.clone(), packet: Image::of(&packet).plain() });
     }
 
     fn orphaned(&mut self, packet: Packet) {

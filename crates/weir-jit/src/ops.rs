@@ -51,6 +51,7 @@ impl Translator<'_, '_> {
             }
             Op::StoreAnno { off, src } => {
                 let off = offset_of!(Meta, anno) + *off as usize;
+                self.note_dirty();
                 self.store_be(*src, self.packet, off as i32, self.unaligned_meta());
             }
             Op::StoreMeta { field, src } => self.store_meta(*field, *src),
@@ -208,10 +209,23 @@ impl Translator<'_, '_> {
 
     pub(crate) fn set_meta(&mut self, off: usize, v: ir::Value) {
         let region = self.meta_region(off);
+        if off / 4 >= POSITIONS {
+            self.note_dirty();
+        }
         self.b.ins().store(region, v, self.packet, off as i32);
         let known = self.is_settled().then_some(v);
         if let Some(place) = self.places.get_mut(off / 4) {
             *place = known;
+        }
+    }
+
+    /// Says that metadata is written which most packets leave as it was.
+    fn note_dirty(&mut self) {
+        let here = self.b.current_block();
+        if self.dirty_in != here {
+            self.dirty_in = here;
+            let yes = self.imm(types::I8, 1);
+            self.b.ins().store(self.regions.meta, yes, self.packet, Meta::DIRTY_OFFSET as i32);
         }
     }
 

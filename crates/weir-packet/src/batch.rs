@@ -45,32 +45,21 @@ pub fn fetch(frame: &[u8]) {
 /// ```
 #[derive(Debug)]
 pub struct Buffers {
-    blocks: [MaybeUninit<NonNull<Meta>>; pool::SOME],
+    blocks: [MaybeUninit<NonNull<Meta>>; Buffers::MOST],
     /// How many of them are there.
     len: usize,
 }
 
 impl Buffers {
     /// Most packets that are made without reaching for the list again.
-    pub const MOST: usize = pool::SOME;
+    pub const MOST: usize = 32;
 
     /// Buffers for `n` packets, or for [`Buffers::MOST`] if that is less. More packets than that can be made.
     #[inline]
     pub fn take(n: usize) -> Buffers {
-        let mut buffers = Buffers::none();
-        buffers.fill(n);
-        buffers
-    }
-
-    #[inline]
-    fn none() -> Buffers {
-        Buffers { blocks: [MaybeUninit::uninit(); pool::SOME], len: 0 }
-    }
-
-    /// Takes buffers; there are none yet.
-    #[inline]
-    fn fill(&mut self, n: usize) {
-        self.len = pool::take_some(n, &mut self.blocks);
+        let mut blocks = [MaybeUninit::uninit(); Buffers::MOST];
+        let len = pool::take_some(n, &mut blocks);
+        Buffers { blocks, len }
     }
 
     /// A packet with these bytes.
@@ -128,40 +117,43 @@ impl Packet {
 
     #[inline(always)]
     fn from_frames_by<'a>(
-        frames: impl Iterator<Item = &'a [u8]>,
+        mut frames: impl Iterator<Item = &'a [u8]>,
         packets: &mut Vec<Packet>,
         small: impl Fn(NonNull<Meta>, &[u8]) -> Packet,
     ) -> Result<(), NoRoom> {
-        let mut frames = frames.fuse();
-        // In place: what was written piece by piece, as these addresses, is slow to move at once.
-        let mut buffers = Buffers::none();
-        buffers.fill(frames.size_hint().1.unwrap_or(0));
         loop {
-            let n = buffers.len;
-            packets.reserve(n);
-            let (old, room) = (packets.len(), packets.as_mut_ptr());
-            // Both lengths are written when all are made, not for each.
+            // The buffers' addresses come to where the packets will be, which are nothing else.
+            let most = frames.size_hint().1.map_or(Buffers::MOST, |n| n.min(Buffers::MOST));
+            packets.reserve(most);
+            let old = packets.len();
+            let room = packets.spare_capacity_mut();
+            // SAFETY: a packet is the address of its metadata.
+            let room = unsafe { &mut *(std::ptr::from_mut(room) as *mut [MaybeUninit<NonNull<Meta>>]) };
+            let n = pool::take_some(most, room);
+            // Blocks that are made into packets; the length is written when all are made, not for each.
             let (mut made, mut other) = (0, None);
-            while made < n {
+            for block in &mut room[..n] {
                 let Some(frame) = frames.next() else { break };
                 if frame.len() > SMALL {
                     other = Some(frame);
                     break;
                 }
-                // SAFETY: there are `n` blocks, and the vector has room for as many packets.
-                unsafe {
-                    room.add(old + made).write(small(buffers.blocks[n - 1 - made].assume_init(), frame));
-                }
+                // SAFETY: `n` blocks are there.
+                std::mem::forget(small(unsafe { block.assume_init() }, frame));
                 made += 1;
             }
-            buffers.len = n - made;
-            // SAFETY: so many were written.
-            unsafe { packets.set_len(old + made) };
-            let Some(frame) = other.or_else(|| frames.next()) else { return Ok(()) };
-            if buffers.len == 0 {
-                buffers.fill(frames.size_hint().1.unwrap_or(0).saturating_add(1));
+            if made < n {
+                // SAFETY: these blocks came from the list, and nothing uses them.
+                unsafe { pool::give_all(room[made..n].assume_init_ref()) };
             }
-            packets.push(buffers.packet(frame)?);
+            // SAFETY: so many are packets.
+            unsafe { packets.set_len(old + made) };
+            // A frame that fits no small block, or the next where there is no block.
+            match other.or_else(|| if n == 0 { frames.next() } else { None }) {
+                Some(frame) => packets.push(Packet::from_bytes(frame)?),
+                None if made < n || n == 0 => return Ok(()),
+                None => {}
+            }
         }
     }
 

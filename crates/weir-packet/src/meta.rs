@@ -2,6 +2,8 @@
 
 use std::mem::offset_of;
 
+use crate::pool::{LARGE_CAPACITY, SMALL_CAPACITY};
+
 /// Length of the annotation area in bytes (Click's `Packet::anno_size`).
 pub const ANNO_LEN: usize = 48;
 
@@ -94,20 +96,37 @@ pub enum Gso {
     TcpV6 = 4,
 }
 
+/// The metadata that every new packet is given: one vector. The rest is written anew only where the packet that had the
+/// buffer before changed it, which most packets never do.
+#[derive(Debug, Clone)]
+#[repr(C, align(32))]
+pub(crate) struct Head {
+    /// Position of the first byte of the packet.
+    pub data: u32,
+    /// Position behind the last byte of the packet.
+    pub end: u32,
+    /// Whether the buffer is one for packets that segmentation offload made.
+    pub large: bool,
+    /// Whether metadata behind this may be other than a fresh packet's.
+    pub dirty: bool,
+    /// Lowest position that has ever been part of this packet: bytes from here on are defined.
+    pub floor: u32,
+    /// Marks of `mac`, `net`, `transport` and `cursor`, or [`UNSET`].
+    pub marks: [u32; 4],
+}
+
+impl Head {
+    #[inline]
+    pub const fn fresh(large: bool, data: u32) -> Head {
+        Head { data, end: data, large, dirty: false, floor: data, marks: [UNSET; 4] }
+    }
+}
+
 /// Everything of a packet but its bytes. All positions are offsets from the start of the buffer.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub struct Meta {
-    /// Position of the first byte of the packet.
-    pub(crate) data: u32,
-    /// Position behind the last byte of the packet.
-    pub(crate) end: u32,
-    /// Size of the buffer.
-    pub(crate) capacity: u32,
-    /// Lowest position that has ever been part of this packet: bytes from here on are defined.
-    pub(crate) floor: u32,
-    /// Marks of `mac`, `net`, `transport` and `cursor`, or [`UNSET`].
-    pub(crate) marks: [u32; 4],
+    pub(crate) head: Head,
     /// Annotations in Click's layout.
     pub anno: [u8; ANNO_LEN],
     /// Time of arrival, nanoseconds since the epoch.
@@ -139,38 +158,40 @@ pub struct Meta {
 /// Where compiled code finds the fields that only packets may change, in bytes from the address of a [`Meta`].
 impl Meta {
     /// Of [`data`](Meta::data), 32 bits.
-    pub const DATA_OFFSET: usize = offset_of!(Meta, data);
+    pub const DATA_OFFSET: usize = offset_of!(Meta, head.data);
     /// Of [`end`](Meta::end), 32 bits.
-    pub const END_OFFSET: usize = offset_of!(Meta, end);
+    pub const END_OFFSET: usize = offset_of!(Meta, head.end);
     /// Of [`floor`](Meta::floor), 32 bits.
-    pub const FLOOR_OFFSET: usize = offset_of!(Meta, floor);
+    pub const FLOOR_OFFSET: usize = offset_of!(Meta, head.floor);
     /// Of the marks: 32 bits each, in the order of [`Layer::ALL`] without `Data`; [`UNSET`] if not set.
-    pub const MARKS_OFFSET: usize = offset_of!(Meta, marks);
+    pub const MARKS_OFFSET: usize = offset_of!(Meta, head.marks);
+    /// Of a byte that has to be 1 when anything is written that has no constant here: annotations and the public fields.
+    pub const DIRTY_OFFSET: usize = offset_of!(Meta, head.dirty);
 }
 
 impl Meta {
     /// Position of the first byte of the packet.
     #[inline]
     pub fn data(&self) -> u32 {
-        self.data
+        self.head.data
     }
 
     /// Position behind the last byte of the packet.
     #[inline]
     pub fn end(&self) -> u32 {
-        self.end
+        self.head.end
     }
 
     /// Lowest position whose byte is defined.
     #[inline]
     pub fn floor(&self) -> u32 {
-        self.floor
+        self.head.floor
     }
 
     /// Size of the buffer in bytes.
     #[inline]
     pub fn capacity(&self) -> u32 {
-        self.capacity
+        if self.head.large { LARGE_CAPACITY } else { SMALL_CAPACITY }
     }
 
     /// The transport checksum's state.
@@ -183,13 +204,9 @@ impl Meta {
     }
 
     #[inline]
-    pub(crate) const fn fresh(capacity: u32, data: u32) -> Meta {
+    pub(crate) const fn fresh(large: bool, data: u32) -> Meta {
         Meta {
-            data,
-            end: data,
-            capacity,
-            floor: data,
-            marks: [UNSET; 4],
+            head: Head::fresh(large, data),
             anno: [0; ANNO_LEN],
             timestamp: 0,
             hash: 0,

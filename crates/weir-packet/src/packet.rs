@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use crate::meta::{Layer, Meta, UNSET};
+use crate::meta::{Head, Layer, Meta, UNSET};
 use crate::pool::{self, HEADROOM, LARGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};
 
 /// Distance from the address of a packet (its [`Meta`]) to position 0 of its buffer.
@@ -35,7 +35,8 @@ fn copy<const BLOCK: usize>(from: &[u8], to: &mut [u8]) {
             }
         };
     }
-    blocks!(0 1 2 3 4 5 6);
+    block(0);
+    blocks!(1 2 3 4 5 6);
     block(len - BLOCK);
 }
 
@@ -67,19 +68,17 @@ impl Packet {
     #[inline]
     pub fn from_bytes(bytes: &[u8]) -> Result<Packet, NoRoom> {
         let mut p = Packet::with_room(bytes.len())?;
-        let data = p.data as usize;
-        p.end = p.data + bytes.len() as u32;
+        let data = p.head.data as usize;
+        p.head_mut().end += bytes.len() as u32;
         copy::<BLOCK>(bytes, &mut p.buffer_mut()[data..data + bytes.len()]);
         Ok(p)
     }
 
-    /// The packet with these bytes in a block for small packets that nothing else uses. They fit.
+    /// The packet with these bytes in a small block of the free list that nothing else uses. They fit.
     #[inline(always)]
     pub(crate) fn small(block: NonNull<Meta>, bytes: &[u8]) -> Packet {
-        let mut meta = Meta::fresh(SMALL_CAPACITY, HEADROOM);
-        meta.end += bytes.len() as u32;
-        // SAFETY: the block is aligned and large enough for `Meta`, and ours alone.
-        unsafe { block.as_ptr().write(meta) };
+        // SAFETY: the block is ours alone, and had a packet before.
+        unsafe { pool::renew(block, false, HEADROOM) };
         Packet::filled::<BLOCK>(block, bytes)
     }
 
@@ -89,21 +88,24 @@ impl Packet {
     #[target_feature(enable = "avx2")]
     #[inline]
     pub(crate) fn small_avx2(block: NonNull<Meta>, bytes: &[u8]) -> Packet {
-        use std::arch::x86_64::{_mm256_setr_epi32, _mm256_setzero_si256, _mm256_store_si256};
-        let [data, capacity, unset] = [HEADROOM, SMALL_CAPACITY, UNSET].map(u32::cast_signed);
-        let head = _mm256_setr_epi32(data, data, capacity, data, unset, unset, unset, unset);
+        use std::arch::x86_64::{__m256i, _mm256_setr_epi32, _mm256_setzero_si256, _mm256_store_si256};
+        let [data, unset] = [HEADROOM, UNSET].map(u32::cast_signed);
+        let head = _mm256_setr_epi32(data, data, 0, data, unset, unset, unset, unset);
         let zero = _mm256_setzero_si256();
-        for (i, vector) in [head, zero, zero, zero].into_iter().enumerate() {
-            // SAFETY: the block is ours alone, and begins with four such vectors of metadata, aligned as they have to be.
-            unsafe { _mm256_store_si256(block.as_ptr().cast::<std::arch::x86_64::__m256i>().add(i), vector) };
+        let vectors = block.as_ptr().cast::<__m256i>();
+        // SAFETY: the block is ours alone, and begins with four such vectors of metadata, aligned as they have to be; it
+        // had a packet before.
+        unsafe {
+            let dirty = block.as_ref().head.dirty;
+            _mm256_store_si256(vectors, head);
+            if dirty {
+                (1..4).for_each(|i| _mm256_store_si256(vectors.add(i), zero));
+            }
         }
-        let mut packet = Packet::filled::<{ 2 * BLOCK }>(block, bytes);
-        // The vectors stay the same from packet to packet.
-        packet.end = HEADROOM + bytes.len() as u32;
-        packet
+        Packet::filled::<{ 2 * BLOCK }>(block, bytes)
     }
 
-    /// The packet of a block whose metadata is written. Its bytes are copied in blocks of `BLOCK` bytes.
+    /// The packet of a block whose metadata is that of an empty one. Bytes are copied in blocks of `BLOCK`.
     #[inline(always)]
     fn filled<const BLOCK: usize>(block: NonNull<Meta>, bytes: &[u8]) -> Packet {
         debug_assert!(bytes.len() <= (SMALL_CAPACITY - HEADROOM) as usize);
@@ -113,14 +115,23 @@ impl Packet {
             std::slice::from_raw_parts_mut(start, bytes.len())
         };
         copy::<BLOCK>(bytes, to);
-        Packet(block)
+        let mut packet = Packet(block);
+        // By itself, as the rest stays the same from packet to packet.
+        packet.head_mut().end = HEADROOM + bytes.len() as u32;
+        packet
+    }
+
+    /// Where the packet is. To reach it so changes nothing else, as to reach the metadata by [`DerefMut`] does.
+    #[inline(always)]
+    fn head_mut(&mut self) -> &mut Head {
+        // SAFETY: we own the block, and its metadata is initialised.
+        unsafe { &mut self.0.as_mut().head }
     }
 
     /// A second packet with the same bytes, marks, annotations and metadata.
     pub fn copy(&self) -> Packet {
-        let new = Packet(pool::take(self.capacity, self.data));
-        let (from, to) = (self.floor as usize, self.end as usize);
-        let mut copy = new;
+        let mut copy = Packet(pool::take(self.capacity(), self.head.data));
+        let (from, to) = (self.head.floor as usize, self.head.end as usize);
         *copy = (**self).clone();
         copy.buffer_mut()[from..to].copy_from_slice(&self.buffer()[from..to]);
         copy
@@ -140,25 +151,25 @@ impl Packet {
     /// Number of bytes.
     #[inline]
     pub fn len(&self) -> usize {
-        (self.end - self.data) as usize
+        (self.head.end - self.head.data) as usize
     }
 
     /// Whether there are no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.end == self.data
+        self.head.end == self.head.data
     }
 
     /// The bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer()[self.data as usize..self.end as usize]
+        &self.buffer()[self.head.data as usize..self.head.end as usize]
     }
 
     /// The bytes, to change.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        let (data, end) = (self.data as usize, self.end as usize);
+        let (data, end) = (self.head.data as usize, self.head.end as usize);
         &mut self.buffer_mut()[data..end]
     }
 
@@ -168,7 +179,7 @@ impl Packet {
         // SAFETY: `capacity` initialised bytes follow the metadata in the same allocation, which we own.
         unsafe {
             let start = self.0.as_ptr().cast::<u8>().add(BUFFER_OFFSET);
-            std::slice::from_raw_parts(start, self.capacity as usize)
+            std::slice::from_raw_parts(start, self.capacity() as usize)
         }
     }
 
@@ -178,15 +189,15 @@ impl Packet {
         // SAFETY: as in `buffer`, and `&mut self` makes the access exclusive.
         unsafe {
             let start = self.0.as_ptr().cast::<u8>().add(BUFFER_OFFSET);
-            std::slice::from_raw_parts_mut(start, self.capacity as usize)
+            std::slice::from_raw_parts_mut(start, self.capacity() as usize)
         }
     }
 
     /// Position of a layer, if it is set.
     pub fn layer(&self, layer: Layer) -> Option<u32> {
         match layer {
-            Layer::Data => Some(self.data),
-            mark => Some(self.marks[mark as usize - 1]).filter(|&m| m != UNSET),
+            Layer::Data => Some(self.head.data),
+            mark => Some(self.head.marks[mark as usize - 1]).filter(|&m| m != UNSET),
         }
     }
 
@@ -197,27 +208,28 @@ impl Packet {
     pub fn set_layer(&mut self, layer: Layer, at: Option<u32>) {
         assert!(layer != Layer::Data, "the start of the packet moves by push and pull only");
         if let Some(at) = at {
-            assert!(at >= self.floor && at <= self.end, "a mark lies within the packet");
+            assert!(at >= self.head.floor && at <= self.head.end, "a mark lies within the packet");
         }
-        self.marks[layer as usize - 1] = at.unwrap_or(UNSET);
+        self.head_mut().marks[layer as usize - 1] = at.unwrap_or(UNSET);
     }
 
     /// The bytes from a layer to the end of the packet; empty if the layer is not set.
     pub fn from_layer(&self, layer: Layer) -> &[u8] {
         match self.layer(layer) {
-            Some(at) if at <= self.end => &self.buffer()[at as usize..self.end as usize],
+            Some(at) if at <= self.head.end => &self.buffer()[at as usize..self.head.end as usize],
             _ => &[],
         }
     }
 
     /// Adds `n` zero bytes in front. Moves the packet within its buffer if the headroom is too small.
     pub fn push(&mut self, n: u32) -> Result<(), NoRoom> {
-        if self.data < n {
-            self.shift(n - self.data)?;
+        if self.head.data < n {
+            self.shift(n - self.head.data)?;
         }
-        self.data -= n;
-        self.floor = self.floor.min(self.data);
-        let (from, to) = (self.data as usize, (self.data + n) as usize);
+        let head = self.head_mut();
+        head.data -= n;
+        head.floor = head.floor.min(head.data);
+        let (from, to) = (head.data as usize, (head.data + n) as usize);
         self.buffer_mut()[from..to].fill(0);
         Ok(())
     }
@@ -228,33 +240,34 @@ impl Packet {
     /// If the packet has fewer bytes.
     pub fn pull(&mut self, n: u32) {
         assert!(n as usize <= self.len(), "cannot pull more than the packet has");
-        self.data += n;
+        self.head_mut().data += n;
     }
 
     /// Takes back `n` bytes that were pulled before.
     pub fn unpull(&mut self, n: u32) -> Result<(), NoRoom> {
-        if self.data - self.floor < n {
+        if self.head.data - self.head.floor < n {
             return Err(NoRoom);
         }
-        self.data -= n;
+        self.head_mut().data -= n;
         Ok(())
     }
 
     /// Adds `n` zero bytes at the end.
     pub fn put(&mut self, n: u32) -> Result<(), NoRoom> {
-        if self.capacity - self.end < n {
+        if self.capacity() - self.head.end < n {
             return Err(NoRoom);
         }
-        let (from, to) = (self.end as usize, (self.end + n) as usize);
-        self.end += n;
+        let (from, to) = (self.head.end as usize, (self.head.end + n) as usize);
+        self.head_mut().end += n;
         self.buffer_mut()[from..to].fill(0);
         Ok(())
     }
 
     /// Cuts the packet to `len` bytes; does nothing if it is shorter.
     pub fn trim(&mut self, len: u32) {
-        if len < self.end - self.data {
-            self.end = self.data + len;
+        let head = self.head_mut();
+        if len < head.end - head.data {
+            head.end = head.data + len;
         }
     }
 
@@ -290,16 +303,17 @@ impl Packet {
 
     /// Moves the defined bytes `by` positions towards the end.
     fn shift(&mut self, by: u32) -> Result<(), NoRoom> {
-        if self.capacity - self.end < by {
+        if self.capacity() - self.head.end < by {
             return Err(NoRoom);
         }
-        let (from, to) = (self.floor as usize, self.end as usize);
+        let (from, to) = (self.head.floor as usize, self.head.end as usize);
         self.buffer_mut().copy_within(from..to, from + by as usize);
-        self.data += by;
-        self.end += by;
-        self.floor += by;
         self.csum_start += by;
-        for mark in &mut self.marks {
+        let head = self.head_mut();
+        head.data += by;
+        head.end += by;
+        head.floor += by;
+        for mark in &mut head.marks {
             if *mark != UNSET {
                 *mark += by;
             }
@@ -323,7 +337,9 @@ impl DerefMut for Packet {
     #[inline]
     fn deref_mut(&mut self) -> &mut Meta {
         // SAFETY: as in `deref`, and `&mut self` makes the access exclusive.
-        unsafe { self.0.as_mut() }
+        let meta = unsafe { self.0.as_mut() };
+        meta.head.dirty = true;
+        meta
     }
 }
 
@@ -341,7 +357,7 @@ impl fmt::Debug for Packet {
         s.field("len", &self.len()).field("bytes", &format_args!("{:02x?}", self.bytes()));
         for layer in &Layer::ALL[1..] {
             if let Some(at) = self.layer(*layer) {
-                s.field(layer.name(), &(i64::from(at) - i64::from(self.data)));
+                s.field(layer.name(), &(i64::from(at) - i64::from(self.head.data)));
             }
         }
         s.finish_non_exhaustive()

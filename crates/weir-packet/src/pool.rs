@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::meta::Meta;
+use crate::meta::{Head, Meta};
 
 /// Free bytes in front of a new packet: room for a tunnel's headers.
 pub const HEADROOM: u32 = 128;
@@ -76,11 +76,11 @@ impl List {
     }
 
     /// Frees everything, for good.
-    fn close(&self, capacity: u32) {
+    fn close(&self, large: bool) {
         self.room.set(0);
         while let Some(block) = self.pop() {
             // SAFETY: blocks of this list were allocated with this layout and nothing refers to them.
-            unsafe { dealloc(block.as_ptr().cast(), layout(capacity)) };
+            unsafe { dealloc(block.as_ptr().cast(), layout(large)) };
         }
         let blocks = self.blocks.replace(std::ptr::null_mut());
         if !blocks.is_null() {
@@ -140,7 +140,7 @@ fn fetch(list: &List) -> Option<NonNull<Meta>> {
         next = unsafe { block.cast::<*mut Meta>().read() };
         if !list.push(block) {
             // SAFETY: buffers of the depot are small ones, allocated with this layout.
-            unsafe { dealloc(block.as_ptr().cast(), layout(SMALL_CAPACITY)) };
+            unsafe { dealloc(block.as_ptr().cast(), layout(false)) };
         }
     }
     Some(first)
@@ -150,8 +150,8 @@ struct Guard;
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        SMALL.with(|l| l.close(SMALL_CAPACITY));
-        LARGE.with(|l| l.close(LARGE_CAPACITY));
+        SMALL.with(|l| l.close(false));
+        LARGE.with(|l| l.close(true));
     }
 }
 
@@ -165,24 +165,22 @@ fn stack_layout() -> Layout {
     Layout::array::<NonNull<Meta>>(KEEP).expect("a small constant")
 }
 
-fn layout(capacity: u32) -> Layout {
+fn layout(large: bool) -> Layout {
+    let capacity = if large { LARGE_CAPACITY } else { SMALL_CAPACITY };
     Layout::from_size_align(size_of::<Meta>() + capacity as usize, align_of::<Meta>())
         .expect("both capacities are constants far below the limit")
 }
 
-/// Most blocks that [`take_some`] gives.
-pub(crate) const SOME: usize = 32;
-
-/// Up to `n` small blocks of the list, in one step: each step on the list waits for the one before. Their metadata is
-/// anything.
+/// Up to `n` small blocks of the list, in one step: each step on the list waits for the one before. They had packets
+/// before; their first metadata, as far as the positions, is anything.
 #[inline]
-pub(crate) fn take_some(n: usize, to: &mut [MaybeUninit<NonNull<Meta>>; SOME]) -> usize {
+pub(crate) fn take_some(n: usize, to: &mut [MaybeUninit<NonNull<Meta>>]) -> usize {
     SMALL.with(|l| {
         let len = l.len.get();
-        let n = n.min(SOME).min(len);
+        let n = n.min(to.len()).min(len);
         l.len.set(len - n);
         let to = to.as_mut_ptr().cast::<NonNull<Meta>>();
-        // SAFETY: `blocks` has `len` buffers, of which the last `n` are no longer the list's; there is room for `SOME`.
+        // SAFETY: `blocks` has `len` buffers, of which the last `n` are no longer the list's; there is room for as many.
         unsafe { to.copy_from_nonoverlapping(l.blocks.get().add(len - n), n) };
         n
     })
@@ -191,26 +189,37 @@ pub(crate) fn take_some(n: usize, to: &mut [MaybeUninit<NonNull<Meta>>; SOME]) -
 /// A block of `Meta` and at least `need` bytes; its metadata is fresh, its bytes are initialised (not cleared).
 #[inline]
 pub(crate) fn take(need: u32, data: u32) -> NonNull<Meta> {
-    let (recycled, capacity) = if need <= SMALL_CAPACITY {
-        (SMALL.with(List::pop), SMALL_CAPACITY)
-    } else {
-        (LARGE.with(List::pop), LARGE_CAPACITY)
-    };
-    debug_assert!(need <= capacity);
-    let block = recycled.unwrap_or_else(|| allocate(capacity));
-    // SAFETY: the block is large and aligned enough for `Meta`, and ours alone.
-    unsafe { block.as_ptr().write(Meta::fresh(capacity, data)) };
+    let large = need > SMALL_CAPACITY;
+    debug_assert!(need <= LARGE_CAPACITY);
+    let recycled = if large { LARGE.with(List::pop) } else { SMALL.with(List::pop) };
+    let block = recycled.unwrap_or_else(|| allocate(large));
+    // SAFETY: the block is ours alone; it had a packet before, or is all zeros, as metadata that nobody has written.
+    unsafe { renew(block, large, data) };
     block
 }
 
+/// Writes the metadata of an empty packet, as far as it is not there.
+///
+/// # Safety
+/// The block is the caller's alone, as large as `large` says, and its flag that says whether it is dirty is right.
+#[inline(always)]
+pub(crate) unsafe fn renew(block: NonNull<Meta>, large: bool, data: u32) {
+    // SAFETY: a block begins with metadata, which is the caller's.
+    unsafe {
+        if block.as_ref().head.dirty {
+            block.write(Meta::fresh(large, data));
+        } else {
+            block.cast::<Head>().write(Head::fresh(large, data));
+        }
+    }
+}
+
 #[cold]
-fn allocate(capacity: u32) -> NonNull<Meta> {
-    if capacity == SMALL_CAPACITY
-        && let Some(block) = SMALL.with(fetch)
-    {
+fn allocate(large: bool) -> NonNull<Meta> {
+    if !large && let Some(block) = SMALL.with(fetch) {
         return block;
     }
-    let layout = layout(capacity);
+    let layout = layout(large);
     // SAFETY: the layout's size is not zero.
     NonNull::new(unsafe { alloc_zeroed(layout) }.cast()).unwrap_or_else(|| handle_alloc_error(layout))
 }
@@ -222,15 +231,11 @@ fn allocate(capacity: u32) -> NonNull<Meta> {
 #[inline]
 pub(crate) unsafe fn give(block: NonNull<Meta>) {
     // SAFETY: the caller owns the block, so its metadata is readable.
-    let capacity = unsafe { block.as_ref() }.capacity;
-    let kept = if capacity == SMALL_CAPACITY {
-        SMALL.with(|l| l.push(block))
-    } else {
-        LARGE.with(|l| l.push(block))
-    };
+    let large = unsafe { block.as_ref() }.head.large;
+    let kept = if large { LARGE.with(|l| l.push(block)) } else { SMALL.with(|l| l.push(block)) };
     if !kept {
         // SAFETY: passed on to the caller.
-        unsafe { give_first(block, capacity) };
+        unsafe { give_first(block, large) };
     }
 }
 
@@ -241,10 +246,10 @@ pub(crate) unsafe fn give(block: NonNull<Meta>) {
 #[inline]
 pub(crate) unsafe fn give_all(blocks: &[NonNull<Meta>]) {
     // SAFETY: the caller owns the blocks, so their metadata is readable.
-    let others = blocks.iter().fold(0, |o, block| o | (unsafe { block.as_ref() }.capacity ^ SMALL_CAPACITY));
+    let others = blocks.iter().fold(false, |o, block| o | unsafe { block.as_ref() }.head.large);
     let kept = SMALL.with(|l| {
         let len = l.len.get();
-        let fit = others == 0 && len + blocks.len() <= l.room.get();
+        let fit = !others && len + blocks.len() <= l.room.get();
         if fit {
             // SAFETY: there is room for as many more than `len` buffers, which are not in the list.
             unsafe { l.blocks.get().add(len).copy_from_nonoverlapping(blocks.as_ptr(), blocks.len()) };
@@ -263,18 +268,18 @@ pub(crate) unsafe fn give_all(blocks: &[NonNull<Meta>]) {
 /// # Safety
 /// As for [`give`].
 #[cold]
-unsafe fn give_first(block: NonNull<Meta>, capacity: u32) {
+unsafe fn give_first(block: NonNull<Meta>, large: bool) {
     let keep = |l: &List| {
         l.open();
-        if capacity == SMALL_CAPACITY && l.room.get() > 0 && l.len.get() >= l.room.get() {
+        if !large && l.room.get() > 0 && l.len.get() >= l.room.get() {
             store(l);
         }
         l.push(block)
     };
-    let kept = if capacity == SMALL_CAPACITY { SMALL.with(keep) } else { LARGE.with(keep) };
+    let kept = if large { LARGE.with(keep) } else { SMALL.with(keep) };
     if !kept {
         // SAFETY: allocated by `take` with this layout.
-        unsafe { dealloc(block.as_ptr().cast(), layout(capacity)) };
+        unsafe { dealloc(block.as_ptr().cast(), layout(large)) };
     }
 }
 

@@ -63,19 +63,6 @@ impl Frames {
         self.bytes.len() > 256 << 10
     }
 
-    /// Up to `n` of them, in order, from one on that is there.
-    #[inline]
-    pub fn some(&self, from: usize, n: usize) -> impl ExactSizeIterator<Item = &[u8]> {
-        let lens = &self.lens[from..];
-        let mut rest = &self.bytes[self.start + from * self.stride..];
-        // Not `chunks_exact`, which divides to know how many there are.
-        lens[..n.min(lens.len())].iter().map(move |&len| {
-            let (place, others) = rest.split_at(self.stride);
-            rest = others;
-            &place[..len]
-        })
-    }
-
     /// All of them, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.len()).map(|i| &self[i])
@@ -208,7 +195,6 @@ mod tests {
         let frames = Frames::of([vec![1; 100], vec![2; 64], vec![], vec![3; 7]].into_iter());
         assert_eq!(frames.iter().map(<[u8]>::len).collect::<Vec<_>>(), [100, 64, 0, 7]);
         assert_eq!((&frames[1], &frames[3]), (&[2; 64][..], &[3; 7][..]));
-        assert_eq!(frames.some(2, 5).collect::<Vec<_>>(), [&frames[2], &frames[3]]);
         assert!(frames.iter().all(|f| f.as_ptr().align_offset(LINE) == 0));
     }
 

@@ -75,6 +75,10 @@ macro_rules! sends {
             self.state.device
         }
 
+        fn is_plain(&self) -> bool {
+            true
+        }
+
         fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
             self.state.push(packets, cx);
         }

@@ -10,6 +10,9 @@ use crate::program::{
 impl<'a> Checker<'a> {
     pub(super) fn references(&mut self) {
         let (blocks, values) = (self.p.blocks.len() as u32, self.p.types.len() as u32);
+        if let Some(exit) = self.p.plain_exits.iter().find(|&&exit| exit >= self.p.outputs) {
+            self.err(format!("exit {exit} is said to be plain, and does not exist"));
+        }
         for e in &self.p.entries {
             if e.block.0 >= blocks {
                 self.err(format!("an entry is at b{}, which does not exist", e.block.0));

@@ -1,5 +1,6 @@
 //! Dead stores: what is written over before anyone can read it need not be written. The same for marks, annotations
-//! and metadata. All of a packet is read where it leaves, is dropped, held, copied or shown to the host.
+//! and metadata. All of a packet is read where it leaves, is held, copied or shown to the host; but only its bytes and what
+//! devices need where it is dropped, and where it leaves by a plain exit.
 //!
 //! A `push` of bytes that are all written over, into room that was pulled before, becomes an `unpull`: nobody sees the
 //! zeros.
@@ -42,7 +43,11 @@ pub(super) fn run(p: &mut Program) {
         {
             p.blocks[b].end = End::Unpull { n: Amount::Const(*n), ok: ok.clone(), fail: fail.clone() };
         }
-        let mut dead = at_end(&p.blocks[b].end, &start, &here, fits);
+        let mut dead = match p.blocks[b].end {
+            End::Exit { exit } if p.plain_exits.contains(&exit) => Dead::plain(),
+            End::Drop { .. } => Dead::plain(),
+            ref end => at_end(end, &start, &here, fits),
+        };
         let mut keep: Vec<bool> = Vec::new();
         for (op, here) in p.blocks[b].ops.iter().zip(&before).rev() {
             keep.push(!dead.is_dead(p, op, here));
@@ -100,6 +105,17 @@ struct Dead {
 }
 
 impl Dead {
+    /// Where nobody reads more of a packet than a device does.
+    fn plain() -> Dead {
+        let meta = [MetaField::PacketType, MetaField::InPort, MetaField::FlowHash];
+        Dead {
+            ranges: Vec::new(),
+            marks: u8::MAX,
+            annos: u64::MAX,
+            meta: meta.into_iter().fold(0, |all, field| all | 1 << field as u8),
+        }
+    }
+
     fn meet(&mut self, other: &Dead) {
         self.ranges.retain(|r| other.covers(r.0, r.1));
         self.marks &= other.marks;

@@ -151,7 +151,7 @@ fn start(choices: &[u8], small: bool) -> Start {
     }
 }
 
-/// A linked graph of one element for each list of choices. With `keep_all`, packets may enter at each of them; else
+/// A linked graph of one element for each list of choices, whose exit 1 is plain. With `keep_all`, packets may enter at each of them; else
 /// at the first, and timers, messages and expiry stay.
 ///
 /// # Panics
@@ -166,6 +166,7 @@ pub fn graph(choices: &[Vec<u8>], wiring: &[u8], keep_all: bool) -> Program {
     let exits = programs.len().max(2) as u32;
     let linked = link(&programs, |e, port| wires.get(e)?.get(port as usize).copied().flatten(), exits);
     let mut p = linked.expect("each element has an input 0, and no table is shared");
+    p.plain_exits = vec![1];
     if !keep_all {
         retain_entries(&mut p, |e| e.owner == 0 || !matches!(e.kind, EntryKind::Packet { .. }));
     }

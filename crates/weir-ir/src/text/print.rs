@@ -29,7 +29,12 @@ impl Printer<'_> {
         for name in &self.p.elements {
             writeln!(f, "element {}", quoted(name))?;
         }
-        writeln!(f, "ports {} -> {}", self.p.inputs, self.p.outputs)?;
+        write!(f, "ports {} -> {}", self.p.inputs, self.p.outputs)?;
+        if !self.p.plain_exits.is_empty() {
+            f.write_str(" plain")?;
+            self.p.plain_exits.iter().try_for_each(|exit| write!(f, " {exit}"))?;
+        }
+        writeln!(f)?;
         for t in &self.p.tables {
             self.table(f, t)?;
         }

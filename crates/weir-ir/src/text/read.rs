@@ -140,6 +140,13 @@ impl Reader {
                 self.program.inputs = l.number("a number of inputs")?;
                 l.mark("->")?;
                 self.program.outputs = l.number("a number of outputs")?;
+                if l.peek_word() == "plain" {
+                    l.advance();
+                    while *l.token() != Token::End {
+                        let exit = l.number("the number of an exit where only bytes are read")?;
+                        self.program.plain_exits.push(exit);
+                    }
+                }
             }
             _ => return Ok(()),
         }

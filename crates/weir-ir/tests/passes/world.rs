@@ -29,6 +29,16 @@ impl View {
             meta: (p.timestamp, p.hash, p.in_port, p.packet_type, p.csum, p.hops),
         }
     }
+
+    /// What is read of a dropped packet, or behind a plain exit.
+    fn plain(p: &Packet) -> View {
+        View {
+            marks: Vec::new(),
+            anno: Vec::new(),
+            meta: (p.timestamp, 0, 0, 0, p.csum, p.hops),
+            ..View::of(p)
+        }
+    }
 }
 
 /// Something that can be observed.
@@ -52,10 +62,11 @@ struct Recorder<'a> {
 
 impl Host for Recorder<'_> {
     fn exit(&mut self, port: u32, packet: Packet) {
-        self.seen.push(Seen::Exit(port, View::of(&packet)));
+        let plain = self.program.plain_exits.contains(&port);
+        self.seen.push(Seen::Exit(port, if plain { View::plain(&packet) } else { View::of(&packet) }));
     }
     fn dropped(&mut self, at: BlockId, reason: &Reason, packet: Packet) {
-        self.seen.push(Seen::Drop(self.program.block(at).owner, reason.clone(), View::of(&packet)));
+        self.seen.push(Seen::Drop(self.program.block(at).owner, reason.clone(), View::plain(&packet)));
     }
     fn orphaned(&mut self, packet: Packet) {
         self.seen.push(Seen::Orphan(View::of(&packet)));

@@ -74,6 +74,10 @@ fn errors_in_declarations() {
             "hello",
             "line 1, column 1: expected a declaration (element, ports, table, row, event, entry, values) or a block (b0:), found 'hello'",
         ),
+        (
+            "ports 1 -> 1 plain a",
+            "line 1, column 20: expected the number of an exit where only bytes are read, found 'a'",
+        ),
         ("ports 1 -> 1\nports 2 -> 2", "line 2, column 1: the numbers of ports stand above already"),
         ("row (1) -> (2)", "line 1, column 1: a row belongs to the table above it, and there is none"),
         (

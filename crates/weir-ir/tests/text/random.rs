@@ -257,11 +257,13 @@ fn program() -> impl Strategy<Value = Program> {
         vec(entry(), 0..4),
     );
     let blocks = vec(block(), BLOCKS as usize);
-    (declared, any::<u32>(), any::<u32>(), vec(ty, VALUES as usize), blocks).prop_map(
-        |((elements, tables, events, entries), inputs, outputs, types, blocks)| Program {
+    let ports = (any::<u32>(), any::<u32>(), vec(any::<u32>(), 0..3));
+    (declared, ports, vec(ty, VALUES as usize), blocks).prop_map(
+        |((elements, tables, events, entries), (inputs, outputs, plain_exits), types, blocks)| Program {
             elements,
             inputs,
             outputs,
+            plain_exits,
             types,
             tables,
             events,
@@ -273,7 +275,7 @@ fn program() -> impl Strategy<Value = Program> {
 
 /// Pieces of the language, so that random texts get past the first word.
 fn piece() -> impl Strategy<Value = String> {
-    let words = "element ports table row event entry values packet timer expire message exact lpm capacity held group \
+    let words = "element ports plain table row event entry values packet timer expire message exact lpm capacity held group \
                  sharing of v0 v1 v9 b0 b1 b9 v0:8 v1:entry map net data anno meta load store add get key set index \
                  lookup insert claim meter hold hit miss ok full over fail require push switch branch jump again else \
                  loop exit emit drop fork copy to notify with 0 1 0x10 99999999999 b0: b1: ( ) { } [ ] , : -> .. . + & / \

@@ -1,6 +1,6 @@
 //! What may be compiled, and how it is run.
 
-use weir_ir::program::Op;
+use weir_ir::program::{MetaField, Op};
 use weir_ir::{Layer, Reason, Width::*};
 use weir_jit::differential::{Recorder, Seen, tables_of};
 use weir_jit::{Compiled, JitError, Runner};
@@ -51,6 +51,31 @@ fn a_batch_is_as_one_at_a_time() {
         assert!(of(&alone.seen) == of(&together.seen));
     }
     assert_eq!(alone.seen.len(), together.seen.len());
+}
+
+#[test]
+fn what_code_writes_is_not_in_the_next_packet_of_its_buffer() {
+    let program = one(1, |b, _| {
+        b.require(Layer::Data, 2, Reason::TRUNCATED);
+        let [which, v] = [0, 1].map(|at| b.load(W8, Layer::Data, at));
+        let hash = b.resize(W32, v);
+        let is = b.eq(which, 0_u32);
+        b.if_else(is, |b| b.store_anno(40, v), |b| b.store_meta(MetaField::FlowHash, hash));
+        b.emit(0);
+    });
+    let compiled = Compiled::new(&program).unwrap();
+    let entry = program.packet_entry(0, 0).unwrap();
+    let (mut runner, mut tables) = (Runner::default(), tables_of(&program));
+    for bytes in [[0, 7], [1, 7]] {
+        let (mut host, mut batch) = (Recorder::new(0), vec![Packet::from_bytes(&bytes).unwrap()]);
+        let place = batch[0].bytes().as_ptr();
+        compiled.run_batch(&mut runner, &mut tables, &mut host, 1, entry, &mut batch);
+        let [Seen::Exit { packet, .. }] = &host.seen[..] else { panic!("{:?}", host.seen) };
+        assert_eq!((packet.anno[40], packet.hash), if bytes[0] == 0 { (7, 0) } else { (0, 7) });
+        Packet::from_frames([&bytes[..]].into_iter(), &mut batch).unwrap();
+        assert_eq!(batch[0].bytes().as_ptr(), place, "the same buffer");
+        assert_eq!((batch[0].anno[40], batch[0].hash), (0, 0));
+    }
 }
 
 #[test]

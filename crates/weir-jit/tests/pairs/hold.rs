@@ -169,7 +169,7 @@ struct Round {
     tables: Vec<(u32, Option<u64>)>,
 }
 
-/// [`Seen`], with the element of a drop instead of its block: a pass may move blocks.
+/// [`Seen`], with the element of a drop instead of its block: a pass may move blocks; and of a packet only what is read.
 #[derive(Debug, Clone, PartialEq)]
 enum End {
     Exit(u32, Image),
@@ -181,6 +181,9 @@ enum End {
 impl End {
     fn of(program: &Program, seen: Seen) -> End {
         match seen {
+            Seen::Exit { port, packet } if program.plain_exits.contains(&port) => {
+                End::Exit(port, packet.plain())
+            }
             Seen::Exit { port, packet } => End::Exit(port, packet),
             Seen::Dropped { at, reason, packet } => End::Dropped(program.block(at).owner, reason, packet),
             Seen::Orphaned { packet } => End::Orphaned(packet),

@@ -104,6 +104,13 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: PAIRS,
     },
     Mutation {
+        name: "stores: who reads annotations behind an exit is forgotten",
+        file: "crates/weir-ir/src/passes/stores.rs",
+        text: "End::Exit { exit } if p.plain_exits.contains(&exit) => Dead::plain(),",
+        instead: "End::Exit { .. } => Dead::plain(),",
+        test: PASSES,
+    },
+    Mutation {
         name: "requires: a check vouches for more than the next one does",
         file: "crates/weir-ir/src/passes/requires.rs",
         text: "&& after(here).implies(&both) {",
@@ -213,6 +220,13 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         file: "crates/weir-jit/src/merged.rs",
         text: "is_some_and(|(f, l)| f == group.fork && l != lane)",
         instead: "is_some_and(|(f, l)| f == group.fork && l == usize::MAX - lane)",
+        test: JIT,
+    },
+    Mutation {
+        name: "a buffer's next packet is not told that annotations were written",
+        file: "crates/weir-jit/src/ops.rs",
+        text: "if self.dirty_in != here {",
+        instead: "if false {",
         test: JIT,
     },
     Mutation {
