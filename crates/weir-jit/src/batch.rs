@@ -19,6 +19,8 @@ const COMPARED: usize = 4;
 /// The parts of the loop. All arrays that go with the packets have 64 bits for each, so that one address leads through
 /// all of them.
 pub(crate) struct Batch {
+    /// What is done before the loop.
+    pub entry: ir::Block,
     /// Takes the next packet: the block's parameter is where its address stands.
     pub head: ir::Block,
     /// Ends a packet with the outcome that is the block's parameter.
@@ -91,7 +93,23 @@ impl Batch {
         let first_table = Kept::new(b, 13, first_table);
         b.ins().jump(head, &[BlockArg::Value(packets)]);
         b.switch_to_block(head);
-        (Batch { head, ended, start, args, at, packets, end, to_outcomes, frame, passed, first_table }, ctx)
+        (
+            Batch {
+                entry,
+                head,
+                ended,
+                start,
+                args,
+                at,
+                packets,
+                end,
+                to_outcomes,
+                frame,
+                passed,
+                first_table,
+            },
+            ctx,
+        )
     }
 }
 

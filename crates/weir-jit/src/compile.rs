@@ -141,8 +141,10 @@ pub(crate) struct Translator<'a, 'b> {
     pub lane_numbers: Vec<Variable>,
     /// The code goes from lanes to ways of their own.
     pub parting: bool,
-    /// Entries of tables that depend on the lane: a table for each.
-    pub lane_tables: FxHashMap<Value, Vec<TableId>>,
+    /// Cells of tables that depend on the lane: table and index for each.
+    pub lane_cells: FxHashMap<Value, Vec<(TableId, u32)>>,
+    /// Numbers that were brought together for lanes.
+    pub lane_values: usize,
     /// Ways that are kept aside.
     pub aside: Aside,
     /// Positions of the packet that are known.
@@ -151,8 +153,6 @@ pub(crate) struct Translator<'a, 'b> {
     pub places_at: FxHashMap<ir::Block, Places>,
     /// The block that dominates what follows.
     pub settled: Option<ir::Block>,
-    /// The block of code that has said that metadata is written.
-    pub dirty_in: Option<ir::Block>,
     /// What is known of the packet's bounds, once that was asked for.
     pub bounds: Option<Known>,
     /// What went wrong on the way.
@@ -238,12 +238,12 @@ impl<'a, 'b> Translator<'a, 'b> {
             lanes: Lanes::default(),
             lane_numbers: Vec::new(),
             parting: false,
-            lane_tables: FxHashMap::default(),
+            lane_cells: FxHashMap::default(),
+            lane_values: 0,
             aside: Aside::default(),
             places: [None; POSITIONS],
             places_at: FxHashMap::default(),
             settled: None,
-            dirty_in: None,
             bounds: None,
             failed: None,
         };

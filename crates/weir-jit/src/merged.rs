@@ -1,14 +1,21 @@
 //! Code of lanes ([`crate::lanes`]): what differs from lane to lane is chosen by the lane's number.
 
+use std::mem::offset_of;
+
+use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
+use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, types};
 use cranelift_frontend::Switch;
 use cranelift_module::{DataDescription, Module, ModuleError};
 use weir_ir::program::{BlockId, End, Op, TableId, Target, Type, Value};
 use weir_table::View;
 
 use crate::compile::Translator;
+use crate::helpers::Ctx;
 use crate::lanes::Group;
+
+/// Most numbers of cells that are brought together before the loop: each costs the batch a little.
+const MOST_VALUES: usize = 64;
 
 impl Translator<'_, '_> {
     /// The group that is being translated.
@@ -60,7 +67,7 @@ impl Translator<'_, '_> {
                 let slot = self.by_lane(types::I32, &slots);
                 self.set(*dst, slot);
                 if all.iter().any(|c| c.0 != all[0].0) {
-                    self.lane_tables.insert(*dst, all.into_iter().map(|c| c.0).collect());
+                    self.lane_cells.insert(*dst, all);
                 }
             }
             op => self.op(op, next),
@@ -240,9 +247,9 @@ impl Translator<'_, '_> {
 
     /// Number of an entry's table.
     pub(crate) fn table_number(&mut self, entry: Value) -> ir::Value {
-        match self.lane_tables.get(&entry) {
-            Some(tables) => {
-                let all: Vec<u128> = tables.iter().map(|t| t.0.into()).collect();
+        match self.lane_cells.get(&entry) {
+            Some(cells) => {
+                let all: Vec<u128> = cells.iter().map(|(t, _)| t.0.into()).collect();
                 self.by_lane(types::I32, &all)
             }
             None => {
@@ -256,8 +263,8 @@ impl Translator<'_, '_> {
 
     /// Address of the rows of an entry's table, if that depends on the lane.
     pub(crate) fn lane_rows(&mut self, entry: Value) -> Option<ir::Value> {
-        let tables = self.lane_tables.get(&entry)?;
-        let offsets: Vec<u128> = tables.iter().map(|t| (View::STRIDE * t.0 as usize) as u128).collect();
+        let cells = self.lane_cells.get(&entry)?;
+        let offsets: Vec<u128> = cells.iter().map(|(t, _)| (View::STRIDE * t.0 as usize) as u128).collect();
         // What all have in common stands in the instruction, so that tables side by side share what is computed.
         let first = offsets[0];
         let relative: Vec<u128> =
@@ -267,6 +274,36 @@ impl Translator<'_, '_> {
         let at = self.b.ins().iadd(base, off);
         // Not to be read before the lane is known to be one.
         Some(self.b.ins().load(types::I64, self.regions.views, at, (first as usize + View::ROWS) as i32))
+    }
+
+    /// What stands at an offset in the cell of the lane, if no program writes it. The numbers of all lanes are brought
+    /// together before the loop over the batch, so that a packet reads one and not the address of it before.
+    pub(crate) fn lane_value(&mut self, entry: Value, off: i32, ty: ir::Type) -> Option<ir::Value> {
+        let cells = self.lane_cells.get(&entry).filter(|_| self.reads_ahead && ty != types::I128)?;
+        let cells: Vec<(usize, u32)> = cells.iter().map(|&(t, index)| (t.0 as usize, index)).collect();
+        let fork = self.group()?.fork;
+        if cells.iter().any(|&(t, _)| self.written[t]) || self.lane_values + cells.len() > MOST_VALUES {
+            return None;
+        }
+        self.lane_values += cells.len();
+        let size = 8 * cells.len() as u32;
+        let slot = self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3));
+        let flags = MemFlagsData::trusted();
+        let mut before = FuncCursor::new(self.b.func).at_last_inst(self.batch.entry);
+        let first = offset_of!(Ctx<'_>, first_table) as i32;
+        let first = before.ins().load(types::I64, flags, self.ctx, first);
+        for (i, &(t, index)) in cells.iter().enumerate() {
+            let rows = (View::STRIDE * t + View::ROWS) as i32;
+            let rows = before.ins().load(types::I64, flags, first, rows);
+            let off = off + (index as usize * self.layouts[t].stride) as i32;
+            let v = before.ins().load(ty, flags, rows, off);
+            before.ins().stack_store(types::I64, v, slot, 8 * i as i32);
+        }
+        let lane = self.lane(fork);
+        let at = self.b.ins().stack_addr(types::I64, slot, 0);
+        let more = self.b.ins().ishl_imm_u(lane, 3);
+        let at = self.b.ins().iadd(at, more);
+        Some(self.b.ins().load(ty, flags, at, 0))
     }
 }
 

@@ -51,7 +51,7 @@ impl Translator<'_, '_> {
             }
             Op::StoreAnno { off, src } => {
                 let off = offset_of!(Meta, anno) + *off as usize;
-                self.note_dirty();
+                self.note_dirty(off, off + self.p.width(*src).bytes() as usize);
                 self.store_be(*src, self.packet, off as i32, self.unaligned_meta());
             }
             Op::StoreMeta { field, src } => self.store_meta(*field, *src),
@@ -210,7 +210,7 @@ impl Translator<'_, '_> {
     pub(crate) fn set_meta(&mut self, off: usize, v: ir::Value) {
         let region = self.meta_region(off);
         if off / 4 >= POSITIONS {
-            self.note_dirty();
+            self.note_dirty(off, off + 1);
         }
         self.b.ins().store(region, v, self.packet, off as i32);
         let known = self.is_settled().then_some(v);
@@ -219,13 +219,20 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Says that metadata is written which most packets leave as it was.
-    fn note_dirty(&mut self) {
-        let here = self.b.current_block();
-        if self.dirty_in != here {
-            self.dirty_in = here;
+    /// Says that metadata is written, from an offset on to another, which most packets leave as it was.
+    fn note_dirty(&mut self, from: usize, to: usize) {
+        let ends = [from, to - 1].map(Meta::dirty_offset);
+        for (i, off) in ends.into_iter().enumerate() {
+            let known = off == Meta::DIRTY_ANNO_OFFSET && self.places[off / 4].is_some();
+            if known || i == 1 && off == ends[0] {
+                continue;
+            }
             let yes = self.imm(types::I8, 1);
-            self.b.ins().store(self.regions.meta, yes, self.packet, Meta::DIRTY_OFFSET as i32);
+            self.b.ins().store(self.regions.meta, yes, self.packet, off as i32);
+            if off == Meta::DIRTY_ANNO_OFFSET && self.is_settled() {
+                // No position is there: what is known is that it is said.
+                self.places[off / 4] = Some(yes);
+            }
         }
     }
 

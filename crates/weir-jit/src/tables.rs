@@ -136,16 +136,23 @@ impl Translator<'_, '_> {
         if let Some(form) = self.part(dst) {
             return self.machine_form(dst, form);
         }
-        let (table, row) = self.row_of(entry);
+        let Type::Entry(table) = self.p.ty(entry) else {
+            unreachable!("the checker proved that this is an entry")
+        };
         let (layout, field) = (self.layout(table), field as usize);
         let (off, network) = (layout.value[field] as i32, layout.network[field]);
+        let width = self.p.width(dst);
+        if let Some(v) = self.lane_value(entry, off, int(width)) {
+            return if network { self.machine_form(dst, v) } else { v };
+        }
+        let (table, row) = self.row_of(entry);
         // What programs do not write stays as it is during a run. A cell is there; of an entry that depends on the packet
         // that is known only here.
         let slot = self.get(entry);
-        let is_cell = self.cells.contains_key(&slot) && !self.lane_tables.contains_key(&entry);
+        let is_cell = self.cells.contains_key(&slot) && !self.lane_cells.contains_key(&entry);
         let stays = is_cell && !self.written[table.0 as usize];
         let rows = if stays { self.regions.fixed } else { self.regions.rows };
-        let v = self.load_value(self.p.width(dst), row, off, rows);
+        let v = self.load_value(width, row, off, rows);
         if network { self.machine_form(dst, v) } else { v }
     }
 
@@ -210,8 +217,8 @@ impl Translator<'_, '_> {
 
     /// Whether a program may have removed the entry since it was found.
     fn may_be_gone(&self, entry: Value) -> bool {
-        match (self.lane_tables.get(&entry), self.p.ty(entry)) {
-            (Some(tables), _) => tables.iter().any(|t| self.removes[t.0 as usize]),
+        match (self.lane_cells.get(&entry), self.p.ty(entry)) {
+            (Some(cells), _) => cells.iter().any(|(t, _)| self.removes[t.0 as usize]),
             (None, Type::Entry(t)) => self.removes[t.0 as usize],
             (None, Type::Int(_)) => false,
         }

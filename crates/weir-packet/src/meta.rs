@@ -107,18 +107,32 @@ pub(crate) struct Head {
     pub end: u32,
     /// Whether the buffer is one for packets that segmentation offload made.
     pub large: bool,
-    /// Whether metadata behind this may be other than a fresh packet's.
-    pub dirty: bool,
+    pub dirty: Dirty,
     /// Lowest position that has ever been part of this packet: bytes from here on are defined.
     pub floor: u32,
     /// Marks of `mac`, `net`, `transport` and `cursor`, or [`UNSET`].
     pub marks: [u32; 4],
 }
 
+/// Which metadata behind the head may be other than a fresh packet's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C, align(2))]
+pub(crate) struct Dirty {
+    /// The annotations that most elements use: as many as fill a vector.
+    pub first: bool,
+    /// What is behind those.
+    pub rest: bool,
+}
+
+impl Dirty {
+    pub const NONE: Dirty = Dirty { first: false, rest: false };
+    pub const ALL: Dirty = Dirty { first: true, rest: true };
+}
+
 impl Head {
     #[inline]
     pub const fn fresh(large: bool, data: u32) -> Head {
-        Head { data, end: data, large, dirty: false, floor: data, marks: [UNSET; 4] }
+        Head { data, end: data, large, dirty: Dirty::NONE, floor: data, marks: [UNSET; 4] }
     }
 }
 
@@ -165,8 +179,17 @@ impl Meta {
     pub const FLOOR_OFFSET: usize = offset_of!(Meta, head.floor);
     /// Of the marks: 32 bits each, in the order of [`Layer::ALL`] without `Data`; [`UNSET`] if not set.
     pub const MARKS_OFFSET: usize = offset_of!(Meta, head.marks);
-    /// Of a byte that has to be 1 when anything is written that has no constant here: annotations and the public fields.
-    pub const DIRTY_OFFSET: usize = offset_of!(Meta, head.dirty);
+    /// Who writes what has no constant here, annotations and the public fields, sets the byte for its offset to 1.
+    pub const fn dirty_offset(written: usize) -> usize {
+        if written < 2 * size_of::<Head>() {
+            Meta::DIRTY_ANNO_OFFSET
+        } else {
+            offset_of!(Meta, head.dirty.rest)
+        }
+    }
+
+    /// The byte for the first annotations.
+    pub const DIRTY_ANNO_OFFSET: usize = offset_of!(Meta, head.dirty.first);
 }
 
 impl Meta {

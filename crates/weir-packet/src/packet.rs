@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use crate::meta::{Head, Layer, Meta, UNSET};
+use crate::meta::{Dirty, Head, Layer, Meta, UNSET};
 use crate::pool::{self, HEADROOM, LARGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};
 
 /// Distance from the address of a packet (its [`Meta`]) to position 0 of its buffer.
@@ -98,8 +98,13 @@ impl Packet {
         unsafe {
             let dirty = block.as_ref().head.dirty;
             _mm256_store_si256(vectors, head);
-            if dirty {
-                (1..4).for_each(|i| _mm256_store_si256(vectors.add(i), zero));
+            if dirty != Dirty::NONE {
+                if dirty.first {
+                    _mm256_store_si256(vectors.add(1), zero);
+                }
+                if dirty.rest {
+                    (2..4).for_each(|i| _mm256_store_si256(vectors.add(i), zero));
+                }
             }
         }
         Packet::filled::<{ 2 * BLOCK }>(block, bytes)
@@ -338,7 +343,7 @@ impl DerefMut for Packet {
     fn deref_mut(&mut self) -> &mut Meta {
         // SAFETY: as in `deref`, and `&mut self` makes the access exclusive.
         let meta = unsafe { self.0.as_mut() };
-        meta.head.dirty = true;
+        meta.head.dirty = Dirty::ALL;
         meta
     }
 }

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::meta::{Head, Meta};
+use crate::meta::{Dirty, Head, Meta};
 
 /// Free bytes in front of a new packet: room for a tunnel's headers.
 pub const HEADROOM: u32 = 128;
@@ -206,7 +206,7 @@ pub(crate) fn take(need: u32, data: u32) -> NonNull<Meta> {
 pub(crate) unsafe fn renew(block: NonNull<Meta>, large: bool, data: u32) {
     // SAFETY: a block begins with metadata, which is the caller's.
     unsafe {
-        if block.as_ref().head.dirty {
+        if block.as_ref().head.dirty != Dirty::NONE {
             block.write(Meta::fresh(large, data));
         } else {
             block.cast::<Head>().write(Head::fresh(large, data));

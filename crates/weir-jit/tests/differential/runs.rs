@@ -1,10 +1,10 @@
 //! What may be compiled, and how it is run.
 
 use weir_ir::program::{MetaField, Op};
-use weir_ir::{Layer, Reason, Width::*};
+use weir_ir::{Builder, Layer, Reason, Width::*};
 use weir_jit::differential::{Recorder, Seen, tables_of};
 use weir_jit::{Compiled, JitError, Runner};
-use weir_packet::Packet;
+use weir_packet::{ANNO_LEN, Packet};
 
 use crate::programs::one;
 
@@ -58,23 +58,35 @@ fn what_code_writes_is_not_in_the_next_packet_of_its_buffer() {
     let program = one(1, |b, _| {
         b.require(Layer::Data, 2, Reason::TRUNCATED);
         let [which, v] = [0, 1].map(|at| b.load(W8, Layer::Data, at));
+        let both = b.load(W16, Layer::Data, 0);
         let hash = b.resize(W32, v);
-        let is = b.eq(which, 0_u32);
-        b.if_else(is, |b| b.store_anno(40, v), |b| b.store_meta(MetaField::FlowHash, hash));
+        let case = |b: &mut Builder, n: u32, write: &dyn Fn(&mut Builder)| {
+            let is = b.eq(which, n);
+            b.if_else(is, write, |_| {});
+        };
+        case(b, 0, &|b| b.store_anno(40, v));
+        case(b, 1, &|b| b.store_meta(MetaField::FlowHash, hash));
+        case(b, 2, &|b| b.store_anno(3, v));
+        // On both sides of a border, behind one of them.
+        case(b, 3, &|b| {
+            b.store_anno(0, v);
+            b.store_anno(31, both);
+        });
         b.emit(0);
     });
     let compiled = Compiled::new(&program).unwrap();
     let entry = program.packet_entry(0, 0).unwrap();
     let (mut runner, mut tables) = (Runner::default(), tables_of(&program));
-    for bytes in [[0, 7], [1, 7]] {
+    for bytes in [[0, 7], [1, 7], [2, 7], [3, 7], [4, 7]] {
         let (mut host, mut batch) = (Recorder::new(0), vec![Packet::from_bytes(&bytes).unwrap()]);
         let place = batch[0].bytes().as_ptr();
         compiled.run_batch(&mut runner, &mut tables, &mut host, 1, entry, &mut batch);
         let [Seen::Exit { packet, .. }] = &host.seen[..] else { panic!("{:?}", host.seen) };
-        assert_eq!((packet.anno[40], packet.hash), if bytes[0] == 0 { (7, 0) } else { (0, 7) });
+        let written = packet.anno.iter().map(|&a| u32::from(a)).sum::<u32>() + packet.hash;
+        assert_eq!(written, [7, 7, 7, 17, 0][usize::from(bytes[0])]);
         Packet::from_frames([&bytes[..]].into_iter(), &mut batch).unwrap();
         assert_eq!(batch[0].bytes().as_ptr(), place, "the same buffer");
-        assert_eq!((batch[0].anno[40], batch[0].hash), (0, 0));
+        assert_eq!((batch[0].anno, batch[0].hash), ([0; ANNO_LEN], 0));
     }
 }
 
