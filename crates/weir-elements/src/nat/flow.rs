@@ -53,8 +53,7 @@ pub(super) const VALUE: &[(&str, Width)] = &[
 // Bits of a TCP mapping's state: `<< 1` for the reply direction.
 pub(super) const TCP_DONE: u8 = 1;
 pub(super) const TCP_DATA: u8 = 4;
-// State of a UDP mapping: whether there was a reply, and packets (twice; at most 3 are counted).
-const UDP_REPLY: u8 = 1;
+// State of a UDP mapping: whether there was a reply (in the lowest bit), and packets (twice; at most 3 are counted).
 const UDP_PACKET: u8 = 2;
 pub(super) const UDP_PACKETS: u8 = 6;
 
@@ -341,8 +340,8 @@ fn tcp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow) {
 fn udp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow) {
     let reply = b.get(entry, "reply");
     let state = b.get(entry, "state");
-    let replied = b.or(state, UDP_REPLY);
-    let next = b.select(reply, replied, state);
+    let reply = b.resize(W8, reply);
+    let next = b.or(state, reply);
     let few = b.lt(next, UDP_PACKETS);
     let more = b.add(next, UDP_PACKET);
     let next = b.select(few, more, next);
