@@ -46,7 +46,7 @@ fn behind_a_device_nobody_reads_annotations() {
         plan.program().plain_exits.clone()
     };
     assert_eq!(exits("ToDevice(b)"), [0]);
-    // A queue is taken over by other graphs, and who pulls from it may read anything.
+    // What is in a queue (0) may be taken over by a graph that reads all of it; what a device pulls (1) is read by nobody else.
     assert_eq!(exits("Queue -> Null -> ToDevice(b)"), [1]);
     assert!(exits("ToLink(b)").is_empty());
 }

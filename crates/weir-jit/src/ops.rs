@@ -221,19 +221,21 @@ impl Translator<'_, '_> {
 
     /// Says that metadata is written, from an offset on to another, which most packets leave as it was.
     fn note_dirty(&mut self, from: usize, to: usize) {
-        let ends = [from, to - 1].map(Meta::dirty_offset);
-        for (i, off) in ends.into_iter().enumerate() {
-            let known = off == Meta::DIRTY_ANNO_OFFSET && self.places[off / 4].is_some();
-            if known || i == 1 && off == ends[0] {
-                continue;
-            }
-            let yes = self.imm(types::I8, 1);
-            self.b.ins().store(self.regions.meta, yes, self.packet, off as i32);
-            if off == Meta::DIRTY_ANNO_OFFSET && self.is_settled() {
-                // No position is there: what is known is that it is said.
-                self.places[off / 4] = Some(yes);
-            }
+        // No position is there: a value means that it was said.
+        let said = Meta::DIRTY_FIRST_OFFSET / 4;
+        if from < Meta::REST_OFFSET && self.places[said].is_none() {
+            let yes = self.set_dirty(Meta::DIRTY_FIRST_OFFSET);
+            self.places[said] = self.is_settled().then_some(yes);
         }
+        if to > Meta::REST_OFFSET {
+            self.set_dirty(Meta::DIRTY_REST_OFFSET);
+        }
+    }
+
+    fn set_dirty(&mut self, off: usize) -> ir::Value {
+        let yes = self.imm(types::I8, 1);
+        self.b.ins().store(self.regions.meta, yes, self.packet, off as i32);
+        yes
     }
 
     fn meta_region(&self, off: usize) -> MemFlagsData {

@@ -179,17 +179,13 @@ impl Meta {
     pub const FLOOR_OFFSET: usize = offset_of!(Meta, head.floor);
     /// Of the marks: 32 bits each, in the order of [`Layer::ALL`] without `Data`; [`UNSET`] if not set.
     pub const MARKS_OFFSET: usize = offset_of!(Meta, head.marks);
-    /// Who writes what has no constant here, annotations and the public fields, sets the byte for its offset to 1.
-    pub const fn dirty_offset(written: usize) -> usize {
-        if written < 2 * size_of::<Head>() {
-            Meta::DIRTY_ANNO_OFFSET
-        } else {
-            offset_of!(Meta, head.dirty.rest)
-        }
-    }
-
-    /// The byte for the first annotations.
-    pub const DIRTY_ANNO_OFFSET: usize = offset_of!(Meta, head.dirty.first);
+    /// Of a byte that is to be set to 1 by who writes what has no constant here (annotations and the public fields) in front
+    /// of [`REST_OFFSET`](Meta::REST_OFFSET).
+    pub const DIRTY_FIRST_OFFSET: usize = offset_of!(Meta, head.dirty.first);
+    /// The same for what is behind that.
+    pub const DIRTY_REST_OFFSET: usize = offset_of!(Meta, head.dirty.rest);
+    /// Of what is behind the first annotations.
+    pub const REST_OFFSET: usize = 2 * size_of::<Head>();
 }
 
 impl Meta {

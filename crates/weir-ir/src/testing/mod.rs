@@ -151,8 +151,8 @@ fn start(choices: &[u8], small: bool) -> Start {
     }
 }
 
-/// A linked graph of one element for each list of choices, whose exit 1 is plain. With `keep_all`, packets may enter at each of them; else
-/// at the first, and timers, messages and expiry stay.
+/// A linked graph of one element for each list of choices, whose exit 1 is plain. With `keep_all`, packets may enter at
+/// each of them; else at the first, and timers, messages and expiry stay.
 ///
 /// # Panics
 /// If there are no choices.

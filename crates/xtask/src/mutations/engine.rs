@@ -225,8 +225,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a buffer's next packet is not told that annotations were written",
         file: "crates/weir-jit/src/ops.rs",
-        text: "if known || i == 1 && off == ends[0] {",
-        instead: "if off == Meta::DIRTY_ANNO_OFFSET || i == 1 && off == ends[0] {",
+        text: "if from < Meta::REST_OFFSET && self.places[said].is_none() {",
+        instead: "if from < Meta::REST_OFFSET && self.places[said].is_some() {",
         test: JIT,
     },
     Mutation {
