@@ -199,16 +199,17 @@ fn references(out: &mut String, results: &Results) {
 }
 
 fn compile(out: &mut String, results: &Results) {
-    let head = "| | until interpreted | passes | machine code | linked | optimised |\n\
-                |---|---:|---:|---:|---:|---:|\n";
+    let head = "| | until interpreted | passes | machine code | looking ahead | linked | optimised |\n\
+                |---|---:|---:|---:|---:|---:|---:|\n";
     let line = |out: &mut String, name: &str, c: &Compile| {
         let [a, b] = [c.linked_size, c.optimised_size].map(|(blocks, ops)| format!("{blocks}/{ops}"));
-        let [i, o, j] = [c.until_interpreted, c.optimise, c.jit].map(|s| s.show(0));
-        _ = writeln!(out, "| {name} | {i} | {o} | {j} | {a} | {b} |");
+        let [i, o, j, l] = [c.until_interpreted, c.optimise, c.jit, c.ahead].map(|s| s.show(0));
+        _ = writeln!(out, "| {name} | {i} | {o} | {j} | {l} | {a} | {b} |");
     };
     let about = "Microseconds from text until the interpreter can run (parse, configure, check, link), for all \
-                 passes, and for machine code of the result: several builds, the first with cold caches. Then blocks \
-                 and operations of the program as linked and after all passes.";
+                 passes, for machine code of the result, and for the code that fetches ahead of lookups in large \
+                 tables, which follows when packets run by the machine code already: several builds, the first with \
+                 cold caches. Then blocks and operations of the program as linked and after all passes.";
     if !results.compile.is_empty() {
         _ = write!(out, "\n## Compile time by number of elements\n\n{about}\n\n{head}");
         for g in &results.compile {
@@ -266,6 +267,7 @@ mod tests {
             until_interpreted: spread(100.0),
             optimise: spread(2_000.0),
             jit: spread(9_000.0),
+            ahead: spread(9_000.0),
             linked_size: (3, 4),
             optimised_size: (2, 2),
         };

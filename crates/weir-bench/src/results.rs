@@ -105,6 +105,8 @@ pub struct Compile {
     pub optimise: Spread,
     /// Machine code of the program after all passes.
     pub jit: Spread,
+    /// Afterwards: what works out keys of large tables ahead.
+    pub ahead: Spread,
     /// Blocks and operations as linked.
     pub linked_size: (usize, usize),
     /// Blocks and operations after all passes.
@@ -151,6 +153,7 @@ pub fn compile(built: &Built, times: &[Times]) -> Compile {
         until_interpreted: micros(times, Times::until_interpreted),
         optimise: micros(times, |t| t.optimise),
         jit: micros(times, |t| t.jit_optimised),
+        ahead: micros(times, |t| t.ahead),
         linked_size: built.linked.size(),
         optimised_size: built.optimised.size(),
     }

@@ -239,6 +239,15 @@ fn compile(fast: &Fast) -> Code {
     Compiled::new(&fast.program).map(Arc::new).map_err(|e| with_causes(&e))
 }
 
+/// Compiles what the code of a graph can run without. If there is no memory for it, packets wait longer for large tables,
+/// and nothing is measured.
+pub(crate) fn complete(code: &Compiled, fast: &Fast, measured: bool) {
+    drop(code.look_ahead(&fast.program));
+    if measured {
+        drop(code.instrument(&fast.program));
+    }
+}
+
 /// A graph that was installed, while its program gets faster.
 struct Making {
     handle: Handle,
@@ -253,11 +262,13 @@ impl Making {
     }
 
     fn compiled(&self, fast: &Fast, code: Code) {
-        let measured = code.as_ref().ok().filter(|_| self.handle.profile).cloned();
+        let running = code.as_ref().ok().cloned();
         let (graph, generation) = (self.graph.clone(), self.generation);
         self.handle.tell(Message::Compiled { graph, generation, code });
-        // Packets run compiled meanwhile. Without memory for the code once more nothing is measured.
-        drop(measured.map(|code| code.instrument(&fast.program)));
+        // Packets run compiled meanwhile.
+        if let Some(code) = running {
+            complete(&code, fast, self.handle.profile);
+        }
     }
 }
 

@@ -23,9 +23,12 @@ const POINTS: usize = 7;
 const DATA: usize = Layer::Data as usize;
 
 /// No bound is known.
-const NONE: i64 = i64::MIN;
-/// Larger distances are not told apart; keeps sums of bounds far from overflow.
-const FAR: i64 = 1 << 40;
+const NONE: i32 = i32::MIN;
+/// Larger distances are not told apart; keeps sums of bounds far from overflow. No packet is as long, so no packet comes
+/// to where one of its layers has so many bytes, and whatever is said of it there is true.
+const FAR: i32 = 1 << 29;
+/// What stands for all that can be further than `FAR`: no bound is left of one that is moved back by it.
+const TOO_FAR: i32 = 3 << 29;
 
 /// How often ways back to a block lower its bounds before those that still fall are given up.
 const MAX_ROUNDS: u32 = 8;
@@ -34,7 +37,7 @@ const MAX_ROUNDS: u32 = 8;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// `apart[a][b]` is at most the position of `b` minus the position of `a`.
-    apart: [[i64; POINTS]; POINTS],
+    apart: [[i32; POINTS]; POINTS],
     /// Layers that are set for certain, a bit each. The bounds of others are all `NONE`.
     set: u8,
     /// Layers that have at least so many bytes as a value says; sorted.
@@ -42,12 +45,15 @@ pub struct Facts {
 }
 
 /// Sum of two bounds.
-fn plus(a: i64, b: i64) -> i64 {
-    match (a, b) {
-        (NONE, _) | (_, NONE) => NONE,
-        _ if a + b < -FAR => NONE,
-        _ => (a + b).min(FAR),
-    }
+fn plus(a: i32, b: i32) -> i32 {
+    let sum = a.wrapping_add(b);
+    if a == NONE || b == NONE || sum < -FAR { NONE } else { sum.min(FAR) }
+}
+
+/// Least and most of an amount.
+fn bounds(range: Range) -> (i32, i32) {
+    let most = i32::try_from(range.hi).ok().filter(|&hi| hi <= FAR).unwrap_or(TOO_FAR);
+    (range.lo.min(FAR as u128) as i32, most)
 }
 
 impl Facts {
@@ -73,7 +79,10 @@ impl Facts {
 
     /// Bytes known to be there from the layer on; `None` if the layer may be unset or beyond the end.
     pub fn bytes(&self, layer: Layer) -> Option<u32> {
-        u32::try_from(self.apart[layer as usize][END]).ok()
+        match self.apart[layer as usize][END] {
+            FAR => Some(u32::MAX),
+            n => u32::try_from(n).ok(),
+        }
     }
 
     /// Bytes in front of the packet that were part of it and were pulled, at least: so many can be taken back by
@@ -90,7 +99,7 @@ impl Facts {
     /// Position of `to` minus position of `from`, if it is the same on all ways here; both are set then.
     pub fn distance(&self, from: Layer, to: Layer) -> Option<i64> {
         let (least, most) = (self.apart[from as usize][to as usize], self.apart[to as usize][from as usize]);
-        (least != NONE && most != NONE && least == -most && self.is_set(from)).then_some(least)
+        (least != NONE && most != NONE && least == -most && self.is_set(from)).then_some(least.into())
     }
 
     /// Whether `n` bytes from the layer on are known to be there; `range` is what is known of `n`.
@@ -130,9 +139,9 @@ impl Facts {
     }
 
     /// Point `b` lies at least `n` behind point `a`; so do the points behind `b`, and from those in front of `a`.
-    fn learn(&mut self, a: usize, b: usize, n: i64) {
-        let n = n.clamp(-FAR, FAR);
-        if n <= self.apart[a][b] {
+    fn learn(&mut self, a: usize, b: usize, n: i32) {
+        let n = n.min(FAR);
+        if n <= self.apart[a][b] || n < -FAR {
             return;
         }
         let old = self.apart;
@@ -147,7 +156,7 @@ impl Facts {
     }
 
     /// A point goes to `base` plus at least `least` and at most `most`.
-    fn place(&mut self, point: usize, base: usize, least: i64, most: i64) {
+    fn place(&mut self, point: usize, base: usize, least: i32, most: i32) {
         let old = self.apart;
         for x in (0..POINTS).filter(|&x| x != point) {
             self.apart[x][point] = plus(old[x][base], least);
@@ -157,7 +166,7 @@ impl Facts {
 
     /// What is known after an operation; `range` and `within` are what is known of its amount, if it has one.
     fn after(&mut self, op: &Op, range: Range, within: &[(Value, u32)]) {
-        let (least, most) = range.signed();
+        let (least, most) = bounds(range);
         match *op {
             Op::SetMark { layer, base, off } => {
                 let moved = off != Amount::Const(0);
@@ -192,7 +201,7 @@ impl Facts {
             Op::Trim { len } => {
                 let apart = self.apart;
                 // What ends no further behind than `data + len`.
-                let fits = |l: Layer, c: u32| apart[l as usize][DATA] >= -i64::from(c);
+                let fits = |l: Layer, c: u32| i32::try_from(c).is_ok_and(|c| apart[l as usize][DATA] >= -c);
                 self.covers.retain(|&(l, v)| {
                     (v == len && fits(l, 0)) || within.iter().any(|&(w, c)| v == w && fits(l, c))
                 });
@@ -207,7 +216,7 @@ impl Facts {
 
     /// What is known on the `i`th way out of a block; `range` is what is known of the amount of its end.
     fn go_out(&mut self, end: &End, i: usize, range: Range) {
-        let (least, most) = range.signed();
+        let (least, most) = bounds(range);
         match (end, i) {
             (End::Require { layer, n, .. }, 0) => {
                 self.set |= 1 << *layer as u8;
@@ -361,9 +370,13 @@ pub(crate) fn facts_by(program: &Program, flow: &Flow) -> Known {
             }
         }
         for (i, t) in block.end.targets().into_iter().enumerate() {
-            let mut facts = known.edge(&here, id, &block.end, i);
-            rename(program, t, block.end.supplied(i), &mut facts);
-            flow(&mut known, &mut work, Some(id), t.block, &facts);
+            if i == 0 && block.end.amount().is_some() || !here.covers.is_empty() {
+                let mut facts = known.edge(&here, id, &block.end, i);
+                rename(program, t, block.end.supplied(i), &mut facts);
+                flow(&mut known, &mut work, Some(id), t.block, &facts);
+            } else {
+                flow(&mut known, &mut work, Some(id), t.block, &here);
+            }
         }
         if let End::Enter { block: next, .. } = block.end {
             here.covers.clear();

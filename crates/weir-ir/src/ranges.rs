@@ -18,18 +18,13 @@ pub(crate) struct Range {
 
 impl Range {
     pub const ZERO: Range = Range { lo: 0, hi: 0 };
-
-    /// Both ends of the range of an amount, which has 32 bits.
-    pub fn signed(self) -> (i64, i64) {
-        (self.lo as u32 as i64, self.hi as u32 as i64)
-    }
 }
 
 /// The ranges of all values at one block of a walk.
 pub(crate) struct Walk {
     ranges: Vec<Range>,
     /// How a value was made, and its width, where that says something about its operands.
-    defs: Vec<Option<(Op, Width)>>,
+    defs: Vec<Option<(Def, Width)>>,
     /// Pairs of which the first is no greater than the second.
     ordered: Vec<(Value, Value)>,
     /// Ranges that hold again when the walk leaves a block.
@@ -38,6 +33,29 @@ pub(crate) struct Walk {
     marks: Vec<(usize, usize)>,
     /// How many steps back from a condition the walk is at.
     depth: u32,
+}
+
+/// How a value is made of others.
+#[derive(Debug, Clone, Copy)]
+enum Def {
+    Binary(BinOp, Value, Value),
+    Compare(CmpOp, Value, Value),
+    Not(Value),
+    Resize(Value),
+    Select { cond: Value, a: Value, b: Value },
+}
+
+impl Def {
+    fn of(op: &Op) -> Option<Def> {
+        Some(match *op {
+            Op::Binary { op, a, b, .. } => Def::Binary(op, a, b),
+            Op::Compare { op, a, b, .. } => Def::Compare(op, a, b),
+            Op::Not { a, .. } => Def::Not(a),
+            Op::Resize { a, .. } => Def::Resize(a),
+            Op::Select { cond, a, b, .. } => Def::Select { cond, a, b },
+            _ => return None,
+        })
+    }
 }
 
 /// Most steps back from a condition to what it was made of.
@@ -84,15 +102,15 @@ impl Walk {
     /// The next operation of the block.
     pub fn define(&mut self, p: &Program, op: &Op) {
         let Some(dst) = op.dst() else { return };
-        if let Some(range) = self.range_of(p, op, 0) {
+        if let Op::Const { value, .. } = *op {
+            self.ranges[dst.0 as usize] = Range { lo: value, hi: value };
+        }
+        let Some(def) = Def::of(op) else { return };
+        let width = p.width(dst);
+        if let Some(range) = self.range_of(def, width, 0) {
             self.ranges[dst.0 as usize] = range;
         }
-        if matches!(
-            op,
-            Op::Compare { .. } | Op::Not { .. } | Op::Binary { .. } | Op::Resize { .. } | Op::Select { .. }
-        ) {
-            self.defs[dst.0 as usize] = Some((op.clone(), p.width(dst)));
-        }
+        self.defs[dst.0 as usize] = Some((def, width));
     }
 
     /// What is known of a value here.
@@ -101,10 +119,10 @@ impl Walk {
     }
 
     /// As [`range`](Walk::range), and with what was found out about its operands since it was made.
-    fn range_now(&self, p: &Program, v: Value, steps: u32) -> Range {
+    fn range_now(&self, v: Value, steps: u32) -> Range {
         let known = self.range(v);
-        let anew = match &self.defs[v.0 as usize] {
-            Some((op, _)) if steps > 0 => self.range_of(p, op, steps - 1),
+        let anew = match self.defs[v.0 as usize] {
+            Some((def, width)) if steps > 0 => self.range_of(def, width, steps - 1),
             _ => None,
         };
         let Some(anew) = anew else { return known };
@@ -116,7 +134,7 @@ impl Walk {
     /// `v` is a sum with a constant.
     fn within(&self, used: &FxHashSet<Value>, v: Value) -> Vec<(Value, u32)> {
         let mut all = vec![(v, 0)];
-        if let Some(&(Op::Binary { op: BinOp::Add, a, b, .. }, w)) = self.defs[v.0 as usize].as_ref() {
+        if let Some((Def::Binary(BinOp::Add, a, b), w)) = self.defs[v.0 as usize] {
             for (x, c) in [(a, self.range(b)), (b, self.range(a))] {
                 if c.lo == c.hi && self.range(x).hi.checked_add(c.lo).is_some_and(|sum| sum <= w.max()) {
                     all.extend(u32::try_from(c.lo).ok().map(|c| (x, c)));
@@ -141,19 +159,19 @@ impl Walk {
         self.depth += 1;
         self.undo.push((v, old));
         self.ranges[v.0 as usize] = new;
-        match self.defs[v.0 as usize].clone() {
-            Some((Op::Compare { op, a, b, .. }, _)) if new.lo == new.hi => self.learn(op, a, b, new.lo == 1),
-            Some((Op::Not { a, .. }, Width::W1)) => self.narrow(a, 1 - new.hi, 1 - new.lo),
-            Some((Op::Binary { op: BinOp::And, a, b, .. }, Width::W1)) if new.lo == 1 => {
+        match self.defs[v.0 as usize] {
+            Some((Def::Compare(op, a, b), _)) if new.lo == new.hi => self.learn(op, a, b, new.lo == 1),
+            Some((Def::Not(a), Width::W1)) => self.narrow(a, 1 - new.hi, 1 - new.lo),
+            Some((Def::Binary(BinOp::And, a, b), Width::W1)) if new.lo == 1 => {
                 self.narrow(a, 1, 1);
                 self.narrow(b, 1, 1);
             }
-            Some((Op::Binary { op: BinOp::Or, a, b, .. }, Width::W1)) if new.hi == 0 => {
+            Some((Def::Binary(BinOp::Or, a, b), Width::W1)) if new.hi == 0 => {
                 self.narrow(a, 0, 0);
                 self.narrow(b, 0, 0);
             }
             // Nothing was cut off.
-            Some((Op::Resize { a, .. }, w)) if self.range(a).hi <= w.max() => self.narrow(a, new.lo, new.hi),
+            Some((Def::Resize(a), w)) if self.range(a).hi <= w.max() => self.narrow(a, new.lo, new.hi),
             _ => {}
         }
         self.depth -= 1;
@@ -208,11 +226,10 @@ impl Walk {
     }
 
     /// What an operation can give; `None` if it gives anything of its type.
-    fn range_of(&self, p: &Program, op: &Op, steps: u32) -> Option<Range> {
-        let range = |v| self.range_now(p, v, steps);
-        match *op {
-            Op::Const { value, .. } => Some(Range { lo: value, hi: value }),
-            Op::Compare { op, a, b, .. } => {
+    fn range_of(&self, def: Def, width: Width, steps: u32) -> Option<Range> {
+        let range = |v| self.range_now(v, steps);
+        match def {
+            Def::Compare(op, a, b) => {
                 let (a, b) = (range(a), range(b));
                 let apart = a.hi < b.lo || b.hi < a.lo;
                 let same = a.lo == a.hi && a == b;
@@ -227,12 +244,12 @@ impl Walk {
                 };
                 Some(Range { lo: truth.into(), hi: truth.into() })
             }
-            Op::Not { dst, a } => {
-                let (a, max) = (range(a), p.width(dst).max());
+            Def::Not(a) => {
+                let (a, max) = (range(a), width.max());
                 Some(Range { lo: max - a.hi, hi: max - a.lo })
             }
-            Op::Resize { dst, a } => Some(range(a)).filter(|r| r.hi <= p.width(dst).max()),
-            Op::Select { cond, a, b, .. } => {
+            Def::Resize(a) => Some(range(a)).filter(|r| r.hi <= width.max()),
+            Def::Select { cond, a, b } => {
                 let (c, a, b) = (range(cond), range(a), range(b));
                 Some(match (c.lo, c.hi) {
                     (0, 0) => b,
@@ -240,8 +257,7 @@ impl Walk {
                     _ => Range { lo: a.lo.min(b.lo), hi: a.hi.max(b.hi) },
                 })
             }
-            Op::Binary { op, dst, a, b } => binary_range(op, p.width(dst), range(a), range(b)),
-            _ => None,
+            Def::Binary(op, a, b) => binary_range(op, width, range(a), range(b)),
         }
     }
 }
@@ -305,7 +321,7 @@ impl Ranges {
             block.ops.iter().for_each(|op| walk.define(p, op));
             for v in amounts(&block.ops, &block.end) {
                 found.entry((BlockId(b as u32), v)).or_insert_with(|| AmountFacts {
-                    range: walk.range_now(p, v, MAX_STEPS),
+                    range: walk.range_now(v, MAX_STEPS),
                     within: walk.within(&used, v),
                 });
             }

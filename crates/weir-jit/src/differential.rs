@@ -179,7 +179,8 @@ pub fn tables_of(program: &Program) -> TableSet {
 /// # Panics
 /// If they differ, with what differs; or if the program cannot be compiled or has no such entry.
 pub fn assert_same(program: &Program, seed: u64, steps: &[Step]) -> Vec<Vec<Seen>> {
-    let compiled = Compiled::new(program).unwrap_or_else(|e| panic!("{e}: {}", source(&e)));
+    let compiled = Compiled::new(program).and_then(|code| code.look_ahead(program).map(|()| code));
+    let compiled = compiled.unwrap_or_else(|e| panic!("{e}: {}", source(&e)));
     let (mut a_tables, mut b_tables) = (tables_of(program), tables_of(program));
     let (mut a, mut b) = (Recorder::new(seed), Recorder::new(seed));
     let (mut interpreter, mut runner) = (Interpreter::default(), Runner::default());

@@ -27,72 +27,92 @@ pub(crate) struct Input<'a> {
     pub flows: &'a Plan,
 }
 
-/// Machine code in memory, freed on drop.
-pub(crate) struct Machine {
+/// Memory with machine code, freed on drop.
+struct Memory(
     /// `None` only while it is dropped.
-    module: Option<JITModule>,
-    pub code: Code,
-    /// What makes keys of lookups before a batch runs.
-    pub slices: Vec<(Slice, Code)>,
-}
+    Option<JITModule>,
+);
 
 // SAFETY: once the code is final nothing changes the module before it is dropped, and no method reads it; what
 // threads share is the code, which is read and executed only.
-unsafe impl Sync for Machine {}
+unsafe impl Sync for Memory {}
 
-impl Drop for Machine {
+impl Drop for Memory {
     fn drop(&mut self) {
-        if let Some(module) = self.module.take() {
-            // SAFETY: `code`, the only pointer into this memory, goes with `self`, and no run is under way, because
-            // runs borrow `self`.
+        if let Some(module) = self.0.take() {
+            // SAFETY: the pointers into this memory go with it (`Machine`, `Ahead`), and no run is under way, because
+            // runs borrow them.
             unsafe { module.free_memory() };
         }
     }
 }
 
+/// A program as machine code.
+pub(crate) struct Machine {
+    pub code: Code,
+    _memory: Memory,
+}
+
 impl Machine {
     /// Compiles a program, to run at speed or to be measured.
     pub fn new(input: Input<'_>, probes: bool) -> Result<Machine, JitError> {
-        // The optimiser may make operations that the machine has no code for (a gap of the compiler, seen with 128
-        // bits). Without it none but those that we ask for remain.
-        match Machine::optimised(input, probes, Optimise::Speed) {
-            Err(JitError::Compile { source, .. }) if is_gap(&source) => {
-                Machine::optimised(input, probes, Optimise::Nothing)
-            }
-            result => result,
-        }
-    }
-
-    fn optimised(input: Input<'_>, probes: bool, optimise: Optimise) -> Result<Machine, JitError> {
-        let Input { program, flows, .. } = input;
-        let mut module = new_module(optimise)?;
-        // Looking ahead is not measured.
-        let slices = if probes { Vec::new() } else { Slice::of(program, flows) };
-        let notes = Notes { probes: probes.then(|| borders(program)), ..Notes::default() };
-        match define(&mut module, input, notes, &slices) {
-            Ok((code, keys)) => {
-                Ok(Machine { module: Some(module), code, slices: slices.into_iter().zip(keys).collect() })
-            }
-            Err(source) => {
-                // SAFETY: nothing has a pointer into its memory.
-                unsafe { module.free_memory() };
-                Err(failed(program, source))
-            }
-        }
+        let program = input.program;
+        let notes = || Notes { probes: probes.then(|| borders(program)), ..Notes::default() };
+        let (code, memory) = compile(program, |module| Ok(vec![translate(module, input, notes())?]))?;
+        Ok(Machine { code: code[0], _memory: memory })
     }
 }
 
-/// Compiles a program and its slices.
-fn define(
-    module: &mut JITModule,
-    input: Input<'_>,
-    notes: Notes,
-    slices: &[Slice],
-) -> Result<(Code, Vec<Code>), Box<ModuleError>> {
-    let mut contexts = vec![translate(module, input, notes)?];
-    for slice in slices {
-        contexts.push(translate_slice(module, input, slice)?);
+/// What makes keys of lookups before a batch runs.
+pub(crate) struct Ahead {
+    pub slices: Vec<(Slice, Code)>,
+    _memory: Memory,
+}
+
+impl Ahead {
+    /// Compiles the slices of a program; `None` if it has none.
+    pub fn new(input: Input<'_>) -> Result<Option<Ahead>, JitError> {
+        let slices = Slice::of(input.program, input.flows);
+        if slices.is_empty() {
+            return Ok(None);
+        }
+        let (code, memory) = compile(input.program, |module| {
+            slices.iter().map(|slice| translate_slice(module, input, slice)).collect()
+        })?;
+        Ok(Some(Ahead { slices: slices.into_iter().zip(code).collect(), _memory: memory }))
     }
+}
+
+/// Compiles functions of a program.
+fn compile(
+    program: &Program,
+    functions: impl Fn(&mut JITModule) -> Result<Vec<Context>, Box<ModuleError>>,
+) -> Result<(Vec<Code>, Memory), JitError> {
+    // The optimiser may make operations that the machine has no code for (a gap of the compiler, seen with 128 bits).
+    // Without it none but those that we ask for remain.
+    match optimised(program, &functions, Optimise::Speed) {
+        Err(JitError::Compile { source, .. }) if is_gap(&source) => {
+            optimised(program, &functions, Optimise::Nothing)
+        }
+        result => result,
+    }
+}
+
+fn optimised(
+    program: &Program,
+    functions: impl Fn(&mut JITModule) -> Result<Vec<Context>, Box<ModuleError>>,
+    optimise: Optimise,
+) -> Result<(Vec<Code>, Memory), JitError> {
+    let mut memory = Memory(Some(new_module(optimise)?));
+    let module = memory.0.as_mut().expect("it is not dropped yet");
+    match functions(module).and_then(|contexts| define(module, contexts)) {
+        Ok(code) => Ok((code, memory)),
+        Err(source) => Err(failed(program, source)),
+    }
+}
+
+/// Makes machine code of functions.
+fn define(module: &mut JITModule, contexts: Vec<Context>) -> Result<Vec<Code>, Box<ModuleError>> {
     let mut ids = Vec::new();
     for (i, mut context) in contexts.into_iter().enumerate() {
         let name = format!("program{i}");
@@ -102,13 +122,12 @@ fn define(
     }
     rare::define(module)?;
     module.finalize_definitions()?;
-    let mut code = ids.into_iter().map(|id| {
+    let code = ids.into_iter().map(|id| {
         let address = module.get_finalized_function(id);
         // SAFETY: the function was compiled with the signature of `Code` (see `signature`).
         unsafe { std::mem::transmute::<*const u8, Code>(address) }
     });
-    let first = code.next().expect("the program is the first");
-    Ok((first, code.collect()))
+    Ok(code.collect())
 }
 
 /// How hard the compiler tries.
@@ -205,6 +224,8 @@ fn machine(optimise: Optimise) -> Result<OwnedTargetIsa, JitError> {
         ("machine_code_cfg_info", "true"),
         // Helpers may lie further away than a short call reaches.
         ("use_colocated_libcalls", "false"),
+        // No panic passes through the code.
+        ("unwind_info", "false"),
         ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
     ];
     for (name, value) in options {
@@ -245,7 +266,8 @@ mod tests {
         weir_ir::check(&program).unwrap();
         let input = Input { program: &program, starts: &Starts::of(&program), flows: &Plan::of(&program) };
         for optimise in [Optimise::Speed, Optimise::Nothing] {
-            assert!(Machine::optimised(input, false, optimise).is_ok());
+            let functions = |module: &mut JITModule| Ok(vec![translate(module, input, Notes::default())?]);
+            assert!(optimised(&program, functions, optimise).is_ok());
         }
     }
 }

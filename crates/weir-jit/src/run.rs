@@ -16,7 +16,7 @@ use crate::ended::{BatchHost, Ended};
 use crate::flows::cache::Caches;
 use crate::flows::{FlowCache, Flows, Plan};
 use crate::helpers::{Ctx, Strand};
-use crate::module::{Input, Machine};
+use crate::module::{Ahead, Input, Machine};
 use crate::profile::{Profile, Spent};
 use crate::starts::Starts;
 
@@ -25,6 +25,8 @@ pub struct Compiled {
     machine: Machine,
     /// The same with probes.
     probed: OnceLock<Machine>,
+    /// What works keys out before a batch runs.
+    ahead: OnceLock<Ahead>,
     starts: Starts,
     /// The lookups whose results are kept for each flow.
     flows: Arc<Plan>,
@@ -90,12 +92,27 @@ impl Compiled {
         Ok(Compiled {
             machine: Machine::new(input, false)?,
             probed: OnceLock::new(),
+            ahead: OnceLock::new(),
             flows: Arc::new(flows),
             elements: program.elements.len(),
             reasons: reasons.collect(),
             expire: expire.collect(),
             starts,
         })
+    }
+
+    /// Compiles what works keys out before a batch runs, of `program`, which must be the one that this was made of: from
+    /// then on packets wait less for large tables, in all threads. Nothing else changes.
+    ///
+    /// # Errors
+    /// As [`Compiled::new`]; then each packet waits for what it looks up.
+    pub fn look_ahead(&self, program: &Program) -> Result<(), JitError> {
+        weir_ir::check(program).map_err(JitError::Unchecked)?;
+        if let Some(ahead) = Ahead::new(Input { program, starts: &self.starts, flows: &self.flows })? {
+            // Who comes second has compiled in vain.
+            self.ahead.get_or_init(|| ahead);
+        }
+        Ok(())
     }
 
     /// Compiles `program`, which must be the one that this was made of, once more with probes: from then on some
@@ -223,7 +240,8 @@ impl<H: BatchHost> Run<'_, H> {
 
     /// Fetches what the packets will look up.
     fn look_ahead(&mut self, entry: BlockId, packets: &[*mut Meta]) {
-        for (slice, code) in self.code.machine.slices.iter().filter(|(s, _)| s.entry == entry) {
+        let Some(ahead) = self.code.ahead.get() else { return };
+        for (slice, code) in ahead.slices.iter().filter(|(s, _)| s.entry == entry) {
             let is_far = match slice.group {
                 Some(group) => self.runner.caches.is_large(group),
                 None => self.tables.table(slice.table.0).is_large(),

@@ -75,6 +75,7 @@ fn packets_cost_no_allocation() {
     });
     let program = b.finish();
     let compiled = Compiled::new(&program).unwrap();
+    compiled.look_ahead(&program).unwrap();
     let entry = program.packet_entry(0, 0).unwrap();
     let (mut tables, mut runner, mut host) = (tables_of(&program), Runner::default(), Keep::default());
     let mut batch = vec![Packet::from_bytes(&[7; 60]).unwrap(), Packet::from_bytes(&[8; 60]).unwrap()];

@@ -23,6 +23,7 @@ use crate::problem::PlanError;
 use crate::protocol::{GraphInfo, GraphStatus};
 use crate::router::Router;
 use crate::watch::{CaptureRequest, Listener, Point};
+use crate::worker::complete;
 
 pub use run::{Stopped, Until};
 
@@ -227,9 +228,8 @@ impl Engine {
         let Some(router) = self.names.get(name).and_then(|&id| self.graphs[id].as_ref()) else { return };
         let fast = Arc::new(router.plan.optimized());
         let code = Compiled::new(&fast.program).map(Arc::new).map_err(|e| with_causes(&e));
-        if let (Ok(code), true) = (&code, self.profile) {
-            // Without memory for the code once more nothing is measured.
-            drop(code.instrument(&fast.program));
+        if let Ok(code) = &code {
+            complete(code, &fast, self.profile);
         }
         for engine in rest {
             engine.use_fast(name, fast.clone());

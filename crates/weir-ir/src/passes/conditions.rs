@@ -36,10 +36,12 @@ pub(super) fn run(p: &mut Program) {
             decided.push((b, end));
         }
     }
+    if decided.is_empty() {
+        return;
+    }
     for (b, end) in decided {
         p.blocks[b].end = end;
     }
-    dead::blocks(p);
     dead::run(p);
 }
 

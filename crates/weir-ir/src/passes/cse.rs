@@ -5,7 +5,6 @@ use std::collections::hash_map::Entry;
 
 use crate::program::{BinOp, CmpOp, Op, Program, Type, Value};
 
-use super::dead;
 use super::rename::Rename;
 use crate::flow::{Flow, Step};
 
@@ -13,17 +12,11 @@ use crate::flow::{Flow, Step};
 pub(super) fn run(p: &mut Program) {
     let flow = Flow::of(p);
     let mut rename = Rename::new(p);
-    // Operations have constants that others choose, so the hash must not be known to them.
-    let mut known: HashMap<(Op, Type), Value> = HashMap::new();
-    let mut undo: Vec<Vec<(Op, Type)>> = Vec::new();
+    // Where each operation was done last. Operations have constants that others choose, so the hash must not be known
+    // to them.
+    let mut known: HashMap<(Op, Type), (usize, Value)> = HashMap::with_capacity(p.types.len());
     for step in flow.walk() {
-        let Step::Enter(b) = step else {
-            for key in undo.pop().unwrap_or_default() {
-                known.remove(&key);
-            }
-            continue;
-        };
-        let mut added = Vec::new();
+        let Step::Enter(b) = step else { continue };
         let mut ops = std::mem::take(&mut p.blocks[b].ops);
         ops.retain_mut(|op| {
             op.visit_values_mut(|v, def| {
@@ -32,24 +25,25 @@ pub(super) fn run(p: &mut Program) {
                 }
             });
             let (Some(key), Some(dst)) = (key(op), op.dst()) else { return true };
-            let key = (key, p.ty(dst));
-            match known.entry(key) {
-                Entry::Occupied(same) => {
-                    rename.set(dst, *same.get());
+            match known.entry((key, p.ty(dst))) {
+                Entry::Occupied(same) if flow.dominates(same.get().0, b) => {
+                    rename.set(dst, same.get().1);
                     false
                 }
+                // The walk has left the other block, and does not come back to what it dominates.
+                Entry::Occupied(mut other) => {
+                    other.insert((b, dst));
+                    true
+                }
                 Entry::Vacant(new) => {
-                    added.push(new.key().clone());
-                    new.insert(dst);
+                    new.insert((b, dst));
                     true
                 }
             }
         });
         p.blocks[b].ops = ops;
-        undo.push(added);
     }
     rename.apply(p);
-    dead::run(p);
 }
 
 /// What stands for all operations with the same result, if that depends on nothing but values.

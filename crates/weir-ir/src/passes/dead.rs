@@ -11,7 +11,6 @@ pub(super) fn run(p: &mut Program) {
     blocks(p);
     same_arguments(p);
     values(p);
-    renumber(p);
 }
 
 /// Visits all jumps of a block, those that start another packet included, with the number of arguments supplied.
@@ -163,45 +162,49 @@ fn same_arguments(p: &mut Program) {
     drop_params(p, &drop);
 }
 
-/// Removes operations and parameters whose values nothing needs.
+/// Where a value comes from.
+#[derive(Clone, Copy)]
+enum Def {
+    Nowhere,
+    /// A block, and the number of the operation in it.
+    Op(u32, u32),
+    /// The last of the arguments.
+    Param(Option<u32>),
+}
+
+/// Removes operations and parameters whose values nothing needs, and numbers the others in the order of their
+/// definitions.
 fn values(p: &mut Program) {
-    enum Def {
-        Op(usize, usize),
-        /// The last of its arguments.
-        Param(Option<usize>),
-    }
-    let mut defs: Vec<Option<Def>> = p.types.iter().map(|_| None).collect();
+    let mut defs = vec![Def::Nowhere; p.types.len()];
     // Arguments, each with the one before it for the same parameter.
-    let mut args: Vec<(Value, Option<usize>)> = Vec::new();
+    let mut args: Vec<(Value, Option<u32>)> = Vec::new();
+    let mut work: Vec<Value> = Vec::new();
     for (b, block) in p.blocks.iter().enumerate() {
         for v in &block.params {
-            defs[v.0 as usize] = Some(Def::Param(None));
+            defs[v.0 as usize] = Def::Param(None);
         }
         for (i, op) in block.ops.iter().enumerate() {
             if let Some(v) = op.dst() {
-                defs[v.0 as usize] = Some(Def::Op(b, i));
+                defs[v.0 as usize] = Def::Op(b as u32, i as u32);
             }
-        }
-    }
-    let mut needed = vec![false; p.types.len()];
-    let mut work: Vec<Value> = Vec::new();
-    for block in &p.blocks {
-        for op in block.ops.iter().filter(|op| op.has_effect()) {
             match op {
                 Op::Fork { .. } => {}
                 Op::Release { entry, .. } => work.push(*entry),
-                op => op.visit_values(|v, def| {
+                op if op.has_effect() => op.visit_values(|v, def| {
                     if !def {
                         work.push(*v);
                     }
                 }),
+                _ => {}
             }
         }
         block.end.visit_own_values(|v| work.push(*v));
+    }
+    for block in &p.blocks {
         jumps(block, |supplied, t| {
             for (arg, param) in t.args.iter().zip(p.block(t.block).params.iter().skip(supplied)) {
-                if let Some(Def::Param(last)) = &mut defs[param.0 as usize] {
-                    args.push((*arg, last.replace(args.len())));
+                if let Def::Param(last) = &mut defs[param.0 as usize] {
+                    args.push((*arg, last.replace(args.len() as u32)));
                 }
             }
         });
@@ -210,52 +213,57 @@ fn values(p: &mut Program) {
     for (b, block) in p.blocks.iter().enumerate() {
         work.extend(block.params.iter().take(fixed[b]));
     }
+    let mut needed = vec![false; p.types.len()];
     while let Some(v) = work.pop() {
         if std::mem::replace(&mut needed[v.0 as usize], true) {
             continue;
         }
         match defs[v.0 as usize] {
-            Some(Def::Op(b, i)) => p.blocks[b].ops[i].visit_values(|v, def| {
-                if !def {
+            Def::Op(b, i) => p.blocks[b as usize].ops[i as usize].visit_values(|v, def| {
+                if !def && !needed[v.0 as usize] {
                     work.push(*v);
                 }
             }),
-            Some(Def::Param(mut at)) => {
+            Def::Param(mut at) => {
                 while let Some(arg) = at {
-                    work.push(args[arg].0);
-                    at = args[arg].1;
+                    work.push(args[arg as usize].0);
+                    at = args[arg as usize].1;
                 }
             }
-            None => {}
+            Def::Nowhere => {}
         }
     }
     let drop: Vec<Vec<bool>> =
         p.blocks.iter().map(|b| b.params.iter().map(|v| !needed[v.0 as usize]).collect()).collect();
     drop_params(p, &drop);
-    for block in &mut p.blocks {
-        block.ops.retain(|op| op.has_effect() || op.dst().is_none_or(|v| needed[v.0 as usize]));
-    }
+    renumber(p, &needed);
 }
 
-/// Numbers the values in the order of their definitions.
-fn renumber(p: &mut Program) {
+/// Gives the values that are needed new numbers, in the order of their definitions, and removes the operations that
+/// make others. Jumps go forward, so definitions stand before uses.
+fn renumber(p: &mut Program, needed: &[bool]) {
     let mut number: Vec<Option<Value>> = vec![None; p.types.len()];
-    let mut types = Vec::new();
-    for block in &p.blocks {
-        for v in block.params.iter().copied().chain(block.ops.iter().filter_map(Op::dst)) {
-            number[v.0 as usize] = Some(Value(types.len() as u32));
-            types.push(p.ty(v));
-        }
+    let mut types = Vec::with_capacity(p.types.len());
+    let mut blocks = std::mem::take(&mut p.blocks);
+    for block in &mut blocks {
+        let mut change = |v: &mut Value, def: bool| {
+            if def {
+                number[v.0 as usize] = Some(Value(types.len() as u32));
+                types.push(p.ty(*v));
+            }
+            if let Some(n) = number[v.0 as usize] {
+                *v = n;
+            }
+        };
+        block.params.iter_mut().for_each(|v| change(v, true));
+        block.ops.retain_mut(|op| {
+            let stays = op.dst().is_none_or(|v| needed[v.0 as usize]) || op.has_effect();
+            if stays {
+                op.visit_values_mut(&mut change);
+            }
+            stays
+        });
+        block.end.visit_values_mut(|v| change(v, false));
     }
-    let change = |v: &mut Value| {
-        if let Some(n) = number[v.0 as usize] {
-            *v = n;
-        }
-    };
-    for block in &mut p.blocks {
-        block.params.iter_mut().for_each(change);
-        block.ops.iter_mut().for_each(|op| op.visit_values_mut(|v, _| change(v)));
-        block.end.visit_values_mut(change);
-    }
-    p.types = types;
+    (p.blocks, p.types) = (blocks, types);
 }

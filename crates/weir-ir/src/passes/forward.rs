@@ -4,10 +4,9 @@
 
 use weir_table::Sharing;
 
-use crate::facts::{Facts, facts};
+use crate::facts::{Facts, facts_by};
 use crate::program::{Amount, BlockId, End, Layer, MetaField, Op, Program, TableId, Type, Value, Width};
 
-use super::dead;
 use super::positions::{Place, Places, places};
 use super::rename::Rename;
 use crate::flow::{Flow, Step};
@@ -19,7 +18,7 @@ const MAX_KNOWN: usize = 32;
 pub(super) fn run(p: &mut Program) {
     let flow = Flow::of(p);
     let at = places(p, &flow);
-    let bounds = facts(p);
+    let bounds = facts_by(p, &flow);
     let mut rename = Rename::new(p);
     let mut out: Vec<Known> = vec![Known::default(); p.blocks.len()];
     for step in flow.walk() {
@@ -65,7 +64,6 @@ pub(super) fn run(p: &mut Program) {
         out[b] = known;
     }
     rename.apply(p);
-    dead::run(p);
 }
 
 /// What is known at the start of a block.

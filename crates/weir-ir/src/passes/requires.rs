@@ -2,9 +2,9 @@
 //! the place where it is.
 
 use crate::check::is_within_bounds;
-use crate::facts::{Facts, facts};
+use crate::facts::{Facts, facts_by};
 use crate::flow::{Flow, index};
-use crate::program::{BlockId, End, Op, Program};
+use crate::program::{Block, BlockId, End, Op, Program};
 
 use super::dead;
 use super::positions::places;
@@ -13,6 +13,11 @@ use super::positions::places;
 ///
 /// What is known in loops is found by approximation, which may end elsewhere when a `require` is gone; then all stay.
 pub(super) fn run(p: &mut Program) {
+    let goes_back = |b: &Block| b.loop_limit.is_some() || matches!(b.end, End::Enter { back: true, .. });
+    if !p.blocks.iter().any(goes_back) {
+        remove(p);
+        return;
+    }
     let before = p.clone();
     if remove(p) && !is_within_bounds(p) {
         *p = before;
@@ -22,8 +27,8 @@ pub(super) fn run(p: &mut Program) {
 /// Returns whether there was anything to remove.
 fn remove(p: &mut Program) -> bool {
     let mut removed = false;
-    let known = facts(p);
-    let at = places(p, &Flow::of(p));
+    let flow = Flow::of(p);
+    let (known, at) = (facts_by(p, &flow), places(p, &flow));
     // The facts before the end of each block with a `require` that stays.
     let mut open: Vec<Option<Facts>> = vec![None; p.blocks.len()];
     for (b, block) in p.blocks.iter_mut().enumerate() {

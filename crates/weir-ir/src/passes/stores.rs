@@ -5,7 +5,7 @@
 //! A `push` of bytes that are all written over, into room that was pulled before, becomes an `unpull`: nobody sees the
 //! zeros.
 
-use crate::facts::{Facts, facts};
+use crate::facts::{Facts, facts_by};
 use crate::program::{Amount, BlockId, End, Layer, MetaField, Op, Program, Width};
 
 use super::positions::{Place, Places, places};
@@ -18,7 +18,7 @@ const MAX_RANGES: usize = 16;
 pub(super) fn run(p: &mut Program) {
     let flow = Flow::of(p);
     let at = places(p, &flow);
-    let known = facts(p);
+    let known = facts_by(p, &flow);
     let mut start: Vec<Dead> = vec![Dead::default(); p.blocks.len()];
     for b in (0..p.blocks.len()).rev().filter(|&b| flow.reached(b)) {
         // Where the layers are before each operation, and at the end.

@@ -6,8 +6,6 @@ use std::collections::HashMap;
 use crate::flow::index;
 use crate::program::{Block, BlockId, Op, Program, Type, Value};
 
-use super::dead;
-
 /// Merges equal last blocks.
 pub(super) fn run(p: &mut Program) {
     // The last of them stays, so that jumps go forward.
@@ -22,7 +20,6 @@ pub(super) fn run(p: &mut Program) {
     for block in &mut p.blocks {
         block.end.targets_mut().into_iter().for_each(|t| t.block = instead[index(t.block)]);
     }
-    dead::run(p);
 }
 
 /// The block with its own values numbered from the largest number down, and their types. Nothing else uses them, as

@@ -50,7 +50,6 @@ pub(super) fn run(p: &mut Program) {
     }
     if !ways.is_empty() {
         part(p, ways);
-        dead::run(p);
     }
 }
 

@@ -60,8 +60,10 @@ struct Running {
 
 impl Running {
     fn new(program: &Program, flows: Flows) -> Running {
+        let code = Compiled::new(program).unwrap();
+        code.look_ahead(program).unwrap();
         Running {
-            code: Compiled::new(program).unwrap(),
+            code,
             entry: program.packet_entry(0, 0).unwrap(),
             tables: tables_of(program),
             runner: Runner::new(flows),
