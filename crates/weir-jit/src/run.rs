@@ -107,6 +107,9 @@ impl Compiled {
     /// # Errors
     /// As [`Compiled::new`]; then each packet waits for what it looks up.
     pub fn look_ahead(&self, program: &Program) -> Result<(), JitError> {
+        if self.ahead.get().is_some() {
+            return Ok(());
+        }
         weir_ir::check(program).map_err(JitError::Unchecked)?;
         if let Some(ahead) = Ahead::new(Input { program, starts: &self.starts, flows: &self.flows })? {
             // Who comes second has compiled in vain.
