@@ -165,16 +165,15 @@ fn operands(p: &Program, op: &Op) -> Option<Vec<Value>> {
     })
 }
 
-/// Where the layers are on the way.
-pub(crate) type Positions = [ir::Value; Layer::ALL.len()];
+/// Where the layers are on the way, once that was asked for.
+pub(crate) type Positions = [Option<ir::Value>; Layer::ALL.len()];
 
 impl<'b> Translator<'_, 'b> {
     /// Makes a function with the signature of a program's: for each packet it writes the hash (or, for prefixes that
     /// are looked up in their table, the value) of the key to the array that stands for the arguments, 64 bits each.
     pub(crate) fn translate_slice(mut self, slice: &Slice) -> FunctionBuilder<'b> {
         let needed = slice.needed(self.p).unwrap_or_default();
-        let positions = Layer::ALL.map(|l| self.position(l));
-        self.positions = Some(positions);
+        self.positions = Some([None; _]);
         for (i, &(id, way)) in slice.path.iter().enumerate() {
             let block = self.p.block(id);
             self.plan(id);
@@ -238,7 +237,7 @@ impl<'b> Translator<'_, 'b> {
     /// A layer is somewhere in the smallest buffer, whatever the packet is.
     fn move_layer(&mut self, layer: Layer, at: ir::Value) {
         if let Some(positions) = &mut self.positions {
-            positions[layer as usize] = at;
+            positions[layer as usize] = Some(at);
         }
     }
 

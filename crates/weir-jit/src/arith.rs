@@ -93,8 +93,12 @@ impl Translator<'_, '_> {
         let quotient = self.b.ins().imul(sum, inverse);
         let less = self.b.ins().iadd_imm_s(quotient, -1);
         // Quotients have less than 32 bits, as sums have less than 48.
-        let high = self.b.ins().ushr_imm_u(less, 32);
-        Some(self.b.ins().icmp_imm_u(code, high, 0))
+        let code = match code {
+            IntCC::Equal => IntCC::UnsignedLessThanOrEqual,
+            _ => IntCC::UnsignedGreaterThan,
+        };
+        let most = self.imm(types::I64, u32::MAX.into());
+        Some(self.b.ins().icmp(code, less, most))
     }
 
     pub(crate) fn not(&mut self, width: Width, a: Value) -> ir::Value {
@@ -111,7 +115,7 @@ impl Translator<'_, '_> {
                 let (low, _) = self.halves(v);
                 if ty == types::I64 { low } else { self.b.ins().ireduce(ty, low) }
             }
-            ty if ty.bits() > from.bits() => self.b.ins().uextend(ty, v),
+            ty if ty.bits() > from.bits() => self.extend(ty, v),
             ty if ty.bits() < from.bits() => self.b.ins().ireduce(ty, v),
             _ => v,
         };
@@ -125,7 +129,7 @@ impl Translator<'_, '_> {
             Some(&sum) => sum,
             None => {
                 let value = self.get(v);
-                (self.b.ins().uextend(types::I32, value), 1)
+                (self.extend(types::I32, value), 1)
             }
         });
         let sum = self.b.ins().iadd(a, b);

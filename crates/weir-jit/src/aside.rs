@@ -51,6 +51,7 @@ pub(crate) struct Aside {
 struct Known {
     values: Vec<Option<ir::Value>>,
     sums: FxHashMap<Value, (ir::Value, u32)>,
+    packet: ir::Value,
     network: Network,
 }
 
@@ -164,6 +165,7 @@ impl Translator<'_, '_> {
             let known = self.aside.known[way].take().unwrap_or_else(|| Known {
                 values: self.values.clone(),
                 sums: Default::default(),
+                packet: self.packet,
                 network: self.network.constants_only(),
             });
             let before = self.exchange(known);
@@ -175,6 +177,7 @@ impl Translator<'_, '_> {
         Known {
             values: std::mem::replace(&mut self.values, known.values),
             sums: std::mem::replace(&mut self.sums, known.sums),
+            packet: std::mem::replace(&mut self.packet, known.packet),
             network: std::mem::replace(&mut self.network, known.network),
         }
     }
@@ -186,6 +189,8 @@ impl Translator<'_, '_> {
         let frame = self.aside_frame();
         if self.aside.ways[way].head == b {
             self.aside.places[way] = std::mem::replace(&mut self.places, [None; _]);
+            // The usual ways need not keep the packet's address here: each other use of a register could take it from them.
+            self.packet = self.b.ins().load(types::I64, self.regions.outcomes, self.batch.at, 0);
             let to = self.b.ins().stack_addr(types::I64, frame, 0);
             for (i, &v) in given.iter().enumerate() {
                 let value = self.get(v);

@@ -77,7 +77,7 @@ impl Batch {
         let [ctx, packets, count, start, args] = std::array::from_fn(|i| b.block_params(entry)[i]);
         let (head, ended) = (b.create_block(), b.create_block());
         let at = b.append_block_param(head, types::I64);
-        b.append_block_param(ended, types::I32);
+        b.append_block_param(ended, types::I64);
         let size = b.ins().ishl_imm_u(count, 3);
         let end = b.ins().iadd(packets, size);
         let outcomes = offset_of!(Ctx<'_>, outcomes) as i32;
@@ -218,6 +218,7 @@ impl Translator<'_, '_> {
 
     /// Ends the current packet.
     pub(crate) fn end_packet(&mut self, outcome: ir::Value) {
+        let outcome = self.extend(types::I64, outcome);
         self.b.ins().jump(self.batch.ended, &[BlockArg::Value(outcome)]);
     }
 
@@ -226,7 +227,6 @@ impl Translator<'_, '_> {
         let Batch { head, ended, .. } = self.batch;
         self.b.switch_to_block(ended);
         let outcome = self.b.block_params(ended)[0];
-        let outcome = self.b.ins().uextend(types::I64, outcome);
         let distance = self.batch.to_outcomes.get(&mut self.b);
         self.note_at(distance, outcome);
         let (next, is_more) = self.next_packet();

@@ -108,12 +108,16 @@ pub(crate) struct Translator<'a, 'b> {
     pub network: Network,
     /// Numbers of 128 bits.
     pub wide: Halves,
+    /// Numbers of fewer bits that are in a register of 64 bits, all others of them 0.
+    pub extended: FxHashMap<ir::Value, ir::Value>,
     /// For each table where its rows have what.
     pub layouts: Vec<Layout>,
     /// For each value how often an operation reads or writes a row by it.
     pub uses: Vec<u32>,
     /// The addresses of rows that are kept, by slot.
     pub rows: FxHashMap<ir::Value, ir::Value>,
+    /// For each block whether it is given the address of the row with its first parameter, an entry.
+    given_rows: Vec<bool>,
     /// The lookups whose results are kept for each flow.
     pub flows: &'a Plan,
     /// For each table whether an entry may be gone when it is used.
@@ -221,9 +225,11 @@ impl<'a, 'b> Translator<'a, 'b> {
             unfolded: FxHashMap::default(),
             network: Network::default(),
             wide: Halves::default(),
+            extended: FxHashMap::default(),
             layouts,
             uses: row_uses(p),
             rows: FxHashMap::default(),
+            given_rows: Vec::new(),
             flows,
             removes,
             written: written(p),
@@ -265,6 +271,7 @@ impl<'a, 'b> Translator<'a, 'b> {
         }
         let order = order(self.p, &self.lanes);
         self.aside = Aside::of(self.p, &self.lanes);
+        self.given_rows = self.blocks_given_rows();
         for &id in &order {
             let block = self.p.block(id);
             let to = self.blocks[id.0 as usize];
@@ -275,6 +282,11 @@ impl<'a, 'b> Translator<'a, 'b> {
                 for b in self.lanes.group(id).map_or(&[][..], |g| &g.blocks) {
                     self.values[self.p.block(*b).params[i].0 as usize] = Some(value);
                 }
+            }
+            if self.is_given_row(id) {
+                let row = self.b.append_block_param(to, types::I64);
+                let slot = self.get(block.params[0]);
+                self.rows.insert(slot, row);
             }
             // Drops go out of the way of the packets that pass.
             if self.is_rare(id) {
@@ -298,7 +310,6 @@ impl<'a, 'b> Translator<'a, 'b> {
             self.change_ways(id);
             self.start_block(self.blocks[id.0 as usize], !unknown[id.0 as usize]);
             self.take_given(id);
-            self.find_rows(id);
             let block = self.p.block(id);
             self.probe(id);
             self.plan(id);
@@ -380,7 +391,7 @@ impl<'a, 'b> Translator<'a, 'b> {
                 let high = self.b.ins().load(types::I64, flags, at, off + 8);
                 return self.wide(low, high);
             }
-            _ => self.b.ins().load(int(w), flags, at, off),
+            _ => self.load(int(w), at, off, flags),
         };
         if w == Width::W1 { self.low_bit(v) } else { v }
     }
@@ -517,6 +528,11 @@ impl<'a, 'b> Translator<'a, 'b> {
         (self.blocks[target.block.0 as usize], self.edge_args(target, &[]))
     }
 
+    /// Whether a block is given the address of the row with its first parameter, an entry.
+    pub fn is_given_row(&self, b: BlockId) -> bool {
+        self.given_rows.get(b.0 as usize).copied().unwrap_or(false)
+    }
+
     /// A block of its own that goes to a target.
     pub fn way(&mut self, target: &Target, supplied: &[ir::Value]) -> ir::Block {
         let args = self.edge_args(target, supplied);
@@ -543,7 +559,8 @@ impl<'a, 'b> Translator<'a, 'b> {
 
     fn edge_args(&mut self, target: &Target, supplied: &[ir::Value]) -> Vec<BlockArg> {
         let given: Vec<ir::Value> = target.args.iter().map(|&v| self.get(v)).collect();
-        supplied.iter().copied().chain(given).map(BlockArg::Value).collect()
+        let row = self.is_given_row(target.block).then(|| self.row_given(target, supplied));
+        supplied.iter().copied().chain(given).chain(row).map(BlockArg::Value).collect()
     }
 
     pub fn finish_edges(&mut self) {

@@ -188,7 +188,7 @@ impl Translator<'_, '_> {
     fn has(&mut self, layer: Layer, n: Amount) -> ir::Value {
         let (from, end) = (self.position(layer), self.packet_end());
         let n = self.amount(n);
-        let [from, end, n] = [from, end, n].map(|v| self.b.ins().uextend(types::I64, v));
+        let [from, end, n] = [from, end, n].map(|v| self.extend(types::I64, v));
         let to = self.b.ins().iadd(from, n);
         self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, to, end)
     }

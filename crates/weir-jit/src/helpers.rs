@@ -239,8 +239,8 @@ helpers! {
     Lookup = fn lookup(ctx: &mut Ctx<'_>, table: u32, key: Values, n: u32) -> u64 {
         ctx.tables.table(table).lookup(key.get(n)).map_or(NOT_FOUND, u64::from)
     }
-    FindWords = fn find_words(ctx: &mut Ctx<'_>, table: u32, key: Words, n: u32, hash: u64) -> u64 {
-        ctx.tables.table(table).find_words(key.get(n), hash).map_or(NOT_FOUND, u64::from)
+    FindWords = fn find_words(ctx: &mut Ctx<'_>, table: u32, key: Words, n: u32) -> u64 {
+        ctx.tables.table(table).find_words(key.get(n)).map_or(NOT_FOUND, u64::from)
     }
     FindRule = fn find_rule(ctx: &mut Ctx<'_>, table: u32, key: Words, n: u32) -> u64 {
         ctx.tables.table(table).find_rule(key.get(n)).map_or(NOT_FOUND, u64::from)

@@ -276,8 +276,9 @@ impl Translator<'_, '_> {
         Some(self.b.ins().load(types::I64, self.regions.views, at, (first as usize + View::ROWS) as i32))
     }
 
-    /// What stands at an offset in the cell of the lane, if no program writes it. The numbers of all lanes are brought
-    /// together before the loop over the batch, so that a packet reads one and not the address of it before.
+    /// What stands at an offset in the cell of the lane, in network byte order, if no program writes it. The numbers of
+    /// all lanes are brought together before the loop over the batch, so that a packet reads one and not the address of
+    /// it before: most go from there into the packet.
     pub(crate) fn lane_value(&mut self, entry: Value, off: i32, ty: ir::Type) -> Option<ir::Value> {
         let cells = self.lane_cells.get(&entry).filter(|_| self.reads_ahead && ty != types::I128)?;
         let cells: Vec<(usize, u32)> = cells.iter().map(|&(t, index)| (t.0 as usize, index)).collect();
@@ -297,13 +298,14 @@ impl Translator<'_, '_> {
             let rows = before.ins().load(types::I64, flags, first, rows);
             let off = off + (index as usize * self.layouts[t].stride) as i32;
             let v = before.ins().load(ty, flags, rows, off);
+            let v = if ty.bits() > 8 { before.ins().bswap(v) } else { v };
             before.ins().stack_store(types::I64, v, slot, 8 * i as i32);
         }
         let lane = self.lane(fork);
         let at = self.b.ins().stack_addr(types::I64, slot, 0);
         let more = self.b.ins().ishl_imm_u(lane, 3);
         let at = self.b.ins().iadd(at, more);
-        Some(self.b.ins().load(ty, flags, at, 0))
+        Some(self.load(ty, at, 0, flags))
     }
 }
 

@@ -161,7 +161,7 @@ impl Translator<'_, '_> {
             return Some(sum);
         }
         let form = self.network_form(v)?;
-        Some((self.b.ins().uextend(types::I32, form), 1))
+        Some((self.extend(types::I32, form), 1))
     }
 
     /// Compares two values for equality in the network's form, if that saves turning them.
@@ -259,13 +259,13 @@ impl Translator<'_, '_> {
         let word = match from {
             Source::Packet { layer, off } => {
                 let (at, off) = self.bytes_at(layer, off);
-                self.b.ins().load(ty, self.regions.bytes, at, off)
+                self.load(ty, at, off, self.regions.bytes)
             }
             Source::Row { entry, off } => {
                 let (_, row) = self.row_of(entry);
                 let flags =
                     MemFlagsData::new().with_notrap().with_alias_region(self.regions.rows.alias_region());
-                self.b.ins().load(ty, flags, row, off as i32)
+                self.load(ty, row, off as i32, flags)
             }
         };
         self.network.reads[number].word = Some(word);

@@ -200,7 +200,7 @@ impl Translator<'_, '_> {
             return *v;
         }
         let region = self.meta_region(off);
-        let v = self.b.ins().load(ty, region, self.packet, off as i32);
+        let v = self.load(ty, self.packet, off as i32, region);
         if place < POSITIONS && self.is_settled() {
             self.places[place] = Some(v);
         }
@@ -249,10 +249,14 @@ impl Translator<'_, '_> {
 
     /// Position of a layer ([`UNSET`] if it is not set).
     pub(crate) fn position(&mut self, layer: Layer) -> ir::Value {
-        if let Some(positions) = self.positions {
-            return positions[layer as usize];
+        if let Some(at) = self.positions.and_then(|p| p[layer as usize]) {
+            return at;
         }
-        self.meta(types::I32, position_offset(layer))
+        let at = self.meta(types::I32, position_offset(layer));
+        if let Some(positions) = &mut self.positions {
+            positions[layer as usize] = Some(at);
+        }
+        at
     }
 
     pub(crate) fn packet_end(&mut self) -> ir::Value {
@@ -264,7 +268,7 @@ impl Translator<'_, '_> {
         let position = self.position(layer);
         let position = if self.positions.is_some() { self.within(position, off) } else { position };
         let at = self.address(Address::Byte(position), |t| {
-            let position = t.b.ins().uextend(types::I64, position);
+            let position = t.extend(types::I64, position);
             t.b.ins().iadd(t.packet, position)
         });
         match i32::try_from(u64::from(off) + BUFFER_OFFSET as u64 + u64::from(INLINE)) {

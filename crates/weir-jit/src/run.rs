@@ -243,7 +243,7 @@ impl<H: BatchHost> Run<'_, H> {
 
     /// Fetches what the packets will look up.
     fn look_ahead(&mut self, entry: BlockId, packets: &[*mut Meta]) {
-        let Some(ahead) = self.code.ahead.get() else { return };
+        let Some(ahead) = self.code.ahead.get().filter(|_| !packets.is_empty()) else { return };
         for (slice, code) in ahead.slices.iter().filter(|(s, _)| s.entry == entry) {
             let is_far = match slice.group {
                 Some(group) => self.runner.caches.is_large(group),

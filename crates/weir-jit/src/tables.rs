@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use weir_ir::program::{BlockId, End, Op, TableId, Target, Type, Value, Width};
+use weir_ir::program::{Block, BlockId, End, Op, TableId, Target, Type, Value, Width};
 use weir_table::{HASH_ODD, HASH_TOP, Kind, LAST_TIME, LpmView, NO_ENTRY, SLACK_SHIFT, View};
 
 use crate::compile::{Translator, int};
@@ -61,7 +61,7 @@ impl Translator<'_, '_> {
             let off = u64::from(index) * stride;
             return if off == 0 { rows } else { self.b.ins().iadd_imm_u(rows, off as i64) };
         }
-        let slot = self.b.ins().uextend(types::I64, slot);
+        let slot = self.extend(types::I64, slot);
         let off = if stride.is_power_of_two() {
             self.b.ins().ishl_imm_u(slot, i64::from(stride.trailing_zeros()))
         } else {
@@ -71,25 +71,29 @@ impl Translator<'_, '_> {
         self.b.ins().iadd(rows, off)
     }
 
-    /// At the start of a block: where the rows are of entries of exact tables that it is given and that are used often.
-    pub(crate) fn find_rows(&mut self, b: BlockId) {
-        if self.is_aside() {
-            return;
-        }
-        for &param in &self.p.block(b).params {
-            let Type::Entry(table) = self.p.ty(param) else { continue };
-            let is_exact = self.p.tables[table.0 as usize].decl.kind == Kind::Exact;
-            if !is_exact || self.uses[param.0 as usize] < OFTEN {
-                continue;
-            }
-            let (rows, slot) = (self.constant_view(table, View::ROWS), self.get(param));
-            let wide = self.b.ins().uextend(types::I64, slot);
-            // Subtracted, as the compiler makes a sum anew wherever it is used as an address: that takes two registers, from
-            // here to the last use of the row.
-            let back = self.imm(types::I64, (self.layouts[table.0 as usize].stride as u128).wrapping_neg());
-            let off = self.b.ins().imul(wide, back);
-            let row = self.b.ins().isub(rows, off);
-            self.rows.insert(slot, row);
+    /// The blocks that are given the address of the row with their first parameter, as they use it often: the compiler
+    /// makes a sum anew wherever it is used as an address, which takes two registers up to the last use of the row, but
+    /// not what a block is given.
+    pub(crate) fn blocks_given_rows(&self) -> Vec<bool> {
+        let p = self.p;
+        let is_given = |b: BlockId, block: &Block| {
+            let Some(&first) = block.params.first() else { return false };
+            let Type::Entry(table) = p.ty(first) else { return false };
+            p.tables[table.0 as usize].decl.kind == Kind::Exact
+                && self.uses[first.0 as usize] >= OFTEN
+                && self.starts.numbers[b.0 as usize].is_none()
+                && !self.aside.has(b)
+                && self.lanes.group(b).is_none()
+        };
+        p.blocks.iter().zip(0..).map(|(block, b)| is_given(BlockId(b), block)).collect()
+    }
+
+    /// The address of the row that a block is given, with what the end before it supplies.
+    pub(crate) fn row_given(&mut self, target: &Target, supplied: &[ir::Value]) -> ir::Value {
+        let first = self.p.block(target.block).params[0];
+        match (supplied.first(), self.p.ty(first)) {
+            (Some(&slot), Type::Entry(table)) => self.row(table, slot),
+            _ => self.row_of(target.args[0]).1,
         }
     }
 
@@ -143,7 +147,7 @@ impl Translator<'_, '_> {
         let (off, network) = (layout.value[field] as i32, layout.network[field]);
         let width = self.p.width(dst);
         if let Some(v) = self.lane_value(entry, off, int(width)) {
-            return if network { self.machine_form(dst, v) } else { v };
+            return self.machine_form(dst, v);
         }
         let (table, row) = self.row_of(entry);
         // What programs do not write stays as it is during a run. A cell is there; of an entry that depends on the packet
@@ -272,11 +276,13 @@ impl Translator<'_, '_> {
         let now = self.b.ins().umin(now, last);
         let is_usual = known.is_some_and(|after| (1..=u128::from(LAST_TIME)).contains(&after));
         let after = if is_usual { after } else { self.b.ins().umin(after, last) };
-        let when = self.b.ins().iadd(now, after);
         let slack = self.b.ins().ushr_imm_u(after, i64::from(SLACK_SHIFT));
         if is_usual {
-            return [now, when, slack];
+            // Subtracted, as the compiler makes a sum anew for each packet.
+            let before = self.imm(types::I64, known.unwrap_or(0).wrapping_neg());
+            return [now, self.b.ins().isub(now, before), slack];
         }
+        let when = self.b.ins().iadd(now, after);
         let never = self.imm(types::I64, 0);
         [now, self.b.ins().select(after, when, never), slack]
     }
@@ -318,7 +324,7 @@ impl Translator<'_, '_> {
                 self.put_words(&words);
                 let (at, n) = (self.frame_number(), self.imm32(words.len() as u32));
                 let number = self.imm32(table.0);
-                let found = self.result(Helper::FindWords, &[self.ctx, number, at, n, hash]);
+                let found = self.result(Helper::FindWords, &[self.ctx, number, at, n]);
                 self.found(found, hit, None, miss);
             }
             Kind::Lpm if self.p.width(key[0]) == Width::W32 => self.lookup_prefix(table, key, hit, miss),
@@ -399,8 +405,7 @@ impl Translator<'_, '_> {
         hash: ir::Value,
         hit: &Target,
     ) -> ir::Block {
-        let (cells, mask) =
-            (self.view(types::I64, table, View::CELLS), self.view(types::I64, table, View::MASK));
+        let mask = self.view(types::I64, table, View::MASK);
         let [head, other_tag, compare, next, slow] = std::array::from_fn(|_| self.b.create_block());
         self.b.set_cold_block(other_tag);
         self.b.set_cold_block(next);
@@ -410,6 +415,8 @@ impl Translator<'_, '_> {
         let number = self.b.append_block_param(head, types::I64);
         self.b.ins().jump(head, &[first.into()]);
         self.b.switch_to_block(head);
+        // Read anew for each cell, like the mask below: few packets come back here, and registers are rare.
+        let cells = self.view(types::I64, table, View::CELLS);
         let at = self.b.ins().ishl_imm_u(number, 3);
         let at = self.b.ins().iadd(cells, at);
         let found = self.b.ins().load(types::I32, self.regions.views, at, 4);
@@ -420,11 +427,14 @@ impl Translator<'_, '_> {
         self.b.ins().brif(found, next, &[], slow, &[]);
         self.b.switch_to_block(next);
         let number = self.b.ins().iadd_imm_s(number, 1);
+        let first_table = self.batch.first_table.get(&mut self.b);
+        let off = (View::STRIDE * table.0 as usize + View::MASK) as i32;
+        let mask = self.b.ins().load(types::I64, self.regions.views, first_table, off);
         let number = self.b.ins().band(number, mask);
         self.b.ins().jump(head, &[number.into()]);
 
         self.b.switch_to_block(compare);
-        let slot = self.b.ins().load(types::I32, self.regions.views, at, 0);
+        let slot = self.load(types::I32, at, 0, self.regions.views);
         let row = self.row(table, slot);
         // One branch a word: where the tag is the same they all go one way, and need no instruction but a comparison.
         for (i, &word) in words.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Numbers of 128 bits. The machine has none: they are two halves, of which the code often needs one, or knows one to
 //! be 0. So they are worked on half by half, and put together only for what takes them whole.
 
-use cranelift_codegen::ir::{self, InstBuilder, types};
+use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
 use rustc_hash::FxHashMap;
 use weir_ir::program::{BinOp, Value};
 
@@ -26,7 +26,7 @@ impl Translator<'_, '_> {
         match self.b.func.dfg.value_type(v) {
             types::I128 => self.b.ins().isplit(v),
             types::I64 => (v, self.imm(types::I64, 0)),
-            _ => (self.b.ins().uextend(types::I64, v), self.imm(types::I64, 0)),
+            _ => (self.extend(types::I64, v), self.imm(types::I64, 0)),
         }
     }
 
@@ -81,6 +81,28 @@ impl Translator<'_, '_> {
         let low = self.b.ins().select(cond, a_low, b_low);
         let high = self.b.ins().select(cond, a_high, b_high);
         self.wide(low, high)
+    }
+
+    /// Reads a number of at most 64 bits. The machine fills the register up with zeros, so more bits cost nothing later.
+    pub(crate) fn load(&mut self, ty: ir::Type, at: ir::Value, off: i32, flags: MemFlagsData) -> ir::Value {
+        let all = match ty {
+            types::I8 => self.b.ins().uload8(types::I64, flags, at, off),
+            types::I16 => self.b.ins().uload16(types::I64, flags, at, off),
+            types::I32 => self.b.ins().uload32(flags, at, off),
+            _ => return self.b.ins().load(ty, flags, at, off),
+        };
+        let v = self.b.ins().ireduce(ty, all);
+        self.extended.insert(v, all);
+        v
+    }
+
+    /// A number with more bits, up to 64, the new ones 0.
+    pub(crate) fn extend(&mut self, to: ir::Type, v: ir::Value) -> ir::Value {
+        match self.extended.get(&v) {
+            Some(&all) if to == types::I64 => all,
+            Some(&all) => self.b.ins().ireduce(to, all),
+            None => self.b.ins().uextend(to, v),
+        }
     }
 
     /// From a smaller number to one of 128 bits.

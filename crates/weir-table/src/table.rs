@@ -115,7 +115,7 @@ impl Table {
             Finder::Exact(_) => {
                 let mut words = [0; MAX_WORDS];
                 let words = self.pack(key, &mut words);
-                self.find_words(words, hash(words, self.view.seed))
+                self.find_words(words)
             }
             Finder::Lpm { index, .. } => index.lookup(key[0]),
             Finder::Rules(rules) => rules.lookup(key),
@@ -123,8 +123,13 @@ impl Table {
         }
     }
 
-    /// The slot of an exact table whose key is these words ([`Layout::key`]), of which this is the [`hash`].
-    pub fn find_words(&self, words: &[u64], hash: u64) -> Option<u32> {
+    /// The slot of an exact table whose key is these words ([`Layout::key`]).
+    pub fn find_words(&self, words: &[u64]) -> Option<u32> {
+        self.find_hashed(words, hash(words, self.view.seed))
+    }
+
+    /// The same, of words with this [`hash`].
+    fn find_hashed(&self, words: &[u64], hash: u64) -> Option<u32> {
         let Finder::Exact(index) = &self.finder else { return None };
         index.find(hash, |slot| self.key_words(slot) == words)
     }
@@ -170,7 +175,7 @@ impl Table {
         let mut words = [0; MAX_WORDS];
         let words = self.pack(key, &mut words);
         let hashed = hash(words, self.view.seed);
-        if let Some(slot) = self.find_words(words, hashed) {
+        if let Some(slot) = self.find_hashed(words, hashed) {
             return Some(slot);
         }
         let slot = self.take_slot()?;

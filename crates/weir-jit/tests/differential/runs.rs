@@ -1,10 +1,11 @@
 //! What may be compiled, and how it is run.
 
 use weir_ir::program::{MetaField, Op};
-use weir_ir::{Builder, Layer, Reason, Width::*};
+use weir_ir::{Builder, Layer, Reason, TableDecl, Width::*};
 use weir_jit::differential::{Recorder, Seen, tables_of};
 use weir_jit::{Compiled, JitError, Runner};
 use weir_packet::{ANNO_LEN, Packet};
+use weir_table::{Kind, Row};
 
 use crate::programs::one;
 
@@ -51,6 +52,30 @@ fn a_batch_is_as_one_at_a_time() {
         assert!(of(&alone.seen) == of(&together.seen));
     }
     assert_eq!(alone.seen.len(), together.seen.len());
+}
+
+#[test]
+fn a_batch_without_packets_looks_nothing_up() {
+    let mut b = Builder::new("Flows", 1, 1);
+    let rows = (0..20_000_u32).map(|i| Row::exact(&[i.into()], &[1])).collect();
+    let flows = b.table(TableDecl::new("flows", Kind::Exact, &[("a", W32)], &[("n", W64)], 20_000), rows);
+    b.input(0, |b| {
+        b.require(Layer::Data, 4, Reason::TRUNCATED);
+        let a = b.load(W32, Layer::Data, 0);
+        b.find(flows, &[a], |b| b.drop(Reason::NO_MATCH));
+        b.emit(0);
+    });
+    let program = b.finish();
+    let compiled = Compiled::new(&program).unwrap();
+    compiled.look_ahead(&program).unwrap();
+    let entry = program.packet_entry(0, 0).unwrap();
+    let (mut runner, mut tables, mut host) = (Runner::default(), tables_of(&program), Recorder::new(0));
+    assert!(tables.table(0).is_large());
+    let found = Packet::from_bytes(&19_999_u32.to_be_bytes()).unwrap();
+    for mut packets in [vec![], vec![found]] {
+        compiled.run_batch(&mut runner, &mut tables, &mut host, 1, entry, &mut packets);
+    }
+    assert!(matches!(&host.seen[..], [Seen::Exit { .. }]), "{:?}", host.seen);
 }
 
 #[test]

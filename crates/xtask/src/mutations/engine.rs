@@ -90,6 +90,13 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: CHAINS,
     },
     Mutation {
+        name: "cse: what was done on another way counts",
+        file: "crates/weir-ir/src/passes/cse.rs",
+        text: "Entry::Occupied(same) if flow.dominates(same.get().0, b) => {",
+        instead: "Entry::Occupied(same) => {",
+        test: PASSES,
+    },
+    Mutation {
         name: "forward: bytes outlive a trim",
         file: "crates/weir-ir/src/passes/forward.rs",
         text: "known.cut(&here, &facts);",
