@@ -29,6 +29,31 @@ pub(crate) fn ip_header_len(b: &mut Builder) -> V {
     b.resize(Width::W32, bytes)
 }
 
+/// Marks the transport header behind the IPv4 header at `net`, of which 20 bytes are there. What is no start of a packet
+/// ends by `later`, and a header that is cut off by `cut`.
+pub(crate) fn mark_transport(
+    b: &mut Builder,
+    later: impl FnOnce(&mut Builder),
+    cut: impl FnOnce(&mut Builder),
+) {
+    let fragment = b.load(Width::W16, Layer::Net, 6);
+    let offset = b.and(fragment, 0x1fff);
+    let is_later = b.ne(offset, 0);
+    b.when(is_later, later);
+    // Nearly all headers have no options.
+    let first = b.load(Width::W8, Layer::Net, 0);
+    let plain = b.eq(first, 0x45);
+    b.if_else(
+        plain,
+        |b| b.set_mark(Layer::Transport, Layer::Net, 20),
+        |b| {
+            let header_len = ip_header_len(b);
+            b.require_or(Layer::Net, header_len, cut);
+            b.set_mark(Layer::Transport, Layer::Net, header_len);
+        },
+    );
+}
+
 /// An Internet checksum field after the summed words `old` became `new`.
 pub fn update_checksum(b: &mut Builder, field: V, old: &[V], new: &[V]) -> V {
     let change = checksum_change(b, old, new);

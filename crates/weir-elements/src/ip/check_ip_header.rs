@@ -144,6 +144,17 @@ pub(super) fn check(b: &mut Builder, offset: u32, checksum: bool, sources: Sourc
     let rest = b.rest(Layer::Net);
     // Nearly all headers have no options: what is checked of these is constant.
     let plain = b.eq(first, 0x45);
+    let cut = |b: &mut Builder| {
+        let padded = b.ne(rest, len);
+        b.when(padded, |b| {
+            let total = b.add(len, offset);
+            b.trim(total);
+            // The packet is as long as its header says, so the header is still there: say so for what follows.
+            b.require(Layer::Net, 20, Reason::TRUNCATED);
+        });
+    };
+    // What is refused keeps its length. Where nothing is refused after this, the length is compared but once.
+    let cuts_at_once = bad_sources.is_empty();
     b.if_else(
         plain,
         |b| {
@@ -157,6 +168,9 @@ pub(super) fn check(b: &mut Builder, offset: u32, checksum: bool, sources: Sourc
                 b.when(wrong, refuse(Reason::BAD_CHECKSUM));
             }
             b.set_mark(Layer::Transport, Layer::Net, 20);
+            if cuts_at_once {
+                cut(b);
+            }
         },
         |b| {
             let version = b.shr(first, 4);
@@ -176,6 +190,9 @@ pub(super) fn check(b: &mut Builder, offset: u32, checksum: bool, sources: Sourc
                 b.when(wrong, refuse(Reason::BAD_CHECKSUM));
             }
             b.set_mark(Layer::Transport, Layer::Net, header_len);
+            if cuts_at_once {
+                cut(b);
+            }
         },
     );
     let dst = b.load(W32, Layer::Net, 16);
@@ -199,13 +216,9 @@ pub(super) fn check(b: &mut Builder, offset: u32, checksum: bool, sources: Sourc
         }
     }
     b.store_anno(anno::DST_IP, dst);
-    let padded = b.ne(rest, len);
-    b.when(padded, |b| {
-        let total = b.add(len, offset);
-        b.trim(total);
-        // The packet is as long as its header says, so the header is still there: say so for what follows.
-        b.require(Layer::Net, 20, Reason::TRUNCATED);
-    });
+    if !cuts_at_once {
+        cut(b);
+    }
 }
 
 /// Whether a value is one of some (1 bit), without a branch: sources are hard to predict.

@@ -164,13 +164,7 @@ impl Settings {
             }
         };
         require_ip(b);
-        let fragment = b.load(W16, Layer::Net, 6);
-        let offset = b.and(fragment, 0x1fff);
-        let later = b.ne(offset, 0);
-        b.when(later, refuse(Reason::new("Fragment")));
-        let header_len = ip_header_len(b);
-        b.require_or(Layer::Net, header_len, refuse(Reason::TRUNCATED));
-        b.set_mark(Layer::Transport, Layer::Net, header_len);
+        mark_transport(b, refuse(Reason::new("Fragment")), refuse(Reason::TRUNCATED));
         let proto = b.load(W8, Layer::Net, 9);
         let protocols = self.protocols();
         let cases: Vec<u128> = protocols.iter().map(|&p| p.into()).collect();
@@ -341,11 +335,21 @@ fn udp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow) {
     let reply = b.get(entry, "reply");
     let state = b.get(entry, "state");
     let reply = b.resize(W8, reply);
-    let next = b.or(state, reply);
-    let few = b.lt(next, UDP_PACKETS);
-    let more = b.add(next, UDP_PACKET);
-    let next = b.select(few, more, next);
-    set_state(b, m, entry, flow, state, next);
+    // Nearly all packets change nothing: there were enough before, and replies if this is one.
+    let most_new = b.add(reply, UDP_PACKETS - 1);
+    let settled = b.gt(state, most_new);
+    let next = b.choose(
+        settled,
+        |_| state,
+        |b| {
+            let next = b.or(state, reply);
+            let few = b.lt(next, UDP_PACKETS);
+            let more = b.add(next, UDP_PACKET);
+            let next = b.select(few, more, next);
+            set_state(b, m, entry, flow, state, next);
+            next
+        },
+    );
     let streaming = b.gt(next, UDP_PACKETS);
     let [short, long] = [e.udp_timeout, e.udp_streaming_timeout].map(|t| b.constant(W64, nanos(t)));
     let timeout = b.select(streaming, long, short);
