@@ -117,7 +117,7 @@ pub(crate) struct Translator<'a, 'b> {
     /// The addresses of rows that are kept, by slot.
     pub rows: FxHashMap<ir::Value, ir::Value>,
     /// For each block whether it is given the address of the row with its first parameter, an entry.
-    given_rows: Vec<bool>,
+    pub given_rows: Vec<bool>,
     /// The lookups whose results are kept for each flow.
     pub flows: &'a Plan,
     /// For each table whether an entry may be gone when it is used.
@@ -526,11 +526,6 @@ impl<'a, 'b> Translator<'a, 'b> {
     pub fn back_edge(&mut self, target: &Target) -> (ir::Block, Vec<BlockArg>) {
         self.reach(target.block);
         (self.blocks[target.block.0 as usize], self.edge_args(target, &[]))
-    }
-
-    /// Whether a block is given the address of the row with its first parameter, an entry.
-    pub fn is_given_row(&self, b: BlockId) -> bool {
-        self.given_rows.get(b.0 as usize).copied().unwrap_or(false)
     }
 
     /// A block of its own that goes to a target.

@@ -88,6 +88,11 @@ impl Translator<'_, '_> {
         p.blocks.iter().zip(0..).map(|(block, b)| is_given(BlockId(b), block)).collect()
     }
 
+    /// Whether a block is given such an address.
+    pub(crate) fn is_given_row(&self, b: BlockId) -> bool {
+        self.given_rows.get(b.0 as usize).copied().unwrap_or(false)
+    }
+
     /// The address of the row that a block is given, with what the end before it supplies.
     pub(crate) fn row_given(&mut self, target: &Target, supplied: &[ir::Value]) -> ir::Value {
         let first = self.p.block(target.block).params[0];
