@@ -391,3 +391,29 @@ fn rename(program: &Program, target: &Target, supplied: usize, facts: &mut Facts
     let params = &program.block(target.block).params;
     facts.rename(params, target.args.iter().copied().zip(params.iter().skip(supplied).copied()));
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Builder, Layer, Reason, check};
+
+    #[test]
+    fn more_bytes_than_any_packet_has_may_be_asked_for() {
+        for n in [(1 << 29) - 1, 1 << 29, 3 << 29, u32::MAX] {
+            let mut b = Builder::new("Strip", 1, 1);
+            b.input(0, |b| {
+                b.require(Layer::Data, n, Reason::TRUNCATED);
+                b.pull(n);
+                b.emit(0);
+            });
+            assert_eq!(check(&b.finish()), Ok(()), "{n}");
+            // What was not asked for is not there, however far it is.
+            let mut b = Builder::new("Strip", 1, 1);
+            b.input(0, |b| {
+                b.require(Layer::Data, 20, Reason::TRUNCATED);
+                b.pull(n);
+                b.emit(0);
+            });
+            assert!(check(&b.finish()).is_err(), "{n}");
+        }
+    }
+}

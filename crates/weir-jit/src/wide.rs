@@ -1,5 +1,6 @@
 //! Numbers of 128 bits. The machine has none: they are two halves, of which the code often needs one, or knows one to
-//! be 0. So they are worked on half by half, and put together only for what takes them whole.
+//! be 0. So they are worked on half by half, and put together only for what takes them whole. And numbers of fewer bits than
+//! a register, which is filled up with zeros when they are loaded.
 
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
 use rustc_hash::FxHashMap;
