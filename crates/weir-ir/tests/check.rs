@@ -1,7 +1,8 @@
 //! What the checker must refuse: each program here would read outside its packet, lose a packet, or never end.
 
 use weir_ir::Width::*;
-use weir_ir::{Builder, Layer, Reason, check};
+use weir_ir::{Builder, Layer, Reason, TableDecl, check};
+use weir_table::Kind;
 
 /// The messages of the checker about a program.
 fn refused(build: impl FnOnce(&mut Builder)) -> String {
@@ -149,4 +150,25 @@ fn a_plain_exit_that_is_not_there() {
     assert_eq!(check(&p), Ok(()));
     p.plain_exits = vec![0, 1];
     assert!(check(&p).unwrap_err()[0].to_string().contains("exit 1 is said to be plain, and does not exist"));
+}
+
+#[test]
+fn entries_by_prefix_are_only_read() {
+    let text = refused(|b| {
+        let decl = TableDecl::new("routes", Kind::Lpm, &[("dst", W32)], &[("hits", W32)], 8);
+        let routes = b.table(decl, Vec::new());
+        b.input(0, |b| {
+            b.require(Layer::Data, 4, Reason::TRUNCATED);
+            let dst = b.load(W32, Layer::Data, 0);
+            let route = b.find(routes, &[dst], |b| b.drop(Reason::NO_MATCH));
+            let hits = b.get(route, "hits");
+            b.set(route, "hits", hits);
+            let second = b.constant(W64, 1_000_000_000_u64);
+            b.touch(route, second);
+            b.remove(route);
+            b.emit(0);
+        });
+    });
+    let all = "programs read the entries of table 'routes', which is by prefix, and change none";
+    assert_eq!(text.matches(all).count(), 3, "{text}");
 }

@@ -3,6 +3,7 @@
 use crate::decl::{Kind, TableDecl};
 use crate::exact::Index;
 use crate::lpm::Lpm;
+use crate::prefix_rows::PrefixRows;
 use crate::rules::Rules;
 
 /// The index of a table.
@@ -10,9 +11,9 @@ use crate::rules::Rules;
 pub(crate) enum Finder {
     Exact(Index),
     Lpm {
+        /// From keys to answers.
         index: Lpm,
-        /// The prefix of each slot, value and length.
-        of_slot: Vec<(u128, u32)>,
+        rows: PrefixRows,
     },
     Rules(Box<Rules>),
     Array,
@@ -22,7 +23,9 @@ impl Finder {
     pub(crate) fn new(decl: &TableDecl) -> Finder {
         match decl.kind {
             Kind::Exact => Finder::Exact(Index::new()),
-            Kind::Lpm => Finder::Lpm { index: Lpm::new(decl.key[0].width.bits()), of_slot: Vec::new() },
+            Kind::Lpm => {
+                Finder::Lpm { index: Lpm::new(decl.key[0].width.bits()), rows: PrefixRows::default() }
+            }
             Kind::Rules => {
                 let widths: Vec<u32> = decl.key.iter().map(|f| f.width.bits()).collect();
                 Finder::Rules(Box::new(Rules::new(&widths)))
@@ -35,9 +38,9 @@ impl Finder {
     pub(crate) fn clear(&mut self) {
         match self {
             Finder::Exact(index) => *index = Index::new(),
-            Finder::Lpm { index, of_slot } => {
+            Finder::Lpm { index, rows } => {
                 index.clear();
-                of_slot.clear();
+                *rows = PrefixRows::default();
             }
             Finder::Rules(rules) => rules.clear(),
             Finder::Array => {}
@@ -48,7 +51,7 @@ impl Finder {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Finder::Exact(index) => index.bytes(),
-            Finder::Lpm { index, of_slot } => index.bytes() + std::mem::size_of_val(&of_slot[..]),
+            Finder::Lpm { index, rows } => index.bytes() + rows.bytes(),
             Finder::Rules(rules) => rules.bytes(),
             Finder::Array => 0,
         }

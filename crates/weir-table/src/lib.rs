@@ -12,6 +12,7 @@ mod finder;
 mod layout;
 mod lpm;
 mod memory;
+mod prefix_rows;
 mod row;
 mod rules;
 mod set;

@@ -21,6 +21,8 @@ pub use edit::EditError;
 
 /// Rows of so many bytes stay in the caches.
 const SMALL_TABLE: usize = 256 << 10;
+/// Rows of so many bytes stay in the first cache.
+const NEAR: usize = 8 << 10;
 /// The number of the next table.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 /// Most words of a key: 16 fields of 16 bytes.
@@ -49,7 +51,7 @@ impl Table {
     pub fn new(decl: TableDecl) -> Result<Table, DeclError> {
         decl.check()?;
         let layout = Layout::of(&decl);
-        let rows = Region::reserve(layout.stride * decl.capacity as usize, Pages::HugeFromSecond)
+        let rows = Region::reserve(layout.stride * slots(&decl), Pages::HugeFromSecond)
             .map_err(|e| DeclError { table: decl.name.clone(), what: e.to_string() })?;
         let finder = Finder::new(&decl);
         let mut table = Table {
@@ -109,7 +111,8 @@ impl Table {
 
     // --- what programs do -------------------------------------------------------------------------------------
 
-    /// The slot that `key` (one value a key field) finds.
+    /// The slot that `key` (one value a key field) finds. A table by prefix tells of no entry, but of its answer: a slot to
+    /// read.
     pub fn lookup(&self, key: &[u128]) -> Option<u32> {
         match &self.finder {
             Finder::Exact(_) => {
@@ -138,7 +141,7 @@ impl Table {
     pub fn is_large(&self) -> bool {
         match &self.finder {
             Finder::Exact(_) => self.len() as usize * self.layout.stride > SMALL_TABLE,
-            Finder::Lpm { of_slot, .. } => of_slot.len() > SMALL_TABLE / 64,
+            Finder::Lpm { rows, .. } => rows.len() > SMALL_TABLE / 64,
             Finder::Rules(_) | Finder::Array => false,
         }
     }
@@ -155,8 +158,10 @@ impl Table {
                     fetch(row);
                 }
             }
-            Finder::Lpm { index, .. } => {
-                index.fetch(keys, |slot| self.rows.fetch(slot as usize * self.layout.stride));
+            Finder::Lpm { index, rows } => {
+                let far = rows.answers() * self.layout.stride > NEAR;
+                let row = |slot: u32| self.rows.fetch(slot as usize * self.layout.stride);
+                index.fetch(keys, far.then_some(row));
             }
             Finder::Rules(_) | Finder::Array => {}
         }
@@ -240,9 +245,14 @@ impl Table {
 
     /// Changes a value field of an entry (nothing if it was removed); bits beyond the field's width are lost.
     pub fn set(&mut self, slot: u32, field: u32, v: u128) {
-        if !self.is_live(slot) {
-            return;
+        if self.is_live(slot) {
+            self.write(slot, field, v);
+            self.answer(slot);
         }
+    }
+
+    /// Writes a value field of an entry that is there.
+    fn write(&mut self, slot: u32, field: u32, v: u128) {
         let width = self.decl.value[field as usize].width;
         let v = v & width.max();
         if self.decl.group == Some(field) {
@@ -351,9 +361,12 @@ impl Table {
                 let rows = Keys { rows: &self.rows, layout: &self.layout, seed: self.view.seed };
                 index.remove(rows.hash(slot), slot, |s| rows.hash(s));
             }
-            Finder::Lpm { index, of_slot } => {
-                let (value, len) = of_slot[slot as usize];
+            Finder::Lpm { index, rows } => {
+                let (value, len) = rows.prefix(slot);
                 index.remove(value, len);
+                let gone = rows.leave(slot, said(&self.rows, &self.layout));
+                rows.remove(slot);
+                self.free.extend(gone);
             }
             Finder::Rules(rules) => _ = rules.remove(slot),
             Finder::Array => {}
@@ -414,12 +427,7 @@ impl Table {
         if self.len() >= self.decl.capacity {
             return None;
         }
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.used += 1;
-            self.used - 1
-        });
-        let at = slot as usize * self.layout.stride;
-        self.rows.bytes_mut()[at..at + self.layout.stride].fill(0);
+        let slot = self.free_slot();
         self.open_slot(slot);
         self.view.live += 1;
         self.epoch += 1;
@@ -427,6 +435,41 @@ impl Table {
             self.count_group(0, true);
         }
         Some(slot)
+    }
+
+    /// A row of zeros, which is no entry.
+    fn free_slot(&mut self) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.used += 1;
+            self.used - 1
+        });
+        let at = slot as usize * self.layout.stride;
+        self.rows.bytes_mut()[at..at + self.layout.stride].fill(0);
+        slot
+    }
+
+    /// Lets packets read what the entry of a prefix says now; other kinds of tables show the entry itself.
+    fn answer(&mut self, slot: u32) {
+        let Finder::Lpm { rows, .. } = &mut self.finder else { return };
+        let words = said(&self.rows, &self.layout)(slot).to_vec();
+        let gone = rows.leave(slot, said(&self.rows, &self.layout));
+        self.free.extend(gone);
+        let known = rows.join(slot, &words, said(&self.rows, &self.layout));
+        let answer = known.unwrap_or_else(|| self.open_answer(slot, &words));
+        if let Finder::Lpm { index, rows } = &mut self.finder {
+            let (value, len) = rows.prefix(slot);
+            index.insert(value, len, answer);
+        }
+    }
+
+    fn open_answer(&mut self, slot: u32, words: &[u64]) -> u32 {
+        let answer = self.free_slot();
+        let at = answer as usize * self.layout.stride / 8;
+        self.rows.words_mut()[at..at + words.len()].copy_from_slice(words);
+        if let Finder::Lpm { rows, .. } = &mut self.finder {
+            rows.open(slot, answer, words, said(&self.rows, &self.layout));
+        }
+        answer
     }
 
     fn count_group(&mut self, value: u128, up: bool) {
@@ -463,6 +506,17 @@ impl Table {
         }
         &words[..self.layout.key_words]
     }
+}
+
+/// What rows of tables without keys in them say: their values.
+fn said<'a>(rows: &'a Region, layout: &Layout) -> impl Fn(u32) -> &'a [u64] + use<'a> {
+    let (stride, len) = (layout.stride / 8, layout.expires / 8);
+    move |slot| &rows.words()[slot as usize * stride..][..len]
+}
+
+/// Most slots of a table: one for each entry, and for each entry of a prefix an answer.
+fn slots(decl: &TableDecl) -> usize {
+    decl.capacity as usize * if decl.kind == Kind::Lpm { 2 } else { 1 }
 }
 
 /// The keys of an exact table's rows.

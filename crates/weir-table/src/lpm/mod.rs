@@ -95,23 +95,24 @@ impl Lpm {
         Lpm { bits, trie: Trie::new(), long: 0, held: false, front }
     }
 
-    /// Brings what lookups of these keys will read near, and calls `row` with the slots that they find. Where a lookup
-    /// has more than one step, it waits for none but the first, and its slot is not told.
-    pub(crate) fn fetch(&self, keys: &[u64], row: impl Fn(u32)) {
-        match &self.front {
-            Front::Dir24(dir) => {
+    /// Brings what lookups of these keys will read near, and calls `row`, if rows are far, with the slots that they find.
+    /// Where a lookup has more than one step, it waits for none but the first, and its slot is not told.
+    pub(crate) fn fetch(&self, keys: &[u64], row: Option<impl Fn(u32)>) {
+        match (&self.front, row) {
+            (Front::Dir24(dir), row) => {
                 for &key in keys {
                     dir.fetch(key as u32);
                 }
                 for &key in keys {
-                    if let Some(slot) = dir.near(key as u32) {
+                    if let (Some(slot), Some(row)) = (dir.near(key as u32), &row) {
                         row(slot);
                     }
                 }
             }
-            Front::Trie | Front::Ranges(_) => {
+            (Front::Trie | Front::Ranges(_), Some(row)) => {
                 keys.iter().filter_map(|&key| self.lookup(key.into())).for_each(row);
             }
+            (Front::Trie | Front::Ranges(_), None) => {}
         }
     }
 
@@ -164,12 +165,6 @@ impl Lpm {
             self.choose(false);
         }
         Some(slot)
-    }
-
-    /// The slot of exactly this prefix.
-    pub(crate) fn exact(&self, value: u128, len: u32) -> Option<u32> {
-        let (path, len) = self.path(value, len);
-        self.trie.exact(path, len)
     }
 
     /// The slot of the longest prefix of a key.

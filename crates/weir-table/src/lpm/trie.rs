@@ -133,11 +133,6 @@ impl Trie {
         best
     }
 
-    /// The slot of exactly this prefix.
-    pub fn exact(&self, path: u128, len: u32) -> Option<u32> {
-        self.longest(path, len).filter(|found| found.len == len).map(|found| found.slot)
-    }
-
     /// Adds a prefix, or gives one that is there another slot and returns the old one. Bits of `path` beyond `len`
     /// are zero.
     pub fn insert(&mut self, path: u128, len: u32, slot: u32) -> Option<u32> {

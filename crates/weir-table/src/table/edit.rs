@@ -44,8 +44,9 @@ impl Table {
             None => self.place_row(row),
         };
         for (i, &v) in row.value.iter().enumerate() {
-            self.set(slot, i as u32, v);
+            self.write(slot, i as u32, v);
         }
+        self.answer(slot);
         self.set_expiry(slot, row.ttl.map_or(0, |t| now.saturating_add(t).max(1)));
         self.epoch += 1;
         Ok(slot)
@@ -91,9 +92,9 @@ impl Table {
                 let exact: Option<Vec<u128>> = key.iter().zip(&self.decl.key).map(fitting).collect();
                 self.lookup(&exact?)
             }
-            Finder::Lpm { index, .. } => {
+            Finder::Lpm { rows, .. } => {
                 let (value, len) = as_prefix(key.first()?, self.decl.key[0].width.bits())?;
-                index.exact(value, len)
+                rows.find(value, len)
             }
             Finder::Rules(rules) => rules.find(priority, key),
         }
@@ -110,8 +111,8 @@ impl Table {
                 let key = |s| (0..self.decl.key.len() as u32).map(move |f| KeyMatch::Exact(self.key(s, f)));
                 self.slots().map(|s| row(s, key(s).collect(), 0)).collect()
             }
-            Finder::Lpm { of_slot, .. } => {
-                let mut all: Vec<_> = self.slots().map(|s| (of_slot[s as usize], s)).collect();
+            Finder::Lpm { rows, .. } => {
+                let mut all: Vec<_> = self.slots().map(|s| (rows.prefix(s), s)).collect();
                 all.sort_unstable_by_key(|&((value, len), _)| (std::cmp::Reverse(len), value));
                 all.into_iter().map(|((v, len), s)| row(s, vec![KeyMatch::Prefix(v, len)], 0)).collect()
             }
@@ -154,7 +155,7 @@ impl Table {
         Ok(())
     }
 
-    /// Makes the entry of a checked row that is not there yet.
+    /// Makes the entry of a checked row that is not there yet. One by prefix has no answer.
     fn place_row(&mut self, row: &Row) -> u32 {
         match self.decl.kind {
             Kind::Exact => {
@@ -165,12 +166,10 @@ impl Table {
             Kind::Lpm | Kind::Rules => {
                 let slot = self.take_slot().expect("capacity was checked");
                 match &mut self.finder {
-                    Finder::Lpm { index, of_slot } => {
+                    Finder::Lpm { rows, .. } => {
                         let bits = self.decl.key[0].width.bits();
                         let (value, len) = as_prefix(&row.key[0], bits).expect("row was checked");
-                        index.insert(value, len, slot);
-                        of_slot.resize(self.used as usize, (0, 0));
-                        of_slot[slot as usize] = (value, len);
+                        rows.add(slot, value, len);
                     }
                     Finder::Rules(rules) => rules.insert(row.priority, &row.key, slot),
                     Finder::Exact(_) | Finder::Array => {}
