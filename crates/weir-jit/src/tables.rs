@@ -463,13 +463,13 @@ impl Translator<'_, '_> {
 
     /// Looks an IPv4 address up by the algorithm that the table has chosen: what the others read is null.
     fn lookup_prefix(&mut self, table: TableId, key: &[Value], hit: &Target, miss: &Target) {
-        let [direct, other, ranges, call] = std::array::from_fn(|_| self.b.create_block());
+        let [directory, other, ranges, call] = std::array::from_fn(|_| self.b.create_block());
         self.b.set_cold_block(call);
-        let top = self.view(types::I64, table, View::LPM + offset_of!(LpmView, top));
-        self.b.ins().brif(top, direct, &[], other, &[]);
+        let blocks = self.view(types::I64, table, View::LPM + offset_of!(LpmView, blocks));
+        self.b.ins().brif(blocks, directory, &[], other, &[]);
 
-        self.b.switch_to_block(direct);
-        self.lookup_direct(table, key[0], top, hit, miss);
+        self.b.switch_to_block(directory);
+        self.lookup_directory(table, key[0], blocks, hit, miss);
 
         self.b.switch_to_block(other);
         let starts = self.view(types::I64, table, View::LPM + offset_of!(LpmView, ranges));
@@ -508,15 +508,24 @@ impl Translator<'_, '_> {
         self.branch(is, hit, &[slot], miss);
     }
 
-    /// DIR-24-8: one access, two for prefixes longer than 24 bits. Most packets pass one branch: an entry that is positive
-    /// names a slot.
-    fn lookup_direct(&mut self, table: TableId, key: Value, top: ir::Value, hit: &Target, miss: &Target) {
+    /// A block for the first two bytes of the address, where one comparison finds the word for the third; for longer prefixes
+    /// and blocks of many ranges, arrays ([`LpmView::blocks`]). Most packets pass one branch: a word that is positive names a
+    /// slot.
+    fn lookup_directory(
+        &mut self,
+        table: TableId,
+        key: Value,
+        blocks: ir::Value,
+        hit: &Target,
+        miss: &Target,
+    ) {
         let views = self.regions.views;
-        let [far, short, found, other] = std::array::from_fn(|_| self.b.create_block());
-        let entry = self.b.append_block_param(found, types::I32);
+        let [other, array, short, found] = std::array::from_fn(|_| self.b.create_block());
+        let word = self.b.append_block_param(found, types::I32);
+        let named = self.b.append_block_param(array, types::I32);
         self.b.set_cold_block(short);
-        let array = |t: &mut Self, off: usize| t.view(types::I64, table, View::LPM + off);
-        let load = |t: &mut Self, base: ir::Value, index: ir::Value| {
+        let load = |t: &mut Self, off: usize, index: ir::Value| {
+            let base = t.view(types::I64, table, View::LPM + off);
             let index = t.b.ins().ishl_imm_u(index, 2);
             let at = t.b.ins().iadd(base, index);
             t.b.ins().load(types::I32, views, at, 0)
@@ -533,34 +542,52 @@ impl Translator<'_, '_> {
                 self.b.ins().ishl_imm_u(addr, 32)
             }
         };
-        let index = self.b.ins().ushr_imm_u(wide, 40);
-        let e = load(self, top, index);
-        let is_slot = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, e, 0);
-        self.b.ins().brif(is_slot, found, &[e.into()], other, &[]);
+        let number = self.b.ins().ushr_imm_u(wide, 48);
+        let off = self.b.ins().ishl_imm_u(number, 6);
+        let block = self.b.ins().iadd(blocks, off);
+        let starts = self.b.ins().load(types::I8X16, views, block, 0);
+        let third = self.b.ins().ushr_imm_u(wide, 40);
+        let third = self.b.ins().ireduce(types::I8, third);
+        let thirds = self.b.ins().splat(types::I8X16, third);
+        let lanes = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, starts, thirds);
+        let bits = self.b.ins().vhigh_bits(types::I32, lanes);
+        let count = self.b.ins().popcnt(bits);
+        let count = self.b.ins().uextend(types::I64, count);
+        let off = self.b.ins().ishl_imm_u(count, 2);
+        let at = self.b.ins().iadd(block, off);
+        let w = self.b.ins().load(types::I32, views, at, -4);
+        let is_slot = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, w, 0);
+        self.b.ins().brif(is_slot, found, &[w.into()], other, &[]);
 
         self.b.switch_to_block(other);
-        self.b.ins().brif(e, far, &[], short, &[]);
+        self.b.ins().brif(w, array, &[w.into()], short, &[]);
 
-        self.b.switch_to_block(far);
-        let group = self.b.ins().band_imm_u(e, 0x7fff_ffff);
-        let group = self.b.ins().uextend(types::I64, group);
-        let group = self.b.ins().ishl_imm_u(group, 8);
-        let low = self.b.ins().ushr_imm_u(wide, 32);
-        let low = self.b.ins().band_imm_u(low, 0xff);
-        let index = self.b.ins().bor(group, low);
-        let base = array(self, offset_of!(LpmView, low));
-        let e = load(self, base, index);
-        self.b.ins().brif(e, found, &[e.into()], short, &[]);
+        // The array of a block may name that of a group.
+        self.b.switch_to_block(array);
+        let is_of_block = self.b.ins().band_imm_u(named, 1 << 30);
+        let of_block = self.b.ins().ushr_imm_u(wide, 40);
+        let of_group = self.b.ins().ushr_imm_u(wide, 32);
+        let byte = self.b.ins().select(is_of_block, of_block, of_group);
+        let byte = self.b.ins().band_imm_u(byte, 0xff);
+        let number = self.b.ins().band_imm_u(named, 0x3fff_ffff);
+        let number = self.b.ins().uextend(types::I64, number);
+        let number = self.b.ins().ishl_imm_u(number, 8);
+        let index = self.b.ins().bor(number, byte);
+        let w = load(self, offset_of!(LpmView, arrays), index);
+        let is_slot = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, w, 0);
+        let rest = self.b.create_block();
+        self.b.ins().brif(is_slot, found, &[w.into()], rest, &[]);
+        self.b.switch_to_block(rest);
+        self.b.ins().brif(w, array, &[w.into()], short, &[]);
 
         self.b.switch_to_block(short);
         let index = self.b.ins().ushr_imm_u(wide, 56);
-        let base = array(self, offset_of!(LpmView, fallback));
-        let e = load(self, base, index);
+        let w = load(self, offset_of!(LpmView, fallback), index);
         let (nothing, args) = self.edge(miss, &[]);
-        self.b.ins().brif(e, found, &[e.into()], nothing, &args);
+        self.b.ins().brif(w, found, &[w.into()], nothing, &args);
 
         self.b.switch_to_block(found);
-        let slot = self.b.ins().iadd_imm_s(entry, -1);
+        let slot = self.b.ins().iadd_imm_s(word, -1);
         let (hit, args) = self.edge(hit, &[slot]);
         self.b.ins().jump(hit, &args);
     }

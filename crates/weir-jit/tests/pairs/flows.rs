@@ -133,16 +133,21 @@ impl Writer<'_> {
         };
         let key: Vec<V> = KEYS[kind].1.iter().map(&mut field).collect();
         let event = self.event;
-        b.lookup(self.tables[kind], &key, |b, e| self.found(b, e), |b| b.notify(event, &key[..1]));
+        b.lookup(
+            self.tables[kind],
+            &key,
+            |b, e| self.found(b, e, KEYS[kind].0),
+            |b| b.notify(event, &key[..1]),
+        );
     }
 
-    fn found(&self, b: &mut Builder, e: E) {
+    fn found(&self, b: &mut Builder, e: E, kind: Kind) {
         let seen = [b.get(e, "v"), b.get(e, "w"), b.get(e, "x")];
         b.notify(self.event, &seen);
         match self.below(7) {
             // A rewritten packet is another flow's.
             0 => b.store(Layer::Data, FIELDS[self.below(4)], seen[0]),
-            1 => {
+            1 if kind != Kind::Lpm => {
                 let n = b.add(seen[2], 1_u64);
                 b.set(e, "x", n);
             }
@@ -150,7 +155,7 @@ impl Writer<'_> {
                 let denied = b.eq(seen[1], 3_u8);
                 b.when(denied, |b| b.drop(Reason::DENIED));
             }
-            3 => b.touch(e, 1_u32 << 21),
+            3 if kind != Kind::Lpm => b.touch(e, 1_u32 << 21),
             4 => b.fork(|b| {
                 self.lookup(b);
                 b.emit(1);

@@ -2,9 +2,11 @@
 //!
 //! A trie has all prefixes, and answers for every width of key. For 32-bit keys it stands behind one of two others:
 //! up to 16 boundaries between answers are compared with the key at once ([`Ranges`]); more go into arrays by the
-//! bits of the key ([`Dir24`]). Only if these have no room is the trie itself asked.
+//! bits of the key ([`Directory`]). Only if these have no room is the trie itself asked.
 
-mod dir24;
+mod arrays;
+mod blocks;
+mod directory;
 mod ranges;
 #[cfg(test)]
 mod tests;
@@ -12,7 +14,8 @@ mod trie;
 
 use std::fmt;
 
-use dir24::{Dir24, MAX_GROUPS};
+use arrays::{ARRAY, MAX_GROUPS};
+use directory::Directory;
 pub use ranges::Ranges;
 use ranges::STARTS;
 use trie::Trie;
@@ -46,7 +49,7 @@ pub(crate) struct Lpm {
 enum Front {
     Trie,
     Ranges(Box<Ranges>),
-    Dir24(Box<Dir24>),
+    Directory(Box<Directory>),
 }
 
 /// What compiled code reads. The pointers are good until the next change of the [`Lpm`] or its end; those that the
@@ -54,16 +57,18 @@ enum Front {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct LpmView {
-    /// [`LpmView::CALL`], [`LpmView::RANGES`] or [`LpmView::DIR24`].
+    /// [`LpmView::CALL`], [`LpmView::RANGES`] or [`LpmView::DIRECTORY`].
     pub algorithm: u32,
     /// See [`Ranges`].
     pub ranges: *const Ranges,
-    /// 2^24 entries. For a key `k`, the entry is `e = top[k >> 8]`, and if its highest bit is set,
-    /// `e = low[((e & 0x7fff_ffff) << 8) + (k & 0xff)]`. If that is 0, `e = fallback[k >> 24]`. If that is 0 too,
-    /// there is no prefix; else the slot is `e - 1`.
-    pub top: *const u32,
-    /// 256 entries for each group that `top` names.
-    pub low: *const u32,
+    /// 2^16 blocks of 64 bytes. For a key `k`, its block is number `k >> 16`, and with `n` of the first 16 bytes of that at
+    /// most `k >> 8 & 0xff`, the word `w` of the key is 4 (n - 1) bytes from the start of the block. If its two highest
+    /// bits are set, `w = arrays[((w & 0x3fff_ffff) << 8) + (k >> 8 & 0xff)]`. If then its highest bit is set,
+    /// `w = arrays[((w & 0x3fff_ffff) << 8) + (k & 0xff)]`. If that is 0, `w = fallback[k >> 24]`. If that is 0 too, there is
+    /// no prefix; else the slot is `w - 1`.
+    pub blocks: *const u8,
+    /// 256 words for each array that a word names.
+    pub arrays: *const u32,
     /// 256 entries, of prefixes of at most 8 bits.
     pub fallback: *const u32,
 }
@@ -73,16 +78,16 @@ impl LpmView {
     pub const CALL: u32 = 0;
     /// Count starts in `ranges`.
     pub const RANGES: u32 = 1;
-    /// Read `top`, `low` and `fallback`.
-    pub const DIR24: u32 = 2;
+    /// Read `blocks`, `arrays` and `fallback`.
+    pub const DIRECTORY: u32 = 2;
     /// Number of starts.
     pub const RANGE_COUNT: usize = STARTS;
     /// Nothing to read.
     pub(crate) const NONE: LpmView = LpmView {
         algorithm: LpmView::CALL,
         ranges: std::ptr::null(),
-        top: std::ptr::null(),
-        low: std::ptr::null(),
+        blocks: std::ptr::null(),
+        arrays: std::ptr::null(),
         fallback: std::ptr::null(),
     };
 }
@@ -99,16 +104,7 @@ impl Lpm {
     /// Where a lookup has more than one step, it waits for none but the first, and its slot is not told.
     pub(crate) fn fetch(&self, keys: &[u64], row: Option<impl Fn(u32)>) {
         match (&self.front, row) {
-            (Front::Dir24(dir), row) => {
-                for &key in keys {
-                    dir.fetch(key as u32);
-                }
-                for &key in keys {
-                    if let (Some(slot), Some(row)) = (dir.near(key as u32), &row) {
-                        row(slot);
-                    }
-                }
-            }
+            (Front::Directory(dir), row) => dir.fetch(keys, row.as_ref()),
             (Front::Trie | Front::Ranges(_), Some(row)) => {
                 keys.iter().filter_map(|&key| self.lookup(key.into())).for_each(row);
             }
@@ -118,7 +114,7 @@ impl Lpm {
 
     /// Adds a prefix. If it is there it gets the slot, and its old one is returned. Slots are less than 2^31 - 1.
     pub(crate) fn insert(&mut self, value: u128, len: u32, slot: u32) -> Option<u32> {
-        debug_assert!(slot < dir24::GROUP - 1);
+        debug_assert!(slot < ARRAY / 2 - 1);
         let (path, len) = self.path(value, len);
         let old = self.trie.insert(path, len, slot);
         if old == Some(slot) {
@@ -127,7 +123,7 @@ impl Lpm {
         if self.bits == 32 {
             let first = (path >> 96) as u32;
             self.long += usize::from(old.is_none() && len > 24);
-            if let Front::Dir24(dir) = &mut self.front {
+            if let Front::Directory(dir) = &mut self.front {
                 if old.is_some() {
                     dir.changed(&self.trie, first, len, slot);
                 } else if dir.added(&self.trie, first, len, slot).is_err() {
@@ -159,7 +155,7 @@ impl Lpm {
         let slot = self.trie.remove(path, len)?;
         if self.bits == 32 {
             self.long -= usize::from(len > 24);
-            if let Front::Dir24(dir) = &mut self.front {
+            if let Front::Directory(dir) = &mut self.front {
                 dir.removed(&self.trie, (path >> 96) as u32, len);
             }
             self.choose(false);
@@ -172,7 +168,7 @@ impl Lpm {
         match &self.front {
             Front::Trie => self.trie.lookup(key << (128 - self.bits)),
             Front::Ranges(ranges) => ranges.lookup(key as u32),
-            Front::Dir24(dir) => dir.lookup(key as u32),
+            Front::Directory(dir) => dir.lookup(key as u32),
         }
     }
 
@@ -181,7 +177,7 @@ impl Lpm {
         match &self.front {
             // A call, and a node for each six bits or so that tell prefixes apart.
             Front::Trie => 6 + 3 * (self.len() as u32 + 1).ilog2() / 2,
-            Front::Ranges(_) | Front::Dir24(_) => 3,
+            Front::Ranges(_) | Front::Directory(_) => 3,
         }
     }
 
@@ -197,24 +193,17 @@ impl Lpm {
 
     /// What compiled code reads.
     pub(crate) fn view(&self) -> LpmView {
-        let null: *const u32 = std::ptr::null();
-        let mut view = LpmView {
-            algorithm: LpmView::CALL,
-            ranges: std::ptr::null(),
-            top: null,
-            low: null,
-            fallback: null,
-        };
+        let mut view = LpmView::NONE;
         match &self.front {
             Front::Trie => {}
             Front::Ranges(ranges) => {
                 view.algorithm = LpmView::RANGES;
                 view.ranges = &raw const **ranges;
             }
-            Front::Dir24(dir) => {
-                view.algorithm = LpmView::DIR24;
-                view.top = dir.top().as_ptr();
-                view.low = dir.low().as_ptr();
+            Front::Directory(dir) => {
+                view.algorithm = LpmView::DIRECTORY;
+                view.blocks = dir.blocks().as_ptr();
+                view.arrays = dir.arrays().as_ptr();
                 view.fallback = dir.fallback().as_ptr();
             }
         }
@@ -226,7 +215,7 @@ impl Lpm {
         let front = match &self.front {
             Front::Trie => 0,
             Front::Ranges(_) => size_of::<Ranges>(),
-            Front::Dir24(dir) => dir.bytes(),
+            Front::Directory(dir) => dir.bytes(),
         };
         self.trie.bytes() + front
     }
@@ -254,16 +243,16 @@ impl Lpm {
         }
         let huge = self.trie.len() >= HUGE_FROM;
         match &self.front {
-            Front::Dir24(dir) if dir.is_huge() || !huge => {}
+            Front::Directory(dir) if dir.is_huge() || !huge => {}
             // If there is no memory for other arrays, these go on.
-            Front::Dir24(_) => {
-                if let Some(dir) = Dir24::of(&self.trie, huge) {
-                    self.front = Front::Dir24(dir);
+            Front::Directory(_) => {
+                if let Some(dir) = Directory::of(&self.trie, huge) {
+                    self.front = Front::Directory(dir);
                 }
             }
             Front::Trie if self.long > LONG_AGAIN && !try_all => {}
             Front::Trie | Front::Ranges(_) => {
-                self.front = Dir24::of(&self.trie, huge).map_or(Front::Trie, Front::Dir24);
+                self.front = Directory::of(&self.trie, huge).map_or(Front::Trie, Front::Directory);
             }
         }
     }

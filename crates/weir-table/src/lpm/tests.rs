@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::dir24::{GROUP, MAX_GROUPS};
+use super::arrays::{ARRAY, BLOCK_ARRAY, LEN, MAX_ARRAYS, MAX_GROUPS};
 use super::ranges::NO_SLOT;
 use super::{FEW, Front, HUGE_FROM, LONG_AGAIN, Lpm, LpmView};
 
@@ -37,12 +37,15 @@ fn read(lpm: &Lpm, key: u128) -> Option<u32> {
     match view.algorithm {
         LpmView::CALL => {
             assert!(
-                view.ranges.is_null() && view.top.is_null() && view.low.is_null() && view.fallback.is_null()
+                view.ranges.is_null()
+                    && view.blocks.is_null()
+                    && view.arrays.is_null()
+                    && view.fallback.is_null()
             );
             None
         }
         LpmView::RANGES => {
-            assert!(view.top.is_null() && view.low.is_null() && view.fallback.is_null());
+            assert!(view.blocks.is_null() && view.arrays.is_null() && view.fallback.is_null());
             assert_eq!(view.ranges.addr() % 64, 0, "starts are one cache line");
             // SAFETY: `lpm` is borrowed, so nothing changed since its view was taken.
             let ranges = unsafe { &*view.ranges };
@@ -52,15 +55,20 @@ fn read(lpm: &Lpm, key: u128) -> Option<u32> {
             }
             Some(ranges.slots[count]).filter(|&slot| slot != NO_SLOT)
         }
-        LpmView::DIR24 => {
+        LpmView::DIRECTORY => {
             assert!(view.ranges.is_null());
-            // SAFETY: as above; `top` has 2^24 entries.
-            let mut entry = unsafe { view.top.add(key as usize >> 8).read() };
-            if entry & GROUP != 0 {
-                let at = ((entry & 0x7fff_ffff) << 8) + (key & 0xff);
-                assert!(at < MAX_GROUPS << 8);
-                // SAFETY: as above; `low` has MAX_GROUPS groups of 256 entries.
-                entry = unsafe { view.low.add(at as usize).read() };
+            assert_eq!(view.blocks.addr() % 64, 0, "a block is one cache line");
+            // SAFETY: as above; there are 2^16 blocks of 64 bytes.
+            let block = unsafe { &*view.blocks.add(64 * (key as usize >> 16)).cast::<[u8; 64]>() };
+            let count = block[..16].iter().filter(|&&start| u32::from(start) <= key >> 8 & 0xff).count();
+            let mut entry = u32::from_ne_bytes(block[4 * (count - 1)..][..4].try_into().unwrap());
+            for (mark, byte) in [(BLOCK_ARRAY, key >> 8 & 0xff), (ARRAY, key & 0xff)] {
+                if entry & mark == mark {
+                    let at = (entry & !BLOCK_ARRAY) as usize * LEN + byte as usize;
+                    assert!(at < MAX_ARRAYS as usize * LEN);
+                    // SAFETY: as above; there are MAX_ARRAYS arrays of LEN words.
+                    entry = unsafe { view.arrays.add(at).read() };
+                }
             }
             if entry == 0 {
                 // SAFETY: as above; `fallback` has 256 entries.
@@ -231,10 +239,10 @@ fn the_algorithm_follows_the_content_with_hysteresis() {
         assert_eq!(net(&mut lpm, i, true), LpmView::RANGES);
     }
     for i in 8..12 {
-        assert_eq!(net(&mut lpm, i, true), LpmView::DIR24);
+        assert_eq!(net(&mut lpm, i, true), LpmView::DIRECTORY);
     }
     for i in (FEW as u32 / 2..12).rev() {
-        let wanted = if i as usize > FEW / 2 { LpmView::DIR24 } else { LpmView::RANGES };
+        let wanted = if i as usize > FEW / 2 { LpmView::DIRECTORY } else { LpmView::RANGES };
         assert_eq!(net(&mut lpm, i, false), wanted);
     }
     assert_eq!(net(&mut lpm, FEW as u32 / 2, true), LpmView::RANGES);
@@ -286,7 +294,7 @@ fn thousands_of_prefixes_come_and_go() {
     for (i, &(value, len)) in table.iter().enumerate() {
         assert_eq!(lpm.insert(value, len, i as u32), None);
         wanted.insert((value, len), i as u32);
-        if let Front::Dir24(dir) = &lpm.front {
+        if let Front::Directory(dir) = &lpm.front {
             assert_eq!(dir.is_huge(), lpm.len() >= HUGE_FROM);
         }
         if i.is_power_of_two() && i > 16 {
@@ -299,7 +307,7 @@ fn thousands_of_prefixes_come_and_go() {
     extend(&mut at_once, slots.clone().take(4));
     assert_eq!((at_once.len(), at_once.view().algorithm), (4, LpmView::RANGES));
     extend(&mut at_once, slots);
-    assert_eq!((at_once.len(), at_once.view().algorithm), (lpm.len(), LpmView::DIR24));
+    assert_eq!((at_once.len(), at_once.view().algorithm), (lpm.len(), LpmView::DIRECTORY));
     look(&at_once, &wanted);
     let most = lpm.bytes();
     assert!(most > 1 << 20 && most < 200 << 20, "{most} bytes");
@@ -313,6 +321,43 @@ fn thousands_of_prefixes_come_and_go() {
     }
     assert_eq!((lpm.len(), lpm.view().algorithm), (0, LpmView::RANGES));
     assert!(lpm.bytes() < 1024);
+}
+
+#[test]
+fn a_block_has_ranges_while_they_are_few_and_an_array_else() {
+    let mut lpm = Lpm::new(32);
+    let mut wanted = BTreeMap::new();
+    // Elsewhere, so that there is a directory.
+    let others = (0..64u32).map(|i| (u128::from(i << 18), 20));
+    // Every third 256 of one block, one of them longer than that and one shorter, in an order that is not theirs.
+    let block = 0x0a01_0000;
+    let inner = (0..80u32)
+        .map(|i| (u128::from(block | (i * 37 % 80) * 3 << 8), [24, 24, 28, 23, 32][i as usize % 5]));
+    let all: Vec<(u128, u32)> = others.chain(inner).collect();
+    let look = |lpm: &Lpm, wanted: &BTreeMap<(u128, u32), u32>| {
+        for key in (block - 0x200..block + 0x1_0200).step_by(64).flat_map(|key| [key, key + 15, key + 16]) {
+            let answer = probe(wanted, key);
+            assert_eq!((lpm.lookup(key.into()), read(lpm, key.into())), (answer, answer), "key {key:#x}");
+        }
+    };
+    let arrays = |lpm: &Lpm| match &lpm.front {
+        Front::Directory(dir) => dir.blocks().arrays(),
+        _ => 0,
+    };
+    let mut most = 0;
+    for (slot, &(value, len)) in (0..).zip(&all) {
+        lpm.insert(value, len, slot);
+        wanted.insert((value & !u128::from(u32::MAX.checked_shr(len).unwrap_or(0)), len), slot);
+        look(&lpm, &wanted);
+        most = most.max(arrays(&lpm));
+    }
+    assert_eq!((most, lpm.view().algorithm), (1, LpmView::DIRECTORY));
+    for (value, len) in all.into_iter().skip(64) {
+        lpm.remove(value, len);
+        wanted.remove(&(value & !u128::from(u32::MAX.checked_shr(len).unwrap_or(0)), len));
+        look(&lpm, &wanted);
+    }
+    assert_eq!((arrays(&lpm), lpm.view().algorithm), (0, LpmView::DIRECTORY));
 }
 
 #[test]
@@ -336,7 +381,7 @@ fn groups_of_the_second_level_are_used_again() {
         }
     }
     assert!(lpm.bytes() <= bytes, "{} bytes, {bytes} with one group", lpm.bytes());
-    assert_eq!(lpm.view().algorithm, LpmView::DIR24);
+    assert_eq!(lpm.view().algorithm, LpmView::DIRECTORY);
 }
 
 #[test]
@@ -361,7 +406,7 @@ fn without_room_for_long_prefixes_the_trie_answers() {
     // Many, but in few groups: there is room for them.
     let mut dense = Lpm::new(32);
     extend(&mut dense, (0..MAX_GROUPS + 1).map(|i| (i.into(), 32, i)));
-    assert_eq!((dense.view().algorithm, dense.lookup(777)), (LpmView::DIR24, Some(777)));
+    assert_eq!((dense.view().algorithm, dense.lookup(777)), (LpmView::DIRECTORY, Some(777)));
     let mut sparse = Lpm::new(32);
     extend(&mut sparse, (0..=MAX_GROUPS).map(|i| (host(i), 32, i)));
     assert_eq!((sparse.view().algorithm, sparse.lookup(host(777))), (LpmView::CALL, Some(777)));
@@ -370,7 +415,7 @@ fn without_room_for_long_prefixes_the_trie_answers() {
         assert_eq!(lpm.view().algorithm, LpmView::CALL);
         lpm.remove(host(i), 32);
     }
-    assert_eq!(lpm.view().algorithm, LpmView::DIR24);
+    assert_eq!(lpm.view().algorithm, LpmView::DIRECTORY);
     for i in 0..=MAX_GROUPS {
         let wanted = Some(if i <= again { 1 } else { i });
         assert_eq!((lpm.lookup(host(i)), read(&lpm, host(i))), (wanted, wanted));

@@ -49,7 +49,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "a prefix is painted over a longer one",
-        file: "crates/weir-table/src/lpm/dir24.rs",
+        file: "crates/weir-table/src/lpm/directory.rs",
         text: "next = u64::from(last(inner, inner_len)) + 1;",
         instead: "next = u64::from(last(inner, inner_len));",
         test: TABLE_LPM,
@@ -195,10 +195,10 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: LARGE,
     },
     Mutation {
-        name: "compiled DIR-24-8: half of a group",
+        name: "compiled search by prefix: half of an array",
         file: "crates/weir-jit/src/tables.rs",
-        text: "band_imm_u(low, 0xff)",
-        instead: "band_imm_u(low, 0x7f)",
+        text: "band_imm_u(byte, 0xff)",
+        instead: "band_imm_u(byte, 0x7f)",
         test: LARGE,
     },
     Mutation {

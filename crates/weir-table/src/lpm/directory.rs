@@ -1,59 +1,55 @@
-//! Many prefixes of 32-bit keys: DIR-24-8 (Gupta, Lin, McKeown 1998), one read for a key that no prefix of more than
-//! 24 bits is near, two for others.
+//! Many prefixes of 32-bit keys, by the bytes of the key: a block for the first two, in which one comparison finds what the
+//! third one says; and an array for the fourth, where there are prefixes of more than 24 bits.
 //!
-//! The arrays have the prefixes of 9 to 32 bits. Those of at most 8 bits, each of which would be written 65,536 times
-//! or more, stand in a third array of 256, read where the others have nothing.
+//! Blocks and arrays have the prefixes of 9 to 32 bits. Those of at most 8 bits, each of which would be written to 256 blocks
+//! or more, stand in an array of 256 of their own, read where the others have nothing.
 
+use super::arrays::{ARRAY, Arrays, LEN, MAX_GROUPS, is_array_of_block};
+use super::blocks::Blocks;
 use super::ranges::last;
 use super::trie::Trie;
-use crate::memory::{Pages, Region};
-
-/// Marks an entry of the first level that is the number of a group in the second.
-pub const GROUP: u32 = 1 << 31;
-
-/// Most groups of 256 entries in the second level: 64 MiB, as much as the first. They are mapped at once, and real
-/// when used.
-pub const MAX_GROUPS: u32 = 1 << 16;
+use crate::memory::Pages;
 
 /// Prefixes of at most this many bits stand in the fallback.
 const SHORT: u32 = 8;
 
-/// Prefixes of more bits stand in the second level.
+/// Prefixes of more bits stand in groups.
 const TOP: u32 = 24;
 
-const GROUP_LEN: usize = 256;
+/// From so many blocks with arrays on (8 MiB of them) it pays to look which keys need one: most lookups are of those then.
+const MANY_ARRAYS: u32 = 8192;
 
-/// What the arrays say of a key: 0 is nothing, others are the slot plus one.
+/// What the index says of a key: 0 is nothing, others are the slot plus one.
 pub fn entry(slot: Option<u32>) -> u32 {
     slot.map_or(0, |slot| slot + 1)
 }
 
-/// More groups are needed than there are. The arrays miss a prefix and are of no more use.
+/// More groups are needed than there are. The index misses a prefix and is of no more use.
 #[derive(Debug)]
 pub struct Full;
 
-/// The arrays. What they say follows from the trie that is given to every change.
-pub struct Dir24 {
-    top: Region,
-    low: Region,
+/// The index. What it says follows from the trie that is given to every change.
+pub struct Directory {
+    blocks: Blocks,
+    arrays: Arrays,
     fallback: [u32; 256],
-    /// For each group that was ever used: how many prefixes of more than 24 bits it has.
+    /// For each array that was ever a group: how many prefixes of more than 24 bits it has.
     members: Vec<u16>,
-    free: Vec<u32>,
+    groups: u32,
     huge: bool,
 }
 
-impl Dir24 {
-    /// The arrays of a trie of 32-bit keys, on huge pages if `huge`. `None` if there is no memory, or if it needs too
+impl Directory {
+    /// The index of a trie of 32-bit keys, on huge pages if `huge`. `None` if there is no memory, or if it needs too
     /// many groups.
-    pub fn of(trie: &Trie, huge: bool) -> Option<Box<Dir24>> {
+    pub fn of(trie: &Trie, huge: bool) -> Option<Box<Directory>> {
         let pages = if huge { Pages::Huge } else { Pages::Small };
-        let mut dir = Box::new(Dir24 {
-            top: Region::reserve(size_of::<u32>() << TOP, pages).ok()?,
-            low: Region::reserve(size_of::<u32>() * MAX_GROUPS as usize * GROUP_LEN, pages).ok()?,
+        let mut dir = Box::new(Directory {
+            blocks: Blocks::new(pages)?,
+            arrays: Arrays::new(pages)?,
             fallback: [0; 256],
             members: Vec::new(),
-            free: Vec::new(),
+            groups: 0,
             huge,
         });
         let mut full = false;
@@ -77,48 +73,53 @@ impl Dir24 {
         self.huge
     }
 
-    /// The first level: 2^24 entries, by the first 24 bits of the key.
-    pub fn top(&self) -> &[u32] {
-        self.top.half_words()
+    /// What is read first.
+    pub fn blocks(&self) -> &Blocks {
+        &self.blocks
     }
 
-    /// The second level: 256 entries a group, by the last 8 bits of the key.
-    pub fn low(&self) -> &[u32] {
-        self.low.half_words()
+    /// What is read where a word of a block, or of an array, names an array.
+    pub fn arrays(&self) -> &Arrays {
+        &self.arrays
     }
 
-    /// What holds where the levels say 0: 256 entries, by the first 8 bits of the key.
+    /// What holds where the others say 0: 256 entries, by the first 8 bits of the key.
     pub fn fallback(&self) -> &[u32; 256] {
         &self.fallback
     }
 
     /// The slot of a key.
     pub fn lookup(&self, key: u32) -> Option<u32> {
-        let mut entry = self.top()[(key >> 8) as usize];
-        if entry & GROUP != 0 {
-            entry = self.low()[place(entry, key)];
+        let mut word = self.blocks.word(&self.arrays, key >> 8);
+        if word & ARRAY != 0 {
+            word = self.arrays.of(word)[(key & 0xff) as usize];
         }
-        if entry == 0 {
-            entry = self.fallback[(key >> 24) as usize];
-        }
-        entry.checked_sub(1)
+        self.or_fallback(word, key)
     }
 
-    /// Brings what a lookup reads first near.
-    pub fn fetch(&self, key: u32) {
-        self.top.fetch(size_of::<u32>() * (key >> 8) as usize);
+    fn or_fallback(&self, word: u32, key: u32) -> Option<u32> {
+        let word = if word == 0 { self.fallback[(key >> 24) as usize] } else { word };
+        word.checked_sub(1)
     }
 
-    /// The slot of a key, if the first level has it. If the second level has it, that is brought near: who waited for it
-    /// would do so once for each batch, and most keys are not there.
-    pub fn near(&self, key: u32) -> Option<u32> {
-        let entry = self.top()[(key >> 8) as usize];
-        if entry & GROUP != 0 {
-            self.low.fetch(size_of::<u32>() * place(entry, key));
-            return None;
+    /// Brings what lookups of these keys will read near, and calls `row`, if rows are far, with the slots that they find.
+    /// Where a lookup has more than one step, this waits for none but the first, and its slot is not told.
+    pub fn fetch(&self, keys: &[u64], row: Option<&impl Fn(u32)>) {
+        for &key in keys {
+            self.blocks.fetch(key as u32);
         }
-        let entry = if entry == 0 { self.fallback[(key >> 24) as usize] } else { entry };
-        entry.checked_sub(1)
+        if row.is_none() && self.blocks.arrays() < MANY_ARRAYS {
+            return;
+        }
+        for key in keys.iter().map(|&key| key as u32) {
+            let word = self.blocks.of_key(key);
+            if word & ARRAY != 0 {
+                let byte = if is_array_of_block(word) { key >> 8 } else { key };
+                self.arrays.fetch(word, byte as u8);
+            } else if let (Some(row), Some(slot)) = (row, self.or_fallback(word, key)) {
+                row(slot);
+            }
+        }
     }
 
     /// Follows the trie, to which a prefix was added.
@@ -146,11 +147,7 @@ impl Dir24 {
 
     /// Memory in use.
     pub fn bytes(&self) -> usize {
-        size_of::<Dir24>()
-            + self.top.resident()
-            + self.low.resident()
-            + 2 * self.members.capacity()
-            + 4 * self.free.capacity()
+        size_of::<Directory>() + self.blocks.resident() + self.arrays.bytes() + 2 * self.members.capacity()
     }
 
     /// Writes the keys of a prefix, but for those of longer prefixes.
@@ -189,7 +186,7 @@ impl Dir24 {
     /// 24 bits, which are passed over, or the only one was just removed, and that has fewer keys.
     fn fill(&mut self, from: u32, to: u32, entry: u32) {
         let (mut begin, mut end) = (from >> 8, (to >> 8) + 1);
-        if begin + 1 == end && self.top()[begin as usize] & GROUP != 0 {
+        if begin + 1 == end && self.blocks.word(&self.arrays, begin) & ARRAY != 0 {
             return self.fill_group(from, to, entry);
         }
         if from & 0xff != 0 {
@@ -200,55 +197,50 @@ impl Dir24 {
             self.fill_group(to & !0xff, to, entry);
             end -= 1;
         }
-        self.top.half_words_mut()[begin as usize..end as usize].fill(entry);
+        if begin < end {
+            self.blocks.fill(&mut self.arrays, begin, end - 1, entry);
+        }
     }
 
     /// Writes the keys `from..=to` of one group.
     fn fill_group(&mut self, from: u32, to: u32, entry: u32) {
-        let top = self.top()[(from >> 8) as usize];
-        debug_assert!(top & GROUP != 0, "part of a 256 is written, and it has no group");
-        self.low.half_words_mut()[place(top, from)..=place(top, to)].fill(entry);
+        let word = self.blocks.word(&self.arrays, from >> 8);
+        debug_assert!(word & ARRAY != 0, "part of a 256 is written, and it has no group");
+        self.arrays.of_mut(word)[(from & 0xff) as usize..=(to & 0xff) as usize].fill(entry);
     }
 
     /// Counts a prefix of more than 24 bits in its group, which is made if it is the first.
     fn join(&mut self, first: u32) -> Result<(), Full> {
-        let at = (first >> 8) as usize;
-        let old = self.top()[at];
-        if old & GROUP != 0 {
-            self.members[(old & !GROUP) as usize] += 1;
+        let top = first >> 8;
+        let old = self.blocks.word(&self.arrays, top);
+        if old & ARRAY != 0 {
+            self.members[(old & !ARRAY) as usize] += 1;
             return Ok(());
         }
-        let group = match self.free.pop() {
-            Some(group) => group,
-            None if self.members.len() < MAX_GROUPS as usize => {
-                self.members.push(0);
-                self.members.len() as u32 - 1
-            }
-            None => return Err(Full),
-        };
-        self.members[group as usize] = 1;
-        let start = group as usize * GROUP_LEN;
-        self.low.half_words_mut()[start..start + GROUP_LEN].fill(old);
-        self.top.half_words_mut()[at] = GROUP | group;
+        if self.groups == MAX_GROUPS {
+            return Err(Full);
+        }
+        self.groups += 1;
+        let word = self.arrays.take(&[old; LEN]);
+        let group = (word & !ARRAY) as usize;
+        self.members.resize(self.members.len().max(group + 1), 0);
+        self.members[group] = 1;
+        self.blocks.fill(&mut self.arrays, top, top, word);
         Ok(())
     }
 
     /// Takes a prefix of more than 24 bits from its group. After the last one all 256 entries are the same, and go
-    /// back to the first level.
+    /// back to the block.
     fn leave(&mut self, first: u32) {
-        let at = (first >> 8) as usize;
-        let top = self.top()[at];
-        let group = top & !GROUP;
-        let members = &mut self.members[group as usize];
+        let top = first >> 8;
+        let word = self.blocks.word(&self.arrays, top);
+        let members = &mut self.members[(word & !ARRAY) as usize];
         *members -= 1;
         if *members == 0 {
-            self.top.half_words_mut()[at] = self.low()[place(top, 0)];
-            self.free.push(group);
+            self.groups -= 1;
+            let entry = self.arrays.of(word)[0];
+            self.arrays.give_back(word);
+            self.blocks.fill(&mut self.arrays, top, top, entry);
         }
     }
-}
-
-/// Where a key stands in the second level, of which the first says `top`.
-fn place(top: u32, key: u32) -> usize {
-    (((top & !GROUP) << 8) + (key & 0xff)) as usize
 }
