@@ -103,7 +103,7 @@ impl Flow {
             let mut common = self.root[i].then_some(n);
             for e in &self.preds[i] {
                 if self.parent[e.from] != UNREACHED {
-                    common = Some(common.map_or(e.from, |c| self.meet(c, e.from)));
+                    common = Some(common.map_or(e.from, |c| self.common_dominator(c, e.from)));
                 }
             }
             let Some(parent) = common else { continue };
@@ -123,7 +123,8 @@ impl Flow {
         }
     }
 
-    fn meet(&self, mut a: usize, mut b: usize) -> usize {
+    /// The last block that all ways to either block go through; the number of blocks if there is none.
+    pub fn common_dominator(&self, mut a: usize, mut b: usize) -> usize {
         if self.depth[a] < self.depth[b] {
             (a, b) = (b, a);
         }

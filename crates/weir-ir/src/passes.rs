@@ -16,6 +16,7 @@ mod layers;
 mod positions;
 mod rename;
 mod requires;
+mod sink;
 mod stores;
 mod sums;
 mod tails;
@@ -49,6 +50,7 @@ pub const PASSES: &[Pass] = &[
     ("inline", inline::run),
     ("fold", fold::run),
     ("dead", dead::run),
+    ("sink", sink::run),
 ];
 
 /// Runs all passes over a checked program.

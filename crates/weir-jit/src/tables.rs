@@ -161,7 +161,11 @@ impl Translator<'_, '_> {
         let is_cell = self.cells.contains_key(&slot) && !self.lane_cells.contains_key(&entry);
         let stays = is_cell && !self.written[table.0 as usize];
         let rows = if stays { self.regions.fixed } else { self.regions.rows };
-        let v = self.load_value(width, row, off, rows);
+        // A bit in a row is 0 or 1: nothing else is written there.
+        let v = match width {
+            Width::W1 => self.load(types::I8, row, off, rows),
+            width => self.load_value(width, row, off, rows),
+        };
         if network { self.machine_form(dst, v) } else { v }
     }
 

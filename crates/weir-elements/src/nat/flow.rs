@@ -48,6 +48,7 @@ pub(super) const VALUE: &[(&str, Width)] = &[
     ("address_change", W16),
     ("change", W16),
     ("state", W8),
+    ("settled_above", W8),
 ];
 
 // Bits of a TCP mapping's state: `<< 1` for the reply direction.
@@ -56,6 +57,9 @@ pub(super) const TCP_DATA: u8 = 4;
 // State of a UDP mapping: whether there was a reply (in the lowest bit), and packets (twice; at most 3 are counted).
 const UDP_PACKET: u8 = 2;
 pub(super) const UDP_PACKETS: u8 = 6;
+// Above this, packets leave the state as it is: there were enough before, and replies if this is one.
+const SETTLED: u8 = UDP_PACKETS - 1;
+const SETTLED_BY_REPLY: u8 = UDP_PACKETS;
 
 /// Key fields of the table: protocol, source address and port, destination address and port.
 const DST: u32 = 3;
@@ -238,6 +242,8 @@ pub(super) fn new_mapping(
         b.set(e, "change", all);
     }
     m.tie(b, (forward, reply), number, rule.outputs);
+    b.set(forward, "settled_above", SETTLED);
+    b.set(reply, "settled_above", SETTLED_BY_REPLY);
     Some(forward)
 }
 
@@ -332,16 +338,16 @@ fn tcp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow) {
 
 /// Follows a UDP flow: whether it is more than a question and an answer.
 fn udp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow) {
-    let reply = b.get(entry, "reply");
     let state = b.get(entry, "state");
-    let reply = b.resize(W8, reply);
-    // Nearly all packets change nothing: there were enough before, and replies if this is one.
-    let most_new = b.add(reply, UDP_PACKETS - 1);
-    let settled = b.gt(state, most_new);
+    let settled_above = b.get(entry, "settled_above");
+    // So it is for nearly all packets.
+    let settled = b.gt(state, settled_above);
     let next = b.choose(
         settled,
         |_| state,
         |b| {
+            let reply = b.get(entry, "reply");
+            let reply = b.resize(W8, reply);
             let next = b.or(state, reply);
             let few = b.lt(next, UDP_PACKETS);
             let more = b.add(next, UDP_PACKET);
@@ -351,9 +357,12 @@ fn udp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow) {
         },
     );
     let streaming = b.gt(next, UDP_PACKETS);
-    let [short, long] = [e.udp_timeout, e.udp_streaming_timeout].map(|t| b.constant(W64, nanos(t)));
-    let timeout = b.select(streaming, long, short);
-    b.touch(entry, timeout);
+    // Each way with its own constant, so that the code need not work the time out for each packet.
+    let touch = |b: &mut Builder, t: Duration| {
+        let timeout = b.constant(W64, nanos(t));
+        b.touch(entry, timeout);
+    };
+    b.if_else(streaming, |b| touch(b, e.udp_streaming_timeout), |b| touch(b, e.udp_timeout));
 }
 
 /// Both entries of a mapping have its state.

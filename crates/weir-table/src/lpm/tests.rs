@@ -332,7 +332,7 @@ fn a_block_has_ranges_while_they_are_few_and_an_array_else() {
     // Every third 256 of one block, one of them longer than that and one shorter, in an order that is not theirs.
     let block = 0x0a01_0000;
     let inner = (0..80u32)
-        .map(|i| (u128::from(block | (i * 37 % 80) * 3 << 8), [24, 24, 28, 23, 32][i as usize % 5]));
+        .map(|i| (u128::from(block | ((i * 37 % 80) * 3) << 8), [24, 24, 28, 23, 32][i as usize % 5]));
     let all: Vec<(u128, u32)> = others.chain(inner).collect();
     let look = |lpm: &Lpm, wanted: &BTreeMap<(u128, u32), u32>| {
         for key in (block - 0x200..block + 0x1_0200).step_by(64).flat_map(|key| [key, key + 15, key + 16]) {
