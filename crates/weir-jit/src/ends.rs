@@ -1,10 +1,10 @@
 //! How blocks end.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{self, InstBuilder, types};
+use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};
 use cranelift_frontend::Switch;
 use weir_ir::Layer;
-use weir_ir::program::{Amount, BlockId, End, MAX_HOPS, Op, TableId, Target, Value};
+use weir_ir::program::{Amount, BinOp, BlockId, End, MAX_HOPS, Op, TableId, Target, Value};
 use weir_packet::Meta;
 use weir_table::network_order;
 
@@ -15,6 +15,11 @@ use crate::ops::INLINE;
 
 /// Cases that are compared one by one.
 const COMPARED: usize = 4;
+/// Most "and" and "or" in each other that become branches.
+const MOST_PARTS: usize = 3;
+
+/// A block to go to, and what it is given.
+type Edge = (ir::Block, Vec<BlockArg>);
 
 impl Translator<'_, '_> {
     pub(crate) fn end(&mut self, end: &End) {
@@ -24,8 +29,8 @@ impl Translator<'_, '_> {
                 self.b.ins().jump(to, &args);
             }
             End::Branch { cond, then, other } => {
-                let cond = self.get(*cond);
-                self.branch(cond, then, &[], other);
+                let (then, other) = (self.edge(then, &[]), self.edge(other, &[]));
+                self.branch_by_parts(*cond, &then, &other, MOST_PARTS);
             }
             End::Switch { value, cases, default } => self.switch(*value, cases, default),
             End::Again { header, exit } => self.again(header, exit),
@@ -114,6 +119,36 @@ impl Translator<'_, '_> {
         let (then, then_args) = self.edge(then, supplied);
         let (other, other_args) = self.edge(other, &[]);
         self.b.ins().brif(cond, then, &then_args, other, &other_args);
+    }
+
+    /// Branches on comparisons that are joined by "and" and "or" one by one: nearly always the first ones decide, or all
+    /// are false, and a comparison that is branched on is one instruction, where one that makes a value is three.
+    fn branch_by_parts(&mut self, cond: Value, then: &Edge, other: &Edge, most: usize) {
+        let Some((op, a, b)) = self.parts_of(cond).filter(|_| most > 0) else {
+            let cond = self.get(cond);
+            self.b.ins().brif(cond, then.0, &then.1, other.0, &other.1);
+            return;
+        };
+        let next = (self.b.create_block(), Vec::new());
+        match op {
+            BinOp::And => self.branch_by_parts(a, &next, other, most - 1),
+            _ => self.branch_by_parts(a, then, &next, most - 1),
+        }
+        self.b.switch_to_block(next.0);
+        self.branch_by_parts(b, then, other, most - 1);
+    }
+
+    /// What an "and" or "or" of the current block joins, if these are comparisons, or such themselves.
+    fn parts_of(&self, cond: Value) -> Option<(BinOp, Value, Value)> {
+        let ops = &self.p.block(self.here).ops;
+        let made_by = |v: Value| ops.iter().rev().find(|op| op.dst() == Some(v));
+        let Op::Binary { op: op @ (BinOp::And | BinOp::Or), a, b, .. } = *made_by(cond)? else { return None };
+        let is_part = |v| match made_by(v) {
+            Some(Op::Compare { .. }) => true,
+            Some(Op::Binary { .. }) => self.parts_of(v).is_some(),
+            _ => false,
+        };
+        (is_part(a) && is_part(b)).then_some((op, a, b))
     }
 
     /// Ends the packet's run, with the number of the block if it is dropped.
