@@ -231,3 +231,50 @@ fn blocks_out_of_order_and_out_of_reach() {
     let seen = assert_same(&program, 0, &[Step::packet(0, &[], 0)]);
     assert_eq!((exits(&seen), seen[0].len()), (1, 4));
 }
+
+#[test]
+fn branches_on_joined_comparisons() {
+    type Join = fn(&mut Builder, [weir_ir::V; 5]) -> weir_ir::V;
+    let joins: [Join; 6] = [
+        |b, c| b.and(c[0], c[1]),
+        |b, c| b.or(c[0], c[1]),
+        |b, c| {
+            let two = b.and(c[0], c[1]);
+            b.or(two, c[2])
+        },
+        |b, c| {
+            let two = b.or(c[1], c[2]);
+            b.and(c[0], two)
+        },
+        |b, c| {
+            let (two, more) = (b.or(c[0], c[1]), b.or(c[2], c[3]));
+            b.and(two, more)
+        },
+        |b, c| {
+            // More than are taken apart.
+            let first = b.and(c[0], c[1]);
+            c[1..]
+                .iter()
+                .enumerate()
+                .fold(first, |all, (i, &c)| if i % 2 == 0 { b.or(all, c) } else { b.and(c, all) })
+        },
+    ];
+    let program = one(1, |b, event| {
+        b.require(Layer::Data, 5, Reason::TRUNCATED);
+        for join in joins {
+            let is = [0, 1, 2, 3, 4].map(|at| {
+                let v = b.load(W8, Layer::Data, at);
+                b.eq(v, 1)
+            });
+            let all = join(b, is);
+            let (yes, no) = (b.constant(W8, 1_u8), b.constant(W8, 2_u8));
+            let way = b.choose(all, |_| yes, |_| no);
+            // The condition has another use.
+            b.notify(event, &[way, all]);
+        }
+        b.emit(0);
+    });
+    let packet = |n: u8| Step::packet(0, &[0, 1, 2, 3, 4].map(|bit| n >> bit & 1), 0);
+    let steps: Vec<Step> = (0..32).map(packet).collect();
+    assert_eq!(exits(&assert_same(&program, 0, &steps)), 32);
+}

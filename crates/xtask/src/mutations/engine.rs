@@ -55,6 +55,20 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: TABLE_LPM,
     },
     Mutation {
+        name: "an answer ends with the first of its rows",
+        file: "crates/weir-table/src/prefix_rows.rs",
+        text: "found.rows += 1;",
+        instead: "found.rows += 0;",
+        test: TABLE_MODEL,
+    },
+    Mutation {
+        name: "a block of many ranges keeps some of them",
+        file: "crates/weir-table/src/lpm/blocks.rs",
+        text: "None if ranges > RANGES => {",
+        instead: "None if ranges > RANGES + 1 => {",
+        test: TABLE_LPM,
+    },
+    Mutation {
         name: "a range ends one key early",
         file: "crates/weir-table/src/lpm/ranges.rs",
         text: "edges.extend(last(first, len).checked_add(1));",
@@ -116,6 +130,13 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: "End::Exit { exit } if p.plain_exits.contains(&exit) => Dead::plain(),",
         instead: "End::Exit { .. } => Dead::plain(),",
         test: PASSES,
+    },
+    Mutation {
+        name: "sink: a load sinks below a mark that moves",
+        file: "crates/weir-ir/src/passes/sink.rs",
+        text: "*moved != layer",
+        instead: "*moved == layer",
+        test: PASS_CASES,
     },
     Mutation {
         name: "requires: a check vouches for more than the next one does",
@@ -200,6 +221,13 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: "band_imm_u(byte, 0xff)",
         instead: "band_imm_u(byte, 0x7f)",
         test: LARGE,
+    },
+    Mutation {
+        name: "compiled branch: one of two conditions is enough",
+        file: "crates/weir-jit/src/ends.rs",
+        text: "BinOp::And => self.branch_by_parts(a, &next, other, most - 1),",
+        instead: "BinOp::And => self.branch_by_parts(a, then, &next, most - 1),",
+        test: JIT,
     },
     Mutation {
         name: "what is pushed keeps old bytes that nothing writes",
