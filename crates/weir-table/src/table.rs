@@ -245,9 +245,14 @@ impl Table {
 
     /// Changes a value field of an entry (nothing if it was removed); bits beyond the field's width are lost.
     pub fn set(&mut self, slot: u32, field: u32, v: u128) {
-        if self.is_live(slot) {
-            self.write(slot, field, v);
+        if !self.is_live(slot) {
+            return;
+        }
+        self.write(slot, field, v);
+        if self.decl.kind == Kind::Lpm {
             self.answer(slot);
+            self.view.update(&self.finder);
+            self.epoch += 1;
         }
     }
 
@@ -541,6 +546,28 @@ impl<'a> Keys<'a> {
 mod tests {
     use super::*;
     use crate::decl::Width;
+    use crate::row::{KeyMatch, Row};
+
+    #[test]
+    fn prefixes_that_say_the_same_have_one_answer_until_one_of_them_changes() {
+        let decl = TableDecl::new("t", Kind::Lpm, &[("k", Width::W32)], &[("v", Width::W32)], 16);
+        let mut t = Table::new(decl).unwrap();
+        let row =
+            |net: u128, v: u128| Row { key: vec![KeyMatch::Prefix(net << 24, 8)], ..Row::exact(&[], &[v]) };
+        let slots = [1, 2, 3].map(|net| t.insert_row(&row(net, if net == 3 { 5 } else { 4 }), 0).unwrap());
+        let found = |t: &Table| [1, 2, 3].map(|net| t.lookup(&[net << 24]).unwrap());
+        let [one, two, three] = found(&t);
+        assert!(one == two && two != three && !slots.contains(&one));
+        let epoch = t.epoch();
+        t.set(slots[1], 0, 5);
+        let after = found(&t);
+        assert_eq!((after, after.map(|slot| t.get(slot, 0))), ([one, three, three], [4, 5, 5]));
+        assert_ne!(t.epoch(), epoch, "what lookups found is no longer what they find");
+        t.remove_slot(slots[0]);
+        assert_eq!((t.lookup(&[1 << 24]), t.len()), (None, 2));
+        // Nobody needs the row of the first any more.
+        assert!(t.insert_row(&row(1, 9), 0).is_ok() && t.used <= 6, "{} slots for 3 prefixes", t.used);
+    }
 
     #[test]
     fn timers_do_not_pile_up() {
