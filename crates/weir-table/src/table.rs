@@ -1,5 +1,6 @@
 //! One table: rows in a flat array, found by an index that suits its kind.
 
+mod answers;
 mod edit;
 mod time;
 
@@ -361,6 +362,7 @@ impl Table {
             self.set_partner(slot, None);
             return VecDeque::new();
         }
+        self.leave_answer(slot);
         match &mut self.finder {
             Finder::Exact(index) => {
                 let rows = Keys { rows: &self.rows, layout: &self.layout, seed: self.view.seed };
@@ -369,9 +371,7 @@ impl Table {
             Finder::Lpm { index, rows } => {
                 let (value, len) = rows.prefix(slot);
                 index.remove(value, len);
-                let gone = rows.leave(slot, said(&self.rows, &self.layout));
                 rows.remove(slot);
-                self.free.extend(gone);
             }
             Finder::Rules(rules) => _ = rules.remove(slot),
             Finder::Array => {}
@@ -453,30 +453,6 @@ impl Table {
         slot
     }
 
-    /// Lets packets read what the entry of a prefix says now; other kinds of tables show the entry itself.
-    fn answer(&mut self, slot: u32) {
-        let Finder::Lpm { rows, .. } = &mut self.finder else { return };
-        let words = said(&self.rows, &self.layout)(slot).to_vec();
-        let gone = rows.leave(slot, said(&self.rows, &self.layout));
-        self.free.extend(gone);
-        let known = rows.join(slot, &words, said(&self.rows, &self.layout));
-        let answer = known.unwrap_or_else(|| self.open_answer(slot, &words));
-        if let Finder::Lpm { index, rows } = &mut self.finder {
-            let (value, len) = rows.prefix(slot);
-            index.insert(value, len, answer);
-        }
-    }
-
-    fn open_answer(&mut self, slot: u32, words: &[u64]) -> u32 {
-        let answer = self.free_slot();
-        let at = answer as usize * self.layout.stride / 8;
-        self.rows.words_mut()[at..at + words.len()].copy_from_slice(words);
-        if let Finder::Lpm { rows, .. } = &mut self.finder {
-            rows.open(slot, answer, words, said(&self.rows, &self.layout));
-        }
-        answer
-    }
-
     fn count_group(&mut self, value: u128, up: bool) {
         if up {
             *self.groups.entry(value).or_insert(0) += 1;
@@ -511,12 +487,6 @@ impl Table {
         }
         &words[..self.layout.key_words]
     }
-}
-
-/// What rows of tables without keys in them say: their values.
-fn said<'a>(rows: &'a Region, layout: &Layout) -> impl Fn(u32) -> &'a [u64] + use<'a> {
-    let (stride, len) = (layout.stride / 8, layout.expires / 8);
-    move |slot| &rows.words()[slot as usize * stride..][..len]
 }
 
 /// Most slots of a table: one for each entry, and for each entry of a prefix an answer.

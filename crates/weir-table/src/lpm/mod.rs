@@ -1,8 +1,8 @@
 //! Longest-prefix match: an index from prefixes to slots, whose algorithm follows its content.
 //!
 //! A trie has all prefixes, and answers for every width of key. For 32-bit keys it stands behind one of two others:
-//! up to 16 boundaries between answers are compared with the key at once ([`Ranges`]); more go into arrays by the
-//! bits of the key ([`Directory`]). Only if these have no room is the trie itself asked.
+//! up to 16 boundaries between answers are compared with the key at once ([`Ranges`]); more go into a directory
+//! by the bytes of the key ([`Directory`]). Only if that has no room is the trie itself asked.
 
 mod arrays;
 mod blocks;
@@ -24,11 +24,11 @@ use trie::Trie;
 /// does not change its algorithm at every edit.
 const FEW: usize = STARTS / 2;
 
-/// From so many prefixes on the arrays are on huge pages: about as many pages of 4 KiB as a processor's second TLB
+/// From so many prefixes on the directory is on huge pages: about as many pages of 4 KiB as a processor's second TLB
 /// has entries. Smaller tables, of which there may be many, keep to the pages that they touch.
 const HUGE_FROM: usize = 4096;
 
-/// So few prefixes of more than 24 bits certainly have room in the arrays again, with some to spare.
+/// So few prefixes of more than 24 bits certainly have room in the directory again, with some to spare.
 const LONG_AGAIN: usize = MAX_GROUPS as usize * 3 / 4;
 
 /// Prefixes of keys of one width, each with a slot.
@@ -227,8 +227,8 @@ impl Lpm {
         (value << (128 - self.bits) & !outside, len)
     }
 
-    /// Chooses the algorithm for 32-bit keys after a change, which the arrays have followed. `try_all`: nothing is known
-    /// of whether the arrays have room.
+    /// Chooses the algorithm for 32-bit keys after a change, which the directory has followed. `try_all`: nothing is
+    /// known of whether the directory has room.
     fn choose(&mut self, try_all: bool) {
         if self.held {
             return;
@@ -244,7 +244,7 @@ impl Lpm {
         let huge = self.trie.len() >= HUGE_FROM;
         match &self.front {
             Front::Directory(dir) if dir.is_huge() || !huge => {}
-            // If there is no memory for other arrays, these go on.
+            // If there is no memory for another directory, this goes on.
             Front::Directory(_) => {
                 if let Some(dir) = Directory::of(&self.trie, huge) {
                     self.front = Front::Directory(dir);
