@@ -533,10 +533,11 @@ mod tests {
         let after = found(&t);
         assert_eq!((after, after.map(|slot| t.get(slot, 0))), ([one, three, three], [4, 5, 5]));
         assert_ne!(t.epoch(), epoch, "what lookups found is no longer what they find");
-        t.remove_slot(slots[0]);
-        assert_eq!((t.lookup(&[1 << 24]), t.len()), (None, 2));
-        // Nobody needs the row of the first any more.
-        assert!(t.insert_row(&row(1, 9), 0).is_ok() && t.used <= 6, "{} slots for 3 prefixes", t.used);
+        t.remove_slot(slots[1]);
+        t.insert_row(&row(4, 9), 0).unwrap();
+        let says = |net: u128| t.lookup(&[net << 24]).map(|slot| t.get(slot, 0));
+        assert_eq!([1, 2, 3, 4].map(says), [Some(4), None, Some(5), Some(9)]);
+        assert!(t.used <= 6, "{} slots for 3 prefixes and what they say", t.used);
     }
 
     #[test]

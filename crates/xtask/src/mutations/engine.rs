@@ -3,6 +3,7 @@
 use super::{Mutation, Test};
 
 const TABLE_MODEL: Test = Test { package: "weir-table", target: Some("model"), filter: "" };
+const TABLE_ROWS: Test = Test { package: "weir-table", target: None, filter: "table::tests::" };
 const TABLE_LPM: Test = Test { package: "weir-table", target: None, filter: "lpm::" };
 const TABLE_RULES: Test = Test { package: "weir-table", target: None, filter: "rules::" };
 const TABLE_WHEEL: Test = Test { package: "weir-table", target: None, filter: "wheel::" };
@@ -59,7 +60,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         file: "crates/weir-table/src/prefix_rows.rs",
         text: "found.rows += 1;",
         instead: "found.rows += 0;",
-        test: TABLE_MODEL,
+        test: TABLE_ROWS,
     },
     Mutation {
         name: "a block of many ranges keeps some of them",
