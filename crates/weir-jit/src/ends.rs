@@ -19,7 +19,7 @@ const COMPARED: usize = 4;
 const MOST_PARTS: usize = 3;
 
 /// A block to go to, and what it is given.
-type Edge = (ir::Block, Vec<BlockArg>);
+type Side = (ir::Block, Vec<BlockArg>);
 
 impl Translator<'_, '_> {
     pub(crate) fn end(&mut self, end: &End) {
@@ -123,7 +123,7 @@ impl Translator<'_, '_> {
 
     /// Branches on comparisons that are joined by "and" and "or" one by one: nearly always the first ones decide, or all
     /// are false, and a comparison that is branched on is one instruction, where one that makes a value is three.
-    fn branch_by_parts(&mut self, cond: Value, then: &Edge, other: &Edge, most: usize) {
+    fn branch_by_parts(&mut self, cond: Value, then: &Side, other: &Side, most: usize) {
         let Some((op, a, b)) = self.parts_of(cond).filter(|_| most > 0) else {
             let cond = self.get(cond);
             self.b.ins().brif(cond, then.0, &then.1, other.0, &other.1);

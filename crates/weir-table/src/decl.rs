@@ -75,7 +75,7 @@ impl TryFrom<u8> for Width {
 pub enum Kind {
     /// By equal key.
     Exact,
-    /// By the longest prefix of its single key field.
+    /// By the longest prefix of its single key field. Programs read the entries; only the control side changes them.
     Lpm,
     /// By the first of prioritised rows whose every field matches (value and mask, or range).
     Rules,

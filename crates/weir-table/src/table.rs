@@ -52,7 +52,7 @@ impl Table {
     pub fn new(decl: TableDecl) -> Result<Table, DeclError> {
         decl.check()?;
         let layout = Layout::of(&decl);
-        let rows = Region::reserve(layout.stride * slots(&decl), Pages::HugeFromSecond)
+        let rows = Region::reserve(layout.stride * most_slots(&decl), Pages::HugeFromSecond)
             .map_err(|e| DeclError { table: decl.name.clone(), what: e.to_string() })?;
         let finder = Finder::new(&decl);
         let mut table = Table {
@@ -112,8 +112,8 @@ impl Table {
 
     // --- what programs do -------------------------------------------------------------------------------------
 
-    /// The slot that `key` (one value a key field) finds. A table by prefix tells of no entry, but of its answer: a slot to
-    /// read.
+    /// The slot that `key` (one value a key field) finds. In a table by prefix that is not an entry, but its *answer*, a
+    /// row to read that entries with the same values share.
     pub fn lookup(&self, key: &[u128]) -> Option<u32> {
         match &self.finder {
             Finder::Exact(_) => {
@@ -490,7 +490,7 @@ impl Table {
 }
 
 /// Most slots of a table: one for each entry, and for each entry of a prefix an answer.
-fn slots(decl: &TableDecl) -> usize {
+fn most_slots(decl: &TableDecl) -> usize {
     decl.capacity as usize * if decl.kind == Kind::Lpm { 2 } else { 1 }
 }
 

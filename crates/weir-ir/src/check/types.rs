@@ -93,9 +93,9 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// An entry that is changed, or ends. One of a table by prefix is the control side's: packets read its
-    /// [answer](weir_table::Table::lookup), which others share.
-    fn own_entry(&mut self, v: Value) -> Option<TableId> {
+    /// An entry that a program changes. One of a table by prefix is the control side's to change: programs see its
+    /// [answer](weir_table::Table::lookup), which other entries share.
+    fn changed_entry(&mut self, v: Value) -> Option<TableId> {
         let t = self.entry(v)?;
         let decl = &self.p.tables[t.0 as usize].decl;
         if decl.kind == Kind::Lpm {
@@ -228,20 +228,20 @@ impl<'a> Checker<'a> {
                 }
             }
             Op::Set { entry, field, src } => {
-                if self.own_entry(*entry).is_some() {
+                if self.changed_entry(*entry).is_some() {
                     self.value_field(*entry, *field, *src);
                 }
             }
             Op::Touch { entry, after } => {
-                self.own_entry(*entry);
+                self.changed_entry(*entry);
                 self.want_int(*after, Width::W64);
             }
             Op::Link { a, b } => {
-                self.own_entry(*a);
-                self.own_entry(*b);
+                self.changed_entry(*a);
+                self.changed_entry(*b);
             }
             Op::Remove { entry } => {
-                if let Some(t) = self.own_entry(*entry) {
+                if let Some(t) = self.changed_entry(*entry) {
                     self.table(t, &[Kind::Exact, Kind::Rules]);
                 }
             }
@@ -262,7 +262,7 @@ impl<'a> Checker<'a> {
             }
             Op::Fork { target, .. } => self.strand(target),
             Op::Release { entry, target } => {
-                self.own_entry(*entry);
+                self.changed_entry(*entry);
                 self.strand(target);
             }
             Op::Notify { event, args, .. } => {
@@ -356,7 +356,7 @@ impl<'a> Checker<'a> {
                 supplied.extend([Type::Entry(*table), Type::Int(Width::W64)]);
             }
             End::Meter { entry, field, cost, rate, burst, .. } => {
-                if let Some(t) = self.own_entry(*entry) {
+                if let Some(t) = self.changed_entry(*entry) {
                     let f = self.p.tables[t.0 as usize].decl.value.get(*field as usize);
                     if f.is_none_or(|f| f.width != Width::W128) {
                         self.err("a bucket is a value field of 128 bits");
@@ -365,7 +365,7 @@ impl<'a> Checker<'a> {
                 [cost, rate, burst].into_iter().for_each(|v| self.want_int(*v, Width::W64));
             }
             End::Hold { entry, .. } => {
-                self.own_entry(*entry);
+                self.changed_entry(*entry);
             }
             End::Emit { port } if *port >= self.p.outputs => {
                 self.err(format!("output {port} does not exist ({} outputs)", self.p.outputs));

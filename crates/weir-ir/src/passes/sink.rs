@@ -11,25 +11,19 @@ pub(super) fn run(p: &mut Program) {
         return;
     }
     let flow = Flow::of(p);
-    let mut moved: Vec<(usize, Op)> = Vec::new();
-    for load in far {
+    // From the last on: what is moved comes before nothing that is still to be moved, as it goes to a later block, and the
+    // loads of a block keep their order.
+    for load in far.iter().rev() {
         if load.users.iter().any(|&b| !flow.reached(b)) {
             continue;
         }
         let Some(to) = load.users.iter().copied().reduce(|a, b| flow.common_dominator(a, b)) else {
             continue;
         };
-        if to != load.block && is_kept(p, &flow, &load, to) {
-            moved.push((to, p.blocks[load.block].ops[load.at].clone()));
+        if to != load.block && is_kept(p, &flow, load, to) {
+            let op = p.blocks[load.block].ops.remove(load.at);
+            p.blocks[to].ops.insert(0, op);
         }
-    }
-    let defined: Vec<_> = moved.iter().filter_map(|(_, op)| op.dst()).collect();
-    for block in &mut p.blocks {
-        block.ops.retain(|op| op.dst().is_none_or(|dst| !defined.contains(&dst)));
-    }
-    // In their order, at the start of the block.
-    for (to, op) in moved.into_iter().rev() {
-        p.blocks[to].ops.insert(0, op);
     }
 }
 

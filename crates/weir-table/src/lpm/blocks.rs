@@ -13,7 +13,7 @@ const BLOCKS: usize = 1 << 16;
 /// Bytes of a block, one cache line.
 const SIZE: usize = 64;
 /// Bytes that are compared with the third byte of a key.
-pub const STARTS: usize = 16;
+const STARTS: usize = 16;
 /// Ranges that a block can have.
 const RANGES: usize = (SIZE - STARTS) / 4;
 /// A block that got an array has ranges again when it needs at most so many: one at the limit does not change at each edit.

@@ -112,7 +112,7 @@ impl Lpm {
         }
     }
 
-    /// Adds a prefix. If it is there it gets the slot, and its old one is returned. Slots are less than 2^31 - 1.
+    /// Adds a prefix. If it is there it gets the slot, and its old one is returned. Slots are less than 2^30 - 1.
     pub(crate) fn insert(&mut self, value: u128, len: u32, slot: u32) -> Option<u32> {
         debug_assert!(slot < ARRAY / 2 - 1);
         let (path, len) = self.path(value, len);
