@@ -138,15 +138,13 @@ impl Translator<'_, '_> {
         self.branch_by_parts(b, then, other, most - 1);
     }
 
-    /// What an "and" or "or" of the current block joins, if these are comparisons, or such themselves.
+    /// What an "and" or "or" of the current block joins, if these are comparisons, or joined themselves.
     fn parts_of(&self, cond: Value) -> Option<(BinOp, Value, Value)> {
         let ops = &self.p.block(self.here).ops;
         let made_by = |v: Value| ops.iter().rev().find(|op| op.dst() == Some(v));
         let Op::Binary { op: op @ (BinOp::And | BinOp::Or), a, b, .. } = *made_by(cond)? else { return None };
-        let is_part = |v| match made_by(v) {
-            Some(Op::Compare { .. }) => true,
-            Some(Op::Binary { .. }) => self.parts_of(v).is_some(),
-            _ => false,
+        let is_part = |v| {
+            matches!(made_by(v), Some(Op::Compare { .. } | Op::Binary { op: BinOp::And | BinOp::Or, .. }))
         };
         (is_part(a) && is_part(b)).then_some((op, a, b))
     }
