@@ -44,13 +44,12 @@ fn program(e: &DecIPTTL, b: &mut Builder) {
 
 /// Decrements the time to live of a header of which 20 bytes are known to be there; `expired` has to end.
 pub(super) fn decrement(b: &mut Builder, expired: impl FnOnce(&mut Builder)) {
-    // The time to live is the first byte of this word; the other, the protocol, stays.
-    let old = b.load(W16, Layer::Net, 8);
-    let over = b.lt(old, 0x0200);
+    let old = b.load(W8, Layer::Net, 8);
+    let over = b.lt(old, 2);
     b.when(over, expired);
-    let new = b.sub(old, 0x0100);
+    let new = b.sub(old, 1);
     b.store(Layer::Net, 8, new);
-    // What leaves and what comes into the sum are known together: the complement of 1 in the first byte.
+    // What leaves and what comes into the sum are known together: 1 in the first byte of a word.
     let (before, after) = (b.constant(W16, 0x0100_u16), b.constant(W16, 0_u16));
     mend_ip_checksum(b, &[before], &[after]);
 }

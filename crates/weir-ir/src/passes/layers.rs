@@ -39,6 +39,10 @@ pub(super) fn run(p: &mut Program) {
                         *end = Amount::Const(*start + len);
                     }
                 }
+                Op::Rest { layer, .. } => {
+                    let same = |l: &Layer| here.distance(*l, *layer) == Some(0);
+                    *layer = Layer::ALL.into_iter().find(same).unwrap_or(*layer);
+                }
                 Op::Distance { dst, from, to } => {
                     if let Some(d) = here.distance(*from, *to) {
                         *op = Op::Const { dst: *dst, value: u128::from(d as u32) };
