@@ -2,13 +2,14 @@
 
 use std::mem::offset_of;
 
+use cranelift_codegen::cursor::FuncCursor;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self, AliasRegionData, BlockArg, BlockCall, InstBuilder, JumpTableData, MemFlagsData, StackSlot,
     StackSlotData, StackSlotKind, TrapCode, types,
 };
 use cranelift_frontend::FunctionBuilder;
-use weir_ir::program::{BlockId, Op};
+use weir_ir::program::BlockId;
 
 use crate::compile::Translator;
 use crate::helpers::Ctx;
@@ -25,7 +26,8 @@ pub(crate) struct Batch {
     pub head: ir::Block,
     /// Ends a packet with the outcome that is the block's parameter.
     ended: ir::Block,
-    start: ir::Value,
+    /// Number of the start.
+    start: Kept,
     pub args: ir::Value,
     /// Where the address of the current packet stands.
     pub at: ir::Value,
@@ -45,7 +47,7 @@ pub(crate) struct Batch {
 
 /// A number that is read from memory where it is needed, as at the end of a packet: in a register it would be in the way
 /// of all that comes before. Kinds of memory of their own let the compiler use a register where nothing is called.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept {
     at: StackSlot,
     flags: MemFlagsData,
@@ -53,18 +55,36 @@ pub(crate) struct Kept {
 
 impl Kept {
     fn new(b: &mut FunctionBuilder<'_>, user_id: u32, number: ir::Value) -> Kept {
+        let kept = Kept::unset(b.func, user_id);
+        kept.set(b, number);
+        kept
+    }
+
+    fn unset(func: &mut ir::Function, user_id: u32) -> Kept {
         let data = AliasRegionData { user_id, description: "loop over the batch".into() };
-        let region = b.func.dfg.alias_regions.insert(data);
+        let region = func.dfg.alias_regions.insert(data);
         let flags = MemFlagsData::trusted().with_alias_region(Some(region));
-        let at = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
-        let to = b.ins().stack_addr(types::I64, at, 0);
-        b.ins().store(flags, number, to, 0);
+        let at = func.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
         Kept { at, flags }
+    }
+
+    /// The address of room in the stack frame, which is worked out before the loop: the cursor is there.
+    pub fn address_of(room: StackSlot, before: &mut FuncCursor<'_>) -> Kept {
+        let kept = Kept::unset(before.func, 14);
+        let at = before.ins().stack_addr(types::I64, room, 0);
+        let to = before.ins().stack_addr(types::I64, kept.at, 0);
+        before.ins().store(kept.flags, at, to, 0);
+        kept
     }
 
     pub fn get(self, b: &mut FunctionBuilder<'_>) -> ir::Value {
         let from = b.ins().stack_addr(types::I64, self.at, 0);
         b.ins().load(types::I64, self.flags, from, 0)
+    }
+
+    fn set(self, b: &mut FunctionBuilder<'_>, number: ir::Value) {
+        let to = b.ins().stack_addr(types::I64, self.at, 0);
+        b.ins().store(self.flags, number, to, 0);
     }
 }
 
@@ -91,6 +111,8 @@ impl Batch {
         let first_table = offset_of!(Ctx<'_>, first_table) as i32;
         let first_table = b.ins().load(types::I64, MemFlagsData::trusted(), ctx, first_table);
         let first_table = Kept::new(b, 13, first_table);
+        let start = b.ins().uextend(types::I64, start);
+        let start = Kept::new(b, 15, start);
         b.ins().jump(head, &[BlockArg::Value(packets)]);
         b.switch_to_block(head);
         (
@@ -116,7 +138,7 @@ impl Batch {
 impl Translator<'_, '_> {
     /// The current packet: to be called once, where [`Batch::open`] left the builder.
     pub(crate) fn take_packet(&mut self) {
-        self.packet = self.b.ins().load(types::I64, self.regions.fixed, self.batch.at, 0);
+        self.packet = self.b.ins().load(types::I64, self.regions.args, self.batch.at, 0);
     }
 
     /// Writes the current packet's number of an array that goes with the packets.
@@ -164,7 +186,8 @@ impl Translator<'_, '_> {
     fn compare_starts(&mut self, numbered: &[(u32, BlockId)]) {
         for &(number, id) in numbered {
             let (way, next) = (self.b.create_block(), self.b.create_block());
-            let is = self.b.ins().icmp_imm_u(IntCC::Equal, self.batch.start, i64::from(number));
+            let start = self.batch.start.get(&mut self.b);
+            let is = self.b.ins().icmp_imm_u(IntCC::Equal, start, i64::from(number));
             self.b.ins().brif(is, way, &[], next, &[]);
             self.b.switch_to_block(way);
             self.start_at(id);
@@ -187,7 +210,9 @@ impl Translator<'_, '_> {
         let default = BlockCall::new(never, [], lists);
         let table: Vec<BlockCall> = table.into_iter().map(|way| BlockCall::new(way, [], lists)).collect();
         let table = self.b.create_jump_table(JumpTableData::new(default, &table));
-        self.b.ins().br_table(self.batch.start, table);
+        let start = self.batch.start.get(&mut self.b);
+        let start = self.b.ins().ireduce(types::I32, start);
+        self.b.ins().br_table(start, table);
         self.b.switch_to_block(never);
         self.never();
         for (way, id) in ways {
@@ -216,9 +241,14 @@ impl Translator<'_, '_> {
         self.b.ins().jump(to, &given);
     }
 
-    /// Ends the current packet.
+    /// The current packet starts others, which run before the next one: it is the last of this batch.
+    pub(crate) fn stop_behind(&mut self) {
+        let before_all = self.imm(types::I64, 0);
+        self.batch.end.set(&mut self.b, before_all);
+    }
+
+    /// Ends the current packet, with an outcome of 64 bits.
     pub(crate) fn end_packet(&mut self, outcome: ir::Value) {
-        let outcome = self.extend(types::I64, outcome);
         self.b.ins().jump(self.batch.ended, &[BlockArg::Value(outcome)]);
     }
 
@@ -230,21 +260,12 @@ impl Translator<'_, '_> {
         let distance = self.batch.to_outcomes.get(&mut self.b);
         self.note_at(distance, outcome);
         let (next, is_more) = self.next_packet();
-        let (more, done) = (self.b.create_block(), self.b.create_block());
-        self.b.ins().brif(is_more, more, &[], done, &[]);
+        let done = self.b.create_block();
+        self.b.ins().brif(is_more, head, &[BlockArg::Value(next)], done, &[]);
         // Behind the loop, so that a packet takes one jump fewer.
         self.b.set_cold_block(done);
         self.b.switch_to_block(done);
         // How many that were, the caller works out: the first address would have to be kept.
         self.b.ins().return_(&[next]);
-        self.b.switch_to_block(more);
-        let starts_others = |op: &Op| matches!(op, Op::Fork { .. } | Op::Release { .. });
-        if self.p.blocks.iter().any(|b| b.ops.iter().any(starts_others)) {
-            let off = offset_of!(Ctx<'_>, pending) as i32;
-            let pending = self.b.ins().load(types::I64, self.regions.views, self.ctx, off);
-            self.b.ins().brif(pending, done, &[], head, &[BlockArg::Value(next)]);
-        } else {
-            self.b.ins().jump(head, &[BlockArg::Value(next)]);
-        }
     }
 }

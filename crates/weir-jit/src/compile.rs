@@ -1,15 +1,14 @@
 //! From a program to a function of the compiler: blocks, and the order in which they are translated.
 
 use cranelift_codegen::ir::{
-    self, AliasRegionData, BlockArg, FuncRef, InstBuilder, MemFlagsData, StackSlot, StackSlotData,
-    StackSlotKind, types,
+    self, AliasRegionData, FuncRef, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, types,
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module, ModuleError};
 use rustc_hash::{FxHashMap, FxHashSet};
 use weir_ir::Known;
-use weir_ir::program::{Amount, Block, BlockId, End, Op, Program, TableId, Target, Type, Value, Width};
+use weir_ir::program::{Amount, Block, BlockId, End, Op, Program, TableId, Type, Value, Width};
 
 use weir_packet::Meta;
 use weir_table::Layout;
@@ -17,17 +16,19 @@ use weir_table::Layout;
 use crate::ahead::Positions;
 use crate::aside::Aside;
 use crate::batch::Batch;
+use crate::edges::Edge;
 use crate::flows::Plan;
 use crate::helpers::Helper;
 use crate::known::{Address, Addresses};
 use crate::lanes::Lanes;
 use crate::listing::Numbers;
+use crate::merged::Brought;
 use crate::module::Input;
 use crate::network::Network;
 use crate::places::{Places, unknown};
 use crate::rare::{MOST_PASSED, helper_signature, passed_at, rare_signature};
-use crate::starts::{Starts, order};
-use crate::uses::{removes, row_uses, written};
+use crate::starts::{Starts, exceptions, order};
+use crate::uses::{compared, removes, row_uses, written};
 use crate::wide::Halves;
 
 /// Numbers of 32 bits at the start of a packet's metadata, up to the last mark.
@@ -71,28 +72,19 @@ pub(crate) struct Notes {
     pub probes: Option<Vec<bool>>,
 }
 
-/// An edge that does something on the way.
-struct Edge {
-    from: ir::Block,
-    to: BlockId,
-    args: Vec<BlockArg>,
-    /// The fork and the lane that it leads into.
-    lane: Option<(usize, usize)>,
-}
-
 /// Translates one program. Rust's word for a type of the compiler is `ir::`; the program's own come without.
 pub(crate) struct Translator<'a, 'b> {
     pub p: &'a Program,
     pub starts: &'a Starts,
     pub module: &'a mut JITModule,
     pub b: FunctionBuilder<'b>,
-    blocks: Vec<ir::Block>,
+    pub blocks: Vec<ir::Block>,
     pub values: Vec<Option<ir::Value>>,
     /// For each header of a loop that goes round the number of its counter.
-    loops: Vec<Option<u32>>,
+    pub loops: Vec<Option<u32>>,
     /// The helpers that are called, each perhaps by what keeps all registers.
     helpers: FxHashMap<(Helper, bool), FuncRef>,
-    edges: Vec<Edge>,
+    pub edges: Vec<Edge>,
     pub regions: Regions,
     pub ctx: ir::Value,
     pub packet: ir::Value,
@@ -116,6 +108,10 @@ pub(crate) struct Translator<'a, 'b> {
     pub uses: Vec<u32>,
     /// The addresses of rows that are kept, by slot.
     pub rows: FxHashMap<ir::Value, ir::Value>,
+    /// For each block whether it is for exceptions.
+    pub exceptions: Vec<bool>,
+    /// For each value whether it is what a comparison finds.
+    pub compared: Vec<bool>,
     /// For each block whether it is given the address of the row with its first parameter, an entry.
     pub given_rows: Vec<bool>,
     /// The lookups whose results are kept for each flow.
@@ -147,8 +143,7 @@ pub(crate) struct Translator<'a, 'b> {
     pub parting: bool,
     /// Cells of tables that depend on the lane: table and index for each.
     pub lane_cells: FxHashMap<Value, Vec<(TableId, u32)>>,
-    /// Numbers that were brought together for lanes.
-    pub lane_values: usize,
+    pub brought: Brought,
     /// Ways that are kept aside.
     pub aside: Aside,
     /// Positions of the packet that are known.
@@ -229,6 +224,8 @@ impl<'a, 'b> Translator<'a, 'b> {
             layouts,
             uses: row_uses(p),
             rows: FxHashMap::default(),
+            exceptions: exceptions(p),
+            compared: compared(p),
             given_rows: Vec::new(),
             flows,
             removes,
@@ -245,7 +242,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             lane_numbers: Vec::new(),
             parting: false,
             lane_cells: FxHashMap::default(),
-            lane_values: 0,
+            brought: Brought::default(),
             aside: Aside::default(),
             places: [None; POSITIONS],
             places_at: FxHashMap::default(),
@@ -288,7 +285,7 @@ impl<'a, 'b> Translator<'a, 'b> {
                 let slot = self.get(block.params[0]);
                 self.rows.insert(slot, row);
             }
-            // Drops go out of the way of the packets that pass.
+            // Out of the way of the packets that pass.
             if self.is_rare(id) {
                 self.b.set_cold_block(to);
             }
@@ -306,7 +303,7 @@ impl<'a, 'b> Translator<'a, 'b> {
         for &id in &order {
             self.here = id;
             // What only ways of few packets need is not read before the loop, where it would take registers from others.
-            self.regions.fixed = if matches!(self.p.block(id).end, End::Drop { .. }) { here } else { usual };
+            self.regions.fixed = if self.exceptions[id.0 as usize] { here } else { usual };
             self.change_ways(id);
             self.start_block(self.blocks[id.0 as usize], !unknown[id.0 as usize]);
             self.take_given(id);
@@ -332,7 +329,7 @@ impl<'a, 'b> Translator<'a, 'b> {
     }
 
     fn is_rare(&self, id: BlockId) -> bool {
-        matches!(self.p.block(id).end, End::Drop { .. }) || self.aside.has(id)
+        self.exceptions[id.0 as usize] || self.aside.has(id)
     }
 
     // --- values -----------------------------------------------------------------------------------------------
@@ -490,84 +487,6 @@ impl<'a, 'b> Translator<'a, 'b> {
         let passed = self.batch.passed.get(&mut self.b);
         self.b.ins().call(helper, &[passed]);
         at
-    }
-
-    // --- edges ------------------------------------------------------------------------------------------------
-
-    /// Counts a loop from its first round again.
-    pub fn enter_from_outside(&mut self, block: BlockId) {
-        if let Some((at, off)) = self.counter(block) {
-            let one = self.imm32(1);
-            self.b.ins().store(self.regions.rounds, one, at, off);
-        }
-    }
-
-    /// Where the counter of a loop header is.
-    pub fn counter(&mut self, header: BlockId) -> Option<(ir::Value, i32)> {
-        let n = self.loops[header.0 as usize]?;
-        let at = self.fixed(std::mem::offset_of!(crate::helpers::Ctx<'_>, rounds));
-        Some((at, 4 * n as i32))
-    }
-
-    /// Where a jump to a target goes, and with what.
-    pub fn edge(&mut self, target: &Target, supplied: &[ir::Value]) -> (ir::Block, Vec<BlockArg>) {
-        let args = self.edge_args(target, supplied);
-        let lane = self.lane_from_outside(target.block);
-        self.reach(target.block);
-        if self.loops[target.block.0 as usize].is_none() && lane.is_none() {
-            return (self.blocks[target.block.0 as usize], args);
-        }
-        let from = self.b.create_block();
-        self.edges.push(Edge { from, to: target.block, args, lane });
-        (from, Vec::new())
-    }
-
-    /// As [`edge`](Translator::edge), for another round of a loop.
-    pub fn back_edge(&mut self, target: &Target) -> (ir::Block, Vec<BlockArg>) {
-        self.reach(target.block);
-        (self.blocks[target.block.0 as usize], self.edge_args(target, &[]))
-    }
-
-    /// A block of its own that goes to a target.
-    pub fn way(&mut self, target: &Target, supplied: &[ir::Value]) -> ir::Block {
-        let args = self.edge_args(target, supplied);
-        let lane = self.lane_from_outside(target.block);
-        self.reach(target.block);
-        if args.is_empty() && self.loops[target.block.0 as usize].is_none() && lane.is_none() {
-            return self.blocks[target.block.0 as usize];
-        }
-        let from = self.b.create_block();
-        self.edges.push(Edge { from, to: target.block, args, lane });
-        from
-    }
-
-    /// A block that stands for several of the program.
-    pub fn virtual_block(&mut self) -> BlockId {
-        self.blocks.push(self.b.create_block());
-        self.loops.push(None);
-        BlockId(self.blocks.len() as u32 - 1)
-    }
-
-    pub fn block(&self, id: BlockId) -> ir::Block {
-        self.blocks[id.0 as usize]
-    }
-
-    fn edge_args(&mut self, target: &Target, supplied: &[ir::Value]) -> Vec<BlockArg> {
-        let given: Vec<ir::Value> = target.args.iter().map(|&v| self.get(v)).collect();
-        let row = self.is_given_row(target.block).then(|| self.row_given(target, supplied));
-        supplied.iter().copied().chain(given).chain(row).map(BlockArg::Value).collect()
-    }
-
-    pub fn finish_edges(&mut self) {
-        self.addresses.clear();
-        for e in std::mem::take(&mut self.edges) {
-            self.b.switch_to_block(e.from);
-            self.enter_from_outside(e.to);
-            if let Some(lane) = e.lane {
-                self.enter_lane(lane);
-            }
-            self.b.ins().jump(self.blocks[e.to.0 as usize], &e.args);
-        }
     }
 }
 

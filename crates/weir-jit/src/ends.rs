@@ -138,26 +138,29 @@ impl Translator<'_, '_> {
         self.branch_by_parts(b, then, other, most - 1);
     }
 
-    /// What an "and" or "or" of the current block joins, if these are comparisons, or joined themselves.
+    /// What an "and" or "or" of the current block joins, if these are comparisons, or joined themselves. A comparison may
+    /// stand in another block: it is made again.
     fn parts_of(&self, cond: Value) -> Option<(BinOp, Value, Value)> {
         let ops = &self.p.block(self.here).ops;
         let made_by = |v: Value| ops.iter().rev().find(|op| op.dst() == Some(v));
         let Op::Binary { op: op @ (BinOp::And | BinOp::Or), a, b, .. } = *made_by(cond)? else { return None };
-        let is_part = |v| {
-            matches!(made_by(v), Some(Op::Compare { .. } | Op::Binary { op: BinOp::And | BinOp::Or, .. }))
+        let is_part = |v: Value| {
+            let is_joined = || matches!(made_by(v), Some(Op::Binary { op: BinOp::And | BinOp::Or, .. }));
+            self.compared[v.0 as usize] || is_joined()
         };
         (is_part(a) && is_part(b)).then_some((op, a, b))
     }
 
     /// Ends the packet's run, with the number of the block if it is dropped.
     fn finish(&mut self, outcome: Outcome) {
-        let code = self.each(|t, b| {
+        let all = self.numbers(|t, b| {
             outcome.with(match (outcome, &t.p.block(b).end) {
                 (Outcome::Over, _) => 0,
                 (Outcome::Exit, End::Emit { port: number } | End::Exit { exit: number }) => *number,
                 _ => b.0,
             })
         });
+        let code = self.by_lane(types::I64, &all);
         self.end_packet(code);
     }
 
@@ -229,25 +232,20 @@ impl Translator<'_, '_> {
     fn push(&mut self, n: Amount, ok: &Target, fail: &Target) {
         if let Amount::Const(n @ 1..=INLINE) = n {
             let data = self.position(Layer::Data);
+            if self.has_headroom(n) {
+                return self.step_back(data, n, ok);
+            }
             let [room, call] = std::array::from_fn(|_| self.b.create_block());
             self.b.set_cold_block(call);
             let is = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, data, i64::from(n));
             self.b.ins().brif(is, room, &[], call, &[]);
             self.b.switch_to_block(room);
             self.settle();
-            let data = self.b.ins().iadd_imm_s(data, -i64::from(n));
-            self.set_meta(Meta::DATA_OFFSET, data);
             let floor = self.meta(types::I32, Meta::FLOOR_OFFSET);
-            let floor = self.b.ins().umin(floor, data);
+            let start = self.b.ins().iadd_imm_s(data, -i64::from(n));
+            let floor = self.b.ins().umin(floor, start);
             self.set_meta(Meta::FLOOR_OFFSET, floor);
-            let (at, off) = self.bytes_at(Layer::Data, 0);
-            let cleared = if self.writes_first(ok.block, n) { 0 } else { n };
-            for (i, ty) in Self::pieces(cleared, types::I64) {
-                let zero = self.imm(ty, 0);
-                self.b.ins().store(self.regions.bytes, zero, at, off + i as i32);
-            }
-            let (to, args) = self.edge(ok, &[]);
-            self.b.ins().jump(to, &args);
+            self.step_back(data, n, ok);
             self.b.switch_to_block(call);
             self.addresses.clear();
         }
@@ -255,6 +253,20 @@ impl Translator<'_, '_> {
         let done = self.result(Helper::Push, &[self.packet, n]);
         self.places = [None; POSITIONS];
         self.branch(done, ok, &[], fail);
+    }
+
+    /// The packet begins `n` bytes in front of `data`, with zeros, where there is room.
+    fn step_back(&mut self, data: ir::Value, n: u32, ok: &Target) {
+        let data = self.b.ins().iadd_imm_s(data, -i64::from(n));
+        self.set_meta(Meta::DATA_OFFSET, data);
+        let (at, off) = self.bytes_at(Layer::Data, 0);
+        let cleared = if self.writes_first(ok.block, n) { 0 } else { n };
+        for (i, ty) in Self::pieces(cleared, types::I64) {
+            let zero = self.imm(ty, 0);
+            self.b.ins().store(self.regions.bytes, zero, at, off + i as i32);
+        }
+        let (to, args) = self.edge(ok, &[]);
+        self.b.ins().jump(to, &args);
     }
 
     /// Whether a block starts with writing all of a packet's first bytes, before anything can read one. One that stands

@@ -39,8 +39,6 @@ pub(crate) struct Ctx<'a> {
     pub outcomes: *mut u64,
     /// The first table of `tables`.
     pub first_table: *mut Table,
-    /// Not 0 if a run has started other packets: the batch waits until they have ended.
-    pub pending: u64,
     /// What is known of the groups of lookups whose results are kept.
     pub flows: *const flows::View,
     /// For each group the entry that its leader found.
@@ -344,5 +342,4 @@ fn start_strand(ctx: &mut Ctx<'_>, packet: Packet, start: u32, given: &[u128], a
     }
     let turn = interp::turn(ctx.strands.iter().map(|s| s.starter), starter);
     ctx.strands.insert(turn, Strand { starter, start, args, packet });
-    ctx.pending = 1;
 }

@@ -4,18 +4,29 @@ use std::mem::offset_of;
 
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, types};
+use cranelift_codegen::ir::{
+    self, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, types,
+};
 use cranelift_frontend::Switch;
 use cranelift_module::{DataDescription, Module, ModuleError};
 use weir_ir::program::{BlockId, End, Op, TableId, Target, Type, Value};
 use weir_table::View;
 
+use crate::batch::Kept;
 use crate::compile::Translator;
 use crate::helpers::Ctx;
 use crate::lanes::Group;
 
 /// Most numbers of cells that are brought together before the loop: each costs the batch a little.
 const MOST_VALUES: usize = 64;
+
+/// Numbers of cells that are brought together for lanes.
+#[derive(Debug, Default)]
+pub(crate) struct Brought {
+    count: usize,
+    /// Where they are, and where that address is kept.
+    room: Option<(StackSlot, Kept)>,
+}
 
 impl Translator<'_, '_> {
     /// The group that is being translated.
@@ -167,9 +178,14 @@ impl Translator<'_, '_> {
         let fork = self.lanes.forks[number].clone();
         let v = self.get(*value);
         let ty = self.ty(*value);
-        let first = self.imm(ty, fork.first);
-        let lane = self.b.ins().isub(v, first);
-        let wide = if ty == types::I64 { lane } else { self.b.ins().uextend(types::I64, lane) };
+        let lane = match fork.first {
+            0 => v,
+            first => {
+                let first = self.imm(ty, first);
+                self.b.ins().isub(v, first)
+            }
+        };
+        let wide = if ty == types::I64 { lane } else { self.extend(types::I64, lane) };
         self.b.def_var(self.lane_numbers[number], wide);
         let is = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, wide, fork.ways.len() as i64);
         let (lanes, other) = (self.block(fork.ways[0]), self.b.create_block());
@@ -212,11 +228,16 @@ impl Translator<'_, '_> {
 
     /// A 32-bit number that each block of the current group has one of.
     pub(crate) fn each(&mut self, of: impl Fn(&Self, BlockId) -> u32) -> ir::Value {
-        let all: Vec<u128> = match self.group() {
+        let all = self.numbers(of);
+        self.by_lane(types::I32, &all)
+    }
+
+    /// Such a number of each block.
+    pub(crate) fn numbers(&self, of: impl Fn(&Self, BlockId) -> u32) -> Vec<u128> {
+        match self.group() {
             Some(g) => g.blocks.iter().map(|&b| of(self, b).into()).collect(),
             None => vec![of(self, self.here).into()],
-        };
-        self.by_lane(types::I32, &all)
+        }
     }
 
     /// As [`each`](Translator::each), of the current operation.
@@ -280,32 +301,42 @@ impl Translator<'_, '_> {
     /// all lanes are brought together before the loop over the batch, so that a packet reads one and not the address of
     /// it before: most go from there into the packet.
     pub(crate) fn lane_value(&mut self, entry: Value, off: i32, ty: ir::Type) -> Option<ir::Value> {
-        let cells = self.lane_cells.get(&entry).filter(|_| self.reads_ahead && ty != types::I128)?;
+        let is_worth_it = self.reads_ahead || !self.exceptions[self.here.0 as usize];
+        let cells = self.lane_cells.get(&entry).filter(|_| is_worth_it && ty != types::I128)?;
         let cells: Vec<(usize, u32)> = cells.iter().map(|&(t, index)| (t.0 as usize, index)).collect();
         let fork = self.group()?.fork;
-        if cells.iter().any(|&(t, _)| self.written[t]) || self.lane_values + cells.len() > MOST_VALUES {
+        if cells.iter().any(|&(t, _)| self.written[t]) || self.brought.count + cells.len() > MOST_VALUES {
             return None;
         }
-        self.lane_values += cells.len();
-        let size = 8 * cells.len() as u32;
-        let slot = self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3));
+        let number = self.brought.count;
+        self.brought.count += cells.len();
+        let size = 8 * self.brought.count as u32;
         let flags = MemFlagsData::trusted();
         let mut before = FuncCursor::new(self.b.func).at_last_inst(self.batch.entry);
+        let (room, kept) = *self.brought.room.get_or_insert_with(|| {
+            let room = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
+            let room = before.func.create_sized_stack_slot(room);
+            (room, Kept::address_of(room, &mut before))
+        });
+        before.func.sized_stack_slots[room].size = size;
         let first = offset_of!(Ctx<'_>, first_table) as i32;
         let first = before.ins().load(types::I64, flags, self.ctx, first);
-        for (i, &(t, index)) in cells.iter().enumerate() {
+        for (i, &(t, index)) in (number..).zip(&cells) {
             let rows = (View::STRIDE * t + View::ROWS) as i32;
             let rows = before.ins().load(types::I64, flags, first, rows);
             let off = off + (index as usize * self.layouts[t].stride) as i32;
             let v = before.ins().load(ty, flags, rows, off);
             let v = if ty.bits() > 8 { before.ins().bswap(v) } else { v };
-            before.ins().stack_store(types::I64, v, slot, 8 * i as i32);
+            before.ins().stack_store(types::I64, v, room, 8 * i as i32);
         }
         let lane = self.lane(fork);
-        let at = self.b.ins().stack_addr(types::I64, slot, 0);
+        let at = match self.reads_ahead {
+            true => self.b.ins().stack_addr(types::I64, room, 0),
+            false => kept.get(&mut self.b),
+        };
         let more = self.b.ins().ishl_imm_u(lane, 3);
         let at = self.b.ins().iadd(at, more);
-        Some(self.load(ty, at, 0, flags))
+        Some(self.load(ty, at, 8 * number as i32, flags))
     }
 }
 

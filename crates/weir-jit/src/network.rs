@@ -20,6 +20,10 @@ pub(crate) struct Network {
     constants: FxHashMap<Value, u128>,
     /// Ones' complement sums that are not folded, with the number of words in them.
     sums: FxHashMap<Value, (ir::Value, u32)>,
+    /// What complements are of.
+    complements: FxHashMap<Value, ir::Value>,
+    /// Sums of the complement of a word and a constant: word and constant.
+    changes: FxHashMap<Value, (ir::Value, u128)>,
     /// Values that are read together: the number of their read, and the lowest bit in what it reads.
     parts: FxHashMap<Value, (usize, u32)>,
     reads: Vec<Read>,
@@ -125,15 +129,28 @@ impl Translator<'_, '_> {
                 (dst, form)
             }
             Op::Not { dst, a } => {
-                let Some(&a) = self.network.forms.get(&a) else { return };
-                (dst, self.b.ins().bnot(a))
+                let Some(&form) = self.network.forms.get(&a) else { return };
+                self.network.complements.insert(dst, form);
+                match self.network.changes.get(&a) {
+                    Some(&(word, by)) => (dst, self.less(word, by)),
+                    None => (dst, self.b.ins().bnot(form)),
+                }
             }
             Op::Select { dst, cond, a, b } if self.p.width(dst) != Width::W128 => {
-                let Some((a, b)) = self.both_forms(a, b) else { return };
+                if [a, b].iter().all(|v| !self.network.forms.contains_key(v)) {
+                    return;
+                }
+                // One of them is turned, instead of the other and the result.
+                let (a, b) = (self.network(a), self.network(b));
                 let cond = self.get(cond);
                 (dst, self.b.ins().select(cond, a, b))
             }
             Op::Sum16 { dst, a, b } => {
+                for (a, b) in [(a, b), (b, a)] {
+                    if let (Some(&word), Some(by)) = (self.network.complements.get(&a), self.constant(b)) {
+                        self.network.changes.insert(dst, (word, network_order(Width::W16, by)));
+                    }
+                }
                 let (Some((a, n)), Some((b, m))) = (self.network_sum(a), self.network_sum(b)) else { return };
                 let sum = self.b.ins().iadd(a, b);
                 if n + m < crate::arith::MAX_TERMS {
@@ -144,6 +161,16 @@ impl Translator<'_, '_> {
             _ => return,
         };
         self.network.forms.insert(dst, form);
+    }
+
+    /// The complement of the ones' complement sum of a constant and the complement of a word, as a checksum changes (RFC
+    /// 1624, equation 3): the word less the constant, and one less if it is smaller.
+    fn less(&mut self, word: ir::Value, by: u128) -> ir::Value {
+        let word = self.extend(types::I32, word);
+        let less = self.b.ins().iadd_imm_s(word, -(by as i64));
+        let borrow = self.b.ins().sshr_imm_u(less, 31);
+        let less = self.b.ins().iadd(less, borrow);
+        self.b.ins().ireduce(types::I16, less)
     }
 
     /// The forms of two values, unless they would have to be made.

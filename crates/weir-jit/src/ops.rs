@@ -82,11 +82,13 @@ impl Translator<'_, '_> {
                 let copy = self.imm32((*copy).into());
                 let [start, args, n, at, starter] = self.strand(target);
                 self.call(Helper::Fork, &[self.ctx, self.packet, copy, start, args, n, at, starter]);
+                self.stop_behind();
             }
             Op::Release { entry, target } => {
                 let [table, slot] = self.entry(*entry);
                 let [start, args, n, at, starter] = self.strand(target);
                 self.call(Helper::Release, &[self.ctx, table, slot, start, args, n, at, starter]);
+                self.stop_behind();
             }
             Op::Notify { args, packet, .. } => {
                 self.put_values(0, args.iter().copied());

@@ -274,7 +274,6 @@ impl<H: BatchHost> Run<'_, H> {
             rounds: rounds.as_mut_ptr(),
             outcomes: outcomes.as_mut_ptr(),
             first_table: self.tables.first(),
-            pending: 0,
             flows,
             flow_entries,
             flow_hits,

@@ -1,5 +1,6 @@
 //! Where runs start, and in which order blocks are translated.
 
+use weir_ir::Reason;
 use weir_ir::program::{BlockId, End, EntryKind, Op, Program};
 
 use crate::lanes::Lanes;
@@ -79,6 +80,28 @@ pub(crate) fn ways(p: &Program, lanes: &Lanes, id: BlockId) -> Vec<BlockId> {
         }
     }
     to
+}
+
+/// For each block whether it is for exceptions: all ways from it end with a drop, or go back to an element that the packet
+/// came by, as an error message that has to be routed.
+pub(crate) fn exceptions(p: &Program) -> Vec<bool> {
+    let mut usual = vec![false; p.blocks.len()];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        // Most ways lead to later blocks.
+        for (i, block) in p.blocks.iter().enumerate().rev() {
+            let is_usual = match &block.end {
+                End::Drop { reason } => *reason == Reason::DISCARDED,
+                End::Enter { back: true, .. } => false,
+                End::Enter { block, back: false } => usual[block.0 as usize],
+                end => end.targets().is_empty() || end.targets().iter().any(|t| usual[t.block.0 as usize]),
+            };
+            changed |= is_usual != usual[i];
+            usual[i] = is_usual;
+        }
+    }
+    usual.iter().map(|usual| !usual).collect()
 }
 
 /// The blocks that runs reach, in reverse postorder: what defines a value comes before what uses it. Of each group of

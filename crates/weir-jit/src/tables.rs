@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use weir_ir::program::{Block, BlockId, End, Op, TableId, Target, Type, Value, Width};
-use weir_table::{HASH_ODD, HASH_TOP, Kind, LAST_TIME, LpmView, NO_ENTRY, SLACK_SHIFT, View};
+use weir_table::{HASH_ODD, HASH_TOP, Kind, LAST_TIME, NO_ENTRY, SLACK_SHIFT, View};
 
 use crate::compile::{Translator, int};
 use crate::helpers::{Ctx, Helper};
@@ -40,7 +40,7 @@ impl Translator<'_, '_> {
     }
 
     /// What does not change during a run.
-    fn constant_view(&mut self, table: TableId, off: usize) -> ir::Value {
+    pub(crate) fn constant_view(&mut self, table: TableId, off: usize) -> ir::Value {
         self.address(Address::Table(table, off), |t| {
             let (base, off) = t.table(table, off);
             t.b.ins().load(types::I64, t.regions.fixed, base, off)
@@ -62,6 +62,11 @@ impl Translator<'_, '_> {
             return if off == 0 { rows } else { self.b.ins().iadd_imm_u(rows, off as i64) };
         }
         let slot = self.extend(types::I64, slot);
+        self.row_numbered(rows, table, slot)
+    }
+
+    pub(crate) fn row_numbered(&mut self, rows: ir::Value, table: TableId, slot: ir::Value) -> ir::Value {
+        let stride = self.layouts[table.0 as usize].stride as u64;
         let off = if stride.is_power_of_two() {
             self.b.ins().ishl_imm_u(slot, i64::from(stride.trailing_zeros()))
         } else {
@@ -79,8 +84,13 @@ impl Translator<'_, '_> {
         let is_given = |b: BlockId, block: &Block| {
             let Some(&first) = block.params.first() else { return false };
             let Type::Entry(table) = p.ty(first) else { return false };
-            p.tables[table.0 as usize].decl.kind == Kind::Exact
-                && self.uses[first.0 as usize] >= OFTEN
+            let often = match p.tables[table.0 as usize].decl.kind {
+                Kind::Exact => OFTEN,
+                // What is found there is one more than the slot: that goes into the address.
+                Kind::Lpm => 1,
+                Kind::Array | Kind::Rules => return false,
+            };
+            self.uses[first.0 as usize] >= often
                 && self.starts.numbers[b.0 as usize].is_none()
                 && !self.aside.has(b)
                 && self.lanes.group(b).is_none()
@@ -97,6 +107,7 @@ impl Translator<'_, '_> {
     pub(crate) fn row_given(&mut self, target: &Target, supplied: &[ir::Value]) -> ir::Value {
         let first = self.p.block(target.block).params[0];
         match (supplied.first(), self.p.ty(first)) {
+            (Some(slot), _) if self.rows.contains_key(slot) => self.rows[slot],
             (Some(&slot), Type::Entry(table)) => self.row(table, slot),
             _ => self.row_of(target.args[0]).1,
         }
@@ -463,136 +474,5 @@ impl Translator<'_, '_> {
         for (i, &w) in words.iter().enumerate() {
             self.b.ins().store(self.regions.frame, w, at, 8 * i as i32);
         }
-    }
-
-    /// Looks an IPv4 address up by the algorithm that the table has chosen: what the others read is null.
-    fn lookup_prefix(&mut self, table: TableId, key: &[Value], hit: &Target, miss: &Target) {
-        let [directory, other, ranges, call] = std::array::from_fn(|_| self.b.create_block());
-        self.b.set_cold_block(call);
-        let blocks = self.view(types::I64, table, View::LPM + offset_of!(LpmView, blocks));
-        self.b.ins().brif(blocks, directory, &[], other, &[]);
-
-        self.b.switch_to_block(directory);
-        self.lookup_directory(table, key[0], blocks, hit, miss);
-
-        self.b.switch_to_block(other);
-        let starts = self.view(types::I64, table, View::LPM + offset_of!(LpmView, ranges));
-        self.b.ins().brif(starts, ranges, &[], call, &[]);
-
-        self.b.switch_to_block(ranges);
-        self.lookup_range(key[0], starts, hit, miss);
-
-        self.b.switch_to_block(call);
-        let found = self.with_key(Helper::Lookup, table, key);
-        self.found(found, hit, None, miss);
-    }
-
-    /// Counts the ranges that start at or before the address.
-    fn lookup_range(&mut self, key: Value, at: ir::Value, hit: &Target, miss: &Target) {
-        let views = self.regions.views;
-        let addr = self.get(key);
-        // Four comparisons at a time give all ones or zeros, which are packed to a byte each and then to a bit.
-        let addrs = self.b.ins().splat(types::I32X4, addr);
-        let mut lanes: Vec<ir::Value> = Vec::new();
-        for i in 0..LpmView::RANGE_COUNT / 4 {
-            let starts = self.b.ins().load(types::I32X4, views, at, 16 * i as i32);
-            lanes.push(self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, starts, addrs));
-        }
-        let [a, b, c, d] = lanes[..] else { unreachable!("there are 16 starts") };
-        let (low, high) = (self.b.ins().snarrow(a, b), self.b.ins().snarrow(c, d));
-        let bytes = self.b.ins().snarrow(low, high);
-        let bits = self.b.ins().vhigh_bits(types::I32, bytes);
-        let count = self.b.ins().popcnt(bits);
-        let count = self.b.ins().uextend(types::I64, count);
-        let off = self.b.ins().ishl_imm_u(count, 2);
-        let at = self.b.ins().iadd(at, off);
-        let slot = self.b.ins().load(types::I32, views, at, 4 * LpmView::RANGE_COUNT as i32);
-        let none = self.imm32(u32::MAX);
-        let is = self.b.ins().icmp(IntCC::NotEqual, slot, none);
-        self.branch(is, hit, &[slot], miss);
-    }
-
-    /// A block for the first two bytes of the address, where one comparison finds the word for the third; for longer prefixes
-    /// and blocks of many ranges, arrays ([`LpmView::blocks`]). Most packets pass one branch: a word that is positive names a
-    /// slot.
-    fn lookup_directory(
-        &mut self,
-        table: TableId,
-        key: Value,
-        blocks: ir::Value,
-        hit: &Target,
-        miss: &Target,
-    ) {
-        let views = self.regions.views;
-        let [other, array, short, found] = std::array::from_fn(|_| self.b.create_block());
-        let word = self.b.append_block_param(found, types::I32);
-        let named = self.b.append_block_param(array, types::I32);
-        self.b.set_cold_block(short);
-        let load = |t: &mut Self, off: usize, index: ir::Value| {
-            let base = t.view(types::I64, table, View::LPM + off);
-            let index = t.b.ins().ishl_imm_u(index, 2);
-            let at = t.b.ins().iadd(base, index);
-            t.b.ins().load(types::I32, views, at, 0)
-        };
-        // The first byte of the address is the highest of the key.
-        let wide = match self.network_form(key) {
-            Some(form) => {
-                let form = self.b.ins().uextend(types::I64, form);
-                self.b.ins().bswap(form)
-            }
-            None => {
-                let addr = self.get(key);
-                let addr = self.b.ins().uextend(types::I64, addr);
-                self.b.ins().ishl_imm_u(addr, 32)
-            }
-        };
-        let number = self.b.ins().ushr_imm_u(wide, 48);
-        let off = self.b.ins().ishl_imm_u(number, 6);
-        let block = self.b.ins().iadd(blocks, off);
-        let starts = self.b.ins().load(types::I8X16, views, block, 0);
-        let third = self.b.ins().ushr_imm_u(wide, 40);
-        let third = self.b.ins().ireduce(types::I8, third);
-        let thirds = self.b.ins().splat(types::I8X16, third);
-        let lanes = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, starts, thirds);
-        let bits = self.b.ins().vhigh_bits(types::I32, lanes);
-        let count = self.b.ins().popcnt(bits);
-        let count = self.b.ins().uextend(types::I64, count);
-        let off = self.b.ins().ishl_imm_u(count, 2);
-        let at = self.b.ins().iadd(block, off);
-        let w = self.b.ins().load(types::I32, views, at, -4);
-        let is_slot = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, w, 0);
-        self.b.ins().brif(is_slot, found, &[w.into()], other, &[]);
-
-        self.b.switch_to_block(other);
-        self.b.ins().brif(w, array, &[w.into()], short, &[]);
-
-        // The array of a block may name that of a group.
-        self.b.switch_to_block(array);
-        let is_of_block = self.b.ins().band_imm_u(named, 1 << 30);
-        let of_block = self.b.ins().ushr_imm_u(wide, 40);
-        let of_group = self.b.ins().ushr_imm_u(wide, 32);
-        let byte = self.b.ins().select(is_of_block, of_block, of_group);
-        let byte = self.b.ins().band_imm_u(byte, 0xff);
-        let number = self.b.ins().band_imm_u(named, 0x3fff_ffff);
-        let number = self.b.ins().uextend(types::I64, number);
-        let number = self.b.ins().ishl_imm_u(number, 8);
-        let index = self.b.ins().bor(number, byte);
-        let w = load(self, offset_of!(LpmView, arrays), index);
-        let is_slot = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, w, 0);
-        let rest = self.b.create_block();
-        self.b.ins().brif(is_slot, found, &[w.into()], rest, &[]);
-        self.b.switch_to_block(rest);
-        self.b.ins().brif(w, array, &[w.into()], short, &[]);
-
-        self.b.switch_to_block(short);
-        let index = self.b.ins().ushr_imm_u(wide, 56);
-        let w = load(self, offset_of!(LpmView, fallback), index);
-        let (nothing, args) = self.edge(miss, &[]);
-        self.b.ins().brif(w, found, &[w.into()], nothing, &args);
-
-        self.b.switch_to_block(found);
-        let slot = self.b.ins().iadd_imm_s(word, -1);
-        let (hit, args) = self.edge(hit, &[slot]);
-        self.b.ins().jump(hit, &args);
     }
 }

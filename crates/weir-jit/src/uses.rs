@@ -1,4 +1,4 @@
-//! What a program does with the rows of its tables.
+//! What a program does with its values and with the rows of its tables.
 
 use weir_ir::program::{End, Op, Program, Type};
 use weir_table::Kind;
@@ -12,6 +12,17 @@ pub(crate) fn row_uses(p: &Program) -> Vec<u32> {
         }
     }
     uses
+}
+
+/// For each value whether it is what a comparison finds.
+pub(crate) fn compared(p: &Program) -> Vec<bool> {
+    let mut compared = vec![false; p.types.len()];
+    for op in p.blocks.iter().flat_map(|b| &b.ops) {
+        if let Op::Compare { dst, .. } = op {
+            compared[dst.0 as usize] = true;
+        }
+    }
+    compared
 }
 
 /// For each table whether programs remove entries. Who removes an entry removes the one it is linked to.

@@ -278,3 +278,43 @@ fn branches_on_joined_comparisons() {
     let steps: Vec<Step> = (0..32).map(packet).collect();
     assert_eq!(exits(&assert_same(&program, 0, &steps)), 32);
 }
+
+#[test]
+fn branches_on_comparisons_that_other_blocks_made() {
+    let program = one(1, |b, event| {
+        b.require(Layer::Data, 3, Reason::TRUNCATED);
+        let is = [0, 1, 2].map(|at| {
+            let v = b.load(W8, Layer::Data, at);
+            b.eq(v, 1)
+        });
+        let first = b.and(is[0], is[1]);
+        b.when(first, |b| b.notify(event, &[is[0], is[1], is[2]]));
+        let second = b.and(is[0], is[2]);
+        b.when(second, |b| b.drop(Reason::NO_MATCH));
+        let third = b.or(is[1], is[2]);
+        b.when(third, |b| b.notify(event, &[is[2], is[1], is[0]]));
+        b.emit(0);
+    });
+    let steps: Vec<Step> = (0..8).map(|n| Step::packet(0, &[0, 1, 2].map(|bit| n >> bit & 1), 0)).collect();
+    assert_eq!(exits(&assert_same(&program, 0, &steps)), 6);
+}
+
+#[test]
+fn what_was_pulled_is_pushed_again_as_zeros() {
+    for (pulled, pushed) in [(14, 14), (14, 5), (5, 14)] {
+        let program = one(1, |b, event| {
+            b.require(Layer::Data, 20, Reason::TRUNCATED);
+            b.pull(pulled);
+            b.push(pushed);
+            // One of them stays as it was made.
+            let byte = b.constant(W8, 7_u8);
+            b.store(Layer::Data, 1, byte);
+            b.unpull_or(3, |b| b.drop(Reason::NO_MATCH));
+            let whole = b.len();
+            b.notify(event, &[whole]);
+            b.emit(0);
+        });
+        let seen = assert_same(&program, 0, &[Step::packet(0, &[9; 32], 0)]);
+        assert_eq!(exits(&seen), usize::from(pulled >= pushed + 3), "{pulled} {pushed}");
+    }
+}

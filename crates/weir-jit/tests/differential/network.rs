@@ -4,7 +4,7 @@ use weir_ir::{Builder, Layer, Program, Reason, TableDecl, Width::*};
 use weir_jit::differential::{Step, assert_same};
 use weir_table::Kind;
 
-use crate::programs::exits;
+use crate::programs::{exits, one};
 
 /// Rewrites four numbers of a packet by a table, which the first packet with a key fills.
 fn rewriter(disturbed: bool) -> Program {
@@ -94,4 +94,47 @@ fn numbers_pass_as_they_are() {
         let optimised = weir_ir::optimize(program);
         assert_eq!(assert_same(&optimised, 5, &steps()).len(), seen.len());
     }
+}
+
+#[test]
+fn a_checksum_that_changes_by_a_constant() {
+    const CHANGES: [u16; 6] = [0, 1, 0xfeff, 0x0100, 0xfffe, 0xffff];
+    let program = one(1, |b, _| {
+        b.require(Layer::Data, 2 * CHANGES.len() as u32, Reason::TRUNCATED);
+        for (i, change) in (0..).zip(CHANGES) {
+            let old = b.load(W16, Layer::Data, 2 * i);
+            let sum = b.not(old);
+            let change = b.constant(W16, change);
+            let sum = if i % 2 == 0 { b.sum16(sum, change) } else { b.sum16(change, sum) };
+            let new = b.not(sum);
+            b.store(Layer::Data, 2 * i, new);
+        }
+        b.emit(0);
+    });
+    let words = CHANGES.iter().flat_map(|&c| [c.wrapping_sub(1), c, c.wrapping_add(1), !c]);
+    let steps = words.map(|w| Step::packet(0, &w.to_be_bytes().repeat(CHANGES.len()), 0));
+    assert_eq!(exits(&assert_same(&program, 0, &steps.collect::<Vec<_>>())), 24);
+}
+
+#[test]
+fn a_choice_of_a_packets_number_or_a_rows() {
+    let mut b = Builder::new("x", 1, 1);
+    let gateway = TableDecl::new("gateway", Kind::Array, &[("index", W8)], &[("addr", W32)], 256);
+    let gateway = b.table(gateway, vec![]);
+    let event = b.event("seen");
+    b.input(0, |b| {
+        b.require(Layer::Data, 8, Reason::TRUNCATED);
+        let (at, dst) = (b.load(W8, Layer::Data, 0), b.load(W32, Layer::Data, 4));
+        let row = b.find(gateway, &[at], |b| b.drop(Reason::NO_MATCH));
+        let own = b.get(row, "addr");
+        let none = b.eq(own, 0);
+        let (next, other) = (b.select(none, dst, own), b.select(none, own, dst));
+        b.store_anno(0, next);
+        b.notify(event, &[next, other]);
+        b.set(row, "addr", other);
+        b.emit(0);
+    });
+    let step = |i: u8| Step::packet(0, &[i % 3, 0, 0, 0, 1, 2, i % 2, i], 0);
+    let steps: Vec<Step> = (0..24).map(step).collect();
+    assert_eq!(exits(&assert_same(&b.finish(), 0, &steps)), 24);
 }
