@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use cranelift_codegen::cursor::FuncCursor;
+use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self, AliasRegionData, BlockArg, BlockCall, InstBuilder, JumpTableData, MemFlagsData, StackSlot,
@@ -37,10 +37,10 @@ pub(crate) struct Batch {
     end: Kept,
     /// How far from it the outcomes are.
     to_outcomes: Kept,
-    /// The addresses of the frame, and of what is passed to helpers, for who takes an address: the compiler would work
-    /// them out before the loop, and keep them.
-    pub frame: Kept,
-    pub passed: Kept,
+    /// Room for values that helpers take and give, 16 bytes each, and for what is written to entries that are gone.
+    pub frame: Room,
+    /// What goes to a rare helper, and comes back.
+    pub passed: Room,
     /// Address of the first table.
     pub first_table: Kept,
 }
@@ -49,42 +49,47 @@ pub(crate) struct Batch {
 /// of all that comes before. Kinds of memory of their own let the compiler use a register where nothing is called.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept {
-    at: StackSlot,
+    /// Where it is.
+    at: ir::Value,
     flags: MemFlagsData,
 }
 
 impl Kept {
-    fn new(b: &mut FunctionBuilder<'_>, user_id: u32, number: ir::Value) -> Kept {
-        let kept = Kept::unset(b.func, user_id);
-        kept.set(b, number);
-        kept
-    }
-
-    fn unset(func: &mut ir::Function, user_id: u32) -> Kept {
+    /// Keeps a number; the cursor is before the loop.
+    fn new(before: &mut FuncCursor<'_>, user_id: u32, number: ir::Value) -> Kept {
         let data = AliasRegionData { user_id, description: "loop over the batch".into() };
-        let region = func.dfg.alias_regions.insert(data);
+        let region = before.func.dfg.alias_regions.insert(data);
         let flags = MemFlagsData::trusted().with_alias_region(Some(region));
-        let at = func.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3);
+        let slot = before.func.create_sized_stack_slot(slot);
+        let at = before.ins().stack_addr(types::I64, slot, 0);
+        before.ins().store(flags, number, at, 0);
         Kept { at, flags }
     }
 
-    /// The address of room in the stack frame, which is worked out before the loop: the cursor is there.
-    pub fn address_of(room: StackSlot, before: &mut FuncCursor<'_>) -> Kept {
-        let kept = Kept::unset(before.func, 14);
-        let at = before.ins().stack_addr(types::I64, room, 0);
-        let to = before.ins().stack_addr(types::I64, kept.at, 0);
-        before.ins().store(kept.flags, at, to, 0);
-        kept
-    }
-
     pub fn get(self, b: &mut FunctionBuilder<'_>) -> ir::Value {
-        let from = b.ins().stack_addr(types::I64, self.at, 0);
-        b.ins().load(types::I64, self.flags, from, 0)
+        b.ins().load(types::I64, self.flags, self.at, 0)
     }
 
     fn set(self, b: &mut FunctionBuilder<'_>, number: ir::Value) {
-        let to = b.ins().stack_addr(types::I64, self.at, 0);
-        b.ins().store(self.flags, number, to, 0);
+        b.ins().store(self.flags, number, self.at, 0);
+    }
+}
+
+/// Room in the stack frame.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// Where it is, for who reads or writes there: that becomes part of the instruction.
+    pub at: ir::Value,
+    /// The same for who takes an address: the compiler would work it out before the loop, and keep it.
+    pub number: Kept,
+}
+
+impl Room {
+    /// The room of a slot; the cursor is before the loop.
+    pub fn new(before: &mut FuncCursor<'_>, user_id: u32, slot: StackSlot) -> Room {
+        let at = before.ins().stack_addr(types::I64, slot, 0);
+        Room { at, number: Kept::new(before, user_id, at) }
     }
 }
 
@@ -100,19 +105,18 @@ impl Batch {
         b.append_block_param(ended, types::I64);
         let size = b.ins().ishl_imm_u(count, 3);
         let end = b.ins().iadd(packets, size);
-        let outcomes = offset_of!(Ctx<'_>, outcomes) as i32;
-        let outcomes = b.ins().load(types::I64, MemFlagsData::trusted(), ctx, outcomes);
-        let to_outcomes = b.ins().isub(outcomes, packets);
-        let (end, to_outcomes) = (Kept::new(b, 10, end), Kept::new(b, 11, to_outcomes));
-        let [frame, passed] = [(9, frame), (12, passed)].map(|(id, slot)| {
-            let at = b.ins().stack_addr(types::I64, slot, 0);
-            Kept::new(b, id, at)
-        });
-        let first_table = offset_of!(Ctx<'_>, first_table) as i32;
-        let first_table = b.ins().load(types::I64, MemFlagsData::trusted(), ctx, first_table);
-        let first_table = Kept::new(b, 13, first_table);
-        let start = b.ins().uextend(types::I64, start);
-        let start = Kept::new(b, 15, start);
+        let mut before = FuncCursor::new(b.func).at_bottom(entry);
+        let read = |before: &mut FuncCursor<'_>, off: usize| {
+            before.ins().load(types::I64, MemFlagsData::trusted(), ctx, off as i32)
+        };
+        let outcomes = read(&mut before, offset_of!(Ctx<'_>, outcomes));
+        let to_outcomes = before.ins().isub(outcomes, packets);
+        let first_table = read(&mut before, offset_of!(Ctx<'_>, first_table));
+        let start = before.ins().uextend(types::I64, start);
+        let [end, to_outcomes, first_table, start] =
+            [(10, end), (11, to_outcomes), (13, first_table), (15, start)]
+                .map(|(id, number)| Kept::new(&mut before, id, number));
+        let [frame, passed] = [(9, frame), (12, passed)].map(|(id, slot)| Room::new(&mut before, id, slot));
         b.ins().jump(head, &[BlockArg::Value(packets)]);
         b.switch_to_block(head);
         (

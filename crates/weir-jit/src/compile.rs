@@ -1,7 +1,7 @@
 //! From a program to a function of the compiler: blocks, and the order in which they are translated.
 
 use cranelift_codegen::ir::{
-    self, AliasRegionData, FuncRef, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, types,
+    self, AliasRegionData, FuncRef, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, types,
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use cranelift_jit::JITModule;
@@ -126,10 +126,6 @@ pub(crate) struct Translator<'a, 'b> {
     pub cells: FxHashMap<ir::Value, u32>,
     /// Addresses that are known in this block.
     pub addresses: Addresses,
-    /// Room for values that helpers take and give, 16 bytes each, and for what is written to entries that are gone.
-    pub frame: StackSlot,
-    /// What goes to a rare helper, and comes back.
-    passed: StackSlot,
     /// The block that is being translated.
     pub here: BlockId,
     /// The number of the operation in it.
@@ -233,8 +229,6 @@ impl<'a, 'b> Translator<'a, 'b> {
             reads_ahead: true,
             cells: FxHashMap::default(),
             addresses: Addresses::default(),
-            frame,
-            passed,
             here: BlockId(0),
             at: 0,
             notes: Notes::default(),
@@ -412,12 +406,12 @@ impl<'a, 'b> Translator<'a, 'b> {
 
     /// Where the frame is, to read or write there.
     pub fn frame_address(&mut self) -> ir::Value {
-        self.b.ins().stack_addr(types::I64, self.frame, 0)
+        self.batch.frame.at
     }
 
     /// The same, as a number.
     pub fn frame_number(&mut self) -> ir::Value {
-        self.batch.frame.get(&mut self.b)
+        self.batch.frame.number.get(&mut self.b)
     }
 
     /// A field of the context.
@@ -432,11 +426,11 @@ impl<'a, 'b> Translator<'a, 'b> {
         if let Some(&reference) = self.helpers.get(&(h, rarely)) {
             return reference;
         }
-        let (name, linkage, signature) = match rarely {
-            true => (h.rare_name(), Linkage::Local, rare_signature(self.module)),
-            false => (h.name().to_owned(), Linkage::Import, helper_signature(self.module, h)),
+        let (name, signature) = match rarely {
+            true => (h.rare_name(), rare_signature(self.module)),
+            false => (h.name().to_owned(), helper_signature(self.module, h)),
         };
-        let id = match self.module.declare_function(&name, linkage, &signature) {
+        let id = match self.module.declare_function(&name, Linkage::Import, &signature) {
             Ok(id) => id,
             Err(e) => {
                 self.failed.get_or_insert(Box::new(e));
@@ -444,9 +438,6 @@ impl<'a, 'b> Translator<'a, 'b> {
             }
         };
         let reference = self.module.declare_func_in_func(id, self.b.func);
-        if rarely {
-            self.b.func.dfg.ext_funcs[reference].colocated = false;
-        }
         self.helpers.insert((h, rarely), reference);
         reference
     }
@@ -480,11 +471,11 @@ impl<'a, 'b> Translator<'a, 'b> {
     /// Calls a helper by what keeps all registers; gives the address where its result is, if it has one.
     fn call_rarely(&mut self, h: Helper, args: &[ir::Value]) -> ir::Value {
         let helper = self.helper(h, true);
-        let at = self.b.ins().stack_addr(types::I64, self.passed, 0);
+        let at = self.batch.passed.at;
         for (i, &arg) in args.iter().enumerate() {
             self.b.ins().store(self.regions.frame, arg, at, passed_at(i));
         }
-        let passed = self.batch.passed.get(&mut self.b);
+        let passed = self.batch.passed.number.get(&mut self.b);
         self.b.ins().call(helper, &[passed]);
         at
     }

@@ -12,7 +12,7 @@ use cranelift_module::{DataDescription, Module, ModuleError};
 use weir_ir::program::{BlockId, End, Op, TableId, Target, Type, Value};
 use weir_table::View;
 
-use crate::batch::Kept;
+use crate::batch::Room;
 use crate::compile::Translator;
 use crate::helpers::Ctx;
 use crate::lanes::Group;
@@ -24,8 +24,8 @@ const MOST_VALUES: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Brought {
     count: usize,
-    /// Where they are, and where that address is kept.
-    room: Option<(StackSlot, Kept)>,
+    /// Where they are.
+    room: Option<(StackSlot, Room)>,
 }
 
 impl Translator<'_, '_> {
@@ -313,12 +313,12 @@ impl Translator<'_, '_> {
         let size = 8 * self.brought.count as u32;
         let flags = MemFlagsData::trusted();
         let mut before = FuncCursor::new(self.b.func).at_last_inst(self.batch.entry);
-        let (room, kept) = *self.brought.room.get_or_insert_with(|| {
+        let (slot, room) = *self.brought.room.get_or_insert_with(|| {
             let room = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
             let room = before.func.create_sized_stack_slot(room);
-            (room, Kept::address_of(room, &mut before))
+            (room, Room::new(&mut before, 14, room))
         });
-        before.func.sized_stack_slots[room].size = size;
+        before.func.sized_stack_slots[slot].size = size;
         let first = offset_of!(Ctx<'_>, first_table) as i32;
         let first = before.ins().load(types::I64, flags, self.ctx, first);
         for (i, &(t, index)) in (number..).zip(&cells) {
@@ -327,12 +327,12 @@ impl Translator<'_, '_> {
             let off = off + (index as usize * self.layouts[t].stride) as i32;
             let v = before.ins().load(ty, flags, rows, off);
             let v = if ty.bits() > 8 { before.ins().bswap(v) } else { v };
-            before.ins().stack_store(types::I64, v, room, 8 * i as i32);
+            before.ins().store(flags, v, room.at, 8 * i as i32);
         }
         let lane = self.lane(fork);
         let at = match self.reads_ahead {
-            true => self.b.ins().stack_addr(types::I64, room, 0),
-            false => kept.get(&mut self.b),
+            true => room.at,
+            false => room.number.get(&mut self.b),
         };
         let more = self.b.ins().ishl_imm_u(lane, 3);
         let at = self.b.ins().iadd(at, more);

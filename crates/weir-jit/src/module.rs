@@ -105,10 +105,10 @@ fn optimised(
 ) -> Result<(Vec<Code>, Memory), JitError> {
     let mut memory = Memory(Some(new_module(optimise)?));
     let module = memory.0.as_mut().expect("it is not dropped yet");
-    match functions(module).and_then(|contexts| define(module, contexts)) {
-        Ok(code) => Ok((code, memory)),
-        Err(source) => Err(failed(program, source)),
-    }
+    let contexts = functions(module).map_err(|source| failed(program, source))?;
+    rare::make(module, || new_module(Optimise::Speed))?;
+    let code = define(module, contexts).map_err(|source| failed(program, source))?;
+    Ok((code, memory))
 }
 
 /// Makes machine code of functions.
@@ -120,7 +120,6 @@ fn define(module: &mut JITModule, contexts: Vec<Context>) -> Result<Vec<Code>, B
         module.define_function(id, &mut context)?;
         ids.push(id);
     }
-    rare::define(module)?;
     module.finalize_definitions()?;
     let code = ids.into_iter().map(|id| {
         let address = module.get_finalized_function(id);
@@ -173,6 +172,7 @@ fn new_module(optimise: Optimise) -> Result<JITModule, JitError> {
     for &h in Helper::ALL {
         builder.symbol(h.name(), h.address());
     }
+    builder.symbol_lookup_fn(Box::new(rare::find));
     Ok(JITModule::new(builder))
 }
 
