@@ -56,7 +56,7 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// Keeps a number; the cursor is before the loop.
-    fn new(before: &mut FuncCursor<'_>, user_id: u32, number: ir::Value) -> Kept {
+    pub fn new(before: &mut FuncCursor<'_>, user_id: u32, number: ir::Value) -> Kept {
         let data = AliasRegionData { user_id, description: "loop over the batch".into() };
         let region = before.func.dfg.alias_regions.insert(data);
         let flags = MemFlagsData::trusted().with_alias_region(Some(region));

@@ -15,7 +15,7 @@ use weir_table::Layout;
 
 use crate::ahead::Positions;
 use crate::aside::Aside;
-use crate::batch::Batch;
+use crate::batch::{Batch, Kept};
 use crate::edges::Edge;
 use crate::flows::Plan;
 use crate::helpers::Helper;
@@ -108,6 +108,8 @@ pub(crate) struct Translator<'a, 'b> {
     pub uses: Vec<u32>,
     /// The addresses of rows that are kept, by slot.
     pub rows: FxHashMap<ir::Value, ir::Value>,
+    /// For tables that are searched: minus the address of the first row.
+    pub negated_rows: FxHashMap<TableId, Kept>,
     /// For each block whether it is for exceptions.
     pub exceptions: Vec<bool>,
     /// For each value whether it is what a comparison finds.
@@ -220,6 +222,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             layouts,
             uses: row_uses(p),
             rows: FxHashMap::default(),
+            negated_rows: FxHashMap::default(),
             exceptions: exceptions(p),
             compared: compared(p),
             given_rows: Vec::new(),

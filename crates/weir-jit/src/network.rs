@@ -22,8 +22,8 @@ pub(crate) struct Network {
     sums: FxHashMap<Value, (ir::Value, u32)>,
     /// What complements are of.
     complements: FxHashMap<Value, ir::Value>,
-    /// Sums of the complement of a word and a constant: word and constant.
-    changes: FxHashMap<Value, (ir::Value, u128)>,
+    /// Sums of the complement of a word and another word: the two words.
+    changes: FxHashMap<Value, (ir::Value, ir::Value)>,
     /// Values that are read together: the number of their read, and the lowest bit in what it reads.
     parts: FxHashMap<Value, (usize, u32)>,
     reads: Vec<Read>,
@@ -147,8 +147,11 @@ impl Translator<'_, '_> {
             }
             Op::Sum16 { dst, a, b } => {
                 for (a, b) in [(a, b), (b, a)] {
-                    if let (Some(&word), Some(by)) = (self.network.complements.get(&a), self.constant(b)) {
-                        self.network.changes.insert(dst, (word, network_order(Width::W16, by)));
+                    if let Some(&word) = self.network.complements.get(&a)
+                        && !self.network.sums.contains_key(&b)
+                        && let Some(by) = self.network_form(b)
+                    {
+                        self.network.changes.insert(dst, (word, by));
                     }
                 }
                 let (Some((a, n)), Some((b, m))) = (self.network_sum(a), self.network_sum(b)) else { return };
@@ -163,11 +166,11 @@ impl Translator<'_, '_> {
         self.network.forms.insert(dst, form);
     }
 
-    /// The complement of the ones' complement sum of a constant and the complement of a word, as a checksum changes (RFC
-    /// 1624, equation 3): the word less the constant, and one less if it is smaller.
-    fn less(&mut self, word: ir::Value, by: u128) -> ir::Value {
-        let word = self.extend(types::I32, word);
-        let less = self.b.ins().iadd_imm_s(word, -(by as i64));
+    /// The complement of the ones' complement sum of a word and the complement of another, as a checksum changes (RFC 1624,
+    /// equation 3): the other less the word, and one less if it is smaller.
+    fn less(&mut self, word: ir::Value, by: ir::Value) -> ir::Value {
+        let [word, by] = [word, by].map(|v| self.extend(types::I32, v));
+        let less = self.b.ins().isub(word, by);
         let borrow = self.b.ins().sshr_imm_u(less, 31);
         let less = self.b.ins().iadd(less, borrow);
         self.b.ins().ireduce(types::I16, less)

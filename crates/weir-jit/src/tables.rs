@@ -3,11 +3,13 @@
 
 use std::mem::offset_of;
 
+use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{self, InstBuilder, types};
+use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
 use weir_ir::program::{Block, BlockId, End, Op, TableId, Target, Type, Value, Width};
 use weir_table::{HASH_ODD, HASH_TOP, Kind, LAST_TIME, NO_ENTRY, SLACK_SHIFT, View};
 
+use crate::batch::Kept;
 use crate::compile::{Translator, int};
 use crate::helpers::{Ctx, Helper};
 use crate::known::Address;
@@ -66,14 +68,19 @@ impl Translator<'_, '_> {
     }
 
     pub(crate) fn row_numbered(&mut self, rows: ir::Value, table: TableId, slot: ir::Value) -> ir::Value {
+        let off = self.row_offset(table, slot);
+        self.b.ins().iadd(rows, off)
+    }
+
+    /// How far a row is behind the first one, by its slot of 64 bits.
+    fn row_offset(&mut self, table: TableId, slot: ir::Value) -> ir::Value {
         let stride = self.layouts[table.0 as usize].stride as u64;
-        let off = if stride.is_power_of_two() {
+        if stride.is_power_of_two() {
             self.b.ins().ishl_imm_u(slot, i64::from(stride.trailing_zeros()))
         } else {
             let stride = self.imm(types::I64, stride.into());
             self.b.ins().imul(slot, stride)
-        };
-        self.b.ins().iadd(rows, off)
+        }
     }
 
     /// The blocks that are given the address of the row with their first parameter, as they use it often: the compiler
@@ -432,11 +439,10 @@ impl Translator<'_, '_> {
         let first = self.b.ins().band(hash, mask);
         let tag = self.b.ins().ushr_imm_u(hash, 32);
         let tag = self.b.ins().ireduce(types::I32, tag);
-        let number = self.b.append_block_param(head, types::I64);
-        self.b.ins().jump(head, &[first.into()]);
+        let [number, cells] = std::array::from_fn(|_| self.b.append_block_param(head, types::I64));
+        let first_cells = self.view(types::I64, table, View::CELLS);
+        self.b.ins().jump(head, &[first.into(), first_cells.into()]);
         self.b.switch_to_block(head);
-        // Read anew for each cell, like the mask below: few packets come back here, and registers are rare.
-        let cells = self.view(types::I64, table, View::CELLS);
         let at = self.b.ins().ishl_imm_u(number, 3);
         let at = self.b.ins().iadd(cells, at);
         let found = self.b.ins().load(types::I32, self.regions.views, at, 4);
@@ -447,15 +453,21 @@ impl Translator<'_, '_> {
         self.b.ins().brif(found, next, &[], slow, &[]);
         self.b.switch_to_block(next);
         let number = self.b.ins().iadd_imm_s(number, 1);
+        // Read anew: few packets come back here, and registers are rare.
         let first_table = self.batch.first_table.get(&mut self.b);
-        let off = (View::STRIDE * table.0 as usize + View::MASK) as i32;
-        let mask = self.b.ins().load(types::I64, self.regions.views, first_table, off);
+        let [mask, cells] = [View::MASK, View::CELLS].map(|field| {
+            let off = (View::STRIDE * table.0 as usize + field) as i32;
+            self.b.ins().load(types::I64, self.regions.views, first_table, off)
+        });
         let number = self.b.ins().band(number, mask);
-        self.b.ins().jump(head, &[number.into()]);
+        self.b.ins().jump(head, &[number.into(), cells.into()]);
 
         self.b.switch_to_block(compare);
         let slot = self.load(types::I32, at, 0, self.regions.views);
-        let row = self.row(table, slot);
+        let row = match words.len() {
+            1 => self.row(table, slot),
+            _ => self.found_row(table, slot),
+        };
         // One branch a word: where the tag is the same they all go one way, and need no instruction but a comparison.
         for (i, &word) in words.iter().enumerate() {
             let there = self.b.ins().load(types::I64, self.regions.rows, row, 8 * i as i32);
@@ -467,6 +479,27 @@ impl Translator<'_, '_> {
         let (hit, args) = self.edge(hit, &[slot]);
         self.b.ins().jump(hit, &args);
         slow
+    }
+
+    /// Address of the row of a slot that was found, where several words of a key are compared: a difference, as a sum would
+    /// be made anew for each access, of two registers.
+    fn found_row(&mut self, table: TableId, slot: ir::Value) -> ir::Value {
+        let negated = *self.negated_rows.entry(table).or_insert_with(|| {
+            let mut before = FuncCursor::new(self.b.func).at_last_inst(self.batch.entry);
+            let flags = MemFlagsData::trusted();
+            let first_table = offset_of!(Ctx<'_>, first_table) as i32;
+            let first_table = before.ins().load(types::I64, flags, self.ctx, first_table);
+            let rows = (View::STRIDE * table.0 as usize + View::ROWS) as i32;
+            let rows = before.ins().load(types::I64, flags, first_table, rows);
+            let negated = before.ins().ineg(rows);
+            Kept::new(&mut before, 32 + table.0, negated)
+        });
+        let wide = self.extend(types::I64, slot);
+        let off = self.row_offset(table, wide);
+        let negated = negated.get(&mut self.b);
+        let row = self.b.ins().isub(off, negated);
+        self.rows.insert(slot, row);
+        row
     }
 
     pub(crate) fn put_words(&mut self, words: &[ir::Value]) {
