@@ -32,6 +32,14 @@ impl std::error::Error for CheckError {}
 
 /// Checks a program: numbers and types, definition before use, forward jumps, linear packets, proved bounds.
 pub fn check(program: &Program) -> Result<(), Vec<CheckError>> {
+    known_if_checked(program).map(drop)
+}
+
+/// As [`check`]; gives what is known of the packet's bounds at each place of the program, as bounds are proved by it.
+///
+/// # Errors
+/// As [`check`].
+pub fn known_if_checked(program: &Program) -> Result<Known, Vec<CheckError>> {
     let mut c = Checker { p: program, errors: Vec::new(), block: BlockId(0), op: None };
     c.tables();
     if c.errors.is_empty() {
@@ -40,13 +48,15 @@ pub fn check(program: &Program) -> Result<(), Vec<CheckError>> {
     if c.errors.is_empty() {
         c.each_block(|c, block| c.order(c.block, block));
     }
-    if c.errors.is_empty() {
-        let flow = Flow::of(program);
-        c.definitions(&flow);
-        c.packets();
-        c.bounds(&facts_by(program, &flow));
+    if !c.errors.is_empty() {
+        return Err(c.errors);
     }
-    if c.errors.is_empty() { Ok(()) } else { Err(c.errors) }
+    let flow = Flow::of(program);
+    c.definitions(&flow);
+    c.packets();
+    let known = facts_by(program, &flow);
+    c.bounds(&known);
+    if c.errors.is_empty() { Ok(known) } else { Err(c.errors) }
 }
 
 /// Whether all accesses of a program that is sound but for that are proved to be within the packet.

@@ -21,7 +21,7 @@ mod text;
 mod visit;
 
 pub use builder::{Arg, Builder, E, Loop, V};
-pub use check::{CheckError, check};
+pub use check::{CheckError, check, known_if_checked};
 pub use element::{ClassInfo, Element, HandlerInfo, ParamInfo, ParamKind, Peer, Peers, State, program_of};
 pub use facts::{Facts, Known, facts};
 pub use frame::Frame;

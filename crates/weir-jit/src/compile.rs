@@ -150,15 +150,15 @@ pub(crate) struct Translator<'a, 'b> {
     pub places_at: FxHashMap<ir::Block, Places>,
     /// The block that dominates what follows.
     pub settled: Option<ir::Block>,
-    /// What is known of the packet's bounds, once that was asked for.
-    pub bounds: Option<Known>,
+    /// What is known of the packet's bounds.
+    pub bounds: &'a Known,
     /// What went wrong on the way.
     pub failed: Option<Box<ModuleError>>,
 }
 
 impl<'a, 'b> Translator<'a, 'b> {
     pub fn new(
-        Input { program: p, starts, flows }: Input<'a>,
+        Input { program: p, known, starts, flows }: Input<'a>,
         module: &'a mut JITModule,
         mut b: FunctionBuilder<'b>,
     ) -> Translator<'a, 'b> {
@@ -244,7 +244,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             places: [None; POSITIONS],
             places_at: FxHashMap::default(),
             settled: None,
-            bounds: None,
+            bounds: known,
             failed: None,
         };
         t.take_packet();

@@ -7,7 +7,7 @@ use cranelift_codegen::{CodegenError, Context};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, ModuleError, default_libcall_names};
-use weir_ir::Program;
+use weir_ir::{Known, Program};
 
 use crate::JitError;
 use crate::ahead::Slice;
@@ -22,6 +22,8 @@ use crate::starts::Starts;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Input<'a> {
     pub program: &'a Program,
+    /// What is known of the packet's bounds.
+    pub known: &'a Known,
     pub starts: &'a Starts,
     /// The lookups whose results are kept for each flow.
     pub flows: &'a Plan,
@@ -146,9 +148,9 @@ pub(crate) fn with_translation<R>(
     notes: Notes,
     look: impl FnOnce(&JITModule, &mut Context) -> Result<R, Box<ModuleError>>,
 ) -> Result<R, JitError> {
-    weir_ir::check(program).map_err(JitError::Unchecked)?;
+    let known = &weir_ir::known_if_checked(program).map_err(JitError::Unchecked)?;
     let mut module = new_module(Optimise::Speed)?;
-    let input = Input { program, starts: &Starts::of(program), flows: &Plan::of(program) };
+    let input = Input { program, known, starts: &Starts::of(program), flows: &Plan::of(program) };
     let seen = translate(&mut module, input, notes).and_then(|mut context| look(&module, &mut context));
     // SAFETY: nothing was defined in the module, so nothing has a pointer into its memory.
     unsafe { module.free_memory() };
@@ -263,8 +265,9 @@ mod tests {
             b.notify(event, &out);
         });
         let program = b.finish();
-        weir_ir::check(&program).unwrap();
-        let input = Input { program: &program, starts: &Starts::of(&program), flows: &Plan::of(&program) };
+        let known = &weir_ir::known_if_checked(&program).unwrap();
+        let input =
+            Input { program: &program, known, starts: &Starts::of(&program), flows: &Plan::of(&program) };
         for optimise in [Optimise::Speed, Optimise::Nothing] {
             let functions = |module: &mut JITModule| Ok(vec![translate(module, input, Notes::default())?]);
             assert!(optimised(&program, functions, optimise).is_ok());

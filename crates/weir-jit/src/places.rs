@@ -3,7 +3,7 @@
 
 use cranelift_codegen::ir;
 use weir_ir::program::{BlockId, Program};
-use weir_ir::{Facts, Layer, facts};
+use weir_ir::{Facts, Layer};
 
 use crate::compile::{POSITIONS, Translator};
 use crate::lanes::Lanes;
@@ -39,19 +39,19 @@ impl Translator<'_, '_> {
     }
 
     /// Whether the layer is known to be set and not beyond the end, at the operation that is being translated.
-    pub(crate) fn is_within(&mut self, layer: Layer) -> bool {
+    pub(crate) fn is_within(&self, layer: Layer) -> bool {
         self.is_known(self.at, |facts| facts.bytes(layer).is_some())
     }
 
     /// Whether `n` bytes in front of the packet are known to have been part of it, at the end of the block.
-    pub(crate) fn has_headroom(&mut self, n: u32) -> bool {
+    pub(crate) fn has_headroom(&self, n: u32) -> bool {
         self.is_known(usize::MAX, |facts| facts.headroom() >= n)
     }
 
     /// Whether something is known of the packet's bounds before an operation of the block, on all its lanes.
-    fn is_known(&mut self, at: usize, what: impl Fn(&Facts) -> bool) -> bool {
+    fn is_known(&self, at: usize, what: impl Fn(&Facts) -> bool) -> bool {
         let p = self.p;
-        let known = self.bounds.get_or_insert_with(|| facts(p));
+        let known = self.bounds;
         let here = [self.here];
         let blocks = self.lanes.group(self.here).map_or(&here[..], |g| &g.blocks);
         blocks.iter().all(|&b| {

@@ -77,9 +77,9 @@ impl Runner {
 impl Compiled {
     /// Checks and compiles a program.
     pub fn new(program: &Program) -> Result<Compiled, JitError> {
-        weir_ir::check(program).map_err(JitError::Unchecked)?;
+        let known = weir_ir::known_if_checked(program).map_err(JitError::Unchecked)?;
         let (starts, flows) = (Starts::of(program), Plan::of(program));
-        let input = Input { program, starts: &starts, flows: &flows };
+        let input = Input { program, known: &known, starts: &starts, flows: &flows };
         let reasons = program.blocks.iter().map(|b| match &b.end {
             End::Drop { reason } => Some(reason.clone()),
             End::Enter { back: true, .. } => Some(Reason::LOOP_LIMIT),
@@ -110,8 +110,9 @@ impl Compiled {
         if self.ahead.get().is_some() {
             return Ok(());
         }
-        weir_ir::check(program).map_err(JitError::Unchecked)?;
-        if let Some(ahead) = Ahead::new(Input { program, starts: &self.starts, flows: &self.flows })? {
+        let known = weir_ir::known_if_checked(program).map_err(JitError::Unchecked)?;
+        let input = Input { program, known: &known, starts: &self.starts, flows: &self.flows };
+        if let Some(ahead) = Ahead::new(input)? {
             // Who comes second has compiled in vain.
             self.ahead.get_or_init(|| ahead);
         }
@@ -125,8 +126,9 @@ impl Compiled {
     /// # Errors
     /// As [`Compiled::new`]; then nothing is measured.
     pub fn instrument(&self, program: &Program) -> Result<(), JitError> {
-        weir_ir::check(program).map_err(JitError::Unchecked)?;
-        let machine = Machine::new(Input { program, starts: &self.starts, flows: &self.flows }, true)?;
+        let known = weir_ir::known_if_checked(program).map_err(JitError::Unchecked)?;
+        let input = Input { program, known: &known, starts: &self.starts, flows: &self.flows };
+        let machine = Machine::new(input, true)?;
         // Who comes second has compiled in vain.
         self.probed.get_or_init(|| machine);
         Ok(())
