@@ -14,6 +14,10 @@ use weir_ir::program::BlockId;
 use crate::compile::Translator;
 use crate::helpers::Ctx;
 
+/// The kind of memory of the first slot of the stack frame that keeps a number: each has its own, behind those of
+/// [`Regions`](crate::compile::Regions).
+const KEPT_REGION: u32 = 64;
+
 /// Starts that are compared one by one rather than looked up.
 const COMPARED: usize = 4;
 
@@ -56,12 +60,13 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// Keeps a number; the cursor is before the loop.
-    pub fn new(before: &mut FuncCursor<'_>, user_id: u32, number: ir::Value) -> Kept {
+    pub fn new(before: &mut FuncCursor<'_>, number: ir::Value) -> Kept {
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3);
+        let slot = before.func.create_sized_stack_slot(slot);
+        let user_id = KEPT_REGION + slot.as_u32();
         let data = AliasRegionData { user_id, description: "loop over the batch".into() };
         let region = before.func.dfg.alias_regions.insert(data);
         let flags = MemFlagsData::trusted().with_alias_region(Some(region));
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3);
-        let slot = before.func.create_sized_stack_slot(slot);
         let at = before.ins().stack_addr(types::I64, slot, 0);
         before.ins().store(flags, number, at, 0);
         Kept { at, flags }
@@ -87,9 +92,9 @@ pub(crate) struct Room {
 
 impl Room {
     /// The room of a slot; the cursor is before the loop.
-    pub fn new(before: &mut FuncCursor<'_>, user_id: u32, slot: StackSlot) -> Room {
+    pub fn new(before: &mut FuncCursor<'_>, slot: StackSlot) -> Room {
         let at = before.ins().stack_addr(types::I64, slot, 0);
-        Room { at, number: Kept::new(before, user_id, at) }
+        Room { at, number: Kept::new(before, at) }
     }
 }
 
@@ -114,9 +119,8 @@ impl Batch {
         let first_table = read(&mut before, offset_of!(Ctx<'_>, first_table));
         let start = before.ins().uextend(types::I64, start);
         let [end, to_outcomes, first_table, start] =
-            [(10, end), (11, to_outcomes), (13, first_table), (15, start)]
-                .map(|(id, number)| Kept::new(&mut before, id, number));
-        let [frame, passed] = [(9, frame), (12, passed)].map(|(id, slot)| Room::new(&mut before, id, slot));
+            [end, to_outcomes, first_table, start].map(|number| Kept::new(&mut before, number));
+        let [frame, passed] = [frame, passed].map(|slot| Room::new(&mut before, slot));
         b.ins().jump(head, &[BlockArg::Value(packets)]);
         b.switch_to_block(head);
         (

@@ -141,6 +141,7 @@ pub(crate) struct Translator<'a, 'b> {
     pub parting: bool,
     /// Cells of tables that depend on the lane: table and index for each.
     pub lane_cells: FxHashMap<Value, Vec<(TableId, u32)>>,
+    /// Numbers that were brought together for lanes.
     pub brought: Brought,
     /// Ways that are kept aside.
     pub aside: Aside,

@@ -69,6 +69,7 @@ impl Translator<'_, '_> {
         BlockId(self.blocks.len() as u32 - 1)
     }
 
+    /// The code of a block.
     pub fn block(&self, id: BlockId) -> ir::Block {
         self.blocks[id.0 as usize]
     }
@@ -79,6 +80,7 @@ impl Translator<'_, '_> {
         supplied.iter().copied().chain(given).chain(row).map(BlockArg::Value).collect()
     }
 
+    /// Makes the edges that do something on the way, once the block that they come from has ended.
     pub fn finish_edges(&mut self) {
         self.addresses.clear();
         for e in std::mem::take(&mut self.edges) {

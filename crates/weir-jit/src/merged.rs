@@ -232,7 +232,7 @@ impl Translator<'_, '_> {
         self.by_lane(types::I32, &all)
     }
 
-    /// Such a number of each block.
+    /// A number for each block of the current group, or for the current block alone.
     pub(crate) fn numbers(&self, of: impl Fn(&Self, BlockId) -> u32) -> Vec<u128> {
         match self.group() {
             Some(g) => g.blocks.iter().map(|&b| of(self, b).into()).collect(),
@@ -316,7 +316,7 @@ impl Translator<'_, '_> {
         let (slot, room) = *self.brought.room.get_or_insert_with(|| {
             let room = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
             let room = before.func.create_sized_stack_slot(room);
-            (room, Room::new(&mut before, 14, room))
+            (room, Room::new(&mut before, room))
         });
         before.func.sized_stack_slots[slot].size = size;
         let first = offset_of!(Ctx<'_>, first_table) as i32;

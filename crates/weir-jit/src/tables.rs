@@ -492,7 +492,7 @@ impl Translator<'_, '_> {
             let rows = (View::STRIDE * table.0 as usize + View::ROWS) as i32;
             let rows = before.ins().load(types::I64, flags, first_table, rows);
             let negated = before.ins().ineg(rows);
-            Kept::new(&mut before, 32 + table.0, negated)
+            Kept::new(&mut before, negated)
         });
         let wide = self.extend(types::I64, slot);
         let off = self.row_offset(table, wide);

@@ -95,8 +95,6 @@ impl FromArg for IcmpCode {
 
 /// Bytes in front of the packet that is answered: IP and ICMP headers.
 const HEADERS: u32 = 28;
-/// Length of an Ethernet header.
-const LINK_HEADER: u32 = 14;
 
 /// Time to live of the errors.
 const TTL: u8 = 200;
@@ -178,10 +176,10 @@ fn program(e: &ICMPError, b: &mut Builder) {
         let keep = b.sub(mtu, headers);
         b.trim(keep);
         b.push(extra);
-        // With room for a link's header in front, as routed packets have it. Where the ways of both meet, it is known to be
+        // With room for an Ethernet header in front, as routed packets have it. Where the ways of both meet, it is known to be
         // there, and not looked for.
-        b.push(HEADERS + LINK_HEADER);
-        b.pull(LINK_HEADER);
+        b.push(HEADERS + ETHER_LEN);
+        b.pull(ETHER_LEN);
         route.reverse(b, headers, extra);
         b.clear_mark(Layer::Mac);
         b.set_mark(Layer::Net, Layer::Data, 0);
