@@ -16,6 +16,7 @@ use weir_packet::SMALL_CAPACITY;
 use weir_table::Kind;
 
 use crate::aside::ways_of_new_keys;
+use crate::batch::Batch;
 use crate::compile::Translator;
 use crate::flows::Plan;
 use crate::ops::INLINE;
@@ -171,7 +172,8 @@ pub(crate) type Positions = [Option<ir::Value>; Layer::ALL.len()];
 impl<'b> Translator<'_, 'b> {
     /// Makes a function with the signature of a program's: for each packet it writes the hash (or, for prefixes that
     /// are looked up in their table, the value) of the key to the array that stands for the arguments, 64 bits each.
-    pub(crate) fn translate_slice(mut self, slice: &Slice) -> FunctionBuilder<'b> {
+    pub(crate) fn translate_slice(mut self, batch: &Batch, slice: &Slice) -> FunctionBuilder<'b> {
+        self.take_packet(batch);
         let needed = slice.needed(self.p).unwrap_or_default();
         self.positions = Some([None; _]);
         for (i, &(id, way)) in slice.path.iter().enumerate() {
@@ -209,7 +211,7 @@ impl<'b> Translator<'_, 'b> {
             let v = self.get(slice.key[0]);
             self.halves(v).0
         };
-        self.close_slice(value);
+        self.close_slice(batch, value);
         self.b.seal_all_blocks();
         self.b
     }
@@ -247,12 +249,11 @@ impl<'b> Translator<'_, 'b> {
         self.b.ins().umin(position, last)
     }
 
-    fn close_slice(&mut self, value: ir::Value) {
-        let (out, head) = (self.batch.args, self.batch.head);
-        self.note_result(out, value);
-        let (next, is_more) = self.next_packet();
+    fn close_slice(&mut self, batch: &Batch, value: ir::Value) {
+        self.note_result(batch, batch.args, value);
+        let (next, is_more) = self.next_packet(batch);
         let done = self.b.create_block();
-        self.b.ins().brif(is_more, head, &[BlockArg::Value(next)], done, &[]);
+        self.b.ins().brif(is_more, batch.head, &[BlockArg::Value(next)], done, &[]);
         self.b.switch_to_block(done);
         let none = self.imm(types::I64, 0);
         self.b.ins().return_(&[none]);

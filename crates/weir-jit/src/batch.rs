@@ -5,102 +5,39 @@ use std::mem::offset_of;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    self, AliasRegionData, BlockArg, BlockCall, InstBuilder, JumpTableData, MemFlagsData, StackSlot,
-    StackSlotData, StackSlotKind, TrapCode, types,
+    self, BlockArg, BlockCall, InstBuilder, JumpTableData, MemFlagsData, StackSlot, TrapCode, types,
 };
 use cranelift_frontend::FunctionBuilder;
 use weir_ir::program::BlockId;
 
 use crate::compile::Translator;
+use crate::frame::{Frame, Kept, Room, slot};
 use crate::helpers::Ctx;
-
-/// The kind of memory of the first slot of the stack frame that keeps a number: each has its own, behind those of
-/// [`Regions`](crate::compile::Regions).
-const KEPT_REGION: u32 = 64;
+use crate::rare::PASSED_SIZE;
 
 /// Starts that are compared one by one rather than looked up.
 const COMPARED: usize = 4;
 
 /// The parts of the loop. All arrays that go with the packets have 64 bits for each, so that one address leads through
 /// all of them.
+#[derive(Clone, Copy)]
 pub(crate) struct Batch {
-    /// What is done before the loop.
-    pub entry: ir::Block,
     /// Takes the next packet: the block's parameter is where its address stands.
     pub head: ir::Block,
-    /// Ends a packet with the outcome that is the block's parameter.
-    ended: ir::Block,
     /// Number of the start.
     start: Kept,
     pub args: ir::Value,
     /// Where the address of the current packet stands.
-    pub at: ir::Value,
+    at: ir::Value,
     /// Where those of all packets stand.
     packets: ir::Value,
-    /// Where that ends.
-    end: Kept,
     /// How far from it the outcomes are.
     to_outcomes: Kept,
-    /// Room for values that helpers take and give, 16 bytes each, and for what is written to entries that are gone.
-    pub frame: Room,
-    /// What goes to a rare helper, and comes back.
-    pub passed: Room,
-    /// Address of the first table.
-    pub first_table: Kept,
-}
-
-/// A number that is read from memory where it is needed, as at the end of a packet: in a register it would be in the way
-/// of all that comes before. Kinds of memory of their own let the compiler use a register where nothing is called.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Kept {
-    /// Where it is.
-    at: ir::Value,
-    flags: MemFlagsData,
-}
-
-impl Kept {
-    /// Keeps a number; the cursor is before the loop.
-    pub fn new(before: &mut FuncCursor<'_>, number: ir::Value) -> Kept {
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3);
-        let slot = before.func.create_sized_stack_slot(slot);
-        let user_id = KEPT_REGION + slot.as_u32();
-        let data = AliasRegionData { user_id, description: "loop over the batch".into() };
-        let region = before.func.dfg.alias_regions.insert(data);
-        let flags = MemFlagsData::trusted().with_alias_region(Some(region));
-        let at = before.ins().stack_addr(types::I64, slot, 0);
-        before.ins().store(flags, number, at, 0);
-        Kept { at, flags }
-    }
-
-    pub fn get(self, b: &mut FunctionBuilder<'_>) -> ir::Value {
-        b.ins().load(types::I64, self.flags, self.at, 0)
-    }
-
-    fn set(self, b: &mut FunctionBuilder<'_>, number: ir::Value) {
-        b.ins().store(self.flags, number, self.at, 0);
-    }
-}
-
-/// Room in the stack frame.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
-    /// Where it is, for who reads or writes there: that becomes part of the instruction.
-    pub at: ir::Value,
-    /// The same for who takes an address: the compiler would work it out before the loop, and keep it.
-    pub number: Kept,
-}
-
-impl Room {
-    /// The room of a slot; the cursor is before the loop.
-    pub fn new(before: &mut FuncCursor<'_>, slot: StackSlot) -> Room {
-        let at = before.ins().stack_addr(types::I64, slot, 0);
-        Room { at, number: Kept::new(before, at) }
-    }
 }
 
 impl Batch {
-    /// Begins the function: the builder is left in the block that takes a packet.
-    pub fn open(b: &mut FunctionBuilder<'_>, frame: StackSlot, passed: StackSlot) -> (Batch, ir::Value) {
+    /// Begins the function: the builder is left in the block that takes a packet. Gives the context too.
+    pub fn open(b: &mut FunctionBuilder<'_>, values: StackSlot) -> (Batch, Frame, ir::Value) {
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
@@ -120,90 +57,76 @@ impl Batch {
         let start = before.ins().uextend(types::I64, start);
         let [end, to_outcomes, first_table, start] =
             [end, to_outcomes, first_table, start].map(|number| Kept::new(&mut before, number));
-        let [frame, passed] = [frame, passed].map(|slot| Room::new(&mut before, slot));
+        let passed = slot(before.func, PASSED_SIZE, 3);
+        let [values, passed] = [values, passed].map(|slot| Room::new(&mut before, slot));
         b.ins().jump(head, &[BlockArg::Value(packets)]);
         b.switch_to_block(head);
-        (
-            Batch {
-                entry,
-                head,
-                ended,
-                start,
-                args,
-                at,
-                packets,
-                end,
-                to_outcomes,
-                frame,
-                passed,
-                first_table,
-            },
-            ctx,
-        )
+        let batch = Batch { head, start, args, at, packets, to_outcomes };
+        (batch, Frame { entry, ended, end, values, passed: Some(passed), first_table }, ctx)
     }
 }
 
 impl Translator<'_, '_> {
     /// The current packet: to be called once, where [`Batch::open`] left the builder.
-    pub(crate) fn take_packet(&mut self) {
-        self.packet = self.b.ins().load(types::I64, self.regions.args, self.batch.at, 0);
+    pub(crate) fn take_packet(&mut self, batch: &Batch) {
+        self.packet = self.b.ins().load(types::I64, self.regions.args, batch.at, 0);
     }
 
     /// Writes the current packet's number of an array that goes with the packets.
-    pub(crate) fn note_result(&mut self, array: ir::Value, result: ir::Value) {
-        let distance = self.b.ins().isub(array, self.batch.packets);
-        self.note_at(distance, result);
+    pub(crate) fn note_result(&mut self, batch: &Batch, array: ir::Value, result: ir::Value) {
+        let distance = self.b.ins().isub(array, batch.packets);
+        self.note_at(batch, distance, result);
     }
 
     /// The same, of the array that is so far from the packets.
-    fn note_at(&mut self, distance: ir::Value, result: ir::Value) {
-        let to = self.b.ins().iadd(self.batch.at, distance);
+    fn note_at(&mut self, batch: &Batch, distance: ir::Value, result: ir::Value) {
+        let to = self.b.ins().iadd(batch.at, distance);
         self.b.ins().store(self.regions.outcomes, result, to, 0);
     }
 
     /// Where the address of the next packet stands, and whether there is one.
-    pub(crate) fn next_packet(&mut self) -> (ir::Value, ir::Value) {
-        let next = self.b.ins().iadd_imm_s(self.batch.at, 8);
-        let end = self.batch.end.get(&mut self.b);
+    pub(crate) fn next_packet(&mut self, batch: &Batch) -> (ir::Value, ir::Value) {
+        let next = self.b.ins().iadd_imm_s(batch.at, 8);
+        let end = self.frame.end.get(&mut self.b);
         let is_more = self.b.ins().icmp(IntCC::UnsignedLessThan, next, end);
         (next, is_more)
     }
 
     /// From the loop's head to the block where the runs of this batch start.
-    pub(crate) fn dispatch(&mut self, reached: &[BlockId]) {
+    pub(crate) fn dispatch(&mut self, batch: &Batch, reached: &[BlockId]) {
         let numbered = reached.iter().filter_map(|&id| Some((self.starts.numbers[id.0 as usize]?, id)));
         let numbered: Vec<(u32, BlockId)> = numbered.collect();
         if numbered.len() <= COMPARED {
             let Some((last, others)) = numbered.split_last() else { return self.never() };
-            self.compare_starts(others);
+            self.compare_starts(batch, others);
             // Only numbers of starts are passed in.
-            return self.start_at(last.1);
+            return self.start_at(batch, last.1);
         }
         // Most packets come in by entries.
         let takes_packets = |id| matches!(self.starts.entry(id), Some((_, true)));
         let (entries, others): (Vec<_>, Vec<_>) =
             numbered.into_iter().partition(|&(_, id)| takes_packets(id));
         if entries.len() <= COMPARED && others.len() > 1 {
-            self.compare_starts(&entries);
-            self.look_start_up(&others);
+            self.compare_starts(batch, &entries);
+            self.look_start_up(batch, &others);
         } else {
-            self.look_start_up(&[entries, others].concat());
+            self.look_start_up(batch, &[entries, others].concat());
         }
     }
 
-    fn compare_starts(&mut self, numbered: &[(u32, BlockId)]) {
+    fn compare_starts(&mut self, batch: &Batch, numbered: &[(u32, BlockId)]) {
         for &(number, id) in numbered {
             let (way, next) = (self.b.create_block(), self.b.create_block());
-            let start = self.batch.start.get(&mut self.b);
+            let start = batch.start.get(&mut self.b);
             let is = self.b.ins().icmp_imm_u(IntCC::Equal, start, i64::from(number));
             self.b.ins().brif(is, way, &[], next, &[]);
             self.b.switch_to_block(way);
-            self.start_at(id);
+            self.start_at(batch, id);
             self.b.switch_to_block(next);
         }
     }
 
-    fn look_start_up(&mut self, numbered: &[(u32, BlockId)]) {
+    fn look_start_up(&mut self, batch: &Batch, numbered: &[(u32, BlockId)]) {
         let never = self.b.create_block();
         let mut table = vec![never; self.starts.len()];
         let ways: Vec<(ir::Block, BlockId)> = numbered
@@ -218,14 +141,14 @@ impl Translator<'_, '_> {
         let default = BlockCall::new(never, [], lists);
         let table: Vec<BlockCall> = table.into_iter().map(|way| BlockCall::new(way, [], lists)).collect();
         let table = self.b.create_jump_table(JumpTableData::new(default, &table));
-        let start = self.batch.start.get(&mut self.b);
+        let start = batch.start.get(&mut self.b);
         let start = self.b.ins().ireduce(types::I32, start);
         self.b.ins().br_table(start, table);
         self.b.switch_to_block(never);
         self.never();
         for (way, id) in ways {
             self.b.switch_to_block(way);
-            self.start_at(id);
+            self.start_at(batch, id);
         }
     }
 
@@ -237,10 +160,10 @@ impl Translator<'_, '_> {
         self.b.ins().trap(TrapCode::unwrap_user(1));
     }
 
-    fn start_at(&mut self, id: BlockId) {
+    fn start_at(&mut self, batch: &Batch, id: BlockId) {
         let mut given = Vec::new();
         for (i, &param) in self.p.block(id).params.iter().enumerate() {
-            let v = self.load_value(self.p.width(param), self.batch.args, 16 * i as i32, self.regions.args);
+            let v = self.load_value(self.p.width(param), batch.args, 16 * i as i32, self.regions.args);
             given.push(BlockArg::Value(v));
         }
         self.probe_start(id);
@@ -252,24 +175,23 @@ impl Translator<'_, '_> {
     /// The current packet starts others, which run before the next one: it is the last of this batch.
     pub(crate) fn stop_behind(&mut self) {
         let before_all = self.imm(types::I64, 0);
-        self.batch.end.set(&mut self.b, before_all);
+        self.frame.end.set(&mut self.b, before_all);
     }
 
     /// Ends the current packet, with an outcome of 64 bits.
     pub(crate) fn end_packet(&mut self, outcome: ir::Value) {
-        self.b.ins().jump(self.batch.ended, &[BlockArg::Value(outcome)]);
+        self.b.ins().jump(self.frame.ended, &[BlockArg::Value(outcome)]);
     }
 
     /// Ends the function: what follows the end of a packet.
-    pub(crate) fn close_batch(&mut self) {
-        let Batch { head, ended, .. } = self.batch;
-        self.b.switch_to_block(ended);
-        let outcome = self.b.block_params(ended)[0];
-        let distance = self.batch.to_outcomes.get(&mut self.b);
-        self.note_at(distance, outcome);
-        let (next, is_more) = self.next_packet();
+    pub(crate) fn close_batch(&mut self, batch: &Batch) {
+        self.b.switch_to_block(self.frame.ended);
+        let outcome = self.b.block_params(self.frame.ended)[0];
+        let distance = batch.to_outcomes.get(&mut self.b);
+        self.note_at(batch, distance, outcome);
+        let (next, is_more) = self.next_packet(batch);
         let done = self.b.create_block();
-        self.b.ins().brif(is_more, head, &[BlockArg::Value(next)], done, &[]);
+        self.b.ins().brif(is_more, batch.head, &[BlockArg::Value(next)], done, &[]);
         // Behind the loop, so that a packet takes one jump fewer.
         self.b.set_cold_block(done);
         self.b.switch_to_block(done);

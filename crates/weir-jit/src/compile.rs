@@ -1,23 +1,21 @@
 //! From a program to a function of the compiler: blocks, and the order in which they are translated.
 
-use cranelift_codegen::ir::{
-    self, AliasRegionData, FuncRef, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, types,
-};
+use cranelift_codegen::ir::{self, AliasRegionData, FuncRef, InstBuilder, MemFlagsData, StackSlot, types};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module, ModuleError};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use weir_ir::Known;
 use weir_ir::program::{Amount, Block, BlockId, End, Op, Program, TableId, Type, Value, Width};
 
 use weir_packet::Meta;
-use weir_table::Layout;
 
 use crate::ahead::Positions;
 use crate::aside::Aside;
-use crate::batch::{Batch, Kept};
+use crate::batch::Batch;
 use crate::edges::Edge;
 use crate::flows::Plan;
+use crate::frame::{Frame, Kept, Room, slot};
 use crate::helpers::Helper;
 use crate::known::{Address, Addresses};
 use crate::lanes::Lanes;
@@ -25,10 +23,10 @@ use crate::listing::Numbers;
 use crate::merged::Brought;
 use crate::module::Input;
 use crate::network::Network;
-use crate::places::{Places, unknown};
-use crate::rare::{MOST_PASSED, helper_signature, passed_at, rare_signature};
-use crate::starts::{Starts, exceptions, order};
-use crate::uses::{compared, removes, row_uses, written};
+use crate::places::Places;
+use crate::rare::{helper_signature, passed_at, rare_signature};
+use crate::starts::{Starts, order};
+use crate::uses::Uses;
 use crate::wide::Halves;
 
 /// Numbers of 32 bits at the start of a packet's metadata, up to the last mark.
@@ -64,7 +62,7 @@ pub(crate) struct Regions {
 }
 
 /// What a translation has beside the program.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Notes {
     /// The code remembers which operation it comes from.
     pub numbers: Option<Numbers>,
@@ -88,8 +86,7 @@ pub(crate) struct Translator<'a, 'b> {
     pub regions: Regions,
     pub ctx: ir::Value,
     pub packet: ir::Value,
-    /// The loop over packets.
-    pub batch: Batch,
+    pub frame: Frame,
     /// Where the layers are, if that is not what the packet says: in a slice.
     pub positions: Option<Positions>,
     /// Ones' complement sums that are not folded, with the number of words in them.
@@ -102,26 +99,15 @@ pub(crate) struct Translator<'a, 'b> {
     pub wide: Halves,
     /// Numbers of fewer bits that are in a register of 64 bits, all others of them 0.
     pub extended: FxHashMap<ir::Value, ir::Value>,
-    /// For each table where its rows have what.
-    pub layouts: Vec<Layout>,
-    /// For each value how often an operation reads or writes a row by it.
-    pub uses: Vec<u32>,
+    pub uses: &'a Uses,
     /// The addresses of rows that are kept, by slot.
     pub rows: FxHashMap<ir::Value, ir::Value>,
     /// For tables that are searched: minus the address of the first row.
     pub negated_rows: FxHashMap<TableId, Kept>,
-    /// For each block whether it is for exceptions.
-    pub exceptions: Vec<bool>,
-    /// For each value whether it is what a comparison finds.
-    pub compared: Vec<bool>,
     /// For each block whether it is given the address of the row with its first parameter, an entry.
     pub given_rows: Vec<bool>,
     /// The lookups whose results are kept for each flow.
     pub flows: &'a Plan,
-    /// For each table whether an entry may be gone when it is used.
-    pub removes: Vec<bool>,
-    /// For each table whether programs write its rows.
-    pub written: Vec<bool>,
     /// What does not change of tables is read before the loop over packets.
     pub reads_ahead: bool,
     /// The slots of cells, which are constants.
@@ -143,8 +129,6 @@ pub(crate) struct Translator<'a, 'b> {
     pub lane_cells: FxHashMap<Value, Vec<(TableId, u32)>>,
     /// Numbers that were brought together for lanes.
     pub brought: Brought,
-    /// Ways that are kept aside.
-    pub aside: Aside,
     /// Positions of the packet that are known.
     pub places: Places,
     /// The same for blocks that are still to come.
@@ -158,21 +142,19 @@ pub(crate) struct Translator<'a, 'b> {
 }
 
 impl<'a, 'b> Translator<'a, 'b> {
-    pub fn new(
-        Input { program: p, known, starts, flows }: Input<'a>,
+    /// Begins a function as `open` does, which is given room for values, and gives the frame and the context.
+    pub fn new<T>(
+        Input { program: p, known, starts, flows, uses }: Input<'a>,
+        notes: Notes,
         module: &'a mut JITModule,
         mut b: FunctionBuilder<'b>,
-    ) -> Translator<'a, 'b> {
-        let layouts: Vec<Layout> = p.tables.iter().map(|t| Layout::of(&t.decl)).collect();
-        let removes = removes(p);
+        open: impl FnOnce(&mut FunctionBuilder<'b>, StackSlot) -> (T, Frame, ir::Value),
+    ) -> (T, Translator<'a, 'b>) {
         // Also for a row that is gone.
-        let row = layouts.iter().zip(&removes).filter(|(_, r)| **r).map(|(l, _)| l.stride).max();
+        let row = uses.layouts.iter().zip(&uses.removes).filter(|(_, r)| **r).map(|(l, _)| l.stride).max();
         let values = p.blocks.iter().map(frame_values).max().unwrap_or(0).max(2);
-        let size = (16 * values).max(row.unwrap_or(0)) as u32;
-        let frame = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4));
-        let passed = StackSlotData::new(StackSlotKind::ExplicitSlot, passed_at(MOST_PASSED) as u32, 3);
-        let passed = b.create_sized_stack_slot(passed);
-        let (batch, ctx) = Batch::open(&mut b, frame, passed);
+        let values = slot(b.func, (16 * values).max(row.unwrap_or(0)), 4);
+        let (opened, frame, ctx) = open(&mut b, values);
         let mut region = |user_id, description: &'static str| {
             let data = AliasRegionData { user_id, description: description.into() };
             let region = b.func.dfg.alias_regions.insert(data);
@@ -191,72 +173,60 @@ impl<'a, 'b> Translator<'a, 'b> {
             outcomes: region(7, "outcomes").with_aligned(),
         };
         let blocks = p.blocks.iter().map(|_| b.create_block()).collect();
-        let mut number = 0..;
-        // Some headers only gather ways that leave a loop of one round.
-        let round = |b: &Block| match &b.end {
-            End::Again { header, .. } => Some(header.block),
-            _ => None,
-        };
-        let headers: FxHashSet<BlockId> = p.blocks.iter().filter_map(round).collect();
-        let is_header = |i: u32| headers.contains(&BlockId(i));
-        let loops = (0..p.blocks.len() as u32).map(|i| is_header(i).then(|| number.next())?).collect();
-        let mut t = Translator {
+        let t = Translator {
             p,
             starts,
             module,
             b,
             blocks,
             values: vec![None; p.types.len()],
-            loops,
+            loops: uses.loops.clone(),
             helpers: FxHashMap::default(),
             edges: Vec::new(),
             regions,
             ctx,
             packet: ctx,
-            batch,
+            frame,
             positions: None,
             sums: FxHashMap::default(),
             unfolded: FxHashMap::default(),
             network: Network::default(),
             wide: Halves::default(),
             extended: FxHashMap::default(),
-            layouts,
-            uses: row_uses(p),
+            uses,
             rows: FxHashMap::default(),
             negated_rows: FxHashMap::default(),
-            exceptions: exceptions(p),
-            compared: compared(p),
             given_rows: Vec::new(),
             flows,
-            removes,
-            written: written(p),
             reads_ahead: true,
             cells: FxHashMap::default(),
             addresses: Addresses::default(),
             here: BlockId(0),
             at: 0,
-            notes: Notes::default(),
+            notes,
             lanes: Lanes::default(),
             lane_numbers: Vec::new(),
             parting: false,
             lane_cells: FxHashMap::default(),
             brought: Brought::default(),
-            aside: Aside::default(),
             places: [None; POSITIONS],
             places_at: FxHashMap::default(),
             settled: None,
             bounds: known,
             failed: None,
         };
-        t.take_packet();
-        t
+        (opened, t)
     }
 
-    pub fn translate(mut self) -> Result<FunctionBuilder<'b>, Box<ModuleError>> {
-        // What is measured is measured element by element.
-        if self.notes.probes.is_none() {
-            self.lanes = Lanes::of(self.p);
-        }
+    /// The whole program, but for the ways aside: these are functions, which the module has by these names.
+    pub fn translate(
+        mut self,
+        batch: &Batch,
+        lanes: Lanes,
+        aside: &Aside,
+    ) -> Result<FunctionBuilder<'b>, Box<ModuleError>> {
+        self.take_packet(batch);
+        self.lanes = lanes;
         let forks = self.lanes.forks.iter();
         self.lane_numbers = forks.map(|_| self.b.declare_var(types::I64)).collect();
         for group in &self.lanes.groups {
@@ -264,70 +234,92 @@ impl<'a, 'b> Translator<'a, 'b> {
                 self.blocks[b.0 as usize] = self.blocks[group.blocks[0].0 as usize];
             }
         }
-        let order = order(self.p, &self.lanes);
-        self.aside = Aside::of(self.p, &self.lanes);
-        self.given_rows = self.blocks_given_rows();
+        let mut order = order(self.p, &self.lanes);
+        let unknown = self.unknown(&order);
+        order.retain(|&id| !aside.has(id) || aside.way_at(id).is_some());
+        self.given_rows = self.blocks_given_rows(aside);
         for &id in &order {
-            let block = self.p.block(id);
-            let to = self.blocks[id.0 as usize];
-            for (i, &param) in block.params.iter().enumerate() {
-                let ty = self.ty(param);
-                let value = self.b.append_block_param(to, ty);
-                self.set(param, value);
-                for b in self.lanes.group(id).map_or(&[][..], |g| &g.blocks) {
-                    self.values[self.p.block(*b).params[i].0 as usize] = Some(value);
-                }
-            }
-            if self.is_given_row(id) {
-                let row = self.b.append_block_param(to, types::I64);
-                let slot = self.get(block.params[0]);
-                self.rows.insert(slot, row);
-            }
+            self.take_params(id);
             // Out of the way of the packets that pass.
-            if self.is_rare(id) {
-                self.b.set_cold_block(to);
+            if self.uses.exceptions[id.0 as usize] || aside.has(id) {
+                self.b.set_cold_block(self.blocks[id.0 as usize]);
             }
         }
-        let region = self.regions.fixed.alias_region();
-        let here = MemFlagsData::new().with_notrap().with_aligned().with_readonly();
-        let here = here.with_alias_region(region);
+        let here = self.fixed_here();
         if self.tables_used(&order) > MOST_AHEAD {
             self.reads_ahead = false;
             self.regions.fixed = here;
         }
         let usual = self.regions.fixed;
-        self.dispatch(&order);
-        let unknown = unknown(self.p, self.starts, &self.lanes, &order);
+        self.dispatch(batch, &order);
+        let exchange = (!aside.ways.is_empty()).then(|| self.exchange(aside));
         for &id in &order {
             self.here = id;
             // What only ways of few packets need is not read before the loop, where it would take registers from others.
-            self.regions.fixed = if self.exceptions[id.0 as usize] { here } else { usual };
-            self.change_ways(id);
+            self.regions.fixed = if self.uses.exceptions[id.0 as usize] { here } else { usual };
             self.start_block(self.blocks[id.0 as usize], !unknown[id.0 as usize]);
-            self.take_given(id);
-            let block = self.p.block(id);
-            self.probe(id);
-            self.plan(id);
-            for i in 0..block.ops.len() {
-                self.note(id, i);
-                if !self.is_stored(i) {
-                    self.lane_op(i);
-                }
+            match (aside.way_at(id), &exchange) {
+                (Some(number), Some(exchange)) => self.call_way(aside, number, exchange),
+                _ => self.translate_block(id),
             }
-            self.note(id, block.ops.len());
-            self.lane_end();
         }
         self.note_nothing();
-        self.close_batch();
+        self.close_batch(batch);
+        self.close()
+    }
+
+    /// Gives a block its parameters.
+    pub(crate) fn take_params(&mut self, id: BlockId) {
+        let block = self.p.block(id);
+        let to = self.blocks[id.0 as usize];
+        for (i, &param) in block.params.iter().enumerate() {
+            let ty = self.ty(param);
+            let value = self.b.append_block_param(to, ty);
+            self.set(param, value);
+            for b in self.lanes.group(id).map_or(&[][..], |g| &g.blocks) {
+                self.values[self.p.block(*b).params[i].0 as usize] = Some(value);
+            }
+        }
+        if self.is_given_row(id) {
+            let row = self.b.append_block_param(to, types::I64);
+            let slot = self.get(block.params[0]);
+            self.rows.insert(slot, row);
+        }
+    }
+
+    /// What does not change during a run, to be read where it is needed.
+    pub(crate) fn fixed_here(&self) -> MemFlagsData {
+        let here = MemFlagsData::new().with_notrap().with_aligned().with_readonly();
+        here.with_alias_region(self.regions.fixed.alias_region())
+    }
+
+    /// The operations of a block that was started, and its end.
+    pub(crate) fn translate_block(&mut self, id: BlockId) {
+        let block = self.p.block(id);
+        self.probe(id);
+        self.plan(id);
+        for i in 0..block.ops.len() {
+            self.note(id, i);
+            if !self.is_stored(i) {
+                self.lane_op(i);
+            }
+        }
+        self.note(id, block.ops.len());
+        self.lane_end();
+    }
+
+    /// Something went wrong: what is made is of no use.
+    pub(crate) fn fail(&mut self, e: impl Into<Box<ModuleError>>) {
+        self.failed.get_or_insert(e.into());
+    }
+
+    /// What was made, if all went well.
+    pub(crate) fn close(mut self) -> Result<FunctionBuilder<'b>, Box<ModuleError>> {
         self.b.seal_all_blocks();
         match self.failed {
             Some(e) => Err(e),
             None => Ok(self.b),
         }
-    }
-
-    fn is_rare(&self, id: BlockId) -> bool {
-        self.exceptions[id.0 as usize] || self.aside.has(id)
     }
 
     // --- values -----------------------------------------------------------------------------------------------
@@ -410,12 +402,12 @@ impl<'a, 'b> Translator<'a, 'b> {
 
     /// Where the frame is, to read or write there.
     pub fn frame_address(&mut self) -> ir::Value {
-        self.batch.frame.at
+        self.frame.values.at
     }
 
     /// The same, as a number.
     pub fn frame_number(&mut self) -> ir::Value {
-        self.batch.frame.number.get(&mut self.b)
+        self.frame.values.number.get(&mut self.b)
     }
 
     /// A field of the context.
@@ -437,7 +429,7 @@ impl<'a, 'b> Translator<'a, 'b> {
         let id = match self.module.declare_function(&name, Linkage::Import, &signature) {
             Ok(id) => id,
             Err(e) => {
-                self.failed.get_or_insert(Box::new(e));
+                self.fail(e);
                 FuncId::from_u32(0)
             }
         };
@@ -446,15 +438,20 @@ impl<'a, 'b> Translator<'a, 'b> {
         reference
     }
 
-    /// Whether a call of a helper keeps all registers.
-    fn is_rarely_called(&self, h: Helper) -> bool {
-        h.is_rare() || self.is_aside()
+    /// What goes to a helper that few packets call, and comes back.
+    fn passed(&self, h: Helper) -> Option<Room> {
+        self.frame.passed.filter(|_| h.is_rare())
+    }
+
+    /// Whether this is a way aside.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.frame.passed.is_none()
     }
 
     /// Calls a helper without a result.
     pub fn call(&mut self, h: Helper, args: &[ir::Value]) {
-        if self.is_rarely_called(h) {
-            self.call_rarely(h, args);
+        if let Some(passed) = self.passed(h) {
+            self.call_rarely(h, passed, args);
         } else {
             let helper = self.helper(h, false);
             self.b.ins().call(helper, args);
@@ -463,25 +460,23 @@ impl<'a, 'b> Translator<'a, 'b> {
 
     /// Calls a helper and gives its result.
     pub fn result(&mut self, h: Helper, args: &[ir::Value]) -> ir::Value {
-        if let (true, Some(ty)) = (self.is_rarely_called(h), h.result()) {
-            let at = self.call_rarely(h, args);
-            return self.b.ins().load(ty, self.regions.frame, at, 0);
+        if let (Some(passed), Some(ty)) = (self.passed(h), h.result()) {
+            self.call_rarely(h, passed, args);
+            return self.b.ins().load(ty, self.regions.frame, passed.at, 0);
         }
         let helper = self.helper(h, false);
         let call = self.b.ins().call(helper, args);
         self.b.inst_results(call)[0]
     }
 
-    /// Calls a helper by what keeps all registers; gives the address where its result is, if it has one.
-    fn call_rarely(&mut self, h: Helper, args: &[ir::Value]) -> ir::Value {
+    /// Calls a helper by what keeps all registers; its result is where the first argument was.
+    fn call_rarely(&mut self, h: Helper, passed: Room, args: &[ir::Value]) {
         let helper = self.helper(h, true);
-        let at = self.batch.passed.at;
         for (i, &arg) in args.iter().enumerate() {
-            self.b.ins().store(self.regions.frame, arg, at, passed_at(i));
+            self.b.ins().store(self.regions.frame, arg, passed.at, passed_at(i));
         }
-        let passed = self.batch.passed.number.get(&mut self.b);
+        let passed = passed.number.get(&mut self.b);
         self.b.ins().call(helper, &[passed]);
-        at
     }
 }
 

@@ -146,7 +146,7 @@ impl Translator<'_, '_> {
         let Op::Binary { op: op @ (BinOp::And | BinOp::Or), a, b, .. } = *made_by(cond)? else { return None };
         let is_part = |v: Value| {
             let is_joined = || matches!(made_by(v), Some(Op::Binary { op: BinOp::And | BinOp::Or, .. }));
-            self.compared[v.0 as usize] || is_joined()
+            self.uses.compared[v.0 as usize] || is_joined()
         };
         (is_part(a) && is_part(b)).then_some((op, a, b))
     }

@@ -18,6 +18,7 @@ mod edges;
 mod ended;
 mod ends;
 mod flows;
+mod frame;
 mod helpers;
 mod known;
 mod lanes;
@@ -35,6 +36,7 @@ mod run;
 mod starts;
 mod tables;
 mod uses;
+mod way;
 mod wide;
 
 use cranelift_module::ModuleError;

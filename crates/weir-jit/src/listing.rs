@@ -1,11 +1,10 @@
 //! Machine code for people to read: each instruction with the operation that it comes from.
 
 use cranelift_codegen::Context;
-use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{ExternalName, SourceLoc};
 use cranelift_codegen::{CompiledCode, FinalizedRelocTarget};
 use cranelift_jit::JITModule;
-use cranelift_module::{FuncId, Module, ModuleError};
+use cranelift_module::{FuncId, Module};
 use weir_ir::program::{BlockId, Program};
 
 use crate::JitError;
@@ -47,16 +46,18 @@ pub struct Origin {
 pub fn listing(program: &Program) -> Result<Vec<Instruction>, JitError> {
     let numbers = Numbers::of(program);
     let notes = Notes { numbers: Some(numbers.clone()), ..Notes::default() };
-    module::with_translation(program, notes, |module, context| {
-        context.set_disasm(!cfg!(target_arch = "x86_64"));
-        if let Err(e) = context.compile(module.isa(), &mut ControlPlane::default()) {
-            return Err(Box::new(ModuleError::Compilation(e.inner)));
-        }
-        Ok(context
-            .compiled_code()
-            .map(|code| instructions(code, context, module, &numbers))
-            .unwrap_or_default())
-    })
+    let functions = module::look(program, &notes, !cfg!(target_arch = "x86_64"), |module, f| {
+        let code = f.context.compiled_code();
+        code.map(|code| instructions(code, &f.context, module, &numbers)).unwrap_or_default()
+    })?;
+    // One behind another.
+    let mut all: Vec<Instruction> = Vec::new();
+    for function in functions {
+        let end = all.last().and_then(|i| Some(i.offset? + i.bytes.len() as u32)).unwrap_or(0);
+        let behind = function.into_iter().map(|i| Instruction { offset: i.offset.map(|at| end + at), ..i });
+        all.extend(behind);
+    }
+    Ok(all)
 }
 
 /// Numbers of a program's operations and ends, in the order of its text.

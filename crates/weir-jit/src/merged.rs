@@ -12,8 +12,8 @@ use cranelift_module::{DataDescription, Module, ModuleError};
 use weir_ir::program::{BlockId, End, Op, TableId, Target, Type, Value};
 use weir_table::View;
 
-use crate::batch::Room;
 use crate::compile::Translator;
+use crate::frame::Room;
 use crate::helpers::Ctx;
 use crate::lanes::Group;
 
@@ -260,7 +260,7 @@ impl Translator<'_, '_> {
         match define(self) {
             Ok(at) => at,
             Err(e) => {
-                self.failed = Some(e);
+                self.fail(e);
                 self.imm(types::I64, 0)
             }
         }
@@ -301,18 +301,19 @@ impl Translator<'_, '_> {
     /// all lanes are brought together before the loop over the batch, so that a packet reads one and not the address of
     /// it before: most go from there into the packet.
     pub(crate) fn lane_value(&mut self, entry: Value, off: i32, ty: ir::Type) -> Option<ir::Value> {
-        let is_worth_it = self.reads_ahead || !self.exceptions[self.here.0 as usize];
+        let is_worth_it = self.reads_ahead || !self.uses.exceptions[self.here.0 as usize];
         let cells = self.lane_cells.get(&entry).filter(|_| is_worth_it && ty != types::I128)?;
         let cells: Vec<(usize, u32)> = cells.iter().map(|&(t, index)| (t.0 as usize, index)).collect();
         let fork = self.group()?.fork;
-        if cells.iter().any(|&(t, _)| self.written[t]) || self.brought.count + cells.len() > MOST_VALUES {
+        if cells.iter().any(|&(t, _)| self.uses.written[t]) || self.brought.count + cells.len() > MOST_VALUES
+        {
             return None;
         }
         let number = self.brought.count;
         self.brought.count += cells.len();
         let size = 8 * self.brought.count as u32;
         let flags = MemFlagsData::trusted();
-        let mut before = FuncCursor::new(self.b.func).at_last_inst(self.batch.entry);
+        let mut before = FuncCursor::new(self.b.func).at_last_inst(self.frame.entry);
         let (slot, room) = *self.brought.room.get_or_insert_with(|| {
             let room = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
             let room = before.func.create_sized_stack_slot(room);
@@ -324,7 +325,7 @@ impl Translator<'_, '_> {
         for (i, &(t, index)) in (number..).zip(&cells) {
             let rows = (View::STRIDE * t + View::ROWS) as i32;
             let rows = before.ins().load(types::I64, flags, first, rows);
-            let off = off + (index as usize * self.layouts[t].stride) as i32;
+            let off = off + (index as usize * self.uses.layouts[t].stride) as i32;
             let v = before.ins().load(ty, flags, rows, off);
             let v = if ty.bits() > 8 { before.ins().bswap(v) } else { v };
             before.ins().store(flags, v, room.at, 8 * i as i32);

@@ -1,22 +1,31 @@
 //! Sets the compiler up, and keeps the code it makes.
 
+use std::panic::resume_unwind;
+use std::thread::Builder;
+
+use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{AbiParam, Signature, UserFuncName, types};
-use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{CodegenError, Context};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{Linkage, Module, ModuleError, default_libcall_names};
+use cranelift_module::{Linkage, Module, ModuleError, ModuleReloc, default_libcall_names};
 use weir_ir::{Known, Program};
 
 use crate::JitError;
 use crate::ahead::Slice;
+use crate::aside::Aside;
+use crate::batch::Batch;
 use crate::compile::{Notes, Translator};
 use crate::flows::Plan;
 use crate::helpers::{Code, Helper};
+use crate::lanes::Lanes;
 use crate::profile::borders;
-use crate::rare;
+use crate::rare::{self, rare_signature};
 use crate::starts::Starts;
+use crate::uses::Uses;
+use crate::way::{open_way, way_name};
 
 /// What is compiled: a checked program, and what follows from it.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +36,7 @@ pub(crate) struct Input<'a> {
     pub starts: &'a Starts,
     /// The lookups whose results are kept for each flow.
     pub flows: &'a Plan,
+    pub uses: &'a Uses,
 }
 
 /// Memory with machine code, freed on drop.
@@ -58,9 +68,8 @@ pub(crate) struct Machine {
 impl Machine {
     /// Compiles a program, to run at speed or to be measured.
     pub fn new(input: Input<'_>, probes: bool) -> Result<Machine, JitError> {
-        let program = input.program;
-        let notes = || Notes { probes: probes.then(|| borders(program)), ..Notes::default() };
-        let (code, memory) = compile(program, |module| Ok(vec![translate(module, input, notes())?]))?;
+        let notes = Notes { probes: probes.then(|| borders(input.program)), ..Notes::default() };
+        let (code, memory) = compile(input.program, |module| translate(module, input, &notes))?;
         Ok(Machine { code: code[0], _memory: memory })
     }
 }
@@ -79,16 +88,25 @@ impl Ahead {
             return Ok(None);
         }
         let (code, memory) = compile(input.program, |module| {
-            slices.iter().map(|slice| translate_slice(module, input, slice)).collect()
+            let named = slices.iter().enumerate();
+            named.map(|(i, slice)| translate_slice(module, input, slice, format!("slice{i}"))).collect()
         })?;
         Ok(Some(Ahead { slices: slices.into_iter().zip(code).collect(), _memory: memory }))
     }
 }
 
-/// Compiles functions of a program.
+/// A function to be compiled.
+pub(crate) struct Function {
+    name: String,
+    pub context: Context,
+    /// Few packets run it: it need not be good.
+    is_aside: bool,
+}
+
+/// Compiles functions of a program; gives those that are not ways aside, which the others call.
 fn compile(
     program: &Program,
-    functions: impl Fn(&mut JITModule) -> Result<Vec<Context>, Box<ModuleError>>,
+    functions: impl Fn(&mut JITModule) -> Result<Vec<Function>, Box<ModuleError>>,
 ) -> Result<(Vec<Code>, Memory), JitError> {
     // The optimiser may make operations that the machine has no code for (a gap of the compiler, seen with 128 bits).
     // Without it none but those that we ask for remain.
@@ -102,28 +120,40 @@ fn compile(
 
 fn optimised(
     program: &Program,
-    functions: impl Fn(&mut JITModule) -> Result<Vec<Context>, Box<ModuleError>>,
+    functions: impl Fn(&mut JITModule) -> Result<Vec<Function>, Box<ModuleError>>,
     optimise: Optimise,
 ) -> Result<(Vec<Code>, Memory), JitError> {
     let mut memory = Memory(Some(new_module(optimise)?));
     let module = memory.0.as_mut().expect("it is not dropped yet");
-    let contexts = functions(module).map_err(|source| failed(program, source))?;
+    let functions = functions(module).map_err(|source| failed(program, source))?;
     rare::make(module, || new_module(Optimise::Speed))?;
-    let code = define(module, contexts).map_err(|source| failed(program, source))?;
+    let quick = machine(Optimise::Hardly)?;
+    let code = define(module, functions, &*quick).map_err(|source| failed(program, source))?;
     Ok((code, memory))
 }
 
-/// Makes machine code of functions.
-fn define(module: &mut JITModule, contexts: Vec<Context>) -> Result<Vec<Code>, Box<ModuleError>> {
+/// Makes machine code of functions, of ways aside by the `quick` compiler; gives that of the others.
+fn define(
+    module: &mut JITModule,
+    functions: Vec<Function>,
+    quick: &dyn TargetIsa,
+) -> Result<Vec<Code>, Box<ModuleError>> {
+    let (mut aside, mut others): (Vec<Function>, Vec<Function>) =
+        functions.into_iter().partition(|f| f.is_aside);
+    make_both(&mut others, module.isa(), &mut aside, quick)?;
     let mut ids = Vec::new();
-    for (i, mut context) in contexts.into_iter().enumerate() {
-        let name = format!("program{i}");
-        let id = module.declare_function(&name, Linkage::Export, &context.func.signature)?;
-        module.define_function(id, &mut context)?;
+    for f in others.iter().chain(&aside) {
+        let Some(code) = f.context.compiled_code() else { continue };
+        let linkage = if f.is_aside { Linkage::Local } else { Linkage::Export };
+        let id = module.declare_function(&f.name, linkage, &f.context.func.signature)?;
+        let relocations = code.buffer.relocs().iter();
+        let relocations: Vec<ModuleReloc> =
+            relocations.map(|r| ModuleReloc::from_mach_reloc(r, &f.context.func, id)).collect();
+        module.define_function_bytes(id, code.buffer.alignment.into(), code.buffer.data(), &relocations)?;
         ids.push(id);
     }
     module.finalize_definitions()?;
-    let code = ids.into_iter().map(|id| {
+    let code = ids.into_iter().take(others.len()).map(|id| {
         let address = module.get_finalized_function(id);
         // SAFETY: the function was compiled with the signature of `Code` (see `signature`).
         unsafe { std::mem::transmute::<*const u8, Code>(address) }
@@ -131,27 +161,73 @@ fn define(module: &mut JITModule, contexts: Vec<Context>) -> Result<Vec<Code>, B
     Ok(code.collect())
 }
 
+/// Makes machine code of both, at the same time if there is a thread to be had.
+fn make_both(
+    others: &mut [Function],
+    isa: &dyn TargetIsa,
+    aside: &mut [Function],
+    quick: &dyn TargetIsa,
+) -> Result<(), Box<ModuleError>> {
+    if aside.is_empty() {
+        return make(others, isa);
+    }
+    let made_beside = std::thread::scope(|scope| {
+        let thread = Builder::new().name("compile".to_owned()).spawn_scoped(scope, || make(aside, quick));
+        make(others, isa)?;
+        let joined = thread.ok().map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        joined.transpose()
+    })?;
+    match made_beside {
+        Some(()) => Ok(()),
+        None => make(aside, quick),
+    }
+}
+
+/// Makes machine code, in the functions' contexts.
+fn make(functions: &mut [Function], isa: &dyn TargetIsa) -> Result<(), Box<ModuleError>> {
+    for f in functions {
+        if let Err(e) = f.context.compile(isa, &mut ControlPlane::default()) {
+            return Err(Box::new(ModuleError::Compilation(e.inner)));
+        }
+    }
+    Ok(())
+}
+
 /// How hard the compiler tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Optimise {
     Speed,
+    /// Only registers are chosen well.
     Nothing,
+    /// What matters is that the code is ready soon.
+    Hardly,
 }
 
 fn is_gap(e: &ModuleError) -> bool {
     matches!(e, ModuleError::Compilation(CodegenError::Unsupported(_)))
 }
 
-/// Translates a checked program, for who looks at what becomes of it.
-pub(crate) fn with_translation<R>(
+/// The machine code of a program in functions, for who looks at it: that which packets start in first, and those that it
+/// calls.
+pub(crate) fn look<R>(
     program: &Program,
-    notes: Notes,
-    look: impl FnOnce(&JITModule, &mut Context) -> Result<R, Box<ModuleError>>,
-) -> Result<R, JitError> {
+    notes: &Notes,
+    as_text: bool,
+    see: impl Fn(&JITModule, &Function) -> R,
+) -> Result<Vec<R>, JitError> {
     let known = &weir_ir::known_if_checked(program).map_err(JitError::Unchecked)?;
-    let mut module = new_module(Optimise::Speed)?;
-    let input = Input { program, known, starts: &Starts::of(program), flows: &Plan::of(program) };
-    let seen = translate(&mut module, input, notes).and_then(|mut context| look(&module, &mut context));
+    let (mut module, quick) = (new_module(Optimise::Speed)?, machine(Optimise::Hardly)?);
+    let (starts, flows, uses) = (&Starts::of(program), &Plan::of(program), &Uses::of(program));
+    let input = Input { program, known, starts, flows, uses };
+    let made = translate(&mut module, input, notes).and_then(|mut functions| {
+        functions.iter_mut().for_each(|f| f.context.set_disasm(as_text));
+        let first = functions.iter().position(|f| f.is_aside).unwrap_or(functions.len());
+        let (usual, aside) = functions.split_at_mut(first);
+        make(usual, module.isa())?;
+        make(aside, &*quick)?;
+        Ok(functions)
+    });
+    let seen = made.map(|functions| functions.iter().map(|f| see(&module, f)).collect());
     // SAFETY: nothing was defined in the module, so nothing has a pointer into its memory.
     unsafe { module.free_memory() };
     seen.map_err(|source| failed(program, source))
@@ -159,13 +235,10 @@ pub(crate) fn with_translation<R>(
 
 /// The machine code of a program as assembly text, with the compiler's block numbers.
 pub fn disassemble(program: &Program) -> Result<String, JitError> {
-    with_translation(program, Notes::default(), |module, context| {
-        context.set_disasm(true);
-        match context.compile(module.isa(), &mut Default::default()) {
-            Ok(code) => Ok(code.vcode.clone().unwrap_or_default()),
-            Err(e) => Err(Box::new(ModuleError::Compilation(e.inner))),
-        }
-    })
+    let text = |_: &JITModule, f: &Function| {
+        f.context.compiled_code().and_then(|code| code.vcode.clone()).unwrap_or_default()
+    };
+    Ok(look(program, &Notes::default(), true, text)?.concat())
 }
 
 /// A module whose code may call helpers.
@@ -178,13 +251,30 @@ fn new_module(optimise: Optimise) -> Result<JITModule, JitError> {
     Ok(JITModule::new(builder))
 }
 
-/// The program in the compiler's own form.
-fn translate(module: &mut JITModule, input: Input<'_>, notes: Notes) -> Result<Context, Box<ModuleError>> {
-    function(module, |module, b| {
-        let mut t = Translator::new(input, module, b);
-        t.notes = notes;
-        t.translate()
-    })
+/// The program in the compiler's own form: the function that packets start in, and its ways aside.
+fn translate(
+    module: &mut JITModule,
+    input: Input<'_>,
+    notes: &Notes,
+) -> Result<Vec<Function>, Box<ModuleError>> {
+    // What is measured is measured element by element.
+    let lanes = if notes.probes.is_none() { Lanes::of(input.program) } else { Lanes::default() };
+    let aside = Aside::of(input.program, &lanes);
+    let mut functions = Vec::new();
+    let whole = signature(module);
+    functions.push(function(module, "program".to_owned(), whole, |module, b| {
+        let (batch, t) = Translator::new(input, notes.clone(), module, b, Batch::open);
+        t.translate(&batch, lanes, &aside)
+    })?);
+    for (number, way) in aside.ways.iter().enumerate() {
+        let signature = rare_signature(module);
+        let f = function(module, way_name(number), signature, |module, b| {
+            let (opened, t) = Translator::new(input, notes.clone(), module, b, open_way);
+            t.translate_way(way, opened)
+        })?;
+        functions.push(Function { is_aside: true, ..f });
+    }
+    Ok(functions)
 }
 
 /// As [`translate`], a slice of the program.
@@ -192,25 +282,32 @@ fn translate_slice(
     module: &mut JITModule,
     input: Input<'_>,
     slice: &Slice,
-) -> Result<Context, Box<ModuleError>> {
-    function(module, |module, b| Ok(Translator::new(input, module, b).translate_slice(slice)))
+    name: String,
+) -> Result<Function, Box<ModuleError>> {
+    let signature = signature(module);
+    function(module, name, signature, |module, b| {
+        let (batch, t) = Translator::new(input, Notes::default(), module, b, Batch::open);
+        Ok(t.translate_slice(&batch, slice))
+    })
 }
 
 fn function(
     module: &mut JITModule,
+    name: String,
+    signature: Signature,
     translate: impl for<'b> FnOnce(
         &mut JITModule,
         FunctionBuilder<'b>,
     ) -> Result<FunctionBuilder<'b>, Box<ModuleError>>,
-) -> Result<Context, Box<ModuleError>> {
+) -> Result<Function, Box<ModuleError>> {
     let mut context = module.make_context();
-    context.func.signature = signature(module);
+    context.func.signature = signature;
     context.func.name = UserFuncName::user(0, 0);
     let mut memory = FunctionBuilderContext::new();
     let config = module.target_config();
     let b = FunctionBuilder::new(&mut context.func, &mut memory);
     translate(module, b)?.finalize(config);
-    Ok(context)
+    Ok(Function { name, context, is_aside: false })
 }
 
 fn machine(optimise: Optimise) -> Result<OwnedTargetIsa, JitError> {
@@ -221,6 +318,7 @@ fn machine(optimise: Optimise) -> Result<OwnedTargetIsa, JitError> {
     let mut flags = settings::builder();
     let options = [
         ("opt_level", if optimise == Optimise::Speed { "speed" } else { "none" }),
+        ("regalloc_algorithm", if optimise == Optimise::Hardly { "single_pass" } else { "backtracking" }),
         ("is_pic", "false"),
         // A listing tells code from data by it.
         ("machine_code_cfg_info", "true"),
@@ -266,10 +364,10 @@ mod tests {
         });
         let program = b.finish();
         let known = &weir_ir::known_if_checked(&program).unwrap();
-        let input =
-            Input { program: &program, known, starts: &Starts::of(&program), flows: &Plan::of(&program) };
+        let (starts, flows, uses) = (&Starts::of(&program), &Plan::of(&program), &Uses::of(&program));
+        let input = Input { program: &program, known, starts, flows, uses };
         for optimise in [Optimise::Speed, Optimise::Nothing] {
-            let functions = |module: &mut JITModule| Ok(vec![translate(module, input, Notes::default())?]);
+            let functions = |module: &mut JITModule| translate(module, input, &Notes::default());
             assert!(optimised(&program, functions, optimise).is_ok());
         }
     }

@@ -47,13 +47,6 @@ enum Source {
     Row { entry: Value, off: usize },
 }
 
-impl Network {
-    /// What holds for values however they are read.
-    pub(crate) fn constants_only(&self) -> Network {
-        Network { constants: self.constants.clone(), ..Network::default() }
-    }
-}
-
 impl Translator<'_, '_> {
     // --- forms ------------------------------------------------------------------------------------------------
 
@@ -315,7 +308,7 @@ impl Translator<'_, '_> {
     }
 
     pub(crate) fn layout(&self, table: TableId) -> &Layout {
-        &self.layouts[table.0 as usize]
+        &self.uses.layouts[table.0 as usize]
     }
 }
 

@@ -2,35 +2,35 @@
 //! each call, though none but those that make room move a packet.
 
 use cranelift_codegen::ir;
-use weir_ir::program::{BlockId, Program};
+use weir_ir::program::BlockId;
 use weir_ir::{Facts, Layer};
 
 use crate::compile::{POSITIONS, Translator};
-use crate::lanes::Lanes;
-use crate::starts::{Starts, ways};
+use crate::starts::ways;
 
 /// The positions at the start of a packet's metadata that are known.
 pub(crate) type Places = [Option<ir::Value>; POSITIONS];
-
-/// For each block whether nothing is known there: runs start there, or a way leads back to it.
-pub(crate) fn unknown(p: &Program, starts: &Starts, lanes: &Lanes, order: &[BlockId]) -> Vec<bool> {
-    let mut unknown: Vec<bool> = starts.numbers.iter().map(Option::is_some).collect();
-    let mut number = vec![usize::MAX; p.blocks.len()];
-    for (i, b) in order.iter().enumerate() {
-        number[b.0 as usize] = i;
-    }
-    for (i, &b) in order.iter().enumerate() {
-        for to in ways(p, lanes, b).into_iter().filter(|to| number[to.0 as usize] <= i) {
-            unknown[to.0 as usize] = true;
-        }
-    }
-    unknown
-}
 
 impl Translator<'_, '_> {
     /// The code is in a block that dominates all that follows: what is read there is known from then on.
     pub(crate) fn settle(&mut self) {
         self.settled = self.b.current_block();
+    }
+
+    /// For each block whether nothing is known there: runs start there, or a way leads back to it. `order` has the blocks
+    /// of the function.
+    pub(crate) fn unknown(&self, order: &[BlockId]) -> Vec<bool> {
+        let mut unknown: Vec<bool> = self.starts.numbers.iter().map(Option::is_some).collect();
+        let mut number = vec![usize::MAX; unknown.len()];
+        for (i, b) in order.iter().enumerate() {
+            number[b.0 as usize] = i;
+        }
+        for (i, &b) in order.iter().enumerate() {
+            for to in ways(self.p, &self.lanes, b).into_iter().filter(|to| number[to.0 as usize] <= i) {
+                unknown[to.0 as usize] = true;
+            }
+        }
+        unknown
     }
 
     /// Whether that is so.
@@ -63,7 +63,7 @@ impl Translator<'_, '_> {
 
     /// A way leads to a block.
     pub(crate) fn reach(&mut self, to: BlockId) {
-        let here = self.places_for(to);
+        let here = self.places;
         self.places_at
             .entry(self.block(to))
             .and_modify(|known| {

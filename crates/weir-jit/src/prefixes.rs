@@ -145,7 +145,7 @@ impl Translator<'_, '_> {
         let slot = self.b.ins().ireduce(types::I32, slot);
         let rows = self.constant_view(table, View::ROWS);
         let behind = self.row_numbered(rows, table, word);
-        let row = self.b.ins().iadd_imm_s(behind, -(self.layouts[table.0 as usize].stride as i64));
+        let row = self.b.ins().iadd_imm_s(behind, -(self.uses.layouts[table.0 as usize].stride as i64));
         self.rows.insert(slot, row);
         let (hit, args) = self.edge(hit, &[slot]);
         self.b.ins().jump(hit, &args);

@@ -24,15 +24,18 @@ pub(crate) fn helper_signature(module: &JITModule, h: Helper) -> Signature {
 }
 
 /// Most arguments of a helper.
-pub(crate) const MOST_PASSED: usize = 8;
+const MOST_PASSED: usize = 8;
+
+/// Size of what is passed to the function in between, in bytes.
+pub(crate) const PASSED_SIZE: usize = 8 * MOST_PASSED;
 
 /// Where an argument is in what is passed to the function in between, in bytes.
 pub(crate) fn passed_at(number: usize) -> i32 {
     8 * number as i32
 }
 
-/// The signature of the function in between: it takes the address of the helper's arguments, and puts the result in the
-/// place of the first.
+/// The signature of a function that keeps all registers. That in between takes the address of the helper's arguments, and
+/// puts the result in the place of the first.
 pub(crate) fn rare_signature(module: &JITModule) -> Signature {
     let mut s = module.make_signature();
     s.call_conv = CallConv::PreserveAll;

@@ -19,6 +19,7 @@ use crate::helpers::{Ctx, Strand};
 use crate::module::{Ahead, Input, Machine};
 use crate::profile::{Profile, Spent};
 use crate::starts::Starts;
+use crate::uses::Uses;
 
 /// A program as machine code. May be shared by threads; each has a [`Runner`] of its own.
 pub struct Compiled {
@@ -79,7 +80,8 @@ impl Compiled {
     pub fn new(program: &Program) -> Result<Compiled, JitError> {
         let known = weir_ir::known_if_checked(program).map_err(JitError::Unchecked)?;
         let (starts, flows) = (Starts::of(program), Plan::of(program));
-        let input = Input { program, known: &known, starts: &starts, flows: &flows };
+        let input =
+            Input { program, known: &known, starts: &starts, flows: &flows, uses: &Uses::of(program) };
         let reasons = program.blocks.iter().map(|b| match &b.end {
             End::Drop { reason } => Some(reason.clone()),
             End::Enter { back: true, .. } => Some(Reason::LOOP_LIMIT),
@@ -111,7 +113,8 @@ impl Compiled {
             return Ok(());
         }
         let known = weir_ir::known_if_checked(program).map_err(JitError::Unchecked)?;
-        let input = Input { program, known: &known, starts: &self.starts, flows: &self.flows };
+        let uses = &Uses::of(program);
+        let input = Input { program, known: &known, starts: &self.starts, flows: &self.flows, uses };
         if let Some(ahead) = Ahead::new(input)? {
             // Who comes second has compiled in vain.
             self.ahead.get_or_init(|| ahead);
@@ -127,7 +130,8 @@ impl Compiled {
     /// As [`Compiled::new`]; then nothing is measured.
     pub fn instrument(&self, program: &Program) -> Result<(), JitError> {
         let known = weir_ir::known_if_checked(program).map_err(JitError::Unchecked)?;
-        let input = Input { program, known: &known, starts: &self.starts, flows: &self.flows };
+        let uses = &Uses::of(program);
+        let input = Input { program, known: &known, starts: &self.starts, flows: &self.flows, uses };
         let machine = Machine::new(input, true)?;
         // Who comes second has compiled in vain.
         self.probed.get_or_init(|| machine);

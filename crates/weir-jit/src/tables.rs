@@ -9,8 +9,9 @@ use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
 use weir_ir::program::{Block, BlockId, End, Op, TableId, Target, Type, Value, Width};
 use weir_table::{HASH_ODD, HASH_TOP, Kind, LAST_TIME, NO_ENTRY, SLACK_SHIFT, View};
 
-use crate::batch::Kept;
+use crate::aside::Aside;
 use crate::compile::{Translator, int};
+use crate::frame::Kept;
 use crate::helpers::{Ctx, Helper};
 use crate::known::Address;
 use crate::network::fields_in_order;
@@ -32,7 +33,7 @@ impl Translator<'_, '_> {
             return self.fixed(offset_of!(Ctx<'_>, first_table));
         }
         let at = Address::Fixed(offset_of!(Ctx<'_>, first_table));
-        self.address(at, |t| t.batch.first_table.get(&mut t.b))
+        self.address(at, |t| t.frame.first_table.get(&mut t.b))
     }
 
     /// What changes with the table.
@@ -58,7 +59,7 @@ impl Translator<'_, '_> {
     }
 
     fn row_at(&mut self, rows: ir::Value, table: TableId, slot: ir::Value) -> ir::Value {
-        let stride = self.layouts[table.0 as usize].stride as u64;
+        let stride = self.uses.layouts[table.0 as usize].stride as u64;
         if let Some(&index) = self.cells.get(&slot) {
             let off = u64::from(index) * stride;
             return if off == 0 { rows } else { self.b.ins().iadd_imm_u(rows, off as i64) };
@@ -74,7 +75,7 @@ impl Translator<'_, '_> {
 
     /// How far a row is behind the first one, by its slot of 64 bits.
     fn row_offset(&mut self, table: TableId, slot: ir::Value) -> ir::Value {
-        let stride = self.layouts[table.0 as usize].stride as u64;
+        let stride = self.uses.layouts[table.0 as usize].stride as u64;
         if stride.is_power_of_two() {
             self.b.ins().ishl_imm_u(slot, i64::from(stride.trailing_zeros()))
         } else {
@@ -86,7 +87,7 @@ impl Translator<'_, '_> {
     /// The blocks that are given the address of the row with their first parameter, as they use it often: the compiler
     /// makes a sum anew wherever it is used as an address, which takes two registers up to the last use of the row, but
     /// not what a block is given.
-    pub(crate) fn blocks_given_rows(&self) -> Vec<bool> {
+    pub(crate) fn blocks_given_rows(&self, aside: &Aside) -> Vec<bool> {
         let p = self.p;
         let is_given = |b: BlockId, block: &Block| {
             let Some(&first) = block.params.first() else { return false };
@@ -97,9 +98,9 @@ impl Translator<'_, '_> {
                 Kind::Lpm => 1,
                 Kind::Array | Kind::Rules => return false,
             };
-            self.uses[first.0 as usize] >= often
+            self.uses.rows[first.0 as usize] >= often
                 && self.starts.numbers[b.0 as usize].is_none()
-                && !self.aside.has(b)
+                && !aside.has(b)
                 && self.lanes.group(b).is_none()
         };
         p.blocks.iter().zip(0..).map(|(block, b)| is_given(BlockId(b), block)).collect()
@@ -177,7 +178,7 @@ impl Translator<'_, '_> {
         // that is known only here.
         let slot = self.get(entry);
         let is_cell = self.cells.contains_key(&slot) && !self.lane_cells.contains_key(&entry);
-        let stays = is_cell && !self.written[table.0 as usize];
+        let stays = is_cell && !self.uses.written[table.0 as usize];
         let rows = if stays { self.regions.fixed } else { self.regions.rows };
         // A bit in a row is 0 or 1: nothing else is written there.
         let v = match width {
@@ -192,7 +193,7 @@ impl Translator<'_, '_> {
         let width = self.p.width(dst);
         match self.p.tables[table.0 as usize].decl.kind {
             Kind::Exact => {
-                let at = self.layouts[table.0 as usize].key[field as usize];
+                let at = self.uses.layouts[table.0 as usize].key[field as usize];
                 let off = (8 * at.word + at.shift as usize / 8) as i32;
                 let form = self.load_value(width, row, off, self.regions.rows);
                 self.machine_form(dst, form)
@@ -222,7 +223,7 @@ impl Translator<'_, '_> {
         }
         let (_, row) = self.row_of(entry);
         let row = if self.may_be_gone(entry) { self.row_or_nowhere(entry, table, row) } else { row };
-        let layout = &self.layouts[table.0 as usize];
+        let layout = &self.uses.layouts[table.0 as usize];
         let off = layout.value[field as usize] as i32;
         let v = if layout.network[field as usize] { self.network(src) } else { self.get(src) };
         self.store_value(v, row, off, self.regions.rows);
@@ -232,7 +233,7 @@ impl Translator<'_, '_> {
     /// another look once, and need no blocks of their own.
     fn row_or_nowhere(&mut self, entry: Value, table: TableId, row: ir::Value) -> ir::Value {
         self.address(Address::RowOrNowhere(entry), |t| {
-            let link = t.layouts[table.0 as usize].link as i32;
+            let link = t.uses.layouts[table.0 as usize].link as i32;
             debug_assert_eq!(NO_ENTRY, 0);
             let there = t.b.ins().load(types::I64, t.regions.rows, row, link);
             // Helpers find their values there, but only those that were put there for them just before.
@@ -249,8 +250,8 @@ impl Translator<'_, '_> {
     /// Whether a program may have removed the entry since it was found.
     fn may_be_gone(&self, entry: Value) -> bool {
         match (self.lane_cells.get(&entry), self.p.ty(entry)) {
-            (Some(cells), _) => cells.iter().any(|(t, _)| self.removes[t.0 as usize]),
-            (None, Type::Entry(t)) => self.removes[t.0 as usize],
+            (Some(cells), _) => cells.iter().any(|(t, _)| self.uses.removes[t.0 as usize]),
+            (None, Type::Entry(t)) => self.uses.removes[t.0 as usize],
             (None, Type::Int(_)) => false,
         }
     }
@@ -263,7 +264,7 @@ impl Translator<'_, '_> {
         }
         let (table, row) = self.row_of(entry);
         let slot = self.get(entry);
-        let expires = self.layouts[table.0 as usize].expires as i32;
+        let expires = self.uses.layouts[table.0 as usize].expires as i32;
         let rows = self.regions.rows;
         let [now, when, slack] = self.times(after);
         let [late, call, done] = std::array::from_fn(|_| self.b.create_block());
@@ -395,7 +396,7 @@ impl Translator<'_, '_> {
 
     /// The words of a key ([`weir_table::Layout::key`]), and their hash.
     pub(crate) fn exact_key(&mut self, table: TableId, key: &[Value]) -> (Vec<ir::Value>, ir::Value) {
-        let layout = self.layouts[table.0 as usize].clone();
+        let layout = self.uses.layouts[table.0 as usize].clone();
         let mut words: Vec<Option<ir::Value>> = vec![None; layout.key_words];
         let fields = fields_in_order(&layout, key);
         let mut rest = &fields[..];
@@ -454,7 +455,7 @@ impl Translator<'_, '_> {
         self.b.switch_to_block(next);
         let number = self.b.ins().iadd_imm_s(number, 1);
         // Read anew: few packets come back here, and registers are rare.
-        let first_table = self.batch.first_table.get(&mut self.b);
+        let first_table = self.frame.first_table.get(&mut self.b);
         let [mask, cells] = [View::MASK, View::CELLS].map(|field| {
             let off = (View::STRIDE * table.0 as usize + field) as i32;
             self.b.ins().load(types::I64, self.regions.views, first_table, off)
@@ -485,7 +486,7 @@ impl Translator<'_, '_> {
     /// be made anew for each access, of two registers.
     fn found_row(&mut self, table: TableId, slot: ir::Value) -> ir::Value {
         let negated = *self.negated_rows.entry(table).or_insert_with(|| {
-            let mut before = FuncCursor::new(self.b.func).at_last_inst(self.batch.entry);
+            let mut before = FuncCursor::new(self.b.func).at_last_inst(self.frame.entry);
             let flags = MemFlagsData::trusted();
             let first_table = offset_of!(Ctx<'_>, first_table) as i32;
             let first_table = before.ins().load(types::I64, flags, self.ctx, first_table);

@@ -1,4 +1,4 @@
-//! Ways that packets take once a key, which keep what they need in the frame; and numbers of 128 bits.
+//! Ways that packets take once a key, which are functions of their own; and numbers of 128 bits.
 
 use weir_ir::{Builder, Layer, Reason, TableDecl, Width::*};
 use weir_jit::differential::{Step, assert_same};
@@ -69,6 +69,8 @@ fn a_packet_that_moves_for_a_new_key_is_found_again() {
                 b.insert(known, &[key], |b| b.drop(Reason::new("Full")));
                 b.push(200);
                 b.set_mark(Layer::Net, Layer::Data, 0);
+                let sign = b.constant(W32, 0xfeed_0123_u32);
+                b.store(Layer::Net, 0, sign);
             },
         );
         b.require(Layer::Net, 4, Reason::TRUNCATED);

@@ -1,7 +1,7 @@
 //! What may be compiled, and how it is run.
 
 use weir_ir::program::{MetaField, Op};
-use weir_ir::{Builder, Layer, Reason, TableDecl, Width::*};
+use weir_ir::{Builder, Layer, Program, Reason, TableDecl, Width::*};
 use weir_jit::differential::{Recorder, Seen, tables_of};
 use weir_jit::{Compiled, JitError, Runner};
 use weir_packet::{ANNO_LEN, Packet};
@@ -20,25 +20,18 @@ fn unchecked_programs_are_refused() {
     assert!(error.to_string().contains("require"), "{error}");
 }
 
-#[test]
-fn a_batch_is_as_one_at_a_time() {
-    let program = one(2, |b, event| {
-        b.require(Layer::Data, 1, Reason::TRUNCATED);
-        let n = b.load(W8, Layer::Data, 0);
-        b.notify_packet(event, &[n]);
-        b.fork(|b| b.emit(1));
-        b.emit(0);
-    });
-    let compiled = Compiled::new(&program).unwrap();
+/// Runs 50 packets of up to two bytes, one at a time and as a batch: both have to show the same.
+fn assert_batch_is_as_one_at_a_time(program: &Program) {
+    let compiled = Compiled::new(program).unwrap();
     let entry = program.packet_entry(0, 0).unwrap();
-    let packets = || (0..50u8).map(|i| Packet::from_bytes(&vec![i; usize::from(i) % 3]).unwrap());
+    let packets = || (0..50u8).map(|i| Packet::from_bytes(&vec![i / 5; usize::from(i) % 3]).unwrap());
     let mut runner = Runner::default();
-    let (mut alone, mut tables) = (Recorder::new(0), tables_of(&program));
+    let (mut alone, mut tables) = (Recorder::new(0), tables_of(program));
     for p in packets() {
         compiled.run(&mut runner, &mut tables, &mut alone, 1, entry, &[], Some(p));
     }
     let (mut together, mut batch) = (Recorder::new(0), packets().collect());
-    compiled.run_batch(&mut runner, &mut tables, &mut together, 1, entry, &mut batch);
+    compiled.run_batch(&mut runner, &mut tables_of(program), &mut together, 1, entry, &mut batch);
     assert!(batch.is_empty());
     assert!(!alone.seen.is_empty());
     // Between what the program tells on the way and how packets end, the order may be another.
@@ -52,6 +45,45 @@ fn a_batch_is_as_one_at_a_time() {
         assert!(of(&alone.seen) == of(&together.seen));
     }
     assert_eq!(alone.seen.len(), together.seen.len());
+}
+
+#[test]
+fn a_batch_is_as_one_at_a_time() {
+    assert_batch_is_as_one_at_a_time(&one(2, |b, event| {
+        b.require(Layer::Data, 1, Reason::TRUNCATED);
+        let n = b.load(W8, Layer::Data, 0);
+        b.notify_packet(event, &[n]);
+        b.fork(|b| b.emit(1));
+        b.emit(0);
+    }));
+}
+
+#[test]
+fn a_batch_stops_for_what_a_new_key_starts() {
+    assert_batch_is_as_one_at_a_time(&one(2, |b, event| {
+        let known = b.table(TableDecl::new("known", Kind::Exact, &[("key", W8)], &[("n", W32)], 9), vec![]);
+        let count = b.live("count", W32, 0);
+        b.require(Layer::Data, 1, Reason::TRUNCATED);
+        let key = b.load(W8, Layer::Data, 0);
+        b.lookup(
+            known,
+            &[key],
+            |_, _| {},
+            |b| {
+                b.insert(known, &[key], |b| b.drop(Reason::new("Full")));
+                b.fork(|b| {
+                    let n = b.read_cell(count);
+                    let n = b.add(n, 1);
+                    b.write_cell(count, n);
+                    b.emit(1);
+                });
+            },
+        );
+        // How many the packets before have started.
+        let n = b.read_cell(count);
+        b.notify(event, &[key, n]);
+        b.emit(0);
+    }));
 }
 
 #[test]

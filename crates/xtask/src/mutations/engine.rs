@@ -205,8 +205,22 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a batch goes on before the packets that it started",
         file: "crates/weir-jit/src/batch.rs",
-        text: "self.batch.end.set(&mut self.b, before_all);",
+        text: "self.frame.end.set(&mut self.b, before_all);",
         instead: "_ = before_all;",
+        test: JIT,
+    },
+    Mutation {
+        name: "compiled way of a new key: a batch goes on before the packets that it started",
+        file: "crates/weir-jit/src/way.rs",
+        text: "Kept::there(batch_end, 0)",
+        instead: "Kept::there(at, OUTCOME as usize)",
+        test: JIT,
+    },
+    Mutation {
+        name: "compiled way of a new key: layers are where they were",
+        file: "crates/weir-jit/src/way.rs",
+        text: "if !way.keeps_places {",
+        instead: "if way.exits.is_empty() {",
         test: JIT,
     },
     Mutation {
@@ -226,7 +240,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "compiled search by prefix: the row of the next slot",
         file: "crates/weir-jit/src/prefixes.rs",
-        text: "self.b.ins().iadd_imm_s(behind, -(self.layouts[table.0 as usize].stride as i64))",
+        text: "self.b.ins().iadd_imm_s(behind, -(self.uses.layouts[table.0 as usize].stride as i64))",
         instead: "behind",
         test: LARGE,
     },
@@ -261,7 +275,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a cell is read once a batch though programs write it",
         file: "crates/weir-jit/src/tables.rs",
-        text: "let stays = is_cell && !self.written[table.0 as usize];",
+        text: "let stays = is_cell && !self.uses.written[table.0 as usize];",
         instead: "let stays = is_cell;",
         test: JIT,
     },
