@@ -235,7 +235,7 @@ impl<'a> Subject<'a> {
             if *next == frames.len() {
                 *next = 0;
             }
-            Packet::from_frames(some.iter().copied(), packets)?;
+            Packet::from_frames(some, packets)?;
         }
         let before = sink.exits;
         self.run(0, packets, sink);

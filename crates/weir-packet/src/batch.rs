@@ -92,69 +92,34 @@ impl Packet {
     /// # Errors
     /// If a frame is too long. The packets of those before it have been added.
     #[inline]
-    pub fn from_frames<'a>(
-        frames: impl Iterator<Item = &'a [u8]>,
-        packets: &mut Vec<Packet>,
-    ) -> Result<(), NoRoom> {
-        #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has what the function needs.
-            return unsafe { Packet::from_frames_avx2(frames, packets) };
-        }
-        Packet::from_frames_by(frames, packets, Packet::small)
-    }
-
-    /// # Safety
-    /// The processor has AVX2.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    unsafe fn from_frames_avx2<'a>(
-        frames: impl Iterator<Item = &'a [u8]>,
-        packets: &mut Vec<Packet>,
-    ) -> Result<(), NoRoom> {
-        Packet::from_frames_by(frames, packets, |block, frame| Packet::small_avx2(block, frame))
-    }
-
-    #[inline(always)]
-    fn from_frames_by<'a>(
-        mut frames: impl Iterator<Item = &'a [u8]>,
-        packets: &mut Vec<Packet>,
-        small: impl Fn(NonNull<Meta>, &[u8]) -> Packet,
-    ) -> Result<(), NoRoom> {
-        loop {
-            // The buffers' addresses come to where the packets will be, which are nothing else.
-            let most = frames.size_hint().1.map_or(Buffers::MOST, |n| n.min(Buffers::MOST));
-            packets.reserve(most);
+    pub fn from_frames(frames: &[&[u8]], packets: &mut Vec<Packet>) -> Result<(), NoRoom> {
+        let (mut rest, mut ok) = (frames, true);
+        while ok && !rest.is_empty() {
+            packets.reserve(rest.len());
             let old = packets.len();
+            // The buffers' addresses come to where the packets will be, which are nothing else.
             let room = packets.spare_capacity_mut();
             // SAFETY: a packet is the address of its metadata.
             let room = unsafe { &mut *(std::ptr::from_mut(room) as *mut [MaybeUninit<NonNull<Meta>>]) };
-            let n = pool::take_some(most, room);
-            // Blocks that are made into packets; the length is written when all are made, not for each.
-            let (mut made, mut other) = (0, None);
-            for block in &mut room[..n] {
-                let Some(frame) = frames.next() else { break };
-                if frame.len() > SMALL {
-                    other = Some(frame);
-                    break;
-                }
-                // SAFETY: `n` blocks are there.
-                std::mem::forget(small(unsafe { block.assume_init() }, frame));
-                made += 1;
-            }
-            if made < n {
-                // SAFETY: these blocks came from the list, and nothing uses them.
-                unsafe { pool::give_all(room[made..n].assume_init_ref()) };
-            }
-            // SAFETY: so many are packets.
+            let n = pool::take_some(rest.len(), room);
+            // SAFETY: so many blocks of the list are there, and nothing else uses them.
+            let blocks = unsafe { room[..n].assume_init_ref() };
+            let made = fill(blocks, rest);
+            // SAFETY: these blocks came from the list, and nothing uses them.
+            unsafe { pool::give_all(&blocks[made..]) };
+            // SAFETY: so many are packets; the length is written when all are made, not for each.
             unsafe { packets.set_len(old + made) };
-            // A frame that fits no small block, or the next where there is no block.
-            match other.or_else(|| if n == 0 { frames.next() } else { None }) {
-                Some(frame) => packets.push(Packet::from_bytes(frame)?),
-                None if made < n || n == 0 => return Ok(()),
-                None => {}
+            rest = &rest[made..];
+            // A frame that fits no small block, or for which there is none.
+            if let Some((frame, others)) = rest.split_first() {
+                match Packet::from_bytes(frame) {
+                    Ok(packet) => packets.push(packet),
+                    Err(NoRoom) => ok = false,
+                }
+                rest = others;
             }
         }
+        if ok { Ok(()) } else { Err(NoRoom) }
     }
 
     /// Frees all packets of a batch.
@@ -184,6 +149,43 @@ impl Packet {
         unsafe { batch.set_len(0) };
         RawBatch { batch, n }
     }
+}
+
+/// Makes packets of small blocks from the list that nothing else uses, until one runs out or a frame does not fit; gives
+/// how many.
+#[inline]
+fn fill(blocks: &[NonNull<Meta>], frames: &[&[u8]]) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has what the function needs.
+        return unsafe { fill_avx2(blocks, frames) };
+    }
+    fill_by(blocks, frames, Packet::small)
+}
+
+/// # Safety
+/// The processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn fill_avx2(blocks: &[NonNull<Meta>], frames: &[&[u8]]) -> usize {
+    fill_by(blocks, frames, |block, frame| Packet::small_avx2(block, frame))
+}
+
+#[inline(always)]
+fn fill_by(
+    blocks: &[NonNull<Meta>],
+    frames: &[&[u8]],
+    small: impl Fn(NonNull<Meta>, &[u8]) -> Packet,
+) -> usize {
+    let mut made = 0;
+    for (&block, &frame) in blocks.iter().zip(frames) {
+        if frame.len() > SMALL {
+            break;
+        }
+        std::mem::forget(small(block, frame));
+        made += 1;
+    }
+    made
 }
 
 /// The addresses of a batch of packets, each of which has to become a packet again.
@@ -236,13 +238,14 @@ mod tests {
             .collect();
         for _ in 0..2 {
             let mut packets = Vec::new();
-            Packet::from_frames(frames.iter().map(|f| &f[..]), &mut packets).unwrap();
+            let slices: Vec<&[u8]> = frames.iter().map(|f| &f[..]).collect();
+            Packet::from_frames(&slices, &mut packets).unwrap();
             for (p, f) in packets.iter().zip(&frames) {
                 let one = Packet::from_bytes(f).unwrap();
                 assert_eq!((p.bytes(), format!("{:?}", **p)), (&f[..], format!("{:?}", *one)));
             }
             let long = [&[1; 60][..], &[0; crate::MAX_LEN + 1], &[2; 60]];
-            assert_eq!(Packet::from_frames(long.into_iter(), &mut packets), Err(NoRoom));
+            assert_eq!(Packet::from_frames(&long, &mut packets), Err(NoRoom));
             assert_eq!((packets.len(), packets[200].bytes()), (201, &[1; 60][..]));
             // Those of the second round are made of buffers that others have written all over.
             for p in &mut packets {

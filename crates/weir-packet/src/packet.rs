@@ -25,18 +25,22 @@ fn copy<const BLOCK: usize>(from: &[u8], to: &mut [u8]) {
     let block = |at: usize| unsafe {
         std::ptr::copy_nonoverlapping(from.add(at), to.add(at), BLOCK);
     };
+    block(0);
     // No loop: the compiler would make a call of it.
     macro_rules! blocks {
         () => {};
         ($n:literal $($more:literal)*) => {
-            if $n * BLOCK < len - BLOCK {
-                block($n * BLOCK);
+            block($n * BLOCK);
+            if ($n + 2) * BLOCK < len {
                 blocks!($($more)*);
             }
         };
     }
-    block(0);
-    blocks!(1 2 3 4 5 6);
+    // Most packets are small: for them the code goes straight on.
+    if len > 2 * BLOCK {
+        std::hint::cold_path();
+        blocks!(1 2 3 4 5 6);
+    }
     block(len - BLOCK);
 }
 
@@ -99,6 +103,7 @@ impl Packet {
             let dirty = block.as_ref().head.dirty;
             _mm256_store_si256(vectors, head);
             if dirty != Dirty::NONE {
+                std::hint::cold_path();
                 if dirty.first {
                     _mm256_store_si256(vectors.add(1), zero);
                 }
@@ -119,10 +124,10 @@ impl Packet {
             let start = block.as_ptr().cast::<u8>().add(BUFFER_OFFSET + HEADROOM as usize);
             std::slice::from_raw_parts_mut(start, bytes.len())
         };
-        copy::<BLOCK>(bytes, to);
         let mut packet = Packet(block);
         // By itself, as the rest stays the same from packet to packet.
         packet.head_mut().end = HEADROOM + bytes.len() as u32;
+        copy::<BLOCK>(bytes, to);
         packet
     }
 

@@ -12,6 +12,8 @@ use crate::af_packet::sys;
 
 /// Bytes of an Ethernet header.
 const SHORTEST: usize = 14;
+/// Frames that become packets at a time.
+const BATCH: usize = 32;
 
 /// Bytes that the kernel keeps free before a packet that it puts into a frame.
 const KERNEL_HEADROOM: usize = 256;
@@ -143,12 +145,20 @@ impl Socket {
     /// were: what is too short for Ethernet, or outside of the memory, becomes no packet.
     pub fn receive(&mut self, max: u32, out: &mut Vec<Packet>) -> u32 {
         let Socket { rx, fill, memory, frame, .. } = self;
-        let frames = rx.entries(max);
-        let n = frames.len() as u32;
-        let frames =
-            frames.filter_map(|d| bytes(memory, d.addr, d.len as usize).filter(|b| b.len() >= SHORTEST));
-        // A frame is never too long for a packet.
-        let _ = Packet::from_frames(frames, out);
+        let mut received = rx.entries(max);
+        let n = received.len() as u32;
+        while received.len() > 0 {
+            let (mut frames, mut count) = ([&[][..]; BATCH], 0);
+            for d in received.by_ref().take(BATCH) {
+                if let Some(b) = bytes(memory, d.addr, d.len as usize).filter(|b| b.len() >= SHORTEST) {
+                    frames[count] = b;
+                    count += 1;
+                }
+            }
+            // A frame is never too long for a packet.
+            let _ = Packet::from_frames(&frames[..count], out);
+        }
+        drop(received);
         for d in rx.entries(n) {
             // There is room: the ring has a place for each frame that is received into.
             fill.push(d.addr - d.addr % *frame as u64);

@@ -141,7 +141,7 @@ fn what_code_writes_is_not_in_the_next_packet_of_its_buffer() {
         let [Seen::Exit { packet, .. }] = &host.seen[..] else { panic!("{:?}", host.seen) };
         let written = packet.anno.iter().map(|&a| u32::from(a)).sum::<u32>() + packet.hash;
         assert_eq!(written, [7, 7, 7, 17, 0][usize::from(bytes[0])]);
-        Packet::from_frames([&bytes[..]].into_iter(), &mut batch).unwrap();
+        Packet::from_frames(&[&bytes[..]], &mut batch).unwrap();
         assert_eq!(batch[0].bytes().as_ptr(), place, "the same buffer");
         assert_eq!((batch[0].anno, batch[0].hash), ([0; ANNO_LEN], 0));
     }
