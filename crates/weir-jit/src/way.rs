@@ -148,7 +148,8 @@ impl<'b> Translator<'_, 'b> {
         }
         let exit = self.b.ins().load(types::I64, self.regions.frame, at, EXIT);
         for (i, &id) in way.exits.iter().enumerate() {
-            let (to, next) = (self.b.create_block(), self.b.create_block());
+            let [to, next] = std::array::from_fn(|_| self.b.create_block());
+            [to, next].into_iter().for_each(|block| self.b.set_cold_block(block));
             let is = self.b.ins().icmp_imm_u(IntCC::Equal, exit, 1 + i as i64);
             self.b.ins().brif(is, to, &[], next, &[]);
             self.b.switch_to_block(to);
