@@ -104,6 +104,8 @@ pub(crate) struct Translator<'a, 'b> {
     pub rows: FxHashMap<ir::Value, ir::Value>,
     /// For tables that are searched: minus the address of the first row.
     pub negated_rows: FxHashMap<TableId, Kept>,
+    /// Times that come so many nanoseconds after now.
+    pub times_kept: FxHashMap<u64, Kept>,
     /// For each block whether it is given the address of the row with its first parameter, an entry.
     pub given_rows: Vec<bool>,
     /// The lookups whose results are kept for each flow.
@@ -196,6 +198,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             uses,
             rows: FxHashMap::default(),
             negated_rows: FxHashMap::default(),
+            times_kept: FxHashMap::default(),
             given_rows: Vec::new(),
             flows,
             reads_ahead: true,

@@ -14,6 +14,8 @@ use crate::module;
 /// A machine instruction (or data between instructions).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
+    /// The name of the function that begins with it, unless that is the one in which packets start.
+    pub function: Option<String>,
     /// Where it is in the code, in bytes from the start; `None` where there is no disassembler for the machine, and
     /// the instruction is one of the compiler's own.
     pub offset: Option<u32>,
@@ -36,7 +38,8 @@ pub struct Origin {
 
 /// The machine code of a program, in the order of addresses. One instruction may do the work of several operations
 /// (then it bears one of them), and an operation whose result is known or not needed has none. Ways that do the same
-/// with other constants have one code, which bears the operations of the first.
+/// with other constants have one code, which bears the operations of the first. What packets take once a flow is in
+/// functions of its own, behind the one in which packets start.
 ///
 /// On x86-64 the instructions are those that run (addresses of helpers apart); elsewhere they are the compiler's,
 /// without their origin.
@@ -46,18 +49,19 @@ pub struct Origin {
 pub fn listing(program: &Program) -> Result<Vec<Instruction>, JitError> {
     let numbers = Numbers::of(program);
     let notes = Notes { numbers: Some(numbers.clone()), ..Notes::default() };
+    let mut end = 0;
     let functions = module::look(program, &notes, !cfg!(target_arch = "x86_64"), |module, f| {
-        let code = f.context.compiled_code();
-        code.map(|code| instructions(code, &f.context, module, &numbers)).unwrap_or_default()
+        let Some(code) = f.context.compiled_code() else { return Vec::new() };
+        // One behind another.
+        let start = end;
+        end += code.buffer.data().len();
+        let mut list = instructions(code, &f.context, module, &numbers, start);
+        if let Some(first) = list.first_mut().filter(|_| start > 0) {
+            first.function = Some(f.name.clone());
+        }
+        list
     })?;
-    // One behind another.
-    let mut all: Vec<Instruction> = Vec::new();
-    for function in functions {
-        let end = all.last().and_then(|i| Some(i.offset? + i.bytes.len() as u32)).unwrap_or(0);
-        let behind = function.into_iter().map(|i| Instruction { offset: i.offset.map(|at| end + at), ..i });
-        all.extend(behind);
-    }
-    Ok(all)
+    Ok(functions.concat())
 }
 
 /// Numbers of a program's operations and ends, in the order of its text.
@@ -102,10 +106,15 @@ impl Translator<'_, '_> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn instructions(code: &CompiledCode, _: &Context, _: &JITModule, _: &Numbers) -> Vec<Instruction> {
+fn instructions(code: &CompiledCode, _: &Context, _: &JITModule, _: &Numbers, _: usize) -> Vec<Instruction> {
     let text = code.vcode.as_deref().unwrap_or_default();
-    let line =
-        |l: &str| Instruction { offset: None, bytes: Vec::new(), text: l.trim().to_owned(), origin: None };
+    let line = |l: &str| Instruction {
+        function: None,
+        offset: None,
+        bytes: Vec::new(),
+        text: l.trim().to_owned(),
+        origin: None,
+    };
     text.lines().map(line).collect()
 }
 
@@ -115,6 +124,7 @@ fn instructions(
     context: &Context,
     module: &JITModule,
     numbers: &Numbers,
+    start: usize,
 ) -> Vec<Instruction> {
     use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter, Mnemonic, OpKind};
 
@@ -127,12 +137,13 @@ fn instructions(
     options.set_branch_leading_zeros(false);
     options.set_space_after_operand_separator(true);
     options.set_rip_relative_addresses(true);
-    let mut decoder = Decoder::new(64, bytes, DecoderOptions::NONE);
+    let mut decoder = Decoder::with_ip(64, bytes, start as u64, DecoderOptions::NONE);
     let mut list = Vec::new();
     let push = |list: &mut Vec<Instruction>, from: usize, to: usize, text: String| {
         let loc = location(code, from as u32);
         let origin = loc.and_then(|loc| numbers.origin(loc));
-        list.push(Instruction { offset: Some(from as u32), bytes: bytes[from..to].to_vec(), text, origin });
+        let (offset, bytes) = (Some((start + from) as u32), bytes[from..to].to_vec());
+        list.push(Instruction { function: None, offset, bytes, text, origin });
     };
     while decoder.can_decode() {
         let from = decoder.position();
@@ -150,13 +161,13 @@ fn instructions(
             for at in (to..next).step_by(4) {
                 let end = (at + 4).min(next);
                 let word = bytes[at..end].iter().rev().fold(0_u32, |n, &b| n << 8 | u32::from(b));
-                let way = (to as u32).wrapping_add(word);
+                let way = ((start + to) as u32).wrapping_add(word);
                 push(&mut list, at, end, format!("dd {word:#x} ; to {way:#x}"));
             }
             if decoder.set_position(next).is_err() {
                 break;
             }
-            decoder.set_ip(next as u64);
+            decoder.set_ip((start + next) as u64);
         }
     }
     list

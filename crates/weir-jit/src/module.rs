@@ -97,7 +97,7 @@ impl Ahead {
 
 /// A function to be compiled.
 pub(crate) struct Function {
-    name: String,
+    pub name: String,
     pub context: Context,
     /// Few packets run it: it need not be good.
     is_aside: bool,
@@ -213,7 +213,7 @@ pub(crate) fn look<R>(
     program: &Program,
     notes: &Notes,
     as_text: bool,
-    see: impl Fn(&JITModule, &Function) -> R,
+    mut see: impl FnMut(&JITModule, &Function) -> R,
 ) -> Result<Vec<R>, JitError> {
     let known = &weir_ir::known_if_checked(program).map_err(JitError::Unchecked)?;
     let (mut module, quick) = (new_module(Optimise::Speed)?, machine(Optimise::Hardly)?);

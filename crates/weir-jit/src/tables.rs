@@ -298,21 +298,36 @@ impl Translator<'_, '_> {
     /// The time now; when an entry goes at the earliest that lives for `after` from now on, and how much later it may. Never
     /// is 0 here, a time at which nothing goes.
     fn times(&mut self, after: Value) -> [ir::Value; 3] {
-        let (known, after) = (self.constant(after), self.get(after));
         let now = self.fixed(offset_of!(Ctx<'_>, now));
         let last = self.imm(types::I64, LAST_TIME.into());
         let now = self.b.ins().umin(now, last);
-        let is_usual = known.is_some_and(|after| (1..=u128::from(LAST_TIME)).contains(&after));
-        let after = if is_usual { after } else { self.b.ins().umin(after, last) };
-        let slack = self.b.ins().ushr_imm_u(after, i64::from(SLACK_SHIFT));
-        if is_usual {
-            // Subtracted, as the compiler makes a sum anew for each packet.
-            let before = self.imm(types::I64, known.unwrap_or(0).wrapping_neg());
-            return [now, self.b.ins().isub(now, before), slack];
+        if let Some(after) = self.constant(after).and_then(|after| u64::try_from(after).ok())
+            && (1..=LAST_TIME).contains(&after)
+        {
+            let slack = self.imm(types::I64, (after >> SLACK_SHIFT).into());
+            return [now, self.time_in(after), slack];
         }
+        let after = self.get(after);
+        let after = self.b.ins().umin(after, last);
+        let slack = self.b.ins().ushr_imm_u(after, i64::from(SLACK_SHIFT));
         let when = self.b.ins().iadd(now, after);
         let never = self.imm(types::I64, 0);
         [now, self.b.ins().select(after, when, never), slack]
+    }
+
+    /// The time that comes `after` now, at most [`LAST_TIME`]: worked out before the loop, as the compiler would make the
+    /// sum anew for each packet.
+    fn time_in(&mut self, after: u64) -> ir::Value {
+        let kept = *self.times_kept.entry(after).or_insert_with(|| {
+            let mut before = FuncCursor::new(self.b.func).at_last_inst(self.frame.entry);
+            let now = offset_of!(Ctx<'_>, now) as i32;
+            let now = before.ins().load(types::I64, MemFlagsData::trusted(), self.ctx, now);
+            let last = before.ins().iconst(types::I64, LAST_TIME as i64);
+            let now = before.ins().umin(now, last);
+            let when = before.ins().iadd_imm_s(now, after as i64);
+            Kept::new(&mut before, when)
+        });
+        kept.get(&mut self.b)
     }
 
     /// Leaves for another block unless a condition holds.

@@ -24,6 +24,9 @@ pub(crate) struct Asm {
 /// An instruction and its place in the program.
 #[derive(Debug, Serialize)]
 struct Line {
+    /// The function that begins here, behind the one in which packets start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<String>,
     /// Bytes from the start of the code.
     offset: Option<u32>,
     bytes: String,
@@ -44,6 +47,7 @@ impl Asm {
         let line = |i: Instruction| {
             let block = i.origin.and_then(|o| program.blocks.get(o.block.0 as usize));
             Line {
+                function: i.function,
                 offset: i.offset,
                 bytes: i.bytes.iter().map(|b| format!("{b:02x}")).collect(),
                 instruction: i.text,
@@ -53,11 +57,15 @@ impl Asm {
             }
         };
         let kept = |l: &Line| element.is_none_or(|e| l.element.as_deref() == Some(e));
-        Ok(Asm {
-            stage: stage.to_owned(),
-            size,
-            instructions: code.into_iter().map(line).filter(kept).collect(),
-        })
+        let (mut instructions, mut function) = (Vec::new(), None);
+        for mut line in code.into_iter().map(line) {
+            function = line.function.take().or(function);
+            if kept(&line) {
+                line.function = function.take();
+                instructions.push(line);
+            }
+        }
+        Ok(Asm { stage: stage.to_owned(), size, instructions })
     }
 
     /// Instructions on the left, on the right the operation where another one begins (`-`: none).
@@ -73,6 +81,9 @@ impl Asm {
                 before = None;
             }
             end = l.offset.map(|o| o + l.bytes.len() as u32 / 2);
+            if let Some(function) = &l.function {
+                _ = writeln!(out, "\n{}", ui.bold(&format!("{function}:")));
+            }
             let address = l.offset.map_or(String::new(), |o| format!("{o:6x}  "));
             let left = format!("{address}{}", l.instruction);
             let here = (l.block, &l.ir);
