@@ -54,7 +54,9 @@ impl Translator<'_, '_> {
                 self.select(within, r, zero)
             }
         };
-        if width == Width::W1 { self.low_bit(r) } else { r }
+        // Of bits that are 0 or 1 these make such bits.
+        let is_bit = matches!(op, BinOp::And | BinOp::Or | BinOp::Xor);
+        if width == Width::W1 && !is_bit { self.low_bit(r) } else { r }
     }
 
     pub(crate) fn compare(&mut self, op: CmpOp, a: Value, b: Value) -> ir::Value {
@@ -103,8 +105,11 @@ impl Translator<'_, '_> {
 
     pub(crate) fn not(&mut self, width: Width, a: Value) -> ir::Value {
         let a = self.get(a);
-        let r = self.b.ins().bnot(a);
-        if width == Width::W1 { self.low_bit(r) } else { r }
+        if width == Width::W1 {
+            let one = self.imm(types::I8, 1);
+            return self.b.ins().bxor(a, one);
+        }
+        self.b.ins().bnot(a)
     }
 
     pub(crate) fn resize(&mut self, to: Width, a: Value) -> ir::Value {

@@ -23,7 +23,7 @@ use crate::listing::Numbers;
 use crate::merged::Brought;
 use crate::module::Input;
 use crate::network::Network;
-use crate::places::Places;
+use crate::places::{NOWHERE, Places};
 use crate::rare::{helper_signature, passed_at, rare_signature};
 use crate::starts::{Starts, order};
 use crate::uses::Uses;
@@ -133,7 +133,9 @@ pub(crate) struct Translator<'a, 'b> {
     pub brought: Brought,
     /// Positions of the packet that are known.
     pub places: Places,
-    /// The same for blocks that are still to come.
+    /// Positions that are known where ways meet, but not the same on all.
+    pub place_numbers: Vec<Variable>,
+    /// The same as `places` for blocks that are still to come.
     pub places_at: FxHashMap<ir::Block, Places>,
     /// The block that dominates what follows.
     pub settled: Option<ir::Block>,
@@ -175,6 +177,7 @@ impl<'a, 'b> Translator<'a, 'b> {
             outcomes: region(7, "outcomes").with_aligned(),
         };
         let blocks = p.blocks.iter().map(|_| b.create_block()).collect();
+        let place_numbers = (0..POSITIONS).map(|_| b.declare_var(types::I32)).collect();
         let t = Translator {
             p,
             starts,
@@ -212,7 +215,8 @@ impl<'a, 'b> Translator<'a, 'b> {
             parting: false,
             lane_cells: FxHashMap::default(),
             brought: Brought::default(),
-            places: [None; POSITIONS],
+            places: NOWHERE,
+            place_numbers,
             places_at: FxHashMap::default(),
             settled: None,
             bounds: known,

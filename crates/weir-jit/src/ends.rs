@@ -8,10 +8,11 @@ use weir_ir::program::{Amount, BinOp, BlockId, End, MAX_HOPS, Op, TableId, Targe
 use weir_packet::Meta;
 use weir_table::network_order;
 
-use crate::compile::{POSITIONS, Translator, int};
+use crate::compile::{Translator, int};
 use crate::ended::Outcome;
 use crate::helpers::{Helper, NOT_FOUND};
 use crate::ops::INLINE;
+use crate::places::NOWHERE;
 
 /// Cases that are compared one by one.
 const COMPARED: usize = 4;
@@ -43,7 +44,7 @@ impl Translator<'_, '_> {
             End::Put { n, ok, fail } => {
                 let n = self.amount(*n);
                 let done = self.result(Helper::Put, &[self.packet, n]);
-                self.places = [None; POSITIONS];
+                self.places = NOWHERE;
                 self.branch(done, ok, &[], fail);
             }
             End::Lookup { table, key, hit, miss } => self.lookup(*table, key, hit, miss),
@@ -251,7 +252,7 @@ impl Translator<'_, '_> {
         }
         let n = self.amount(n);
         let done = self.result(Helper::Push, &[self.packet, n]);
-        self.places = [None; POSITIONS];
+        self.places = NOWHERE;
         self.branch(done, ok, &[], fail);
     }
 

@@ -12,6 +12,7 @@ use weir_table::View;
 use crate::compile::{POSITIONS, Translator, int};
 use crate::helpers::{Ctx, Helper};
 use crate::known::Address;
+use crate::places::{Place, SAID};
 
 /// Longest range that is summed, copied, compared or cleared without a call.
 pub(crate) const INLINE: u32 = 64;
@@ -198,13 +199,13 @@ impl Translator<'_, '_> {
 
     pub(crate) fn meta(&mut self, ty: ir::Type, off: usize) -> ir::Value {
         let place = off / 4;
-        if let Some(Some(v)) = self.places.get(place) {
-            return *v;
+        if let Some(v) = self.known_place(place) {
+            return v;
         }
         let region = self.meta_region(off);
         let v = self.load(ty, self.packet, off as i32, region);
         if place < POSITIONS && self.is_settled() {
-            self.places[place] = Some(v);
+            self.places[place] = Place::Is(v);
         }
         v
     }
@@ -215,7 +216,7 @@ impl Translator<'_, '_> {
             self.note_dirty(off, off + 1);
         }
         self.b.ins().store(region, v, self.packet, off as i32);
-        let known = self.is_settled().then_some(v);
+        let known = if self.is_settled() { Place::Is(v) } else { Place::Unknown };
         if let Some(place) = self.places.get_mut(off / 4) {
             *place = known;
         }
@@ -223,11 +224,9 @@ impl Translator<'_, '_> {
 
     /// Says that metadata is written, from an offset on to another, which most packets leave as it was.
     fn note_dirty(&mut self, from: usize, to: usize) {
-        // No position is there: a value means that it was said.
-        let said = Meta::DIRTY_FIRST_OFFSET / 4;
-        if from < Meta::REST_OFFSET && self.places[said].is_none() {
+        if from < Meta::REST_OFFSET && self.places[SAID] == Place::Unknown {
             let yes = self.set_dirty(Meta::DIRTY_FIRST_OFFSET);
-            self.places[said] = self.is_settled().then_some(yes);
+            self.places[SAID] = if self.is_settled() { Place::Is(yes) } else { Place::Unknown };
         }
         if to > Meta::REST_OFFSET {
             self.set_dirty(Meta::DIRTY_REST_OFFSET);

@@ -4,12 +4,29 @@
 use cranelift_codegen::ir;
 use weir_ir::program::BlockId;
 use weir_ir::{Facts, Layer};
+use weir_packet::Meta;
 
 use crate::compile::{POSITIONS, Translator};
 use crate::starts::ways;
 
-/// The positions at the start of a packet's metadata that are known.
-pub(crate) type Places = [Option<ir::Value>; POSITIONS];
+/// What is known of a position at the start of a packet's metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Only that it can be read.
+    Unknown,
+    Is(ir::Value),
+    /// It is known on all ways that lead here: what the variable is.
+    Merged,
+}
+
+/// All positions.
+pub(crate) type Places = [Place; POSITIONS];
+
+/// Nothing is known.
+pub(crate) const NOWHERE: Places = [Place::Unknown; POSITIONS];
+
+/// There is no position here: a value means that it was said that the packet is dirty.
+pub(crate) const SAID: usize = Meta::DIRTY_FIRST_OFFSET / 4;
 
 impl Translator<'_, '_> {
     /// The code is in a block that dominates all that follows: what is read there is known from then on.
@@ -63,20 +80,45 @@ impl Translator<'_, '_> {
 
     /// A way leads to a block.
     pub(crate) fn reach(&mut self, to: BlockId) {
+        for (number, place) in self.places.iter().enumerate().filter(|(number, _)| *number != SAID) {
+            if let Place::Is(v) = place {
+                self.b.def_var(self.place_numbers[number], *v);
+            }
+        }
         let here = self.places;
-        self.places_at
-            .entry(self.block(to))
-            .and_modify(|known| {
-                known.iter_mut().zip(here).for_each(|(k, h)| *k = k.filter(|v| h == Some(*v)));
-            })
-            .or_insert(here);
+        let Some(known) = self.places_at.get_mut(&self.blocks[to.0 as usize]) else {
+            self.places_at.insert(self.block(to), here);
+            return;
+        };
+        for (number, (known, here)) in known.iter_mut().zip(here).enumerate() {
+            *known = match (*known, here) {
+                (Place::Unknown, _) | (_, Place::Unknown) => Place::Unknown,
+                (k, h) if k == h || number == SAID => k,
+                _ => Place::Merged,
+            };
+        }
+    }
+
+    /// A position, if it is known.
+    pub(crate) fn known_place(&mut self, number: usize) -> Option<ir::Value> {
+        match *self.places.get(number)? {
+            Place::Unknown => None,
+            Place::Is(v) => Some(v),
+            Place::Merged => {
+                let v = self.b.use_var(self.place_numbers[number]);
+                if self.is_settled() {
+                    self.places[number] = Place::Is(v);
+                }
+                Some(v)
+            }
+        }
     }
 
     /// Goes on in a block that ways [`reach`](Translator::reach) already.
     pub(crate) fn start_block(&mut self, block: ir::Block, known: bool) {
         self.b.switch_to_block(block);
         let places = self.places_at.remove(&block).filter(|_| known);
-        self.places = places.unwrap_or([None; POSITIONS]);
+        self.places = places.unwrap_or(NOWHERE);
         self.addresses.clear();
         self.unfolded.clear();
         self.settle();

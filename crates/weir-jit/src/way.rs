@@ -14,9 +14,10 @@ use rustc_hash::FxHashSet;
 use weir_ir::program::{BlockId, Target, Type, Value, Width};
 
 use crate::aside::{Aside, Way, used};
-use crate::compile::{POSITIONS, Translator, int};
+use crate::compile::{Translator, int};
 use crate::frame::{Frame, Kept, Room, slot};
 use crate::helpers::Ctx;
+use crate::places::NOWHERE;
 use crate::rare::rare_signature;
 
 /// What the exchange begins with: in, the context, the packet, and the address of where the batch's packets end; out,
@@ -144,7 +145,7 @@ impl<'b> Translator<'_, 'b> {
         };
         self.b.ins().call(function, &[given]);
         if !way.keeps_places {
-            self.places = [None; POSITIONS];
+            self.places = NOWHERE;
         }
         let exit = self.b.ins().load(types::I64, self.regions.frame, at, EXIT);
         for (i, &id) in way.exits.iter().enumerate() {

@@ -224,6 +224,13 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: JIT,
     },
     Mutation {
+        name: "compiled positions where ways meet are those of the first",
+        file: "crates/weir-jit/src/places.rs",
+        text: "_ => Place::Merged,",
+        instead: "(k, _) => k,",
+        test: JIT,
+    },
+    Mutation {
         name: "compiled change of a checksum forgets the borrow",
         file: "crates/weir-jit/src/network.rs",
         text: "let less = self.b.ins().iadd(less, borrow);",
@@ -296,15 +303,15 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a buffer's next packet is not told that annotations were written",
         file: "crates/weir-jit/src/ops.rs",
-        text: "if from < Meta::REST_OFFSET && self.places[said].is_none() {",
-        instead: "if from < Meta::REST_OFFSET && self.places[said].is_some() {",
+        text: "if from < Meta::REST_OFFSET && self.places[SAID] == Place::Unknown {",
+        instead: "if from < Meta::REST_OFFSET && self.places[SAID] != Place::Unknown {",
         test: JIT,
     },
     Mutation {
         name: "a position in a register outlives its change",
         file: "crates/weir-jit/src/ops.rs",
-        text: "let known = self.is_settled().then_some(v);",
-        instead: "let known = self.places.get(off / 4).copied().flatten();",
+        text: "let known = if self.is_settled() { Place::Is(v) } else { Place::Unknown };",
+        instead: "let known = self.places.get(off / 4).copied().unwrap_or(Place::Is(v));",
         test: JIT,
     },
     Mutation {
