@@ -133,7 +133,7 @@ pub(crate) struct Translator<'a, 'b> {
     pub brought: Brought,
     /// Positions of the packet that are known.
     pub places: Places,
-    /// Positions that are known where ways meet, but not the same on all.
+    /// For each position what it is where ways meet that all know it, but not the same.
     pub place_numbers: Vec<Variable>,
     /// The same as `places` for blocks that are still to come.
     pub places_at: FxHashMap<ir::Block, Places>,
@@ -225,7 +225,7 @@ impl<'a, 'b> Translator<'a, 'b> {
         (opened, t)
     }
 
-    /// The whole program, but for the ways aside: these are functions, which the module has by these names.
+    /// The whole program, but for the ways aside, which are functions of their own.
     pub fn translate(
         mut self,
         batch: &Batch,

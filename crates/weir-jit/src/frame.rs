@@ -1,6 +1,6 @@
 //! What functions have in their stack frames.
 
-use cranelift_codegen::cursor::FuncCursor;
+use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::{
     self, AliasRegionData, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, types,
 };
@@ -24,6 +24,13 @@ pub(crate) struct Frame {
     pub passed: Option<Room>,
     /// Address of the first table.
     pub first_table: Kept,
+}
+
+impl Frame {
+    /// Where to put what is done before all else.
+    pub fn before<'f>(&self, b: &'f mut FunctionBuilder<'_>) -> FuncCursor<'f> {
+        FuncCursor::new(b.func).at_last_inst(self.entry)
+    }
 }
 
 /// A number that is read from memory where it is needed, as at the end of a packet: in a register it would be in the way

@@ -2,7 +2,6 @@
 
 use std::mem::offset_of;
 
-use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, types,
@@ -313,7 +312,7 @@ impl Translator<'_, '_> {
         self.brought.count += cells.len();
         let size = 8 * self.brought.count as u32;
         let flags = MemFlagsData::trusted();
-        let mut before = FuncCursor::new(self.b.func).at_last_inst(self.frame.entry);
+        let mut before = self.frame.before(&mut self.b);
         let (slot, room) = *self.brought.room.get_or_insert_with(|| {
             let room = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
             let room = before.func.create_sized_stack_slot(room);

@@ -125,24 +125,17 @@ fn optimised(
 ) -> Result<(Vec<Code>, Memory), JitError> {
     let mut memory = Memory(Some(new_module(optimise)?));
     let module = memory.0.as_mut().expect("it is not dropped yet");
-    let functions = functions(module).map_err(|source| failed(program, source))?;
+    let mut functions = functions(module).map_err(|source| failed(program, source))?;
     rare::make(module, || new_module(Optimise::Speed))?;
-    let quick = machine(Optimise::Hardly)?;
-    let code = define(module, functions, &*quick).map_err(|source| failed(program, source))?;
+    make_all(program, &mut functions, module.isa())?;
+    let code = define(module, &functions).map_err(|source| failed(program, source))?;
     Ok((code, memory))
 }
 
-/// Makes machine code of functions, of ways aside by the `quick` compiler; gives that of the others.
-fn define(
-    module: &mut JITModule,
-    functions: Vec<Function>,
-    quick: &dyn TargetIsa,
-) -> Result<Vec<Code>, Box<ModuleError>> {
-    let (mut aside, mut others): (Vec<Function>, Vec<Function>) =
-        functions.into_iter().partition(|f| f.is_aside);
-    make_both(&mut others, module.isa(), &mut aside, quick)?;
+/// Gives functions that were made to the module; gives the code of those that are not ways aside.
+fn define(module: &mut JITModule, functions: &[Function]) -> Result<Vec<Code>, Box<ModuleError>> {
     let mut ids = Vec::new();
-    for f in others.iter().chain(&aside) {
+    for f in functions {
         let Some(code) = f.context.compiled_code() else { continue };
         let linkage = if f.is_aside { Linkage::Local } else { Linkage::Export };
         let id = module.declare_function(&f.name, linkage, &f.context.func.signature)?;
@@ -150,10 +143,12 @@ fn define(
         let relocations: Vec<ModuleReloc> =
             relocations.map(|r| ModuleReloc::from_mach_reloc(r, &f.context.func, id)).collect();
         module.define_function_bytes(id, code.buffer.alignment.into(), code.buffer.data(), &relocations)?;
-        ids.push(id);
+        if !f.is_aside {
+            ids.push(id);
+        }
     }
     module.finalize_definitions()?;
-    let code = ids.into_iter().take(others.len()).map(|id| {
+    let code = ids.into_iter().map(|id| {
         let address = module.get_finalized_function(id);
         // SAFETY: the function was compiled with the signature of `Code` (see `signature`).
         unsafe { std::mem::transmute::<*const u8, Code>(address) }
@@ -161,25 +156,25 @@ fn define(
     Ok(code.collect())
 }
 
-/// Makes machine code of both, at the same time if there is a thread to be had.
-fn make_both(
-    others: &mut [Function],
-    isa: &dyn TargetIsa,
-    aside: &mut [Function],
-    quick: &dyn TargetIsa,
-) -> Result<(), Box<ModuleError>> {
+/// Makes machine code of functions, ways aside behind all others: of these quickly, and at the same time if there is a thread
+/// to be had.
+fn make_all(program: &Program, functions: &mut [Function], isa: &dyn TargetIsa) -> Result<(), JitError> {
+    let first = functions.iter().position(|f| f.is_aside).unwrap_or(functions.len());
+    let (usual, aside) = functions.split_at_mut(first);
     if aside.is_empty() {
-        return make(others, isa);
+        return make(usual, isa).map_err(|source| failed(program, source));
     }
+    let quick = machine(Optimise::Hardly)?;
     let made_beside = std::thread::scope(|scope| {
-        let thread = Builder::new().name("compile".to_owned()).spawn_scoped(scope, || make(aside, quick));
-        make(others, isa)?;
+        let thread = Builder::new().name("compile".to_owned()).spawn_scoped(scope, || make(aside, &*quick));
+        make(usual, isa)?;
         let joined = thread.ok().map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic)));
         joined.transpose()
-    })?;
+    });
     match made_beside {
-        Some(()) => Ok(()),
-        None => make(aside, quick),
+        Ok(Some(())) => Ok(()),
+        Ok(None) => make(aside, &*quick).map_err(|source| failed(program, source)),
+        Err(source) => Err(failed(program, source)),
     }
 }
 
@@ -216,21 +211,19 @@ pub(crate) fn look<R>(
     mut see: impl FnMut(&JITModule, &Function) -> R,
 ) -> Result<Vec<R>, JitError> {
     let known = &weir_ir::known_if_checked(program).map_err(JitError::Unchecked)?;
-    let (mut module, quick) = (new_module(Optimise::Speed)?, machine(Optimise::Hardly)?);
+    let mut module = new_module(Optimise::Speed)?;
     let (starts, flows, uses) = (&Starts::of(program), &Plan::of(program), &Uses::of(program));
     let input = Input { program, known, starts, flows, uses };
-    let made = translate(&mut module, input, notes).and_then(|mut functions| {
+    let made = translate(&mut module, input, notes).map_err(|source| failed(program, source));
+    let made = made.and_then(|mut functions| {
         functions.iter_mut().for_each(|f| f.context.set_disasm(as_text));
-        let first = functions.iter().position(|f| f.is_aside).unwrap_or(functions.len());
-        let (usual, aside) = functions.split_at_mut(first);
-        make(usual, module.isa())?;
-        make(aside, &*quick)?;
+        make_all(program, &mut functions, module.isa())?;
         Ok(functions)
     });
     let seen = made.map(|functions| functions.iter().map(|f| see(&module, f)).collect());
     // SAFETY: nothing was defined in the module, so nothing has a pointer into its memory.
     unsafe { module.free_memory() };
-    seen.map_err(|source| failed(program, source))
+    seen
 }
 
 /// The machine code of a program as assembly text, with the compiler's block numbers.

@@ -3,7 +3,6 @@
 
 use std::mem::offset_of;
 
-use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
 use weir_ir::program::{Block, BlockId, End, Op, TableId, Target, Type, Value, Width};
@@ -319,7 +318,7 @@ impl Translator<'_, '_> {
     /// sum anew for each packet.
     fn time_in(&mut self, after: u64) -> ir::Value {
         let kept = *self.times_kept.entry(after).or_insert_with(|| {
-            let mut before = FuncCursor::new(self.b.func).at_last_inst(self.frame.entry);
+            let mut before = self.frame.before(&mut self.b);
             let now = offset_of!(Ctx<'_>, now) as i32;
             let now = before.ins().load(types::I64, MemFlagsData::trusted(), self.ctx, now);
             let last = before.ins().iconst(types::I64, LAST_TIME as i64);
@@ -501,7 +500,7 @@ impl Translator<'_, '_> {
     /// be made anew for each access, of two registers.
     fn found_row(&mut self, table: TableId, slot: ir::Value) -> ir::Value {
         let negated = *self.negated_rows.entry(table).or_insert_with(|| {
-            let mut before = FuncCursor::new(self.b.func).at_last_inst(self.frame.entry);
+            let mut before = self.frame.before(&mut self.b);
             let flags = MemFlagsData::trusted();
             let first_table = offset_of!(Ctx<'_>, first_table) as i32;
             let first_table = before.ins().load(types::I64, flags, self.ctx, first_table);

@@ -124,7 +124,7 @@ impl<'b> Translator<'_, 'b> {
         let most = |w: &Way| w.exits.iter().map(taken).max().unwrap_or(0).max(w.given.len());
         let most = aside.ways.iter().map(most).max().unwrap_or(0);
         let slot = slot(self.b.func, value_at(most) as usize, 4);
-        Room::new(&mut FuncCursor::new(self.b.func).at_last_inst(self.frame.entry), slot)
+        Room::new(&mut self.frame.before(&mut self.b), slot)
     }
 
     /// The first block of a way: calls its function, and goes on where that says.

@@ -93,8 +93,8 @@ impl Packet {
     /// If a frame is too long. The packets of those before it have been added.
     #[inline]
     pub fn from_frames(frames: &[&[u8]], packets: &mut Vec<Packet>) -> Result<(), NoRoom> {
-        let (mut rest, mut ok) = (frames, true);
-        while ok && !rest.is_empty() {
+        let mut rest = frames;
+        while !rest.is_empty() {
             packets.reserve(rest.len());
             let old = packets.len();
             // The buffers' addresses come to where the packets will be, which are nothing else.
@@ -105,21 +105,20 @@ impl Packet {
             // SAFETY: so many blocks of the list are there, and nothing else uses them.
             let blocks = unsafe { room[..n].assume_init_ref() };
             let made = fill(blocks, rest);
-            // SAFETY: these blocks came from the list, and nothing uses them.
-            unsafe { pool::give_all(&blocks[made..]) };
+            if made < n {
+                // SAFETY: these blocks came from the list, and nothing uses them.
+                unsafe { pool::give_all(&blocks[made..]) };
+            }
             // SAFETY: so many are packets; the length is written when all are made, not for each.
             unsafe { packets.set_len(old + made) };
             rest = &rest[made..];
             // A frame that fits no small block, or for which there is none.
             if let Some((frame, others)) = rest.split_first() {
-                match Packet::from_bytes(frame) {
-                    Ok(packet) => packets.push(packet),
-                    Err(NoRoom) => ok = false,
-                }
+                packets.push(Packet::from_bytes(frame)?);
                 rest = others;
             }
         }
-        if ok { Ok(()) } else { Err(NoRoom) }
+        Ok(())
     }
 
     /// Frees all packets of a batch.

@@ -103,7 +103,6 @@ impl Packet {
             let dirty = block.as_ref().head.dirty;
             _mm256_store_si256(vectors, head);
             if dirty != Dirty::NONE {
-                std::hint::cold_path();
                 if dirty.first {
                     _mm256_store_si256(vectors.add(1), zero);
                 }
