@@ -12,7 +12,7 @@ use weir_table::View;
 use crate::compile::{POSITIONS, Translator, int};
 use crate::helpers::{Ctx, Helper};
 use crate::known::Address;
-use crate::places::{Place, SAID};
+use crate::places::{Place, SAID_DIRTY};
 
 /// Longest range that is summed, copied, compared or cleared without a call.
 pub(crate) const INLINE: u32 = 64;
@@ -224,9 +224,9 @@ impl Translator<'_, '_> {
 
     /// Says that metadata is written, from an offset on to another, which most packets leave as it was.
     fn note_dirty(&mut self, from: usize, to: usize) {
-        if from < Meta::REST_OFFSET && self.places[SAID] == Place::Unknown {
+        if from < Meta::REST_OFFSET && self.places[SAID_DIRTY] == Place::Unknown {
             let yes = self.set_dirty(Meta::DIRTY_FIRST_OFFSET);
-            self.places[SAID] = if self.is_settled() { Place::Is(yes) } else { Place::Unknown };
+            self.places[SAID_DIRTY] = if self.is_settled() { Place::Is(yes) } else { Place::Unknown };
         }
         if to > Meta::REST_OFFSET {
             self.set_dirty(Meta::DIRTY_REST_OFFSET);

@@ -26,12 +26,17 @@ pub(crate) type Places = [Place; POSITIONS];
 pub(crate) const NOWHERE: Places = [Place::Unknown; POSITIONS];
 
 /// There is no position here: a value means that it was said that the packet is dirty.
-pub(crate) const SAID: usize = Meta::DIRTY_FIRST_OFFSET / 4;
+pub(crate) const SAID_DIRTY: usize = Meta::DIRTY_FIRST_OFFSET / 4;
 
 impl Translator<'_, '_> {
     /// The code is in a block that dominates all that follows: what is read there is known from then on.
     pub(crate) fn settle(&mut self) {
         self.settled = self.b.current_block();
+    }
+
+    /// Whether that is so.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled.is_some() && self.settled == self.b.current_block()
     }
 
     /// For each block whether nothing is known there: runs start there, or a way leads back to it. `order` has the blocks
@@ -48,11 +53,6 @@ impl Translator<'_, '_> {
             }
         }
         unknown
-    }
-
-    /// Whether that is so.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.settled.is_some() && self.settled == self.b.current_block()
     }
 
     /// Whether the layer is known to be set and not beyond the end, at the operation that is being translated.
@@ -80,7 +80,7 @@ impl Translator<'_, '_> {
 
     /// A way leads to a block.
     pub(crate) fn reach(&mut self, to: BlockId) {
-        for (number, place) in self.places.iter().enumerate().filter(|(number, _)| *number != SAID) {
+        for (number, place) in self.places.iter().enumerate().filter(|(number, _)| *number != SAID_DIRTY) {
             if let Place::Is(v) = place {
                 self.b.def_var(self.place_numbers[number], *v);
             }
@@ -93,7 +93,7 @@ impl Translator<'_, '_> {
         for (number, (known, here)) in known.iter_mut().zip(here).enumerate() {
             *known = match (*known, here) {
                 (Place::Unknown, _) | (_, Place::Unknown) => Place::Unknown,
-                (k, h) if k == h || number == SAID => k,
+                (k, h) if k == h || number == SAID_DIRTY => k,
                 _ => Place::Merged,
             };
         }

@@ -5,15 +5,13 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use libc::{xdp_desc, xdp_mmap_offsets, xdp_umem_reg};
-use weir_packet::Packet;
+use weir_packet::{Buffers, Packet};
 
 use super::ring::{Mapping, Ring};
 use crate::af_packet::sys;
 
 /// Bytes of an Ethernet header.
 const SHORTEST: usize = 14;
-/// Frames that become packets at a time.
-const BATCH: usize = 32;
 
 /// Bytes that the kernel keeps free before a packet that it puts into a frame.
 const KERNEL_HEADROOM: usize = 256;
@@ -148,8 +146,8 @@ impl Socket {
         let mut received = rx.entries(max);
         let n = received.len() as u32;
         while received.len() > 0 {
-            let (mut frames, mut count) = ([&[][..]; BATCH], 0);
-            for d in received.by_ref().take(BATCH) {
+            let (mut frames, mut count) = ([&[][..]; Buffers::MOST], 0);
+            for d in received.by_ref().take(Buffers::MOST) {
                 if let Some(b) = bytes(memory, d.addr, d.len as usize).filter(|b| b.len() >= SHORTEST) {
                     frames[count] = b;
                     count += 1;

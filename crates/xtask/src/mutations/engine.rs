@@ -303,8 +303,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a buffer's next packet is not told that annotations were written",
         file: "crates/weir-jit/src/ops.rs",
-        text: "if from < Meta::REST_OFFSET && self.places[SAID] == Place::Unknown {",
-        instead: "if from < Meta::REST_OFFSET && self.places[SAID] != Place::Unknown {",
+        text: "if from < Meta::REST_OFFSET && self.places[SAID_DIRTY] == Place::Unknown {",
+        instead: "if from < Meta::REST_OFFSET && self.places[SAID_DIRTY] != Place::Unknown {",
         test: JIT,
     },
     Mutation {
