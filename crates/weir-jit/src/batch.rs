@@ -55,14 +55,14 @@ impl Batch {
         let to_outcomes = before.ins().isub(outcomes, packets);
         let first_table = read(&mut before, offset_of!(Ctx<'_>, first_table));
         let start = before.ins().uextend(types::I64, start);
-        let [end, to_outcomes, first_table, start] =
-            [end, to_outcomes, first_table, start].map(|number| Kept::new(&mut before, number));
+        let [context, end, to_outcomes, first_table, start] =
+            [ctx, end, to_outcomes, first_table, start].map(|number| Kept::new(&mut before, number));
         let passed = slot(before.func, PASSED_SIZE, 3);
         let [values, passed] = [values, passed].map(|slot| Room::new(&mut before, slot));
         b.ins().jump(head, &[BlockArg::Value(packets)]);
         b.switch_to_block(head);
         let batch = Batch { head, start, args, at, packets, to_outcomes };
-        (batch, Frame { entry, ended, end, values, passed: Some(passed), first_table }, ctx)
+        (batch, Frame { entry, ended, context, end, values, passed: Some(passed), first_table }, ctx)
     }
 }
 

@@ -455,25 +455,32 @@ impl<'a, 'b> Translator<'a, 'b> {
         self.frame.passed.is_none()
     }
 
-    /// Calls a helper without a result.
+    /// Calls a helper without a result; `args` are those behind the context.
     pub fn call(&mut self, h: Helper, args: &[ir::Value]) {
+        let args = self.with_context(h, args);
         if let Some(passed) = self.passed(h) {
-            self.call_rarely(h, passed, args);
+            self.call_rarely(h, passed, &args);
         } else {
             let helper = self.helper(h, false);
-            self.b.ins().call(helper, args);
+            self.b.ins().call(helper, &args);
         }
     }
 
-    /// Calls a helper and gives its result.
+    /// Calls a helper and gives its result; `args` are those behind the context.
     pub fn result(&mut self, h: Helper, args: &[ir::Value]) -> ir::Value {
+        let args = self.with_context(h, args);
         if let (Some(passed), Some(ty)) = (self.passed(h), h.result()) {
-            self.call_rarely(h, passed, args);
+            self.call_rarely(h, passed, &args);
             return self.b.ins().load(ty, self.regions.frame, passed.at, 0);
         }
         let helper = self.helper(h, false);
-        let call = self.b.ins().call(helper, args);
+        let call = self.b.ins().call(helper, &args);
         self.b.inst_results(call)[0]
+    }
+
+    fn with_context(&mut self, h: Helper, args: &[ir::Value]) -> Vec<ir::Value> {
+        let context = h.takes_context().then(|| self.frame.context.get(&mut self.b));
+        context.into_iter().chain(args.iter().copied()).collect()
     }
 
     /// Calls a helper by what keeps all registers; its result is where the first argument was.

@@ -52,7 +52,6 @@ impl Translator<'_, '_> {
             End::Claim { table, key, hole, lo, hi, start, ok, full } => {
                 self.put_values(0, key.iter().copied().chain([*lo, *hi, *start]));
                 let args = [
-                    self.ctx,
                     self.imm32(table.0),
                     self.frame_number(),
                     self.imm32(key.len() as u32),
@@ -64,7 +63,7 @@ impl Translator<'_, '_> {
                 self.found(found, ok, Some(claimed), full);
             }
             End::Soonest { table, hit, miss } => {
-                let args = [self.ctx, self.imm32(table.0), self.frame_number()];
+                let args = [self.imm32(table.0), self.frame_number()];
                 let found = self.result(Helper::Soonest, &args);
                 let at = self.frame_address();
                 let left = self.load_value(weir_ir::program::Width::W64, at, 0, self.regions.frame);
@@ -74,12 +73,12 @@ impl Translator<'_, '_> {
                 let [table, slot] = self.entry(*entry);
                 let field = self.imm32(*field);
                 let [cost, rate, burst] = [cost, rate, burst].map(|v| self.get(*v));
-                let enough = self.result(Helper::Meter, &[self.ctx, table, slot, field, cost, rate, burst]);
+                let enough = self.result(Helper::Meter, &[table, slot, field, cost, rate, burst]);
                 self.branch(enough, ok, &[], over);
             }
             End::Hold { entry, full } => {
                 let [table, slot] = self.entry(*entry);
-                let held = self.result(Helper::Hold, &[self.ctx, table, slot, self.packet]);
+                let held = self.result(Helper::Hold, &[table, slot, self.packet]);
                 let over = self.b.create_block();
                 let (to, args) = self.edge(full, &[]);
                 self.b.ins().brif(held, over, &[], to, &args);
@@ -319,7 +318,7 @@ impl Translator<'_, '_> {
 
     pub(crate) fn with_key(&mut self, helper: Helper, table: TableId, key: &[Value]) -> ir::Value {
         self.put_values(0, key.iter().copied());
-        let args = [self.ctx, self.imm32(table.0), self.frame_number(), self.imm32(key.len() as u32)];
+        let args = [self.imm32(table.0), self.frame_number(), self.imm32(key.len() as u32)];
         self.result(helper, &args)
     }
 

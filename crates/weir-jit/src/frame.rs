@@ -16,6 +16,8 @@ pub(crate) struct Frame {
     pub entry: ir::Block,
     /// Ends a packet with the outcome that is the block's parameter.
     pub ended: ir::Block,
+    /// The address of the context, for who passes it on.
+    pub context: Kept,
     /// Where the addresses of the batch's packets end.
     pub end: Kept,
     /// Room for values that helpers take and give, 16 bytes each, and for what is written to entries that are gone.
@@ -61,9 +63,9 @@ impl Kept {
         Kept { at, off: off as i32, flags: MemFlagsData::trusted() }
     }
 
-    /// Where it is.
-    pub fn address(self, b: &mut FunctionBuilder<'_>) -> ir::Value {
-        b.ins().iadd_imm_s(self.at, i64::from(self.off))
+    /// Where it is; the cursor is before the loop.
+    pub fn address(self, before: &mut FuncCursor<'_>) -> ir::Value {
+        before.ins().iadd_imm_s(self.at, i64::from(self.off))
     }
 
     pub fn get(self, b: &mut FunctionBuilder<'_>) -> ir::Value {

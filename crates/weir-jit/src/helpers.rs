@@ -123,6 +123,7 @@ pub(crate) struct Kept(*mut u64);
 /// How a type is passed: 32 or 64 bits, which x86-64 and AArch64 pass without extending them.
 trait Abi {
     const TYPE: Type;
+    const IS_CONTEXT: bool = false;
 }
 
 impl Abi for u32 {
@@ -145,6 +146,7 @@ impl Abi for Kept {
 }
 impl Abi for &mut Ctx<'_> {
     const TYPE: Type = types::I64;
+    const IS_CONTEXT: bool = true;
 }
 
 /// The answer of a search that found nothing.
@@ -165,6 +167,11 @@ macro_rules! helpers {
 
             pub fn params(self) -> Vec<Type> {
                 match self { $(Helper::$variant => vec![$(<$ty as Abi>::TYPE),*]),* }
+            }
+
+            /// Whether the first argument is the context.
+            pub fn takes_context(self) -> bool {
+                match self { $(Helper::$variant => [$(<$ty as Abi>::IS_CONTEXT),*].contains(&true)),* }
             }
 
             pub fn result(self) -> Option<Type> {

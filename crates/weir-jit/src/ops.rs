@@ -73,22 +73,22 @@ impl Translator<'_, '_> {
             Op::Touch { entry, after } => self.touch(*entry, *after),
             Op::Link { a, b } => {
                 let ([ta, a], [tb, b]) = (self.entry(*a), self.entry(*b));
-                self.call(Helper::Link, &[self.ctx, ta, a, tb, b]);
+                self.call(Helper::Link, &[ta, a, tb, b]);
             }
             Op::Remove { entry } => {
                 let [table, slot] = self.entry(*entry);
-                self.call(Helper::Remove, &[self.ctx, table, slot]);
+                self.call(Helper::Remove, &[table, slot]);
             }
             Op::Fork { copy, target } => {
                 let copy = self.imm32((*copy).into());
                 let [start, args, n, at, starter] = self.strand(target);
-                self.call(Helper::Fork, &[self.ctx, self.packet, copy, start, args, n, at, starter]);
+                self.call(Helper::Fork, &[self.packet, copy, start, args, n, at, starter]);
                 self.stop_behind();
             }
             Op::Release { entry, target } => {
                 let [table, slot] = self.entry(*entry);
                 let [start, args, n, at, starter] = self.strand(target);
-                self.call(Helper::Release, &[self.ctx, table, slot, start, args, n, at, starter]);
+                self.call(Helper::Release, &[table, slot, start, args, n, at, starter]);
                 self.stop_behind();
             }
             Op::Notify { args, packet, .. } => {
@@ -99,7 +99,7 @@ impl Translator<'_, '_> {
                     _ => 0,
                 });
                 let (n, args) = (self.imm32(args.len() as u32), self.frame_number());
-                self.call(Helper::Notify, &[self.ctx, event, args, n, packet]);
+                self.call(Helper::Notify, &[event, args, n, packet]);
             }
             _ => unreachable!("operations that define a value are done above"),
         }
@@ -163,7 +163,7 @@ impl Translator<'_, '_> {
                 self.result(Helper::FindByte, &[self.packet, base, start, end, byte])
             }
             Op::Hash { args, .. } => self.hash(args),
-            Op::Random { .. } => self.result(Helper::Random, &[self.ctx]),
+            Op::Random { .. } => self.result(Helper::Random, &[]),
             Op::Now { .. } => self.fixed(offset_of!(Ctx<'_>, now)),
             Op::Index { index, .. } => {
                 let slot = self.imm32(*index);
@@ -175,7 +175,7 @@ impl Translator<'_, '_> {
             Op::GroupCount { table, value, .. } => {
                 let (table, v) = (self.imm32(table.0), self.get(*value));
                 let (low, high) = self.halves(v);
-                self.result(Helper::GroupCount, &[self.ctx, table, low, high])
+                self.result(Helper::GroupCount, &[table, low, high])
             }
             Op::Size { table, .. } => self.view(types::I32, *table, View::LIVE),
             _ => return None,

@@ -183,6 +183,6 @@ impl Translator<'_, '_> {
 
     fn call_probe(&mut self, what: u32) {
         let what: ir::Value = self.imm(types::I32, what.into());
-        self.call(Helper::Probe, &[self.ctx, what]);
+        self.call(Helper::Probe, &[what]);
     }
 }

@@ -29,7 +29,7 @@ impl Translator<'_, '_> {
         self.put_words(&words);
         let (at, n) = (self.frame_number(), self.imm32(words.len() as u32));
         let number = self.imm32(table.0);
-        let called = self.result(Helper::FindRule, &[self.ctx, number, at, n]);
+        let called = self.result(Helper::FindRule, &[number, at, n]);
         self.b.ins().jump(done, &[called.into()]);
 
         self.b.switch_to_block(done);

@@ -51,7 +51,10 @@ pub struct Runner {
     rounds: Vec<u32>,
     strands: VecDeque<Strand>,
     outcomes: Vec<u64>,
+    /// Keys that were worked out before a batch, those of one lookup behind those of another.
     keys: Vec<u64>,
+    /// Tables that they are looked up in, and where each one's begin.
+    rows: Vec<(u32, usize)>,
     profile: Profile,
     caches: Caches,
 }
@@ -247,9 +250,13 @@ impl<H: BatchHost> Run<'_, H> {
         }
     }
 
-    /// Fetches what the packets will look up.
+    /// Fetches what the packets will look up: what all lookups read first, and then, when that has had time to come,
+    /// the rows that they find.
     fn look_ahead(&mut self, entry: BlockId, packets: &[*mut Meta]) {
         let Some(ahead) = self.code.ahead.get().filter(|_| !packets.is_empty()) else { return };
+        let mut keys = std::mem::take(&mut self.runner.keys);
+        keys.clear();
+        let mut rows = std::mem::take(&mut self.runner.rows);
         for (slice, code) in ahead.slices.iter().filter(|(s, _)| s.entry == entry) {
             let is_far = match slice.group {
                 Some(group) => self.runner.caches.is_large(group),
@@ -258,17 +265,25 @@ impl<H: BatchHost> Run<'_, H> {
             if !is_far {
                 continue;
             }
-            self.runner.keys.resize(packets.len(), 0);
-            let mut keys = std::mem::take(&mut self.runner.keys);
+            let from = keys.len();
+            keys.resize(from + packets.len(), 0);
             let mut ctx = self.ctx();
+            let room = keys[from..].as_mut_ptr().cast();
             // SAFETY: as in `some`; where a program has its arguments, a slice has room for a word for each packet.
-            unsafe { code(&mut ctx, packets.as_ptr(), packets.len() as u64, 0, keys.as_mut_ptr().cast()) };
+            unsafe { code(&mut ctx, packets.as_ptr(), packets.len() as u64, 0, room) };
             match slice.group {
-                Some(group) => self.runner.caches.fetch(group, &keys),
-                None => self.tables.table(slice.table.0).fetch(&keys),
+                Some(group) => self.runner.caches.fetch(group, &keys[from..]),
+                None => {
+                    self.tables.table(slice.table.0).fetch(&keys[from..]);
+                    rows.push((slice.table.0, from));
+                }
             }
-            self.runner.keys = keys;
         }
+        for (table, from) in rows.drain(..) {
+            self.tables.table(table).fetch_rows(&keys[from..from + packets.len()]);
+        }
+        self.runner.keys = keys;
+        self.runner.rows = rows;
     }
 
     fn ctx(&mut self) -> Ctx<'_> {

@@ -218,7 +218,7 @@ impl Translator<'_, '_> {
             let [table, slot] = self.entry(entry);
             let (field, v) = (self.imm32(field), self.get(src));
             let (low, high) = self.halves(v);
-            return self.call(Helper::Set, &[self.ctx, table, slot, field, low, high]);
+            return self.call(Helper::Set, &[table, slot, field, low, high]);
         }
         let (_, row) = self.row_of(entry);
         let row = if self.may_be_gone(entry) { self.row_or_nowhere(entry, table, row) } else { row };
@@ -259,7 +259,7 @@ impl Translator<'_, '_> {
     pub(crate) fn touch(&mut self, entry: Value, after: Value) {
         if self.is_aside() {
             let ([table, slot], after) = (self.entry(entry), self.get(after));
-            return self.call(Helper::Touch, &[self.ctx, table, slot, after]);
+            return self.call(Helper::Touch, &[table, slot, after]);
         }
         let (table, row) = self.row_of(entry);
         let slot = self.get(entry);
@@ -288,7 +288,7 @@ impl Translator<'_, '_> {
 
         self.b.switch_to_block(call);
         let (number, after) = (self.table_number(entry), self.get(after));
-        self.call(Helper::Touch, &[self.ctx, number, slot, after]);
+        self.call(Helper::Touch, &[number, slot, after]);
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(done);
         self.settle();
@@ -366,7 +366,7 @@ impl Translator<'_, '_> {
                 self.put_words(&words);
                 let (at, n) = (self.frame_number(), self.imm32(words.len() as u32));
                 let number = self.imm32(table.0);
-                let found = self.result(Helper::FindWords, &[self.ctx, number, at, n]);
+                let found = self.result(Helper::FindWords, &[number, at, n]);
                 self.found(found, hit, None, miss);
             }
             Kind::Lpm if self.p.width(key[0]) == Width::W32 => self.lookup_prefix(table, key, hit, miss),

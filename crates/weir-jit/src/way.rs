@@ -20,13 +20,14 @@ use crate::helpers::Ctx;
 use crate::places::NOWHERE;
 use crate::rare::rare_signature;
 
-/// What the exchange begins with: in, the context, the packet, and the address of where the batch's packets end; out,
-/// the number of the exit from 1 on, or 0 and behind it the outcome of a packet that has ended.
+/// What the exchange begins with. For all packets alike, the context, and the address of where the batch's packets end;
+/// then in, the packet, and out, the number of the exit from 1 on, or 0 and behind it the outcome of a packet that has
+/// ended.
 const CONTEXT: i32 = 0;
-const PACKET: i32 = 8;
-const BATCH_END: i32 = 16;
-const EXIT: i32 = 0;
-const OUTCOME: i32 = 8;
+const BATCH_END: i32 = 8;
+const PACKET: i32 = 16;
+const EXIT: i32 = 16;
+const OUTCOME: i32 = 24;
 
 /// Where a value is: behind that, in, those that are given, and out, what the exit's block takes.
 fn value_at(number: usize) -> i32 {
@@ -46,11 +47,12 @@ pub(crate) fn open_way(b: &mut FunctionBuilder<'_>, values: StackSlot) -> ([ir::
     let at = b.block_params(entry)[0];
     let [ctx, packet, batch_end] =
         [CONTEXT, PACKET, BATCH_END].map(|off| b.ins().load(types::I64, MemFlagsData::trusted(), at, off));
-    let (end, first_table) = (Kept::there(batch_end, 0), Kept::there(ctx, offset_of!(Ctx<'_>, first_table)));
+    let (context, end) = (Kept::there(at, CONTEXT as usize), Kept::there(batch_end, 0));
+    let first_table = Kept::there(ctx, offset_of!(Ctx<'_>, first_table));
     let values = Room::new(&mut FuncCursor::new(b.func).at_bottom(entry), values);
     let ended = b.create_block();
     b.append_block_param(ended, types::I64);
-    ([at, packet], Frame { entry, ended, end, values, passed: None, first_table }, ctx)
+    ([at, packet], Frame { entry, ended, context, end, values, passed: None, first_table }, ctx)
 }
 
 impl<'b> Translator<'_, 'b> {
@@ -124,16 +126,19 @@ impl<'b> Translator<'_, 'b> {
         let most = |w: &Way| w.exits.iter().map(taken).max().unwrap_or(0).max(w.given.len());
         let most = aside.ways.iter().map(most).max().unwrap_or(0);
         let slot = slot(self.b.func, value_at(most) as usize, 4);
-        Room::new(&mut self.frame.before(&mut self.b), slot)
+        let mut before = self.frame.before(&mut self.b);
+        let exchange = Room::new(&mut before, slot);
+        let end = self.frame.end.address(&mut before);
+        for (value, off) in [(self.ctx, CONTEXT), (end, BATCH_END)] {
+            before.ins().store(self.regions.frame, value, exchange.at, off);
+        }
+        exchange
     }
 
     /// The first block of a way: calls its function, and goes on where that says.
     pub(crate) fn call_way(&mut self, aside: &Aside, number: usize, exchange: &Room) {
         let (way, at) = (&aside.ways[number], exchange.at);
-        let end = self.frame.end.address(&mut self.b);
-        for (value, off) in [(self.ctx, CONTEXT), (self.packet, PACKET), (end, BATCH_END)] {
-            self.b.ins().store(self.regions.frame, value, at, off);
-        }
+        self.b.ins().store(self.regions.frame, self.packet, at, PACKET);
         for (i, &v) in way.given.iter().enumerate() {
             let value = self.get(v);
             self.store_value(value, at, value_at(i), self.regions.frame);

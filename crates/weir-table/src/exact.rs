@@ -137,9 +137,12 @@ impl Index {
         fetch(self.cells.cells().as_ptr().wrapping_add(hash as usize & self.cells.mask).cast());
     }
 
-    /// The slot that most likely has this hash: its upper half is equal.
-    pub(crate) fn likely(&self, hash: u64) -> Option<u32> {
-        self.cells.find(hash, |_| true)
+    /// The slot that most likely has this hash, of those of its first two cells: without a jump that depends on them, so
+    /// that no lookup waits for the cells of another.
+    pub(crate) fn likely(&self, hash: u64) -> u32 {
+        let (cells, mask) = (self.cells.cells(), self.cells.mask);
+        let [first, second] = [0, 1].map(|i| cells[(hash as usize).wrapping_add(i) & mask]);
+        slot_of(std::hint::select_unpredictable(first & TAG == hash & TAG, first, second))
     }
 
     /// The slot with this hash for which `equal` holds.

@@ -13,7 +13,7 @@ use crate::decl::{DeclError, Kind, TableDecl};
 use crate::exact::hash;
 use crate::finder::Finder;
 use crate::layout::{Layout, NEVER, NO_ENTRY, NO_LINK, link_word, network_order};
-use crate::memory::{Pages, Region, fetch};
+use crate::memory::{Pages, Region};
 use crate::set::EntryRef;
 use crate::view::View;
 use crate::wheel::Wheel;
@@ -147,22 +147,25 @@ impl Table {
         }
     }
 
-    /// Brings what lookups will read near: for each the [`hash`] of the key, or of a table by prefix the value.
+    /// Brings near what lookups will read first: for each the [`hash`] of the key, or of a table by prefix the value.
+    /// What comes after it is for [`fetch_rows`](Table::fetch_rows), which is best called when other things have been
+    /// done, as this takes a while to arrive.
     pub fn fetch(&self, keys: &[u64]) {
         match &self.finder {
-            Finder::Exact(index) => {
-                for &hash in keys {
-                    index.fetch(hash);
-                }
-                for slot in keys.iter().filter_map(|&hash| index.likely(hash)) {
-                    let row = self.rows.as_ptr().wrapping_add(slot as usize * self.layout.stride);
-                    fetch(row);
-                }
-            }
+            Finder::Exact(index) => few(keys).iter().for_each(|&hash| index.fetch(hash)),
+            Finder::Lpm { index, .. } => index.fetch(few(keys)),
+            Finder::Rules(_) | Finder::Array => {}
+        }
+    }
+
+    /// Brings near what lookups of these keys will read then.
+    pub fn fetch_rows(&self, keys: &[u64]) {
+        let row = |slot: u32| self.rows.fetch(slot as usize * self.layout.stride);
+        match &self.finder {
+            Finder::Exact(index) => few(keys).iter().for_each(|&hash| row(index.likely(hash))),
             Finder::Lpm { index, rows } => {
                 let far = rows.answers() * self.layout.stride > NEAR;
-                let row = |slot: u32| self.rows.fetch(slot as usize * self.layout.stride);
-                index.fetch(keys, far.then_some(row));
+                index.fetch_rows(few(keys), far.then_some(row));
             }
             Finder::Rules(_) | Finder::Array => {}
         }
@@ -509,6 +512,14 @@ impl<'a> Keys<'a> {
 
     fn hash(&self, slot: u32) -> u64 {
         hash(self.words(slot), self.seed)
+    }
+}
+
+/// Keys without repetition if all are one: packets of one flow or sender often come together.
+fn few(keys: &[u64]) -> &[u64] {
+    match keys {
+        [first, others @ ..] if others.iter().all(|key| key == first) => &keys[..1],
+        _ => keys,
     }
 }
 

@@ -49,7 +49,7 @@ impl Translator<'_, '_> {
         self.put_words(&words);
         let (at, n) = (self.frame_number(), self.imm32(words.len() as u32));
         let lookup = self.imm32(number as u32);
-        let found = self.result(Helper::Learn, &[self.ctx, lookup, first, at, n]);
+        let found = self.result(Helper::Learn, &[lookup, first, at, n]);
         self.found(found, hit, None, miss);
 
         self.b.switch_to_block(there);

@@ -102,12 +102,15 @@ impl Directory {
         word.checked_sub(1)
     }
 
-    /// Brings what lookups of these keys will read near, and calls `row`, if rows are far, with the slots that they find.
-    /// Where a lookup has more than one step, this waits for none but the first, and its slot is not told.
-    pub fn fetch(&self, keys: &[u64], row: Option<&impl Fn(u32)>) {
-        for &key in keys {
-            self.blocks.fetch(key as u32);
-        }
+    /// Brings the blocks of these keys near.
+    pub fn fetch(&self, keys: &[u64]) {
+        keys.iter().for_each(|&key| self.blocks.fetch(key as u32));
+    }
+
+    /// Brings near what lookups of these keys will read after the block, and calls `row`, if rows are far, with the
+    /// slots that they find. Where a lookup has more than one step, this waits for none but the first, and its slot is
+    /// not told.
+    pub fn fetch_rows(&self, keys: &[u64], row: Option<&impl Fn(u32)>) {
         if row.is_none() && self.blocks.arrays() < MANY_ARRAYS {
             return;
         }

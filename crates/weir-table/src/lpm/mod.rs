@@ -100,11 +100,18 @@ impl Lpm {
         Lpm { bits, trie: Trie::new(), long: 0, held: false, front }
     }
 
-    /// Brings what lookups of these keys will read near, and calls `row`, if rows are far, with the slots that they find.
-    /// Where a lookup has more than one step, it waits for none but the first, and its slot is not told.
-    pub(crate) fn fetch(&self, keys: &[u64], row: Option<impl Fn(u32)>) {
+    /// Brings near what lookups of these keys will read first.
+    pub(crate) fn fetch(&self, keys: &[u64]) {
+        if let Front::Directory(dir) = &self.front {
+            dir.fetch(keys);
+        }
+    }
+
+    /// Brings near what lookups of these keys will read then, and calls `row`, if rows are far, with the slots that
+    /// they find. Where a lookup has more than one step, this waits for none but the first, and its slot is not told.
+    pub(crate) fn fetch_rows(&self, keys: &[u64], row: Option<impl Fn(u32)>) {
         match (&self.front, row) {
-            (Front::Directory(dir), row) => dir.fetch(keys, row.as_ref()),
+            (Front::Directory(dir), row) => dir.fetch_rows(keys, row.as_ref()),
             (Front::Trie | Front::Ranges(_), Some(row)) => {
                 keys.iter().filter_map(|&key| self.lookup(key.into())).for_each(row);
             }
