@@ -263,7 +263,7 @@ impl<'a, 'b> Translator<'a, 'b> {
         for &id in &order {
             self.here = id;
             // What only ways of few packets need is not read before the loop, where it would take registers from others.
-            self.regions.fixed = if self.uses.exceptions[id.0 as usize] { here } else { usual };
+            self.regions.fixed = if self.is_exception() { here } else { usual };
             self.start_block(self.blocks[id.0 as usize], !unknown[id.0 as usize]);
             match (aside.way_at(id), &exchange) {
                 (Some(number), Some(exchange)) => self.call_way(aside, number, exchange),
@@ -420,6 +420,11 @@ impl<'a, 'b> Translator<'a, 'b> {
     /// A field of the context.
     pub fn fixed(&mut self, off: usize) -> ir::Value {
         self.address(Address::Fixed(off), |t| t.b.ins().load(types::I64, t.regions.fixed, t.ctx, off as i32))
+    }
+
+    /// Whether few packets come to this block, which then should need nothing that others would have to keep for it.
+    pub(crate) fn is_exception(&self) -> bool {
+        self.uses.exceptions[self.here.0 as usize]
     }
 
     // --- calls ------------------------------------------------------------------------------------------------

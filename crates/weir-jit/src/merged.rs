@@ -300,7 +300,7 @@ impl Translator<'_, '_> {
     /// all lanes are brought together before the loop over the batch, so that a packet reads one and not the address of
     /// it before: most go from there into the packet.
     pub(crate) fn lane_value(&mut self, entry: Value, off: i32, ty: ir::Type) -> Option<ir::Value> {
-        let is_worth_it = self.reads_ahead || !self.uses.exceptions[self.here.0 as usize];
+        let is_worth_it = self.reads_ahead || !self.is_exception();
         let cells = self.lane_cells.get(&entry).filter(|_| is_worth_it && ty != types::I128)?;
         let cells: Vec<(usize, u32)> = cells.iter().map(|&(t, index)| (t.0 as usize, index)).collect();
         let fork = self.group()?.fork;

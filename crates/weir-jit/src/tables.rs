@@ -28,7 +28,7 @@ impl Translator<'_, '_> {
 
     /// Address of the first table.
     pub(crate) fn first_table(&mut self) -> ir::Value {
-        if self.reads_ahead {
+        if self.reads_ahead && !self.is_exception() {
             return self.fixed(offset_of!(Ctx<'_>, first_table));
         }
         let at = Address::Fixed(offset_of!(Ctx<'_>, first_table));
@@ -266,9 +266,8 @@ impl Translator<'_, '_> {
         let expires = self.uses.layouts[table.0 as usize].expires as i32;
         let rows = self.regions.rows;
         let [now, when, slack] = self.times(after);
-        let [late, call, done] = std::array::from_fn(|_| self.b.create_block());
-        self.b.set_cold_block(late);
-        self.b.set_cold_block(call);
+        let [late, later, call, done] = std::array::from_fn(|_| self.b.create_block());
+        [late, later, call].into_iter().for_each(|block| self.b.set_cold_block(block));
         // What is used often is found as it has to be ([`weir_table::TableSet::touch`]). An entry that never goes does so
         // after all times.
         let own = self.b.ins().load(types::I64, rows, row, expires);
@@ -281,7 +280,8 @@ impl Translator<'_, '_> {
         let lives = self.b.ins().icmp(IntCC::UnsignedGreaterThan, own, now);
         let earlier = self.b.ins().icmp(IntCC::UnsignedLessThan, own, when);
         let is_later = self.b.ins().band(lives, earlier);
-        self.go_on_if(is_later, call);
+        self.b.ins().brif(is_later, later, &[], call, &[]);
+        self.b.switch_to_block(later);
         let latest = self.b.ins().iadd(when, slack);
         self.b.ins().store(rows, latest, row, expires);
         self.b.ins().jump(done, &[]);
@@ -327,13 +327,6 @@ impl Translator<'_, '_> {
             Kept::new(&mut before, when)
         });
         kept.get(&mut self.b)
-    }
-
-    /// Leaves for another block unless a condition holds.
-    fn go_on_if(&mut self, condition: ir::Value, other: ir::Block) {
-        let next = self.b.create_block();
-        self.b.ins().brif(condition, next, &[], other, &[]);
-        self.b.switch_to_block(next);
     }
 
     // --- finding ----------------------------------------------------------------------------------------------
@@ -449,8 +442,7 @@ impl Translator<'_, '_> {
     ) -> ir::Block {
         let mask = self.view(types::I64, table, View::MASK);
         let [head, other_tag, compare, next, slow] = std::array::from_fn(|_| self.b.create_block());
-        self.b.set_cold_block(other_tag);
-        self.b.set_cold_block(next);
+        [other_tag, next, slow].into_iter().for_each(|block| self.b.set_cold_block(block));
         let first = self.b.ins().band(hash, mask);
         let tag = self.b.ins().ushr_imm_u(hash, 32);
         let tag = self.b.ins().ireduce(types::I32, tag);
