@@ -1,15 +1,20 @@
 //! From Click text to programs, with the time that each step takes.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use weir_click::{ClassInfo, ElementSet, PortCounts};
 use weir_elements::class_named;
 use weir_ir::program::{BlockId, EntryKind};
-use weir_ir::{Program, Wire};
+use weir_ir::{Interpreter, Program, Wire};
 use weir_jit::Compiled;
+use weir_net::build::udp4;
+use weir_packet::Packet;
 use weir_table::TableSet;
+
+use crate::runner::Sink;
 
 /// A program with the blocks where the benchmark's packets enter.
 #[derive(Debug)]
@@ -48,6 +53,8 @@ pub struct Built {
     pub linked_jit: Option<Compiled>,
     /// Machine code of `optimised`.
     pub optimised_jit: Compiled,
+    /// Whether the packet left that went through the interpreter.
+    pub forwards: bool,
     /// How long it took.
     pub times: Times,
 }
@@ -61,6 +68,8 @@ pub struct Times {
     pub configure: Duration,
     /// Joins the programs.
     pub link: Duration,
+    /// Makes the tables, and a packet goes through the interpreter.
+    pub first_packet: Duration,
     /// All passes.
     pub optimise: Duration,
     /// Checks and compiles the program after all passes.
@@ -70,9 +79,9 @@ pub struct Times {
 }
 
 impl Times {
-    /// From text to programs that the interpreter can run.
-    pub fn until_interpreted(&self) -> Duration {
-        self.parse + self.configure + self.link
+    /// From text until a first packet is through, by the interpreter.
+    pub fn until_first_packet(&self) -> Duration {
+        self.parse + self.configure + self.link + self.first_packet
     }
 
     /// From programs to machine code.
@@ -147,9 +156,32 @@ pub fn build(text: &str, jit_linked: bool) -> Result<Built> {
     let mut linked = weir_ir::link(&programs, |e, port| wires.get(&(e, port)).copied(), exits)?;
     // What leaves is sent, as if each exit were a device.
     linked.plain_exits = (0..exits).collect();
+    let code = |program: Program| -> Result<Code> {
+        let entry = |&(owner, port): &(u32, u32)| {
+            program.packet_entry(owner, port).context("the first element has no program for its input")
+        };
+        Ok(Code { entries: inputs.iter().map(entry).collect::<Result<_>>()?, program })
+    };
+    let linked = code(linked)?;
     let link = clock.lap();
 
-    let mut optimised = linked.clone();
+    let frame = udp4((Ipv4Addr::new(10, 0, 0, 1), 1024), (Ipv4Addr::new(192, 0, 2, 1), 53), &[0; 22]);
+    let packet = Packet::from_bytes(&frame)?;
+    clock.lap();
+    let mut tables = linked.tables()?;
+    let mut first = Sink::default();
+    Interpreter::default().run(
+        &linked.program,
+        &mut tables,
+        &mut first,
+        1,
+        linked.entries[0],
+        &[],
+        Some(packet),
+    );
+    let first_packet = clock.lap();
+
+    let mut optimised = linked.program.clone();
     weir_ir::retain_entries(&mut optimised, |e| match e.kind {
         EntryKind::Packet { port: p } => inputs.contains(&(e.owner, p)),
         _ => true,
@@ -157,13 +189,7 @@ pub fn build(text: &str, jit_linked: bool) -> Result<Built> {
     let optimised = weir_ir::optimize(optimised);
     let optimise = clock.lap();
 
-    let code = |program: Program| -> Result<Code> {
-        let entry = |&(owner, port): &(u32, u32)| {
-            program.packet_entry(owner, port).context("the first element has no program for its input")
-        };
-        Ok(Code { entries: inputs.iter().map(entry).collect::<Result<_>>()?, program })
-    };
-    let (linked, optimised) = (code(linked)?, code(optimised)?);
+    let optimised = code(optimised)?;
     clock.lap();
     let linked_jit = jit_linked.then(|| Compiled::new(&linked.program)).transpose()?;
     clock.lap();
@@ -175,8 +201,8 @@ pub fn build(text: &str, jit_linked: bool) -> Result<Built> {
     if let Some(jit) = &linked_jit {
         jit.look_ahead(&linked.program)?;
     }
-    let times = Times { parse, configure, link, optimise, jit_optimised, ahead };
-    Ok(Built { linked, optimised, linked_jit, optimised_jit, times })
+    let times = Times { parse, configure, link, first_packet, optimise, jit_optimised, ahead };
+    Ok(Built { linked, optimised, linked_jit, optimised_jit, forwards: first.exits > 0, times })
 }
 
 struct Stopwatch(Instant);

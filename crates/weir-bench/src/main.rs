@@ -192,6 +192,7 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
     if args.wants("compile", &[]) {
         for elements in compile::ELEMENTS {
             let (built, times) = build(&compile::graph(elements), false, 2 * effort.samples)?;
+            ensure!(built.forwards, "the first packet did not leave a graph of {elements} elements");
             results.compile.push(GraphTimes {
                 elements,
                 steps: results::compile(&built, &times),

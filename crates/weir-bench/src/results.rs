@@ -99,8 +99,8 @@ pub struct Row {
 /// Microseconds that each step takes, and the size of programs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Compile {
-    /// From text to programs that the interpreter can run: parsing, configuration, checks, linking.
-    pub until_interpreted: Spread,
+    /// From text until a first packet is through, by the interpreter: parsing, configuration, checks, linking, tables.
+    pub until_first_packet: Spread,
     /// All passes.
     pub optimise: Spread,
     /// Machine code of the program after all passes.
@@ -150,7 +150,7 @@ pub fn workload(entry: &Entry, ways: &[(Way, Vec<Sample>)], built: Option<(&Buil
 /// How long several builds of a graph took.
 pub fn compile(built: &Built, times: &[Times]) -> Compile {
     Compile {
-        until_interpreted: micros(times, Times::until_interpreted),
+        until_first_packet: micros(times, Times::until_first_packet),
         optimise: micros(times, |t| t.optimise),
         jit: micros(times, |t| t.jit_optimised),
         ahead: micros(times, |t| t.ahead),

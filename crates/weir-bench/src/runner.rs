@@ -283,7 +283,8 @@ pub trait End: BatchHost {
 /// Counts packets and drops them.
 #[derive(Default)]
 pub struct Sink {
-    exits: u64,
+    /// Packets that left.
+    pub exits: u64,
     lost: u64,
 }
 

@@ -180,7 +180,7 @@ fn compile(results: &Results) -> Lines {
         line("passes and machine code", |g| g.until_compiled),
         line("machine code", |g| g.steps.jit),
         line("passes", |g| g.steps.optimise),
-        line("until the interpreter can run", |g| g.steps.until_interpreted),
+        line("until a first packet is through", |g| g.steps.until_first_packet),
     ];
     Lines { x: "elements", y: "milliseconds", log: false, lines }
 }

@@ -16,6 +16,9 @@ const COLUMN: usize = 52;
 #[derive(Debug, Serialize)]
 pub(crate) struct Asm {
     stage: String,
+    /// The element whose code this is, if not all is wanted.
+    #[serde(skip)]
+    of: Option<String>,
     /// Bytes of code, those of other elements included.
     size: usize,
     instructions: Vec<Line>,
@@ -65,13 +68,19 @@ impl Asm {
                 instructions.push(line);
             }
         }
-        Ok(Asm { stage: stage.to_owned(), size, instructions })
+        Ok(Asm { stage: stage.to_owned(), of: element.map(str::to_owned), size, instructions })
     }
 
     /// Instructions on the left, on the right the operation where another one begins (`-`: none).
     pub(crate) fn text(&self, ui: Ui) -> String {
         let head = format!("; {}: {} bytes of machine code", self.stage, self.size);
         let mut out = format!("{}\n", ui.bold(&head));
+        if let (Some(element), []) = (&self.of, &self.instructions[..]) {
+            _ = writeln!(
+                out,
+                "; no instruction is of {element}: what no packet reaches, or nobody reads, has no code"
+            );
+        }
         let mut before: Option<(Option<u32>, &Option<String>)> = None;
         let mut end = None;
         for l in &self.instructions {

@@ -1,6 +1,6 @@
 //! Living with a node: traces, captures, `top`, and what shells and browsers are offered.
 
-use crate::lab::{Lab, WEIR, until};
+use crate::lab::{Lab, WEIR, until, weir};
 use crate::node::{example_node, page};
 use crate::traffic::web_server;
 
@@ -213,4 +213,24 @@ fn the_interface_can_be_tried_in_a_browser() {
     assert!(!page.contains("https://") && !page.contains("http://"), "{page}");
     assert!(get("/docs/swagger-ui-bundle.js").len() > 100_000);
     assert!(get("/docs/swagger-initializer.js").contains("/openapi.json"));
+}
+
+#[test]
+fn a_run_tells_where_the_time_goes() {
+    let config = "InfiniteSource(LIMIT 3000000) -> c :: Counter -> Discard";
+    let out = weir(&["run", "--profile", "-e", config]);
+    let told = format!("{}{}", out.stdout, out.stderr);
+    assert!(told.contains("CYCLES/PACKET") && told.lines().any(|l| l.starts_with("c ")), "{told}");
+}
+
+#[test]
+fn the_machine_code_of_an_element_stands_beside_its_program() {
+    let asm = |source: &str| {
+        let config = format!("{source} -> c :: Counter -> Discard");
+        weir(&["ir", "--asm", "--element", "c", "-e", &config]).ok()
+    };
+    let code = asm("InfiniteSource");
+    assert!(!cfg!(target_arch = "x86_64") || code.contains("add ") && code.contains(" c: set "), "{code}");
+    let nothing = asm("Idle");
+    assert!(nothing.contains("no instruction is of c"), "{nothing}");
 }
