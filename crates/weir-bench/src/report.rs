@@ -203,13 +203,14 @@ fn compile(out: &mut String, results: &Results) {
                 |---|---:|---:|---:|---:|---:|---:|\n";
     let line = |out: &mut String, name: &str, c: &Compile| {
         let [a, b] = [c.linked_size, c.optimised_size].map(|(blocks, ops)| format!("{blocks}/{ops}"));
-        let [i, o, j, l] = [c.until_first_packet, c.optimise, c.jit, c.ahead].map(|s| s.show(0));
-        _ = writeln!(out, "| {name} | {i} | {o} | {j} | {l} | {a} | {b} |");
+        let [f, o, j, l] = [c.until_first_packet, c.optimise, c.jit, c.ahead].map(|s| s.show(0));
+        _ = writeln!(out, "| {name} | {f} | {o} | {j} | {l} | {a} | {b} |");
     };
-    let about = "Microseconds from text until a first packet is through, by the interpreter (parse, configure, check, \
-                 link, make tables), for all passes, for machine code of the result, and for the code that fetches ahead of lookups in large \
-                 tables, which follows when packets run by the machine code already: several builds, the first with \
-                 cold caches. Then blocks and operations of the program as linked and after all passes.";
+    let about = "Microseconds from text until a first packet is through, by the interpreter (parse, configure, \
+                 check, link, make tables), for all passes, for machine code of the result, and for the code that \
+                 fetches ahead of lookups in large tables, which follows when packets run by the machine code \
+                 already: several builds, the first with cold caches. Then blocks and operations of the program as \
+                 linked and after all passes.";
     if !results.compile.is_empty() {
         _ = write!(out, "\n## Compile time by number of elements\n\n{about}\n\n{head}");
         for g in &results.compile {

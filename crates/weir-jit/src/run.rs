@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock};
 
@@ -53,8 +54,8 @@ pub struct Runner {
     outcomes: Vec<u64>,
     /// Keys that were worked out before a batch, those of one lookup behind those of another.
     keys: Vec<u64>,
-    /// Tables that they are looked up in, and where each one's begin.
-    rows: Vec<(u32, usize)>,
+    /// The tables that they are looked up in, and which in each.
+    lookups: Vec<(u32, Range<usize>)>,
     profile: Profile,
     caches: Caches,
 }
@@ -256,7 +257,7 @@ impl<H: BatchHost> Run<'_, H> {
         let Some(ahead) = self.code.ahead.get().filter(|_| !packets.is_empty()) else { return };
         let mut keys = std::mem::take(&mut self.runner.keys);
         keys.clear();
-        let mut rows = std::mem::take(&mut self.runner.rows);
+        let mut lookups = std::mem::take(&mut self.runner.lookups);
         for (slice, code) in ahead.slices.iter().filter(|(s, _)| s.entry == entry) {
             let is_far = match slice.group {
                 Some(group) => self.runner.caches.is_large(group),
@@ -271,19 +272,23 @@ impl<H: BatchHost> Run<'_, H> {
             let room = keys[from..].as_mut_ptr().cast();
             // SAFETY: as in `some`; where a program has its arguments, a slice has room for a word for each packet.
             unsafe { code(&mut ctx, packets.as_ptr(), packets.len() as u64, 0, room) };
+            // Packets of one flow or sender often come together.
+            if keys[from..].iter().all(|&key| key == keys[from]) {
+                keys.truncate(from + 1);
+            }
             match slice.group {
                 Some(group) => self.runner.caches.fetch(group, &keys[from..]),
                 None => {
                     self.tables.table(slice.table.0).fetch(&keys[from..]);
-                    rows.push((slice.table.0, from));
+                    lookups.push((slice.table.0, from..keys.len()));
                 }
             }
         }
-        for (table, from) in rows.drain(..) {
-            self.tables.table(table).fetch_rows(&keys[from..from + packets.len()]);
+        for (table, range) in lookups.drain(..) {
+            self.tables.table(table).fetch_rows(&keys[range]);
         }
         self.runner.keys = keys;
-        self.runner.rows = rows;
+        self.runner.lookups = lookups;
     }
 
     fn ctx(&mut self) -> Ctx<'_> {

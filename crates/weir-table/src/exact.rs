@@ -214,3 +214,20 @@ impl Index {
         cells[hole] = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_likely_slot_is_nearly_always_the_one() {
+        let hash_of = |slot: u32| hash(&[slot.into()], DEFAULT_SEED);
+        let mut index = Index::new();
+        let all = 0..100_000;
+        all.clone().for_each(|slot| index.insert(hash_of(slot), slot, hash_of));
+        let likely = all.clone().filter(|&slot| index.likely(hash_of(slot)) == slot).count();
+        assert!(likely * 100 > 92 * all.len(), "{likely} of {}", all.len());
+        // Of a key that is not there it is any slot, or none that was taken.
+        assert!((all.end..2 * all.end).all(|absent| index.likely(hash_of(absent)) < all.end));
+    }
+}

@@ -152,8 +152,8 @@ impl Table {
     /// done, as this takes a while to arrive.
     pub fn fetch(&self, keys: &[u64]) {
         match &self.finder {
-            Finder::Exact(index) => few(keys).iter().for_each(|&hash| index.fetch(hash)),
-            Finder::Lpm { index, .. } => index.fetch(few(keys)),
+            Finder::Exact(index) => keys.iter().for_each(|&hash| index.fetch(hash)),
+            Finder::Lpm { index, .. } => index.fetch(keys),
             Finder::Rules(_) | Finder::Array => {}
         }
     }
@@ -162,10 +162,10 @@ impl Table {
     pub fn fetch_rows(&self, keys: &[u64]) {
         let row = |slot: u32| self.rows.fetch(slot as usize * self.layout.stride);
         match &self.finder {
-            Finder::Exact(index) => few(keys).iter().for_each(|&hash| row(index.likely(hash))),
+            Finder::Exact(index) => keys.iter().for_each(|&hash| row(index.likely(hash))),
             Finder::Lpm { index, rows } => {
                 let far = rows.answers() * self.layout.stride > NEAR;
-                index.fetch_rows(few(keys), far.then_some(row));
+                index.fetch_rows(keys, far.then_some(row));
             }
             Finder::Rules(_) | Finder::Array => {}
         }
@@ -512,14 +512,6 @@ impl<'a> Keys<'a> {
 
     fn hash(&self, slot: u32) -> u64 {
         hash(self.words(slot), self.seed)
-    }
-}
-
-/// Keys without repetition if all are one: packets of one flow or sender often come together.
-fn few(keys: &[u64]) -> &[u64] {
-    match keys {
-        [first, others @ ..] if others.iter().all(|key| key == first) => &keys[..1],
-        _ => keys,
     }
 }
 

@@ -4,6 +4,7 @@ use super::{Mutation, Test};
 
 const TABLE_MODEL: Test = Test { package: "weir-table", target: Some("model"), filter: "" };
 const TABLE_ROWS: Test = Test { package: "weir-table", target: None, filter: "table::tests::" };
+const TABLE_INDEX: Test = Test { package: "weir-table", target: None, filter: "exact::" };
 const TABLE_LPM: Test = Test { package: "weir-table", target: None, filter: "lpm::" };
 const TABLE_RULES: Test = Test { package: "weir-table", target: None, filter: "rules::" };
 const TABLE_WHEEL: Test = Test { package: "weir-table", target: None, filter: "wheel::" };
@@ -61,6 +62,13 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: "found.rows += 1;",
         instead: "found.rows += 0;",
         test: TABLE_ROWS,
+    },
+    Mutation {
+        name: "the row that is fetched is always that of the first cell",
+        file: "crates/weir-table/src/exact.rs",
+        text: "select_unpredictable(first & TAG == hash & TAG, first, second)",
+        instead: "select_unpredictable(first & TAG == hash & TAG, first, first)",
+        test: TABLE_INDEX,
     },
     Mutation {
         name: "a block of many ranges keeps some of them",
