@@ -282,22 +282,22 @@ struct Loop {
 impl Loop {
     fn run(mut self) {
         loop {
-            loop {
-                match self.inbox.try_recv() {
-                    Ok(Message::Command(Command::Shutdown, reply)) => {
-                        self.end();
-                        // Who asked may be gone.
-                        let _ = reply.send(Ok(Answer::Nothing));
-                        return;
-                    }
-                    Ok(message) => {
-                        // The asker is told by the channel's end if this panics.
-                        let _ = catch_unwind(AssertUnwindSafe(|| self.handle(message)));
-                    }
-                    Err(TryRecvError::Empty) => break,
-                    Err(TryRecvError::Disconnected) => return,
+            // One at a time: who asks again at each answer does not hold packets up.
+            let asked = match self.inbox.try_recv() {
+                Ok(Message::Command(Command::Shutdown, reply)) => {
+                    self.end();
+                    // Who asked may be gone.
+                    let _ = reply.send(Ok(Answer::Nothing));
+                    return;
                 }
-            }
+                Ok(message) => {
+                    // The asker is told by the channel's end if this panics.
+                    let _ = catch_unwind(AssertUnwindSafe(|| self.handle(message)));
+                    true
+                }
+                Err(TryRecvError::Empty) => false,
+                Err(TryRecvError::Disconnected) => return,
+            };
             let more = match catch_unwind(AssertUnwindSafe(|| self.engine.round())) {
                 Ok(Ok(more)) => more,
                 Ok(Err(e)) => troubled(&e),
@@ -307,7 +307,10 @@ impl Loop {
                 }
             };
             self.tell_subscribers();
-            if !more && let Err(e) = self.engine.sleep(None) {
+            if !more
+                && !asked
+                && let Err(e) = self.engine.sleep(None)
+            {
                 troubled(&e);
             }
         }

@@ -176,10 +176,13 @@ impl Control for Serving {
     }
 
     fn serve(&self, cx: &mut Cx<'_>) {
-        // What follows the handler `hotconfig` asks the graph that takes this one's place.
-        while cx.env.swap.is_none()
-            && let Some(request) = self.server.next()
-        {
+        // Packets have their turn before what comes meanwhile: who asks again at each answer does not hold them up.
+        for _ in 0..self.server.waiting.load(Ordering::Acquire) {
+            // What follows the handler `hotconfig` asks the graph that takes this one's place.
+            if cx.env.swap.is_some() {
+                break;
+            }
+            let Some(request) = self.server.next() else { break };
             match request {
                 Request::Call { call, reply } => {
                     // A client that is gone wants no answer.
