@@ -257,6 +257,12 @@ impl Facts {
         extra.into_iter().for_each(|(layer, v)| self.cover(layer, v));
     }
 
+    /// Whether no packet can be so: a point would lie behind another one, and in front of it.
+    fn is_contradictory(&self) -> bool {
+        let at = |a: usize, b: usize| self.apart[a][b];
+        (0..POINTS).any(|a| (0..a).any(|b| plus(at(a, b), at(b, a)) > 0))
+    }
+
     /// Gives up the bounds that fell since `before`: they may go on falling for each round of a loop.
     fn widen(&mut self, before: &Facts) {
         for (row, was) in self.apart.iter_mut().zip(&before.apart) {
@@ -277,6 +283,11 @@ impl Known {
     /// The facts at the start of a block; `None` if nothing reaches it.
     pub fn at(&self, block: BlockId) -> Option<&Facts> {
         self.at.get(block.0 as usize)?.as_ref()
+    }
+
+    /// Whether there is a block that no packet can come to, by what is known there.
+    pub(crate) fn is_contradictory(&self) -> bool {
+        self.at.iter().flatten().any(Facts::is_contradictory)
     }
 
     /// Goes past an operation of the block. In front of the block's end the facts are those after all of them.

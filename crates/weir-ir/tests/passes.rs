@@ -75,6 +75,63 @@ fn random_cases_are_sound_and_cover_the_whole_language() {
     assert_eq!(seen.len(), 38 + 18, "{seen:?}");
 }
 
+/// What is known behind a `require` that is never met is contradictory: the packet was made shorter.
+#[test]
+fn where_no_packet_comes_to_bounds_stay_proved() {
+    let text = "element e0
+ports 1 -> 1
+entry packet 0 -> b0 of e0
+
+b0 of e0:
+  require data 16 ok b1 fail b10
+
+b1 of e0:
+  mark net = data+0
+  v0:32 = 1
+  trim v0
+  require net 46 ok b2 fail b10
+
+b2 of e0:
+  v1:8 = load net+40
+  v2:32 = resize v1
+  v3:32 = 31
+  v4:32 = and v2, v3
+  trim v4
+  require net 2 ok b5 fail b3
+
+b3 of e0:
+  require data 2 ok b4 fail b10
+
+b4 of e0:
+  mark net = data+2
+  jump b5
+
+b5 of e0:
+  require net 2 ok b6 fail b10
+
+b6 of e0:
+  require cursor 30 ok b9 fail b7
+
+b7 of e0:
+  require data 2 ok b8 fail b10
+
+b8 of e0:
+  mark cursor = data+2
+  jump b9
+
+b9 of e0:
+  exit 0
+
+b10 of e0:
+  drop Truncated
+";
+    let program = parse(text).unwrap();
+    assert_eq!(check(&program), Ok(()));
+    for (name, p) in stages(program) {
+        assert_eq!(check(&p), Ok(()), "after {name}:\n{p}");
+    }
+}
+
 fn ops(p: &Program) -> usize {
     p.blocks.iter().map(|b| b.ops.len()).sum()
 }

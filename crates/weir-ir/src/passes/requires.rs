@@ -2,7 +2,7 @@
 //! the place where it is.
 
 use crate::check::is_within_bounds;
-use crate::facts::{Facts, facts_by};
+use crate::facts::{Facts, Known, facts_by};
 use crate::flow::{Flow, index};
 use crate::program::{Block, BlockId, End, Op, Program};
 
@@ -11,24 +11,27 @@ use super::positions::places;
 
 /// Removes what is required already.
 ///
-/// What is known in loops is found by approximation, which may end elsewhere when a `require` is gone; then all stay.
+/// What is known in loops is found by approximation, which may end elsewhere when a `require` is gone. And where no packet
+/// comes to, for a `require` before it that is never met, what is known of it is contradictory, and may be less without
+/// one. Then all stay.
 pub(super) fn run(p: &mut Program) {
+    let flow = Flow::of(p);
+    let known = facts_by(p, &flow);
     let goes_back = |b: &Block| b.loop_limit.is_some() || matches!(b.end, End::Enter { back: true, .. });
-    if !p.blocks.iter().any(goes_back) {
-        remove(p);
+    if !known.is_contradictory() && !p.blocks.iter().any(goes_back) {
+        remove(p, &flow, &known);
         return;
     }
     let before = p.clone();
-    if remove(p) && !is_within_bounds(p) {
+    if remove(p, &flow, &known) && !is_within_bounds(p) {
         *p = before;
     }
 }
 
 /// Returns whether there was anything to remove.
-fn remove(p: &mut Program) -> bool {
+fn remove(p: &mut Program, flow: &Flow, known: &Known) -> bool {
     let mut removed = false;
-    let flow = Flow::of(p);
-    let (known, at) = (facts_by(p, &flow), places(p, &flow));
+    let at = places(p, flow);
     // The facts before the end of each block with a `require` that stays.
     let mut open: Vec<Option<Facts>> = vec![None; p.blocks.len()];
     for (b, block) in p.blocks.iter_mut().enumerate() {
