@@ -223,6 +223,32 @@ fn a_run_tells_where_the_time_goes() {
     assert!(told.contains("CYCLES/PACKET") && told.lines().any(|l| l.starts_with("c ")), "{told}");
 }
 
+/// Rules of many shapes take long to look up, and all packets here are of one flow.
+#[test]
+fn a_run_tells_which_lookups_were_spared() {
+    let rule = |i: u32| {
+        let (from, to, port) = (9 + i % 19, 8 + i % 17, 1000 + i);
+        format!(
+            "deny src net 9.{}.{}.0/{from} and dst net {}.0.0.0/{to} and udp and dst port >= {port}, ",
+            i % 256,
+            i % 7,
+            20 + i % 100
+        )
+    };
+    let rules: String = (0..600).map(rule).collect();
+    let config = format!(
+        "InfiniteSource(LENGTH 64, LIMIT 3000000) -> UDPIPEncap(18.26.4.44, 1234, 18.26.7.1, 80)
+           -> CheckIPHeader -> f :: IPFilter({rules} allow all) -> Discard"
+    );
+    let out = weir(&["run", "--profile", "-e", &config]);
+    let told = format!("{}{}", out.stdout, out.stderr);
+    let mut lines = told.lines().map(|l| l.split_whitespace().collect::<Vec<_>>());
+    let cells = lines.find(|l| l.first() == Some(&"f.rules")).unwrap_or_else(|| panic!("{told}"));
+    let [_, "up", "to", _, spared, done] = cells[..] else { panic!("{told}") };
+    let [spared, done] = [spared, done].map(|n| n.parse::<u64>().unwrap());
+    assert!(spared > 1000 && spared + done <= 3_000_000, "{told}");
+}
+
 #[test]
 fn the_machine_code_of_an_element_stands_beside_its_program() {
     let asm = |source: &str| {
