@@ -1,7 +1,7 @@
 //! Chatter sockets: whoever connects is sent what elements print.
 //!
-//! Each client has a thread of its own that writes, so that one which does not read delays nobody. Once too much waits for
-//! a client it is cut off: what waits is still written, and nothing after it.
+//! Each client has a thread of its own that writes, so that one which does not read delays nobody; it is cut off once too
+//! much waits for it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -57,8 +57,8 @@ pub struct Chatter {
     closed: Arc<AtomicBool>,
 }
 
-/// The end that messages go into. Its thread ends with it, after what waits.
 struct Client {
+    stream: Stream,
     messages: Sender<Arc<str>>,
     /// Bytes that wait.
     behind: Arc<AtomicUsize>,
@@ -93,7 +93,11 @@ impl Chatter {
         clients.retain(|client| {
             let behind = client.behind.fetch_add(line.len(), Ordering::AcqRel) + line.len();
             // One that is gone takes nothing more.
-            behind <= MAX_BACKLOG && client.messages.send(line.clone()).is_ok()
+            let keeps_up = behind <= MAX_BACKLOG && client.messages.send(line.clone()).is_ok();
+            if !keeps_up {
+                client.stream.close();
+            }
+            keeps_up
         });
     }
 }
@@ -108,27 +112,25 @@ impl Drop for Chatter {
 }
 
 fn listen(listener: &Listener, clients: &Mutex<Vec<Client>>, closed: &AtomicBool, greeting: bool) {
-    // Each thread has one: those that still write to a client which was cut off count too.
-    let place = Arc::new(());
     while let Ok(stream) = listener.accept() {
         if closed.load(Ordering::Acquire) {
             return;
         }
-        if Arc::strong_count(&place) > MAX_CLIENTS {
+        let mut list = clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(copy) = stream.clone() else { continue };
+        if list.len() >= MAX_CLIENTS {
+            stream.close();
             continue;
         }
         let (messages, queue) = channel();
-        let client = Client { messages, behind: Arc::default() };
-        let (waits, taken) = (client.behind.clone(), place.clone());
-        // Before the thread greets it, so that who was greeted misses nothing.
-        let mut list = clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let behind = Arc::new(AtomicUsize::new(0));
+        let waits = behind.clone();
         let spawned = thread::Builder::new().name("weir-chatter".to_owned()).spawn(move || {
             // A client that breaks off is no error of ours.
             let _ = write(stream, &queue, &waits, greeting);
-            drop(taken);
         });
         if spawned.is_ok() {
-            list.push(client);
+            list.push(Client { stream: copy, messages, behind });
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A client that asks again at each answer: packets have their turn between one question and the next, also where both have
-//! but one CPU. Alone in its process, so that nobody else makes turns.
+//! A client that asks again at each answer: packets have their turn between one question and the next, also where both
+//! have but one CPU. The test has a file, and so a process, of its own: other threads on that CPU would hide the fault.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

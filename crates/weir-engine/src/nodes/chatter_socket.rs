@@ -8,8 +8,8 @@ engine_node! {
     /// Sends what elements print to whoever connects, over TCP or a Unix socket. It has no ports.
     ///
     /// A client is greeted with `Click::ChatterSocket/1.0`, and gets each message on a line of its own; what it sends is
-    /// not read. One for which more than 500,000 bytes wait gets those, and nothing after them; one that reads nothing for
-    /// a minute while some wait is cut off. At most 64 clients are served at a time.
+    /// not read. One for which more than 500,000 bytes wait, or that reads nothing for a minute while some do, is cut
+    /// off. At most 64 clients are served at a time.
     ///
     /// A hot swap keeps the socket and its clients if the first two arguments stay as they are.
     ChatterSocket: "0/0", "h/h", Sink;

@@ -11,19 +11,18 @@ use super::positions::places;
 
 /// Removes what is required already.
 ///
-/// What is known in loops is found by approximation, which may end elsewhere when a `require` is gone. And where no packet
-/// comes to, for a `require` before it that is never met, what is known of it is contradictory, and may be less without
-/// one. Then all stay.
+/// All stay where that would leave bounds unproved, which happens in two cases. What is known in loops is found by
+/// approximation, which may end elsewhere when a `require` is gone. And behind a `require` that no packet meets, what is
+/// known is contradictory, and another `require` may add to it although it asks for what is there.
 pub(super) fn run(p: &mut Program) {
     let flow = Flow::of(p);
     let known = facts_by(p, &flow);
     let goes_back = |b: &Block| b.loop_limit.is_some() || matches!(b.end, End::Enter { back: true, .. });
-    if !known.is_contradictory() && !p.blocks.iter().any(goes_back) {
-        remove(p, &flow, &known);
-        return;
-    }
-    let before = p.clone();
-    if remove(p, &flow, &known) && !is_within_bounds(p) {
+    let before = (known.is_contradictory() || p.blocks.iter().any(goes_back)).then(|| p.clone());
+    if remove(p, &flow, &known)
+        && let Some(before) = before
+        && !is_within_bounds(p)
+    {
         *p = before;
     }
 }
