@@ -5,8 +5,6 @@
 //! each other go on.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use weir_io::Waker;
@@ -28,13 +26,6 @@ pub(crate) struct Parcel {
     pub packet: Packet,
 }
 
-/// Wakes a worker, if it sleeps.
-#[derive(Debug)]
-pub(crate) struct Bell {
-    asleep: AtomicBool,
-    waker: Waker,
-}
-
 /// One worker's ends of the rings.
 #[derive(Debug)]
 pub(crate) struct Exchange {
@@ -42,34 +33,28 @@ pub(crate) struct Exchange {
     /// By worker; nothing for this one.
     out: Vec<Option<Out>>,
     inbound: Vec<Consumer<Parcel>>,
-    bell: Arc<Bell>,
 }
 
 #[derive(Debug)]
 struct Out {
     ring: Producer<Parcel>,
     backlog: VecDeque<Parcel>,
-    bell: Arc<Bell>,
+    waker: Waker,
 }
 
 impl Exchange {
     /// The ends for so many workers, which these wake.
-    pub fn all(wakers: Vec<Waker>) -> Vec<Exchange> {
-        let bell = |waker| Arc::new(Bell { asleep: AtomicBool::new(false), waker });
-        let bells: Vec<Arc<Bell>> = wakers.into_iter().map(bell).collect();
-        let mut all: Vec<Exchange> = bells
-            .iter()
-            .enumerate()
-            .map(|(me, bell)| Exchange { me, out: Vec::new(), inbound: Vec::new(), bell: bell.clone() })
-            .collect();
+    pub fn all(wakers: &[Waker]) -> Vec<Exchange> {
+        let end = |me| Exchange { me, out: Vec::new(), inbound: Vec::new() };
+        let mut all: Vec<Exchange> = (0..wakers.len()).map(end).collect();
         for from in 0..all.len() {
-            for (to, bell) in bells.iter().enumerate() {
+            for (to, waker) in wakers.iter().enumerate() {
                 if from == to {
                     all[from].out.push(None);
                     continue;
                 }
                 let (ring, end) = RingBuffer::new(RING);
-                all[from].out.push(Some(Out { ring, backlog: VecDeque::new(), bell: bell.clone() }));
+                all[from].out.push(Some(Out { ring, backlog: VecDeque::new(), waker: waker.clone() }));
                 all[to].inbound.push(end);
             }
         }
@@ -129,23 +114,6 @@ impl Exchange {
     pub fn has_inbound(&self) -> bool {
         self.inbound.iter().any(|ring| ring.slots() > 0)
     }
-
-    /// To be called before the worker sleeps; says whether it may.
-    pub fn lie_down(&self) -> bool {
-        self.bell.asleep.store(true, Ordering::Relaxed);
-        // Either the sender sees the mark, or the packet is seen here (Dekker's protocol).
-        fence(Ordering::SeqCst);
-        let may = !self.has_inbound();
-        if !may {
-            self.get_up();
-        }
-        may
-    }
-
-    /// To be called when it has slept.
-    pub fn get_up(&self) {
-        self.bell.asleep.store(false, Ordering::Relaxed);
-    }
 }
 
 impl Out {
@@ -157,15 +125,14 @@ impl Out {
         if let Ok(chunk) = self.ring.write_chunk_uninit(n) {
             chunk.fill_from_iter(self.backlog.drain(..n));
         }
-        fence(Ordering::SeqCst);
-        if self.bell.asleep.load(Ordering::Relaxed) && self.bell.asleep.swap(false, Ordering::AcqRel) {
-            self.bell.waker.wake();
-        }
+        self.waker.wake();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_io::Poller;
+
     use super::*;
 
     fn parcel(n: u32) -> Parcel {
@@ -177,9 +144,12 @@ mod tests {
         }
     }
 
+    fn pollers() -> [Poller; 2] {
+        [(); 2].map(|()| Poller::new().expect("descriptors are left"))
+    }
+
     fn pair() -> Vec<Exchange> {
-        let waker = || weir_io::Poller::new().expect("descriptors are left").waker();
-        Exchange::all(vec![waker(), waker()])
+        Exchange::all(&pollers().each_ref().map(Poller::waker))
     }
 
     fn received(e: &mut Exchange) -> Vec<u32> {
@@ -215,13 +185,12 @@ mod tests {
     }
 
     #[test]
-    fn who_has_packets_does_not_sleep() {
-        let mut both = pair();
-        assert!(both[1].lie_down());
+    fn who_gets_packets_does_not_sleep_before_it_looks() {
+        let pollers = pollers();
+        let mut both = Exchange::all(&pollers.each_ref().map(Poller::waker));
         both[0].send(1, parcel(1)).expect("there is a second worker");
         both[0].flush();
-        assert!(!both[1].lie_down());
+        assert!(pollers[1].is_woken() && !pollers[0].is_woken());
         assert_eq!(received(&mut both[1]), [1]);
-        assert!(both[1].lie_down());
     }
 }

@@ -16,6 +16,7 @@ mod env;
 mod exchange;
 mod executor;
 mod fast;
+mod inbox;
 mod links;
 mod names;
 mod neighbours;

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use weir_io::Waker;
 
+use crate::inbox::{self, inbox};
+
 /// Clients at a time.
 const MAX_CLIENTS: usize = 64;
 /// The longest line, and the most data, that a client may send.
@@ -248,7 +250,7 @@ type Clients = Arc<Mutex<BTreeMap<usize, Stream>>>;
 
 impl Server {
     fn start(listener: Listener, waker: Waker) -> io::Result<Arc<Server>> {
-        let (sender, requests) = channel();
+        let (sender, requests) = inbox(waker);
         let server = Arc::new(Server {
             waiting: Arc::default(),
             requests: Mutex::new(requests),
@@ -258,7 +260,7 @@ impl Server {
         });
         let (listener, clients, closed) =
             (server.listener.clone(), server.clients.clone(), server.closed.clone());
-        let desk = Desk { sender, waiting: server.waiting.clone(), waker };
+        let desk = Desk { sender, waiting: server.waiting.clone() };
         thread::Builder::new()
             .name("weir-control".to_owned())
             .spawn(move || listen(&listener, &clients, &closed, &desk))?;
@@ -320,9 +322,8 @@ fn listen(listener: &Listener, clients: &Clients, closed: &AtomicBool, desk: &De
 /// Where requests are handed in.
 #[derive(Clone)]
 struct Desk {
-    sender: Sender<Request>,
+    sender: inbox::Sender<Request>,
     waiting: Arc<AtomicUsize>,
-    waker: Waker,
 }
 
 impl Desk {
@@ -332,7 +333,6 @@ impl Desk {
         if !taken {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
         }
-        self.waker.wake();
         taken
     }
 

@@ -6,9 +6,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -16,13 +14,7 @@ use weir_io::Waker;
 
 use crate::engine::Engine;
 use crate::env::Notice;
-
-/// What the other workers tell the first.
-pub(crate) struct News {
-    any: AtomicBool,
-    list: Mutex<Vec<Told>>,
-    waker: Waker,
-}
+use crate::inbox::{self, inbox};
 
 /// Something that another worker tells.
 pub(crate) enum Told {
@@ -32,21 +24,6 @@ pub(crate) enum Told {
     Stop,
     /// A graph is gone on that worker, after a panic with this message.
     Failed(String, String),
-}
-
-impl News {
-    fn tell(&self, told: Told) {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner).push(told);
-        self.any.store(true, Ordering::Release);
-        self.waker.wake();
-    }
-
-    fn take(&self) -> Vec<Told> {
-        if !self.any.swap(false, Ordering::AcqRel) {
-            return Vec::new();
-        }
-        std::mem::take(&mut *self.list.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 enum Order {
@@ -61,18 +38,15 @@ enum Seat {
     /// It has no thread: the first worker runs its rounds too, so that tests can be repeated step by step.
     Here(Option<Box<Engine>>),
     /// In a thread.
-    Thread {
-        orders: Option<Sender<Order>>,
-        engines: Receiver<Engine>,
-        waker: Waker,
-        thread: Option<JoinHandle<()>>,
-    },
+    Thread { orders: Option<inbox::Sender<Order>>, engines: Receiver<Engine>, thread: Option<JoinHandle<()>> },
 }
 
 /// The other workers.
 pub(crate) struct Team {
     seats: Vec<Seat>,
-    news: Arc<News>,
+    news: Receiver<Told>,
+    /// The end of `news` for those that have no thread.
+    tell: inbox::Sender<Told>,
     paused: bool,
 }
 
@@ -90,8 +64,8 @@ pub enum Threads {
 impl Team {
     /// Seats for these engines. `waker` wakes the first worker.
     pub fn new(engines: Vec<Engine>, waker: Waker, threads: &Threads) -> io::Result<Team> {
-        let news = Arc::new(News { any: AtomicBool::new(false), list: Mutex::default(), waker });
-        let mut team = Team { seats: Vec::new(), news, paused: false };
+        let (tell, news) = inbox(waker);
+        let mut team = Team { seats: Vec::new(), news, tell, paused: false };
         for (i, engine) in engines.into_iter().enumerate() {
             let seat = match threads {
                 Threads::None => Seat::Here(Some(Box::new(engine))),
@@ -104,9 +78,9 @@ impl Team {
     }
 
     fn thread(&self, number: usize, engine: Engine, core: Option<usize>) -> io::Result<Seat> {
-        let (orders, inbox) = channel();
+        let (orders, inbox) = inbox(engine.waker());
         let (back, engines) = channel();
-        let (waker, news) = (engine.waker(), self.news.clone());
+        let news = self.tell.clone();
         let (ready, is_ready) = channel();
         let thread = thread::Builder::new().name(format!("weir-worker-{number}")).spawn(move || {
             let bound = core.map_or(Ok(()), crate::worker::bind);
@@ -116,7 +90,7 @@ impl Team {
             }
         })?;
         is_ready.recv().unwrap_or_else(|_| Err(io::Error::other("a worker thread ended at once")))?;
-        Ok(Seat::Thread { orders: Some(orders), engines, waker, thread: Some(thread) })
+        Ok(Seat::Thread { orders: Some(orders), engines, thread: Some(thread) })
     }
 
     /// Borrows the engines of all; `None` if they are borrowed already. A worker whose thread has ended is missing.
@@ -125,10 +99,9 @@ impl Team {
             return None;
         }
         for seat in &self.seats {
-            if let Seat::Thread { orders: Some(orders), waker, .. } = seat {
+            if let Seat::Thread { orders: Some(orders), .. } = seat {
                 // If it has ended, no engine comes back either.
                 let _ = orders.send(Order::Pause);
-                waker.wake();
             }
         }
         let engine = |seat: &mut Seat| match seat {
@@ -157,7 +130,7 @@ impl Team {
 
     /// What the others told since this was last asked.
     pub fn news(&self) -> Vec<Told> {
-        self.news.take()
+        self.news.try_iter().collect()
     }
 
     /// Runs a round of those that have no thread. Says whether any of them has more to do.
@@ -166,7 +139,7 @@ impl Team {
         for seat in &mut self.seats {
             if let Seat::Here(Some(engine)) = seat {
                 more |= engine.round()?;
-                tell(engine, &self.news);
+                tell(engine, &self.tell);
             }
         }
         Ok(more)
@@ -181,9 +154,8 @@ impl Team {
 impl Drop for Team {
     fn drop(&mut self) {
         for seat in &mut self.seats {
-            if let Seat::Thread { orders, waker, .. } = seat {
+            if let Seat::Thread { orders, .. } = seat {
                 *orders = None;
-                waker.wake();
             }
         }
         for seat in &mut self.seats {
@@ -196,7 +168,7 @@ impl Drop for Team {
 }
 
 /// The life of a worker's thread; it ends when nobody can give orders any more.
-fn run(mut engine: Engine, inbox: &Receiver<Order>, back: &Sender<Engine>, news: &News) {
+fn run(mut engine: Engine, inbox: &Receiver<Order>, back: &Sender<Engine>, news: &inbox::Sender<Told>) {
     loop {
         match inbox.try_recv() {
             Ok(Order::Pause) => {
@@ -217,7 +189,8 @@ fn run(mut engine: Engine, inbox: &Receiver<Order>, back: &Sender<Engine>, news:
             Ok(Err(e)) => troubled(&e),
             Err(panic) => {
                 let graph = engine.lose();
-                news.tell(Told::Failed(graph, panic_text(&*panic)));
+                // Without the first worker there is nobody to tell, here and below.
+                let _ = news.send(Told::Failed(graph, panic_text(&*panic)));
                 true
             }
         };
@@ -228,12 +201,12 @@ fn run(mut engine: Engine, inbox: &Receiver<Order>, back: &Sender<Engine>, news:
     }
 }
 
-fn tell(engine: &mut Engine, news: &News) {
+fn tell(engine: &mut Engine, news: &inbox::Sender<Told>) {
     for notice in engine.take_notices() {
-        news.tell(Told::Notice(notice));
+        let _ = news.send(Told::Notice(notice));
     }
     if engine.take_stop() {
-        news.tell(Told::Stop);
+        let _ = news.send(Told::Stop);
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weir_io::Waker;
 use weir_io::interface::Method;
 use weir_jit::Compiled;
 
@@ -16,6 +15,7 @@ use crate::device::with_causes;
 use crate::engine::Engine;
 use crate::executor::ExecutorKind;
 use crate::fast::Fast;
+use crate::inbox::{self, inbox};
 use crate::plan::Plan;
 use crate::problem::PlanError;
 use crate::protocol::{self, Answer, Command, Event};
@@ -73,8 +73,7 @@ pub struct Worker {
 /// Talks to the engine's thread, from any thread.
 #[derive(Clone)]
 pub struct Handle {
-    messages: Sender<Message>,
-    waker: Waker,
+    messages: inbox::Sender<Message>,
     classes: Arc<Classes>,
     workers: usize,
     executor: ExecutorKind,
@@ -108,10 +107,9 @@ impl Worker {
             None => Threads::Free,
         };
         engine.set_workers(options.workers, &threads)?;
-        let (messages, inbox) = channel();
+        let (messages, inbox) = inbox(engine.waker());
         let handle = Handle {
             messages,
-            waker: engine.waker(),
             classes,
             workers: options.workers,
             executor: options.executor,
@@ -135,7 +133,7 @@ impl Worker {
         &self.handle
     }
 
-    /// Waits until it has ended: by [`Command::Shutdown`].
+    /// Waits until it has ended: by [`Command::Shutdown`], or since nobody has a handle any more.
     pub fn join(self) {
         drop(self.handle);
         // Panics are caught inside; what else could end the thread early was printed by the panic hook.
@@ -223,7 +221,6 @@ impl Handle {
     fn tell(&self, message: Message) {
         // If the worker has ended, there is nobody to tell.
         let _ = self.messages.send(message);
-        self.waker.wake();
     }
 
     fn ask<T>(&self, message: impl FnOnce(Sender<T>) -> Message) -> Result<T, Vec<String>> {

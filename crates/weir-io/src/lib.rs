@@ -20,6 +20,9 @@ mod port;
 pub mod socket;
 pub mod tap;
 mod vnet;
+mod wakeup;
+
+use std::sync::atomic;
 
 pub use netns::Netns;
 pub use poller::{Poller, Waker};

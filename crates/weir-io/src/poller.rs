@@ -8,27 +8,39 @@ use std::time::Duration;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-/// The key under which the waker's descriptor is registered.
+use crate::wakeup::Wakeup;
+
+/// The key under which the descriptor of the signal is registered.
 const WAKE: u64 = u64::MAX;
 
 /// Sleeps until one of several descriptors is readable, a time has passed, or a [`Waker`] wakes it.
 ///
-/// Readiness is by level: a port that was not drained is reported again.
+/// Readiness is by level: a port that was not drained is reported again. It belongs to one thread, that which sleeps.
 #[derive(Debug)]
 pub struct Poller {
     epoll: Epoll,
-    wake: Arc<EventFd>,
+    wake: Arc<Wake>,
 }
 
-/// Wakes the thread that sleeps in [`Poller::wait`], or keeps it from the next sleep.
+/// Wakes the thread that sleeps in [`Poller::sleep`], or keeps it from its next sleep.
 #[derive(Debug, Clone)]
-pub struct Waker(Arc<EventFd>);
+pub struct Waker(Arc<Wake>);
+
+#[derive(Debug)]
+struct Wake {
+    wakeup: Wakeup,
+    /// Readable when a sleeper is signalled.
+    signal: EventFd,
+}
 
 impl Waker {
-    /// Ends the current or the next [`Poller::wait`].
+    /// Ends the current or the next [`Poller::sleep`]. To be called after the work for the sleeper stands where it looks
+    /// for it. A system call only if the thread sleeps.
     pub fn wake(&self) {
-        // The only failure is a counter at its maximum, and then the sleeper is awake already.
-        let _ = self.0.write(1);
+        if self.0.wakeup.wake() {
+            // The only failure is a counter at its maximum, and then the descriptor is readable already.
+            let _ = self.0.signal.write(1);
+        }
     }
 }
 
@@ -36,9 +48,9 @@ impl Poller {
     /// A poller without descriptors.
     pub fn new() -> io::Result<Poller> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let wake = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        epoll.add(&wake, EpollEvent::new(EpollFlags::EPOLLIN, WAKE))?;
-        Ok(Poller { epoll, wake: Arc::new(wake) })
+        let signal = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        epoll.add(&signal, EpollEvent::new(EpollFlags::EPOLLIN, WAKE))?;
+        Ok(Poller { epoll, wake: Arc::new(Wake { wakeup: Wakeup::new(), signal }) })
     }
 
     /// A handle that wakes this poller from any thread.
@@ -60,10 +72,34 @@ impl Poller {
         Ok(self.epoll.delete(fd)?)
     }
 
-    /// Sleeps until a descriptor is readable or in error, a waker was used, or `timeout` has passed (`None`: for
-    /// ever). Puts the keys of up to 64 ready descriptors into `ready`, which it clears first. Returns whether a waker was
-    /// used.
-    pub fn wait(&self, timeout: Option<Duration>, ready: &mut Vec<u64>) -> io::Result<bool> {
+    /// Asks which descriptors are readable or in error now, without sleeping. Puts the keys of up to 64 of them into
+    /// `ready`, which it clears first. A wakeup stays for the next [`sleep`](Poller::sleep).
+    pub fn poll(&self, ready: &mut Vec<u64>) -> io::Result<()> {
+        self.wait(Some(Duration::ZERO), ready).map(drop)
+    }
+
+    /// Whether the next [`sleep`](Poller::sleep) ends at once.
+    pub fn is_woken(&self) -> bool {
+        self.wake.wakeup.is_woken()
+    }
+
+    /// Sleeps until a descriptor is readable or in error, a waker was used since the last sleep, or `timeout` has passed
+    /// (`None`: for ever); may end earlier. Puts keys into `ready` as [`poll`](Poller::poll) does. The caller looks for
+    /// work after it.
+    pub fn sleep(&self, timeout: Option<Duration>, ready: &mut Vec<u64>) -> io::Result<()> {
+        let timeout = if self.wake.wakeup.may_sleep() { timeout } else { Some(Duration::ZERO) };
+        let done = self.wait(timeout, ready);
+        self.wake.wakeup.rise();
+        if done? {
+            // Reading resets the counter. Whoever counted before has its work in place; one that signals only after this
+            // ends the next sleep for nothing.
+            let _ = self.wake.signal.read();
+        }
+        Ok(())
+    }
+
+    /// Returns whether the sleeper was signalled.
+    fn wait(&self, timeout: Option<Duration>, ready: &mut Vec<u64>) -> io::Result<bool> {
         ready.clear();
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let time = timeout.map(|t| libc::timespec {
@@ -82,18 +118,9 @@ impl Poller {
             let error = io::Error::last_os_error();
             return if error.kind() == io::ErrorKind::Interrupted { Ok(false) } else { Err(error) };
         }
-        let mut woken = false;
-        for event in events.iter().take(n as usize) {
-            match event.u64 {
-                WAKE => {
-                    woken = true;
-                    // Reading resets the counter; that another wake-up came first is no error.
-                    let _ = self.wake.read();
-                }
-                key => ready.push(key),
-            }
-        }
-        Ok(woken)
+        let keys = events.iter().take(n as usize).map(|event| event.u64);
+        ready.extend(keys.clone().filter(|&key| key != WAKE));
+        Ok(keys.into_iter().any(|key| key == WAKE))
     }
 }
 
@@ -107,11 +134,26 @@ mod tests {
         let waker = poller.waker();
         let mut ready = vec![7];
         let thread = std::thread::spawn(move || waker.wake());
-        assert!(poller.wait(None, &mut ready).unwrap());
+        poller.sleep(None, &mut ready).unwrap();
         thread.join().unwrap();
         assert!(ready.is_empty());
-        assert!(!poller.wait(Some(Duration::from_micros(50)), &mut ready).unwrap());
-        assert!(ready.is_empty());
+        // Whether it was asleep when it was woken is not known: at most one more sleep ends for nothing.
+        poller.sleep(Some(Duration::from_micros(50)), &mut ready).unwrap();
+        assert!(!poller.is_woken());
+    }
+
+    #[test]
+    fn asking_what_is_readable_does_not_take_a_wakeup_away() {
+        let poller = Poller::new().unwrap();
+        let mut ready = Vec::new();
+        for _ in 0..3 {
+            poller.waker().wake();
+            poller.poll(&mut ready).unwrap();
+            assert!(poller.is_woken());
+            // It would not end otherwise.
+            poller.sleep(None, &mut ready).unwrap();
+            assert!(!poller.is_woken());
+        }
     }
 
     #[test]
@@ -122,11 +164,23 @@ mod tests {
         let mut ready = Vec::new();
         fd.write(1).unwrap();
         for _ in 0..2 {
-            poller.wait(None, &mut ready).unwrap();
+            poller.sleep(None, &mut ready).unwrap();
             assert_eq!(ready, [3]);
         }
         fd.read().unwrap();
-        poller.wait(Some(Duration::ZERO), &mut ready).unwrap();
+        poller.poll(&mut ready).unwrap();
         assert!(ready.is_empty());
+    }
+
+    #[test]
+    fn a_sleep_that_was_woken_reports_what_is_readable_too() {
+        let poller = Poller::new().unwrap();
+        let fd = EventFd::from_flags(EfdFlags::EFD_NONBLOCK).unwrap();
+        poller.add(3, fd.as_fd()).unwrap();
+        fd.write(1).unwrap();
+        poller.waker().wake();
+        let mut ready = Vec::new();
+        poller.sleep(None, &mut ready).unwrap();
+        assert_eq!(ready, [3]);
     }
 }

@@ -461,7 +461,7 @@ mod tests {
                 assert!(packet.timestamp > 0);
                 return packet.bytes().to_vec();
             }
-            poller.wait(Some(std::time::Duration::from_millis(100)), &mut Vec::new()).unwrap();
+            poller.sleep(Some(std::time::Duration::from_millis(100)), &mut Vec::new()).unwrap();
         }
         panic!("nothing came");
     }

@@ -56,13 +56,13 @@ fn wakes_a_sleeper(from: &mut dyn Port, to: &mut dyn Port) {
     poller.add(9, to.fd().unwrap()).unwrap();
     let mut ready = Vec::new();
     for _ in 0..3 {
-        poller.wait(Some(Duration::from_millis(5)), &mut ready).unwrap();
+        poller.sleep(Some(Duration::from_millis(5)), &mut ready).unwrap();
         assert!(ready.is_empty());
         from.send(&mut packets(&frames(2))).unwrap();
-        poller.wait(Some(Duration::from_secs(5)), &mut ready).unwrap();
+        poller.sleep(Some(Duration::from_secs(5)), &mut ready).unwrap();
         assert_eq!(ready, [9]);
         assert_eq!(to.receive(&mut Vec::new(), 1).unwrap(), 1);
-        poller.wait(Some(Duration::from_secs(5)), &mut ready).unwrap();
+        poller.sleep(Some(Duration::from_secs(5)), &mut ready).unwrap();
         assert_eq!(ready, [9], "one packet is left");
         assert_eq!(to.receive(&mut Vec::new(), 32).unwrap(), 1);
     }
@@ -82,7 +82,7 @@ fn wakes_nobody_late(port: &mut dyn Port) {
     let poller = Poller::new().unwrap();
     poller.add(1, port.fd().unwrap()).unwrap();
     let mut ready = Vec::new();
-    poller.wait(Some(Duration::from_secs(5)), &mut ready).unwrap();
+    poller.sleep(Some(Duration::from_secs(5)), &mut ready).unwrap();
     assert_eq!(ready, [1]);
 }
 

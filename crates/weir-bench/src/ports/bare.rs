@@ -82,11 +82,11 @@ fn count(port: &mut dyn Port, time: Duration) -> Result<f64> {
         poller.add(0, fd)?;
     }
     let (mut out, mut ready) = (Vec::with_capacity(BATCH), Vec::new());
-    poller.wait(Some(Duration::from_secs(5)), &mut ready)?;
+    poller.sleep(Some(Duration::from_secs(5)), &mut ready)?;
     let (mut n, start) = (0, Instant::now());
     while start.elapsed() < time {
         if port.receive(&mut out, BATCH)? == 0 {
-            poller.wait(Some(Duration::from_millis(10)), &mut ready)?;
+            poller.sleep(Some(Duration::from_millis(10)), &mut ready)?;
         }
         n += out.len();
         Packet::free(&mut out);

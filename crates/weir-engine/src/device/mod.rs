@@ -447,29 +447,37 @@ impl Devices {
         self.list.iter().flatten().any(|d| d.readable && d.port.is_some() && !d.readers.is_empty())
     }
 
-    /// Sleeps until a device has packets, the waker is used, or `timeout` has passed (`None`: for ever).
+    /// Sleeps until a device has packets, the waker was used since the last sleep, or `timeout` has passed (`None`: for
+    /// ever).
     ///
     /// While packets come thick and fast, the next is waited for awake for a moment: going to sleep and being woken, which
     /// the sender pays for, would cost more. A moment without packets ends that until traffic is dense again.
-    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        if timeout != Some(Duration::ZERO) && self.gap < DENSE_GAP {
+    pub(crate) fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        if self.gap < DENSE_GAP {
             let start = Instant::now();
             let most = timeout.map_or(AWAKE, |t| t.min(AWAKE));
-            while start.elapsed() < most {
-                if self.poll(Some(Duration::ZERO))? || self.any_readable() {
+            while start.elapsed() < most && !self.poller.is_woken() {
+                self.poll()?;
+                if self.any_readable() {
                     return Ok(());
                 }
                 std::hint::spin_loop();
             }
-            self.gap = SPARSE_GAP;
+            if !self.poller.is_woken() {
+                self.gap = SPARSE_GAP;
+            }
         }
-        self.poll(timeout).map(drop)
+        self.ask_poller(|poller, keys| poller.sleep(timeout, keys))
     }
 
-    /// Asks the poller; returns whether the waker was used.
-    fn poll(&mut self, timeout: Option<Duration>) -> io::Result<bool> {
+    /// Looks which devices have packets now.
+    pub(crate) fn poll(&mut self) -> io::Result<()> {
+        self.ask_poller(Poller::poll)
+    }
+
+    fn ask_poller(&mut self, ask: impl FnOnce(&Poller, &mut Vec<u64>) -> io::Result<()>) -> io::Result<()> {
         let mut keys = std::mem::take(&mut self.keys);
-        let done = self.poller.wait(timeout, &mut keys);
+        let done = ask(&self.poller, &mut keys);
         for &key in &keys {
             if let Some(d) = self.device_mut(key as usize) {
                 d.readable = true;

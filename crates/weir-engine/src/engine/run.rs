@@ -55,7 +55,7 @@ impl Engine {
         }
         self.rounds = self.rounds.wrapping_add(1);
         if self.rounds.is_multiple_of(ROUNDS_PER_POLL) {
-            self.env.devices.wait(Some(Duration::ZERO))?;
+            self.env.devices.poll()?;
         }
         self.env.tick();
         self.env.devices.retry(self.env.now);
@@ -148,16 +148,7 @@ impl Engine {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        if let Some(exchange) = &self.env.exchange
-            && !exchange.lie_down()
-        {
-            return Ok(());
-        }
-        let done = self.env.devices.wait(timeout);
-        if let Some(exchange) = &self.env.exchange {
-            exchange.get_up();
-        }
-        done
+        self.env.devices.sleep(timeout)
     }
 
     /// Runs until there is a reason to stop.

@@ -38,8 +38,8 @@ impl Engine {
         if self.openers.is_some() {
             self.env.devices.share(self.env.hash_seed as u16, workers);
         }
-        let wakers = std::iter::once(self.waker()).chain(rest.iter().map(Engine::waker)).collect();
-        let mut ends = Exchange::all(wakers).into_iter();
+        let wakers: Vec<_> = std::iter::once(self.waker()).chain(rest.iter().map(Engine::waker)).collect();
+        let mut ends = Exchange::all(&wakers).into_iter();
         self.env.exchange = ends.next();
         for (engine, end) in rest.iter_mut().zip(ends) {
             engine.env.exchange = Some(end);

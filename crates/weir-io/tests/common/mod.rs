@@ -144,7 +144,7 @@ impl<P: Port + 'static> Forwarder<P> {
         let thread = std::thread::spawn(move || {
             let (mut ready, mut batch) = (Vec::new(), Vec::with_capacity(64));
             while !stopped.load(Ordering::Relaxed) {
-                poller.wait(Some(Duration::from_secs(1)), &mut ready).unwrap();
+                poller.sleep(Some(Duration::from_secs(1)), &mut ready).unwrap();
                 for &key in &ready {
                     let from = key as usize;
                     ports[from].receive(&mut batch, 32).unwrap();
@@ -185,7 +185,7 @@ pub fn receive_n(port: &mut dyn Port, n: usize, wanted: impl Fn(&Packet) -> bool
         if all.len() >= n {
             break;
         }
-        poller.wait(Some(Duration::from_millis(10)), &mut Vec::new()).unwrap();
+        poller.sleep(Some(Duration::from_millis(10)), &mut Vec::new()).unwrap();
     }
     assert_eq!(all.len(), n, "packets on {}", port.name());
     all

@@ -31,10 +31,25 @@ const LARGE: Test = Test {
 };
 const FLOWS: Test =
     Test { package: "weir-jit", target: Some("pairs"), filter: "flows_mean_the_same_while_tables_change" };
+const WAKEUP: Test = Test { package: "weir-io", target: Some("wakeup_model"), filter: "" };
 const FRAMES: Test = Test { package: "weir-ir", target: Some("frames"), filter: "" };
 
 /// Those of a package together.
 pub(super) const MUTATIONS: &[Mutation] = &[
+    Mutation {
+        name: "a wakeup is noted only for who sleeps",
+        file: "crates/weir-io/src/wakeup.rs",
+        text: "self.state.swap(WOKEN, Ordering::AcqRel) == ASLEEP",
+        instead: "self.state.compare_exchange(ASLEEP, WOKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()",
+        test: WAKEUP,
+    },
+    Mutation {
+        name: "work that was put down before a wakeup is not seen behind it",
+        file: "crates/weir-io/src/wakeup.rs",
+        text: "self.state.swap(AWAKE, Ordering::AcqRel);\n        fence(Ordering::SeqCst);",
+        instead: "self.state.swap(AWAKE, Ordering::AcqRel);",
+        test: WAKEUP,
+    },
     Mutation {
         name: "a growing index loses cells",
         file: "crates/weir-table/src/exact.rs",
