@@ -228,7 +228,7 @@ pub enum Op {
     GetKey { dst: Value, entry: Value, field: u32 },
     /// Changes a value field.
     Set { entry: Value, field: u32, src: Value },
-    /// Lets an entry expire so many nanoseconds (64 bits) from now, or up to 1/64 later if it lives already; 0 is never.
+    /// Lets an entry expire so many nanoseconds (64 bits) from now, or a little later if it lives already; 0 is never.
     /// Linked entries go when the time of both has come; a time earlier than the entry's own is both's
     /// ([`weir_table::TableSet::touch`]).
     Touch { entry: Value, after: Value },

@@ -6,7 +6,9 @@ use std::mem::offset_of;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
 use weir_ir::program::{Block, BlockId, End, Op, TableId, Target, Type, Value, Width};
-use weir_table::{HASH_ODD, HASH_TOP, Kind, LAST_TIME, NO_ENTRY, SLACK_SHIFT, View};
+use weir_table::{
+    HASH_ODD, HASH_TOP, Kind, LAST_TIME, MOST_SLACK, NO_ENTRY, SLACK_SHIFT, View, WINDOW, slack,
+};
 
 use crate::aside::Aside;
 use crate::compile::{Translator, int};
@@ -283,6 +285,9 @@ impl Translator<'_, '_> {
         self.b.ins().brif(is_later, later, &[], call, &[]);
         self.b.switch_to_block(later);
         let latest = self.b.ins().iadd(when, slack);
+        let live = self.live(entry);
+        let is_large = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, live, i64::from(WINDOW));
+        let latest = self.b.ins().select(is_large, latest, when);
         self.b.ins().store(rows, latest, row, expires);
         self.b.ins().jump(done, &[]);
 
@@ -294,6 +299,16 @@ impl Translator<'_, '_> {
         self.settle();
     }
 
+    /// Number of entries of an entry's table.
+    fn live(&mut self, entry: Value) -> ir::Value {
+        let number = self.table_number(entry);
+        let number = self.extend(types::I64, number);
+        let off = self.b.ins().imul_imm_u(number, View::STRIDE as i64);
+        let first = self.first_table();
+        let table = self.b.ins().iadd(first, off);
+        self.b.ins().load(types::I32, self.regions.views, table, View::LIVE as i32)
+    }
+
     /// The time now; when an entry goes at the earliest that lives for `after` from now on, and how much later it may. Never
     /// is 0 here, a time at which nothing goes.
     fn times(&mut self, after: Value) -> [ir::Value; 3] {
@@ -303,12 +318,14 @@ impl Translator<'_, '_> {
         if let Some(after) = self.constant(after).and_then(|after| u64::try_from(after).ok())
             && (1..=LAST_TIME).contains(&after)
         {
-            let slack = self.imm(types::I64, (after >> SLACK_SHIFT).into());
+            let slack = self.imm(types::I64, slack(after).into());
             return [now, self.time_in(after), slack];
         }
         let after = self.get(after);
         let after = self.b.ins().umin(after, last);
-        let slack = self.b.ins().ushr_imm_u(after, i64::from(SLACK_SHIFT));
+        let share = self.b.ins().ushr_imm_u(after, i64::from(SLACK_SHIFT));
+        let most = self.imm(types::I64, MOST_SLACK.into());
+        let slack = self.b.ins().umin(share, most);
         let when = self.b.ins().iadd(now, after);
         let never = self.imm(types::I64, 0);
         [now, self.b.ins().select(after, when, never), slack]

@@ -29,7 +29,7 @@ pub use lpm::LpmView;
 pub use memory::Region;
 pub use row::{KeyMatch, Row};
 pub use rules::RulesView;
-pub use set::{EntryRef, LAST_TIME, SLACK_SHIFT, TableSet};
+pub use set::{EntryRef, LAST_TIME, MOST_SLACK, SLACK_SHIFT, TableSet, WINDOW, slack};
 pub use snapshot::{RestoreError, SetSnapshot, TableSnapshot};
 pub use table::{EditError, Table};
 pub use view::View;

@@ -13,9 +13,18 @@ pub const WINDOW: u32 = 64;
 /// their sum is still a time.
 pub const LAST_TIME: u64 = 1 << 62;
 
-/// An entry that is used lives on for its timeout and up to this share of it, as a power of two: 1/64. Then what is used
-/// often is written seldom, and a packet need not change a row only to say that it came.
+/// The share of [`slack`] as a power of two: 1/64.
 pub const SLACK_SHIFT: u32 = 6;
+/// The most that [`slack`] is, in nanoseconds.
+pub const MOST_SLACK: u64 = 1_000_000_000;
+
+/// How much longer than `after`, its timeout, an entry may live in a table of more than [`WINDOW`] entries: up to 1/64 of it, and
+/// to a second. Then what is used often is written seldom, and a packet need not change a row only to say that it came. In
+/// smaller tables times are exact, as it can be told there which entry makes room for a new one, and when.
+pub const fn slack(after: u64) -> u64 {
+    let share = after >> SLACK_SHIFT;
+    if share < MOST_SLACK { share } else { MOST_SLACK }
+}
 
 /// An entry: table and slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,20 +112,22 @@ impl TableSet {
         (self.table(other.table).partner(other.slot) == Some(e)).then_some(other)
     }
 
-    /// Lets an entry expire `after` nanoseconds from `now` (0: never; both at most [`LAST_TIME`]). An entry that would go
-    /// earlier, and whose time has not come, gets [1/64](SLACK_SHIFT) more, and is left alone as long as that lasts: it never
-    /// goes too early. Linked entries go when the time of both has come: a later time is the entry's own, so that traffic
-    /// of one direction leaves the other direction's entry alone; an earlier one, or a first one, is both's.
+    /// Lets an entry expire `after` nanoseconds from `now` (0: never; both at most [`LAST_TIME`]). In a table of more than
+    /// [`WINDOW`] entries, one that would go earlier, and whose time has not come, gets some [`slack`] more, and is left alone
+    /// as long as that lasts: it never goes too early. Linked entries go when the time of both has come: a later time is the
+    /// entry's own, so that traffic of one direction leaves the other direction's entry alone; an earlier one, or a first
+    /// one, is both's.
     pub fn touch(&mut self, e: EntryRef, now: u64, after: u64) {
         let (now, after) = (now.min(LAST_TIME), after.min(LAST_TIME));
         let when = if after == 0 { 0 } else { now + after };
         let own = self.table(e.table).expiry(e.slot);
-        let latest = when + (after >> SLACK_SHIFT);
+        let latest = when + slack(after);
         if own > now && (when..=latest).contains(&own) {
             return;
         }
         if own != 0 && own <= when {
-            return self.table_mut(e.table).prolong(e.slot, if own > now { latest } else { when });
+            let exact = own <= now || self.table(e.table).len() <= WINDOW;
+            return self.table_mut(e.table).prolong(e.slot, if exact { when } else { latest });
         }
         self.table_mut(e.table).set_expiry(e.slot, when);
         if let Some(p) = self.partner(e) {
@@ -252,9 +263,10 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_used_lives_up_to_a_64th_longer() {
-        let mut set = set(8);
+    fn an_entry_of_a_large_table_that_is_used_lives_a_little_longer() {
+        let mut set = set(100);
         let e = entry(&mut set, 1, 0);
+        (2..=WINDOW + 1).for_each(|key| _ = entry(&mut set, key.into(), 0));
         let mut touched = |now, after| {
             set.touch(e, now, after);
             set.expiry(e)
@@ -266,9 +278,27 @@ mod tests {
         assert_eq!(touched(202, 6400), 6702);
         assert_eq!(touched(202, 640), 842, "a shorter time is exact");
         assert_eq!(touched(842, 640), 1482, "and so is what comes when it is due");
+        let (second, hour) = (1_000_000_000, 3_600_000_000_000);
+        assert_eq!(touched(1000, hour), 1000 + hour + second, "a second is the most");
         assert_eq!(touched(1000, 0), 0, "never");
         assert_eq!(touched(5, u64::MAX), 5 + LAST_TIME);
         assert_eq!(touched(u64::MAX, 640), LAST_TIME + 650, "after the last time there is no other");
+    }
+
+    #[test]
+    fn times_in_a_small_table_are_exact() {
+        let mut set = set(100);
+        let e = entry(&mut set, 1, 10);
+        (2..=WINDOW).for_each(|key| _ = entry(&mut set, key.into(), 0));
+        for now in 1..200 {
+            set.touch(e, now, 6400);
+            assert_eq!(set.expiry(e), now + 6400);
+        }
+        entry(&mut set, 1000, 0);
+        set.touch(e, 200, 6400);
+        assert_eq!(set.expiry(e), 200 + 6400 + 100, "with one entry more it is a large table");
+        set.touch(e, 301, 6400);
+        assert_eq!(set.expiry(e), 301 + 6400 + 100);
     }
 
     #[test]

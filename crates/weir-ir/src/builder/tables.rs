@@ -47,7 +47,7 @@ impl Builder {
         self.op(Op::Set { entry: e.value, field, src: v.value });
     }
 
-    /// Lets an entry expire after so many nanoseconds, or up to 1/64 later if it lives already; 0 is never.
+    /// Lets an entry expire after so many nanoseconds, or a little later if it lives already, in a large table; 0 is never.
     pub fn touch(&mut self, e: E, after: impl Into<Arg>) {
         let after = self.arg(after.into(), Width::W64);
         self.op(Op::Touch { entry: e.value, after: after.value });

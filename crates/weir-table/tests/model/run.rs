@@ -8,7 +8,7 @@ use weir_table::{EditError, EntryRef, KeyMatch, Kind, Row, SetSnapshot, TableDec
 
 use crate::naive::{Entry, Naive};
 
-/// An entry, as an edit names it: a table, and one of its entries by number modulo their number.
+/// An entry, as an edit names it: a table, and one of its (first) entries by number modulo their number.
 pub type Which = (usize, Index);
 
 /// One thing that happens. Tables are numbered as declared.
@@ -73,7 +73,7 @@ impl World {
 
     fn pick(&self, w: &Which) -> Option<(usize, usize)> {
         let n = self.tables[w.0].entries.len();
-        (n > 0).then(|| (w.0, w.1.index(n)))
+        (n > 0).then(|| (w.0, w.1.index(n.min(8))))
     }
 
     fn entry(&mut self, (t, i): (usize, usize)) -> &mut Entry {
@@ -102,7 +102,8 @@ impl World {
         if own > now && (when..=latest).contains(&own) {
             return;
         }
-        self.entry(e).expires = if own > now && own < when { latest } else { when };
+        let is_large = self.tables[e.0].entries.len() > 64;
+        self.entry(e).expires = if is_large && own > now && own < when { latest } else { when };
         if let Some(p) = self.partner(e).filter(|_| own == 0 || when < own) {
             self.entry(p).expires = when;
         }

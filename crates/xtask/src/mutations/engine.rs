@@ -219,6 +219,20 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: TABLE_MODEL,
     },
     Mutation {
+        name: "tables: times in a small table are not exact",
+        file: "crates/weir-table/src/set.rs",
+        text: "let exact = own <= now || self.table(e.table).len() <= WINDOW;",
+        instead: "let exact = own <= now;",
+        test: TABLE_MODEL,
+    },
+    Mutation {
+        name: "compiled touch of an entry of a small table",
+        file: "crates/weir-jit/src/tables.rs",
+        text: "icmp_imm_u(IntCC::UnsignedGreaterThan, live, i64::from(WINDOW))",
+        instead: "icmp_imm_u(IntCC::UnsignedGreaterThan, live, 0)",
+        test: JIT,
+    },
+    Mutation {
         name: "tables: a touched entry has no timer once it fired",
         file: "crates/weir-table/src/set.rs",
         text: "} else if expires != 0 {",
