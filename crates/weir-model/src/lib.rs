@@ -10,6 +10,7 @@
 //! - [`request`]: requests for processing: modules, links, requirements (CHANGE paper figure 2.2)
 //! - [`requirement`]: what must hold for traffic (CHANGE paper section 2.2.2)
 //! - [`topology`]: the operator's network: boxes, links, owners, policy (CHANGE paper section 2.2.2)
+//! - [`schema`]: JSON Schemas of these documents, and the manual's tables of their fields
 //! - [`status`]: what a node reports about its graphs
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ pub mod graph;
 pub mod import;
 pub mod request;
 pub mod requirement;
+pub mod schema;
 pub mod status;
 pub mod template;
 pub mod topology;

@@ -85,7 +85,7 @@ pub struct GraphParts {
     #[serde(default)]
     #[schemars(length(max = MAX_RULES))]
     pub flowrules: Vec<Rule>,
-    /// What must hold for traffic between access points and functions; see [`crate::requirement`].
+    /// What must hold for traffic between access points and functions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_REQUIREMENTS))]
     pub requirements: Vec<Requirement>,

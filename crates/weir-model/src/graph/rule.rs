@@ -106,7 +106,7 @@ pub struct Match {
     /// ICMP code; of ICMPv6 if `ip_proto` says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub icmp_code: Option<u8>,
-    /// A pcap filter expression that must match too; see [`crate::filter`].
+    /// A pcap filter expression that must match too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<Expr>,
 }

@@ -22,6 +22,7 @@
 
 mod load;
 mod read;
+mod schema;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -49,14 +50,17 @@ pub struct Template {
     pub description: String,
     /// The ports; the first is `in_0` and `out_0` in the script, the next `in_1` and `out_1`.
     #[serde(default)]
+    #[schemars(schema_with = "schema::ports")]
     pub ports: Vec<TemplatePort>,
     /// The parameters, `$NAME` in the script.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub params: Vec<Param>,
     /// The public handlers by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::handlers")]
     pub handlers: BTreeMap<String, Handler>,
-    /// The Click script.
+    /// The Click script; it may stand beside the document instead, in `function.click`.
+    #[schemars(default)]
     pub click: String,
 }
 
@@ -114,7 +118,8 @@ pub enum ParamType {
 pub struct Handler {
     /// The handler inside the script, `element.handler`.
     pub handler: String,
-    /// Whether it may be read, written, or both.
+    /// Whether it may be read (without this field, it may), written, or both.
+    #[schemars(default = "read_only")]
     pub access: Access,
     /// What it says or does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -133,6 +138,10 @@ pub enum Access {
     /// Read and write.
     #[serde(rename = "rw")]
     ReadWrite,
+}
+
+fn read_only() -> Access {
+    Access::Read
 }
 
 impl Access {

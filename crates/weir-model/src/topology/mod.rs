@@ -35,6 +35,7 @@ mod load;
 mod policy;
 mod read;
 mod route;
+mod schema;
 mod switch;
 
 #[cfg(test)]
@@ -242,6 +243,11 @@ pub struct Owner {
     pub role: Requester,
     /// Destinations that they registered: their modules may send there (CHANGE paper section 2.2.4, explicit authorization).
     pub registered: Vec<IpPrefix>,
+}
+
+/// The JSON Schema (draft 2020-12) of the topology document.
+pub(crate) fn json_schema() -> serde_json::Value {
+    crate::schema::of::<schema::Document>("Weir topology")
 }
 
 impl Topology {

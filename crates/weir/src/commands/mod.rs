@@ -17,6 +17,7 @@ mod node;
 mod profile;
 mod remote;
 mod run;
+mod schema;
 mod steps;
 mod top;
 mod trace;
@@ -62,6 +63,12 @@ pub(crate) enum Command {
     Ir(ir::Args),
     /// List the elements, or print the manual page of one
     Elements(elements::Args),
+    /// Print the JSON Schema of a kind of document, for editors
+    ///
+    /// Editors that know JSON Schema complete fields of a document and mark mistakes in it. For the YAML server that most
+    /// use, put `# yaml-language-server: $schema=graph.schema.json` into the document's first line, after
+    /// `weir schema graph > graph.schema.json`. Requests are Click configurations, and have none.
+    Schema(schema::Args),
     /// Run the node daemon: service graphs come in over REST
     Node(node::Args),
     /// Create a service graph on a node, or change it while it runs
@@ -116,6 +123,7 @@ impl Command {
             Command::Fmt(a) => fmt::run(&a, ui),
             Command::Ir(a) => ir::run(&a, ui),
             Command::Elements(a) => elements::run(&a, ui),
+            Command::Schema(a) => schema::run(&a, ui),
             Command::Node(a) => node::run(a, ui),
             Command::Apply(a) => graphs::apply(&a, ui),
             Command::Plan(a) => graphs::plan(&a, ui),

@@ -14,8 +14,21 @@ use crate::value::{Id, IpPrefix};
 
 const KINDS: &[&str] =
     &["host", "client", "internet", "router", "switch", "firewall", "click", "platform", "transfer"];
-/// Fields of every box.
-const COMMON: &[&str] = &["kind", "legacy", "owner"];
+
+/// The fields of a box of this kind.
+fn fields(kind: &str) -> Vec<&'static str> {
+    let own: &[&str] = match kind {
+        "host" | "client" | "internet" => &["owns", "sources"],
+        "router" => &["interfaces", "routes", "firewall"],
+        "switch" => &["ports", "macs", "unknown"],
+        "firewall" => &["ports", "rules", "stateful"],
+        "click" => &["ports", "config", "file"],
+        "platform" => &["owns"],
+        "transfer" => &["file", "stages", "out-offset"],
+        _ => &[],
+    };
+    ["kind", "legacy", "owner"].iter().chain(own).copied().collect()
+}
 
 /// Reads the map of boxes.
 pub(super) fn read(r: &mut Reader, at: &At<'_>, context: &mut Context<'_, '_>) -> Vec<NetBox> {
@@ -56,36 +69,20 @@ fn net_box(r: &mut Reader, at: &At<'_>, name: &str, context: &mut Context<'_, '_
     let kind = r.text(&kind_at, &KINDS.join(", "))?;
     let used = context.used.get(name);
     let before = r.count();
+    if KINDS.contains(&kind) {
+        r.known(&f, &fields(kind));
+    }
     let (box_kind, legacy) = match kind {
-        "host" | "client" | "internet" => {
-            known(r, &f, &["owns", "sources"]);
-            (BoxKind::Endpoint(endpoint(r, at, &f, kind, used)), false)
-        }
-        "router" => {
-            known(r, &f, &["interfaces", "routes", "firewall"]);
-            (BoxKind::Router(router::router(r, at, &f, context)?), true)
-        }
-        "switch" => {
-            known(r, &f, &["ports", "macs", "unknown"]);
-            (BoxKind::Switch(switch::switch(r, &f, used)), true)
-        }
-        "firewall" => {
-            known(r, &f, &["ports", "rules", "stateful"]);
-            (BoxKind::Firewall(firewall::firewall(r, at, &f, context)?), true)
-        }
-        "click" => {
-            known(r, &f, &["ports", "config", "file"]);
-            (BoxKind::Click(click(r, at, &f, used, context)?), false)
-        }
+        "host" | "client" | "internet" => (BoxKind::Endpoint(endpoint(r, at, &f, kind, used)), false),
+        "router" => (BoxKind::Router(router::router(r, at, &f, context)?), true),
+        "switch" => (BoxKind::Switch(switch::switch(r, &f, used)), true),
+        "firewall" => (BoxKind::Firewall(firewall::firewall(r, at, &f, context)?), true),
+        "click" => (BoxKind::Click(click(r, at, &f, used, context)?), false),
         "platform" => {
-            known(r, &f, &["owns"]);
             let owns = f.need(r, "owns", "addresses for its modules").map(|at| prefixes(r, &at));
             (BoxKind::Platform(Platform { owns: owns.unwrap_or_default(), ports: ports_by_use(used) }), false)
         }
-        "transfer" => {
-            known(r, &f, &["file", "stages", "out-offset"]);
-            (BoxKind::Transfer(transfer::transfer(r, at, &f, used, context)?), true)
-        }
+        "transfer" => (BoxKind::Transfer(transfer::transfer(r, at, &f, used, context)?), true),
         _ => {
             r.error(&kind_at, format!("{} is not a kind of box", quote(kind)), did_you_mean(kind, KINDS));
             return None;
@@ -99,12 +96,6 @@ fn net_box(r: &mut Reader, at: &At<'_>, name: &str, context: &mut Context<'_, '_
     let notes = std::mem::take(context.notes).into_iter();
     context.not_modelled.extend(notes.map(|note| (name.to_string(), note)));
     Some(NetBox { name: name.into(), kind: box_kind, legacy: legacy?, owner, position: at.node.position })
-}
-
-/// Reports fields that a box of this kind does not have.
-fn known(r: &mut Reader, f: &Fields<'_>, own: &[&str]) {
-    let all: Vec<&str> = COMMON.iter().chain(own).copied().collect();
-    r.known(f, &all);
 }
 
 fn owner(r: &mut Reader, at: &At<'_>, owners: &[Owner]) -> Option<Id> {
@@ -285,4 +276,27 @@ impl NetBox {
 /// Whether a value is a map.
 pub(super) fn is_map(at: &At<'_>) -> bool {
     matches!(at.node.kind, Kind::Map(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_has_the_fields_that_are_read() {
+        let schema = crate::topology::json_schema();
+        let variants = schema["$defs"]["Box"]["oneOf"].as_array().unwrap();
+        let mut kinds = Vec::new();
+        for variant in variants {
+            let properties = variant["properties"].as_object().unwrap();
+            let kind = properties["kind"]["const"].as_str().unwrap();
+            let mut read = fields(kind);
+            read.sort_unstable();
+            let mut told: Vec<&str> = properties.keys().map(String::as_str).collect();
+            told.sort_unstable();
+            assert_eq!(told, read, "{kind}");
+            kinds.push(kind);
+        }
+        assert_eq!(kinds, KINDS);
+    }
 }
