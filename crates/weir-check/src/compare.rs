@@ -98,18 +98,13 @@ fn doubt<'a>(doubt: &Doubt, side: &dyn Fn(NodeId) -> Side<'a>) -> String {
     match doubt {
         Doubt::Incomplete(weir_verify::Incomplete::Opaque(node)) => {
             let side = side(*node);
-            let (name, class) = (side.name(*node), side.class(*node));
-            format!("a packet comes to {name} :: {class}, and it is not known what that does")
+            side.world.not_known(*node - side.first)
         }
         other => other.to_string(),
     }
 }
 
 impl Side<'_> {
-    fn class(&self, node: NodeId) -> &str {
-        self.world.labels.get(&(node - self.first)).map_or("", |l| l.class.as_str())
-    }
-
     /// What people call a node: elements that the configuration gave no name are called by their class.
     fn name(&self, node: NodeId) -> String {
         let name = self.world.net.nodes().get((node - self.first) as usize).map_or("", |n| n.name.as_str());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_check::report::Finding;
 use weir_check::{Question, Status, World};
 use weir_engine::Classes;
 use weir_model::requirement::Requirement;
@@ -247,6 +248,84 @@ COMMIT
         "{:?}",
         w.notes
     );
+}
+
+#[test]
+fn chains_of_the_kernel_need_no_line_and_listed_rules_are_rules() {
+    let saved = "*filter\n-A FORWARD -p tcp -m tcp --dport 23 -j DROP\nCOMMIT\n";
+    let listed =
+        "-P FORWARD ACCEPT\n-N LIMITS\n-A FORWARD -j LIMITS\n-A LIMITS -p tcp -m tcp --dport 23 -j DROP\n";
+    for rules in [saved, listed] {
+        let wanted = [("never lan wan tcp dst port 23", Holds), ("can lan wan tcp dst port 80", Holds)];
+        assert_all(&mut router(rules), &wanted);
+    }
+}
+
+#[test]
+fn a_clamped_segment_size_changes_options_and_no_more() {
+    let rules = "*filter
+:FORWARD ACCEPT [0:0]
+-A FORWARD -i lan -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu
+-A FORWARD -p tcp -m tcp --dport 23 -j DROP
+COMMIT
+";
+    assert_all(
+        &mut router(rules),
+        &[
+            ("never lan wan tcp dst port 23", Holds),
+            ("can lan wan tcp dst port 80", Holds),
+            ("invariant lan wan ip src, dst port", Holds),
+            // An option may be added where there was none, to SYNs from the one side.
+            ("invariant lan wan ip len", Violated),
+            ("invariant wan lan ip len", Holds),
+        ],
+    );
+}
+
+#[test]
+fn what_depends_on_marks_or_unknown_targets_is_open_and_the_rule_is_told() {
+    let rules = "*filter
+:FORWARD DROP [0:0]
+:SVC - [0:0]
+-A FORWARD -p tcp -m tcp --dport 23 -j DROP
+-A FORWARD -j MARK --set-xmark 0x4000/0x0
+-A FORWARD -p tcp -j SVC
+-A FORWARD -p udp -j NFQUEUE --queue-num 1
+-A SVC -m mark ! --mark 0x4000/0x4000 -j RETURN
+-A SVC -j ACCEPT
+COMMIT
+";
+    let mut w = router(rules);
+    assert_all(
+        &mut w,
+        &[
+            ("never lan wan tcp dst port 23", Holds),
+            ("can lan wan tcp dst port 80", Inconclusive),
+            ("never lan wan udp", Inconclusive),
+            ("never lan wan icmp", Holds),
+        ],
+    );
+    for (line, reason) in [
+        (
+            "can lan wan tcp dst port 80",
+            "a packet comes to gw/unknown: gw.rules line 8: -A SVC -m mark ! --mark 0x4000/0x4000 -j RETURN: the match \"mark\" is not \
+             modelled",
+        ),
+        (
+            "never lan wan udp",
+            "a packet comes to gw/unknown: gw.rules line 7: -A FORWARD -p udp -j NFQUEUE --queue-num 1: the target \"NFQUEUE\" is not \
+             modelled",
+        ),
+        (
+            "never lan wan ip6",
+            "a packet comes to gw/unknown: no IPv4 packet, and the rules of gw.rules are those of IPv4",
+        ),
+    ] {
+        let question = w.question(&Requirement::parse(line).unwrap()).unwrap();
+        w.net.finish();
+        let answer = w.answer(&question, Limits::of_networks());
+        assert_eq!(Finding::new(&w, &answer).reason, reason, "{line}");
+    }
 }
 
 #[test]

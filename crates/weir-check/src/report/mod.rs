@@ -173,10 +173,7 @@ impl Finding {
 
 fn reason(world: &World, a: &Answer) -> String {
     match (&a.doubt, &a.asked) {
-        (Some(Doubt::Incomplete(Incomplete::Opaque(node))), _) => {
-            let (name, class) = (name_of(world, *node), class_of(world, *node));
-            format!("a packet comes to {name} :: {class}, and it is not known what that does")
-        }
+        (Some(Doubt::Incomplete(Incomplete::Opaque(node))), _) => world.not_known(*node),
         (Some(doubt), _) => doubt.to_string(),
         (None, Asked::Requirement(r)) => {
             let example = if a.near_miss.is_some() { "; this one comes nearest" } else { "" };

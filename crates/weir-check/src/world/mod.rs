@@ -53,6 +53,8 @@ pub struct World {
     pub net: Network,
     /// What its nodes are.
     pub labels: BTreeMap<NodeId, Label>,
+    /// Why it is not known what some of its nodes do to packets.
+    pub causes: BTreeMap<NodeId, String>,
     /// What requirements can name.
     pub spots: Vec<Spot>,
     /// Where packets of anybody may come in.
@@ -80,6 +82,16 @@ pub fn anything(framing: Framing) -> SymbolicInput {
 }
 
 impl World {
+    /// What is said of a node of which it is not known what it does to a packet.
+    pub(crate) fn not_known(&self, node: NodeId) -> String {
+        let name = self.net.nodes().get(node as usize).map(|n| n.name.as_str()).unwrap_or_default();
+        if let Some(cause) = self.causes.get(&node) {
+            return format!("a packet comes to {name}: {cause}");
+        }
+        let class = self.labels.get(&node).map_or("", |l| l.class.as_str());
+        format!("a packet comes to {name} :: {class}, and it is not known what that does")
+    }
+
     /// Where packets that end at a place come to if their destination lies in a prefix.
     pub(crate) fn addressed(&mut self, target: Target, prefix: IpPrefix) -> Target {
         if let Some(&place) = self.inside.get(&(target.place, prefix)) {

@@ -4,13 +4,17 @@
 //! something. Nothing is passed over in silence.
 //!
 //! - [`ip_json_route`]: `ip -json route`
-//! - [`show_ip_route`]: `show ip route` of FRR and Cisco IOS
+//! - [`ip_route`]: `ip route`
+//! - [`show_ip_route`]: `show ip route` of FRR, Cisco IOS and their kin
 //! - [`iptables_save`]: `iptables-save` and `ip6tables-save`
 //! - [`hassel`]: transfer functions of header space analysis, `.tf`
 
 pub mod hassel;
 mod ip_json;
+mod ip_route;
 pub mod iptables;
+mod linux;
+mod paste;
 mod route;
 mod show_route;
 
@@ -20,6 +24,7 @@ mod tests;
 use std::fmt;
 
 pub use ip_json::ip_json_route;
+pub use ip_route::ip_route;
 pub use iptables::iptables_save;
 pub use route::{ImportedAction, ImportedHop, ImportedRoute, RoutingTable};
 pub use show_route::show_ip_route;

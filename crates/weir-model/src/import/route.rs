@@ -51,12 +51,14 @@ pub struct RoutingTable {
     pub routes: Vec<ImportedRoute>,
     /// Addresses of the system, by interface, as far as the table tells them.
     pub addresses: Vec<(String, IpAddr)>,
+    /// Interfaces that routes name which are not in use, for example since they are down; some may be used by others.
+    pub unused: Vec<String>,
     /// What was not taken over.
     pub notes: Vec<Note>,
 }
 
 impl RoutingTable {
-    /// All interfaces that routes leave by, each once, in their order.
+    /// All interfaces that routes name, each once: first those of routes in use, in their order.
     pub fn interfaces(&self) -> Vec<&str> {
         let mut seen = HashSet::new();
         let hops = self.routes.iter().flat_map(|r| match &r.action {
@@ -65,9 +67,15 @@ impl RoutingTable {
         });
         let devs = hops.filter_map(|h| h.dev.as_deref());
         devs.chain(self.addresses.iter().map(|(dev, _)| dev.as_str()))
+            .chain(self.unused.iter().map(String::as_str))
             .filter(|dev| seen.insert(*dev))
             .collect()
     }
+}
+
+/// Whether the addresses of a prefix hold on one link each (RFC 4291, section 2.5.6): routes to them say nothing of packets that pass.
+pub(super) fn is_link_local(prefix: &IpPrefix) -> bool {
+    matches!(prefix.addr(), IpAddr::V6(a) if prefix.len() >= 10 && a.is_unicast_link_local())
 }
 
 impl ImportedAction {

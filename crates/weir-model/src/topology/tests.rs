@@ -224,7 +224,7 @@ fn mistakes_in_imported_files_name_the_file_and_line() {
     );
     assert_eq!(
         read("boxes: {r: {kind: router, routes: {file: r.txt, format: ip}}}", ""),
-        "boxes.r.routes.format (line 1, column 57): \"ip\" is not a format of routing tables; known here: ip-json, show-ip-route"
+        "boxes.r.routes.format (line 1, column 57): \"ip\" is not a format of routing tables; known here: ip-json, ip-route, show-ip-route"
     );
     assert_eq!(
         read("boxes: {f: {kind: firewall, ports: [a, b], rules: {file: r.v4}}}", "*filter"),

@@ -102,3 +102,49 @@ fn who_asks_has_to_be_known() {
     let out = weir(&["check", &push, "--topology", &network]).ok();
     assert!(out.contains("the security rules are not checked"), "{out}");
 }
+
+#[test]
+fn routing_tables_are_read_as_they_were_pasted() {
+    let lab = Lab::new(&[]);
+    for (format, table) in [
+        (
+            "ip-route",
+            "root@r:~# ip route\ndefault via 192.0.2.1 dev eth1 proto static dead linkdown\n\
+            10.11.0.0/24 dev eth0 proto kernel scope link src 10.11.0.1\n192.0.2.0/30 dev eth1 proto kernel scope link src 192.0.2.2\n\
+            203.0.113.0/24 proto bgp metric 20\n\tnexthop via 192.0.2.1 dev eth1 weight 1\n",
+        ),
+        (
+            "show-ip-route",
+            "VRF blue:\nC>*10.11.0.0/24 is directly connected, eth0, 00:01:27\n\
+            C>*192.0.2.0/30 is directly connected, eth1 (vrf red), 00:01:27\nB>*203.0.113.0/24 [20/0] via 192.0.2.1, eth1, rmapsrc 10.11.0.1\n",
+        ),
+        (
+            "show-ip-route",
+            "R1#sh ip route\nC        10.11.0.0 255.255.255.0 is directly connected, eth0\n --More-- \n\
+            C        192.0.2.0 255.255.255.252 is directly connected, eth1\nO E2     203.0.113.0 255.255.255.0\n\
+            \x20          [110/11] via 192.0.2.1, 3w1d, eth1\nR1#\n",
+        ),
+    ] {
+        lab.write("table.txt", table);
+        let network = lab.write("net.yaml", format!("boxes:\n  r: {{kind: router, routes: {{file: table.txt, format: {format}}}}}\n  \
+            a: {{kind: host, owns: 10.11.0.0/24}}\n  b: {{kind: host, owns: 203.0.113.0/24}}\nlinks: [r:eth0 - a, r:eth1 - b]\n\
+            requirements:\n  - can a b dst host 203.0.113.9\n  - never a b dst host 198.51.100.1\n"));
+        let out = weir(&["check", &network]).ok();
+        assert!(out.contains("holds: can a b dst host 203.0.113.9"), "{format}: {out}");
+        assert!(out.contains("holds: never a b dst host 198.51.100.1"), "{format}: {out}");
+    }
+}
+
+#[test]
+fn an_inconclusive_answer_names_the_rule_that_is_not_modelled() {
+    let lab = Lab::new(&[]);
+    lab.write("gw.rules", "-P FORWARD DROP\n-A FORWARD -p udp -m udp --dport 53 -m limit --limit 5/sec -j ACCEPT\n-A FORWARD -p tcp -j ACCEPT\n");
+    let network = lab.write("net.yaml", "boxes:\n  gw:\n    kind: router\n    interfaces: {a: 10.1.0.1/24, b: 10.2.0.1/24}\n    \
+        firewall: {file: gw.rules}\n  a: {kind: host, owns: 10.1.0.2}\n  b: {kind: host, owns: 10.2.0.2}\nlinks: [gw:a - a, gw:b - b]\n");
+    let out = weir(&["check", &network, "--require", "never a b udp", "--require", "can a b tcp"]);
+    assert!(out.stdout.contains("holds: can a b tcp"), "{out:?}");
+    let reason = "a packet comes to gw/unknown: gw.rules line 2: -A FORWARD -p udp -m udp --dport 53 -m limit --limit 5/sec -j ACCEPT: the match \
+        \"limit\" is not modelled";
+    assert!(out.stdout.contains("inconclusive: never a b udp") && out.stdout.contains(reason), "{out:?}");
+    out.fails(1);
+}

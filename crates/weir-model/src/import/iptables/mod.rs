@@ -1,4 +1,4 @@
-//! `iptables-save` and `ip6tables-save`: the tables filter and nat.
+//! `iptables-save`, `ip6tables-save` and `iptables -S`: the tables filter and nat.
 
 mod matches;
 mod read;
@@ -14,12 +14,16 @@ use crate::filter::Expr;
 /// The rules of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ruleset {
+    /// Where the rules stand, for messages; empty if that is not known.
+    pub file: String,
     /// The table `filter`.
     pub filter: Option<Table>,
     /// The table `nat`.
     pub nat: Option<Table>,
-    /// Rules of other tables (raw, mangle, security), and parts of rules that are not modelled. With any, what the rules let pass is
-    /// known for certain only where no [`Rule::uncertain`] one decides and no such table interferes.
+    /// Lines of rules of other tables (raw, mangle, security), which may do anything.
+    pub other_tables: Vec<usize>,
+    /// Rules of other tables, parts of rules that are not modelled, and what was taken for what is not said. What the rules let pass is
+    /// known for certain only where no rule with [`Rule::unknown`] decides and no other table interferes.
     pub not_modelled: Vec<Note>,
 }
 
@@ -52,8 +56,9 @@ pub struct Rule {
     pub out_interface: Option<InterfaceMatch>,
     /// States of the packet's connection, of which one fits; `None` for any.
     pub states: Option<Vec<ConnState>>,
-    /// A match is not modelled (it is in [`Ruleset::not_modelled`]): packets that fit the rest may or may not fit.
-    pub uncertain: bool,
+    /// What of it is not modelled, such as `the match "limit"`: packets that fit the rest may or may not fit, or what happens to those
+    /// that do is not known.
+    pub unknown: Vec<String>,
     /// What happens.
     pub target: Target,
     /// The line of the text, from 1.
@@ -118,8 +123,12 @@ pub enum Target {
     Reject(String),
     /// The chain ends; the caller goes on behind its jump.
     Return,
-    /// Nothing happens to the packet (`LOG`, or no target): the next rule is next.
+    /// Nothing happens to the packet that another modelled rule sees (`LOG`, `MARK`, or no target): the next rule is next.
     Continue,
+    /// The largest segment that the sender of a SYN takes becomes smaller (`TCPMSS`): the next rule is next.
+    ClampMss,
+    /// It is not modelled: [`Rule::unknown`] says so.
+    Unknown,
     /// The chain of this number in [`Table::chains`] is next; what it returns goes on behind this rule.
     Jump(usize),
     /// As `Jump`, but what it returns goes on where this chain would return.
@@ -150,8 +159,8 @@ impl Table {
     }
 }
 
-/// Reads what `iptables-save` or `ip6tables-save` prints (with or without `-c`). A match that is not modelled makes its rule
-/// [`Rule::uncertain`] and is noted; an unknown target is an error.
+/// Reads what `iptables-save` or `ip6tables-save` prints (with or without `-c`), or what `iptables -S` prints of the table filter or nat.
+/// A match or target that is not modelled makes its rule [`unknown`](Rule::unknown) and is noted.
 pub fn iptables_save(text: &str) -> Result<Ruleset, DocErrors> {
     read::ruleset(text)
 }

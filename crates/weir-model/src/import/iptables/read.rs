@@ -4,13 +4,22 @@ use std::collections::HashMap;
 
 use super::matches::Matches;
 use super::target::target;
-use super::{Chain, Rule, Ruleset, Table};
+use super::{Chain, Rule, Ruleset, Table, Target};
 use crate::doc::did_you_mean;
 use crate::error::{DocErrors, quote};
 use crate::import::{Errors, MAX_LINES, Note};
 
 /// What was wrong, and what would be right.
 pub(super) type Mistake = (String, String);
+
+/// Chains that the kernel has of itself, and that need no line.
+fn built_in(table: &str) -> &'static [&'static str] {
+    match table {
+        "filter" => &["INPUT", "FORWARD", "OUTPUT"],
+        "nat" => &["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"],
+        _ => &["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"],
+    }
+}
 
 /// Longest line, in bytes.
 const MAX_LINE: usize = 64 << 10;
@@ -34,8 +43,13 @@ pub(super) fn ruleset(text: &str) -> Result<Ruleset, DocErrors> {
             reader.errors.add(number, message, help);
         }
     }
-    if let Some(open) = &reader.table {
-        reader.errors.add(open.line, format!("the table {} does not end", open.name), "COMMIT ends a table");
+    match reader.table.take() {
+        Some(open) if open.listed => reader.commit(open),
+        Some(open) => {
+            let message = format!("the table {} does not end", open.name);
+            reader.errors.add(open.line, message, "COMMIT ends a table");
+        }
+        None => {}
     }
     reader.errors.finish(reader.ruleset)
 }
@@ -50,6 +64,8 @@ struct Reader {
 struct Open {
     name: String,
     line: usize,
+    /// It is as `iptables -S` prints it, which says neither its name nor where it ends.
+    listed: bool,
     table: Table,
     chains: HashMap<String, usize>,
     rules: Vec<(usize, String)>,
@@ -74,8 +90,7 @@ impl Reader {
                     "known here: filter, nat, raw, mangle, security".into(),
                 ));
             }
-            let (table, chains, rules) = (Table::default(), HashMap::new(), Vec::new());
-            self.table = Some(Open { name: name.into(), line: number, table, chains, rules });
+            self.table = Some(Open::new(name, number, false));
             return Ok(());
         }
         if line == "COMMIT" {
@@ -85,12 +100,22 @@ impl Reader {
             self.commit(open);
             return Ok(());
         }
+        let listed = ["-P ", "-N ", "-A "].iter().any(|c| line.starts_with(c));
+        if self.table.is_none() && listed {
+            self.table = Some(Open::new("filter", number, true));
+        }
         let Some(open) = &mut self.table else {
             return Err((
                 format!("{} stands in no table", quote(line)),
                 "a table begins with *filter or *nat".into(),
             ));
         };
+        if let Some(policy) = line.strip_prefix("-P ") {
+            return declare(open, policy);
+        }
+        if let Some(name) = line.strip_prefix("-N ") {
+            return declare(open, &format!("{} -", name.trim()));
+        }
         if let Some(chain) = line.strip_prefix(':') {
             return declare(open, chain);
         }
@@ -105,16 +130,22 @@ impl Reader {
         }
         Err((
             format!("{} is not understood", quote(line)),
-            "a line is \":CHAIN POLICY\", \"-A CHAIN …\" or COMMIT".into(),
+            "a line is \":CHAIN POLICY\", \"-A CHAIN …\" or COMMIT, or as \"iptables -S\" prints it".into(),
         ))
     }
 
     /// Reads the rules of a table, whose chains are all known.
     fn commit(&mut self, mut open: Open) {
+        if open.listed
+            && let Some(name) = listed_table(&open)
+        {
+            open.name = name.into();
+        }
         let modelled = matches!(open.name.as_str(), "filter" | "nat");
         for (line, text) in std::mem::take(&mut open.rules) {
             if !modelled {
                 let reason = format!("rules of the table {} are not modelled", open.name);
+                self.ruleset.other_tables.push(line);
                 self.ruleset.not_modelled.push(Note { line, text, reason });
                 continue;
             }
@@ -142,9 +173,14 @@ impl Reader {
         let mut words = words.iter().map(String::as_str).peekable();
         words.next();
         let name = words.next().unwrap_or_default();
+        if !open.chains.contains_key(name) && built_in(&open.name).contains(&name) {
+            let reason = "no line says its policy; ACCEPT is taken, which is the kernel's own".into();
+            self.ruleset.not_modelled.push(Note { line, text: format!("the chain {name}"), reason });
+            declare(open, &format!("{name} ACCEPT"))?;
+        }
         let chain = find(open, name)?;
         let mut matches = Matches::default();
-        let mut done = super::Target::Continue;
+        let mut done = Target::Continue;
         while let Some(word) = words.next() {
             match word {
                 "-j" | "--jump" | "-g" | "--goto" => {
@@ -152,16 +188,29 @@ impl Reader {
                     let to = open.chains.get(name).copied();
                     done =
                         target(name, to, word.starts_with("-g") || word == "--goto", &open.name, &mut words)?;
+                    if done == Target::Unknown {
+                        matches.unknown.push(format!("the target {}", quote(name)));
+                    }
+                }
+                // `-c PACKETS BYTES` of `iptables -S -v`.
+                "-c" | "--set-counters" => {
+                    words.next();
+                    words.next();
                 }
                 _ => matches.option(word, &mut words)?,
             }
         }
         for what in &matches.unknown {
-            let reason = format!("{what} is not modelled: the rule may or may not match");
+            let effect = if what.starts_with("the target") {
+                "what becomes of packets that fit is not known"
+            } else {
+                "the rule may or may not match"
+            };
+            let reason = format!("{what} is not modelled: {effect}");
             self.ruleset.not_modelled.push(Note { line, text: text.to_string(), reason });
         }
         let rule = Rule {
-            uncertain: !matches.unknown.is_empty(),
+            unknown: std::mem::take(&mut matches.unknown),
             in_interface: matches.in_interface.take(),
             out_interface: matches.out_interface.take(),
             states: matches.states.take(),
@@ -179,6 +228,21 @@ impl Reader {
 
 pub(super) fn missing(option: &str) -> Mistake {
     (format!("a value is missing after {option}"), "write it behind the option".into())
+}
+
+impl Open {
+    fn new(name: &str, line: usize, listed: bool) -> Open {
+        let (table, chains, rules) = (Table::default(), HashMap::new(), Vec::new());
+        Open { name: name.into(), line, listed, table, chains, rules }
+    }
+}
+
+/// The table whose chains these are, if it is not filter.
+fn listed_table(open: &Open) -> Option<&'static str> {
+    let rules = open.rules.iter().filter_map(|(_, rule)| rule.split_whitespace().nth(1));
+    let chains: Vec<&str> = rules.chain(open.chains.keys().map(String::as_str)).collect();
+    let routed = chains.iter().any(|c| matches!(*c, "PREROUTING" | "POSTROUTING"));
+    routed.then_some(if chains.contains(&"FORWARD") { "mangle" } else { "nat" })
 }
 
 /// `FORWARD DROP [0:0]`; a user's chain has the policy `-`.
@@ -207,7 +271,8 @@ fn declare(open: &mut Open, text: &str) -> Result<(), Mistake> {
 
 fn find(open: &Open, name: &str) -> Result<usize, Mistake> {
     open.chains.get(name).copied().ok_or_else(|| {
-        let known: Vec<&str> = open.table.chains.iter().map(|c| c.name.as_str()).collect();
+        let own = open.table.chains.iter().map(|c| c.name.as_str());
+        let known: Vec<&str> = own.chain(built_in(&open.name).iter().copied()).collect();
         (format!("the table {} has no chain {}", open.name, quote(name)), did_you_mean(name, &known))
     })
 }
@@ -220,7 +285,7 @@ fn circle(table: &Table) -> Option<usize> {
         .iter()
         .map(|c| {
             let to = c.rules.iter().filter_map(|r| match r.target {
-                super::Target::Jump(to) | super::Target::Goto(to) => Some(to),
+                Target::Jump(to) | Target::Goto(to) => Some(to),
                 _ => None,
             });
             to.collect()

@@ -9,7 +9,37 @@ use super::value::port_range;
 use super::{NatRange, Target};
 use crate::error::quote;
 
-/// Reads the target `name` with its options; `chain` is the chain of that name, if there is one.
+/// Targets that do nothing to the packet, or only what matches that are not modelled ask for (marks); how their options begin.
+const CONTINUE: &[(&str, &[&str])] = &[
+    ("LOG", &["--log-"]),
+    ("NFLOG", &["--nflog-"]),
+    ("ULOG", &["--ulog-"]),
+    ("AUDIT", &["--type"]),
+    ("TRACE", &[]),
+    ("MARK", &["--set-mark", "--set-xmark", "--and-mark", "--or-mark", "--xor-mark"]),
+    (
+        "CONNMARK",
+        &[
+            "--set-mark",
+            "--set-xmark",
+            "--and-mark",
+            "--or-mark",
+            "--xor-mark",
+            "--save-mark",
+            "--restore-mark",
+            "--mask",
+            "--nfmask",
+            "--ctmask",
+            "--left-shift-mark",
+            "--right-shift-mark",
+        ],
+    ),
+    ("SECMARK", &["--selctx"]),
+    ("CONNSECMARK", &["--save", "--restore"]),
+];
+
+/// Reads the target `name` with its options; `chain` is the chain of that name, if there is one. One that is not known is
+/// [`Target::Unknown`].
 pub(super) fn target<'a>(
     name: &str,
     chain: Option<usize>,
@@ -36,14 +66,9 @@ pub(super) fn target<'a>(
         "ACCEPT" => Ok(Target::Accept),
         "DROP" => Ok(Target::Drop),
         "RETURN" => Ok(Target::Return),
-        "LOG" | "NFLOG" | "ULOG" => {
-            while words
-                .next_if(|w| w.starts_with("--log-") || w.starts_with("--nflog-") || w.starts_with("--ulog-"))
-                .is_some()
-            {
-                words.next_if(|w| !is_option(w));
-            }
-            Ok(Target::Continue)
+        "TCPMSS" => {
+            options(words, &["--set-mss", "--clamp-mss-to-pmtu"]);
+            Ok(Target::ClampMss)
         }
         "REJECT" => {
             let mut with = "icmp-port-unreachable".to_string();
@@ -57,9 +82,22 @@ pub(super) fn target<'a>(
         "MASQUERADE" => nat(Target::Masquerade(ports(words)?)),
         "REDIRECT" => nat(Target::Redirect(ports(words)?)),
         _ => {
-            let help = "known here: ACCEPT, DROP, REJECT, RETURN, LOG, SNAT, DNAT, MASQUERADE, REDIRECT and chains of the table";
-            Err((format!("the target {} is not modelled", quote(name)), help.into()))
+            if let Some((_, prefixes)) = CONTINUE.iter().find(|(target, _)| *target == name) {
+                options(words, prefixes);
+                return Ok(Target::Continue);
+            }
+            // What belongs to it ends where a match begins that every rule may have.
+            let of_all = ["-p", "-s", "-d", "-i", "-o", "-m", "-f", "!"];
+            while words.next_if(|w| !of_all.contains(w)).is_some() {}
+            Ok(Target::Unknown)
         }
+    }
+}
+
+/// Passes over options that begin so, with their values.
+fn options<'a>(words: &mut Peekable<impl Iterator<Item = &'a str>>, prefixes: &[&str]) {
+    while words.next_if(|w| prefixes.iter().any(|p| w.starts_with(p))).is_some() {
+        while words.next_if(|w| !is_option(w)).is_some() {}
     }
 }
 

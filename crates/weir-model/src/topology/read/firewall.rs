@@ -48,7 +48,8 @@ pub(super) fn iptables(r: &mut Reader, at: &At<'_>, context: &mut Context<'_, '_
     let f = r.fields(at, &["file"])?;
     let (name, text) = import(r, at, &f, context)?;
     match iptables_save(&text) {
-        Ok(ruleset) => {
+        Ok(mut ruleset) => {
+            ruleset.file = name;
             context.notes.extend(ruleset.not_modelled.iter().cloned());
             Some(ruleset)
         }

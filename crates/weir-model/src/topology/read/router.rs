@@ -10,7 +10,9 @@ use super::{Context, firewall, one_or_list};
 use crate::doc::{At, Fields, Node, Reader, did_you_mean};
 use crate::error::{DocErrors, quote};
 use crate::graph::optional;
-use crate::import::{ImportedAction, ImportedHop, ImportedRoute, RoutingTable, ip_json_route, show_ip_route};
+use crate::import::{
+    ImportedAction, ImportedHop, ImportedRoute, RoutingTable, ip_json_route, ip_route, show_ip_route,
+};
 use crate::topology::{
     Interface, InterfaceAddr, MAX_ENTRIES, MAX_PORTS, NextHop, Route, RouteAction, Router,
 };
@@ -69,14 +71,15 @@ pub(super) fn router(
     Some(Router { interfaces, routes, firewall })
 }
 
-/// `{file: NAME, format: ip-json|show-ip-route}`.
+/// `{file: NAME, format: ip-json|ip-route|show-ip-route}`.
 fn import_table(r: &mut Reader, at: &At<'_>, context: &mut Context<'_, '_>) -> Option<RoutingTable> {
-    const FORMATS: &[&str] = &["ip-json", "show-ip-route"];
+    const FORMATS: &[&str] = &["ip-json", "ip-route", "show-ip-route"];
     let f = r.fields(at, &["file", "format"])?;
-    let format_at = f.need(r, "format", "ip-json or show-ip-route")?;
-    let format = r.text(&format_at, "ip-json or show-ip-route")?;
+    let format_at = f.need(r, "format", "ip-json, ip-route or show-ip-route")?;
+    let format = r.text(&format_at, "ip-json, ip-route or show-ip-route")?;
     let read = match format {
         "ip-json" => ip_json_route,
+        "ip-route" => ip_route,
         "show-ip-route" => show_ip_route,
         other => {
             r.error(

@@ -19,9 +19,9 @@ pub(super) enum Fate<'a> {
     Drop,
     Reject,
     /// A translation of the table nat.
-    Translate(&'a Target),
-    /// A rule decides of which not all is modelled.
-    Unknown,
+    Translate(&'a Rule),
+    /// This rule decides, of which not all is modelled.
+    Unknown(&'a Rule),
 }
 
 /// The chains of a table within a program.
@@ -74,7 +74,7 @@ impl<'a> Chains<'a> {
             self.left = self.left.checked_sub(1).ok_or(TooLong)?;
             let rest = match rule.target {
                 Target::Continue => continue,
-                _ if rule.uncertain => None,
+                _ if !rule.unknown.is_empty() => None,
                 Target::Return => Some(None),
                 Target::Goto(to) => Some(self.table.chains.get(to)),
                 _ => None,
@@ -112,7 +112,7 @@ impl<'a> Chains<'a> {
     fn when(&mut self, b: &mut Builder, rule: &'a Rule, fits: V, end: End<'_>) -> Result<(), TooLong> {
         let mut done = Ok(());
         b.when(fits, |b| match &rule.target {
-            _ if rule.uncertain => end(b, Fate::Unknown),
+            _ if !rule.unknown.is_empty() => end(b, Fate::Unknown(rule)),
             Target::Accept => end(b, Fate::Accept),
             Target::Drop => end(b, Fate::Drop),
             Target::Reject(_) => end(b, Fate::Reject),
@@ -122,8 +122,10 @@ impl<'a> Chains<'a> {
                 }
             }
             Target::Snat(_) | Target::Dnat(_) | Target::Masquerade(_) | Target::Redirect(_) => {
-                end(b, Fate::Translate(&rule.target));
+                end(b, Fate::Translate(rule));
             }
+            Target::ClampMss => super::mss::clamp(b),
+            Target::Unknown => end(b, Fate::Unknown(rule)),
             Target::Return | Target::Goto(_) | Target::Continue => {}
         });
         done

@@ -5,9 +5,11 @@
 //! Rules are those of IPv4: what they make of an IPv6 packet is not known.
 
 mod chains;
+mod mss;
 mod nat;
 mod track;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,6 +28,9 @@ use nat::Change;
 const STATE: u32 = 41;
 /// Offset of the annotation with the number of the interface that a packet came in by (2 bytes).
 const INPUT: u32 = 38;
+
+/// Most reasons of a box that are told apart.
+const MAX_CAUSES: usize = 256;
 
 /// An interface of a box, and its first IPv4 address.
 #[derive(Debug, Clone, Copy)]
@@ -53,26 +58,29 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Lines of rules of tables that are not modelled: they may do anything.
-    fn foreign(&self) -> Vec<String> {
-        let tables = [&self.set.filter, &self.set.nat].into_iter().flatten();
-        let own: Vec<usize> = tables.flat_map(|t| &t.chains).flat_map(|c| &c.rules).map(|r| r.line).collect();
-        let notes = self.set.not_modelled.iter().filter(|n| !own.contains(&n.line));
-        notes.map(|n| n.line.to_string()).collect()
-    }
-
     /// Why what a box with these rules does is not modelled, if it is not.
     pub(super) fn not_modelled(&self) -> Option<String> {
-        let lines = self.foreign();
+        let lines: Vec<String> = self.set.other_tables.iter().map(ToString::to_string).collect();
         (!lines.is_empty())
             .then(|| format!("rules of other tables than filter and nat: lines {}", lines.join(", ")))
     }
 
+    /// A rule with what of it is not modelled.
+    fn told(&self, rule: &Rule, what: &str) -> String {
+        format!("{} line {}: {}: {what} is not modelled", self.set.file, rule.line, rule.text)
+    }
+
+    /// A rule of which not all is modelled.
+    fn unknown(&self, rule: &Rule) -> String {
+        self.told(rule, rule.unknown.first().map_or("its translation here", String::as_str))
+    }
+
     /// Notes the interface that packets come in by, finds the states of their connections, and changes destinations. Input
-    /// and output for each interface; packets that are not known about leave by the output behind these.
-    fn arrival(&self, name: &str, interfaces: &[Interface<'_>]) -> Result<Program, TooLong> {
+    /// and output for each interface; packets that are not known about leave by the outputs behind these.
+    fn arrival(&self, name: &str, interfaces: &[Interface<'_>]) -> Built {
         let n = interfaces.len() as u32;
-        let mut b = Builder::new(name, n, n + 1);
+        let mut b = Builder::new(name, n, n + MAX_CAUSES as u32);
+        let causes = Causes::new(n);
         let connections = self.tracks.then(|| track::tables(&mut b));
         let mut done = Ok(());
         for (i, interface) in (0..).zip(interfaces) {
@@ -90,10 +98,12 @@ impl<'a> Rules<'a> {
                 let state = b.load_anno(Width::W8, STATE);
                 // What an ICMP error quotes would have to be translated too.
                 let related = b.eq(state, chains::number(ConnState::Related));
-                b.when(related, |b| b.emit(n));
+                let quoted = "an ICMP error of a connection: what it quotes would have to be translated too, which is not modelled";
+                b.when(related, |b| causes.end(b, || quoted.into()));
                 // So do the checksums of protocols that are no TCP, UDP or ICMP but have ports.
                 let odd = nat::is_odd(b);
-                b.when(odd, |b| b.emit(n));
+                let ports = "a packet of SCTP, DCCP or UDP-Lite, whose translation is not modelled";
+                b.when(odd, |b| causes.end(b, || ports.into()));
                 let new = b.eq(state, chains::number(ConnState::New));
                 let fresh = nat::is_fresh(b);
                 let asked = b.and(new, fresh);
@@ -103,10 +113,10 @@ impl<'a> Rules<'a> {
                 let result = chains.run(b, "PREROUTING", &mut |b, fate| match fate {
                     Fate::Accept => b.emit(i),
                     Fate::Drop | Fate::Reject => b.drop(Reason::DENIED),
-                    Fate::Unknown => b.emit(n),
-                    Fate::Translate(target) => match Change::of(target, interface.address) {
+                    Fate::Unknown(rule) => causes.end(b, || self.unknown(rule)),
+                    Fate::Translate(rule) => match Change::of(&rule.target, interface.address) {
                         Some(change) => nat::destination(b, &change, &|b| b.emit(i)),
-                        None => b.emit(n),
+                        None => causes.end(b, || self.unknown(rule)),
                     },
                 });
                 if result.is_err() {
@@ -114,14 +124,15 @@ impl<'a> Rules<'a> {
                 }
             });
         }
-        done.map(|()| b.finish())
+        done.map(|()| causes.finish(b))
     }
 
     /// Makes new connections known, and changes sources. Input and output for each interface; packets that are not known
-    /// about leave by the output behind these.
-    fn departure(&self, name: &str, interfaces: &[Interface<'_>]) -> Result<Program, TooLong> {
+    /// about leave by the outputs behind these.
+    fn departure(&self, name: &str, interfaces: &[Interface<'_>]) -> Built {
         let n = interfaces.len() as u32;
-        let mut b = Builder::new(name, n, n + 1);
+        let mut b = Builder::new(name, n, n + MAX_CAUSES as u32);
+        let causes = Causes::new(n);
         let connections = self.tracks.then(|| track::tables(&mut b));
         let mut done = Ok(());
         for (i, interface) in (0..).zip(interfaces) {
@@ -138,10 +149,10 @@ impl<'a> Rules<'a> {
                     let result = chains.run(b, "POSTROUTING", &mut |b, fate| match fate {
                         Fate::Accept => connect(b, None),
                         Fate::Drop | Fate::Reject => b.drop(Reason::DENIED),
-                        Fate::Unknown => b.emit(n),
-                        Fate::Translate(target) => match Change::of(target, interface.address) {
+                        Fate::Unknown(rule) => causes.end(b, || self.unknown(rule)),
+                        Fate::Translate(rule) => match Change::of(&rule.target, interface.address) {
                             Some(change) => connect(b, Some(&change)),
-                            None => b.emit(n),
+                            None => causes.end(b, || self.unknown(rule)),
                         },
                     });
                     if result.is_err() {
@@ -151,7 +162,7 @@ impl<'a> Rules<'a> {
                 nat::leave(b, connections, &mut rules, &|b| b.emit(i));
             });
         }
-        done.map(|()| b.finish())
+        done.map(|()| causes.finish(b))
     }
 
     /// The table nat, if it translates anything.
@@ -160,15 +171,10 @@ impl<'a> Rules<'a> {
     }
 
     /// A chain of the table filter, for packets that leave by an interface, or by none: those that pass leave by output 0,
-    /// those that are not known about by output 1.
-    fn chain(
-        &self,
-        name: &str,
-        chain: &str,
-        inputs: &[&str],
-        output: Option<&str>,
-    ) -> Result<Program, TooLong> {
-        let mut b = Builder::new(name, 1, 2);
+    /// those that are not known about by the others.
+    fn chain(&self, name: &str, chain: &str, inputs: &[&str], output: Option<&str>) -> Built {
+        let mut b = Builder::new(name, 1, 1 + MAX_CAUSES as u32);
+        let causes = Causes::new(1);
         let mut chains = Chains::new(&self.filter);
         chains.output = output;
         // Interfaces that no rule tells apart.
@@ -181,7 +187,11 @@ impl<'a> Rules<'a> {
         let kinds: Vec<Vec<usize>> = kinds.into_values().collect();
         let mut done = Ok(());
         b.input(0, |b| {
-            six(b, |b| b.emit(1));
+            six(b, |b| {
+                causes.end(b, || {
+                    format!("no IPv4 packet, and the rules of {} are those of IPv4", self.set.file)
+                })
+            });
             let number = b.load_anno(Width::W16, INPUT);
             let mut rules = |b: &mut Builder, kind: &[usize]| {
                 chains.input = kind.first().and_then(|i| inputs.get(*i)).copied();
@@ -189,13 +199,13 @@ impl<'a> Rules<'a> {
                     Fate::Accept => b.emit(0),
                     Fate::Drop => b.drop(Reason::DENIED),
                     Fate::Reject => b.drop(Reason::new("Rejected")),
-                    Fate::Unknown | Fate::Translate(_) => b.emit(1),
+                    Fate::Unknown(rule) | Fate::Translate(rule) => causes.end(b, || self.unknown(rule)),
                 });
                 if result.is_err() {
                     done = Err(TooLong);
                 }
             };
-            let Some((last, others)) = kinds.split_last() else { return b.emit(1) };
+            let Some((last, others)) = kinds.split_last() else { return b.drop(Reason::DENIED) };
             for kind in others {
                 let mut here = b.constant(Width::W1, 0_u8);
                 for i in kind {
@@ -206,7 +216,44 @@ impl<'a> Rules<'a> {
             }
             rules(b, last);
         });
-        done.map(|()| b.finish())
+        done.map(|()| causes.finish(b))
+    }
+}
+
+/// A program, and for each of its last outputs why it is not known what becomes of packets there.
+type Built = Result<(Program, Vec<String>), TooLong>;
+
+/// Why it is not known what becomes of packets: each reason has an output of its own, from a number on.
+struct Causes {
+    first: u32,
+    list: RefCell<Vec<String>>,
+}
+
+impl Causes {
+    fn new(first: u32) -> Causes {
+        Causes { first, list: RefCell::default() }
+    }
+
+    /// Ends the program for packets of which it is not known what becomes of them.
+    fn end(&self, b: &mut Builder, cause: impl FnOnce() -> String) {
+        let mut list = self.list.borrow_mut();
+        // The last of many stands for all that follow.
+        let cause = if list.len() + 1 < MAX_CAUSES {
+            cause()
+        } else {
+            "one of many rules that are not modelled".into()
+        };
+        let place = list.iter().position(|c| *c == cause).unwrap_or(list.len());
+        if place == list.len() {
+            list.push(cause);
+        }
+        b.emit(self.first + place as u32);
+    }
+
+    fn finish(self, b: Builder) -> (Program, Vec<String>) {
+        let (mut program, list) = (b.finish(), self.list.into_inner());
+        program.outputs = self.first + list.len() as u32;
+        (program, list)
     }
 }
 
@@ -261,12 +308,10 @@ impl World {
         let interfaces = interfaces(b);
         let names: Vec<&str> = interfaces.iter().map(|i| i.name).collect();
         let n = names.len() as u32;
-        let opaque = self.rules_node(b, (i, "unknown"), Err(TooLong));
-        let to_opaque = Place { node: opaque, port: 0 };
-        let arrival = self.rules_node(b, (i, "PREROUTING"), rules.arrival(&b.name, &interfaces));
-        let departure = self.rules_node(b, (i, "POSTROUTING"), rules.departure(&b.name, &interfaces));
-        self.net.connect(Place { node: arrival, port: n }, to_opaque);
-        self.net.connect(Place { node: departure, port: n }, to_opaque);
+        let (arrival, departure) =
+            (rules.arrival(&b.name, &interfaces), rules.departure(&b.name, &interfaces));
+        let arrival = self.rules_node(b, (i, "PREROUTING"), n, arrival);
+        let departure = self.rules_node(b, (i, "POSTROUTING"), n, departure);
         let mut ends = Vec::new();
         let exits = (0..n).map(|port| (port, "FORWARD", names.get(port as usize).copied()));
         for (port, chain, output) in exits.chain(local.map(|_| (n, "INPUT", None))) {
@@ -275,9 +320,8 @@ impl World {
                 let what = "what becomes of packets is not known: its chains jump to each other too often";
                 self.notes.push(format!("{}: {what}", b.name));
             }
-            let filter = self.rules_node(b, (i, chain), program);
+            let filter = self.rules_node(b, (i, chain), 1, program);
             self.net.connect(Place { node, port }, Place { node: filter, port: 0 });
-            self.net.connect(Place { node: filter, port: 1 }, to_opaque);
             if port == n {
                 if let Some(local) = local {
                     self.net.connect(Place { node: filter, port: 0 }, Place { node: local, port: 0 });
@@ -291,19 +335,22 @@ impl World {
         ends
     }
 
-    fn rules_node(
-        &mut self,
-        b: &NetBox,
-        (i, chain): (usize, &str),
-        program: Result<Program, TooLong>,
-    ) -> NodeId {
+    /// A program of rules; of what leaves by its outputs from `first` on it is not known what becomes of it.
+    fn rules_node(&mut self, b: &NetBox, (i, chain): (usize, &str), first: u32, program: Built) -> NodeId {
         let name = format!("{}/{chain}", b.name);
-        let node = match program {
-            Ok(p) => self.net.add_program(name, &Arc::new(p), i as u32),
-            Err(TooLong) => self.net.add(name, Body::Opaque),
+        let label =
+            |chain: &str| Label { class: "Iptables".into(), args: [chain.to_owned()].into(), hidden: false };
+        let (node, causes) = match program {
+            Ok((p, causes)) => (self.net.add_program(name, &Arc::new(p), i as u32), causes),
+            Err(TooLong) => (self.net.add(name, Body::Opaque), Vec::new()),
         };
-        let label = Label { class: "Iptables".into(), args: [chain.to_owned()].into(), hidden: false };
-        self.labels.insert(node, label);
+        self.labels.insert(node, label(chain));
+        for (port, cause) in (first..).zip(causes) {
+            let opaque = self.net.add(format!("{}/unknown", b.name), Body::Opaque);
+            self.labels.insert(opaque, label("unknown"));
+            self.causes.insert(opaque, cause);
+            self.net.connect(Place { node, port }, Place { node: opaque, port: 0 });
+        }
         node
     }
 }

@@ -1,0 +1,3 @@
+mod hassel;
+mod iptables;
+mod routes;
