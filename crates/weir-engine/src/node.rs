@@ -111,6 +111,11 @@ pub trait Behavior: Send {
         None
     }
 
+    /// How many more packets there is room for, if the node stores packets.
+    fn free(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether there may be a packet on an output that is pulled, or that the node pushes out by itself; `asks` says
     /// that of an input. `None`: if there is one on any input.
     fn gives(&self, _port: u32, _asks: &dyn Fn(u32) -> bool) -> Option<bool> {
@@ -306,6 +311,19 @@ impl Cx<'_> {
     /// How many more packets there is room for in one of these queues; no limit without queues.
     pub fn room_in(&self, queues: &[usize]) -> usize {
         self.router.room_in(queues)
+    }
+
+    /// How many more packets there is room for in each of these elements; no limit where none stores packets.
+    pub fn least_room_in(&self, storages: &[usize]) -> usize {
+        let free = |&e: &usize| self.router.node(e)?.free();
+        storages.iter().filter_map(free).min().unwrap_or(usize::MAX)
+    }
+
+    /// Tells that what the node reads cannot be read on. `weir run` ends with the status 1 then.
+    pub fn fail(&mut self, what: String) {
+        self.print(format!("{}: {what}", self.name()));
+        let graph = self.env.running.clone();
+        self.env.notice(Some(&graph), "input-failed", what);
     }
 
     /// Ends a packet.

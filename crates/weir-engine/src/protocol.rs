@@ -301,7 +301,7 @@ pub enum Event {
         graph: Option<String>,
         /// What: `loaded`, `swapped`, `unloaded`, `device-down`, `device-up`, `print` (an element printed a line),
         /// `state-lost` (a swap could not carry all state over), `interpreted` (the graph could not be compiled),
-        /// `failed` (the graph was stopped after an internal error).
+        /// `failed` (the graph was stopped after an internal error), `input-failed` (an element cannot read its file on).
         what: String,
         /// More, for people.
         text: String,

@@ -64,6 +64,46 @@ fn windows_that_contradict_are_refused() {
 }
 
 #[test]
+fn a_small_queue_behind_a_capture_loses_nothing_that_is_pulled_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = dir.path().join("in");
+    capture(&from, 200);
+    for queue in ["Queue(5)", "Queue(1)", "SimpleQueue(3)"] {
+        let config = format!(
+            "FromDump({}, STOP true) -> {queue} -> Unqueue -> c :: Counter -> Discard;",
+            from.display()
+        );
+        assert_eq!(engine(&config).read("g", "c.count").unwrap(), "200", "{config}");
+    }
+    let config = format!(
+        "FromDump({}, STOP true) -> t :: Classifier(12/0800, -); t[0] -> Queue(2) -> Unqueue -> c :: Counter -> Discard; \
+         t[1] -> Discard;",
+        from.display()
+    );
+    assert_eq!(engine(&config).read("g", "c.count").unwrap(), "200");
+    // Who pulls more slowly than packets come has losses, as in Click.
+    let config = format!("FromDump({}, STOP true) -> q :: Queue(5); q -> Idle;", from.display());
+    assert_eq!(engine(&config).read("g", "q.drops").unwrap(), "195");
+}
+
+#[test]
+fn a_packet_that_is_too_long_is_dropped_with_a_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = dir.path().join("in");
+    capture(&from, 2);
+    let mut file = std::fs::read(&from).unwrap();
+    let record: Vec<u8> = [5_u32, 0, 70_000, 70_000].iter().flat_map(|w| w.to_le_bytes()).collect();
+    file.splice(24..24, [&record[..], &[0; 70_000]].concat());
+    std::fs::write(&from, file).unwrap();
+    let config = format!("d :: FromDump({}, STOP true) -> c :: Counter -> Discard;", from.display());
+    let mut e = engine(&config);
+    assert_eq!((e.read("g", "d.count").unwrap(), e.read("g", "c.count").unwrap()), ("3".into(), "2".into()));
+    assert_eq!(e.status("g").unwrap().drops["d"]["TooLong"], 1);
+    let told = e.take_notices().into_iter().find(|n| n.what == "print").unwrap().text;
+    assert!(told.contains("packet 1 has 70000 bytes, and packets have at most 65920"), "{told}");
+}
+
+#[test]
 fn ip_packets_are_written_and_read() {
     let dir = tempfile::tempdir().unwrap();
     let [frames, packets, back] = ["frames", "packets", "back"].map(|name| dir.path().join(name));

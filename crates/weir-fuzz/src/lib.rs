@@ -13,9 +13,9 @@ mod targets;
 
 pub use generated::generated;
 pub use targets::{
-    click_parser, compiled, filter, headers, ip_json_route_table, iptables_rules, ir_text, packets,
-    pcap_reader, protocol, request, requirement, service_graph, show_ip_route_table, template, topology,
-    transfer_function,
+    click_parser, compiled, filter, headers, ip_json_route_table, ip_route_table, iptables_rules, ir_text,
+    packets, pcap_reader, protocol, request, requirement, service_graph, show_ip_route_table, template,
+    topology, transfer_function,
 };
 
 /// Something that is fuzzed.
@@ -69,6 +69,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "request", run: request, seeds: seeds::requests },
     Target { name: "topology", run: topology, seeds: seeds::topologies },
     Target { name: "ip_json_route_table", run: ip_json_route_table, seeds: seeds::ip_json_routes },
+    Target { name: "ip_route_table", run: ip_route_table, seeds: seeds::ip_routes },
     Target { name: "show_ip_route_table", run: show_ip_route_table, seeds: seeds::show_ip_routes },
     Target { name: "iptables_rules", run: iptables_rules, seeds: seeds::iptables_rules },
     Target { name: "transfer_function", run: transfer_function, seeds: seeds::transfer_functions },

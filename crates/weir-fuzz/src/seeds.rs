@@ -90,9 +90,22 @@ pub(crate) fn ip_json_routes() -> Vec<Vec<u8>> {
     texts([include_str!("../../weir-model/tests/data/import/route.json")])
 }
 
+/// The same as people read them.
+pub(crate) fn ip_routes() -> Vec<Vec<u8>> {
+    texts([
+        "default via 192.0.2.1 dev wan proto static metric 100\n10.0.0.0/16 dev lan scope link src 10.0.0.1 linkdown\n\
+            10.1.0.0/16 nhid 12 proto bgp\n\tnexthop via 10.0.0.2 dev lan weight 1\n\tnexthop via inet6 fe80::1 dev b weight 1 dead\n\
+            unreachable 10.8.0.0/16 mtu lock 1400\nthrow 10.9.0.0/16\ndefault via fe80::1 dev a pref medium expires 9sec\n\
+            broadcast 10.0.255.255 dev lan table local\nroot@gw:~#\n",
+    ])
+}
+
 /// Routing tables of FRR and IOS.
 pub(crate) fn show_ip_routes() -> Vec<Vec<u8>> {
     texts([
+        "R1#sh ip route\nVRF blue:\nO[1]>*10.0.0.0/8 [110/2] (12) via 10.9.0.1, eth0 (vrf red), rmapsrc 10.9.0.2\n  b via 10.9.0.3, a\n\
+         <--- More --->\r\rO E2 10.1.0.0 255.255.0.0\n  [110/11] via 10.0.0.1, 3w1d, in\n10.0.0.0/24 is subnetted, 1 subnets\nC 10.2.0.0 is \
+         directly connected, \u{8}b\n",
         include_str!("../../weir-model/tests/data/import/frr.txt"),
         include_str!("../../weir-model/tests/data/import/cisco.txt"),
     ])
@@ -100,7 +113,10 @@ pub(crate) fn show_ip_routes() -> Vec<Vec<u8>> {
 
 /// Rules of Linux.
 pub(crate) fn iptables_rules() -> Vec<Vec<u8>> {
-    texts([include_str!("../../weir-model/tests/data/import/rules.v4")])
+    texts([
+        include_str!("../../weir-model/tests/data/import/rules.v4"),
+        "-P FORWARD DROP -c 5 300\n-N a\n-A FORWARD -p tcp --syn -j TCPMSS --set-mss 1400\n-A a -j MARK --set-xmark 1/1\n-A a -j FOO --x 1\n",
+    ])
 }
 
 /// Transfer functions.
@@ -211,7 +227,26 @@ pub(crate) fn captures() -> Vec<Vec<u8>> {
         writer.write(&packet).expect("memory takes any bytes");
     }
     drop(writer);
-    vec![pcap, pcapng()]
+    // Other link types, in one record each: what stands in front of the IP header is left to chance, and to these starts.
+    let starts: [(u8, &[u8]); 8] = [
+        (0, &[2, 0, 0, 0]),
+        (9, &[0xff, 3, 0, 0x21]),
+        (50, &[0x0f, 0, 8, 0]),
+        (105, &[0x88, 3]),
+        (113, &[0; 14]),
+        (119, &[0x80, 0x21, 0x10, 1, 0, 0, 0, 64]),
+        (127, &[0, 0, 17, 0, 3, 0, 0, 0x80, 0, 0, 0, 0]),
+        (192, &[0, 0, 8, 0, 105, 0, 0, 0]),
+    ];
+    let others = starts.iter().map(|(link, start)| {
+        let mut file = pcap[..24].to_vec();
+        file[20] = *link;
+        let bytes = [*start, &[8, 0, 0x45, 0, 0, 28], &[7; 60]].concat();
+        let len = (bytes.len() as u32).to_le_bytes();
+        file.extend([&[0; 8][..], &len, &len, &bytes].concat());
+        file
+    });
+    others.chain([pcap.clone(), pcapng()]).collect()
 }
 
 /// A pcapng file: section, interface, one packet (draft-ietf-opsawg-pcapng sections 4.1 to 4.3).

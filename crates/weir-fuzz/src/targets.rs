@@ -14,7 +14,7 @@ use weir_model::filter::{Expr, PacketView};
 use weir_model::graph::ServiceGraph;
 use weir_model::import::hassel::TransferFunction;
 use weir_model::import::iptables::Target;
-use weir_model::import::{ip_json_route, iptables_save, show_ip_route};
+use weir_model::import::{ip_json_route, ip_route, iptables_save, show_ip_route};
 use weir_model::request::Request as ProcessingRequest;
 use weir_model::requirement::Requirement;
 use weir_model::template::Template;
@@ -102,6 +102,13 @@ pub fn topology(data: &[u8]) {
 /// Routing tables as `ip -json route` prints them: the reader takes any text.
 pub fn ip_json_route_table(data: &[u8]) {
     let _ = ip_json_route(&String::from_utf8_lossy(data));
+}
+
+/// Routing tables as `ip route` prints them: the reader takes any text, and no prefix has two routes.
+pub fn ip_route_table(data: &[u8]) {
+    let Ok(table) = ip_route(&String::from_utf8_lossy(data)) else { return };
+    let prefixes: HashSet<_> = table.routes.iter().map(|r| r.prefix).collect();
+    assert_eq!(prefixes.len(), table.routes.len());
 }
 
 /// Routing tables as `show ip route` prints them: the reader takes any text, and no prefix has two routes.
@@ -230,8 +237,17 @@ pub fn compiled(data: &[u8]) {
     assert_same(program, 1, &steps);
 }
 
-/// Captures: the reader takes any bytes, and what it read comes back from a file that the writer made.
+/// Captures: the reader takes any bytes, looks for IP headers in any of them, and what it read comes back from a file that
+/// the writer made.
 pub fn pcap_reader(data: &[u8]) {
+    if let Ok(mut reader) = PcapReader::new("fuzz", Cursor::new(data.to_vec()))
+        && reader.mark_ip().is_ok()
+    {
+        while let Ok(Some(packet)) = reader.next_packet() {
+            let net = packet.layer(Layer::Net).unwrap_or(packet.data());
+            assert!(packet.layer(Layer::Transport).is_none_or(|t| net < t && t <= packet.end()));
+        }
+    }
     let read = read_capture(data.to_vec());
     let mut file = Vec::new();
     let mut writer = PcapWriter::new("fuzz", &mut file, u32::MAX).expect("memory takes any bytes");

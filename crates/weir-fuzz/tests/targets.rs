@@ -28,6 +28,7 @@ tests! {
     request 2000
     topology 2000
     ip_json_route_table 2000
+    ip_route_table 2000
     show_ip_route_table 2000
     iptables_rules 2000
     transfer_function 2000

@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use weir_elements::FromArg;
 use weir_io::pcap::PcapReader;
-use weir_net::Headers;
 use weir_packet::Layer;
 
 use super::limit::flag;
@@ -12,9 +11,19 @@ use crate::device::with_causes;
 
 /// A packet is not IP.
 const NOT_IP: Reason = Reason::new("NotIp");
+/// A packet is longer than packets are.
+const TOO_LONG: Reason = Reason::new("TooLong");
 
 engine_node! {
-    /// Reads packets from a capture file (pcap or pcapng, of Ethernet frames or IP packets).
+    /// Reads packets from a capture file (pcap or pcapng, of any link type).
+    ///
+    /// Packets come as they are in the file, whatever they begin with. With `FORCE_IP`, the IP header is looked for behind
+    /// link headers of Ethernet, IEEE 802.11 (also with radiotap, Prism, AVS or PPI), Linux cooked captures (1 and 2), PPP,
+    /// PPPoE, HDLC, frame relay, FDDI, ATM, IEEE 1394, and BSD's null, loop and log; raw IP has none.
+    ///
+    /// A packet of more than 65,920 bytes is dropped (`TooLong`), and told of. A file that is damaged or cut off is told of
+    /// with the place, and ends `weir run` with the status 1. No more packets are read at a time than queues that they get to
+    /// have room for, but for one.
     ///
     /// Times are those of the capture; give at most one of `START` and `START_AFTER`, and of `END`, `END_AFTER` and
     /// `INTERVAL`.
@@ -80,6 +89,10 @@ struct Reading {
     window: Option<(u64, u64)>,
     /// Whether the window ends some time after the first packet in it.
     interval: Option<u64>,
+    /// The queues that packets get to.
+    queues: Vec<usize>,
+    /// Whether a packet that is too long was told of.
+    told: bool,
 }
 
 /// A number from 0 to 1.
@@ -141,11 +154,22 @@ impl FromDump {
         let Some(reader) = &mut state.reader else { return false };
         let result = reader.read(&mut state.batch, self.burst.max(1) as usize);
         state.ahead.extend(state.batch.drain(..));
+        for long in reader.too_long() {
+            state.count += 1;
+            if !std::mem::replace(&mut state.told, true) {
+                let (number, len) = (long.number, long.len);
+                let most = weir_packet::MAX_LEN;
+                let text = format!(
+                    "packet {number} has {len} bytes, and packets have at most {most}: it is dropped, as are all such"
+                );
+                cx.print(format!("{}: {}: {text}", cx.name(), self.filename));
+            }
+            cx.drop(&TOO_LONG, long.packet);
+        }
         let more = match result {
             Ok(n) => n > 0,
             Err(e) => {
-                let (graph, text) = (cx.env.running.clone(), format!("{}: {}", cx.name(), with_causes(&e)));
-                cx.env.notice(Some(&graph), "print", text);
+                cx.fail(with_causes(&e));
                 !state.ahead.is_empty()
             }
         };
@@ -156,9 +180,9 @@ impl FromDump {
         more
     }
 
-    fn send(&mut self, mut packet: Packet, cx: &mut Cx<'_>) {
+    fn send(&mut self, packet: Packet, cx: &mut Cx<'_>) {
         self.state.count += 1;
-        if self.force_ip && !mark_ip(&mut packet) {
+        if self.force_ip && packet.layer(Layer::Net).is_none() {
             if cx.ports().1 > 1 {
                 cx.emit(1, packet);
             } else {
@@ -168,19 +192,6 @@ impl FromDump {
         }
         cx.emit(0, packet);
     }
-}
-
-fn mark_ip(packet: &mut Packet) -> bool {
-    // The link layer of IP packets is not marked.
-    let headers = match packet.layer(Layer::Mac) {
-        Some(_) => Headers::of_frame(packet.bytes()),
-        None => Headers::of_ip(packet.bytes(), 0),
-    };
-    let Some(h) = headers else { return false };
-    let data = packet.data();
-    packet.set_layer(Layer::Net, Some(data + h.net as u32));
-    packet.set_layer(Layer::Transport, h.transport.map(|t| data + t as u32).filter(|&t| t <= packet.end()));
-    true
 }
 
 impl Behavior for FromDump {
@@ -195,7 +206,16 @@ impl Behavior for FromDump {
             "-" => PcapReader::new("standard input", std::io::stdin()),
             file => PcapReader::open(file),
         };
-        self.state.reader = Some(reader.map_err(|e| with_causes(&e))?);
+        let mut reader = reader.map_err(|e| with_causes(&e))?;
+        if self.force_ip {
+            reader.mark_ip().map_err(|e| with_causes(&e))?;
+        }
+        self.state.reader = Some(reader);
+        Ok(())
+    }
+
+    fn place(&mut self, here: &Neighbours<'_>) -> Result<(), String> {
+        self.state.queues = here.storages(true);
         Ok(())
     }
 
@@ -204,7 +224,9 @@ impl Behavior for FromDump {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> Ran {
-        for _ in 0..self.burst.max(1) {
+        // In Click, where one packet comes at a time, whoever pulls from a queue keeps up with that.
+        let burst = (self.burst.max(1) as usize).min(cx.least_room_in(&self.state.queues).max(1));
+        for _ in 0..burst {
             if !self.active {
                 return Ran::Idle;
             }
@@ -227,7 +249,14 @@ impl Behavior for FromDump {
     fn adopt(&mut self, old: &mut dyn EngineNode) {
         let Some(old) = old.as_any().downcast_mut::<FromDump>() else { return };
         if old.filename == self.filename {
-            self.state = std::mem::take(&mut old.state);
+            let queues = std::mem::take(&mut self.state.queues);
+            self.state = Reading { queues, ..std::mem::take(&mut old.state) };
+            if self.force_ip
+                && let Some(reader) = &mut self.state.reader
+            {
+                // Packets of a link type that is not known are not IP.
+                _ = reader.mark_ip();
+            }
         }
     }
 }

@@ -168,7 +168,11 @@ macro_rules! queue_node {
             }
 
             fn room(&self) -> Option<usize> {
-                $full.then(|| (self.capacity as usize).saturating_sub(self.state.packets.len()))
+                self.free().filter(|_| $full)
+            }
+
+            fn free(&self) -> Option<usize> {
+                Some((self.capacity as usize).saturating_sub(self.state.packets.len()))
             }
 
             fn config(&self) -> Option<String> {

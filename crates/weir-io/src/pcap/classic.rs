@@ -1,112 +1,92 @@
-//! Reading pcap files (draft-ietf-opsawg-pcap) in large blocks.
-//!
-//! The file is not mapped into memory: one that is cut while it is read would end the process.
+//! pcap files (draft-ietf-opsawg-pcap), with microseconds or nanoseconds, and those of a patched tcpdump, whose records
+//! have eight bytes more.
 
-use std::io::Read;
+use weir_packet::Buffers;
 
-use weir_packet::{Buffers, Layer, NoRoom, Packet};
+use super::input::{Input, Order};
+use super::link::Link;
+use super::read::{CUT, Found};
 
-use super::Encap;
-use super::read::BUFFER;
+/// Length of the header of a file, in bytes.
+pub(super) const FILE_HEADER: usize = 24;
 
-/// Length of the header of a file, and of a record, in bytes.
-const FILE_HEADER: usize = 24;
-const RECORD_HEADER: usize = 16;
-
-/// A pcap file.
-pub struct Classic {
-    stream: Box<dyn Read + Send>,
-    buffer: Box<[u8]>,
-    /// What was read and not used yet.
-    start: usize,
-    end: usize,
-    big_endian: bool,
+/// What the header of a file says.
+pub(super) struct Classic {
+    order: Order,
     /// Nanoseconds of a unit of the part of the time below a second.
     unit: u64,
-    link_type: u32,
+    pub link: Link,
+    /// Length of the header of a record, in bytes.
+    record_header: usize,
+    lengths: Lengths,
+}
+
+/// In which order the two lengths of a record stand.
+#[derive(Clone, Copy)]
+enum Lengths {
+    /// How much was kept, then how much there was.
+    KeptFirst,
+    /// The other way round: in files before version 2.3.
+    KeptLast,
+    /// Either; what was kept is no more than there was: version 2.3 (libpcap, `sf-pcap.c`).
+    KeptLess,
 }
 
 impl Classic {
-    /// A file of which `header` was read already. `None` if that is no header.
-    pub fn new(header: &[u8], stream: impl Read + Send + 'static) -> Option<Classic> {
-        let header: &[u8; FILE_HEADER] = header.try_into().ok()?;
-        let magic = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
-        let (big_endian, unit) = match (magic, magic.swap_bytes()) {
-            (0xa1b2_c3d4, _) => (false, 1000),
-            (0xa1b2_3c4d, _) => (false, 1),
-            (_, 0xa1b2_c3d4) => (true, 1000),
-            (_, 0xa1b2_3c4d) => (true, 1),
-            _ => return None,
+    /// A file that begins with this header. `None` if that is none.
+    pub(super) fn new(header: &[u8; FILE_HEADER]) -> Option<Classic> {
+        let magic = Order { big_endian: false }.u32(header, 0);
+        let known = |magic: u32| match magic {
+            0xa1b2_c3d4 => Some((1000, 16)),
+            0xa1b2_3c4d => Some((1, 16)),
+            // Of Alexey Kuznetsov's patch: an interface, a protocol and a type stand behind the lengths.
+            0xa1b2_cd34 => Some((1000, 24)),
+            _ => None,
         };
-        Some(Classic {
-            stream: Box::new(stream),
-            buffer: vec![0; BUFFER].into_boxed_slice(),
-            start: 0,
-            end: 0,
-            big_endian,
-            unit,
-            link_type: word(header, 20, big_endian),
-        })
+        let (big_endian, (unit, record_header)) =
+            known(magic).map(|k| (false, k)).or(known(magic.swap_bytes()).map(|k| (true, k)))?;
+        let order = Order { big_endian };
+        let lengths = match (order.u16(header, 4), order.u16(header, 6)) {
+            (2, 3) => Lengths::KeptLess,
+            (2, minor) if minor < 3 => Lengths::KeptLast,
+            // Digital's tcpdump.
+            (543, _) => Lengths::KeptLast,
+            _ => Lengths::KeptFirst,
+        };
+        Some(Classic { order, unit, link: Link::of_header(order.u32(header, 20)), record_header, lengths })
     }
 
-    /// The next packet, or that it is longer than packets are; `None` at the end of the file.
+    /// The next packet; `None` at the end of the file.
     ///
     /// # Errors
     /// What is wrong with the file.
-    pub fn next(&mut self, buffers: &mut Buffers) -> Result<Option<Result<Packet, NoRoom>>, String> {
-        let encap = Encap::of_link_type(self.link_type as i32)?;
-        if !self.has(RECORD_HEADER)? {
-            return if self.start == self.end { Ok(None) } else { Err(super::CUT.to_owned()) };
+    #[inline]
+    pub(super) fn next(&self, input: &mut Input, buffers: &mut Buffers) -> Result<Option<Found>, String> {
+        if !input.has(self.record_header)? {
+            return if input.at_hand().is_empty() { Ok(None) } else { Err(CUT.to_owned()) };
         }
-        let header = &self.buffer[self.start..self.start + RECORD_HEADER];
-        let [seconds, part, len] = [0, 4, 8].map(|at| word(header, at, self.big_endian));
-        let record = RECORD_HEADER.saturating_add(len as usize);
-        if record > BUFFER {
-            return Err(super::TOO_LONG.to_owned());
-        }
-        if !self.has(record)? {
-            return Err(super::CUT.to_owned());
-        }
-        let bytes = &self.buffer[self.start + RECORD_HEADER..self.start + record];
-        self.start += record;
-        Ok(Some(buffers.packet(bytes).map(|mut p| {
-            p.timestamp = u64::from(seconds) * 1_000_000_000 + u64::from(part) * self.unit;
-            if encap == Encap::Ether {
-                let start = p.data();
-                p.set_layer(Layer::Mac, Some(start));
-            }
-            p
-        })))
+        let header = input.at_hand();
+        let [seconds, part] = [0, 4].map(|at| self.order.u32(header, at));
+        let time = u64::from(seconds) * 1_000_000_000 + u64::from(part) * self.unit;
+        let len = self.kept(header);
+        Found::read(input, buffers, (self.record_header, len as usize), time).map(Some)
     }
 
-    /// Whether the next record is in the buffer as a whole.
-    pub fn ready(&self) -> bool {
-        let rest = &self.buffer[self.start..self.end];
-        rest.len() >= RECORD_HEADER && rest.len() - RECORD_HEADER >= word(rest, 8, self.big_endian) as usize
+    /// Whether the next record is at hand as a whole.
+    #[inline]
+    pub(super) fn ready(&self, input: &Input) -> bool {
+        let rest = input.at_hand();
+        rest.len() >= self.record_header && rest.len() - self.record_header >= self.kept(rest) as usize
     }
 
-    /// Whether so many bytes of the file are in the buffer; reads them if need be.
-    fn has(&mut self, len: usize) -> Result<bool, String> {
-        if self.end - self.start >= len {
-            return Ok(true);
+    /// How many bytes of the packet the record has.
+    #[inline]
+    fn kept(&self, header: &[u8]) -> u32 {
+        let [first, second] = [8, 12].map(|at| self.order.u32(header, at));
+        match self.lengths {
+            Lengths::KeptFirst => first,
+            Lengths::KeptLast => second,
+            Lengths::KeptLess => first.min(second),
         }
-        self.buffer.copy_within(self.start..self.end, 0);
-        self.end -= self.start;
-        self.start = 0;
-        while self.end < len {
-            match self.stream.read(&mut self.buffer[self.end..]) {
-                Ok(0) => return Ok(false),
-                Ok(n) => self.end += n,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(format!("reading failed: {e}")),
-            }
-        }
-        Ok(true)
     }
-}
-
-/// A 32-bit number of a header that has four bytes there.
-fn word(header: &[u8], at: usize, big_endian: bool) -> u32 {
-    let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-    if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
 }

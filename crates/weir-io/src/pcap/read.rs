@@ -1,31 +1,30 @@
 //! Reading captures.
 
 use std::fs::File;
-use std::io::{self, Cursor, Read};
+use std::io::Read;
 use std::path::Path;
 
-use pcap_parser::traits::PcapReaderIterator;
-use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError};
-use weir_packet::{Buffers, Layer, NoRoom, Packet};
+use weir_packet::{Buffers, Layer, MAX_LEN, Packet};
 
-use super::Encap;
-use super::classic::Classic;
+use super::classic::{Classic, FILE_HEADER};
+use super::input::Input;
+use super::link::Link;
+use super::ng::{MAGIC, Ng};
 use crate::PortError;
 
-/// Longest record that is read, in bytes: more than any capture program writes for one packet.
-pub(super) const BUFFER: usize = 1 << 20;
-/// Most interfaces of one pcapng section: a file cannot make the list grow without bound.
-const MAX_INTERFACES: usize = 4096;
-/// The first bytes of a pcapng file.
-const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+/// What is wrong with a file that ends too early.
+pub(super) const CUT: &str = "the file ends inside a record";
 
 /// Reads packets from a capture.
 pub struct PcapReader {
     pub(super) name: String,
+    input: Input,
     format: Format,
     packets: u64,
-    /// Packets that were skipped, since no packet is so long.
-    pub(super) too_long: u64,
+    marks_ip: bool,
+    too_long: Vec<TooLong>,
+    /// How many there were.
+    pub(super) all_too_long: u64,
     pub(super) finished: bool,
 }
 
@@ -34,47 +33,53 @@ enum Format {
     Ng(Ng),
 }
 
-/// A pcapng file, by the library.
-struct Ng {
-    inner: Box<dyn PcapReaderIterator + Send>,
-    /// One for each interface that the section describes.
-    interfaces: Vec<Interface>,
+/// A packet that is longer than packets are.
+#[derive(Debug)]
+pub struct TooLong {
+    /// Its first bytes.
+    pub packet: Packet,
+    /// How many bytes it has in the capture.
+    pub len: usize,
+    /// Its number in the capture, from 1.
+    pub number: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Interface {
-    encap: Encap,
-    clock: Clock,
+/// What was read of a packet.
+pub(super) struct Found {
+    /// The packet, or the first bytes of one that is too long.
+    packet: Packet,
+    len: usize,
 }
 
-/// How a file counts time.
-#[derive(Debug, Clone, Copy)]
-struct Clock {
-    ticks_per_second: u64,
-    offset: i64,
-}
-
-impl Clock {
-    /// Nanoseconds since the epoch, kept within what 64 bits hold.
-    fn nanoseconds(self, ticks: u64) -> u64 {
-        let ns = u128::from(ticks) * 1_000_000_000 / u128::from(self.ticks_per_second.max(1));
-        let ns = i128::try_from(ns).unwrap_or(i128::MAX);
-        let shifted = ns.saturating_add(i128::from(self.offset) * 1_000_000_000);
-        u64::try_from(shifted.max(0)).unwrap_or(u64::MAX)
+impl Found {
+    /// A packet of `len` bytes, in front of which stand `before` bytes that were looked at.
+    #[inline]
+    pub(super) fn read(
+        input: &mut Input,
+        buffers: &mut Buffers,
+        (before, len): (usize, usize),
+        time: u64,
+    ) -> Result<Found, String> {
+        let kept = len.min(MAX_LEN);
+        if !input.has(before + kept)? {
+            return Err(CUT.to_owned());
+        }
+        let bytes = &input.at_hand()[before..before + kept];
+        let mut packet = buffers.packet(bytes).map_err(|e| e.to_string())?;
+        packet.timestamp = time;
+        input.consume(before + kept);
+        if len > kept && !input.skip((len - kept) as u64)? {
+            return Err(CUT.to_owned());
+        }
+        Ok(Found { packet, len })
     }
-}
-
-/// What one block of the file means for the reader.
-enum Step {
-    Packet(Packet),
-    TooLong,
-    Section,
-    Interface(Interface),
-    Other,
 }
 
 impl PcapReader {
     /// Opens a file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no capture.
     pub fn open(path: impl AsRef<Path>) -> Result<PcapReader, PortError> {
         let name = path.as_ref().display().to_string();
         match File::open(path) {
@@ -84,33 +89,58 @@ impl PcapReader {
     }
 
     /// Reads a capture from a stream, which may be a pipe; `name` is for messages.
-    pub fn new(name: &str, mut stream: impl Read + Send + 'static) -> Result<PcapReader, PortError> {
-        let damaged = || PortError::Format {
-            name: name.to_owned(),
-            what: "neither a pcap nor a pcapng file, or its header is damaged".to_owned(),
-        };
-        let start = read_start(&mut stream).map_err(|source| PortError::Os {
-            name: name.to_owned(),
-            action: "read the capture",
-            source,
-        })?;
-        let format = if start.starts_with(&PCAPNG_MAGIC) {
-            let stream = Cursor::new(start).chain(stream);
-            let inner = pcap_parser::create_reader(BUFFER, stream).map_err(|_| damaged())?;
-            Format::Ng(Ng { inner, interfaces: Vec::new() })
+    ///
+    /// # Errors
+    /// If the stream cannot be read, or begins as no capture does.
+    pub fn new(name: &str, stream: impl Read + Send + 'static) -> Result<PcapReader, PortError> {
+        let format_error = |what: String| PortError::Format { name: name.to_owned(), what };
+        let mut input = Input::new(stream);
+        let whole = input.has(FILE_HEADER).map_err(format_error)?;
+        let start = input.at_hand();
+        let format = if start.starts_with(&MAGIC) {
+            Format::Ng(Ng::new())
         } else {
-            Format::Classic(Classic::new(&start, stream).ok_or_else(damaged)?)
+            let header = start.first_chunk::<FILE_HEADER>().filter(|_| whole);
+            let classic = header.and_then(Classic::new).ok_or_else(|| {
+                format_error("neither a pcap nor a pcapng file, or its header is damaged".to_owned())
+            })?;
+            input.consume(FILE_HEADER);
+            Format::Classic(classic)
         };
-        Ok(PcapReader { name: name.to_owned(), format, packets: 0, too_long: 0, finished: false })
+        Ok(PcapReader {
+            name: name.to_owned(),
+            input,
+            format,
+            packets: 0,
+            marks_ip: false,
+            too_long: Vec::new(),
+            all_too_long: 0,
+            finished: false,
+        })
+    }
+
+    /// Lets the network and transport headers of IP packets be marked, whatever link header stands in front.
+    ///
+    /// # Errors
+    /// If it is known already that the link type is one whose headers are not known.
+    pub fn mark_ip(&mut self) -> Result<(), PortError> {
+        self.marks_ip = true;
+        let Format::Classic(classic) = &self.format else { return Ok(()) };
+        if !classic.link.has_ip() {
+            return Err(self.fail(&no_ip(classic.link), 0));
+        }
+        Ok(())
     }
 
     /// The next packet with its time stamp; `None` at the end. Packets of Ethernet captures have their link layer marked.
     ///
     /// # Errors
-    /// If the file is damaged or of another link type. After an error, the reader is at its end.
+    /// If the file is damaged. After an error, the reader is at its end.
     pub fn next_packet(&mut self) -> Result<Option<Packet>, PortError> {
         let mut one = Vec::with_capacity(1);
-        self.read(&mut one, 1)?;
+        while one.is_empty() && !self.finished {
+            self.read(&mut one, 1)?;
+        }
         Ok(one.pop())
     }
 
@@ -119,115 +149,78 @@ impl PcapReader {
         self.finished
     }
 
-    /// Appends up to `max` packets to `out`, as [`next_packet`](PcapReader::next_packet) gives them, and returns how many:
-    /// none only at the end of the capture, fewer than `max` if the rest is not at hand.
+    /// The packets that the last [`read`](PcapReader::read) found to be too long. They are not among those that it gave.
+    pub fn too_long(&mut self) -> impl Iterator<Item = TooLong> {
+        self.too_long.drain(..)
+    }
+
+    /// Appends up to `max` packets to `out`, as [`next_packet`](PcapReader::next_packet) gives them, and returns how many it found,
+    /// with those that are [too long](PcapReader::too_long): none only at the end of the capture, fewer than `max` if the rest is not
+    /// at hand.
     ///
     /// # Errors
     /// As `next_packet`; packets before the error are in `out`.
     pub fn read(&mut self, out: &mut Vec<Packet>, max: usize) -> Result<usize, PortError> {
-        let before = out.len();
+        let mut found = 0;
+        self.too_long.clear();
         let mut buffers = Buffers::take(max);
-        while out.len() - before < max && !self.finished {
+        while found < max && !self.finished {
+            let start = self.input.used();
             let next = match &mut self.format {
                 // What a pipe brings later is not waited for.
-                Format::Classic(classic) if out.len() > before && !classic.ready() => break,
-                Format::Classic(classic) => classic.next(&mut buffers),
-                Format::Ng(ng) => ng.next(),
-            };
-            match next {
-                Ok(Some(Ok(p))) => {
-                    self.packets += 1;
-                    out.push(p);
+                Format::Classic(classic) if found > 0 && !classic.ready(&self.input) => break,
+                Format::Classic(classic) => {
+                    classic.next(&mut self.input, &mut buffers).map(|p| p.map(|p| (p, classic.link)))
                 }
-                Ok(Some(Err(NoRoom))) => self.too_long += 1,
-                Ok(None) => self.finished = true,
-                Err(what) => {
+                Format::Ng(ng) if found > 0 && !ng.ready(&self.input) => break,
+                Format::Ng(ng) => ng.next(&mut self.input, &mut buffers),
+            };
+            let (Found { mut packet, len }, link) = match next {
+                Ok(Some((_, link))) if self.marks_ip && !link.has_ip() => {
+                    return Err(self.fail(&no_ip(link), start));
+                }
+                Ok(Some(next)) => next,
+                Ok(None) => {
                     self.finished = true;
-                    let what = format!("{what} (after {} packets)", self.packets);
-                    return Err(PortError::Format { name: self.name.clone(), what });
+                    break;
                 }
-            }
-        }
-        Ok(out.len() - before)
-    }
-}
-
-impl Ng {
-    fn next(&mut self) -> Result<Option<Result<Packet, NoRoom>>, String> {
-        loop {
-            let step = match self.inner.next() {
-                Ok((len, block)) => {
-                    let step = step(&block, &self.interfaces);
-                    self.inner.consume(len);
-                    step?
-                }
-                Err(PcapError::Eof) => return Ok(None),
-                Err(PcapError::Incomplete(_)) => {
-                    self.inner.refill().map_err(|_| "reading failed")?;
-                    continue;
-                }
-                Err(PcapError::UnexpectedEof) => return Err(super::CUT.to_owned()),
-                Err(PcapError::BufferTooSmall) => return Err(super::TOO_LONG.to_owned()),
-                Err(_) => return Err("a record is damaged".to_owned()),
+                Err(what) => return Err(self.fail(&what, start)),
             };
-            match step {
-                Step::Packet(p) => return Ok(Some(Ok(p))),
-                Step::TooLong => return Ok(Some(Err(NoRoom))),
-                Step::Section => self.interfaces.clear(),
-                Step::Interface(interface) if self.interfaces.len() < MAX_INTERFACES => {
-                    self.interfaces.push(interface);
-                }
-                Step::Interface(_) => return Err("too many interfaces".to_owned()),
-                Step::Other => {}
+            found += 1;
+            self.packets += 1;
+            if link.is_ethernet() {
+                let data = packet.data();
+                packet.set_layer(Layer::Mac, Some(data));
+            }
+            if self.marks_ip {
+                link.mark_ip(&mut packet);
+            }
+            if len > packet.len() {
+                self.all_too_long += 1;
+                self.too_long.push(TooLong { packet, len, number: self.packets });
+            } else {
+                out.push(packet);
             }
         }
+        Ok(found)
+    }
+
+    /// What is wrong with the record that begins at a byte of the file. Nothing more is read.
+    fn fail(&mut self, what: &str, record: u64) -> PortError {
+        self.finished = true;
+        let at = match &self.format {
+            Format::Classic(_) => record,
+            Format::Ng(ng) => ng.start,
+        };
+        let what = format!("{what} (after {} packets, at byte {at})", self.packets);
+        PortError::Format { name: self.name.clone(), what }
     }
 }
 
-/// Reads enough that the library recognises the format even if a pipe gives few bytes at a time: the file header of
-/// pcap, or the section header block of pcapng if its length is sensible.
-fn read_start(stream: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut start = Vec::new();
-    stream.take(24).read_to_end(&mut start)?;
-    if let Some(&[a, b, c, d, l0, l1, l2, l3, m0, m1, m2, m3]) = start.first_chunk::<12>()
-        && [a, b, c, d] == PCAPNG_MAGIC
-    {
-        let little = [m0, m1, m2, m3] == [0x4d, 0x3c, 0x2b, 0x1a];
-        let len =
-            if little { u32::from_le_bytes([l0, l1, l2, l3]) } else { u32::from_be_bytes([l0, l1, l2, l3]) };
-        let rest = (len as usize).min(BUFFER / 2).saturating_sub(start.len());
-        stream.take(rest as u64).read_to_end(&mut start)?;
-    }
-    Ok(start)
-}
-
-fn step(block: &PcapBlockOwned<'_>, interfaces: &[Interface]) -> Result<Step, String> {
-    let (ticks, interface, data) = match block {
-        PcapBlockOwned::NG(Block::EnhancedPacket(b)) => {
-            let ticks = u64::from(b.ts_high) << 32 | u64::from(b.ts_low);
-            (ticks, b.if_id as usize, b.data.get(..b.caplen as usize))
-        }
-        PcapBlockOwned::NG(Block::SimplePacket(b)) => {
-            let len = b.data.len().min(b.origlen as usize);
-            (0, 0, b.data.get(..len))
-        }
-        PcapBlockOwned::NG(Block::SectionHeader(_)) => return Ok(Step::Section),
-        PcapBlockOwned::NG(Block::InterfaceDescription(b)) => {
-            let ticks_per_second =
-                b.ts_resolution().ok_or("an interface has an impossible time resolution")?;
-            let Linktype(link) = b.linktype;
-            let clock = Clock { ticks_per_second, offset: b.ts_offset() };
-            return Ok(Step::Interface(Interface { encap: Encap::of_link_type(link)?, clock }));
-        }
-        _ => return Ok(Step::Other),
-    };
-    let data = data.ok_or("a packet is longer than its record")?;
-    let interface = interfaces.get(interface).ok_or("a packet names an interface that is not described")?;
-    let Ok(mut p) = Packet::from_bytes(data) else { return Ok(Step::TooLong) };
-    p.timestamp = interface.clock.nanoseconds(ticks);
-    if interface.encap == Encap::Ether {
-        let start = p.data();
-        p.set_layer(Layer::Mac, Some(start));
-    }
-    Ok(Step::Packet(p))
+/// What is wrong if IP packets are to be found behind headers that are not known.
+fn no_ip(link: Link) -> String {
+    format!(
+        "it is not known where packets of the link type {} have their IP header; without FORCE_IP they come as they are",
+        link.0
+    )
 }

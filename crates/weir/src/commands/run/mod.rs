@@ -74,8 +74,9 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     }
 
     let before = report::Times::take();
+    let mut failed = false;
     if !args.quit && !empty {
-        let stopped = drive(args, &mut engine)?;
+        let stopped = drive(args, &mut engine, &mut failed)?;
         ui.progress(match stopped {
             Stopped::Requested => "stopped by an element",
             Stopped::Flag => "stopped",
@@ -86,11 +87,12 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     if args.time {
         println!("{}", before.passed());
     }
-    report::finish(args, ui, &mut engine)
+    report::finish(args, ui, &mut engine)?;
+    if failed { Err(Failure::Exit(1)) } else { Ok(()) }
 }
 
-/// Runs until there is a reason to stop.
-fn drive(args: &Args, engine: &mut Engine) -> Result<Stopped, Failure> {
+/// Runs until there is a reason to stop. `failed` becomes true if an element said that it cannot read its file on.
+fn drive(args: &Args, engine: &mut Engine, failed: &mut bool) -> Result<Stopped, Failure> {
     let mut signals = Signals::new(engine.waker()).context("cannot catch signals")?;
     let every = args.profile.flatten().filter(|t| !t.is_zero());
     let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
@@ -106,6 +108,7 @@ fn drive(args: &Args, engine: &mut Engine) -> Result<Stopped, Failure> {
             if n.what.starts_with("device") {
                 eprintln!("{}: {}", n.what, n.text);
             }
+            *failed |= n.what == "input-failed";
         }
         if let (Some(every), Some(at)) = (every, next)
             && at <= engine.now()
