@@ -180,7 +180,7 @@ impl Traces {
         let Some((i, before)) = &f.step else { return };
         let step = &mut t.steps[*i];
         if let Some(packet) = packet {
-            step.changes = changes(before, packet);
+            step.changes = changes(&step.class, before, packet);
         }
         if let Some(end) = end {
             step.end = Some(end.to_owned());
