@@ -40,9 +40,11 @@ pub(crate) enum Kind {
 }
 
 impl Node {
-    /// Parses JSON or YAML: JSON if the first character is `{`.
+    /// Parses JSON or YAML: JSON if it begins with `{` and a name in quotes, or is empty. In YAML's flow style, names need none.
     pub fn parse(text: &str) -> Result<Node, DocErrors> {
-        if text.trim_start().starts_with('{') { Self::from_json(text) } else { Self::from_yaml(text) }
+        let inside = text.trim_start().strip_prefix('{').map(str::trim_start);
+        let json = inside.is_some_and(|t| t.is_empty() || t.starts_with(['"', '}']));
+        if json { Self::from_json(text) } else { Self::from_yaml(text) }
     }
 
     /// Parses JSON (RFC 8259).
