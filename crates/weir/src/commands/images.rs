@@ -10,11 +10,14 @@ use weir_switch::compile::Compiled;
 
 use crate::ui::Failure;
 
+/// Where images are, unless something else is said.
+const DIRECTORY: &str = "images";
+
 /// Where images are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImageArgs {
-    /// Directory of function images (may be repeated)
-    #[arg(long = "images", value_name = "DIR", default_value = "images")]
+    /// Directory of function images (may be repeated) [default: images, if it is there]
+    #[arg(long = "images", value_name = "DIR")]
     pub(crate) directories: Vec<PathBuf>,
 }
 
@@ -30,8 +33,11 @@ pub(crate) fn compile(args: &ImageArgs, file: &str, text: &str) -> Result<Compil
 
 fn load(directories: &[PathBuf]) -> anyhow::Result<BTreeMap<String, Template>> {
     let mut images = BTreeMap::new();
-    for directory in directories {
-        let Ok(entries) = std::fs::read_dir(directory) else { continue };
+    let usual = PathBuf::from(DIRECTORY);
+    let usual = if directories.is_empty() && usual.exists() { Some(&usual) } else { None };
+    for directory in directories.iter().chain(usual) {
+        let entries = std::fs::read_dir(directory)
+            .with_context(|| format!("cannot read the images in {}", directory.display()))?;
         for entry in entries {
             let path = entry.with_context(|| format!("cannot read {}", directory.display()))?.path();
             let image =
