@@ -1,6 +1,6 @@
 //! Living with a node: traces, captures, `top`, and what shells and browsers are offered.
 
-use crate::lab::{Lab, WEIR, until, weir};
+use crate::lab::{Lab, PYTHON, WEIR, until, weir};
 use crate::node::{example_node, page};
 use crate::traffic::web_server;
 
@@ -136,6 +136,29 @@ fn top_shows_rates_until_the_node_goes() {
 }
 
 #[test]
+fn top_ends_when_its_terminal_goes_away_and_when_told() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let _node = example_node(&lab);
+    for end in ["os.close(terminal)", "os.kill(pid, signal.SIGTERM)"] {
+        // Nobody tells it that the terminal went away, as with nohup.
+        let code = format!(
+            "import os, pty, signal, time\n\
+             pid, terminal = pty.fork()\n\
+             if pid == 0:\n\
+             \x20   signal.signal(signal.SIGHUP, signal.SIG_IGN)\n\
+             \x20   os.execv('{WEIR}', ['weir', 'top', '-i', '100ms'])\n\
+             while b'firewall-nat' not in os.read(terminal, 65536): pass\n\
+             {end}\n\
+             for i in range(300):\n\
+             \x20   if os.waitpid(pid, os.WNOHANG)[0]: print('ended'); break\n\
+             \x20   time.sleep(0.1)\n\
+             else: os.kill(pid, signal.SIGKILL)\n"
+        );
+        assert_eq!(lab.ns("node").run(&[PYTHON, "-c", &code]).ok().trim(), "ended", "{end}");
+    }
+}
+
+#[test]
 fn a_shell_completes_commands_options_and_graphs() {
     let lab = Lab::new(&["client", "node", "server"]);
     let _node = example_node(&lab);
@@ -158,6 +181,7 @@ fn a_shell_completes_commands_options_and_graphs() {
     has("weir capture --sn", "--snaplen");
     has("weir trace fire", "firewall-nat");
     has("weir elements DecIPT", "DecIPTTL");
+    has("weir handler read firewall-nat nat map", "mappings");
 }
 
 #[test]

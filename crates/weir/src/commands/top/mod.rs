@@ -6,7 +6,9 @@ mod screen;
 mod sections;
 mod state;
 
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -15,7 +17,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap_complete::engine::ArgValueCandidates;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll as poll_fds};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use weir_elements::FromArg;
 use weir_node::client::{ClientError, NodeClient};
 use weir_node::nearest::nearest;
@@ -31,6 +35,8 @@ use state::{Effect, State};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a key may wait.
 const TICK: Duration = Duration::from_millis(50);
+/// How long after a signal the program ends, whatever it does.
+const LAST: Duration = Duration::from_millis(500);
 /// The least time between readings.
 const SHORTEST: Duration = Duration::from_millis(100);
 
@@ -129,21 +135,63 @@ fn live(args: &Args, client: NodeClient, start: Instant, first: Reading) -> Resu
     let (answers, readings) = channel();
     let (graph, interval) = (first.status.as_ref().map(|s| s.id.clone()), args.interval);
     thread::spawn(move || poll(&client, graph, interval, start, &graphs, &answers));
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = stop.clone();
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)).context("cannot catch signals")?;
+    let stop = end_on_signals().context("cannot catch signals")?;
+    let keys = Keys::open().context("cannot use the terminal")?;
 
     let mut state = State::new(&args.node.node);
     state.update(Ok(first));
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
-    let result = interact(&mut terminal, &mut state, &wanted, &readings, &stop);
+    let result = interact(&mut terminal, &mut state, &keys, &wanted, &readings, &stop);
     ratatui::restore();
     Ok(result.context("the terminal failed")?)
+}
+
+/// A flag that is set by the signals that end a program. It ends a little later even if it does not look at the flag:
+/// who reads from a terminal that goes away meanwhile may not come back.
+fn end_on_signals() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let flag = stop.clone();
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            flag.store(true, Ordering::Relaxed);
+            thread::sleep(LAST);
+            ratatui::restore();
+            std::process::exit(128 + signal);
+        }
+    })?;
+    Ok(stop)
+}
+
+/// The terminal that keys come from: standard input or, if that is none, the one that the program belongs to.
+struct Keys(Option<OwnedFd>);
+
+impl Keys {
+    fn open() -> io::Result<Keys> {
+        let own = io::stdin().is_terminal();
+        Ok(Keys(if own { None } else { Some(File::open("/dev/tty")?.into()) }))
+    }
+
+    /// Waits for a key, or some time. `false` if the terminal is gone.
+    fn wait(&self) -> io::Result<bool> {
+        let stdin = io::stdin();
+        let fd: BorrowedFd<'_> = self.0.as_ref().map_or(stdin.as_fd(), AsFd::as_fd);
+        let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
+        let tick = PollTimeout::try_from(TICK).unwrap_or(PollTimeout::ZERO);
+        match poll_fds(&mut fds, tick) {
+            // A signal came, such as that of another size.
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+        Ok(!fds[0].revents().is_some_and(|r| r.intersects(gone)))
+    }
 }
 
 fn interact(
     terminal: &mut ratatui::DefaultTerminal,
     state: &mut State,
+    keys: &Keys,
     wanted: &Sender<String>,
     readings: &Receiver<Result<Reading, String>>,
     stop: &AtomicBool,
@@ -154,7 +202,10 @@ fn interact(
             terminal.draw(|frame| screen::draw(frame, state))?;
             stale = false;
         }
-        if event::poll(TICK)? {
+        if !keys.wait()? {
+            return Ok(());
+        }
+        while event::poll(Duration::ZERO)? {
             stale = true;
             if let Event::Key(key) = event::read()?
                 && key.kind != KeyEventKind::Release
