@@ -7,7 +7,8 @@ use clap_complete::engine::CompletionCandidate;
 use weir_model::status::GraphStatus;
 use weir_node::client::NodeClient;
 
-use super::{classes, remote};
+use super::{classes, handler, remote};
+use crate::ui::short_place;
 
 /// How long a user who pressed Tab waits for a node.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -22,11 +23,7 @@ pub(crate) fn graphs() -> Vec<CompletionCandidate> {
 pub(crate) fn places() -> Vec<CompletionCandidate> {
     let Some(status) = status() else { return Vec::new() };
     let ends = status.links.into_iter().flat_map(|l| [l.from, l.to]);
-    let short = |place: String| match place.strip_prefix("service-access-point:") {
-        Some(id) => format!("sap:{id}"),
-        None => place,
-    };
-    let places: std::collections::BTreeSet<String> = ends.map(short).collect();
+    let places: std::collections::BTreeSet<String> = ends.map(|place| short_place(&place)).collect();
     places.into_iter().map(CompletionCandidate::new).collect()
 }
 
@@ -34,6 +31,15 @@ pub(crate) fn places() -> Vec<CompletionCandidate> {
 pub(crate) fn functions() -> Vec<CompletionCandidate> {
     let functions = status().map(|s| s.functions).unwrap_or_default();
     functions.into_iter().map(|f| CompletionCandidate::new(f.id)).collect()
+}
+
+/// The public handlers of the function that is named on the command line.
+pub(crate) fn handlers() -> Vec<CompletionCandidate> {
+    let Some(status) = status() else { return Vec::new() };
+    let found = handler::list(&node(), &status.id).unwrap_or_default();
+    let words: Vec<String> = std::env::args().collect();
+    let of_line = found.into_iter().filter(|h| words.contains(&h.function));
+    of_line.map(|h| CompletionCandidate::new(h.handler).help(Some(h.access.into()))).collect()
 }
 
 /// The element classes.

@@ -11,7 +11,7 @@ use weir_node::traffic::Traffic;
 
 use super::remote::NodeArgs;
 use super::{complete, profile, read};
-use crate::ui::{Failure, Ui, table};
+use crate::ui::{Failure, Ui, short_place, table};
 
 /// Options of `weir apply` and `weir plan`.
 #[derive(Debug, clap::Args)]
@@ -122,7 +122,8 @@ fn traffic_text(traffic: &Traffic, ui: Ui, out: &mut String) {
     let lists = [("+", &traffic.gained), ("-", &traffic.lost), ("~", &traffic.altered)];
     for (sign, list) in lists {
         for flow in list {
-            let line = format!("  {sign} traffic from {} to {}", flow.from, flow.to);
+            let line =
+                format!("  {sign} traffic from {} to {}", short_place(&flow.from), short_place(&flow.to));
             let line = match sign {
                 "+" => ui.good(&line),
                 "-" => ui.bad(&line),
@@ -206,9 +207,9 @@ fn status_text(s: &GraphStatus, ui: Ui) -> String {
     }
     let mut rows = vec![["FROM", "TO", "PACKETS", "BYTES"].map(str::to_owned).to_vec()];
     rows.extend(
-        s.links
-            .iter()
-            .map(|l| vec![l.from.clone(), l.to.clone(), l.packets.to_string(), l.bytes.to_string()]),
+        s.links.iter().map(|l| {
+            vec![short_place(&l.from), short_place(&l.to), l.packets.to_string(), l.bytes.to_string()]
+        }),
     );
     if rows.len() > 1 {
         _ = write!(out, "\n{}", table(&rows, &[2, 3]));

@@ -2,10 +2,14 @@
 
 use clap::Subcommand;
 use clap_complete::engine::ArgValueCandidates;
+use serde::Serialize;
+use weir_model::graph::ServiceGraph;
+use weir_node::client::{ClientError, NodeClient};
+use weir_node::nearest::nearest;
 
 use super::complete;
 use super::remote::NodeArgs;
-use crate::ui::{Failure, Ui};
+use crate::ui::{Failure, Ui, table};
 
 /// Options of `weir handler`.
 #[derive(Debug, clap::Args)]
@@ -16,6 +20,17 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Access {
+    /// List the public handlers of a graph's functions
+    List {
+        /// The graph's identifier
+        #[arg(add = ArgValueCandidates::new(complete::graphs))]
+        graph: String,
+        /// The function's identifier; all functions, if left out
+        #[arg(add = ArgValueCandidates::new(complete::functions))]
+        function: Option<String>,
+        #[command(flatten)]
+        node: NodeArgs,
+    },
     /// Read a public handler of a function
     Read {
         #[command(flatten)]
@@ -40,13 +55,65 @@ struct Place {
     #[arg(add = ArgValueCandidates::new(complete::functions))]
     function: String,
     /// The handler's public name
+    #[arg(add = ArgValueCandidates::new(complete::handlers))]
     handler: String,
     #[command(flatten)]
     node: NodeArgs,
 }
 
+/// A public handler of a function.
+#[derive(Debug, Serialize)]
+pub(crate) struct Public {
+    /// The function's identifier.
+    pub(crate) function: String,
+    /// Its name.
+    pub(crate) handler: String,
+    /// `r`, `w` or `rw`.
+    pub(crate) access: String,
+}
+
+/// The public handlers of a graph's functions, as their images have them.
+pub(crate) fn list(client: &NodeClient, graph: &str) -> Result<Vec<Public>, ClientError> {
+    let document = client.graph(graph)?;
+    // The node took it, and gives it back in the form that it has.
+    let Ok(graph) = ServiceGraph::from_json(&document.to_string()) else { return Ok(Vec::new()) };
+    let images = client.images()?.images;
+    let mut found = Vec::new();
+    for f in &graph.functions {
+        let image = f.template.as_ref().unwrap_or(&f.name);
+        let handlers = images.iter().filter(|i| i.name == image.as_str()).flat_map(|i| &i.handlers);
+        found.extend(handlers.map(|(handler, access)| Public {
+            function: f.id.to_string(),
+            handler: handler.clone(),
+            access: access.clone(),
+        }));
+    }
+    Ok(found)
+}
+
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     match &args.action {
+        Access::List { graph, function, node } => {
+            let client = node.client();
+            let mut found = list(&client, graph)?;
+            if let Some(function) = function {
+                let status = client.status(graph)?;
+                if !status.functions.iter().any(|f| f.id == *function) {
+                    let hint = nearest(function, status.functions.iter().map(|f| f.id.as_str()));
+                    return Err(Failure::refused(format!(
+                        "there is no function '{function}' in '{graph}'{hint}"
+                    )));
+                }
+                found.retain(|h| h.function == *function);
+            }
+            ui.print(&serde_json::json!({ "handlers": found }), || {
+                let mut rows = vec![["FUNCTION", "HANDLER", "ACCESS"].map(str::to_owned).to_vec()];
+                rows.extend(
+                    found.iter().map(|h| vec![h.function.clone(), h.handler.clone(), h.access.clone()]),
+                );
+                if rows.len() > 1 { table(&rows, &[]) } else { "no public handlers\n".to_owned() }
+            })?;
+        }
         Access::Read { place: p } => {
             let text = p.node.client().read_handler(&p.graph, &p.function, &p.handler)?;
             ui.print(&serde_json::json!({ "value": text }), || text.clone())?;

@@ -356,6 +356,12 @@ fn handlers_of_functions() {
             .contains("mappings")
     );
     assert!(node.weir(&["handler", "read", "firewall-nat", "fire", "hits"]).fails(1).contains("fire"));
+    let list = node.weir(&["handler", "list", "firewall-nat"]).ok();
+    let row = |text: &str, words: [&str; 3]| text.lines().any(|l| l.split_whitespace().eq(words));
+    assert!(row(&list, ["firewall", "hits", "r"]) && row(&list, ["nat", "table", "r"]), "{list}");
+    let of_nat = node.weir(&["handler", "list", "firewall-nat", "nat"]).ok();
+    assert!(row(&of_nat, ["nat", "mappings", "r"]) && !of_nat.contains("firewall"), "{of_nat}");
+    assert!(node.weir(&["handler", "list", "firewall-nat", "nta"]).fails(1).contains("did you mean 'nat'?"));
     assert!(node.weir(&["handler", "read", "nothing", "nat", "mappings"]).fails(1).contains("nothing"));
 }
 

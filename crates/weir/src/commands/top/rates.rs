@@ -10,6 +10,8 @@ use weir_model::status::{
 };
 use weir_node::rest::{DeviceStatus, GraphSummary};
 
+use crate::ui::short_place;
+
 /// What a node said at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Reading {
@@ -169,20 +171,12 @@ fn graph(g: &GraphSummary) -> Graph {
 fn links(clock: Clock, old: Option<&GraphStatus>, now: &[LinkStatus]) -> Vec<Link> {
     let old = index(old.map(|s| &*s.links), |l| (&l.from, &l.to));
     let link = |l: &LinkStatus| Link {
-        from: short(&l.from),
-        to: short(&l.to),
+        from: short_place(&l.from),
+        to: short_place(&l.to),
         traffic: clock
             .traffic(old.get(&(&l.from, &l.to)).map(|o| (o.packets, o.bytes)), (l.packets, l.bytes)),
     };
     now.iter().map(link).collect()
-}
-
-/// A place as people write it.
-fn short(place: &str) -> String {
-    match place.strip_prefix("service-access-point:") {
-        Some(id) => format!("sap:{id}"),
-        None => place.to_owned(),
-    }
 }
 
 fn functions(clock: Clock, old: Option<&GraphStatus>, now: &[FunctionStatus]) -> Vec<Function> {
