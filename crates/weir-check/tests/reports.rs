@@ -121,7 +121,7 @@ fn where_nothing_arrives_a_packet_that_may_have_been_meant_is_shown() {
     );
     assert_eq!(found.verdict, Status::Violated);
     assert!(found.packets[0].summary.contains("198.51.100.1.53: UDP"), "{found}");
-    assert_eq!(ends(&found), Some(("f".into(), "dropped: Truncated".into())));
+    assert_eq!(ends(&found), Some(("f".into(), "dropped: Unmarked".into())));
     // None that matches can be sent: any other is shown.
     let found = shown(
         "FromNetfront(a) -> CheckIPHeader -> f :: IPFilter(allow udp, deny all) -> ToNetfront(b);

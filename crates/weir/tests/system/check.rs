@@ -146,5 +146,5 @@ fn an_inconclusive_answer_names_the_rule_that_is_not_modelled() {
     let reason = "a packet comes to gw/unknown: gw.rules line 2: -A FORWARD -p udp -m udp --dport 53 -m limit --limit 5/sec -j ACCEPT: the match \
         \"limit\" is not modelled";
     assert!(out.stdout.contains("inconclusive: never a b udp") && out.stdout.contains(reason), "{out:?}");
-    out.fails(1);
+    out.fails(2);
 }

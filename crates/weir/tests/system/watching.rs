@@ -142,12 +142,14 @@ fn top_ends_when_its_terminal_goes_away_and_when_told() {
     for end in ["os.close(terminal)", "os.kill(pid, signal.SIGTERM)"] {
         // Nobody tells it that the terminal went away, as with nohup.
         let code = format!(
-            "import os, pty, signal, time\n\
+            "import fcntl, os, pty, signal, struct, termios, time\n\
              pid, terminal = pty.fork()\n\
              if pid == 0:\n\
              \x20   signal.signal(signal.SIGHUP, signal.SIG_IGN)\n\
+             \x20   fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack('HHHH', 40, 120, 0, 0))\n\
              \x20   os.execv('{WEIR}', ['weir', 'top', '-i', '100ms'])\n\
-             while b'firewall-nat' not in os.read(terminal, 65536): pass\n\
+             seen = b''\n\
+             while b'firewall-nat' not in seen: seen += os.read(terminal, 65536)\n\
              {end}\n\
              for i in range(300):\n\
              \x20   if os.waitpid(pid, os.WNOHANG)[0]: print('ended'); break\n\
