@@ -147,7 +147,7 @@ fn examples_of_graphs_and_functions_are_read() {
         for block in blocks_of(&page, "yaml") {
             match document {
                 Document::Graph => {
-                    drop(ServiceGraph::parse(&block).unwrap_or_else(|e| panic!("{block}\n{e}")))
+                    drop(ServiceGraph::parse(&block).unwrap_or_else(|e| panic!("{block}\n{e}")));
                 }
                 _ => drop(Template::parse(&block).unwrap_or_else(|e| panic!("{block}\n{e}"))),
             }

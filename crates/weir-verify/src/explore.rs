@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -16,7 +15,8 @@ use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target,
 use crate::course::{Course, Interest};
 use crate::eval::{ConcreteRun, Evaluator};
 use crate::expr::{Expr, Exprs, Node, Symbol};
-use crate::fates::{Fates, LASTS, seen_outside};
+use crate::fates::{Fates, seen_outside};
+use crate::here::Here;
 use crate::idle::Idle;
 use crate::network::{Body, Network, NodeId, Place};
 use crate::packet::{Mark, SymbolicPacket, mark_number};
@@ -30,36 +30,6 @@ use crate::trail::Again;
 /// The state stops here: it contradicts itself, its successors are in the work list, or a limit was reached.
 #[derive(Debug)]
 pub(crate) struct Cut;
-
-/// What stands where there is no program.
-static NOTHING: LazyLock<(Program, Frame)> = LazyLock::new(Default::default);
-
-/// Where the path that is followed is.
-#[derive(Clone, Copy)]
-struct Here<'a> {
-    node: NodeId,
-    program: &'a Program,
-    frame: &'a Frame,
-    tables: &'a [u32],
-    fates: &'a [Fates],
-    idle: &'a [Idle],
-    /// What of these is looked at.
-    wanted: Fates,
-}
-
-impl Here<'_> {
-    fn nowhere(node: NodeId) -> Self {
-        Here {
-            node,
-            program: &NOTHING.0,
-            frame: &NOTHING.1,
-            tables: &[],
-            fates: &[],
-            idle: &[],
-            wanted: LASTS,
-        }
-    }
-}
 
 /// The exploration under way.
 pub(crate) struct Explorer<'a> {

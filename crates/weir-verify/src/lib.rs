@@ -22,6 +22,7 @@ mod explore;
 mod expr;
 mod facts;
 mod fates;
+mod here;
 mod idle;
 mod input;
 mod joints;

@@ -11,7 +11,7 @@ pub(crate) fn deliver(name: &str, entry: &Entry, also: impl Fn(&mut Builder)) ->
         b.clear_mark(Layer::Cursor);
         match entry.marks {
             Marks::None => {
-                [Layer::Mac, Layer::Net, Layer::Transport].into_iter().for_each(|l| b.clear_mark(l))
+                [Layer::Mac, Layer::Net, Layer::Transport].into_iter().for_each(|l| b.clear_mark(l));
             }
             Marks::Frame => {
                 b.set_mark(Layer::Mac, Layer::Data, 0);

@@ -1,5 +1,6 @@
 //! Devices: ports that graphs open by name and share.
 
+mod figures;
 mod losses;
 mod share;
 mod trouble;
@@ -14,13 +15,13 @@ use weir_io::tap::{self, TapPort};
 use weir_io::{Lost, Poller, Port, PortError, PortStats, Waker};
 use weir_packet::Packet;
 
+use figures::add;
 pub(crate) use losses::{Loss, Sender};
 use losses::{Waiting, left_behind, note};
 use share::Lent;
 use trouble::{close, drain};
 
 use crate::links::Entrance;
-use crate::protocol::DeviceStatus;
 
 /// Packets that wait for a device which takes none now; more are dropped.
 pub(crate) const TX_WAITING: usize = 1024;
@@ -431,16 +432,6 @@ impl Devices {
         self.device(id).map(|d| d.port.as_ref().map_or(String::new(), |p| p.method().to_owned()))
     }
 
-    /// Looks at the figures of all ports.
-    pub(crate) fn look(&mut self) {
-        for d in self.list.iter_mut().flatten() {
-            d.seen = d.before;
-            if let Some(port) = &mut d.port {
-                add(&mut d.seen, &port.stats());
-            }
-        }
-    }
-
     /// Whether everything that was given to the device is sent.
     pub(crate) fn is_sent(&self, id: usize) -> bool {
         self.device(id).is_some_and(|d| d.waiting() == 0)
@@ -564,25 +555,6 @@ impl Devices {
         self.gap = (7 * self.gap + gap) / 8;
         self.came_at = now;
     }
-
-    /// Figures of a device.
-    pub(crate) fn status(&mut self, id: usize) -> Option<DeviceStatus> {
-        self.look();
-        let state = self.state(id)?;
-        let d = self.device(id)?;
-        let s = &d.seen;
-        Some(DeviceStatus {
-            name: d.name.clone(),
-            state,
-            method: d.port.as_ref().map_or(String::new(), |p| p.method().to_owned()),
-            rx_packets: s.rx_packets,
-            rx_bytes: s.rx_bytes,
-            rx_dropped: s.rx_dropped + s.rx_malformed,
-            tx_packets: s.tx_packets,
-            tx_bytes: s.tx_bytes,
-            tx_dropped: s.tx_errors.all(),
-        })
-    }
 }
 
 fn open_once(opener: &mut Opener, name: &str, target: &Target) -> Result<Box<dyn Port>, PortError> {
@@ -591,19 +563,6 @@ fn open_once(opener: &mut Opener, name: &str, target: &Target) -> Result<Box<dyn
         Target::Tap(options, _) => Ok(Box::new(TapPort::open(name, options)?)),
         Target::Socket(options) => Ok(Box::new(SocketPort::open(options)?)),
     }
-}
-
-fn add(sum: &mut PortStats, more: &PortStats) {
-    sum.rx_packets += more.rx_packets;
-    sum.rx_bytes += more.rx_bytes;
-    sum.rx_dropped += more.rx_dropped;
-    sum.rx_malformed += more.rx_malformed;
-    sum.tx_packets += more.tx_packets;
-    sum.tx_bytes += more.tx_bytes;
-    sum.tx_errors.too_long += more.tx_errors.too_long;
-    sum.tx_errors.offload += more.tx_errors.offload;
-    sum.tx_errors.down += more.tx_errors.down;
-    sum.tx_errors.refused += more.tx_errors.refused;
 }
 
 /// The text of an error and of what caused it.

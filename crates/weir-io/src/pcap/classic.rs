@@ -21,15 +21,15 @@ pub(super) struct Classic {
     lengths: Lengths,
 }
 
-/// In which order the two lengths of a record stand.
+/// Which of the two lengths of a record says how much was kept.
 #[derive(Clone, Copy)]
 enum Lengths {
-    /// How much was kept, then how much there was.
-    KeptFirst,
-    /// The other way round: in files before version 2.3.
-    KeptLast,
-    /// Either; what was kept is no more than there was: version 2.3 (libpcap, `sf-pcap.c`).
-    KeptLess,
+    /// The first; the other is how much there was.
+    First,
+    /// The last: in files before version 2.3.
+    Last,
+    /// The less: what was kept is no more than there was: version 2.3 (libpcap, `sf-pcap.c`).
+    Less,
 }
 
 impl Classic {
@@ -47,11 +47,11 @@ impl Classic {
             known(magic).map(|k| (false, k)).or(known(magic.swap_bytes()).map(|k| (true, k)))?;
         let order = Order { big_endian };
         let lengths = match (order.u16(header, 4), order.u16(header, 6)) {
-            (2, 3) => Lengths::KeptLess,
-            (2, minor) if minor < 3 => Lengths::KeptLast,
+            (2, 3) => Lengths::Less,
+            (2, minor) if minor < 3 => Lengths::Last,
             // Digital's tcpdump.
-            (543, _) => Lengths::KeptLast,
-            _ => Lengths::KeptFirst,
+            (543, _) => Lengths::Last,
+            _ => Lengths::First,
         };
         Some(Classic { order, unit, link: Link::of_header(order.u32(header, 20)), record_header, lengths })
     }
@@ -84,9 +84,9 @@ impl Classic {
     fn kept(&self, header: &[u8]) -> u32 {
         let [first, second] = [8, 12].map(|at| self.order.u32(header, at));
         match self.lengths {
-            Lengths::KeptFirst => first,
-            Lengths::KeptLast => second,
-            Lengths::KeptLess => first.min(second),
+            Lengths::First => first,
+            Lengths::Last => second,
+            Lengths::Less => first.min(second),
         }
     }
 }

@@ -135,7 +135,7 @@ impl LinuxTable {
         let Some(first) = self.table.routes.get_mut(place) else { return Ok(()) };
         match (metric.cmp(&old), &mut first.action, action) {
             (Ordering::Equal, ImportedAction::Forward(hops), ImportedAction::Forward(more)) => {
-                hops.extend(more)
+                hops.extend(more);
             }
             (Ordering::Equal, ..) => {
                 return Err((format!("a second route to {prefix} with the same metric"), "keep one".into()));

@@ -112,7 +112,7 @@ impl<'a> Segments<'a> {
     /// have longer prefixes, are there too.
     pub(super) fn owned(&self, node: usize) -> Vec<(IpPrefix, bool)> {
         let boxes = &self.topology.boxes;
-        let own = boxes.get(node).map(|b| b.owns()).unwrap_or_default();
+        let own = boxes.get(node).map(weir_model::topology::NetBox::owns).unwrap_or_default();
         if own.iter().all(|p| *p == IpPrefix::host(p.addr())) {
             return own.into_iter().map(|p| (p, true)).collect();
         }
