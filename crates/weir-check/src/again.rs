@@ -4,7 +4,7 @@
 //! where packets begin and end. What was found without a node cannot become wrong by what that node does.
 
 use weir_verify::checks::{Evidence, Filter, Query, Shows, Standing, Start, Target, Verdict, Way};
-use weir_verify::{Limits, NodeId, Place};
+use weir_verify::{Guard, Limits, NodeId, Place};
 
 use crate::answer::{Answer, Asked, Found, Status};
 use crate::question::{Ask, Question};
@@ -152,22 +152,30 @@ fn same_way(a: &Way, b: &Way, m: &Matching) -> bool {
 
 fn same_starts(a: &[Start], b: &[Start], m: &Matching) -> bool {
     let same = |(a, b): (&Start, &Start)| {
-        m.place(a.place) == Some(b.place) && a.framing == b.framing && a.input == b.input
+        m.place(a.place) == Some(b.place)
+            && a.framing == b.framing
+            && a.input == b.input
+            && same_guard(a.only, b.only, m)
     };
     a.len() == b.len() && a.iter().zip(b).all(same)
 }
 
 fn same_targets(a: &[Target], b: &[Target], m: &Matching) -> bool {
-    let same = |(a, b): (&Target, &Target)| m.place(a.place) == Some(b.place) && a.framing == b.framing;
+    let same = |(a, b): (&Target, &Target)| {
+        m.place(a.place) == Some(b.place) && a.framing == b.framing && same_guard(a.only, b.only, m)
+    };
     a.len() == b.len() && a.iter().zip(b).all(same)
 }
 
 fn same_filter(a: Filter, b: Filter, m: &Matching) -> bool {
-    let same = |a: Option<NodeId>, b: Option<NodeId>| match (a, b) {
+    same_guard(a.ip, b.ip, m) && same_guard(a.ethernet, b.ethernet, m)
+}
+
+fn same_guard(a: Option<Guard>, b: Option<Guard>, m: &Matching) -> bool {
+    match (a, b) {
         (Some(a), b) => m.same(a) && m.to(a) == b,
         (None, b) => b.is_none(),
-    };
-    same(a.ip, b.ip) && same(a.ethernet, b.ethernet)
+    }
 }
 
 #[cfg(test)]

@@ -149,7 +149,10 @@ impl World {
         let mut q = Query { others: self.others.clone(), ..Query::default() };
         for (gate, prefix) in self.sources(r, from, to)? {
             if let Some(start) = gate.start {
-                q.from.push(prefix.map_or_else(|| start.clone(), |p| self.sent_from(&start, p)));
+                q.from.push(match prefix {
+                    Some(p) => self.sent_from(start, p),
+                    None => start,
+                });
             }
         }
         q.to = self.destinations(r, to)?.into_iter().map(|(target, _)| target).collect();
@@ -249,7 +252,8 @@ impl World {
                         .owns
                         .iter()
                         .all(|own| prefix.contains(own) || own.addr().is_ipv4() != prefix.addr().is_ipv4());
-                    found.extend(spot.gates.iter().map(|g| (g.clone(), (!all).then_some(*prefix))));
+                    let own = spot.gates.iter().filter(|g| g.owns);
+                    found.extend(own.map(|g| (g.clone(), (!all).then_some(*prefix))));
                 }
                 if found.is_empty() {
                     let help = format!("name one of {}", list(self.names()));

@@ -286,8 +286,11 @@ impl<'a> Explorer<'a> {
                 }
             }
             let p = st.packet.as_ref().ok_or(Cut)?;
-            st.trail.push(to, node.is_head, p);
-            if self.course.watched.contains(&to) {
+            let is_watched = self.course.watched.contains(&to);
+            // Where all ends are looked at, so is what packets were where they had come to.
+            let keep = node.is_head || is_watched && self.course.interest == Interest::Ends;
+            st.trail.push(to, keep, p);
+            if is_watched {
                 if self.course.interest == Interest::Arrivals && node.is_last() && st.strands.is_empty() {
                     self.course.landed = Some(to);
                     return Err(Cut);

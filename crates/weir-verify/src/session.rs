@@ -272,6 +272,20 @@ impl<'a> Session<'a> {
         all
     }
 
+    /// As [`Session::guard`], of a packet that ended.
+    pub(crate) fn guard_of(
+        &mut self,
+        mut story: Story,
+        packet: SymbolicPacket,
+        guard: Guard,
+        wanted: bool,
+    ) -> Vec<Story> {
+        let current = story.state.packet.replace(packet);
+        let mut stories = self.guard(story, guard, wanted);
+        stories.iter_mut().for_each(|s| s.state.packet.clone_from(&current));
+        stories
+    }
+
     /// The stories in which the current packet does, or does not, what a guard asks for.
     pub fn guard(&mut self, story: Story, guard: Guard, wanted: bool) -> Vec<Story> {
         let Story { mut state, entered } = story;

@@ -57,6 +57,14 @@ impl Trail {
         if visits < VISITS { Again::No } else { Again::Often }
     }
 
+    /// The places at which it is kept what the packet was there, and what it was, first to last.
+    pub(crate) fn kept(&self) -> Vec<(Place, SymbolicPacket)> {
+        let kept = self.hops.iter().filter_map(|h| Some((h.place, h.packet.clone()?)));
+        let mut kept: Vec<_> = kept.collect();
+        kept.reverse();
+        kept
+    }
+
     /// Whether two packets came the same way.
     pub(crate) fn same(&self, other: &Trail) -> bool {
         self.hops.len() == other.hops.len()

@@ -208,11 +208,11 @@ fn fields_of_ipv6_stand_elsewhere() {
 
 fn start(n: &Net, place: &str) -> Start {
     let place: Place = n.port(place);
-    Start { place, framing: weir_verify::checks::Framing::Ip, input: weir_verify::SymbolicInput::ip() }
+    Start::new(place, weir_verify::checks::Framing::Ip, weir_verify::SymbolicInput::ip())
 }
 
 fn target(n: &Net, place: &str) -> Target {
-    Target { place: n.port(place), framing: weir_verify::checks::Framing::Ip }
+    Target::new(n.port(place), weir_verify::checks::Framing::Ip)
 }
 
 #[test]
@@ -314,9 +314,9 @@ fn sends_by_both_outputs(program: &Arc<weir_ir::Program>) {
     net.finish();
     let framing = weir_verify::checks::Framing::Ip;
     let input = weir_verify::SymbolicInput::ip();
-    let from = Start { place: Place { node, port: 0 }, framing, input };
+    let from = Start::new(Place { node, port: 0 }, framing, input);
     for sink in outputs {
-        let to = Target { place: Place { node: sink, port: 0 }, framing };
+        let to = Target::new(Place { node: sink, port: 0 }, framing);
         let q = Query { from: vec![from.clone()], to: vec![to], ..Query::default() };
         shown(&can(&mut Checker::new(&net, Limits::default()), &q), true);
     }

@@ -38,11 +38,11 @@ fn checked_with(text: &str, intercepts: bool) -> [(Security, bool); 3] {
         "{text}\nroute = IPFilter(allow dst host 172.100.10.1)\nfrom = CheckIPHeader\nfrom -> route -> in"
     );
     let n = Net::new(&text);
-    let start = Start { place: n.port("from"), framing: Framing::Ip, input: SymbolicInput::ip() };
+    let start = Start::new(n.port("from"), Framing::Ip, SymbolicInput::ip());
     rules().map(|rules| {
         let m = Module {
             inputs: vec![start.clone()],
-            outputs: vec![Target { place: n.port("out"), framing: Framing::Ip }],
+            outputs: vec![Target::new(n.port("out"), Framing::Ip)],
             answers: vec![(n.port("out"), start.clone())],
             intercepts: if intercepts { vec![Prefix { address: vec![0; 4], len: 0 }] } else { Vec::new() },
             ..Module::default()

@@ -132,13 +132,13 @@ impl World {
             };
             let of_element = |p: &&click::Port| p.element == i;
             let entry = ports.entries.iter().find(of_element);
-            let entry =
-                entry.map(|p| Start { place: p.place, framing: p.framing, input: anything(p.framing) });
+            let entry = entry.map(|p| Start::new(p.place, p.framing, anything(p.framing)));
             let start = entry.or_else(|| ports.origins.iter().find(|o| o.port.element == i).map(origin));
             let gate = |(port, framing): (usize, &Framing)| Gate {
                 name: port.to_string(),
                 start: start.clone().filter(|_| port == 0),
-                target: Some(Target { place: Place { node: first, port: port as u32 }, framing: *framing }),
+                target: Some(Target::new(Place { node: first, port: port as u32 }, *framing)),
+                owns: false,
             };
             let mut gates: Vec<Gate> = framings
                 .get(i)
@@ -149,7 +149,12 @@ impl World {
                 .map(gate)
                 .collect();
             if gates.is_empty() {
-                gates.extend(start.map(|s| Gate { name: "0".into(), start: Some(s), target: None }));
+                gates.extend(start.map(|s| Gate {
+                    name: "0".into(),
+                    start: Some(s),
+                    target: None,
+                    owns: false,
+                }));
             }
             let mut nodes = vec![first, last];
             nodes.dedup();
@@ -170,16 +175,16 @@ pub(super) fn devices(ports: &click::Ports) -> Vec<Spot> {
     let device = |name: &str| {
         let (mut gates, mut nodes) = (Vec::new(), Vec::new());
         for p in ports.entries.iter().filter(|p| p.name == name) {
-            let start = Start { place: p.place, framing: p.framing, input: anything(p.framing) };
-            gates.push(Gate { name: "0".into(), start: Some(start), target: None });
+            let start = Start::new(p.place, p.framing, anything(p.framing));
+            gates.push(Gate { name: "0".into(), start: Some(start), target: None, owns: true });
             nodes.push(p.place.node);
         }
         for p in ports.exits.iter().filter(|p| p.name == name) {
-            let target = Target { place: p.place, framing: p.framing };
+            let target = Target::new(p.place, p.framing);
             nodes.push(p.place.node);
             match gates.iter_mut().find(|g| g.target.is_none()) {
                 Some(gate) => gate.target = Some(target),
-                None => gates.push(Gate { name: "0".into(), start: None, target: Some(target) }),
+                None => gates.push(Gate { name: "0".into(), start: None, target: Some(target), owns: true }),
             }
         }
         Spot { name: name.to_owned(), gates, nodes, owns: Vec::new() }
@@ -195,7 +200,7 @@ pub(super) fn origin(o: &click::Origin) -> Start {
         }
         None => anything(o.port.framing),
     };
-    Start { place: o.port.place, framing: o.port.framing, input }
+    Start::new(o.port.place, o.port.framing, input)
 }
 
 /// All addresses.

@@ -37,6 +37,7 @@ impl World {
                 name: sap.id.to_string(),
                 start: gates(from).into_iter().find_map(|g| g.start),
                 target: gates(to).into_iter().find_map(|g| g.target),
+                owns: true,
             };
             let nodes = [from, to].into_iter().flatten().flat_map(|s| s.nodes.clone()).collect();
             all.push(gate.clone());
@@ -53,12 +54,13 @@ impl World {
             let place = |port: usize| {
                 let element = plan.graph.find(&format!("{}/in_{port}", made.element))?;
                 let place = Place { node: ports.nodes.get(element)?.0, port: 0 };
-                Some(Target { place, framing: Framing::Ethernet })
+                Some(Target::new(place, Framing::Ethernet))
             };
             let gate = |(i, p): (usize, &weir_model::graph::Port)| Gate {
                 name: p.id.to_string(),
                 start: None,
                 target: place(i),
+                owns: false,
             };
             let gates: Vec<Gate> = f.ports.iter().enumerate().map(gate).collect();
             let own = |name: &str| name.strip_prefix(&made.element).is_some_and(|rest| rest.starts_with('/'));

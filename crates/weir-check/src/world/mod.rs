@@ -9,11 +9,10 @@ mod ways;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use weir_ir::Program;
 use weir_model::filter::{AddressOf, Dir, Expr, Prim, Tags};
 use weir_model::value::IpPrefix;
 use weir_verify::checks::{Framing, Start, Target};
-use weir_verify::{Body, Network, NodeId, Place, SymbolicInput};
+use weir_verify::{Body, Guard, Network, NodeId, Place, SymbolicInput};
 
 use crate::click::Label;
 use crate::filter::guard;
@@ -31,6 +30,8 @@ pub struct Gate {
     pub start: Option<Start>,
     /// Packets that come to the node here.
     pub target: Option<Target>,
+    /// Whether the addresses of its spot are behind it: packets for them end here, and do not only pass.
+    pub owns: bool,
 }
 
 /// What requirements call a node.
@@ -63,14 +64,11 @@ pub struct World {
     pub notes: Vec<String>,
     /// The modules of a request, where they are placed on a platform.
     pub(crate) modules: Vec<Placed>,
-    /// For places that packets end at, and for prefixes, where those for an address of the prefix come to.
-    inside: BTreeMap<(Place, IpPrefix), Place>,
-    /// Where the next question about packets at such a place is asked.
-    tails: BTreeMap<Place, Vec<Place>>,
-    /// The same for packets that begin at a place.
-    sent: BTreeMap<(Place, IpPrefix), Place>,
-    /// Programs that ask whether an address lies in a prefix.
-    within: HashMap<(IpPrefix, Dir, Framing), Arc<Program>>,
+    /// Where what comes to a platform ends, if it is for no module there.
+    rests: BTreeMap<Place, Place>,
+    /// Programs that are asked whether an address lies in a prefix. They stand beside the network: a question leaves what
+    /// packets do, and so the answers to others, as it is.
+    within: HashMap<(IpPrefix, Dir, Framing), Guard>,
 }
 
 /// Any packet with this framing that a port delivers.
@@ -92,44 +90,24 @@ impl World {
         format!("a packet comes to {name} :: {class}, and it is not known what that does")
     }
 
-    /// Where packets that end at a place come to if their destination lies in a prefix.
+    /// The packets of a target whose destination lies in a prefix.
     pub(crate) fn addressed(&mut self, target: Target, prefix: IpPrefix) -> Target {
-        if let Some(&place) = self.inside.get(&(target.place, prefix)) {
-            return Target { place, ..target };
-        }
-        let ask = self.within("destination", prefix, Dir::Dst, target.framing);
-        let (yes, no) = (self.hidden(Body::Pass { lossy: false }), self.hidden(Body::Pass { lossy: false }));
-        let tails = self.tails.entry(target.place).or_insert_with(|| vec![Place { port: 0, ..target.place }]);
-        for tail in std::mem::take(tails) {
-            self.net.connect(tail, Place { node: ask, port: 0 });
-        }
-        *tails = [yes, no].map(|node| Place { node, port: 0 }).into();
-        self.net.connect(Place { node: ask, port: 0 }, Place { node: yes, port: 0 });
-        self.net.connect(Place { node: ask, port: 1 }, Place { node: no, port: 0 });
-        let place = Place { node: yes, port: 0 };
-        self.inside.insert((target.place, prefix), place);
-        Target { place, ..target }
+        Target { only: Some(self.within(prefix, Dir::Dst, target.framing)), ..target }
     }
 
     /// The packets of a start whose source lies in a prefix.
-    pub(crate) fn sent_from(&mut self, start: &Start, prefix: IpPrefix) -> Start {
-        let place = match self.sent.get(&(start.place, prefix)) {
-            Some(&place) => place,
-            None => {
-                let ask = self.within("source", prefix, Dir::Src, start.framing);
-                self.net.connect(Place { node: ask, port: 0 }, start.place);
-                Place { node: ask, port: 0 }
-            }
-        };
-        self.sent.insert((start.place, prefix), place);
-        Start { place, ..start.clone() }
+    pub(crate) fn sent_from(&mut self, start: Start, prefix: IpPrefix) -> Start {
+        Start { only: Some(self.within(prefix, Dir::Src, start.framing)), ..start }
     }
 
-    /// Adds a program that asks whether an address of packets lies in a prefix.
-    fn within(&mut self, name: &str, prefix: IpPrefix, dir: Dir, framing: Framing) -> NodeId {
-        let new = || Arc::new(guard(&within(prefix, dir), framing));
-        let program = self.within.entry((prefix, dir, framing)).or_insert_with(new).clone();
-        self.hidden_program(name, &program)
+    /// A program that is only asked whether an address of packets lies in a prefix.
+    fn within(&mut self, prefix: IpPrefix, dir: Dir, framing: Framing) -> Guard {
+        if let Some(&known) = self.within.get(&(prefix, dir, framing)) {
+            return known;
+        }
+        let guard = self.guard(&within(prefix, dir), framing);
+        self.within.insert((prefix, dir, framing), guard);
+        guard
     }
 
     /// The nodes that stand for elements or boxes.
@@ -143,13 +121,13 @@ impl World {
         self.net.nodes().get(node as usize)?.outputs.first().copied().flatten().map(|p| p.node)
     }
 
-    fn hidden(&mut self, body: Body) -> NodeId {
+    pub(crate) fn hidden(&mut self, body: Body) -> NodeId {
         let node = self.net.add("", body);
         self.labels.insert(node, Label { hidden: true, ..Label::default() });
         node
     }
 
-    pub(crate) fn hidden_program(&mut self, name: &str, program: &Arc<Program>) -> NodeId {
+    pub(crate) fn hidden_program(&mut self, name: &str, program: &Arc<weir_ir::Program>) -> NodeId {
         let node = self.net.add_program(name, program, u32::MAX);
         self.labels.insert(node, Label { hidden: true, ..Label::default() });
         node

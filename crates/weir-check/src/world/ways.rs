@@ -26,7 +26,7 @@ impl World {
         for (name, start) in ways.iter().filter(|(name, _)| !own.contains_key(*name)) {
             let node = self.net.add(name.clone(), Body::Sink);
             let start = Start { place: Place { node, port: 0 }, ..start.clone() };
-            let gate = Gate { name: "0".into(), start: Some(start.clone()), target: None };
+            let gate = Gate { name: "0".into(), start: Some(start.clone()), target: None, owns: false };
             self.spots.push(Spot {
                 name: name.clone(),
                 gates: vec![gate],

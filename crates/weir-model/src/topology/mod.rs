@@ -56,6 +56,9 @@ use crate::import::iptables::Ruleset;
 use crate::requirement::Requirement;
 use crate::value::{Id, IpPrefix, Name};
 
+/// The port of a router, in requirements, behind which its own addresses are.
+pub const LOCAL: &str = "local";
+
 /// Most boxes in a topology.
 pub const MAX_BOXES: usize = 100_000;
 /// Most links in a topology.

@@ -279,3 +279,21 @@ fn a_transfer_function_of_links_links_boxes() {
          to \"boxes\""
     );
 }
+
+#[test]
+fn requirements_speak_of_what_the_network_has_beside_its_ports() {
+    let text = |line: &str| {
+        format!(
+            "boxes: {{i: {{kind: internet}}, r: {{kind: router, interfaces: {{a: 10.0.0.1/24}}}}, \
+             c: {{kind: click, ports: [x, y], config: 'in_0 -> f :: IPFilter(allow all) -> out_1'}}}}\n\
+             links: [r:a - i]\nrequirements: [\"{line}\"]"
+        )
+    };
+    for line in ["can i r:local tcp", "never i c/f", "can i r:a"] {
+        assert_eq!(Topology::parse(&text(line)).unwrap().requirements[0].text, line);
+    }
+    assert!(errors(&text("can r i:local")).contains("the box i has no port \"local\""));
+    assert!(errors(&text("never i d/f")).contains("no box is \"d/f\""));
+    // It is no port that a link could lead to.
+    assert!(errors(&text("can i r:a").replace("r:a - i", "r:local - i")).contains("has no port \"local\""));
+}

@@ -56,7 +56,7 @@ impl Query {
         match shows {
             Shows::Matching => self.arrives(net, replay, true),
             Shows::Other => self.arrives(net, replay, false),
-            Shows::Any => replay.arrived_last().any(|(p, _)| self.to.iter().any(|t| t.place == p)),
+            Shows::Any => self.arrived(net, replay).next().is_some(),
         }
     }
 }

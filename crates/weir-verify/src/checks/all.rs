@@ -9,15 +9,17 @@ use crate::story::Story;
 /// `all SRC DST [via N…] FILTER`: every packet that leaves SRC matching FILTER arrives at DST, whatever is chosen at
 /// random. Losses for want of room do not count, unless `strict`; the second result lists where they may happen.
 pub fn all(c: &mut Checker<'_>, q: &Query, strict: bool) -> (Verdict, Vec<String>) {
-    let watched = q.watched();
-    let missing = |r: &Replay| !r.arrived_last().any(|(p, _)| watched.contains(&p));
+    let (net, watched) = (c.net, q.watched());
+    let missing = |r: &Replay| q.arrived(net, r).next().is_none();
     let mut losses = Vec::new();
     let found = c.seek(q, Some(&q.filter), &watched, |c, _, outcome| {
-        c.any(outcome.ended, |c, story| {
+        let stories: Vec<Sorted> = outcome.ended.into_iter().flat_map(|s| sorted(c, q, s)).collect();
+        c.any(stories, |c, Sorted { story, others }| {
             if !strict {
                 note_losses(c, &story, &mut losses);
             }
-            let trails: Vec<Vec<Place>> = story.ends().iter().map(|e| e.trail.places()).collect();
+            let ends = story.ends().iter().enumerate().filter(|(i, _)| !others.contains(i));
+            let trails: Vec<Vec<Place>> = ends.map(|(_, e)| e.trail.places()).collect();
             // For each packet that arrives, whether there is always room on its way.
             let room = |places: &[Place]| {
                 let at = places.iter().position(|p| watched.contains(p))?;
@@ -42,6 +44,47 @@ pub fn all(c: &mut Checker<'_>, q: &Query, strict: bool) -> (Verdict, Vec<String
         })
     });
     (c.none(found), losses)
+}
+
+/// A story, and those of its packets, by number, that came to DST and are not meant there.
+struct Sorted {
+    story: Story,
+    others: Vec<usize>,
+}
+
+/// A story by which of its packets are meant at the places of DST that they came to.
+fn sorted(c: &mut Checker<'_>, q: &Query, story: Story) -> Vec<Sorted> {
+    let mut all = vec![Sorted { story, others: Vec::new() }];
+    if q.to.iter().all(|t| t.only.is_none()) {
+        return all;
+    }
+    for i in 0..all.first().map_or(0, |s| s.story.ends().len()) {
+        all = all.into_iter().flat_map(|s| by_meaning(c, q, s, i)).collect();
+    }
+    all
+}
+
+/// The same for one packet.
+fn by_meaning(c: &mut Checker<'_>, q: &Query, Sorted { story, others }: Sorted, i: usize) -> Vec<Sorted> {
+    let visits = story.ends().get(i).map(|e| e.trail.kept()).unwrap_or_default();
+    let visits = visits.into_iter().filter_map(|(place, packet)| Some((q.target_at(place)?, packet)));
+    let (mut all, mut left, mut came) = (Vec::new(), vec![story], false);
+    for (target, packet) in visits {
+        let Some(guard) = target.only else {
+            all.extend(left.drain(..).map(|story| Sorted { story, others: others.clone() }));
+            break;
+        };
+        came = true;
+        let mut asked = |wanted| -> Vec<Story> {
+            left.iter().flat_map(|s| c.session.guard_of(s.clone(), packet.clone(), guard, wanted)).collect()
+        };
+        let (yes, no) = (asked(true), asked(false));
+        all.extend(yes.into_iter().map(|story| Sorted { story, others: others.clone() }));
+        left = no;
+    }
+    let others: Vec<usize> = others.into_iter().chain(came.then_some(i)).collect();
+    all.extend(left.into_iter().map(|story| Sorted { story, others: others.clone() }));
+    all
 }
 
 /// Whether a packet was dropped because something was full.

@@ -1,9 +1,10 @@
 use std::collections::HashSet;
 
-use weir_ir::program::{BinOp, Width};
+use weir_ir::program::{BinOp, Layer, Width};
 
 use super::headers::{IPV4, IPV6, Layout, by_net, bytes_at, net_at, net_of, original, version};
 use super::{Bits, Checker, Field, Framing, Query, Verdict};
+use crate::network::Network;
 use crate::packet::SymbolicPacket;
 use crate::replay::Replay;
 use crate::session::Arrival;
@@ -11,7 +12,7 @@ use crate::story::Story;
 
 /// `invariant SRC DST FIELD…`: on every path, each field has at DST the value that it had at SRC.
 pub fn invariant(c: &mut Checker<'_>, q: &Query, fields: &[Field]) -> Verdict {
-    let watched = q.watched();
+    let (net, watched) = (c.net, q.watched());
     let found = c.seek_arrivals(q, Some(&q.filter), (&watched, &HashSet::new()), |c, start, arrival| {
         let framings = (start.framing, q.framing_at(arrival.place));
         let ways = c.session.settled(&arrival.story, &arrival.packet);
@@ -19,7 +20,7 @@ pub fn invariant(c: &mut Checker<'_>, q: &Query, fields: &[Field]) -> Verdict {
             let arrival = Arrival { place: arrival.place, packet, story };
             c.any(fields, |c, &field| {
                 let stories = changed(c, &arrival, framings, field);
-                c.search_all(stories, |r| differs(r, &watched, field, framings))
+                c.search_all(stories, |r| differs(net, q, r, field, framings))
             })
         })
     });
@@ -120,15 +121,15 @@ fn payload_offset(c: &mut Checker<'_>, story: &Story, net: i64, layout: Layout) 
 }
 
 /// Whether the field differs, in a run, between a packet that came in last and one that arrived.
-fn differs(r: &Replay, watched: &HashSet<crate::Place>, field: Field, framings: (Framing, Framing)) -> bool {
+fn differs(net: &Network, q: &Query, r: &Replay, field: Field, framings: (Framing, Framing)) -> bool {
     let from = r.starts.last().copied().unwrap_or(0);
     let Some(first) = r.hops.get(from) else { return false };
     let old = by_net(&first.before, net_of(framings.0) as usize, field);
-    r.hops[from..].iter().filter(|h| watched.contains(&h.place)).any(|h| {
+    q.arrived(net, r).any(|(_, packet)| {
         let net = match framings.1 {
             Framing::Ethernet => 14,
-            Framing::Ip => h.net.unwrap_or(0),
+            Framing::Ip => packet.layer(Layer::Net).map_or(0, |at| at.saturating_sub(packet.data()) as usize),
         };
-        by_net(&h.before, net, field) != old
+        by_net(packet.bytes(), net, field) != old
     })
 }

@@ -42,6 +42,8 @@ pub use returns::{Way, returns};
 pub use security::{Allowed, Module, Prefix, Rule, Rules, Security, Stage, secure};
 pub use standing::Standing;
 
+use weir_packet::Packet;
+
 use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
 use crate::path::{Incomplete, Limits};
@@ -68,6 +70,8 @@ pub struct Start {
     pub framing: Framing,
     /// What is known of them.
     pub input: SymbolicInput,
+    /// Only those are meant that this matches as they come in.
+    pub only: Option<Guard>,
 }
 
 /// A place that packets may come to.
@@ -77,6 +81,8 @@ pub struct Target {
     pub place: Place,
     /// What packets look like there.
     pub framing: Framing,
+    /// Only those are meant that this matches there.
+    pub only: Option<Guard>,
 }
 
 /// Which packets are meant: a guard for each framing. `None`: those that are framed so all match.
@@ -101,6 +107,20 @@ pub struct Query {
     pub filter: Filter,
     /// Where packets of others may come from, which may have left something in tables.
     pub others: Vec<Start>,
+}
+
+impl Start {
+    /// All packets of a kind that enter by an input.
+    pub fn new(place: Place, framing: Framing, input: SymbolicInput) -> Start {
+        Start { place, framing, input, only: None }
+    }
+}
+
+impl Target {
+    /// All packets that come to an input.
+    pub fn new(place: Place, framing: Framing) -> Target {
+        Target { place, framing, only: None }
+    }
 }
 
 /// The answer.
@@ -236,10 +256,12 @@ impl<'a> Checker<'a> {
         filter: Option<(&Filter, bool)>,
     ) -> Vec<Story> {
         let Some(story) = self.session.packet(before, start.place, &start.input) else { return Vec::new() };
-        match filter {
+        let meant = match start.only {
             None => vec![story],
-            Some((filter, wanted)) => self.filtered(story, start.framing, filter, wanted),
-        }
+            Some(guard) => self.session.guard(story, guard, true),
+        };
+        let Some((filter, wanted)) = filter else { return meant };
+        meant.into_iter().flat_map(|story| self.filtered(story, start.framing, filter, wanted)).collect()
     }
 
     /// The stories whose packet matches, or does not.
@@ -329,8 +351,33 @@ impl Query {
         self.to.iter().map(|t| t.place).collect()
     }
 
+    pub(crate) fn target_at(&self, place: Place) -> Option<&Target> {
+        self.to.iter().find(|t| t.place == place)
+    }
+
     pub(crate) fn framing_at(&self, place: Place) -> Framing {
-        self.to.iter().find(|t| t.place == place).map_or(Framing::Ip, |t| t.framing)
+        self.target_at(place).map_or(Framing::Ip, |t| t.framing)
+    }
+
+    /// An arrival at DST, as far as its packet is one that is meant there.
+    pub(crate) fn meant(&self, c: &mut Checker<'_>, arrival: Arrival) -> Vec<Arrival> {
+        let Some(guard) = self.target_at(arrival.place).and_then(|t| t.only) else { return vec![arrival] };
+        let Arrival { place, packet, story } = arrival;
+        let stories = c.session.guard(story, guard, true);
+        stories.into_iter().map(|story| Arrival { place, packet: packet.clone(), story }).collect()
+    }
+
+    /// The packets that came to DST in the course of what entered last, of those that are meant there.
+    pub(crate) fn arrived<'r>(
+        &self,
+        net: &Network,
+        replay: &'r Replay,
+    ) -> impl Iterator<Item = (&Target, &'r Packet)> {
+        replay.arrived_last().filter_map(|(place, packet)| {
+            let target = self.target_at(place)?;
+            let is_meant = target.only.is_none_or(|guard| matches(net, guard, packet));
+            is_meant.then_some((target, packet))
+        })
     }
 
     /// Looks for a run by which a packet of a kind comes to DST.
@@ -357,14 +404,9 @@ impl Query {
 
     /// Whether a packet that entered last came to DST and did, or did not, match there.
     pub(crate) fn arrives(&self, net: &Network, replay: &Replay, wanted: bool) -> bool {
-        replay.arrived_last().any(|(place, packet)| {
-            self.to.iter().any(|t| {
-                t.place == place
-                    && match self.filter.guard(t.framing) {
-                        None => wanted,
-                        Some(guard) => matches(net, guard, packet) == wanted,
-                    }
-            })
+        self.arrived(net, replay).any(|(target, packet)| match self.filter.guard(target.framing) {
+            None => wanted,
+            Some(guard) => matches(net, guard, packet) == wanted,
         })
     }
 }

@@ -46,13 +46,11 @@ fn sent(c: &mut Checker<'_>, q: &Query, matching: bool, plain: bool) -> Vec<Stor
         if left == 0 {
             break;
         }
-        let story = c.session.packet(&blank, start.place, &start.input);
-        let story = match story {
-            Some(story) if plain => plain_at(c, &story, start.framing),
-            story => story,
-        };
-        let Some(story) = story else { continue };
-        let stories = if matching { c.filtered(story, start.framing, &q.filter, true) } else { vec![story] };
+        let filter = matching.then_some((&q.filter, true));
+        let mut stories = c.launch(&blank, start, filter);
+        if plain {
+            stories = stories.iter().filter_map(|story| plain_at(c, story, start.framing)).collect();
+        }
         ways.extend(c.session.run_some(stories, left));
     }
     ways

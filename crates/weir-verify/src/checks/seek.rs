@@ -53,7 +53,11 @@ impl Checker<'_> {
                     let story = &arrival.story;
                     // Where more packets follow, they may use the rest.
                     let is_new = if later.is_empty() { story.uses_all_others() } else { story.uses_others() };
-                    if is_new { look(c, start, arrival) } else { Search::Impossible }
+                    if !is_new {
+                        return Search::Impossible;
+                    }
+                    let meant = q.meant(c, arrival);
+                    c.any(meant, |c, arrival| look(c, start, arrival))
                 });
                 c.keeper.add(hunt, start, &useful);
                 found

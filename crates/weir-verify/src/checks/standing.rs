@@ -97,7 +97,10 @@ impl Standing {
         c.session.resume(self.x);
         let mut hunt = c.session.hunt_on(again, &entered, &q.watched(), useful.clone());
         hunt.keep();
-        let found = c.each_arrival(&mut hunt, |c, arrival| q.search(c, arrival, shows));
+        let found = c.each_arrival(&mut hunt, |c, arrival| {
+            let meant = q.meant(c, arrival);
+            c.any(meant, |c, arrival| q.search(c, arrival, shows))
+        });
         if !matches!(found, Search::Impossible)
             || c.doubt(false).is_some()
             || c.session.take_missed().somewhere

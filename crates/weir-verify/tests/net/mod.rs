@@ -84,8 +84,8 @@ impl Net {
         let guard = self.guard(filter, View::Ethernet);
         let filter = Filter { ip: None, ethernet: Some(guard) };
         let framing = Framing::Ethernet;
-        let from = vec![Start { place: self.port(from), framing, input: SymbolicInput::frame() }];
-        let to = vec![Target { place: self.port(to), framing }];
+        let from = vec![Start::new(self.port(from), framing, SymbolicInput::frame())];
+        let to = vec![Target::new(self.port(to), framing)];
         Query { others: from.clone(), from, to, via: Vec::new(), filter }
     }
 
@@ -119,8 +119,8 @@ impl Net {
 
     /// A query over IP packets from some inputs to others.
     pub fn query(&mut self, from: &str, to: &str, filter: &str) -> Query {
-        let start = |p: &str| Start { place: self.port(p), framing: Framing::Ip, input: SymbolicInput::ip() };
-        let target = |p: &str| Target { place: self.port(p), framing: Framing::Ip };
+        let start = |p: &str| Start::new(self.port(p), Framing::Ip, SymbolicInput::ip());
+        let target = |p: &str| Target::new(self.port(p), Framing::Ip);
         let from: Vec<Start> = from.split(' ').map(start).collect();
         let to = to.split(' ').map(target).collect();
         let filter = if filter.is_empty() { Filter::default() } else { self.filter(filter) };
@@ -129,7 +129,7 @@ impl Net {
 
     /// The query with other places that packets may come from.
     pub fn others(&self, mut q: Query, from: &str) -> Query {
-        let start = |p: &str| Start { place: self.port(p), framing: Framing::Ip, input: SymbolicInput::ip() };
+        let start = |p: &str| Start::new(self.port(p), Framing::Ip, SymbolicInput::ip());
         q.others = from.split_whitespace().map(start).collect();
         q
     }

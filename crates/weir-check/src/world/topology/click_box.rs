@@ -87,8 +87,8 @@ impl World {
                     self.net.connect(Place { node: arp, port: 0 }, entry.place);
                 }
             }
-            let target = Target { place: into, framing: Framing::Ip };
-            gates.push(Gate { name: name.clone(), start: None, target: Some(target) });
+            let target = Target::new(into, Framing::Ip);
+            gates.push(Gate { name: name.clone(), start: None, target: Some(target), owns: false });
             ends.push((into, Place { node: out, port: 0 }));
         }
         let nodes = (first..self.net.nodes().len() as NodeId).collect();

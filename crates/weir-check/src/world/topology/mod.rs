@@ -23,7 +23,7 @@ use std::sync::Arc;
 use weir_engine::Classes;
 use weir_ir::Program;
 use weir_model::import::iptables::Ruleset;
-use weir_model::topology::{BoxKind, EndpointRole, FirewallRules, LinkEnd, NetBox, Topology};
+use weir_model::topology::{BoxKind, EndpointRole, FirewallRules, LOCAL, LinkEnd, NetBox, Topology};
 use weir_verify::checks::{Framing, Start, Target};
 use weir_verify::{Body, NodeId, Place};
 
@@ -114,10 +114,9 @@ impl World {
                     EndpointRole::Client => "Client",
                     EndpointRole::Internet => "Internet",
                 };
-                let own = e.own_sources_only.then_some(e.owns.as_slice());
-                self.add_end(segments, i, b, class, own)
+                self.add_end(segments, (i, b), class, e.own_sources_only)
             }
-            BoxKind::Platform(_) => self.add_end(segments, i, b, PLATFORM, None),
+            BoxKind::Platform(_) => self.add_end(segments, (i, b), PLATFORM, false),
             BoxKind::Router(r) => {
                 let args: Vec<String> = r.routes.iter().map(ToString::to_string).collect();
                 let program = send::router(segments, i, &b.name, r);
@@ -183,7 +182,8 @@ impl World {
         let gate = |(port, name): (usize, &str)| Gate {
             name: name.to_owned(),
             start: None,
-            target: Some(Target { place: place(port), framing: Framing::Ip }),
+            target: Some(Target::new(place(port), Framing::Ip)),
+            owns: false,
         };
         let mut gates: Vec<Gate> = b.ports().into_iter().enumerate().map(gate).collect();
         if class == "Router" {
@@ -191,8 +191,8 @@ impl World {
             self.labels.insert(local, Label { class: class.to_owned(), ..Label::default() });
             self.net.connect(place(n), Place { node: local, port: 0 });
             // What is for an address of the router arrives at the router.
-            let target = Target { place: Place { node: local, port: 0 }, framing: Framing::Ip };
-            gates.push(Gate { name: "local".into(), start: None, target: Some(target) });
+            let target = Target::new(Place { node: local, port: 0 }, Framing::Ip);
+            gates.push(Gate { name: LOCAL.into(), start: None, target: Some(target), owns: true });
         }
         (gates, (0..n).map(|p| (place(p), place(p))).collect())
     }
@@ -214,7 +214,7 @@ impl World {
         let local = gates.get(n).and_then(|g| g.target).map(|t| t.place.node);
         let ends = self.add_rules((i, b), set, node, local);
         for (gate, (into, _)) in gates.iter_mut().zip(&ends) {
-            gate.target = Some(Target { place: *into, framing: Framing::Ip });
+            gate.target = Some(Target::new(*into, Framing::Ip));
         }
         (gates, ends)
     }
@@ -223,16 +223,15 @@ impl World {
     fn add_end(
         &mut self,
         segments: &Segments<'_>,
-        i: usize,
-        b: &NetBox,
+        (i, b): (usize, &NetBox),
         class: &str,
-        own_sources: Option<&[weir_model::value::IpPrefix]>,
+        own_sources_only: bool,
     ) -> (Vec<Gate>, Vec<PortEnds>) {
         let (mut gates, mut ends) = (Vec::new(), Vec::new());
         for (port, name) in b.ports().into_iter().enumerate() {
-            let out = send::host(segments, (i, port), &b.name, own_sources);
+            let out = send::host(segments, (i, port), &b.name, own_sources_only);
             let out = Place { node: self.node(b, class, Vec::new(), Some(out), false), port: 0 };
-            let accept = send::accept(segments, (i, port), &b.name, &b.owns());
+            let accept = send::accept(segments, (i, port), &b.name);
             let accept = Place { node: self.node(b, class, Vec::new(), Some(accept), true), port: 0 };
             let here = self.net.add(b.name.clone(), Body::Pass { lossy: false });
             self.labels.insert(here, Label { class: class.to_owned(), ..Label::default() });
@@ -240,8 +239,9 @@ impl World {
             self.net.connect(accept, here);
             gates.push(Gate {
                 name: name.to_owned(),
-                start: Some(Start { place: out, framing: Framing::Ip, input: anything(Framing::Ip) }),
-                target: Some(Target { place: here, framing: Framing::Ip }),
+                start: Some(Start::new(out, Framing::Ip, anything(Framing::Ip))),
+                target: Some(Target::new(here, Framing::Ip)),
+                owns: true,
             });
             ends.push((accept, out));
         }

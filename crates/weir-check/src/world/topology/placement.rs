@@ -1,18 +1,19 @@
 //! Requests on platforms.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use weir_engine::{Classes, Plan};
 use weir_model::filter::Dir;
 use weir_model::request::Request;
 use weir_model::value::IpPrefix;
 use weir_verify::checks::{self, Framing, Start, Target};
-use weir_verify::{NodeId, Place};
+use weir_verify::{Body, NodeId, Place};
 
 use super::{Gate, PLATFORM, Spot, World};
 use crate::security::Placed;
-use crate::world::anything;
 use crate::world::configurations::{devices, origin};
+use crate::world::{anything, within};
 
 /// The modules of a request, to be placed on platforms.
 #[derive(Debug)]
@@ -95,8 +96,8 @@ impl World {
                     self.net.connect(Place { port: 0, ..exit.place }, out.place);
                     placed.module.outputs.push(exit);
                 }
-                let target = entry.map(|(place, framing)| Target { place, framing });
-                own.push(Gate { name: device.name, start: None, target });
+                let target = entry.map(|(place, framing)| Target::new(place, framing));
+                own.push(Gate { name: device.name, start: None, target, owns: true });
             }
             let nodes = (first..self.net.nodes().len() as NodeId).collect();
             placed.module.sources = ports.origins.iter().map(origin).collect();
@@ -125,10 +126,10 @@ impl World {
 
     /// Any IP packet that is addressed to a module, in front of where it comes in.
     fn anybody_to(&mut self, host: IpPrefix, place: Place) -> Start {
-        let ask = self.within("destination", host, Dir::Dst, Framing::Ip);
+        let ask = self.destination(host, Framing::Ip);
         self.net.connect(Place { node: ask, port: 0 }, place);
         let place = self.well_formed(Place { node: ask, port: 0 });
-        Start { place, framing: Framing::Ip, input: anything(Framing::Ip) }
+        Start::new(place, Framing::Ip, anything(Framing::Ip))
     }
 
     /// The place where packets leave a module by a port.
@@ -144,16 +145,22 @@ impl World {
         spot.nodes.iter().find(is_exit).map(|&node| Place { node, port: 0 })
     }
 
+    /// Adds a program whose output 0 is for packets to an address of the prefix, and output 1 for others.
+    fn destination(&mut self, prefix: IpPrefix, framing: Framing) -> NodeId {
+        let program = crate::filter::guard(&within(prefix, Dir::Dst), framing);
+        self.hidden_program("destination", &Arc::new(program))
+    }
+
     /// Leads what ends at a gate to a place, if it is for an address of the prefix.
     fn divert(&mut self, gate: &Gate, prefix: IpPrefix, to: Place) {
-        if let Some(target) = gate.target {
-            let inside = self.addressed(target, prefix);
-            self.net.connect(inside.place, to);
-            // What went in there does not end here.
-            if let Some(tails) = self.tails.get_mut(&target.place) {
-                tails.retain(|t| t.node != inside.place.node);
-            }
-        }
+        let Some(Target { place, framing, .. }) = gate.target else { return };
+        let from = self.rests.get(&place).copied().unwrap_or(Place { port: 0, ..place });
+        let ask = self.destination(prefix, framing);
+        let rest = self.hidden(Body::Pass { lossy: false });
+        self.net.connect(from, Place { node: ask, port: 0 });
+        self.net.connect(Place { node: ask, port: 0 }, to);
+        self.net.connect(Place { node: ask, port: 1 }, Place { node: rest, port: 0 });
+        self.rests.insert(place, Place { node: rest, port: 0 });
     }
 }
 

@@ -108,6 +108,20 @@ impl<'a> Segments<'a> {
         }
     }
 
+    /// The addresses that a box owns: its prefixes, each with whether it is its own. Parts of them that belong to others, who
+    /// have longer prefixes, are there too.
+    pub(super) fn owned(&self, node: usize) -> Vec<(IpPrefix, bool)> {
+        let boxes = &self.topology.boxes;
+        let own = boxes.get(node).map(|b| b.owns()).unwrap_or_default();
+        if own.iter().all(|p| *p == IpPrefix::host(p.addr())) {
+            return own.into_iter().map(|p| (p, true)).collect();
+        }
+        let others = boxes.iter().enumerate().filter(|(i, _)| *i != node).flat_map(|(_, b)| b.owns());
+        let inside = |p: &IpPrefix| own.iter().any(|o| o.contains(p)) && !own.contains(p);
+        let others: Vec<IpPrefix> = others.filter(inside).collect();
+        own.into_iter().map(|p| (p, true)).chain(others.into_iter().map(|p| (p, false))).collect()
+    }
+
     pub(super) fn is_router(&self, n: Neighbour) -> bool {
         matches!(self.topology.boxes.get(n.port.0).map(|b| &b.kind), Some(BoxKind::Router(_)))
     }

@@ -221,21 +221,16 @@ fn decrement(b: &mut Builder, v4: bool) {
 }
 
 /// An end sends: to who owns the destination on its segment, or else to a router there.
-pub(super) fn host(
-    segments: &Segments<'_>,
-    port: Port,
-    name: &str,
-    own_sources: Option<&[IpPrefix]>,
-) -> Program {
+pub(super) fn host(segments: &Segments<'_>, port: Port, name: &str, own_sources_only: bool) -> Program {
     let mut b = Builder::new(name, 1, 1);
     let near = segments.behind(port);
     let routers: Vec<u32> = near.iter().filter(|n| segments.is_router(**n)).map(|n| n.number).collect();
     let table = Prefixes::declare(&mut b, "neighbours", &neighbours(segments, &near, 0));
-    let sources = own_sources.map(|own| Sources::declare(&mut b, own));
+    let sources = own_sources_only.then(|| Own::declare(&mut b, "sources", segments, port.0));
     b.input(0, |b| {
         well_formed(b, |b| b.drop(Reason::BAD_HEADER));
         if let Some(sources) = &sources {
-            sources.require(b);
+            sources.require_source(b);
         }
         table.look(
             b,
@@ -278,34 +273,41 @@ pub(super) fn forward(segments: &Segments<'_>, port: Port, name: &str) -> Progra
     b.finish()
 }
 
-/// The sources that an end may send from.
-struct Sources([TableId; 2]);
+/// A table of the addresses that a box owns: those of its prefixes that no longer prefix of another box takes out.
+struct Own(Prefixes);
 
-impl Sources {
-    fn declare(b: &mut Builder, own: &[IpPrefix]) -> Sources {
-        let rows = own.iter().map(|p| (*p, Outcome::Local)).collect();
-        Sources(Prefixes::declare(b, "sources", &rows).tables)
+/// What it says of the addresses of others.
+const OTHERS: Outcome = Outcome::Drop("OtherHost");
+
+impl Own {
+    fn declare(b: &mut Builder, name: &str, segments: &Segments<'_>, node: usize) -> Own {
+        let row = |(prefix, own)| (prefix, if own { Outcome::Local } else { OTHERS });
+        Own(Prefixes::declare(b, name, &segments.owned(node).into_iter().map(row).collect()))
     }
 
-    fn require(&self, b: &mut Builder) {
+    /// Drops packets whose source is none of them.
+    fn require_source(&self, b: &mut Builder) {
         b.require(Layer::Net, 1, Reason::TRUNCATED);
         let first = b.load(Width::W8, Layer::Net, 0);
         let version = b.shr(first, 4);
+        let local = self.0.outcomes.binary_search(&Outcome::Local).unwrap_or(usize::MAX);
         b.switch(version, &[4, 6], |b, case| {
             let Some(case) = case else { return b.drop(Reason::new("BadVersion")) };
             let (len, width, at) = if case == 0 { (20, Width::W32, 12) } else { (40, Width::W128, 8) };
             b.require(Layer::Net, len, Reason::TRUNCATED);
             let src = b.load(width, Layer::Net, at);
-            b.lookup(self.0[case], &[src], |_, _| {}, |b| b.drop(Reason::new("SourceNotOwn")));
+            let entry = b.find(self.0.tables[case], &[src], |b| b.drop(Reason::new("SourceNotOwn")));
+            let outcome = b.get(entry, "outcome");
+            let other = b.ne(outcome, local as u32);
+            b.when(other, |b| b.drop(Reason::new("SourceNotOwn")));
         });
     }
 }
 
 /// An end takes what is for its port, and of what is for nobody known what is addressed to it.
-pub(super) fn accept(segments: &Segments<'_>, port: Port, name: &str, owns: &[IpPrefix]) -> Program {
+pub(super) fn accept(segments: &Segments<'_>, port: Port, name: &str) -> Program {
     let mut b = Builder::new(name, 1, 1);
-    let rows = owns.iter().map(|p| (*p, Outcome::Local)).collect();
-    let own = Prefixes::declare(&mut b, "own", &rows);
+    let own = Own::declare(&mut b, "own", segments, port.0);
     let number = segments.number(port);
     b.input(0, |b| {
         let tag = b.load_anno(Width::W16, TAG);
@@ -316,7 +318,12 @@ pub(super) fn accept(segments: &Segments<'_>, port: Port, name: &str, owns: &[Ip
         b.when(mine, |b| b.emit(0));
         let other = b.ne(next, 0);
         b.when(other, |b| b.drop(Reason::new("OtherHost")));
-        own.look(b, &mut |b, _, _| b.emit(0), &mut |b, _| b.drop(Reason::new("OtherHost")));
+        let other = |b: &mut Builder| b.drop(Reason::new("OtherHost"));
+        let mut act = |b: &mut Builder, outcome: &Outcome, _: bool| match outcome {
+            Outcome::Local => b.emit(0),
+            _ => other(b),
+        };
+        own.0.look(b, &mut act, &mut |b, _| other(b));
     });
     b.finish()
 }

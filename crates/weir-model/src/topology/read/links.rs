@@ -8,7 +8,7 @@ use crate::doc::{At, Reader, did_you_mean};
 use crate::error::quote;
 use crate::import::hassel::TransferFunction;
 use crate::requirement::Place;
-use crate::topology::{BoxKind, Link, LinkEnd, MAX_LINKS, NetBox};
+use crate::topology::{BoxKind, LOCAL, Link, LinkEnd, MAX_LINKS, NetBox};
 use crate::value::IpPrefix;
 
 /// A link as written: its place in the list, and both ends with their ports, if given.
@@ -260,9 +260,17 @@ impl<'a> Index<'a> {
         self.lost || inside() || around.any(|p| self.owned.contains(&(p.addr(), p.len())))
     }
 
-    /// Whether a box has a port of this name or number.
+    /// Whether a name is that of an element of a Click box (`BOX/ELEMENT`), if the box has it: this is known where its
+    /// configuration is read.
+    pub(super) fn is_inside_click(&self, name: &str) -> bool {
+        let found = name.split_once('/').and_then(|(name, _)| self.by_name.get(name));
+        found.is_some_and(|(found, _)| matches!(found.kind, BoxKind::Click(_)))
+    }
+
+    /// Whether a box has a port of this name or number that requirements can speak of: beside those that links lead to, a
+    /// router has the port [`LOCAL`], behind which its own addresses are.
     pub(super) fn has_port(&self, found: &NetBox, name: &str) -> bool {
-        self.port(found, name).is_some()
+        self.port(found, name).is_some() || name == LOCAL && matches!(found.kind, BoxKind::Router(_))
     }
 
     /// The name of the port that a name or number stands for.

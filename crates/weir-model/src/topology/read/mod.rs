@@ -203,6 +203,7 @@ fn places_exist(
 ) {
     for place in requirement.places() {
         match place {
+            Place::Node(node) | Place::Port { node, .. } if index.is_inside_click(node) => {}
             Place::Node(node) => drop(index.node(r, at, line, node)),
             Place::Port { node, port } => {
                 if let Some(found) = index.node(r, at, line, node)

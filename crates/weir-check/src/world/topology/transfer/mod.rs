@@ -68,15 +68,16 @@ impl World {
                 Gate {
                     name: name.clone(),
                     start: None,
-                    target: Some(Target { place: into, framing: Framing::Ip }),
+                    target: Some(Target::new(into, Framing::Ip)),
+                    owns: false,
                 }
             } else {
                 let place = self.edge(&f, number, into);
-                let input = anything(Framing::Ip);
                 Gate {
                     name: name.clone(),
-                    start: Some(Start { place, framing: Framing::Ip, input }),
-                    target: Some(Target { place: out, framing: Framing::Ip }),
+                    start: Some(Start::new(place, Framing::Ip, anything(Framing::Ip))),
+                    target: Some(Target::new(out, Framing::Ip)),
+                    owns: false,
                 }
             };
             gates.push(gate);
