@@ -316,10 +316,6 @@ COMMIT
             "a packet comes to gw/unknown: gw.rules line 7: -A FORWARD -p udp -j NFQUEUE --queue-num 1: the target \"NFQUEUE\" is not \
              modelled",
         ),
-        (
-            "never lan wan ip6",
-            "a packet comes to gw/unknown: no IPv4 packet, and the rules of gw.rules are those of IPv4",
-        ),
     ] {
         let question = w.question(&Requirement::parse(line).unwrap()).unwrap();
         w.net.finish();
