@@ -8,6 +8,7 @@ use weir_ir::{ClassInfo, Reason};
 use weir_packet::Packet;
 
 use crate::control::{Control, Modes};
+use crate::device::Sender;
 use crate::env::Env;
 use crate::neighbours::Neighbours;
 use crate::router::Router;
@@ -153,6 +154,9 @@ pub trait Behavior: Send {
         None
     }
 
+    /// So many packets that were given to the device have ended there; they are counted by their reasons already.
+    fn lost(&mut self, _packets: u64) {}
+
     /// The link whose packets leave by output 0.
     fn reads_link(&self) -> Option<&str> {
         None
@@ -197,6 +201,11 @@ impl Cx<'_> {
     /// The time in nanoseconds, constant within a batch.
     pub fn now(&self) -> u64 {
         self.env.now
+    }
+
+    /// The node, as devices know who gives them packets.
+    pub(crate) fn sender(&self) -> Sender {
+        Sender { graph: self.router.slot, element: self.element }
     }
 
     /// The node's name.

@@ -298,3 +298,50 @@ fn the_method_is_chosen_by_the_graph_and_told() {
     assert_eq!(net.device("left").method, "AF_PACKET: as asked for");
     net.ping(5);
 }
+
+/// What ends in a device is counted with its reason, by each method.
+fn frames_that_cannot_be_sent_are_counted(method: &str) {
+    let net = Between::new();
+    net.middle.ip("link set right mtu 1000");
+    net.load(&format!(
+        "FromDevice(left, METHOD {method}) -> t :: ToDevice(right, METHOD {method}); FromDevice(right) -> ToDevice(left);"
+    ));
+    net.ping(2);
+    let drops = |reason: &str| {
+        let Answer::Status { status } = net.call(Ask::Status { graph: "g".into() }) else { panic!() };
+        status.drops.get("t").and_then(|of| of.get(reason)).copied().unwrap_or(0)
+    };
+    let pings = |args: &str| {
+        let args = format!("-c 3 -i 0.01 -W 0.1 {args} 10.9.0.2");
+        _ = net.left.command("ping").args(args.split_whitespace()).output().unwrap();
+    };
+    let until = |what: &str, come: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !come() {
+            assert!(start.elapsed() < Duration::from_secs(30), "waited in vain for {what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    assert_eq!(drops("TooLong"), 0);
+    pings("-s 1200 -M dont");
+    until("frames beyond the MTU", &|| drops("TooLong") == 3);
+    net.middle.ip("link set right down");
+    until("frames for an interface that is down", &|| {
+        pings("");
+        drops("DeviceDown") > 0
+    });
+    let Answer::Text { text } = net.call(Ask::Read { graph: "g".into(), handler: "t.drops".into() }) else {
+        panic!()
+    };
+    assert!(text.parse::<u64>().unwrap() > 3, "{text}");
+}
+
+#[test]
+fn frames_that_packet_sockets_cannot_send_are_counted() {
+    frames_that_cannot_be_sent_are_counted("PACKET");
+}
+
+#[test]
+fn frames_that_xdp_sockets_cannot_send_are_counted() {
+    frames_that_cannot_be_sent_are_counted("XDP");
+}

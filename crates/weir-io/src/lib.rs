@@ -26,4 +26,4 @@ use std::sync::atomic;
 
 pub use netns::Netns;
 pub use poller::{Poller, Waker};
-pub use port::{Port, PortError, PortStats, TxErrors};
+pub use port::{Lost, Port, PortError, PortStats, TxErrors};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use weir_packet::{Layer, Packet};
 
-use crate::{Port, PortError, PortStats};
+use crate::{Lost, Port, PortError, PortStats};
 
 /// One end of a pair: what is sent on one end is received on the other.
 ///
@@ -139,6 +139,10 @@ impl Port for MemoryPort {
 
     fn stats(&mut self) -> PortStats {
         self.stats
+    }
+
+    fn lost(&self) -> Lost {
+        self.stats.lost()
     }
 }
 

@@ -47,6 +47,9 @@ pub trait Port: Send {
     /// The counters since the port was opened.
     fn stats(&mut self) -> PortStats;
 
+    /// [`PortStats::tx_errors`] and [`PortStats::rx_malformed`] alone, which costs nothing to ask after each batch.
+    fn lost(&self) -> Lost;
+
     /// The Ethernet address of the interface.
     fn mac(&self) -> Option<EtherAddr> {
         None
@@ -90,6 +93,11 @@ pub struct PortStats {
 }
 
 impl PortStats {
+    /// The part of [`Port::lost`].
+    pub fn lost(&self) -> Lost {
+        Lost { malformed: self.rx_malformed, tx: self.tx_errors }
+    }
+
     pub(crate) fn received(&mut self, bytes: usize) {
         self.rx_packets += 1;
         self.rx_bytes += bytes as u64;
@@ -101,6 +109,15 @@ impl PortStats {
     }
 }
 
+/// Packets that ended in a port.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Skipped on reception.
+    pub malformed: u64,
+    /// Removed from a batch without being sent.
+    pub tx: TxErrors,
+}
+
 /// Packets that a port removed from a batch without sending them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TxErrors {
@@ -108,8 +125,17 @@ pub struct TxErrors {
     pub too_long: u64,
     /// Checksum or segmentation data that does not fit the bytes of the packet.
     pub offload: u64,
+    /// Given to an interface that was down, or gone.
+    pub down: u64,
     /// Refused by the kernel for another reason (shorter than an Ethernet header, for example).
     pub refused: u64,
+}
+
+impl TxErrors {
+    /// How many they are.
+    pub fn all(self) -> u64 {
+        self.too_long + self.offload + self.down + self.refused
+    }
 }
 
 /// What is wrong with a port.

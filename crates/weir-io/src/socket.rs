@@ -12,7 +12,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use weir_packet::{Layer, MAX_LEN, Packet};
 
-use crate::{Port, PortError, PortStats};
+use crate::{Lost, Port, PortError, PortStats};
 
 /// Where a socket is, and what it talks to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -323,6 +323,10 @@ impl Port for SocketPort {
 
     fn stats(&mut self) -> PortStats {
         self.stats
+    }
+
+    fn lost(&self) -> Lost {
+        self.stats.lost()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Devices: ports that graphs open by name and share.
 
+mod losses;
 mod share;
 mod trouble;
 
@@ -10,9 +11,11 @@ use std::time::{Duration, Instant};
 use weir_io::interface::{self, Method, Options, Share};
 use weir_io::socket::{self, SocketPort};
 use weir_io::tap::{self, TapPort};
-use weir_io::{Poller, Port, PortError, PortStats, Waker};
+use weir_io::{Lost, Poller, Port, PortError, PortStats, Waker};
 use weir_packet::Packet;
 
+pub(crate) use losses::{Loss, Sender};
+use losses::{Waiting, left_behind, note};
 use share::Lent;
 use trouble::{close, drain};
 
@@ -68,8 +71,8 @@ struct Device {
     before: PortStats,
     /// All figures, as of the last look.
     seen: PortStats,
-    /// Packets to send, oldest first.
-    tx: Vec<Packet>,
+    /// Packets to send.
+    tx: Vec<Waiting>,
     /// Whether there may be something to receive.
     readable: bool,
     /// Whether the poller watches the port.
@@ -87,6 +90,13 @@ struct Device {
     everywhere: bool,
 }
 
+impl Device {
+    /// How many packets wait to be sent.
+    fn waiting(&self) -> usize {
+        self.tx.iter().map(|w| w.packets.len()).sum()
+    }
+}
+
 /// All devices of an engine. They are numbered; numbers of closed ones are used again.
 pub struct Devices {
     list: Vec<Option<Device>>,
@@ -95,6 +105,8 @@ pub struct Devices {
     method: Method,
     poller: Poller,
     pub(crate) changes: Vec<Change>,
+    /// Packets that have ended since someone looked here.
+    pub(crate) losses: Vec<Loss>,
     keys: Vec<u64>,
     /// On the first of several workers: how their ports share the packets of an interface. The number of the group follows
     /// from this one and the name.
@@ -115,6 +127,7 @@ impl Devices {
             method: Method::Auto,
             poller: Poller::new()?,
             changes: Vec::new(),
+            losses: Vec::new(),
             keys: Vec::new(),
             share: None,
             only: None,
@@ -297,6 +310,8 @@ impl Devices {
             let Some(d) = &mut self.list[id] else { continue };
             if used.contains(&id) {
                 d.readers = readers.iter().filter(|(device, _)| *device == id).map(|(_, e)| *e).collect();
+                // Elements that gave packets may be gone.
+                d.tx.retain(|w| !w.packets.is_empty());
                 self.watch(id);
             } else {
                 self.list[id] = None;
@@ -337,7 +352,10 @@ impl Devices {
         }
         out.append(&mut d.pending);
         let Some(port) = &mut d.port else { return };
-        match port.receive(out, max) {
+        let before = port.lost();
+        let received = port.receive(out, max);
+        note(&mut self.losses, id, None, before, port.lost());
+        match received {
             Ok(n) => {
                 // A port without a descriptor is asked each time; it never keeps a receiver waiting.
                 d.readable = n == max || (port.fd().is_none() && !port.ended());
@@ -352,7 +370,7 @@ impl Devices {
 
     /// How many packets the device takes now.
     pub(crate) fn room(&self, id: usize) -> usize {
-        self.device(id).map_or(0, |d| TX_WAITING.saturating_sub(d.tx.len()))
+        self.device(id).map_or(0, |d| TX_WAITING.saturating_sub(d.waiting()))
     }
 
     /// When a device that took no packets is tried again.
@@ -392,19 +410,23 @@ impl Devices {
 
     /// Whether everything that was given to the device is sent.
     pub(crate) fn is_sent(&self, id: usize) -> bool {
-        self.device(id).is_some_and(|d| d.tx.is_empty())
+        self.device(id).is_some_and(|d| d.waiting() == 0)
     }
 
-    /// Gives packets to a device, as many as it has [`room`](Devices::room) for; the rest stays in `packets`.
-    pub(crate) fn send(&mut self, id: usize, packets: &mut Vec<Packet>, now: u64) {
+    /// Gives packets of an element to a device, as many as it has [`room`](Devices::room) for; the rest stays in `packets`.
+    pub(crate) fn send(&mut self, id: usize, sender: Sender, packets: &mut Vec<Packet>, now: u64) {
         while !packets.is_empty() {
             let n = packets.len().min(self.room(id));
             if n == 0 {
                 return;
             }
             let Some(d) = self.device_mut(id) else { return };
-            d.tx.extend(packets.drain(..n));
-            if d.tx.len() >= TX_BATCH {
+            let at = d.tx.iter().position(|w| w.sender == sender).unwrap_or_else(|| {
+                d.tx.push(Waiting { sender, packets: Vec::new() });
+                d.tx.len() - 1
+            });
+            d.tx[at].packets.extend(packets.drain(..n));
+            if d.waiting() >= TX_BATCH {
                 self.flush(id, now);
             }
         }
@@ -412,28 +434,44 @@ impl Devices {
 
     /// Sends what waits.
     pub(crate) fn flush(&mut self, id: usize, now: u64) {
-        let Some(d) = self.device_mut(id) else { return };
-        if d.tx.is_empty() || (d.port.is_some() && d.send_again.is_some_and(|t| t > now)) {
+        let Devices { list, losses, .. } = self;
+        let Some(d) = list.get_mut(id).and_then(Option::as_mut) else { return };
+        if d.waiting() == 0 || (d.port.is_some() && d.send_again.is_some_and(|t| t > now)) {
             return;
         }
-        let Some(port) = &mut d.port else {
-            // Nothing will take these: the interface is gone.
-            d.before.tx_errors.refused += d.tx.len() as u64;
-            d.tx.clear();
-            return;
-        };
-        match port.send(&mut d.tx) {
-            Ok(n) => {
-                d.send_again = (!d.tx.is_empty()).then_some(now + TX_PAUSE);
-                if n > 0 {
-                    self.works(id);
+        d.send_again = None;
+        let (mut sent, mut failure) = (0, None);
+        for Waiting { sender, packets } in d.tx.iter_mut().filter(|w| !w.packets.is_empty()) {
+            let (result, before, mut after) = match &mut d.port {
+                Some(port) => {
+                    let before = port.lost();
+                    (port.send(packets).map_err(Some), before, port.lost())
+                }
+                // Nothing will take these: the interface is gone.
+                None => (Err(None), Lost::default(), Lost::default()),
+            };
+            match result {
+                Ok(n) => sent += n,
+                Err(error) => {
+                    let behind = left_behind(packets.len(), error.as_ref());
+                    packets.clear();
+                    for sum in [&mut d.before.tx_errors, &mut after.tx] {
+                        sum.down += behind.down;
+                        sum.refused += behind.refused;
+                    }
+                    failure = error.or(failure);
                 }
             }
-            Err(e) => {
-                d.before.tx_errors.refused += d.tx.len() as u64;
-                d.tx.clear();
-                self.fails(id, &e, now);
+            note(losses, id, Some(*sender), before, after);
+            if !packets.is_empty() {
+                d.send_again = Some(now + TX_PAUSE);
+                break;
             }
+        }
+        match failure {
+            Some(e) => self.fails(id, &e, now),
+            None if sent > 0 => self.works(id),
+            None => {}
         }
     }
 
@@ -509,7 +547,7 @@ impl Devices {
             rx_dropped: s.rx_dropped + s.rx_malformed,
             tx_packets: s.tx_packets,
             tx_bytes: s.tx_bytes,
-            tx_dropped: s.tx_errors.too_long + s.tx_errors.offload + s.tx_errors.refused,
+            tx_dropped: s.tx_errors.all(),
         })
     }
 }
@@ -531,6 +569,7 @@ fn add(sum: &mut PortStats, more: &PortStats) {
     sum.tx_bytes += more.tx_bytes;
     sum.tx_errors.too_long += more.tx_errors.too_long;
     sum.tx_errors.offload += more.tx_errors.offload;
+    sum.tx_errors.down += more.tx_errors.down;
     sum.tx_errors.refused += more.tx_errors.refused;
 }
 

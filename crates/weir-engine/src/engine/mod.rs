@@ -124,6 +124,26 @@ impl Engine {
         graphs.iter_mut().flatten().fold(false, |taken, router| router.signal(env, signal) | taken)
     }
 
+    /// Counts what has ended in devices, for the elements that use them.
+    fn count_losses(&mut self) {
+        for loss in std::mem::take(&mut self.env.devices.losses) {
+            let graph = match loss.sender {
+                Some(sender) => Some(sender.graph),
+                None => self.env.devices.readers(loss.device).first().map(|reader| reader.graph),
+            };
+            if let Some(router) = graph.and_then(|graph| self.graphs.get_mut(graph)?.as_mut()) {
+                router.lost(&loss);
+            }
+        }
+    }
+
+    /// The run ends before it is over: scripts that wait for its end do the rest now.
+    pub fn end(&mut self) {
+        self.env.tick();
+        let Engine { graphs, env, .. } = self;
+        graphs.iter_mut().flatten().for_each(|router| router.end(env));
+    }
+
     /// The time in nanoseconds.
     pub fn now(&self) -> u64 {
         self.env.now

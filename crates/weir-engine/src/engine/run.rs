@@ -82,6 +82,7 @@ impl Engine {
         for device in 0..self.env.devices.len() {
             self.env.devices.flush(device, self.env.now);
         }
+        self.count_losses();
         if let Some(exchange) = &mut self.env.exchange {
             exchange.flush();
             if exchange.has_backlog() && !arrived {

@@ -7,7 +7,8 @@ engine_node! {
     /// Reads packets from a network device.
     ///
     /// Packets are Ethernet frames, as they arrive; those for other hosts too. All elements for one device share its
-    /// port. If the interface vanishes, the graph runs on, and the port is opened again when it is back.
+    /// port. If the interface vanishes, the graph runs on, and the port is opened again when it is back. Frames that are cut,
+    /// longer than a packet can be, or come with offload data that makes no sense, end here (`Malformed`).
     ///
     /// `METHOD` says how packets come from the kernel. `PACKET`: by packet sockets, for the kernel as well as for Weir;
     /// packets of senders on the same machine pass unsegmented, up to 64 KB each, with their checksums unfinished. `XDP`: by

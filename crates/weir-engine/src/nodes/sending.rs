@@ -9,7 +9,7 @@ pub(super) struct Sending {
     pub device: Option<usize>,
     /// Packets that the device took.
     pub sent: u64,
-    /// Packets that were dropped because it took no more.
+    /// Packets that were dropped because it took no more, or not these.
     pub drops: u64,
     batch: Vec<Packet>,
 }
@@ -63,8 +63,15 @@ impl Sending {
         }
         let before = packets.len();
         let now = cx.now();
-        cx.env.devices.send(device, packets, now);
+        let sender = cx.sender();
+        cx.env.devices.send(device, sender, packets, now);
         self.sent += (before - packets.len()) as u64;
+    }
+
+    /// Some that were given to the device have ended there.
+    pub fn lost(&mut self, packets: u64) {
+        self.sent = self.sent.saturating_sub(packets);
+        self.drops += packets;
     }
 }
 
@@ -77,6 +84,10 @@ macro_rules! sends {
 
         fn is_plain(&self) -> bool {
             true
+        }
+
+        fn lost(&mut self, packets: u64) {
+            self.state.lost(packets);
         }
 
         fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {

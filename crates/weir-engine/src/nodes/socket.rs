@@ -130,6 +130,10 @@ impl Behavior for Socket {
         self.state.sending.device
     }
 
+    fn lost(&mut self, packets: u64) {
+        self.state.sending.lost(packets);
+    }
+
     fn push(&mut self, _port: u32, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
         self.state.sending.push(packets, cx);
     }

@@ -10,6 +10,10 @@ engine_node! {
     ///
     /// Packets are Ethernet frames. They may be pushed, and are dropped (`Full`) if the device does not take them in
     /// time; or they are pulled, as fast as the device takes them. All elements for one device share its port.
+    ///
+    /// What the device can not send ends here too: frames that are longer than its MTU allows (`TooLong`), those for an
+    /// interface that is down or gone (`DeviceDown`), those whose checksum or segmentation data does not fit their bytes
+    /// (`BadOffload`), and those that the kernel refuses for another reason (`Refused`), as when they are shorter than a header.
     ToDevice: "1/0", "a/h", Sink;
     example "FromDevice(eth0) -> Queue -> ToDevice(eth1);";
     params {
@@ -23,9 +27,9 @@ engine_node! {
         key debug: bool = false,
     }
     handlers {
-        /// Number of packets that this element gave to the device.
+        /// Number of packets that the device took from this element.
         read count = |d, _| Ok(d.state.sent.to_string()),
-        /// Number of packets that it dropped because the device took no more.
+        /// Number of packets that were dropped because the device took no more, or could not send them.
         read drops = |d, _| Ok(d.state.drops.to_string()),
         /// Sets the counts to zero.
         write reset_counts = |d, _, _| {

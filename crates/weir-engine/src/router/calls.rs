@@ -9,8 +9,9 @@ use weir_ir::program::EntryKind;
 use super::Router;
 use super::handlers::{COMMON, TASK, global_modes};
 use crate::control::{Control, Modes};
+use crate::device::Loss;
 use crate::env::Env;
-use crate::node::Cx;
+use crate::node::{Cx, EngineNode};
 use crate::plan::Part;
 
 /// Why a handler call failed.
@@ -295,6 +296,34 @@ impl Router {
                 self.stop_asked = 0;
                 env.stop = true;
             }
+        }
+    }
+
+    /// The run is ended from outside: the script that decides what happens then goes past all that it waits for. As in Click, one
+    /// that never ends has a thousand steps.
+    pub(crate) fn end(&mut self, env: &mut Env) {
+        for _ in 0..1000 {
+            self.ask_stop();
+            self.decide_stop(env);
+            if std::mem::take(&mut env.stop) {
+                return;
+            }
+        }
+    }
+
+    /// Packets have ended in a device.
+    pub(crate) fn lost(&mut self, loss: &Loss) {
+        let uses = |n: &Option<Box<dyn EngineNode>>| {
+            let n = n.as_ref()?;
+            let device = if loss.sender.is_some() { n.writes_device() } else { n.reads_device() };
+            device.filter(|d| *d == loss.device)
+        };
+        // The element that gave them may be gone since, with the graph before a hot swap.
+        let own = loss.sender.map(|s| s.element).filter(|&e| self.nodes.get(e).and_then(uses).is_some());
+        let Some(element) = own.or_else(|| self.nodes.iter().position(|n| uses(n).is_some())) else { return };
+        self.count_drops(element, &loss.reason, loss.packets);
+        if let Some(node) = self.nodes[element].as_mut().filter(|_| loss.sender.is_some()) {
+            node.lost(loss.packets);
         }
     }
 

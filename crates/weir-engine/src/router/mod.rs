@@ -517,9 +517,13 @@ impl Router {
         if packet.trace != 0 {
             env.watch.lock().ended(&mut packet, &format!("dropped: {reason}"));
         }
+        self.count_drops(element, reason, 1);
+    }
+
+    fn count_drops(&mut self, element: usize, reason: &Reason, packets: u64) {
         match self.node_drops.iter_mut().find(|(e, r, _)| *e == element && r == reason) {
-            Some((_, _, n)) => *n += 1,
-            None => self.node_drops.push((element, reason.clone(), 1)),
+            Some((_, _, n)) => *n += packets,
+            None => self.node_drops.push((element, reason.clone(), packets)),
         }
     }
 

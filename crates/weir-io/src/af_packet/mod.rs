@@ -22,7 +22,7 @@ use weir_packet::{Checksum, Layer, Packet};
 
 use crate::offload::{self, OffloadError};
 use crate::vnet;
-use crate::{Netns, Port, PortError, PortStats};
+use crate::{Lost, Netns, Port, PortError, PortStats};
 use ring::{Frame, Ring};
 
 pub use fanout::Fanout;
@@ -258,6 +258,10 @@ impl Port for AfPacketPort {
     fn stats(&mut self) -> PortStats {
         self.stats.rx_dropped += u64::from(sys::take_drops(&self.socket).unwrap_or(0));
         self.stats
+    }
+
+    fn lost(&self) -> Lost {
+        self.stats.lost()
     }
 
     fn mac(&self) -> Option<EtherAddr> {

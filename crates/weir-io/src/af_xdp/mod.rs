@@ -26,7 +26,7 @@ use weir_packet::{Layer, Packet, PacketType};
 
 use crate::af_packet::{not_found, sys};
 use crate::interface::Share;
-use crate::{Netns, Port, PortError, PortStats, offload};
+use crate::{Lost, Netns, Port, PortError, PortStats, offload};
 use program::{MAX_QUEUES, Mode, Program};
 use queues::{Counts, Queues};
 use socket::Socket;
@@ -280,6 +280,7 @@ impl Port for AfXdpPort {
         }
         let before = self.stats.tx_packets;
         loop {
+            let before = self.stats;
             let queued = self.queue(batch);
             let done = self.sockets[0].kick();
             self.stats.tx_packets -= done.refused.0;
@@ -287,6 +288,9 @@ impl Port for AfXdpPort {
             self.stats.tx_errors.refused += done.refused.0;
             match done.error {
                 Some(e) if matches!(e.raw_os_error(), Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV)) => {
+                    // They are in the ring, from which nothing takes them.
+                    (self.stats.tx_packets, self.stats.tx_bytes) = (before.tx_packets, before.tx_bytes);
+                    self.stats.tx_errors.down += queued as u64;
                     return Err(self.broken());
                 }
                 Some(e) if matches!(e.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM)) => break,
@@ -309,6 +313,10 @@ impl Port for AfXdpPort {
     fn stats(&mut self) -> PortStats {
         self.stats.rx_dropped = self.sockets.iter().map(Socket::dropped).sum();
         self.stats
+    }
+
+    fn lost(&self) -> Lost {
+        self.stats.lost()
     }
 
     fn mac(&self) -> Option<EtherAddr> {

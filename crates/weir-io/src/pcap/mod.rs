@@ -12,7 +12,7 @@ use std::io::Write;
 
 use weir_packet::Packet;
 
-use crate::{Port, PortError, PortStats};
+use crate::{Lost, Port, PortError, PortStats};
 
 pub use read::{PcapReader, TooLong};
 pub use write::{BUFFER, Format, PcapWriter};
@@ -127,6 +127,10 @@ impl Port for PcapPort {
     fn stats(&mut self) -> PortStats {
         let rx_malformed = self.reader.as_ref().map_or(0, |r| r.all_too_long);
         PortStats { rx_malformed, ..self.stats }
+    }
+
+    fn lost(&self) -> Lost {
+        Lost { malformed: self.reader.as_ref().map_or(0, |r| r.too_long), ..self.stats.lost() }
     }
 }
 

@@ -16,7 +16,7 @@ use weir_packet::{Layer, MAX_LEN, Packet};
 
 use crate::af_packet::sys;
 use crate::offload::OffloadError;
-use crate::{Netns, Port, PortError, PortStats, vnet};
+use crate::{Lost, Netns, Port, PortError, PortStats, vnet};
 
 /// What packets of a virtual interface begin with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -237,6 +237,10 @@ impl Port for TapPort {
 
     fn stats(&mut self) -> PortStats {
         self.stats
+    }
+
+    fn lost(&self) -> Lost {
+        self.stats.lost()
     }
 
     fn mac(&self) -> Option<EtherAddr> {
