@@ -27,7 +27,7 @@ impl<T: FromArg> FromRest for T {
     const SYNTAX: &'static str = T::SYNTAX;
     fn from_rest(args: &[String]) -> Result<T, String> {
         match args {
-            [one] => T::from_arg(one),
+            [one] => read(one),
             _ => Err("one argument is needed".into()),
         }
     }
@@ -39,8 +39,7 @@ impl<T: FromArg> FromRest for Vec<T> {
         args.iter()
             .enumerate()
             .map(|(i, a)| {
-                T::from_arg(a)
-                    .map_err(|e| if args.len() > 1 { format!("argument {}: {e}", i + 1) } else { e })
+                read(a).map_err(|e| if args.len() > 1 { format!("argument {}: {e}", i + 1) } else { e })
             })
             .collect()
     }
@@ -53,27 +52,39 @@ impl<T: FromArg> FromArg for Option<T> {
     }
 }
 
+/// Reads an argument; one that is no value as it stands, and in quotation marks, without them.
+fn read<T: FromArg>(text: &str) -> Result<T, String> {
+    T::from_arg(text).or_else(|e| {
+        let is_quoted = |mark| text.len() > 1 && text.starts_with(mark) && text.ends_with(mark);
+        if is_quoted('"') || is_quoted('\'') { T::from_arg(&unquote(text)) } else { Err(e) }
+    })
+}
+
 /// The arguments of one element, given to its parameters one after the other.
 #[derive(Debug)]
 pub struct Args {
     positional: Vec<String>,
     keywords: Vec<(String, String)>,
     errors: Vec<String>,
+    /// The keywords that the class knows.
+    known: Vec<String>,
 }
 
 impl Args {
     /// Sorts arguments into keywords that the class knows and the rest.
     pub fn new(args: &[String], info: &ClassInfo) -> Args {
-        let mut sorted = Args { positional: Vec::new(), keywords: Vec::new(), errors: Vec::new() };
+        let named = info.params.iter().filter(|p| p.kind != ParamKind::Rest);
+        let known = named.map(|p| keyword(p.name)).collect();
+        let mut sorted = Args { positional: Vec::new(), keywords: Vec::new(), errors: Vec::new(), known };
         let last = args.len().wrapping_sub(1);
         for (i, arg) in args.iter().enumerate() {
             let arg = arg.trim();
-            let (word, value) = arg.split_once(char::is_whitespace).unwrap_or((arg, ""));
-            let known = info.params.iter().any(|p| p.kind != ParamKind::Rest && keyword(p.name) == word);
-            if known && !value.is_empty() {
-                sorted.keywords.push((word.to_owned(), value.trim().to_owned()));
-            } else if !(arg.is_empty() && i == last) {
-                sorted.positional.push(arg.to_owned());
+            match arg.split_once(char::is_whitespace) {
+                Some((word, value)) if sorted.known.iter().any(|k| k == word) => {
+                    sorted.keywords.push((word.to_owned(), value.trim().to_owned()));
+                }
+                _ if arg.is_empty() && i == last => {}
+                _ => sorted.positional.push(arg.to_owned()),
             }
         }
         sorted
@@ -82,15 +93,22 @@ impl Args {
     /// The value of the next parameter.
     pub fn take<T: FromRest>(&mut self, field: &str, kind: ParamKind, default: Option<T>) -> Option<T> {
         let name = keyword(field);
+        let mut positional = false;
         let given = if kind == ParamKind::Rest {
             let all = std::mem::take(&mut self.positional);
+            let (misspelt, all) = all.into_iter().partition(|arg| self.is_misspelt(arg, true));
+            self.positional = misspelt;
+            let all: Vec<String> = all;
             (!all.is_empty() || default.is_none()).then_some(all)
         } else if let Some(i) = self.keywords.iter().rposition(|(k, _)| *k == name) {
             let value = self.keywords.swap_remove(i).1;
             self.keywords.retain(|(k, _)| *k != name);
             Some(vec![value])
-        } else if kind == ParamKind::Positional && !self.positional.is_empty() {
-            Some(vec![self.positional.remove(0)])
+        } else if kind == ParamKind::Positional
+            && let Some(i) = self.positional.iter().position(|arg| !self.is_misspelt(arg, default.is_none()))
+        {
+            positional = true;
+            Some(vec![self.positional.remove(i)])
         } else {
             None
         };
@@ -102,7 +120,8 @@ impl Args {
                     None
                 }
                 Err(e) => {
-                    self.errors.push(format!("{name}: {e}"));
+                    let misread = args.first().filter(|_| positional).and_then(|arg| self.misread(arg));
+                    self.errors.push(misread.unwrap_or_else(|| format!("{name}: {e}")));
                     None
                 }
             },
@@ -120,14 +139,53 @@ impl Args {
         result.map_err(|e| self.errors.push(e)).ok()
     }
 
+    /// Whether an argument begins with a word that looks like a keyword, and is none. What may begin with any word in capitals
+    /// (`is_open`) has to be like one of the class.
+    fn is_misspelt(&self, arg: &str, is_open: bool) -> bool {
+        let Some(word) = first_word(arg) else { return false };
+        !is_open || self.near(word).is_some()
+    }
+
+    /// The keyword that is most like a word.
+    fn near(&self, word: &str) -> Option<&str> {
+        weir_model::closest(word, self.known.iter().map(String::as_str))
+    }
+
+    /// What is wrong with an argument that is no value where it stands, if it was meant to have a keyword.
+    fn misread(&self, arg: &str) -> Option<String> {
+        if self.known.iter().any(|k| k == arg) {
+            return Some(format!("{arg}: the value is missing"));
+        }
+        let word = first_word(arg)?;
+        Some(match self.near(word) {
+            Some(near) => format!("{word}: unknown argument; did you mean {near}?"),
+            None if self.known.is_empty() => format!("{word}: unknown argument"),
+            None => format!("{word}: unknown argument; known are {}", self.known.join(", ")),
+        })
+    }
+
     /// Errors so far, and those of arguments that no parameter took.
     pub fn finish(mut self) -> Vec<String> {
-        if !self.positional.is_empty() {
-            let extra = self.positional.iter().map(|a| format!("'{a}'")).collect::<Vec<_>>().join(", ");
-            self.errors.push(format!("too many arguments: {extra}"));
+        let mut extra = Vec::new();
+        for arg in &self.positional {
+            match self.misread(arg) {
+                Some(error) => self.errors.push(error),
+                None => extra.push(format!("'{arg}'")),
+            }
+        }
+        if !extra.is_empty() {
+            self.errors.push(format!("too many arguments: {}", extra.join(", ")));
         }
         self.errors
     }
+}
+
+/// The word that an argument begins with, if it looks like a keyword: in capitals, and with more behind it.
+fn first_word(arg: &str) -> Option<&str> {
+    let (word, _) = arg.split_once(char::is_whitespace)?;
+    let is_capital = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+    (word.len() > 1 && word.starts_with(|c: char| c.is_ascii_uppercase()) && word.bytes().all(is_capital))
+        .then_some(word)
 }
 
 /// The keyword of a parameter whose field has this name.
@@ -383,5 +441,46 @@ impl CellValue for Ipv6Addr {
     }
     fn show(bits: u128) -> String {
         Ipv6Addr::from(bits).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::class_named;
+
+    fn errors(class: &str, args: &[&str]) -> String {
+        let args: Vec<String> = args.iter().map(|&a| a.to_owned()).collect();
+        class_named(class).unwrap().configure(&args).err().unwrap_or_default().join("; ")
+    }
+
+    #[test]
+    fn an_unknown_keyword_is_named_and_is_no_value() {
+        for (class, args, error) in [
+            ("Print", &["MAXLEN 20"][..], "MAXLEN: unknown argument; did you mean MAXLENGTH?"),
+            ("Print", &["label", "LENGHT 20"], "LENGHT: unknown argument; known are LABEL, MAXLENGTH"),
+            ("SetIPAddress", &["ADDRESS 10.0.0.1"], "ADDRESS: unknown argument; known are IPADDR, ANNO"),
+            ("Print", &["label", "CONTENTS"], "CONTENTS: the value is missing"),
+            ("IPRewriter", &["drop", "MAPPING_CAPACITI 5"], "did you mean MAPPING_CAPACITY?"),
+            ("Strip", &["LENGTHS 14"], "LENGTHS: unknown argument; did you mean LENGTH?"),
+            ("Null", &["SOME 14"], "SOME: unknown argument"),
+        ] {
+            let found = errors(class, args);
+            assert!(found.contains(error), "{class}({}): {found}", args.join(", "));
+        }
+        assert_eq!(errors("Print", &["two words"]), "", "no keyword is in small letters");
+        assert_eq!(errors("Print", &["\"MAXLEN 20\""]), "");
+    }
+
+    #[test]
+    fn values_may_stand_in_quotation_marks() {
+        for (class, args) in [
+            ("Print", &["\"label\"", "CONTENTS \"ascii\""][..]),
+            ("Strip", &["\"14\""]),
+            ("CheckIPHeader", &["VERBOSE 'true'"]),
+            ("SetIPAddress", &["\"10.0.0.1\""]),
+        ] {
+            assert_eq!(errors(class, args), "", "{class}({})", args.join(", "));
+        }
+        assert_eq!(errors("Strip", &["\"x\""]), "LENGTH: 'x' is not a number");
     }
 }

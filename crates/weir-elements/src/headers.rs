@@ -181,7 +181,34 @@ pub(crate) fn push_ether_words(b: &mut Builder, front: V, back: V) {
 
 /// Goes on if `net` marks an IPv4 header without options or with, of which the first 20 bytes are there.
 pub(crate) fn require_ip(b: &mut Builder) {
-    b.require(Layer::Net, 20, Reason::TRUNCATED);
+    require_marked(b, Layer::Net, 20);
+}
+
+/// Goes on if a header is marked that an element before has found, and `n` bytes are there from it on; else drops the packet.
+pub(crate) fn require_marked(b: &mut Builder, layer: Layer, n: u32) {
+    require_marked_or(b, layer, n, Builder::drop);
+}
+
+/// The same; what does not go on ends by `refuse`, which is told whether it is `Unmarked` or `Truncated`.
+pub(crate) fn require_marked_or(
+    b: &mut Builder,
+    layer: Layer,
+    n: u32,
+    refuse: impl Fn(&mut Builder, Reason),
+) {
+    b.require_or(layer, n, |b| {
+        let place = b.distance(layer, layer);
+        let unset = b.eq(place, u32::MAX);
+        b.when(unset, |b| refuse(b, Reason::UNMARKED));
+        refuse(b, Reason::TRUNCATED);
+    });
+}
+
+/// Lets packets of other protocols than this one pass on output 0. 20 bytes of the IPv4 header at `net` are there.
+pub(crate) fn pass_others(b: &mut Builder, protocol: u8) {
+    let found = b.load(Width::W8, Layer::Net, 9);
+    let other = b.ne(found, protocol);
+    b.when(other, |b| b.emit(0));
 }
 
 /// Writes a complete IPv4 header checksum for the 20-byte header at `net`.

@@ -250,3 +250,26 @@ fn the_capture_is_the_corpus() {
         "tests/data/corpus.pcap is not the corpus; run: BLESS=1 cargo test -p weir-elements --test robust"
     );
 }
+
+#[test]
+fn a_header_that_nobody_marked_is_not_called_cut() {
+    let frames = corpus::corpus();
+    let long = |frame: &[u8]| frame.len() > 100 && frame[12..14] == [8, 0] && frame[14] == 0x45;
+    let ip = frames.iter().find(|(_, f)| long(f)).map(|(_, f)| &f[14..]).expect("a long IPv4 packet");
+    for setup in classes().flat_map(setups) {
+        let ends = |marked: bool, port: u32| {
+            let mut p = Packet::from_bytes(ip).unwrap();
+            if marked {
+                mark_ip(&mut p, 0);
+                let start = p.data();
+                p.set_layer(Layer::Mac, Some(start));
+            }
+            let ends = setup.harness().send_packet(port, p);
+            ends.iter().any(|end| matches!(end, Outcome::Drop(reason) if reason == "Truncated"))
+        };
+        for port in 0..setup.inputs {
+            let what = || format!("{}({}), input {port}", setup.class.info.name, setup.args.join(", "));
+            assert!(!ends(false, port) || ends(true, port), "{}", what());
+        }
+    }
+}

@@ -80,8 +80,9 @@ impl Addresses {
         if let Some((address, _)) = text.split_once('/')
             && let (Ok(ip), Ok(prefix)) = (address.parse::<Ipv4Addr>(), text.parse::<Ipv4Prefix>())
         {
-            // `10.0.0.1/8` is an address, too; `10.0.0.0/8` is none. Nor does it replace one.
-            self.ip = self.ip.or(Some(ip).filter(|ip| *ip != prefix.addr()));
+            // `10.0.0.1/8` is an address, too; `10.0.0.0/8` is none, but where a network has no address of its own (RFC 3021).
+            // Nor does it replace one.
+            self.ip = self.ip.or(Some(ip).filter(|ip| *ip != prefix.addr() || prefix.len() >= 31));
             self.prefix = Some(prefix);
         } else if let Ok(ip) = text.parse() {
             self.ip = Some(ip);
@@ -199,6 +200,21 @@ mod tests {
         let table = list("AddressInfo(foo 1.2.3.4/20)", "foo 0, foo:ipnet 0, foo:bcast 0").unwrap();
         for prefix in ["1.2.3.4/32", "1.2.0.0/20", "1.2.15.255/32"] {
             assert!(table.contains(prefix), "{table}");
+        }
+    }
+
+    #[test]
+    fn a_network_of_one_or_two_is_an_address_too() {
+        let configured = |config: &str| {
+            Plan::new(&Classes::default(), config, "test").map(|_| ()).map_err(|e| e.to_string())
+        };
+        for (address, ok) in
+            [("10.0.0.1/32", true), ("10.0.0.1/24", true), ("10.0.0.0/31", true), ("10.0.0.0/24", false)]
+        {
+            let config = format!(
+                "AddressInfo(X {address} 02:00:00:00:00:01); Idle -> q :: ARPQuerier(X) -> Discard; Idle -> [1] q;"
+            );
+            assert_eq!(configured(&config).is_ok(), ok, "{address}: {:?}", configured(&config));
         }
     }
 

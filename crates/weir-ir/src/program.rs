@@ -42,7 +42,9 @@ impl Reason {
     pub const DISCARDED: Reason = Reason::new("Discarded");
     /// The output is not connected.
     pub const UNCONNECTED: Reason = Reason::new("Unconnected");
-    /// A header that an element needs is missing or cut short.
+    /// No mark says where the header is that an element needs: what checks or marks headers is missing before it.
+    pub const UNMARKED: Reason = Reason::new("Unmarked");
+    /// A header that an element needs is cut short.
     pub const TRUNCATED: Reason = Reason::new("Truncated");
     /// A header is not what its protocol allows.
     pub const BAD_HEADER: Reason = Reason::new("BadHeader");
@@ -54,6 +56,10 @@ impl Reason {
     pub const NO_MATCH: Reason = Reason::new("NoMatch");
     /// A rule says so.
     pub const DENIED: Reason = Reason::new("Denied");
+    /// All ports, or identifiers of ICMP, to translate to are used up.
+    pub const NO_PORT: Reason = Reason::new("NoPort");
+    /// All addresses to translate to are used up.
+    pub const NO_ADDRESS: Reason = Reason::new("NoAddress");
     /// A table, queue or pool is full.
     pub const FULL: Reason = Reason::new("Full");
     /// The buffer has no room for another header.

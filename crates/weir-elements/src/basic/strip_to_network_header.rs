@@ -4,7 +4,7 @@ element! {
     /// Removes what stands in front of the network header, which the `net` mark says.
     ///
     /// Where the mark stands in front of the packet, because the header was stripped, the header comes back. Packets
-    /// without the mark are dropped (`Truncated`).
+    /// without the mark are dropped (`Unmarked`).
     StripToNetworkHeader: "1/1", "a/a";
     example "Idle -> CheckIPHeader(14) -> StripToNetworkHeader -> Discard;";
 }
@@ -14,7 +14,7 @@ const BEHIND: u32 = 1 << 31;
 
 fn program(_: &StripToNetworkHeader, b: &mut Builder) {
     b.input(0, |b| {
-        b.require(Layer::Net, 0, Reason::TRUNCATED);
+        require_marked(b, Layer::Net, 0);
         let lead = b.distance(Layer::Data, Layer::Net);
         let behind = b.ge(lead, BEHIND);
         b.if_else(
@@ -53,6 +53,6 @@ mod tests {
     #[test]
     fn packets_without_the_mark_are_dropped() {
         let mut e = Harness::new("StripToNetworkHeader", &[], 1, 1);
-        assert_eq!(e.send(0, b"abc")[0].reason(), "Truncated");
+        assert_eq!(e.send(0, b"abc")[0].reason(), "Unmarked");
     }
 }

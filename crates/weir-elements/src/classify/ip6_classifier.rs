@@ -7,7 +7,7 @@ element! {
     ///
     /// Patterns are filter expressions (see the filter language); `-` matches every packet. They are read, and
     /// extension headers followed, as by `IP6Filter`. Packets that match none are
-    /// dropped (`NoMatch`). The `net` mark has to stand on an IPv6 header; packets without are dropped (`Truncated`).
+    /// dropped (`NoMatch`). The `net` mark has to stand on an IPv6 header; packets without are dropped (`Unmarked`).
     IP6Classifier: "1/-", "h/h";
     example "Idle -> CheckIP6Header -> c :: IP6Classifier(dst host fd00::1 and icmp6, tcp dst port 80 or 443, -); c [0] -> Discard; c [1] -> Discard; c [2] -> Discard;";
     params {

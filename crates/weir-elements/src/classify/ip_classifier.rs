@@ -83,7 +83,7 @@ pub(super) fn classify(patterns: &[Pattern], view: View, b: &mut Builder) {
     let mut plan = Plan::new(view, (0..).zip(patterns).map(|(port, p)| (&p.0, port)));
     plan.declare(b, "patterns");
     b.input(0, |b| {
-        b.require(Layer::Net, if view == View::Ip { 20 } else { 40 }, Reason::TRUNCATED);
+        require_marked(b, Layer::Net, if view == View::Ip { 20 } else { 40 });
         plan.run(b, |b, _, port, _| b.emit(port));
         if !b.ended() {
             b.drop(Reason::NO_MATCH);

@@ -128,7 +128,7 @@ pub(super) fn filter(rules: &[Rule], view: View, b: &mut Builder) {
     let (actions, mut plan) = plan(rules, view);
     plan.declare(b, TABLE);
     b.input(0, |b| {
-        b.require(Layer::Net, if view == View::Ip { 20 } else { 40 }, Reason::TRUNCATED);
+        require_marked(b, Layer::Net, if view == View::Ip { 20 } else { 40 });
         plan.run(b, |b, _, action, found| {
             let hit = match found {
                 Found::Rule(i) => b.index(hits, i as u32),

@@ -27,7 +27,7 @@ pub(crate) fn refuse(drops: TableId, reason: Reason) -> impl FnOnce(&mut Builder
 /// `transport`, and gives the length of the payload: so many bytes are known to be there, and `min` at least.
 pub(crate) fn whole_payload(b: &mut Builder, drops: TableId, protocol: u8, not: Reason, min: u32) -> V {
     let bad_length = || refuse(drops, Reason::new("BadLength"));
-    b.require_or(Layer::Net, 20, refuse(drops, Reason::TRUNCATED));
+    require_marked_or(b, Layer::Net, 20, |b, reason| refuse(drops, reason)(b));
     let found = b.load(W8, Layer::Net, 9);
     let other = b.ne(found, protocol);
     b.when(other, refuse(drops, not));

@@ -7,7 +7,7 @@ element! {
     /// All packets of a flow leave on the same output, as long as the graph runs. Only TCP, UDP and SCTP have ports
     /// that count, and no fragment has any, so that all fragments of a packet leave together. If `SYMMETRIC`, the
     /// answers of a flow leave where the flow does. The `net` and `transport` marks have to be those of
-    /// `CheckIPHeader`; packets without an IPv4 header are dropped (`Truncated`).
+    /// `CheckIPHeader`; packets without an IPv4 header are dropped (`Unmarked`).
     FlowHashSwitch: "1/1-", "h/h";
     example "Idle -> CheckIPHeader -> s :: FlowHashSwitch;
              s [0] -> SetIPDst(10.0.0.1) -> Discard; s [1] -> SetIPDst(10.0.0.2) -> Discard;";

@@ -52,7 +52,7 @@ fn program(e: &GetIPAddress, b: &mut Builder) {
         (offset, None) => (Layer::Data, offset.unwrap_or_default()),
     };
     b.input(0, |b| {
-        b.require(layer, offset + 4, Reason::TRUNCATED);
+        require_marked(b, layer, offset + 4);
         let addr = b.load(W32, layer, offset);
         b.store_anno(e.anno.0, addr);
         b.emit(0);
@@ -86,7 +86,7 @@ mod tests {
             assert_eq!(Harness::new("GetIPAddress", &["16"], 1, 1).send(0, &p[..n])[0].reason(), "Truncated");
         }
         let unmarked = Harness::new("GetIPAddress", &["IP dst"], 1, 1).send(0, &p);
-        assert_eq!(unmarked[0].reason(), "Truncated");
+        assert_eq!(unmarked[0].reason(), "Unmarked");
     }
 
     #[test]

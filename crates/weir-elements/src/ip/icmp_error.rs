@@ -176,10 +176,7 @@ fn program(e: &ICMPError, b: &mut Builder) {
         let keep = b.sub(mtu, headers);
         b.trim(keep);
         b.push(extra);
-        // With room for an Ethernet header in front, as routed packets have it. Where the ways of both meet, it is known to be
-        // there, and not looked for.
-        b.push(HEADERS + ETHER_LEN);
-        b.pull(ETHER_LEN);
+        b.push(HEADERS);
         route.reverse(b, headers, extra);
         b.clear_mark(Layer::Mac);
         b.set_mark(Layer::Net, Layer::Data, 0);

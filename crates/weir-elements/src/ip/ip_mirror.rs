@@ -5,7 +5,7 @@ element! {
     ///
     /// TCP and UDP packets, and their first fragments, have their ports swapped too, and TCP packets their sequence
     /// and acknowledgement numbers, as far as these are there. No checksum changes by that. The `net` mark has to
-    /// stand on an IPv4 header; packets without are dropped (`Truncated`).
+    /// stand on an IPv4 header; packets without are dropped (`Unmarked`).
     IPMirror: "1/1", "a/a";
     example "Idle -> CheckIPHeader -> IPMirror -> Discard;";
     params {

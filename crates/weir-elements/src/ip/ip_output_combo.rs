@@ -11,7 +11,7 @@ element! {
     /// Packets leave on output 0. Those of the interface's colour are also copied to output 1 (for a redirect); those
     /// with a wrong option leave on output 2, those whose time to live ran out on output 3, and those that are longer
     /// than the MTU on output 4. Link-layer broadcasts are dropped (`Broadcast`), as are packets without an IPv4 header
-    /// at the `net` mark (`Truncated`).
+    /// at the `net` mark (`Unmarked`).
     IPOutputCombo: "1/5", "h/h";
     example "Idle -> CheckIPHeader -> o :: IPOutputCombo(1, 10.0.0.1, 1500) -> Discard; o [1] -> Discard; o [2] -> Discard; o [3] -> Discard; o [4] -> Discard;";
     params {

@@ -5,7 +5,7 @@ element! {
     /// Marks IPv4 packets as having met congestion (RFC 3168 section 5), and mends the header checksum.
     ///
     /// Packets whose transport is not capable of ECN are dropped (`NotECN`), as a queue would. The `net` mark has to
-    /// stand on an IPv4 header; other packets are dropped (`Truncated`).
+    /// stand on an IPv4 header; other packets are dropped (`Unmarked`).
     MarkIPCE: "1/1", "a/a";
     example "Idle -> CheckIPHeader -> MarkIPCE -> Discard;";
     params {

@@ -4,8 +4,8 @@ element! {
     /// Computes the checksum of IPv4 headers.
     ///
     /// Elements that change a header mend its checksum themselves: this is for packets that came with a wrong one. The
-    /// `net` mark has to stand on the header. Packets that end within it (`Truncated`) or whose length is wrong
-    /// (`BadHeader`) are dropped.
+    /// header is where the `net` mark stands; a packet without the mark begins with it, and is marked. Packets that end
+    /// within it (`Truncated`) or whose length is wrong (`BadHeader`) are dropped.
     SetIPChecksum: "1/1", "a/a";
     example "Idle -> MarkIPHeader -> SetIPChecksum -> Discard;";
     handlers {
@@ -23,6 +23,9 @@ fn program(_: &SetIPChecksum, b: &mut Builder) {
         }
     };
     b.input(0, |b| {
+        let place = b.distance(Layer::Net, Layer::Net);
+        let unset = b.eq(place, u32::MAX);
+        b.when(unset, |b| b.set_mark(Layer::Net, Layer::Data, 0));
         b.require_or(Layer::Net, 20, refuse(Reason::TRUNCATED));
         let len = ip_header_len(b);
         let short = b.lt(len, 20);
@@ -46,6 +49,14 @@ mod tests {
         let mut wrong = right.clone();
         wrong[10..12].fill(0xee);
         assert_eq!(Harness::new("SetIPChecksum", &[], 1, 1).send_ip(0, &wrong)[0].out().1, right);
+    }
+
+    #[test]
+    fn a_packet_without_a_mark_begins_with_its_header() {
+        let right = udp(([10, 0, 0, 1], 1), ([10, 0, 1, 1], 2), b"x");
+        let mut wrong = right.clone();
+        wrong[10..12].fill(0xee);
+        assert_eq!(Harness::new("SetIPChecksum", &[], 1, 1).send(0, &wrong)[0].out().1, right);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::prelude::*;
 element! {
     /// Sets the differentiated services code point of IPv4 packets (RFC 2474), and mends the header checksum.
     ///
-    /// The `net` mark has to stand on an IPv4 header; other packets are dropped (`Truncated`).
+    /// The `net` mark has to stand on an IPv4 header; other packets are dropped (`Unmarked`).
     SetIPDSCP: "1/1", "a/a";
     example "Idle -> CheckIPHeader -> SetIPDSCP(46) -> Discard;";
     params {

@@ -7,7 +7,7 @@ element! {
     /// The checksums of the IPv4 header and of TCP and UDP are mended; fragments behind the first have none of the
     /// latter. It keeps nothing of the flow, so answers are not turned back: `IPRewriter` does that. Behind
     /// `FlowHashSwitch`, it is the back end of a load balancer. The `net` and `transport` marks have to be those of
-    /// `CheckIPHeader`; packets without an IPv4 header are dropped (`Truncated`).
+    /// `CheckIPHeader`; packets without an IPv4 header are dropped (`Unmarked`).
     SetIPDst: "1/1", "a/a";
     example "Idle -> CheckIPHeader -> SetIPDst(10.0.0.7) -> Discard;";
     params {

@@ -4,7 +4,7 @@ use crate::prelude::*;
 element! {
     /// Sets the explicit congestion notification of IPv4 packets (RFC 3168), and mends the header checksum.
     ///
-    /// The `net` mark has to stand on an IPv4 header; other packets are dropped (`Truncated`).
+    /// The `net` mark has to stand on an IPv4 header; other packets are dropped (`Unmarked`).
     SetIPECN: "1/1", "a/a";
     example "Idle -> CheckIPHeader -> SetIPECN(ce) -> Discard;";
     params {

@@ -4,9 +4,9 @@ use weir_packet::Checksum;
 element! {
     /// Computes the TCP checksum of packets (RFC 9293 section 3.1).
     ///
-    /// The `net` and `transport` marks have to stand on the headers; the protocol is not looked at. Packets that end
-    /// before the length of the IP header (`Truncated`), or have no place for a TCP header in it (`BadLength`), are
-    /// dropped.
+    /// The `net` and `transport` marks have to stand on the headers (`Unmarked`). Packets of other protocols pass unchanged, and
+    /// so do fragments, as the checksum is that of the whole packet. Packets that end before the length of the IP header
+    /// (`Truncated`), or have no place for a TCP header in it (`BadLength`), are dropped.
     SetTCPChecksum: "1/1", "a/a";
     example "Idle -> CheckIPHeader -> SetTCPChecksum -> Discard;";
     params {
@@ -17,7 +17,12 @@ element! {
 
 fn program(e: &SetTCPChecksum, b: &mut Builder) {
     b.input(0, |b| {
-        b.require(Layer::Net, 20, Reason::TRUNCATED);
+        require_ip(b);
+        pass_others(b, proto::TCP);
+        let fragment = b.load(W16, Layer::Net, 6);
+        let fragment = b.and(fragment, 0x3fff);
+        let fragment = b.ne(fragment, 0);
+        b.when(fragment, |b| b.emit(0));
         let header = ip_header_len(b);
         let total = b.load(W16, Layer::Net, 2);
         let total = b.resize(W32, total);
@@ -25,6 +30,7 @@ fn program(e: &SetTCPChecksum, b: &mut Builder) {
         let short = b.lt(total, least);
         b.when(short, |b| b.drop(Reason::new("BadLength")));
         let len = b.sub(total, header);
+        require_marked(b, Layer::Transport, 20);
         b.require(Layer::Transport, len, Reason::TRUNCATED);
         b.require(Layer::Transport, 20, Reason::TRUNCATED);
         if e.fixoff {
@@ -51,13 +57,9 @@ fn fix_offset(b: &mut Builder, len: V) {
     let words = b.shr(byte, 4);
     let low = b.and(byte, 0x0f);
     let short = b.lt(words, 5);
-    let fragment = b.load(W16, Layer::Net, 6);
-    let fragment = b.and(fragment, 0x3fff);
-    let whole = b.eq(fragment, 0);
     let most = b.shr(len, 2);
     let wide = b.resize(W32, words);
     let beyond = b.gt(wide, most);
-    let beyond = b.and(beyond, whole);
     let most = b.resize(W8, most);
     let words = b.select(beyond, most, words);
     let least = b.constant(W8, 5_u8);
@@ -70,7 +72,7 @@ fn fix_offset(b: &mut Builder, len: V) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Harness, Outcome, ip_packet, tcp};
+    use crate::testing::{Harness, Outcome, ip_packet, tcp, udp};
 
     fn packet(payload: &[u8]) -> Vec<u8> {
         tcp(([10, 0, 0, 1], 1), ([10, 0, 1, 1], 2), 2, 0, payload)
@@ -98,6 +100,17 @@ mod tests {
             assert_eq!(e.send_ip(0, &p)[0].out().1[32], mended << 4 | 1, "{offset}");
             let mut e = Harness::new("SetTCPChecksum", &[], 1, 1);
             assert_eq!(e.send_ip(0, &p)[0].out().1[32], offset << 4 | 1);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_whole_tcp_packet_stays_as_it_is() {
+        for p in [udp(([10, 0, 0, 1], 1), ([10, 0, 1, 1], 2), b"a payload beyond 20 bytes"), {
+            let mut later = packet(b"a payload beyond 20 bytes");
+            later[6..8].copy_from_slice(&[0x00, 3]);
+            later
+        }] {
+            assert_eq!(Harness::new("SetTCPChecksum", &["true"], 1, 1).send_ip(0, &p)[0].out(), (0, &p[..]));
         }
     }
 

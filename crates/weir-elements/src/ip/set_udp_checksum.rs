@@ -5,8 +5,8 @@ use weir_packet::Checksum;
 element! {
     /// Computes the UDP checksum of packets (RFC 768).
     ///
-    /// The `net` and `transport` marks have to stand on the headers; the protocol is not looked at. Fragments
-    /// (`Fragment`) and packets that are shorter than the UDP header says (`Truncated`) leave on output 1, or are
+    /// The `net` and `transport` marks have to stand on the headers (`Unmarked`). Packets of other protocols pass unchanged.
+    /// Fragments (`Fragment`) and packets that are shorter than the UDP header says (`Truncated`) leave on output 1, or are
     /// dropped.
     SetUDPChecksum: "1/1-2", "a/ah";
     example "Idle -> CheckIPHeader -> SetUDPChecksum -> Discard;";
@@ -15,12 +15,14 @@ element! {
 fn program(_: &SetUDPChecksum, b: &mut Builder) {
     let refuse = |reason: Reason| move |b: &mut Builder| b.emit_or_drop(1, reason);
     b.input(0, |b| {
-        b.require_or(Layer::Net, 20, refuse(Reason::TRUNCATED));
+        let refuse_as = |b: &mut Builder, reason| b.emit_or_drop(1, reason);
+        require_marked_or(b, Layer::Net, 20, refuse_as);
+        pass_others(b, proto::UDP);
         let fragment = b.load(W16, Layer::Net, 6);
         let fragment = b.and(fragment, 0x3fff);
         let fragment = b.ne(fragment, 0);
         b.when(fragment, refuse(Reason::new("Fragment")));
-        b.require_or(Layer::Transport, 8, refuse(Reason::TRUNCATED));
+        require_marked_or(b, Layer::Transport, 8, refuse_as);
         let len16 = b.load(W16, Layer::Transport, 4);
         let len = b.resize(W32, len16);
         b.require_or(Layer::Transport, len, refuse(Reason::TRUNCATED));
@@ -41,7 +43,7 @@ fn program(_: &SetUDPChecksum, b: &mut Builder) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Harness, Outcome, ip_packet, udp};
+    use crate::testing::{Harness, Outcome, ip_packet, tcp, udp};
 
     fn packet() -> Vec<u8> {
         udp(([10, 0, 0, 1], 1), ([10, 0, 1, 1], 2), b"hello")
@@ -58,6 +60,12 @@ mod tests {
         let out = e.send_packet(0, partial);
         let Outcome::Out(0, p) = &out[0] else { panic!("{out:?}") };
         assert_eq!((p.bytes(), p.csum), (&packet()[..], Checksum::Unknown as u8));
+    }
+
+    #[test]
+    fn other_protocols_stay_as_they_are() {
+        let p = tcp(([10, 0, 0, 1], 1), ([10, 0, 1, 1], 2), 2, 0x0102_0304, b"hello");
+        assert_eq!(Harness::new("SetUDPChecksum", &[], 1, 2).send_ip(0, &p)[0].out(), (0, &p[..]));
     }
 
     #[test]

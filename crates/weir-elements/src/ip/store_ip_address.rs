@@ -81,7 +81,7 @@ fn program(e: &StoreIPAddress, b: &mut Builder) {
                 b.store(Layer::Data, offset, addr);
             }
             Place::Header(offset) => {
-                b.require_or(Layer::Net, 20, short);
+                require_marked_or(b, Layer::Net, 20, |b, reason| b.emit_or_drop(1, reason));
                 set_address(b, offset, addr);
             }
         }

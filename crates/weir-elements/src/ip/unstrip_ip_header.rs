@@ -3,7 +3,7 @@ use crate::prelude::*;
 element! {
     /// Brings back the IP header that `StripIPHeader` removed: the packet starts at the `net` mark.
     ///
-    /// Packets that still have it pass unchanged. Packets without the mark are dropped (`Truncated`).
+    /// Packets that still have it pass unchanged. Packets without the mark are dropped (`Unmarked`).
     UnstripIPHeader: "1/1", "a/a";
     example "Idle -> CheckIPHeader -> StripIPHeader -> UnstripIPHeader -> Discard;";
 }
@@ -12,7 +12,7 @@ fn program(_: &UnstripIPHeader, b: &mut Builder) {
     b.input(0, |b| {
         let gone = b.distance(Layer::Net, Layer::Data);
         let unset = b.eq(gone, u32::MAX);
-        b.when(unset, |b| b.require(Layer::Net, 0, Reason::TRUNCATED));
+        b.when(unset, |b| require_marked(b, Layer::Net, 0));
         // A distance that is negative: the header is still there.
         let there = b.ge(gone, 1_u32 << 31);
         b.when(there, |b| b.emit(0));
@@ -43,6 +43,6 @@ mod tests {
 
     #[test]
     fn packets_without_the_mark_are_dropped() {
-        assert_eq!(Harness::new("UnstripIPHeader", &[], 1, 1).send(0, b"abc")[0].reason(), "Truncated");
+        assert_eq!(Harness::new("UnstripIPHeader", &[], 1, 1).send(0, b"abc")[0].reason(), "Unmarked");
     }
 }

@@ -21,7 +21,7 @@ const EXTENSIONS: [u8; 5] = [HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DEST
 
 /// Goes on if `net` marks 40 bytes at least.
 pub(super) fn require_ip6(b: &mut Builder) {
-    b.require(Layer::Net, HEADER_LEN, Reason::TRUNCATED);
+    require_marked(b, Layer::Net, HEADER_LEN);
 }
 
 /// Walks over extension headers from the IPv6 header on, of which 40 bytes are known to be there. Sets `transport` to

@@ -5,7 +5,7 @@ element! {
     /// Decrements the hop limit of IPv6 packets (RFC 8200 section 3).
     ///
     /// Packets whose hop limit is 0 or 1 leave on output 1, unchanged, or are dropped (`TtlExpired`). The `net` mark has
-    /// to stand on an IPv6 header; packets without are dropped (`Truncated`).
+    /// to stand on an IPv6 header; packets without are dropped (`Unmarked`).
     DecIP6HLIM: "1/1-2", "a/ah";
     example "Idle -> CheckIP6Header -> h :: DecIP6HLIM -> Discard; h [1] -> ICMP6Error(fd00::1, timeexceeded, 0) -> Discard;";
     handlers {

@@ -7,7 +7,7 @@ element! {
     ///
     /// TCP and UDP packets, and their first fragments, have their ports swapped too, as far as these are there. No
     /// checksum changes by that. The destination annotation becomes the new destination. The `net` mark has to stand on
-    /// an IPv6 header; packets without are dropped (`Truncated`).
+    /// an IPv6 header; packets without are dropped (`Unmarked`).
     IP6Mirror: "1/1", "a/a";
     example "Idle -> CheckIP6Header -> IP6Mirror -> Discard;";
 }

@@ -5,7 +5,7 @@ use crate::prelude::*;
 element! {
     /// Sets the differentiated services code point of IPv6 packets (RFC 2474), the upper six bits of the traffic class.
     ///
-    /// The `net` mark has to stand on an IPv6 header; other packets are dropped (`Truncated`).
+    /// The `net` mark has to stand on an IPv6 header; other packets are dropped (`Unmarked`).
     SetIP6DSCP: "1/1", "a/a";
     example "Idle -> CheckIP6Header -> SetIP6DSCP(46) -> Discard;";
     params {

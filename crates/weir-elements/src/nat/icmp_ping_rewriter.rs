@@ -15,7 +15,7 @@ element! {
     /// specification* of their input says, as in `IPRewriter`: `drop`, `pass OUTPUT`, `keep FOUTPUT ROUTPUT`,
     /// `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`, `pattern NAME FOUTPUT ROUTPUT` or `ELEMENT`. The source port
     /// of a pattern stands for the identifier; the destination port is ignored. If no identifier is free, the
-    /// request is dropped (`Full`). When the table has `MAPPING_CAPACITY` mappings, the one that expires next gives way,
+    /// request is dropped (`NoPort`). When the table has `MAPPING_CAPACITY` mappings, the one that expires next gives way,
     /// as in `IPRewriter`, or the request is dropped (`Full`).
     ///
     /// Replies without a mapping (`NoMatch`), packets that are no echo (`NotRewritable`), fragments beyond the first

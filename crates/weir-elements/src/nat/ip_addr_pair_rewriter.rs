@@ -19,7 +19,7 @@ element! {
     ///   address as it is. Packets of the pair leave on FOUTPUT; those of the new pair in the other direction are
     ///   rewritten back, and leave on ROUTPUT. SADDR may be a range `A-B` or a prefix: an address is taken whose
     ///   pair is free, from a random place on, or in sequence if `#` follows. If none is free, the packet is dropped
-    ///   (`Full`).
+    ///   (`NoAddress`).
     /// - `pattern NAME FOUTPUT ROUTPUT`: as above, with a pattern of an `IPRewriterPatterns` element.
     ///
     /// If a pattern without a range gives two pairs the same new one, replies go to the later. When the table has
@@ -223,7 +223,7 @@ mod tests {
             send(&mut h, 0, [1, 0, 0, client], SERVER);
             send(&mut h, 0, [1, 0, 0, client], [8; 4]);
         }
-        assert_eq!(h.send_ip(0, &udp(([1, 0, 0, 3], 1), (SERVER, 2), b""))[0].reason(), "Full");
+        assert_eq!(h.send_ip(0, &udp(([1, 0, 0, 3], 1), (SERVER, 2), b""))[0].reason(), "NoAddress");
         assert_eq!(h.read("mapping_failures"), "1");
     }
 

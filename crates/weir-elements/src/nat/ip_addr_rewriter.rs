@@ -17,7 +17,7 @@ element! {
     ///
     /// - `pattern SADDR - FOUTPUT ROUTPUT`: maps the packet's source address to SADDR. Packets from it leave on
     ///   FOUTPUT, packets to SADDR on ROUTPUT. SADDR may be a range `A-B` or a prefix: a free address is taken, from
-    ///   a random place on, or in sequence if `#` follows. If none is free, the packet is dropped (`Full`).
+    ///   a random place on, or in sequence if `#` follows. If none is free, the packet is dropped (`NoAddress`).
     /// - `pattern NAME FOUTPUT ROUTPUT`: as above, with a pattern of an `IPRewriterPatterns` element.
     /// - `ELEMENT`: makes a mapping by a pattern that a `RoundRobinIPMapper` or `SourceIPHashMapper` chooses.
     ///
@@ -207,7 +207,7 @@ mod tests {
             assert_eq!(send(&mut h, 1, SERVER, outside), (1, SERVER, client));
             assert_eq!(send(&mut h, 1, [9, 9, 9, 9], outside), (1, [9, 9, 9, 9], client), "from anywhere");
         }
-        assert_eq!(h.send_ip(0, &udp(([10, 0, 0, 3], 1), (SERVER, 2), b""))[0].reason(), "Full");
+        assert_eq!(h.send_ip(0, &udp(([10, 0, 0, 3], 1), (SERVER, 2), b""))[0].reason(), "NoAddress");
         assert_eq!((h.read("nmappings"), h.read("mapping_failures")), ("2".into(), "1".into()));
         assert_eq!(
             h.read("table").lines().next(),

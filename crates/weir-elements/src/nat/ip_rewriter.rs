@@ -24,7 +24,7 @@ element! {
     ///   leaves a part as it is. SPORT may be a range `L-H`: the port becomes one with which no other mapping has the
     ///   same replies, so that a port serves many destinations at a time. The port of the packet is taken if it is
     ///   free, else a random one. `L-H?` takes a random one from the start, `L-H#` the next in sequence. If none is
-    ///   free, the packet is dropped (`Full`). The form `pattern SADDR DADDR FOUTPUT ROUTPUT` changes no ports; its
+    ///   free, the packet is dropped (`NoPort`). The form `pattern SADDR DADDR FOUTPUT ROUTPUT` changes no ports; its
     ///   SADDR may be a range `A-B` or a prefix.
     /// - `pattern NAME FOUTPUT ROUTPUT`: as above, with a pattern of an `IPRewriterPatterns` element.
     /// - `ELEMENT`: makes a mapping by a pattern that a `RoundRobinIPMapper` or `SourceIPHashMapper` chooses.

@@ -201,10 +201,14 @@ impl Mappings {
         }
     }
 
-    /// Counts a flow that gets no mapping, and drops the packet.
+    /// Counts a flow that gets no mapping for want of room, and drops the packet.
     pub(super) fn fail(&self, b: &mut Builder) {
+        self.fail_as(b, Reason::FULL);
+    }
+
+    fn fail_as(&self, b: &mut Builder, reason: Reason) {
         count(b, self.failures);
-        b.drop(Reason::FULL);
+        b.drop(reason);
     }
 
     /// The numbers of a rule's pattern.
@@ -262,7 +266,10 @@ impl Mappings {
             _ => range.random(b),
         };
         // The reply's key first: that of packets may be the same, and is not to stand in its way.
-        let (reply, value) = b.claim(self.map, reply_key, hole, lo, hi, start, |b| self.fail(b));
+        let (reply, value) = b.claim(self.map, reply_key, hole, lo, hi, start, |b| {
+            // The table has room for more than the mappings that are allowed.
+            self.fail_as(b, if width == W32 { Reason::NO_ADDRESS } else { Reason::NO_PORT });
+        });
         let forward = b.insert(self.map, key, |b| {
             b.remove(reply);
             self.fail(b);
@@ -334,6 +341,11 @@ impl Mappings {
             });
         }
         let output = b.get(e, "output");
+        self.emit(b, output);
+    }
+
+    /// Sends the packet to an output by its number (16 bits).
+    pub(super) fn emit(&self, b: &mut Builder, output: V) {
         let cases: Vec<u128> = self.outputs.iter().map(|&o| o.into()).collect();
         // After a hot swap, mappings may lead to outputs that are gone.
         b.switch(output, &cases, |b, case| match case.and_then(|i| self.outputs.get(i)) {

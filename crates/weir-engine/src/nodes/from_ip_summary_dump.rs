@@ -1,7 +1,7 @@
 use std::fs::File;
 use std::io::{BufReader, Cursor};
 
-use super::limit::{Data, Probability, flag};
+use super::limit::{Probability, Text, flag};
 use super::prelude::*;
 use super::summary::{Reader, Spread};
 
@@ -53,7 +53,7 @@ engine_node! {
         /// Whether it may be that there is no file.
         key allow_nonexistent: bool = false,
         /// The dump itself, instead of a file.
-        key data: Option<Data> = None,
+        key data: Option<Text> = None,
     }
     handlers {
         /// Number of packets read so far.
@@ -151,7 +151,7 @@ impl FromIPSummaryDump {
         let reader = |source, name: &str| Reader::new(source, name, self.proto, self.checksum);
         match (&self.data, self.filename.as_str()) {
             (Some(_), name) if !name.is_empty() => Err("FILENAME and DATA exclude each other".to_owned()),
-            (Some(data), _) => Ok(Some(reader(Box::new(Cursor::new(data.of_length(None))), "DATA"))),
+            (Some(data), _) => Ok(Some(reader(Box::new(Cursor::new(data.0.clone())), "DATA"))),
             (None, "") => Err("missing mandatory FILENAME argument (or DATA)".to_owned()),
             (None, "-") => Ok(Some(reader(Box::new(BufReader::new(std::io::stdin())), "<stdin>"))),
             (None, name) => match File::open(name) {

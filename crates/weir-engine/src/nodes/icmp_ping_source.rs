@@ -13,6 +13,8 @@ use super::prelude::*;
 /// Lengths of the IP and of the ICMP echo header.
 const IP_LEN: usize = 20;
 const ECHO_LEN: usize = 8;
+/// The most that fits an IP packet behind both headers.
+const MOST_DATA: usize = 65_535 - IP_LEN - ECHO_LEN;
 const REQUEST: u8 = 8;
 const REPLY: u8 = 0;
 
@@ -43,6 +45,10 @@ engine_node! {
         /// Whether replies are printed.
         key verbose: bool = true,
     }
+    check |s| match s.data.as_ref().map_or(0, |d| d.of_length(None).len()) {
+        0..=MOST_DATA => Ok(()),
+        n => Err(format!("DATA: an IP packet has room for {MOST_DATA} bytes, not {n}")),
+    };
     handlers {
         /// Number of requests generated so far.
         read count = |s, _| Ok(s.state.count.to_string()),

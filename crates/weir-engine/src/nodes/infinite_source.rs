@@ -1,4 +1,4 @@
-use super::limit::{Data, Limit, flag};
+use super::limit::{Data, HandlerCall, Length, Limit, flag};
 use super::prelude::*;
 use weir_packet::Buffers;
 
@@ -18,9 +18,11 @@ engine_node! {
         /// Whether it generates packets now.
         pos active: bool = true,
         /// Length of the packets: the data is repeated or cut.
-        key length: Option<u32> = None,
+        key length: Option<Length> = None,
         /// Whether to end the run after the last packet.
         key stop: bool = false,
+        /// A write handler to call after the last packet, and its value.
+        key end_call: Option<HandlerCall> = None,
         /// Whether packets bear the time at which they were made.
         key timestamp: bool = true,
     }
@@ -28,7 +30,7 @@ engine_node! {
         /// Number of packets generated so far.
         read count = |s, _| Ok(s.state.count.to_string()),
         /// Starts anew.
-        write reset = |s, _, _| { s.state.count = 0; Ok(()) },
+        write reset = |s, _, _| { (s.state.count, s.state.called) = (0, false); Ok(()) },
         /// Changes what the packets contain.
         write data = |s, value, _| {
             s.data = <Data as weir_elements::FromArg>::from_arg(value)?;
@@ -39,7 +41,7 @@ engine_node! {
         read length = |s, _| Ok(s.length.map_or(String::new(), |l| l.to_string())),
         /// Changes the length of the packets.
         write length = |s, value, _| {
-            s.length = Some(<u32 as weir_elements::FromArg>::from_arg(value)?);
+            s.length = Some(<Length as weir_elements::FromArg>::from_arg(value)?);
             s.state.bytes.clear();
             Ok(())
         },
@@ -68,6 +70,8 @@ engine_node! {
 #[derive(Default)]
 struct Made {
     count: u64,
+    /// Whether END_CALL was carried out.
+    called: bool,
     bytes: Vec<u8>,
     /// Where all packets end up, if that is in queues.
     queues: Vec<usize>,
@@ -91,6 +95,21 @@ impl InfiniteSource {
         }
         Some(packet)
     }
+
+    /// Whether END_CALL is to be carried out.
+    fn calls(&self) -> bool {
+        self.end_call.is_some() && self.limit.reached(self.state.count) && !self.state.called
+    }
+
+    /// Carries out END_CALL behind the last packet.
+    fn end_calls(&mut self, cx: &mut Cx<'_>) {
+        if self.calls()
+            && let Some(call) = &self.end_call
+        {
+            self.state.called = true;
+            call.carry_out(cx);
+        }
+    }
 }
 
 impl Behavior for InfiniteSource {
@@ -100,6 +119,7 @@ impl Behavior for InfiniteSource {
     }
 
     fn pull(&mut self, _port: u32, cx: &mut Cx<'_>) -> Option<Packet> {
+        self.end_calls(cx);
         self.make(&mut Buffers::take(1), cx)
     }
 
@@ -123,6 +143,7 @@ impl Behavior for InfiniteSource {
         if !cx.output_is_push(0) {
             return Ran::Idle;
         }
+        self.end_calls(cx);
         let room = cx.room_in(&self.state.queues);
         let burst = (self.burst.max(1) as usize).min(room);
         if burst == 0 {
@@ -130,7 +151,10 @@ impl Behavior for InfiniteSource {
         }
         let mut buffers = Buffers::take(burst);
         for _ in 0..burst {
-            let Some(packet) = self.make(&mut buffers, cx) else { return Ran::Idle };
+            // The call comes when the packets have gone on.
+            let Some(packet) = self.make(&mut buffers, cx) else {
+                return if self.calls() { Ran::Busy } else { Ran::Idle };
+            };
             cx.emit(0, packet);
         }
         Ran::Busy
@@ -138,7 +162,7 @@ impl Behavior for InfiniteSource {
 
     fn adopt(&mut self, old: &mut dyn EngineNode) {
         if let Some(old) = old.as_any().downcast_mut::<InfiniteSource>() {
-            self.state.count = old.state.count;
+            (self.state.count, self.state.called) = (old.state.count, old.state.called);
         }
     }
 }

@@ -14,7 +14,7 @@ engine_node! {
     /// (`TimedOut`); with two outputs, what there is leaves on output 1 as one packet, with zeros for what is missing,
     /// if its first fragment is there. When the fragments that wait have more than `HIMEM` bytes, those of the packets
     /// that wait longest are dropped (`Full`). Fragments that are wrong are dropped (`BadFragment`), as are packets
-    /// without an IPv4 header at the `net` mark (`Truncated`). Each fragment behind the first ends as `Consumed`.
+    /// without an IPv4 header at the `net` mark (`Unmarked`, `Truncated`). Each fragment behind the first ends as `Consumed`.
     IPReassembler: "1/1-2", "a/ah", Source;
     example "Idle -> CheckIPHeader -> r :: IPReassembler -> Discard; r [1] -> ICMPError(10.0.0.1, timeexceeded, reassembly) -> Discard;";
     params {
@@ -92,7 +92,9 @@ impl IPReassembler {
     fn take(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Option<Packet> {
         let ip = packet.from_layer(Layer::Net);
         let Some(header) = ip.get(..20) else {
-            cx.drop(&Reason::TRUNCATED, packet);
+            let marked = packet.layer(Layer::Net).is_some();
+            let reason = if marked { Reason::TRUNCATED } else { Reason::UNMARKED };
+            cx.drop(&reason, packet);
             return None;
         };
         if u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0 {

@@ -1,4 +1,4 @@
-use super::limit::{Limit, flag};
+use super::limit::{HandlerCall, Length, Limit, flag};
 use super::prelude::*;
 use weir_packet::Buffers;
 
@@ -10,7 +10,7 @@ engine_node! {
     example "RandomSource(64, LIMIT 1000, STOP true) -> Discard;";
     params {
         /// Length of the packets.
-        pos length: u32,
+        pos length: Length,
         /// How many packets.
         pos limit: Limit = Limit::NONE,
         /// How many packets are pushed at a time.
@@ -19,6 +19,8 @@ engine_node! {
         pos active: bool = true,
         /// Whether to end the run after the last packet.
         key stop: bool = false,
+        /// A write handler to call after the last packet, and its value.
+        key end_call: Option<HandlerCall> = None,
         /// Whether packets bear the time at which they were made.
         key timestamp: bool = true,
     }
@@ -26,12 +28,12 @@ engine_node! {
         /// Number of packets generated so far.
         read count = |s, _| Ok(s.state.count.to_string()),
         /// Starts anew.
-        write reset = |s, _, _| { s.state.count = 0; Ok(()) },
+        write reset = |s, _, _| { (s.state.count, s.state.called) = (0, false); Ok(()) },
         /// Length of the packets.
         read length = |s, _| Ok(s.length.to_string()),
         /// Changes the length of the packets.
         write length = |s, value, _| {
-            s.length = <u32 as weir_elements::FromArg>::from_arg(value)?;
+            s.length = <Length as weir_elements::FromArg>::from_arg(value)?;
             Ok(())
         },
         /// How many packets are pushed at a time.
@@ -59,6 +61,8 @@ engine_node! {
 #[derive(Default)]
 struct Made {
     count: u64,
+    /// Whether END_CALL was carried out.
+    called: bool,
     bytes: Vec<u8>,
     /// Where all packets end up, if that is in queues.
     queues: Vec<usize>,
@@ -69,7 +73,7 @@ impl RandomSource {
         if !self.active || self.limit.reached(self.state.count) {
             return None;
         }
-        let length = (self.length as usize).min(weir_packet::MAX_LEN);
+        let length = self.length.bytes();
         self.state.bytes.clear();
         while self.state.bytes.len() < length {
             self.state.bytes.extend_from_slice(&cx.env.random().to_ne_bytes());
@@ -85,6 +89,21 @@ impl RandomSource {
         }
         Some(packet)
     }
+
+    /// Whether END_CALL is to be carried out.
+    fn calls(&self) -> bool {
+        self.end_call.is_some() && self.limit.reached(self.state.count) && !self.state.called
+    }
+
+    /// Carries out END_CALL behind the last packet.
+    fn end_calls(&mut self, cx: &mut Cx<'_>) {
+        if self.calls()
+            && let Some(call) = &self.end_call
+        {
+            self.state.called = true;
+            call.carry_out(cx);
+        }
+    }
 }
 
 impl Behavior for RandomSource {
@@ -94,6 +113,7 @@ impl Behavior for RandomSource {
     }
 
     fn pull(&mut self, _port: u32, cx: &mut Cx<'_>) -> Option<Packet> {
+        self.end_calls(cx);
         self.make(&mut Buffers::take(1), cx)
     }
 
@@ -113,6 +133,7 @@ impl Behavior for RandomSource {
         if !cx.output_is_push(0) {
             return Ran::Idle;
         }
+        self.end_calls(cx);
         let room = cx.room_in(&self.state.queues);
         let burst = (self.burst.max(1) as usize).min(room);
         if burst == 0 {
@@ -120,7 +141,10 @@ impl Behavior for RandomSource {
         }
         let mut buffers = Buffers::take(burst);
         for _ in 0..burst {
-            let Some(packet) = self.make(&mut buffers, cx) else { return Ran::Idle };
+            // The call comes when the packets have gone on.
+            let Some(packet) = self.make(&mut buffers, cx) else {
+                return if self.calls() { Ran::Busy } else { Ran::Idle };
+            };
             cx.emit(0, packet);
         }
         Ran::Busy
@@ -128,7 +152,7 @@ impl Behavior for RandomSource {
 
     fn adopt(&mut self, old: &mut dyn EngineNode) {
         if let Some(old) = old.as_any().downcast_mut::<RandomSource>() {
-            self.state.count = old.state.count;
+            (self.state.count, self.state.called) = (old.state.count, old.state.called);
         }
     }
 }

@@ -1,4 +1,4 @@
-use super::limit::{Data, Limit, flag};
+use super::limit::{Data, Length, Limit, flag};
 use super::pace::Pace;
 use super::prelude::*;
 
@@ -16,7 +16,7 @@ engine_node! {
         /// Whether it generates packets now.
         pos active: bool = true,
         /// Length of the packets: the data is repeated or cut.
-        key length: Option<u32> = None,
+        key length: Option<Length> = None,
         /// Whether to end the run after the last packet.
         key stop: bool = false,
     }

@@ -64,7 +64,9 @@ fn unknown(name: &str, classes: &weir_engine::Classes) -> Failure {
     let lower = name.to_lowercase();
     let distance = |known: &'static str| {
         let other = known.to_lowercase();
-        let inside = lower.len() > 2 && (other.contains(&lower) || lower.contains(&other));
+        // A short name is in many words by chance.
+        let inside =
+            lower.len() > 2 && (other.contains(&lower) || (other.len() > 4 && lower.contains(&other)));
         let edits = strsim::damerau_levenshtein(&lower, &other);
         (edits <= lower.chars().count() / 3 || inside).then_some((edits, known))
     };
@@ -91,6 +93,7 @@ mod tests {
         };
         assert!(hint("Conuter").contains("did you mean Counter"), "{}", hint("Conuter"));
         assert!(hint("checkipheader2").contains("did you mean CheckIPHeader2"));
+        assert!(!hint("StoreData").contains("RED"), "{}", hint("StoreData"));
         assert!(hint("Xyzzyxyzzy").contains("weir elements lists them"));
     }
 }

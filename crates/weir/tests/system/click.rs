@@ -1,6 +1,6 @@
 //! `weir run` in the place of Click's user-level driver: options, output and exit codes.
 
-use crate::lab::{Lab, weir};
+use crate::lab::{Lab, until, weir};
 
 const COUNTS: &str = "InfiniteSource(LIMIT 3, STOP true) -> c1 :: Counter -> c2 :: Counter -> Discard;";
 
@@ -93,6 +93,44 @@ fn a_signal_ends_the_process_once_its_script_has_left() {
     ]);
     assert_eq!(out.stdout, "got it\n");
     assert_ne!(out.code, 0);
+}
+
+#[test]
+fn a_source_calls_a_handler_behind_its_last_packet() {
+    for source in ["InfiniteSource(LIMIT 3", "RandomSource(9, LIMIT 3"] {
+        let config = format!(
+            "{source}, END_CALL s.run) -> c :: Counter -> Discard; s :: Script(TYPE PASSIVE, print c.count, write .stop);"
+        );
+        assert_eq!(weir(&["run", "-e", &config]).ok(), "3\n", "{source}");
+    }
+}
+
+#[test]
+fn what_a_script_waits_for_is_over_when_the_run_is_ended() {
+    let lab = Lab::new(&["one"]);
+    let (begun, done) = (lab.path("begun"), lab.path("done"));
+    let config = format!(
+        "RatedSource(RATE 100) -> c :: Counter -> Discard;
+         DriverManager(print >{begun} \"\", wait, print >{done} $(gt $(c.count) 0), wait 10h, print >>{done} \"end\");"
+    );
+    for signal in ["INT", "TERM"] {
+        let weir = lab.ns("one").spawn_weir(&["run", "-e", &config]);
+        until("a packet", || std::fs::exists(&begun).unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        weir.signal(signal);
+        assert_eq!(weir.wait().code, 0);
+        assert_eq!(std::fs::read_to_string(&done).unwrap(), "true\nend\n", "{signal}");
+        for file in [&begun, &done] {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+    weir(&["run", "-w", "--for", "0.1", "-e", &config]).ok();
+    assert_eq!(std::fs::read_to_string(&done).unwrap(), "true\nend\n", "the time is over");
+    let config =
+        "InfiniteSource(LIMIT 3) -> c :: Counter -> Discard; DriverManager(wait_stop, print c.count);";
+    assert_eq!(weir(&["run", "-e", config]).ok(), "3\n", "there is nothing more to do");
+    let endless = "DriverManager(label x, wait, goto x);";
+    assert_eq!(weir(&["run", "-w", "--for", "0.1", "-e", endless]).code, 0, "a script that never ends");
 }
 
 #[test]

@@ -62,7 +62,17 @@ fn wrong_arguments_are_named() {
         ("Idle -> Strip(abc) -> Discard", &["Strip", "LENGTH", "'abc' is not a number"][..]),
         ("Idle -> Strip() -> Discard", &["Strip", "missing", "LENGTH"]),
         ("Idle -> Strip(14, 15) -> Discard", &["Strip", "too many arguments", "15"]),
-        ("Idle -> Strip(14, LENTH 3) -> Discard", &["Strip", "LENTH"]),
+        (
+            "Idle -> Strip(14, LENTH 3) -> Discard",
+            &["Strip", "LENTH: unknown argument; did you mean LENGTH?"],
+        ),
+        ("InfiniteSource(LIMITS 5) -> Discard", &["LIMITS: unknown argument; did you mean LIMIT?"]),
+        ("RatedSource(RATES 5) -> Discard", &["RATES: unknown argument; did you mean RATE?"]),
+        ("Message(TYP x)", &["TYP: unknown argument; did you mean TYPE?"]),
+        ("FromDump(x, STOPP true) -> Discard", &["STOPP: unknown argument; did you mean STOP?"]),
+        ("FromDevice(lo, BPF_FILTERS tcp) -> Discard", &["BPF_FILTERS: unknown argument"]),
+        ("InfiniteSource(LENGTH 70000) -> Discard", &["LENGTH", "at most 65920 bytes, not 70000"]),
+        ("RandomSource(70000) -> Discard", &["LENGTH", "at most 65920 bytes, not 70000"]),
         (
             "Idle -> IPFilter(allow tcp dst prt 80, deny all) -> Discard",
             &["IPFilter", "argument 1", "tcp dst prt 80"],

@@ -117,7 +117,7 @@ fn when_no_port_is_left_new_flows_fail_and_leave_nothing_behind() {
     }
     assert_eq!(ports, (4000..=4009).collect());
     for _ in 0..3 {
-        assert_eq!(h.send_ip(0, &udp((inside(11), 99), server(1), b""))[0].reason(), "Full");
+        assert_eq!(h.send_ip(0, &udp((inside(11), 99), server(1), b""))[0].reason(), "NoPort");
     }
     assert_eq!((h.read("nmappings"), h.read("mapping_failures")), ("10".into(), "3".into()));
     send(&mut h, 0, (inside(11), 99), server(2));
@@ -347,7 +347,7 @@ fn addresses_may_come_from_a_range() {
     for (client, last) in [(1, 1), (2, 2)] {
         assert_eq!(send(&mut h, 0, (inside(client), 9), server(1)).1, ([192, 0, 2, last], 9));
     }
-    assert_eq!(h.send_ip(0, &udp((inside(3), 9), server(1), b""))[0].reason(), "Full");
+    assert_eq!(h.send_ip(0, &udp((inside(3), 9), server(1), b""))[0].reason(), "NoAddress");
 }
 
 #[test]

@@ -77,6 +77,9 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let mut failed = false;
     if !args.quit && !empty {
         let stopped = drive(args, &mut engine, &mut failed)?;
+        if !matches!(stopped, Stopped::Requested) {
+            engine.end();
+        }
         ui.progress(match stopped {
             Stopped::Requested => "stopped by an element",
             Stopped::Flag => "stopped",

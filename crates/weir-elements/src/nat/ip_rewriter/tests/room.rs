@@ -71,7 +71,7 @@ fn patterns_change_while_it_runs() {
     assert_eq!(h.read("size"), "0", "the mappings that the input has made go");
     let ports: Vec<_> = (1..3).map(|n| send(&mut h, 0, (inside(n), 1), server(1)).1).collect();
     assert_eq!(ports, [([192, 0, 2, 9], 3000), ([192, 0, 2, 9], 3001)]);
-    assert_eq!(h.send_ip(0, &udp((inside(3), 1), server(1), b""))[0].reason(), "Full");
+    assert_eq!(h.send_ip(0, &udp((inside(3), 1), server(1), b""))[0].reason(), "NoPort");
     for (input, text, what) in [
         ("pattern0", "pattern 192.0.2.9 3000-3001 - - 0 1", "another form"),
         ("pattern0", "pattern 192.0.2.9 3000-3001# - - 0 0", "another form"),
@@ -80,5 +80,138 @@ fn patterns_change_while_it_runs() {
     ] {
         let e = h.write(input, text).unwrap_err();
         assert!(e.contains(what) && e.contains("hotconfig"), "{e}");
+    }
+}
+
+/// Runs packets at their times, in hundredths of a second: `>` from a client (UDP, or TCP in lower case with data), `<` to the
+/// number of the port that the rewriter gave it. Gives the packets that were dropped, by their place in the list.
+fn refused(h: &mut Harness, packets: &[(u64, &str, u8)]) -> Vec<(u64, String)> {
+    let mut refused = Vec::new();
+    for &(time, what, n) in packets {
+        h.now = time * SECOND / 100;
+        h.expire();
+        let (client, port) = ((inside(n), 1), (OUTSIDE, 1023 + u16::from(n)));
+        let out = match what {
+            "> udp" => h.send_ip(0, &udp(client, server(1), b"")),
+            "< udp" => h.send_ip(1, &udp(server(1), port, b"")),
+            "> tcp" => h.send_ip(0, &tcp(client, server(1), Tcp::ACK, 1, b"data")),
+            "< tcp" => h.send_ip(1, &tcp(server(1), port, Tcp::ACK, 1, b"data")),
+            "> ack" => h.send_ip(0, &tcp(client, server(1), Tcp::ACK, 1, b"")),
+            "< ack" => h.send_ip(1, &tcp(server(1), port, Tcp::ACK, 1, b"")),
+            other => panic!("{other}"),
+        };
+        if let Outcome::Drop(_) = &out[0] {
+            refused.push((time, out[0].reason().to_owned()));
+        }
+    }
+    refused
+}
+
+#[test]
+fn a_guarantee_ends_in_time_however_often_the_mapping_was_used() {
+    let args = ["pattern 192.0.2.1 1024-65535# - - 0 1", "drop", "CAPACITY 2"];
+    let used = [
+        (10, "> udp", 1),
+        (20, "> udp", 2),
+        (30, "> udp", 1),
+        (40, "< udp", 1),
+        (60, "> udp", 1),
+        (400, "< udp", 2),
+    ];
+    for (new, full) in [(559, true), (560, false)] {
+        let mut h = harness(&args);
+        let packets = [&used[..], &[(new, "> udp", 3), (900, "< udp", 2)]].concat();
+        let lost = if full { vec![(new, "Full".to_owned())] } else { vec![] };
+        assert_eq!(refused(&mut h, &packets), lost, "5 s after 0.6 s: {new}");
+    }
+}
+
+#[test]
+fn a_mapping_in_use_goes_when_its_timeout_says() {
+    let args = ["pattern 192.0.2.1 1024-65535# - - 0 1", "drop", "UDP_TIMEOUT 64"];
+    let used = [(100, "> udp", 1), (200, "> udp", 1), (300, "> udp", 1)];
+    for (then, gone) in [(300 + 6399, false), (300 + 6400, true)] {
+        let mut h = harness(&args);
+        let packets = [&used[..], &[(then, "< udp", 1)]].concat();
+        assert_eq!(refused(&mut h, &packets).len(), usize::from(gone), "{then}");
+    }
+}
+
+#[test]
+fn of_connections_without_guarantee_the_one_that_was_idle_longest_gives_way() {
+    let mut h = Harness::new(
+        "TCPRewriter",
+        &["pattern 192.0.2.1 1024-65535# - - 0 1", "drop", "CAPACITY 2", "GUARANTEE 0"],
+        2,
+        2,
+    );
+    let packets = [
+        (100, "> ack", 1),
+        (200, "> ack", 2),
+        // The first is used again, and the second has to go; then the first has data, and lives longer.
+        (300, "< ack", 1),
+        (400, "> ack", 3),
+        (500, "< ack", 2),
+        (600, "> tcp", 1),
+        (700, "< tcp", 1),
+        (800, "> ack", 4),
+        (900, "< ack", 3),
+        (1000, "< ack", 4),
+        (1100, "< ack", 1),
+    ];
+    let gone = |time| (time, "NoMatch".to_owned());
+    assert_eq!(refused(&mut h, &packets), [gone(500), gone(900)]);
+}
+
+#[test]
+fn a_stream_stays_when_a_question_and_its_answer_give_way() {
+    let mut h = Harness::new(
+        "UDPRewriter",
+        &[
+            "pattern 192.0.2.1 1024-65535# - - 0 1",
+            "drop",
+            "CAPACITY 3",
+            "GUARANTEE 1",
+            "TIMEOUT 4",
+            "STREAMING_TIMEOUT 5",
+        ],
+        2,
+        2,
+    );
+    let packets = [
+        (10, "> udp", 1),
+        (20, "< udp", 1),
+        (30, "> udp", 2),
+        (40, "> udp", 3),
+        // With its third packet, the first is a stream until 5.60, and the others go at 4.70 and 4.80.
+        (60, "< udp", 1),
+        (70, "< udp", 2),
+        (80, "< udp", 3),
+        (365, "> udp", 4),
+        (370, "< udp", 2),
+        (470, "< udp", 3),
+        (555, "< udp", 1),
+        (556, "< udp", 4),
+    ];
+    assert_eq!(refused(&mut h, &packets), [(370, "NoMatch".to_owned())]);
+}
+
+#[test]
+fn the_mapping_of_another_rewriter_gives_way_when_its_guarantee_ends() {
+    let elements: [(&str, &str, &[&str], u32, u32); 2] = [
+        ("one", "IPRewriter", &["pattern 192.0.2.1 1024-65535# - - 0 1", "drop", "CAPACITY two"], 2, 2),
+        ("two", "IPRewriter", &["pattern 192.0.2.2 1024-65535# - - 0 1", "drop", "CAPACITY 2"], 2, 2),
+    ];
+    for (then, full) in [(659, true), (660, false)] {
+        let mut h = Harness::graph(&elements, &[]);
+        let mut send = |time, element, host| {
+            h.now = time * SECOND / 100;
+            h.send_to(element, 0, ip_packet(&udp((inside(host), 1), server(1), b""))).remove(0)
+        };
+        for (time, element, host) in [(10, 0, 1), (20, 1, 2), (160, 0, 1), (300, 1, 2)] {
+            send(time, element, host).out();
+        }
+        let last = send(then, 1, 3);
+        assert_eq!(matches!(last, Outcome::Drop(_)), full, "5 s after 1.6 s: {then}");
     }
 }
