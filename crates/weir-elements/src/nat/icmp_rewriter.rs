@@ -10,7 +10,7 @@ element! {
     /// speak of the packet that it sent (RFC 5508 section 4).
     ///
     /// `MAPS` names the rewriters whose mappings are looked at, in this order: `IPRewriter`, `TCPRewriter`,
-    /// `UDPRewriter`, `IPAddrRewriter`, `IPAddrPairRewriter` or `ICMPPingRewriter`. The error's destination becomes the
+    /// `UDPRewriter`, `IPAddrRewriter`, `IPAddrPairRewriter`, `ICMPPingRewriter` or `IPEndpointRewriter`. The error's destination becomes the
     /// first sender, and addresses, ports or identifier of the packet in the error become what they were; all
     /// checksums are mended. The packet leaves on output 0, or if the rewriter's name is followed by `:OFFSET`, on
     /// output OFFSET plus that of the mapping.
@@ -221,6 +221,42 @@ fn lookup(b: &mut Builder, e: &ICMPRewriter, map: &Map, rewriter: &Rewriter, m: 
             },
             |_| {},
         ),
+        Rewriter::Endpoints(_) => {
+            let (no, yes) = (b.constant(W1, 0_u8), b.constant(W1, 1_u8));
+            b.when(inner.has_ports, |b| {
+                b.lookup(
+                    m.map,
+                    &[no, inner.proto, inner.dst, inner.dport],
+                    |b, entry| {
+                        let [dst, dport] = ["new_addr", "new_port"].map(|f| b.get(entry, f));
+                        let ports = Some(Ports::Both(inner.sport, dport));
+                        leave.rewrite(b, entry, inner, [inner.src, dst], ports);
+                    },
+                    |_| {},
+                );
+                b.lookup(
+                    m.map,
+                    &[yes, inner.proto, inner.src, inner.sport],
+                    |b, entry| {
+                        let [src, sport] = ["new_addr", "new_port"].map(|f| b.get(entry, f));
+                        let ports = Some(Ports::Both(sport, inner.dport));
+                        leave.rewrite(b, entry, inner, [src, inner.dst], ports);
+                    },
+                    |_| {},
+                );
+            });
+            b.when(inner.has_id, |b| {
+                b.lookup(
+                    m.map,
+                    &[yes, inner.proto, inner.src, inner.id],
+                    |b, entry| {
+                        let [src, id] = ["new_addr", "new_port"].map(|f| b.get(entry, f));
+                        leave.rewrite(b, entry, inner, [src, inner.dst], Some(Ports::Id(id)));
+                    },
+                    |_| {},
+                );
+            });
+        }
         Rewriter::Addresses(_) => {
             let (no, yes) = (b.constant(W1, 0_u8), b.constant(W1, 1_u8));
             b.lookup(

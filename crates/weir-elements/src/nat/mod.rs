@@ -5,11 +5,13 @@ use crate::class::{Class, class};
 mod addresses;
 mod connection_limit;
 mod flow;
+mod fragments;
 mod ftp_port_mapper;
 mod icmp_ping_rewriter;
 mod icmp_rewriter;
 mod ip_addr_pair_rewriter;
 mod ip_addr_rewriter;
+mod ip_endpoint_rewriter;
 mod ip_rewriter;
 mod ip_rewriter_patterns;
 mod listing;
@@ -33,6 +35,7 @@ pub(crate) const CLASSES: &[Class] = &[
     class::<icmp_rewriter::ICMPRewriter>("nat"),
     class::<ip_addr_pair_rewriter::IPAddrPairRewriter>("nat"),
     class::<ip_addr_rewriter::IPAddrRewriter>("nat"),
+    class::<ip_endpoint_rewriter::IPEndpointRewriter>("nat"),
     class::<ip_rewriter::IPRewriter>("nat"),
     class::<ip_rewriter_patterns::IPRewriterPatterns>("nat"),
     class::<round_robin_ip_mapper::RoundRobinIPMapper>("nat"),

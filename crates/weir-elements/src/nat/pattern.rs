@@ -182,6 +182,14 @@ impl Pattern {
         }
     }
 
+    /// Whether it only changes the source, as `IPEndpointRewriter` needs it.
+    pub(super) fn only_source(&self) -> Result<(), String> {
+        match self {
+            Pattern { dst: None, dport: None, .. } => Ok(()),
+            _ => Err("destination address and port must be '-' here".into()),
+        }
+    }
+
     /// Whether it changes no ports, as rewriters of addresses need it.
     pub(super) fn only_addresses(&self) -> Result<(), String> {
         match self {

@@ -6,6 +6,7 @@ use super::flow;
 use super::icmp_ping_rewriter::ICMPPingRewriter;
 use super::ip_addr_pair_rewriter::IPAddrPairRewriter;
 use super::ip_addr_rewriter::IPAddrRewriter;
+use super::ip_endpoint_rewriter::IPEndpointRewriter;
 use super::ip_rewriter::IPRewriter;
 use super::mapping;
 use super::params::Capacity;
@@ -26,6 +27,8 @@ pub(super) enum Rewriter {
     Addresses(mapping::Settings),
     /// Addresses and ICMP identifier.
     Pings(mapping::Settings),
+    /// One address, with its port or ICMP identifier.
+    Endpoints(mapping::Settings),
 }
 
 impl Rewriter {
@@ -52,6 +55,9 @@ impl Rewriter {
             "ICMPPingRewriter" => {
                 Rewriter::Pings(configured::<ICMPPingRewriter>(peer.args, &peers)?.settings(peer.name))
             }
+            "IPEndpointRewriter" => {
+                Rewriter::Endpoints(configured::<IPEndpointRewriter>(peer.args, &peers)?.settings(peer.name))
+            }
             class => return Err(format!("'{name}' is not an IP rewriter: it is of class {class}")),
         })
     }
@@ -60,14 +66,24 @@ impl Rewriter {
     pub(super) fn table(&self) -> &mapping::Settings {
         match self {
             Rewriter::Flows(flows) => &flows.table,
-            Rewriter::Pairs(table) | Rewriter::Addresses(table) | Rewriter::Pings(table) => table,
+            Rewriter::Pairs(table)
+            | Rewriter::Addresses(table)
+            | Rewriter::Pings(table)
+            | Rewriter::Endpoints(table) => table,
         }
     }
 }
 
 /// Classes of rewriters.
-pub(super) const CLASSES: [&str; 6] =
-    ["IPRewriter", "TCPRewriter", "UDPRewriter", "IPAddrPairRewriter", "IPAddrRewriter", "ICMPPingRewriter"];
+pub(super) const CLASSES: [&str; 7] = [
+    "IPRewriter",
+    "TCPRewriter",
+    "UDPRewriter",
+    "IPAddrPairRewriter",
+    "IPAddrRewriter",
+    "ICMPPingRewriter",
+    "IPEndpointRewriter",
+];
 
 /// A rewriter whose capacity is that of the one with the full name `root`, which says this number.
 pub(super) fn sharer(peer: &Peer<'_>, root: &str, capacity: u32, peers: &Peers<'_>) -> Option<Sharer> {
@@ -91,6 +107,7 @@ pub(super) fn sharer(peer: &Peer<'_>, root: &str, capacity: u32, peers: &Peers<'
         "IPAddrPairRewriter" => table!(IPAddrPairRewriter,),
         "IPAddrRewriter" => table!(IPAddrRewriter,),
         "ICMPPingRewriter" => table!(ICMPPingRewriter,),
+        "IPEndpointRewriter" => table!(IPEndpointRewriter,),
         _ => return None,
     };
     Some(Sharer { name: peer.name.to_owned(), map: settings.map(""), spare: settings.spare })

@@ -66,6 +66,13 @@ fn errors_speak_of_the_packet_that_was_sent() {
             tcp(client, (SERVER, 80), 2, 7, b"abc"),
         ),
         ("ICMPPingRewriter", "pattern 21.0.0.1 - 100-200# 0 0", ping(CLIENT, SERVER, 3)),
+        (
+            "IPEndpointRewriter",
+            "pattern 21.0.0.1 1024-65535# - - 0 0",
+            tcp(client, (SERVER, 80), 2, 7, b"abc"),
+        ),
+        ("IPEndpointRewriter", "pattern 21.0.0.1 1024-65535# - - 0 0", udp(client, (SERVER, 80), b"abc")),
+        ("IPEndpointRewriter", "pattern 21.0.0.1 1024-65535# - - 0 0", ping(CLIENT, SERVER, 3)),
     ];
     for (class, spec, packet) in packets {
         let mut h = harness("rw", class, spec, &[]);

@@ -1,0 +1,329 @@
+use weir_net::Tcp;
+
+use super::fragments::{Fragments, Rewritten};
+use super::listing::{Mapping, mappings, pattern, patterns, set_capacity};
+use super::live::{self, Part};
+use super::mapping::{self, Mappings, nanos};
+use super::params::{Anno, Capacity};
+use super::pattern::{InputSpec, InputSpecs, Pattern, Rule};
+use super::room::Spare;
+use crate::prelude::*;
+
+element! {
+    /// Rewrites the source address and port of TCP and UDP packets, and the identifier of ICMP echo requests, the same for all
+    /// destinations: an address translation whose mappings and filtering are independent of the other endpoint (RFC 4787,
+    /// RFC 5382, RFC 5508).
+    ///
+    /// A table of *mappings* pairs endpoints (protocol, address, and port or identifier) with outer ones. An *input
+    /// specification* says what an input does, as in `IPRewriter`. On an input that makes mappings (`keep FOUTPUT ROUTPUT`,
+    /// `pattern SADDR SPORT - - FOUTPUT ROUTPUT`, `pattern NAME FOUTPUT ROUTPUT` or `ELEMENT`), packets get the outer endpoint of
+    /// their source as their source, with a new mapping if they have none. On the others (`drop`, `pass OUTPUT`), packets to an
+    /// outer endpoint, from whomever, get the endpoint it stands for as their destination. An outer port belongs to one endpoint at a time; that of the packet is taken if it is free. If
+    /// none is, the packet is dropped (`NoPort`). When the table has `MAPPING_CAPACITY` mappings, the one that expires next gives way.
+    ///
+    /// So an inside host reaches another by its outer endpoint, if packets that leave for the outer address come in again on an
+    /// input (hairpinning). Fragments beyond the first are rewritten as the first one, for which they wait up to ten seconds
+    /// (then `TimedOut`); at most 16 of a packet wait (`Full`).
+    ///
+    /// Echo requests to an outer endpoint and replies from an inside one have no mapping. Packets without a mapping (`NoMatch`), of
+    /// other protocols (`NotRewritable`) and too short for their transport header (`Truncated`) are dropped, or leave unchanged if
+    /// the input's specification is `pass`. The `net` mark has to stand on a checked IPv4 header. Checksums are mended, also
+    /// where the sender's kernel left them to the device. `ICMPRewriter` translates errors by these mappings.
+    IPEndpointRewriter: "1-/1-", "h/h";
+    example "Idle -> CheckIPHeader -> rw :: IPEndpointRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop) -> Discard;
+        Idle -> CheckIPHeader -> [1] rw [1] -> Discard;";
+    params {
+        /// One for each input.
+        rest inputs: InputSpecs,
+        /// Lifetime of TCP mappings without packets (RFC 5382: at least 124 minutes).
+        key tcp_timeout: Duration = Duration::from_secs(7440) => "124 min",
+        /// The same for a connection that has only begun or that a side has ended (at least 4 minutes).
+        key tcp_done_timeout: Duration = Duration::from_secs(240) => "4 min",
+        /// Lifetime of UDP mappings without packets (RFC 4787: at least 2 minutes).
+        key udp_timeout: Duration = Duration::from_secs(300) => "5 min",
+        /// Lifetime of the mappings of pings (RFC 5508: at least a minute).
+        key icmp_timeout: Duration = Duration::from_secs(60) => "1 min",
+        /// Most mappings: a number, or the name of another rewriter, to have no more than that with it together.
+        key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
+        /// Another name of MAPPING_CAPACITY.
+        key capacity: Option<Capacity> = None,
+        /// Annotation byte (`PAINT`, or its offset) that replies get from the first packet of their mapping.
+        key reply_anno: Option<Anno> = None,
+    }
+    check |e| e.inputs.check(Pattern::only_source);
+    handlers {
+        /// Number of mappings.
+        read nmappings = |_, s| Ok(mappings(s).to_string()),
+        /// Number of mappings.
+        read size = |_, s| Ok(mappings(s).to_string()),
+        /// Number of packets that got no mapping because no port or no place was free.
+        count mapping_failures,
+        /// Most mappings. When it is lowered, those that expire next go.
+        count capacity,
+        write capacity = |_, s, v| set_capacity(s, v),
+        /// Removes all mappings.
+        write clear = |_, s, _| {
+            s.table_mut("map").clear();
+            Ok(())
+        },
+        /// The pattern of each input.
+        read patterns = |e, s| Ok(patterns(&e.inputs, s)),
+        /// The pattern of input N.
+        each pattern = |e, s, i| pattern(&e.inputs, s, i),
+        /// Another pattern for input N, which changes the same parts and has the same outputs; the mappings that the input has
+        /// made go.
+        set_each pattern = |e, s, i, v| live::set(&e.inputs, s, i, v),
+        /// All entries, one a line: protocol, endpoint, new endpoint, outputs (that of this direction with a star), input, seconds
+        /// left.
+        read table = |e, s| Ok(list(e, s)),
+    }
+    ports |e| e.inputs.ports();
+    resolve |e, peers| {
+        e.inputs.resolve(e.capacity.as_ref().unwrap_or(&e.mapping_capacity), peers)?;
+        e.inputs.check(Pattern::only_source).map_err(|e| e.lines().map(str::to_owned).collect())
+    };
+}
+
+/// Key fields of the table: whether the endpoint is a destination, protocol, address, and port.
+const ADDR: u32 = 2;
+const PORT: u32 = 3;
+
+/// ICMP types (RFC 792).
+const REQUEST: u128 = 8;
+const REPLY: u128 = 0;
+
+impl IPEndpointRewriter {
+    /// What its tables follow from.
+    pub(super) fn settings(&self, name: &str) -> mapping::Settings {
+        mapping::Settings {
+            name: name.to_owned(),
+            inputs: self.inputs.clone(),
+            capacity: self.capacity.as_ref().unwrap_or(&self.mapping_capacity).number(&self.inputs.1),
+            reply_anno: self.reply_anno.map(|a| a.0),
+            key: &[("is_dst", W1), ("proto", W8), ("addr", W32), ("port", W16)],
+            value: &[("new_addr", W32), ("new_port", W16), ("done", W1)],
+            spare: Spare::Same(self.tcp_timeout, Duration::ZERO),
+        }
+    }
+}
+
+/// A packet with the port or identifier of one of its endpoints.
+#[derive(Clone, Copy)]
+struct Ends {
+    proto: V,
+    src: V,
+    dst: V,
+    port: V,
+}
+
+/// The endpoint that is rewritten.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Source,
+    Destination,
+}
+
+impl Side {
+    /// Offset of its port in a header of TCP or UDP.
+    fn port(self) -> u32 {
+        match self {
+            Side::Source => 0,
+            Side::Destination => 2,
+        }
+    }
+}
+
+impl Ends {
+    fn key(self, b: &mut Builder, side: Side) -> [V; 4] {
+        match side {
+            Side::Source => [b.constant(W1, 0_u8), self.proto, self.src, self.port],
+            Side::Destination => [b.constant(W1, 1_u8), self.proto, self.dst, self.port],
+        }
+    }
+}
+
+fn program(e: &IPEndpointRewriter, b: &mut Builder) {
+    let name = b.name().to_owned();
+    let m = Mappings::declare(b, &e.settings(&name), "");
+    let fragments = Fragments::declare(b);
+    let parts = Parts { e, m: &m, fragments };
+    for (input, spec) in e.inputs.0.iter().enumerate().take(b.inputs() as usize) {
+        b.input(input as u32, |b| {
+            let refuse = |reason: Reason| {
+                move |b: &mut Builder| match spec {
+                    InputSpec::Pass(out) => b.emit(*out),
+                    _ => b.drop(reason),
+                }
+            };
+            require_ip(b);
+            mark_transport(b, |b| fragments.later(b, &m), refuse(Reason::TRUNCATED));
+            let side = match spec {
+                InputSpec::Map(_) | InputSpec::Mapper(_) => Side::Source,
+                InputSpec::Drop | InputSpec::Pass(_) => Side::Destination,
+            };
+            let p = ends(b, side, refuse);
+            let key = p.key(b, side);
+            b.lookup(m.map, &key, |b, entry| parts.apply(b, entry, p, side, None), |_| {});
+            m.unknown(
+                b,
+                &e.inputs,
+                input,
+                (&key, p.src),
+                &|b, number, rule| new_mapping(b, &m, number, rule, p),
+                &|b, entry, first| parts.apply(b, entry, p, Side::Source, first),
+            );
+        });
+    }
+}
+
+/// Reads what tells an endpoint of a packet with a `transport` mark; so many bytes are there as the header of its protocol has.
+fn ends<F: FnOnce(&mut Builder)>(b: &mut Builder, side: Side, refuse: impl Fn(Reason) -> F) -> Ends {
+    let proto = b.load(W8, Layer::Net, 9);
+    let none = b.constant(W16, 0_u16);
+    let port = b.repeat(1, &[none], |b, ways, _| {
+        b.switch(proto, &[proto::TCP.into(), proto::UDP.into(), proto::ICMP.into()], |b, case| {
+            let Some(case) = case else { return refuse(Reason::new("NotRewritable"))(b) };
+            b.require_or(Layer::Transport, if case == 0 { 20 } else { 8 }, refuse(Reason::TRUNCATED));
+            if case < 2 {
+                let port = b.load(W16, Layer::Transport, side.port());
+                return ways.leave(b, &[port]);
+            }
+            let kind = b.load(W8, Layer::Transport, 0);
+            let id = b.load(W16, Layer::Transport, 4);
+            // An identifier is the port of who asks.
+            let own = if side == Side::Source { 0 } else { 1 };
+            b.switch(kind, &[REQUEST, REPLY], |b, case| match case {
+                Some(kind) if kind == own => ways.leave(b, &[id]),
+                Some(_) => refuse(Reason::NO_MATCH)(b),
+                None => refuse(Reason::new("NotRewritable"))(b),
+            });
+        });
+    });
+    Ends { proto, src: b.load(W32, Layer::Net, 12), dst: b.load(W32, Layer::Net, 16), port: port[0] }
+}
+
+fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, p: Ends) -> Option<E> {
+    let pattern = rule.pattern?;
+    m.require_room(b, number, p.proto);
+    let live = m.live(b, number, &pattern);
+    let key = p.key(b, Side::Source);
+    let yes = b.constant(W1, 1_u8);
+    let (mut addr, mut port) = (live.src.fixed(p.src), live.sport.fixed(p.port));
+    let outer = [yes, p.proto, addr, port];
+    let (forward, reply) = match (live.src, live.sport) {
+        (_, Part::OneOf(range)) => {
+            let (f, r, value) = m.claim_pair(b, number, &key, &outer, PORT, range, Some(p.port));
+            port = value;
+            (f, r)
+        }
+        (Part::OneOf(range), _) => {
+            let (f, r, value) = m.claim_pair(b, number, &key, &outer, ADDR, range, None);
+            addr = value;
+            (f, r)
+        }
+        _ => m.insert_pair(b, &key, &outer),
+    };
+    for (e, addr, port) in [(reply, p.src, p.port), (forward, addr, port)] {
+        b.set(e, "new_addr", addr);
+        b.set(e, "new_port", port);
+    }
+    m.tie(b, (forward, reply), number, rule.outputs);
+    Some(forward)
+}
+
+/// What rewriting a packet needs.
+#[derive(Clone, Copy)]
+struct Parts<'a> {
+    e: &'a IPEndpointRewriter,
+    m: &'a Mappings,
+    fragments: Fragments,
+}
+
+impl Parts<'_> {
+    /// Rewrites the packet as its entry says, and lets it leave. `first` is the output of a packet that has made the mapping.
+    fn apply(self, b: &mut Builder, entry: E, p: Ends, side: Side, first: Option<u32>) {
+        let (addr, port) = (b.get(entry, "new_addr"), b.get(entry, "new_port"));
+        let (old_addr, old_port) = (if side == Side::Source { p.src } else { p.dst }, p.port);
+        let output = match first {
+            Some(out) => b.constant(W16, out),
+            None => b.get(entry, "output"),
+        };
+        let (src, dst) = if side == Side::Source { (addr, p.dst) } else { (p.src, addr) };
+        self.fragments.first(b, self.m, Rewritten { src, dst, output });
+        b.store(Layer::Net, if side == Side::Source { 12 } else { 16 }, addr);
+        if side == Side::Destination {
+            b.store_anno(anno::DST_IP, addr);
+        }
+        let (old, new) = (halves(b, old_addr), halves(b, addr));
+        mend_ip_checksum(b, &old, &new);
+        b.switch(p.proto, &[proto::TCP.into(), proto::UDP.into()], |b, case| {
+            // Known already, but not where the protocols have met.
+            b.require(Layer::Transport, if case == Some(0) { 20 } else { 8 }, Reason::TRUNCATED);
+            match case {
+                Some(case) => {
+                    b.store(Layer::Transport, side.port(), port);
+                    let (field, udp) = if case == 0 { (16, false) } else { (6, true) };
+                    mend_transport_checksum(b, field, udp, [&old, &new], [&[old_port], &[port]]);
+                    if udp {
+                        b.touch(entry, nanos(self.e.udp_timeout));
+                    } else {
+                        self.follow(b, entry, first.is_some());
+                    }
+                }
+                None => {
+                    b.store(Layer::Transport, 4, port);
+                    let sum = b.load(W16, Layer::Transport, 2);
+                    let mended = update_checksum(b, sum, &[old_port], &[port]);
+                    b.store(Layer::Transport, 2, mended);
+                    b.touch(entry, nanos(self.e.icmp_timeout));
+                }
+            }
+        });
+        self.m.leave(b, entry, first);
+    }
+
+    /// Follows a TCP connection: whether this side has ended it. The mapping lives as long as either side needs it.
+    fn follow(self, b: &mut Builder, entry: E, is_new: bool) {
+        let flags = b.load(W8, Layer::Transport, 13);
+        let has = |b: &mut Builder, flag: u8| {
+            let bit = b.and(flags, flag);
+            b.ne(bit, 0)
+        };
+        let (opens, ends) = (has(b, Tcp::SYN), has(b, Tcp::FIN | Tcp::RST));
+        let was_done = b.get(entry, "done");
+        let stays = b.not(opens);
+        let done = b.and(was_done, stays);
+        let done = b.or(done, ends);
+        let changed = b.ne(done, was_done);
+        b.when(changed, |b| b.set(entry, "done", done));
+        let [short, long] = [self.e.tcp_done_timeout, self.e.tcp_timeout].map(|t| b.constant(W64, nanos(t)));
+        if is_new {
+            return b.touch(entry, short);
+        }
+        let timeout = b.select(done, short, long);
+        // A packet that asks for a connection leaves the time as it is: others of the endpoint may be open.
+        let waits = b.not(ends);
+        let waits = b.and(opens, waits);
+        b.unless(waits, |b| b.touch(entry, timeout));
+    }
+}
+
+fn list(e: &IPEndpointRewriter, s: &State<'_>) -> String {
+    let line = |m: &Mapping<'_>| {
+        let (addr, new_addr) = (m.addr("addr"), m.addr("new_addr"));
+        let (port, new_port) = (m.get("port"), m.get("new_port"));
+        let proto = match m.get("proto") as u8 {
+            proto::TCP => "tcp",
+            proto::UDP => "udp",
+            _ => "icmp",
+        };
+        format!("{proto} ({addr}, {port}) => ({new_addr}, {new_port}) {}\n", m.tail(&e.inputs))
+    };
+    let mut all = Mapping::all(s);
+    // Pings come last: flows are what is looked for.
+    all.sort_by_key(|m| m.get("proto") == u32::from(proto::ICMP));
+    all.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests;
