@@ -119,8 +119,14 @@ fn all_with_a_prefix_asks_where_packets_are_for() {
     assert_all(
         SWITCHED,
         &[
-            ("all inet 10.3.0.0/17 udp and src net 198.51.100.0/24 and dst net 10.3.0.0/17 and ip[8] > 9", Holds),
-            ("all inet 10.3.0.0/17 udp and src net 198.51.100.0/24 and dst net 10.3.0.0/16 and ip[8] > 9", Violated),
+            (
+                "all inet 10.3.0.0/17 udp and src net 198.51.100.0/24 and dst net 10.3.0.0/17 and ip[8] > 9",
+                Holds,
+            ),
+            (
+                "all inet 10.3.0.0/17 udp and src net 198.51.100.0/24 and dst net 10.3.0.0/16 and ip[8] > 9",
+                Violated,
+            ),
         ],
     );
 }

@@ -44,6 +44,7 @@ impl Links {
         if self.links[id].packets.is_empty() && !packets.is_empty() {
             self.ready.push_back(id);
         }
+        packets.iter_mut().for_each(Packet::hand_over);
         self.links[id].packets.append(packets);
     }
 

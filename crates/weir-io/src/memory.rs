@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use weir_packet::{Layer, Packet};
+use weir_packet::Packet;
 
 use crate::{Lost, Port, PortError, PortStats};
 
@@ -92,8 +92,7 @@ impl Port for MemoryPort {
         }
         for mut p in state.packets.drain(..n) {
             self.stats.received(p.len());
-            let start = p.data();
-            p.set_layer(Layer::Mac, Some(start));
+            p.hand_over();
             out.push(p);
         }
         if state.packets.is_empty() && state.watched && !state.closed {

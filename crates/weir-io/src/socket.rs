@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-use weir_packet::{Layer, MAX_LEN, Packet};
+use weir_packet::{MAX_LEN, Packet, entry};
 
 use crate::{Lost, Port, PortError, PortStats};
 
@@ -285,8 +285,7 @@ impl Port for SocketPort {
                 packet.timestamp =
                     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
             }
-            let start = packet.data();
-            packet.set_layer(Layer::Mac, Some(start));
+            entry::SOCKET.mark(&mut packet, None);
             self.stats.received(len);
             out.push(packet);
         }

@@ -11,7 +11,7 @@ use weir_io::af_packet::{AfPacketPort, Options};
 use weir_io::{Netns, Port, PortError, offload};
 use weir_net::build::{self, TcpFields};
 use weir_net::{Headers, Ipv4, Udp};
-use weir_packet::{Checksum, Gso, Packet, PacketType};
+use weir_packet::{Checksum, Gso, Packet, PacketType, entry};
 
 #[test]
 fn tcp_with_offloads_passes_intact() {
@@ -87,6 +87,7 @@ fn large_packets_with_a_vlan_tag_keep_their_offload_data() {
     let mut batch = vec![p, Packet::from_bytes(&small).unwrap()];
     assert_eq!(va.send(&mut batch).unwrap(), 2);
     let mut got = receive_n(&mut vb, 2, |_| true);
+    got.iter().for_each(|p| assert_eq!(entry::DEVICE.admits(p), Ok(())));
     assert_eq!((got[0].gso, got[0].gso_size, got[0].checksum()), (Gso::TcpV4 as u8, 1400, Checksum::Partial));
     assert_eq!(offload::segment(&got[0]).unwrap().len(), 60_000usize.div_ceil(1400));
     offload::finish_checksum(&mut got[0]).unwrap();

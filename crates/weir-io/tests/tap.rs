@@ -10,7 +10,7 @@ use weir_io::tap::{Kind, Options, TapPort};
 use weir_io::{Port, PortError};
 use weir_net::EtherAddr;
 use weir_net::build;
-use weir_packet::{Checksum, Layer, Packet};
+use weir_packet::{Checksum, Layer, Packet, entry};
 
 fn open(ns: &Namespace, name: &str, options: &Options) -> TapPort {
     TapPort::open_in(&ns.netns(), name, options).unwrap()
@@ -88,6 +88,7 @@ fn ip_packets_have_their_headers_marked_and_what_is_not_ip_is_refused() {
     assert!(kernel.wait_with_output().unwrap().status.success());
     let got = receive_n(&mut port, 1, |p| p.bytes().ends_with(b"abc"));
     assert_eq!(got[0].bytes()[0], 0x45);
+    assert_eq!(entry::TUN.admits(&got[0]), Ok(()));
     assert_eq!(got[0].layer(Layer::Net), Some(got[0].data()));
     assert_eq!(got[0].from_layer(Layer::Transport).len(), 11);
 

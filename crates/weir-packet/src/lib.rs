@@ -8,6 +8,7 @@
 //! recycled buffer never shows an earlier packet ([`Meta::floor`]).
 
 mod batch;
+pub mod entry;
 mod meta;
 mod packet;
 mod pool;

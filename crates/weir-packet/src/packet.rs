@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use crate::meta::{Dirty, Head, Layer, Meta, UNSET};
+use crate::meta::{ANNO_LEN, Dirty, Head, Layer, Meta, UNSET};
 use crate::pool::{self, HEADROOM, LARGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};
 
 /// Distance from the address of a packet (its [`Meta`]) to position 0 of its buffer.
@@ -62,16 +62,30 @@ impl Packet {
     /// An empty packet with [`HEADROOM`] free bytes in front, in a buffer for `len` bytes.
     #[inline]
     pub fn with_room(len: usize) -> Result<Packet, NoRoom> {
-        if len > MAX_LEN {
+        Packet::with_room_behind(0, len)
+    }
+
+    /// The same with `front` more free bytes in front, for what is still to be put there: with it, the packet has at most
+    /// [`MAX_LEN`] bytes.
+    #[inline]
+    pub fn with_room_behind(front: usize, len: usize) -> Result<Packet, NoRoom> {
+        if front > MAX_LEN || len > MAX_LEN - front {
             return Err(NoRoom);
         }
-        Ok(Packet(pool::take(HEADROOM + len as u32, HEADROOM)))
+        let data = HEADROOM + front as u32;
+        Ok(Packet(pool::take(data + len as u32, data)))
     }
 
     /// A packet with these bytes.
     #[inline]
     pub fn from_bytes(bytes: &[u8]) -> Result<Packet, NoRoom> {
-        let mut p = Packet::with_room(bytes.len())?;
+        Packet::from_bytes_behind(0, bytes)
+    }
+
+    /// The same with `front` more free bytes in front.
+    #[inline]
+    pub fn from_bytes_behind(front: usize, bytes: &[u8]) -> Result<Packet, NoRoom> {
+        let mut p = Packet::with_room_behind(front, bytes.len())?;
         let data = p.head.data as usize;
         p.head_mut().end += bytes.len() as u32;
         copy::<BLOCK>(bytes, &mut p.buffer_mut()[data..data + bytes.len()]);
@@ -155,6 +169,35 @@ impl Packet {
         p.trace = self.trace;
         p.hops = self.hops;
         p
+    }
+
+    /// Makes it one as it comes to another graph ([`entry::LINK`](crate::entry::LINK)): without marks but `mac` on its first
+    /// byte, annotations, and bytes that were in front.
+    #[inline]
+    pub fn hand_over(&mut self) {
+        let head = self.head_mut();
+        head.floor = head.data;
+        head.marks = [head.data, UNSET, UNSET, UNSET];
+        if head.dirty != Dirty::NONE {
+            self.anno = [0; ANNO_LEN];
+            (self.hash, self.in_port) = (0, 0);
+        }
+        if (self.capacity() - (self.head.end - self.head.data)) < HEADROOM {
+            self.make_room();
+        }
+    }
+
+    /// Moves it into a larger buffer, if it is not too long for that.
+    #[cold]
+    fn make_room(&mut self) {
+        let Ok(mut p) = Packet::from_bytes(self.bytes()) else { return };
+        let moved = i64::from(p.head.data) - i64::from(self.head.data);
+        let head = p.head.clone();
+        *p = (**self).clone();
+        p.head = Head { marks: [head.data, UNSET, UNSET, UNSET], dirty: Dirty::ALL, ..head };
+        // One in front of the packet stays there: it is that of a header that was taken off.
+        p.csum_start = u32::try_from(i64::from(self.csum_start) + moved).unwrap_or(0);
+        *self = p;
     }
 
     /// Number of bytes.

@@ -1,10 +1,10 @@
 //! Turns a model into what a run starts from.
 
-use weir_ir::interp::store_meta;
 use weir_ir::program::{Layer, MetaField};
 use weir_packet::{LARGE_CAPACITY, Packet};
 use weir_table::{EntryRef, KeyMatch, Kind, Row, Table, TableSet};
 
+use crate::checks::set_meta;
 use crate::eval::{Evaluator, HeldPackets, Model, moved};
 use crate::expr::{At, EntryAt, Expr, Exprs, Node, Source, SourceId, Symbol};
 use crate::network::Network;
@@ -296,7 +296,7 @@ impl Build<'_> {
         }
         for f in MetaField::ALL {
             let v = self.value(&Symbol::Meta(s, f));
-            store_meta(&mut p, f, v);
+            set_meta(&mut p, f, v);
         }
         p.hops = self.value(&Symbol::Hops(s)) as u8;
         Some(p)

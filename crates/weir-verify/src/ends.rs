@@ -60,11 +60,14 @@ impl Explorer<'_> {
                 let len = Self::packet(st)?.len(&mut self.x);
                 let free = self.x.binary(BinOp::Sub, Self::packet(st)?.capacity, len);
                 let only = self.only(st, ok, fail);
-                let fits = self.fits(st, n, free, only)?;
+                let spare = Self::packet(st)?.found.spare;
+                let fits = i64::from(n) <= spare || self.fits(st, n, free, only)?;
                 if fits {
                     let at = Self::packet(st)?.data - i64::from(n);
                     self.keep_apart(st, at, n)?;
-                    Self::packet(st)?.push(&mut self.x, n);
+                    let p = Self::packet(st)?;
+                    p.push(&mut self.x, n);
+                    p.found.spare = (spare - i64::from(n)).max(0);
                 }
                 self.go(st, if fits { ok } else { fail }, &[])
             }
@@ -80,7 +83,9 @@ impl Explorer<'_> {
                     self.decide_for(st, enough, only)?
                 };
                 if back {
-                    Self::packet(st)?.data = to;
+                    let p = Self::packet(st)?;
+                    p.found.spare = (p.found.spare - (p.data - to)).max(0);
+                    p.data = to;
                 }
                 self.go(st, if back { ok } else { fail }, &[])
             }
@@ -98,6 +103,7 @@ impl Explorer<'_> {
                     let p = Self::packet(st)?;
                     p.store(&mut self.x, known as i64 + end.1, &vec![zero; n as usize]);
                     (p.end.1, p.found.short_of) = (p.end.1 + i64::from(n), i64::MAX);
+                    p.found.spare = (p.found.spare - i64::from(n)).max(0);
                 }
                 self.go(st, if fits { ok } else { fail }, &[])
             }

@@ -374,16 +374,27 @@ impl<'a> Explorer<'a> {
         if only == Some(false) {
             return if st.facts.assume_open(&mut self.x, cond, false) { Ok(false) } else { Err(Cut) };
         }
+        // What is followed first shows packets first: those that nothing is left to do for by a device are plainer.
+        let first = only.is_some() || !self.is_unusual(cond);
         if only.is_none() {
             let mut facts = st.facts.clone();
-            if facts.assume_open(&mut self.x, cond, false) {
+            if facts.assume_open(&mut self.x, cond, !first) {
                 std::mem::swap(&mut facts, &mut st.facts);
                 self.resume(Box::new(st.clone()));
                 st.facts = facts;
             }
         }
-        st.sums.extend(sum);
-        if st.facts.assume_open(&mut self.x, cond, true) { Ok(true) } else { Err(Cut) }
+        if first {
+            st.sums.extend(sum);
+        }
+        if st.facts.assume_open(&mut self.x, cond, first) { Ok(first) } else { Err(Cut) }
+    }
+
+    /// Whether a condition says of a packet's metadata that it is not as that of most packets.
+    fn is_unusual(&self, cond: Expr) -> bool {
+        let Node::Equal(a, b) = *self.x.node(cond) else { return false };
+        let is_meta = |e| matches!(self.x.node(e), Node::Symbol(Symbol::Meta(..)));
+        is_meta(a) && self.x.constant_value(b) != Some(0) || is_meta(b) && self.x.constant_value(a) != Some(0)
     }
 
     /// The value of an expression; forks into a path for each.

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-use weir_ir::program::{BinOp, BlockId, EntryKind, Layer, Width};
+use weir_ir::program::{BinOp, BlockId, EntryKind, Layer, MetaField, Width};
+use weir_packet::entry::{self, Entry, Marks};
 use weir_packet::{LARGE_CAPACITY, Packet};
 
 use crate::explore::{Cut, Explorer};
@@ -16,19 +17,31 @@ use crate::released::Seen;
 use crate::state::State;
 use crate::trail::Trail;
 
-/// What is known about the start of a run. The bytes, annotations, metadata and tables may be anything.
+/// What is known of a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// It is not set.
+    Unset,
+    /// It is set, at this byte of the packet.
+    At(i32),
+    /// It is set. Where is not known: what depends on it is inconclusive.
+    Somewhere,
+}
+
+/// What is known about the start of a run. The bytes, and the tables, may be anything; so may annotations and metadata, but
+/// for what an entry says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SymbolicInput {
     /// Length of the packet in bytes.
     pub len: RangeInclusive<u32>,
     /// Bytes in front of it that were pulled and can come back.
     pub pulled: RangeInclusive<u32>,
-    /// Marks of `mac`, `net`, `transport` and `cursor`, relative to its first byte.
-    pub marks: [Option<i32>; 4],
+    /// Marks of `mac`, `net`, `transport` and `cursor`.
+    pub marks: [Known; 4],
     /// Its hop count.
     pub hops: u8,
-    /// It is as a port delivers it: in a buffer of its own, without annotations.
-    pub fresh: bool,
+    /// It is as it comes in so. `None`: it may lie anywhere in its buffer, and have any annotations and metadata.
+    pub entry: Option<&'static Entry>,
     /// Its first bytes, as far as they are known.
     pub bytes: Vec<u8>,
 }
@@ -39,33 +52,41 @@ impl Default for SymbolicInput {
         SymbolicInput {
             len: 0..=LARGE_CAPACITY,
             pulled: 0..=0,
-            marks: [None; 4],
+            marks: [Known::Unset; 4],
             hops: 0,
-            fresh: false,
+            entry: None,
             bytes: Vec::new(),
         }
     }
 }
 
 impl SymbolicInput {
-    /// Any Ethernet frame that a link with an MTU of 1,500 bytes carries, as a port delivers it.
-    pub fn frame() -> SymbolicInput {
-        SymbolicInput { len: 0..=1518, fresh: true, ..SymbolicInput::default() }
+    /// Any packet that comes in so.
+    pub fn of(entry: &'static Entry) -> SymbolicInput {
+        let (mac, net, transport) = match entry.marks {
+            Marks::None => (Known::Unset, Known::Unset, Known::Unset),
+            Marks::Frame => (Known::At(0), Known::Unset, Known::Unset),
+            Marks::Headers => (Known::Unset, Known::At(0), Known::Somewhere),
+        };
+        let marks = [mac, net, transport, Known::Unset];
+        SymbolicInput { len: entry.len.clone(), marks, entry: Some(entry), ..SymbolicInput::default() }
     }
 
-    /// Any network-layer packet that a link with an MTU of 1,500 bytes carries; its network header is marked.
+    /// Any Ethernet frame of a device.
+    pub fn frame() -> SymbolicInput {
+        SymbolicInput::of(&entry::DEVICE)
+    }
+
+    /// Any IP packet of a link of a topology.
     pub fn ip() -> SymbolicInput {
-        SymbolicInput {
-            len: 0..=1500,
-            marks: [None, Some(0), None, None],
-            fresh: true,
-            ..SymbolicInput::default()
-        }
+        SymbolicInput::of(&entry::WIRE)
     }
 
     /// A packet of any length with the marks and hops of this one.
     pub fn like(p: &Packet) -> SymbolicInput {
-        let mark = |i: usize| p.layer(Layer::ALL[i]).map(|at| at.wrapping_sub(p.data()) as i32);
+        let mark = |i: usize| {
+            p.layer(Layer::ALL[i]).map_or(Known::Unset, |at| Known::At(at.wrapping_sub(p.data()) as i32))
+        };
         SymbolicInput {
             pulled: 0..=LARGE_CAPACITY,
             marks: [1, 2, 3, 4].map(mark),
@@ -118,10 +139,12 @@ impl Explorer<'_> {
     ) -> Result<SymbolicPacket, Cut> {
         let mut p = SymbolicPacket::unknown(&mut self.x, Source::Input(st.inputs));
         st.inputs += 1;
-        if input.fresh {
-            p.make_fresh(&mut self.x);
+        if let Some(entry) = input.entry {
+            p.enter(&mut self.x, entry);
         }
-        self.learn_packet(st, &p)?;
+        if input.entry.is_none_or(|e| !e.own_buffer) {
+            self.learn_packet(st, &p)?;
+        }
         self.learn_input(st, &p, input)?;
         for (i, b) in input.bytes.iter().enumerate() {
             let byte = p.byte(&mut self.x, i as i64);
@@ -200,13 +223,27 @@ impl Explorer<'_> {
         }
         for (layer, mark) in Layer::ALL[1..].iter().zip(input.marks) {
             let set = self.x.symbol(Width::W1, Symbol::MarkSet(s, *layer));
-            let as_given = self.x.is(set, mark.is_some().into());
+            let as_given = self.x.is(set, (mark != Known::Unset).into());
             self.learn(st, as_given)?;
-            if let Some(at) = mark {
+            if let Known::At(at) = mark {
                 let place = self.x.symbol(Width::W32, Symbol::MarkAt(s, *layer));
                 let there = self.x.is(place, u128::from(at as u32));
                 self.learn(st, there)?;
             }
+        }
+        let ranges = input.entry.map(|e| {
+            let (packet_type, checksum) = (e.packet_type.clone(), e.checksum.clone());
+            [(MetaField::PacketType, packet_type), (MetaField::Checksum, checksum)]
+        });
+        for (field, range) in ranges.into_iter().flatten() {
+            let value = p.meta(field);
+            let [lo, hi] = [*range.start(), *range.end()].map(|v| self.x.constant(field.width(), v.into()));
+            let (above, below) = (self.x.at_most(lo, value), self.x.at_most(value, hi));
+            self.learn(st, above)?;
+            self.learn(st, below)?;
+        }
+        if input.entry.is_some_and(|e| e.travelled) {
+            return Ok(());
         }
         let hops = self.x.is(p.hops, input.hops.into());
         self.learn(st, hops)

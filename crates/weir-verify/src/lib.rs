@@ -57,7 +57,7 @@ mod wires;
 pub use eval::{ConcretePacket, ConcreteRun, Evaluator, HeldPackets};
 pub use expr::{At, Claim, EntryAt, Expr, Exprs, Mem, MemId, Node, Source, SourceId, Symbol};
 pub use facts::Facts;
-pub use input::SymbolicInput;
+pub use input::{Known, SymbolicInput};
 pub use network::{Body, Network, Node as NetworkNode, NodeId, Place};
 pub use packet::{Mark, SymbolicPacket};
 pub use path::{

@@ -191,11 +191,11 @@ mod tests {
         let mut e = Explorer::new(&net, Limits::default(), None);
         let mut st = e.fresh();
         let mut packet = SymbolicPacket::empty(&mut e.x);
-        packet.found = Found { reached: 40, short_of: 60, joint_from: 20 };
+        packet.found = Found { reached: 40, short_of: 60, joint_from: 20, spare: 0 };
         (st.packet, st.orphans) = (Some(packet.clone()), vec![packet]);
         e.weaken(&mut st, &[]);
         for p in st.packet.iter().chain(&st.orphans) {
-            let Found { reached, short_of, joint_from } = p.found;
+            let Found { reached, short_of, joint_from, .. } = p.found;
             assert_eq!((reached, short_of, joint_from), (i64::MIN, i64::MAX, i64::MIN));
         }
     }

@@ -216,7 +216,9 @@ impl Explorer<'_> {
             }
             Op::Pull { n } => {
                 let n = self.pick_amount(st, *n)?;
-                Self::packet(st)?.data += i64::from(n);
+                let p = Self::packet(st)?;
+                p.data += i64::from(n);
+                p.found.spare += i64::from(n);
             }
             Op::Trim { len } => {
                 let len = self.get(st, *len);

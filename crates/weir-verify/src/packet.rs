@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use weir_ir::program::{BinOp, Layer, MetaField, Width};
+use weir_packet::entry::Entry;
 use weir_packet::{ANNO_LEN, HEADROOM, LARGE_CAPACITY, SMALL_CAPACITY};
 
 use crate::expr::{Expr, Exprs, Mem, Source, SourceId, Symbol};
@@ -63,11 +64,13 @@ pub(crate) struct Found {
     pub(crate) short_of: i64,
     /// Its joint does not stand in front of this position.
     pub(crate) joint_from: i64,
+    /// So many bytes of its buffer are free, at least.
+    pub(crate) spare: i64,
 }
 
 impl Default for Found {
     fn default() -> Found {
-        Found { reached: i64::MIN, short_of: i64::MAX, joint_from: i64::MIN }
+        Found { reached: i64::MIN, short_of: i64::MAX, joint_from: i64::MIN, spare: 0 }
     }
 }
 
@@ -99,11 +102,35 @@ impl SymbolicPacket {
         }
     }
 
-    /// Makes it one as a port delivers it. The concrete packet of a solved path is made alike.
-    pub(crate) fn make_fresh(&mut self, x: &mut Exprs) {
-        let empty = SymbolicPacket::empty(x);
-        (self.anno, self.meta) = (empty.anno, empty.meta);
-        (self.hops, self.head, self.capacity) = (empty.hops, empty.head, empty.capacity);
+    /// Makes it one as it comes in so, as far as that fixes values. The concrete packet of a solved path is made alike.
+    pub(crate) fn enter(&mut self, x: &mut Exprs, entry: &Entry) {
+        let new = SymbolicPacket::empty(x);
+        if !entry.annotated {
+            self.anno = new.anno;
+        }
+        if !entry.travelled {
+            self.hops = new.hops;
+        }
+        for field in MetaField::ALL {
+            let is_one = match field {
+                MetaField::PacketType => entry.packet_type.start() == entry.packet_type.end(),
+                MetaField::Checksum => entry.checksum.start() == entry.checksum.end(),
+                MetaField::SegmentSize => !entry.segments,
+                MetaField::FlowHash | MetaField::InPort => true,
+                MetaField::Timestamp => false,
+            };
+            if is_one {
+                *self.meta_mut(field) = x.constant(field.width(), 0);
+            }
+        }
+        if entry.own_buffer {
+            self.head = new.head;
+            let [most, small, large] = [SMALL_CAPACITY - HEADROOM, SMALL_CAPACITY, LARGE_CAPACITY]
+                .map(|n| x.constant(Width::W32, n.into()));
+            let fits = x.at_most(self.end.0, most);
+            self.capacity = x.select(fits, small, large);
+        }
+        self.found.spare = HEADROOM.into();
     }
 
     /// An empty packet with nothing.

@@ -185,8 +185,8 @@ impl<'a> Session<'a> {
     ) -> (Story, Vec<PacketEnd>) {
         let st = &mut story.state;
         let mut packet = SymbolicPacket::unknown(&mut self.e.x, Source::Input(st.inputs.saturating_sub(1)));
-        if input.fresh {
-            packet.make_fresh(&mut self.e.x);
+        if let Some(entry) = input.entry {
+            packet.enter(&mut self.e.x, entry);
         }
         st.packet = Some(packet);
         (st.trail, st.running, st.steps, st.laps) = (Trail::default(), false, 0, 0);

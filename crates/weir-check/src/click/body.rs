@@ -6,6 +6,7 @@ use weir_click::ElementDecl;
 use weir_engine::Model;
 use weir_ir::{Builder, MetaField, Program, Reason};
 use weir_packet::Checksum;
+use weir_packet::entry::{self, Entry};
 use weir_verify::checks::Framing;
 use weir_verify::{Body, Network, NodeId};
 
@@ -37,12 +38,12 @@ pub(super) struct Stand {
 /// What outsiders see of an element.
 #[derive(Debug, Clone)]
 pub(super) enum Role {
-    /// Packets come in here: name, if it is not the element's, and what they are.
-    Entry(Option<String>, Framing),
+    /// Packets come in here: name, if it is not the element's, what they begin with, and how they come in.
+    Entry(Option<String>, Framing, &'static Entry),
     /// Packets leave here.
     Exit(Option<String>, Framing),
     /// Packets come into being here.
-    Origin(Framing, Option<Vec<u8>>),
+    Origin(Framing, &'static Entry, Option<Vec<u8>>),
 }
 
 impl Stand {
@@ -85,24 +86,38 @@ pub(super) fn of_node(
     let file = || named(0, "FILENAME");
     let netfront = || Some("netfront0".to_owned());
     match e.class.as_str() {
-        "FromDevice" | "FromHost" => pass(false).with([Role::Entry(device(), Framing::Ethernet)]),
+        "FromDevice" | "PollDevice" => {
+            pass(false).with([Role::Entry(device(), Framing::Ethernet, &entry::DEVICE)])
+        }
+        "FromHost" => pass(false).with([Role::Entry(device(), Framing::Ethernet, &entry::TAP)]),
         "ToDevice" | "ToHost" => pass(true).with([Role::Exit(device(), Framing::Ethernet)]),
-        "FromNetfront" => pass(false).with([Role::Entry(device().or_else(netfront), Framing::Ip)]),
+        "FromNetfront" => {
+            pass(false).with([Role::Entry(device().or_else(netfront), Framing::Ip, &entry::TUN)])
+        }
         "ToNetfront" => pass(true).with([Role::Exit(device().or_else(netfront), Framing::Ip)]),
-        "FromLink" => pass(false).with([Role::Entry(named(0, "NAME"), Framing::Ethernet)]),
+        "FromLink" => pass(false).with([Role::Entry(named(0, "NAME"), Framing::Ethernet, &entry::LINK)]),
         "ToLink" => pass(false).with([Role::Exit(named(0, "NAME"), Framing::Ethernet)]),
-        "KernelTap" => both(Framing::Ethernet, named(usize::MAX, "DEVNAME").as_ref(), (inputs, outputs)),
-        "KernelTun" => both(Framing::Ip, named(usize::MAX, "DEVNAME").as_ref(), (inputs, outputs)),
-        "Socket" | "McastSocket" => both(Framing::Ethernet, None, (inputs, outputs)),
-        "ICMPPingSource" => Stand { splits: true, ..pass(false) }.with([Role::Origin(Framing::Ip, None)]),
+        "KernelTap" => {
+            let name = named(usize::MAX, "DEVNAME");
+            both(Framing::Ethernet, &entry::TAP, name.as_ref(), (inputs, outputs))
+        }
+        "KernelTun" => {
+            both(Framing::Ip, &entry::TUN, named(usize::MAX, "DEVNAME").as_ref(), (inputs, outputs))
+        }
+        "Socket" | "McastSocket" => both(Framing::Ethernet, &entry::SOCKET, None, (inputs, outputs)),
+        "ICMPPingSource" => {
+            let origin = Role::Origin(Framing::Ip, &entry::IP_SOURCE, None);
+            Stand { splits: true, ..pass(false) }.with([origin])
+        }
         "FromDump" => {
             let ip = argument(&e.args, usize::MAX, "FORCE_IP");
             let framing =
                 if ip.eq_ignore_ascii_case("true") || ip == "1" { Framing::Ip } else { Framing::Ethernet };
-            pass(false).with([Role::Entry(file(), framing)])
+            let entry = if framing == Framing::Ip { &entry::IP_OF_FILE } else { &entry::FRAMES_OF_FILE };
+            pass(false).with([Role::Entry(file(), framing, entry)])
         }
-        "FromIPSummaryDump" => pass(false).with([Role::Origin(Framing::Ip, None)]),
-        "FastUDPSource" => pass(false).with([Role::Origin(Framing::Ethernet, None)]),
+        "FromIPSummaryDump" => pass(false).with([Role::Origin(Framing::Ip, &entry::IP_SOURCE, None)]),
+        "FastUDPSource" => pass(false).with([Role::Origin(Framing::Ethernet, &entry::SOURCE, None)]),
         "ToDump" | "ToIPSummaryDump" if outputs == 0 => {
             pass(false).with([Role::Exit(file(), Framing::Ethernet)])
         }
@@ -115,7 +130,7 @@ pub(super) fn of_node(
         "AggregateIPFlows" | "IPReassembler" => Stand::of(Body::Opaque),
         class => match model {
             Some(Model::Source) if inputs == 0 => {
-                pass(false).with([Role::Origin(Framing::Ethernet, generated)])
+                pass(false).with([Role::Origin(Framing::Ethernet, &entry::SOURCE, generated)])
             }
             Some(Model::Delay) if outputs > 1 && (QUEUES.contains(&class) || class == "RED") => {
                 Stand::program(either(&e.name, outputs))
@@ -131,9 +146,14 @@ pub(super) fn of_node(
 }
 
 /// A node that takes packets from outside and gives packets to the outside.
-fn both(framing: Framing, name: Option<&String>, (inputs, outputs): (u32, u32)) -> Stand {
+fn both(
+    framing: Framing,
+    entry: &'static Entry,
+    name: Option<&String>,
+    (inputs, outputs): (u32, u32),
+) -> Stand {
     let exit = (inputs > 0).then(|| Role::Exit(name.cloned(), framing));
-    let entry = (outputs > 0).then(|| Role::Entry(name.cloned(), framing));
+    let entry = (outputs > 0).then(|| Role::Entry(name.cloned(), framing, entry));
     Stand { splits: true, ..Stand::of(Body::Pass { lossy: true }) }.with(exit.into_iter().chain(entry))
 }
 

@@ -1,6 +1,7 @@
 //! Click configurations as networks: elements are their own programs, engine nodes what their model says.
 
 mod body;
+mod deliver;
 mod framing;
 mod initial;
 mod writers;
@@ -10,11 +11,14 @@ use std::sync::Arc;
 
 use weir_engine::{Model, Plan};
 use weir_ir::Program;
+use weir_packet::entry::Entry;
 use weir_verify::checks::Framing;
-use weir_verify::{Body, Network, NodeId, Place};
+use weir_verify::{Body, Network, NodeId, Place, SymbolicInput};
 
 use body::{Role, Stand};
 pub(crate) use body::{argument, either};
+use deliver::annotate_destination;
+pub(crate) use deliver::deliver;
 pub use framing::framings;
 
 /// A place where packets come into a configuration or leave it.
@@ -24,11 +28,16 @@ pub struct Port {
     pub name: String,
     /// Number of the element in the plan.
     pub element: usize,
-    /// The input of a node of the network where packets that come in start, or where those that leave arrive; output 0
+    /// The input of a node of the network where packets that come in are, or where those that leave arrive; output 0
     /// of that node leads on.
     pub place: Place,
+    /// The input in front of it where packets that come in start, whatever they are then: behind it they are as they come in
+    /// here.
+    pub into: Place,
     /// What its packets are.
     pub framing: Framing,
+    /// How they come in, if they do.
+    pub entry: Option<&'static Entry>,
 }
 
 /// A place where packets come into being.
@@ -144,7 +153,22 @@ impl Template {
             ports.labels.extend([(first, e.label.clone()), (last, e.label.clone())]);
             ports.nodes.push((first, last));
             for role in &e.stand.roles {
-                role.enter(&mut ports, i, &e.name, (first, last));
+                let port = role.port(i, &e.name, (first, last));
+                let port = match role.entering(&e.label.class, &e.name) {
+                    Some(program) => {
+                        let node = net.add_program(name.clone(), &Arc::new(program), scope);
+                        ports.labels.insert(node, Label { hidden: true, ..e.label.clone() });
+                        let into = Place { node, port: 0 };
+                        net.connect(into, port.place);
+                        Port { into, ..port }
+                    }
+                    None => port,
+                };
+                match role {
+                    Role::Entry(..) => ports.entries.push(port),
+                    Role::Exit(..) => ports.exits.push(port),
+                    Role::Origin(_, _, bytes) => ports.origins.push(Origin { port, bytes: bytes.clone() }),
+                }
             }
             for (&port, &n) in e.pulled.iter().filter(|(_, n)| **n > 1) {
                 let fan = net.add_program(name.clone(), &Arc::new(body::either(&name, n)), scope);
@@ -218,20 +242,34 @@ impl Ports {
     }
 }
 
+impl Port {
+    /// Any packet that comes in here.
+    pub fn input(&self) -> SymbolicInput {
+        self.entry.map(SymbolicInput::of).unwrap_or_default()
+    }
+}
+
 impl Role {
-    fn enter(&self, ports: &mut Ports, element: usize, own: &str, (first, last): (NodeId, NodeId)) {
-        let port = |name: &Option<String>, node, framing| Port {
-            name: name.clone().unwrap_or_else(|| own.to_owned()),
-            element,
-            place: Place { node, port: 0 },
-            framing,
+    fn port(&self, element: usize, own: &str, (first, last): (NodeId, NodeId)) -> Port {
+        let (name, node, framing, entry) = match self {
+            Role::Entry(name, framing, entry) => (name, last, framing, Some(*entry)),
+            Role::Exit(name, framing) => (name, first, framing, None),
+            Role::Origin(framing, entry, _) => (&None, last, framing, Some(*entry)),
         };
+        let name = name.clone().unwrap_or_else(|| own.to_owned());
+        let place = Place { node, port: 0 };
+        Port { name, element, place, into: place, framing: *framing, entry }
+    }
+
+    /// The program that makes packets be as they come in here.
+    fn entering(&self, class: &str, name: &str) -> Option<Program> {
         match self {
-            Role::Entry(name, framing) => ports.entries.push(port(name, last, *framing)),
-            Role::Exit(name, framing) => ports.exits.push(port(name, first, *framing)),
-            Role::Origin(framing, bytes) => {
-                ports.origins.push(Origin { port: port(&None, last, *framing), bytes: bytes.clone() });
+            Role::Entry(_, _, entry) => Some(deliver(name, entry, |_| {})),
+            Role::Origin(Framing::Ip, entry, _) if class == "ICMPPingSource" => {
+                Some(deliver(name, entry, annotate_destination))
             }
+            Role::Origin(Framing::Ip, entry, _) => Some(deliver(name, entry, |_| {})),
+            Role::Origin(..) | Role::Exit(..) => None,
         }
     }
 }

@@ -103,9 +103,9 @@ impl Treated {
     ) -> Treated {
         let e = &d.evidence;
         let ways = entered(e);
-        let packets = ways.iter().zip(&e.packets).map(|((at, hop), bytes)| {
+        let packets = ways.iter().zip(e.packets.iter().zip(&e.meta)).map(|((at, hop), (bytes, meta))| {
             let ip = hop.is_some_and(|h| h.net == Some(0));
-            shown(place_name(world(0), at.node), ip, bytes)
+            shown(place_name(world(0), at.node), ip, (bytes.as_slice(), meta))
         });
         let last = ways.last().and_then(|(_, hop)| *hop);
         let fates = |list: &[Ended]| list.iter().map(|e| fated(e, last)).collect();

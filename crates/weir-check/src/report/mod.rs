@@ -9,9 +9,10 @@ mod text;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use weir_ir::program::MetaField;
 use weir_model::requirement::Goal;
 use weir_model::topology::Requester;
-use weir_verify::checks::{Doubt, Evidence, Rule, Stage};
+use weir_verify::checks::{Doubt, Evidence, Meta, Rule, Stage};
 use weir_verify::{Entry, Hop, How, Incomplete, NodeId};
 
 use crate::answer::{Answer, Asked, Status};
@@ -85,6 +86,9 @@ pub struct Shown {
     pub ip: bool,
     /// Its length in bytes.
     pub length: usize,
+    /// What else there is to it, if that is out of the ordinary: what its sender left to the device.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub state: Vec<String>,
     /// In one line.
     pub summary: String,
     /// Its headers, one a line.
@@ -229,29 +233,53 @@ fn reason_of_goal(status: Status, goal: &Goal) -> String {
 }
 
 fn packets(world: &World, e: &Evidence) -> Vec<Shown> {
-    let mut bytes = e.packets.iter();
+    let mut bytes = e.packets.iter().zip(&e.meta);
     let starts = e.replay.starts.iter();
     let mut out = Vec::new();
     for (entry, start) in e.entered.iter().zip(starts) {
         let Entry::Packet(at, _) = entry else { continue };
-        let Some(bytes) = bytes.next() else { break };
+        let Some((bytes, meta)) = bytes.next() else { break };
         let hop = e.replay.hops.get(*start);
         let ip = hop.is_some_and(|h| h.net == Some(0));
-        out.push(shown(place_name(world, at.node), ip, bytes));
+        out.push(shown(place_name(world, at.node), ip, (bytes.as_slice(), meta)));
     }
     out
 }
 
-fn shown(place: String, ip: bool, bytes: &[u8]) -> Shown {
+fn shown(place: String, ip: bool, (bytes, meta): (&[u8], &Meta)) -> Shown {
     Shown {
         place,
         ip,
         length: bytes.len(),
+        state: states(meta),
         summary: if ip { weir_net::describe_ip(bytes) } else { weir_net::describe(bytes) },
         headers: decode::headers(bytes, ip),
         hex: decode::hex(bytes),
         bytes: bytes.to_vec(),
     }
+}
+
+/// What of a packet's metadata is out of the ordinary.
+fn states(meta: &Meta) -> Vec<String> {
+    let of = |field| MetaField::ALL.into_iter().zip(meta).find(|(f, _)| *f == field).map_or(0, |(_, v)| *v);
+    let mut all = Vec::new();
+    match of(MetaField::Checksum) {
+        1 => all.push("its checksum was verified by the device".to_owned()),
+        2 => all.push("its checksum is left to the device".to_owned()),
+        _ => {}
+    }
+    match of(MetaField::SegmentSize) {
+        0 => {}
+        n => all.push(format!("it is left to the device to cut into segments of {n} bytes")),
+    }
+    match of(MetaField::PacketType) {
+        0 => {}
+        1 => all.push("delivered as a broadcast".to_owned()),
+        2 => all.push("delivered as a multicast".to_owned()),
+        3 => all.push("for another host".to_owned()),
+        n => all.push(format!("packet type {n}")),
+    }
+    all
 }
 
 /// The name of what a packet enters by: of the device rather than of the element.

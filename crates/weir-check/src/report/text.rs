@@ -85,7 +85,9 @@ impl fmt::Display for Finding {
 
 impl Shown {
     pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, number: usize) -> fmt::Result {
-        writeln!(f, "  packet {number}, {} bytes, comes in at {}", self.length, self.place)?;
+        write!(f, "  packet {number}, {} bytes, comes in at {}", self.length, self.place)?;
+        self.state.iter().try_for_each(|state| write!(f, ", {state}"))?;
+        writeln!(f)?;
         writeln!(f, "    {}", self.summary)?;
         for line in &self.headers {
             writeln!(f, "    {line}")?;

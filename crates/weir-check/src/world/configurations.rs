@@ -8,7 +8,7 @@ use weir_model::value::IpPrefix;
 use weir_verify::checks::{Framing, Start, Target};
 use weir_verify::{Place, SymbolicInput};
 
-use super::{Gate, Spot, World, anything};
+use super::{Gate, Spot, World};
 use crate::click;
 
 impl World {
@@ -104,7 +104,7 @@ impl World {
     /// Lets only whole IP packets come in where IP packets do.
     fn check_entries(&mut self, ports: &mut click::Ports) {
         for p in ports.entries.iter_mut().filter(|p| p.framing == Framing::Ip) {
-            p.place = self.well_formed(p.place);
+            p.into = self.well_formed(p.into);
         }
     }
 
@@ -132,7 +132,7 @@ impl World {
             };
             let of_element = |p: &&click::Port| p.element == i;
             let entry = ports.entries.iter().find(of_element);
-            let entry = entry.map(|p| Start::new(p.place, p.framing, anything(p.framing)));
+            let entry = entry.map(|p| Start::new(p.into, p.framing, p.input()));
             let start = entry.or_else(|| ports.origins.iter().find(|o| o.port.element == i).map(origin));
             let gate = |(port, framing): (usize, &Framing)| Gate {
                 name: port.to_string(),
@@ -175,7 +175,7 @@ pub(super) fn devices(ports: &click::Ports) -> Vec<Spot> {
     let device = |name: &str| {
         let (mut gates, mut nodes) = (Vec::new(), Vec::new());
         for p in ports.entries.iter().filter(|p| p.name == name) {
-            let start = Start::new(p.place, p.framing, anything(p.framing));
+            let start = Start::new(p.into, p.framing, p.input());
             gates.push(Gate { name: "0".into(), start: Some(start), target: None, owns: true });
             nodes.push(p.place.node);
         }
@@ -196,11 +196,11 @@ pub(super) fn origin(o: &click::Origin) -> Start {
     let input = match &o.bytes {
         Some(bytes) => {
             let n = bytes.len() as u32;
-            SymbolicInput { bytes: bytes.clone(), len: n..=n, ..anything(o.port.framing) }
+            SymbolicInput { bytes: bytes.clone(), len: n..=n, ..o.port.input() }
         }
-        None => anything(o.port.framing),
+        None => o.port.input(),
     };
-    Start::new(o.port.place, o.port.framing, input)
+    Start::new(o.port.into, o.port.framing, input)
 }
 
 /// All addresses.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use weir_model::filter::{AddressOf, Dir, Expr, Prim, Tags};
 use weir_model::value::IpPrefix;
+use weir_packet::entry;
 use weir_verify::checks::{Framing, Start, Target};
 use weir_verify::{Body, Guard, Network, NodeId, Place, SymbolicInput};
 
@@ -71,12 +72,9 @@ pub struct World {
     within: HashMap<(IpPrefix, Dir, Framing), Guard>,
 }
 
-/// Any packet with this framing that a port delivers.
-pub fn anything(framing: Framing) -> SymbolicInput {
-    match framing {
-        Framing::Ethernet => SymbolicInput::frame(),
-        Framing::Ip => SymbolicInput::ip(),
-    }
+/// Any packet that a host sends onto the link of a topology.
+pub fn anything() -> SymbolicInput {
+    SymbolicInput::of(&entry::WIRE)
 }
 
 impl World {

@@ -1,14 +1,18 @@
 use weir_ir::program::MAX_HOPS;
+use weir_packet::MAX_LEN;
 
 use super::prelude::*;
 
 /// No graph takes packets from the link.
 const LINK_DOWN: Reason = Reason::new("LinkDown");
+/// The packet fills its buffer.
+const TOO_LONG: Reason = Reason::new("TooLong");
 
 engine_node! {
     /// Hands packets to the graph that has the `FromLink` of the same name.
     ///
-    /// Packets that no graph takes are dropped (`LinkDown`).
+    /// They come there as from a device: without annotations, and with no layer marked but the link header. Packets that no
+    /// graph takes are dropped (`LinkDown`), and those of more than 65,920 bytes (`TooLong`).
     ToLink: "1/0", "h/h", Sink;
     example "Idle -> ToLink(uplink);";
     params {
@@ -35,6 +39,10 @@ impl Behavior for ToLink {
         // Graphs may be joined in a circle.
         for packet in packets.extract_if(.., |p| p.hops >= MAX_HOPS) {
             cx.drop(&Reason::LOOP_LIMIT, packet);
+        }
+        // In such a one there is no room for what the next graph may put in front.
+        for packet in packets.extract_if(.., |p| p.len() > MAX_LEN) {
+            cx.drop(&TOO_LONG, packet);
         }
         packets.iter_mut().for_each(|p| p.hops += 1);
         cx.env.links.send(id, packets);

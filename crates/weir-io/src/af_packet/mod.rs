@@ -18,7 +18,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use weir_net::EtherAddr;
-use weir_packet::{Checksum, Layer, Packet};
+use weir_packet::{Checksum, Packet, entry};
 
 use crate::offload::{self, OffloadError};
 use crate::vnet;
@@ -26,6 +26,10 @@ use crate::{Lost, Netns, Port, PortError, PortStats};
 use ring::{Frame, Ring};
 
 pub use fanout::Fanout;
+
+/// Length of the two addresses of a frame, and of a VLAN tag behind them.
+const ADDRESSES: usize = 12;
+const TAG: usize = 4;
 
 /// How to open an AF_PACKET port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -284,12 +288,15 @@ impl Port for AfPacketPort {
 /// Copies a frame out of the ring, or from the queue of the socket. `None` if it is not whole or its offload data makes
 /// no sense.
 fn to_packet(frame: &Frame<'_>, socket: &OwnedFd) -> Option<Packet> {
+    // A tag that the kernel took off comes back; then the packet has as much room in front as any.
+    let vlan = frame.vlan.filter(|_| frame.len >= ADDRESSES);
+    let front = if vlan.is_some() { TAG } else { 0 };
     let mut p = if frame.bytes.len() == frame.len {
-        Packet::from_bytes(frame.bytes).ok()?
+        Packet::from_bytes_behind(front, frame.bytes).ok()?
     } else if frame.queued {
         // Received even if it is too long for a packet, since the queue must keep step with the ring.
-        let room = frame.len.min(weir_packet::MAX_LEN);
-        let mut p = Packet::with_room(room).ok()?;
+        let room = frame.len.min(weir_packet::MAX_LEN - front);
+        let mut p = Packet::with_room_behind(front, room).ok()?;
         p.put(room as u32).ok()?;
         let len = sys::receive_queued(socket, p.bytes_mut()).ok()?;
         (len == frame.len && len == room).then_some(p)?
@@ -300,10 +307,8 @@ fn to_packet(frame: &Frame<'_>, socket: &OwnedFd) -> Option<Packet> {
     if frame.checksum_valid && p.checksum() == Checksum::Unknown {
         p.csum = Checksum::Full as u8;
     }
-    if let Some((protocol, tci)) = frame.vlan
-        && p.len() >= 12
-    {
-        p.push(4).ok()?;
+    if let Some((protocol, tci)) = vlan {
+        p.push(TAG as u32).ok()?;
         let bytes = p.bytes_mut();
         bytes.copy_within(4..16, 0);
         bytes[12..14].copy_from_slice(&protocol.to_be_bytes());
@@ -311,8 +316,7 @@ fn to_packet(frame: &Frame<'_>, socket: &OwnedFd) -> Option<Packet> {
     }
     p.timestamp = frame.timestamp;
     p.packet_type = frame.packet_type;
-    let start = p.data();
-    p.set_layer(Layer::Mac, Some(start));
+    entry::DEVICE.mark(&mut p, None);
     Some(p)
 }
 

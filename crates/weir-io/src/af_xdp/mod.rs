@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use weir_net::EtherAddr;
-use weir_packet::{Layer, Packet, PacketType};
+use weir_packet::{Packet, PacketType, entry};
 
 use crate::af_packet::{not_found, sys};
 use crate::interface::Share;
@@ -261,8 +261,7 @@ impl Port for AfXdpPort {
                 offload::detect_partial(p);
                 p.timestamp = now;
                 p.packet_type = packet_type(p.bytes(), mac) as u8;
-                let start = p.data();
-                p.set_layer(Layer::Mac, Some(start));
+                entry::DEVICE.mark(p, None);
                 stats.received(p.len());
             }
         }

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_net::{EtherAddr, Headers};
-use weir_packet::{Layer, MAX_LEN, Packet};
+use weir_packet::{MAX_LEN, Packet, entry};
 
 use crate::af_packet::sys;
 use crate::offload::OffloadError;
@@ -136,13 +136,11 @@ impl TapPort {
     fn packet(&self, header: [u8; vnet::LEN], len: usize) -> Option<Packet> {
         let mut p = Packet::from_bytes(self.buffer.get(..len)?).ok()?;
         vnet::decode(header, &mut p).ok()?;
-        let start = p.data();
         match self.kind {
-            Kind::Tap => p.set_layer(Layer::Mac, Some(start)),
+            Kind::Tap => entry::TAP.mark(&mut p, None),
             Kind::Tun => {
-                let h = Headers::of_ip(p.bytes(), 0)?;
-                p.set_layer(Layer::Net, Some(start));
-                p.set_layer(Layer::Transport, h.transport.map(|at| start + at as u32));
+                let transport = Headers::of_ip(p.bytes(), 0)?.transport;
+                entry::TUN.mark(&mut p, transport.map(|at| at as u32));
             }
         }
         Some(p)

@@ -1,11 +1,12 @@
 //! The packets of an evidence once more, on a network that may have changed since.
 
-use weir_ir::program::Layer;
-use weir_packet::Packet;
+use weir_ir::interp::{load_meta, store_meta};
+use weir_ir::program::{Layer, MetaField};
+use weir_packet::{Checksum, Packet};
 
 use super::{Evidence, Query};
 use crate::eval::HeldPackets;
-use crate::input::SymbolicInput;
+use crate::input::{Known, SymbolicInput};
 use crate::network::{Network, NodeId};
 use crate::replay::{Replay, replay};
 use crate::session::Entry;
@@ -36,7 +37,7 @@ impl Evidence {
     /// What happens if the same packets come in at the same time, the host chooses alike, and tables begin as declared.
     /// `None`: a packet is too long.
     pub fn rerun(&self, net: &Network) -> Option<Replay> {
-        let input = declared(&self.entered, &self.packets, &self.randoms)?;
+        let input = declared(&self.entered, &self.packets, &self.meta, &self.randoms)?;
         let input = ConcreteInput { now: self.now, hash_seed: self.hash_seed, ..input };
         Some(replay(net, &self.entered, input))
     }
@@ -61,21 +62,31 @@ impl Query {
     }
 }
 
-/// Packets about to come into a network whose tables have their declared contents.
-pub(crate) fn declared(entered: &[Entry], packets: &[Vec<u8>], randoms: &[u32]) -> Option<ConcreteInput> {
+/// Metadata of a packet, in the order of [`MetaField::ALL`].
+pub type Meta = [u128; MetaField::ALL.len()];
+
+/// That of a packet.
+pub(crate) fn meta_of(packet: &Packet) -> Meta {
+    MetaField::ALL.map(|f| load_meta(packet, f))
+}
+
+/// Packets about to come into a network whose tables have their declared contents. Those for which no metadata is given have
+/// that of a new packet.
+pub(crate) fn declared(
+    entered: &[Entry],
+    packets: &[Vec<u8>],
+    meta: &[Meta],
+    randoms: &[u32],
+) -> Option<ConcreteInput> {
     let inputs = entered.iter().filter_map(|e| match e {
         Entry::Packet(_, input) => Some(input),
         Entry::Timer(..) => None,
     });
-    let packet = |(bytes, input): (&Vec<u8>, &SymbolicInput)| {
-        let mut p = Packet::from_bytes(bytes).ok()?;
-        for (layer, mark) in Layer::ALL.into_iter().skip(1).zip(input.marks) {
-            p.set_layer(layer, mark.map(|at| p.data().wrapping_add_signed(at)));
-        }
-        Some(p)
-    };
+    let meta = meta.iter().copied().map(Some).chain(std::iter::repeat(None));
+    let packets = packets.iter().zip(inputs).zip(meta);
+    let packets = packets.map(|((bytes, input), meta)| packet(bytes, input, meta)).collect::<Option<_>>()?;
     Some(ConcreteInput {
-        packets: packets.iter().zip(inputs).map(packet).collect::<Option<_>>()?,
+        packets,
         args: Vec::new(),
         now: 0,
         randoms: randoms.to_vec(),
@@ -83,4 +94,29 @@ pub(crate) fn declared(entered: &[Entry], packets: &[Vec<u8>], randoms: &[u32]) 
         tables: Stock::default(),
         held: HeldPackets::new(),
     })
+}
+
+fn packet(bytes: &[u8], input: &SymbolicInput, meta: Option<Meta>) -> Option<Packet> {
+    let mut p = Packet::from_bytes(bytes).ok()?;
+    for (layer, mark) in Layer::ALL.into_iter().skip(1).zip(input.marks) {
+        let at = match mark {
+            Known::Unset => None,
+            Known::At(at) => Some(p.data().wrapping_add_signed(at)),
+            Known::Somewhere => Some(p.data()),
+        };
+        p.set_layer(layer, at);
+    }
+    for (field, v) in meta.into_iter().flat_map(|meta| MetaField::ALL.into_iter().zip(meta)) {
+        set_meta(&mut p, field, v);
+    }
+    Some(p)
+}
+
+/// Gives a packet that comes in metadata, also what no program can write.
+pub(crate) fn set_meta(p: &mut Packet, field: MetaField, v: u128) {
+    store_meta(p, field, v);
+    // This says where a sum is left to a device.
+    if field == MetaField::Checksum && v == Checksum::Partial as u128 {
+        (p.csum, p.csum_start) = (Checksum::Partial as u8, p.data());
+    }
 }

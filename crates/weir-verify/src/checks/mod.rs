@@ -26,8 +26,9 @@ mod standing;
 use std::collections::HashSet;
 use std::fmt;
 
+pub use again::Meta;
 pub use again::Shows;
-pub(crate) use again::declared;
+pub(crate) use again::{declared, meta_of, set_meta};
 pub use all::all;
 pub use can::can;
 pub use compare::{Compared, Comparison, Difference, Ended, Fate, Twin, compare};
@@ -164,6 +165,8 @@ pub struct Evidence {
     pub entered: Vec<Entry>,
     /// The packets that come in, as they are then.
     pub packets: Vec<Vec<u8>>,
+    /// Metadata of each, in the order of [`weir_ir::program::MetaField::ALL`].
+    pub meta: Vec<Meta>,
     /// The time in nanoseconds.
     pub now: u64,
     /// Random numbers in the order in which they are drawn.
@@ -319,12 +322,13 @@ impl<'a> Checker<'a> {
         };
         let (now, randoms, hash_seed) = (input.now, input.randoms.clone(), input.hash_seed);
         let packets = input.packets.iter().map(|p| p.bytes().to_vec()).collect();
+        let meta = input.packets.iter().map(meta_of).collect();
         let entered = story.entered().to_vec();
         let replay = run(self.net, &entered, input);
         if !shown(&replay) {
             return Search::Unknown;
         }
-        Search::Found(Box::new(Evidence { entered, packets, now, randoms, hash_seed, replay }))
+        Search::Found(Box::new(Evidence { entered, packets, meta, now, randoms, hash_seed, replay }))
     }
 
     /// The doubt that remains when nothing was found: `unsolved` says whether something could not be solved.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::SEED;
-use crate::checks::declared;
+use crate::checks::{Meta, declared};
 use crate::course::Interest;
 use crate::eval::Evaluator;
 use crate::expr::Expr;
@@ -72,7 +72,15 @@ impl<'a> Ways<'a> {
     /// # Panics
     /// If it does not.
     pub fn assert_taken(&self, packets: &[Vec<u8>], randoms: &[u32]) {
-        let input = start(self.net, &self.entered, packets, randoms);
+        self.assert_taken_with(packets, &[], randoms);
+    }
+
+    /// The same for packets with metadata.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn assert_taken_with(&self, packets: &[Vec<u8>], meta: &[Meta], randoms: &[u32]) {
+        let input = start(self.net, &self.entered, packets, meta, randoms);
         let run = input.run(self.net);
         let mut eval = Evaluator::of_run(self.session.known_exprs(), &run);
         let mut said: Vec<Ends> = Vec::new();
@@ -81,9 +89,13 @@ impl<'a> Ways<'a> {
                 said.push(told(&mut eval, s));
             }
         }
-        let again = start(self.net, &self.entered, packets, randoms);
+        let again = start(self.net, &self.entered, packets, meta, randoms);
         let seen = seen(self.net, &replay(self.net, &self.entered, again));
-        assert!(said.contains(&seen), "{packets:02x?} went {seen:02x?}; {} ways say {said:02x?}", said.len());
+        assert!(
+            said.contains(&seen),
+            "{packets:02x?} with {meta:?} went {seen:02x?}; {} ways say {said:02x?}",
+            said.len()
+        );
     }
 
     /// Solves each way, runs the solution, and checks that it ends as the way says. The packets of those that were
@@ -207,13 +219,13 @@ impl<'a> Arrivals<'a> {
         let packets = [packet.to_vec()];
         let mut arrived = HashSet::new();
         for list in randoms {
-            let run = replay(self.net, &self.entered, start(self.net, &self.entered, &packets, list));
+            let run = replay(self.net, &self.entered, start(self.net, &self.entered, &packets, &[], list));
             let there = run.arrived_last().filter(|(p, _)| self.watched.contains(p));
             arrived.extend(there.map(|(place, p)| (place, p.bytes().to_vec())));
         }
         let mut said = HashSet::new();
         for list in randoms.iter().filter(|_| !arrived.is_empty()) {
-            let input = start(self.net, &self.entered, &packets, list);
+            let input = start(self.net, &self.entered, &packets, &[], list);
             let run = input.run(self.net);
             let mut eval = Evaluator::of_run(self.session.known_exprs(), &run);
             for a in &self.found {
@@ -228,8 +240,14 @@ impl<'a> Arrivals<'a> {
 }
 
 /// Packets about to come into a network whose tables, all of which are there, have their declared contents.
-fn start(net: &Network, entered: &[Entry], packets: &[Vec<u8>], randoms: &[u32]) -> ConcreteInput {
-    let mut input = declared(entered, packets, randoms).expect("packets are not too long");
+fn start(
+    net: &Network,
+    entered: &[Entry],
+    packets: &[Vec<u8>],
+    meta: &[Meta],
+    randoms: &[u32],
+) -> ConcreteInput {
+    let mut input = declared(entered, packets, meta, randoms).expect("packets are not too long");
     make_tables(net, &mut input);
     ConcreteInput { hash_seed: SEED, ..input }
 }

@@ -1,11 +1,13 @@
 //! Click configurations as boxes.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use weir_engine::{Classes, Plan};
 use weir_ir::{Builder, Layer, Program, Reason, Width, program_of};
 use weir_model::topology::{ClickBox, NetBox};
 use weir_net::ethertype;
+use weir_packet::entry;
 use weir_verify::checks::{Framing, Target};
 use weir_verify::{NodeId, Place};
 
@@ -50,7 +52,10 @@ impl World {
         let mut ports = self.add_click(&plan, i as u32, &prefix);
         for p in &mut ports.entries {
             if p.framing == Framing::Ip && reads_frames(&plan, p.element) {
-                p.framing = Framing::Ethernet;
+                // It is a device then.
+                (p.framing, p.entry) = (Framing::Ethernet, Some(&entry::DEVICE));
+                let program = Arc::new(click::deliver(&b.name, &entry::DEVICE, |_| {}));
+                self.net.replace_program(p.into.node, &program, i as u32);
             }
         }
         let framings = click::framings(&plan, &ports);
@@ -59,7 +64,7 @@ impl World {
             let entry = ports.entries.iter().find(|p| p.name == *name || p.name == format!("in_{k}"));
             let exits: Vec<&click::Port> =
                 ports.exits.iter().filter(|p| p.name == *name || p.name == format!("out_{k}")).collect();
-            let into = match entry.map(|e| (e.place, e.framing)) {
+            let into = match entry.map(|e| (e.into, e.framing)) {
                 Some((place, Framing::Ip)) => place,
                 Some((place, Framing::Ethernet)) => {
                     let node = self.node(b, "Frames", Vec::new(), Some(put_ether(&b.name)), true);
@@ -84,7 +89,7 @@ impl World {
                 if let (Some(entry), Some(arp)) = (entry, answers_arp(&b.name)) {
                     let arp = self.node(b, "ARPResponder", Vec::new(), Some(arp), true);
                     self.net.connect(Place { node: strip, port: 1 }, Place { node: arp, port: 0 });
-                    self.net.connect(Place { node: arp, port: 0 }, entry.place);
+                    self.net.connect(Place { node: arp, port: 0 }, entry.into);
                 }
             }
             let target = Target::new(into, Framing::Ip);

@@ -239,7 +239,7 @@ impl World {
             self.net.connect(accept, here);
             gates.push(Gate {
                 name: name.to_owned(),
-                start: Some(Start::new(out, Framing::Ip, anything(Framing::Ip))),
+                start: Some(Start::new(out, Framing::Ip, anything())),
                 target: Some(Target::new(here, Framing::Ip)),
                 owns: true,
             });

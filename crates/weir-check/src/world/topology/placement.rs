@@ -11,9 +11,10 @@ use weir_verify::checks::{self, Framing, Start, Target};
 use weir_verify::{Body, NodeId, Place};
 
 use super::{Gate, PLATFORM, Spot, World};
+use crate::click;
 use crate::security::Placed;
 use crate::world::configurations::{devices, origin};
-use crate::world::{anything, within};
+use crate::world::within;
 
 /// The modules of a request, to be placed on platforms.
 #[derive(Debug)]
@@ -70,6 +71,7 @@ impl World {
         }
         let (gates, sender) = (&platform.gates, platform.gates.iter().find_map(|g| g.start.as_ref()));
         let begin = self.spots.len();
+        let mut entries: Vec<click::Port> = Vec::new();
         for ((module, plan), address) in m.request.modules.iter().zip(&m.plans).zip(addresses) {
             let host = IpPrefix::host(address);
             let mut placed =
@@ -80,23 +82,24 @@ impl World {
             let ports = self.add_click(plan, scope, &prefix);
             let mut own = Vec::new();
             for device in devices(&ports) {
-                let entry = device.gates.iter().find_map(|g| g.start.as_ref()).map(|s| (s.place, s.framing));
+                let entry = ports.entries.iter().find(|p| p.name == device.name);
                 let exit = device.gates.iter().find_map(|g| g.target);
                 let linked = |end: &dyn Fn(&weir_model::request::ModuleLink) -> &(String, String)| {
                     let is = |(name, port): &(String, String)| *name == module.name && *port == device.name;
                     m.request.links.iter().any(|l| is(end(l)))
                 };
-                if let Some((place, Framing::Ip)) = entry.filter(|_| !linked(&|l| &l.to)) {
+                let is_open = |p: &&click::Port| p.framing == Framing::Ip && !linked(&|l| &l.to);
+                if let Some(entry) = entry.filter(is_open) {
                     for gate in gates {
-                        self.divert(gate, host, place);
+                        self.divert(gate, host, entry.into);
                     }
-                    placed.module.inputs.push(self.anybody_to(host, place));
+                    placed.module.inputs.push(self.anybody_to(host, entry));
                 }
                 if let (Some(exit), Some(out)) = (exit.filter(|_| !linked(&|l| &l.from)), sender) {
                     self.net.connect(Place { port: 0, ..exit.place }, out.place);
                     placed.module.outputs.push(exit);
                 }
-                let target = entry.map(|(place, framing)| Target::new(place, framing));
+                let target = entry.map(|p| Target::new(p.place, p.framing));
                 own.push(Gate { name: device.name, start: None, target, owns: true });
             }
             let nodes = (first..self.net.nodes().len() as NodeId).collect();
@@ -109,6 +112,7 @@ impl World {
             let owns = vec![host];
             self.spots.push(Spot { name: module.name.clone(), gates: own, nodes, owns });
             self.add_elements(plan, &ports, &prefix);
+            entries.extend(ports.entries);
         }
         for l in &m.request.links {
             let device = |(module, port): &(String, String)| {
@@ -117,19 +121,21 @@ impl World {
                 gate.or_else(|| spot.gates.get(port.parse::<usize>().ok()?)).cloned()
             };
             let exit = device(&l.from).and_then(|_| self.exit_of(&l.from));
-            if let (Some(from), Some(to)) = (exit, device(&l.to).and_then(|g| g.target)) {
-                self.net.connect(Place { port: 0, ..from }, to.place);
+            let to = device(&l.to).and_then(|g| g.target).map(|t| t.place);
+            let into = to.and_then(|to| entries.iter().find(|p| p.place == to));
+            if let (Some(from), Some(to)) = (exit, into) {
+                self.net.connect(Place { port: 0, ..from }, to.into);
             }
         }
         Ok(())
     }
 
     /// Any IP packet that is addressed to a module, in front of where it comes in.
-    fn anybody_to(&mut self, host: IpPrefix, place: Place) -> Start {
+    fn anybody_to(&mut self, host: IpPrefix, entry: &click::Port) -> Start {
         let ask = self.destination(host, Framing::Ip);
-        self.net.connect(Place { node: ask, port: 0 }, place);
+        self.net.connect(Place { node: ask, port: 0 }, entry.into);
         let place = self.well_formed(Place { node: ask, port: 0 });
-        Start::new(place, Framing::Ip, anything(Framing::Ip))
+        Start::new(place, Framing::Ip, entry.input())
     }
 
     /// The place where packets leave a module by a port.

@@ -75,7 +75,7 @@ impl World {
                 let place = self.edge(&f, number, into);
                 Gate {
                     name: name.clone(),
-                    start: Some(Start::new(place, Framing::Ip, anything(Framing::Ip))),
+                    start: Some(Start::new(place, Framing::Ip, anything())),
                     target: Some(Target::new(out, Framing::Ip)),
                     owns: false,
                 }
