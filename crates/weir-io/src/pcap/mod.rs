@@ -130,7 +130,7 @@ impl Port for PcapPort {
     }
 
     fn lost(&self) -> Lost {
-        Lost { malformed: self.reader.as_ref().map_or(0, |r| r.too_long), ..self.stats.lost() }
+        Lost { malformed: self.reader.as_ref().map_or(0, |r| r.all_too_long), ..self.stats.lost() }
     }
 }
 
