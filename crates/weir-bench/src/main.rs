@@ -9,6 +9,7 @@ mod graph;
 mod handwritten;
 mod machine;
 mod memory;
+mod node;
 mod peers;
 mod plots;
 mod ports;
@@ -44,7 +45,7 @@ struct Args {
     #[arg(long)]
     quick: bool,
     /// Only workloads whose name starts with PATTERN, or is PATTERN with `*` for any characters; also `compile`,
-    /// `memory`, `ports`, `references`, `topology` and `verify`. Can be repeated. Writes no files unless --out is given.
+    /// `memory`, `node`, `ports`, `references`, `topology` and `verify`. Can be repeated. Writes no files unless --out is given.
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
     /// Where RESULTS.md, results.json and plots go: the folder `bench` if all is measured.
@@ -68,6 +69,9 @@ struct Args {
     /// Print how many megabytes one of the verifier's subjects takes: this program starts itself so.
     #[arg(long, hide = true, value_name = "NUMBER")]
     verify_peak: Option<usize>,
+    /// Run a data plane on this socket: this program starts itself so.
+    #[arg(long, hide = true, value_name = "SOCKET")]
+    engine: Option<PathBuf>,
 }
 
 impl Args {
@@ -96,6 +100,9 @@ fn main() -> Result<()> {
     if let Some(number) = args.verify_peak {
         return verify::print_peak(number);
     }
+    if let Some(socket) = &args.engine {
+        return node::engine(socket);
+    }
     let bench = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench");
     let out = args.out.clone().unwrap_or_else(|| bench.clone());
     let peers = peers::read(&bench.join("peers.json"))?;
@@ -110,8 +117,8 @@ fn main() -> Result<()> {
         entries.iter().for_each(|e| println!("{:<22} {}", e.name, e.about));
         return Ok(());
     }
-    let others =
-        ["compile", "memory", "ports", "references", "topology", "verify"].map(|name| args.wants(name, &[]));
+    let others = ["compile", "memory", "node", "ports", "references", "topology", "verify"]
+        .map(|name| args.wants(name, &[]));
     let some = !entries.is_empty() || others.contains(&true) || args.topology.is_some();
     ensure!(some, "--only fits no workload; --list shows them");
     if let Some(dir) = &args.dump {
@@ -175,6 +182,7 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
         verify: Vec::new(),
         references: Vec::new(),
         ports: Vec::new(),
+        node: Vec::new(),
         skipped: Vec::new(),
     };
     let mut failures = Vec::new();
@@ -216,6 +224,9 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
         let soak = Duration::try_from_secs_f64(soak).context("--soak")?;
         results.ports =
             ports::measure(ports::Effort { samples: effort.samples, time, soak }, &mut results.skipped);
+    }
+    if args.wants("node", &[]) {
+        results.node = node::measure(args.quick, &mut results.skipped);
     }
     results.run_seconds = start.elapsed().as_secs_f64();
     Ok((results, failures))

@@ -92,6 +92,7 @@ pub fn markdown(results: &Results, peers: &[Peer]) -> String {
         }
     }
     out += &crate::ports::markdown(&results.ports);
+    out += &crate::node::markdown(&results.node);
     if !results.references.is_empty() {
         references(&mut out, results);
     }
@@ -283,6 +284,7 @@ mod tests {
             compile: vec![GraphTimes { elements: 20, steps, until_compiled: spread(11_000.0) }],
             nat_memory: vec![],
             verify: vec![],
+            node: vec![],
             references: vec![],
             ports: vec![],
             skipped: vec!["other: is not installed".into()],

@@ -40,6 +40,9 @@ pub struct Results {
     /// Interfaces, beside the kernel and others.
     #[serde(default)]
     pub ports: Vec<Figure>,
+    /// A node with many graphs.
+    #[serde(default)]
+    pub node: Vec<crate::node::Figure>,
     /// The verifier.
     #[serde(default)]
     pub verify: Vec<Verification>,

@@ -17,7 +17,9 @@ mod exchange;
 mod executor;
 mod fast;
 mod inbox;
+mod library;
 mod links;
+mod memory;
 mod names;
 mod neighbours;
 #[macro_use]

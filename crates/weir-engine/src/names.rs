@@ -1,6 +1,7 @@
 //! What names of addresses and ports mean in a graph: those of its `AddressInfo` and `PortInfo` elements, and devices of
 //! the machine.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
@@ -17,6 +18,18 @@ struct Addresses {
     ip6: Option<String>,
     ether: Option<EtherAddr>,
     udp: Option<u16>,
+}
+
+thread_local! {
+    /// Whether addresses of the machine were asked for.
+    static ASKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says of `f` whether what it made depends on addresses and routes of the machine.
+pub(crate) fn asks_machine<R>(f: impl FnOnce() -> R) -> (R, bool) {
+    let before = ASKED.replace(false);
+    let result = f();
+    (result, ASKED.replace(before))
 }
 
 /// The names that a graph defines, by the compound element in which they are known.
@@ -150,6 +163,7 @@ fn find(
 
 /// The addresses of a device of the machine.
 fn of_device(name: &str) -> Option<Addresses> {
+    ASKED.set(true);
     let is_name = name.len() < 16 && name.bytes().all(|b| b.is_ascii_graphic() && b != b'/') && name != "..";
     if !is_name || name.is_empty() {
         return None;
@@ -171,6 +185,7 @@ fn of_device(name: &str) -> Option<Addresses> {
 
 /// The default gateway of a device (`/proc/net/route`: numbers in hexadecimal, the bytes in the machine's order).
 fn gateway(name: &str) -> Option<Ipv4Addr> {
+    ASKED.set(true);
     let routes = std::fs::read_to_string("/proc/net/route").ok()?;
     routes.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -10,6 +10,7 @@ use weir_packet::Packet;
 use crate::control::{Control, Modes};
 use crate::device::Sender;
 use crate::env::Env;
+use crate::links::{Entrance, Links};
 use crate::neighbours::Neighbours;
 use crate::router::Router;
 
@@ -157,9 +158,20 @@ pub trait Behavior: Send {
     /// So many packets that were given to the device have ended there; they are counted by their reasons already.
     fn lost(&mut self, _packets: u64) {}
 
-    /// The link whose packets leave by output 0.
-    fn reads_link(&self) -> Option<&str> {
+    /// The link of its own whose packets leave by output 0.
+    fn reads_link(&self) -> Option<usize> {
         None
+    }
+
+    /// Lets packets of its links enter the graph: at output 0, which is `entrance`.
+    fn join_links(&mut self, _entrance: Entrance, _links: &mut Links) {}
+
+    /// Takes no more packets of links.
+    fn leave_links(&mut self, _links: &mut Links) {}
+
+    /// Most bytes that the packets which wait in it can take.
+    fn memory(&self) -> u64 {
+        0
     }
 
     /// Whether every worker has one, rather than one worker for all. No packets may wait in it, and what it counts is

@@ -51,36 +51,40 @@ pub(crate) enum Part {
         /// Its number among the programs.
         owner: u32,
         /// Its tables by name.
-        tables: Vec<(String, TableId)>,
+        tables: Arc<[(String, TableId)]>,
     },
     /// An engine node, which the router takes out; its inputs and outputs are links from these numbers on.
     Node { node: Option<Box<dyn EngineNode>>, first_input: u32, first_output: u32 },
 }
 
-/// A configuration that can run.
+/// A configuration that can run. Graphs of the same configuration share what is large.
 pub struct Plan {
     /// The text.
-    pub config: String,
+    pub config: Arc<str>,
     /// The flat graph.
-    pub graph: Graph,
+    pub graph: Arc<Graph>,
+    /// What names of links begin with, if they are the graph's own.
+    pub(crate) scope: Option<String>,
     pub(crate) parts: Vec<Part>,
     /// The programs of elements, not joined with others.
     pub(crate) programs: Arc<[Arc<Program>]>,
     /// Element number of each program.
-    pub(crate) owners: Vec<usize>,
+    pub(crate) owners: Arc<[usize]>,
     /// All programs joined, as written: block by block and element by element.
     pub(crate) linked: Arc<Program>,
     /// Which entries of it packets, timers and messages come to.
     pub(crate) used: Arc<[bool]>,
     /// By which output of its element a packet leaves at the end of each block of `linked`.
-    pub(crate) emits: Vec<Option<u32>>,
-    pub(crate) links: Vec<LinkPlan>,
+    pub(crate) emits: Arc<[Option<u32>]>,
+    pub(crate) links: Arc<Vec<LinkPlan>>,
     /// For each link whom it asks, in order, if it is a pull input.
-    pub(crate) pulls: Vec<Vec<PullFrom>>,
+    pub(crate) pulls: Arc<[Vec<PullFrom>]>,
     /// By element: the worker that is to run it, if the configuration says that.
-    pub(crate) threads: Vec<Option<u32>>,
+    pub(crate) threads: Arc<[Option<u32>]>,
     /// What several workers need to know.
     pub(crate) division: Arc<Division>,
+    /// Whether what its elements became depends on the text alone, and not on the machine's addresses.
+    pub(crate) repeatable: bool,
 }
 
 impl Part {
@@ -123,25 +127,28 @@ impl Plan {
             }
             PlanError(list)
         })?;
-        let (parts, programs, owners) = configure(classes, &graph)?;
+        let (configured, asked) = crate::names::asks_machine(|| configure(classes, &graph));
+        let (parts, programs, owners) = configured?;
         let mut plan = Plan {
-            config: text.to_owned(),
-            graph,
+            config: text.into(),
+            graph: Arc::new(graph),
+            scope: None,
             parts,
             programs: programs.into(),
-            owners,
+            owners: owners.into(),
             linked: Arc::default(),
             used: Arc::default(),
-            emits: Vec::new(),
-            links: Vec::new(),
-            pulls: Vec::new(),
-            threads: Vec::new(),
+            emits: Arc::default(),
+            links: Arc::default(),
+            pulls: Arc::default(),
+            threads: Arc::default(),
             division: Arc::default(),
+            repeatable: !asked,
         };
         plan.number_links();
         plan.join()?;
         plan.lead_links();
-        plan.threads = threads(&plan);
+        plan.threads = threads(&plan).into();
         Ok(plan)
     }
 
@@ -152,7 +159,6 @@ impl Plan {
             return Ok(());
         }
         let mut division = Division::new(self, workers);
-        self.links.clear();
         self.division = Arc::new(division.clone());
         self.number_links();
         self.join()?;
@@ -163,11 +169,28 @@ impl Plan {
         Ok(())
     }
 
-    /// The same plan for another worker, with nodes of its own.
+    /// The same plan for another worker or another graph, with nodes of its own.
     pub(crate) fn replica(&self, classes: &Classes) -> Result<Plan, PlanError> {
-        let mut plan = Plan {
+        let mut plan = self.without_nodes();
+        let mut errors = Vec::new();
+        let names = crate::names::Defined::of(&self.graph);
+        for (i, (part, decl)) in plan.parts.iter_mut().zip(&self.graph.elements).enumerate() {
+            let Part::Node { node, .. } = part else { continue };
+            let Some(AnyClass::Node(class)) = class_of(classes, &self.graph, i) else { continue };
+            match names.within(&decl.name, || (class.configure)(&decl.args)) {
+                Ok(own) => *node = Some(own),
+                Err(list) => errors.extend(list.into_iter().map(Problem::from)),
+            }
+        }
+        if errors.is_empty() { Ok(plan) } else { Err(PlanError(errors)) }
+    }
+
+    /// What graphs of the same configuration have in common.
+    pub(crate) fn without_nodes(&self) -> Plan {
+        Plan {
             config: self.config.clone(),
             graph: self.graph.clone(),
+            scope: self.scope.clone(),
             parts: self.parts.iter().map(Part::copy).collect(),
             programs: self.programs.clone(),
             owners: self.owners.clone(),
@@ -178,17 +201,8 @@ impl Plan {
             pulls: self.pulls.clone(),
             threads: self.threads.clone(),
             division: self.division.clone(),
-        };
-        let mut errors = Vec::new();
-        for (i, (part, decl)) in plan.parts.iter_mut().zip(&self.graph.elements).enumerate() {
-            let Part::Node { node, .. } = part else { continue };
-            let Some(AnyClass::Node(class)) = class_of(classes, &self.graph, i) else { continue };
-            match (class.configure)(&decl.args) {
-                Ok(own) => *node = Some(own),
-                Err(list) => errors.extend(list.into_iter().map(Problem::from)),
-            }
+            repeatable: self.repeatable,
         }
-        if errors.is_empty() { Ok(plan) } else { Err(PlanError(errors)) }
     }
 
     /// The program of an element, not joined with others; `None` for an engine node.
@@ -234,12 +248,12 @@ impl Plan {
     }
 
     fn number_links(&mut self) {
-        let mut next = 0;
+        let (mut links, mut next) = (Vec::new(), 0);
         for (e, part) in self.parts.iter_mut().enumerate() {
             if let Part::Node { first_input, .. } = part {
                 *first_input = next;
                 for port in 0..self.graph.ports[e].inputs.len() as u32 {
-                    self.links.push(LinkPlan { dest: Dest::Node { node: e, port }, from: None, back: false });
+                    links.push(LinkPlan { dest: Dest::Node { node: e, port }, from: None, back: false });
                     next += 1;
                 }
             }
@@ -247,18 +261,19 @@ impl Plan {
         let division = self.division.clone();
         for &(element, _) in &division.boundaries {
             let back = returns_to(&self.graph, element);
-            self.links.push(LinkPlan { dest: Dest::Nowhere, from: None, back });
+            links.push(LinkPlan { dest: Dest::Nowhere, from: None, back });
         }
         next += self.division.boundaries.len() as u32;
         for (e, part) in self.parts.iter_mut().enumerate() {
             if let Part::Node { first_output, .. } = part {
                 *first_output = next;
                 for port in 0..self.graph.ports[e].outputs.len() as u32 {
-                    self.links.push(LinkPlan { dest: Dest::Nowhere, from: Some((e, port)), back: false });
+                    links.push(LinkPlan { dest: Dest::Nowhere, from: Some((e, port)), back: false });
                     next += 1;
                 }
             }
         }
+        self.links = Arc::new(links);
     }
 
     fn join(&mut self) -> Result<(), PlanError> {
@@ -381,9 +396,10 @@ impl Plan {
                 PullFrom { node, port, through }
             }));
         }
-        self.pulls = asked;
+        self.pulls = asked.into();
+        let links = Arc::make_mut(&mut self.links);
         for (id, dest) in dests {
-            self.links[id].dest = dest;
+            links[id].dest = dest;
         }
     }
 

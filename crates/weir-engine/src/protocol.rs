@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// Version of this protocol: both sides must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Longest line in bytes.
 pub const MAX_LINE: usize = 64 << 20;
 
@@ -41,6 +41,13 @@ pub enum Command {
         /// Remembered and given back by [`Answer::Graphs`]: lets the control side recognise what it loaded.
         #[serde(default)]
         tag: String,
+        /// If given, what names of links in the graph begin with: `FromLink(a)` is the link `SCOPE/a`, so that the graph
+        /// reaches no other's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scope: Option<String>,
+        /// If given, most bytes that its tables and the packets that wait in it may take.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        memory: Option<u64>,
     },
     /// Stops and forgets a graph.
     Unload {
@@ -196,6 +203,9 @@ pub struct GraphInfo {
     pub swaps: u64,
     /// What runs it: `interpreter` or `compiled`.
     pub engine: String,
+    /// What is wrong with interfaces that it uses; empty: nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub trouble: String,
 }
 
 /// Figures of a graph. Counts are since the graph was loaded and survive swaps.

@@ -25,6 +25,8 @@ const MAX_CONNECTIONS: usize = 64;
 const MAX_STREAMS: usize = 256;
 /// Replies that wait for a client who does not read; events beyond are lost.
 const WAITING_REPLIES: usize = 1024;
+/// Commands that wait for those before them; a client that sends more waits.
+const WAITING_CHANGES: usize = 64;
 /// How long a client may refuse to read before its connection is closed.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -182,6 +184,9 @@ struct Connection {
     keys: Arc<AtomicU64>,
     /// Streams by the id of the request that started them.
     streams: HashMap<u64, u64>,
+    /// Commands that change something, for a thread that carries them out in their order. Questions are answered
+    /// meanwhile.
+    changes: Option<SyncSender<Request>>,
 }
 
 impl Connection {
@@ -192,7 +197,7 @@ impl Connection {
         let (ends, late_ends) = channel();
         let write = move || write(out, &outbox, &late_ends);
         let writer = thread::Builder::new().name("weir-client-out".to_owned()).spawn(write)?;
-        let mut this = Connection { handle, replies, ends, keys, streams: HashMap::new() };
+        let mut this = Connection { handle, replies, ends, keys, streams: HashMap::new(), changes: None };
         let read = this.read(stream);
         for key in this.streams.values() {
             this.handle.cancel(*key);
@@ -246,6 +251,13 @@ impl Connection {
     }
 
     fn request(&mut self, Request { id, command }: Request) {
+        let changes = matches!(
+            command,
+            Command::Load { .. } | Command::Unload { .. } | Command::Write { .. } | Command::Restore { .. }
+        );
+        if changes {
+            return self.change(Request { id, command });
+        }
         let outcome = match command {
             Command::Cancel { request } => match self.streams.remove(&request) {
                 Some(key) => {
@@ -257,10 +269,29 @@ impl Connection {
             Command::Trace { .. } | Command::Capture { .. } | Command::Subscribe => self.stream(id, command),
             command => self.handle.call(command),
         };
-        self.reply(match outcome {
-            Ok(answer) => Reply::Done { id, answer },
-            Err(errors) => Reply::Failed { id, errors },
-        });
+        self.reply(reply_of(id, outcome));
+    }
+
+    fn change(&mut self, request: Request) {
+        let id = request.id;
+        if self.changes.is_none() {
+            let (changes, inbox) = sync_channel::<Request>(WAITING_CHANGES);
+            let (handle, replies) = (self.handle.clone(), self.replies.clone());
+            let work = move || {
+                for Request { id, command } in inbox {
+                    // If the writer has ended, the client is gone; what it asked for is done all the same.
+                    let _ = replies.send(reply_of(id, handle.call(command)));
+                }
+            };
+            match thread::Builder::new().name("weir-client-changes".to_owned()).spawn(work) {
+                Ok(_) => self.changes = Some(changes),
+                Err(e) => return self.fail(id, format!("there is no thread to do this: {e}")),
+            }
+        }
+        let sent = self.changes.as_ref().map(|changes| changes.send(request));
+        if !matches!(sent, Some(Ok(()))) {
+            self.fail(id, "the thread that does this has ended".to_owned());
+        }
     }
 
     fn stream(&mut self, id: u64, command: Command) -> Result<Answer, Vec<String>> {
@@ -288,6 +319,13 @@ impl Connection {
         let answer = self.handle.stream(key, command, listener)?;
         self.streams.insert(id, key);
         Ok(answer)
+    }
+}
+
+fn reply_of(id: u64, outcome: Result<Answer, Vec<String>>) -> Reply {
+    match outcome {
+        Ok(answer) => Reply::Done { id, answer },
+        Err(errors) => Reply::Failed { id, errors },
     }
 }
 

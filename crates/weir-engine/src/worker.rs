@@ -8,14 +8,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_io::interface::Method;
-use weir_jit::Compiled;
 
 use crate::classes::Classes;
-use crate::device::with_causes;
 use crate::engine::Engine;
 use crate::executor::ExecutorKind;
 use crate::fast::Fast;
 use crate::inbox::{self, inbox};
+use crate::library::{Code, Library, Made, Progress};
 use crate::plan::Plan;
 use crate::problem::PlanError;
 use crate::protocol::{self, Answer, Command, Event};
@@ -23,15 +22,36 @@ use crate::team::{Threads, panic_text, troubled};
 use crate::watch::Listener;
 
 type Outcome = Result<Answer, Vec<String>>;
-type Code = Result<Arc<Compiled>, String>;
 
 enum Message {
     Command(Command, Sender<Outcome>),
-    Install { graph: String, plan: Box<Plan>, tag: String, reply: Sender<Result<u64, Vec<String>>> },
-    Generation { graph: String, reply: Sender<u64> },
-    Optimized { graph: String, generation: u64, fast: Arc<Fast> },
-    Compiled { graph: String, generation: u64, code: Code },
-    Stream { key: u64, command: Command, listener: Listener, reply: Sender<Outcome> },
+    Install {
+        graph: String,
+        plan: Box<Plan>,
+        tag: String,
+        made: Option<Made>,
+        reply: Sender<Result<u64, Vec<String>>>,
+    },
+    Generation {
+        graph: String,
+        reply: Sender<u64>,
+    },
+    Optimized {
+        graph: String,
+        generation: u64,
+        fast: Arc<Fast>,
+    },
+    Compiled {
+        graph: String,
+        generation: u64,
+        code: Code,
+    },
+    Stream {
+        key: u64,
+        command: Command,
+        listener: Listener,
+        reply: Sender<Outcome>,
+    },
     Cancel(u64),
 }
 
@@ -76,8 +96,8 @@ pub struct Handle {
     messages: inbox::Sender<Message>,
     classes: Arc<Classes>,
     workers: usize,
+    library: Library,
     executor: ExecutorKind,
-    profile: bool,
     started: u64,
 }
 
@@ -112,8 +132,8 @@ impl Worker {
             messages,
             classes,
             workers: options.workers,
+            library: Library::new(options.executor == ExecutorKind::Compiled, options.profile)?,
             executor: options.executor,
-            profile: options.profile,
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
         };
         let (pinned, is_pinned) = channel();
@@ -164,7 +184,9 @@ impl Handle {
                 pid: std::process::id(),
                 started: self.started,
             }),
-            Command::Load { graph, config, file, tag } => self.load(&graph, &config, &file, tag),
+            Command::Load { graph, config, file, tag, scope, memory } => {
+                self.load(Load { graph, config, file, tag, scope, memory })
+            }
             command => self.ask(|reply| Message::Command(command, reply))?,
         }
     }
@@ -182,39 +204,37 @@ impl Handle {
         self.tell(Message::Cancel(key));
     }
 
-    fn load(&self, graph: &str, config: &str, file: &str, tag: String) -> Outcome {
-        let mut plan = Plan::new(&self.classes, config, file).map_err(PlanError::texts)?;
-        plan.divide(self.workers).map_err(PlanError::texts)?;
-        let (linked, used) = (plan.linked.clone(), plan.used.clone());
-        let optimize = move || Arc::new(Fast::of(&linked, &used));
+    fn load(&self, load: Load) -> Outcome {
+        let Load { graph, config, file, tag, scope, memory } = load;
+        let plan = self.library.plan(&self.classes, &config, &file, self.workers);
+        let mut plan = plan.map_err(PlanError::texts)?;
+        if let Some(limit) = memory {
+            plan.bound_memory(limit).map_err(|e| vec![e])?;
+        }
+        plan.scope = scope;
+        let mut made = self.library.find(&plan);
         // A new graph is interpreted at once, until its code is ready. One that runs goes on until its successor's is,
         // so that traffic at full speed finds no slow graph.
-        let runs = self.ask(|reply| Message::Generation { graph: graph.to_owned(), reply })? != 0;
-        let made = (runs && self.executor == ExecutorKind::Compiled).then(|| {
-            let fast = optimize();
-            let code = compile(&fast);
-            (fast, code)
-        });
-        let (name, plan) = (graph.to_owned(), Box::new(plan));
-        let generation = self.ask(|reply| Message::Install { graph: name, plan, tag, reply })??;
-        let making = Making { handle: self.clone(), graph: graph.to_owned(), generation };
-        let thread = thread::Builder::new().name("weir-compile".to_owned());
-        let spawned = match made {
-            Some((fast, code)) => {
-                making.optimized(&fast);
-                thread.spawn(move || making.compiled(&fast, code))
-            }
-            None => thread.spawn(move || {
-                let fast = optimize();
-                making.optimized(&fast);
-                if making.handle.executor == ExecutorKind::Compiled {
-                    let code = compile(&fast);
-                    making.compiled(&fast, code);
-                }
-            }),
-        };
-        // Without another thread the graph stays as it is.
-        drop(spawned);
+        if made.is_none() && self.executor == ExecutorKind::Compiled {
+            let runs = self.ask(|reply| Message::Generation { graph: graph.clone(), reply })? != 0;
+            made = runs.then(|| self.library.wait(&plan)).flatten();
+        }
+        let program = made.is_none().then(|| (plan.linked.clone(), plan.used.clone()));
+        let (name, plan) = (graph.clone(), Box::new(plan));
+        let generation = self.ask(|reply| Message::Install { graph: name, plan, tag, made, reply })??;
+        if let Some(program) = program {
+            let handle = self.clone();
+            self.library.make(
+                program,
+                Box::new(move |progress| {
+                    let graph = graph.clone();
+                    handle.tell(match progress {
+                        Progress::Optimized(fast) => Message::Optimized { graph, generation, fast },
+                        Progress::Compiled(code) => Message::Compiled { graph, generation, code },
+                    });
+                }),
+            );
+        }
         Ok(Answer::Nothing)
     }
 
@@ -232,41 +252,14 @@ impl Handle {
     }
 }
 
-fn compile(fast: &Fast) -> Code {
-    Compiled::new(&fast.program).map(Arc::new).map_err(|e| with_causes(&e))
-}
-
-/// Compiles what the code of a graph can run without. If there is no memory for it, packets wait longer for large tables,
-/// and nothing is measured.
-pub(crate) fn complete(code: &Compiled, fast: &Fast, measured: bool) {
-    drop(code.look_ahead(&fast.program));
-    if measured {
-        drop(code.instrument(&fast.program));
-    }
-}
-
-/// A graph that was installed, while its program gets faster.
-struct Making {
-    handle: Handle,
+/// What [`Command::Load`] says.
+struct Load {
     graph: String,
-    generation: u64,
-}
-
-impl Making {
-    fn optimized(&self, fast: &Arc<Fast>) {
-        let (graph, generation, fast) = (self.graph.clone(), self.generation, fast.clone());
-        self.handle.tell(Message::Optimized { graph, generation, fast });
-    }
-
-    fn compiled(&self, fast: &Fast, code: Code) {
-        let running = code.as_ref().ok().cloned();
-        let (graph, generation) = (self.graph.clone(), self.generation);
-        self.handle.tell(Message::Compiled { graph, generation, code });
-        // Packets run compiled meanwhile.
-        if let Some(code) = running {
-            complete(&code, fast, self.handle.profile);
-        }
-    }
+    config: String,
+    file: String,
+    tag: String,
+    scope: Option<String>,
+    memory: Option<u64>,
 }
 
 /// What the thread does.
@@ -334,8 +327,12 @@ impl Loop {
         // An asker that is gone does not want the answer any more, here and below.
         match message {
             Message::Command(command, reply) => drop(reply.send(self.command(command))),
-            Message::Install { graph, plan, tag, reply } => {
+            Message::Install { graph, plan, tag, made, reply } => {
                 let done = self.engine.install(&graph, *plan, &tag).map_err(PlanError::texts);
+                if let (Ok(()), Some(Made { fast, code })) = (&done, made) {
+                    self.engine.use_fast(&graph, fast);
+                    code.into_iter().for_each(|code| self.engine.use_code(&graph, code));
+                }
                 let _ = reply.send(done.map(|()| self.engine.generation(&graph)));
             }
             Message::Generation { graph, reply } => {

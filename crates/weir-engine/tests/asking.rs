@@ -52,7 +52,7 @@ fn clients_do_not_hold_packets_up() {
             socket.display()
         );
         let (graph, file, tag) = ("g".to_owned(), "test".to_owned(), String::new());
-        worker.handle().call(Command::Load { graph, config, file, tag }).unwrap();
+        worker.handle().call(Command::Load { graph, config, file, tag, scope: None, memory: None }).unwrap();
         let (graph, handler, value) = ("g".to_owned(), "i.active".to_owned(), "true".to_owned());
         worker.handle().call(Command::Write { graph, handler, value }).unwrap();
         let start = Instant::now();

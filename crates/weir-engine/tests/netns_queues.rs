@@ -68,7 +68,14 @@ impl Between {
 
     fn load(&self, config: &str) {
         let (graph, config) = ("g".to_owned(), config.to_owned());
-        self.call(Ask::Load { graph, config, file: "t".into(), tag: String::new() });
+        self.call(Ask::Load {
+            graph,
+            config,
+            file: "t".into(),
+            tag: String::new(),
+            scope: None,
+            memory: None,
+        });
     }
 
     fn device(&self, name: &str) -> DeviceStatus {

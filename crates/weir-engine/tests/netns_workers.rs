@@ -85,7 +85,14 @@ fn two_workers_translate_addresses_for_tcp_udp_and_errors() {
         other => panic!("{other:?}"),
     };
     let load = |config: &str| {
-        call(Ask::Load { graph: graph(), config: config.to_owned(), file: "t".into(), tag: String::new() })
+        call(Ask::Load {
+            graph: graph(),
+            config: config.to_owned(),
+            file: "t".into(),
+            tag: String::new(),
+            scope: None,
+            memory: None,
+        })
     };
     load(NAT);
     // Each worker has a socket of its own on each interface.

@@ -45,7 +45,14 @@ fn a_worker_measures_by_itself() {
     let worker = Worker::start(Arc::new(Classes::default()), WorkerOptions::default(), |_| {}).unwrap();
     let handle = worker.handle();
     let config = CHAIN.replace("LIMIT 20000", "LIMIT -1");
-    let load = Command::Load { graph: "g".into(), config, file: "t".into(), tag: String::new() };
+    let load = Command::Load {
+        graph: "g".into(),
+        config,
+        file: "t".into(),
+        tag: String::new(),
+        scope: None,
+        memory: None,
+    };
     handle.call(load).unwrap();
     let profile = || -> Vec<ElementProfile> {
         match handle.call(Command::Status { graph: "g".into() }).unwrap() {

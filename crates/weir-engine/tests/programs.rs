@@ -258,7 +258,16 @@ fn a_graph_fails(executor: ExecutorKind) {
     handle.stream(1, Command::Subscribe, Box::new(move |e| events.send(e).is_ok())).unwrap();
     let load = |graph: &str, config: &str| {
         let (graph, config) = (graph.to_owned(), config.to_owned());
-        handle.call(Command::Load { graph, config, file: "t".into(), tag: String::new() }).unwrap();
+        handle
+            .call(Command::Load {
+                graph,
+                config,
+                file: "t".into(),
+                tag: String::new(),
+                scope: None,
+                memory: None,
+            })
+            .unwrap();
     };
     load("good", "s :: InfiniteSource(LIMIT 5) -> c :: Counter -> Discard;");
     load("bad", "s :: InfiniteSource(LIMIT 5) -> Breaker -> Discard;");

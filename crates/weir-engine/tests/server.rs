@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-use weir_engine::protocol::{Answer, Command, Event};
+use weir_engine::protocol::{Answer, Command, Event, Reply, Request};
 use weir_engine::{Classes, Client, ClientError, ServeError, WorkerOptions, serve};
 
 struct Server {
@@ -50,7 +50,14 @@ impl Drop for Server {
 }
 
 fn load(config: &str) -> Command {
-    Command::Load { graph: "g".into(), config: config.into(), file: "g.click".into(), tag: "v1".into() }
+    Command::Load {
+        graph: "g".into(),
+        config: config.into(),
+        file: "g.click".into(),
+        tag: "v1".into(),
+        scope: None,
+        memory: None,
+    }
 }
 
 fn read(client: &mut Client, handler: &str) -> String {
@@ -204,4 +211,24 @@ fn clients_that_do_not_keep_to_the_protocol_do_no_harm() {
     assert!(line.contains("too many connections"), "{line}");
     drop(connections);
     assert_eq!(read(&mut client, "d.class"), "Discard");
+}
+
+#[test]
+fn questions_are_answered_while_code_is_compiled() {
+    let server = Server::start();
+    server.client().call(load("FromLink(a) -> Discard;")).unwrap();
+    // A graph that runs is changed when the code of the new one is ready.
+    let config = format!("FromLink(a) -> {}Discard;", "Paint(1) -> Counter -> ".repeat(100));
+    let mut stream = UnixStream::connect(&server.socket).unwrap();
+    for (id, command) in [(1, load(&config)), (2, Command::List)] {
+        let line = serde_json::to_string(&Request { id, command }).unwrap();
+        writeln!(stream, "{line}").unwrap();
+    }
+    let replies = BufReader::new(stream).lines().take(2).map(|line| {
+        match serde_json::from_str(&line.unwrap()).unwrap() {
+            Reply::Done { id, .. } => id,
+            other => panic!("{other:?}"),
+        }
+    });
+    assert_eq!(replies.collect::<Vec<u64>>(), [2, 1]);
 }

@@ -464,7 +464,16 @@ fn a_panic_on_any_worker_takes_the_graph_away_on_all() {
     handle.stream(1, Command::Subscribe, Box::new(move |e| events.send(e).is_ok())).unwrap();
     let load = |graph: &str, config: &str| {
         let (graph, config) = (graph.to_owned(), config.to_owned());
-        handle.call(Command::Load { graph, config, file: "t".into(), tag: String::new() }).unwrap();
+        handle
+            .call(Command::Load {
+                graph,
+                config,
+                file: "t".into(),
+                tag: String::new(),
+                scope: None,
+                memory: None,
+            })
+            .unwrap();
     };
     load("good", "FromDevice(b) -> c :: Counter -> Discard;");
     load("bad", "FromDevice(a) -> Breaker -> Discard;");

@@ -268,7 +268,14 @@ fn pcapng() -> Vec<u8> {
 /// Lines of the control protocol.
 pub(crate) fn control_lines() -> Vec<Vec<u8>> {
     let graph = || "g".to_owned();
-    let info = GraphInfo { name: graph(), tag: "t".into(), elements: 3, swaps: 1, engine: "compiled".into() };
+    let info = GraphInfo {
+        name: graph(),
+        tag: "t".into(),
+        elements: 3,
+        swaps: 1,
+        engine: "compiled".into(),
+        trouble: "eth0 is down".into(),
+    };
     let commands = [
         Command::Hello,
         Command::Load {
@@ -276,6 +283,8 @@ pub(crate) fn control_lines() -> Vec<Vec<u8>> {
             config: "Idle -> Discard;".into(),
             file: "f".into(),
             tag: "t".into(),
+            scope: Some(graph()),
+            memory: Some(1 << 20),
         },
         Command::Status { graph: graph() },
         Command::Write { graph: graph(), handler: "c.reset".into(), value: "1".into() },

@@ -31,6 +31,22 @@ pub struct GraphStatus {
     /// The lookups whose results are kept for each flow where that pays, until a table changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowCache>,
+    /// Handler writes that the document does not have. They last until the graph is applied again or the data plane is
+    /// restarted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drift: Vec<Drift>,
+}
+
+/// A handler write that the document does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Drift {
+    /// The function.
+    pub function: String,
+    /// Its handler.
+    pub handler: String,
+    /// What was written last.
+    pub value: String,
 }
 
 /// How well the results of a lookup are kept for flows, since the last change of the graph.
@@ -86,6 +102,11 @@ pub enum State {
     Starting,
     /// Packets flow.
     Running,
+    /// It runs, but an interface that it has access points on does not work. Packets flow when it does again.
+    Degraded {
+        /// What is wrong.
+        reason: String,
+    },
     /// It does not run, and will not by itself.
     Failed {
         /// What went wrong and what would mend it.
@@ -168,6 +189,7 @@ mod tests {
             drops: vec![],
             profile: vec![],
             flows: vec![],
+            drift: vec![],
         };
         let json = serde_json::to_value(&status).unwrap();
         assert_eq!((&json["state"], &json["reason"]), (&"failed".into(), &"no interface eth9".into()));

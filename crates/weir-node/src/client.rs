@@ -15,7 +15,8 @@ use weir_model::status::GraphStatus;
 use crate::events::Event;
 use crate::plan::Plan;
 use crate::rest::{
-    CaptureRequest, Captured, Changed, DeviceList, GraphSummary, Health, ImageList, Problem, TraceRequest,
+    AppliedList, CaptureRequest, Captured, Changed, DeviceList, GraphSummary, Health, ImageList, Problem,
+    TraceRequest,
 };
 
 /// Most bytes of one answer that is not a stream.
@@ -84,10 +85,25 @@ impl NodeClient {
 
     /// Creates or changes a graph; the flag tells whether it is new.
     pub fn put(&self, id: &str, document: &str) -> Result<(Changed, bool)> {
-        let path = format!("/graphs/{}", encode(id));
-        let response = self.send(Method::PUT, &path, kind(document), document)?;
+        self.put_to(&format!("/graphs/{}", encode(id)), document)
+    }
+
+    fn put_to(&self, path: &str, document: &str) -> Result<(Changed, bool)> {
+        let response = self.send(Method::PUT, path, kind(document), document)?;
         let new = response.status() == 201;
-        Ok((self.read(&path, response)?, new))
+        Ok((self.read(path, response)?, new))
+    }
+
+    /// The same for a graph that may be as asked for already.
+    pub fn put_again(&self, id: &str, document: &str) -> Result<(Changed, bool)> {
+        self.put_to(&format!("/graphs/{}?again=true", encode(id)), document)
+    }
+
+    /// Creates or changes many graphs: a list of documents in JSON. `each`: each by itself, otherwise all or none.
+    pub fn put_list(&self, documents: &str, each: bool, again: bool) -> Result<AppliedList> {
+        let path = format!("/graphs?each={each}&again={again}");
+        let response = self.send(Method::PUT, &path, "application/json", documents)?;
+        self.read(&path, response)
     }
 
     /// Removes a graph.

@@ -42,9 +42,9 @@ pub struct Place {
     pub interface: String,
     /// VLAN on it.
     pub vlan: Option<u16>,
-    /// Link by which the graph gets what arrives.
+    /// Link by which the graph gets what arrives, as the graph calls it.
     pub to_graph: String,
-    /// Link by which it sends.
+    /// Link by which it sends, as the graph calls it.
     pub from_graph: String,
 }
 
@@ -92,7 +92,7 @@ impl DesiredGraph {
         guard::check_config(graph, &compiled)?;
         proofs.check(graph, &compiled)?;
         let writes: Vec<_> = compiled.functions.iter().flat_map(|f| f.writes.clone()).collect();
-        let sap = |a: &Attachment| a.to_graph.split('/').nth(1).unwrap_or_default().to_owned();
+        let sap = |a: &Attachment| a.sap.clone();
         let attachments = compiled.attachments.iter().map(|a| Place {
             sap: sap(a),
             interface: a.interface.clone(),
@@ -126,6 +126,7 @@ impl DesiredGraph {
             vlan: p.vlan,
             to_graph: p.to_graph.clone(),
             from_graph: p.from_graph.clone(),
+            sap: p.sap.clone(),
             graph: self.id.clone(),
         };
         self.attachments.iter().map(attachment).collect()

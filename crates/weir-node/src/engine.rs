@@ -18,6 +18,8 @@ use crate::connection::{CallError, Connection, DataPlane, EventStream};
 
 /// How long a new process may take until it listens.
 const START_TIME: Duration = Duration::from_secs(15);
+/// How long a process may take to end.
+const END_TIME: Duration = Duration::from_secs(10);
 /// Pause before the first further attempt; doubled from one to the next.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Longest pause between attempts.
@@ -62,14 +64,53 @@ const STARTING: &str = "it is being started";
 #[derive(Debug, Clone)]
 pub struct Engine {
     state: watch::Receiver<Result<Arc<Connection>, String>>,
+    /// Ends the supervision.
+    over: Arc<watch::Sender<bool>>,
+    socket: PathBuf,
 }
 
 impl Engine {
     /// Supervises until the task is dropped; `news` gets what happens.
     pub fn supervise(place: Place, news: mpsc::Sender<News>) -> Engine {
         let (sender, state) = watch::channel(Err(STARTING.to_owned()));
-        tokio::spawn(run(place, sender, news));
-        Engine { state }
+        let (over, mut ended) = watch::channel(false);
+        let socket = place.socket.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = run(place, sender, news) => {}
+                _ = ended.wait_for(|over| *over) => {}
+            }
+        });
+        Engine { state, over: Arc::new(over), socket }
+    }
+
+    /// Ends the process, and does not start it again. Returns when it has ended; one that does not end when it is asked to
+    /// is killed.
+    ///
+    /// # Errors
+    /// It could not be reached, or does not end.
+    pub async fn stop(&self) -> Result<(), String> {
+        // Nobody is to start another in its place.
+        _ = self.over.send(true);
+        let connection = match Connection::open(&self.socket).await {
+            Ok(connection) => connection,
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => return Ok(()),
+            Err(e) => return Err(format!("cannot connect to {}: {e}", self.socket.display())),
+        };
+        let hello = connection.call(Command::Hello).await.map_err(|e| e.to_string())?;
+        let Answer::Hello { pid, .. } = hello else {
+            return Err(format!("it answered Hello with {hello:?}"));
+        };
+        let asked = timeout(END_TIME, connection.call(Command::Shutdown)).await;
+        tracing::debug!("asked process {pid} to end: {asked:?}");
+        if ends(pid).await {
+            return Ok(());
+        }
+        tracing::warn!("process {pid} does not end; it is killed");
+        let pid_of = nix::unistd::Pid::from_raw(i32::try_from(pid).map_err(|e| e.to_string())?);
+        nix::sys::signal::kill(pid_of, nix::sys::signal::Signal::SIGKILL)
+            .map_err(|e| format!("process {pid} cannot be killed: {e}"))?;
+        if ends(pid).await { Ok(()) } else { Err(format!("process {pid} does not end")) }
     }
 
     /// The connection; while the process is on its way for the first time, waits for it.
@@ -133,6 +174,20 @@ async fn run(place: Place, state: watch::Sender<Result<Arc<Connection>, String>>
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// Waits until a process has ended; false if it does not.
+async fn ends(pid: u32) -> bool {
+    let until = Instant::now() + END_TIME;
+    while Instant::now() < until {
+        // What has ended and waits for its parent has ended.
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        if state.rsplit(')').next().is_none_or(|s| s.trim().is_empty() || s.trim().starts_with('Z')) {
+            return true;
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    false
 }
 
 /// A connection to a process of the right version, its pid, and its notices.

@@ -81,6 +81,17 @@ pub struct Event {
     pub text: String,
 }
 
+/// What is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct News {
+    /// What happened.
+    pub kind: Kind,
+    /// The graph, if one is concerned.
+    pub graph: Option<String>,
+    /// More, for people.
+    pub text: String,
+}
+
 /// Keeps events and hands them to listeners.
 #[derive(Debug)]
 pub struct Events {
@@ -96,24 +107,43 @@ impl Events {
 
     /// Tells of an event. If the store fails, listeners still hear of it.
     pub async fn tell(&self, kind: Kind, graph: Option<&str>, text: impl Into<String>) {
-        let (store, graph, text) = (self.store.clone(), graph.map(str::to_owned), text.into());
-        tracing::info!(kind = kind.name(), graph, "{text}");
+        self.tell_all(vec![News { kind, graph: graph.map(str::to_owned), text: text.into() }]).await;
+    }
+
+    /// Tells of several at once, which are kept all or none.
+    pub async fn tell_all(&self, news: Vec<News>) {
+        if news.is_empty() {
+            return;
+        }
+        for News { kind, graph, text } in &news {
+            tracing::info!(kind = kind.name(), graph, "{text}");
+        }
         let unkept = {
             let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
-            Event { id: None, time, kind, graph: graph.clone(), text: text.clone() }
+            let event = |n: &News| Event {
+                id: None,
+                time,
+                kind: n.kind,
+                graph: n.graph.clone(),
+                text: n.text.clone(),
+            };
+            news.iter().map(event).collect::<Vec<_>>()
         };
-        let kept = match kind {
-            Kind::Print => None,
+        let store = self.store.clone();
+        let kept = match news[..] {
+            [News { kind: Kind::Print, .. }] => None,
             _ => tokio::task::spawn_blocking(move || {
-                let result = store.log(kind, graph.as_deref(), &text);
+                let result = store.log(&news);
                 result.map_err(|e| tracing::error!("an event was not kept: {e}")).ok()
             })
             .await
             .ok()
             .flatten(),
         };
-        // An error only says that nobody listens.
-        _ = self.sender.send(kept.unwrap_or(unkept));
+        for event in kept.unwrap_or(unkept) {
+            // An error only says that nobody listens.
+            _ = self.sender.send(event);
+        }
     }
 
     /// Events from now on.

@@ -184,7 +184,7 @@ flowrules:
     #[test]
     fn an_image_cannot_reach_devices_files_or_links() {
         let graph = GRAPH.replace("VALUE", "allow all");
-        for bad in ["FromDevice(eth0)", "FromLink(other/lan/out)", "FromLink(g/lan/in)", "InfiniteSource"] {
+        for bad in ["FromDevice(eth0)", "FromLink(other/lan/out)", "FromLink(lan/in)", "InfiniteSource"] {
             let script = format!("in_0 -> IPFilter($RULES) -> out_1; in_1 -> Discard; {bad} -> out_0;");
             let errors = check(&graph, &script).unwrap_err();
             let class = bad.split('(').next().unwrap();
@@ -206,7 +206,7 @@ flowrules:
         for value in [
             "allow all) -> out_1; FromDevice(eth0) -> out_0; Idle -> IPFilter(allow all",
             "allow all) -> out_1; in_1 -> out_0; }; FromLink(other/lan/out) -> Discard; x :: { Idle -> IPFilter(allow all",
-            "allow all) -> out_1; in_1 -> out_0; }; FromLink(g/lan/in) -> Discard; x :: { Idle -> IPFilter(allow all",
+            "allow all) -> out_1; in_1 -> out_0; }; FromLink(lan/in) -> Discard; x :: { Idle -> IPFilter(allow all",
             "allow all) -> out_1; elementclass IPFilter { input -> ToDump(/etc/passwd) } Idle -> IPFilter(",
         ] {
             let errors = check(&GRAPH.replace("VALUE", value), script).unwrap_err();

@@ -12,6 +12,7 @@
 //! - [`rest`], [`client`]: the interface, and its blocking client
 #![forbid(unsafe_code)]
 
+mod apply;
 pub mod client;
 pub mod connection;
 pub mod desired;

@@ -1,40 +1,42 @@
 //! The node: keeps desired graphs, and makes the data plane run them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::task::spawn_blocking;
 use weir_model::graph::ServiceGraph;
-use weir_switch::lsi0::conflicts;
 
 use crate::connection::DataPlane;
 use crate::desired::DesiredGraph;
-use crate::events::{Events, Kind};
+use crate::events::{Events, Kind, News};
 use crate::images::Images;
-use crate::perform::{StepError, blamed, perform};
-use crate::proof::Proofs;
-use crate::reconcile::{LSI0, Wanted};
+use crate::perform::{Plant, StepError};
+use crate::proof::{Proofs, follows_document};
 use crate::store::{Store, StoreError};
-use crate::view::{attached, fail};
+use crate::view::Failure;
 
-pub use crate::view::{Applied, ApplyError, Entry, Failure, Outcome, View};
+pub use crate::apply::How;
+pub use crate::view::{Applied, ApplyError, Entry, Outcome, View};
 
 /// The node.
 #[derive(Debug)]
 pub struct Node<D> {
     /// The data plane.
-    pub plane: D,
+    pub plane: Arc<D>,
     /// The store.
     pub store: Arc<Store>,
     /// The events.
     pub events: Events,
     images: Vec<PathBuf>,
     /// Held while anything changes.
-    changing: tokio::sync::Mutex<()>,
-    view: RwLock<View>,
-    proofs: Arc<Proofs>,
+    pub(crate) plant: tokio::sync::Mutex<Plant<D>>,
+    view: RwLock<Arc<View>>,
+    pub(crate) proofs: Arc<Proofs>,
 }
+
+/// What should run of some graphs.
+type Wanted<'a> = BTreeMap<&'a str, Option<&'a DesiredGraph>>;
 
 impl<D: DataPlane> Node<D> {
     /// A node with what the store remembers; nothing is done yet, see [`Node::converge`].
@@ -48,19 +50,27 @@ impl<D: DataPlane> Node<D> {
             pending: s.pending,
         };
         let graphs = store.graphs()?.into_iter().map(|(id, s)| (id, entry(s))).collect();
+        let plane = Arc::new(plane);
         Ok(Node {
+            plant: tokio::sync::Mutex::new(Plant::new(plane.clone(), store.clone())),
             plane,
             events: Events::new(store.clone()),
             store,
             images,
-            changing: tokio::sync::Mutex::default(),
-            view: RwLock::new(View { graphs, ..View::default() }),
+            view: RwLock::new(Arc::new(View { graphs, ..View::default() })),
             proofs: Arc::default(),
         })
     }
 
+    /// Limits the bytes that the tables and waiting packets of each graph may take.
+    #[must_use]
+    pub fn with_memory(mut self, limit: u64) -> Node<D> {
+        self.plant.get_mut().memory = Some(limit);
+        self
+    }
+
     /// What the node has at this moment.
-    pub fn view(&self) -> View {
+    pub fn view(&self) -> Arc<View> {
         self.view.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -69,8 +79,8 @@ impl<D: DataPlane> Node<D> {
         self.view.read().unwrap_or_else(PoisonError::into_inner).graphs.get(id).cloned()
     }
 
-    fn edit<T>(&self, f: impl FnOnce(&mut View) -> T) -> T {
-        f(&mut self.view.write().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn edit<T>(&self, f: impl FnOnce(&mut View) -> T) -> T {
+        f(Arc::make_mut(&mut self.view.write().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Reads the image directories.
@@ -84,81 +94,10 @@ impl<D: DataPlane> Node<D> {
     /// # Errors
     /// This node cannot run it, or another graph has its access points.
     pub async fn compile(&self, document: ServiceGraph) -> Result<DesiredGraph, ApplyError> {
-        let images = self.images().await;
-        let proofs = self.proofs.clone();
-        let compile = move || DesiredGraph::new(&document, |f| images.find(f), &proofs);
-        let compiled = spawn_blocking(compile).await;
+        let mut compiled = self.compile_all(vec![document]).await?;
         let graph =
-            compiled.map_err(|e| ApplyError::Internal(e.to_string()))?.map_err(ApplyError::Invalid)?;
-        let view = self.view();
-        let others = view.graphs.values().filter(|e| e.graph.id != graph.id);
-        let mut attachments: Vec<_> = others.flat_map(|e| e.graph.attachments()).collect();
-        attachments.extend(graph.attachments());
-        let found = conflicts(&attachments);
-        if found.is_empty() { Ok(graph) } else { Err(ApplyError::Conflict(found)) }
-    }
-
-    /// Creates a graph, or changes it if `change` allows it. To be run to its end: spawn it as a task of its own.
-    ///
-    /// # Errors
-    /// [`ApplyError`]; what ran before goes on.
-    pub async fn put(&self, document: ServiceGraph, change: bool) -> Result<Applied, ApplyError> {
-        let _changing = self.changing.lock().await;
-        let id = document.id.to_string();
-        let before = self.graph(&id);
-        if before.is_some() && !change {
-            return Err(ApplyError::Exists(id));
-        }
-        let graph = Arc::new(self.compile(document).await?);
-        // What is amiss for other reasons must not count against this graph.
-        self.settle(false).await.map_err(ApplyError::Lost)?;
-        let view = self.view();
-        if let Some(e) = &before
-            && e.graph == graph
-            && !view.failures.contains_key(&id)
-        {
-            return Ok(Applied { revision: e.revision, outcome: Outcome::Unchanged });
-        }
-
-        let proposal = graph.clone();
-        let revision = self.blocking(move |store| store.propose(&proposal)).await?;
-        let mut next = view;
-        next.graphs.insert(id.clone(), Entry { graph: graph.clone(), revision, pending: false });
-        next.failures.remove(&id);
-        let refused = loop {
-            match self.try_out(&next).await {
-                Ok(()) => break None,
-                Err(StepError::Refused { graph: at, errors }) => {
-                    let at_fault = if at == LSI0 { blamed(&next, &errors) } else { BTreeSet::from([at]) };
-                    if at_fault.is_empty() || at_fault.contains(&id) {
-                        break Some(ApplyError::Refused(errors));
-                    }
-                    // An interface of another graph went away in the meantime.
-                    fail(&mut next, &at_fault, true, &errors);
-                }
-                Err(StepError::Lost(e)) => break Some(ApplyError::Lost(e)),
-                Err(StepError::Store(e)) => break Some(ApplyError::Store(e)),
-            }
-        };
-        if let Some(error) = refused {
-            let taken_back = self.take_back(&id).await;
-            // If the data plane is lost, this is done when it is back.
-            _ = self.settle(false).await;
-            self.events
-                .tell(Kind::Failed, Some(&id), format!("a change was refused: {error}{}", list(&error)))
-                .await;
-            taken_back?;
-            return Err(error);
-        }
-        next.unsaved.remove(&id);
-        self.edit(|v| *v = next);
-        self.confirm(&id).await;
-        let (kind, outcome) = match before {
-            Some(_) => (Kind::Changed, Outcome::Changed),
-            None => (Kind::Applied, Outcome::Created),
-        };
-        self.events.tell(kind, Some(&id), format!("revision {revision} runs")).await;
-        Ok(Applied { revision, outcome })
+            compiled.pop().unwrap_or_else(|| Err(ApplyError::Internal("nothing was compiled".into())));
+        graph.map(|graph| DesiredGraph::clone(&graph))
     }
 
     /// Removes a graph. To be run to its end: spawn it as a task of its own.
@@ -166,7 +105,7 @@ impl<D: DataPlane> Node<D> {
     /// # Errors
     /// There is none, or the store failed. If the data plane cannot be reached it is removed there later.
     pub async fn remove(&self, id: &str) -> Result<(), ApplyError> {
-        let _changing = self.changing.lock().await;
+        let mut plant = self.plant.lock().await;
         if self.graph(id).is_none() {
             return Err(ApplyError::Missing(id.into()));
         }
@@ -175,9 +114,18 @@ impl<D: DataPlane> Node<D> {
         self.edit(|v| {
             v.graphs.remove(id);
             v.failures.remove(id);
+            v.drift.remove(id);
             v.unsaved.remove(id);
         });
-        if let Err(e) = self.settle(false).await {
+        let done = match self.settle_if_new(&mut plant).await {
+            Ok(true) => Ok(()),
+            Ok(false) => match plant.perform(&BTreeMap::from([(id, None)])).await {
+                Ok(_) => Ok(self.edit(|v| v.troubles.clone_from(plant.troubles()))),
+                Err(e) => Err(self.lost(e)),
+            },
+            Err(e) => Err(e),
+        };
+        if let Err(e) = done {
             tracing::warn!("graph {id} is removed from the data plane later: {e}");
         }
         self.events.tell(Kind::Removed, Some(id), "").await;
@@ -189,13 +137,14 @@ impl<D: DataPlane> Node<D> {
     /// # Errors
     /// The data plane cannot be reached.
     pub async fn converge(&self) -> Result<(), String> {
-        let _changing = self.changing.lock().await;
-        self.settle(true).await
+        let mut plant = self.plant.lock().await;
+        plant.forget();
+        self.settle(&mut plant, true).await
     }
 
     /// Waits for the change that is under way, if any.
     pub async fn quiesce(&self) {
-        drop(self.changing.lock().await);
+        drop(self.plant.lock().await);
     }
 
     /// The data plane was lost: it has to be brought to the desired state anew.
@@ -203,56 +152,115 @@ impl<D: DataPlane> Node<D> {
         self.edit(|v| v.settled = false);
     }
 
-    /// As [`Node::converge`], by whoever holds `changing`.
-    async fn settle(&self, retry: bool) -> Result<(), String> {
-        for id in self.view().unsaved {
-            if self.take_back(&id).await.is_ok() {
-                self.edit(|v| v.unsaved.remove(&id));
+    /// A function's handler, which the document does not set, was written: remembers what the document does not have.
+    pub async fn wrote(&self, graph: &Entry, function: &str, name: &str, handler: &str, value: &str) {
+        let (desired, h, v) = (graph.graph.clone(), handler.to_owned(), value.to_owned());
+        let same = spawn_blocking(move || follows_document(&desired, &h, &v)).await.unwrap_or(false);
+        let (id, what) = (graph.graph.id.clone(), (function.to_owned(), name.to_owned()));
+        let value = (!same).then(|| value.to_owned());
+        let engine = self.view().engine.clone();
+        self.edit(|view| {
+            let of = view.drift.entry(id.clone()).or_default();
+            match &value {
+                Some(value) => drop(of.insert(what.clone(), value.clone())),
+                None => drop(of.remove(&what)),
             }
+            view.drift.retain(|_, of| !of.is_empty());
+        });
+        let kept =
+            self.blocking(move |store| store.set_drift(&id, &what.0, &what.1, value.as_deref(), &engine));
+        if let Err(e) = kept.await {
+            tracing::warn!("a handler write is forgotten when the daemon ends: {e}");
         }
-        let before = self.view().failures;
-        let mut next = self.view();
+    }
+
+    /// Brings the data plane to the desired state if it is another process than before, or was lost; says whether.
+    pub(crate) async fn settle_if_new(&self, plant: &mut Plant<D>) -> Result<bool, String> {
+        let settled = {
+            let view = self.view();
+            view.settled && view.unsaved.is_empty()
+        };
+        let new = plant.is_new().await.map_err(|e| self.lost(e))?;
+        if settled && !new {
+            return Ok(false);
+        }
+        self.settle(plant, false).await.map(|()| true)
+    }
+
+    /// The data plane, or the store, was lost on the way.
+    pub(crate) fn lost(&self, e: StepError) -> String {
+        match e {
+            StepError::Lost(e) => {
+                self.unsettle();
+                e
+            }
+            StepError::Store(e) => e.to_string(),
+        }
+    }
+
+    /// As [`Node::converge`], by whoever has the plant.
+    pub(crate) async fn settle(&self, plant: &mut Plant<D>, retry: bool) -> Result<(), String> {
+        let owed: Vec<String> = self.view().unsaved.iter().cloned().collect();
+        if !owed.is_empty() && self.take_back(&owed).await.is_ok() {
+            self.edit(|v| v.unsaved.clear());
+        }
+        let before = self.view();
+        let mut next = View::clone(&before);
         if retry {
             next.failures.clear();
         }
+        plant.observe().await.map_err(|e| self.lost(e))?;
         loop {
-            match self.try_out(&next).await {
-                Ok(()) => break,
-                Err(StepError::Lost(e)) => {
-                    self.unsettle();
-                    return Err(e);
-                }
-                Err(StepError::Store(e)) => return Err(e.to_string()),
-                Err(StepError::Refused { graph, errors }) => {
-                    let lsi0 = graph == LSI0;
-                    let mut at_fault = if lsi0 { blamed(&next, &errors) } else { BTreeSet::from([graph]) };
-                    if at_fault.is_empty() {
-                        // Nobody is named: all with access points that LSI-0 may fail with.
-                        at_fault = attached(&next);
-                    }
-                    if !fail(&mut next, &at_fault, lsi0, &errors) {
-                        return Err(format!("the data plane refuses: {}", errors.join("; ")));
-                    }
-                    self.give_up_proposals(&mut next, &at_fault).await;
-                }
+            let stray = plant.names();
+            let mut wanted: Wanted<'_> = stray.iter().map(|name| (name.as_str(), None)).collect();
+            let runs = next.graphs.iter().filter(|(id, _)| !next.failures.contains_key(*id));
+            wanted.extend(runs.map(|(id, e)| (id.as_str(), Some(&*e.graph))));
+            let refused = plant.perform(&wanted).await.map_err(|e| self.lost(e))?;
+            if refused.is_empty() {
+                break;
             }
+            let at_fault: BTreeSet<String> = refused.keys().cloned().collect();
+            for (id, errors) in refused {
+                next.failures.insert(id, Failure { reason: errors.join("; ") });
+            }
+            self.give_up_proposals(&mut next, &at_fault).await;
         }
         next.settled = true;
-        let failures = next.failures.clone();
+        next.troubles.clone_from(plant.troubles());
+        next.engine = plant.process().unwrap_or_default();
+        next.drift = self.drift(plant, &next).await;
         let pending: Vec<String> =
             next.graphs.iter().filter(|(_, e)| e.pending).map(|(id, _)| id.clone()).collect();
         next.graphs.values_mut().for_each(|e| e.pending = false);
+        let news = changes(&before, &next);
         self.edit(|v| *v = next);
-        for id in pending {
-            self.confirm(&id).await;
+        if !pending.is_empty() {
+            self.confirm(pending).await;
         }
-        for (id, failure) in failures.iter().filter(|(id, f)| before.get(*id) != Some(f)) {
-            self.events.tell(Kind::Failed, Some(id), failure.reason.clone()).await;
-        }
-        for id in before.keys().filter(|id| !failures.contains_key(*id)) {
-            self.events.tell(Kind::Recovered, Some(id), "it runs again").await;
-        }
+        self.events.tell_all(news).await;
         Ok(())
+    }
+
+    /// What handlers of graphs that run were written, beside their documents.
+    async fn drift(
+        &self,
+        plant: &Plant<D>,
+        view: &View,
+    ) -> BTreeMap<String, BTreeMap<(String, String), String>> {
+        let Some(engine) = plant.process() else { return BTreeMap::new() };
+        let kept = self.blocking(move |store| store.drift(&engine)).await;
+        let mut drift: BTreeMap<String, BTreeMap<(String, String), String>> = BTreeMap::new();
+        match kept {
+            Ok(rows) => {
+                for [graph, function, handler, value] in rows {
+                    if view.graphs.contains_key(&graph) && !view.failures.contains_key(&graph) {
+                        drift.entry(graph).or_default().insert((function, handler), value);
+                    }
+                }
+            }
+            Err(e) => tracing::warn!("handler writes cannot be read: {e}"),
+        }
+        drift
     }
 
     /// Of the graphs at fault, those whose last change a crash cut short go back to what they were.
@@ -261,58 +269,62 @@ impl<D: DataPlane> Node<D> {
             if !next.graphs.get(id).is_some_and(|e| e.pending) {
                 continue;
             }
-            let name = id.clone();
-            match self.blocking(move |store| store.roll_back(&name)).await {
-                Ok(Some(graph)) => {
+            let names = [id.clone()];
+            match self.blocking(move |store| store.roll_back(&names)).await {
+                Ok(previous) => {
+                    next.failures.remove(id);
                     let revision = next.graphs.get(id).map_or(1, |e| e.revision.saturating_sub(1));
-                    next.failures.remove(id);
-                    next.graphs
-                        .insert(id.clone(), Entry { graph: Arc::new(graph), revision, pending: false });
-                }
-                Ok(None) => {
-                    next.failures.remove(id);
-                    next.graphs.remove(id);
+                    match previous.into_iter().next().flatten() {
+                        Some(graph) => {
+                            let entry = Entry { graph: Arc::new(graph), revision, pending: false };
+                            next.graphs.insert(id.clone(), entry);
+                        }
+                        None => drop(next.graphs.remove(id)),
+                    }
                 }
                 Err(e) => tracing::error!("graph {id} stays failed, its change cannot be taken back: {e}"),
             }
         }
     }
 
-    async fn try_out(&self, view: &View) -> Result<(), StepError> {
-        let wanted: Vec<Wanted<'_>> = view
-            .graphs
-            .iter()
-            .filter(|(id, _)| view.failures.get(*id).is_none_or(|f| f.loads))
-            .map(|(id, e)| Wanted { graph: &e.graph, attach: !view.failures.contains_key(id) })
-            .collect();
-        perform(&self.plane, &self.store, &wanted).await
-    }
-
-    /// Rolls the store back after a refused change; what it still owes is remembered.
-    async fn take_back(&self, id: &str) -> Result<(), StoreError> {
-        let name = id.to_owned();
-        let result = self.blocking(move |store| store.roll_back(&name)).await;
-        self.edit(|v| match &result {
-            Ok(_) => v.unsaved.remove(id),
-            Err(_) => v.unsaved.insert(id.to_owned()),
+    /// Rolls the store back after refused changes; what it still owes is remembered.
+    pub(crate) async fn take_back(&self, ids: &[String]) -> Result<(), StoreError> {
+        let names = ids.to_vec();
+        let result = self.blocking(move |store| store.roll_back(&names)).await;
+        self.edit(|v| {
+            for id in ids {
+                match &result {
+                    Ok(_) => drop(v.unsaved.remove(id)),
+                    Err(_) => drop(v.unsaved.insert(id.clone())),
+                }
+            }
         });
         result.map(drop)
     }
 
-    async fn confirm(&self, id: &str) {
-        let name = id.to_owned();
-        if let Err(e) = self.blocking(move |store| store.confirm(&name)).await {
-            // It runs and is stored; after a restart it is confirmed then.
-            tracing::warn!("graph {id} runs, but is not marked so: {e}");
+    pub(crate) async fn confirm(&self, ids: Vec<String>) {
+        if let Err(e) = self.blocking(move |store| store.confirm(&ids)).await {
+            // They run and are stored; after a restart they are confirmed then.
+            tracing::warn!("what runs is not marked so: {e}");
         }
     }
 
-    async fn blocking<T: Send + 'static>(
+    pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         f: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         blocking(&self.store, f).await
     }
+}
+
+/// What is told of graphs that fail, or run again.
+fn changes(before: &View, next: &View) -> Vec<News> {
+    let failed = next.failures.iter().filter(|(id, f)| before.failures.get(*id) != Some(f));
+    let failed = failed.map(|(id, f)| (Kind::Failed, id, f.reason.clone()));
+    let again =
+        before.failures.keys().filter(|id| !next.failures.contains_key(*id) && next.graphs.contains_key(*id));
+    let again = again.map(|id| (Kind::Recovered, id, "it runs again".to_owned()));
+    failed.chain(again).map(|(kind, id, text)| News { kind, graph: Some(id.clone()), text }).collect()
 }
 
 /// Runs store work where it may wait for the disk.
@@ -326,17 +338,11 @@ pub(crate) async fn blocking<T: Send + 'static>(
     spawn_blocking(move || f(&store)).await.map_err(other)?
 }
 
-fn list(error: &ApplyError) -> String {
-    match error {
-        ApplyError::Refused(errors) => format!(": {}", errors.join("; ")),
-        _ => String::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::connection::CallError;
+    use crate::reconcile::lsi0_of;
     use crate::rest::Problem;
     use crate::testing::wire;
     use std::sync::Mutex;
@@ -374,11 +380,13 @@ mod tests {
             );
         }
         let graph = ServiceGraph::parse(&document).unwrap();
-        let problem = Problem::from(node.put(graph.clone(), true).await.unwrap_err());
+        let how = How::default();
+        let problem = Problem::from(node.put(graph.clone(), how).await.unwrap_err());
         assert!(problem.status == 507 && problem.detail.contains("disk is full"), "{problem}");
         assert!(node.plane.0.lock().unwrap().is_empty() && node.view().graphs.is_empty());
         store.set_full(false);
-        node.put(graph, true).await.unwrap();
-        assert_eq!(*node.plane.0.lock().unwrap(), ["a", LSI0]);
+        node.put(graph, how).await.unwrap();
+        let loaded = node.plane.0.lock().unwrap().clone();
+        assert_eq!(loaded, ["a".to_owned(), lsi0_of("eth1"), lsi0_of("eth2")]);
     }
 }

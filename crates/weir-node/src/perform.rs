@@ -1,123 +1,401 @@
 //! Carries out the steps of [`crate::reconcile`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use weir_engine::protocol::{Answer, Command};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use weir_engine::protocol::{Answer, Command, GraphStatus};
+use weir_switch::lsi0::{ACCESS_POINTS, lsi0};
 
 use crate::connection::{CallError, DataPlane};
-use crate::node::{View, blocking};
-use crate::reconcile::{LSI0, Step, Wanted, reconcile};
+use crate::desired::{DesiredGraph, tag};
+use crate::node::blocking;
+use crate::reconcile::{LSI0, Links, Point, Running, Step, lsi0_of, reconcile};
 use crate::store::{Store, StoreError};
+
+/// Graphs that are loaded at a time.
+const AT_A_TIME: usize = 64;
 
 /// Why the steps did not come to their end.
 #[derive(Debug)]
 pub enum StepError {
-    /// The data plane refused a step.
-    Refused {
-        /// The graph (or LSI-0) of the step.
-        graph: String,
-        /// What was wrong.
-        errors: Vec<String>,
-    },
     /// The data plane was lost.
     Lost(String),
     /// The store cannot be read.
     Store(StoreError),
 }
 
-/// Makes the data plane run what is wanted. Each step leaves a state from which the rest can be done later.
-///
-/// # Errors
-/// At the first step that fails.
-pub async fn perform<D: DataPlane>(
-    plane: &D,
-    store: &Arc<Store>,
-    wanted: &[Wanted<'_>],
-) -> Result<(), StepError> {
-    let lost = |e: CallError| StepError::Lost(e.to_string());
-    let engine = match plane.call(Command::Hello).await.map_err(lost)? {
-        // A new process has made no writes, whatever the old one had.
-        Answer::Hello { pid, started, .. } => format!("{pid}@{started}"),
-        other => return Err(StepError::Lost(format!("it answered Hello with {other:?}"))),
-    };
-    let actual = match plane.call(Command::List).await.map_err(lost)? {
-        Answer::Graphs { graphs } => graphs,
-        other => return Err(StepError::Lost(format!("it answered List with {other:?}"))),
-    };
-    let process = engine.clone();
-    let written = blocking(store, move |s| s.written(&process)).await.map_err(StepError::Store)?;
-    for step in reconcile(wanted, &actual, &written) {
-        tracing::debug!(graph = step.graph(), "{}", kind(&step));
-        let graph = step.graph().to_owned();
-        match carry_out(plane, store, &engine, step).await {
-            Ok(()) => {}
-            Err(CallError::Refused(errors)) => return Err(StepError::Refused { graph, errors }),
-            Err(CallError::Lost(e)) => return Err(StepError::Lost(e)),
-        }
-    }
-    Ok(())
+/// What was wrong, by graph.
+pub type Refusals = BTreeMap<String, Vec<String>>;
+
+/// The data plane, and what is known of it.
+#[derive(Debug)]
+pub struct Plant<D> {
+    /// Carries out commands.
+    pub plane: Arc<D>,
+    /// Remembers which handler writes were made.
+    pub store: Arc<Store>,
+    /// Most bytes that a graph may take.
+    pub memory: Option<u64>,
+    /// The process, and what it runs; none: it has to be asked.
+    known: Option<(String, Running)>,
+    /// What is wrong with interfaces.
+    troubles: BTreeMap<String, String>,
+    /// Those of them whose ports are not open.
+    shut: BTreeMap<String, String>,
 }
 
-async fn carry_out<D: DataPlane>(
-    plane: &D,
-    store: &Arc<Store>,
-    engine: &str,
-    step: Step,
-) -> Result<(), CallError> {
-    let load = |graph: String, config, tag| {
-        let file = format!("{graph}.click");
-        plane.call(Command::Load { graph, config, file, tag })
-    };
-    match step {
-        Step::LoadGraph { graph, config, tag } | Step::SwapGraph { graph, config, tag } => {
-            load(graph, config, tag).await.map(drop)
+impl From<CallError> for StepError {
+    fn from(e: CallError) -> StepError {
+        StepError::Lost(e.to_string())
+    }
+}
+
+impl<D: DataPlane> Plant<D> {
+    /// Nothing is known yet.
+    pub fn new(plane: Arc<D>, store: Arc<Store>) -> Plant<D> {
+        Plant { plane, store, memory: None, known: None, troubles: BTreeMap::new(), shut: BTreeMap::new() }
+    }
+
+    /// Forgets what is known.
+    pub fn forget(&mut self) {
+        self.known = None;
+    }
+
+    /// Interfaces that do not work, and why.
+    pub fn troubles(&self) -> &BTreeMap<String, String> {
+        &self.troubles
+    }
+
+    /// Why the port of an interface is not open, if it is not.
+    pub fn shut(&self, interface: &str) -> Option<&String> {
+        self.shut.get(interface)
+    }
+
+    /// The process that is known.
+    pub fn process(&self) -> Option<String> {
+        self.known.as_ref().map(|(engine, _)| engine.clone())
+    }
+
+    /// Takes graphs for such that do not run as they should, so that they are loaded again.
+    pub fn load_again<'a>(&mut self, graphs: impl Iterator<Item = &'a str>) {
+        let Some((_, running)) = &mut self.known else { return };
+        graphs.for_each(|graph| drop(running.graphs.insert(graph.to_owned(), String::new())));
+    }
+
+    /// Whether the data plane is a process of which nothing is known.
+    ///
+    /// # Errors
+    /// It cannot be reached.
+    pub async fn is_new(&mut self) -> Result<bool, StepError> {
+        let engine = self.engine().await?;
+        if self.known.as_ref().is_some_and(|(known, _)| *known != engine) {
+            self.known = None;
         }
-        Step::LoadLsi0 { config, tag } => load(LSI0.into(), config, tag).await.map(drop),
-        Step::Unload { graph } => plane.call(Command::Unload { graph }).await.map(drop),
-        Step::WriteHandlers { graph, tag, writes } => {
-            for (handler, value) in writes {
-                let name = handler.clone();
-                let write = Command::Write { graph: graph.clone(), handler, value };
-                plane.call(write).await.map_err(|e| match e {
-                    CallError::Refused(errors) => {
-                        CallError::Refused(errors.iter().map(|e| format!("writing {name}: {e}")).collect())
+        Ok(self.known.is_none())
+    }
+
+    /// The process. A new one has made no writes, whatever the old one had.
+    async fn engine(&self) -> Result<String, StepError> {
+        match self.plane.call(Command::Hello).await? {
+            Answer::Hello { pid, started, .. } => Ok(format!("{pid}@{started}")),
+            other => Err(StepError::Lost(format!("it answered Hello with {other:?}"))),
+        }
+    }
+
+    /// Asks what runs.
+    ///
+    /// # Errors
+    /// The data plane cannot be reached, or the store cannot be read.
+    pub async fn observe(&mut self) -> Result<(), StepError> {
+        self.known = None;
+        let engine = self.engine().await?;
+        let graphs = match self.plane.call(Command::List).await? {
+            Answer::Graphs { graphs } => graphs,
+            other => return Err(StepError::Lost(format!("it answered List with {other:?}"))),
+        };
+        let mut running = Running::default();
+        self.troubles.clear();
+        self.shut.clear();
+        for g in graphs {
+            let Some(interface) = g.name.strip_prefix(LSI0) else {
+                running.graphs.insert(g.name, g.tag);
+                continue;
+            };
+            running.add_lsi0(interface, &g.tag);
+            if !g.trouble.is_empty() {
+                self.troubles.insert(interface.to_owned(), g.trouble);
+            }
+            let handler = format!("{ACCESS_POINTS}.points");
+            let read = Command::Read { graph: g.name.clone(), handler };
+            let Answer::Text { text } = self.plane.call(read).await? else { continue };
+            for line in text.lines() {
+                let mut words = line.split_whitespace();
+                let (Some(vlan), Some(to), Some(from)) = (words.next(), words.next(), words.next()) else {
+                    continue;
+                };
+                let links = Links { to: to.to_owned(), from: from.to_owned() };
+                running.add_point((interface.to_owned(), vlan.parse().ok()), links);
+            }
+        }
+        let process = engine.clone();
+        let written = blocking(&self.store, move |s| s.written(&process)).await;
+        running.written = written.map_err(StepError::Store)?;
+        self.known = Some((engine, running));
+        Ok(())
+    }
+
+    /// All graphs that are known to run, or to have access points.
+    pub fn names(&self) -> Vec<String> {
+        self.known.iter().flat_map(|(_, running)| running.names()).map(str::to_owned).collect()
+    }
+
+    /// Makes the data plane run these graphs as they are wanted, or not at all. Gives what was refused; what is refused
+    /// of a graph leaves a state from which the rest can be done, or taken back, later.
+    ///
+    /// # Errors
+    /// The data plane was lost; what it runs is asked for before anything else is done.
+    pub async fn perform(
+        &mut self,
+        wanted: &BTreeMap<&str, Option<&DesiredGraph>>,
+    ) -> Result<Refusals, StepError> {
+        if self.known.is_none() {
+            self.observe().await?;
+        }
+        let Some((engine, mut running)) = self.known.take() else { return Ok(Refusals::new()) };
+        // If this fails on the way, nothing is known.
+        let refused = self.steps(wanted, &engine, &mut running).await?;
+        self.known = Some((engine, running));
+        Ok(refused)
+    }
+
+    async fn steps(
+        &mut self,
+        wanted: &BTreeMap<&str, Option<&DesiredGraph>>,
+        engine: &str,
+        running: &mut Running,
+    ) -> Result<Refusals, StepError> {
+        let mut refused = self.load(reconcile(wanted, running), engine, running).await?;
+        // What was refused keeps its access points as they are.
+        let mut left = wanted.clone();
+        left.retain(|name, _| !refused.contains_key(*name));
+        for step in reconcile(&left, running) {
+            tracing::debug!("{step:?}");
+            match step {
+                // These are done; what is left of them was refused by then.
+                Step::LoadGraph { .. } | Step::WriteHandlers { .. } => {}
+                Step::LoadLsi0 { interface, config, tag } => {
+                    let name = lsi0_of(&interface);
+                    self.call(self.load_command(name, config, tag.clone(), false)).await?.map_or_else(
+                        |errors| drop(self.troubles.insert(interface.clone(), errors.join("; "))),
+                        |_| running.add_lsi0(&interface, &tag),
+                    );
+                    self.look_at(&interface).await?;
+                }
+                Step::ChangePoints { interface, points } => {
+                    if self.troubles.contains_key(&interface) {
+                        self.look_at(&interface).await?;
                     }
-                    lost => lost,
-                })?;
+                    let write = Command::Write {
+                        graph: lsi0_of(&interface),
+                        handler: format!("{ACCESS_POINTS}.change"),
+                        value: lines(&points),
+                    };
+                    match self.call(write).await? {
+                        Ok(_) => points.into_iter().for_each(|p| note(running, &interface, p)),
+                        Err(errors) => {
+                            let named = points.iter().flat_map(|p| &p.links).map(Links::graph);
+                            named.for_each(|g| drop(refused.insert(g.to_owned(), errors.clone())));
+                        }
+                    }
+                }
+                Step::UnloadLsi0 { interface } => {
+                    // If it is gone already, so much the better.
+                    _ = self.call(Command::Unload { graph: lsi0_of(&interface) }).await?;
+                    running.remove_lsi0(&interface);
+                    self.troubles.remove(&interface);
+                    self.shut.remove(&interface);
+                }
+                Step::UnloadGraph { graph } => {
+                    _ = self.call(Command::Unload { graph: graph.clone() }).await?;
+                    running.graphs.remove(&graph);
+                    running.written.remove(&graph);
+                }
             }
-            let engine = engine.to_owned();
-            if let Err(e) = blocking(store, move |s| s.set_written(&graph, &tag, &engine)).await {
-                // They are made once more at the next opportunity.
-                tracing::warn!("handler writes are not marked as made: {e}");
+        }
+        Ok(refused)
+    }
+
+    /// Loads graphs and makes their handler writes, many graphs at a time.
+    async fn load(
+        &self,
+        steps: Vec<Step>,
+        engine: &str,
+        running: &mut Running,
+    ) -> Result<Refusals, StepError> {
+        let mut chains: BTreeMap<String, (String, Vec<Command>)> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::LoadGraph { graph, config, tag } => {
+                    let load = self.load_command(graph.clone(), config, tag.clone(), true);
+                    chains.insert(graph, (tag, vec![load]));
+                }
+                Step::WriteHandlers { graph, tag, writes } => {
+                    let chain = chains.entry(graph.clone()).or_insert_with(|| (tag, Vec::new()));
+                    let write = |(handler, value)| Command::Write { graph: graph.clone(), handler, value };
+                    chain.1.extend(writes.into_iter().map(write));
+                }
+                _ => {}
             }
-            Ok(())
+        }
+        let free = Arc::new(Semaphore::new(AT_A_TIME));
+        let mut tasks = JoinSet::new();
+        for (graph, (tag, commands)) in chains {
+            let (plane, free) = (self.plane.clone(), free.clone());
+            tasks.spawn(async move {
+                let _turn = free.acquire().await;
+                let (mut loaded, mut written) = (false, false);
+                for command in commands {
+                    let handler = match &command {
+                        Command::Write { handler, .. } => Some(handler.clone()),
+                        _ => None,
+                    };
+                    match (plane.call(command).await, handler) {
+                        (Ok(_), None) => loaded = true,
+                        (Ok(_), Some(_)) => written = true,
+                        (Err(CallError::Refused(errors)), Some(handler)) => {
+                            let texts = errors.iter().map(|e| format!("writing {handler}: {e}")).collect();
+                            return (graph, tag, loaded, false, Err(CallError::Refused(texts)));
+                        }
+                        (Err(e), _) => return (graph, tag, loaded, false, Err(e)),
+                    }
+                }
+                (graph, tag, loaded, written, Ok(()))
+            });
+        }
+        let (mut refused, mut lost, mut writes) = (Refusals::new(), None, Vec::new());
+        while let Some(done) = tasks.join_next().await {
+            let (graph, tag, loaded, written, result) =
+                done.map_err(|e| StepError::Lost(format!("internal error: {e}")))?;
+            if loaded {
+                running.graphs.insert(graph.clone(), tag.clone());
+                running.written.remove(&graph);
+            }
+            if written {
+                running.written.insert(graph.clone(), tag.clone());
+                writes.push((graph.clone(), tag));
+            }
+            match result {
+                Ok(()) => {}
+                Err(CallError::Refused(errors)) => drop(refused.insert(graph, errors)),
+                Err(CallError::Lost(e)) => lost = Some(e),
+            }
+        }
+        if let Some(e) = lost {
+            return Err(StepError::Lost(e));
+        }
+        let engine = engine.to_owned();
+        if !writes.is_empty()
+            && let Err(e) = blocking(&self.store, move |s| s.set_written(&writes, &engine)).await
+        {
+            // They are made once more at the next opportunity.
+            tracing::warn!("handler writes are not marked as made: {e}");
+        }
+        Ok(refused)
+    }
+
+    fn load_command(&self, graph: String, config: String, tag: String, of_tenant: bool) -> Command {
+        let file = format!("{graph}.click");
+        let scope = of_tenant.then(|| graph.clone());
+        let memory = self.memory.filter(|_| of_tenant);
+        Command::Load { graph, config, file, tag, scope, memory }
+    }
+
+    /// Finds out whether interfaces that graphs are about to use can be opened; [`shut`](Plant::shut) tells then. Those that
+    /// nothing uses in the end are closed by the next [`perform`](Plant::perform).
+    ///
+    /// # Errors
+    /// The data plane was lost.
+    pub async fn probe(&mut self, interfaces: &BTreeSet<String>) -> Result<(), StepError> {
+        let Some((engine, mut running)) = self.known.take() else { return Ok(()) };
+        for interface in interfaces {
+            if running.has_lsi0(interface) {
+                if self.troubles.contains_key(interface) {
+                    self.look_at(interface).await?;
+                }
+                continue;
+            }
+            let config = lsi0(interface);
+            let tag = tag(&config, &[]);
+            let load = self.load_command(lsi0_of(interface), config, tag.clone(), false);
+            match self.call(load).await? {
+                Ok(_) => {
+                    running.add_lsi0(interface, &tag);
+                    self.look_at(interface).await?;
+                }
+                Err(errors) => drop(self.shut.insert(interface.clone(), errors.join("; "))),
+            }
+        }
+        self.known = Some((engine, running));
+        Ok(())
+    }
+
+    /// Forgets what was found of interfaces that nothing uses.
+    pub fn forget_shut(&mut self, interfaces: &BTreeSet<String>) {
+        let Some((_, running)) = &self.known else { return };
+        for interface in interfaces.iter().filter(|i| !running.has_lsi0(i)) {
+            self.shut.remove(interface);
+            self.troubles.remove(interface);
+        }
+    }
+
+    /// Finds out whether an interface works.
+    ///
+    /// # Errors
+    /// The data plane was lost.
+    async fn look_at(&mut self, interface: &str) -> Result<(), StepError> {
+        self.troubles.remove(interface);
+        self.shut.remove(interface);
+        let status = self.call(Command::Status { graph: lsi0_of(interface) }).await?;
+        if let Ok(Answer::Status { status: GraphStatus { devices, .. } }) = status
+            && let Some(device) = devices.into_iter().find(|d| d.state != "up")
+        {
+            if device.method.is_empty() {
+                self.shut.insert(interface.to_owned(), device.state.clone());
+            }
+            self.troubles.insert(interface.to_owned(), device.state);
+        }
+        Ok(())
+    }
+
+    /// The answer, or why it was refused.
+    async fn call(&self, command: Command) -> Result<Result<Answer, Vec<String>>, StepError> {
+        match self.plane.call(command).await {
+            Ok(answer) => Ok(Ok(answer)),
+            Err(CallError::Refused(errors)) => Ok(Err(errors)),
+            Err(e) => Err(e.into()),
         }
     }
 }
 
-fn kind(step: &Step) -> &'static str {
-    match step {
-        Step::LoadGraph { .. } => "load",
-        Step::SwapGraph { .. } => "swap",
-        Step::WriteHandlers { .. } => "write handlers",
-        Step::LoadLsi0 { .. } => "load LSI-0",
-        Step::Unload { .. } => "unload",
+/// Changes of access points as LSI-0 takes them.
+fn lines(points: &[Point]) -> String {
+    let mut text = String::new();
+    for p in points {
+        let vlan = p.vlan.map_or("-".to_owned(), |id| id.to_string());
+        match &p.links {
+            Some(Links { to, from }) => text += &format!("+ {vlan} {to} {from}\n"),
+            None => text += &format!("- {vlan}\n"),
+        }
     }
+    text
 }
 
-/// Graphs whose interfaces the errors of LSI-0 name.
-pub fn blamed(view: &View, errors: &[String]) -> BTreeSet<String> {
-    let part_of_name = |c: char| c.is_ascii_alphanumeric() || "_-.@+".contains(c);
-    let words: BTreeSet<&str> = errors
-        .iter()
-        .flat_map(|e| e.split(|c: char| !part_of_name(c)))
-        .map(|w| w.trim_end_matches('.'))
-        .collect();
-    let named = |id: &&String| {
-        let graph = view.graphs.get(*id).map(|e| &e.graph);
-        let known = view.failures.contains_key(*id);
-        !known && graph.is_some_and(|g| g.attachments.iter().any(|a| words.contains(a.interface.as_str())))
-    };
-    view.graphs.keys().filter(named).cloned().collect()
+fn note(running: &mut Running, interface: &str, point: Point) {
+    let place = (interface.to_owned(), point.vlan);
+    match point.links {
+        Some(links) => running.add_point(place, links),
+        None => running.remove_point(&place),
+    }
 }

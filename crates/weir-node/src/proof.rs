@@ -72,11 +72,17 @@ impl Proofs {
     }
 }
 
-/// Whether a write to a handler leaves alone what was proved of a graph: it has no requirements, or packets find the same
-/// in its tables as in those of the document. Counts that begin at 0 may be set to 0, for example.
+/// Whether a write to a handler leaves alone what was proved of a graph: it has no requirements, or it
+/// [follows the document](follows_document).
 pub fn outlives(graph: &DesiredGraph, handler: &str, value: &str) -> bool {
     let requirements = graph.document.get("requirements").and_then(|r| r.as_array());
-    if requirements.is_none_or(Vec::is_empty) {
+    requirements.is_none_or(Vec::is_empty) || follows_document(graph, handler, value)
+}
+
+/// Whether packets find the same in the tables of a graph after a write to a handler as in those of the document. Counts
+/// that begin at 0 may be set to 0, for example. What is not known to be the same is not.
+pub fn follows_document(graph: &DesiredGraph, handler: &str, value: &str) -> bool {
+    if graph.writes.iter().rev().find(|(h, _)| h == handler).is_some_and(|(_, v)| v == value) {
         return true;
     }
     let classes = Classes::with(weir_switch::CLASSES.iter().copied());

@@ -1,18 +1,18 @@
 //! The daemon from start to end.
 
 use std::ffi::OsString;
+use std::fs::{File, OpenOptions, TryLockError};
 use std::future::IntoFuture;
+use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
-use weir_engine::protocol::Command;
 
-use crate::connection::DataPlane;
 use crate::engine::{Engine, News, Place};
 use crate::events::Kind;
 use crate::node::Node;
@@ -41,6 +41,8 @@ pub struct Options {
     pub engine_command: Vec<OsString>,
     /// Whether the data plane ends with the daemon. Otherwise packets go on.
     pub stop_engine: bool,
+    /// Most bytes that the tables and waiting packets of each graph may take.
+    pub graph_memory: u64,
 }
 
 /// The daemon cannot run.
@@ -51,6 +53,24 @@ pub enum NodeError {
     Listen {
         /// The address.
         address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Another daemon has the data plane.
+    #[error(
+        "another node daemon{} drives the data plane at {}; stop it first, or choose another socket with --socket and another store with --store", .process.map_or(String::new(), |p| format!(" (process {p})")), .socket.display()
+    )]
+    Running {
+        /// The socket of the data plane.
+        socket: PathBuf,
+        /// The process of the daemon.
+        process: Option<u32>,
+    },
+    /// The lock beside the socket cannot be had.
+    #[error("cannot lock {}", .path.display())]
+    Lock {
+        /// The lock file.
+        path: PathBuf,
         /// Why.
         source: std::io::Error,
     },
@@ -82,10 +102,12 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), NodeError> {
+    let _lock = lock(&options.socket)?;
     let store = Arc::new(Store::open(&options.store)?);
     let (news, told) = mpsc::channel(1024);
     let place = Place { socket: options.socket, command: options.engine_command };
-    let node = Arc::new(Node::new(Engine::supervise(place, news), store, options.images)?);
+    let node = Node::new(Engine::supervise(place, news), store, options.images)?;
+    let node = Arc::new(node.with_memory(options.graph_memory));
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, graphs = node.view().graphs.len(), "the node listens");
         if !address.ip().is_loopback() {
@@ -113,11 +135,32 @@ pub async fn serve(
     node.quiesce().await;
     listening.abort();
     if options.stop_engine
-        && let Err(e) = node.plane.call(Command::Shutdown).await
+        && let Err(e) = node.plane.stop().await
     {
         tracing::warn!("the data plane was not stopped: {e}");
     }
     result.map_err(NodeError::Serve)
+}
+
+/// Makes sure that no other daemon drives the same data plane: two would take each other's graphs away. The lock ends with
+/// the process, however it ends.
+fn lock(socket: &Path) -> Result<File, NodeError> {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(".node");
+    let path = PathBuf::from(name);
+    let failed = |source| NodeError::Lock { path: path.clone(), source };
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut file = file.map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let process = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
+            return Err(NodeError::Running { socket: socket.to_owned(), process });
+        }
+        Err(TryLockError::Error(source)) => return Err(failed(source)),
+    }
+    file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(failed)?;
+    Ok(file)
 }
 
 /// Turns news of the data plane into events.
@@ -141,7 +184,8 @@ async fn listen(node: Arc<Node<Engine>>, mut told: mpsc::Receiver<News>, wake: A
                     "print" => Kind::Print,
                     _ => Kind::Notice,
                 };
-                if kind == Kind::DeviceUp {
+                if matches!(kind, Kind::DeviceUp | Kind::DeviceDown) {
+                    // The states of graphs follow.
                     wake.notify_one();
                 }
                 node.events.tell(kind, graph.as_deref(), text).await;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_engine::protocol::{self, Answer, Command};
 use weir_model::graph::{PortRef, ServiceGraph};
 use weir_model::status::{
-    DropCount, ElementDrops, ElementTime, FlowCache, FunctionStatus, GraphStatus, LinkStatus, State,
+    Drift, DropCount, ElementDrops, ElementTime, FlowCache, FunctionStatus, GraphStatus, LinkStatus, State,
 };
 
 use crate::connection::{CallError, DataPlane};
@@ -31,6 +31,7 @@ pub async fn status<D: DataPlane>(
     plane: &D,
     graph: &DesiredGraph,
     state: State,
+    drift: Vec<Drift>,
 ) -> Result<GraphStatus, CallError> {
     let document = match ServiceGraph::from_json(&graph.document.to_string()) {
         Ok(d) => d,
@@ -42,7 +43,7 @@ pub async fn status<D: DataPlane>(
         Ok(other) => return Err(CallError::Lost(format!("it answered Status with {other:?}"))),
         // It is not there.
         Err(CallError::Refused(_)) => None,
-        Err(CallError::Lost(_)) if state != State::Running => None,
+        Err(CallError::Lost(_)) if !matches!(state, State::Running | State::Degraded { .. }) => None,
         Err(e) => return Err(e),
     };
     let counters = counters(&document, graph, figures.as_ref());
@@ -98,6 +99,7 @@ pub async fn status<D: DataPlane>(
         drops: drops.collect(),
         profile: ElementTime::of(profile),
         flows: flows.collect(),
+        drift,
     })
 }
 

@@ -7,13 +7,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use crate::desired::DesiredGraph;
-use crate::events::{Event, Kind};
+use crate::events::{Event, Kind, News};
 
 /// Events that are kept.
 pub const MAX_EVENTS: u64 = 10_000;
@@ -35,6 +35,18 @@ CREATE TABLE events (
     kind TEXT NOT NULL,
     graph TEXT,
     text TEXT NOT NULL
+) STRICT;
+";
+
+/// What was added to the tables later.
+const MORE_TABLES: &str = "
+CREATE TABLE IF NOT EXISTS drift (
+    graph TEXT NOT NULL,
+    function TEXT NOT NULL,
+    handler TEXT NOT NULL,
+    value TEXT NOT NULL,
+    engine TEXT NOT NULL,
+    PRIMARY KEY (graph, function, handler)
 ) STRICT;
 ";
 
@@ -122,6 +134,7 @@ impl Store {
             SCHEMA => db.execute_batch("BEGIN IMMEDIATE; COMMIT;").map_err(fail)?,
             other => return Err(corrupt(format!("its version is {other}, this daemon reads {SCHEMA}"))),
         }
+        db.execute_batch(MORE_TABLES).map_err(fail)?;
         Ok(Store { path: path.into(), db: Mutex::new(db) })
     }
 
@@ -155,54 +168,65 @@ impl Store {
         rows.into_iter().map(read).collect()
     }
 
-    /// Writes a new or changed graph, keeping what it replaces; gives the new revision.
-    pub fn propose(&self, graph: &DesiredGraph) -> Result<u64> {
-        let text = self.text(graph)?;
+    /// Writes new or changed graphs, keeping what they replace; gives the new revisions.
+    pub fn propose(&self, graphs: &[Arc<DesiredGraph>]) -> Result<Vec<u64>> {
+        let texts = graphs.iter().map(|g| self.text(g)).collect::<Result<Vec<_>>>()?;
         // A proposal upon a proposal keeps the confirmed one as the previous.
         self.with(|db| {
             // In a transaction of its own: a statement that returns a row commits only when it is reset, and what
             // fails then would go unseen.
             let tx = db.transaction()?;
-            let revision = tx.query_row(
-                "INSERT INTO graphs (id, revision, desired, pending) VALUES (?1, 1, ?2, 1)
-                 ON CONFLICT (id) DO UPDATE SET
-                    previous = iif(pending, previous, desired), desired = ?2, pending = 1, revision = revision + 1
-                 RETURNING revision",
-                params![graph.id, text],
-                |r| r.get(0),
-            )?;
+            let mut revisions = Vec::new();
+            for (graph, text) in graphs.iter().zip(&texts) {
+                let mut insert = tx.prepare_cached(
+                    "INSERT INTO graphs (id, revision, desired, pending) VALUES (?1, 1, ?2, 1)
+                     ON CONFLICT (id) DO UPDATE SET
+                        previous = iif(pending, previous, desired), desired = ?2, pending = 1, revision = revision + 1
+                     RETURNING revision",
+                )?;
+                revisions.push(insert.query_row(params![graph.id, text], |r| r.get(0))?);
+            }
             tx.commit()?;
-            Ok(revision)
+            Ok(revisions)
         })
     }
 
-    /// The data plane took the proposal.
-    pub fn confirm(&self, id: &str) -> Result<()> {
+    /// The data plane took the proposals. Handler writes of before are gone.
+    pub fn confirm(&self, ids: &[String]) -> Result<()> {
         self.with(|db| {
-            db.execute("UPDATE graphs SET pending = 0, previous = NULL WHERE id = ?1", [id]).map(drop)
+            let tx = db.transaction()?;
+            for id in ids {
+                tx.prepare_cached("UPDATE graphs SET pending = 0, previous = NULL WHERE id = ?1")?
+                    .execute([id])?;
+                tx.prepare_cached("DELETE FROM drift WHERE graph = ?1")?.execute([id])?;
+            }
+            tx.commit()
         })
     }
 
-    /// The data plane refused the proposal: what was before is desired again.
-    pub fn roll_back(&self, id: &str) -> Result<Option<DesiredGraph>> {
-        let previous: Option<String> = self.with(|db| {
+    /// The data plane refused the proposals: what was before is desired again.
+    pub fn roll_back(&self, ids: &[String]) -> Result<Vec<Option<DesiredGraph>>> {
+        let previous: Vec<Option<String>> = self.with(|db| {
             let tx = db.transaction()?;
-            tx.execute("DELETE FROM graphs WHERE id = ?1 AND pending = 1 AND previous IS NULL", [id])?;
-            tx.execute(
-                "UPDATE graphs SET desired = previous, previous = NULL, pending = 0, revision = revision - 1
-                 WHERE id = ?1 AND pending = 1",
-                [id],
-            )?;
-            let text =
-                tx.query_row("SELECT desired FROM graphs WHERE id = ?1", [id], |r| r.get(0)).optional()?;
+            let mut previous = Vec::new();
+            for id in ids {
+                tx.execute("DELETE FROM graphs WHERE id = ?1 AND pending = 1 AND previous IS NULL", [id])?;
+                tx.execute(
+                    "UPDATE graphs SET desired = previous, previous = NULL, pending = 0, revision = revision - 1
+                     WHERE id = ?1 AND pending = 1",
+                    [id],
+                )?;
+                let desired = "SELECT desired FROM graphs WHERE id = ?1";
+                previous.push(tx.query_row(desired, [id], |r| r.get(0)).optional()?);
+            }
             tx.commit()?;
-            Ok(text)
+            Ok(previous)
         })?;
         let read = |text: String| {
             serde_json::from_str(&text)
                 .map_err(|e| StoreError::Corrupt { path: self.path.clone(), what: e.to_string() })
         };
-        previous.map(read).transpose()
+        previous.into_iter().map(|text| text.map(read).transpose()).collect()
     }
 
     /// Forgets a graph; false if there was none.
@@ -211,15 +235,53 @@ impl Store {
             let tx = db.transaction()?;
             let n = tx.execute("DELETE FROM graphs WHERE id = ?1", [id])?;
             tx.execute("DELETE FROM written WHERE graph = ?1", [id])?;
+            tx.execute("DELETE FROM drift WHERE graph = ?1", [id])?;
             tx.commit()?;
             Ok(n > 0)
         })
     }
 
-    /// Remembers that the handler writes of `tag` were made in the data-plane process `engine`.
-    pub fn set_written(&self, graph: &str, tag: &str, engine: &str) -> Result<()> {
+    /// Remembers that the handler writes of graphs (each with its tag) were made in the data-plane process `engine`.
+    pub fn set_written(&self, graphs: &[(String, String)], engine: &str) -> Result<()> {
         self.with(|db| {
-            db.execute("INSERT OR REPLACE INTO written VALUES (?1, ?2, ?3)", [graph, tag, engine]).map(drop)
+            let tx = db.transaction()?;
+            for (graph, tag) in graphs {
+                tx.execute("INSERT OR REPLACE INTO written VALUES (?1, ?2, ?3)", [graph, tag, engine])?;
+            }
+            tx.commit()
+        })
+    }
+
+    /// Remembers a handler write that the document does not have, or that there is none any more.
+    pub fn set_drift(
+        &self,
+        graph: &str,
+        function: &str,
+        handler: &str,
+        value: Option<&str>,
+        engine: &str,
+    ) -> Result<()> {
+        self.with(|db| match value {
+            Some(value) => db
+                .execute(
+                    "INSERT OR REPLACE INTO drift VALUES (?1, ?2, ?3, ?4, ?5)",
+                    [graph, function, handler, value, engine],
+                )
+                .map(drop),
+            None => db
+                .execute(
+                    "DELETE FROM drift WHERE graph = ?1 AND function = ?2 AND handler = ?3",
+                    [graph, function, handler],
+                )
+                .map(drop),
+        })
+    }
+
+    /// Handler writes that the documents do not have, in the data-plane process `engine`.
+    pub fn drift(&self, engine: &str) -> Result<Vec<[String; 4]>> {
+        self.with(|db| {
+            let mut q = db.prepare("SELECT graph, function, handler, value FROM drift WHERE engine = ?1")?;
+            q.query_map([engine], |r| Ok([r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?]))?.collect()
         })
     }
 
@@ -231,21 +293,23 @@ impl Store {
         })
     }
 
-    /// Adds an event to the log and gives it back with its number; the oldest go when there are too many.
-    pub fn log(&self, kind: Kind, graph: Option<&str>, text: &str) -> Result<Event> {
+    /// Adds events to the log and gives them back with their numbers; the oldest go when there are too many.
+    pub fn log(&self, events: &[News]) -> Result<Vec<Event>> {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
-        let id = self.with(|db| {
+        self.with(|db| {
             let tx = db.transaction()?;
-            tx.execute(
-                "INSERT INTO events (time, kind, graph, text) VALUES (?1, ?2, ?3, ?4)",
-                params![time, kind.name(), graph, text],
-            )?;
-            let id = tx.last_insert_rowid() as u64;
-            tx.execute("DELETE FROM events WHERE id <= ?1", [id.saturating_sub(MAX_EVENTS)])?;
+            let mut logged = Vec::new();
+            for News { kind, graph, text } in events {
+                tx.prepare_cached("INSERT INTO events (time, kind, graph, text) VALUES (?1, ?2, ?3, ?4)")?
+                    .execute(params![time, kind.name(), graph, text])?;
+                let id = Some(tx.last_insert_rowid() as u64);
+                logged.push(Event { id, time, kind: *kind, graph: graph.clone(), text: text.clone() });
+            }
+            let last = logged.last().and_then(|e| e.id).unwrap_or(0);
+            tx.execute("DELETE FROM events WHERE id <= ?1", [last.saturating_sub(MAX_EVENTS)])?;
             tx.commit()?;
-            Ok(id)
-        })?;
-        Ok(Event { id: Some(id), time, kind, graph: graph.map(Into::into), text: text.into() })
+            Ok(logged)
+        })
     }
 
     /// Events after the one with this number, at most `limit`.
@@ -309,21 +373,22 @@ mod tests {
     fn a_refused_change_leaves_what_was_before() {
         let (dir, store) = store();
         let (old, new) = (desired(&wire("a", "eth1", "eth2")), desired(&wire("a", "eth1", "eth3")));
-        assert_eq!(store.propose(&old).unwrap(), 1);
-        store.confirm("a").unwrap();
-        assert_eq!(store.propose(&new).unwrap(), 2);
+        let a = ["a".to_owned()];
+        assert_eq!(store.propose(&[old.clone().into()]).unwrap(), [1]);
+        store.confirm(&a).unwrap();
+        assert_eq!(store.propose(&[new.clone().into()]).unwrap(), [2]);
         drop(store);
         // The daemon died: the proposal stands, and can still be taken back.
         let store = Store::open(&dir.path().join("node.db")).unwrap();
         let stored = store.graphs().unwrap();
         assert!(stored["a"].pending && stored["a"].graph == new);
-        assert_eq!(store.roll_back("a").unwrap().as_ref(), Some(&old));
+        assert_eq!(store.roll_back(&a).unwrap(), [Some(old.clone())]);
         let stored = store.graphs().unwrap();
         assert_eq!((stored["a"].revision, stored["a"].pending), (1, false));
         // A confirmed one cannot be taken back; a new one goes altogether.
-        assert_eq!(store.roll_back("a").unwrap().as_ref(), Some(&old));
-        store.propose(&desired(&wire("b", "eth1", "eth2"))).unwrap();
-        assert_eq!(store.roll_back("b").unwrap(), None);
+        assert_eq!(store.roll_back(&a).unwrap(), [Some(old.clone())]);
+        store.propose(&[desired(&wire("b", "eth1", "eth2")).into()]).unwrap();
+        assert_eq!(store.roll_back(&["b".to_owned()]).unwrap(), [None]);
         assert_eq!(store.graphs().unwrap().len(), 1);
     }
 
@@ -331,16 +396,16 @@ mod tests {
     fn a_full_disk_changes_nothing() {
         let (_dir, store) = store();
         let old = desired(&wire("a", "eth1", "eth2"));
-        store.propose(&old).unwrap();
-        store.confirm("a").unwrap();
+        store.propose(&[old.clone().into()]).unwrap();
+        store.confirm(&["a".to_owned()]).unwrap();
         store.set_full(true);
         let mut new = old.clone();
         new.config = "x".repeat(1 << 20);
-        let e = store.propose(&new).unwrap_err();
+        let e = store.propose(&[new.clone().into()]).unwrap_err();
         assert!(matches!(e, StoreError::Full { .. }) && e.to_string().contains("disk is full"), "{e}");
         assert_eq!(store.graphs().unwrap()["a"].graph, old);
         store.set_full(false);
-        store.propose(&new).unwrap();
+        store.propose(&[new.into()]).unwrap();
     }
 
     #[test]
@@ -363,21 +428,23 @@ mod tests {
                 let jump = "UPDATE sqlite_sequence SET seq = 10000 WHERE name = 'events'";
                 store.with(|db| db.execute(jump, [])).unwrap();
             }
-            store.log(Kind::Applied, Some("a"), "text").unwrap();
+            let news = |text: &str| News { kind: Kind::Applied, graph: Some("a".into()), text: text.into() };
+            store.log(&[news("text")]).unwrap();
         }
         let ids: Vec<u64> = store.events_after(0, 100).unwrap().iter().filter_map(|e| e.id).collect();
         assert_eq!(ids.last(), Some(&10_007));
         assert!(ids.iter().all(|id| *id > 7), "{ids:?}");
         drop(store);
         let store = Store::open(&dir.path().join("node.db")).unwrap();
-        assert_eq!(store.log(Kind::Print, None, "").unwrap().id, Some(10_008));
+        let news = News { kind: Kind::Print, graph: None, text: String::new() };
+        assert_eq!(store.log(&[news]).unwrap()[0].id, Some(10_008));
         assert_eq!(store.events_after(u64::MAX, 1).unwrap(), []);
     }
 
     #[test]
     fn written_marks_belong_to_one_data_plane_process() {
         let (_dir, store) = store();
-        store.set_written("a", "t", "1@5").unwrap();
+        store.set_written(&[("a".into(), "t".into())], "1@5").unwrap();
         assert_eq!(store.written("1@5").unwrap().get("a").map(String::as_str), Some("t"));
         assert!(store.written("2@6").unwrap().is_empty());
     }

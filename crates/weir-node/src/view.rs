@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use weir_model::status::State;
+use weir_model::status::{Drift, State};
 use weir_switch::compile::CompileError;
 use weir_switch::lsi0::Conflict;
 
@@ -26,8 +26,6 @@ pub struct Entry {
 pub struct Failure {
     /// For people.
     pub reason: String,
-    /// Whether the graph itself can be loaded, and only LSI-0 fails with its access points.
-    pub loads: bool,
 }
 
 /// Graphs and failures by identifier.
@@ -37,6 +35,12 @@ pub struct View {
     pub graphs: BTreeMap<String, Entry>,
     /// Those that cannot run.
     pub failures: BTreeMap<String, Failure>,
+    /// Interfaces of access points that do not work, and why.
+    pub troubles: BTreeMap<String, String>,
+    /// Handler writes that the documents do not have, by graph: function and handler, and what was written.
+    pub drift: BTreeMap<String, BTreeMap<(String, String), String>>,
+    /// The data-plane process that this is of.
+    pub(crate) engine: String,
     /// Whether the data plane was brought to the desired state since it was last reached.
     pub settled: bool,
     /// Graphs whose roll-back the store still owes.
@@ -46,11 +50,33 @@ pub struct View {
 impl View {
     /// The state of a graph.
     pub fn state(&self, id: &str) -> State {
-        match self.failures.get(id) {
-            Some(f) => State::Failed { reason: f.reason.clone() },
-            None if self.settled => State::Running,
-            None => State::Starting,
+        if let Some(f) = self.failures.get(id) {
+            return State::Failed { reason: f.reason.clone() };
         }
+        if !self.settled {
+            return State::Starting;
+        }
+        let places = self.graphs.get(id).into_iter().flat_map(|e| &e.graph.attachments);
+        let mut troubles: Vec<&str> =
+            places.filter_map(|p| self.troubles.get(&p.interface)).map(String::as_str).collect();
+        troubles.sort_unstable();
+        troubles.dedup();
+        match &troubles[..] {
+            [] => State::Running,
+            troubles => State::Degraded { reason: troubles.join("; ") },
+        }
+    }
+}
+
+impl View {
+    /// Handler writes of a graph that its document does not have.
+    pub fn drift_of(&self, id: &str) -> Vec<Drift> {
+        let drift = |((function, handler), value): (&(String, String), &String)| Drift {
+            function: function.clone(),
+            handler: handler.clone(),
+            value: value.clone(),
+        };
+        self.drift.get(id).into_iter().flatten().map(drift).collect()
     }
 }
 
@@ -80,6 +106,9 @@ pub enum ApplyError {
     /// `POST` of a graph that is there.
     #[error("there is a graph '{0}' already; change it with PUT /graphs/{0}")]
     Exists(String),
+    /// The request has it twice.
+    #[error("the request has graph '{0}' twice; leave one out")]
+    Twice(String),
     /// There is no such graph.
     #[error("there is no graph '{0}'")]
     Missing(String),
@@ -89,6 +118,9 @@ pub enum ApplyError {
     /// Another graph has an access point.
     #[error("another graph has an access point that this one asks for")]
     Conflict(Vec<Conflict>),
+    /// Others of the request were refused, and it was to be done altogether or not at all.
+    #[error("it was not applied, since another graph of the request was refused")]
+    Together,
     /// The data plane refused it.
     #[error("the data plane refused the graph; what ran before goes on")]
     Refused(Vec<String>),
@@ -101,26 +133,4 @@ pub enum ApplyError {
     /// A bug.
     #[error("internal error: {0}")]
     Internal(String),
-}
-
-/// Graphs that LSI-0 may fail with.
-pub(crate) fn attached(view: &View) -> BTreeSet<String> {
-    let with =
-        |(id, e): &(&String, &Entry)| !e.graph.attachments.is_empty() && !view.failures.contains_key(*id);
-    view.graphs.iter().filter(with).map(|(id, _)| id.clone()).collect()
-}
-
-/// Marks graphs as failed; false if that says nothing new.
-pub(crate) fn fail(view: &mut View, graphs: &BTreeSet<String>, loads: bool, errors: &[String]) -> bool {
-    let mut new = false;
-    for id in graphs.iter().filter(|id| view.graphs.contains_key(*id)) {
-        let failure = Failure { reason: errors.join("; "), loads };
-        // Once it is known not to load, LSI-0 has no say.
-        let known = view.failures.get(id).is_some_and(|f| !f.loads || loads);
-        if !known {
-            view.failures.insert(id.clone(), failure);
-            new = true;
-        }
-    }
-    new
 }

@@ -16,7 +16,7 @@ use weir_model::status::State;
 use weir_node::client::{ClientError, NodeClient};
 use weir_node::events::Kind;
 use weir_node::plan::Action;
-use weir_node::rest::{CaptureRequest, Captured, Direction, PROBLEM, Problem, TraceRequest};
+use weir_node::rest::{CaptureRequest, Captured, Direction, ListOutcome, PROBLEM, Problem, TraceRequest};
 use weir_node::{NodeError, Options, run, serve};
 
 /// A daemon with its data plane.
@@ -69,6 +69,7 @@ fn options(dir: &Path) -> Options {
         images: vec![dir.join("images")],
         engine_command: vec![],
         stop_engine: false,
+        graph_memory: 256 << 20,
     }
 }
 
@@ -145,7 +146,9 @@ fn a_graph_lives() {
     let made = c.create(&firewall("allow tcp")).unwrap();
     assert_eq!((made.id.as_str(), made.revision), ("fw", 1));
     assert_eq!(problem(c.create(&firewall("allow tcp"))).status, 409);
-    assert!(d.fake.lock().unwrap().graphs[LSI0].0.contains("FromDevice(eth2"));
+    let at = ("eth2".to_owned(), "25".to_owned());
+    assert_eq!(d.fake.lock().unwrap().points[&at], ("fw/wan/in".to_owned(), "fw/wan/out".to_owned()));
+    assert!(d.fake.lock().unwrap().graphs[&format!("{LSI0}eth2")].0.contains("FromDevice(eth2"));
 
     let listed = c.graphs().unwrap();
     assert_eq!((listed.len(), &listed[0].state, listed[0].functions), (1, &State::Running, 1));
@@ -215,6 +218,44 @@ fn a_daemon_that_comes_back_adopts_what_runs_and_numbers_go_on() {
     // From the middle on.
     let next = d.client.events(Some(ids[1])).unwrap().next().unwrap().unwrap();
     assert_eq!(next.id, Some(ids[2]));
+}
+
+#[test]
+fn a_list_is_applied_wholly_or_not_at_all_unless_each_is_asked_for() {
+    let d = Daemon::start();
+    let list = |documents: &[String]| {
+        let graphs = documents.iter().map(|d| weir_model::graph::ServiceGraph::parse(d).unwrap().to_json());
+        serde_json::Value::from(graphs.collect::<Vec<_>>()).to_string()
+    };
+    let outcomes = |documents: &[String], each: bool| -> Vec<(String, ListOutcome)> {
+        let applied = d.client.put_list(&list(documents), each, false).unwrap();
+        applied.graphs.into_iter().map(|g| (g.id, g.outcome)).collect()
+    };
+    let (a, b, gone) = (wire("a", "eth1", "eth2"), wire("b", "eth3", "eth4"), wire("c", "missing1", "eth5"));
+    // Refused by the data plane, by the node, and by a graph of the same list.
+    let firewoll = firewall("allow tcp").replace("name: firewall", "name: firewoll");
+    for (bad, words) in [(&gone, "missing1"), (&firewoll, "firewoll"), (&wire("d", "eth1", "x"), "eth1")] {
+        let p = problem(d.client.put_list(&list(&[a.clone(), b.clone(), bad.clone()]), false, false));
+        assert!(p.to_string().contains(words) && p.detail.contains("nothing was changed"), "{p}");
+        let fake = d.fake.lock().unwrap();
+        assert!(fake.graphs.is_empty() && fake.points.is_empty(), "{words}: {:?}", fake.graphs);
+    }
+    let applied = outcomes(&[a.clone(), gone.clone(), b.clone(), a.clone()], true);
+    use ListOutcome::{Changed, Created, Refused, Unchanged};
+    let wanted = [("a", Created), ("c", Refused), ("b", Created), ("a", Refused)];
+    assert_eq!(applied, wanted.map(|(id, o)| (id.to_owned(), o)));
+    assert_eq!(d.client.graphs().unwrap().len(), 2);
+
+    // What one gives up another may have, in one go.
+    let swapped = [wire("a", "eth1", "eth4"), wire("b", "eth3", "eth2")];
+    assert_eq!(outcomes(&swapped, false), [("a".to_owned(), Changed), ("b".to_owned(), Changed)]);
+    assert_eq!(outcomes(&swapped, false), [("a".to_owned(), Unchanged), ("b".to_owned(), Unchanged)]);
+    assert_eq!(d.fake.lock().unwrap().violations, Vec::<String>::new());
+
+    let p = problem(d.client.put_list("{}", false, false));
+    assert!(p.status == 400 && p.detail.contains("list"), "{p}");
+    let p = problem(d.client.put_list("[{\"id\": \"x\"}]", false, false));
+    assert!(p.status == 400 && p.detail.contains("graph 'x'") && !p.errors.is_empty(), "{p}");
 }
 
 #[test]
@@ -356,6 +397,10 @@ fn a_daemon_that_cannot_start_says_why() {
         std::fs::write(dir.path().join("node.db"), "not a database".repeat(500)).unwrap();
         let e = run(options(dir.path()), async {}).await.unwrap_err();
         assert!(matches!(e, NodeError::Store(_)) && e.to_string().contains("node.db"), "{e}");
+        let lock = std::fs::File::create(dir.path().join("engine.sock.node")).unwrap();
+        lock.lock().unwrap();
+        let e = run(options(dir.path()), async {}).await.unwrap_err();
+        assert!(matches!(e, NodeError::Running { .. }) && e.to_string().contains("engine.sock"), "{e}");
     });
 }
 

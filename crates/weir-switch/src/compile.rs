@@ -18,7 +18,7 @@ use crate::rule::{Action, FlowRule};
 /// What a service graph becomes.
 #[derive(Debug, Clone)]
 pub struct Compiled {
-    /// Configuration of the graph, in the Click language.
+    /// Configuration of the graph, in the Click language. Links are the graph's own: `FromLink(SAP/in)`.
     pub config: String,
     /// Its access points.
     pub attachments: Vec<Attachment>,
@@ -65,8 +65,8 @@ pub fn compile<'t>(
     if !c.errors.is_empty() {
         return Err(c.errors);
     }
-    let name = graph.name.as_str().replace(['\n', '\r'], " ");
-    let mut config = format!("// Graph {}: {name}\n{sap_text}{function_text}", graph.id);
+    // Nothing of what tells one tenant's graph from another's: equal ones are read and compiled once.
+    let mut config = format!("{sap_text}{function_text}");
     if c.ports.is_empty() {
         config.push_str("Idle -> Discard;\n");
     } else {
@@ -146,8 +146,9 @@ impl Compiler<'_> {
             let attachment = Attachment {
                 interface,
                 vlan,
-                to_graph: format!("{}/{}/in", self.graph.id, sap.id),
-                from_graph: format!("{}/{}/out", self.graph.id, sap.id),
+                to_graph: format!("{}/in", sap.id),
+                from_graph: format!("{}/out", sap.id),
+                sap: sap.id.to_string(),
                 graph: self.graph.id.to_string(),
             };
             _ = writeln!(
@@ -386,7 +387,7 @@ flowrules:
     fn a_graph_becomes_a_flow_table_with_its_functions_around_it() {
         let c = compiled(GRAPH).unwrap();
         for line in [
-            "sap_lan_in :: FromLink(0x1/lan/in) -> sap_lan :: Counter;",
+            "sap_lan_in :: FromLink(lan/in) -> sap_lan :: Counter;",
             "in_0 -> filter :: IPFilter(allow tcp, deny all) -> out_1;",
             "1 in 0 => output 2",
             "=> dec_ttl; output 1",

@@ -7,10 +7,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use weir_model::filter::{Expr, Prim};
-
-use crate::rule::{Action, FlowRule};
-
 /// A service access point of a graph.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attachment {
@@ -18,10 +14,12 @@ pub struct Attachment {
     pub interface: String,
     /// VLAN on it; `None` takes all that no other access point's VLAN is.
     pub vlan: Option<u16>,
-    /// Link by which the graph gets what arrives.
+    /// Link by which the graph gets what arrives, as the graph calls it.
     pub to_graph: String,
-    /// Link by which it sends.
+    /// Link by which it sends, as the graph calls it.
     pub from_graph: String,
+    /// Identifier of the service access point.
+    pub sap: String,
     /// The graph, for messages.
     pub graph: String,
 }
@@ -38,8 +36,8 @@ pub struct Conflict {
     pub other: String,
 }
 
-/// Attachments that want what another has.
-pub fn conflicts(attachments: &[Attachment]) -> Vec<Conflict> {
+/// Attachments that want what another has: the later one is told.
+pub fn conflicts<'a>(attachments: impl IntoIterator<Item = &'a Attachment>) -> Vec<Conflict> {
     let mut taken: BTreeMap<(&str, Option<u16>), &str> = BTreeMap::new();
     let mut found = Vec::new();
     for a in attachments {
@@ -54,53 +52,25 @@ pub fn conflicts(attachments: &[Attachment]) -> Vec<Conflict> {
     found
 }
 
-/// The configuration of LSI-0 for these attachments, which have no conflicts.
-pub fn lsi0(attachments: &[Attachment]) -> String {
-    let mut sorted = attachments.to_vec();
-    sorted.sort();
-    let mut interfaces: Vec<&str> = sorted.iter().map(|a| a.interface.as_str()).collect();
-    interfaces.dedup();
+/// The configuration of LSI-0 for an interface. It names no access points: these are rows of its element
+/// [`ACCESS_POINTS`], which come and go while it runs. Nor need the interface be there: it is taken when it comes.
+pub fn lsi0(interface: &str) -> String {
+    let dev = element_name("dev", interface);
+    format!(
+        "// LSI-0: dispatches the VLANs of {interface} to graphs.\n\
+         {dev}_in :: FromDevice({interface}, PROMISC true, WAIT true) -> {ACCESS_POINTS} :: AccessPoints\n\
+         -> {dev}_queue :: Queue(1000) -> {dev}_out :: ToDevice({interface}, WAIT true);\n"
+    )
+}
 
-    // Ports of the table: first the interfaces, then the graphs' links. Elements are named by what they stand for and
-    // not by number, so that a hot swap never hands one interface's queue to another.
-    let mut rules = Vec::new();
-    let (mut elements, mut wires) = (String::new(), String::new());
-    for (port, interface) in interfaces.iter().enumerate() {
-        let dev = element_name("dev", interface);
-        _ = writeln!(elements, "{dev}_in :: FromDevice({interface}, PROMISC true);");
-        _ = writeln!(elements, "{dev}_queue :: Queue(1000);\n{dev}_out :: ToDevice({interface});");
-        _ = writeln!(wires, "{dev}_in -> [{port}] lsi;\nlsi [{port}] -> {dev}_queue -> {dev}_out;");
+/// The element of LSI-0 that has the access points.
+pub const ACCESS_POINTS: &str = "lsi";
+
+impl Attachment {
+    /// The link to the graph and the link from it, as the engine calls them.
+    pub fn links(&self) -> (String, String) {
+        (format!("{}/{}", self.graph, self.to_graph), format!("{}/{}", self.graph, self.from_graph))
     }
-    for (i, a) in sorted.iter().enumerate() {
-        let device = interfaces.iter().position(|n| *n == a.interface).unwrap_or(0) as u32;
-        let port = (interfaces.len() + i) as u32;
-        let sap = element_name("sap", &a.to_graph);
-        _ = writeln!(
-            elements,
-            "{sap}_in :: FromLink({});\n{sap}_out :: ToLink({});",
-            a.from_graph, a.to_graph
-        );
-        _ = writeln!(wires, "{sap}_in -> [{port}] lsi;\nlsi [{port}] -> {sap}_out;");
-        let (filter, priority, inward, outward) = match a.vlan {
-            Some(id) => {
-                (Expr::Prim(Prim::Vlan(Some(id))), 2, vec![Action::PopVlan], vec![Action::PushVlan(id)])
-            }
-            None => (Expr::True, 1, vec![], vec![]),
-        };
-        let to = |mut actions: Vec<Action>, port| {
-            actions.push(Action::Output(port));
-            actions
-        };
-        rules.push(FlowRule { priority, input: device, filter, actions: to(inward, port) });
-        rules.push(FlowRule { priority: 1, input: port, filter: Expr::True, actions: to(outward, device) });
-    }
-    // Every output is an input too, so a table without interfaces has no ports.
-    let rules: Vec<String> = rules.iter().map(|r| format!("    {r}")).collect();
-    let table = format!("lsi :: FlowTable(\n{});\n", rules.join(",\n"));
-    if sorted.is_empty() {
-        return "// LSI-0: no graph has access points.\nIdle -> Discard;\n".into();
-    }
-    format!("// LSI-0: dispatches interfaces and VLANs to graphs.\n{elements}{table}{wires}")
 }
 
 /// An element name that stands for `name` and for no other: what is no letter or digit becomes `_` and its code.
@@ -124,33 +94,22 @@ mod tests {
         Attachment {
             interface: interface.into(),
             vlan,
-            to_graph: format!("{graph}-in"),
-            from_graph: format!("{graph}-out"),
+            to_graph: "l/in".into(),
+            from_graph: "l/out".into(),
+            sap: "l".into(),
             graph: graph.into(),
         }
     }
 
     #[test]
-    fn tags_go_off_inwards_and_on_outwards() {
-        let text = lsi0(&[attachment("a", "eth1", Some(25)), attachment("b", "eth1", None)]);
-        for line in [
-            "1 in 0 => output 1",
-            "2 in 0 vlan 25 => pop_vlan; output 2",
-            "1 in 2 => push_vlan 25; output 0",
-            "1 in 1 => output 0",
-        ] {
-            assert!(text.contains(line), "{line} is missing in\n{text}");
+    fn the_configuration_depends_on_the_interface_alone_and_names_stand_for_one_each() {
+        let text = lsi0("eth1.5");
+        for part in ["dev_eth1_2e_5_queue :: Queue(1000)", "FromDevice(eth1.5, ", "lsi :: AccessPoints"] {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
         }
-        assert_eq!(text.matches("FromDevice(eth1").count(), 1);
-    }
-
-    #[test]
-    fn a_new_interface_does_not_rename_what_is_there() {
-        let before = lsi0(&[attachment("b", "eth1", None)]);
-        let after = lsi0(&[attachment("a", "eth0", None), attachment("b", "eth1", None)]);
-        for line in ["dev_eth1_queue :: Queue(1000);", "sap_b_2d_in_out :: ToLink(b-in);"] {
-            assert!(before.contains(line) && after.contains(line), "{line} is missing in\n{before}\n{after}");
-        }
+        assert_ne!(element_name("dev", "a-b"), element_name("dev", "a.b"));
+        let a = attachment("g", "eth1", None);
+        assert_eq!(a.links(), ("g/l/in".to_owned(), "g/l/out".to_owned()));
     }
 
     #[test]

@@ -174,6 +174,19 @@ impl TableDecl {
         }
     }
 
+    /// Most bytes that an entry takes, without packets that it holds: its row, what finds it and its timer; an estimate for
+    /// prefixes and rules.
+    pub fn entry_bytes(&self) -> u64 {
+        let row = crate::layout::Layout::of(self).stride as u64;
+        row + match self.kind {
+            Kind::Array => 0,
+            // A quarter of the cells of small tables is in use at most, and a timer is a number in a ring.
+            Kind::Exact => 4 * 8 + 16,
+            Kind::Lpm => row + 64,
+            Kind::Rules => 256,
+        }
+    }
+
     /// Lets each entry hold up to `packets`.
     pub fn holding(mut self, packets: u32) -> TableDecl {
         self.held = packets;

@@ -43,7 +43,8 @@ impl Lab {
         Ok(lab)
     }
 
-    fn name(&self, place: &str) -> String {
+    /// The full name of a namespace, unique on the machine.
+    pub fn name(&self, place: &str) -> String {
         format!("weirbench-{}-{}-{place}", std::process::id(), self.number)
     }
 

@@ -7,7 +7,7 @@
 
 mod bare;
 mod forward;
-mod lab;
+pub mod lab;
 mod load;
 mod tcp;
 

@@ -117,6 +117,8 @@ pub struct Devices {
     gap: u64,
     /// When the last packets came.
     came_at: u64,
+    /// Whether who uses and reads devices has changed.
+    pub(crate) stale: bool,
 }
 
 impl Devices {
@@ -133,6 +135,7 @@ impl Devices {
             only: None,
             gap: SPARSE_GAP,
             came_at: 0,
+            stale: false,
         })
     }
 
@@ -151,6 +154,7 @@ impl Devices {
     /// Opens a device, or finds it if it is open. The first to open it decides the options, but one that asks for a
     /// method gets it: the port is exchanged.
     pub fn open(&mut self, name: &str, options: &Options) -> Result<usize, PortError> {
+        self.stale = true;
         let mut options = options.clone();
         let mut port = None;
         if let Some(only) = &mut self.only {
@@ -184,6 +188,22 @@ impl Devices {
         self.open_for_all(open, name, &options)
     }
 
+    /// As [`open`](Devices::open), but an interface that cannot be opened now is opened as soon as it can be.
+    pub fn open_later(&mut self, name: &str, options: &Options) -> Result<usize, PortError> {
+        let refused = match self.open(name, options) {
+            // What the first worker does not share is not for this one.
+            Err(e) if self.only.as_ref().is_none_or(|only| only.contains_key(name)) => e,
+            done => return done,
+        };
+        let lent = self.only.as_ref().and_then(|only| only.get(name)).map(|lent| lent.options.clone());
+        let share = self.share_of(name);
+        let method = if options.method == Method::Auto { self.method } else { options.method };
+        let options = lent.unwrap_or(Options { method, share, ..options.clone() });
+        let id = self.put_without_port(name, Target::Interface(options));
+        self.fails(id, &refused, self.came_at);
+        Ok(id)
+    }
+
     /// Names of the open devices.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.list.iter().flatten().map(|d| d.name.as_str())
@@ -192,6 +212,7 @@ impl Devices {
     /// Opens a virtual interface, or finds it if it is open. Without a name, it is found by its options, and the kernel
     /// names it. Options that say something replace those of before.
     pub fn open_tap(&mut self, name: &str, options: &tap::Options) -> Result<usize, PortError> {
+        self.stale = true;
         let target = Target::Tap(options.clone(), name.is_empty());
         let open = match name {
             "" => self.list.iter().position(|d| d.as_ref().is_some_and(|d| d.target == target)),
@@ -209,6 +230,7 @@ impl Devices {
 
     /// Opens a socket, or finds the one with these options that is open.
     pub fn open_socket(&mut self, options: &socket::Options) -> Result<usize, PortError> {
+        self.stale = true;
         let (name, target) = (options.kind.to_string(), Target::Socket(options.clone()));
         match self.find(&name) {
             Some(id) if self.device(id).is_some_and(|d| d.target == target) => Ok(id),
@@ -244,9 +266,16 @@ impl Devices {
             self.install(id, port);
             return id;
         }
+        let id = self.put_without_port(&name, target);
+        self.install(id, port);
+        id
+    }
+
+    /// A new device, whose port is still to come.
+    fn put_without_port(&mut self, name: &str, target: Target) -> usize {
         let id = self.list.iter().position(Option::is_none).unwrap_or(self.list.len());
         let device = Device {
-            name,
+            name: name.to_owned(),
             target,
             port: None,
             trouble: String::new(),
@@ -266,7 +295,6 @@ impl Devices {
             self.list.push(None);
         }
         self.list[id] = Some(device);
-        self.install(id, port);
         id
     }
 
@@ -386,6 +414,11 @@ impl Devices {
     /// `up`, or what is wrong with a device.
     pub fn state(&self, id: usize) -> Option<String> {
         self.device(id).map(|d| if d.trouble.is_empty() { "up".to_owned() } else { d.trouble.clone() })
+    }
+
+    /// What is wrong with a device, if anything is.
+    pub(crate) fn trouble(&self, id: usize) -> Option<String> {
+        self.device(id).map(|d| d.trouble.clone()).filter(|t| !t.is_empty())
     }
 
     /// The name of a device.

@@ -33,7 +33,7 @@ impl Devices {
         name: &str,
         options: &Options,
     ) -> Result<usize, PortError> {
-        let share = self.share.map(|s| Share { group: s.group ^ number_of(name), ..s });
+        let share = self.share_of(name);
         // Another interface may have the same number of a group, or memory be short; then the packets are spread here.
         if let Some(share) = share
             && let Ok(ports) = self.open_members(name, options, share)
@@ -50,6 +50,11 @@ impl Devices {
             }
         }
         self.open_target(open, name, Target::Interface(Options { share: None, ..options.clone() }))
+    }
+
+    /// How the ports on an interface share its packets, of which this worker has the first.
+    pub(super) fn share_of(&self, name: &str) -> Option<Share> {
+        self.share.map(|s| Share { group: s.group ^ number_of(name), ..s })
     }
 
     /// The ports of all workers; one, if that has everything.

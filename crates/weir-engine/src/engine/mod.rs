@@ -1,5 +1,6 @@
 //! The engine: graphs, devices and links, and the loop that drives them. It belongs to one thread.
 
+mod graphs;
 mod run;
 mod team;
 
@@ -17,13 +18,14 @@ use crate::device::{Opener, Openers, with_causes};
 use crate::env::{Env, Notice, Printer, Reader};
 use crate::executor::ExecutorKind;
 use crate::fast::Fast;
+use crate::library::complete;
 use crate::links::Entrance;
 use crate::plan::Plan;
 use crate::problem::PlanError;
 use crate::protocol::{GraphInfo, GraphStatus};
 use crate::router::Router;
 use crate::watch::{CaptureRequest, Listener, Point};
-use crate::worker::complete;
+use graphs::Graphs;
 
 pub use run::{Stopped, Until};
 
@@ -31,7 +33,7 @@ pub use run::{Stopped, Until};
 pub struct Engine {
     env: Env,
     classes: Arc<Classes>,
-    graphs: Vec<Option<Router>>,
+    graphs: Graphs,
     names: BTreeMap<String, usize>,
     rx: Vec<Packet>,
     rounds: u32,
@@ -52,7 +54,7 @@ impl Engine {
         Ok(Engine {
             env: Env::new(classes.clone())?,
             classes,
-            graphs: Vec::new(),
+            graphs: Graphs::default(),
             names: BTreeMap::new(),
             rx: Vec::new(),
             rounds: 0,
@@ -114,14 +116,14 @@ impl Engine {
 
     /// Signals that elements of a graph are waiting for now.
     pub fn signals(&self) -> Vec<i32> {
-        self.graphs.iter().flatten().flat_map(Router::signals).collect()
+        self.graphs.iter().flat_map(|(_, r)| r.signals()).collect()
     }
 
     /// A signal has come. Returns whether an element was waiting for it.
     pub fn signal(&mut self, signal: i32) -> bool {
         self.env.tick();
         let Engine { graphs, env, .. } = self;
-        graphs.iter_mut().flatten().fold(false, |taken, router| router.signal(env, signal) | taken)
+        graphs.iter_mut().fold(false, |taken, router| router.signal(env, signal) | taken)
     }
 
     /// Counts what has ended in devices, for the elements that use them.
@@ -131,7 +133,7 @@ impl Engine {
                 Some(sender) => Some(sender.graph),
                 None => self.env.devices.readers(loss.device).first().map(|reader| reader.graph),
             };
-            if let Some(router) = graph.and_then(|graph| self.graphs.get_mut(graph)?.as_mut()) {
+            if let Some(router) = graph.and_then(|graph| self.graphs.get_mut(graph)) {
                 router.lost(&loss);
             }
         }
@@ -141,7 +143,7 @@ impl Engine {
     pub fn end(&mut self) {
         self.env.tick();
         let Engine { graphs, env, .. } = self;
-        graphs.iter_mut().flatten().for_each(|router| router.end(env));
+        graphs.iter_mut().for_each(|router| router.end(env));
     }
 
     /// The time in nanoseconds.
@@ -199,7 +201,7 @@ impl Engine {
             Ok(())
         })?;
         // Scripts call handlers, for which the other workers have to be asked.
-        if let Some(router) = self.names.get(name).and_then(|&id| self.graphs[id].as_mut()) {
+        if let Some(router) = self.names.get(name).and_then(|&id| self.graphs.get_mut(id)) {
             router.start(&mut self.env);
         }
         Ok(())
@@ -225,27 +227,31 @@ impl Engine {
         router.generation = self.generation;
         let (slot, what) = match self.names.get(name) {
             Some(&slot) => (slot, "swapped"),
-            None => (self.graphs.iter().position(Option::is_none).unwrap_or(self.graphs.len()), "loaded"),
+            None => (self.graphs.free_slot(), "loaded"),
         };
         router.slot = slot;
-        self.graphs.resize_with(self.graphs.len().max(slot + 1), || None);
-        let mut old = self.graphs[slot].take();
+        self.leave_links(slot);
+        rest.iter_mut().for_each(|e| e.leave_links(slot));
+        let mut old = self.graphs.take(slot);
         if let Some(old) = &mut old {
+            self.env.devices.stale |= old.uses_devices();
             old.gather(rest);
             router.adopt(old, &mut self.env);
         }
-        self.graphs[slot] = Some(router);
+        self.graphs.put(slot, router);
         self.names.insert(name.to_owned(), slot);
         if !rest.is_empty() {
             self.place_replicas(rest, slot, old, others);
         }
+        self.join_links(slot);
+        rest.iter_mut().for_each(|e| e.join_links(slot));
         self.env.notice(Some(name), what, format!("graph {name} {what}"));
         Ok(())
     }
 
     /// Compiles a graph and waits for it.
     fn compile(&mut self, rest: &mut [Engine], name: &str) {
-        let Some(router) = self.names.get(name).and_then(|&id| self.graphs[id].as_ref()) else { return };
+        let Some(router) = self.names.get(name).and_then(|&id| self.graphs.get(id)) else { return };
         let fast = Arc::new(router.plan.optimized());
         let code = Compiled::new(&fast.program).map(Arc::new).map_err(|e| with_causes(&e));
         if let Ok(code) = &code {
@@ -261,13 +267,13 @@ impl Engine {
 
     /// The number of a graph's last load or swap; 0 if there is no such graph.
     pub(crate) fn generation(&self, graph: &str) -> u64 {
-        self.names.get(graph).and_then(|&id| self.graphs[id].as_ref()).map_or(0, |r| r.generation)
+        self.names.get(graph).and_then(|&id| self.graphs.get(id)).map_or(0, |r| r.generation)
     }
 
     /// Runs a graph by its program after all passes.
     pub(crate) fn use_fast(&mut self, graph: &str, fast: Arc<Fast>) {
         self.with_rest(|_, rest| rest.iter_mut().for_each(|e| e.use_fast(graph, fast.clone())));
-        if let Some(router) = self.names.get(graph).and_then(|&id| self.graphs[id].as_mut()) {
+        if let Some(router) = self.names.get(graph).and_then(|&id| self.graphs.get_mut(id)) {
             router.use_fast(fast);
         }
     }
@@ -275,7 +281,7 @@ impl Engine {
     /// Runs a graph by code that was compiled from its fast program, or leaves it to the interpreter.
     pub(crate) fn use_code(&mut self, graph: &str, code: Result<Arc<Compiled>, String>) {
         self.with_rest(|_, rest| rest.iter_mut().for_each(|e| e.use_code(graph, code.clone())));
-        let Some(router) = self.names.get(graph).and_then(|&id| self.graphs[id].as_mut()) else { return };
+        let Some(router) = self.names.get(graph).and_then(|&id| self.graphs.get_mut(id)) else { return };
         match code {
             Ok(code) => router.use_code(code),
             Err(e) if self.env.worker() > 0 => drop(e),
@@ -304,17 +310,20 @@ impl Engine {
 
     /// A link that another graph, or another element, takes packets from already.
     fn link_conflict(&self, new: &Router) -> Option<String> {
-        let names = |r: &Router| -> Vec<String> {
-            r.nodes().filter_map(|(_, n)| n.reads_link().map(str::to_owned)).collect()
-        };
-        let wanted = names(new);
-        if let Some((_, twice)) = wanted.iter().enumerate().find(|(i, n)| wanted[..*i].contains(n)) {
-            return Some(format!("two FromLink elements have the name '{twice}'; one is possible"));
+        let mut wanted = Vec::new();
+        for (element, node) in new.nodes() {
+            let Some(link) = node.reads_link() else { continue };
+            let name = new.plan.graph.elements[element].args.first().map_or("", String::as_str);
+            if wanted.contains(&link) {
+                return Some(format!("two FromLink elements have the name '{name}'; one is possible"));
+            }
+            wanted.push(link);
+            let holder = self.env.links.entrance(link).and_then(|e| self.graphs.get(e.graph));
+            if let Some(other) = holder.filter(|other| other.name != new.name) {
+                return Some(format!("graph '{}' has the FromLink of '{name}' already", other.name));
+            }
         }
-        self.graphs.iter().flatten().filter(|g| g.name != new.name).find_map(|g| {
-            let taken = names(g).into_iter().find(|n| wanted.contains(n))?;
-            Some(format!("graph '{}' has the FromLink of '{taken}' already", g.name))
-        })
+        None
     }
 
     /// Stops and forgets a graph.
@@ -326,11 +335,9 @@ impl Engine {
         self.with_rest(|first, rest| {
             for engine in &mut *rest {
                 engine.names.remove(name);
-                if let Some(place) = engine.graphs.get_mut(id) {
-                    *place = None;
-                }
+                engine.forget(id);
             }
-            first.graphs[id] = None;
+            first.forget(id);
             first.assign_all(rest);
         });
         self.env.watch.lock().forget_graph(name);
@@ -345,7 +352,20 @@ impl Engine {
 
     /// All graphs, by name.
     pub fn list(&self) -> Vec<GraphInfo> {
-        self.names.values().filter_map(|&id| Some(self.graphs[id].as_ref()?.info())).collect()
+        let info = |router: &Router| GraphInfo { trouble: self.trouble(router), ..router.info() };
+        self.names.values().filter_map(|&id| self.graphs.get(id).map(info)).collect()
+    }
+
+    /// What is wrong with the devices of a graph.
+    fn trouble(&self, router: &Router) -> String {
+        if !router.uses_devices() {
+            return String::new();
+        }
+        let mut states: Vec<String> =
+            router.devices().into_iter().filter_map(|d| self.env.devices.trouble(d)).collect();
+        states.sort();
+        states.dedup();
+        states.join("; ")
     }
 
     /// Figures of a graph.
@@ -476,36 +496,69 @@ impl Engine {
 
     fn graph(&mut self, name: &str) -> Result<(&mut Router, &mut Env), String> {
         let id = self.names.get(name).copied();
-        if id.is_none_or(|id| self.graphs[id].is_none()) {
+        if id.is_none_or(|id| self.graphs.get(id).is_none()) {
             return Err(self.no_graph(name));
         }
-        match id.and_then(|id| self.graphs[id].as_mut()) {
+        match id.and_then(|id| self.graphs.get_mut(id)) {
             Some(router) => Ok((router, &mut self.env)),
             None => Err(format!("there is no graph '{name}'")),
         }
     }
 
+    /// Takes a graph away.
+    pub(crate) fn forget(&mut self, slot: usize) {
+        self.leave_links(slot);
+        if let Some(router) = self.graphs.remove(slot) {
+            self.env.devices.stale |= router.uses_devices();
+        }
+    }
+
+    /// Lets packets of links enter a graph.
+    fn join_links(&mut self, slot: usize) {
+        let Engine { graphs, env, .. } = self;
+        let Some(router) = graphs.get_mut(slot) else { return };
+        for element in 0..router.elements() {
+            let Some(link) = router.output_link(element, 0) else { continue };
+            if let Some(node) = router.node_mut(element) {
+                node.join_links(Entrance { graph: slot, link }, &mut env.links);
+            }
+        }
+    }
+
+    /// Lets none enter any more.
+    fn leave_links(&mut self, slot: usize) {
+        let Engine { graphs, env, .. } = self;
+        let Some(router) = graphs.get_mut(slot) else { return };
+        for element in 0..router.elements() {
+            if let Some(node) = router.node_mut(element) {
+                node.leave_links(&mut env.links);
+            }
+        }
+    }
+
+    /// Joins devices to the graphs as they are now, if that has changed.
     fn assign_all(&mut self, rest: &mut [Engine]) {
+        if !self.env.devices.stale && !rest.iter().any(|e| e.env.devices.stale) {
+            return;
+        }
         self.assign();
         rest.iter_mut().for_each(Engine::assign);
         self.env.devices.are_everywhere(|name| rest.iter().all(|e| e.env.devices.names().any(|n| n == name)));
     }
 
-    /// Joins devices and links to the graphs as they are now.
+    /// Joins devices to the graphs as they are now.
     fn assign(&mut self) {
-        let (mut used, mut readers, mut entrances) = (Vec::new(), Vec::new(), Vec::new());
-        for (id, router) in self.graphs.iter().enumerate() {
-            let Some(router) = router else { continue };
+        let (mut used, mut readers) = (Vec::new(), Vec::new());
+        for (id, router) in self.graphs.iter().filter(|(_, r)| r.uses_devices()) {
             used.extend(router.devices());
             for (element, node) in router.nodes() {
                 let Some(link) = router.output_link(element, 0) else { continue };
                 let entrance = Entrance { graph: id, link };
                 readers.extend(node.reads_device().map(|device| (device, entrance)));
-                entrances.extend(node.reads_link().map(|name| (name.to_owned(), entrance)));
             }
         }
         self.env.devices.assign(&used, &readers);
-        self.env.links.join(&entrances);
+        self.env.devices.stale = false;
     }
 }
 

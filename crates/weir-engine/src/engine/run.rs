@@ -9,7 +9,6 @@ use weir_packet::Packet;
 
 use super::Engine;
 use crate::device::Change;
-use crate::router::Router;
 
 /// Packets that are received from a device at once.
 const RX_BATCH: usize = 32;
@@ -66,13 +65,7 @@ impl Engine {
         for device in 0..if blocked { 0 } else { self.env.devices.len() } {
             self.receive(device);
         }
-        for id in 0..self.graphs.len() {
-            if let Some(router) = &mut self.graphs[id]
-                && router.wants_round(self.env.now)
-            {
-                router.round(&mut self.env);
-            }
-        }
+        self.graphs.round(&mut self.env);
         if let Some((graph, plan)) = self.env.swap.take()
             && let Err(errors) = self.install(&graph, plan, "")
         {
@@ -114,12 +107,12 @@ impl Engine {
         let Some((last, others)) = readers.split_last() else { return self.rx.clear() };
         for reader in others {
             let copies: Vec<Packet> = self.rx.iter().map(Packet::copy).collect();
-            if let Some(router) = &mut self.graphs[reader.graph] {
+            if let Some(router) = self.graphs.get_mut(reader.graph) {
                 router.come_in(&mut self.env, reader.link, copies, spread);
             }
         }
         let packets = self.rx.drain(..);
-        if let Some(router) = &mut self.graphs[last.graph] {
+        if let Some(router) = self.graphs.get_mut(last.graph) {
             router.come_in(&mut self.env, last.link, packets, spread);
         }
     }
@@ -128,7 +121,7 @@ impl Engine {
     fn deliver_links(&mut self) {
         for _ in 0..LINK_DELIVERIES {
             let Some((entrance, packets)) = self.env.links.next() else { return };
-            if let Some(router) = &mut self.graphs[entrance.graph] {
+            if let Some(router) = self.graphs.get_mut(entrance.graph) {
                 router.inject(&mut self.env, entrance.link, packets);
                 router.round(&mut self.env);
             }
@@ -137,7 +130,7 @@ impl Engine {
 
     /// When there is something to do, if nothing comes in.
     pub(super) fn wake(&self) -> Option<u64> {
-        let graphs = self.graphs.iter().flatten().filter_map(Router::next_round).min();
+        let graphs = self.graphs.wake();
         let links = self.env.links.waiting().then_some(0);
         [graphs, links, self.env.devices.wake(), self.env.watch.wake()].into_iter().flatten().min()
     }
@@ -180,7 +173,7 @@ impl Engine {
             {
                 continue;
             }
-            let listens = self.graphs.iter().flatten().any(Router::listens);
+            let listens = self.graphs.iter().any(|(_, r)| r.listens());
             let idle = self.wake().is_none() && !self.env.devices.may_receive() && !listens;
             if idle && !until.forever && self.others_busy() {
                 self.sleep(Some(left.unwrap_or(OTHERS).min(OTHERS)))?;

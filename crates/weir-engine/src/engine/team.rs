@@ -59,11 +59,11 @@ impl Engine {
     }
 
     pub(crate) fn router_mut(&mut self, slot: usize) -> Option<&mut Router> {
-        self.graphs.get_mut(slot)?.as_mut()
+        self.graphs.get_mut(slot)
     }
 
     pub(crate) fn parts(&mut self, slot: usize) -> Option<(&mut Router, &mut Env)> {
-        Some((self.graphs.get_mut(slot)?.as_mut()?, &mut self.env))
+        Some((self.graphs.get_mut(slot)?, &mut self.env))
     }
 
     /// Borrows the engines of the other workers for `f`; none if there are none, or they are borrowed already.
@@ -92,12 +92,12 @@ impl Engine {
     /// Delivers what is on the way here, and says whether there was anything.
     fn settle(&mut self) -> bool {
         let mut moved = self.take_in();
-        for router in self.graphs.iter_mut().flatten() {
+        for router in self.graphs.iter_mut() {
             moved |= router.settle(&mut self.env);
         }
         while let Some((entrance, packets)) = self.env.links.next() {
             moved = true;
-            if let Some(router) = &mut self.graphs[entrance.graph] {
+            if let Some(router) = self.graphs.get_mut(entrance.graph) {
                 router.inject(&mut self.env, entrance.link, packets);
                 router.settle(&mut self.env);
             }
@@ -117,7 +117,7 @@ impl Engine {
         exchange.receive(|parcel| {
             any = true;
             // Packets of a graph that is gone end with it.
-            if let Some(Some(router)) = graphs.get_mut(parcel.graph)
+            if let Some(router) = graphs.get_mut(parcel.graph)
                 && router.generation == parcel.generation
             {
                 router.arrive(parcel.link, parcel.packet);
@@ -159,10 +159,9 @@ impl Engine {
         let mut routers = others;
         let mut before = Vec::new();
         for engine in &mut *rest {
-            engine.graphs.resize_with(engine.graphs.len().max(slot + 1), || None);
-            before.push(engine.graphs[slot].take());
+            before.push(engine.graphs.take(slot));
         }
-        let Some(first) = &mut self.graphs[slot] else { return };
+        let Some(first) = self.graphs.get_mut(slot) else { return };
         for ((engine, new), old) in rest.iter_mut().zip(&mut routers).zip(&mut before) {
             new.slot = slot;
             new.generation = first.generation;
@@ -182,7 +181,7 @@ impl Engine {
         }
         for (engine, new) in rest.iter_mut().zip(routers) {
             engine.names.insert(new.name.clone(), slot);
-            engine.graphs[slot] = Some(new);
+            engine.graphs.put(slot, new);
         }
         first.scatter();
     }
@@ -192,8 +191,7 @@ impl Engine {
         let name = self.env.running.clone();
         self.rx.clear();
         if let Some(slot) = self.names.remove(&name) {
-            self.graphs[slot] = None;
-            self.assign();
+            self.forget(slot);
         }
         name
     }
@@ -213,7 +211,7 @@ impl Engine {
         for told in team.news() {
             match told {
                 Told::Notice(n) => self.env.notice(n.graph.as_deref(), n.what, n.text),
-                Told::Stop => self.graphs.iter_mut().flatten().for_each(Router::ask_stop),
+                Told::Stop => self.graphs.iter_mut().for_each(Router::ask_stop),
                 Told::Failed(graph, panic) => self.abandon_graph(&graph, &panic),
             }
         }

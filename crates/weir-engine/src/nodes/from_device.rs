@@ -34,6 +34,8 @@ engine_node! {
         key sniffer: bool = true,
         /// How packets come from the kernel: `AUTO`, `PACKET` or `XDP`.
         key method: String = String::from("AUTO"),
+        /// Whether the graph starts without an interface that is not there, and takes it when it comes.
+        key wait: bool = false,
         /// Accepted for Click's sake: at most 32 packets are taken at a time.
         key burst: u32 = 32,
         /// Accepted for Click's sake: packets have 128 bytes of headroom.
@@ -78,7 +80,12 @@ impl Behavior for FromDevice {
             exclusive: !self.sniffer,
             ..Options::default()
         };
-        self.state = Some(env.devices.open(&self.devname, &options).map_err(|e| with_causes(&e))?);
+        let open = if self.wait {
+            env.devices.open_later(&self.devname, &options)
+        } else {
+            env.devices.open(&self.devname, &options)
+        };
+        self.state = Some(open.map_err(|e| with_causes(&e))?);
         Ok(())
     }
 

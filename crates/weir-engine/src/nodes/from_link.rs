@@ -1,4 +1,5 @@
 use super::prelude::*;
+use crate::links::{Entrance, Links};
 
 engine_node! {
     /// Takes packets that other graphs of this engine push into `ToLink` elements of the same name.
@@ -10,11 +11,25 @@ engine_node! {
         /// Name of the link.
         pos name: String,
     }
+    state Option<usize>;
 }
 
 impl Behavior for FromLink {
-    fn reads_link(&self) -> Option<&str> {
-        Some(&self.name)
+    fn open(&mut self, env: &mut Env) -> Result<(), String> {
+        self.state = Some(env.links.own_id(&self.name));
+        Ok(())
+    }
+
+    fn reads_link(&self) -> Option<usize> {
+        self.state
+    }
+
+    fn join_links(&mut self, entrance: Entrance, links: &mut Links) {
+        self.state.into_iter().for_each(|link| links.join(link, entrance, None));
+    }
+
+    fn leave_links(&mut self, links: &mut Links) {
+        self.state.into_iter().for_each(|link| links.leave(link));
     }
 
     fn on_every_worker(&self) -> bool {

@@ -6,6 +6,7 @@ use crate::node::NodeClass;
 #[macro_use]
 mod storage;
 
+mod access_points;
 mod aggregate_counter;
 mod aggregate_ip_flows;
 mod bandwidth_rated_unqueue;
@@ -85,6 +86,7 @@ mod unqueue;
 
 /// All classes of engine nodes.
 pub(crate) const CLASSES: &[NodeClass] = &[
+    access_points::CLASS,
     aggregate_counter::CLASS,
     aggregate_ip_flows::CLASS,
     bandwidth_rated_unqueue::CLASS,

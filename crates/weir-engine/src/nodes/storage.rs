@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 
 use super::prelude::*;
 
+/// Bytes that a packet which waits takes: its buffer, and its place.
+pub(super) const PACKET: u64 = 2048 + 8;
+
 /// The packets of a queue, and counts.
 #[derive(Default)]
 pub(super) struct Stored {
@@ -173,6 +176,10 @@ macro_rules! queue_node {
 
             fn free(&self) -> Option<usize> {
                 Some((self.capacity as usize).saturating_sub(self.state.packets.len()))
+            }
+
+            fn memory(&self) -> u64 {
+                u64::from(self.capacity) * super::storage::PACKET
             }
 
             fn config(&self) -> Option<String> {

@@ -23,6 +23,8 @@ engine_node! {
         key burst: u32 = 32,
         /// How packets go to the kernel: `AUTO`, `PACKET` or `XDP`, as with `FromDevice`.
         key method: String = String::from("AUTO"),
+        /// Whether the graph starts without an interface that is not there, and takes it when it comes.
+        key wait: bool = false,
         /// Accepted for Click's sake: errors are counted, not printed.
         key debug: bool = false,
     }
@@ -44,8 +46,12 @@ engine_node! {
 impl Behavior for ToDevice {
     fn open(&mut self, env: &mut Env) -> Result<(), String> {
         let options = Options { method: method(&self.method)?, ..Options::default() };
-        let id = env.devices.open(&self.devname, &options).map_err(|e| with_causes(&e))?;
-        self.state.device = Some(id);
+        let open = if self.wait {
+            env.devices.open_later(&self.devname, &options)
+        } else {
+            env.devices.open(&self.devname, &options)
+        };
+        self.state.device = Some(open.map_err(|e| with_causes(&e))?);
         Ok(())
     }
 

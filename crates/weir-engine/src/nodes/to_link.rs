@@ -28,7 +28,7 @@ engine_node! {
 
 impl Behavior for ToLink {
     fn open(&mut self, env: &mut Env) -> Result<(), String> {
-        self.state = Some(env.links.id(&self.name));
+        self.state = Some(env.links.own_id(&self.name));
         Ok(())
     }
 
@@ -46,6 +46,8 @@ impl Behavior for ToLink {
         }
         packets.iter_mut().for_each(|p| p.hops += 1);
         cx.env.links.send(id, packets);
+        // There was no room for the tag of an access point.
+        packets.drain(..).for_each(|p| cx.drop(&Reason::NO_ROOM, p));
     }
 
     fn on_every_worker(&self) -> bool {

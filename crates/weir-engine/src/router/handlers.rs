@@ -133,7 +133,7 @@ impl Router {
             "config" if self.plan.graph.requirements.iter().any(|r| r == "compact_config") => {
                 Ok(self.plan.graph.to_string())
             }
-            "config" => Ok(self.plan.config.clone()),
+            "config" => Ok(self.plan.config.to_string()),
             "flatconfig" => Ok(self.plan.graph.to_string()),
             "list" => {
                 let names = elements.iter().map(|e| e.name.clone());

@@ -73,6 +73,7 @@ pub struct Router {
     locked: Executor,
     /// Engine nodes by element number; a node that runs is taken out meanwhile.
     nodes: Vec<Option<Box<dyn EngineNode>>>,
+    uses_devices: bool,
     /// What nodes are, on whichever worker, by element number.
     abouts: Vec<Option<About>>,
     /// The parts of nodes that call handlers, by element number.
@@ -144,6 +145,16 @@ impl Router {
     /// An engine node, unless it is running.
     pub(crate) fn node(&self, element: usize) -> Option<&dyn EngineNode> {
         self.nodes.get(element)?.as_deref()
+    }
+
+    /// The same, to change it.
+    pub(crate) fn node_mut(&mut self, element: usize) -> Option<&mut (dyn EngineNode + 'static)> {
+        self.nodes.get_mut(element)?.as_deref_mut()
+    }
+
+    /// Whether any of its nodes reads or writes a device.
+    pub(crate) fn uses_devices(&self) -> bool {
+        self.uses_devices
     }
 
     /// Asks for another round.

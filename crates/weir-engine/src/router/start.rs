@@ -24,6 +24,7 @@ impl Router {
     pub(crate) fn new(name: &str, mut plan: Plan, env: &mut Env) -> Result<Router, Vec<Problem>> {
         let mut tables = TableSet::new(plan.linked.tables.iter().map(|t| &t.decl))
             .map_err(|e| vec![e.to_string().into()])?;
+        env.links.set_scope(plan.scope.as_deref());
         let mut errors = Vec::new();
         for (i, t) in plan.linked.tables.iter().enumerate() {
             if env.worker() > 0 && plan.division.shares.get(i) == Some(&Share::One) {
@@ -115,6 +116,7 @@ impl Router {
                 orphans: vec![0; owners],
             },
             plan,
+            uses_devices: nodes.iter().flatten().any(|n| n.reads_device().or(n.writes_device()).is_some()),
             nodes,
             configs: HashMap::new(),
             abouts,

@@ -22,6 +22,7 @@ impl Router {
             elements: self.plan.graph.elements.len(),
             swaps: self.swaps,
             engine: self.executor.name().to_owned(),
+            trouble: String::new(),
         }
     }
 

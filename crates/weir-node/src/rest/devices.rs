@@ -1,5 +1,7 @@
 //! The interfaces of the node.
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -8,7 +10,7 @@ use weir_engine::protocol::{self, Answer, Command};
 
 use super::{App, Problem};
 use crate::connection::{CallError, DataPlane};
-use crate::reconcile::LSI0;
+use crate::reconcile::lsi0_of;
 
 /// The interfaces that the access points of graphs are at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -59,12 +61,18 @@ impl From<protocol::DeviceStatus> for DeviceStatus {
     (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
 ))]
 pub(super) async fn list(State(app): State<App>) -> Result<Json<DeviceList>, Problem> {
-    let devices = match app.plane.call(Command::Status { graph: LSI0.into() }).await {
-        Ok(Answer::Status { status }) => status.devices,
-        // No graph has an access point: nothing is open.
-        Ok(_) | Err(CallError::Refused(_)) => Vec::new(),
-        Err(e) => return Err(e.into()),
-    };
+    let view = app.view();
+    let places = view.graphs.values().flat_map(|e| &e.graph.attachments);
+    let interfaces: BTreeSet<String> = places.map(|p| p.interface.clone()).collect();
+    let mut devices = Vec::new();
+    for interface in interfaces {
+        match app.plane.call(Command::Status { graph: lsi0_of(&interface) }).await {
+            Ok(Answer::Status { status }) => devices.extend(status.devices),
+            // It is not open.
+            Ok(_) | Err(CallError::Refused(_)) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
     let mut devices: Vec<DeviceStatus> = devices.into_iter().map(DeviceStatus::from).collect();
     devices.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Json(DeviceList { devices }))

@@ -114,8 +114,8 @@ pub(super) async fn read(
     }
 }
 
-/// Writes a public handler of a function; the body is what to write. What is written lasts until the data plane is
-/// restarted: what should last belongs in the document.
+/// Writes a public handler of a function; the body is what to write. What is written lasts until the graph is applied again
+/// or the data plane is restarted, and is shown in the graph's status: what should last belongs in the document.
 #[utoipa::path(put, path = "/graphs/{id}/functions/{function}/handlers/{name}", tag = "functions",
     operation_id = "write_handler",
     params(
@@ -143,14 +143,17 @@ pub(super) async fn write(
     }
     let value = String::from_utf8(bytes(body)?.to_vec())
         .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not UTF-8 text: {e}")))?;
-    if !proof::outlives(&entry(&app, &id)?.graph, &public.handler, &value) {
+    let graph = entry(&app, &id)?;
+    if !proof::outlives(&graph.graph, &public.handler, &value) {
         let detail = format!(
             "graph '{id}' has requirements, which were proved for its document, and this write may break them: \
              write it into the document, under the function's 'handlers', and apply that"
         );
         return Err(Problem::new(StatusCode::CONFLICT, detail));
     }
-    app.plane.call(Command::Write { graph: id, handler: public.handler, value }).await?;
+    let write = Command::Write { graph: id, handler: public.handler.clone(), value: value.clone() };
+    app.plane.call(write).await?;
+    app.wrote(&graph, &function, &name, &public.handler, &value).await;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -1,18 +1,18 @@
 //! Routes of graphs.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use weir_engine::protocol::{Answer, Command};
 use weir_model::graph::ServiceGraph;
 use weir_model::status::{GraphStatus, State as LifeCycle};
 
-use super::{App, Mistake, Problem, Received, document, entry, to_the_end};
+use super::{App, Mistake, Problem, Received, document, documents, entry, to_the_end};
 use crate::connection::DataPlane;
-use crate::node::{Applied, Outcome};
+use crate::node::{Applied, ApplyError, How, Outcome};
 use crate::plan::Plan;
 use crate::traffic::Traffic;
 
@@ -33,6 +33,13 @@ pub struct GraphSummary {
     /// Its life-cycle state.
     #[serde(flatten)]
     pub state: LifeCycle,
+    /// Number of handlers that were written beside the document.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub drift: usize,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 /// What a change did.
@@ -58,6 +65,7 @@ pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
         revision: e.revision,
         functions: e.graph.functions.len(),
         state: view.state(id),
+        drift: view.drift.get(id).map_or(0, |d| d.len()),
     };
     Json(view.graphs.iter().map(summary).collect())
 }
@@ -78,11 +86,133 @@ pub(super) async fn create(
     body: Received,
 ) -> Result<Response, Problem> {
     let graph = document(&headers, body)?;
-    apply(app, graph, false).await
+    apply(app, graph, How { change: false, ..How::default() }).await
+}
+
+/// How a list of documents is applied.
+#[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListOptions {
+    /// Whether each graph is applied by itself; otherwise all are, or none.
+    #[serde(default)]
+    each: bool,
+    /// Whether graphs are applied again that are as asked for, so that handlers that were written beside the document are
+    /// as the document says.
+    #[serde(default)]
+    again: bool,
+}
+
+/// What became of a list of documents, in its order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AppliedList {
+    /// One for each document.
+    pub graphs: Vec<AppliedGraph>,
+}
+
+/// What became of one document of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AppliedGraph {
+    /// The graph.
+    pub id: String,
+    /// What became of it.
+    pub outcome: ListOutcome,
+    /// The revision that runs now, if it was applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
+    /// Why it was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Problem>,
+}
+
+/// What became of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ListOutcome {
+    /// It is new.
+    Created,
+    /// It was changed.
+    Changed,
+    /// It was as asked for already.
+    Unchanged,
+    /// It was refused.
+    Refused,
+}
+
+/// Creates or changes many graphs while they run: all or none, or each by itself. The body is a list of documents.
+#[utoipa::path(put, path = "/graphs", tag = "graphs", operation_id = "put_list", params(ListOptions), responses(
+    (status = 200, body = AppliedList, description = "All were applied."),
+    (status = 207, body = AppliedList, description = "Each was tried by itself, and some were refused."),
+    (status = 400, body = Problem, content_type = "application/problem+json", description = "The list, or a document of it, has mistakes."),
+    (status = 409, body = Problem, content_type = "application/problem+json", description = "Another graph has an access point of one of them. Nothing was changed."),
+    (status = 413, body = Problem, content_type = "application/problem+json", description = "The list is too large."),
+    (status = 422, body = Problem, content_type = "application/problem+json", description = "This node cannot run one of them. Nothing was changed."),
+    (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
+    (status = 507, body = Problem, content_type = "application/problem+json", description = "The disk is full."),
+))]
+pub(super) async fn put_list(
+    State(app): State<App>,
+    Query(ListOptions { each, again }): Query<ListOptions>,
+    headers: HeaderMap,
+    body: Received,
+) -> Result<Response, Problem> {
+    let items = documents(&headers, body)?;
+    let wrong = items.iter().find_map(|(id, d)| d.as_ref().err().map(|p| p.clone().of_graph(id)));
+    if let Some(problem) = wrong.filter(|_| !each) {
+        return Err(problem);
+    }
+    let good: Vec<ServiceGraph> = items.iter().filter_map(|(_, d)| d.as_ref().ok().cloned()).collect();
+    let how = How { change: true, together: !each, again };
+    let done = tokio::spawn(async move { app.put_all(good, how).await }).await;
+    let done = done.map_err(|e| ApplyError::Internal(e.to_string()))?;
+    if !each
+        && let Some(i) = done.iter().position(|o| matches!(o, Err(e) if !matches!(e, ApplyError::Together)))
+    {
+        let error = done.into_iter().nth(i).and_then(Result::err);
+        let id = items.get(i).map_or("", |(id, _)| id);
+        return Err(error.map_or_else(Problem::internal, Problem::from).of_graph(id));
+    }
+    let mut done = done.into_iter();
+    let mut graphs = Vec::new();
+    for (id, document) in items {
+        let outcome =
+            document.and_then(|_| done.next().unwrap_or(Err(ApplyError::Together)).map_err(Problem::from));
+        graphs.push(match outcome {
+            Ok(applied) => AppliedGraph {
+                id,
+                outcome: applied.outcome.into(),
+                revision: Some(applied.revision),
+                problem: None,
+            },
+            Err(p) => AppliedGraph { id, outcome: ListOutcome::Refused, revision: None, problem: Some(p) },
+        });
+    }
+    let all = graphs.iter().all(|g| g.problem.is_none());
+    let status = if all { StatusCode::OK } else { StatusCode::MULTI_STATUS };
+    Ok((status, Json(AppliedList { graphs })).into_response())
+}
+
+impl From<Outcome> for ListOutcome {
+    fn from(outcome: Outcome) -> ListOutcome {
+        match outcome {
+            Outcome::Created => ListOutcome::Created,
+            Outcome::Changed => ListOutcome::Changed,
+            Outcome::Unchanged => ListOutcome::Unchanged,
+        }
+    }
+}
+
+/// How one document is applied.
+#[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct PutOptions {
+    /// Whether the graph is applied again even if it is as asked for, so that handlers that were written beside the
+    /// document are as the document says.
+    #[serde(default)]
+    again: bool,
 }
 
 /// Creates a graph, or changes it while it runs.
-#[utoipa::path(put, path = "/graphs/{id}", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier.")), responses(
+#[utoipa::path(put, path = "/graphs/{id}", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier."), PutOptions), responses(
     (status = 200, body = Changed, description = "It was changed."),
     (status = 201, body = Changed, description = "It is new."),
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The document has mistakes."),
@@ -95,6 +225,7 @@ pub(super) async fn create(
 pub(super) async fn put(
     State(app): State<App>,
     Path(id): Path<String>,
+    Query(PutOptions { again }): Query<PutOptions>,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
@@ -109,12 +240,12 @@ pub(super) async fn put(
         });
         return Err(problem);
     }
-    apply(app, graph, true).await
+    apply(app, graph, How { again, ..How::default() }).await
 }
 
-async fn apply(app: App, graph: ServiceGraph, change: bool) -> Result<Response, Problem> {
+async fn apply(app: App, graph: ServiceGraph, how: How) -> Result<Response, Problem> {
     let id = graph.id.to_string();
-    let Applied { revision, outcome } = to_the_end(async move { app.put(graph, change).await }).await?;
+    let Applied { revision, outcome } = to_the_end(async move { app.put(graph, how).await }).await?;
     let created = outcome == Outcome::Created;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let location = format!("/graphs/{id}");
@@ -160,8 +291,9 @@ pub(super) async fn status(
     Path(id): Path<String>,
 ) -> Result<Json<GraphStatus>, Problem> {
     let e = entry(&app, &id)?;
-    let state = app.view().state(&id);
-    Ok(Json(crate::status::status(&app.plane, &e.graph, state).await?))
+    let view = app.view();
+    let status = crate::status::status(&*app.plane, &e.graph, view.state(&id), view.drift_of(&id));
+    Ok(Json(status.await?))
 }
 
 /// The configuration that the data plane runs for a graph, in the Click language.
@@ -170,7 +302,9 @@ pub(super) async fn status(
     (status = 404, body = Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn config(State(app): State<App>, Path(id): Path<String>) -> Result<String, Problem> {
-    Ok(entry(&app, &id)?.graph.config.clone())
+    let graph = entry(&app, &id)?.graph;
+    let name = graph.document.get("name").and_then(|n| n.as_str()).unwrap_or_default();
+    Ok(format!("// Graph {id}: {}\n{}", name.replace(['\n', '\r'], " "), graph.config))
 }
 
 /// What a document would change: parts, tables, and the packets between access points that would be treated differently.

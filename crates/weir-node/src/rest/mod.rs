@@ -23,13 +23,16 @@ use weir_model::graph::{MAX_BODY, ServiceGraph};
 
 pub use devices::{DeviceList, DeviceStatus};
 pub use functions::{Health, ImageList, ImageSummary, Parameter};
-pub use graphs::{Changed, GraphSummary};
+pub use graphs::{AppliedGraph, AppliedList, Changed, GraphSummary, ListOutcome};
 pub use problem::{MEDIA_TYPE as PROBLEM, Mistake, Problem};
 pub use streams::{CaptureRequest, Captured, Direction, TraceRequest};
 
 use crate::engine::Engine;
 use crate::nearest::nearest;
 use crate::node::{Entry, Node};
+
+/// Most bytes of a list of documents.
+pub const MAX_LIST: usize = 64 << 20;
 
 /// A request's body, or why it cannot be had.
 type Received = Result<Bytes, BytesRejection>;
@@ -40,7 +43,7 @@ pub(crate) type App = Arc<Node<Engine>>;
 /// The routes and their description.
 fn routes() -> (Router<App>, serde_json::Value) {
     let (router, api) = OpenApiRouter::new()
-        .routes(routes!(graphs::list, graphs::create))
+        .routes(routes!(graphs::list, graphs::create, graphs::put_list))
         .routes(routes!(graphs::get, graphs::put, graphs::delete))
         .routes(routes!(graphs::status))
         .routes(routes!(graphs::config))
@@ -77,7 +80,7 @@ pub(crate) fn router(app: App) -> Router {
             let detail = format!("{} has no method {method}; see /docs", uri.path());
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail)
         })
-        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(DefaultBodyLimit::max(MAX_LIST))
         .layer(from_fn(same_origin))
         .with_state(app)
 }
@@ -111,27 +114,85 @@ fn check_origin(request: &Request) -> Result<(), Problem> {
 /// A graph document of a request's body, JSON or YAML.
 fn document(headers: &HeaderMap, body: Received) -> Result<ServiceGraph, Problem> {
     let body = bytes(body)?;
-    let text = std::str::from_utf8(&body)
-        .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not UTF-8 text: {e}")))?;
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    let graph = if kind.ends_with("/json") || kind.ends_with("+json") {
-        ServiceGraph::from_json(text)
-    } else if kind.ends_with("yaml") {
-        ServiceGraph::from_yaml(text)
-    } else {
-        ServiceGraph::parse(text)
+    let text = text(&body)?;
+    let graph = match format(headers) {
+        Format::Json => ServiceGraph::from_json(text),
+        Format::Yaml => ServiceGraph::from_yaml(text),
+        Format::Unknown => ServiceGraph::parse(text),
     };
     graph.map_err(Problem::from)
 }
 
+/// The graph documents of a list in JSON: each with its identifier (or its place, if it has none), and what is wrong with
+/// it if anything is.
+fn documents(
+    headers: &HeaderMap,
+    body: Received,
+) -> Result<Vec<(String, Result<ServiceGraph, Problem>)>, Problem> {
+    let body = long_bytes(body, MAX_LIST)?;
+    let wrong = |what: String| Problem::new(StatusCode::BAD_REQUEST, what);
+    if format(headers) == Format::Yaml {
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "give a list of documents as JSON"));
+    }
+    let list: Vec<serde_json::Value> = serde_json::from_str(text(&body)?)
+        .map_err(|e| wrong(format!("the body is no JSON list of documents: {e}")))?;
+    let read = |(i, value): (usize, &serde_json::Value)| {
+        let id = value.get("sffg").unwrap_or(value).get("id").and_then(|id| id.as_str());
+        let id = id.map_or_else(|| format!("number {}", i + 1), str::to_owned);
+        let text = value.to_string();
+        let graph = if text.len() > MAX_BODY {
+            Err(Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                format!("the document is too large; at most {MAX_BODY} bytes are taken"),
+            ))
+        } else {
+            ServiceGraph::from_json(&text).map_err(Problem::from)
+        };
+        (id, graph)
+    };
+    Ok(list.iter().enumerate().map(read).collect())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Json,
+    Yaml,
+    Unknown,
+}
+
+fn format(headers: &HeaderMap) -> Format {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if kind.ends_with("/json") || kind.ends_with("+json") {
+        Format::Json
+    } else if kind.ends_with("yaml") {
+        Format::Yaml
+    } else {
+        Format::Unknown
+    }
+}
+
+fn text(body: &Bytes) -> Result<&str, Problem> {
+    std::str::from_utf8(body)
+        .map_err(|e| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not UTF-8 text: {e}")))
+}
+
 fn bytes(body: Received) -> Result<Bytes, Problem> {
-    body.map_err(|e| match e.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            Problem::new(e.status(), format!("the body is too large; at most {MAX_BODY} bytes are taken"))
-        }
-        status => Problem::new(status, e.body_text()),
-    })
+    long_bytes(body, MAX_BODY)
+}
+
+/// A body of at most so many bytes.
+fn long_bytes(body: Received, most: usize) -> Result<Bytes, Problem> {
+    let large = || {
+        let text = format!("the body is too large; at most {most} bytes are taken");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+    };
+    match body {
+        Ok(body) if body.len() > most => Err(large()),
+        Ok(body) => Ok(body),
+        Err(e) if e.status() == StatusCode::PAYLOAD_TOO_LARGE => Err(large()),
+        Err(e) => Err(Problem::new(e.status(), e.body_text())),
+    }
 }
 
 /// A JSON body of another kind.

@@ -34,6 +34,9 @@ pub(super) fn complete(api: OpenApi) -> Value {
     for (path, method) in DOCUMENTS {
         api["paths"][path][method]["requestBody"] = json!({ "required": true, "content": content });
     }
+    let list = json!({ "type": "array", "items": { "$ref": GRAPH } });
+    api["paths"]["/graphs"]["put"]["requestBody"] =
+        json!({ "required": true, "content": { "application/json": { "schema": list } } });
     api["paths"]["/graphs/{id}"]["get"]["responses"]["200"]["content"] =
         json!({ "application/json": { "schema": { "$ref": GRAPH } } });
     api
@@ -96,6 +99,7 @@ mod tests {
             "post /graphs/{id}/capture",
             "post /graphs/{id}/trace",
             "post /plan",
+            "put /graphs",
             "put /graphs/{id}",
             "put /graphs/{id}/functions/{function}/handlers/{name}",
         ];

@@ -54,6 +54,17 @@ impl Problem {
         Problem { status: status.as_u16(), title, detail: detail.into(), errors: Vec::new() }
     }
 
+    /// What should not happen.
+    pub(super) fn internal() -> Problem {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
+    }
+
+    /// The same problem of one graph of many.
+    pub(super) fn of_graph(mut self, id: &str) -> Problem {
+        self.detail = format!("graph '{id}': {}; nothing was changed", self.detail);
+        self
+    }
+
     fn with(mut self, errors: impl IntoIterator<Item = Mistake>) -> Problem {
         self.errors.extend(errors);
         self
@@ -134,7 +145,8 @@ impl From<ApplyError> for Problem {
     fn from(e: ApplyError) -> Self {
         let detail = e.to_string();
         match e {
-            ApplyError::Exists(_) => Problem::new(StatusCode::CONFLICT, detail),
+            ApplyError::Exists(_) | ApplyError::Together => Problem::new(StatusCode::CONFLICT, detail),
+            ApplyError::Twice(_) => Problem::new(StatusCode::BAD_REQUEST, detail),
             ApplyError::Missing(_) => Problem::new(StatusCode::NOT_FOUND, detail),
             ApplyError::Invalid(errors) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
                 .with(errors.into_iter().map(|e| Mistake { path: e.at, ..plain(e.what) })),

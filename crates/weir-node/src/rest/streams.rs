@@ -150,7 +150,7 @@ pub(super) async fn capture(
 ) -> Result<Response, Problem> {
     let CaptureRequest { points, direction, filter, snaplen, count } = json(body)?.0;
     let e = entry(&app, &id)?;
-    let watched = points_of(&app.plane, &e.graph, &points, direction).await?;
+    let watched = points_of(&*app.plane, &e.graph, &points, direction).await?;
     let command = Command::Capture {
         graph: id,
         points: watched.iter().map(|p| p.element.clone()).collect::<BTreeSet<_>>().into_iter().collect(),

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use weir_engine::protocol::*;
 
-pub const LSI0: &str = "node:lsi0";
+/// What names of LSI-0 begin with.
+pub const LSI0: &str = "node:lsi0:";
 
 /// The data plane's state.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub struct Fake {
     pub graphs: BTreeMap<String, (String, String)>,
     /// Commands that changed something.
     pub changes: Vec<String>,
+    /// Access points: interface and VLAN, and the links to and from the graph.
+    pub points: BTreeMap<(String, String), (String, String)>,
     /// Handler writes that were made.
     pub writes: Vec<(String, String)>,
     /// Moments in which LSI-0 sent to a graph that was not there.
@@ -33,7 +36,7 @@ impl Fake {
         let missing = |graph: &str| vec![format!("there is no graph {graph}")];
         match command {
             Command::Hello => Ok(Answer::Hello { version: VERSION, pid: self.pid, started: 5 }),
-            Command::Load { graph, config, tag, file } => {
+            Command::Load { graph, config, tag, file, .. } => {
                 check(&file, &config)?;
                 self.changes.push(format!("load {graph}"));
                 self.graphs.insert(graph, (config, tag));
@@ -42,6 +45,9 @@ impl Fake {
             }
             Command::Unload { graph } => {
                 self.graphs.remove(&graph).ok_or_else(|| missing(&graph))?;
+                if let Some(interface) = graph.strip_prefix(LSI0) {
+                    self.points.retain(|(i, _), _| i != interface);
+                }
                 self.changes.push(format!("unload {graph}"));
                 self.watch();
                 Ok(Answer::Nothing)
@@ -57,7 +63,7 @@ impl Fake {
                 Ok(Answer::Status {
                     status: GraphStatus {
                         info: self.info(&graph),
-                        devices: vec![],
+                        devices: self.device(&graph).into_iter().collect(),
                         drops: drops.into_iter().collect(),
                         elements,
                         tables: BTreeMap::from([("sf_fw/filter.flows".to_owned(), 4)]),
@@ -76,10 +82,21 @@ impl Fake {
             }
             Command::Read { graph, handler } => {
                 self.graphs.get(&graph).ok_or_else(|| missing(&graph))?;
+                if let Some(interface) = graph.strip_prefix(LSI0) {
+                    let own = self.points.iter().filter(|((i, _), _)| i == interface);
+                    let text = own.map(|((_, vlan), (to, from))| format!("{vlan} {to} {from}\n")).collect();
+                    return Ok(Answer::Text { text });
+                }
                 Ok(Answer::Text { text: if handler.ends_with("byte_count") { "700" } else { "7" }.into() })
             }
             Command::Write { graph, handler, value } => {
                 self.graphs.get(&graph).ok_or_else(|| missing(&graph))?;
+                if let Some(interface) = graph.strip_prefix(LSI0) {
+                    self.change(interface, &value)?;
+                    self.changes.push(format!("write {graph}"));
+                    self.watch();
+                    return Ok(Answer::Nothing);
+                }
                 if value == "bad" {
                     return Err(vec![format!("{handler}: 'bad' is not a number")]);
                 }
@@ -95,6 +112,7 @@ impl Fake {
     /// The process ends, and another takes its place.
     pub fn restart(&mut self) {
         self.graphs.clear();
+        self.points.clear();
         self.pid += 1;
         for stream in self.connections.drain(..) {
             _ = stream.shutdown(std::net::Shutdown::Both);
@@ -103,14 +121,51 @@ impl Fake {
 
     fn info(&self, name: &str) -> GraphInfo {
         let tag = self.graphs.get(name).map(|(_, tag)| tag.clone()).unwrap_or_default();
-        GraphInfo { name: name.into(), tag, elements: 1, swaps: 0, engine: "interpreter".into() }
+        let trouble = self.device(name).filter(|d| d.state != "up").map_or(String::new(), |d| d.state);
+        GraphInfo { name: name.into(), tag, elements: 1, swaps: 0, engine: "interpreter".into(), trouble }
+    }
+
+    /// The device of an LSI-0. Interfaces whose names begin with `missing` are not there.
+    fn device(&self, name: &str) -> Option<DeviceStatus> {
+        let interface = name.strip_prefix(LSI0)?;
+        let gone = interface.starts_with("missing");
+        Some(DeviceStatus {
+            name: interface.into(),
+            state: if gone { format!("there is no interface {interface}") } else { "up".into() },
+            method: if gone { "" } else { "memory" }.into(),
+            rx_packets: 0,
+            rx_bytes: 0,
+            rx_dropped: 0,
+            tx_packets: 0,
+            tx_bytes: 0,
+            tx_dropped: 0,
+        })
+    }
+
+    /// Changes access points, all or none.
+    fn change(&mut self, interface: &str, text: &str) -> Result<(), Vec<String>> {
+        let mut next = self.points.clone();
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let at = |vlan: &str| (interface.to_owned(), vlan.to_owned());
+            match words[..] {
+                ["-", vlan] => drop(next.remove(&at(vlan))),
+                ["+", vlan, to, from] => {
+                    if next.insert(at(vlan), (to.into(), from.into())).is_some() {
+                        return Err(vec![format!("'{line}': there is such an access point already")]);
+                    }
+                }
+                _ => return Err(vec![format!("'{line}'")]),
+            }
+        }
+        self.points = next;
+        Ok(())
     }
 
     /// Every graph that LSI-0 sends to must be there.
     fn watch(&mut self) {
-        let Some((config, _)) = self.graphs.get(LSI0) else { return };
-        for link in config.split("ToLink(").skip(1) {
-            let graph = link.split('/').next().unwrap();
+        for (to, _) in self.points.values() {
+            let graph = to.split('/').next().unwrap();
             if !self.graphs.contains_key(graph) {
                 self.violations.push(format!("LSI-0 sends to {graph} after {:?}", self.changes.last()));
             }
@@ -124,15 +179,10 @@ fn elements(config: &str) -> Vec<(String, String)> {
     graph.elements.into_iter().map(|e| (e.name, e.class)).collect()
 }
 
-/// Interfaces whose names begin with `missing` are not there.
 fn check(file: &str, config: &str) -> Result<(), Vec<String>> {
     let classes = weir_engine::Classes::with(weir_switch::CLASSES.iter().copied());
-    let graph = weir_click::parse(file, config, &classes)
-        .map_err(|e| e.list.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    let missing =
-        graph.elements.iter().filter(|e| e.class == "FromDevice" && e.args[0].starts_with("missing"));
-    let errors: Vec<String> = missing.map(|e| format!("there is no interface {}.", e.args[0])).collect();
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    let graph = weir_click::parse(file, config, &classes);
+    graph.map(drop).map_err(|e| e.list.iter().map(ToString::to_string).collect::<Vec<_>>())
 }
 
 /// Serves a fake on a socket, in threads that end with the test's process.

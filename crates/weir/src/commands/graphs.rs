@@ -1,23 +1,44 @@
 //! `weir apply`, `plan`, `ps`, `show` and `delete`.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use clap_complete::engine::ArgValueCandidates;
 use weir_model::graph::ServiceGraph;
 use weir_model::status::{GraphStatus, State};
 use weir_node::plan::{Action, Changes, Plan};
+use weir_node::rest::ListOutcome;
 use weir_node::traffic::Traffic;
 
 use super::remote::NodeArgs;
 use super::{complete, profile, read};
 use crate::ui::{Failure, Ui, short_place, table};
 
-/// Options of `weir apply` and `weir plan`.
+/// Options of `weir plan`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DocumentArgs {
     /// Service graph in YAML or JSON; - is standard input
     file: PathBuf,
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+/// Options of `weir apply`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ApplyArgs {
+    /// Service graphs in YAML or JSON: files, or directories with files in them; - is standard input
+    #[arg(required_unless_present = "file")]
+    files: Vec<PathBuf>,
+    /// The same (may be repeated)
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    file: Vec<PathBuf>,
+    /// Apply each graph by itself; otherwise all of several are applied, or none
+    #[arg(long)]
+    each: bool,
+    /// Apply graphs again that are as asked for, so that handlers written beside the document are as it says
+    #[arg(long)]
+    again: bool,
     #[command(flatten)]
     node: NodeArgs,
 }
@@ -53,18 +74,85 @@ pub(crate) struct PsArgs {
 }
 
 /// Reads a document and checks its form, so that mistakes are shown with their lines before anything is sent.
-fn document(args: &DocumentArgs) -> Result<(String, ServiceGraph), Failure> {
-    let text = read(&args.file)?;
-    let name = args.file.display().to_string();
+fn document(file: &Path) -> Result<(String, ServiceGraph), Failure> {
+    let text = read(file)?;
+    let name = file.display().to_string();
     let graph = ServiceGraph::parse(&text)
         .map_err(|e| Failure::Refused(e.to_string().lines().map(|l| format!("{name}: {l}")).collect()))?;
     Ok((text, graph))
 }
 
-pub(crate) fn apply(args: &DocumentArgs, ui: &Ui) -> Result<(), Failure> {
-    let (text, graph) = document(args)?;
+/// The files that are meant: those of directories, by name.
+fn files(args: &ApplyArgs) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in args.files.iter().chain(&args.file) {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let directory = || format!("cannot read the directory {}", path.display());
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(path).with_context(directory)? {
+            let file = entry.with_context(directory)?.path();
+            let kind = file.extension().and_then(|e| e.to_str());
+            if file.is_file() && matches!(kind, Some("yaml" | "yml" | "json")) {
+                found.push(file);
+            }
+        }
+        if found.is_empty() {
+            let text = format!("{} has no files that end in .yaml, .yml or .json", path.display());
+            return Err(Failure::refused(text));
+        }
+        found.sort();
+        files.extend(found);
+    }
+    Ok(files)
+}
+
+pub(crate) fn apply(args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
+    let files = files(args)?;
+    let (mut graphs, mut mistakes) = (Vec::new(), Vec::new());
+    for file in &files {
+        match document(file) {
+            Ok(graph) => graphs.push(graph),
+            Err(Failure::Refused(lines)) => mistakes.extend(lines),
+            Err(e) => return Err(e),
+        }
+    }
+    if !mistakes.is_empty() && (!args.each || graphs.is_empty()) {
+        return Err(Failure::Refused(mistakes));
+    }
+    if let ([(text, graph)], [_]) = (&graphs[..], &files[..]) {
+        return apply_one(text, graph, args, ui);
+    }
+    ui.progress(&format!("applying {} graphs", graphs.len()));
+    let list: Vec<serde_json::Value> = graphs.iter().map(|(_, graph)| graph.to_json()).collect();
+    let list = serde_json::Value::from(list).to_string();
+    let applied = args.node.client().put_list(&list, args.each, args.again)?;
+    let refused = applied.graphs.iter().filter_map(|g| Some((g, g.problem.as_ref()?)));
+    mistakes.extend(refused.map(|(g, problem)| format!("graph {}: {problem}", g.id)));
+    ui.print(&applied, || {
+        let mut lines = String::new();
+        for g in &applied.graphs {
+            let what = match g.outcome {
+                ListOutcome::Created => ui.good("created"),
+                ListOutcome::Changed => ui.good("changed"),
+                ListOutcome::Unchanged => ui.dim("unchanged"),
+                ListOutcome::Refused => ui.bad("refused"),
+            };
+            let revision = g.revision.map_or(String::new(), |r| format!(" (revision {r})"));
+            _ = writeln!(lines, "graph {}: {what}{revision}", g.id);
+        }
+        lines
+    })?;
+    if mistakes.is_empty() { Ok(()) } else { Err(Failure::Refused(mistakes)) }
+}
+
+fn apply_one(text: &str, graph: &ServiceGraph, args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
     ui.progress(&format!("applying graph {}", graph.id));
-    let (changed, new) = args.node.client().put(graph.id.as_str(), &text)?;
+    let client = args.node.client();
+    let id = graph.id.as_str();
+    let (changed, new) = if args.again { client.put_again(id, text) } else { client.put(id, text) }?;
     ui.print(&changed, || {
         let what = match (new, changed.unchanged) {
             (true, _) => ui.good("created"),
@@ -77,7 +165,7 @@ pub(crate) fn apply(args: &DocumentArgs, ui: &Ui) -> Result<(), Failure> {
 }
 
 pub(crate) fn plan(args: &DocumentArgs, ui: &Ui) -> Result<(), Failure> {
-    let (text, _) = document(args)?;
+    let (text, _) = document(&args.file)?;
     let plan = args.node.client().plan(&text)?;
     ui.print(&plan, || plan_text(&plan, *ui))?;
     Ok(())
@@ -153,7 +241,11 @@ pub(crate) fn ps(args: &PsArgs, ui: &Ui) -> Result<(), Failure> {
                 g.tenant.clone().unwrap_or_else(|| "-".into()),
                 g.revision.to_string(),
                 g.functions.to_string(),
-                state(&g.state),
+                match g.drift {
+                    0 => state(&g.state),
+                    1 => format!("{}, 1 handler beside the document", state(&g.state)),
+                    n => format!("{}, {n} handlers beside the document", state(&g.state)),
+                },
             ]);
         }
         if graphs.is_empty() { "no graphs\n".into() } else { table(&rows, &[3, 4]) }
@@ -166,6 +258,7 @@ fn state(state: &State) -> String {
         State::Starting => "starting".into(),
         State::Running => "running".into(),
         State::Stopped => "stopped".into(),
+        State::Degraded { reason } => format!("degraded: {reason}"),
         State::Failed { reason } => format!("failed: {reason}"),
     }
 }
@@ -190,6 +283,10 @@ fn status_text(s: &GraphStatus, ui: Ui) -> String {
     let mut out = format!("graph {} ({}): {}\n", ui.bold(&s.id), s.name, state(&s.state));
     if let Some(tenant) = &s.tenant {
         _ = writeln!(out, "tenant {tenant}");
+    }
+    for d in &s.drift {
+        let line = format!("beside the document: {}.{} was written {:?}", d.function, d.handler, d.value);
+        _ = writeln!(out, "{}", ui.bad(&line));
     }
     let mut rows = vec![["FUNCTION", "IMAGE", "STATE", "IN", "OUT", "DROPPED"].map(str::to_owned).to_vec()];
     for f in &s.functions {

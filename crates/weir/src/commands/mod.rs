@@ -72,7 +72,7 @@ pub(crate) enum Command {
     /// Run the node daemon: service graphs come in over REST
     Node(node::Args),
     /// Create a service graph on a node, or change it while it runs
-    Apply(graphs::DocumentArgs),
+    Apply(graphs::ApplyArgs),
     /// Show what applying a service graph would change
     Plan(graphs::DocumentArgs),
     /// List the graphs of a node

@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// End the data plane with the daemon; otherwise packets go on
     #[arg(long)]
     stop_engine: bool,
+    /// Most memory that tables and waiting packets of one graph may take, in MB
+    #[arg(long, value_name = "MB", default_value_t = 1024)]
+    graph_memory: u32,
 }
 
 /// Options of `weir engine`.
@@ -95,6 +98,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         store: args.store,
         images: args.images,
         stop_engine: args.stop_engine,
+        graph_memory: u64::from(args.graph_memory) << 20,
     };
     ui.progress(&format!("REST on http://{}; Ctrl-C ends the daemon, not the data plane", options.listen));
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;

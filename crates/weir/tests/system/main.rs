@@ -9,6 +9,7 @@ mod errors;
 mod iptables;
 mod ipv6;
 mod lab;
+mod many;
 mod nat;
 mod node;
 mod reference;

@@ -20,15 +20,20 @@ pub struct Node<'a> {
 
 impl<'a> Node<'a> {
     /// Starts the daemon and waits until it answers. State that an earlier daemon left is taken up.
-    fn start(lab: &'a Lab) -> Node<'a> {
-        let mut daemon = Node::spawn(lab, &[]);
+    pub fn start(lab: &'a Lab) -> Node<'a> {
+        Node::start_with(lab, &[])
+    }
+
+    /// The same, with options.
+    pub fn start_with(lab: &'a Lab, options: &[&str]) -> Node<'a> {
+        let mut daemon = Node::spawn(lab, options);
         let answers = poll(200, || lab.ns("node").weir(&["ps"]).code == 0 || !daemon.runs());
         assert!(answers && daemon.runs(), "the node does not start: {}", daemon.stderr());
         until("the data plane", || daemon.stderr().contains("the data plane is process"));
         Node { lab, daemon }
     }
 
-    fn spawn(lab: &Lab, options: &[&str]) -> Process {
+    pub fn spawn(lab: &Lab, options: &[&str]) -> Process {
         let (socket, store) = (lab.path("engine.sock"), lab.path("store/weir.db"));
         let command = ["node", "--socket", &socket, "--store", &store, "--images", "images"];
         lab.ns("node").spawn_weir(&[&command, options].concat())
@@ -76,12 +81,12 @@ impl<'a> Node<'a> {
     }
 
     /// Process id of the data plane.
-    fn data_plane_pid(&self) -> u64 {
+    pub fn data_plane_pid(&self) -> u64 {
         self.data_plane(&json!({ "do": "hello" }))["pid"].as_u64().unwrap()
     }
 
     /// How often a graph was swapped.
-    fn swaps(&self, graph: &str) -> u64 {
+    pub fn swaps(&self, graph: &str) -> u64 {
         let list = self.data_plane(&json!({ "do": "list" }));
         let graphs = list["graphs"].as_array().unwrap();
         let graph =
@@ -93,6 +98,12 @@ impl<'a> Node<'a> {
     fn mappings(&self) -> u64 {
         let text = self.weir(&["handler", "read", "firewall-nat", "nat", "mappings"]).ok();
         text.trim().parse().unwrap_or_else(|e| panic!("{e}: {text}"))
+    }
+
+    /// Ends the daemon as an operator does.
+    pub fn end(self) -> Output {
+        self.daemon.signal("TERM");
+        self.daemon.wait()
     }
 
     /// `kill -9`.

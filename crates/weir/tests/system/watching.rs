@@ -70,7 +70,7 @@ fn a_way_is_followed_from_graph_to_graph_until_control_c() {
     let out = trace.interrupt();
     assert!(out.stderr.contains("followed: ") && out.stderr.contains("sent to wan"), "{}", out.stderr);
     let way = out.ok();
-    assert!(way.contains("  graph firewall-nat\n") && way.contains("  graph node:lsi0\n"), "{way}");
+    assert!(way.contains("  graph firewall-nat\n") && way.contains("  graph node:lsi0:wan\n"), "{way}");
 
     // A time ends it too, whether or not there are packets.
     let none = ["trace", "firewall-nat", "--match", "udp port 9", "--for", "300ms"];

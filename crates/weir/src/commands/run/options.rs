@@ -168,7 +168,7 @@ impl Args {
                 ..weir_click::Options::default()
             };
             let mut plan = Plan::with_options(classes, &format!("{text}{sockets}"), &name, &options)?;
-            text.clone_into(&mut plan.config);
+            plan.config = text.into();
             Ok(plan)
         }
     }

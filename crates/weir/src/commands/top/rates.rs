@@ -284,6 +284,7 @@ pub(crate) mod tests {
                     revision: 1,
                     functions: 1,
                     state: State::Running,
+                    drift: 0,
                 })
                 .into(),
             status: Some(GraphStatus {
@@ -319,6 +320,7 @@ pub(crate) mod tests {
                     hits: n,
                     misses: n / 10,
                 }],
+                drift: vec![],
             }),
             devices: vec![DeviceStatus {
                 name: "eth1".into(),

@@ -72,7 +72,9 @@ fn graph_line(state: &State, width: usize) -> Line<'_> {
         let colour = match g.state {
             GraphState::Running => Style::new(),
             GraphState::Failed { .. } => Style::new().fg(Color::Red),
-            GraphState::Starting | GraphState::Stopped => Style::new().fg(Color::Yellow),
+            GraphState::Starting | GraphState::Stopped | GraphState::Degraded { .. } => {
+                Style::new().fg(Color::Yellow)
+            }
         };
         let style = if here(&g.id) { colour.add_modifier(Modifier::REVERSED) } else { colour };
         spans.push(Span::styled(format!(" {} ", g.id), style));
@@ -88,6 +90,7 @@ fn trouble_line(state: &State) -> Line<'_> {
     let here = state.rates.graphs.iter().find(|g| Some(&g.id) == state.rates.graph.as_ref());
     match here.map(|g| &g.state) {
         Some(GraphState::Failed { reason }) => Line::from(format!("failed: {reason}").red()),
+        Some(GraphState::Degraded { reason }) => Line::from(format!("degraded: {reason}").yellow()),
         Some(GraphState::Starting) => Line::from("starting".yellow()),
         Some(GraphState::Stopped) => Line::from("stopped".yellow()),
         Some(GraphState::Running) => Line::default(),

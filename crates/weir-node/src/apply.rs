@@ -1,0 +1,294 @@
+//! Applying documents: one or many in one go, each by itself or all together.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use tokio::task::spawn_blocking;
+use weir_model::graph::ServiceGraph;
+use weir_switch::lsi0::Attachment;
+
+use crate::connection::DataPlane;
+use crate::desired::DesiredGraph;
+use crate::events::{Kind, News};
+use crate::node::Node;
+use crate::perform::{Plant, Refusals};
+use crate::view::{Applied, ApplyError, Entry, Outcome, View};
+
+/// How documents are applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct How {
+    /// Whether a graph that is there may be changed.
+    pub change: bool,
+    /// Whether all are applied or none; otherwise each by itself.
+    pub together: bool,
+    /// Whether a graph is applied again that is as asked for, so that handler writes beside the document go.
+    pub again: bool,
+}
+
+impl Default for How {
+    fn default() -> How {
+        How { change: true, together: true, again: false }
+    }
+}
+
+type Outcomes = Vec<Result<Applied, ApplyError>>;
+
+/// Graphs that are being applied.
+struct Proposal {
+    /// Its place in the request.
+    at: usize,
+    graph: Arc<DesiredGraph>,
+    before: Option<Entry>,
+    revision: u64,
+}
+
+impl<D: DataPlane> Node<D> {
+    /// Creates a graph, or changes it. To be run to its end: spawn it as a task of its own.
+    ///
+    /// # Errors
+    /// [`ApplyError`]; what ran before goes on.
+    pub async fn put(&self, document: ServiceGraph, how: How) -> Result<Applied, ApplyError> {
+        let mut outcomes = self.put_all(vec![document], how).await;
+        outcomes.pop().unwrap_or_else(|| Err(ApplyError::Internal("nothing was applied".into())))
+    }
+
+    /// The same for several documents, with what became of each. To be run to its end as well.
+    pub async fn put_all(&self, documents: Vec<ServiceGraph>, how: How) -> Outcomes {
+        let mut plant = self.plant.lock().await;
+        let number = documents.len();
+        match self.try_all(&mut plant, documents, how).await {
+            Ok(outcomes) => outcomes,
+            // What failed for one failed for all.
+            Err(e) => {
+                let mut outcomes: Outcomes = Vec::new();
+                outcomes.resize_with(number.saturating_sub(1), || Err(ApplyError::Together));
+                outcomes.insert(0, Err(e));
+                outcomes
+            }
+        }
+    }
+
+    async fn try_all(
+        &self,
+        plant: &mut Plant<D>,
+        documents: Vec<ServiceGraph>,
+        how: How,
+    ) -> Result<Outcomes, ApplyError> {
+        let ids: Vec<String> = documents.iter().map(|d| d.id.to_string()).collect();
+        let compiled = self.compile_all(documents).await?;
+        // What is amiss for other reasons must not count against these graphs.
+        self.settle_if_new(plant).await.map_err(ApplyError::Lost)?;
+        let view = self.view();
+        let mut outcomes: Vec<Option<Result<Applied, ApplyError>>> = Vec::new();
+        let mut proposals = Vec::new();
+        let mut seen = BTreeSet::new();
+        for (at, (id, graph)) in ids.iter().zip(compiled).enumerate() {
+            let before = view.graphs.get(id).cloned();
+            if !seen.insert(id.clone()) {
+                outcomes.push(Some(Err(ApplyError::Twice(id.clone()))));
+                continue;
+            }
+            if before.is_some() && !how.change {
+                outcomes.push(Some(Err(ApplyError::Exists(id.clone()))));
+                continue;
+            }
+            let graph = match graph {
+                Ok(graph) => graph,
+                Err(e) => {
+                    outcomes.push(Some(Err(e)));
+                    continue;
+                }
+            };
+            let same = before.as_ref().filter(|e| e.graph == graph && !view.failures.contains_key(id));
+            if let Some(e) = same
+                && !how.again
+            {
+                let applied = Applied { revision: e.revision, outcome: Outcome::Unchanged };
+                outcomes.push(Some(Ok(applied)));
+                continue;
+            }
+            outcomes.push(None);
+            proposals.push(Proposal { at, graph, before, revision: 0 });
+        }
+        let is_wrong = |o: &Option<Result<_, _>>| matches!(o, Some(Err(_)));
+        if !(how.together && outcomes.iter().any(is_wrong)) {
+            self.propose(plant, &view, &mut proposals, how, &mut outcomes).await?;
+        }
+        let failed = how.together && outcomes.iter().any(is_wrong);
+        let outcome = |o: Option<Result<Applied, ApplyError>>| match o {
+            Some(Ok(_)) | None if failed => Err(ApplyError::Together),
+            Some(outcome) => outcome,
+            None => Err(ApplyError::Together),
+        };
+        Ok(outcomes.into_iter().map(outcome).collect())
+    }
+
+    /// Stores what is proposed, tries it out, and keeps it or takes it back.
+    async fn propose(
+        &self,
+        plant: &mut Plant<D>,
+        view: &View,
+        proposals: &mut [Proposal],
+        how: How,
+        outcomes: &mut [Option<Result<Applied, ApplyError>>],
+    ) -> Result<(), ApplyError> {
+        if proposals.is_empty() {
+            return Ok(());
+        }
+        let graphs: Vec<Arc<DesiredGraph>> = proposals.iter().map(|p| p.graph.clone()).collect();
+        let revisions = self.blocking(move |store| store.propose(&graphs)).await?;
+        proposals.iter_mut().zip(revisions).for_each(|(p, revision)| p.revision = revision);
+
+        let refused = match self.try_out(plant, view, proposals, how).await {
+            Ok(refused) => refused,
+            Err(e) => {
+                let ids: Vec<String> = proposals.iter().map(|p| p.graph.id.clone()).collect();
+                let taken_back = self.take_back(&ids).await;
+                // If the data plane is lost, this is done when it is back.
+                _ = self.settle(plant, false).await;
+                taken_back?;
+                return Err(e);
+            }
+        };
+        let all = how.together && !refused.is_empty();
+        let (bad, good): (Vec<&Proposal>, Vec<&Proposal>) =
+            proposals.iter().partition(|p| all || refused.contains_key(&p.graph.id));
+        self.undo(plant, &bad).await?;
+        let ids: Vec<String> = good.iter().map(|p| p.graph.id.clone()).collect();
+        self.edit(|v| {
+            for p in &good {
+                let entry = Entry { graph: p.graph.clone(), revision: p.revision, pending: false };
+                v.graphs.insert(p.graph.id.clone(), entry);
+                v.failures.remove(&p.graph.id);
+                v.unsaved.remove(&p.graph.id);
+                v.drift.remove(&p.graph.id);
+            }
+            v.troubles.clone_from(plant.troubles());
+        });
+        if !ids.is_empty() {
+            self.confirm(ids).await;
+        }
+        let mut news = Vec::new();
+        for p in good {
+            let (kind, outcome) = match p.before {
+                Some(_) => (Kind::Changed, Outcome::Changed),
+                None => (Kind::Applied, Outcome::Created),
+            };
+            let text = format!("revision {} runs", p.revision);
+            news.push(News { kind, graph: Some(p.graph.id.clone()), text });
+            outcomes[p.at] = Some(Ok(Applied { revision: p.revision, outcome }));
+        }
+        for p in bad {
+            let Some(errors) = refused.get(&p.graph.id) else { continue };
+            let error = ApplyError::Refused(errors.clone());
+            let text = format!("a change was refused: {error}: {}", errors.join("; "));
+            news.push(News { kind: Kind::Failed, graph: Some(p.graph.id.clone()), text });
+            outcomes[p.at] = Some(Err(error));
+        }
+        self.events.tell_all(news).await;
+        Ok(())
+    }
+
+    /// Makes the data plane run what is proposed; gives what was refused.
+    async fn try_out(
+        &self,
+        plant: &mut Plant<D>,
+        view: &View,
+        proposals: &[Proposal],
+        how: How,
+    ) -> Result<Refusals, ApplyError> {
+        let wanted = |p: &'_ Proposal| (p.graph.id.clone(), p.graph.clone());
+        let wanted: Vec<(String, Arc<DesiredGraph>)> = proposals.iter().map(wanted).collect();
+        if how.again {
+            plant.load_again(proposals.iter().map(|p| p.graph.id.as_str()));
+        }
+        let wanted: BTreeMap<&str, Option<&DesiredGraph>> =
+            wanted.iter().map(|(id, graph)| (id.as_str(), Some(&**graph))).collect();
+        let lost = |e| ApplyError::Lost(self.lost(e));
+        // An interface that does not open is a mistake of who asks for it now. Whoever had it before only waits.
+        let new = |p: &Proposal| -> BTreeSet<String> {
+            let had = p.before.iter().filter(|_| !view.failures.contains_key(&p.graph.id));
+            let had: BTreeSet<&str> =
+                had.flat_map(|e| &e.graph.attachments).map(|a| a.interface.as_str()).collect();
+            let places = p.graph.attachments.iter().map(|a| a.interface.clone());
+            places.filter(|interface| !had.contains(interface.as_str())).collect()
+        };
+        let asked: BTreeSet<String> = proposals.iter().flat_map(new).collect();
+        plant.probe(&asked).await.map_err(lost)?;
+        let mut refused = Refusals::new();
+        for p in proposals {
+            let shut: Vec<String> = new(p).iter().filter_map(|i| plant.shut(i).cloned()).collect();
+            if !shut.is_empty() {
+                refused.insert(p.graph.id.clone(), shut);
+            }
+        }
+        let none = how.together && !refused.is_empty();
+        let left = wanted.into_iter().filter(|(id, _)| !none && !refused.contains_key(*id)).collect();
+        refused.extend(plant.perform(&left).await.map_err(lost)?);
+        plant.forget_shut(&asked);
+        Ok(refused)
+    }
+
+    /// Takes proposals back, in the store and in the data plane.
+    async fn undo(&self, plant: &mut Plant<D>, bad: &[&Proposal]) -> Result<(), ApplyError> {
+        if bad.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<String> = bad.iter().map(|p| p.graph.id.clone()).collect();
+        let taken_back = self.take_back(&ids).await;
+        let before = bad.iter().map(|p| (p.graph.id.as_str(), p.before.as_ref().map(|e| &*e.graph)));
+        match plant.perform(&before.collect()).await {
+            // What ran before is refused now: it is found to have failed.
+            Ok(refused) if !refused.is_empty() => _ = self.settle(plant, false).await,
+            Ok(_) => {}
+            Err(e) => _ = self.lost(e),
+        }
+        Ok(taken_back?)
+    }
+
+    /// What documents would become, without conflicts with other graphs or with each other.
+    pub(crate) async fn compile_all(
+        &self,
+        documents: Vec<ServiceGraph>,
+    ) -> Result<Vec<Result<Arc<DesiredGraph>, ApplyError>>, ApplyError> {
+        let images = self.images().await;
+        let proofs = self.proofs.clone();
+        let view = self.view();
+        let compile = move || -> Vec<Result<Arc<DesiredGraph>, ApplyError>> {
+            let new = |d: &ServiceGraph| DesiredGraph::new(d, |f| images.find(f), &proofs);
+            let mut graphs: Vec<_> =
+                documents.iter().map(|d| new(d).map(Arc::new).map_err(ApplyError::Invalid)).collect();
+            refuse_conflicts(&view, &mut graphs);
+            graphs
+        };
+        spawn_blocking(compile).await.map_err(|e| ApplyError::Internal(e.to_string()))
+    }
+}
+
+/// Refuses graphs that want the access point of another.
+fn refuse_conflicts(view: &View, graphs: &mut [Result<Arc<DesiredGraph>, ApplyError>]) {
+    let place = |a: &Attachment| (a.interface.clone(), a.vlan);
+    let mut taken: BTreeMap<(String, Option<u16>), Attachment> = BTreeMap::new();
+    {
+        let new: BTreeSet<&str> = graphs.iter().flatten().map(|g| g.id.as_str()).collect();
+        let places = graphs.iter().flatten().flat_map(|g| &g.attachments);
+        let wanted: HashSet<(&str, Option<u16>)> = places.map(|p| (p.interface.as_str(), p.vlan)).collect();
+        for (_, e) in view.graphs.iter().filter(|(id, _)| !new.contains(id.as_str())) {
+            let mut places = e.graph.attachments.iter();
+            if places.any(|p| wanted.contains(&(p.interface.as_str(), p.vlan))) {
+                taken.extend(e.graph.attachments().into_iter().map(|a| (place(&a), a)));
+            }
+        }
+    }
+    for graph in graphs {
+        let Ok(g) = graph else { continue };
+        let own = g.attachments();
+        let held = own.iter().filter_map(|a| taken.get(&place(a)));
+        let found = weir_switch::lsi0::conflicts(held.chain(&own));
+        if found.is_empty() {
+            taken.extend(own.into_iter().map(|a| (place(&a), a)));
+        } else {
+            *graph = Err(ApplyError::Conflict(found));
+        }
+    }
+}
