@@ -430,7 +430,7 @@ fn a_packet_that_is_dropped_for_want_of_room_begins_no_connection() {
         let world = router(&rules);
         let node = world.net.nodes().iter().find(|n| n.name.ends_with("/POSTROUTING")).unwrap();
         for room in [1, 2] {
-            let mut program = node.program().unwrap().clone();
+            let mut program = weir_ir::Program::clone(node.program().unwrap());
             let table = program.tables.iter().position(|t| t.decl.name == "connections").unwrap();
             program.tables[table].decl.capacity = room;
             let mut tables = TableSet::new(program.tables.iter().map(|t| &t.decl)).unwrap();
