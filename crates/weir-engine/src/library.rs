@@ -12,6 +12,7 @@ use std::thread;
 
 use weir_ir::Program;
 use weir_jit::Compiled;
+use weir_table::TableDecl;
 
 use crate::classes::Classes;
 use crate::device::with_causes;
@@ -285,7 +286,8 @@ pub(crate) fn complete(code: &Compiled, fast: &Fast, measured: bool) {
 
 /// Whether code of one program is right for the other.
 fn same_shape(a: &Program, b: &Program) -> bool {
-    let tables = || a.tables.iter().zip(&b.tables).all(|(a, b)| (&a.decl, a.owner) == (&b.decl, b.owner));
+    let tables =
+        || a.tables.iter().zip(&b.tables).all(|(a, b)| same_table(&a.decl, &b.decl) && a.owner == b.owner);
     a.elements.len() == b.elements.len()
         && (a.inputs, a.outputs) == (b.inputs, b.outputs)
         && a.plain_exits == b.plain_exits
@@ -295,6 +297,12 @@ fn same_shape(a: &Program, b: &Program) -> bool {
         && a.events == b.events
         && a.entries == b.entries
         && a.blocks == b.blocks
+}
+
+/// Whether code reads both tables alike. Where elements share a table, the linked programs have it once, whatever its name.
+fn same_table(a: &TableDecl, b: &TableDecl) -> bool {
+    let shape = |d: &TableDecl| (d.kind, d.capacity, d.held, d.group, d.sharing, d.configured);
+    a.name == b.name && a.key == b.key && a.value == b.value && shape(a) == shape(b)
 }
 
 fn hash_shape(program: &Program, hasher: &mut impl Hasher) {

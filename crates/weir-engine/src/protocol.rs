@@ -154,6 +154,7 @@ pub enum Reply {
 }
 
 /// What a command gives.
+#[allow(clippy::large_enum_variant, reason = "an answer is made, written down and gone")]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Answer {

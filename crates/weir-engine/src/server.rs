@@ -288,8 +288,11 @@ impl Connection {
                 Err(e) => return self.fail(id, format!("there is no thread to do this: {e}")),
             }
         }
-        let sent = self.changes.as_ref().map(|changes| changes.send(request));
-        if !matches!(sent, Some(Ok(()))) {
+        let sent = match &self.changes {
+            Some(changes) => changes.send(request).is_ok(),
+            None => false,
+        };
+        if !sent {
             self.fail(id, "the thread that does this has ended".to_owned());
         }
     }

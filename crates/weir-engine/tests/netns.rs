@@ -52,6 +52,8 @@ impl Between {
             config: config.into(),
             file: "t".into(),
             tag: String::new(),
+            scope: None,
+            memory: None,
         });
     }
 

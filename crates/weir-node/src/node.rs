@@ -120,7 +120,10 @@ impl<D: DataPlane> Node<D> {
         let done = match self.settle_if_new(&mut plant).await {
             Ok(true) => Ok(()),
             Ok(false) => match plant.perform(&BTreeMap::from([(id, None)])).await {
-                Ok(_) => Ok(self.edit(|v| v.troubles.clone_from(plant.troubles()))),
+                Ok(_) => {
+                    self.edit(|v| v.troubles.clone_from(plant.troubles()));
+                    Ok(())
+                }
                 Err(e) => Err(self.lost(e)),
             },
             Err(e) => Err(e),
@@ -387,6 +390,6 @@ mod tests {
         store.set_full(false);
         node.put(graph, how).await.unwrap();
         let loaded = node.plane.0.lock().unwrap().clone();
-        assert_eq!(loaded, ["a".to_owned(), lsi0_of("eth1"), lsi0_of("eth2")]);
+        assert_eq!(loaded, [lsi0_of("eth1"), lsi0_of("eth2"), "a".to_owned()]);
     }
 }

@@ -245,7 +245,7 @@ mod tests {
             Step::LoadGraph { graph, tag, .. } => drop(running.graphs.insert(graph.clone(), tag.clone())),
             Step::LoadLsi0 { interface, tag, .. } => running.add_lsi0(interface, tag),
             Step::WriteHandlers { graph, tag, .. } => {
-                drop(running.written.insert(graph.clone(), tag.clone()))
+                drop(running.written.insert(graph.clone(), tag.clone()));
             }
             Step::ChangePoints { interface, points } => {
                 for p in points {

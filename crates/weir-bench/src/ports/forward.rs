@@ -119,8 +119,14 @@ impl Engine {
             engine.set_opener(Box::new(move |name, options| interface::open_in(&netns, name, options)));
         })?;
         let engine = Engine(Some(worker));
-        let load =
-            Ask::Load { graph: "g".into(), config: config.into(), file: "bench".into(), tag: String::new() };
+        let load = Ask::Load {
+            graph: "g".into(),
+            config: config.into(),
+            file: "bench".into(),
+            tag: String::new(),
+            scope: None,
+            memory: None,
+        };
         let worker = engine.0.as_ref().context("the worker runs")?;
         worker.handle().call(load).map_err(|e| anyhow!(e.join("; ")))?;
         // Compiled code replaces the interpreter within this.

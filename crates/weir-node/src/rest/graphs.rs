@@ -65,7 +65,7 @@ pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
         revision: e.revision,
         functions: e.graph.functions.len(),
         state: view.state(id),
-        drift: view.drift.get(id).map_or(0, |d| d.len()),
+        drift: view.drift.get(id).map_or(0, std::collections::BTreeMap::len),
     };
     Json(view.graphs.iter().map(summary).collect())
 }

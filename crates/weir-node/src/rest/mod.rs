@@ -123,12 +123,11 @@ fn document(headers: &HeaderMap, body: Received) -> Result<ServiceGraph, Problem
     graph.map_err(Problem::from)
 }
 
-/// The graph documents of a list in JSON: each with its identifier (or its place, if it has none), and what is wrong with
-/// it if anything is.
-fn documents(
-    headers: &HeaderMap,
-    body: Received,
-) -> Result<Vec<(String, Result<ServiceGraph, Problem>)>, Problem> {
+/// A document of a list: its identifier (or its place, if it has none), and the graph or what is wrong with it.
+type Document = (String, Result<ServiceGraph, Problem>);
+
+/// The graph documents of a list in JSON.
+fn documents(headers: &HeaderMap, body: Received) -> Result<Vec<Document>, Problem> {
     let body = long_bytes(body, MAX_LIST)?;
     let wrong = |what: String| Problem::new(StatusCode::BAD_REQUEST, what);
     if format(headers) == Format::Yaml {

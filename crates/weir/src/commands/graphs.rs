@@ -125,6 +125,7 @@ pub(crate) fn apply(args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
     if let ([(text, graph)], [_]) = (&graphs[..], &files[..]) {
         return apply_one(text, graph, args, ui);
     }
+    let unread = mistakes.len();
     ui.progress(&format!("applying {} graphs", graphs.len()));
     let list: Vec<serde_json::Value> = graphs.iter().map(|(_, graph)| graph.to_json()).collect();
     let list = serde_json::Value::from(list).to_string();
@@ -145,7 +146,12 @@ pub(crate) fn apply(args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
         }
         lines
     })?;
-    if mistakes.is_empty() { Ok(()) } else { Err(Failure::Refused(mistakes)) }
+    match (mistakes.is_empty(), ui.json) {
+        (true, _) => Ok(()),
+        // What was printed says it all, but for files that could not be read.
+        (false, true) if unread == 0 => Err(Failure::Exit(1)),
+        (false, _) => Err(Failure::Refused(mistakes)),
+    }
 }
 
 fn apply_one(text: &str, graph: &ServiceGraph, args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {

@@ -70,14 +70,26 @@ impl<'a> Node<'a> {
 
     /// Asks the data plane itself, past the daemon.
     fn data_plane(&self, command: &Value) -> Value {
+        self.ask_data_plane(command).unwrap()
+    }
+
+    /// The same, if it is there.
+    fn ask_data_plane(&self, command: &Value) -> std::io::Result<Value> {
         let mut request = command.clone();
         request["id"] = 1.into();
-        let mut socket = UnixStream::connect(self.lab.path("engine.sock")).unwrap();
-        writeln!(socket, "{request}").unwrap();
+        let mut socket = UnixStream::connect(self.lab.path("engine.sock"))?;
+        writeln!(socket, "{request}")?;
         let mut line = String::new();
-        BufReader::new(socket).read_line(&mut line).unwrap();
-        let reply: Value = serde_json::from_str(&line).unwrap();
-        reply["done"]["answer"].clone()
+        BufReader::new(socket).read_line(&mut line)?;
+        let reply: Value = serde_json::from_str(&line)?;
+        Ok(reply["done"]["answer"].clone())
+    }
+
+    /// Waits until the data plane is another process.
+    pub fn until_replaced(&self, pid: u64) {
+        let hello = json!({ "do": "hello" });
+        let other = |answer: Value| answer["pid"].as_u64().is_some_and(|now| now != pid);
+        until("another data plane", || self.ask_data_plane(&hello).is_ok_and(other));
     }
 
     /// Process id of the data plane.
