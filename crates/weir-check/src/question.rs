@@ -45,6 +45,15 @@ impl Ask {
         }
     }
 
+    /// All that is asked.
+    fn queries_mut(&mut self) -> Vec<&mut Query> {
+        match self {
+            Ask::Can(q) | Ask::Only(q) | Ask::Never(q) | Ask::NoLoops(q) | Ask::Return(q, _) => vec![q],
+            Ask::All(list, _) => list.iter_mut().collect(),
+            Ask::Invariant(list) => list.iter_mut().map(|(q, _)| q).collect(),
+        }
+    }
+
     /// The same of each source on its own.
     pub(crate) fn by_source(&self) -> Vec<Ask> {
         let each = |q: &Query| -> Vec<Query> {
@@ -80,7 +89,17 @@ impl World {
     /// # Errors
     /// If the requirement names something that is not there, or that packets do not begin or end at.
     pub fn question(&mut self, r: &Requirement) -> Result<Question, Error> {
-        let ask = match &r.goal {
+        let mut ask = self.ask_of(r)?;
+        if r.well_formed {
+            for q in ask.queries_mut() {
+                q.sent = self.filter(q, |world, framing| Some(world.guard_of_hosts(framing)));
+            }
+        }
+        Ok(Question { requirement: r.clone(), ask })
+    }
+
+    fn ask_of(&mut self, r: &Requirement) -> Result<Ask, Error> {
+        Ok(match &r.goal {
             Goal::Can { from, to, via, filter } => {
                 let q = self.query(r, from, to, via)?;
                 Ask::Can(self.filtered(q, filter))
@@ -133,8 +152,7 @@ impl World {
                 others: self.others.clone(),
                 ..Query::default()
             }),
-        };
-        Ok(Question { requirement: r.clone(), ask })
+        })
     }
 
     fn query(&mut self, r: &Requirement, from: &Place, to: &Place, via: &[Place]) -> Result<Query, Error> {

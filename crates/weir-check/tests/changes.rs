@@ -218,3 +218,22 @@ fn what_is_known_and_has_bounds_may_be_consolidated() {
     let c = coverage(&filter("IPFilter(allow all)"));
     assert!(c.consolidation.may && c.consolidation.reasons.is_empty(), "{c}");
 }
+
+#[test]
+fn what_people_send_is_told_before_what_no_host_sends() {
+    let text = |middle: &str| {
+        format!(
+            "FromDevice(lan) -> kind :: Classifier(12/0800, -); kind[0] -> {middle} out :: Queue -> ToDevice(wan);
+             kind[1] -> out;"
+        )
+    };
+    let c = changes(&text("CheckIPHeader(14) -> IPFilter(deny icmp, allow all) ->"), &text(""));
+    let first = &c.differences[0];
+    assert!(first.well_formed && first.packets[0].summary.contains("ICMP echo request"), "{c}");
+    assert_eq!((first.before[0].end.as_str(), first.after[0].arrival()), ("dropped: Denied", Some("wan")));
+    let well_formed: Vec<bool> = c.differences.iter().map(|d| d.well_formed).collect();
+    assert!(well_formed.is_sorted_by(|a, b| a >= b), "{c}");
+    for d in c.differences.iter().filter(|d| !d.well_formed) {
+        assert_eq!(d.to_string().lines().count(), 1, "{d}");
+    }
+}

@@ -11,6 +11,7 @@
 mod behind;
 mod build;
 pub mod checks;
+mod clock;
 mod course;
 mod cover;
 mod cycles;
@@ -22,6 +23,7 @@ mod explore;
 mod expr;
 mod facts;
 mod fates;
+mod here;
 mod idle;
 mod input;
 mod joints;

@@ -48,6 +48,8 @@ pub struct Changes {
 pub struct Treated {
     /// Where it comes in.
     pub place: String,
+    /// Whether its packet is one as hosts send them.
+    pub well_formed: bool,
     /// What becomes of its packet before the change.
     pub before: Vec<Fated>,
     /// What becomes of it after the change.
@@ -112,6 +114,7 @@ impl Treated {
         let trace = |side: usize| steps(world(side), &own(side, hops_of(e, side)));
         Treated {
             place: place.to_owned(),
+            well_formed: d.is_first,
             before: fates(&d.before),
             after: fates(&d.after),
             packets: packets.collect(),
@@ -120,6 +123,25 @@ impl Treated {
             time: e.now,
             random: e.randoms.clone(),
         }
+    }
+
+    /// What people send comes first, then what their hosts tell each other, and last what no host sends.
+    pub(crate) fn rank(&self) -> u8 {
+        let kind = self.packets.last().map(|p| kind_of(&p.bytes, p.ip));
+        match kind {
+            _ if !self.well_formed => 3,
+            Some(Kind::Usual) => 0,
+            Some(Kind::Other) | None => 1,
+            Some(Kind::Control) => 2,
+        }
+    }
+
+    /// Whether the packets of another class, from the same place, arrive and do not arrive where its own do.
+    pub(crate) fn is_alike(&self, other: &Treated) -> bool {
+        let at =
+            |list: &[Fated]| list.iter().filter_map(|f| f.arrival().map(str::to_owned)).collect::<Vec<_>>();
+        self.place == other.place
+            && (at(&self.before), at(&self.after)) == (at(&other.before), at(&other.after))
     }
 
     /// What arrives elsewhere comes before what arrives with other contents, and that before what is dropped in both.
@@ -154,6 +176,45 @@ impl Fated {
     }
 }
 
+/// What a packet is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// TCP, UDP, a question or answer of ping.
+    Usual,
+    /// ARP, ICMP errors and what else hosts and routers tell each other.
+    Control,
+    Other,
+}
+
+fn kind_of(bytes: &[u8], ip: bool) -> Kind {
+    let word = |at: usize| bytes.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]));
+    let net = match (ip, word(12)) {
+        (true, _) => Some(0),
+        (false, Some(0x8100)) => word(16).map(|kind| (kind, 18)).and_then(ip_at),
+        (false, kind) => kind.map(|kind| (kind, 14)).and_then(ip_at),
+    };
+    let Some(net) = net else {
+        let is_arp = [word(12), word(16)].contains(&Some(0x0806));
+        return if is_arp { Kind::Control } else { Kind::Other };
+    };
+    let byte = |at: usize| bytes.get(net + at).copied();
+    let (proto, top) = match byte(0).map(|b| (b >> 4, b & 15)) {
+        Some((4, words)) => (byte(9), 4 * usize::from(words)),
+        Some((6, _)) => (byte(6), 40),
+        _ => return Kind::Other,
+    };
+    match (proto, byte(top)) {
+        (Some(6 | 17), _) | (Some(1), Some(0 | 8)) | (Some(58), Some(128 | 129)) => Kind::Usual,
+        (Some(1 | 58), _) => Kind::Control,
+        _ => Kind::Other,
+    }
+}
+
+/// Where the IP header stands, if the EtherType in front of that position says that there is one.
+fn ip_at((kind, at): (u16, usize)) -> Option<usize> {
+    [0x0800, 0x86dd].contains(&kind).then_some(at)
+}
+
 /// What became of a packet that came in as `first` says.
 fn fated(e: &Ended, first: Option<&Hop>) -> Fated {
     let left = Left { packet: 0, how: How::Sunk, bytes: e.bytes.clone() };
@@ -173,6 +234,16 @@ impl fmt::Display for Fated {
 
 impl fmt::Display for Treated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.well_formed {
+            let texts =
+                |list: &[Fated]| list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", and ");
+            let (before, after) = (texts(&self.before), texts(&self.after));
+            return writeln!(
+                f,
+                "different, of packets that no host sends: from {}: {before} -> {after}",
+                self.place
+            );
+        }
         writeln!(f, "different: from {}", self.place)?;
         for (when, list) in [("before", &self.before), ("after", &self.after)] {
             let texts: Vec<String> = list.iter().map(ToString::to_string).collect();

@@ -160,6 +160,11 @@ impl World {
         self.hidden_program("filter", &Arc::new(crate::filter::guard_of_sent(expr)))
     }
 
+    /// Adds a program that is only asked whether packets are as hosts send them.
+    pub(crate) fn guard_of_hosts(&mut self, framing: Framing) -> NodeId {
+        self.hidden_program("well-formed", &Arc::new(crate::hosts::guard_of_hosts(framing)))
+    }
+
     /// Adds a program that is only asked what it says of packets.
     pub(crate) fn guard(&mut self, expr: &Expr, framing: Framing) -> NodeId {
         self.hidden_program("filter", &Arc::new(guard(expr, framing)))

@@ -52,7 +52,11 @@ fn sent(c: &mut Checker<'_>, q: &Query, matching: bool, plain: bool) -> Vec<Stor
             story => story,
         };
         let Some(story) = story else { continue };
-        let stories = if matching { c.filtered(story, start.framing, &q.filter, true) } else { vec![story] };
+        let mut stories = c.filtered(story, start.framing, &q.sent, true);
+        if matching {
+            stories =
+                stories.into_iter().flat_map(|s| c.filtered(s, start.framing, &q.filter, true)).collect();
+        }
         ways.extend(c.session.run_some(stories, left));
     }
     ways

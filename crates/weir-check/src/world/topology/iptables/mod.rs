@@ -87,13 +87,10 @@ impl<'a> Rules<'a> {
                     return b.emit(i);
                 };
                 track::look(b, connections, true);
-                let state = b.load_anno(Width::W8, STATE);
-                // What an ICMP error quotes would have to be translated too.
-                let related = b.eq(state, chains::number(ConnState::Related));
-                b.when(related, |b| b.emit(n));
-                // So do the checksums of protocols that are no TCP, UDP or ICMP but have ports.
+                // Protocols that are no TCP, UDP or ICMP but have ports: how they are translated is not modelled.
                 let odd = nat::is_odd(b);
-                b.when(odd, |b| b.emit(n));
+                b.when(odd, nat::guess_state);
+                let state = b.load_anno(Width::W8, STATE);
                 let new = b.eq(state, chains::number(ConnState::New));
                 let fresh = nat::is_fresh(b);
                 let asked = b.and(new, fresh);
@@ -104,10 +101,14 @@ impl<'a> Rules<'a> {
                     Fate::Accept => b.emit(i),
                     Fate::Drop | Fate::Reject => b.drop(Reason::DENIED),
                     Fate::Unknown => b.emit(n),
-                    Fate::Translate(target) => match Change::of(target, interface.address) {
-                        Some(change) => nat::destination(b, &change, &|b| b.emit(i)),
-                        None => b.emit(n),
-                    },
+                    Fate::Translate(target) => {
+                        let odd = nat::is_odd(b);
+                        b.when(odd, |b| b.emit(n));
+                        match Change::of(target, interface.address) {
+                            Some(change) => nat::destination(b, &change, &|b| b.emit(i)),
+                            None => b.emit(n),
+                        }
+                    }
                 });
                 if result.is_err() {
                     done = Err(TooLong);
@@ -129,8 +130,7 @@ impl<'a> Rules<'a> {
                 let Some(connections) = connections else { return b.emit(i) };
                 six(b, |b| b.emit(i));
                 let Some(table) = self.translation() else {
-                    track::confirm(b, connections);
-                    return b.emit(i);
+                    return track::confirm(b, connections, &|b| b.emit(i));
                 };
                 let mut rules = |b: &mut Builder, connect: &dyn Fn(&mut Builder, Option<&Change>)| {
                     let mut chains = Chains::new(table);
@@ -148,7 +148,7 @@ impl<'a> Rules<'a> {
                         done = Err(TooLong);
                     }
                 };
-                nat::leave(b, connections, &mut rules, &|b| b.emit(i));
+                nat::leave(b, connections, &mut rules, (&|b| b.emit(i), &|b| b.emit(n)));
             });
         }
         done.map(|()| b.finish())
