@@ -87,9 +87,7 @@ impl Changes {
         for d in &found.differences {
             let Some(name) = names.get(d.twin) else { continue };
             let shown = Treated::new(name, d, |n| sides[n].world, |n, hops| sides[n].hops(hops));
-            // What no host sends tells nothing new where others are treated alike.
-            let has_own = shown.well_formed || !changes.differences.iter().any(|d| d.is_alike(&shown));
-            if seen.insert(shown.class()) && has_own {
+            if seen.insert(shown.class()) {
                 changes.differences.push(shown);
             }
         }

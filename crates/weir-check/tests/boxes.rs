@@ -364,7 +364,7 @@ fn a_packet_that_is_dropped_for_want_of_room_begins_no_connection() {
             packet.set_layer(Layer::Net, Some(packet.data()));
             // Of a new connection that rules have not changed yet.
             (packet.anno[41], packet.anno[37]) = (1, 2);
-            let (mut host, entry) = (Ended::default(), program.packet_entry(1, 0).unwrap());
+            let (mut host, entry) = (Ended::default(), program.packet_entry(0, 1).unwrap());
             Interpreter::default().run(&program, &mut tables, &mut host, 0, entry, &[], Some(packet));
             let (ended, left) = if room == 1 { ("Full", 0) } else { ("output 1", 2) };
             assert_eq!(

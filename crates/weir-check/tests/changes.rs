@@ -233,7 +233,9 @@ fn what_people_send_is_told_before_what_no_host_sends() {
     assert_eq!((first.before[0].end.as_str(), first.after[0].arrival()), ("dropped: Denied", Some("wan")));
     let well_formed: Vec<bool> = c.differences.iter().map(|d| d.well_formed).collect();
     assert!(well_formed.is_sorted_by(|a, b| a >= b), "{c}");
-    for d in c.differences.iter().filter(|d| !d.well_formed) {
-        assert_eq!(d.to_string().lines().count(), 1, "{d}");
-    }
+    // However many classes there are.
+    let text = c.to_string();
+    let lines =
+        text.lines().filter(|l| l.starts_with("different, of packets that no host sends: from lan")).count();
+    assert_eq!(lines, 1, "{text}");
 }

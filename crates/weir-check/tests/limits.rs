@@ -60,15 +60,17 @@ fn what_is_not_known_is_shown_with_a_packet_and_the_place() {
 #[test]
 fn all_that_hosts_send_passes_an_ordinary_router() {
     let text = router("IPFilter(deny tcp dst port 22, allow all)");
-    let found = answer(&text, "all a b udp");
+    let found = answer(&text, "all a b ip and udp and not vlan");
     assert_eq!((found.verdict, found.packets.is_empty()), (Status::Violated, false), "{found}");
-    for holds in
-        ["well-formed all a b udp", "well-formed never a b tcp dst port 22", "well-formed can a b icmp"]
-    {
+    for holds in [
+        "well-formed all a b ip and udp and not vlan",
+        "well-formed never a b tcp dst port 22",
+        "well-formed can a b icmp",
+    ] {
         let found = answer(&text, holds);
         assert_eq!(found.verdict, Status::Holds, "{found}");
     }
-    let found = answer(&text, "well-formed all a b tcp");
+    let found = answer(&text, "well-formed all a b ip and tcp and not vlan");
     assert_eq!(found.verdict, Status::Violated, "{found}");
     assert!(found.packets[0].summary.contains(".22:"), "{found}");
 }

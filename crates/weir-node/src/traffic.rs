@@ -72,20 +72,11 @@ impl Traffic {
 
     fn of(changes: &Changes) -> Traffic {
         let mut t = Traffic::default();
-        for d in &changes.differences {
+        for d in changes.differences.iter().filter(|d| d.well_formed) {
             let at = |list: &[Fated]| -> Vec<String> {
                 list.iter().filter_map(|f| f.arrival().map(str::to_owned)).collect()
             };
             let (before, after) = (at(&d.before), at(&d.after));
-            if !d.well_formed {
-                t.malformed.push(format!(
-                    "from {}: now {}; then {}",
-                    d.place,
-                    text(&d.before),
-                    text(&d.after)
-                ));
-                continue;
-            }
             let add = |list: &mut Vec<Flow>, to: &String| {
                 // The first packet of a pair is enough.
                 if !list.iter().any(|f| f.from == d.place && f.to == *to) {
@@ -96,6 +87,7 @@ impl Traffic {
             before.iter().filter(|to| !after.contains(to)).for_each(|to| add(&mut t.lost, to));
             after.iter().filter(|to| before.contains(to)).for_each(|to| add(&mut t.altered, to));
         }
+        t.malformed = changes.malformed();
         for name in &changes.open {
             t.unknown.push(format!("there was no time to compare packets from {name}"));
         }

@@ -83,6 +83,24 @@ impl Changes {
         Changes { before: before.to_owned(), after: after.to_owned(), ..Changes::default() }
     }
 
+    /// What becomes of packets that no host sends: in a line those that come in at one place and end alike after the change.
+    pub fn malformed(&self) -> Vec<String> {
+        let text = |list: &[Fated]| list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", and ");
+        let mut lines: Vec<(&str, Vec<String>, String)> = Vec::new();
+        for d in self.differences.iter().filter(|d| !d.well_formed) {
+            let (before, after) = (text(&d.before), text(&d.after));
+            match lines.iter_mut().find(|(place, _, end)| *place == d.place && *end == after) {
+                Some((_, list, _)) if list.contains(&before) => {}
+                Some((_, list, _)) => list.push(before),
+                None => lines.push((&d.place, vec![before], after)),
+            }
+        }
+        lines
+            .into_iter()
+            .map(|(place, before, after)| format!("from {place}: now {}; then {after}", before.join(", or ")))
+            .collect()
+    }
+
     /// Whether nothing is treated differently, something is, or it is not known.
     pub fn verdict(&self) -> Status {
         let gone = [&self.only_before, &self.only_after, &self.unlike];
@@ -134,14 +152,6 @@ impl Treated {
             Some(Kind::Other) | None => 1,
             Some(Kind::Control) => 2,
         }
-    }
-
-    /// Whether the packets of another class, from the same place, arrive and do not arrive where its own do.
-    pub(crate) fn is_alike(&self, other: &Treated) -> bool {
-        let at =
-            |list: &[Fated]| list.iter().filter_map(|f| f.arrival().map(str::to_owned)).collect::<Vec<_>>();
-        self.place == other.place
-            && (at(&self.before), at(&self.after)) == (at(&other.before), at(&other.after))
     }
 
     /// What arrives elsewhere comes before what arrives with other contents, and that before what is dropped in both.
@@ -234,16 +244,6 @@ impl fmt::Display for Fated {
 
 impl fmt::Display for Treated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.well_formed {
-            let texts =
-                |list: &[Fated]| list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", and ");
-            let (before, after) = (texts(&self.before), texts(&self.after));
-            return writeln!(
-                f,
-                "different, of packets that no host sends: from {}: {before} -> {after}",
-                self.place
-            );
-        }
         writeln!(f, "different: from {}", self.place)?;
         for (when, list) in [("before", &self.before), ("after", &self.after)] {
             let texts: Vec<String> = list.iter().map(ToString::to_string).collect();
@@ -270,8 +270,11 @@ impl fmt::Display for Treated {
 
 impl fmt::Display for Changes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for d in &self.differences {
+        for d in self.differences.iter().filter(|d| d.well_formed) {
             write!(f, "{d}")?;
+        }
+        for line in self.malformed() {
+            writeln!(f, "different, of packets that no host sends: {line}\n")?;
         }
         let (old, new) = (&self.before, &self.after);
         for (names, what) in [
