@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use weir_ir::Program;
-use weir_model::filter::{Dir, Expr, Prim};
+use weir_model::filter::{AddressOf, Dir, Expr, Prim, Tags};
 use weir_model::value::IpPrefix;
 use weir_verify::checks::{Framing, Start, Target};
 use weir_verify::{Body, Network, NodeId, Place, SymbolicInput};
@@ -166,13 +166,14 @@ impl World {
     }
 }
 
-/// Whether an address lies in a prefix, as a filter.
+/// Whether an address lies in a prefix, as a filter: of the IP packet in a frame, whatever VLAN tags it has.
 pub(crate) fn within(prefix: IpPrefix, dir: Dir) -> Expr {
-    match prefix.addr() {
+    let expr: Expr = match prefix.addr() {
         std::net::IpAddr::V4(addr) => {
             let mask = u32::MAX.checked_shl(32 - u32::from(prefix.len())).unwrap_or(0);
-            Prim::Net { dir, addr, mask: mask.into() }.into()
+            Prim::Net { of: AddressOf::Ip, dir, addr, mask: mask.into() }.into()
         }
         std::net::IpAddr::V6(addr) => Prim::Net6 { dir, addr, len: prefix.len() }.into(),
-    }
+    };
+    expr.behind(Tags::All)
 }
