@@ -183,6 +183,11 @@ impl Parser<'_> {
                 format!("{} is not an EtherType", quote(word)),
                 "write ip, ip6, arp, rarp or a number such as 0x0800",
             )),
+            // Behind all tags is no place of libpcap's: the number is compared, as in OpenFlow.
+            Some(t) if self.at == Decoding::Behind(Tags::All) => {
+                self.take();
+                Ok(Prim::EtherType(t).into())
+            }
             Some(t @ ..=MAX_LENGTH) => Err(self.error(
                 format!("{t} is no EtherType: up to {MAX_LENGTH}, it is the length of an IEEE 802.3 frame"),
                 format!(

@@ -109,6 +109,7 @@ fn canonical_forms() {
         ("(vlan 1 or ip) and tags 0 udp", "(vlan 1 or ip) and tags 0 udp"),
         ("tags all udp or tcp", "tags all udp or tcp"),
         ("tags 1 udp", "tags 1 udp"),
+        ("tags all ether proto 0x809b", "tags all ether proto 0x809b"),
         ("tags all (udp or tcp) and ip", "(tags all (udp or tcp)) and ip"),
         (
             "vlan 5 and tags all udp and tags all ip and tags all dst port 5 or arp",

@@ -105,7 +105,7 @@ const ETHER_FILTERS: &[&str] = &[
     "ether src 02:00:00:00:00:02 and ether[14:4] = 0x19",
     "arp[6:2] = 1",
     "ether proto 0x8864 or mpls",
-    "ether proto 0 or multicast",
+    "tags all ether proto 0 or multicast",
 ];
 
 const IPV6_FILTERS: &[&str] = &[
