@@ -1,11 +1,11 @@
-//! The image `napt` between hosts: what RFC 4787, 5382 and 5508 ask of an address translation.
+//! The image `nat` between hosts: what RFC 4787, 5382 and 5508 ask of an address translation.
 
 use crate::lab::{Lab, PYTHON, Process, repository, two_networks, until, until_pings};
 
 /// The image between `lan` and `wan`.
 fn nat(lab: &Lab) -> Process {
     two_networks(lab);
-    let image = std::fs::read_to_string(repository().join("images/napt/function.click")).unwrap();
+    let image = std::fs::read_to_string(repository().join("images/nat/function.click")).unwrap();
     let config = format!(
         "define($INSIDE_IP 10.0.1.1, $INSIDE_NET 10.0.1.0/24, $INSIDE_MAC 02:00:00:00:01:01, $OUTSIDE_IP 10.0.2.1,
             $OUTSIDE_MAC 02:00:00:00:02:01, $OUTSIDE_ROUTES 0/0 1, $PORTS 1024-65535, $UDP_TIMEOUT 300);
