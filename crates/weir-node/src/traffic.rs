@@ -18,7 +18,7 @@ const TIME: Duration = Duration::from_secs(2);
 /// Most classes of traffic that are told.
 const CLASSES: usize = 32;
 /// Most paths of packets from an access point that are looked at.
-const PATHS: usize = 512;
+const PATHS: usize = 1024;
 
 /// What a change does to the packets between access points.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -472,7 +472,7 @@ impl<'a> Session<'a> {
             entry: Entered::Packets,
             whole: false,
         };
-        decide(self.e.net, &goal, thorough.then_some(&self.smt))
+        decide(self.e.net, &goal, thorough.then_some(&self.smt), &|| self.is_late())
     }
 
     /// Where, since it was last asked, a packet would have gone another way if others had come before it.

@@ -29,6 +29,10 @@ const STARTS: u32 = 24;
 const USUAL: u32 = 8;
 /// How many conditions are mended from one start.
 const STEPS: u32 = 150;
+/// Steps between two questions whether the time is over.
+const LOOK: u32 = 4;
+/// How many words of a range are tried when its sum is to change: of a long packet, one of the first will do.
+const WORDS: i64 = 32;
 
 /// What a run starts from.
 #[derive(Debug)]
@@ -119,20 +123,20 @@ pub fn solve(net: &Network, path: &Path) -> Option<ConcreteInput> {
     if !facts.sharpen(goal.exprs) {
         return None;
     }
-    search(net, &Goal { facts: &facts, ..goal })
+    search(net, &Goal { facts: &facts, ..goal }, &|| false)
 }
 
-/// Looks for a run on which a goal's facts hold, with the help of z3.
-pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: Option<&Smt>) -> Solution {
+/// Looks for a run on which a goal's facts hold, with the help of z3, as long as `late` does not say that the time is over.
+pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: Option<&Smt>, late: &dyn Fn() -> bool) -> Solution {
     let mut facts = goal.facts.clone();
     if !facts.sharpen(goal.exprs) {
         return Solution::Impossible;
     }
     let goal = Goal { facts: &facts, ..*goal };
-    if let Some(input) = search(net, &goal) {
+    if let Some(input) = search(net, &goal, late) {
         return Solution::Found(Box::new(input));
     }
-    let Some(smt) = smt else { return Solution::Unknown };
+    let Some(smt) = smt.filter(|_| !late()) else { return Solution::Unknown };
     let conditions = facts.conditions();
     match smt.ask(net, &goal, &conditions) {
         Answer::Impossible => Solution::Impossible,
@@ -148,7 +152,7 @@ pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: Option<&Smt>) -> Solut
 }
 
 /// Looks for a run on which a goal's facts hold, by changing values.
-fn search(net: &Network, goal: &Goal<'_>) -> Option<ConcreteInput> {
+fn search(net: &Network, goal: &Goal<'_>, late: &dyn Fn() -> bool) -> Option<ConcreteInput> {
     let x = goal.exprs;
     let conditions = goal.facts.conditions();
     let symbols = symbols_of(x, &conditions);
@@ -159,6 +163,9 @@ fn search(net: &Network, goal: &Goal<'_>) -> Option<ConcreteInput> {
         wished.entry(s).or_insert(v);
     }
     for start in 0..STARTS {
+        if late() {
+            return None;
+        }
         let (mut model, seed) = (wished.clone(), u64::from(start) + 1);
         // What is hashed may be fixed: then only another seed leads another way.
         model.insert(Symbol::HashSeed, start.saturating_sub(USUAL).into());
@@ -167,7 +174,7 @@ fn search(net: &Network, goal: &Goal<'_>) -> Option<ConcreteInput> {
         for &e in &symbols {
             s.choose(e, start);
         }
-        if s.search()
+        if s.search(late)
             && let Some(input) = build(net, goal, &symbols, s.trial.model())
             && holds(x, &conditions, &input.run(net))
         {
@@ -269,8 +276,11 @@ impl Solver<'_> {
         self.trial.eval(e)
     }
 
-    fn search(&mut self) -> bool {
+    fn search(&mut self, late: &dyn Fn() -> bool) -> bool {
         for step in 0..STEPS {
+            if step.is_multiple_of(LOOK) && late() {
+                return false;
+            }
             let broken: Vec<Expr> =
                 self.conditions.iter().copied().filter(|&c| self.trial.eval(c) == 0).collect();
             let Some(&first) = broken.first() else { return true };
@@ -448,7 +458,7 @@ impl Solver<'_> {
             r if words >= 10 && !r.is_multiple_of(4) => 5,
             r => r as i64 & i64::MAX,
         };
-        (0..words).any(|i| {
+        (0..words.min(WORDS)).any(|i| {
             let at = from + (first.wrapping_add(i) & i64::MAX) % words * 2;
             let word = u16::from_be_bytes([self.byte(mem, at), self.byte(mem, at + 1)]);
             let [high, low] = sum16(sum16(word, !now), want).to_be_bytes();

@@ -239,6 +239,9 @@ fn only_z3_knows_that_no_square_is_two_more_than_a_multiple_of_four() {
     assert!(facts.assume(&mut x, wanted, true));
     let net = Network::default();
     let goal = Goal { exprs: &x, facts: &facts, inputs: 0, entry: Entered::Packets, whole: true };
-    assert!(matches!(decide(&net, &goal, Some(&Smt::default())), Solution::Impossible));
-    assert!(matches!(decide(&net, &goal, Some(&Smt::with("z3-that-is-nowhere"))), Solution::Missing));
+    assert!(matches!(decide(&net, &goal, Some(&Smt::default()), &|| false), Solution::Impossible));
+    assert!(matches!(
+        decide(&net, &goal, Some(&Smt::with("z3-that-is-nowhere")), &|| false),
+        Solution::Missing
+    ));
 }
