@@ -56,88 +56,9 @@ const HOST: u8 = PacketType::Host as u8;
 /// `PACKET_KERNEL` of Linux.
 const LAST_TYPE: u8 = 7;
 
-/// An interface of the kernel (`FromDevice`, `PollDevice`): frames as long as its MTU says, and of senders on the same
-/// machine, which leave checksums and segmentation to the device, up to the longest that a buffer holds.
-pub static DEVICE: Entry = Entry {
-    name: "device",
-    len: 0..=LONGEST,
-    marks: Marks::Frame,
-    packet_type: HOST..=LAST_TYPE,
-    checksum: UNKNOWN..=PARTIAL,
-    segments: true,
-    annotated: false,
-    travelled: false,
-    own_buffer: true,
-};
-
-/// A virtual interface that gives frames (`KernelTap`, `FromHost`); the sender is the kernel.
-pub static TAP: Entry = Entry {
-    name: "tap",
-    len: 0..=LONGEST,
-    marks: Marks::Frame,
-    packet_type: HOST..=HOST,
-    checksum: UNKNOWN..=PARTIAL,
-    segments: true,
-    annotated: false,
-    travelled: false,
-    own_buffer: true,
-};
-
-/// A virtual interface that gives IP packets (`KernelTun`, `FromNetfront`); the sender is the kernel.
-pub static TUN: Entry = Entry {
-    name: "tun",
-    len: 20..=LONGEST,
-    marks: Marks::Headers,
-    packet_type: HOST..=HOST,
-    checksum: UNKNOWN..=PARTIAL,
-    segments: true,
-    annotated: false,
-    travelled: false,
-    own_buffer: true,
-};
-
-/// A socket of another program (`Socket`, `McastSocket`).
-pub static SOCKET: Entry = Entry {
-    name: "socket",
-    len: 0..=LONGEST,
-    marks: Marks::Frame,
-    packet_type: HOST..=HOST,
-    checksum: UNKNOWN..=UNKNOWN,
-    segments: false,
-    annotated: false,
-    travelled: false,
-    own_buffer: true,
-};
-
-/// A capture file of Ethernet frames (`FromDump`).
-pub static FRAMES_OF_FILE: Entry = Entry {
-    name: "capture",
-    len: 0..=LONGEST,
-    marks: Marks::Frame,
-    packet_type: HOST..=HOST,
-    checksum: UNKNOWN..=UNKNOWN,
-    segments: false,
-    annotated: false,
-    travelled: false,
-    own_buffer: true,
-};
-
-/// A capture file whose packets are read as IP packets (`FromDump` with `FORCE_IP`).
-pub static IP_OF_FILE: Entry = Entry {
-    name: "capture of IP packets",
-    len: 20..=LONGEST,
-    marks: Marks::Headers,
-    packet_type: HOST..=HOST,
-    checksum: UNKNOWN..=UNKNOWN,
-    segments: false,
-    annotated: false,
-    travelled: false,
-    own_buffer: true,
-};
-
-/// A source that makes packets of bytes (`InfiniteSource`, `RatedSource`, `FastUDPSource`).
-pub static SOURCE: Entry = Entry {
-    name: "source",
+/// What most entries have: a packet of any length for this host, whole, in a buffer of its own.
+const USUAL: Entry = Entry {
+    name: "",
     len: 0..=LONGEST,
     marks: Marks::None,
     packet_type: HOST..=HOST,
@@ -148,45 +69,63 @@ pub static SOURCE: Entry = Entry {
     own_buffer: true,
 };
 
-/// A source that makes IP packets, with annotations (`ICMPPingSource`, `FromIPSummaryDump`).
-pub static IP_SOURCE: Entry = Entry {
-    name: "source of IP packets",
-    len: 0..=LONGEST,
-    marks: Marks::Headers,
-    packet_type: HOST..=HOST,
-    checksum: UNKNOWN..=UNKNOWN,
-    segments: false,
-    annotated: true,
-    travelled: false,
-    own_buffer: true,
+/// An interface of the kernel (`FromDevice`, `PollDevice`): frames as long as its MTU says, and of senders on the same
+/// machine, which leave checksums and segmentation to the device, up to the longest that a buffer holds.
+pub static DEVICE: Entry = Entry {
+    name: "device",
+    marks: Marks::Frame,
+    packet_type: HOST..=LAST_TYPE,
+    checksum: UNKNOWN..=PARTIAL,
+    segments: true,
+    ..USUAL
 };
+
+/// A virtual interface that gives frames (`KernelTap`, `FromHost`); the sender is the kernel.
+pub static TAP: Entry =
+    Entry { name: "tap", marks: Marks::Frame, checksum: UNKNOWN..=PARTIAL, segments: true, ..USUAL };
+
+/// A virtual interface that gives IP packets (`KernelTun`, `FromNetfront`); the sender is the kernel.
+pub static TUN: Entry = Entry {
+    name: "tun",
+    len: 20..=LONGEST,
+    marks: Marks::Headers,
+    checksum: UNKNOWN..=PARTIAL,
+    segments: true,
+    ..USUAL
+};
+
+/// A socket of another program (`Socket`, `McastSocket`).
+pub static SOCKET: Entry = Entry { name: "socket", marks: Marks::Frame, ..USUAL };
+
+/// A capture file of Ethernet frames (`FromDump`).
+pub static FRAMES_OF_FILE: Entry = Entry { name: "capture", marks: Marks::Frame, ..USUAL };
+
+/// A capture file whose packets are read as IP packets (`FromDump` with `FORCE_IP`).
+pub static IP_OF_FILE: Entry =
+    Entry { name: "capture of IP packets", len: 20..=LONGEST, marks: Marks::Headers, ..USUAL };
+
+/// A source that makes packets of bytes (`InfiniteSource`, `RatedSource`, `FastUDPSource`).
+pub static SOURCE: Entry = Entry { name: "source", marks: Marks::None, ..USUAL };
+
+/// A source that makes IP packets, with annotations (`ICMPPingSource`, `FromIPSummaryDump`).
+pub static IP_SOURCE: Entry =
+    Entry { name: "source of IP packets", marks: Marks::Headers, annotated: true, ..USUAL };
 
 /// A link from another graph of the engine (`FromLink`), as access points of service graphs are: what comes in there, or
 /// what the other graph made of it, without its marks and annotations.
 pub static LINK: Entry = Entry {
     name: "link",
-    len: 0..=LONGEST,
     marks: Marks::Frame,
     packet_type: 0..=u8::MAX,
     checksum: UNKNOWN..=PARTIAL,
     segments: true,
-    annotated: false,
     travelled: true,
     own_buffer: false,
+    ..USUAL
 };
 
 /// The link of a topology: IP packets of hosts, which are whole and have their checksums.
-pub static WIRE: Entry = Entry {
-    name: "wire",
-    len: 0..=0xffff,
-    marks: Marks::Headers,
-    packet_type: HOST..=HOST,
-    checksum: UNKNOWN..=UNKNOWN,
-    segments: false,
-    annotated: false,
-    travelled: false,
-    own_buffer: true,
-};
+pub static WIRE: Entry = Entry { name: "wire", len: 0..=0xffff, marks: Marks::Headers, ..USUAL };
 
 impl Entry {
     /// Marks a packet that was just made, whose transport header, if it is to be marked, begins at this byte.

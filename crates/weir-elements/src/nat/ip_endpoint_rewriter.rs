@@ -19,7 +19,7 @@ element! {
     /// `pattern SADDR SPORT - - FOUTPUT ROUTPUT`, `pattern NAME FOUTPUT ROUTPUT` or `ELEMENT`), packets get the outer endpoint of
     /// their source as their source, with a new mapping if they have none. On the others (`drop`, `pass OUTPUT`), packets to an
     /// outer endpoint, from whomever, get the endpoint it stands for as their destination. An outer port belongs to one endpoint at a time; that of the packet is taken if it is free. If
-    /// none is, the packet is dropped (`NoPort`). When the table has `MAPPING_CAPACITY` mappings, the one that expires next gives way.
+    /// none is, the packet is dropped (`NoPort`). When the table has `MAPPING_CAPACITY` mappings, the one that expires next is evicted.
     ///
     /// So an inside host reaches another by its outer endpoint, if packets that leave for the outer address come in again on an
     /// input (hairpinning). Fragments beyond the first are rewritten as the first one, for which they wait up to ten seconds

@@ -53,7 +53,7 @@ fn grow(b: &mut Builder) {
         mend_ip_checksum(b, &[total], &[more]);
         // The length is part of the pseudo header (RFC 9293, section 3.1).
         let long = b.add(tcp, 4);
-        mend(b, &[word, tcp], &[longer, long]);
+        fix_checksum(b, &[word, tcp], &[longer, long]);
     });
 }
 
@@ -74,7 +74,7 @@ fn change_from(b: &mut Builder, word: u32) {
                 let (old, new) = (b.load(Width::W32, Layer::Transport, at), b.random());
                 b.store(Layer::Transport, at, new);
                 let [old, new] = [old, new].map(|v| weir_elements::build::halves(b, v));
-                mend(b, &old, &new);
+                fix_checksum(b, &old, &new);
                 change_from(b, word + 1);
             },
             |_| {},
@@ -82,7 +82,7 @@ fn change_from(b: &mut Builder, word: u32) {
     });
 }
 
-fn mend(b: &mut Builder, old: &[weir_ir::V], new: &[weir_ir::V]) {
+fn fix_checksum(b: &mut Builder, old: &[weir_ir::V], new: &[weir_ir::V]) {
     let field = b.load(Width::W16, Layer::Transport, 16);
     let mended = update_checksum(b, field, old, new);
     b.store(Layer::Transport, 16, mended);
