@@ -33,7 +33,7 @@ routes [1] -> wan;
 routes [2] -> ICMPPingResponder -> routes;
 
 // From the clients: firewall, time to live, NAT.
-firewall :: IPFilter(allow tcp dst port 80 or 5201, allow udp dst port 5201, deny all);
+firewall :: IPFilter(allow tcp dst port 80 or 5201, allow udp dst port 5201, 1 all);
 nat :: IPRewriter(pattern $WAN_IP 1024-65535 - - 0 1, drop);
 ttl :: DecIPTTL;
 

@@ -106,7 +106,8 @@ impl World {
             _ => Verdict::Holds(Some(Box::new(evidence))),
         };
         // There are packets to show.
-        let found = Found { verdict, losses: before.losses.clone(), not_tried: false, visited };
+        let (losses, explored) = (before.losses.clone(), before.explored);
+        let found = Found { verdict, losses, not_tried: false, visited, stopped: None, explored };
         let answer = Answer::new(before.asked.clone(), found);
         Some(Answer { age: self.net.age(), kept: true, ..answer })
     }
@@ -139,6 +140,7 @@ fn same_query(a: &Query, b: &Query, m: &Matching) -> bool {
         && same_targets(&a.to, &b.to, m)
         && a.via.iter().map(via).collect::<Option<Vec<_>>>().is_some_and(|via| via == b.via)
         && same_filter(a.filter, b.filter, m)
+        && same_filter(a.sent, b.sent, m)
 }
 
 fn same_way(a: &Way, b: &Way, m: &Matching) -> bool {

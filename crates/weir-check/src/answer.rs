@@ -1,11 +1,14 @@
 //! Asking.
 
 use std::fmt;
+use std::time::Instant;
 
 use rayon::prelude::*;
 use weir_model::requirement::Requirement;
 use weir_model::topology::Requester;
-use weir_verify::checks::{self, Checker, Doubt, Evidence, Rule, Stage, Standing, Verdict};
+use weir_verify::checks::{
+    self, Checker, Doubt, Evidence, Explored, Rule, Stage, Standing, Stopped, Verdict,
+};
 use weir_verify::{Limits, NodeId};
 
 use crate::question::{Ask, Question};
@@ -47,6 +50,10 @@ pub struct Answer {
     pub status: Status,
     /// Why that is not known.
     pub doubt: Option<Doubt>,
+    /// Where it could not be found out, and how far it was looked, if it is not known.
+    pub stopped: Option<Stopped>,
+    /// How far it was looked.
+    pub explored: Explored,
     /// A run that shows it.
     pub evidence: Option<Box<Evidence>>,
     /// Where there is no run as asked for: one that may have been meant, and how it ends.
@@ -65,24 +72,35 @@ pub struct Answer {
 }
 
 impl World {
-    /// Asks. Changes of the network come before. Packets of different sources are looked at side by side.
+    /// Asks. Changes of the network come before. Packets of different sources are looked at side by side. The time of the
+    /// limits is for all of them.
     pub fn answer(&self, question: &Question, limits: Limits) -> Answer {
         let parts = question.ask.by_source();
         let parts = if parts.len() > 1 { &parts[..] } else { std::slice::from_ref(&question.ask) };
         let is_can = matches!(question.ask, Ask::Can(_));
         let (mut verdicts, mut losses, mut visited) = (Vec::new(), Vec::new(), Vec::new());
-        let mut not_tried = false;
+        let (mut not_tried, mut stopped, mut explored) = (false, None, Explored::default());
+        let mut left = limits;
         // What settles it makes the rest needless.
         for some in parts.chunks(rayon::current_num_threads()) {
-            let found: Vec<Found> = match some {
-                [one] => vec![self.ask(one, limits)],
-                _ => some.par_iter().map(|ask| self.ask(ask, limits)).collect(),
+            let timed = |ask: &Ask| {
+                let start = Instant::now();
+                (self.ask(ask, left), start.elapsed())
             };
-            for one in found {
+            let found: Vec<_> = match some {
+                [one] => vec![timed(one)],
+                _ => some.par_iter().map(timed).collect(),
+            };
+            // Between them others may have been asked: that time is theirs.
+            let longest = found.iter().map(|(_, took)| *took).max().unwrap_or_default();
+            left.time = left.time.map(|time| time.saturating_sub(longest));
+            for (one, _) in found {
                 verdicts.push(one.verdict);
                 losses.extend(one.losses);
                 not_tried |= one.not_tried;
                 visited.extend(one.visited);
+                stopped = stopped.or(one.stopped);
+                explored.add(one.explored);
             }
             if verdicts.iter().any(|v| settles(v, is_can)) {
                 break;
@@ -93,20 +111,29 @@ impl World {
         visited.sort_unstable();
         visited.dedup();
         let verdict = joined(verdicts, is_can);
-        let found = Found { verdict, losses, not_tried, visited };
+        let found = Found { verdict, losses, not_tried, visited, stopped, explored };
         let answer = Answer::new(Asked::Requirement(question.requirement.clone()), found);
         let near_miss = match &question.ask {
             Ask::Can(q) if answer.status == Status::Violated => {
-                checks::near_miss(&mut Checker::new(&self.net, limits), q)
+                checks::near_miss(&mut Checker::new(&self.net, left), q)
             }
             _ => None,
         };
         Answer { near_miss, age: self.net.age(), ..answer }
     }
 
-    /// Asks several, side by side; the answers are in their order.
-    pub fn answers(&self, questions: &[Question], limits: Limits) -> Vec<Answer> {
-        questions.par_iter().map(|q| self.answer(q, limits)).collect()
+    /// Asks several, side by side; the answers are in their order. `begin` is told of each when its turn comes.
+    pub fn answers(
+        &self,
+        questions: &[Question],
+        limits: Limits,
+        begin: &(dyn Fn(&Question) + Sync),
+    ) -> Vec<Answer> {
+        let ask = |q: &Question| {
+            begin(q);
+            self.answer(q, limits)
+        };
+        questions.par_iter().map(ask).collect()
     }
 
     /// The answer, and what makes it cheap to ask again of all packets.
@@ -146,7 +173,7 @@ fn ask_by(c: &mut Checker<'_>, ask: &Ask) -> Found {
         }
         Ask::Invariant(each) => joined(each.iter().map(|(q, fields)| checks::invariant(c, q, fields)), false),
     };
-    Found { verdict, losses, not_tried: c.not_tried(), visited: c.visited() }
+    Found::new(c, verdict, losses)
 }
 
 /// What came of the packets of some sources.
@@ -155,11 +182,25 @@ pub(crate) struct Found {
     pub losses: Vec<String>,
     pub not_tried: bool,
     pub visited: Vec<NodeId>,
+    pub stopped: Option<Stopped>,
+    pub explored: Explored,
+}
+
+impl Found {
+    /// With what a checker knows beside its verdict.
+    pub(crate) fn new(c: &mut Checker<'_>, verdict: Verdict, losses: Vec<String>) -> Found {
+        let (not_tried, visited, explored) = (c.not_tried(), c.visited(), c.explored());
+        let stopped = match &verdict {
+            Verdict::Inconclusive(doubt) => c.stopped(doubt),
+            Verdict::Holds(_) | Verdict::Violated(_) => None,
+        };
+        Found { verdict, losses, not_tried, visited, stopped, explored }
+    }
 }
 
 impl Answer {
     pub(crate) fn new(asked: Asked, found: Found) -> Answer {
-        let Found { verdict, losses, not_tried, visited } = found;
+        let Found { verdict, losses, not_tried, visited, stopped, explored } = found;
         let (status, doubt, evidence) = match verdict {
             Verdict::Holds(e) => (Status::Holds, None, e),
             Verdict::Violated(e) => (Status::Violated, None, e),
@@ -169,6 +210,8 @@ impl Answer {
             asked,
             status,
             not_tried: not_tried && status != Status::Inconclusive && evidence.is_none(),
+            stopped: stopped.filter(|_| status == Status::Inconclusive),
+            explored,
             doubt,
             evidence,
             near_miss: None,

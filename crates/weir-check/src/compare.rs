@@ -1,28 +1,30 @@
 //! What two worlds do differently.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use weir_ir::program::Reason;
-use weir_verify::checks::{Checker, Comparison, Doubt, Evidence, Fate, Start, Twin, compare};
-use weir_verify::{Body, Entry, Hop, How, Limits, NodeId, Place};
+use weir_verify::checks::{
+    Checker, Comparison, Doubt, Evidence, Fate, Filter, Framing, Start, Twin, compare,
+};
+use weir_verify::{Body, Entry, Hop, How, Limits, Network, NodeId, Place};
 
+use crate::hosts::guard_of_hosts;
 use crate::report::{ARRIVES, Changes, Treated};
 use crate::world::{Matching, World};
 
 /// How much is compared.
-#[derive(Clone, Copy)]
-pub struct Extent<'a> {
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
     /// Limits of the exploration.
     pub limits: Limits,
     /// Most classes of traffic that are shown.
     pub classes: usize,
-    /// Says when to stop.
-    pub stop: Option<&'a dyn Fn() -> bool>,
 }
 
-impl Default for Extent<'_> {
+impl Default for Extent {
     fn default() -> Self {
-        Extent { limits: Limits::of_networks(), classes: 64, stop: None }
+        Extent { limits: Limits::of_networks(), classes: 64 }
     }
 }
 
@@ -36,7 +38,7 @@ struct Side<'a> {
 
 impl Changes {
     /// What becomes of the same packets in two worlds.
-    pub fn between(before: (&str, &World), after: (&str, &World), extent: Extent<'_>) -> Changes {
+    pub fn between(before: (&str, &World), after: (&str, &World), extent: Extent) -> Changes {
         let mut net = before.1.net.clone();
         let first = net.append(after.1.net.clone());
         let sides = [Side { world: before.1, first: 0 }, Side { world: after.1, first }];
@@ -65,14 +67,17 @@ impl Changes {
                 net.pair_tables(other + first, node);
             }
         }
+        let guard = |net: &mut Network, framing| {
+            Some(net.add_program("well-formed", &Arc::new(guard_of_hosts(framing)), u32::MAX))
+        };
+        let hosts = Filter { ip: guard(&mut net, Framing::Ip), ethernet: guard(&mut net, Framing::Ethernet) };
+        net.finish();
         let mut checker = Checker::new(&net, extent.limits);
-        if let Some(stop) = extent.stop {
-            checker.stop_when(stop);
-        }
         let found = compare(
             &mut checker,
             &Comparison {
                 twins: &twins,
+                first: hosts,
                 fate: &|node, how| side(node).fate(node, how),
                 same: &|node| node >= first || matching.same(node),
                 limit: extent.classes,
@@ -86,7 +91,7 @@ impl Changes {
                 changes.differences.push(shown);
             }
         }
-        changes.differences.sort_by_key(Treated::weight);
+        changes.differences.sort_by_key(|d| (d.rank(), d.weight()));
         changes.more = found.more;
         changes.open = found.open.iter().filter_map(|i| names.get(*i)).cloned().collect();
         changes.reason = found.doubt.map(|d| doubt(&d, &side));

@@ -9,10 +9,11 @@ use weir_verify::checks::Framing;
 /// A program whose output 0 means that a packet matches, and output 1 that it does not.
 ///
 /// Ethernet frames are read as [`PacketView::ethernet`] reads them. IP packets are read from their `net` mark, or if there is
-/// none from their first byte, as [`PacketView::ip`] does; one whose fixed header is cut short has no fields.
+/// none from their first byte, as [`PacketView::ip_at`] does; one whose fixed header is cut short has no fields. Of their
+/// Ethernet addresses nothing is known, so filters that ask for them ([`Expr::needs_ethernet_bytes`]) must not be asked.
 pub fn guard(expr: &Expr, framing: Framing) -> Program {
     let mut b = Builder::new("filter", 1, 2);
-    if framing == Framing::Ethernet || expr.needs_ethernet() {
+    if framing == Framing::Ethernet {
         let frames = plan(&mut b, expr, View::Ethernet, "frames");
         b.input(0, |b| ask(b, &frames));
         return b.finish();
@@ -100,9 +101,29 @@ fn ask(b: &mut Builder, plan: &Plan) {
     }
 }
 
-/// The answer for a packet of which no more than these bytes count.
+/// The answer for a packet of which no more than these bytes and its length count.
 fn cut(b: &mut Builder, expr: &Expr, bytes: &[u8]) {
-    b.emit(u32::from(!expr.matches(&PacketView::ip(bytes))));
+    match known(expr, &PacketView::ip(bytes)) {
+        Expr::True => b.emit(0),
+        Expr::False => b.emit(1),
+        of_length => {
+            let matches = Plan::new(View::Ip, [(&of_length, 0)]).matches(b);
+            b.when(matches, |b| b.emit(0));
+            b.emit(1);
+        }
+    }
+}
+
+/// The expression with the answers for a packet in it; only what is about the length is left.
+fn known(expr: &Expr, packet: &PacketView<'_>) -> Expr {
+    match expr {
+        Expr::And(arms) => Expr::and(arms.iter().map(|a| known(a, packet))),
+        Expr::Or(arms) => Expr::or(arms.iter().map(|a| known(a, packet))),
+        Expr::Not(arm) => known(arm, packet).not(),
+        Expr::Compare(c) if c.layers().is_empty() => expr.clone(),
+        test if test.matches(packet) => Expr::True,
+        _ => Expr::False,
+    }
 }
 
 #[cfg(test)]
@@ -193,10 +214,15 @@ mod tests {
         }
     }
 
+    /// What follows where an Ethernet header would be is not read as one.
     #[test]
-    fn what_asks_for_ethernet_is_asked_of_the_frame() {
-        let frame = build::udp4(([10, 0, 0, 1].into(), 5), ([10, 0, 0, 2].into(), 53), b"");
-        assert!(says("ether src 02:00:00:00:00:01", Framing::Ip, &frame, Some(14)));
-        assert!(!says("vlan 7", Framing::Ip, &frame, Some(14)));
+    fn packets_without_an_ethernet_header_have_neither_tags_nor_arp() {
+        let (a, b) = (([129, 0, 0, 1].into(), 5), ([8, 6, 0, 2].into(), 53));
+        for packet in [&build::udp4(a, b, b"")[14..], &build::udp4(b, a, b"")[14..]] {
+            for text in ["vlan", "vlan 7", "arp", "arp host 8.6.0.2", "vlan and udp", "ether proto 0x8100"] {
+                assert!(!says(text, Framing::Ip, packet, Some(0)), "{text}");
+                assert!(says(&format!("udp and not ({text})"), Framing::Ip, packet, Some(0)), "{text}");
+            }
+        }
     }
 }

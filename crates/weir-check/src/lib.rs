@@ -13,6 +13,7 @@ mod compare;
 mod coverage;
 mod error;
 pub mod filter;
+mod hosts;
 mod question;
 pub mod report;
 mod routes;

@@ -2,7 +2,7 @@
 
 use weir_ir::program::Width;
 use weir_model::closest;
-use weir_model::filter::{Dir, Expr, Prim};
+use weir_model::filter::{Dir, Expr, Prim, Tags};
 use weir_model::requirement::{FieldLayer, Goal, HeaderField, KeptField, Place, Requirement};
 use weir_model::value::IpPrefix;
 use weir_verify::checks::{Bits, Field, Filter, Framing, Query, Shows, Target, Way};
@@ -45,6 +45,15 @@ impl Ask {
         }
     }
 
+    /// All that is asked.
+    fn queries_mut(&mut self) -> Vec<&mut Query> {
+        match self {
+            Ask::Can(q) | Ask::Only(q) | Ask::Never(q) | Ask::NoLoops(q) | Ask::Return(q, _) => vec![q],
+            Ask::All(list, _) => list.iter_mut().collect(),
+            Ask::Invariant(list) => list.iter_mut().map(|(q, _)| q).collect(),
+        }
+    }
+
     /// The same of each source on its own.
     pub(crate) fn by_source(&self) -> Vec<Ask> {
         let each = |q: &Query| -> Vec<Query> {
@@ -80,21 +89,35 @@ impl World {
     /// # Errors
     /// If the requirement names something that is not there, or that packets do not begin or end at.
     pub fn question(&mut self, r: &Requirement) -> Result<Question, Error> {
-        let ask = match &r.goal {
+        let mut ask = self.ask_of(r)?;
+        if r.well_formed {
+            for q in ask.queries_mut() {
+                q.sent = self.filter(q, |world, framing| Some(world.guard_of_hosts(framing)));
+            }
+        }
+        Ok(Question { requirement: r.clone(), ask })
+    }
+
+    fn ask_of(&mut self, r: &Requirement) -> Result<Ask, Error> {
+        Ok(match &r.goal {
             Goal::Can { from, to, via, filter } => {
                 let q = self.query(r, from, to, via)?;
+                known(r, filter, q.to.iter().map(|t| t.framing))?;
                 Ask::Can(self.filtered(q, filter))
             }
             Goal::Only { from, to, filter } => {
                 let q = self.query(r, from, to, &[])?;
+                known(r, filter, q.to.iter().map(|t| t.framing))?;
                 Ask::Only(self.filtered(q, filter))
             }
             Goal::Never { from, to, filter } => {
                 let q = self.query(r, from, to, &[])?;
+                known(r, filter, q.from.iter().map(|s| s.framing))?;
                 Ask::Never(self.filtered(q, filter))
             }
             Goal::All { from, to, via, filter, strict } => {
                 let q = self.query(r, from, to, via)?;
+                known(r, filter, q.from.iter().map(|s| s.framing))?;
                 let mut each = Vec::new();
                 for (gate, prefix) in self.sources(r, from, to)? {
                     let Some(start) = gate.start else { continue };
@@ -118,13 +141,17 @@ impl World {
                 }
                 let mut each = Vec::new();
                 for (proto, fields) in asked {
-                    let filter = proto.map_or(Expr::True, |p| Prim::Proto(p).into());
+                    // Fields are those behind VLAN tags, and so is the protocol.
+                    let filter = proto.map_or(Expr::True, |number| {
+                        Expr::from(Prim::Proto { number, version: None }).behind(Tags::All)
+                    });
                     each.push((self.filtered(q.clone(), &filter), fields));
                 }
                 Ask::Invariant(each)
             }
             Goal::Return { from, to, filter } => {
                 let q = self.query(r, from, to, &[])?;
+                known(r, filter, q.to.iter().map(|t| t.framing))?;
                 let way = self.way(r, from, to)?;
                 Ask::Return(self.filtered(q, filter), way)
             }
@@ -133,8 +160,7 @@ impl World {
                 others: self.others.clone(),
                 ..Query::default()
             }),
-        };
-        Ok(Question { requirement: r.clone(), ask })
+        })
     }
 
     fn query(&mut self, r: &Requirement, from: &Place, to: &Place, via: &[Place]) -> Result<Query, Error> {
@@ -334,6 +360,15 @@ impl World {
         let mut of = |framing| if has(framing) { guard(self, framing) } else { None };
         Filter { ip: of(Framing::Ip), ethernet: of(Framing::Ethernet) }
     }
+}
+
+/// Whether what a filter asks is known of packets with these framings.
+fn known(r: &Requirement, filter: &Expr, mut framings: impl Iterator<Item = Framing>) -> Result<(), Error> {
+    if filter.needs_ethernet_bytes() && framings.any(|f| f == Framing::Ip) {
+        let what = "the filter asks for Ethernet addresses or bytes of the Ethernet header, and packets have none here";
+        return Err(Error::new(r, what, "ask for IP addresses, or at a place where there are frames"));
+    }
+    Ok(())
 }
 
 /// The name with the fewest letters to change, if these are few.

@@ -47,8 +47,8 @@ impl World {
             let mut c = Checker::new(&net, limits);
             let found = secure(&mut c, &m.module, &rules);
             let asked = Asked::Security { module: m.name.clone(), role: party.role, broken: found.broken };
-            let (not_tried, visited) = (c.not_tried(), Vec::new());
-            Answer::new(asked, Found { verdict: found.verdict, losses: Vec::new(), not_tried, visited })
+            let found = Found::new(&mut c, found.verdict, Vec::new());
+            Answer::new(asked, Found { visited: Vec::new(), ..found })
         };
         self.modules.iter().map(answer).collect()
     }

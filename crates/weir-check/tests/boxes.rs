@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 use weir_check::report::Finding;
 use weir_check::{Question, Status, World};
 use weir_engine::Classes;
+use weir_ir::interp::{Host, Interpreter};
+use weir_ir::program::{BlockId, Layer, Reason};
 use weir_model::requirement::Requirement;
 use weir_model::topology::Topology;
+use weir_packet::Packet;
+use weir_table::TableSet;
 use weir_verify::Limits;
 
 use Status::{Holds, Inconclusive, Violated};
@@ -272,8 +276,11 @@ COMMIT
     assert_all(
         &mut router(rules),
         &[
+            ("never lan wan tcp dst port 23", Holds),
             ("can lan wan tcp dst port 80", Holds),
-            // An option may be added where there was none, to SYNs from the one side only.
+            ("invariant lan wan ip src, dst port", Holds),
+            // An option may be added where there was none, to SYNs from the one side.
+            ("invariant lan wan ip len", Violated),
             ("invariant wan lan ip len", Holds),
         ],
     );
@@ -389,4 +396,57 @@ COMMIT
             "box fw: its rules translate addresses, but a firewall forwards frames as they are; make it a router"
         ]
     );
+}
+
+/// Takes note of how a packet ended.
+#[derive(Default)]
+struct Ended(Vec<String>);
+
+impl Host for Ended {
+    fn exit(&mut self, port: u32, _: Packet) {
+        self.0.push(format!("output {port}"));
+    }
+    fn dropped(&mut self, _: BlockId, reason: &Reason, _: Packet) {
+        self.0.push(reason.name().to_owned());
+    }
+    fn orphaned(&mut self, _: Packet) {}
+    fn random(&mut self) -> u32 {
+        0
+    }
+}
+
+/// A router that has room for one direction of a connection only knows none, and lets nobody through.
+#[test]
+fn a_packet_that_is_dropped_for_want_of_room_begins_no_connection() {
+    let nat = |target: &str| {
+        format!(
+            "*nat\n:PREROUTING ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n-A POSTROUTING -o wan -j {target}\nCOMMIT\n"
+        )
+    };
+    let filter =
+        "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\nCOMMIT\n";
+    let free = "SNAT --to-source 192.0.2.1:1000-1010";
+    for rules in [nat("MASQUERADE"), nat(free), filter.to_owned()] {
+        let world = router(&rules);
+        let node = world.net.nodes().iter().find(|n| n.name.ends_with("/POSTROUTING")).unwrap();
+        for room in [1, 2] {
+            let mut program = weir_ir::Program::clone(node.program().unwrap());
+            let table = program.tables.iter().position(|t| t.decl.name == "connections").unwrap();
+            program.tables[table].decl.capacity = room;
+            let mut tables = TableSet::new(program.tables.iter().map(|t| &t.decl)).unwrap();
+            let frame = weir_net::build::udp4(([10, 0, 0, 1].into(), 5), ([203, 0, 113, 1].into(), 53), b"");
+            let mut packet = Packet::from_bytes(&frame[14..]).unwrap();
+            packet.set_layer(Layer::Net, Some(packet.data()));
+            // Of a new connection that rules have not changed yet.
+            (packet.anno[41], packet.anno[37]) = (1, 2);
+            let (mut host, entry) = (Ended::default(), program.packet_entry(0, 1).unwrap());
+            Interpreter::default().run(&program, &mut tables, &mut host, 0, entry, &[], Some(packet));
+            let (ended, left) = if room == 1 { ("Full", 0) } else { ("output 1", 2) };
+            assert_eq!(
+                (&host.0[..], tables.table(table as u32).len()),
+                (&[ended.to_owned()][..], left),
+                "{rules}"
+            );
+        }
+    }
 }

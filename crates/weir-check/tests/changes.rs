@@ -27,7 +27,7 @@ fn classes(c: &Changes) -> Vec<String> {
     c.differences.iter().map(|d| format!("{}: {} / {}", d.place, text(&d.before), text(&d.after))).collect()
 }
 
-const BOX: &str = "FromDevice(lan) -> Strip(14) -> CheckIPHeader -> FILTER
+const BOX: &str = "FromDevice(lan) -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader -> FILTER
     -> EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> Queue -> ToDevice(wan);";
 
 fn filter(element: &str) -> String {
@@ -217,4 +217,25 @@ fn drops_are_told_with_a_packet_each() {
 fn what_is_known_and_has_bounds_may_be_consolidated() {
     let c = coverage(&filter("IPFilter(allow all)"));
     assert!(c.consolidation.may && c.consolidation.reasons.is_empty(), "{c}");
+}
+
+#[test]
+fn what_people_send_is_told_before_what_no_host_sends() {
+    let text = |middle: &str| {
+        format!(
+            "FromDevice(lan) -> kind :: Classifier(12/0800, -); kind[0] -> {middle} out :: Queue -> ToDevice(wan);
+             kind[1] -> out;"
+        )
+    };
+    let c = changes(&text("CheckIPHeader(14) -> IPFilter(deny icmp, allow all) ->"), &text(""));
+    let first = &c.differences[0];
+    assert!(first.well_formed && first.packets[0].summary.contains("ICMP echo request"), "{c}");
+    assert_eq!((first.before[0].end.as_str(), first.after[0].arrival()), ("dropped: Denied", Some("wan")));
+    let well_formed: Vec<bool> = c.differences.iter().map(|d| d.well_formed).collect();
+    assert!(well_formed.is_sorted_by(|a, b| a >= b), "{c}");
+    // However many classes there are.
+    let text = c.to_string();
+    let lines =
+        text.lines().filter(|l| l.starts_with("different, of packets that no host sends: from lan")).count();
+    assert_eq!(lines, 1, "{text}");
 }

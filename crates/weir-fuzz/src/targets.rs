@@ -150,6 +150,10 @@ pub fn filter(data: &[u8]) {
     for view in [PacketView::ipv4(data, 0), PacketView::ip(data), PacketView::ethernet(data)] {
         expr.matches(&view);
     }
+    // Read as Click reads it, as the element does.
+    let Ok(expr) = Expr::parse_click(&canonical) else {
+        panic!("Click's way to read does not know {canonical}")
+    };
     let class = weir_elements::class_named("IPClassifier").expect("the library has it");
     let Ok(element) = class.configure(&[canonical.clone(), "-".to_owned()]) else {
         assert!(expr.needs_ethernet(), "IPClassifier refuses {canonical}");

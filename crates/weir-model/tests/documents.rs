@@ -46,9 +46,9 @@ fn every_field_is_read() {
     assert_eq!(outputs, ["sf:fw:in", "sf:nat:in", "service-access-point:host"]);
     assert_eq!(
         rule.matches.expr().to_string(),
-        "ether src host 02:00:00:00:00:01 and ether dst host ff:ff:ff:ff:ff:ff and ip and not vlan and src net 10.0.0.0/8 \
-         and dst host 192.0.2.1 and tcp and ip dscp 10 and tcp src port 1024-65535 and tcp dst port 80 \
-         and tcp[13] & 0x12 == 2 and not ip frag and ip ttl > 1"
+        "ether src host 02:00:00:00:00:01 and ether dst host ff:ff:ff:ff:ff:ff and tags all (ip and ip src net 10.0.0.0/8 \
+         and ip dst host 192.0.2.1 and tcp and ip dscp 10 and tcp src port 1024-65535 and tcp dst port 80 \
+         and tcp transp[13] & 0x12 == 2) and not ip frag and ip ttl > 1 and not vlan"
     );
     let canonical = graph.to_json();
     let actions = serde_json::to_string(&canonical["sffg"]["flowrules"][0]["actions"]["push_vlan"]).unwrap();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use weir_check::click::Template;
 use weir_check::report::Report;
@@ -15,6 +16,8 @@ use crate::desired::DesiredGraph;
 
 /// Most graphs of which proofs are remembered.
 const REMEMBERED: usize = 64;
+/// Most time for a requirement: what is not known by then is refused.
+const TIME: Duration = Duration::from_secs(10);
 
 /// What was proved of graphs last. After a change only what depends on it is proved again.
 #[derive(Debug, Default)]
@@ -118,9 +121,9 @@ fn questions(graph: &ServiceGraph, compiled: &Compiled) -> Result<(World, Vec<Qu
 
 /// Asks what is not answered by what was proved before.
 fn answer(world: &World, questions: &[Question], before: Option<Proof>) -> Vec<Answer> {
-    let limits = Limits::of_networks();
+    let limits = Limits { time: Some(TIME), ..Limits::of_networks() };
     let Some(mut before) = before else {
-        return world.answers(questions, limits);
+        return world.answers(questions, limits, &|_| ());
     };
     let matching = Matching::new(&before.world, world);
     let mut ask = |q: &Question| {

@@ -1,6 +1,6 @@
 //! What a change of a graph does to its traffic.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -29,6 +29,9 @@ pub struct Traffic {
     pub lost: Vec<Flow>,
     /// What would arrive as before, but with other contents.
     pub altered: Vec<Flow>,
+    /// What becomes of packets that no host sends, where it changes and that of others does not: a line for each class.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub malformed: Vec<String>,
     /// What is not known of it, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
@@ -57,12 +60,8 @@ impl Traffic {
     pub fn new(old: Option<&DesiredGraph>, new: &DesiredGraph) -> Traffic {
         match worlds(old, new) {
             Ok((before, after)) => {
-                let until = Instant::now() + TIME;
-                let extent = Extent {
-                    limits: Limits { paths: PATHS, ..Limits::of_networks() },
-                    classes: CLASSES,
-                    stop: Some(&|| Instant::now() >= until),
-                };
+                let limits = Limits { paths: PATHS, time: Some(TIME), ..Limits::of_networks() };
+                let extent = Extent { limits, classes: CLASSES };
                 Traffic::of(&Changes::between(("now", &before), ("planned", &after), extent))
             }
             Err(e) => {
@@ -73,7 +72,7 @@ impl Traffic {
 
     fn of(changes: &Changes) -> Traffic {
         let mut t = Traffic::default();
-        for d in &changes.differences {
+        for d in changes.differences.iter().filter(|d| d.well_formed) {
             let at = |list: &[Fated]| -> Vec<String> {
                 list.iter().filter_map(|f| f.arrival().map(str::to_owned)).collect()
             };
@@ -88,6 +87,7 @@ impl Traffic {
             before.iter().filter(|to| !after.contains(to)).for_each(|to| add(&mut t.lost, to));
             after.iter().filter(|to| before.contains(to)).for_each(|to| add(&mut t.altered, to));
         }
+        t.malformed = changes.malformed();
         for name in &changes.open {
             t.unknown.push(format!("there was no time to compare packets from {name}"));
         }
@@ -100,13 +100,20 @@ impl Traffic {
 
     /// Whether there is nothing to tell.
     pub fn is_empty(&self) -> bool {
-        self.gained.is_empty() && self.lost.is_empty() && self.altered.is_empty() && self.unknown.is_empty()
+        self.gained.is_empty()
+            && self.lost.is_empty()
+            && self.altered.is_empty()
+            && self.malformed.is_empty()
+            && self.unknown.is_empty()
     }
+}
+
+fn text(list: &[Fated]) -> String {
+    list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", and ")
 }
 
 fn flow(d: &Treated, to: &str) -> Flow {
     let last = d.packets.last();
-    let text = |list: &[Fated]| list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", and ");
     Flow {
         from: d.place.clone(),
         to: to.to_owned(),

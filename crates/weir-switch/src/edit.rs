@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use weir_elements::build::{ether_bits, halves, mend_ip_checksum, mend_transport_checksum, store_ether};
 use weir_elements::filter::Headers;
 use weir_ir::{Builder, Layer, Reason, V, Width};
+use weir_model::filter::TAG_TYPES;
 
 use crate::rule::Action;
 
@@ -40,7 +41,11 @@ fn if_tagged(b: &mut Builder, body: impl Fn(&mut Builder), other: impl Fn(&mut B
         18,
         |b| {
             let kind = b.load(Width::W16, Layer::Data, 12);
-            b.switch(kind, &[0x8100, 0x88a8], |b, case| if case.is_some() { body(b) } else { other(b) });
+            b.switch(
+                kind,
+                &TAG_TYPES.map(u128::from),
+                |b, case| if case.is_some() { body(b) } else { other(b) },
+            );
         },
         &other,
     );

@@ -57,7 +57,7 @@ impl<'a> Input<'a> {
             });
             (&r.filter, n)
         });
-        let mut plan = Plan::new(View::Ethernet, filters.collect::<Vec<_>>());
+        let filters: Vec<_> = filters.collect();
         // Changes to IP and transport headers need them found, even where no filter asks.
         let edits = |a: &Action| {
             matches!(
@@ -70,9 +70,11 @@ impl<'a> Input<'a> {
                     | Action::SetTpDst(_)
             )
         };
-        if rules.iter().flat_map(|r| &r.actions).any(edits) {
-            plan = plan.for_edits();
-        }
+        let mut plan = if rules.iter().flat_map(|r| &r.actions).any(edits) {
+            Plan::for_edits(filters)
+        } else {
+            Plan::new(View::Ethernet, filters)
+        };
         plan.declare(b, &format!("rules_{port}"));
         Input { actions, plan }
     }

@@ -11,7 +11,7 @@ use crate::explore::Explorer;
 use crate::fates::{Fates, leaves_by};
 use crate::merge::Met;
 use crate::network::{NodeId, Place};
-use crate::path::Incomplete;
+use crate::path::{How, Incomplete};
 use crate::session::OnItsWay;
 use crate::state::State;
 
@@ -33,6 +33,9 @@ pub(crate) enum Interest {
     /// Nothing: what becomes of a packet behind the last of those places does not matter.
     Arrivals,
 }
+
+/// How many paths are kept that were not followed to their end.
+const STOPPED: usize = 8;
 
 /// A proof takes the place of many histories: it may have so many times as many paths.
 const PROOF: usize = 8;
@@ -139,16 +142,23 @@ impl Explorer<'_> {
         self.course.walks += 1;
         self.walks += 1;
         let paths = self.limits.paths.saturating_mul(if self.supposed.is_some() { PROOF } else { 1 });
-        let late = self.stop.is_some_and(|stop| stop());
+        let late = self.clock.is_over();
         let many = self.course.spent >= paths.saturating_mul(ASIDE)
             || self.course.walks > paths.saturating_mul(WALKS)
             || self.walks > self.limits.paths.saturating_mul(ALL_WALKS);
+        let complete = self.incomplete.is_none() && self.supposed.is_none();
         if late || many {
             self.give_up(if late { Incomplete::Time } else { Incomplete::Paths });
             self.course.work.clear();
+            if complete {
+                self.stopped.push(st);
+            }
             return None;
         }
-        if self.walk(&mut st).is_err() {
+        self.followed += 1;
+        let walked = self.walk(&mut st);
+        self.note_stopped(complete, &st);
+        if walked.is_err() {
             if let Some(place) = self.course.landed.take() {
                 self.course.spent += ASIDE;
                 self.course.arrivals.push_back((place, st));
@@ -158,5 +168,16 @@ impl Explorer<'_> {
         // Where nobody looks, many paths end soon.
         self.course.spent += if st.aside && st.ends.is_empty() { 1 } else { ASIDE };
         Some(Step::End(st))
+    }
+
+    /// Keeps a path that was just followed, if it made the exploration incomplete, or ends where nothing is known.
+    fn note_stopped(&mut self, was_complete: bool, st: &State) {
+        if self.supposed.is_some() || self.stopped.len() >= STOPPED {
+            return;
+        }
+        let is_first = was_complete && self.incomplete.is_some();
+        if is_first || st.ends.iter().any(|e| e.how == How::Opaque) {
+            self.stopped.push(Box::new(st.clone()));
+        }
     }
 }

@@ -8,7 +8,8 @@ use crate::facts::Facts;
 /// Values that symbols should have together, if that can be.
 pub(crate) type Wish = Vec<(Symbol, u128)>;
 
-const ETHERNET: i64 = 14;
+/// Most VLAN tags that are looked behind.
+const TAGS: i64 = 8;
 const UDP: u8 = 17;
 const TCP: u8 = 6;
 const ICMP: u8 = 1;
@@ -62,14 +63,16 @@ impl Wishes<'_> {
     }
 
     fn frame(&mut self) {
-        let tagged = self.known(&self.byte(12)) == Some(0x81) && self.all_may(13, &[0]);
-        let at = if tagged { 16 } else { 12 };
+        let mut at = 12;
+        while at < 12 + 4 * TAGS && self.known(&self.byte(at)) == Some(0x81) && self.all_may(at + 1, &[0]) {
+            at += 4;
+        }
         let v4 = self.all_may(at, &[8, 0]);
         if v4 {
             self.bytes(at, &[8, 0]);
         }
         if v4 || self.all_may(at, &[0x86, 0xdd]) {
-            self.network(if tagged { ETHERNET + 4 } else { ETHERNET });
+            self.network(at + 2);
         } else {
             self.all.push(vec![(Symbol::Len(self.source), 60)]);
         }

@@ -12,6 +12,7 @@ use weir_ir::Frame;
 use weir_ir::interp::{self, MAX_STRANDS};
 use weir_ir::program::{Amount, BlockId, Layer, Program, Reason, TableId, Target, Value, Width};
 
+use crate::clock::Clock;
 use crate::course::{Course, Interest};
 use crate::eval::{ConcreteRun, Evaluator};
 use crate::expr::{Expr, Exprs, Node, Symbol};
@@ -31,6 +32,9 @@ use crate::trail::Again;
 #[derive(Debug)]
 pub(crate) struct Cut;
 
+/// Blocks of a path between two looks at the clock.
+const BLOCKS: usize = 64;
+
 /// The exploration under way.
 pub(crate) struct Explorer<'a> {
     pub(crate) net: &'a Network,
@@ -49,7 +53,7 @@ pub(crate) struct Explorer<'a> {
     /// Those behind which all were noted as visited.
     behind: Vec<bool>,
     /// Says when to give up.
-    pub(crate) stop: Option<&'a dyn Fn() -> bool>,
+    pub(crate) clock: Clock,
     /// For each node the values that count at the heads of its loops.
     pub(crate) heads: HashMap<NodeId, HashMap<BlockId, Vec<Value>>>,
     memo: FxHashMap<Expr, u128>,
@@ -60,8 +64,13 @@ pub(crate) struct Explorer<'a> {
     /// Arguments on their way to parameters.
     args: Vec<u32>,
     pub(crate) incomplete: Option<Incomplete>,
-    /// Walks of all explorations so far.
+    /// Walks of all explorations so far, as far as they count against what a check may take.
     pub(crate) walks: usize,
+    /// Paths, or parts of some, that were followed so far.
+    pub(crate) followed: usize,
+    /// What was not explored to its end first: paths as far as they were followed.
+    #[expect(clippy::vec_box, reason = "they are large, and go from hand to hand")]
+    pub(crate) stopped: Vec<Box<State>>,
 }
 
 impl<'a> Explorer<'a> {
@@ -78,7 +87,7 @@ impl<'a> Explorer<'a> {
             between: Vec::new(),
             visited: vec![false; net.nodes().len()],
             behind: vec![false; net.nodes().len()],
-            stop: None,
+            clock: Clock::start(limits.time),
             heads: HashMap::new(),
             memo: FxHashMap::default(),
             fixed: FxHashMap::default(),
@@ -86,6 +95,8 @@ impl<'a> Explorer<'a> {
             args: Vec::new(),
             incomplete: None,
             walks: 0,
+            followed: 0,
+            stopped: Vec::new(),
         }
     }
 
@@ -100,6 +111,9 @@ impl<'a> Explorer<'a> {
                         return Err(Cut);
                     }
                     st.steps += 1;
+                    if st.steps.is_multiple_of(BLOCKS) && self.clock.is_over() {
+                        return Err(self.give_up(Incomplete::Time));
+                    }
                     if st.steps > self.limits.steps {
                         return Err(self.give_up(Incomplete::Steps));
                     }

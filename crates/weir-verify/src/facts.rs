@@ -302,6 +302,9 @@ impl Facts {
                 if let Some(exact) = b.value().and_then(|c| image_of_intervals(*op, w, &a, c)) {
                     return Some(exact);
                 }
+                if a.is_empty() || b.is_empty() {
+                    return Some(Set::union(Vec::new()));
+                }
                 if a.count().saturating_mul(b.count()) <= ENUMERATE {
                     let all = a.values().flat_map(|p| b.values().map(move |q| binary(*op, w, p, q)));
                     return Some(Set::union(all.map(|v| (v, v)).collect()));

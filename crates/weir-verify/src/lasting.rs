@@ -2,7 +2,8 @@
 //! the same for all requirements, and so is found once.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
 
 use crate::course::Interest;
 use crate::input::SymbolicInput;
@@ -13,6 +14,9 @@ use crate::supposed::Supposed;
 
 /// Most answers that are kept.
 const MOST: usize = 64;
+
+/// Between two looks whether somebody else is still at it.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// What was found so far. A copy of a network finds it for itself.
 #[derive(Debug, Default)]
@@ -65,17 +69,19 @@ impl Session<'_> {
         supposed: Supposed,
     ) -> Option<After> {
         let (net, limits) = (self.e.net, self.e.limits);
-        let question = Question { starts, supposed, limits };
+        let question = Question { starts, supposed, limits: Limits { time: None, ..limits } };
         // Who asks the same meanwhile waits for the answer.
-        let mut known = net.lasting.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.wait_for(&net.lasting)?;
         known.retain(|f| f.age == net.age());
         let at = known.iter().position(|f| f.question == question);
         if at.is_none() {
             // With limits of its own: the answer is not to depend on who asks first.
             let mut session = Session::new(net, limits);
-            session.e.stop = self.e.stop;
+            session.e.clock = self.e.clock;
             let (after, why) = session.explore_others(&question);
+            self.e.followed += session.e.followed;
             if why == Some(Incomplete::Time) {
+                self.give_up(Incomplete::Time);
                 return None;
             }
             known.truncate(MOST - 1);
@@ -87,6 +93,21 @@ impl Session<'_> {
         // As if it had gone them itself.
         self.e.walks += found.walks;
         found.after.clone()
+    }
+
+    /// What was found so far, when nobody else looks for more. `None`: the time is over.
+    fn wait_for<'n>(&mut self, lasting: &'n Lasting) -> Option<MutexGuard<'n, Vec<Found>>> {
+        loop {
+            match lasting.0.try_lock() {
+                Ok(found) => return Some(found),
+                Err(TryLockError::Poisoned(found)) => return Some(found.into_inner()),
+                Err(TryLockError::WouldBlock) if self.is_late() => {
+                    self.give_up(Incomplete::Time);
+                    return None;
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+            }
+        }
     }
 
     fn explore_others(&mut self, q: &Question) -> (Option<After>, Option<Incomplete>) {

@@ -11,6 +11,7 @@
 mod behind;
 mod build;
 pub mod checks;
+mod clock;
 mod course;
 mod cover;
 mod cycles;

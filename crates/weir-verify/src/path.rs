@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::rc::Rc;
+use std::time::Duration;
 
 use weir_ir::program::{BlockId, Reason};
 
@@ -37,7 +38,7 @@ pub enum Incomplete {
     Histories,
     /// A packet comes to a node of which it is not known what it does.
     Opaque(NodeId),
-    /// The time that there was for it is over.
+    /// The time that there was for it ([`Limits::time`]) is over.
     Time,
 }
 
@@ -77,11 +78,13 @@ pub struct Limits {
     pub values: usize,
     /// Most packets, held by an entry from before the run, that are followed.
     pub held: u32,
+    /// Most time for a check, from when its checker is made. What it does before that is over does not depend on it.
+    pub time: Option<Duration>,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { paths: 4096, steps: 2048, hops: 4, strands: 64, values: 128, held: 2 }
+        Limits { paths: 4096, steps: 2048, hops: 4, strands: 64, values: 128, held: 2, time: None }
     }
 }
 

@@ -3,13 +3,15 @@
 
 use std::collections::HashSet;
 use std::rc::Rc;
+use std::time::Duration;
 
 use weir_ir::program::{BlockId, EntryKind};
 
+use crate::clock::Clock;
 use crate::course::{Course, Interest};
 use crate::cover::Ways;
 use crate::explore::Explorer;
-use crate::expr::{Expr, Exprs, Source};
+use crate::expr::{Expr, Exprs, Source, Symbol};
 use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
 use crate::packet::SymbolicPacket;
@@ -102,6 +104,8 @@ impl Hunt {
 pub struct Session<'a> {
     pub(crate) e: Explorer<'a>,
     smt: Smt,
+    /// What was not explored to its end.
+    stopped: Vec<Story>,
 }
 
 impl std::fmt::Debug for Session<'_> {
@@ -122,7 +126,7 @@ pub struct Outcome {
 impl<'a> Session<'a> {
     /// A session.
     pub fn new(net: &'a Network, limits: Limits) -> Session<'a> {
-        Session { e: Explorer::new(net, limits, None), smt: Smt::default() }
+        Session { e: Explorer::new(net, limits, None), smt: Smt::default(), stopped: Vec::new() }
     }
 
     /// The network.
@@ -197,14 +201,30 @@ impl<'a> Session<'a> {
         (story, ends)
     }
 
-    /// Gives up what is not explored when `stop` says so.
-    pub fn stop_when(&mut self, stop: &'a dyn Fn() -> bool) {
-        self.e.stop = Some(stop);
+    /// Whether the time is over that there is for it ([`Limits::time`]).
+    pub(crate) fn is_late(&self) -> bool {
+        self.e.clock.is_over()
     }
 
-    /// Whether it says so.
-    pub(crate) fn is_late(&self) -> bool {
-        self.e.stop.is_some_and(|stop| stop())
+    /// Notes what entered before what was not explored to its end.
+    fn keep_stopped(&mut self, entered: &Rc<Vec<Entry>>) {
+        let stories = self.e.stopped.drain(..).map(|state| Story { state, entered: entered.clone() });
+        self.stopped.extend(stories);
+    }
+
+    /// Some of what was not explored to its end since it was last asked.
+    pub(crate) fn take_stopped(&mut self) -> Vec<Story> {
+        std::mem::take(&mut self.stopped)
+    }
+
+    /// Goes on with so much time.
+    pub(crate) fn allow(&mut self, time: Option<Duration>) {
+        self.e.clock = Clock::start(time);
+    }
+
+    /// How many paths were followed so far, whole or in part.
+    pub(crate) fn followed(&self) -> usize {
+        self.e.followed
     }
 
     /// Notes that not all was looked at.
@@ -300,6 +320,7 @@ impl<'a> Session<'a> {
         self.e.place(&mut state, node, entry);
         state.running = true;
         let mut done = self.e.run(Some(state));
+        self.keep_stopped(&entered);
         done.retain(|st| st.ends.last().is_some_and(|e| e.how == How::Exit(port)));
         let back = |mut state: Box<State>| {
             // Where its layers are was found out on the way, which stays true.
@@ -328,6 +349,7 @@ impl<'a> Session<'a> {
         for story in stories {
             let (state, entered) = self.enter(story.into());
             let ended = self.e.run(state);
+            self.keep_stopped(&entered);
             outcome.arrivals.extend(self.e.course.arrivals.drain(..).filter_map(|a| arrival(&entered, a)));
             outcome.ended.extend(ended.into_iter().map(|state| Story { state, entered: entered.clone() }));
         }
@@ -410,7 +432,11 @@ impl<'a> Session<'a> {
                 if found.is_some() {
                     return found;
                 }
-            } else if self.e.step().is_none() {
+                continue;
+            }
+            let step = self.e.step();
+            self.keep_stopped(&hunt.entered);
+            if step.is_none() {
                 let (state, entered) = self.enter(hunt.coming.next()?);
                 self.e.course.begin(state);
                 hunt.entered = entered;
@@ -439,6 +465,7 @@ impl<'a> Session<'a> {
                 let Ok(state) = self.e.start(node, entry.block, &SymbolicInput::default()) else { continue };
                 let ended = self.e.run(Some(state));
                 let entered = Rc::new(vec![Entry::Timer(node, entry.block)]);
+                self.keep_stopped(&entered);
                 outcome
                     .arrivals
                     .extend(self.e.course.arrivals.drain(..).filter_map(|a| arrival(&entered, a)));
@@ -472,7 +499,7 @@ impl<'a> Session<'a> {
             entry: Entered::Packets,
             whole: false,
         };
-        decide(self.e.net, &goal, thorough.then_some(&self.smt), &|| self.is_late())
+        decide(self.e.net, &goal, thorough.then_some(&self.smt), &self.e.clock)
     }
 
     /// Where, since it was last asked, a packet would have gone another way if others had come before it.
@@ -485,6 +512,13 @@ impl<'a> Session<'a> {
     /// What was so before is not asked for.
     pub(crate) fn forget_missed(&mut self) {
         self.e.missed = Missed::default();
+    }
+
+    /// How long the packet that came in last is at least, as far as is known.
+    pub(crate) fn least_length(&self, story: &Story) -> u128 {
+        let source = story.state.inputs.checked_sub(1).and_then(|i| self.e.x.find_source(&Source::Input(i)));
+        let len = source.and_then(|s| self.e.x.find_symbol(&Symbol::Len(s)));
+        len.and_then(|len| story.state.facts.set(&self.e.x, len).hull()).map_or(0, |(least, _)| least)
     }
 
     /// The value of an expression in a story, if only one is left.

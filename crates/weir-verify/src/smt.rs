@@ -12,6 +12,7 @@ use easy_smt::{Context, ContextBuilder, Response, SExpr, SExprData};
 use weir_ir::program::Width;
 use weir_packet::{HEADROOM, LARGE_CAPACITY, SMALL_CAPACITY};
 
+use crate::clock::Clock;
 use crate::defaults::{Wish, wishes};
 use crate::eval::{Evaluator, Model};
 use crate::expr::{Expr, Exprs, Node, Symbol};
@@ -26,7 +27,7 @@ const STEPS: u32 = 4_000_000;
 const TIME: u32 = 10_000;
 /// Megabytes that z3 may use.
 const MEMORY: u32 = 1024;
-/// Seconds after which a process ends, whatever it does.
+/// Seconds after which a process ends, whatever it does; or sooner, where there is less time.
 const LIFE: u32 = 40;
 /// How often a solution is mended where it does not say enough.
 const ROUNDS: u32 = 8;
@@ -52,7 +53,8 @@ pub(crate) struct Smt {
 
 enum Process {
     None,
-    Runs(Box<Context>, Instant),
+    /// Since when, and after how many seconds it ends.
+    Runs(Box<Context>, Instant, u32),
     Missing,
 }
 
@@ -69,17 +71,18 @@ impl Smt {
     }
 
     /// Whether conditions, of which a goal's facts follow, can hold.
-    pub(crate) fn ask(&self, net: &Network, goal: &Goal<'_>, conditions: &[Expr]) -> Answer {
+    pub(crate) fn ask(&self, net: &Network, goal: &Goal<'_>, conditions: &[Expr], clock: &Clock) -> Answer {
         let mut process = self.process.borrow_mut();
         // A process that ended, or is about to, is followed by another.
-        if let Process::Runs(_, since) = &*process
-            && since.elapsed() > Duration::from_secs(u64::from(LIFE / 2))
+        if let Process::Runs(_, since, life) = &*process
+            && since.elapsed() > Duration::from_secs((*life).into()) / 2
         {
             *process = Process::None;
         }
         if let Process::None = *process {
-            *process = match start(self.program) {
-                Ok(context) => Process::Runs(Box::new(context), Instant::now()),
+            let life = clock.left().map_or(LIFE, |left| LIFE.min(left.as_secs() as u32 + 1));
+            *process = match start(self.program, life) {
+                Ok(context) => Process::Runs(Box::new(context), Instant::now(), life),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => Process::Missing,
                 Err(_) => Process::None,
             };
@@ -87,7 +90,7 @@ impl Smt {
         let answer = match &mut *process {
             Process::Missing => return Answer::Missing,
             Process::None => return Answer::Unknown,
-            Process::Runs(context, _) => Query::new(context, net, goal).answer(conditions),
+            Process::Runs(context, ..) => Query::new(context, net, goal, clock).answer(conditions),
         };
         answer.unwrap_or_else(|_| {
             *process = Process::None;
@@ -96,8 +99,8 @@ impl Smt {
     }
 }
 
-fn start(program: &str) -> io::Result<Context> {
-    let args = ["-smt2".to_owned(), "-in".to_owned(), format!("-T:{LIFE}"), format!("-memory:{MEMORY}")];
+fn start(program: &str, life: u32) -> io::Result<Context> {
+    let args = ["-smt2".to_owned(), "-in".to_owned(), format!("-T:{life}"), format!("-memory:{MEMORY}")];
     let mut context = ContextBuilder::new().solver(program).solver_args(args).build()?;
     let options = [
         (":timeout", TIME),
@@ -118,26 +121,47 @@ struct Query<'a> {
     net: &'a Network,
     x: &'a Exprs,
     goal: &'a Goal<'a>,
+    clock: &'a Clock,
     terms: Terms<'a>,
 }
 
 impl<'a> Query<'a> {
-    fn new(context: &'a mut Context, net: &'a Network, goal: &'a Goal<'a>) -> Query<'a> {
+    fn new(context: &'a mut Context, net: &'a Network, goal: &'a Goal<'a>, clock: &'a Clock) -> Query<'a> {
         let x = goal.exprs;
-        Query { context, net, x, goal, terms: Terms::new(x, goal.facts) }
+        Query { context, net, x, goal, clock, terms: Terms::new(x, goal.facts) }
     }
 
     fn answer(mut self, conditions: &[Expr]) -> io::Result<Answer> {
         self.context.push()?;
         self.terms.assert_all(conditions);
         self.send()?;
-        let answer = match self.context.check()? {
+        let answer = match self.check()? {
             Response::Unsat => Answer::Impossible,
             Response::Unknown => Answer::Unknown,
             Response::Sat => self.model()?.map_or(Answer::Unknown, Answer::Model),
         };
         self.context.pop()?;
         Ok(answer)
+    }
+
+    /// Asks whether all that was said can be, as long as there is time.
+    fn check(&mut self) -> io::Result<Response> {
+        self.hurry()?;
+        self.context.check()
+    }
+
+    /// The same, if all this is so.
+    fn check_assuming(&mut self, assumed: Vec<SExpr>) -> io::Result<Response> {
+        self.hurry()?;
+        self.context.check_assuming(assumed)
+    }
+
+    /// Gives the next question no more time than there is.
+    fn hurry(&mut self) -> io::Result<()> {
+        let Some(left) = self.clock.left() else { return Ok(()) };
+        let left = left.as_millis().clamp(1, TIME.into());
+        let left = self.context.numeral(left);
+        self.context.set_option(":timeout", left)
     }
 
     /// Sends the commands that wait.
@@ -175,9 +199,9 @@ impl<'a> Query<'a> {
         for _ in 0..ROUNDS {
             let Some(assumed) = &kept else { return Ok(None) };
             let assumed: Vec<SExpr> = assumed.iter().map(|n| self.context.atom(n.as_str())).collect();
-            if self.context.check_assuming(assumed)? != Response::Sat {
+            if self.check_assuming(assumed)? != Response::Sat {
                 // What was wished for may be in the way.
-                kept = match self.context.check()? {
+                kept = match self.check()? {
                     Response::Sat => self.keep(&names)?,
                     _ => None,
                 };
@@ -208,7 +232,7 @@ impl<'a> Query<'a> {
             let (some, others) = rest.split_at(size.min(rest.len()));
             let assumed: Vec<SExpr> =
                 kept.iter().chain(some).map(|n| self.context.atom(n.as_str())).collect();
-            match self.context.check_assuming(assumed)? {
+            match self.check_assuming(assumed)? {
                 Response::Sat => {
                     kept.extend_from_slice(some);
                     rest = others;
@@ -219,7 +243,7 @@ impl<'a> Query<'a> {
                 Response::Unsat => rest = others,
             }
         }
-        Ok((!kept.is_empty() || self.context.check()? == Response::Sat).then_some(kept))
+        Ok((!kept.is_empty() || self.check()? == Response::Sat).then_some(kept))
     }
 
     /// A name for what is wished.

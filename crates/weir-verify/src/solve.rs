@@ -11,6 +11,7 @@ use weir_ir::program::{BinOp, EntryKind, Width};
 use weir_packet::{LARGE_CAPACITY, Packet};
 
 use crate::build::build;
+use crate::clock::Clock;
 use crate::defaults::wishes;
 use crate::eval::{ConcreteRun, Evaluator, HeldPackets, Model};
 use crate::expr::{Expr, Exprs, MemId, Node, Symbol};
@@ -29,10 +30,10 @@ const STARTS: u32 = 24;
 const USUAL: u32 = 8;
 /// How many conditions are mended from one start.
 const STEPS: u32 = 150;
-/// Steps between two questions whether the time is over.
-const LOOK: u32 = 4;
-/// How many words of a range are tried when its sum is to change: of a long packet, one of the first will do.
+/// How many words of a range are tried when its sum is to change.
 const WORDS: i64 = 32;
+/// Steps between two looks at the clock.
+const LOOK: u32 = 4;
 
 /// What a run starts from.
 #[derive(Debug)]
@@ -123,22 +124,22 @@ pub fn solve(net: &Network, path: &Path) -> Option<ConcreteInput> {
     if !facts.sharpen(goal.exprs) {
         return None;
     }
-    search(net, &Goal { facts: &facts, ..goal }, &|| false)
+    search(net, &Goal { facts: &facts, ..goal }, &Clock::start(None))
 }
 
-/// Looks for a run on which a goal's facts hold, with the help of z3, as long as `late` does not say that the time is over.
-pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: Option<&Smt>, late: &dyn Fn() -> bool) -> Solution {
+/// Looks for a run on which a goal's facts hold, with the help of z3.
+pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: Option<&Smt>, clock: &Clock) -> Solution {
     let mut facts = goal.facts.clone();
     if !facts.sharpen(goal.exprs) {
         return Solution::Impossible;
     }
     let goal = Goal { facts: &facts, ..*goal };
-    if let Some(input) = search(net, &goal, late) {
+    if let Some(input) = search(net, &goal, clock) {
         return Solution::Found(Box::new(input));
     }
-    let Some(smt) = smt.filter(|_| !late()) else { return Solution::Unknown };
+    let Some(smt) = smt.filter(|_| !clock.is_over()) else { return Solution::Unknown };
     let conditions = facts.conditions();
-    match smt.ask(net, &goal, &conditions) {
+    match smt.ask(net, &goal, &conditions, clock) {
         Answer::Impossible => Solution::Impossible,
         Answer::Unknown => Solution::Unknown,
         Answer::Missing => Solution::Missing,
@@ -152,7 +153,7 @@ pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: Option<&Smt>, late: &d
 }
 
 /// Looks for a run on which a goal's facts hold, by changing values.
-fn search(net: &Network, goal: &Goal<'_>, late: &dyn Fn() -> bool) -> Option<ConcreteInput> {
+fn search(net: &Network, goal: &Goal<'_>, clock: &Clock) -> Option<ConcreteInput> {
     let x = goal.exprs;
     let conditions = goal.facts.conditions();
     let symbols = symbols_of(x, &conditions);
@@ -163,7 +164,7 @@ fn search(net: &Network, goal: &Goal<'_>, late: &dyn Fn() -> bool) -> Option<Con
         wished.entry(s).or_insert(v);
     }
     for start in 0..STARTS {
-        if late() {
+        if clock.is_over() {
             return None;
         }
         let (mut model, seed) = (wished.clone(), u64::from(start) + 1);
@@ -174,7 +175,7 @@ fn search(net: &Network, goal: &Goal<'_>, late: &dyn Fn() -> bool) -> Option<Con
         for &e in &symbols {
             s.choose(e, start);
         }
-        if s.search(late)
+        if s.search(clock)
             && let Some(input) = build(net, goal, &symbols, s.trial.model())
             && holds(x, &conditions, &input.run(net))
         {
@@ -276,9 +277,9 @@ impl Solver<'_> {
         self.trial.eval(e)
     }
 
-    fn search(&mut self, late: &dyn Fn() -> bool) -> bool {
+    fn search(&mut self, clock: &Clock) -> bool {
         for step in 0..STEPS {
-            if step.is_multiple_of(LOOK) && late() {
+            if step.is_multiple_of(LOOK) && clock.is_over() {
                 return false;
             }
             let broken: Vec<Expr> =

@@ -225,15 +225,16 @@ impl<'a> Terms<'a> {
             }
             Node::Checksum { mem, from, start, end } => {
                 let ends = self.ends(*end, *start)?;
-                let sums = ends.into_iter().map(|(v, len)| (v, self.sum_of(*mem, *from, len))).collect();
-                self.by_value(*end, sums)?
+                let sums = ends.into_iter().map(|(v, len)| (v, self.sum_of(*mem, *from, len)));
+                let sums: Vec<_> = sums.collect();
+                self.by_value(*end, &sums)?
             }
             Node::Find { mem, from, start, end, byte } => {
                 let ends = self.ends(*end, *start)?;
                 let found =
                     ends.into_iter().map(|(v, n)| (v, self.first_of(*mem, *from, *start, n, v, *byte)));
-                let found = found.collect();
-                self.by_value(*end, found)?
+                let found: Vec<_> = found.collect();
+                self.by_value(*end, &found)?
             }
             Node::Hash(_) | Node::MeterOk(_) | Node::MeterState(_) | Node::ClaimOk(_) | Node::Claimed(_) => {
                 return None;
@@ -257,13 +258,14 @@ impl<'a> Terms<'a> {
     }
 
     /// One of the values, by which of the numbers an expression is.
-    fn by_value(&self, e: Expr, values: Vec<(u128, String)>) -> Option<String> {
+    fn by_value(&self, e: Expr, values: &[(u128, String)]) -> Option<String> {
         let (name, bits) = (self.name(e), self.x.width(e).bits());
-        values
-            .into_iter()
-            .rev()
-            .reduce(|(v, rest), (w, term)| (v, format!("(ite (= {name} {}) {term} {rest})", number(w, bits))))
-            .map(|(_, term)| term)
+        let ((_, last), others) = values.split_last()?;
+        let mut all = String::new();
+        for (v, term) in others {
+            all += &format!("(ite (= {name} {}) {term} ", number(*v, bits));
+        }
+        Some(all + last + &")".repeat(others.len()))
     }
 
     /// A byte of a packet.
@@ -284,7 +286,8 @@ impl<'a> Terms<'a> {
             let low = if i + 1 < i64::from(len) { self.mem_byte(mem, from + i + 1) } else { number(0, 8) };
             sum.push(format!("(concat #x0000 {high} {low})"));
         }
-        let sum = sum.into_iter().reduce(|a, b| format!("(bvadd {a} {b})")).unwrap_or_default();
+        // One of them is always there, and one sum of many is shorter to say than many sums of two.
+        let sum = if let [only] = &sum[..] { only.clone() } else { format!("(bvadd {})", sum.join(" ")) };
         // A packet has less than 2^15 words, so two folds are enough.
         let once =
             "(bvadd ((_ zero_extend 1) ((_ extract 15 0) t)) ((_ zero_extend 1) ((_ extract 31 16) t)))";

@@ -48,6 +48,8 @@ pub struct Changes {
 pub struct Treated {
     /// Where it comes in.
     pub place: String,
+    /// Whether its packet is one as hosts send them.
+    pub well_formed: bool,
     /// What becomes of its packet before the change.
     pub before: Vec<Fated>,
     /// What becomes of it after the change.
@@ -81,6 +83,24 @@ impl Changes {
         Changes { before: before.to_owned(), after: after.to_owned(), ..Changes::default() }
     }
 
+    /// What becomes of packets that no host sends: in a line those that come in at one place and end alike after the change.
+    pub fn malformed(&self) -> Vec<String> {
+        let text = |list: &[Fated]| list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", and ");
+        let mut lines: Vec<(&str, Vec<String>, String)> = Vec::new();
+        for d in self.differences.iter().filter(|d| !d.well_formed) {
+            let (before, after) = (text(&d.before), text(&d.after));
+            match lines.iter_mut().find(|(place, _, end)| *place == d.place && *end == after) {
+                Some((_, list, _)) if list.contains(&before) => {}
+                Some((_, list, _)) => list.push(before),
+                None => lines.push((&d.place, vec![before], after)),
+            }
+        }
+        lines
+            .into_iter()
+            .map(|(place, before, after)| format!("from {place}: now {}; then {after}", before.join(", or ")))
+            .collect()
+    }
+
     /// Whether nothing is treated differently, something is, or it is not known.
     pub fn verdict(&self) -> Status {
         let gone = [&self.only_before, &self.only_after, &self.unlike];
@@ -112,6 +132,7 @@ impl Treated {
         let trace = |side: usize| steps(world(side), &own(side, hops_of(e, side)));
         Treated {
             place: place.to_owned(),
+            well_formed: d.is_first,
             before: fates(&d.before),
             after: fates(&d.after),
             packets: packets.collect(),
@@ -119,6 +140,17 @@ impl Treated {
             trace_after: trace(1),
             time: e.now,
             random: e.randoms.clone(),
+        }
+    }
+
+    /// What people send comes first, then what their hosts tell each other, and last what no host sends.
+    pub(crate) fn rank(&self) -> u8 {
+        let kind = self.packets.last().map(|p| kind_of(&p.bytes, p.ip));
+        match kind {
+            _ if !self.well_formed => 3,
+            Some(Kind::Usual) => 0,
+            Some(Kind::Other) | None => 1,
+            Some(Kind::Control) => 2,
         }
     }
 
@@ -152,6 +184,45 @@ impl Fated {
         let name = |c: &String| c.split(' ').take_while(|w| !is_value(w)).collect::<Vec<_>>().join(" ");
         Fated { end: self.end.clone(), changes: self.changes.iter().map(name).collect() }
     }
+}
+
+/// What a packet is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// TCP, UDP, a question or answer of ping.
+    Usual,
+    /// ARP, ICMP errors and what else hosts and routers tell each other.
+    Control,
+    Other,
+}
+
+fn kind_of(bytes: &[u8], ip: bool) -> Kind {
+    let word = |at: usize| bytes.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]));
+    let net = match (ip, word(12)) {
+        (true, _) => Some(0),
+        (false, Some(0x8100)) => word(16).map(|kind| (kind, 18)).and_then(ip_at),
+        (false, kind) => kind.map(|kind| (kind, 14)).and_then(ip_at),
+    };
+    let Some(net) = net else {
+        let is_arp = [word(12), word(16)].contains(&Some(0x0806));
+        return if is_arp { Kind::Control } else { Kind::Other };
+    };
+    let byte = |at: usize| bytes.get(net + at).copied();
+    let (proto, top) = match byte(0).map(|b| (b >> 4, b & 15)) {
+        Some((4, words)) => (byte(9), 4 * usize::from(words)),
+        Some((6, _)) => (byte(6), 40),
+        _ => return Kind::Other,
+    };
+    match (proto, byte(top)) {
+        (Some(6 | 17), _) | (Some(1), Some(0 | 8)) | (Some(58), Some(128 | 129)) => Kind::Usual,
+        (Some(1 | 58), _) => Kind::Control,
+        _ => Kind::Other,
+    }
+}
+
+/// Where the IP header stands, if the EtherType in front of that position says that there is one.
+fn ip_at((kind, at): (u16, usize)) -> Option<usize> {
+    [0x0800, 0x86dd].contains(&kind).then_some(at)
 }
 
 /// What became of a packet that came in as `first` says.
@@ -199,8 +270,11 @@ impl fmt::Display for Treated {
 
 impl fmt::Display for Changes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for d in &self.differences {
+        for d in self.differences.iter().filter(|d| d.well_formed) {
             write!(f, "{d}")?;
+        }
+        for line in self.malformed() {
+            writeln!(f, "different, of packets that no host sends: {line}\n")?;
         }
         let (old, new) = (&self.before, &self.after);
         for (names, what) in [

@@ -13,7 +13,7 @@ pub(super) fn decided(label: &Label, hop: &Hop, output: Option<u32>) -> Vec<Stri
     let ip = hop.before.get(net..).unwrap_or(&[]);
     let found = match label.class.as_str() {
         "IPFilter" => rule(&label.args, &PacketView::ipv4(&hop.before, net)),
-        "IP6Filter" => rule(&label.args, &PacketView::ip(ip)),
+        "IP6Filter" => rule(&label.args, &PacketView::ipv6_followed(&hop.before, net)),
         "Classifier" | "IPClassifier" | "IP6Classifier" => output.and_then(|port| {
             let pattern = label.args.get(port as usize)?;
             Some(format!("pattern {} '{pattern}'", port + 1))
@@ -33,7 +33,7 @@ pub(super) fn decided(label: &Label, hop: &Hop, output: Option<u32>) -> Vec<Stri
 fn rule(args: &[String], packet: &PacketView<'_>) -> Option<String> {
     (1..).zip(args).find_map(|(n, arg)| {
         let (_, expr) = arg.trim().split_once(char::is_whitespace)?;
-        let expr = if expr.trim() == "-" { Expr::True } else { Expr::parse(expr).ok()? };
+        let expr = if expr.trim() == "-" { Expr::True } else { Expr::parse_click(expr).ok()? };
         expr.matches(packet).then(|| format!("rule {n} '{arg}'"))
     })
 }
@@ -51,7 +51,7 @@ fn flow_rule(args: &[String], hop: &Hop) -> Option<String> {
 fn firewall_rule(args: &[String], hop: &Hop) -> Option<String> {
     let (ports, rules) = args.split_at_checked(2)?;
     let here = ports.get(hop.place.port as usize)?;
-    let packet = PacketView::ip(hop.before.get(hop.net.unwrap_or(0)..)?);
+    let packet = PacketView::ip_at(&hop.before, hop.net.unwrap_or(0));
     let matches = |rule: &str| {
         let (_, rest) = rule.trim().split_once(char::is_whitespace)?;
         let rest = rest.trim_start();

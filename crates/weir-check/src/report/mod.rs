@@ -12,7 +12,7 @@ use serde::Serialize;
 use weir_ir::program::MetaField;
 use weir_model::requirement::Goal;
 use weir_model::topology::Requester;
-use weir_verify::checks::{Doubt, Evidence, Meta, Rule, Stage};
+use weir_verify::checks::{Doubt, Evidence, Meta, Rule, Stage, Stopped};
 use weir_verify::{Entry, Hop, How, Incomplete, NodeId};
 
 use crate::answer::{Answer, Asked, Status};
@@ -57,6 +57,12 @@ pub struct Finding {
     /// Where packets may be lost for want of room, which was left out of account.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<String>,
+    /// Where it could not be found out: the elements that a packet passed, the last one being where that is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stopped_at: Vec<String>,
+    /// How far it was looked, if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explored: Option<String>,
     /// What was not tried before this was said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_tried: Option<&'static str>,
@@ -157,6 +163,8 @@ impl Finding {
             without_change: None,
             reason: reason(world, a),
             losses: a.losses.clone(),
+            stopped_at: a.stopped.as_ref().map(|s| way_to(world, s)).unwrap_or_default(),
+            explored: a.doubt.is_some().then(|| a.explored.to_string()),
             not_tried: a.not_tried.then_some(NOT_TRIED),
             packets: Vec::new(),
             trace: Vec::new(),
@@ -164,7 +172,8 @@ impl Finding {
             random: Vec::new(),
             hash_seed: 0,
         };
-        if let Some(e) = a.evidence.as_ref().or(a.near_miss.as_ref()) {
+        let example = a.stopped.as_ref().and_then(|s| s.example.as_ref());
+        if let Some(e) = a.evidence.as_ref().or(a.near_miss.as_ref()).or(example) {
             f.packets = packets(world, e);
             f.trace = steps(world, &e.replay.hops);
             f.time = e.now;
@@ -185,6 +194,15 @@ fn reason(world: &World, a: &Answer) -> String {
         }
         (None, Asked::Security { module, role, broken }) => reason_of_security(module, *role, *broken),
     }
+}
+
+/// The names of the elements that a packet passed, and of the one where it could not be followed.
+fn way_to(world: &World, stopped: &Stopped) -> Vec<String> {
+    let nodes = stopped.way.iter().map(|p| p.node).chain([stopped.node]);
+    let seen = nodes.filter(|n| world.labels.get(n).is_none_or(|l| !l.hidden));
+    let mut names: Vec<String> = seen.map(|n| name_of(world, n)).filter(|n| !n.is_empty()).collect();
+    names.dedup();
+    names
 }
 
 fn reason_of_security(module: &str, role: Requester, broken: Option<(Rule, Stage)>) -> String {

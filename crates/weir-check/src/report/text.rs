@@ -62,6 +62,13 @@ impl fmt::Display for Finding {
         if !self.losses.is_empty() {
             writeln!(f, "  not counted: losses for want of room at {}", self.losses.join(", "))?;
         }
+        if !self.stopped_at.is_empty() {
+            let example = if self.packets.is_empty() { "" } else { ", as this packet" };
+            writeln!(f, "  on the way: {}{example}", self.stopped_at.join(" -> "))?;
+        }
+        if let Some(explored) = &self.explored {
+            writeln!(f, "  explored: {explored}")?;
+        }
         if let Some(what) = self.not_tried {
             writeln!(f, "  not tried: {what}")?;
         }

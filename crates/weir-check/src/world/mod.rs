@@ -9,7 +9,7 @@ mod ways;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use weir_model::filter::{Dir, Expr, Prim};
+use weir_model::filter::{AddressOf, Dir, Expr, Prim, Tags};
 use weir_model::value::IpPrefix;
 use weir_packet::entry;
 use weir_verify::checks::{Framing, Start, Target};
@@ -148,19 +148,25 @@ impl World {
         self.hidden_program("filter", &Arc::new(crate::filter::guard_of_sent(expr)))
     }
 
+    /// Adds a program that is only asked whether packets are as hosts send them.
+    pub(crate) fn guard_of_hosts(&mut self, framing: Framing) -> NodeId {
+        self.hidden_program("well-formed", &Arc::new(crate::hosts::guard_of_hosts(framing)))
+    }
+
     /// Adds a program that is only asked what it says of packets.
     pub(crate) fn guard(&mut self, expr: &Expr, framing: Framing) -> NodeId {
         self.hidden_program("filter", &Arc::new(guard(expr, framing)))
     }
 }
 
-/// Whether an address lies in a prefix, as a filter.
+/// Whether an address lies in a prefix, as a filter: of the IP packet in a frame, whatever VLAN tags it has.
 pub(crate) fn within(prefix: IpPrefix, dir: Dir) -> Expr {
-    match prefix.addr() {
+    let expr: Expr = match prefix.addr() {
         std::net::IpAddr::V4(addr) => {
             let mask = u32::MAX.checked_shl(32 - u32::from(prefix.len())).unwrap_or(0);
-            Prim::Net { dir, addr, mask: mask.into() }.into()
+            Prim::Net { of: AddressOf::Ip, dir, addr, mask: mask.into() }.into()
         }
         std::net::IpAddr::V6(addr) => Prim::Net6 { dir, addr, len: prefix.len() }.into(),
-    }
+    };
+    expr.behind(Tags::All)
 }

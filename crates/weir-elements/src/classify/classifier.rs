@@ -174,7 +174,7 @@ fn program(e: &Classifier, b: &mut Builder) {
         let clauses = p.0.iter().map(|c| c.cond(words.as_deref()));
         (Cond::all(clauses), port)
     });
-    let mut plan = Plan::of(View::Bytes, rules.collect(), FEW);
+    let mut plan = Plan::of(View::Bytes, rules.collect(), FEW, false);
     plan.declare(b, "patterns");
     b.input(0, |b| {
         plan.run(b, |b, _, port, _| b.emit(port));

@@ -2,6 +2,7 @@
 
 mod cond;
 mod frame;
+mod place;
 mod plan;
 mod read;
 mod rows;
@@ -12,9 +13,6 @@ pub(super) use plan::FEW;
 pub use plan::{Found, Plan};
 pub use read::Headers;
 
-use weir_ir::Layer;
-use weir_model::filter::{Field as FieldPrim, Layer as FieldLayer};
-
 /// What a filter looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
@@ -22,15 +20,13 @@ pub enum View {
     Ip,
     /// A packet whose `net` mark stands on an IPv6 header, of which 40 bytes are known to be there.
     Ip6,
+    /// The same, where protocol and ports are those behind extension headers (RFC 8200 section 4), as Linux takes them.
+    /// Packets whose extension headers cannot be followed, and that are asked for their protocol, are dropped (`BadHeader`).
+    Ip6Followed,
     /// An Ethernet frame.
     Ethernet,
     /// Bytes of a packet of any kind.
     Bytes,
-}
-
-/// The mark of the header that a field is in.
-fn layer_of(f: &FieldPrim) -> Layer {
-    if f.layer == FieldLayer::Ip { Layer::Net } else { Layer::Cursor }
 }
 
 #[cfg(test)]

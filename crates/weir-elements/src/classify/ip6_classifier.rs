@@ -1,12 +1,12 @@
 use super::filter::View;
-use super::ip_classifier::{Pattern, classify};
+use super::ip_classifier::{Pattern, classify, of_ipv6};
 use crate::prelude::*;
 
 element! {
     /// Sends IPv6 packets to the output of the first pattern that they match.
     ///
-    /// Patterns are filter expressions (see the filter language); `-` matches every packet. The protocol is that of the
-    /// first header behind the IPv6 header, and only behind that are ports looked for. Packets that match none are
+    /// Patterns are filter expressions (see the filter language); `-` matches every packet. They are read, and
+    /// extension headers followed, as by `IP6Filter`. Packets that match none are
     /// dropped (`NoMatch`). The `net` mark has to stand on an IPv6 header; packets without are dropped (`Unmarked`).
     IP6Classifier: "1/-", "h/h";
     example "Idle -> CheckIP6Header -> c :: IP6Classifier(dst host fd00::1 and icmp6, tcp dst port 80 or 443, -); c [0] -> Discard; c [1] -> Discard; c [2] -> Discard;";
@@ -14,6 +14,7 @@ element! {
         /// A filter expression for each output.
         rest patterns: Vec<Pattern>,
     }
+    check |e| e.patterns.iter().try_for_each(|p| of_ipv6(&p.0));
     handlers {
         /// The patterns, one a line.
         read patterns = |e, _| Ok(e.patterns.iter().map(|p| format!("{}\n", p.0)).collect()),
@@ -22,7 +23,7 @@ element! {
 }
 
 fn program(e: &IP6Classifier, b: &mut Builder) {
-    classify(&e.patterns, View::Ip6, b);
+    classify(&e.patterns, View::Ip6Followed, b);
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use super::filter::View;
+use super::ip_classifier::of_ipv6;
 use super::ip_filter::{Rule, filter, hits, list, reset};
 use crate::prelude::*;
 
@@ -6,8 +7,9 @@ element! {
     /// Filters IPv6 packets by rules; the first that matches decides.
     ///
     /// A rule is an action and a filter expression: `allow EXPR` sends the packet to output 0, `deny EXPR` (or
-    /// `drop`) to output 1, or drops it (`Denied`) if that is not connected, and `N EXPR` sends it to output N. The
-    /// protocol is that of the first header behind the IPv6 header, and only behind that are ports looked for. Packets
+    /// `drop`) drops it (`Denied`), and `N EXPR` sends it to output N. Expressions are read as by `IPFilter`. The protocol and the
+    /// ports are those behind extension headers (RFC 8200 section 4), of which up to eight are followed; packets that have more,
+    /// or whose extension headers are cut short, are dropped (`BadHeader`) if rules ask for the protocol. Packets
     /// that no rule matches are dropped (`NoMatch`). The `net` mark has to stand on an IPv6 header; packets without are
     /// dropped (`Truncated`).
     IP6Filter: "1/-", "h/h";
@@ -16,18 +18,19 @@ element! {
         /// A rule: `allow`, `deny`, `drop` or an output's number, then a filter expression (`all` for every packet).
         rest rules: Vec<Rule>,
     }
+    check |e| e.rules.iter().try_for_each(|r| of_ipv6(r.expr()));
     handlers {
         /// The rules, one a line.
         read rules = |e, _| Ok(list(&e.rules)),
         /// Number of packets that each rule decided, one a line.
-        read hits = |e, s| Ok(hits(&e.rules, View::Ip6, s)),
+        read hits = |e, s| Ok(hits(&e.rules, View::Ip6Followed, s)),
         /// Sets the numbers of hits to 0.
-        write reset = |e, s, _| { reset(&e.rules, View::Ip6, s); Ok(()) },
+        write reset = |e, s, _| { reset(&e.rules, View::Ip6Followed, s); Ok(()) },
     }
 }
 
 fn program(e: &IP6Filter, b: &mut Builder) {
-    filter(&e.rules, View::Ip6, b);
+    filter(&e.rules, View::Ip6Followed, b);
 }
 
 #[cfg(test)]
@@ -45,7 +48,10 @@ mod tests {
             args.extend((0..more).map(|i| format!("allow dst host 2001:db8:1::{i} and src port {i}")));
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
             let mut e = Harness::new("IP6Filter", &args, 1, 3);
-            for (p, port) in [(from(9, 17), 1), (udp(b"x"), 0), (from(1, 58), 2), (from(1, 6), 1)] {
+            for denied in [from(9, 17), from(1, 6)] {
+                assert_eq!(sent(&mut e, &denied)[0].reason(), "Denied");
+            }
+            for (p, port) in [(udp(b"x"), 0), (from(1, 58), 2)] {
                 assert_eq!(sent(&mut e, &p)[0].out().0, port);
             }
             assert_eq!(sent(&mut e, &from(1, 47))[0].reason(), "NoMatch");
@@ -58,5 +64,49 @@ mod tests {
         }
         let mut alone = Harness::new("IP6Filter", &["deny all"], 1, 1);
         assert_eq!(sent(&mut alone, &udp(b"x"))[0].reason(), "Denied");
+    }
+
+    /// As Linux drops them: what stands before the TCP header does not hide it.
+    #[test]
+    fn extension_headers_hide_no_port() {
+        let syn = [&[0, 99, 0, 22][..], &[0; 16]].concat();
+        let behind = |chain: &[u8], syn: &[u8]| {
+            let mut payload = Vec::new();
+            for i in 0..chain.len() {
+                payload.extend([chain.get(i + 1).copied().unwrap_or(6), 0, 0, 0, 0, 0, 0, 0]);
+            }
+            payload.extend(syn);
+            packet(addr(1), addr(2), chain.first().copied().unwrap_or(6), &payload)
+        };
+        for more in [0, 9] {
+            let mut rules = vec!["deny tcp dst port 22".to_owned()];
+            rules.extend((0..more).map(|i| format!("deny udp dst port {i}")));
+            rules.push("allow all".into());
+            let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+            let mut e = Harness::new("IP6Filter", &rules, 1, 1);
+            for chain in [&[][..], &[0], &[43], &[44], &[51], &[60], &[0, 60, 43, 44, 51, 60, 60, 60]] {
+                assert_eq!(sent(&mut e, &behind(chain, &syn))[0].reason(), "Denied", "{chain:?}");
+                let other = [&[0, 99, 0, 23][..], &[0; 16]].concat();
+                assert_eq!(sent(&mut e, &behind(chain, &other))[0].out().0, 0, "{chain:?}");
+            }
+            // A later fragment has no ports.
+            let mut later = behind(&[44], &syn);
+            later[43] = 8;
+            assert_eq!(sent(&mut e, &later)[0].out().0, 0);
+            // Of these it is not known what they are.
+            for unknown in [&behind(&[60; 9], &syn)[..], &behind(&[60], &[])[..44]] {
+                assert_eq!(sent(&mut e, unknown)[0].reason(), "BadHeader");
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_of_ipv4_headers_are_refused() {
+        let class = crate::class_named("IP6Filter").unwrap();
+        for rule in ["deny tcp[13] & 2 != 0", "deny ip[0] = 0x45", "deny not tcp[tcp[12] >> 2] = 1"] {
+            let error = class.configure(&[rule.to_owned()]).err().unwrap().remove(0);
+            assert!(error.contains("transp["), "{rule}: {error}");
+        }
+        assert!(class.configure(&["deny tcp transp[13] & 2 != 0".to_owned()]).is_ok());
     }
 }

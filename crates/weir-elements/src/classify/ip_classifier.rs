@@ -1,4 +1,4 @@
-use weir_model::filter::Expr;
+use weir_model::filter::{Expr, Layer as Header, Prim};
 
 use super::filter::{Plan, View};
 use super::tree::Tree;
@@ -9,7 +9,8 @@ element! {
     ///
     /// Patterns are filter expressions (see the filter language), in which names of `AddressInfo` may stand behind `host`
     /// and `net`; `-` matches every packet. Packets that
-    /// match none are dropped (`NoMatch`). The `net` mark has to stand on an IPv4 header.
+    /// match none are dropped (`NoMatch`). The `net` mark has to stand on an IPv4 header. Expressions are read as Click reads
+    /// them: `and` binds tighter than `or`, and `port` means TCP or UDP.
     IPClassifier: "1/-", "h/h";
     example "Idle -> CheckIPHeader -> c :: IPClassifier(tcp dst port 80 or 443, udp, -); c [0] -> Discard; c [1] -> Discard; c [2] -> Discard;";
     params {
@@ -47,7 +48,7 @@ pub(super) fn filter_of_ip(text: &str) -> Result<Expr, String> {
     let expr = if text.trim() == "-" {
         Expr::True
     } else {
-        Expr::parse(&crate::names::filter(text)).map_err(|e| format!("'{text}': {e}"))?
+        Expr::parse_click(&crate::names::filter(text)).map_err(|e| format!("'{text}': {e}"))?
     };
     if expr.needs_ethernet() {
         return Err(format!(
@@ -55,6 +56,22 @@ pub(super) fn filter_of_ip(text: &str) -> Result<Expr, String> {
         ));
     }
     Ok(expr)
+}
+
+/// Refuses filters that ask for bytes of IPv4 packets, where there are none.
+pub(super) fn of_ipv6(expr: &Expr) -> Result<(), String> {
+    let of_ipv4 = |layer: &Header| matches!(layer, Header::Ip | Header::Proto4(_));
+    let bytes = |leaf: &Expr| match leaf {
+        Expr::Prim(Prim::Field(f)) => of_ipv4(&f.layer),
+        Expr::Compare(c) => c.layers().iter().any(of_ipv4),
+        _ => false,
+    };
+    if expr.any_leaf(&mut |_, leaf| bytes(leaf)) {
+        return Err(format!(
+            "'{expr}' looks at bytes of IPv4 packets: write ip6[…], or transp[…] for the transport header, as in tcp transp[13]"
+        ));
+    }
+    Ok(())
 }
 
 fn program(e: &IPClassifier, b: &mut Builder) {
@@ -66,7 +83,7 @@ pub(super) fn classify(patterns: &[Pattern], view: View, b: &mut Builder) {
     let mut plan = Plan::new(view, (0..).zip(patterns).map(|(port, p)| (&p.0, port)));
     plan.declare(b, "patterns");
     b.input(0, |b| {
-        require_marked(b, Layer::Net, if view == View::Ip6 { 40 } else { 20 });
+        require_marked(b, Layer::Net, if view == View::Ip { 20 } else { 40 });
         plan.run(b, |b, _, port, _| b.emit(port));
         if !b.ended() {
             b.drop(Reason::NO_MATCH);

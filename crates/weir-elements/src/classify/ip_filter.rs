@@ -9,8 +9,9 @@ element! {
     /// Filters IPv4 packets by rules; the first that matches decides.
     ///
     /// A rule is an action and a filter expression: `allow EXPR` sends the packet to output 0, `deny EXPR` (or
-    /// `drop`) to output 1, or drops it (`Denied`) if that is not connected, and `N EXPR` sends it to output N. Packets
-    /// that no rule matches are dropped (`NoMatch`). The `net` mark has to stand on an IPv4 header.
+    /// `drop`) drops it (`Denied`), and `N EXPR` sends it to output N. Packets
+    /// that no rule matches are dropped (`NoMatch`). The `net` mark has to stand on an IPv4 header. Expressions are read as Click
+    /// reads them: `and` binds tighter than `or`, and `port` means TCP or UDP.
     IPFilter: "1/-", "h/h";
     example "Idle -> CheckIPHeader -> IPFilter(allow tcp dst port 80 or 443, allow icmp, deny all) -> Discard;";
     params {
@@ -21,7 +22,7 @@ element! {
         /// The rules, one a line.
         read rules = |e, _| Ok(list(&e.rules)),
         /// The decision tree, as Click shows it, for packets with whole headers: for each step where it looks, value and
-        /// mask, and where it leads; `[X]` is dropped, or what `deny` does.
+        /// mask, and where it leads; `[X]` is dropped.
         read program = |e, _| program_text(&e.rules),
         /// Number of packets that each rule decided, one a line.
         read hits = |e, s| Ok(hits(&e.rules, View::Ip, s)),
@@ -54,6 +55,13 @@ impl std::fmt::Display for Action {
             Action::Deny => write!(f, "deny"),
             Action::Output(n) => write!(f, "{n}"),
         }
+    }
+}
+
+impl Rule {
+    /// The filter expression.
+    pub(super) fn expr(&self) -> &Expr {
+        &self.expr
     }
 }
 
@@ -120,7 +128,7 @@ pub(super) fn filter(rules: &[Rule], view: View, b: &mut Builder) {
     let (actions, mut plan) = plan(rules, view);
     plan.declare(b, TABLE);
     b.input(0, |b| {
-        require_marked(b, Layer::Net, if view == View::Ip6 { 40 } else { 20 });
+        require_marked(b, Layer::Net, if view == View::Ip { 20 } else { 40 });
         plan.run(b, |b, _, action, found| {
             let hit = match found {
                 Found::Rule(i) => b.index(hits, i as u32),
@@ -131,7 +139,7 @@ pub(super) fn filter(rules: &[Rule], view: View, b: &mut Builder) {
             b.set(hit, "packets", packets);
             match actions[action as usize] {
                 Action::Allow => b.emit(0),
-                Action::Deny => b.emit_or_drop(1, Reason::DENIED),
+                Action::Deny => b.drop(Reason::DENIED),
                 Action::Output(n) => b.emit(n),
             }
         });
@@ -174,13 +182,14 @@ pub(super) fn reset(rules: &[Rule], view: View, s: &mut State<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Harness, tcp, udp};
+    use crate::testing::{Harness, Outcome, tcp, udp};
 
     #[test]
     fn rules_allow_deny_and_choose_outputs() {
         let mut e = Harness::new("IPFilter", &["deny tcp dst port 22", "2 udp", "allow tcp"], 1, 3);
         let (a, b) = (([10, 0, 0, 1], 7), [10, 0, 0, 2]);
-        assert_eq!(e.send_ip(0, &tcp(a, (b, 22), 2, 0, b""))[0].out().0, 1);
+        // Never by output 1, which is for rules that say so.
+        assert_eq!(e.send_ip(0, &tcp(a, (b, 22), 2, 0, b""))[0].reason(), "Denied");
         assert_eq!(e.send_ip(0, &tcp(a, (b, 80), 2, 0, b""))[0].out().0, 0);
         assert_eq!(e.send_ip(0, &udp(a, (b, 80), b""))[0].out().0, 2);
         assert_eq!(e.read("hits"), "1\n1\n1\n");
@@ -200,7 +209,10 @@ mod tests {
         let mut e = Harness::new("IPFilter", &[&rules[..], &["deny all"]].concat(), 1, 3);
         assert!(e.program.tables.iter().any(|t| t.decl.name == super::TABLE), "they are looked up");
         let (a, b) = (([10, 0, 0, 1], 7), [10, 0, 0, 2]);
-        let mut out = |packet: &[u8]| e.send_ip(0, packet)[0].out().0;
+        let mut out = |packet: &[u8]| match &e.send_ip(0, packet)[0] {
+            Outcome::Out(port, _) => *port,
+            Outcome::Drop(_) => 1,
+        };
         assert_eq!(out(&tcp(([10, 0, 0, 9], 7), (b, 80), 2, 0, b"")), 1);
         assert_eq!(out(&tcp(a, (b, 80), 2, 0, b"")), 0);
         assert_eq!(out(&tcp(a, (b, 443), 2, 0, b"")), 0);

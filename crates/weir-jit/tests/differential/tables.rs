@@ -197,6 +197,29 @@ fn claims_groups_links_and_expiry() {
 }
 
 #[test]
+fn an_entry_of_a_small_table_lives_as_long_as_its_last_packet_says() {
+    let mut b = Builder::new("Exact", 1, 1);
+    let event = b.event("gone");
+    let table = b.table(TableDecl::new("seen", Kind::Exact, &[("addr", W8)], &[], 8), vec![]);
+    b.input(0, |b| {
+        b.require(Layer::Data, 1, Reason::TRUNCATED);
+        let addr = b.load(W8, Layer::Data, 0);
+        let e = b.insert(table, &[addr], |b| b.drop(Reason::FULL));
+        b.touch(e, 6400_u16);
+        b.emit(0);
+    });
+    b.expire(table, |b, e| {
+        let addr = b.key(e, 0);
+        b.notify(event, &[addr]);
+    });
+    let packet = |now| Step::packet(0, &[7], now);
+    let steps = [packet(1), packet(51), packet(53), Step::Expire { now: 6452 }, Step::Expire { now: 6453 }];
+    let seen = assert_same(&b.finish(), 0, &steps);
+    let last = &seen[seen.len() - 2..];
+    assert!(last[0].is_empty() && !last[1].is_empty(), "{last:?}");
+}
+
+#[test]
 fn held_packets_are_released_or_orphaned() {
     let mut b = Builder::new("Arp", 1, 2);
     let table =

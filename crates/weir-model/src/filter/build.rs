@@ -1,18 +1,21 @@
 //! From the parts of a primitive to an expression: defaults, repetition of earlier qualifiers, checks.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::part::{Kind, Proto, Value};
-use super::primitive::Primitive;
-use super::{Cmp, Dir, Expr, Field, Layer, Prim};
+use super::primitive::{Family, Primitive};
+use super::{AddressOf, Cmp, Dir, Expr, Field, IpVersion, Layer, Ports, Prim};
 use crate::error::ValueError;
 
-/// `ip6 port 80` also asks for IPv6, while `ip` beside other words is noise, as in Click.
-const IP6: u16 = 0x86dd;
-
 impl Primitive {
-    /// The expression; `previous` supplies what an unqualified value leaves out, and becomes this primitive.
-    pub(super) fn build(mut self, value: Value, previous: &mut Primitive) -> Result<Expr, ValueError> {
+    /// The expression; `previous` supplies what an unqualified value leaves out, and becomes this primitive. `click`: as Click
+    /// reads it.
+    pub(super) fn build(
+        mut self,
+        value: Value,
+        previous: &mut Primitive,
+        click: bool,
+    ) -> Result<Expr, ValueError> {
         let inferred = self.kind.is_none();
         if inferred {
             self.kind = value.kind(previous)?;
@@ -20,8 +23,13 @@ impl Primitive {
                 Some(Kind::Port) => {
                     self.dir = self.dir.or(previous.dir);
                     self.proto = self.proto.or(previous.proto);
+                    self.family = self.family.or(previous.family);
                 }
-                Some(Kind::Host | Kind::Net) => self.dir = self.dir.or(previous.dir),
+                Some(Kind::Host | Kind::Net) => {
+                    self.dir = self.dir.or(previous.dir);
+                    self.family = self.family.or(previous.family);
+                }
+                Some(Kind::Proto | Kind::Chain) => self.family = self.family.or(previous.family),
                 // A field's own protocol; unlike a port's it is part of what the field is.
                 Some(Kind::Field { layer: Layer::Proto(p), .. }) => {
                     self.proto = self.proto.or(Some(Proto::Number(p)));
@@ -30,15 +38,12 @@ impl Primitive {
                 _ => {}
             }
         }
-        let mut expr = self.expr(value)?;
-        if self.family == Some(IP6) {
-            expr = Expr::and([Prim::EtherType(IP6).into(), expr]);
-        }
+        let expr = self.expr(value, click)?;
         *previous = Primitive { mask: None, cmp: None, ..self };
         Ok(expr)
     }
 
-    fn expr(&self, value: Value) -> Result<Expr, ValueError> {
+    fn expr(&self, value: Value, click: bool) -> Result<Expr, ValueError> {
         let Some(kind) = self.kind else { return self.kindless(value) };
         let with_ports_or_addresses = matches!(kind, Kind::Host | Kind::Net | Kind::Port);
         if self.dir.is_some() && !with_ports_or_addresses {
@@ -47,10 +52,15 @@ impl Primitive {
                 "they go with host, net and port",
             ));
         }
+        let arp = matches!(self.family, Some(Family::Arp | Family::Rarp));
+        if arp && !matches!(kind, Kind::Host | Kind::Net) {
+            return Err(ValueError::new("ARP has no such field", "write \"arp and …\", or arp[6:2] = 1"));
+        }
         match kind {
             Kind::Host | Kind::Net => self.address(kind, value),
             Kind::Proto => self.protocol(value),
-            Kind::Port => self.port(value),
+            Kind::Chain => self.chain(value),
+            Kind::Port => Ok(self.with_family(self.port(value, click)?)),
             Kind::TcpFlags => {
                 let flags = match value {
                     Value::TcpFlags(f) => f,
@@ -61,7 +71,7 @@ impl Primitive {
                     return Err(ValueError::new("only TCP has these flags", "write \"tcp opt syn\""));
                 }
                 self.no_comparison("tcp opt")?;
-                Ok(Prim::Field(Field::tcp_flags(flags)).into())
+                Ok(self.with_family(Prim::Field(Field::tcp_flags(flags)).into()))
             }
             Kind::Frag => self.bare(value, "ip frag", Prim::Field(Field::FRAG).into()),
             Kind::Unfrag => self.bare(value, "ip unfrag", Expr::from(Prim::Field(Field::FRAG)).not()),
@@ -78,6 +88,34 @@ impl Primitive {
         }
     }
 
+    /// `ip6 port 80` also asks for IPv6.
+    fn with_family(&self, expr: Expr) -> Expr {
+        match self.family {
+            Some(family) => Expr::and([Prim::EtherType(family.ether_type()).into(), expr]),
+            None => expr,
+        }
+    }
+
+    /// The IP version that was said.
+    fn version(&self) -> Option<IpVersion> {
+        match self.family {
+            Some(Family::Ip) => Some(IpVersion::V4),
+            Some(Family::Ip6) => Some(IpVersion::V6),
+            _ => None,
+        }
+    }
+
+    /// Fields with names are those of IPv4.
+    fn not_of_ipv6(&self, name: &str) -> Result<(), ValueError> {
+        match self.family {
+            Some(Family::Ip6) => Err(ValueError::new(
+                format!("{name:?} is a field of IPv4"),
+                "write bytes of the IPv6 header, such as ip6[7] for the hop limit",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// A primitive of which neither a word nor its value says the kind: `tcp`, `ip`, a MAC address.
     fn kindless(&self, value: Value) -> Result<Expr, ValueError> {
         self.no_mask_or_order("this")?;
@@ -86,9 +124,11 @@ impl Primitive {
             return Ok(self.signed(host));
         }
         match (self.dir, self.proto, self.family) {
-            (None, Some(proto), _) => Ok(proto.expr()),
-            (None, None, Some(IP6)) => Ok(Expr::True),
-            (None, None, Some(ether_type)) => Ok(Prim::EtherType(ether_type).into()),
+            (None, Some(Proto::Number(number)), Some(_)) if self.version().is_some() => {
+                Ok(Prim::Proto { number, version: self.version() }.into())
+            }
+            (None, Some(proto), _) => Ok(self.with_family(proto.expr())),
+            (None, None, Some(family)) => Ok(Prim::EtherType(family.ether_type()).into()),
             _ => Err(ValueError::new(
                 "the primitive is not complete",
                 "write, for example, \"src host 10.0.0.1\" or \"dst port 80\"",
@@ -100,16 +140,35 @@ impl Primitive {
         let word = if kind == Kind::Host { "host" } else { "net" };
         self.no_mask_or_order(word)?;
         let dir = self.dir.unwrap_or(Dir::SrcOrDst);
-        let prim = match (kind, value) {
-            (Kind::Host, Value::Host(addr)) => Prim::Net { dir, addr, mask: Ipv4Addr::BROADCAST },
-            (Kind::Host, Value::Host6(addr)) => Prim::Net6 { dir, addr, len: 128 },
-            (Kind::Net, Value::Net(addr, mask)) => {
-                Prim::Net { dir, addr: (u32::from(addr) & u32::from(mask)).into(), mask }
-            }
-            (Kind::Net, Value::Net6(addr, len)) => {
+        let of = match self.family {
+            None => AddressOf::Any,
+            Some(Family::Ip | Family::Ip6) => AddressOf::Ip,
+            Some(Family::Arp) => AddressOf::Arp,
+            Some(Family::Rarp) => AddressOf::Rarp,
+        };
+        let v4 = |addr: Ipv4Addr, mask: Ipv4Addr| match self.family {
+            Some(Family::Ip6) => Err(ValueError::new(
+                format!("{addr} is an IPv4 address"),
+                "write an IPv6 address, or leave ip6 out",
+            )),
+            _ => Ok(Prim::Net { of, dir, addr: (u32::from(addr) & u32::from(mask)).into(), mask }),
+        };
+        let v6 = |addr: Ipv6Addr, len: u8| match self.family {
+            None | Some(Family::Ip6) => {
                 let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
-                Prim::Net6 { dir, addr: (u128::from(addr) & mask).into(), len }
+                Ok(Prim::Net6 { dir, addr: (u128::from(addr) & mask).into(), len })
             }
+            Some(_) => Err(ValueError::new(
+                format!("{addr} is an IPv6 address"),
+                "write an IPv4 address, or ip6 before it",
+            )),
+        };
+        let prim = match (kind, value) {
+            // A network without a length is as long as it is written.
+            (_, Value::Host(addr)) => v4(addr, Ipv4Addr::BROADCAST)?,
+            (_, Value::Host6(addr)) => v6(addr, 128)?,
+            (Kind::Net, Value::Net(addr, mask)) => v4(addr, mask)?,
+            (Kind::Net, Value::Net6(addr, len)) => v6(addr, len)?,
             (Kind::Host, Value::Mac(addr)) => Prim::EtherHost { dir, addr },
             (Kind::Host, _) => return Err(missing("an address", "host 10.0.0.1")),
             _ => return Err(missing("a prefix", "net 10.0.0.0/8")),
@@ -131,20 +190,39 @@ impl Primitive {
             }
             _ => return Err(missing("a protocol", "ip proto tcp")),
         };
+        let version = self.version();
         match (self.mask, self.cmp.unwrap_or(Cmp::Eq)) {
-            (None, Cmp::Eq | Cmp::Ne) => Ok(self.signed(Prim::Proto(number).into())),
+            (None, Cmp::Eq | Cmp::Ne) => Ok(self.signed(Prim::Proto { number, version }.into())),
             _ => {
-                let field =
-                    Field { layer: Layer::Ip, offset: 9, width: 1, mask: 0xff, cmp: Cmp::Eq, value: 0 };
-                self.field_expr(field, 0, 0xff, "a protocol", u32::from(number))
+                let of = |layer, offset| {
+                    let field = Field { layer, offset, width: 1, mask: 0xff, cmp: Cmp::Eq, value: 0 };
+                    self.field_expr(field, 0, 0xff, "a protocol", u32::from(number))
+                };
+                let (v4, v6) = (of(Layer::Ip, 9)?, of(Layer::Ip6, 6)?);
+                Ok(match version {
+                    None => Expr::or([v4, v6]),
+                    Some(IpVersion::V4) => v4,
+                    Some(IpVersion::V6) => v6,
+                })
             }
         }
     }
 
-    fn port(&self, value: Value) -> Result<Expr, ValueError> {
+    fn chain(&self, value: Value) -> Result<Expr, ValueError> {
+        self.no_mask_or_order("protochain")?;
+        let number = match (value, self.proto) {
+            (Value::Proto(Proto::Number(n)), None) => n,
+            (Value::Number(n), None) => u8::try_from(n).map_err(|_| out_of_range(n, "a protocol", 255))?,
+            _ => return Err(missing("a protocol", "ip6 protochain 17")),
+        };
+        Ok(self.signed(Prim::Chain { number, version: self.version() }.into()))
+    }
+
+    fn port(&self, value: Value, click: bool) -> Result<Expr, ValueError> {
         let proto = match self.proto {
-            None | Some(Proto::TcpUdp) => None,
-            Some(Proto::Number(n)) if Proto::Number(n).has_ports() => Some(n),
+            None if !click => Ports::Any,
+            None | Some(Proto::TcpUdp) => Ports::TcpUdp,
+            Some(Proto::Number(n)) if Proto::Number(n).has_ports() => Ports::Of(n),
             Some(other) => {
                 return Err(ValueError::new(
                     format!("{other} has no ports"),
@@ -201,14 +279,16 @@ impl Primitive {
         let number = match value {
             Value::Number(n) => n,
             Value::IcmpType(t) => u32::from(t),
-            _ if name == Kind::BRACKETS => {
-                return Err(missing("a number to compare with", "tcp[13] & 2 != 0"));
-            }
             _ => return Err(missing("a number", &format!("{name} 1"))),
         };
         let expr = self.field_expr(field, shift, max, name, number)?;
-        let implied = matches!(field.layer, Layer::Proto(_) | Layer::TcpUdp | Layer::Transport);
-        Ok(if implied { expr } else { self.with_proto(expr) })
+        match field.layer {
+            Layer::Ip => {
+                self.not_of_ipv6(name)?;
+                Ok(self.with_proto(expr))
+            }
+            _ => Ok(self.with_family(expr)),
+        }
     }
 
     fn field_expr(
@@ -243,6 +323,7 @@ impl Primitive {
             return Err(ValueError::new(format!("{name:?} takes no value"), "join terms with \"and\""));
         }
         self.no_comparison(name)?;
+        self.not_of_ipv6(name)?;
         Ok(self.with_proto(expr))
     }
 
@@ -288,11 +369,19 @@ fn for_both(dir: Dir) -> Dir {
     }
 }
 
-fn masked_ports(dir: Dir, proto: Option<u8>, mask: u32, cmp: Cmp, value: u32) -> Result<Expr, ValueError> {
+fn masked_ports(dir: Dir, proto: Ports, mask: u32, cmp: Cmp, value: u32) -> Result<Expr, ValueError> {
     if mask > 0xffff {
         return Err(ValueError::new(format!("the mask {mask:#x} is wider than a port"), "at most 0xffff"));
     }
-    let layer = proto.map_or(Layer::TcpUdp, Layer::Proto);
+    let layer = match proto {
+        Ports::Any => {
+            let each = [Ports::TcpUdp, Ports::Of(132)].map(|p| masked_ports(dir, p, mask, cmp, value));
+            let [tcp_udp, sctp] = each;
+            return Ok(Expr::or([tcp_udp?, sctp?]));
+        }
+        Ports::TcpUdp => Layer::TcpUdp,
+        Ports::Of(p) => Layer::Proto(p),
+    };
     let at = |offset| Expr::from(Prim::Field(Field { layer, offset, width: 2, mask, cmp, value }));
     let dir = if matches!(cmp, Cmp::Ne | Cmp::Lt | Cmp::Le) { for_both(dir) } else { dir };
     Ok(match dir {

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 
-use super::{Cmp, Dir, Expr, Field, Layer, Prim, protocol_name};
+use super::link::{MPLS, PPPOES};
+use super::part::Proto;
+use super::{AddressOf, Arith, Cmp, Dir, Expr, Field, IpVersion, Layer, Ports, Prim, Tags, protocol_name};
 use crate::value::TCP_FLAGS;
 
 /// A field with a name of its own.
@@ -70,33 +72,149 @@ impl Field {
 
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Expr::True => f.write_str("true"),
-            Expr::False => f.write_str("false"),
-            Expr::And(arms) => joined(f, arms, " and ", |a| matches!(a, Expr::Or(_) | Expr::And(_))),
-            Expr::Or(arms) => joined(f, arms, " or ", |a| matches!(a, Expr::Or(_))),
-            Expr::Not(arm) => match **arm {
-                Expr::And(_) | Expr::Or(_) => write!(f, "not ({arm})"),
-                _ => write!(f, "not {arm}"),
-            },
-            Expr::Prim(p) => p.fmt(f),
+        Writer { f, at: Some(Tags::NONE) }.expr(self)
+    }
+}
+
+/// Writes an expression as the parser reads it: which tags it looks through at each place.
+struct Writer<'a, 'b> {
+    f: &'a mut fmt::Formatter<'b>,
+    /// `None` behind what nothing may follow that is about the EtherType.
+    at: Option<Tags>,
+}
+
+impl Writer<'_, '_> {
+    fn expr(&mut self, expr: &Expr) -> fmt::Result {
+        match expr {
+            Expr::True => self.f.write_str("true"),
+            Expr::False => self.f.write_str("false"),
+            Expr::And(arms) => self.joined(arms, " and "),
+            Expr::Or(arms) => self.joined(arms, " or "),
+            Expr::Not(arm) => {
+                self.f.write_str("not ")?;
+                match **arm {
+                    Expr::And(_) | Expr::Or(_) => self.in_parentheses(arm),
+                    _ => self.expr(arm),
+                }
+            }
+            Expr::Prim(_) | Expr::Compare(_) => self.leaf(Tags::NONE, expr),
+            Expr::Behind(tags, leaf) => self.leaf(*tags, leaf),
+        }
+    }
+
+    /// Both words stand in parentheses where they are mixed, so that libpcap's rank and Click's read the same. Arms that look
+    /// through the same tags stand together.
+    fn joined(&mut self, arms: &[Expr], word: &str) -> fmt::Result {
+        let mut left = arms;
+        while let Some((first, rest)) = left.split_first() {
+            if left.len() < arms.len() {
+                self.f.write_str(word)?;
+            }
+            let tags = same_tags(first).filter(|t| self.at != Some(*t));
+            let run = left.iter().take_while(|a| tags.is_some() && same_tags(a) == tags).count();
+            if let (Some(tags), 2..) = (tags, run) {
+                let before = self.at.replace(tags);
+                write!(self.f, "{} (", Prefix(tags))?;
+                let (same, rest) = left.split_at(run);
+                self.joined(same, word)?;
+                self.f.write_str(")")?;
+                self.at = before;
+                left = rest;
+                continue;
+            }
+            match first {
+                Expr::And(_) | Expr::Or(_) => self.in_parentheses(first)?,
+                arm => self.expr(arm)?,
+            }
+            left = rest;
+        }
+        Ok(())
+    }
+
+    fn in_parentheses(&mut self, expr: &Expr) -> fmt::Result {
+        self.f.write_str("(")?;
+        self.expr(expr)?;
+        self.f.write_str(")")
+    }
+
+    fn leaf(&mut self, tags: Tags, leaf: &Expr) -> fmt::Result {
+        let mut here = self.at == Some(tags) || !leaf.looks_behind_type();
+        if let Expr::Prim(Prim::Field(Field { layer: Layer::Type(MPLS | PPPOES), .. })) = leaf {
+            here = false;
+        }
+        if !here {
+            write!(self.f, "{} ", Prefix(tags))?;
+        }
+        match leaf {
+            Expr::Prim(p) => write!(self.f, "{p}")?,
+            Expr::Compare(c) => write!(self.f, "{} {} {}", c.left, c.cmp, c.right)?,
+            _ => {}
+        }
+        if let (true, Expr::Prim(Prim::Vlan(_)), Tags::Count(n)) = (here, leaf, tags) {
+            self.at = Some(Tags::Count(n + 1));
+        }
+        Ok(())
+    }
+}
+
+/// `tags 1`, `tags all`.
+struct Prefix(Tags);
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Tags::Count(n) => write!(f, "tags {n}"),
+            Tags::All => f.write_str("tags all"),
         }
     }
 }
 
-fn joined(
-    f: &mut fmt::Formatter<'_>,
-    arms: &[Expr],
-    word: &str,
-    parens: impl Fn(&Expr) -> bool,
-) -> fmt::Result {
-    for (i, arm) in arms.iter().enumerate() {
-        if i > 0 {
-            f.write_str(word)?;
+/// The tags that all tests of an expression look through, if they look through the same, and none changes what is looked
+/// through behind it.
+fn same_tags(expr: &Expr) -> Option<Tags> {
+    let mut found = None;
+    let other = expr.any_leaf(&mut |tags, leaf| {
+        let vlan = matches!(leaf, Expr::Prim(Prim::Vlan(_)));
+        let same = !leaf.looks_behind_type() || *found.get_or_insert(tags) == tags;
+        vlan || !same
+    });
+    found.filter(|_| !other)
+}
+
+impl fmt::Display for Arith {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Arith::Number(n) => write!(f, "{n}"),
+            Arith::Len => f.write_str("len"),
+            Arith::Load { layer, offset, width: 1 } => write!(f, "{layer}[{offset}]"),
+            Arith::Load { layer, offset, width } => write!(f, "{layer}[{offset}:{width}]"),
+            Arith::Op(op, a, b) => write!(f, "({a} {} {b})", op.text()),
         }
-        if parens(arm) { write!(f, "({arm})")? } else { write!(f, "{arm}")? }
     }
-    Ok(())
+}
+
+/// As bytes of it are written.
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (proto, end) = match *self {
+            Layer::Ether => return f.write_str("ether"),
+            Layer::Type(0x0806) => return f.write_str("arp"),
+            Layer::Type(0x8035) => return f.write_str("rarp"),
+            // The language has no such word; the parser never makes one.
+            Layer::Type(t) => return write!(f, "type-{t:#06x}"),
+            Layer::Ip => return f.write_str("ip"),
+            Layer::Ip6 => return f.write_str("ip6"),
+            Layer::Transport => return f.write_str("transp"),
+            Layer::TcpUdp => return f.write_str("tcpudp"),
+            Layer::Proto(p) => (p, " transp"),
+            Layer::Proto4(p) | Layer::Proto6(p) => (p, ""),
+        };
+        match protocol_name(proto) {
+            Some(name) => write!(f, "{name}{end}"),
+            // As above.
+            None => write!(f, "proto-{proto}{end}"),
+        }
+    }
 }
 
 impl fmt::Display for Dir {
@@ -113,11 +231,18 @@ impl fmt::Display for Dir {
 impl fmt::Display for Prim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Prim::Net { dir, addr, mask: Ipv4Addr::BROADCAST } => write!(f, "{dir}host {addr}"),
-            Prim::Net { dir, addr, mask } => {
+            Prim::Net { of, dir, addr, mask } => {
+                f.write_str(match of {
+                    AddressOf::Any => "",
+                    AddressOf::Ip => "ip ",
+                    AddressOf::Arp => "arp ",
+                    AddressOf::Rarp => "rarp ",
+                })?;
                 let bits = u32::from(mask);
                 let len = bits.leading_ones();
-                if bits.count_ones() == len {
+                if mask == Ipv4Addr::BROADCAST {
+                    write!(f, "{dir}host {addr}")
+                } else if bits.count_ones() == len {
                     write!(f, "{dir}net {addr}/{len}")
                 } else {
                     write!(f, "{dir}net {addr} mask {mask}")
@@ -129,16 +254,20 @@ impl fmt::Display for Prim {
             Prim::EtherType(0x0800) => f.write_str("ip"),
             Prim::EtherType(0x86dd) => f.write_str("ip6"),
             Prim::EtherType(0x0806) => f.write_str("arp"),
+            Prim::EtherType(0x8035) => f.write_str("rarp"),
             Prim::EtherType(t) => write!(f, "ether proto {t:#06x}"),
             Prim::Vlan(None) => f.write_str("vlan"),
             Prim::Vlan(Some(id)) => write!(f, "vlan {id}"),
-            Prim::Proto(p) => match protocol_name(p) {
-                Some(name) => f.write_str(name),
-                None => write!(f, "ip proto {p}"),
+            Prim::Proto { number, version } => match (version, protocol_name(number)) {
+                (_, Some(name)) if version == Proto::version(number) => f.write_str(name),
+                (version, _) => write!(f, "{}proto {number}", prefix(version)),
             },
+            Prim::Chain { number, version } => write!(f, "{}protochain {number}", prefix(version)),
             Prim::Port { dir, lo, hi, proto } => {
-                if let Some(name) = proto.and_then(protocol_name) {
-                    write!(f, "{name} ")?;
+                match proto {
+                    Ports::Any => {}
+                    Ports::TcpUdp => f.write_str("tcpudp ")?,
+                    Ports::Of(p) => write!(f, "{} ", protocol_name(p).unwrap_or("tcp"))?,
                 }
                 if lo == hi { write!(f, "{dir}port {lo}") } else { write!(f, "{dir}port {lo}-{hi}") }
             }
@@ -170,15 +299,11 @@ impl fmt::Display for Field {
             }
         }
         match self.layer {
-            Layer::Ip => f.write_str("ip")?,
-            Layer::Transport => f.write_str("transp")?,
-            Layer::TcpUdp => f.write_str("tcpudp")?,
-            Layer::Proto(p) => match protocol_name(p) {
-                Some(name) => f.write_str(name)?,
-                // The language has no such word; the parser never makes one.
-                None => write!(f, "proto-{p}")?,
-            },
+            Layer::Type(MPLS) => return write!(f, "mpls {}", value >> 12),
+            Layer::Type(PPPOES) => return write!(f, "pppoes {value}"),
+            _ => {}
         }
+        write!(f, "{}", self.layer)?;
         if self.width == 1 {
             write!(f, "[{}]", self.offset)?;
         } else {
@@ -188,6 +313,14 @@ impl fmt::Display for Field {
             write!(f, " & {:#x}", self.mask)?;
         }
         write!(f, " {cmp} {value}")
+    }
+}
+
+fn prefix(version: Option<IpVersion>) -> &'static str {
+    match version {
+        None => "",
+        Some(IpVersion::V4) => "ip ",
+        Some(IpVersion::V6) => "ip6 ",
     }
 }
 

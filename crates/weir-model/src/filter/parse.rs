@@ -4,14 +4,16 @@
 //! expr   = or [ "?" expr ":" expr ]
 //! or     = term { ("or" | "||") term }
 //! term   = factor { ["and" | "&&"] factor }
-//! factor = ("not" | "!") factor | "(" expr ")" | "true" | "any" | "all" | "false" | "none" | primitive
+//! factor = ("not" | "!") factor | "(" expr ")" | "tags" (NUMBER | "all") factor
+//!        | "true" | "any" | "all" | "false" | "none" | relation | primitive
 //! ```
 //!
-//! Primitives are in [`super::primitive`].
+//! As libpcap reads, `and` and `or` have one rank instead: `or = factor { ["and" | "&&" | "or" | "||"] factor }`. Comparisons
+//! of bytes are in [`super::relation`], primitives in [`super::primitive`] and [`super::link`].
 
 use super::lex::{Token, tokens};
 use super::primitive::Primitive;
-use super::{Expr, FilterError};
+use super::{Dialect, Expr, FilterError, Tags};
 
 /// How deeply parentheses and ternaries may nest.
 const MAX_DEPTH: usize = 64;
@@ -27,9 +29,24 @@ pub(super) struct Parser<'a> {
     /// What an unqualified value repeats, as in `src port 80 or 81`.
     pub(super) previous: Primitive,
     nodes: usize,
+    pub(super) dialect: Dialect,
+    /// What is looked for from here on: behind these tags.
+    pub(super) at: Decoding,
 }
 
-pub(super) fn parse(text: &str) -> Result<Expr, FilterError> {
+/// Where libpcap looks for headers from a word on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decoding {
+    Behind(Tags),
+    /// Behind what this word is about, which is not followed here.
+    Within(&'static str),
+}
+
+/// How far the tokens are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Position(usize);
+
+pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Expr, FilterError> {
     let tokens = tokens(text)?;
     let mut p = Parser {
         tokens,
@@ -38,6 +55,8 @@ pub(super) fn parse(text: &str) -> Result<Expr, FilterError> {
         depth: 0,
         previous: Primitive::default(),
         nodes: 0,
+        dialect,
+        at: Decoding::Behind(Tags::NONE),
     };
     match p.tokens.as_slice() {
         [] => return Err(p.error("the filter is empty", "write \"true\" to match every packet")),
@@ -87,7 +106,32 @@ impl<'a> Parser<'a> {
         FilterError { column: self.column(), message: message.into(), help: help.into() }
     }
 
-    fn nested<T>(
+    pub(super) fn position(&self) -> Position {
+        Position(self.next)
+    }
+
+    pub(super) fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Goes back to where the parser was, and to how much it had read then.
+    pub(super) fn go_back(&mut self, to: Position, nodes: usize) {
+        (self.next, self.nodes) = (to.0, nodes);
+    }
+
+    /// A test, where headers are looked for at this place of the filter.
+    pub(super) fn leaf(&self, expr: Expr) -> Result<Expr, FilterError> {
+        match self.at {
+            Decoding::Behind(tags) => Ok(expr.behind(tags)),
+            Decoding::Within(_) if !expr.looks_behind_type() => Ok(expr),
+            Decoding::Within(word) => Err(self.error(
+                format!("what stands behind {word:?} is looked for within it, which is not done here"),
+                format!("write it before {word:?} if it is about the frame itself"),
+            )),
+        }
+    }
+
+    pub(super) fn nested<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, FilterError>,
     ) -> Result<T, FilterError> {
@@ -102,7 +146,7 @@ impl<'a> Parser<'a> {
         value
     }
 
-    fn count(&mut self, nodes: usize) -> Result<(), FilterError> {
+    pub(super) fn count(&mut self, nodes: usize) -> Result<(), FilterError> {
         self.nodes += nodes;
         if self.nodes > MAX_NODES {
             return Err(
@@ -132,22 +176,44 @@ impl<'a> Parser<'a> {
     }
 
     fn or(&mut self) -> Result<Expr, FilterError> {
-        let mut arms = vec![self.term()?];
+        let mut left = self.term()?;
+        let mut arms = Vec::new();
         while self.accept(&["or", "||"]) {
-            arms.push(self.term()?);
+            arms.push(left);
+            left = match self.dialect {
+                Dialect::Click => self.term()?,
+                Dialect::Libpcap => self.factor()?,
+            };
+            if self.dialect == Dialect::Libpcap && !self.ends_term() {
+                // What follows goes with all that was read so far.
+                arms.push(left);
+                let so_far = Expr::or(std::mem::take(&mut arms));
+                left = self.rest_of_term(so_far)?;
+            }
         }
+        arms.push(left);
         Ok(Expr::or(arms))
     }
 
     fn term(&mut self) -> Result<Expr, FilterError> {
-        let mut arms = Vec::new();
+        let first = self.factor()?;
+        self.rest_of_term(first)
+    }
+
+    /// What is joined to a factor by `and`, or by nothing.
+    fn rest_of_term(&mut self, first: Expr) -> Result<Expr, FilterError> {
+        let mut arms = vec![first];
         loop {
-            arms.push(self.factor()?);
             let more = self.accept(&["and", "&&"]);
-            if !more && matches!(self.peek(), None | Some(")" | "or" | "||" | "?" | ":")) {
+            if !more && self.ends_term() {
                 return Ok(Expr::and(arms));
             }
+            arms.push(self.factor()?);
         }
+    }
+
+    fn ends_term(&self) -> bool {
+        matches!(self.peek(), None | Some(")" | "or" | "||" | "?" | ":"))
     }
 
     fn factor(&mut self) -> Result<Expr, FilterError> {
@@ -156,6 +222,10 @@ impl<'a> Parser<'a> {
             negated = !negated;
         }
         self.count(2)?;
+        if let Some(relation) = self.relation()? {
+            self.previous = Primitive::default();
+            return Ok(if negated { relation.not() } else { relation });
+        }
         let expr = match self.peek() {
             None => {
                 return Err(
@@ -174,6 +244,14 @@ impl<'a> Parser<'a> {
             Some("false" | "none") => {
                 self.next += 1;
                 Expr::False
+            }
+            Some("tags") => {
+                self.next += 1;
+                let tags = self.tags()?;
+                let before = std::mem::replace(&mut self.at, Decoding::Behind(tags));
+                let inner = self.nested(Self::factor)?;
+                self.at = before;
+                inner
             }
             Some("(") => {
                 let open = self.column();

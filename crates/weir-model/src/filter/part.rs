@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::display::NAMED;
 use super::primitive::Primitive;
-use super::{Expr, Layer, Prim, protocol_name};
+use super::{Expr, IpVersion, Layer, Prim, protocol_name};
 use crate::error::ValueError;
 use crate::value::MacAddr;
 
@@ -15,6 +15,7 @@ pub(super) enum Kind {
     Host,
     Net,
     Proto,
+    Chain,
     Port,
     TcpFlags,
     Frag,
@@ -33,8 +34,6 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The name of a field that has none, `tcp[13]`.
-    pub(super) const BRACKETS: &str = "the field";
     pub(super) const ICMP_TYPE: Kind =
         Kind::Field { layer: Layer::Proto(1), offset: 0, width: 1, mask: 0xff, shift: 0, name: "icmp type" };
 
@@ -44,6 +43,7 @@ impl Kind {
             "host" => Kind::Host,
             "net" => Kind::Net,
             "proto" => Kind::Proto,
+            "protochain" => Kind::Chain,
             "port" | "portrange" => Kind::Port,
             "opt" => Kind::TcpFlags,
             "frag" => Kind::Frag,
@@ -80,10 +80,20 @@ impl Proto {
         matches!(self, Proto::TcpUdp | Proto::Number(6 | 17 | 33 | 132 | 136))
     }
 
+    /// The IP version that the word for a protocol implies, as libpcap has it.
+    pub(super) fn version(number: u8) -> Option<IpVersion> {
+        match number {
+            1 | 2 | 9 | 112 => Some(IpVersion::V4),
+            58 => Some(IpVersion::V6),
+            _ => None,
+        }
+    }
+
+    /// What the word says.
     pub(super) fn expr(self) -> Expr {
         match self {
-            Proto::Number(n) => Prim::Proto(n).into(),
-            Proto::TcpUdp => Expr::or([Prim::Proto(6).into(), Prim::Proto(17).into()]),
+            Proto::Number(number) => Prim::Proto { number, version: Proto::version(number) }.into(),
+            Proto::TcpUdp => Expr::or([6, 17].map(|number| Prim::Proto { number, version: None }.into())),
             Proto::Any => Expr::True,
         }
     }
@@ -120,7 +130,14 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// An IP address or prefix.
+    /// A network in short form, `10` to `10.1.2` (libpcap: the bytes that are left out are the host's).
+    pub(super) fn short_net(word: &str) -> Option<Value> {
+        let (addr, bytes) = short_address(word)?;
+        // `net 0` would be the host 0.0.0.0 in libpcap.
+        (bytes < 4 && word != "0").then(|| Value::Net(addr, (u32::MAX << (32 - 8 * bytes)).into()))
+    }
+
+    /// An IP address or prefix; `10/8` is `10.0.0.0/8`.
     pub(super) fn address(word: &str) -> Option<Value> {
         let Some((addr, len)) = word.split_once('/') else {
             return Some(match word.parse().ok()? {
@@ -128,7 +145,7 @@ impl Value {
                 IpAddr::V6(a) => Value::Host6(a),
             });
         };
-        let addr: IpAddr = addr.parse().ok()?;
+        let addr = addr.parse().ok().or_else(|| short_address(addr).map(|(a, _)| IpAddr::V4(a)))?;
         let digits = !len.is_empty() && len.len() <= 3 && len.bytes().all(|b| b.is_ascii_digit());
         match (addr, len.parse::<u8>()) {
             (IpAddr::V4(a), Ok(len)) if digits && len <= 32 => {
@@ -151,7 +168,7 @@ impl Value {
             Value::TcpFlags(_) => Some(Kind::TcpFlags),
             Value::IcmpType(_) => Some(Kind::ICMP_TYPE),
             Value::Number(n) => match previous.kind {
-                Some(kind @ (Kind::Field { .. } | Kind::Proto | Kind::Port)) => Some(kind),
+                Some(kind @ (Kind::Field { .. } | Kind::Proto | Kind::Chain | Kind::Port)) => Some(kind),
                 _ => {
                     return Err(ValueError::new(
                         format!("{n} of what?"),
@@ -161,4 +178,16 @@ impl Value {
             },
         })
     }
+}
+
+/// One to four numbers with dots between, as the first bytes of an address, and how many.
+fn short_address(text: &str) -> Option<(Ipv4Addr, u32)> {
+    let mut octets = [0; 4];
+    let mut bytes = 0;
+    for (i, part) in text.split('.').enumerate() {
+        let digits = part.bytes().all(|b| b.is_ascii_digit()) && (part == "0" || !part.starts_with('0'));
+        *octets.get_mut(i)? = part.parse().ok().filter(|_| digits)?;
+        bytes += 1;
+    }
+    Some((octets.into(), bytes))
 }

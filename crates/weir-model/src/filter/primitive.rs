@@ -2,7 +2,7 @@
 
 use super::parse::Parser;
 use super::part::{Kind, Proto, Value};
-use super::{Cmp, Dir, Expr, FilterError, Layer, Prim, names, protocol_number};
+use super::{Cmp, Dialect, Dir, Expr, FilterError, Layer, names, protocol_number};
 use crate::doc::parse_number;
 use crate::error::{closest, quote};
 use crate::value::{MacAddr, TCP_FLAGS};
@@ -13,10 +13,29 @@ pub(super) struct Primitive {
     pub kind: Option<Kind>,
     pub dir: Option<Dir>,
     pub proto: Option<Proto>,
-    /// The EtherType of `ip` or `ip6`, if one of them was said.
-    pub family: Option<u16>,
+    pub family: Option<Family>,
     pub mask: Option<u32>,
     pub cmp: Option<Cmp>,
+}
+
+/// The protocol behind the EtherType that was said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    Ip,
+    Ip6,
+    Arp,
+    Rarp,
+}
+
+impl Family {
+    pub(super) fn ether_type(self) -> u16 {
+        match self {
+            Family::Ip => 0x0800,
+            Family::Ip6 => 0x86dd,
+            Family::Arp => 0x0806,
+            Family::Rarp => 0x8035,
+        }
+    }
 }
 
 /// Words that a primitive may begin with, for suggestions.
@@ -26,13 +45,24 @@ const WORDS: &[&str] = &[
     "port",
     "portrange",
     "proto",
+    "protochain",
     "src",
     "dst",
     "ip",
     "ip6",
     "arp",
+    "rarp",
     "ether",
+    "link",
     "vlan",
+    "tags",
+    "mpls",
+    "pppoes",
+    "pppoed",
+    "broadcast",
+    "multicast",
+    "greater",
+    "less",
     "frag",
     "unfrag",
     "ect",
@@ -74,14 +104,8 @@ pub(super) fn is_word(word: &str) -> bool {
 impl Parser<'_> {
     /// Reads one primitive and makes an expression of it.
     pub(super) fn primitive(&mut self) -> Result<Expr, FilterError> {
-        match self.peek() {
-            Some("arp") => {
-                self.take();
-                return Ok(Prim::EtherType(0x0806).into());
-            }
-            Some("vlan") => return self.vlan(),
-            Some("ether") => return self.ether(),
-            _ => {}
+        if let Some(expr) = self.link_primitive()? {
+            return Ok(expr);
         }
         let start = self.column();
         let mut p = Primitive::default();
@@ -89,9 +113,6 @@ impl Parser<'_> {
         let qualified = self.column() != start;
         if qualified {
             self.previous = Primitive::default();
-        }
-        if qualified && self.peek() == Some("[") && p.kind.is_none() {
-            p.kind = Some(self.brackets(p.proto)?);
         }
         if self.peek() == Some("&") {
             p.mask = Some(self.mask()?);
@@ -119,11 +140,13 @@ impl Parser<'_> {
             };
             return Err(self.error(format!("{} is not known", quote(word)), help));
         }
-        let expr = p.build(value, &mut self.previous).map_err(|e| FilterError {
+        let click = self.dialect == Dialect::Click;
+        let expr = p.build(value, &mut self.previous, click).map_err(|e| FilterError {
             column: if matches!(value, Value::None) { start } else { at_value },
             message: e.message,
             help: e.help,
         })?;
+        let expr = self.leaf(expr)?;
         Ok(if negated { expr.not() } else { expr })
     }
 
@@ -153,13 +176,15 @@ impl Parser<'_> {
                 continue;
             } else {
                 match word {
-                    "ip" => p.family = Some(0x0800),
-                    "ip6" => p.family = Some(0x86dd),
+                    "ip" => p.family = Some(Family::Ip),
+                    "ip6" => p.family = Some(Family::Ip6),
+                    "arp" => p.family = Some(Family::Arp),
+                    "rarp" => p.family = Some(Family::Rarp),
                     "not" | "!" => negated = !negated,
                     "tcpudp" => self.set_proto(p, Proto::TcpUdp)?,
                     "transp" => self.set_proto(p, Proto::Any)?,
                     // `proto tcp` names the protocol as its value, and so does `ip proto != udp`.
-                    _ if p.kind == Some(Kind::Proto) => break,
+                    _ if matches!(p.kind, Some(Kind::Proto | Kind::Chain)) => break,
                     _ => match protocol_number(word) {
                         Some(n) => self.set_proto(p, Proto::Number(n))?,
                         None => break,
@@ -185,7 +210,7 @@ impl Parser<'_> {
     }
 
     /// Takes `src`, `dst`, `src or dst` or `src and dst`.
-    fn direction(&mut self) -> Option<Dir> {
+    pub(super) fn direction(&mut self) -> Option<Dir> {
         let is_dst = |w: Option<&str>| matches!(w, Some("dst" | "dest"));
         if is_dst(self.peek()) {
             self.take();
@@ -204,52 +229,6 @@ impl Parser<'_> {
         Some(dir)
     }
 
-    /// `[POS]`, `[POS:LEN]`, or Click's `[FIRST,LAST]` written `[FIRST:LEN]`; pcap's names for positions too.
-    fn brackets(&mut self, proto: Option<Proto>) -> Result<Kind, FilterError> {
-        self.take();
-        let at = self.column();
-        let mut text = String::new();
-        while let Some(word) = self.take() {
-            if word == "]" {
-                break;
-            }
-            text.push_str(word);
-        }
-        let bad = |message: String| FilterError {
-            column: at,
-            message,
-            help: "write [POS] or [POS:LEN], LEN 1 to 4".into(),
-        };
-        let (offset, width) = text.split_once(':').unwrap_or((&text, "1"));
-        let offset = match offset {
-            "tcpflags" => Some(13),
-            "icmptype" => Some(0),
-            "icmpcode" => Some(1),
-            number => parse_number(number).and_then(|n| u16::try_from(n).ok()),
-        };
-        let width = parse_number(width).and_then(|n| u8::try_from(n).ok());
-        let (Some(offset), Some(width)) = (offset, width) else {
-            return Err(bad(format!("{} is not a field", quote(&text))));
-        };
-        if !(1..=4).contains(&width) || offset > 1500 {
-            return Err(bad(format!("the field [{offset}:{width}] is out of range")));
-        }
-        let layer = match proto {
-            None => Layer::Ip,
-            Some(Proto::Any) => Layer::Transport,
-            Some(Proto::TcpUdp) => Layer::TcpUdp,
-            Some(Proto::Number(n)) => Layer::Proto(n),
-        };
-        Ok(Kind::Field {
-            layer,
-            offset,
-            width,
-            mask: super::display::full_mask(width),
-            shift: 0,
-            name: Kind::BRACKETS,
-        })
-    }
-
     /// `& MASK`: a number, or pcap's flag names such as `(tcp-syn|tcp-ack)`.
     fn mask(&mut self) -> Result<u32, FilterError> {
         self.take();
@@ -258,18 +237,14 @@ impl Parser<'_> {
         let mut mask = 0;
         loop {
             let word = self.peek().unwrap_or_default();
-            let flag = word
-                .strip_prefix("tcp-")
-                .and_then(|f| TCP_FLAGS.iter().position(|n| n.starts_with(f) && f.len() >= 3));
-            mask |= match flag {
-                Some(bit) => 1 << bit,
-                None => parse_number(word).and_then(|n| u32::try_from(n).ok()).ok_or_else(|| {
-                    self.error(
-                        format!("{} is not a mask", quote(word)),
-                        "write a number such as 0x12, or (tcp-syn|tcp-ack)",
-                    )
-                })?,
-            };
+            let number = names::find(names::NUMBERS, word)
+                .or_else(|| parse_number(word).and_then(|n| u32::try_from(n).ok()));
+            mask |= number.ok_or_else(|| {
+                self.error(
+                    format!("{} is not a mask", quote(word)),
+                    "write a number such as 0x12, or (tcp-syn|tcp-ack)",
+                )
+            })?;
             self.take();
             if !(open && self.accept(&["|"])) {
                 break;
@@ -287,23 +262,15 @@ impl Parser<'_> {
         Ok(mask)
     }
 
-    fn comparison(&mut self) -> Option<Cmp> {
-        let cmp = match self.peek()? {
-            "=" | "==" => Cmp::Eq,
-            "!=" => Cmp::Ne,
-            "<" => Cmp::Lt,
-            "<=" => Cmp::Le,
-            ">" => Cmp::Gt,
-            ">=" => Cmp::Ge,
-            _ => return None,
-        };
-        self.take();
-        Some(cmp)
-    }
-
     /// Takes the value, if the next word can be one.
     fn value(&mut self, p: &Primitive) -> Result<Value, FilterError> {
         let Some(word) = self.peek() else { return Ok(Value::None) };
+        if p.kind == Some(Kind::Net)
+            && let Some(net) = Value::short_net(word)
+        {
+            self.take();
+            return Ok(net);
+        }
         if let Some(value) = self.named_value(word, p)? {
             self.take();
             return Ok(value);
@@ -355,7 +322,7 @@ impl Parser<'_> {
         let icmp_type = names::find(names::ICMP_TYPES, word).map(Value::IcmpType);
         let proto = protocol_number(word).map(|n| Value::Proto(Proto::Number(n)));
         let candidates = [
-            proto.filter(|_| any || p.kind == Some(Kind::Proto)),
+            proto.filter(|_| any || matches!(p.kind, Some(Kind::Proto | Kind::Chain))),
             port.filter(|_| (any || p.kind == Some(Kind::Port)) && ports),
             range.filter(|_| (any && self.previous.kind == Some(Kind::Port)) || p.kind == Some(Kind::Port)),
             flag.filter(|_| (any || p.kind == Some(Kind::TcpFlags)) && tcp),
@@ -369,51 +336,5 @@ impl Parser<'_> {
             )),
             (first, _) => Ok(first),
         }
-    }
-
-    fn vlan(&mut self) -> Result<Expr, FilterError> {
-        self.take();
-        let Some(id) = self.peek().and_then(parse_number) else { return Ok(Prim::Vlan(None).into()) };
-        match u16::try_from(id) {
-            Ok(id) if id <= 4095 => {
-                self.take();
-                Ok(Prim::Vlan(Some(id)).into())
-            }
-            _ => Err(self.error(format!("the VLAN {id} is out of range"), "a VLAN is 0 to 4095")),
-        }
-    }
-
-    /// `ether [src|dst] [host] MAC` and `ether proto TYPE`.
-    fn ether(&mut self) -> Result<Expr, FilterError> {
-        self.take();
-        if self.accept(&["proto"]) {
-            let word = self.peek().unwrap_or_default();
-            let ether_type = match word {
-                "ip" => Some(0x0800),
-                "ip6" => Some(0x86dd),
-                "arp" => Some(0x0806),
-                _ => parse_number(word).and_then(|n| u16::try_from(n).ok()),
-            };
-            let Some(t) = ether_type else {
-                return Err(self.error(
-                    format!("{} is not an EtherType", quote(word)),
-                    "write ip, ip6, arp or a number such as 0x0800",
-                ));
-            };
-            self.take();
-            return Ok(Prim::EtherType(t).into());
-        }
-        let dir = self.direction();
-        self.accept(&["host"]);
-        let word = self.peek().unwrap_or_default();
-        let Ok(addr) = word.parse() else {
-            return Err(self.error(
-                format!("{} is not an Ethernet address", quote(word)),
-                "write one such as 02:00:00:00:00:01",
-            ));
-        };
-        self.take();
-        self.previous = Primitive { dir, ..Primitive::default() };
-        Ok(Prim::EtherHost { dir: dir.unwrap_or(Dir::SrcOrDst), addr }.into())
     }
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::schema;
-use crate::filter::{Cmp, Dir, Expr, Field, Layer, Prim};
+use crate::filter::{AddressOf, Cmp, Dir, Expr, Field, Layer, Ports, Prim, Tags};
 use crate::value::{EtherType, Id, IpPrefix, MacAddr, PortRange, TcpFlags, VlanId};
 
 /// A flow rule. Of the rules that match a packet, one with the highest priority applies.
@@ -159,30 +159,31 @@ impl Match {
             prefix.map(|p| match p.addr() {
                 IpAddr::V4(addr) => {
                     let mask = u32::MAX.checked_shl(32 - u32::from(p.len())).unwrap_or(0).into();
-                    Prim::Net { dir, addr, mask }.into()
+                    Prim::Net { of: AddressOf::Ip, dir, addr, mask }.into()
                 }
                 IpAddr::V6(addr) => Prim::Net6 { dir, addr, len: p.len() }.into(),
             })
         };
+        let proto = self.ip_proto.map_or(Ports::TcpUdp, Ports::Of);
         let port = |range: Option<PortRange>, dir| {
-            range.map(|r| Prim::Port { dir, lo: r.lo(), hi: r.hi(), proto: self.ip_proto }.into())
+            range.map(|r| Prim::Port { dir, lo: r.lo(), hi: r.hi(), proto }.into())
         };
         let byte = |layer, offset, mask: u8, value: u8| -> Expr {
             let (mask, value) = (u32::from(mask), u32::from(value));
             Prim::Field(Field { layer, offset, width: 1, mask, cmp: Cmp::Eq, value }).into()
         };
         let icmp = Layer::Proto(self.ip_proto.unwrap_or(1));
+        let vlan = self.vlan_id.map(|v| match v {
+            VlanMatch::None => Expr::from(Prim::Vlan(None)).not(),
+            VlanMatch::Id(id) => Prim::Vlan(Some(id.get())).into(),
+        });
         let parts = [
             mac(self.ether_src, Dir::Src),
             mac(self.ether_dst, Dir::Dst),
             self.ethertype.map(|t| Prim::EtherType(t.get()).into()),
-            self.vlan_id.map(|v| match v {
-                VlanMatch::None => Expr::from(Prim::Vlan(None)).not(),
-                VlanMatch::Id(id) => Prim::Vlan(Some(id.get())).into(),
-            }),
             ip(self.ip_src, Dir::Src),
             ip(self.ip_dst, Dir::Dst),
-            self.ip_proto.map(|p| Prim::Proto(p).into()),
+            self.ip_proto.map(|number| Prim::Proto { number, version: None }.into()),
             self.ip_tos.map(|tos| byte(Layer::Ip, 1, 0xff, tos)),
             self.ip_dscp.map(|dscp| byte(Layer::Ip, 1, 0xfc, dscp << 2)),
             port(self.tp_src, Dir::Src),
@@ -190,9 +191,10 @@ impl Match {
             self.tcp_flags.map(|f| byte(Layer::Proto(6), 13, f.set() | f.clear(), f.set())),
             self.icmp_type.map(|t| byte(icmp, 0, 0xff, t)),
             self.icmp_code.map(|c| byte(icmp, 1, 0xff, c)),
-            self.filter.clone(),
         ];
-        Expr::and(parts.into_iter().flatten())
+        // Fields are looked for behind all tags; the filter says itself where it looks.
+        let fields = Expr::and(parts.into_iter().flatten()).behind(Tags::All);
+        Expr::and([fields].into_iter().chain(self.filter.clone()).chain(vlan))
     }
 }
 

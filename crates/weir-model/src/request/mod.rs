@@ -99,6 +99,8 @@ struct Reader {
     modules: Vec<Module>,
     links: Vec<ModuleLink>,
     requirements: Vec<Requirement>,
+    /// A line limits all of them to packets as hosts send them.
+    well_formed: bool,
     errors: Vec<DocError>,
     state: State,
     /// Where each bracket stands that is open.
@@ -187,6 +189,10 @@ impl Reader {
             return;
         }
         let line = line.trim_end().trim_end_matches(';');
+        if requirement::limits_all(line) {
+            self.well_formed = true;
+            return;
+        }
         match Requirement::parse(line) {
             Ok(r) => self.requirements.push(r.at_line(number)),
             Err(e) => self.error(Position { line: number, column: e.column }, e.message, e.help),
@@ -282,7 +288,11 @@ impl Reader {
         if !self.errors.is_empty() {
             return Err(DocErrors::new(self.errors));
         }
-        Ok(Request { modules: self.modules, links: self.links, requirements: self.requirements })
+        let mut requirements = self.requirements;
+        if self.well_formed {
+            requirements = requirements.into_iter().map(Requirement::of_hosts).collect();
+        }
+        Ok(Request { modules: self.modules, links: self.links, requirements })
     }
 }
 
@@ -328,7 +338,8 @@ fn is_requirement(text: &str) -> bool {
         return !rest.starts_with('(');
     }
     let word = word.trim_end_matches(';');
-    let alone = word.eq_ignore_ascii_case("noloops") && (rest.is_empty() || rest.starts_with('#'));
+    let alone = ["noloops", "well-formed"].iter().any(|w| word.eq_ignore_ascii_case(w))
+        && (rest.is_empty() || rest.starts_with('#'));
     let place = rest.starts_with(|c: char| c.is_alphanumeric() || c == '_')
         || (rest.starts_with(':') && rest.chars().nth(2).is_some_and(|c| c.is_ascii_hexdigit() || c == '/'));
     requirement::is_keyword(word) && (alone || place)

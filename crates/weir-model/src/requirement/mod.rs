@@ -10,6 +10,8 @@
 //! | `return SRC DST FILTER` | as `can`, and the reply reaches SRC again |
 //! | `noloops` | no packet returns to a port in a state that it had there before (TTL aside) |
 //!
+//! `well-formed` before any of them limits it to packets as hosts send them; alone on a line it is meant for all of a document.
+//!
 //! SRC and DST are a node, a node's port (`fw:lan`) or an address prefix. FILTER is a [filter](crate::filter) and runs to the end
 //! of the line; without it, any packet is meant. `#` begins a comment. The user manual is `docs/requirements.md`.
 //!
@@ -50,6 +52,8 @@ use crate::filter::Expr;
 
 /// Most requirements in a document.
 pub const MAX_REQUIREMENTS: usize = 10_000;
+/// The word that limits a requirement to packets as hosts send them.
+const WELL_FORMED: &str = "well-formed";
 /// Most places after `via`.
 pub const MAX_VIA: usize = 64;
 
@@ -58,6 +62,8 @@ pub const MAX_VIA: usize = 64;
 pub struct Requirement {
     /// What must hold.
     pub goal: Goal,
+    /// It speaks only of packets as hosts send them.
+    pub well_formed: bool,
     /// The line as written, without comment and outer spaces.
     pub text: String,
     /// Where its first character stands in its document, if it came from one.
@@ -162,11 +168,16 @@ impl Requirement {
     pub fn parse_all(text: &str) -> Result<Vec<Self>, DocErrors> {
         let mut all = Vec::new();
         let mut errors = Vec::new();
+        let mut limits = false;
         for (i, line) in text.lines().enumerate() {
             if errors.len() >= DocErrors::MAX {
                 break;
             }
             if parse::without_comment(line).trim().is_empty() {
+                continue;
+            }
+            if limits_all(line) {
+                limits = true;
                 continue;
             }
             if all.len() == MAX_REQUIREMENTS {
@@ -181,7 +192,19 @@ impl Requirement {
                 }
             }
         }
+        if limits {
+            all = all.into_iter().map(Self::of_hosts).collect();
+        }
         if errors.is_empty() { Ok(all) } else { Err(DocErrors::new(errors)) }
+    }
+
+    /// The same requirement of packets as hosts send them only.
+    #[must_use]
+    pub fn of_hosts(self) -> Self {
+        if self.well_formed {
+            return self;
+        }
+        Requirement { well_formed: true, text: format!("{WELL_FORMED} {}", self.text), ..self }
     }
 
     /// The same requirement on another line of its document.
@@ -202,6 +225,14 @@ impl Requirement {
         };
         ends.into_iter().flatten().chain(via)
     }
+}
+
+/// Whether a line limits all requirements of its document to packets as hosts send them.
+pub(crate) fn limits_all(line: &str) -> bool {
+    let mut words = parse::without_comment(line).split_whitespace().peekable();
+    words.next_if(|w| w.eq_ignore_ascii_case("require"));
+    words.next().is_some_and(|w| w.trim_end_matches(';').eq_ignore_ascii_case(WELL_FORMED))
+        && words.next().is_none()
 }
 
 /// A mistake in a text of requirements.

@@ -3,7 +3,7 @@
 use super::parse::Line;
 use super::place::with_port;
 use super::{Goal, Place, RequirementError};
-use crate::filter::{Dir, Expr, FilterError, Prim};
+use crate::filter::{Dir, Expr, FilterError, Ports, Prim};
 
 /// Most rules after one `REACH`.
 const MAX_RULES: usize = 1_000;
@@ -13,8 +13,9 @@ const MAX_RULES: usize = 1_000;
 pub(super) fn reach(line: &mut Line<'_>) -> Result<Goal, RequirementError> {
     let (from, from_port) = place(line, "where the traffic begins")?;
     let (to, to_port) = place(line, "where it arrives")?;
-    let port =
-        |dir, port: Option<u16>| port.map(|p| Expr::from(Prim::Port { dir, lo: p, hi: p, proto: None }));
+    let port = |dir, port: Option<u16>| {
+        port.map(|p| Expr::from(Prim::Port { dir, lo: p, hi: p, proto: Ports::Any }))
+    };
     let ports = [port(Dir::Src, from_port), port(Dir::Dst, to_port)];
     let with_ports = |filter| Expr::and(ports.into_iter().flatten().chain([filter]));
     if matches!(line.peek(), Some("allow" | "deny" | "drop")) {

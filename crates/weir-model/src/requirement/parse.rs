@@ -2,7 +2,7 @@
 
 use super::paper;
 use super::place::{is_address, with_port};
-use super::{Goal, MAX_VIA, Place, Requirement, RequirementError, field};
+use super::{Goal, MAX_VIA, Place, Requirement, RequirementError, WELL_FORMED, field};
 use crate::doc::did_you_mean;
 use crate::error::{Position, quote};
 use crate::filter::{Expr, begins_filter};
@@ -14,7 +14,7 @@ const MAX_LINE: usize = 128 << 10;
 
 /// Whether a word begins a requirement, in any case.
 pub(crate) fn is_keyword(word: &str) -> bool {
-    KEYWORDS.iter().any(|k| word.eq_ignore_ascii_case(k))
+    KEYWORDS.iter().chain([&WELL_FORMED]).any(|k| word.eq_ignore_ascii_case(k))
 }
 
 /// A line and how far it is read. Words stand between spaces; commas and `&&` are words of their own.
@@ -99,6 +99,10 @@ pub(super) fn line(text: &str) -> Result<Requirement, RequirementError> {
     if line.peek().is_some_and(|w| w.eq_ignore_ascii_case("require")) {
         line.take();
     }
+    let well_formed = line.peek().is_some_and(|w| w.eq_ignore_ascii_case(WELL_FORMED));
+    if well_formed {
+        line.take();
+    }
     let start = line.clone();
     let Some(keyword) = line.take() else {
         return Err(line.error("a requirement is missing", format!("it begins with {}", KEYWORDS.join(", "))));
@@ -144,7 +148,7 @@ pub(super) fn line(text: &str) -> Result<Requirement, RequirementError> {
         }
     };
     let position = Some(Position { line: 1, column });
-    Ok(Requirement { goal, text: whole.to_string(), position })
+    Ok(Requirement { goal, well_formed, text: whole.to_string(), position })
 }
 
 fn ends(line: &mut Line<'_>) -> Result<(Place, Place), RequirementError> {

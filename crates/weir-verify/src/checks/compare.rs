@@ -5,13 +5,15 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use weir_packet::Packet;
+
 use super::histories::{Looked, Others};
-use super::{Checker, Doubt, Evidence, Search, Start, THOROUGH};
+use super::{Checker, Doubt, Evidence, Filter, Search, Start, THOROUGH};
 use crate::expr::Expr;
 use crate::network::{Network, NodeId};
 use crate::packet::SymbolicPacket;
 use crate::path::{How, Incomplete, PacketEnd};
-use crate::replay::{Replay, replay_twice};
+use crate::replay::{Replay, matches, replay_twice};
 use crate::story::Story;
 
 /// Most differing bytes of a packet that are each looked at.
@@ -43,6 +45,8 @@ pub struct Fate {
 pub struct Comparison<'a> {
     /// Where packets come in.
     pub twins: &'a [Twin],
+    /// Packets that match this are looked at first.
+    pub first: Filter,
     /// What to call the end of a packet.
     pub fate: &'a dyn Fn(NodeId, &How) -> Fate,
     /// Whether a node of the first network does as its counterpart in the second, and leads to counterparts; true for nodes
@@ -69,6 +73,8 @@ pub struct Difference {
     pub before: Vec<Ended>,
     /// What becomes of it in the second.
     pub after: Vec<Ended>,
+    /// It matches [`Comparison::first`].
+    pub is_first: bool,
 }
 
 /// A packet, or a copy of it, that ended.
@@ -117,11 +123,14 @@ pub fn compare<'a>(c: &mut Checker<'a>, q: &Comparison<'_>) -> Compared {
     // Classes of which no packet was found, though there may be some.
     let mut unsolved = HashSet::new();
     let mut follow = |c: &mut Checker<'a>, before: &Story| {
-        let all = q.twins.iter().flat_map(|t| c.both(before, t, &|_| false));
+        let all = q.twins.iter().flat_map(|t| c.both(before, t, None, &|_| false));
         all.map(|b| b.story).collect()
     };
     let look = |c: &mut Checker<'_>, before: &Story| {
-        for (i, twin) in q.twins.iter().enumerate() {
+        let passes = [Some(&q.first), None]
+            .into_iter()
+            .flat_map(|only| q.twins.iter().enumerate().map(move |t| (only, t)));
+        for (only, (i, twin)) in passes {
             if out.more || c.session.is_late() {
                 out.open.extend(before.is_blank().then_some(i));
                 continue;
@@ -132,7 +141,7 @@ pub fn compare<'a>(c: &mut Checker<'a>, q: &Comparison<'_>) -> Compared {
             let same: &dyn Fn(NodeId) -> bool = if alike { q.same } else { &|_| false };
             // One way in is not to spend what others need; and z3 is asked where nothing came before.
             c.unknown = if before.is_blank() { 0 } else { c.unknown.max(THOROUGH) };
-            for both in c.both(before, twin, same) {
+            for both in c.both(before, twin, only, same) {
                 if !both.story.uses_all_others() {
                     continue;
                 }
@@ -148,6 +157,7 @@ pub fn compare<'a>(c: &mut Checker<'a>, q: &Comparison<'_>) -> Compared {
                     Ok(Some(mut d)) => {
                         known.insert(ways.class);
                         d.twin = i;
+                        d.is_first = q.is_first(c.net, twin, &d.evidence);
                         out.differences.push(d);
                     }
                     Ok(None) => {}
@@ -175,10 +185,17 @@ pub fn compare<'a>(c: &mut Checker<'a>, q: &Comparison<'_>) -> Compared {
 }
 
 impl Checker<'_> {
-    /// All paths of the next packet through both networks, but for those on which it comes only to nodes that are the same.
-    fn both(&mut self, before: &Story, twin: &Twin, same: &dyn Fn(NodeId) -> bool) -> Vec<Both> {
+    /// All paths of the next packet (of those that match, if `only` these) through both networks, but for those on which it
+    /// comes only to nodes that are the same.
+    fn both(
+        &mut self,
+        before: &Story,
+        twin: &Twin,
+        only: Option<&Filter>,
+        same: &dyn Fn(NodeId) -> bool,
+    ) -> Vec<Both> {
         let (nowhere, from, drawn) = (HashSet::new(), before.ends().len(), before.randoms());
-        let stories = self.launch(before, &twin.before, None);
+        let stories = self.launch(before, &twin.before, only.map(|filter| (filter, true)));
         let mut all = Vec::new();
         for story in self.session.run(stories, &nowhere).ended {
             let ends = story.ends().iter().skip(from);
@@ -334,9 +351,18 @@ impl Checker<'_> {
         }
         if let Some(evidence) = found {
             let (before, after) = ends(&evidence.replay).unwrap_or_default();
-            return Ok(Some(Difference { twin: 0, evidence, before, after }));
+            return Ok(Some(Difference { twin: 0, evidence, before, after, is_first: false }));
         }
         if open { Err(()) } else { Ok(None) }
+    }
+}
+
+impl Comparison<'_> {
+    /// Whether the packet that a run shows is one of those that are looked at first.
+    fn is_first(&self, net: &Network, twin: &Twin, e: &Evidence) -> bool {
+        let bytes = e.packets.last().and_then(|bytes| Packet::from_bytes(bytes).ok());
+        let guard = self.first.guard(twin.before.framing);
+        bytes.zip(guard).is_none_or(|(packet, guard)| matches(net, guard, &packet))
     }
 }
 

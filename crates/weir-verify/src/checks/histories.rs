@@ -146,6 +146,10 @@ impl<'a> Checker<'a> {
         if !missed.somewhere {
             return answer;
         }
+        if self.session.is_late() {
+            self.session.give_up(Incomplete::Time);
+            return answer;
+        }
         self.keeper.spoil();
         let (mut kinds, mut left) = (Kinds::default(), most);
         let mut prospect = Prospect::default();
@@ -170,6 +174,10 @@ impl<'a> Checker<'a> {
             sites.truncate(most);
             all = Vec::new();
             for site in sites {
+                if self.session.is_late() {
+                    self.session.give_up(Incomplete::Time);
+                    return answer;
+                }
                 let Some((next, found)) = self.after(site, &mut left, &mut check) else { break 'rounds };
                 match found {
                     Search::Found(e) => return Search::Found(e),
@@ -276,6 +284,7 @@ impl<'a> Checker<'a> {
         *left = left.checked_sub(1)?;
         let story = site.merged(&mut self.session);
         self.session.forget_missed();
+        self.explored.histories += 1;
         let Looked { mut found, ended } = check(self, &story);
         let mut prospect = site.prospect;
         prospect.learn(self.session.take_missed());

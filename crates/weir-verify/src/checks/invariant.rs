@@ -104,7 +104,12 @@ fn holds_all(c: &mut Checker<'_>, story: &Story, packet: &SymbolicPacket, net: i
     let len = x.resize(Width::W32, len);
     let (want, have) = (x.plus(len, net + more), x.plus(packet.end.0, packet.end.1));
     let enough = x.at_most(want, have);
-    c.session.truth(story, enough) == Some(true)
+    // The same, as elements ask it that check lengths: what is behind the header's start, where that is in the packet.
+    let there = packet.reaches(x, net + more.max(1));
+    let rest = packet.rest(x, net + more);
+    let holds = x.at_most(len, rest);
+    let is_so = |e| c.session.truth(story, e) == Some(true);
+    is_so(enough) || is_so(there) && is_so(holds)
 }
 
 /// Offset from the transport header of what counts as payload.

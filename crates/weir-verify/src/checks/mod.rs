@@ -17,11 +17,13 @@ mod near_miss;
 mod never;
 mod noloops;
 mod only;
+mod plain;
 mod returns;
 mod security;
 mod seek;
 mod sites;
 mod standing;
+mod stopped;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -42,6 +44,7 @@ pub use only::only;
 pub use returns::{Way, returns};
 pub use security::{Allowed, Module, Prefix, Rule, Rules, Security, Stage, secure};
 pub use standing::Standing;
+pub use stopped::{Explored, Stopped};
 
 use weir_packet::Packet;
 
@@ -106,6 +109,8 @@ pub struct Query {
     pub via: Vec<Vec<NodeId>>,
     /// FILTER, for the framings that there are at SRC and DST.
     pub filter: Filter,
+    /// Packets of SRC that do not match this are not meant.
+    pub sent: Filter,
     /// Where packets of others may come from, which may have left something in tables.
     pub others: Vec<Start>,
 }
@@ -213,6 +218,9 @@ pub struct Checker<'a> {
     unknown: usize,
     keeper: standing::Keeper,
     not_tried: bool,
+    explored: Explored,
+    /// The first of which it is not known whether a run goes so.
+    unsolved: Option<Story>,
 }
 
 /// How many searches may find nothing before z3 is no longer asked.
@@ -232,6 +240,8 @@ impl<'a> Checker<'a> {
             unknown: 0,
             keeper: standing::Keeper::default(),
             not_tried: false,
+            explored: Explored::default(),
+            unsolved: None,
         }
     }
 
@@ -239,11 +249,6 @@ impl<'a> Checker<'a> {
     /// one after another thanks to what the last one left, or in place of what gives way.
     pub fn not_tried(&self) -> bool {
         self.not_tried
-    }
-
-    /// Gives up what is not explored when `stop` says so.
-    pub fn stop_when(&mut self, stop: &'a dyn Fn() -> bool) {
-        self.session.stop_when(stop);
     }
 
     /// The nodes that packets came to in the checks so far.
@@ -284,7 +289,11 @@ impl<'a> Checker<'a> {
 
     /// Looks for a run that goes as a story says and, replayed, shows what is asked for.
     pub(crate) fn search(&mut self, story: &Story, shown: impl Fn(&Replay) -> bool) -> Search {
-        self.search_by(story, replay, shown)
+        let found = self.search_by(story, replay, shown);
+        if matches!(found, Search::Unknown) && !self.supposing && self.unsolved.is_none() {
+            self.unsolved = Some(story.clone());
+        }
+        found
     }
 
     /// The same, where `run` says how what enters is replayed.
@@ -296,6 +305,10 @@ impl<'a> Checker<'a> {
     ) -> Search {
         if self.supposing {
             return if self.session.is_impossible(story) { Search::Impossible } else { Search::Unknown };
+        }
+        if self.session.is_late() {
+            self.session.give_up(Incomplete::Time);
+            return Search::Unknown;
         }
         // Many that are not decided do not become an answer by more of the same.
         if self.unknown >= TRIED {
@@ -314,21 +327,26 @@ impl<'a> Checker<'a> {
                 self.unknown -= 1;
                 return Search::Impossible;
             }
-            Solution::Unknown => return Search::Unknown,
+            Solution::Unknown => {
+                if self.session.is_late() {
+                    self.session.give_up(Incomplete::Time);
+                }
+                return Search::Unknown;
+            }
             Solution::Missing => {
                 self.no_z3 = true;
                 return Search::Unknown;
             }
         };
-        let (now, randoms, hash_seed) = (input.now, input.randoms.clone(), input.hash_seed);
-        let packets = input.packets.iter().map(|p| p.bytes().to_vec()).collect();
-        let meta = input.packets.iter().map(meta_of).collect();
-        let entered = story.entered().to_vec();
-        let replay = run(self.net, &entered, input);
-        if !shown(&replay) {
+        let first = evidence_of(self.net, story.entered(), input, run);
+        if !shown(&first.replay) {
             return Search::Unknown;
         }
-        Search::Found(Box::new(Evidence { entered, packets, meta, now, randoms, hash_seed, replay }))
+        let plainer = self.plainer(story).into_iter().find_map(|story| {
+            let Solution::Found(input) = self.session.decide(&story, false) else { return None };
+            Some(evidence_of(self.net, story.entered(), *input, run)).filter(|e| shown(&e.replay))
+        });
+        Search::Found(Box::new(plainer.unwrap_or(first)))
     }
 
     /// The doubt that remains when nothing was found: `unsolved` says whether something could not be solved.
@@ -339,6 +357,21 @@ impl<'a> Checker<'a> {
         let open = if missing { Doubt::NoZ3 } else { Doubt::Unsolved };
         incomplete.map(Doubt::Incomplete).or(unsolved.then_some(open))
     }
+}
+
+/// What happens when something enters that was solved.
+fn evidence_of(
+    net: &Network,
+    entered: &[Entry],
+    input: ConcreteInput,
+    run: fn(&Network, &[Entry], ConcreteInput) -> Replay,
+) -> Evidence {
+    let (now, randoms, hash_seed) = (input.now, input.randoms.clone(), input.hash_seed);
+    let packets = input.packets.iter().map(|p| p.bytes().to_vec()).collect();
+    let meta = input.packets.iter().map(meta_of).collect();
+    let entered = entered.to_vec();
+    let replay = run(net, &entered, input);
+    Evidence { entered, packets, meta, now, randoms, hash_seed, replay }
 }
 
 impl Filter {

@@ -46,10 +46,13 @@ fn sent(c: &mut Checker<'_>, q: &Query, matching: bool, plain: bool) -> Vec<Stor
         if left == 0 {
             break;
         }
-        let filter = matching.then_some((&q.filter, true));
-        let mut stories = c.launch(&blank, start, filter);
+        let mut stories = c.launch(&blank, start, Some((&q.sent, true)));
         if plain {
             stories = stories.iter().filter_map(|story| plain_at(c, story, start.framing)).collect();
+        }
+        if matching {
+            stories =
+                stories.into_iter().flat_map(|s| c.filtered(s, start.framing, &q.filter, true)).collect();
         }
         ways.extend(c.session.run_some(stories, left));
     }

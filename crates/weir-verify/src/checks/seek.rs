@@ -21,7 +21,7 @@ impl Checker<'_> {
     ) -> Search {
         self.with_histories(q, |c, before| {
             c.any(&q.from, |c, start| {
-                let stories = c.launch(before, start, at_source.map(|filter| (filter, true)));
+                let stories = c.send(before, start, q, at_source);
                 let mut outcome = c.session.run(stories, watched);
                 outcome.arrivals.retain(|a| a.story.uses_all_others());
                 outcome.ended.retain(Story::uses_all_others);
@@ -42,7 +42,7 @@ impl Checker<'_> {
         let useful = self.net.leading_to(watched.union(later).map(|p| p.node));
         self.with_histories(q, |c, before| {
             c.any(&q.from, |c, start| {
-                let stories = c.launch(before, start, at_source.map(|filter| (filter, true)));
+                let stories = c.send(before, start, q, at_source);
                 let mut hunt = c.session.hunt(stories, watched, Some(useful.clone()));
                 c.keeper.begin(&mut hunt);
                 // Which way a packet came by is asked for only here.
@@ -65,6 +65,17 @@ impl Checker<'_> {
         })
     }
 
+    /// The packets of SRC that are meant, the plainest first.
+    fn send(&mut self, before: &Story, start: &Start, q: &Query, at_source: Option<&Filter>) -> Vec<Story> {
+        let mut stories = self.launch(before, start, Some((&q.sent, true)));
+        if let Some(filter) = at_source {
+            let each =
+                stories.into_iter().flat_map(|story| self.filtered(story, start.framing, filter, true));
+            stories = each.collect();
+        }
+        self.plainest_first(stories, start.framing)
+    }
+
     /// The first run that is found among arrivals.
     pub(super) fn each_arrival(
         &mut self,
@@ -73,6 +84,7 @@ impl Checker<'_> {
     ) -> Search {
         let mut all = Search::Impossible;
         while let Some(arrival) = self.session.next_arrival(hunt) {
+            self.explored.arrivals += usize::from(!self.supposing);
             match look(self, arrival) {
                 Search::Found(e) => return Search::Found(e),
                 Search::Impossible => {}

@@ -28,7 +28,7 @@ fn ask(smt: &Smt, x: &Exprs, conditions: &[Expr]) -> Answer {
     let net = Network::default();
     let facts = Facts::default();
     let goal = Goal { exprs: x, facts: &facts, inputs: 0, entry: Entered::Packets, whole: true };
-    smt.ask(&net, &goal, conditions)
+    smt.ask(&net, &goal, conditions, &Clock::start(None))
 }
 
 fn arg(x: &mut Exprs, w: Width, i: u32) -> Expr {
@@ -239,9 +239,9 @@ fn only_z3_knows_that_no_square_is_two_more_than_a_multiple_of_four() {
     assert!(facts.assume(&mut x, wanted, true));
     let net = Network::default();
     let goal = Goal { exprs: &x, facts: &facts, inputs: 0, entry: Entered::Packets, whole: true };
-    assert!(matches!(decide(&net, &goal, Some(&Smt::default()), &|| false), Solution::Impossible));
+    assert!(matches!(decide(&net, &goal, Some(&Smt::default()), &Clock::start(None)), Solution::Impossible));
     assert!(matches!(
-        decide(&net, &goal, Some(&Smt::with("z3-that-is-nowhere")), &|| false),
+        decide(&net, &goal, Some(&Smt::with("z3-that-is-nowhere")), &Clock::start(None)),
         Solution::Missing
     ));
 }

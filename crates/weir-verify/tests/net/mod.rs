@@ -86,7 +86,7 @@ impl Net {
         let framing = Framing::Ethernet;
         let from = vec![Start::new(self.port(from), framing, SymbolicInput::frame())];
         let to = vec![Target::new(self.port(to), framing)];
-        Query { others: from.clone(), from, to, via: Vec::new(), filter }
+        Query { others: from.clone(), from, to, filter, ..Query::default() }
     }
 
     /// A query over IP packets from one input to another, with a filter that IPv6 packets only match.
@@ -124,7 +124,7 @@ impl Net {
         let from: Vec<Start> = from.split(' ').map(start).collect();
         let to = to.split(' ').map(target).collect();
         let filter = if filter.is_empty() { Filter::default() } else { self.filter(filter) };
-        Query { others: from.clone(), from, to, via: Vec::new(), filter }
+        Query { others: from.clone(), from, to, filter, ..Query::default() }
     }
 
     /// The query with other places that packets may come from.

@@ -227,6 +227,9 @@ fn traffic_text(traffic: &Traffic, ui: Ui, out: &mut String) {
             _ = writeln!(out, "      now {}; then {}", flow.before, flow.after);
         }
     }
+    for line in &traffic.malformed {
+        _ = writeln!(out, "  ~ packets that no host sends, {line}");
+    }
     for note in &traffic.unknown {
         _ = writeln!(out, "  ? {note}");
     }

@@ -1,10 +1,8 @@
 //! `weir ir`.
 
 use std::fmt::Write;
-use weir_engine::Plan;
 use weir_ir::Program;
 
-use super::classes;
 use super::config::ConfigArgs;
 use super::ir_asm::Asm;
 use crate::ui::{Failure, Ui};
@@ -32,8 +30,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
-    let (config, name) = args.config.any(&args.images, ui)?;
-    let plan = Plan::new(&classes(), &config, &name).map_err(Failure::plan)?;
+    let plan = args.config.one()?.any(&args.images, ui)?;
     let stages: Vec<(String, Program)> = std::iter::once(("linked".to_owned(), (**plan.program()).clone()))
         .chain(weir_ir::stages((**plan.program()).clone()).into_iter().map(|(n, p)| (n.to_owned(), p)))
         .collect();

@@ -148,3 +148,38 @@ fn an_inconclusive_answer_names_the_rule_that_is_not_modelled() {
     assert!(out.stdout.contains("inconclusive: never a b udp") && out.stdout.contains(reason), "{out:?}");
     out.fails(2);
 }
+
+#[test]
+fn configurations_with_parameters_are_checked_with_their_values() {
+    let lab = Lab::new(&[]);
+    let text = "define($PORT 53) FromNetfront(a) -> CheckIPHeader -> IPFilter(allow udp dst port $PORT, deny all) -> ToNetfront(b);";
+    let file = lab.write("p.click", text);
+    let asked = ["--require", "can a b udp dst port 80"];
+    weir(&[&["check", &file][..], &asked].concat()).fails(1);
+    let out = weir(&[&["check", &file, "PORT=80"][..], &asked].concat()).ok();
+    assert!(out.contains("holds: can a b udp dst port 80"), "{out}");
+    weir(&[&["check", "-e", text, "PORT=80"][..], &asked].concat()).ok();
+    assert!(weir(&["ir", &file, "PORT=4660", "--stage", "last"]).ok().contains(" = 4660\n"));
+    assert!(weir(&["check", &file, &file, "PORT=80"]).ok().contains("no traffic is treated differently"));
+    let twice = weir(&["check", &file, "PORT=1", "PORT=2"]).fails(1);
+    assert!(twice.contains("parameter 'PORT' is given twice"), "{twice}");
+    let network = lab.write("net.yaml", NETWORK);
+    let none = weir(&["check", &network, "PORT=1"]).fails(1);
+    assert!(none.contains("has no parameter 'PORT'"), "{none}");
+    let many = weir(&["check", &file, &file, &file]).fails(2);
+    assert!(many.contains("one document too many"), "{many}");
+}
+
+#[test]
+fn a_check_ends_when_its_time_is_over() {
+    let lab = Lab::new(&[]);
+    // So many headers are possible that nobody looks at all of them.
+    let text = "FromDevice(a) -> CheckIPHeader(14) -> ICMPError(10.0.0.9, unreachable, port) -> IPEncap(4, 10.0.0.1, 10.0.0.2)
+        -> CheckTCPHeader -> Queue -> ToDevice(b);";
+    let file = lab.write("long.click", text);
+    let out = weir(&["check", &file, "--require", "never a b", "--time-limit", "0.01"]);
+    assert!(out.stdout.contains("inconclusive: never a b") && out.stdout.contains("explored: "), "{out:?}");
+    out.fails(2);
+    let wrong = weir(&["check", &file, "--time-limit", "soon"]).fails(2);
+    assert!(wrong.contains("'soon' is no number of seconds"), "{wrong}");
+}

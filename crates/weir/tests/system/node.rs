@@ -236,7 +236,7 @@ fn a_killed_daemon_costs_no_packet_and_takes_up_what_runs() {
 
     let node = Node::start(&lab);
     assert_eq!(node.data_plane_pid(), pid, "the data plane is the same process");
-    assert_eq!(node.weir(&["--json", "ps"]).json(), ps);
+    until("it is known to run", || node.weir(&["--json", "ps"]).json() == ps);
     assert_eq!(node.swaps("firewall-nat"), 1, "what runs was not loaded again");
     assert_eq!(node.mappings(), 1);
     // It is managed again, not only seen.
@@ -253,8 +253,7 @@ fn a_killed_data_plane_is_started_again() {
     host(&["kill", "-9", &pid.to_string()]).ok();
     until_pings(&lab.ns("client"), "10.0.1.1");
     assert_ne!(node.data_plane_pid(), pid);
-    let ps = node.weir(&["--json", "ps"]).json();
-    assert_eq!(ps[0]["state"], "running", "{ps}");
+    until("it is known to run", || node.weir(&["--json", "ps"]).json()[0]["state"] == "running");
 }
 
 /// A transparent firewall of a tenant between two VLANs of the trunk.

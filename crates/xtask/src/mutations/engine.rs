@@ -3,6 +3,7 @@
 use super::{Mutation, Test};
 
 const TABLE_MODEL: Test = Test { package: "weir-table", target: Some("model"), filter: "" };
+const TABLE_TIMES: Test = Test { package: "weir-table", target: None, filter: "set::" };
 const TABLE_ROWS: Test = Test { package: "weir-table", target: None, filter: "table::tests::" };
 const TABLE_INDEX: Test = Test { package: "weir-table", target: None, filter: "exact::" };
 const TABLE_LPM: Test = Test { package: "weir-table", target: None, filter: "lpm::" };
@@ -216,7 +217,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         file: "crates/weir-table/src/set.rs",
         text: "if own > now && (when..=latest).contains(&own) {",
         instead: "if own > now && (when + 1..=latest).contains(&own) {",
-        test: TABLE_MODEL,
+        test: TABLE_TIMES,
     },
     Mutation {
         name: "tables: times in a small table are not exact",

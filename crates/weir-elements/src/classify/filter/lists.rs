@@ -4,7 +4,10 @@ use proptest::prelude::*;
 use weir_ir::program::BlockId;
 use weir_ir::{Builder, Host, Interpreter, Layer, Program, Reason, check, optimize};
 use weir_jit::differential::{Seen, Step, assert_same};
-use weir_model::filter::{Cmp, Dir, Expr, Field as FieldPrim, Layer as FieldLayer, PacketView, Prim};
+use weir_model::filter::{
+    AddressOf, Arith, ArithOp, Cmp, Compare, Dir, Expr, Field as FieldPrim, IpVersion, Layer as FieldLayer,
+    PacketView, Ports, Prim, Tags,
+};
 use weir_packet::Packet;
 use weir_table::TableSet;
 use weir_verify::testing::{Trial, assert_covered};
@@ -37,8 +40,9 @@ struct Compiled {
 fn compiled(view: View, rules: &[Expr], few: usize) -> Compiled {
     let outcomes = rules.len() as u32 + 1;
     let mut b = Builder::new("list", 1, outcomes);
-    let rules = (1..).zip(rules).map(|(i, e)| (Cond::of(e, view), i)).collect();
-    let mut plan = Plan::of(view, rules, few);
+    let walks = super::cond::walks(rules);
+    let rules = (1..).zip(rules).map(|(i, e)| (Cond::of(e, view, walks), i)).collect();
+    let mut plan = Plan::of(view, rules, few, walks);
     let lookups = plan.declare(&mut b, "rules").len();
     assert_eq!(plan.names("rules").len(), lookups);
     b.input(0, |b| {
@@ -99,8 +103,11 @@ fn prim() -> impl Strategy<Value = Prim> {
             let mask = u32::MAX.checked_shl(32 - len).unwrap_or(0);
             // Masks that are no prefixes are allowed.
             let mask = if odd == 0 { mask & 0xff00_00ff } else { mask };
-            Prim::Net { dir, addr: (addr & mask).into(), mask: mask.into() }
+            let of = [AddressOf::Any, AddressOf::Ip, AddressOf::Arp][(host as usize + len as usize) % 3];
+            Prim::Net { of, dir, addr: (addr & mask).into(), mask: mask.into() }
         });
+    let version = prop::sample::select(vec![None, Some(IpVersion::V4), Some(IpVersion::V6)]);
+    let ports = prop_oneof![Just(Ports::Any), Just(Ports::TcpUdp), proto().prop_map(Ports::Of)];
     let net6 = (dir(), prop::sample::select(vec![0_u8, 3, 64, 128])).prop_map(|(dir, len)| Prim::Net6 {
         dir,
         addr: std::net::Ipv6Addr::UNSPECIFIED,
@@ -108,14 +115,17 @@ fn prim() -> impl Strategy<Value = Prim> {
     });
     let ether = (dir(), 1_u8..4)
         .prop_map(|(dir, n)| Prim::EtherHost { dir, addr: weir_model::value::MacAddr([2, 0, 0, 0, 0, n]) });
-    let port =
-        (dir(), prop::sample::select(vec![0_u16, 1, 7, 0x0101, 0x5035]), 0_u16..3, prop::option::of(proto()))
-            .prop_map(|(dir, lo, n, proto)| Prim::Port { dir, lo, hi: lo.saturating_add(n * 0x400), proto });
+    let port = (dir(), prop::sample::select(vec![0_u16, 1, 7, 0x0101, 0x5035]), 0_u16..3, ports)
+        .prop_map(|(dir, lo, n, proto)| Prim::Port { dir, lo, hi: lo.saturating_add(n * 0x400), proto });
     let layer = prop_oneof![
         3 => Just(FieldLayer::Ip),
         1 => Just(FieldLayer::Transport),
         1 => Just(FieldLayer::TcpUdp),
         2 => proto().prop_map(FieldLayer::Proto),
+        1 => proto().prop_map(FieldLayer::Proto4),
+        1 => prop::sample::select(vec![
+            FieldLayer::Ether, FieldLayer::Ip6, FieldLayer::Type(0x0806), FieldLayer::Proto6(17),
+        ]),
     ];
     let field = (
         layer,
@@ -141,16 +151,40 @@ fn prim() -> impl Strategy<Value = Prim> {
         4 => net,
         1 => net6,
         1 => ether,
-        1 => prop::sample::select(vec![0x0800_u16, 0x0806, 0x86dd, 0]).prop_map(Prim::EtherType),
+        1 => prop::sample::select(vec![0x0800_u16, 0x0806, 0x86dd, 0, 0x8100]).prop_map(Prim::EtherType),
         1 => prop::sample::select(vec![None, Some(25), Some(26), Some(0)]).prop_map(Prim::Vlan),
-        2 => proto().prop_map(Prim::Proto),
+        2 => (proto(), version.clone()).prop_map(|(number, version)| Prim::Proto { number, version }),
+        1 => (proto(), version).prop_map(|(number, version)| Prim::Chain { number, version }),
         4 => port,
         3 => field.prop_map(Prim::Field),
     ]
 }
 
+/// A comparison of what is computed.
+fn compare() -> impl Strategy<Value = Expr> {
+    let layer = prop::sample::select(vec![
+        FieldLayer::Ip,
+        FieldLayer::Ether,
+        FieldLayer::Proto4(6),
+        FieldLayer::Transport,
+    ]);
+    let load = |layer, offset, width| Arith::Load { layer, offset: Box::new(offset), width };
+    (layer, 0_u32..24, 1_u8..5, cmp(), 0_u32..70).prop_map(move |(layer, at, width, cmp, value)| {
+        let inner = load(layer, Arith::Number(at), 1);
+        let left = match value % 3 {
+            0 => Arith::Len,
+            1 => load(layer, inner, width),
+            _ => Arith::Op(ArithOp::Add, Box::new(inner), Box::new(Arith::Number(at))),
+        };
+        Expr::Compare(Box::new(Compare { left, cmp, right: Arith::Number(value) }))
+    })
+}
+
 fn expr() -> impl Strategy<Value = Expr> {
-    let leaf = prop_oneof![20 => prim().prop_map(Expr::Prim), 1 => Just(Expr::True), 1 => Just(Expr::False)];
+    let tags = prop_oneof![4 => Just(Tags::NONE), 1 => Just(Tags::Count(1)), 2 => Just(Tags::All)];
+    let test = prop_oneof![12 => prim().prop_map(Expr::Prim), 1 => compare()];
+    let test = (test, tags).prop_map(|(test, tags)| test.behind(tags));
+    let leaf = prop_oneof![20 => test, 1 => Just(Expr::True), 1 => Just(Expr::False)];
     leaf.prop_recursive(3, 12, 4, |inner| {
         prop_oneof![
             4 => prop::collection::vec(inner.clone(), 2..4).prop_map(Expr::and),

@@ -11,7 +11,7 @@ use weir_ir::{Builder, E, TableDecl, V, Width};
 use weir_table::{KeyMatch, Kind};
 
 use super::View;
-use super::cond::{Bit, Cond, Field};
+use super::cond::{Bit, Cond, Field, walks};
 use super::read::{Headers, Wants};
 use super::rows::Rows;
 use super::test::single;
@@ -58,16 +58,29 @@ pub enum Found {
 impl Plan {
     /// A plan for rules in order of precedence: filter, outcome.
     pub fn new<'a>(view: View, rules: impl IntoIterator<Item = (&'a weir_model::filter::Expr, u32)>) -> Plan {
-        Plan::of(view, rules.into_iter().map(|(e, o)| (Cond::of(e, view), o)).collect(), FEW)
+        let rules: Vec<_> = rules.into_iter().collect();
+        let walks = walks(rules.iter().map(|(e, _)| *e));
+        let conds = rules.into_iter().map(|(e, o)| (Cond::of(e, view, walks), o));
+        Plan::of(view, conds.collect(), FEW, walks)
     }
 
-    /// A plan with up to `few` rules tested one by one.
-    pub(in crate::classify) fn of(view: View, mut rules: Vec<(Cond, u32)>, few: usize) -> Plan {
+    /// A plan for frames that reads all that elements need that change headers: [`Headers::ether_type`] behind all VLAN tags,
+    /// [`Headers::protocol_number`], and the marks `net` and `cursor` (the transport header).
+    pub fn for_edits<'a>(rules: impl IntoIterator<Item = (&'a weir_model::filter::Expr, u32)>) -> Plan {
+        let conds = rules.into_iter().map(|(e, o)| (Cond::of(e, View::Ethernet, true), o));
+        let mut plan = Plan::of(View::Ethernet, conds.collect(), FEW, true);
+        plan.wants.fields.extend([Field::EtherType, Field::Proto]);
+        plan.wants.cursor = true;
+        plan
+    }
+
+    /// A plan with up to `few` rules tested one by one. `walks`: whether headers are those behind all VLAN tags.
+    pub(in crate::classify) fn of(view: View, mut rules: Vec<(Cond, u32)>, few: usize, walks: bool) -> Plan {
         // What stands behind a rule for every packet is never reached.
         if let Some(all) = rules.iter().position(|(c, _)| *c == Cond::TRUE) {
             rules.truncate(all + 1);
         }
-        let wants = Wants::of(rules.iter().map(|(c, _)| c));
+        let wants = Wants { walks, ..Wants::of(rules.iter().map(|(c, _)| c)) };
         let mut plan = Plan { view, rules, parts: Vec::new(), wants, counted: false };
         plan.divide(few);
         plan
@@ -77,15 +90,6 @@ impl Plan {
     #[must_use]
     pub fn counted(mut self) -> Plan {
         self.counted = true;
-        self
-    }
-
-    /// Reads all that elements need that change headers: [`Headers::ether_type`], [`Headers::protocol_number`] and
-    /// the `cursor` mark on the transport header.
-    #[must_use]
-    pub fn for_edits(mut self) -> Plan {
-        self.wants.fields.extend([Field::EtherType, Field::Proto]);
-        self.wants.cursor = true;
         self
     }
 

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_ir::{Builder, Layer, V, Width};
+use weir_ir::{Builder, Layer, Reason, V, Width};
+use weir_model::filter::{CHAIN, Expr, Tags};
 
-use super::cond::{Bit, Cond, Field};
-use super::{View, layer_of};
+use super::View;
+use super::cond::{Bit, Cond, FRAGMENT, Field};
+use super::place::{Place, extension_len, is_extension};
 
 /// Length of an IPv4 header without options.
 pub(super) const V4_LEN: u32 = 20;
@@ -17,8 +19,12 @@ pub(super) const V6_LEN: u32 = 40;
 pub(super) struct Wants {
     pub fields: BTreeSet<Field>,
     pub bits: BTreeSet<Bit>,
+    /// Tests that are made in their place.
+    pub deep: Vec<(Tags, Expr)>,
     /// The `cursor` mark on the transport header.
     pub cursor: bool,
+    /// Whether headers are those behind all VLAN tags.
+    pub walks: bool,
 }
 
 impl Wants {
@@ -29,17 +35,29 @@ impl Wants {
             cond.visit(&mut |c| match c {
                 Cond::Test(field, _) => _ = w.fields.insert(*field),
                 Cond::Has(bit) => _ = w.bits.insert(*bit),
-                Cond::Deep(f) => w.cursor |= layer_of(f) == Layer::Cursor,
+                Cond::Deep(tags, test) => {
+                    if !w.deep.iter().any(|(t, d)| t == tags && *d == **test) {
+                        w.deep.push((*tags, (**test).clone()));
+                    }
+                    if *tags == Tags::All {
+                        w.fields.insert(Field::EtherType);
+                    }
+                }
                 Cond::All(_) | Cond::Any(_) | Cond::Not(_) | Cond::Bytes(..) => {}
             });
         }
-        if w.bits.contains(&Bit::TcpUdp) {
+        if w.bits.contains(&Bit::TcpUdp) || w.bits.contains(&Bit::WithPorts) {
             w.fields.insert(Field::Proto);
         }
         w
     }
 
-    fn transport(&self) -> bool {
+    /// Whether nothing is.
+    fn nothing(&self) -> bool {
+        self.fields.is_empty() && self.bits.is_empty() && !self.cursor
+    }
+
+    pub(super) fn transport(&self) -> bool {
         self.cursor
             || self.fields.iter().any(|f| matches!(f, Field::Transport(..)))
             || self.bits.iter().any(|b| matches!(b, Bit::Transport(_)))
@@ -60,7 +78,10 @@ pub struct Headers {
     /// What the bits stand for, lowest first.
     has: Vec<Bit>,
     pub(super) bits: Option<V>,
-    tcp_udp: Option<V>,
+    /// Whether the protocol is one of those that a bit stands for.
+    protocols: Vec<(Bit, V)>,
+    /// Tests that were made in their place.
+    deep: Vec<(Cond, V)>,
 }
 
 impl Headers {
@@ -70,28 +91,38 @@ impl Headers {
             values: BTreeMap::new(),
             has: wants.bits.iter().copied().collect(),
             bits: None,
-            tcp_udp: None,
+            protocols: Vec::new(),
+            deep: Vec::new(),
         };
         match view {
-            View::Ip => h.read_ip(b, wants),
-            View::Ip6 => {
+            View::Ip => {
+                h.read_places(b, view, wants);
+                h.read_ip(b, wants);
+            }
+            View::Ip6 | View::Ip6Followed => {
                 let ether_type = b.constant(Width::W16, weir_net::ethertype::IPV6);
                 h.values.insert(Field::EtherType, ether_type);
-                h.read_net(b, wants);
+                h.read_places(b, view, wants);
+                h.read_net(b, view, wants);
             }
-            View::Ethernet if wants.fields.is_empty() && wants.bits.is_empty() && !wants.cursor => {}
+            View::Ethernet if wants.nothing() => h.read_places(b, view, wants),
             View::Ethernet => {
                 h.read_link(b, wants);
-                h.read_net(b, wants);
+                h.read_places(b, view, wants);
+                h.read_net(b, view, wants);
             }
             View::Bytes => h.read_data(b, wants),
         }
-        if let Some(n) = h.number(Bit::TcpUdp) {
-            let proto = h.value(Field::Proto);
-            let (tcp, udp) = (b.eq(proto, 6), b.eq(proto, 17));
-            let either = b.or(tcp, udp);
-            h.tcp_udp = Some(either);
-            h.add_bit(b, n, either);
+        for (bit, protocols) in [(Bit::TcpUdp, &[6_u8, 17][..]), (Bit::WithPorts, &[6, 17, 132])] {
+            if let Some(n) = h.number(bit) {
+                let proto = h.value(Field::Proto);
+                let is: Vec<V> = protocols.iter().map(|&p| b.eq(proto, p)).collect();
+                let any = is.into_iter().reduce(|a, v| b.or(a, v));
+                if let Some(any) = any {
+                    h.protocols.push((bit, any));
+                    h.add_bit(b, n, any);
+                }
+            }
         }
         if let Some(n) = h.number(Bit::Frame) {
             let whole = has(b, Layer::Net, 0);
@@ -123,9 +154,24 @@ impl Headers {
         }
     }
 
-    /// Whether the protocol is TCP or UDP, if that was asked for.
-    pub(super) fn tcp_udp(&self) -> Option<V> {
-        self.tcp_udp
+    /// Whether the protocol is one of those that a bit stands for, if that was asked for.
+    pub(super) fn of_protocols(&self, bit: Bit) -> Option<V> {
+        self.protocols.iter().find(|(b, _)| *b == bit).map(|(_, v)| *v)
+    }
+
+    /// What was found by a test that is made in its place.
+    pub(super) fn in_place(&self, cond: &Cond) -> V {
+        let found = self.deep.iter().find(|(c, _)| c == cond);
+        found.expect("what conditions look at is wanted, and read").1
+    }
+
+    /// Tests in their place. They move the `cursor` mark, so that they come before it is set.
+    fn read_places(&mut self, b: &mut Builder, view: View, wants: &Wants) {
+        let ether_type = self.values.get(&Field::EtherType).copied();
+        for (tags, test) in &wants.deep {
+            let v = Place::new(view, *tags, ether_type).test(b, test);
+            self.deep.push((Cond::Deep(*tags, Box::new(test.clone())), v));
+        }
     }
 
     /// The `EtherType` behind VLAN tags, which has to be among what was read; 0 if the frame is cut short (16 bits).
@@ -195,10 +241,12 @@ impl Headers {
         }
         let there = self.mask(|bit| matches!(bit, Bit::Transport(_)));
         let values = self.join(b, &late, |h, b, leave| {
-            h.usual_transport(b, wants, V4_LEN, true, |h, b| h.leave_usual(b, V4_LEN, there, leave));
+            let usual = |h: &Headers, b: &mut Builder| h.leave_usual(b, V4_LEN, there, leave);
+            h.usual_transport(b, View::Ip, wants, (V4_LEN, true), usual);
             b.clear_mark(Layer::Cursor);
             mark_transport_v4(b);
-            let bits = h.test_bits(b, transport_bit);
+            let inside = inside_v4(b);
+            let bits = h.test_bits(b, |b, bit| transport_bit(b, bit, inside));
             leave(b, &mut |b, f| unusual(b, f), bits);
         });
         self.take(late, values);
@@ -209,9 +257,9 @@ impl Headers {
     pub(super) fn usual_transport(
         &self,
         b: &mut Builder,
+        view: View,
         wants: &Wants,
-        len: u32,
-        v4: bool,
+        (len, v4): (u32, bool),
         yes: impl FnOnce(&Headers, &mut Builder),
     ) {
         let whole = |b: &mut Builder| {
@@ -227,6 +275,30 @@ impl Headers {
                 |_| {},
             );
         };
+        let end = wants.end();
+        if !v4 && (wants.transport() || wants.fields.contains(&Field::Proto)) {
+            let plain = |b: &mut Builder| {
+                let start = b.load(Width::W64, Layer::Net, 0);
+                let next = b.shr(start, 8);
+                let next = b.resize(Width::W8, next);
+                let mut plain = match view {
+                    View::Ip6Followed => {
+                        let [tcp, udp, icmp] = [6, 17, 58].map(|p| b.eq(next, p));
+                        let either = b.or(tcp, udp);
+                        b.or(either, icmp)
+                    }
+                    _ => b.ne(next, FRAGMENT),
+                };
+                if end > 0 {
+                    let payload = b.shr(start, 16);
+                    let payload = b.resize(Width::W16, payload);
+                    let long = b.ge(payload, end);
+                    plain = b.and(plain, long);
+                }
+                b.when(plain, whole);
+            };
+            return b.if_has(Layer::Net, V6_LEN, plain, |_| {});
+        }
         if !v4 || !wants.transport() {
             return whole(b);
         }
@@ -237,7 +309,14 @@ impl Headers {
                 // Five words of header, and no fragment but a first one.
                 let start = b.load(Width::W64, Layer::Net, 0);
                 let part = b.and(start, 0x0f00_0000_0000_1fff_u64);
-                let plain = b.eq(part, 0x0500_0000_0000_0000_u64);
+                let mut plain = b.eq(part, 0x0500_0000_0000_0000_u64);
+                if end > 0 {
+                    // What is read is within the packet by its length.
+                    let len = b.shr(start, 32);
+                    let len = b.resize(Width::W16, len);
+                    let long = b.ge(len, V4_LEN + end);
+                    plain = b.and(plain, long);
+                }
                 b.when(plain, whole);
             },
             |_| {},
@@ -325,6 +404,7 @@ pub(super) type Leave<'a> = &'a dyn Fn(&mut Builder, &mut dyn FnMut(&mut Builder
 pub(super) fn unusual(b: &mut Builder, f: Field) -> V {
     let (layer, off, n) = match f {
         Field::V4(off, n) => (Layer::Net, off, n),
+        Field::Arp(off) => (Layer::Net, off, 4),
         Field::V6(off) => (Layer::Net, off, 16),
         Field::Transport(off, n) => (Layer::Cursor, off, n),
         Field::Data(off, n) => (Layer::Data, off, n),
@@ -333,11 +413,92 @@ pub(super) fn unusual(b: &mut Builder, f: Field) -> V {
     b.choose_has(layer, off + n, |b| load(b, layer, off, n), |b| b.constant(f.width(), 0_u8))
 }
 
-pub(super) fn transport_bit(b: &mut Builder, bit: Bit) -> Option<V> {
+/// A bit about the transport header, behind so many bytes of a packet that has so many (32 bits).
+pub(super) fn transport_bit(b: &mut Builder, bit: Bit, (used, limit): (V, V)) -> Option<V> {
     match bit {
-        Bit::Transport(end) => Some(has(b, Layer::Cursor, end)),
+        Bit::Transport(end) => {
+            let last = b.add(used, end);
+            let within = b.le(last, limit);
+            let there = |b: &mut Builder| has(b, Layer::Cursor, end);
+            Some(b.choose(within, there, |b| b.constant(Width::W1, 0_u8)))
+        }
         _ => None,
     }
+}
+
+/// Bytes of an IPv4 packet by its header (32 bits): 65,536 if the length is 0, as of packets that a device is still to cut,
+/// none if it is not there. Not a question, so that it makes no difference to a program's paths.
+pub(super) fn v4_limit(b: &mut Builder, layer: Layer, off: u32) -> V {
+    let read = |b: &mut Builder| {
+        let len = b.load(Width::W16, layer, off + 2);
+        let last = b.sub(len, 1);
+        let last = b.resize(Width::W32, last);
+        b.add(last, 1)
+    };
+    b.choose_has(layer, off + 4, read, |b| b.constant(Width::W32, 0_u32))
+}
+
+/// The length of the header of the IPv4 packet at `net`, and that of the packet by its header (32 bits).
+pub(super) fn inside_v4(b: &mut Builder) -> (V, V) {
+    let limit = v4_limit(b, Layer::Net, 0);
+    let none = |b: &mut Builder| b.constant(Width::W32, 0_u32);
+    (b.choose_has(Layer::Net, 1, crate::headers::ip_header_len, none), limit)
+}
+
+/// What stands behind the extension headers of an IPv6 packet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Followed {
+    /// The protocol (8 bits).
+    pub proto: V,
+    /// Whether its header stands at the `cursor` mark (1 bit), and not in an earlier fragment.
+    pub first: V,
+    /// Bytes left of the packet by its length (32 bits).
+    pub left: V,
+}
+
+/// Follows the extension headers of the IPv6 packet at `net`, of which 40 bytes are there. Packets whose extension headers
+/// cannot be followed are dropped.
+pub(super) fn follow(b: &mut Builder) -> Followed {
+    let next = b.load(Width::W8, Layer::Net, 6);
+    let left = b.load(Width::W16, Layer::Net, 4);
+    let left = b.resize(Width::W32, left);
+    let (yes, no) = (b.constant(Width::W1, 1_u8), b.constant(Width::W1, 0_u8));
+    b.set_mark(Layer::Cursor, Layer::Net, V6_LEN);
+    let found = b.repeat(CHAIN, &[next, yes, left], |b, this, vars| {
+        let (proto, left) = (vars[0], vars[2]);
+        let more = is_extension(b, proto);
+        b.unless(more, |b| this.leave(b, vars));
+        b.require(Layer::Cursor, 8, Reason::BAD_HEADER);
+        let next = b.load(Width::W8, Layer::Cursor, 0);
+        let len = b.load(Width::W8, Layer::Cursor, 1);
+        let len = b.resize(Width::W32, len);
+        let len = extension_len(b, proto, len);
+        let fragment = b.eq(proto, FRAGMENT);
+        let eight = b.constant(Width::W32, 8_u32);
+        let len = b.choose(fragment, |_| eight, |_| len);
+        let short = b.lt(left, len);
+        b.when(short, |b| b.drop(Reason::BAD_HEADER));
+        b.require(Layer::Cursor, len, Reason::BAD_HEADER);
+        b.when(fragment, |b| {
+            let offset = b.load(Width::W16, Layer::Cursor, 2);
+            let offset = b.and(offset, 0xfff8);
+            let later = b.ne(offset, 0);
+            b.when(later, |b| {
+                b.clear_mark(Layer::Cursor);
+                this.leave(b, &[next, no, left]);
+            });
+        });
+        b.set_mark(Layer::Cursor, Layer::Cursor, len);
+        let left = b.sub(left, len);
+        this.next(b, &[next, yes, left]);
+    });
+    let [proto, first, left] = [0, 1, 2].map(|i| found[i]);
+    // More than are followed.
+    b.when(first, |b| {
+        let more = is_extension(b, proto);
+        b.when(more, |b| b.drop(Reason::BAD_HEADER));
+    });
+    Followed { proto, first, left }
 }
 
 /// Sets `cursor` to the transport header of an IPv4 packet, if that is a first fragment and long enough.

@@ -114,7 +114,7 @@ impl Rows {
                 Some(span) => vec![Cube::span(*field, span)],
                 None => vec![self.bit_for(cond, true, CONDS)?],
             },
-            (Cond::Deep(_) | Cond::Bytes(..), _) => vec![self.bit_for(cond, wanted, CONDS)?],
+            (Cond::Deep(..) | Cond::Bytes(..), _) => vec![self.bit_for(cond, wanted, CONDS)?],
             (Cond::Test(field, test), false) => {
                 let spans = complement(*field, *test);
                 match spans {

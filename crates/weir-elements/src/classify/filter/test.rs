@@ -1,10 +1,9 @@
 //! Conditions as straight-line programs.
 
-use weir_ir::{Builder, Layer, V, Width};
-use weir_model::filter::{Cmp, Field as FieldPrim};
+use weir_ir::{Arg, Builder, Layer, V, Width};
+use weir_model::filter::Cmp;
 
-use super::cond::{Bit, Cond, Field, Test};
-use super::layer_of;
+use super::cond::{Cond, Field, Test};
 use super::read::{Headers, load};
 
 impl Headers {
@@ -26,7 +25,7 @@ impl Headers {
             }
             Cond::Test(field, test) => compare(b, self.value(*field), *test),
             Cond::Has(_) => self.all(b, std::slice::from_ref(cond)),
-            Cond::Deep(f) => deep(b, f),
+            Cond::Deep(..) => self.in_place(cond),
             Cond::Bytes(off, values, masks) => bytes(b, *off, values, masks),
         }
     }
@@ -36,7 +35,7 @@ impl Headers {
         let (mut wanted, mut result) = (0_u64, None);
         for arm in arms {
             let v = match arm {
-                Cond::Has(Bit::TcpUdp) if let Some(v) = self.tcp_udp() => v,
+                Cond::Has(bit) if let Some(v) = self.of_protocols(*bit) => v,
                 Cond::Has(bit) if let Some(n) = self.number(*bit) => {
                     wanted |= 1 << n;
                     continue;
@@ -78,7 +77,7 @@ fn compare(b: &mut Builder, v: V, test: Test) -> V {
     }
 }
 
-fn ordered(b: &mut Builder, v: V, cmp: Cmp, value: u128) -> V {
+pub(super) fn ordered(b: &mut Builder, v: V, cmp: Cmp, value: impl Into<Arg>) -> V {
     match cmp {
         Cmp::Eq => b.eq(v, value),
         Cmp::Ne => b.ne(v, value),
@@ -91,17 +90,6 @@ fn ordered(b: &mut Builder, v: V, cmp: Cmp, value: u128) -> V {
 
 fn no(b: &mut Builder) -> V {
     b.constant(Width::W1, 0_u8)
-}
-
-fn deep(b: &mut Builder, f: &FieldPrim) -> V {
-    let (layer, off, n) = (layer_of(f), u32::from(f.offset), u32::from(f.width));
-    let compare = |b: &mut Builder| {
-        let v = load(b, layer, off, n);
-        let v = b.resize(Width::W32, v);
-        let v = b.and(v, f.mask);
-        ordered(b, v, f.cmp, f.value.into())
-    };
-    b.choose_has(layer, off + n, compare, no)
 }
 
 fn bytes(b: &mut Builder, off: u32, values: &[u8], masks: &[u8]) -> V {

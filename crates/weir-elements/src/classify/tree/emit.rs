@@ -1,9 +1,8 @@
 //! Filter expressions as steps, in their order.
 
-use weir_model::filter::{Cmp, Dir, Expr, Field, Layer, Prim};
+use weir_model::filter::{AddressOf, Cmp, Dir, Expr, Field, IpVersion, Layer, Ports, Prim, Tags};
 
 use super::{NET, Step, TRANSPORT, To, Tree};
-use crate::prelude::proto;
 
 /// Most steps before they are shortened: every pair of steps may be compared with every path to it.
 const MOST: usize = 2000;
@@ -171,14 +170,22 @@ impl Steps {
                 Ok(self.negate(part))
             }
             Expr::Prim(prim) => self.prim(prim),
+            // IP packets have no tags.
+            Expr::Behind(Tags::Count(1..), _) => Ok(Part::Known(false)),
+            Expr::Behind(_, leaf) => self.expr(leaf),
+            Expr::Compare(_) => {
+                Err("the filter computes numbers, which a decision tree of this form cannot show".into())
+            }
         }
     }
 
     fn prim(&mut self, prim: &Prim) -> Result<Part, String> {
         match *prim {
-            Prim::Proto(p) => Ok(self.protocol(Some(p))),
+            Prim::Proto { version: Some(IpVersion::V6), .. } => Ok(Part::Known(false)),
+            Prim::Proto { number, .. } => Ok(self.protocol(Ports::Of(number))),
+            Prim::Net { of: AddressOf::Arp | AddressOf::Rarp, .. } => Ok(Part::Known(false)),
             Prim::EtherType(t) => Ok(Part::Known(t == 0x0800)),
-            Prim::Net { dir, addr, mask } => self
+            Prim::Net { dir, addr, mask, .. } => self
                 .directions(dir, |s, dst| s.word(NET + if dst { 16 } else { 12 }, addr.into(), mask.into())),
             Prim::Port { dir, lo, hi, proto } => self.all(&[0, 1, 2], |s, arm| match arm {
                 0 => Ok(s.protocol(proto)),
@@ -187,14 +194,17 @@ impl Steps {
                     s.between(TRANSPORT, if dst { 0 } else { 16 }, 0xffff, (lo.into(), hi.into()))
                 }),
             }),
-            Prim::Field(f) => self.all(&[0, 1, 2], |s, arm| match (arm, f.layer) {
-                (0, Layer::TcpUdp) => Ok(s.protocol(None)),
-                (0, Layer::Proto(p)) => Ok(s.protocol(Some(p))),
-                (1, Layer::TcpUdp | Layer::Proto(_) | Layer::Transport) => Ok(s.first_fragment()),
-                (0 | 1, _) => Ok(Part::Known(true)),
-                _ => s.field(&f),
-            }),
-            Prim::Net6 { .. } | Prim::EtherHost { .. } | Prim::Vlan(_) => Err(
+            Prim::Field(f) if matches!(f.layer, Layer::Ip6 | Layer::Proto6(_)) => Ok(Part::Known(false)),
+            Prim::Field(f) if !matches!(f.layer, Layer::Ether | Layer::Type(_)) => {
+                self.all(&[0, 1, 2], |s, arm| match (arm, f.layer) {
+                    (0, Layer::TcpUdp) => Ok(s.protocol(Ports::TcpUdp)),
+                    (0, Layer::Proto(p) | Layer::Proto4(p)) => Ok(s.protocol(Ports::Of(p))),
+                    (0, _) | (1, Layer::Ip) => Ok(Part::Known(true)),
+                    (1, _) => Ok(s.first_fragment()),
+                    _ => s.field(&f),
+                })
+            }
+            _ => Err(
                 "the filter looks at more than IPv4 packets, which a decision tree of this form cannot show"
                     .into(),
             ),
@@ -215,19 +225,17 @@ impl Steps {
         }
     }
 
-    fn protocol(&mut self, p: Option<u8>) -> Part {
-        let one = |s: &mut Steps, p: u8| s.word(NET + 8, u32::from(p) << 16, 0x00ff_0000);
-        match p {
-            Some(p) => one(self, p),
-            None => {
-                let from = self.0.len();
-                one(self, proto::TCP);
-                let second = self.0.len();
-                self.redirect(from..second, To::Holds(false), To::Step(second));
-                one(self, proto::UDP);
-                Part::From(from)
+    /// The protocol is one of these.
+    fn protocol(&mut self, list: Ports) -> Part {
+        let from = self.0.len();
+        for (i, p) in list.protocols().iter().enumerate() {
+            let here = self.0.len();
+            if i > 0 {
+                self.redirect(from..here, To::Holds(false), To::Step(here));
             }
+            self.word(NET + 8, u32::from(*p) << 16, 0x00ff_0000);
         }
+        Part::From(from)
     }
 
     fn first_fragment(&mut self) -> Part {

@@ -6,7 +6,7 @@ use crate::class_named;
 use crate::testing::Harness;
 
 fn tree(rules: &[(&str, u32)]) -> Tree {
-    let exprs: Vec<Expr> = rules.iter().map(|(text, _)| Expr::parse(text).unwrap()).collect();
+    let exprs: Vec<Expr> = rules.iter().map(|(text, _)| Expr::parse_click(text).unwrap()).collect();
     Tree::of(exprs.iter().zip(rules).map(|(e, (_, output))| (e, Some(*output)))).unwrap()
 }
 
@@ -161,7 +161,7 @@ proptest! {
         filters in prop::collection::vec((filter(), 0_u32..3), 1..5),
         packets in prop::collection::vec(packet(), 20),
     ) {
-        let exprs: Vec<Expr> = filters.iter().map(|(text, _)| Expr::parse(text).unwrap()).collect();
+        let exprs: Vec<Expr> = filters.iter().map(|(text, _)| Expr::parse_click(text).unwrap()).collect();
         let t = Tree::of(exprs.iter().zip(&filters).map(|(e, (_, output))| (e, Some(*output)))).unwrap();
         for p in packets {
             let view = PacketView::ip(&p);

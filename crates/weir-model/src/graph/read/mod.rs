@@ -75,10 +75,11 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
         unique(r, &at, "flow rule", rules.iter().map(|(i, rule)| (*i, rule.id.as_str())));
     }
     let lost = functions_lost || saps_lost;
+    let mut limits = false;
     let requirements = list(r, f.get("requirements"), "requirements", MAX_REQUIREMENTS, |r, at| {
-        requirement::requirement(r, at, &functions, &saps, lost)
+        requirement::requirement(r, at, (&functions, &saps), lost, &mut limits)
     });
-    let requirements = requirements.into_iter().map(|(_, requirement)| requirement).collect();
+    let requirements = requirements.into_iter().map(|(_, r)| if limits { r.of_hosts() } else { r }).collect();
     let flowrules = rules.into_iter().map(|(_, rule)| rule).collect();
     Some(GraphParts { id: id?, name: name?, tenant: tenant?, functions, saps, flowrules, requirements })
 }

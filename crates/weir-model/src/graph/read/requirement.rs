@@ -4,17 +4,22 @@ use crate::doc::{At, Reader};
 use crate::error::quote;
 use crate::graph::place::{NoPlace, find};
 use crate::graph::{Function, Sap};
-use crate::requirement::Requirement;
+use crate::requirement::{Requirement, limits_all};
 
-/// Reads a requirement, whose places must be places of the graph; unless `lost`: some of these could not be read.
+/// Reads a requirement, whose places must be places of the graph; unless `lost`: some of these could not be read. It may
+/// be a line that `limits` all of them to packets as hosts send them.
 pub(super) fn requirement(
     r: &mut Reader,
     at: &At<'_>,
-    functions: &[Function],
-    saps: &[Sap],
+    (functions, saps): (&[Function], &[Sap]),
     lost: bool,
+    limits: &mut bool,
 ) -> Option<Requirement> {
     let text = r.text(at, "a requirement such as \"can sap:lan sap:wan tcp\"")?;
+    if limits_all(text) {
+        *limits = true;
+        return None;
+    }
     let requirement = match Requirement::parse(text) {
         Ok(requirement) => requirement,
         Err(e) => {

@@ -7,7 +7,7 @@ use super::reference::{Index, port_ref};
 use super::{list, optional};
 use crate::doc::{At, Kind, Node, Reader, did_you_mean};
 use crate::error::quote;
-use crate::filter::{Expr, protocol_number};
+use crate::filter::{Expr, TAG_TYPES, protocol_number};
 use crate::graph::{Actions, MAX_PORTS, Match, Rule, VlanMatch};
 
 const MATCH_FIELDS: &[&str] = &[
@@ -114,11 +114,17 @@ fn match_(r: &mut Reader, at: &At<'_>, index: &Index<'_>) -> Option<Match> {
     Some(m)
 }
 
-/// Fields that no packet fits together.
+/// Fields that no packet fits, alone or together.
 fn contradiction(m: &Match) -> Option<(&'static str, &'static str)> {
     let ports = m.tp_src.is_some() || m.tp_dst.is_some();
     let icmp = m.icmp_type.is_some() || m.icmp_code.is_some();
     let v4 = |p: Option<crate::value::IpPrefix>| p.map(|p| p.addr().is_ipv4());
+    if m.ethertype.is_some_and(|t| TAG_TYPES.contains(&t.get())) {
+        return Some((
+            "ethertype is the type behind VLAN tags, so no frame fits one that is a tag's",
+            "match tags with vlan_id, or with filter: vlan",
+        ));
+    }
     let families = [
         v4(m.ip_src),
         v4(m.ip_dst),

@@ -7,7 +7,8 @@ use super::value::{address, address_range, flags, icmp, port_range, protocol, tc
 use super::{ConnState, InterfaceMatch};
 use crate::doc::did_you_mean;
 use crate::error::quote;
-use crate::filter::{Cmp, Dir, Expr, Field, Layer, Prim};
+use crate::filter::{Cmp, Dir, Expr, Field, Layer, Ports, Prim};
+use crate::value::MacAddr;
 
 /// Most ports or ranges after `--dports`.
 const MAX_PORTS: usize = 256;
@@ -107,7 +108,7 @@ impl Matches {
             "-p" | "--protocol" | "--proto" => {
                 let proto = protocol(value()?)?;
                 self.proto = proto.filter(|_| !self.negated);
-                self.arm(proto.map_or(Expr::True, |p| Prim::Proto(p).into()));
+                self.arm(proto.map_or(Expr::True, |p| Prim::Proto { number: p, version: None }.into()));
             }
             "-i" | "--in-interface" => {
                 self.in_interface = Some(interface(value()?, std::mem::take(&mut self.negated)));
@@ -125,7 +126,10 @@ impl Matches {
                 let dir = if word.starts_with("--s") { Dir::Src } else { Dir::Dst };
                 let (lo, hi) = port_range(value()?, ':')?;
                 let proto = self.port_protocol(word)?;
-                self.arm_of_header(Prim::Port { dir, lo, hi, proto }.into(), port_layer(proto));
+                self.arm_of_header(
+                    Prim::Port { dir, lo, hi, proto: Ports::Of(proto) }.into(),
+                    Layer::Proto(proto),
+                );
             }
             "--sports" | "--source-ports" | "--dports" | "--destination-ports" | "--ports" => {
                 let dir = match word.get(..3) {
@@ -146,8 +150,10 @@ impl Matches {
                         format!("at most {MAX_PORTS} are read"),
                     ));
                 }
-                let ports = ranges.into_iter().map(|(lo, hi)| Prim::Port { dir, lo, hi, proto }.into());
-                self.arm_of_header(Expr::or(ports), port_layer(proto));
+                let ports = ranges
+                    .into_iter()
+                    .map(|(lo, hi)| Prim::Port { dir, lo, hi, proto: Ports::Of(proto) }.into());
+                self.arm_of_header(Expr::or(ports), Layer::Proto(proto));
             }
             "--tcp-flags" => {
                 let mask = flags(value()?)?;
@@ -174,8 +180,11 @@ impl Matches {
             }
             "--mac-source" => {
                 let text = value()?;
-                let addr = text.parse().map_err(|e: crate::error::ValueError| (e.message, e.help))?;
-                self.arm(Prim::EtherHost { dir: Dir::Src, addr }.into());
+                let addr: MacAddr =
+                    text.parse().map_err(|e: crate::error::ValueError| (e.message, e.help))?;
+                // Nothing is known of the Ethernet addresses that packets come with.
+                self.unknown.push(format!("the Ethernet source {addr}"));
+                self.negated = false;
             }
             _ if word.starts_with('-') => {
                 self.unknown.push(format!("the option {word}"));
@@ -202,9 +211,9 @@ impl Matches {
     }
 
     /// The protocol that ports are of: the rule's, which must have ports.
-    fn port_protocol(&self, option: &str) -> Result<Option<u8>, Mistake> {
+    fn port_protocol(&self, option: &str) -> Result<u8, Mistake> {
         match self.proto {
-            Some(p @ (6 | 17 | 33 | 132 | 136)) => Ok(Some(p)),
+            Some(p @ (6 | 17 | 33 | 132 | 136)) => Ok(p),
             _ => Err((
                 format!("{option} without a protocol that has ports"),
                 "write -p tcp or -p udp before it".into(),
@@ -245,10 +254,6 @@ impl Matches {
         });
         Ok(())
     }
-}
-
-fn port_layer(proto: Option<u8>) -> Layer {
-    proto.map_or(Layer::TcpUdp, Layer::Proto)
 }
 
 fn interface(text: &str, negated: bool) -> InterfaceMatch {

@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::read::Mistake;
 use crate::error::quote;
-use crate::filter::{Cmp, Dir, Expr, Field, Layer, Prim, icmp_type, protocol_number, service_port};
+use crate::filter::{
+    AddressOf, Cmp, Dir, Expr, Field, Layer, Prim, icmp_type, protocol_number, service_port,
+};
 use crate::value::{IpPrefix, TCP_FLAGS};
 
 /// `tcp`, `6`, `all`.
@@ -45,7 +47,7 @@ pub(super) fn address(text: &str, dir: Dir) -> Result<Expr, Mistake> {
     if let Some((addr, mask)) = text.split_once('/')
         && let (Ok(addr), Ok(mask)) = (addr.parse::<Ipv4Addr>(), mask.parse::<Ipv4Addr>())
     {
-        return Ok(Prim::Net { dir, addr: addr & mask, mask }.into());
+        return Ok(Prim::Net { of: AddressOf::Ip, dir, addr: addr & mask, mask }.into());
     }
     match text.split_once(',') {
         // `iptables-save` writes one address a rule; `iptables` takes lists.
@@ -61,7 +63,7 @@ fn of_prefix(prefix: IpPrefix, dir: Dir) -> Expr {
     match prefix.addr() {
         IpAddr::V4(addr) => {
             let mask = u32::MAX.checked_shl(32 - u32::from(prefix.len())).unwrap_or(0).into();
-            Prim::Net { dir, addr, mask }.into()
+            Prim::Net { of: AddressOf::Ip, dir, addr, mask }.into()
         }
         IpAddr::V6(addr) => Prim::Net6 { dir, addr, len: prefix.len() }.into(),
     }
@@ -129,7 +131,7 @@ pub(super) fn flags(text: &str) -> Result<u8, Mistake> {
 
 pub(super) fn tcp_flags(mask: u8, set: u8) -> Expr {
     if mask == 0 {
-        return Prim::Proto(6).into();
+        return Prim::Proto { number: 6, version: None }.into();
     }
     let (mask, value) = (u32::from(mask), u32::from(set));
     Prim::Field(Field { layer: Layer::Proto(6), offset: 13, width: 1, mask, cmp: Cmp::Eq, value }).into()

@@ -20,10 +20,10 @@ fn iptables_rules_are_read() {
         [
             "true",
             "true",
-            "not src host 10.0.0.66",
-            "dst host 10.0.0.5 and tcp and (tcp dst port 80 or tcp dst port 443 or tcp dst port 8000-8010)",
-            "icmp and icmp type 8",
-            "tcp and tcp[0] >= 0 and not tcp dst port 22 and tcp[13] & 0x17 == 2",
+            "not ip src host 10.0.0.66",
+            "ip dst host 10.0.0.5 and tcp and (tcp dst port 80 or tcp dst port 443 or tcp dst port 8000-8010)",
+            "proto 1 and icmp type 8",
+            "tcp and tcp transp[0] >= 0 and not tcp dst port 22 and tcp transp[13] & 0x17 == 2",
             "true",
         ]
     );

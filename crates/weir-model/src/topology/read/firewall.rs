@@ -91,6 +91,16 @@ fn rule(r: &mut Reader, at: &At<'_>, ports: &[String; 2]) -> Option<FilterRule> 
         (from, rest) = (Some(port), after);
     }
     match Expr::parse(&rest) {
+        Ok(filter) if filter.needs_ethernet_bytes() => {
+            let help =
+                "packets between the boxes of a topology are IP packets: write a rule about IP addresses";
+            r.error(
+                at,
+                "the rule asks for bytes of the Ethernet header, of which nothing is known here",
+                help,
+            );
+            None
+        }
         Ok(filter) => Some(FilterRule { allow, from, filter, text: text.to_string() }),
         Err(e) => {
             let before = text.chars().count() - rest.chars().count();

@@ -14,7 +14,7 @@ use crate::doc::{At, Kind, Node, Reader};
 use crate::error::{DocErrors, quote};
 use crate::graph::optional;
 use crate::import::Note;
-use crate::requirement::{MAX_REQUIREMENTS, Place, Requirement};
+use crate::requirement::{MAX_REQUIREMENTS, Place, Requirement, limits_all};
 
 const FIELDS: &[&str] = &["version", "name", "boxes", "links", "owners", "policy", "requirements"];
 /// Most owners.
@@ -155,14 +155,19 @@ fn policy(r: &mut Reader, at: &At<'_>) -> Policy {
 
 /// A list of requirements, or a text with one a line.
 fn requirements(r: &mut Reader, at: &At<'_>, index: &links::Index<'_>) -> Vec<Requirement> {
-    let mut all = Vec::new();
+    let mut all: Vec<Requirement> = Vec::new();
     if matches!(at.node.kind, Kind::List(_)) {
+        let mut limits = false;
         let items = r.items(at, "requirements", MAX_REQUIREMENTS).unwrap_or_default();
         for (i, node) in items.iter().enumerate() {
             let at = at.index(i, node);
             let Some(text) = r.text(&at, "a requirement such as \"can internet client tcp\"") else {
                 continue;
             };
+            if limits_all(text) {
+                limits = true;
+                continue;
+            }
             match Requirement::parse(text) {
                 Ok(requirement) => {
                     places_exist(r, &at, &requirement, "", index);
@@ -170,6 +175,9 @@ fn requirements(r: &mut Reader, at: &At<'_>, index: &links::Index<'_>) -> Vec<Re
                 }
                 Err(e) => r.error(&at, format!("column {}: {}", e.column, e.message), e.help),
             }
+        }
+        if limits {
+            all = all.into_iter().map(Requirement::of_hosts).collect();
         }
         return all;
     }

@@ -1,19 +1,18 @@
 //! Two documents: what they do differently.
 
 use std::mem::discriminant;
-use std::path::Path;
 
 use weir_check::Extent;
 use weir_check::report::Changes;
 
 use super::{Args, capture, document, exit};
-use crate::commands::config::ConfigArgs;
+use crate::commands::config::Source;
 use crate::ui::{Failure, Ui};
 
 /// Shows the traffic that `new` treats differently.
-pub(super) fn run(args: &Args, new: &Path, ui: &Ui) -> Result<(), Failure> {
-    let old = document::load(&args.config, &args.images, &[], ui)?;
-    let new = document::load(&ConfigArgs::of(new), &args.images, &[], ui)?;
+pub(super) fn run(args: &Args, (old, new): (&Source, &Source), ui: &Ui) -> Result<(), Failure> {
+    let old = document::load(old, &args.images, &[], ui)?;
+    let new = document::load(new, &args.images, &[], ui)?;
     if discriminant(&old.size) != discriminant(&new.size) {
         return Err(Failure::refused(format!(
             "{} is a {}, and {} a {}: give two documents of the same kind",
@@ -24,7 +23,8 @@ pub(super) fn run(args: &Args, new: &Path, ui: &Ui) -> Result<(), Failure> {
         )));
     }
     ui.progress("comparing");
-    let changes = Changes::between((&old.name, &old.world), (&new.name, &new.world), Extent::default());
+    let extent = Extent { limits: args.limits(), ..Extent::default() };
+    let changes = Changes::between((&old.name, &old.world), (&new.name, &new.world), extent);
     if let Some(file) = &args.pcap {
         let comment = |of: &str| format!("from {of}: treated differently");
         let runs = changes.differences.iter().map(|d| (comment(&d.place), d.time, d.packets.as_slice()));

@@ -12,7 +12,7 @@ use weir_model::requirement::Requirement;
 use weir_model::topology::{Topology, TopologyError};
 
 use super::change::Change;
-use crate::commands::config::ConfigArgs;
+use crate::commands::config::Source;
 use crate::commands::images::{self, ImageArgs};
 use crate::commands::{classes, is_service_graph};
 use crate::ui::{Failure, Ui};
@@ -73,23 +73,25 @@ fn size(plan: &Plan) -> Size {
 
 /// Reads a document of any kind, with changes for a topology.
 pub(super) fn load(
-    config: &ConfigArgs,
+    source: &Source,
     images: &ImageArgs,
     changes: &[Change],
     ui: &Ui,
 ) -> Result<Document, Failure> {
-    let (text, name) = config.click()?;
-    if config.file().is_some_and(|file| is_topology(file, &text)) {
-        return topology(config.file().unwrap_or(Path::new("-")), name, &text, changes);
+    let (text, name) = source.text()?;
+    if let Some(file) = source.file().filter(|file| is_topology(file, &text)) {
+        source.no_parameters(&name)?;
+        return topology(file, name, &text, changes);
     }
     if !changes.is_empty() {
         return Err(Failure::refused(format!("--what-if changes a topology, and {name} is none")));
     }
-    if config.file().is_some_and(|file: &Path| is_service_graph(file, &text)) {
+    if source.file().is_some_and(|file: &Path| is_service_graph(file, &text)) {
+        source.no_parameters(&name)?;
         ui.progress("compiling the service graph");
         return service_graph(images, name, &text);
     }
-    click(name, &text)
+    click(source, name, &text)
 }
 
 /// Whether a file is a topology rather than a service graph.
@@ -145,11 +147,12 @@ fn service_graph(images: &ImageArgs, name: String, text: &str) -> Result<Documen
 }
 
 /// A configuration, in which requirements may stand, or several as the modules of a request.
-fn click(name: String, text: &str) -> Result<Document, Failure> {
+fn click(source: &Source, name: String, text: &str) -> Result<Document, Failure> {
     let request = Request::parse(text);
     let plain = |r: &Request| matches!(r.modules.as_slice(), [m] if m.name == weir_model::request::UNNAMED);
     let (text, requirements) = match &request {
         Ok(r) if !plain(r) && !r.modules.is_empty() => {
+            source.no_parameters(&name)?;
             let world = World::of_request(r, &classes(), &name).map_err(Failure::Refused)?;
             let size = Size::Request {
                 modules: r.modules.len(),
@@ -161,11 +164,11 @@ fn click(name: String, text: &str) -> Result<Document, Failure> {
         Ok(r) => (r.modules.first().map_or(text, |m| m.click.as_str()), r.requirements.clone()),
         // Click's own reader says better what is wrong with Click's text.
         Err(e) => {
-            Plan::new(&classes(), text, &name).map_err(Failure::plan)?;
+            source.plan(text, &name).map_err(Failure::plan)?;
             return Err(Failure::Refused(lines(e).iter().map(|l| format!("{name}: {l}")).collect()));
         }
     };
-    let plan = Plan::new(&classes(), text, &name).map_err(Failure::plan)?;
+    let plan = source.plan(text, &name).map_err(Failure::plan)?;
     let size = size(&plan);
     Ok(Document { name, world: World::of_click(&plan), requirements, size })
 }

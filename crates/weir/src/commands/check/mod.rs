@@ -8,6 +8,7 @@ mod placement;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
@@ -27,9 +28,6 @@ use document::{Document, Size};
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
-    /// A changed version of FILE: show the traffic that it treats differently, one packet for each class
-    #[arg(value_name = "NEW", conflicts_with_all = ["require", "requirements", "what_if", "topology", "expression"])]
-    new: Option<PathBuf>,
     #[command(flatten)]
     images: crate::commands::images::ImageArgs,
     /// What must hold (as 'never lan wan tcp dst port 22'); may be repeated
@@ -47,14 +45,50 @@ pub(crate) struct Args {
     /// Report what packets can and cannot reach: ports, rules and routes that are dead, reasons of drops, and whether
     /// the configuration may be consolidated with others; 'packets' shows a packet for each drop
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "short",
-          conflicts_with_all = ["new", "topology"])]
+          conflicts_with = "topology")]
     coverage: Option<Detail>,
     /// Who asks, by the name that the topology's `owners` has: check the security rules for their modules
     #[arg(long, value_name = "NAME", requires = "topology")]
     owner: Option<String>,
+    /// Most time for each requirement, in seconds: what is not known by then is inconclusive; 0 for no limit
+    #[arg(long = "time-limit", value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    time: Seconds,
     /// Write the packets that show what holds or does not to this file (pcapng)
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
+}
+
+/// A time; none for 0.
+type Seconds = Option<Duration>;
+
+fn seconds(text: &str) -> Result<Seconds, String> {
+    let wrong = || format!("'{text}' is no number of seconds: write one, such as 10 or 0.5");
+    let seconds = text.parse().ok().filter(|s: &f64| *s >= 0.0).ok_or_else(wrong)?;
+    let time = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
+    Ok(Some(time).filter(|_| seconds > 0.0))
+}
+
+impl Args {
+    /// How far is looked for each answer.
+    fn limits(&self) -> Limits {
+        Limits { time: self.time, ..Limits::of_networks() }
+    }
+
+    /// Ends the program if something is asked for that means nothing where two documents are compared.
+    fn assert_comparison(&self) {
+        let given = [
+            (!self.require.is_empty(), "--require"),
+            (!self.requirements.is_empty(), "--requirements"),
+            (!self.what_if.is_empty(), "--what-if"),
+            (self.topology.is_some(), "--topology"),
+            (self.coverage.is_some(), "--coverage"),
+        ];
+        if let Some((_, option)) = given.iter().find(|(given, _)| *given) {
+            super::config::wrong_usage(&format!(
+                "{option} does not go with two documents, which are compared; values for parameters are written NAME=VALUE"
+            ));
+        }
+    }
 }
 
 /// How much is told about what packets reach.
@@ -83,29 +117,31 @@ struct Summary<'a> {
 }
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
-    if let Some(new) = &args.new {
-        return compare::run(args, new, ui);
+    let (source, new) = args.config.some()?;
+    if let Some(new) = &new {
+        args.assert_comparison();
+        return compare::run(args, (&source, new), ui);
     }
     let given = given(args)?;
     if let Some(topology) = &args.topology {
         return placement::run(args, topology, &given, ui);
     }
     let Document { name, mut world, requirements, size } =
-        document::load(&args.config, &args.images, &args.what_if, ui)?;
+        document::load(&source, &args.images, &args.what_if, ui)?;
     let all: Vec<Requirement> = requirements.into_iter().chain(given).collect();
     if let Some(detail) = args.coverage {
-        return with_coverage((&name, world), &all, (detail, args.pcap.as_deref()), ui);
+        return with_coverage((&name, world), &all, (detail, args), ui);
     }
     if all.is_empty() {
         ui.print(&Summary { file: &name, size }, || format!("{name}: {} ({size})", ui.good("ok")))?;
         return Ok(());
     }
     let report = if args.what_if.is_empty() {
-        let answers = ask(&mut world, &all, ui)?;
+        let answers = ask(&mut world, &all, args.limits(), ui)?;
         Report::new(&name, &world, &answers)
     } else {
-        let without = document::load(&args.config, &args.images, &[], ui)?.world;
-        ask_what_if(&name, (without, &mut world), &all, ui)?
+        let without = document::load(&source, &args.images, &[], ui)?.world;
+        ask_what_if(&name, (without, &mut world), &all, args.limits(), ui)?
     };
     if let Some(file) = &args.pcap {
         capture(file, runs_of(&report))?;
@@ -118,18 +154,18 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
 fn with_coverage(
     (name, mut world): (&str, World),
     all: &[Requirement],
-    (detail, file): (Detail, Option<&Path>),
+    (detail, args): (Detail, &Args),
     ui: &Ui,
 ) -> Result<(), Failure> {
     ui.progress("what packets can reach");
-    let found = Coverage::of(name, &world, Limits::of_networks());
+    let found = Coverage::of(name, &world, args.limits());
     let report = if all.is_empty() {
         None
     } else {
-        let answers = ask(&mut world, all, ui)?;
+        let answers = ask(&mut world, all, args.limits(), ui)?;
         Some(Report::new(name, &world, &answers))
     };
-    if let Some(file) = file {
+    if let Some(file) = &args.pcap {
         let drop = |node: &str, reason: &str| format!("dropped at {node}: {reason}");
         let drops = found.drops.iter().map(|d| (drop(&d.node, &d.reason), d.time, d.packets.as_slice()));
         capture(file, report.iter().flat_map(runs_of).chain(drops))?;
@@ -162,9 +198,9 @@ fn exit(verdict: Status) -> Result<(), Failure> {
 }
 
 /// Asks all requirements of a network.
-fn ask(world: &mut World, all: &[Requirement], ui: &Ui) -> Result<Vec<Answer>, Failure> {
+fn ask(world: &mut World, all: &[Requirement], limits: Limits, ui: &Ui) -> Result<Vec<Answer>, Failure> {
     let questions = questions(world, all)?;
-    Ok(answers(world, &questions, ui))
+    Ok(answers(world, &questions, limits, ui))
 }
 
 /// Asks them of a network without and with a change; what does not depend on the change is asked once.
@@ -172,14 +208,15 @@ fn ask_what_if(
     name: &str,
     (mut without, with): (World, &mut World),
     all: &[Requirement],
+    limits: Limits,
     ui: &Ui,
 ) -> Result<Report, Failure> {
     let (before, after) = (questions(&mut without, all)?, questions(with, all)?);
-    let old = answers(&without, &before, ui);
+    let old = answers(&without, &before, limits, ui);
     let matching = Matching::new(&without, with);
     let known: Vec<Status> = old.iter().map(|a| a.status).collect();
     let asked = before.iter().zip(old).zip(&after);
-    let again = asked.map(|(was, q)| with.again(q, was, &matching, Limits::of_networks()));
+    let again = asked.map(|(was, q)| with.again(q, was, &matching, limits));
     let answers: Vec<Answer> = again.collect();
     let mut report = Report::new(name, with, &answers);
     for (finding, before) in report.findings.iter_mut().zip(known) {
@@ -204,9 +241,8 @@ fn questions(world: &mut World, all: &[Requirement]) -> Result<Vec<Question>, Fa
     Ok(questions)
 }
 
-fn answers(world: &World, questions: &[Question], ui: &Ui) -> Vec<Answer> {
-    questions.iter().for_each(|q| ui.progress(&q.requirement.text));
-    world.answers(questions, Limits::of_networks())
+fn answers(world: &World, questions: &[Question], limits: Limits, ui: &Ui) -> Vec<Answer> {
+    world.answers(questions, limits, &|q| ui.progress(&format!("trying {}", q.requirement.text)))
 }
 
 /// The requirements of the command line and of files.

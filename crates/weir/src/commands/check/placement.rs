@@ -8,7 +8,6 @@ use weir_check::{Modules, Party, Status, World};
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
 use weir_model::topology::{BoxKind, NetBox, Topology};
-use weir_verify::Limits;
 
 use super::{Args, ask, document, exit, painted};
 use crate::commands::classes;
@@ -24,7 +23,9 @@ struct Placements {
 
 /// Tries a request on each platform; it succeeds if one meets the request's requirements and the operator's.
 pub(super) fn run(args: &Args, topology: &Path, given: &[Requirement], ui: &Ui) -> Result<(), Failure> {
-    let (text, name) = args.config.click()?;
+    let source = args.config.one()?;
+    let (text, name) = source.text()?;
+    source.no_parameters(&name)?;
     let refuse = |e: &dyn std::fmt::Display| {
         Failure::Refused(e.to_string().lines().map(|l| format!("{name}: {l}")).collect())
     };
@@ -40,11 +41,11 @@ pub(super) fn run(args: &Args, topology: &Path, given: &[Requirement], ui: &Ui) 
     let mut found = Placements { platforms: Vec::new(), reports: Vec::new() };
     for platform in platforms {
         let mut world = network.with_modules(&modules, &platform.name).map_err(Failure::Refused)?;
-        let mut answers = ask(&mut world, &all, ui)?;
+        let mut answers = ask(&mut world, &all, args.limits(), ui)?;
         match &party {
             Some(party) => {
                 ui.progress("security");
-                answers.extend(world.security(party, &topology.policy, Limits::of_networks()));
+                answers.extend(world.security(party, &topology.policy, args.limits()));
             }
             None if !request.modules.is_empty() => world.notes.push(UNCHECKED.to_owned()),
             None => {}

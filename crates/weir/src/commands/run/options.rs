@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_elements::FromArg;
 use weir_engine::{Classes, Plan, PlanError};
 
+use crate::commands::config::{Define, split};
 use crate::commands::read;
 use crate::ui::Failure;
 
@@ -106,25 +107,19 @@ pub(super) struct Config {
     pub(super) name: String,
     /// Its name in messages about all of it.
     pub(super) landmark: String,
-    pub(super) defines: Vec<(String, String)>,
+    pub(super) defines: Vec<Define>,
 }
 
 impl Args {
     /// The configuration, with the values of its parameters.
     pub(super) fn config(&self) -> Result<Config, Failure> {
-        let mut defines: Vec<(String, String)> = Vec::new();
+        let (files, defines) = split(&self.words)?;
         let mut file = self.file.clone();
-        for word in &self.words {
-            match parameter(word) {
-                Some((name, _)) if defines.iter().any(|(n, _)| n == name) => {
-                    return Err(Failure::refused(format!("parameter '{name}' is given twice")));
-                }
-                Some((name, value)) => defines.push((name.to_owned(), value.to_owned())),
-                None if file.is_some() || self.expression.is_some() => {
-                    return Err(Failure::refused("router configuration specified twice"));
-                }
-                None => file = Some(word.clone()),
+        for word in files {
+            if file.is_some() || self.expression.is_some() {
+                return Err(Failure::refused("router configuration specified twice"));
             }
+            file = Some(word.to_owned());
         }
         let (text, name, landmark) = match (&self.expression, file) {
             (Some(text), _) => (text.clone(), "config".to_owned(), "<expr>".to_owned()),
@@ -192,11 +187,4 @@ fn port(text: &str) -> Result<String, String> {
     let number = text.strip_suffix('+').unwrap_or(text);
     number.parse::<u16>().map_err(|_| format!("expects a TCP port number, not '{text}'"))?;
     Ok(text.to_owned())
-}
-
-/// `NAME=VALUE`.
-fn parameter(word: &str) -> Option<(&str, &str)> {
-    let (name, value) = word.split_once('=')?;
-    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    is_name.then_some((name, value))
 }

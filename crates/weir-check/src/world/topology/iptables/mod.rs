@@ -95,15 +95,10 @@ impl<'a> Rules<'a> {
                     return b.emit(i);
                 };
                 track::look(b, connections, true);
-                let state = b.load_anno(Width::W8, STATE);
-                // What an ICMP error quotes would have to be translated too.
-                let related = b.eq(state, chains::number(ConnState::Related));
-                let quoted = "an ICMP error of a connection: what it quotes would have to be translated too, which is not modelled";
-                b.when(related, |b| causes.end(b, || quoted.into()));
-                // So do the checksums of protocols that are no TCP, UDP or ICMP but have ports.
+                // Protocols that are no TCP, UDP or ICMP but have ports: how they are translated is not modelled.
                 let odd = nat::is_odd(b);
-                let ports = "a packet of SCTP, DCCP or UDP-Lite, whose translation is not modelled";
-                b.when(odd, |b| causes.end(b, || ports.into()));
+                b.when(odd, nat::guess_state);
+                let state = b.load_anno(Width::W8, STATE);
                 let new = b.eq(state, chains::number(ConnState::New));
                 let fresh = nat::is_fresh(b);
                 let asked = b.and(new, fresh);
@@ -114,10 +109,14 @@ impl<'a> Rules<'a> {
                     Fate::Accept => b.emit(i),
                     Fate::Drop | Fate::Reject => b.drop(Reason::DENIED),
                     Fate::Unknown(rule) => causes.end(b, || self.unknown(rule)),
-                    Fate::Translate(rule) => match Change::of(&rule.target, interface.address) {
-                        Some(change) => nat::destination(b, &change, &|b| b.emit(i)),
-                        None => causes.end(b, || self.unknown(rule)),
-                    },
+                    Fate::Translate(rule) => {
+                        let odd = nat::is_odd(b);
+                        b.when(odd, |b| causes.end(b, || ODD.into()));
+                        match Change::of(&rule.target, interface.address) {
+                            Some(change) => nat::destination(b, &change, &|b| b.emit(i)),
+                            None => causes.end(b, || self.unknown(rule)),
+                        }
+                    }
                 });
                 if result.is_err() {
                     done = Err(TooLong);
@@ -140,8 +139,7 @@ impl<'a> Rules<'a> {
                 let Some(connections) = connections else { return b.emit(i) };
                 six(b, |b| b.emit(i));
                 let Some(table) = self.translation() else {
-                    track::confirm(b, connections);
-                    return b.emit(i);
+                    return track::confirm(b, connections, &|b| b.emit(i));
                 };
                 let mut rules = |b: &mut Builder, connect: &dyn Fn(&mut Builder, Option<&Change>)| {
                     let mut chains = Chains::new(table);
@@ -159,7 +157,8 @@ impl<'a> Rules<'a> {
                         done = Err(TooLong);
                     }
                 };
-                nat::leave(b, connections, &mut rules, &|b| b.emit(i));
+                let unknown = |b: &mut Builder| causes.end(b, || ODD.into());
+                nat::leave(b, connections, &mut rules, (&|b| b.emit(i), &unknown));
             });
         }
         done.map(|()| causes.finish(b))
@@ -190,7 +189,7 @@ impl<'a> Rules<'a> {
             six(b, |b| {
                 causes.end(b, || {
                     format!("no IPv4 packet, and the rules of {} are those of IPv4", self.set.file)
-                });
+                })
             });
             let number = b.load_anno(Width::W16, INPUT);
             let mut rules = |b: &mut Builder, kind: &[usize]| {
@@ -222,6 +221,9 @@ impl<'a> Rules<'a> {
 
 /// A program, and for each of its last outputs why it is not known what becomes of packets there.
 type Built = Result<(Program, Vec<String>), TooLong>;
+
+/// What is not modelled of protocols that are no TCP, UDP or ICMP but have ports.
+const ODD: &str = "a packet of SCTP, DCCP or UDP-Lite begins a connection, whose translation is not modelled";
 
 /// Why it is not known what becomes of packets: each reason has an output of its own, from a number on.
 struct Causes {

@@ -46,7 +46,15 @@ fn grow(b: &mut Builder) {
     let possible = b.and(empty, room);
     let grows = b.and(possible, chosen);
     b.when(grows, |b| {
+        // What lies behind the IP length was cut off when the packet came in.
+        let header = b.resize(Width::W32, tcp);
+        b.require(Layer::Transport, header, Reason::TRUNCATED);
+        let before = b.distance(Layer::Data, Layer::Transport);
+        let end = b.add(before, header);
+        b.trim(end);
         b.put(4);
+        b.require(Layer::Net, 20, Reason::TRUNCATED);
+        b.require(Layer::Transport, 4 * PLAIN, Reason::TRUNCATED);
         let (longer, more) = (b.add(word, 0x1000), b.add(total, 4));
         b.store(Layer::Transport, 12, longer);
         b.store(Layer::Net, 2, more);

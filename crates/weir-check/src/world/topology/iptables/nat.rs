@@ -17,6 +17,8 @@ const SOURCE: u32 = 37;
 const KNOWN: u8 = 1;
 /// The rules say.
 const FRESH: u8 = 2;
+/// Of an ICMP error: its address becomes what the annotation says.
+const QUOTES: u8 = 3;
 /// Offsets of annotations: the address and port of the source to come, or of the destination that there was.
 const ADDRESS: u32 = 32;
 const PORT: u32 = 28;
@@ -107,6 +109,70 @@ pub(super) fn is_odd(b: &mut Builder) -> V {
     track::one_of(b, proto, &[33, 132, 136])
 }
 
+/// The connection of such a packet is in one of two states: which, another module of the kernel says.
+pub(super) fn guess_state(b: &mut Builder) {
+    let random = b.random();
+    let bit = b.and(random, 1);
+    let good = b.eq(bit, 0);
+    let state = b.load_anno(Width::W8, STATE);
+    let state = b.select(good, state, number(ConnState::Invalid));
+    b.store_anno(STATE, state);
+}
+
+/// An ICMP error about a packet that a connection changed: it goes to who sent that, and quotes what that sent. `entry` is of
+/// packets of the connection that go where the error does; the quoted header stands at `cursor`, what it carries at
+/// `transport`. As Linux's `nf_nat_icmp_reply_translation`, but for the checksum of a quoted header of TCP or UDP, which stays.
+pub(super) fn error(b: &mut Builder, entry: E, hole: Option<u32>) {
+    b.require(Layer::Net, 24, Reason::TRUNCATED);
+    let [src, dst, first, second] = ["to_src", "to_dst", "to_first", "to_second"].map(|f| b.get(entry, f));
+    let (quoted_src, quoted_dst) =
+        (b.load(Width::W32, Layer::Cursor, 12), b.load(Width::W32, Layer::Cursor, 16));
+    let addresses = [halves(b, quoted_src), halves(b, quoted_dst)].concat();
+    let others = [halves(b, dst), halves(b, src)].concat();
+    let sum = b.load(Width::W16, Layer::Cursor, 10);
+    let mended = update_checksum(b, sum, &addresses, &others);
+    let (mut old, mut new) = ([&addresses[..], &[sum]].concat(), [&others[..], &[mended]].concat());
+    let mut words: Vec<(u32, V)> = Vec::new();
+    match hole {
+        Some(2) => {
+            let [id, sum] = [4, 2].map(|at| b.load(Width::W16, Layer::Transport, at));
+            words.push((2, update_checksum(b, sum, &[id], &[first])));
+            words.push((4, first));
+        }
+        Some(_) => words.extend([(0, second), (2, first)]),
+        None => {}
+    }
+    for (at, word) in &words {
+        old.push(b.load(Width::W16, Layer::Transport, *at));
+        new.push(*word);
+    }
+    // That of the error, behind a header without options.
+    let outer = b.load(Width::W16, Layer::Net, 22);
+    let outer = update_checksum(b, outer, &old, &new);
+    b.store(Layer::Net, 22, outer);
+    b.store(Layer::Cursor, 10, mended);
+    b.store(Layer::Cursor, 12, dst);
+    b.store(Layer::Cursor, 16, src);
+    for (at, word) in words {
+        b.store(Layer::Transport, at, word);
+    }
+    // Who sent it may be on the way: its own address changes only where that of the connection does.
+    let hidden = b.ne(quoted_dst, src);
+    b.when(hidden, |b| {
+        let none = b.constant(Width::W16, 0_u16);
+        remember(b, QUOTES, src, none);
+    });
+    address(b, 16, dst);
+}
+
+/// Changes an address of the packet, with the checksum of its header.
+fn address(b: &mut Builder, at: u32, to: V) {
+    let old = b.load(Width::W32, Layer::Net, at);
+    let (old, new) = (halves(b, old), halves(b, to));
+    b.store(Layer::Net, at, to);
+    mend_ip_checksum(b, &old, &new);
+}
+
 /// Changes the destination of a packet that begins a connection. `out` has to end.
 pub(super) fn destination(b: &mut Builder, change: &Change, out: &dyn Fn(&mut Builder)) {
     let (was, proto) = (b.load(Width::W32, Layer::Net, 16), b.load(Width::W8, Layer::Net, 9));
@@ -134,12 +200,13 @@ pub(super) fn destination(b: &mut Builder, change: &Change, out: &dyn Fn(&mut Bu
 /// Goes on with the change that the rules say, if they say one.
 type Then<'a> = &'a (dyn Fn(&mut Builder, Option<&Change>) + 'a);
 
-/// The packet leaves: its source becomes what was remembered, or what a change says. Ends: by `out`.
+/// The packet leaves: its source becomes what was remembered, or what a change says. Ends: by `out`, or by `unknown` if that
+/// is not modelled.
 pub(super) fn leave(
     b: &mut Builder,
     connections: Connections,
     rules: &mut dyn FnMut(&mut Builder, Then<'_>),
-    out: &dyn Fn(&mut Builder),
+    (out, unknown): (&dyn Fn(&mut Builder), &dyn Fn(&mut Builder)),
 ) {
     let what = b.load_anno(Width::W8, SOURCE);
     let known = b.eq(what, KNOWN);
@@ -148,10 +215,19 @@ pub(super) fn leave(
         rewrite(b, Side::Source, address, port);
         out(b);
     });
+    let quotes = b.eq(what, QUOTES);
+    b.when(quotes, |b| {
+        b.require(Layer::Net, 20, Reason::TRUNCATED);
+        let source = b.load_anno(Width::W32, ADDRESS);
+        address(b, 12, source);
+        out(b);
+    });
     let (state, fresh) = (b.load_anno(Width::W8, STATE), b.eq(what, FRESH));
     let new = b.eq(state, number(ConnState::New));
     let other = b.and(new, fresh);
     b.unless(other, |b| out(b));
+    let odd = is_odd(b);
+    b.when(odd, |b| unknown(b));
     rules(b, &|b, change| {
         let none = Change { address: None, ports: None };
         let change = *change.unwrap_or(&none);
@@ -174,14 +250,25 @@ fn connect(
         let (old_dst, old_second) = (b.load_anno(Width::W32, ADDRESS), b.load_anno(Width::W16, PORT));
         let mut reply = flow.reply;
         reply[1] = address;
-        let finish = |b: &mut Builder, own: V| {
+        // A connection is known in both directions or not at all.
+        let finish = |b: &mut Builder, own: V, claimed: Option<E>| {
             let mut reply = reply;
             if let Some(hole) = flow.hole {
                 reply[hole as usize] = own;
             }
-            let forth = b
-                .insert(connections.all, &[src, old_dst, first, old_second, proto], |b| b.drop(Reason::FULL));
-            let back = b.insert(connections.all, &reply, |b| b.drop(Reason::FULL));
+            let key = [src, old_dst, first, old_second, proto];
+            let forth = b.insert(connections.all, &key, |b| {
+                if let Some(back) = claimed {
+                    b.remove(back);
+                }
+                b.drop(Reason::FULL);
+            });
+            let back = claimed.unwrap_or_else(|| {
+                b.insert(connections.all, &reply, |b| {
+                    b.remove(forth);
+                    b.drop(Reason::FULL);
+                })
+            });
             // Of a reply, what names the connection at either end changes places; an ICMP identifier does not.
             let (back_first, back_second) =
                 if flow.hole == Some(2) { (first, reply[3]) } else { (old_second, first) };
@@ -197,34 +284,41 @@ fn connect(
                 b.set(entry, "reply", is_reply);
                 track::keep(b, entry);
             }
-            connections.note(b);
-            rewrite(b, Side::Source, address, own);
-            out(b);
+            connections.note(b, &|b| {
+                rewrite(b, Side::Source, address, own);
+                out(b);
+            });
         };
         let Some(hole) = flow.hole else {
             b.lookup(connections.all, &reply, |b, _| b.drop(Reason::new("TupleInUse")), |_| {});
-            return finish(b, first);
+            return finish(b, first, None);
+        };
+        // Its own, if that is free.
+        let keep_if_free = |b: &mut Builder| {
+            let mut key = reply;
+            key[hole as usize] = first;
+            b.lookup(connections.all, &key, |_, _| {}, |b| finish(b, first, None));
         };
         let claim = |b: &mut Builder, lo: u16, hi: u16| {
-            // Its own, if that is in the range and free.
-            let (above, below) = (b.ge(first, u32::from(lo)), b.le(first, u32::from(hi)));
-            let inside = b.and(above, below);
-            b.when(inside, |b| {
-                let mut key = reply;
-                key[hole as usize] = first;
-                b.lookup(connections.all, &key, |_, _| {}, |b| finish(b, first));
-            });
             let start = any_of(b, 0, hi - lo);
             let (lo, hi) = (b.constant(Width::W16, lo), b.constant(Width::W16, hi));
             let (entry, own) =
                 b.claim(connections.all, &reply, hole, lo, hi, start, |b| b.drop(Reason::FULL));
-            track::keep(b, entry);
-            finish(b, own);
+            finish(b, own, Some(entry));
         };
         match ports {
-            Some((lo, hi)) => claim(b, lo, hi),
-            None if hole == 2 => claim(b, 0, u16::MAX),
+            Some((lo, hi)) => {
+                let (above, below) = (b.ge(first, u32::from(lo)), b.le(first, u32::from(hi)));
+                let inside = b.and(above, below);
+                b.when(inside, keep_if_free);
+                claim(b, lo, hi);
+            }
+            None if hole == 2 => {
+                keep_if_free(b);
+                claim(b, 0, u16::MAX);
+            }
             None => {
+                keep_if_free(b);
                 for (last, lo, hi) in CLASSES {
                     if last == u16::MAX {
                         return claim(b, lo, hi);

@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const ICMP: u128 = 1;
 const TCP: u128 = 6;
 const UDP: u128 = 17;
+const TCP_HEADER: u32 = 20;
+const UDP_HEADER: u32 = 8;
 /// ICMP queries (RFC 792, RFC 950): request and reply.
 const QUERIES: [(u8, u8); 4] = [(8, 0), (13, 14), (15, 16), (17, 18)];
 /// Told from the number of a query is so that of its reply.
@@ -64,11 +66,13 @@ pub(super) fn tables(b: &mut Builder) -> Connections {
 }
 
 impl Connections {
-    /// Notes that there is a connection.
-    pub(super) fn note(self, b: &mut Builder) {
+    /// Notes that there is a connection, and goes on; the last of what is done with the packet.
+    pub(super) fn note(self, b: &mut Builder, then: &dyn Fn(&mut Builder)) {
         let zero = b.constant(Width::W8, 0_u8);
-        let entry = b.insert(self.some, &[zero], |b| b.drop(Reason::FULL));
+        // There is room for the only entry that anybody makes.
+        let entry = b.insert(self.some, &[zero], |b| then(b));
         keep(b, entry);
+        then(b);
     }
 }
 
@@ -109,7 +113,7 @@ pub(super) fn look(b: &mut Builder, connections: Connections, nat: bool) {
                 },
                 |b| b.constant(Width::W1, 0_u8),
             );
-            b.if_else(error, |b| related(b, connections), |b| of_flow(b, connections, nat));
+            b.if_else(error, |b| related(b, connections, nat), |b| of_flow(b, connections, nat));
         },
         |b| of_flow(b, connections, nat),
     );
@@ -117,22 +121,28 @@ pub(super) fn look(b: &mut Builder, connections: Connections, nat: bool) {
     b.clear_mark(Layer::Transport);
 }
 
-/// Makes the connection of a packet that begins one known.
-pub(super) fn confirm(b: &mut Builder, connections: Connections) {
+/// Makes the connection of a packet that begins one known: both directions of it, or none. Ends: by `out`.
+pub(super) fn confirm(b: &mut Builder, connections: Connections, out: &dyn Fn(&mut Builder)) {
     let state = b.load_anno(Width::W8, STATE);
     let new = b.eq(state, number(ConnState::New));
-    b.when(new, |b| {
-        mark_transport(b);
-        flow(b, Layer::Net, &|b, flow| {
-            let Some(flow) = flow else { return };
-            for (key, reply) in [(flow.key, 0_u8), (flow.reply, 1)] {
-                let entry = b.insert(connections.all, &key, |b| b.drop(Reason::FULL));
-                b.set(entry, "reply", reply);
-                keep(b, entry);
-            }
-            connections.note(b);
-        });
+    b.unless(new, |b| out(b));
+    let leave = |b: &mut Builder| {
         b.clear_mark(Layer::Transport);
+        out(b);
+    };
+    mark_transport(b);
+    flow(b, Layer::Net, &|b, flow| {
+        let Some(flow) = flow else { return leave(b) };
+        let forth = b.insert(connections.all, &flow.key, |b| b.drop(Reason::FULL));
+        let back = b.insert(connections.all, &flow.reply, |b| {
+            b.remove(forth);
+            b.drop(Reason::FULL);
+        });
+        for (entry, reply) in [(forth, 0_u8), (back, 1)] {
+            b.set(entry, "reply", reply);
+            keep(b, entry);
+        }
+        connections.note(b, &leave);
     });
 }
 
@@ -193,15 +203,15 @@ fn origin(b: &mut Builder, entry: E, flow: &Flow) -> [V; 5] {
 }
 
 /// An ICMP error is related to the connection of the packet that it is about, if it goes to who sent that.
-fn related(b: &mut Builder, connections: Connections) {
+fn related(b: &mut Builder, connections: Connections, nat: bool) {
     set(b, ConnState::Invalid);
     // Where there is no connection, it need not be looked at.
     let zero = b.constant(Width::W8, 0_u8);
-    b.lookup(connections.some, &[zero], |b, _| quoted(b, connections.all), |_| {});
+    b.lookup(connections.some, &[zero], |b, _| quoted(b, connections.all, nat), |_| {});
 }
 
 /// The state of an ICMP error where there are connections.
-fn quoted(b: &mut Builder, connections: TableId) {
+fn quoted(b: &mut Builder, connections: TableId, nat: bool) {
     b.if_has(
         Layer::Transport,
         28,
@@ -215,8 +225,18 @@ fn quoted(b: &mut Builder, connections: TableId) {
                 b.set_mark(Layer::Transport, Layer::Cursor, 20);
                 flow(b, Layer::Cursor, &|b, flow| {
                     let Some(flow) = flow else { return };
-                    // Both directions of a connection are there.
-                    b.lookup(connections, &flow.key, |b, _| set(b, ConnState::Related), |_| {});
+                    // Both directions of a connection are there: it goes where those of the other one do.
+                    b.lookup(
+                        connections,
+                        &flow.reply,
+                        |b, entry| {
+                            set(b, ConnState::Related);
+                            if nat {
+                                nat::error(b, entry, flow.hole);
+                            }
+                        },
+                        |_| {},
+                    );
                 });
             });
         },
@@ -256,8 +276,9 @@ pub(super) fn flow(b: &mut Builder, net: Layer, then: &dyn Fn(&mut Builder, Opti
         let always = b.constant(Width::W1, 1_u8);
         let least = match case {
             Some(0) => 8,
-            // What an ICMP error quotes has no flags.
-            Some(1) if net == Layer::Net => 14,
+            // Who has no whole header is of no connection, and would not be translated. What an ICMP error quotes is cut.
+            Some(1) if net == Layer::Net => TCP_HEADER,
+            Some(_) if net == Layer::Net => UDP_HEADER,
             Some(_) => 4,
             None => {
                 let none = b.constant(Width::W16, 0_u16);
@@ -274,7 +295,7 @@ pub(super) fn flow(b: &mut Builder, net: Layer, then: &dyn Fn(&mut Builder, Opti
                 }
                 let sport = b.load(Width::W16, Layer::Transport, 0);
                 let dport = b.load(Width::W16, Layer::Transport, 2);
-                let may_begin = if least == 14 {
+                let may_begin = if least == TCP_HEADER {
                     // SYN alone, or ACK without FIN, SYN and RST: one that began earlier (nf_conntrack_tcp_loose).
                     let flags = b.load(Width::W8, Layer::Transport, 13);
                     let bits = b.and(flags, 0x17);

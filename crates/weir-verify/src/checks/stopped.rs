@@ -1,0 +1,111 @@
+//! What a check came to that did not come to an answer.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Checker, Doubt, Evidence, Search};
+use crate::network::{NodeId, Place};
+use crate::path::{How, Incomplete};
+use crate::replay::Replay;
+use crate::story::Story;
+
+/// Time to look for an example when the time of the check is over.
+const EXAMPLE: Duration = Duration::from_millis(300);
+
+/// How far a check went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Explored {
+    /// Paths, or parts of some, that were followed.
+    pub paths: usize,
+    /// Packets at DST that were looked at.
+    pub arrivals: usize,
+    /// Sequences of packets of others after which it was asked again.
+    pub histories: usize,
+}
+
+/// Where a check could not go on.
+#[derive(Debug)]
+pub struct Stopped {
+    /// The node.
+    pub node: NodeId,
+    /// The places that the packet came by, in order.
+    pub way: Vec<Place>,
+    /// A run that goes there, if one was found.
+    pub example: Option<Box<Evidence>>,
+}
+
+impl Explored {
+    /// Adds what another check did.
+    pub fn add(&mut self, other: Explored) {
+        self.paths += other.paths;
+        self.arrivals += other.arrivals;
+        self.histories += other.histories;
+    }
+}
+
+impl fmt::Display for Explored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let some = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
+        write!(f, "{}, {} at the destination", some(self.paths, "path"), some(self.arrivals, "packet"))?;
+        if self.histories > 0 {
+            write!(f, "; after {} of packets that came before", some(self.histories, "sequence"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Checker<'_> {
+    /// How far the checks so far went.
+    pub fn explored(&self) -> Explored {
+        Explored { paths: self.session.followed(), ..self.explored }
+    }
+
+    /// Where the last check could not go on, and a packet that comes there, for a doubt that it left.
+    pub fn stopped(&mut self, doubt: &Doubt) -> Option<Stopped> {
+        let stories = self.session.take_stopped();
+        let unsolved = self.unsolved.take();
+        let Doubt::Incomplete(why) = doubt else {
+            let story = unsolved?;
+            let way = way(&story);
+            return Some(Stopped { node: way.last()?.node, way, example: None });
+        };
+        // That is no part of the answer.
+        self.unknown = super::THOROUGH;
+        if self.session.is_late() {
+            self.session.allow(Some(EXAMPLE));
+        }
+        let mut stories = stories.iter().filter(|story| match why {
+            Incomplete::Opaque(node) => ends_at(story, *node),
+            _ => true,
+        });
+        let first = stories.clone().next()?;
+        let shown = |r: &Replay| match why {
+            Incomplete::Opaque(node) => r.hops.iter().any(|h| h.place.node == *node),
+            _ => true,
+        };
+        let example = stories.find_map(|story| match self.search_by(story, crate::replay::replay, shown) {
+            Search::Found(e) => Some(e),
+            Search::Impossible | Search::Unknown => None,
+        });
+        self.doubt(false);
+        let way = way(first);
+        let node = match why {
+            Incomplete::Opaque(node) => *node,
+            _ => way.last().map_or(first.state.node, |p| p.node),
+        };
+        Some(Stopped { node, way, example })
+    }
+}
+
+fn ends_at(story: &Story, node: NodeId) -> bool {
+    story.ends().iter().any(|e| e.how == How::Opaque && e.node == node)
+}
+
+/// Where the packet that came last is, or ended.
+fn way(story: &Story) -> Vec<Place> {
+    let own = story.trail().places();
+    match story.ends().last() {
+        Some(end) if own.is_empty() => end.trail.places(),
+        _ => own,
+    }
+}
