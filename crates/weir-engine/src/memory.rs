@@ -3,10 +3,8 @@
 use weir_ir::program::TableInit;
 use weir_table::Kind;
 
+use crate::nodes::PACKET;
 use crate::plan::{Part, Plan};
-
-/// Bytes that a packet which waits takes: its buffer, and its place.
-const PACKET: u64 = 2048 + 8;
 
 /// Most bytes that a table may come to take by itself. Prefixes and rules are only added by the configuration and by whoever
 /// writes handlers, so that those count which are there from the start.
@@ -29,8 +27,9 @@ impl Plan {
     fn consumers(&self) -> Vec<(String, u64)> {
         let tables =
             self.linked.tables.iter().map(|t| (self.linked.elements[t.owner as usize].clone(), of_table(t)));
-        let nodes = self.parts.iter().zip(&self.graph.elements).filter_map(|(part, decl)| match part {
-            Part::Node { node: Some(node), .. } => Some((decl.name.clone(), node.memory())),
+        let nodes = self.parts.iter().zip(&self.graph.elements).zip(&self.graph.ports);
+        let nodes = nodes.filter_map(|((part, decl), ports)| match part {
+            Part::Node { node: Some(node), .. } => Some((decl.name.clone(), node.memory(ports.inputs.len()))),
             _ => None,
         });
         tables.chain(nodes).collect()

@@ -343,7 +343,7 @@ fn joined(name: &str, arg: &str) -> String {
 }
 
 /// Whether a handler of a manual page goes by this name: a capital N at its end stands for a number.
-fn is_called(handler: &str, name: &str) -> bool {
+pub(crate) fn is_called(handler: &str, name: &str) -> bool {
     let handler = handler.trim_start_matches("r#");
     let numbered = |prefix| weir_elements::private::numbered(name, prefix).is_some();
     handler == name || handler.strip_suffix('N').is_some_and(numbered)

@@ -62,6 +62,20 @@ pub struct Template {
     /// The Click script; it may stand beside the document instead, in `function.click`.
     #[schemars(default)]
     pub click: String,
+    /// Where the script stands, for messages.
+    #[serde(skip)]
+    pub script: Script,
+}
+
+/// Where the script of a template stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Script {
+    /// The file, if it came from one.
+    pub file: Option<String>,
+    /// The line on which it begins, from 1.
+    pub line: usize,
+    /// Characters that stand before each of its lines: the indentation in a manifest.
+    pub indent: usize,
 }
 
 /// A port of a template.
@@ -186,12 +200,12 @@ impl ParamType {
 impl Template {
     /// Reads a template that holds its script, from YAML or JSON.
     pub fn parse(text: &str) -> Result<Self, DocErrors> {
-        read::template(text, None)
+        read::template(text, None, None)
     }
 
     /// Reads a template whose script stands beside it.
     pub fn parse_with_script(manifest: &str, script: &str) -> Result<Self, DocErrors> {
-        read::template(manifest, Some(script))
+        read::template(manifest, Some(script), None)
     }
 
     /// The text of every parameter, from a graph's arguments and the defaults; the errors say which parameter.
