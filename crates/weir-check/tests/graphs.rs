@@ -12,7 +12,7 @@ use weir_model::template::Template;
 use weir_switch::compile::compile;
 use weir_verify::Limits;
 
-/// Asks about the graph of firewall and NAT, with the images of the repository: the NAT is `snat`, of which all of this
+/// Asks about the graph of firewall and NAT, with the images of the repository: `packet-filter` and `snat`, of which all of this
 /// is proved.
 fn asked(requirement: &str) -> Status {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -26,6 +26,7 @@ fn asked(requirement: &str) -> Status {
     let image = |name: &str| {
         let name = match name {
             "nat" => "snat",
+            "firewall" => "packet-filter",
             other => other,
         };
         images.get(name).ok_or("there is no image".to_owned())
