@@ -18,7 +18,7 @@ const FUNCTION: &str = "f";
 pub fn mistakes(template: &Template) -> Vec<String> {
     let mut arguments = BTreeMap::new();
     for p in &template.params {
-        let default = p.default.as_ref().and_then(|value| p.kind.check(value).ok());
+        let default = p.default.as_ref().and_then(|value| p.check(value).ok());
         arguments.insert(p.name.clone(), default.unwrap_or_else(|| UNKNOWN.to_owned()));
     }
     let config = alone(FUNCTION, template, &arguments);

@@ -147,7 +147,7 @@ fn params(r: &mut Reader, at: &At<'_>) -> Vec<Param> {
 }
 
 fn param(r: &mut Reader, at: &At<'_>) -> Option<Param> {
-    let f = r.fields(at, &["name", "type", "default", "doc"])?;
+    let f = r.fields(at, &["name", "type", "min", "max", "default", "doc"])?;
     let name = f.need(r, "name", "the parameter's name").and_then(|at| {
         let name = r.text(&at, "a name")?.trim_start_matches('$');
         let word = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -171,18 +171,33 @@ fn param(r: &mut Reader, at: &At<'_>) -> Option<Param> {
         }
         kind
     });
-    let default = match f.get("default") {
-        None => Some(None),
-        Some(at) => crate::graph::param_value(r, &at).and_then(|value| match kind.map(|k| k.check(&value)) {
-            Some(Err(e)) => {
-                r.error(&at, e.message, e.help);
-                None
-            }
-            _ => Some(Some(value)),
-        }),
+    let mut bound = |field| {
+        let at = f.get(field)?;
+        if kind.is_some_and(|k| k != ParamType::Int) {
+            r.error(&at, format!("only a parameter of type int has {}", quote(field)), "leave it out");
+        }
+        let text = r.text(&at, "a whole number")?;
+        let number = text.parse::<i64>().ok();
+        if number.is_none() {
+            r.error(&at, format!("{} is no whole number", quote(text)), "write one of 64 bits");
+        }
+        number
     };
+    let (min, max) = (bound("min"), bound("max"));
+    if min.zip(max).is_some_and(|(min, max)| min > max) {
+        r.error(at, "\"min\" is above \"max\"", "no value could be given");
+    }
     let doc = doc(r, f.get("doc"));
-    Some(Param { name: name?, kind: kind?, default: default?, doc })
+    let mut param = Param { name: name?, kind: kind?, min, max, default: None, doc };
+    if let Some(at) = f.get("default") {
+        let value = crate::graph::param_value(r, &at)?;
+        if let Err(e) = param.check(&value) {
+            r.error(&at, e.message, e.help);
+            return None;
+        }
+        param.default = Some(value);
+    }
+    Some(param)
 }
 
 fn handlers(r: &mut Reader, at: &At<'_>) -> BTreeMap<String, Handler> {
