@@ -104,7 +104,7 @@ fn document(n: usize) -> String {
         "id: t{n}
 name: tenant {n}
 SFs:
-  - {{id: fw, name: firewall, ports: [{{id: inside}}, {{id: outside}}]}}
+  - {{id: fw, name: packet-filter, ports: [{{id: inside}}, {{id: outside}}]}}
 saps:
   - {{id: lan, type: vlan, vlan: {{vlan-id: {n}, if-name: lan}}}}
   - {{id: wan, type: vlan, vlan: {{vlan-id: {n}, if-name: wan}}}}

@@ -12,7 +12,8 @@ use weir_model::template::Template;
 use weir_switch::compile::compile;
 use weir_verify::Limits;
 
-/// Asks about the graph of firewall and NAT, with the images of the repository; the NAT is `snat`, of which all of this is proved.
+/// Asks about the graph of firewall and NAT, with the images of the repository: `packet-filter` and `snat`, of which all of this
+/// is proved.
 fn asked(requirement: &str) -> Status {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = fs::read_to_string(root.join("examples/firewall-nat.yaml")).unwrap();
@@ -22,7 +23,14 @@ fn asked(requirement: &str) -> Status {
         .map(|entry| Template::load(&entry.unwrap().path()).unwrap())
         .map(|image| (image.name.to_string(), image))
         .collect();
-    let image = |name: &str| images.get(if name == "nat" { "snat" } else { name });
+    let image = |name: &str| {
+        let name = match name {
+            "nat" => "snat",
+            "firewall" => "packet-filter",
+            other => other,
+        };
+        images.get(name).ok_or("there is no image".to_owned())
+    };
     let compiled = compile(&graph, |f| image(f.name.as_str())).unwrap();
     let classes = Classes::with(weir_switch::CLASSES.iter().copied());
     let plan = Plan::new(&classes, &compiled.config, "graph").unwrap();

@@ -6,8 +6,10 @@ use weir_click::{ElementSet, PortCounts};
 use weir_elements::Class;
 use weir_ir::ClassInfo;
 
-use crate::node::NodeClass;
+use crate::control::Modes;
+use crate::node::{NodeClass, Reach};
 use crate::nodes;
+use crate::router::{COMMON, TASK, is_called};
 
 /// A class of either kind.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +26,25 @@ impl AnyClass {
         match self {
             AnyClass::Element(c) => c.info,
             AnyClass::Node(c) => c.info,
+        }
+    }
+
+    /// How a handler of its elements may be called; no mode: there is none.
+    pub fn handler_modes(&self, handler: &str) -> Modes {
+        let works = matches!(self, AnyClass::Node(_)) && TASK.contains(&handler);
+        let mut modes = Modes { read: COMMON.contains(&handler) || works, ..Modes::default() };
+        for h in self.info().handlers.iter().filter(|h| is_called(h.name, handler)) {
+            modes.read |= h.read;
+            modes.write |= h.write;
+        }
+        modes
+    }
+
+    /// What its elements can get at.
+    pub fn reach(&self) -> Reach {
+        match self {
+            AnyClass::Element(_) => Reach::Graph,
+            AnyClass::Node(c) => c.reach,
         }
     }
 

@@ -40,12 +40,13 @@ mod worker;
 
 pub use classes::{AnyClass, Classes};
 pub use client::{Client, ClientError, Events};
+pub use control::Modes;
 pub use device::Opener;
 pub use engine::{Engine, Stopped, Until};
 pub use env::{Notice, Printer, Reader};
 pub use executor::ExecutorKind;
 pub use fast::Fast;
-pub use node::{Model, NodeClass};
+pub use node::{Model, NodeClass, Reach};
 pub use plan::Plan;
 pub use problem::{Places, PlanError, Problem};
 pub use server::{ServeError, serve};

@@ -1,12 +1,15 @@
 //! The memory that a graph may come to take: what its tables may hold, and the packets that may wait in it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use weir_ir::program::TableInit;
 use weir_table::Kind;
 
+use crate::env::Env;
+use crate::node::EngineNode;
+use crate::nodes::PACKET;
 use crate::plan::{Part, Plan};
-
-/// Bytes that a packet which waits takes: its buffer, and its place.
-const PACKET: u64 = 2048 + 8;
 
 /// Most bytes that a table may come to take by itself. Prefixes and rules are only added by the configuration and by whoever
 /// writes handlers, so that those count which are there from the start.
@@ -29,17 +32,19 @@ impl Plan {
     fn consumers(&self) -> Vec<(String, u64)> {
         let tables =
             self.linked.tables.iter().map(|t| (self.linked.elements[t.owner as usize].clone(), of_table(t)));
-        let nodes = self.parts.iter().zip(&self.graph.elements).filter_map(|(part, decl)| match part {
-            Part::Node { node: Some(node), .. } => Some((decl.name.clone(), node.memory())),
+        let nodes = self.parts.iter().zip(&self.graph.elements).zip(&self.graph.ports);
+        let nodes = nodes.filter_map(|((part, decl), ports)| match part {
+            Part::Node { node: Some(node), .. } => Some((decl.name.clone(), node.memory(ports.inputs.len()))),
             _ => None,
         });
         tables.chain(nodes).collect()
     }
 
-    /// Refuses a graph that may come to take more.
-    pub(crate) fn bound_memory(&self, limit: u64) -> Result<(), String> {
+    /// Refuses a graph that may come to take more, also by what handlers change.
+    pub(crate) fn bound_memory(&mut self, limit: u64) -> Result<(), String> {
         let wanted = self.memory();
-        if wanted <= limit {
+        if let Some(spare) = limit.checked_sub(wanted) {
+            self.spare = Some(Arc::new(AtomicU64::new(spare)));
             return Ok(());
         }
         let mut consumers = self.consumers();
@@ -52,6 +57,32 @@ impl Plan {
             size(limit),
             most.join(", ")
         ))
+    }
+}
+
+/// Writes a handler of a node with so many inputs. What makes it take more memory than is left is taken back, and refused.
+pub(crate) fn write_within(
+    spare: Option<&AtomicU64>,
+    node: &mut dyn EngineNode,
+    inputs: usize,
+    (handler, value): (&str, &str),
+    env: &mut Env,
+) -> Result<(), String> {
+    let Some(spare) = spare else { return node.write(handler, value, env) };
+    let (before, old) = (node.memory(inputs), node.read(handler, env));
+    node.write(handler, value, env)?;
+    let after = node.memory(inputs);
+    if after <= before {
+        spare.fetch_add(before - after, Relaxed);
+        return Ok(());
+    }
+    match spare.fetch_update(Relaxed, Relaxed, |spare| spare.checked_sub(after - before)) {
+        Ok(_) => Ok(()),
+        Err(left) => {
+            old.and_then(|old| node.write(handler, &old, env))?;
+            let (more, left) = (size(after - before), size(left));
+            Err(format!("that takes {more} more of memory, and of what the graph may take {left} are left"))
+        }
     }
 }
 
@@ -71,7 +102,7 @@ mod tests {
     use crate::classes::Classes;
 
     fn refused(text: &str) -> Option<String> {
-        let plan = Plan::new(&Classes::default(), text, "f").unwrap_or_else(|e| panic!("{e}"));
+        let mut plan = Plan::new(&Classes::default(), text, "f").unwrap_or_else(|e| panic!("{e}"));
         plan.bound_memory(256 << 20).err()
     }
 
@@ -82,5 +113,24 @@ mod tests {
         assert!(text.contains("'big' 1915 GB") && text.contains("256 MB"), "{text}");
         let nat = "Idle -> r :: IPRewriter(pattern 10.0.0.1 1024-65535 - - 0 0, MAPPING_CAPACITY 4000000000) -> Discard;";
         assert!(refused(nat).unwrap().contains("'r'"));
+    }
+
+    #[test]
+    fn what_nodes_keep_counts() {
+        for big in [
+            "Idle -> IPReassembler(HIMEM 1000000000) -> Discard;",
+            "Idle -> Queue -> LinkUnqueue(10s, 10Gbps) -> Discard;",
+            "s :: TimeSortedSched(BUFFER 1000000); Idle -> Queue -> s; s -> Discard;",
+        ] {
+            assert!(refused(big).is_some(), "{big}");
+        }
+        for small in [
+            "Idle -> IPReassembler -> Discard;",
+            "Idle -> Queue -> LinkUnqueue(50ms, 100Mbps) -> Discard;",
+            "Idle -> AggregateIPFlows -> Discard;",
+            "s :: DRRSched; Idle -> Queue -> s; Idle -> Queue -> [1] s; s -> Unqueue -> Discard;",
+        ] {
+            assert_eq!(refused(small), None);
+        }
     }
 }

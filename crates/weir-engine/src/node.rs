@@ -27,6 +27,38 @@ pub enum Model {
     Sink,
 }
 
+/// What a node can get at beside the packets and handlers of its own graph. Whoever runs graphs of others refuses them
+/// all that is more than [`Reach::Graph`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing else.
+    Graph,
+    /// Links, by which other graphs send and receive.
+    Links,
+    /// Network devices of the machine.
+    Devices,
+    /// Files, also by its handlers.
+    Files,
+    /// Sockets.
+    Sockets,
+    /// What the graphs of a process share: its clock, its random numbers, and its time, of which sources without a pace take all.
+    Process,
+}
+
+impl Reach {
+    /// What is reached, for messages.
+    pub fn what(self) -> &'static str {
+        match self {
+            Reach::Graph => "its graph",
+            Reach::Links => "links of other graphs",
+            Reach::Devices => "network devices",
+            Reach::Files => "files",
+            Reach::Sockets => "sockets",
+            Reach::Process => "what all graphs of the data plane share",
+        }
+    }
+}
+
 /// What a run of a node's task led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ran {
@@ -169,8 +201,8 @@ pub trait Behavior: Send {
     /// Takes no more packets of links.
     fn leave_links(&mut self, _links: &mut Links) {}
 
-    /// Most bytes that the packets which wait in it can take.
-    fn memory(&self) -> u64 {
+    /// Most bytes that the packets which wait in it, and what it remembers of others, can take if so many inputs are connected.
+    fn memory(&self, _inputs: usize) -> u64 {
         0
     }
 
@@ -196,6 +228,8 @@ pub struct NodeClass {
     pub info: &'static ClassInfo,
     /// What its nodes do to packets.
     pub model: Model,
+    /// What they can get at.
+    pub reach: Reach,
     pub(crate) configure: Configure,
 }
 
@@ -383,7 +417,7 @@ pub(crate) fn configure<T>(
     }
 }
 
-/// Declares a class of engine nodes: manual page, ports, model, parameters and handlers, as `element!` does for
+/// Declares a class of engine nodes: manual page, ports, model, reach, parameters and handlers, as `element!` does for
 /// packet programs. `state` names the type of what a node has at run time, which starts as its default and is the
 /// field `state`; a `read` handler is a function of the node and the environment, `write` gets the value as well;
 /// `each` and `set_each` have a number behind the name, which the function gets (`tickets0`, `tickets1`).
@@ -391,7 +425,7 @@ pub(crate) fn configure<T>(
 macro_rules! engine_node {
     (
         $(#[doc = $doc:expr])*
-        $name:ident: $ports:literal, $processing:literal, $model:ident;
+        $name:ident: $ports:literal, $processing:literal, $model:ident, $reach:ident;
         $(example $example:expr;)*
         $(params {
             $( $(#[doc = $pdoc:expr])* $kind:ident $field:ident: $ty:ty $(= $default:expr)?, )*
@@ -435,6 +469,7 @@ macro_rules! engine_node {
         pub(super) const CLASS: $crate::node::NodeClass = $crate::node::NodeClass {
             info: &INFO,
             model: $crate::node::Model::$model,
+            reach: $crate::node::Reach::$reach,
             configure: |args| {
                 #[allow(unused_variables, reason = "a node may have no parameters")]
                 let node = $crate::node::configure(args, &INFO, |args| {

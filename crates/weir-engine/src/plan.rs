@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use weir_click::{Graph, Kind};
 use weir_ir::program::{BlockId, End, Entry, EntryKind, TableId};
@@ -65,6 +66,8 @@ pub struct Plan {
     pub graph: Arc<Graph>,
     /// What names of links begin with, if they are the graph's own.
     pub(crate) scope: Option<String>,
+    /// How many bytes more its nodes may take, if its memory is bounded.
+    pub(crate) spare: Option<Arc<AtomicU64>>,
     pub(crate) parts: Vec<Part>,
     /// The programs of elements, not joined with others.
     pub(crate) programs: Arc<[Arc<Program>]>,
@@ -133,6 +136,7 @@ impl Plan {
             config: text.into(),
             graph: Arc::new(graph),
             scope: None,
+            spare: None,
             parts,
             programs: programs.into(),
             owners: owners.into(),
@@ -191,6 +195,7 @@ impl Plan {
             config: self.config.clone(),
             graph: self.graph.clone(),
             scope: self.scope.clone(),
+            spare: self.spare.clone(),
             parts: self.parts.iter().map(Part::copy).collect(),
             programs: self.programs.clone(),
             owners: self.owners.clone(),

@@ -163,7 +163,7 @@ fn templates_load_from_directories() {
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     write(
         "function.yaml",
-        "name: wire\nports: [a, b]\nparams: [{name: LIMIT, type: int, default: 5}, {name: PEER, type: ip}]\n",
+        "name: wire\nports: [a, b]\nparams: [{name: LIMIT, type: int, min: 1, max: 9, default: 5}, {name: PEER, type: ip}]\n",
     );
     let error = Template::load(dir.path()).unwrap_err();
     assert!(std::error::Error::source(&error).unwrap().to_string().contains("function.click"), "{error:?}");
@@ -191,6 +191,17 @@ fn templates_load_from_directories() {
             "wire needs the parameter PEER; give it a value in \"params\"",
         ]
     );
+
+    let errors = template.arguments(&params(r#"{"PEER": "10.0.0.1", "LIMIT": 10}"#)).unwrap_err();
+    assert_eq!(errors[0].to_string(), "parameter LIMIT: found 10; expected a number from 1 to 9");
+    for (bounds, words) in
+        [("min: 5, max: 4", "above"), ("min: 5, default: 4", "from 5 on"), ("max: many", "no whole number")]
+    {
+        let text = format!("name: w\nports: []\nparams: [{{name: N, type: int, {bounds}}}]\nclick: x;\n");
+        assert!(Template::parse(&text).unwrap_err().to_string().contains(words), "{bounds}");
+    }
+    let text = "name: w\nports: []\nparams: [{name: N, type: text, max: 4}]\nclick: x;\n";
+    assert!(Template::parse(text).unwrap_err().to_string().contains("only a parameter of type int"));
 
     write("function.click", &" ".repeat((1 << 20) + 1));
     let error = Template::load(dir.path()).unwrap_err();

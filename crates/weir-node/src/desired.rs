@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use weir_model::graph::{Function, ServiceGraph};
 use weir_model::template::Template;
-use weir_switch::compile::{CompileError, compile};
+use weir_switch::compile::CompileError;
 use weir_switch::lsi0::Attachment;
 
 use crate::guard;
@@ -81,15 +81,10 @@ impl DesiredGraph {
     /// Everything about the graph that this node cannot run, with its place in the document.
     pub fn new<'t>(
         graph: &ServiceGraph,
-        image: impl Fn(&Function) -> Option<&'t Template>,
+        image: impl Fn(&Function) -> Result<&'t Template, String>,
         proofs: &Proofs,
     ) -> Result<DesiredGraph, Vec<CompileError>> {
-        let errors = guard::check_names(graph);
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        let compiled = compile(graph, image)?;
-        guard::check_config(graph, &compiled)?;
+        let compiled = guard::compile(graph, image)?;
         proofs.check(graph, &compiled)?;
         let writes: Vec<_> = compiled.functions.iter().flat_map(|f| f.writes.clone()).collect();
         let sap = |a: &Attachment| a.sap.clone();

@@ -2,35 +2,41 @@
 //!
 //! Image scripts and tenants' parameter values end up in one configuration text, so nothing that they are made of can
 //! be trusted to stay where it was put. The check is made on the finished configuration: it is parsed as the data
-//! plane will parse it, and every element in it must be a packet program, a queue, or one of the links that belong to
-//! the graph's own access points.
+//! plane will parse it, and every element in it must stay within its graph (its class says whether it does), or be one of the
+//! links that belong to the graph's own access points.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
-use weir_click::{ClassInfo, ElementSet, Graph, PortCounts};
-use weir_elements::{Class, class_named, classes};
-use weir_model::graph::{SapKind, ServiceGraph};
-use weir_switch::compile::{CompileError, Compiled};
+use weir_click::{ElementDecl, Graph};
+use weir_engine::{AnyClass, Classes, PlanError, Problem, Reach};
+use weir_model::graph::{Function, SapKind, ServiceGraph};
+use weir_model::template::{Access, Template};
+use weir_switch::compile::{CompileError, Compiled, FunctionPlan};
 
-/// Engine nodes that reach nothing outside of their graph.
-const QUEUES: [&str; 4] = ["Queue", "Unqueue", "RatedUnqueue", "RoundRobinSched"];
-/// Links to LSI-0; a graph has exactly those of its access points.
-const LINKS: [&str; 2] = ["FromLink", "ToLink"];
-/// Classes that reach outside, for a better message than "no such class".
-const OUTSIDE: [&str; 9] = [
-    "FromDevice",
-    "ToDevice",
-    "FromDump",
-    "ToDump",
-    "FromHost",
-    "ToHost",
-    "Socket",
-    "InfiniteSource",
-    "RatedSource",
-];
+/// All classes that there are.
+pub(crate) static CLASSES: LazyLock<Classes> =
+    LazyLock::new(|| Classes::with(weir_switch::CLASSES.iter().copied()));
+
+/// Compiles a graph, if it is one that a node takes; `image` finds the template of a function, or says why there is none.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn compile<'t>(
+    graph: &ServiceGraph,
+    image: impl Fn(&Function) -> Result<&'t Template, String>,
+) -> Result<Compiled, Vec<CompileError>> {
+    let errors = check_names(graph);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let compiled = weir_switch::compile::compile(graph, image)?;
+    check_config(graph, &compiled)?;
+    Ok(compiled)
+}
 
 /// Identifiers and interface names that could be read as something else in a configuration.
-pub fn check_names(graph: &ServiceGraph) -> Vec<CompileError> {
+fn check_names(graph: &ServiceGraph) -> Vec<CompileError> {
     let mut errors = Vec::new();
     let mut check = |at: String, name: &str| {
         let good = |c: char| c.is_ascii_alphanumeric() || "_-.@+".contains(c);
@@ -60,21 +66,18 @@ pub fn check_names(graph: &ServiceGraph) -> Vec<CompileError> {
     errors
 }
 
-/// Refuses a configuration with elements that a graph may not have.
+/// Refuses a configuration with elements that a graph may not have, and images that name what is not there.
 ///
 /// # Errors
-/// One for each function (or the graph) at fault.
-pub fn check_config(graph: &ServiceGraph, compiled: &Compiled) -> Result<(), Vec<CompileError>> {
-    let place = |element: &str| {
-        let compound = element.split('/').next().unwrap_or_default();
-        let function = compiled.functions.iter().find(|f| f.element == compound)?;
-        let i = graph.functions.iter().position(|f| f.id.as_str() == function.id)?;
-        Some(format!("sffg.SFs[{i}] (image '{}')", function.image))
-    };
+/// One for each place at fault.
+fn check_config(graph: &ServiceGraph, compiled: &Compiled) -> Result<(), Vec<CompileError>> {
+    let place = |f: Option<&FunctionPlan>| place(graph, f);
     let flat = parse(&compiled.config).map_err(|errors| {
-        let at = "sffg.SFs".to_owned();
-        let line = |e: &weir_click::Diagnostic| CompileError { at: at.clone(), what: e.to_string() };
-        errors.list.iter().map(line).collect::<Vec<_>>()
+        let error = |e: &weir_click::Diagnostic| CompileError {
+            at: place(compiled.function_at(e.span.offset)),
+            what: e.to_string(),
+        };
+        errors.list.iter().map(error).collect::<Vec<_>>()
     })?;
 
     let mut links: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -85,65 +88,131 @@ pub fn check_config(graph: &ServiceGraph, compiled: &Compiled) -> Result<(), Vec
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
     for e in &flat.elements {
+        let own = function_of(compiled, e);
         let class = e.class.as_str();
-        let own = place(&e.name);
-        if LINKS.contains(&class) && own.is_none() && e.args.len() == 1 {
-            let count = e.args.first().and_then(|link| links.get_mut(&(class, link.as_str())));
-            if let Some(count) = count {
-                *count += 1;
-                if *count == 1 {
-                    continue;
-                }
-            }
-        } else if program(class).is_some() || QUEUES.contains(&class) {
-            continue;
+        if let Some(what) = unknown_variable(e).filter(|_| own.is_some()) {
+            errors.push(CompileError { at: place(own), what });
         }
-        let at = own.unwrap_or_else(|| "sffg.SFs".to_owned());
+        let Some(what) = reaches_outside(e) else { continue };
+        if own.is_none()
+            && e.args.len() == 1
+            && let Some(count) = e.args.first().and_then(|link| links.get_mut(&(class, link.as_str())))
+        {
+            *count += 1;
+            if *count == 1 {
+                continue;
+            }
+        }
+        let at = place(own);
         if seen.insert((at.clone(), class)) {
-            let what = format!(
-                "{} :: {class}: an image may only use packet programs and queues; traffic enters and leaves by its ports in_N and out_N",
-                e.name
-            );
             errors.push(CompileError { at, what });
+        }
+    }
+    for f in &compiled.functions {
+        for (name, (handler, access)) in &f.handlers {
+            if let Err(what) = has_handler(&flat, (name, handler), *access) {
+                errors.push(CompileError { at: place(Some(f)), what });
+            }
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// The flat graph of a configuration that stays within [`Classes`].
+/// What is wrong with the configuration of a graph, with the places in its document.
+pub fn placed(graph: &ServiceGraph, compiled: &Compiled, errors: &PlanError) -> Vec<CompileError> {
+    let error = |p: &Problem| {
+        let offset = match p {
+            Problem::Text(d) => Some(d.span.offset),
+            Problem::Element { span, .. } => Some(span.offset),
+            Problem::Other(_) => None,
+        };
+        let function = offset.and_then(|offset| compiled.function_at(offset));
+        CompileError { at: place(graph, function), what: p.to_string() }
+    };
+    errors.0.iter().map(error).collect()
+}
+
+/// The place of a function in the document, and its image; that of all functions if it is not known which.
+fn place(graph: &ServiceGraph, function: Option<&FunctionPlan>) -> String {
+    let number = |f: &FunctionPlan| graph.functions.iter().position(|g| g.id.as_str() == f.id);
+    match function.and_then(|f| Some((f, number(f)?))) {
+        Some((f, i)) => format!("sffg.SFs[{i}] '{}' (image '{}')", f.id, f.image),
+        None => "sffg.SFs".to_owned(),
+    }
+}
+
+/// The function that an element belongs to.
+fn function_of<'c>(compiled: &'c Compiled, e: &ElementDecl) -> Option<&'c FunctionPlan> {
+    let compound = e.name.split('/').next().unwrap_or_default();
+    compiled.functions.iter().find(|f| f.element == compound)
+}
+
+/// What is wrong with an element that does not stay within its graph.
+pub(crate) fn reaches_outside(e: &ElementDecl) -> Option<String> {
+    let reach = CLASSES.get(&e.class).map_or(Reach::Process, AnyClass::reach);
+    (reach != Reach::Graph).then(|| {
+        let (span, name, class, what) = (&e.span, inner(&e.name), &e.class, reach.what());
+        format!(
+            "{span}: {name} :: {class} reaches {what}: an image may only use elements that stay within its graph; \
+             traffic enters and leaves by its ports in_N and out_N"
+        )
+    })
+}
+
+/// What is wrong with an element in whose arguments a variable stands that nothing gave a value.
+pub(crate) fn unknown_variable(e: &ElementDecl) -> Option<String> {
+    let name = |text: &str| -> String {
+        let text = text.trim_start_matches('{');
+        text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect()
+    };
+    let mut names = e.args.iter().flat_map(|a| a.split('$').skip(1)).map(name);
+    let name = names.find(|n| n.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))?;
+    let (span, element, class) = (&e.span, inner(&e.name), &e.class);
+    Some(format!(
+        "{span}: {element} :: {class}: ${name} is no parameter of the image; declare it under 'params'"
+    ))
+}
+
+/// The name of a function's element as its script has it.
+fn inner(element: &str) -> &str {
+    element.split_once('/').map_or(element, |(_, inner)| inner)
+}
+
+/// Whether the handler (`element.handler`) behind a public name is there, and can be called so.
+pub(crate) fn has_handler(
+    flat: &Graph,
+    (public, handler): (&str, &str),
+    access: Access,
+) -> Result<(), String> {
+    let (element, name) = handler.rsplit_once('.').unwrap_or_default();
+    let short = inner(element);
+    let wrong = |what: String| format!("the image's public handler '{public}' is {short}.{name}, but {what}");
+    let decl = flat.find(element).and_then(|i| flat.elements.get(i));
+    let decl = decl.ok_or_else(|| wrong(format!("the script has no element '{short}'")))?;
+    let class = CLASSES.get(&decl.class).ok_or_else(|| wrong(format!("there is no class {}", decl.class)))?;
+    let modes = class.handler_modes(name);
+    let missing = |what: &str| {
+        let has = class.info().handlers.iter().filter(|h| if what == "read" { h.read } else { h.write });
+        let mut has: Vec<&str> = has.map(|h| h.name.trim_start_matches("r#")).collect();
+        has.dedup();
+        let has = if has.is_empty() { "none".to_owned() } else { has.join(", ") };
+        wrong(format!("the {} has no {what} handler of that name; it has: {has}", decl.class))
+    };
+    if access.readable() && !modes.read {
+        return Err(missing("read"));
+    }
+    if access.writable() && !modes.write {
+        return Err(missing("write"));
+    }
+    Ok(())
+}
+
+/// The flat graph of a configuration.
 ///
 /// # Errors
 /// What is wrong with the text.
 pub fn parse(config: &str) -> Result<Graph, weir_click::Errors> {
-    weir_click::parse("graph.click", config, &Classes)
-}
-
-/// A packet program's class.
-fn program(name: &str) -> Option<&'static Class> {
-    class_named(name).or_else(|| weir_switch::CLASSES.iter().find(|c| c.info.name == name))
-}
-
-/// The classes that the check knows. Ports and processing of engine nodes are left to the data plane to check.
-struct Classes;
-
-impl ElementSet for Classes {
-    fn class(&self, name: &str) -> Option<ClassInfo> {
-        if let Some(class) = program(name) {
-            let info = class.info;
-            return ClassInfo::new(info.ports, info.processing, info.flow).ok();
-        }
-        let known = QUEUES.iter().chain(&LINKS).chain(&OUTSIDE).any(|n| *n == name);
-        if known { ClassInfo::new("-/-", "a/a", "x/x").ok() } else { None }
-    }
-
-    fn names(&self) -> Vec<String> {
-        let programs = classes().chain(weir_switch::CLASSES).map(|c| c.info.name);
-        programs.chain(QUEUES).map(str::to_owned).collect()
-    }
-
-    fn ports(&self, class: &str, args: &[String]) -> Option<PortCounts> {
-        program(class)?.configure(args).ok()?.ports().parse().ok()
-    }
+    weir_click::parse("graph.click", config, &*CLASSES)
 }
 
 #[cfg(test)]
@@ -171,14 +240,62 @@ flowrules:
 
     fn check(document: &str, click: &str) -> Result<DesiredGraph, Vec<String>> {
         let (template, graph) = (template(click), ServiceGraph::parse(document).unwrap());
-        DesiredGraph::new(&graph, |_| Some(&template), &crate::proof::Proofs::default())
+        DesiredGraph::new(&graph, |_| Ok(&template), &crate::proof::Proofs::default())
             .map_err(|e| e.iter().map(ToString::to_string).collect())
     }
 
     #[test]
-    fn packet_programs_and_queues_are_fine() {
+    fn what_stays_within_the_graph_is_fine() {
         let graph = GRAPH.replace("VALUE", "allow all");
-        check(&graph, "in_0 -> IPFilter($RULES) -> out_1; in_1 -> Queue(10) -> Unqueue -> out_0;").unwrap();
+        for (way, name) in [
+            ("Queue(10) -> Unqueue", "queues"),
+            ("RED(5, 50, 0.02) -> Queue -> BandwidthRatedUnqueue(20Mbps)", "a shaper"),
+            ("Queue -> Shaper(100) -> Unqueue", "another"),
+            ("Queue -> DelayUnqueue(5ms)", "a delay"),
+            (
+                "Tee(2) -> Queue -> s :: PrioSched -> Unqueue; TimedSource(1) -> Queue -> [1] s -> Unqueue",
+                "priorities",
+            ),
+        ] {
+            let script = format!("in_0 -> IPFilter($RULES) -> out_1; in_1 -> {way} -> out_0;");
+            let script = script
+                .replace("Tee(2) ->", "t :: Tee(1) ->")
+                .replace("[1] s -> Unqueue -> out_0", "[1] s; s -> Unqueue -> out_0")
+                .replace("s :: PrioSched -> Unqueue;", "s :: PrioSched;");
+            check(&graph, &script).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        }
+    }
+
+    #[test]
+    fn mistakes_of_an_image_are_told_with_their_place() {
+        let graph = GRAPH.replace("VALUE", "allow all");
+        let first = |script: &str| check(&graph, script).unwrap_err().remove(0);
+        let e = first("in_0 -> IPFilter($RULES) -> out_1;\n  in_1 -> Frobnicate -> out_0;");
+        assert!(e.starts_with("sffg.SFs[0] 'fw' (image 'fw'): fw:6:11: ") && e.contains("Frobnicate"), "{e}");
+        let e = first("in_0 -> IPFilter($RULES) -> out_1;\n  in_1 -> f :: IPFilter($WHAT) -> out_0;");
+        assert!(e.contains("fw:6:11: ") && e.contains("$WHAT is no parameter"), "{e}");
+        let e = first("in_0 -> IPFilter($RULES) -> out_1;\n  in_1 -> ToDump(/etc/passwd);\n  Idle -> out_0;");
+        assert!(e.contains("fw:6:11: ") && e.contains("reaches files"), "{e}");
+    }
+
+    #[test]
+    fn public_handlers_are_there() {
+        let graph = ServiceGraph::parse(&GRAPH.replace("VALUE", "allow all")).unwrap();
+        let error = |handlers: &str| {
+            let script = "in_0 -> f :: IPFilter($RULES) -> c :: Counter -> out_1; in_1 -> out_0;";
+            let text = format!(
+                "name: fw\nports: [a, b]\nparams: [{{name: RULES, type: text}}]\nhandlers: {{{handlers}}}\nclick: '{script}'\n"
+            );
+            let template = Template::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+            compile(&graph, |_| Ok(&template)).err().map(|e| e[0].to_string())
+        };
+        assert_eq!(error("a: c.count, b: f.config, c: in_0.count, d: {handler: c.reset, access: w}"), None);
+        let e = error("a: d.count").unwrap();
+        assert!(e.contains("sffg.SFs[0]") && e.contains("no element 'd'"), "{e}");
+        let e = error("a: c.cuont").unwrap();
+        assert!(e.contains("c.cuont") && e.contains("no read handler") && e.contains("count"), "{e}");
+        let e = error("a: {handler: c.count, access: rw}").unwrap();
+        assert!(e.contains("c.count") && e.contains("no write handler"), "{e}");
     }
 
     #[test]
@@ -189,7 +306,7 @@ flowrules:
             let errors = check(&graph, &script).unwrap_err();
             let class = bad.split('(').next().unwrap();
             assert!(
-                errors[0].contains("sffg.SFs[0] (image 'fw')") && errors[0].contains(class),
+                errors[0].contains("sffg.SFs[0] 'fw' (image 'fw')") && errors[0].contains(class),
                 "{errors:?}"
             );
         }

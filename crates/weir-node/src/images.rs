@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_model::graph::Function;
-use weir_model::template::{MANIFEST_FILE, Template, TemplateError};
+use weir_model::template::{MANIFEST_FILE, MAX_FILE, Template, TemplateError};
+
+use crate::image_check;
+use crate::nearest::nearest;
 
 /// Most images that are read from one directory.
 const MAX_IMAGES: usize = 10_000;
@@ -24,6 +27,8 @@ pub struct Images {
 /// An image that cannot be used. Others are not concerned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ImageError {
+    /// The image's name, as far as it can be told.
+    pub name: String,
     /// The file or directory.
     pub path: String,
     /// What is wrong with it, one line each.
@@ -54,8 +59,9 @@ impl Images {
                 }
                 self.templates.insert(name, template);
             }
-            Err(TemplateError::Manifest { path, source }) => {
-                self.error(&path, source.errors().iter().map(ToString::to_string).collect());
+            Err(TemplateError::Manifest { path: manifest, source }) => {
+                let errors = source.errors().iter().map(ToString::to_string).collect();
+                self.broken(name_of(path), &manifest, errors);
             }
             Err(e) => {
                 let cause = e.source().map(|s| format!(": {s}")).unwrap_or_default();
@@ -65,13 +71,57 @@ impl Images {
     }
 
     fn error(&mut self, path: &Path, errors: Vec<String>) {
-        self.errors.push(ImageError { path: path.display().to_string(), errors });
+        self.broken(name_of(path), path, errors);
+    }
+
+    fn broken(&mut self, name: String, path: &Path, errors: Vec<String>) {
+        self.errors.push(ImageError { name, path: path.display().to_string(), errors });
+    }
+
+    /// Tries the scripts of all images: those with mistakes count as broken then.
+    #[must_use]
+    pub fn tried(mut self) -> Images {
+        let errors = &mut self.errors;
+        self.templates.retain(|name, template| {
+            let mistakes = image_check::mistakes(template);
+            if !mistakes.is_empty() {
+                let path = template.script.file.clone().unwrap_or_default();
+                errors.push(ImageError { name: name.clone(), path, errors: mistakes.clone() });
+            }
+            mistakes.is_empty()
+        });
+        self
     }
 
     /// The image of a function: its `template`, or the image of its name.
-    pub fn find(&self, function: &Function) -> Option<&Template> {
-        self.templates.get(function.template.as_ref().unwrap_or(&function.name).as_str())
+    ///
+    /// # Errors
+    /// That there is none, or what is wrong with it.
+    pub fn find(&self, function: &Function) -> Result<&Template, String> {
+        let wanted = function.template.as_ref().unwrap_or(&function.name).as_str();
+        if let Some(template) = self.templates.get(wanted) {
+            return Ok(template);
+        }
+        Err(match self.errors.iter().find(|e| e.name == wanted) {
+            Some(e) => format!("the image '{wanted}' is broken: {}: {}", e.path, e.errors.join("; ")),
+            None => {
+                let hint = nearest(wanted, self.templates.keys().map(String::as_str));
+                format!("there is no image '{wanted}' here{hint}")
+            }
+        })
     }
+}
+
+/// What an image that cannot be read would be called: what its manifest says, else the name of its file.
+fn name_of(path: &Path) -> String {
+    let manifest = if path.is_dir() { path.join(MANIFEST_FILE) } else { path.to_owned() };
+    // Not through links or from devices, as images are read.
+    let regular = manifest.symlink_metadata().is_ok_and(|m| m.is_file() && m.len() <= MAX_FILE);
+    let text = if regular { std::fs::read_to_string(&manifest).unwrap_or_default() } else { String::new() };
+    let said = text.lines().find_map(|l| l.strip_prefix("name:"));
+    let said = said.map(|n| n.trim().trim_matches(['"', '\'']).to_owned()).filter(|n| !n.is_empty());
+    let file = || path.file_stem().map(|s| s.to_string_lossy().into_owned());
+    said.or_else(file).unwrap_or_default()
 }
 
 /// Files and directories that should be images, sorted.
@@ -118,5 +168,22 @@ mod tests {
         assert!(errors[0].contains("bad.yaml") && errors[0].contains("prots"), "{errors:?}");
         assert!(errors[1].contains("already"), "{errors:?}");
         assert!(errors[2].contains("absent"), "{errors:?}");
+        let find = |name: &str| {
+            let text = format!(
+                "id: g\nname: g\nSFs: [{{id: f, name: {name}, ports: [a]}}]\nsaps: []\nflowrules: []\n"
+            );
+            let graph = weir_model::graph::ServiceGraph::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+            images.find(&graph.functions[0]).map(|t| t.name.to_string())
+        };
+        assert_eq!(find("good").as_deref(), Ok("good"));
+        let e = find("bad").unwrap_err();
+        assert!(e.contains("'bad' is broken") && e.contains("bad.yaml") && e.contains("prots"), "{e}");
+        assert_eq!(find("goad").unwrap_err(), "there is no image 'goad' here (did you mean 'good'?)");
+
+        file("script.yaml", "name: script\nports: [a]\nclick: 'in_0 -> Frobnicate -> out_0;'\n");
+        let images = Images::read(&[dir.path().into()]).tried();
+        assert_eq!(images.templates.keys().collect::<Vec<_>>(), ["good", "pair"]);
+        let e = images.errors.last().unwrap();
+        assert!(e.name == "script" && e.errors[0].contains("script.yaml:3:17: "), "{e:?}");
     }
 }

@@ -89,6 +89,12 @@ impl<D: DataPlane> Node<D> {
         spawn_blocking(move || Images::read(&directories)).await.unwrap_or_default()
     }
 
+    /// The same, with all scripts tried.
+    pub async fn tried_images(&self) -> Images {
+        let images = self.images().await;
+        spawn_blocking(move || images.tried()).await.unwrap_or_default()
+    }
+
     /// What a document would become.
     ///
     /// # Errors

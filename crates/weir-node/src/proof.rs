@@ -13,6 +13,7 @@ use weir_switch::compile::{CompileError, Compiled};
 use weir_verify::Limits;
 
 use crate::desired::DesiredGraph;
+use crate::guard;
 
 /// Most graphs of which proofs are remembered.
 const REMEMBERED: usize = 64;
@@ -102,7 +103,8 @@ fn place(i: usize) -> String {
 fn questions(graph: &ServiceGraph, compiled: &Compiled) -> Result<(World, Vec<Question>), Vec<CompileError>> {
     let whole = |what: String| vec![CompileError { at: "sffg".into(), what }];
     let classes = Classes::with(weir_switch::CLASSES.iter().copied());
-    let plan = Plan::new(&classes, &compiled.config, graph.id.as_str()).map_err(|e| whole(e.to_string()))?;
+    let plan = Plan::new(&classes, &compiled.config, graph.id.as_str())
+        .map_err(|e| guard::placed(graph, compiled, &e))?;
     let mut world = World::of_graph(graph, compiled, &plan).map_err(|list| whole(list.join("\n")))?;
     let mut questions = Vec::new();
     let mut errors = Vec::new();
@@ -174,7 +176,7 @@ mod tests {
         );
         let list: String = requirements.iter().map(|r| format!("  - {r}\n")).collect();
         let graph = ServiceGraph::parse(&(text + &list)).unwrap_or_else(|e| panic!("{e}"));
-        let compiled = compile(&graph, |_| Some(&image)).unwrap();
+        let compiled = compile(&graph, |_| Ok(&image)).unwrap();
         (graph, compiled)
     }
 
@@ -220,7 +222,7 @@ mod tests {
         let (proved, _) = graph(&["can a b udp"], "deny icmp");
         let (free, _) = graph(&[], "deny icmp");
         let image = Template::parse(IMAGE_WITH_HANDLERS).unwrap();
-        let made = |graph| DesiredGraph::new(graph, |_| Some(&image), &Proofs::default()).unwrap();
+        let made = |graph| DesiredGraph::new(graph, |_| Ok(&image), &Proofs::default()).unwrap();
         let handler = |g: &DesiredGraph, name: &str| g.functions[0].handlers[name].handler.clone();
         let (proved, free) = (made(&proved), made(&free));
         let (reset, colour) = (handler(&proved, "reset"), handler(&proved, "colour"));

@@ -23,5 +23,6 @@ flowrules:
 /// What a document without functions becomes.
 pub fn desired(document: &str) -> DesiredGraph {
     let graph = ServiceGraph::parse(document).unwrap_or_else(|e| panic!("{e}"));
-    DesiredGraph::new(&graph, |_| None, &Proofs::default()).unwrap_or_else(|e| panic!("{e:?}"))
+    DesiredGraph::new(&graph, |_| Err("there is no image".into()), &Proofs::default())
+        .unwrap_or_else(|e| panic!("{e:?}"))
 }

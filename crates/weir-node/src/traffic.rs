@@ -143,6 +143,7 @@ fn world(graph: &DesiredGraph) -> Result<World, String> {
     let text = serde_json::json!({ "sffg": graph.document }).to_string();
     let document = ServiceGraph::parse(&text).map_err(|e| e.to_string())?;
     let functions = graph.functions.iter().map(|f| FunctionPlan {
+        text: 0..0,
         id: f.id.clone(),
         image: f.image.clone(),
         element: f.element.clone(),

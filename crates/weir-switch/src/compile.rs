@@ -7,11 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::ops::Range;
 
 use weir_model::graph::{Actions, Function, PortRef, SapKind, ServiceGraph};
 use weir_model::template::{Access, Template};
 use weir_net::EtherAddr;
 
+use crate::function;
 use crate::lsi0::Attachment;
 use crate::rule::{Action, FlowRule};
 
@@ -35,12 +37,21 @@ pub struct FunctionPlan {
     pub image: String,
     /// Name of its compound element.
     pub element: String,
+    /// Where that is declared in the configuration.
+    pub text: Range<usize>,
     /// Number of ports.
     pub ports: usize,
     /// Public handlers: name, handler in the configuration, access.
     pub handlers: BTreeMap<String, (String, Access)>,
     /// Handler writes to make before it sees traffic: handler in the configuration, value.
     pub writes: Vec<(String, String)>,
+}
+
+impl Compiled {
+    /// The function whose text in the configuration holds this byte.
+    pub fn function_at(&self, offset: usize) -> Option<&FunctionPlan> {
+        self.functions.iter().find(|f| f.text.contains(&offset))
+    }
 }
 
 /// Something in a graph that cannot be compiled.
@@ -53,14 +64,14 @@ pub struct CompileError {
     pub what: String,
 }
 
-/// Compiles a graph; `image` finds the template of a function.
+/// Compiles a graph; `image` finds the template of a function, or says why there is none.
 pub fn compile<'t>(
     graph: &ServiceGraph,
-    image: impl Fn(&Function) -> Option<&'t Template>,
+    image: impl Fn(&Function) -> Result<&'t Template, String>,
 ) -> Result<Compiled, Vec<CompileError>> {
     let mut c = Compiler { graph, errors: Vec::new(), names: BTreeSet::new(), ports: Vec::new() };
     let (attachments, sap_text) = c.saps();
-    let (functions, function_text) = c.functions(image);
+    let (functions, function_text) = c.functions(image, &sap_text);
     let rules = c.rules();
     if !c.errors.is_empty() {
         return Err(c.errors);
@@ -168,15 +179,20 @@ impl Compiler<'_> {
 
     fn functions<'t>(
         &mut self,
-        image: impl Fn(&Function) -> Option<&'t Template>,
+        image: impl Fn(&Function) -> Result<&'t Template, String>,
+        before: &str,
     ) -> (Vec<FunctionPlan>, String) {
         let (mut plans, mut text) = (Vec::new(), String::new());
+        let mut line = before.lines().count() + 1;
         for (i, f) in self.graph.functions.iter().enumerate() {
             let at = format!("sffg.SFs[{i}]");
             let wanted = f.template.as_ref().unwrap_or(&f.name);
-            let Some(template) = image(f) else {
-                self.err(at, format!("there is no image '{wanted}' on this node"));
-                continue;
+            let template = match image(f) {
+                Ok(template) => template,
+                Err(why) => {
+                    self.err(at, why);
+                    continue;
+                }
             };
             if f.ports.len() > template.ports.len() {
                 let (n, m) = (f.ports.len(), template.ports.len());
@@ -219,7 +235,10 @@ impl Compiler<'_> {
                     }
                 }
             }
-            text.push_str(&wrap(&element, template, &arguments));
+            let own = function::text(&element, template, &arguments, line);
+            let start = before.len() + text.len();
+            let range = start..start + own.len();
+            text.push_str(&own);
             for (port, p) in f.ports.iter().enumerate() {
                 let place = PortRef::Function { function: f.id.clone(), port: p.id.clone() };
                 self.ports.push(LsiPort {
@@ -232,10 +251,12 @@ impl Compiler<'_> {
             for port in f.ports.len()..template.ports.len() {
                 _ = writeln!(text, "Idle -> [{port}] {element};\n{element} [{port}] -> Discard;");
             }
+            line = before.lines().count() + text.lines().count() + 1;
             plans.push(FunctionPlan {
                 id: f.id.to_string(),
                 image: wanted.to_string(),
                 element,
+                text: range,
                 ports: template.ports.len(),
                 handlers: public,
                 writes,
@@ -286,65 +307,6 @@ impl Compiler<'_> {
     }
 }
 
-/// A function as a compound element: `in_0`, `out_0` … count packets and lead to its ports.
-fn wrap(element: &str, template: &Template, arguments: &BTreeMap<String, String>) -> String {
-    let script = substitute(&template.click, arguments);
-    let used = words(&script);
-    let mut text = format!("// Image {}\n{element} :: {{\n", template.name);
-    for port in 0..template.ports.len() {
-        let (input, output) = (format!("in_{port}"), format!("out_{port}"));
-        if used.contains(input.as_str()) {
-            _ = writeln!(text, "input [{port}] -> {input} :: Counter;");
-        } else {
-            _ = writeln!(text, "input [{port}] -> Discard;");
-        }
-        if used.contains(output.as_str()) {
-            _ = writeln!(text, "{output} :: Counter -> [{port}] output;");
-        } else {
-            _ = writeln!(text, "Idle -> [{port}] output;");
-        }
-    }
-    _ = writeln!(text, "{}\n}};", script.trim_end());
-    text
-}
-
-fn words(script: &str) -> BTreeSet<&str> {
-    script.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).collect()
-}
-
-/// Puts values in the place of `$NAME` and `${NAME}`; other names are left for the Click parser.
-fn substitute(script: &str, arguments: &BTreeMap<String, String>) -> String {
-    let mut out = String::with_capacity(script.len());
-    let mut rest = script;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        let after = &rest[at + 1..];
-        let braced = after.strip_prefix('{');
-        let name: &str = {
-            let from = braced.unwrap_or(after);
-            let end = from.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(from.len());
-            &from[..end]
-        };
-        let whole = match braced {
-            Some(b) if b[name.len()..].starts_with('}') => name.len() + 2,
-            Some(_) => 0,
-            None => name.len(),
-        };
-        match arguments.get(name).filter(|_| whole > 0) {
-            Some(value) => {
-                out.push_str(value);
-                rest = &after[whole..];
-            }
-            None => {
-                out.push('$');
-                rest = after;
-            }
-        }
-    }
-    out.push_str(rest);
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,7 +329,10 @@ click: |
 
     fn compiled(text: &str) -> Result<Compiled, Vec<CompileError>> {
         let template = Template::parse(FIREWALL).unwrap();
-        compile(&graph(text), |f| (f.name.as_str() == "firewall").then_some(&template))
+        compile(&graph(text), |f| match f.name.as_str() {
+            "firewall" => Ok(&template),
+            other => Err(format!("there is no image '{other}'")),
+        })
     }
 
     const GRAPH: &str = "
@@ -411,11 +376,5 @@ flowrules:
             "{id: lan, type: gre, gre: {local-ip: 1.1.1.1, remote-ip: 2.2.2.2}}",
         );
         assert!(compiled(&gre).unwrap_err()[0].what.contains("gre access points are not supported"));
-    }
-
-    #[test]
-    fn parameters_are_replaced_by_whole_names() {
-        let arguments = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
-        assert_eq!(substitute("$A ${A}b $AB $ ${A $", &arguments), "1 1b $AB $ ${A $");
     }
 }

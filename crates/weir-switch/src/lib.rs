@@ -10,6 +10,7 @@
 pub mod compile;
 mod edit;
 pub mod flow_table;
+pub mod function;
 pub mod lsi0;
 pub mod rule;
 

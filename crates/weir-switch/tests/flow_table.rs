@@ -171,7 +171,7 @@ fn graph(rules: &[Rule]) -> Option<ServiceGraph> {
 /// The program of the graph's flow table.
 fn table(rules: &[Rule]) -> Program {
     let graph = graph(rules).expect("each rule is allowed");
-    let compiled = compile(&graph, |_| None).unwrap();
+    let compiled = compile(&graph, |_| Err("there is no image".into())).unwrap();
     let parsed = weir_click::parse("graph", &compiled.config, &Library)
         .unwrap_or_else(|e| panic!("{e}\n{}", compiled.config));
     let lsi = &parsed.elements[parsed.find("lsi").unwrap()];
@@ -273,7 +273,8 @@ fn the_example_compiles_to_a_configuration() {
         .map(|name| Template::load(&root.join("images").join(name)).unwrap_or_else(|e| panic!("{e}")))
         .into();
     let image = |f: &weir_model::graph::Function| {
-        images.iter().find(|t| t.name.as_str() == f.template.as_ref().unwrap_or(&f.name).as_str())
+        let wanted = f.template.as_ref().unwrap_or(&f.name);
+        images.iter().find(|t| t.name.as_str() == wanted.as_str()).ok_or("there is no image".to_owned())
     };
     let compiled = compile(&graph, image).unwrap_or_else(|e| panic!("{e:?}"));
     let parsed = weir_click::parse("graph", &compiled.config, &Library)

@@ -1,7 +1,6 @@
-//! Fragments beyond the first, which have no ports: they are rewritten as the first fragment of their packet was, and wait for it
+//! Fragments beyond the first, which have no ports: they go on as the first fragment of their packet did, and wait for it
 //! if they came earlier (RFC 4787, REQ-14).
 
-use super::mapping::Mappings;
 use crate::prelude::*;
 
 /// Packets whose fragments are remembered at a time.
@@ -16,6 +15,9 @@ const MORE_FRAGMENTS: u16 = 0x2000;
 /// The table of packets in fragments.
 #[derive(Clone, Copy)]
 pub(super) struct Fragments(TableId);
+
+/// What ends a fragment beyond the first: its addresses may change, and it leaves.
+type Leave<'a> = dyn Fn(&mut Builder, Rewritten) + 'a;
 
 /// How a packet is rewritten: its new addresses and its output.
 #[derive(Clone, Copy)]
@@ -35,7 +37,7 @@ impl Fragments {
     }
 
     /// Ends a fragment beyond the first: it leaves as the first one did, or waits for it.
-    pub(super) fn later(self, b: &mut Builder, m: &Mappings) {
+    pub(super) fn later(self, b: &mut Builder, leave: &Leave<'_>) {
         let key = key(b);
         b.lookup(
             self.0,
@@ -48,7 +50,7 @@ impl Fragments {
                         dst: b.get(e, "new_dst"),
                         output: b.get(e, "output"),
                     };
-                    leave(b, m, new);
+                    leave(b, new);
                 });
                 b.hold(e, |b| b.drop(Reason::FULL));
             },
@@ -61,7 +63,7 @@ impl Fragments {
 
     /// Takes note of how a packet is rewritten, if others of it follow. To be done before its addresses change, of which
     /// `key` is made.
-    pub(super) fn first(self, b: &mut Builder, m: &Mappings, new: Rewritten) {
+    pub(super) fn first(self, b: &mut Builder, leave: &Leave<'_>, new: Rewritten) {
         let field = b.load(W16, Layer::Net, 6);
         let more = b.and(field, MORE_FRAGMENTS);
         let more = b.ne(more, 0);
@@ -74,7 +76,7 @@ impl Fragments {
             b.set(e, "output", new.output);
             b.release(e, &[new.src, new.dst, new.output], |b, args| {
                 require_ip(b);
-                leave(b, m, Rewritten { src: args[0], dst: args[1], output: args[2] });
+                leave(b, Rewritten { src: args[0], dst: args[1], output: args[2] });
             });
         });
     }
@@ -101,16 +103,4 @@ fn key(b: &mut Builder) -> [V; 4] {
         b.load(W16, Layer::Net, 4),
         b.load(W8, Layer::Net, 9),
     ]
-}
-
-/// Rewrites the addresses of a fragment beyond the first, and lets it leave.
-fn leave(b: &mut Builder, m: &Mappings, new: Rewritten) {
-    let (src, dst) = (b.load(W32, Layer::Net, 12), b.load(W32, Layer::Net, 16));
-    b.store(Layer::Net, 12, new.src);
-    b.store(Layer::Net, 16, new.dst);
-    b.store_anno(anno::DST_IP, new.dst);
-    let old = [halves(b, src), halves(b, dst)].concat();
-    let new_words = [halves(b, new.src), halves(b, new.dst)].concat();
-    mend_ip_checksum(b, &old, &new_words);
-    m.emit(b, new.output);
 }

@@ -156,7 +156,7 @@ fn program(e: &IPEndpointRewriter, b: &mut Builder) {
                 }
             };
             require_ip(b);
-            mark_transport(b, |b| fragments.later(b, &m), refuse(Reason::TRUNCATED));
+            mark_transport(b, |b| fragments.later(b, &|b, new| leave(b, &m, new)), refuse(Reason::TRUNCATED));
             let side = match spec {
                 InputSpec::Map(_) | InputSpec::Mapper(_) => Side::Source,
                 InputSpec::Drop | InputSpec::Pass(_) => Side::Destination,
@@ -249,7 +249,7 @@ impl Parts<'_> {
             None => b.get(entry, "output"),
         };
         let (src, dst) = if side == Side::Source { (addr, p.dst) } else { (p.src, addr) };
-        self.fragments.first(b, self.m, Rewritten { src, dst, output });
+        self.fragments.first(b, &|b, new| leave(b, self.m, new), Rewritten { src, dst, output });
         b.store(Layer::Net, if side == Side::Source { 12 } else { 16 }, addr);
         if side == Side::Destination {
             b.store_anno(anno::DST_IP, addr);
@@ -306,6 +306,18 @@ impl Parts<'_> {
         let waits = b.and(opens, waits);
         b.unless(waits, |b| b.touch(entry, timeout));
     }
+}
+
+/// Rewrites the addresses of a fragment beyond the first, and lets it leave.
+fn leave(b: &mut Builder, m: &Mappings, new: Rewritten) {
+    let (src, dst) = (b.load(W32, Layer::Net, 12), b.load(W32, Layer::Net, 16));
+    b.store(Layer::Net, 12, new.src);
+    b.store(Layer::Net, 16, new.dst);
+    b.store_anno(anno::DST_IP, new.dst);
+    let old = [halves(b, src), halves(b, dst)].concat();
+    let new_words = [halves(b, new.src), halves(b, new.dst)].concat();
+    mend_ip_checksum(b, &old, &new_words);
+    m.emit(b, new.output);
 }
 
 fn list(e: &IPEndpointRewriter, s: &State<'_>) -> String {

@@ -4,6 +4,7 @@ use crate::class::{Class, class};
 
 mod addresses;
 mod connection_limit;
+mod connection_tracker;
 mod flow;
 mod fragments;
 mod ftp_port_mapper;
@@ -30,6 +31,7 @@ mod udp_rewriter;
 
 pub(crate) const CLASSES: &[Class] = &[
     class::<connection_limit::ConnectionLimit>("nat"),
+    class::<connection_tracker::ConnectionTracker>("nat"),
     class::<ftp_port_mapper::FTPPortMapper>("nat"),
     class::<icmp_ping_rewriter::ICMPPingRewriter>("nat"),
     class::<icmp_rewriter::ICMPRewriter>("nat"),

@@ -19,7 +19,7 @@ engine_node! {
     /// over the links of access points leave by the output, with the tag of the access point's VLAN.
     ///
     /// Access points come and go by the handler `change`. A hot swap keeps them.
-    AccessPoints: "1/1", "h/h", Source;
+    AccessPoints: "1/1", "h/h", Source, Devices;
     example "FromDevice(eth0) -> a :: AccessPoints -> Queue -> ToDevice(eth0);";
     handlers {
         /// The access points, one a line: VLAN (`-`: all others), the link to the graph, the link from it.

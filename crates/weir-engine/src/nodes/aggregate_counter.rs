@@ -19,7 +19,7 @@ engine_node! {
     /// The handlers `write_file`, `write_text_file` and `write_ip_file` write the counts to a file, `-` being the
     /// standard output. A frozen counter, and what comes in on input 1, changes the counts of aggregates that it has seen,
     /// and makes no others; 4,194,304 are the most. With two outputs, packets that are not counted leave on output 1.
-    AggregateCounter: "1-2/1-2", "a/ah", Delay;
+    AggregateCounter: "1-2/1-2", "a/ah", Delay, Files;
     example "Idle -> AggregateCounter(BYTES true) -> Discard;";
     params {
         /// Whether bytes are counted, and not packets.

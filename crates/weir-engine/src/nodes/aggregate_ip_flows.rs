@@ -2,12 +2,16 @@ use std::collections::{HashMap, VecDeque};
 
 use super::flows::{Flows, Label, Number, Packet4, Timeouts};
 use super::prelude::*;
+use super::storage::PACKET;
 use super::summary::{set_aggregate, set_paint};
 
 /// A packet is not of TCP or UDP over IPv4, or has no ports that are known.
 const NOT_FLOW: Reason = Reason::new("NotFlow");
 /// Most fragments that wait for the ports of their packet.
 const MOST_WAITING: usize = 4096;
+
+/// Most fragmented packets whose ports are remembered.
+const MOST_KNOWN: usize = 1 << 16;
 
 engine_node! {
     /// Numbers the TCP and UDP flows, from 1 on: the number is the packet's aggregate annotation, its paint is 0 in the
@@ -19,7 +23,7 @@ engine_node! {
     /// Fragments wait until the ports of their packet are known from its first fragment, and with them the packets behind
     /// them between the same two addresses, so that these stay in order. Those whose first fragment does not come in time
     /// leave on output 1. At most 4,096 packets wait, and 1,048,576 flows are known; what is more counts as no flow.
-    AggregateIPFlows: "1/1-2", "a/ah", Delay;
+    AggregateIPFlows: "1/1-2", "a/ah", Delay, Graph;
     example "Idle -> AggregateIPFlows -> AggregateCounter -> Discard;";
     params {
         /// When an open TCP flow ends, in seconds.
@@ -105,7 +109,9 @@ impl AggregateIPFlows {
             Label::Later | Label::None => return out.push((packet, false)),
         };
         if let (Some(number), Label::Ports(_), true) = (number, &ip.label, ip.fragment && holds) {
-            self.state.known.insert(key, (number, now));
+            if self.state.known.len() < MOST_KNOWN || self.state.known.contains_key(&key) {
+                self.state.known.insert(key, (number, now));
+            }
             let all = self.state.pairs.get_mut(&pair).into_iter().flatten();
             all.filter(|w| w.key == key).for_each(|w| w.number = Some(number));
         }
@@ -218,6 +224,11 @@ impl Behavior for AggregateIPFlows {
         if let Some(old) = old.as_any().downcast_mut::<AggregateIPFlows>() {
             self.state = std::mem::take(&mut old.state);
         }
+    }
+
+    fn memory(&self, _inputs: usize) -> u64 {
+        let known = 2 * MOST_KNOWN * size_of::<(FragmentKey, (Number, u64))>();
+        MOST_WAITING as u64 * (PACKET + size_of::<Waiting>() as u64) + known as u64 + Flows::MEMORY
     }
 
     fn waiting(&mut self) -> Option<Vec<Packet>> {

@@ -13,7 +13,7 @@ engine_node! {
     /// The bandwidth is that of a token bucket, which holds what 20 ms bring unless `BURST_DURATION` or `BURST_BYTES` say
     /// otherwise; it starts full, and fills every millisecond. A packet is pulled when the bucket is not in debt, and may
     /// bring it into debt.
-    BandwidthRatedUnqueue: "1/1", "l/h", Delay;
+    BandwidthRatedUnqueue: "1/1", "l/h", Delay, Graph;
     example "Idle -> Queue -> BandwidthRatedUnqueue(384kbps) -> Discard;";
     params {
         /// Bandwidth.

@@ -7,7 +7,7 @@ engine_node! {
     /// Gives packets up to a bandwidth to those who pull.
     ///
     /// After each packet comes a pause that its length fills.
-    BandwidthShaper: "1/1", "l/l", Delay;
+    BandwidthShaper: "1/1", "l/l", Delay, Graph;
     example "Idle -> Queue -> BandwidthShaper(384kbps) -> Discard;";
     params {
         /// Bandwidth.

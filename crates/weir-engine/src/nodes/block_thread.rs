@@ -9,7 +9,7 @@ engine_node! {
     /// Holds its thread for a while when asked to, to see how the rest of a graph takes it. It has no ports.
     ///
     /// Nothing else runs on that worker meanwhile: no packets are taken in, and no handlers answered.
-    BlockThread: "0/0", "h/h", Sink;
+    BlockThread: "0/0", "h/h", Sink, Process;
     example "b :: BlockThread; Script(wait 10ms, write b.block 5ms, stop);";
     handlers {
         /// Holds the thread for that time (at most a minute).

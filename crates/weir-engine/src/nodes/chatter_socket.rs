@@ -12,7 +12,7 @@ engine_node! {
     /// off. At most 64 clients are served at a time.
     ///
     /// A hot swap keeps the socket and its clients if the first two arguments stay as they are.
-    ChatterSocket: "0/0", "h/h", Sink;
+    ChatterSocket: "0/0", "h/h", Sink, Sockets;
     example "ChatterSocket(UNIX, /tmp/weir-example-chatter.sock); Idle -> Print(packet) -> Discard;";
     params {
         /// `TCP` or `UNIX`.

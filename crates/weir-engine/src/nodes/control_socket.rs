@@ -17,7 +17,7 @@ engine_node! {
     /// graph. At most 64 clients are served at a time; one that is slow delays no other.
     ///
     /// A hot swap keeps the socket and its clients if the first two arguments stay as they are.
-    ControlSocket: "0/0", "h/h", Sink;
+    ControlSocket: "0/0", "h/h", Sink, Sockets;
     example "ControlSocket(UNIX, /tmp/weir-example.sock); Idle -> Discard;";
     params {
         /// `TCP` or `UNIX`.

@@ -9,7 +9,7 @@ use crate::control::{Control, Modes};
 engine_node! {
     /// Counts packets and bytes, and calls handlers at given counts: what `Counter` is with `COUNT_CALL` or
     /// `BYTE_COUNT_CALL`.
-    Counter: "1/1", "a/a", Delay;
+    Counter: "1/1", "a/a", Delay, Graph;
     example "InfiniteSource -> Counter(COUNT_CALL 5 s.switch 1) -> s :: Switch -> Discard; s [1] -> Discard;";
     params {
         /// Handler that is called when so many packets have come.

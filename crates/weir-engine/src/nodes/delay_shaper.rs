@@ -2,13 +2,14 @@ use std::time::Duration;
 
 use super::delay::{Held, seconds};
 use super::prelude::*;
+use super::storage::PACKET;
 
 engine_node! {
     /// Gives each packet to those who pull when so much time has passed since its timestamp.
     ///
     /// A packet without a timestamp gets that of its arrival. One packet at most waits here; with it, those behind it
     /// wait as well. The timestamp becomes the time at which the packet leaves.
-    DelayShaper: "1/1", "l/l", Delay;
+    DelayShaper: "1/1", "l/l", Delay, Graph;
     example "Idle -> Queue -> DelayShaper(50ms) -> Discard;";
     params {
         /// The delay.
@@ -44,6 +45,10 @@ impl Behavior for DelayShaper {
         if let Some(old) = old.as_any().downcast_mut::<DelayShaper>() {
             self.state = std::mem::take(&mut old.state);
         }
+    }
+
+    fn memory(&self, _inputs: usize) -> u64 {
+        PACKET
     }
 
     fn waiting(&mut self) -> Option<Vec<Packet>> {

@@ -2,13 +2,14 @@ use std::time::Duration;
 
 use super::delay::{Held, seconds};
 use super::prelude::*;
+use super::storage::PACKET;
 
 engine_node! {
     /// Pulls packets and pushes each out when so much time has passed since its timestamp.
     ///
     /// A packet without a timestamp gets that of its arrival. One packet at most waits here; with it, those behind it
     /// wait as well. The timestamp becomes the time at which the packet was to leave.
-    DelayUnqueue: "1/1", "l/h", Delay;
+    DelayUnqueue: "1/1", "l/h", Delay, Graph;
     example "Idle -> Queue -> DelayUnqueue(50ms) -> Discard;";
     params {
         /// The delay.
@@ -48,6 +49,10 @@ impl Behavior for DelayUnqueue {
         if let Some(old) = old.as_any().downcast_mut::<DelayUnqueue>() {
             self.state = std::mem::take(&mut old.state);
         }
+    }
+
+    fn memory(&self, _inputs: usize) -> u64 {
+        PACKET
     }
 
     fn waiting(&mut self) -> Option<Vec<Packet>> {

@@ -3,7 +3,7 @@ use super::prelude::*;
 
 engine_node! {
     /// Pulls all packets and drops them (`Discarded`): what `Discard` is where packets are pulled.
-    Discard: "1/0", "l/l", Sink;
+    Discard: "1/0", "l/l", Sink, Graph;
     example "Idle -> Queue -> Discard;";
     params {
         /// Whether it pulls now.

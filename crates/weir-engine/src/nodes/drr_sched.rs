@@ -1,11 +1,12 @@
 use super::prelude::*;
+use super::storage::PACKET;
 
 engine_node! {
     /// Pulls from its inputs by deficit round robin (Shreedhar and Varghese, SIGCOMM 1995): each gets the same share of
     /// the bytes.
     ///
     /// It keeps a packet of each input at most, which it does not lose in a hot swap.
-    DRRSched: "-/1", "l/l", Choose;
+    DRRSched: "-/1", "l/l", Choose, Graph;
     example "s :: DRRSched(500); Idle -> Queue -> s; Idle -> Queue -> [1] s; s -> Discard;";
     params {
         /// Bytes that an input may send more in each round.
@@ -66,6 +67,10 @@ impl Behavior for DRRSched {
         if let Some(old) = old.as_any().downcast_mut::<DRRSched>() {
             self.state = std::mem::take(&mut old.state);
         }
+    }
+
+    fn memory(&self, inputs: usize) -> u64 {
+        inputs as u64 * PACKET
     }
 
     fn waiting(&mut self) -> Option<Vec<Packet>> {

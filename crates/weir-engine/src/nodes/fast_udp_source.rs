@@ -8,7 +8,7 @@ use super::prelude::*;
 
 engine_node! {
     /// Generates UDP packets in Ethernet frames at a rate, for measurements. It is pulled.
-    FastUDPSource: "0/1", "l/l", Source;
+    FastUDPSource: "0/1", "l/l", Source, Process;
     example "FastUDPSource(100000, 500000, 60, 02:00:00:00:00:01, 10.0.0.1, 1234, 02:00:00:00:00:02, 10.0.0.2, 1234) -> Discard;";
     params {
         /// Packets per second.

@@ -8,7 +8,7 @@ engine_node! {
     /// Packets of senders on the same machine come in up to 64 KB long, with unfinished checksums, and leave so. Where
     /// their bytes go into other packets, as in a tunnel, this comes first. Packets have to be Ethernet frames; those
     /// that cannot be finished are dropped (`NotSegmentable`). Others pass unchanged.
-    FinishOffloads: "1/1", "h/h", Delay;
+    FinishOffloads: "1/1", "h/h", Delay, Graph;
     example "FromDevice(eth0) -> FinishOffloads -> VXLANEncap(10.0.0.1, 10.0.1.1, 42) -> Discard;";
     handlers {
         /// Number of packets that were cut.

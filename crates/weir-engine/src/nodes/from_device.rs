@@ -21,7 +21,7 @@ engine_node! {
     /// sender) spreads the packets; an interface with fewer queues than workers is read and written by the first worker,
     /// which spreads packets by flow. `method` lists the queues by worker: `queues 0 2 | 1 3 for 2 workers`. Queues that an
     /// interface gets later (`ethtool -L`) are used when it is opened again.
-    FromDevice: "0/1", "h/h", Source;
+    FromDevice: "0/1", "h/h", Source, Devices;
     example "FromDevice(eth0) -> Discard;";
     params {
         /// Interface.

@@ -27,7 +27,7 @@ engine_node! {
     ///
     /// Times are those of the capture; give at most one of `START` and `START_AFTER`, and of `END`, `END_AFTER` and
     /// `INTERVAL`.
-    FromDump: "0/1-2", "h/h", Source;
+    FromDump: "0/1-2", "h/h", Source, Files;
     example "FromDump(in.pcap, STOP true) -> Discard;";
     params {
         /// The file; `-` is the standard input.

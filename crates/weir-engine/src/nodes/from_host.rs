@@ -12,7 +12,7 @@ engine_node! {
     ///
     /// `ToHost` with the same name gives frames to the kernel; `KernelTap` does both. The kernel asks for Ethernet
     /// addresses by ARP, which the graph has to answer.
-    FromHost: "0/1", "h/h", Source;
+    FromHost: "0/1", "h/h", Source, Devices;
     example "FromHost(fake, 10.9.9.1/24) -> ARPResponder(0.0.0.0/0 02:00:00:00:00:02) -> ToHost(fake);";
     params {
         /// Name of the interface.

@@ -16,7 +16,7 @@ engine_node! {
     /// annotation says how much. Besides the lines of packets, there are lines `!data FIELD…`, `!proto PROTOCOL`,
     /// `!flowid SRC SPORT DST DPORT [PROTOCOL]`, `!aggregate NUMBER`, `!binary` and comments (`#`). The manual of
     /// `ToIPSummaryDump` lists the fields.
-    FromIPSummaryDump: "0/1", "h/a", Source;
+    FromIPSummaryDump: "0/1", "h/a", Source, Files;
     example "FromIPSummaryDump(in.dump, STOP true, CHECKSUM true, ALLOW_NONEXISTENT true) -> Discard;";
     example "FromIPSummaryDump(DATA \"!data ip_src ip_dst\n10.0.0.1 10.0.0.2\n\", STOP true) -> Discard;";
     params {

@@ -5,7 +5,7 @@ engine_node! {
     /// Takes packets that other graphs of this engine push into `ToLink` elements of the same name.
     ///
     /// Of all graphs, one may have the `FromLink` of a name.
-    FromLink: "0/1", "h/h", Source;
+    FromLink: "0/1", "h/h", Source, Links;
     example "FromLink(uplink) -> Discard;";
     params {
         /// Name of the link.

@@ -9,7 +9,7 @@ engine_node! {
     /// The platform's side is a virtual interface of the kernel (TUN), which is made if it is not there: what is routed to
     /// it leaves by the output, its network and transport headers marked. `ToNetfront` with the same name gives packets
     /// back. Packets may be unfinished and up to 64 KB long, as with `FromDevice`.
-    FromNetfront: "0/1", "h/h", Source;
+    FromNetfront: "0/1", "h/h", Source, Devices;
     example "FromNetfront() -> IPFilter(allow udp dst port 1500) -> ToNetfront();";
     params {
         /// Name of the interface.

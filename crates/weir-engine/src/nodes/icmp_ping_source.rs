@@ -23,7 +23,7 @@ engine_node! {
     ///
     /// Packets begin with the IP header; their sequence number and IP identification count from 1. Replies that come in
     /// are printed and counted, and end here. A pulled output gives a request for each pull.
-    ICMPPingSource: "0-1/1", "h/a", Source;
+    ICMPPingSource: "0-1/1", "h/a", Source, Graph;
     example "ICMPPingSource(10.0.0.1, 10.0.0.2, INTERVAL 0.2, LIMIT 5) -> Discard;";
     params {
         /// Source address.
@@ -84,6 +84,9 @@ engine_node! {
     state Pinging;
 }
 
+/// Most requests that are pulled at a time.
+const MOST_AT_A_TIME: u32 = 256;
+
 #[derive(Default)]
 struct Pinging {
     count: u64,
@@ -98,6 +101,8 @@ struct Pinging {
     longest: u64,
     sum: u128,
     squares: u128,
+    /// When requests were pulled last, and how many at that time.
+    pulled: (u64, u32),
 }
 
 impl Pinging {
@@ -226,7 +231,17 @@ impl Behavior for ICMPPingSource {
             cx.env.stop |= self.stop;
             return None;
         }
-        self.make(cx.now())
+        // Whoever pulls as long as there is something would never come to an end.
+        let now = cx.now();
+        if self.state.pulled.0 != now {
+            self.state.pulled = (now, 0);
+        }
+        if self.state.pulled.1 >= MOST_AT_A_TIME {
+            cx.try_at(now + 1);
+            return None;
+        }
+        self.state.pulled.1 += 1;
+        self.make(now)
     }
 
     fn has_task(&self) -> bool {

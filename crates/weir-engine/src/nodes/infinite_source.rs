@@ -6,7 +6,7 @@ engine_node! {
     /// Generates packets as fast as they are taken.
     ///
     /// The output may be pushed or pulled. While all queues that the packets lead to are full, none is made.
-    InfiniteSource: "0/1", "h/a", Source;
+    InfiniteSource: "0/1", "h/a", Source, Process;
     example "InfiniteSource(LENGTH 60, LIMIT 1000, STOP true) -> Discard;";
     params {
         /// What the packets contain.

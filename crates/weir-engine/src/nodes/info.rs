@@ -4,7 +4,7 @@ use weir_elements::FromArg;
 use weir_ir::{ClassInfo, ParamInfo, ParamKind};
 
 use super::prelude::*;
-use crate::node::{Model, NodeClass};
+use crate::node::{Model, NodeClass, Reach};
 
 const ENTRIES: &[ParamInfo] = &[ParamInfo {
     name: "entries",
@@ -29,7 +29,12 @@ macro_rules! infos {
                 handlers: &[],
                 examples: &[$example],
             };
-            NodeClass { info: &INFO, model: Model::Sink, configure: |_| Ok(Box::new(Info(&INFO))) }
+            NodeClass {
+                info: &INFO,
+                model: Model::Sink,
+                reach: Reach::Graph,
+                configure: |_| Ok(Box::new(Info(&INFO))),
+            }
         }),*];
     };
 }

@@ -4,6 +4,7 @@ use weir_net::checksum::checksum;
 use weir_packet::{ANNO_LEN, Checksum, Layer};
 
 use super::prelude::*;
+use super::storage::PACKET;
 
 engine_node! {
     /// Puts fragmented IPv4 packets together (RFC 791 section 3.2, RFC 815).
@@ -15,7 +16,7 @@ engine_node! {
     /// if its first fragment is there. When the fragments that wait have more than `HIMEM` bytes, those of the packets
     /// that wait longest are dropped (`Full`). Fragments that are wrong are dropped (`BadFragment`), as are packets
     /// without an IPv4 header at the `net` mark (`Unmarked`, `Truncated`). Each fragment behind the first ends as `Consumed`.
-    IPReassembler: "1/1-2", "a/ah", Source;
+    IPReassembler: "1/1-2", "a/ah", Source, Graph;
     example "Idle -> CheckIPHeader -> r :: IPReassembler -> Discard; r [1] -> ICMPError(10.0.0.1, timeexceeded, reassembly) -> Discard;";
     params {
         /// Most bytes of fragments that wait.
@@ -38,6 +39,9 @@ const UNKNOWN: u64 = 0;
 
 /// What a fragment counts for beside its bytes.
 const OVERHEAD: usize = 40;
+
+/// Bytes of the shortest fragment: a header, and one.
+const SHORTEST: usize = 21;
 
 /// What the fragments of a packet have in common (RFC 791): addresses, protocol and identification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -301,6 +305,12 @@ impl Behavior for IPReassembler {
                 return Some(packet);
             }
         }
+    }
+
+    fn memory(&self, _inputs: usize) -> u64 {
+        // A fragment that comes when nearly all is taken may be as long as a packet.
+        let most = u64::from(self.himem) + u64::from(u16::MAX);
+        most + most.div_ceil((OVERHEAD + SHORTEST) as u64) * PACKET
     }
 
     fn has_task(&self) -> bool {

@@ -18,7 +18,7 @@ engine_node! {
     ///
     /// The interface goes away with the graph; a hot swap keeps it if its arguments are the same. Frames that the
     /// interface does not take in time are dropped (`Full`).
-    KernelTap: "0-1/1", "a/h", Source;
+    KernelTap: "0-1/1", "a/h", Source, Devices;
     example "tap :: KernelTap(10.9.9.1/24) -> ARPResponder(0.0.0.0/0 02:00:00:00:00:02) -> tap;";
     params {
         /// Address of the kernel, and prefix of the network that is reached by the interface.

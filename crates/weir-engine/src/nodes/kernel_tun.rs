@@ -18,7 +18,7 @@ engine_node! {
     ///
     /// The interface goes away with the graph; a hot swap keeps it if its arguments are the same. Packets that the
     /// interface does not take in time are dropped (`Full`).
-    KernelTun: "0-1/1-2", "a/h", Source;
+    KernelTun: "0-1/1-2", "a/h", Source, Devices;
     example "tun :: KernelTun(10.9.9.1/24) -> IPClassifier(icmp type echo) -> ICMPPingResponder -> tun;";
     params {
         /// Address of the kernel, and prefix of the network that is reached by the interface.

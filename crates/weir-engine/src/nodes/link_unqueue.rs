@@ -5,6 +5,7 @@ use weir_elements::Bandwidth;
 
 use super::delay::{nanos, seconds};
 use super::prelude::*;
+use super::storage::PACKET;
 
 engine_node! {
     /// A serial link: pulls packets, and pushes each out after the latency and the time that its bytes take.
@@ -12,7 +13,7 @@ engine_node! {
     /// Packets are pulled when the link can take them, and are on it one behind the other. Bytes that a packet had on the
     /// wire and lost in a capture count (the annotation of the extra length). The timestamp becomes the time at which the
     /// packet leaves the link.
-    LinkUnqueue: "1/1", "l/h", Delay;
+    LinkUnqueue: "1/1", "l/h", Delay, Graph;
     example "Idle -> Queue -> LinkUnqueue(5ms, 100kb/s) -> Discard;";
     params {
         /// How long a bit is on the way.
@@ -56,12 +57,18 @@ impl LinkUnqueue {
         bytes * 1_000_000_000 / u64::from(self.bandwidth.0.max(1))
     }
 
+    /// Most packets on the link: as many of 64 bytes as it holds, and some.
+    fn most(&self) -> u64 {
+        let bytes = u128::from(self.bandwidth.0) * self.latency.as_nanos() / 1_000_000_000;
+        u64::try_from(bytes / 64).unwrap_or(u64::MAX).saturating_add(BURST as u64)
+    }
+
     /// Pulls packets while there is room on the link. Returns whether there was one to the last.
     fn fill(&mut self, cx: &mut Cx<'_>) -> bool {
         let arrival = cx.now().saturating_add(nanos(self.latency));
         for _ in 0..BURST {
             let last = self.state.packets.back().map(|p| p.timestamp);
-            if last.is_some_and(|t| t > arrival) {
+            if last.is_some_and(|t| t > arrival) || self.state.packets.len() as u64 >= self.most() {
                 break;
             }
             let Some(mut packet) = cx.pull(0) else {
@@ -96,6 +103,10 @@ impl Behavior for LinkUnqueue {
         let last = self.state.packets.back().map_or(first, |p| p.timestamp);
         let room = last.saturating_sub(nanos(self.latency));
         Ran::Until(if more { first.min(room) } else { first })
+    }
+
+    fn memory(&self, _inputs: usize) -> u64 {
+        self.most().saturating_mul(PACKET)
     }
 
     fn length(&self) -> Option<usize> {

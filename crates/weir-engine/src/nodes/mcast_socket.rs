@@ -12,7 +12,7 @@ engine_node! {
     /// With a source address, packets are sent from it and received on its interface, and what comes back of them is
     /// ignored. Without one, the system's routes tell the interface, and packets come back if LOOP is true. Packets that
     /// the socket does not take in time are dropped (`Full`). A hot swap keeps a socket with the same arguments.
-    McastSocket: "0-1/0-1", "a/h", Source;
+    McastSocket: "0-1/0-1", "a/h", Source, Sockets;
     example "socket :: McastSocket(239.0.0.1, 1234, 127.0.0.1); Idle -> socket -> Discard;";
     params {
         /// Address of the group.

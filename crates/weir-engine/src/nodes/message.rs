@@ -3,7 +3,7 @@ use super::prelude::*;
 
 engine_node! {
     /// Prints a message when the graph is loaded; as an `ERROR` it keeps the graph from being loaded.
-    Message: "0/0", "h/h", Sink;
+    Message: "0/0", "h/h", Sink, Graph;
     example "Message(\"this configuration is only an example\"); Idle -> Discard;";
     params {
         /// The message.

@@ -161,6 +161,8 @@ pub(crate) const CLASSES: &[NodeClass] = &[
     unqueue::CLASS,
 ];
 
+pub(crate) use storage::PACKET;
+
 /// The node that stands for a packet program which has to work by itself, or to call handlers. `pulls` says that its
 /// first input is one that pulls.
 pub(crate) fn instead(class: &str, args: &[String], pulls: bool) -> Option<&'static NodeClass> {

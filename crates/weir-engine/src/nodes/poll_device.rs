@@ -9,7 +9,7 @@ engine_node! {
     /// it.
     ///
     /// The kernel's own stack sees the packets too if it has an address on the interface, as with `FromDevice`.
-    PollDevice: "0/1", "h/h", Source;
+    PollDevice: "0/1", "h/h", Source, Devices;
     example "PollDevice(eth0) -> Discard;";
     params {
         /// Interface.

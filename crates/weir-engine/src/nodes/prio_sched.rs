@@ -2,7 +2,7 @@ use super::prelude::*;
 
 engine_node! {
     /// Pulls from the first of its inputs that has a packet: strict priorities.
-    PrioSched: "-/1", "l/l", Choose;
+    PrioSched: "-/1", "l/l", Choose, Graph;
     example "s :: PrioSched; Idle -> Queue -> s; Idle -> Queue -> [1] s; s -> Discard;";
 }
 

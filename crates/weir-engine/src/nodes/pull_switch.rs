@@ -3,7 +3,7 @@ use super::prelude::*;
 engine_node! {
     /// Pulls from one of its inputs, which a handler can change. With a negative number, or one that no input has,
     /// there is no packet.
-    PullSwitch: "-/1", "l/l", Choose;
+    PullSwitch: "-/1", "l/l", Choose, Graph;
     example "s :: PullSwitch(1); Idle -> Queue -> s; Idle -> Queue -> [1] s; s -> Discard;";
     params {
         /// Number of the input, or -1 for none.

@@ -5,7 +5,7 @@ engine_node! {
     ///
     /// A seed gives the series of the C library's `random()` on Linux, as in Click: a rewriter's pattern with a range of
     /// ports chooses the same ports.
-    RandomSeed: "0/0", "h/h", Sink;
+    RandomSeed: "0/0", "h/h", Sink, Process;
     example "RandomSeed(42); Idle -> RandomSample(0.5) -> Discard;";
     params {
         /// Where the series of random numbers begins; none: anywhere.

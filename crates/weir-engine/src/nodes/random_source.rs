@@ -6,7 +6,7 @@ engine_node! {
     /// Generates packets of random bytes as fast as they are taken.
     ///
     /// The output may be pushed or pulled. While all queues that the packets lead to are full, none is made.
-    RandomSource: "0/1", "h/a", Source;
+    RandomSource: "0/1", "h/a", Source, Process;
     example "RandomSource(64, LIMIT 1000, STOP true) -> Discard;";
     params {
         /// Length of the packets.

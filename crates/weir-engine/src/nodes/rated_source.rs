@@ -4,7 +4,7 @@ use super::prelude::*;
 
 engine_node! {
     /// Generates packets at a steady rate.
-    RatedSource: "0/1", "h/h", Source;
+    RatedSource: "0/1", "h/h", Source, Graph;
     example "RatedSource(RATE 1000, LENGTH 60, LIMIT 1000) -> Discard;";
     params {
         /// What the packets contain.

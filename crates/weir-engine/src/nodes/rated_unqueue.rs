@@ -11,7 +11,7 @@ engine_node! {
     ///
     /// The rate is that of a token bucket, which holds what 20 ms bring, at least one packet, unless `BURST_DURATION` or
     /// `BURST_SIZE` say otherwise; it starts full, and fills every millisecond.
-    RatedUnqueue: "1/1", "l/h", Delay;
+    RatedUnqueue: "1/1", "l/h", Delay, Graph;
     example "Idle -> Queue -> RatedUnqueue(1000) -> Discard;";
     params {
         /// Packets per second.

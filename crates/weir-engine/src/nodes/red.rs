@@ -10,7 +10,7 @@ engine_node! {
     /// and from there to twice `MAX_THRESH` to 1 (gentle), or all are dropped at once. What is dropped leaves on output 1,
     /// if that is connected (otherwise: `EarlyDrop`). The queues are the nearest behind it if packets are pushed, before it
     /// if they are pulled; all their packets count together.
-    RED: "1/1-2", "a/ah", Delay;
+    RED: "1/1-2", "a/ah", Delay, Graph;
     example "Idle -> RED(5, 50, 0.02) -> Queue(200) -> Discard;";
     params {
         /// Average length up to which nothing is dropped.

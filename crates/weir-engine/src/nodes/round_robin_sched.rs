@@ -2,7 +2,7 @@ use super::prelude::*;
 
 engine_node! {
     /// Pulls from its inputs in turn; one that has no packet is passed over.
-    RoundRobinSched: "1-/1", "l/l", Choose;
+    RoundRobinSched: "1-/1", "l/l", Choose, Graph;
     example "s :: RoundRobinSched; Idle -> Queue -> s; Idle -> Queue -> [1] s; s -> Discard;";
     state u32;
 }

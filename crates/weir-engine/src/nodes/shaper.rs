@@ -6,7 +6,7 @@ engine_node! {
     ///
     /// Packets come at equal distances if they are pulled often enough. Those that are pulled from output 1, while none is
     /// due on output 0, do not count.
-    Shaper: "1/1-2", "l/l", Delay;
+    Shaper: "1/1-2", "l/l", Delay, Graph;
     example "Idle -> Queue -> Shaper(1000) -> Discard;";
     params {
         /// Packets per second.

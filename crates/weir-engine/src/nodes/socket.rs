@@ -20,7 +20,7 @@ engine_node! {
     /// socket does not take in time are dropped (`Full`).
     ///
     /// A hot swap keeps a socket with the same arguments, and its connection.
-    Socket: "0-1/0-1", "a/h", Source;
+    Socket: "0-1/0-1", "a/h", Source, Sockets;
     example "Socket(UDP, 127.0.0.1, 5000) -> Discard;";
     example "Idle -> Socket(UDP, 127.0.0.1, 5000);";
     params {

@@ -2,7 +2,7 @@ use super::prelude::*;
 
 engine_node! {
     /// Pulls from one of its inputs, always the same.
-    StaticPullSwitch: "-/1", "l/l", Choose;
+    StaticPullSwitch: "-/1", "l/l", Choose, Graph;
     example "s :: StaticPullSwitch(1); Idle -> Queue -> s; Idle -> Queue -> [1] s; s -> Discard;";
     params {
         /// Number of the input, or -1 for none.

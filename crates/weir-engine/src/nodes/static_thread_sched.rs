@@ -10,7 +10,7 @@ engine_node! {
     /// fewer. Elements with a queue between them, or that pull from each other, stay together: the last of them that is
     /// named counts. Other elements run wherever a packet comes from; devices are read by all workers, which share the
     /// traffic by flow; scripts, control sockets and elements that call handlers run on worker 0.
-    StaticThreadSched: "0/0", "a/a", Sink;
+    StaticThreadSched: "0/0", "a/a", Sink, Graph;
     example "StaticThreadSched(s 0, d 1); s :: RatedSource -> Queue -> d :: Unqueue -> Discard;";
     params {
         /// Elements and their threads.

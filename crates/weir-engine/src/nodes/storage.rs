@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::prelude::*;
 
 /// Bytes that a packet which waits takes: its buffer, and its place.
-pub(super) const PACKET: u64 = 2048 + 8;
+pub(crate) const PACKET: u64 = 2048 + 8;
 
 /// The packets of a queue, and counts.
 #[derive(Default)]
@@ -98,7 +98,7 @@ macro_rules! queue_node {
     ) => {
         engine_node! {
             $(#[doc = $doc])*
-            $name: $ports, $processing, Delay;
+            $name: $ports, $processing, Delay, Graph;
             $(example $example;)*
             params {
                 /// How many packets it stores.
@@ -178,7 +178,7 @@ macro_rules! queue_node {
                 Some((self.capacity as usize).saturating_sub(self.state.packets.len()))
             }
 
-            fn memory(&self) -> u64 {
+            fn memory(&self, _inputs: usize) -> u64 {
                 u64::from(self.capacity) * super::storage::PACKET
             }
 

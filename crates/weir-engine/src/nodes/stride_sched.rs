@@ -4,7 +4,7 @@ engine_node! {
     /// Pulls from its inputs in proportion to tickets (stride scheduling, Waldspurger and Weihl 1995).
     ///
     /// There is an argument for each input: its number of tickets, 0 to 32768 (more count as 32768). An input without tickets is not asked.
-    StrideSched: "1-/1", "l/l", Choose;
+    StrideSched: "1-/1", "l/l", Choose, Graph;
     example "s :: StrideSched(3, 1); Idle -> Queue -> s; Idle -> Queue -> [1] s; s -> Discard;";
     params {
         /// Tickets of each input.

@@ -15,7 +15,7 @@ engine_node! {
     /// Others leave on output 1, or are dropped (`OutOfTimeRange`). At most one of the parameters for the start may be
     /// given, and one of those for the end. Relative times count from the first packet's time (`…_AFTER`), from the
     /// beginning of the run (`…_DELAY`), or from the start (`INTERVAL`).
-    TimeFilter: "1/1-2", "a/ah", Delay;
+    TimeFilter: "1/1-2", "a/ah", Delay, Graph;
     example "s :: Script(TYPE PASSIVE, print $1, write t.extend_interval 1); Idle -> t :: TimeFilter(0, 1, END_CALL s.run $t) -> Discard;";
     example "Idle -> TimeFilter(START_AFTER 1, INTERVAL 10, STOP true) -> Discard;";
     params {

@@ -1,11 +1,12 @@
 use super::prelude::*;
+use super::storage::PACKET;
 
 engine_node! {
     /// Gives the packet with the earliest time of all its inputs.
     ///
     /// The packets of an input have to come in the order of their times, or nearly so: of each input, BUFFER packets are
     /// looked at.
-    TimeSortedSched: "0-/1", "l/l", Choose;
+    TimeSortedSched: "0-/1", "l/l", Choose, Graph;
     example "s :: TimeSortedSched(STOP true); Idle -> Queue -> s; Idle -> Queue -> [1] s; s -> Discard;";
     params {
         /// Whether to end the run when no input has a packet.
@@ -68,6 +69,10 @@ impl Behavior for TimeSortedSched {
             self.state.last = packet.timestamp;
         }
         Some(packet)
+    }
+
+    fn memory(&self, inputs: usize) -> u64 {
+        u64::from(self.buffer.max(1)).saturating_mul(inputs as u64).saturating_mul(PACKET)
     }
 
     fn adopt(&mut self, old: &mut dyn EngineNode) {

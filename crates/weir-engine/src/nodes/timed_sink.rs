@@ -5,7 +5,7 @@ use super::prelude::*;
 
 engine_node! {
     /// Pulls a packet in each interval and drops it (`Discarded`).
-    TimedSink: "1/0", "l/l", Sink;
+    TimedSink: "1/0", "l/l", Sink, Graph;
     example "Idle -> Queue -> TimedSink(0.1);";
     params {
         /// The interval.

@@ -6,7 +6,7 @@ use super::prelude::*;
 
 engine_node! {
     /// Generates a packet in each interval; the first at the end of the first interval.
-    TimedSource: "0/1", "h/h", Source;
+    TimedSource: "0/1", "h/h", Source, Graph;
     example "TimedSource(0.1, DATA \"tick\", LIMIT 10) -> Discard;";
     params {
         /// The interval.

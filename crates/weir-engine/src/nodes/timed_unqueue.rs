@@ -3,12 +3,13 @@ use std::time::Duration;
 
 use super::delay::nanos;
 use super::prelude::*;
+use super::storage::PACKET;
 
 engine_node! {
     /// Pulls up to so many packets in each interval and pushes them out.
     ///
     /// If packets are pushed into it, it keeps up to 1,000 that wait; more are dropped (`Full`).
-    TimedUnqueue: "1/1", "a/h", Delay;
+    TimedUnqueue: "1/1", "a/h", Delay, Graph;
     example "Idle -> Queue -> TimedUnqueue(0.1, 8) -> Discard;";
     example "FromNetfront() -> TimedUnqueue(120, 100) -> ToNetfront();";
     params {
@@ -60,6 +61,10 @@ impl Behavior for TimedUnqueue {
 
     fn restore(&mut self, packets: Vec<Packet>) {
         self.state.waiting = packets.into();
+    }
+
+    fn memory(&self, _inputs: usize) -> u64 {
+        ROOM as u64 * PACKET
     }
 
     fn has_task(&self) -> bool {

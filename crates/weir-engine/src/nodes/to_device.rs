@@ -14,7 +14,7 @@ engine_node! {
     /// What the device can not send ends here too: frames that are longer than its MTU allows (`TooLong`), those for an
     /// interface that is down or gone (`DeviceDown`), those whose checksum or segmentation data does not fit their bytes
     /// (`BadOffload`), and those that the kernel refuses for another reason (`Refused`), as when they are shorter than a header.
-    ToDevice: "1/0", "a/h", Sink;
+    ToDevice: "1/0", "a/h", Sink, Devices;
     example "FromDevice(eth0) -> Queue -> ToDevice(eth1);";
     params {
         /// Interface.

@@ -13,7 +13,7 @@ engine_node! {
     /// Writes packets to a capture file (pcap), and passes them on if its output is connected.
     ///
     /// A hot swap does not begin the file anew.
-    ToDump: "1/0-1", "a/a", Delay;
+    ToDump: "1/0-1", "a/a", Delay, Files;
     example "Idle -> ToDump(out.pcap);";
     params {
         /// The file; `-` is the standard output.

@@ -9,7 +9,7 @@ engine_node! {
     ///
     /// Without such a `FromHost`, the interface is made, without an address. The kernel takes frames for its Ethernet
     /// address on the interface, and broadcasts. Frames that it does not take in time are dropped (`Full`).
-    ToHost: "1/0", "h/h", Sink;
+    ToHost: "1/0", "h/h", Sink, Devices;
     example "FromHost(fake) -> Queue -> Unqueue -> ToHost(fake);";
     params {
         /// Name of the interface.

@@ -5,7 +5,7 @@ engine_node! {
     ///
     /// There is no need for it here: such programs see the packets of an interface by themselves, and `weir capture` those
     /// of any link. It is there so that configurations for that driver run unchanged.
-    ToHostSniffers: "1/0", "h/h", Sink;
+    ToHostSniffers: "1/0", "h/h", Sink, Graph;
     example "Idle -> ToHostSniffers(eth0);";
     params {
         /// Accepted for Click's sake: the interface that packets seem to come from.

@@ -28,7 +28,7 @@ engine_node! {
     ///
     /// A packet of a pulled or unconnected chain ends here; if the file cannot be written, it is dropped
     /// (`WriteFailed`). A hot swap goes on with the file.
-    ToIPSummaryDump: "1/0-1", "a/a", Delay;
+    ToIPSummaryDump: "1/0-1", "a/a", Delay, Files;
     example "Idle -> ToIPSummaryDump(out.dump, FIELDS timestamp ip_src sport ip_dst dport ip_proto);";
     params {
         /// The file; `-` is the standard output.

@@ -13,7 +13,7 @@ engine_node! {
     ///
     /// They come there as from a device: without annotations, and with no layer marked but the link header. Packets that no
     /// graph takes are dropped (`LinkDown`), and those of more than 65,920 bytes (`TooLong`).
-    ToLink: "1/0", "h/h", Sink;
+    ToLink: "1/0", "h/h", Sink, Links;
     example "Idle -> ToLink(uplink);";
     params {
         /// Name of the link.

@@ -11,7 +11,7 @@ engine_node! {
     /// Packets begin with the IP header; what is neither IPv4 nor IPv6 is refused, and counted as not sent by the device.
     /// Packets may be pushed, or are pulled as fast as the interface takes them; those that it does not take in time are
     /// dropped (`Full`).
-    ToNetfront: "1/0", "a/h", Sink;
+    ToNetfront: "1/0", "a/h", Sink, Devices;
     example "FromNetfront() -> Queue -> ToNetfront();";
     params {
         /// Name of the interface.

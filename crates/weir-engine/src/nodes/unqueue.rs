@@ -3,7 +3,7 @@ use super::prelude::*;
 
 engine_node! {
     /// Pulls packets as fast as it can and pushes them out.
-    Unqueue: "1/1", "l/h", Delay;
+    Unqueue: "1/1", "l/h", Delay, Graph;
     example "Idle -> Queue -> Unqueue -> Discard;";
     params {
         /// Most packets that are pulled at a time.

@@ -11,6 +11,7 @@ use super::handlers::{COMMON, TASK, global_modes};
 use crate::control::{Control, Modes};
 use crate::device::Loss;
 use crate::env::Env;
+use crate::memory::write_within;
 use crate::node::{Cx, EngineNode};
 use crate::plan::Part;
 
@@ -202,7 +203,10 @@ impl Router {
         }
         match &self.plan.parts[element] {
             Part::Node { .. } => match &mut self.nodes[element] {
-                Some(node) => node.write(name, value, env),
+                Some(node) => {
+                    let inputs = self.plan.graph.ports[element].inputs.len();
+                    write_within(self.plan.spare.as_deref(), &mut **node, inputs, (name, value), env)
+                }
                 None => Err("the element is busy".to_owned()),
             },
             Part::Element { element, tables, .. } => {
@@ -343,7 +347,7 @@ fn joined(name: &str, arg: &str) -> String {
 }
 
 /// Whether a handler of a manual page goes by this name: a capital N at its end stands for a number.
-fn is_called(handler: &str, name: &str) -> bool {
+pub(crate) fn is_called(handler: &str, name: &str) -> bool {
     let handler = handler.trim_start_matches("r#");
     let numbered = |prefix| weir_elements::private::numbered(name, prefix).is_some();
     handler == name || handler.strip_suffix('N').is_some_and(numbered)

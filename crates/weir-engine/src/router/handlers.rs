@@ -83,6 +83,10 @@ impl Router {
                 let plan = reader(&env.classes, value).map_err(|e| e.lines(Places::Lines).join("\n"))?;
                 env.swap = Some((self.name.clone(), plan));
             }
+            // Elements may call it, and the time is that of all graphs.
+            "timewarp" if self.plan.scope.is_some() => {
+                return Err("the graph may not change the time".to_owned());
+            }
             "timewarp" => return env.set_warp(value),
             _ => return Err(format!("no write handler '{handler}'")),
         }

@@ -31,6 +31,8 @@ use crate::shared::Shared;
 use crate::watch::{Place, WatchHost};
 use host::{BlockDrops, FastHost, Outflow};
 
+pub(crate) use calls::is_called;
+pub(crate) use handlers::{COMMON, TASK};
 pub(crate) use host::FastHost as Host;
 
 /// How many packets a pull may try in vain before it gives up for this time.

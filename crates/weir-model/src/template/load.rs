@@ -44,7 +44,8 @@ impl Template {
             return Self::load_with(path, |file| read_file(&path.join(file)));
         }
         let text = read_file(path).map_err(|source| TemplateError::Io { path: path.into(), source })?;
-        Self::parse(&text).map_err(|source| TemplateError::Manifest { path: path.into(), source })
+        super::read::template(&text, None, Some(path))
+            .map_err(|source| TemplateError::Manifest { path: path.into(), source })
     }
 
     /// Loads a template through `read`, which gives the text of a file by name; a script of [`io::ErrorKind::NotFound`] is absent.
@@ -60,7 +61,8 @@ impl Template {
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(failed(SCRIPT_FILE)(e)),
         };
-        super::read::template(&manifest, script.as_deref())
+        let file = if script.is_some() { SCRIPT_FILE } else { MANIFEST_FILE };
+        super::read::template(&manifest, script.as_deref(), Some(&name.join(file)))
             .map_err(|source| TemplateError::Manifest { path: name.join(MANIFEST_FILE), source })
     }
 }

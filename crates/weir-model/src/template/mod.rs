@@ -62,7 +62,29 @@ pub struct Template {
     /// The Click script; it may stand beside the document instead, in `function.click`.
     #[schemars(default)]
     pub click: String,
+    /// Where the script stands, for messages.
+    #[serde(skip)]
+    pub script: Script,
 }
+
+/// Where the script of a template stands. It is no part of what the template is: all are equal.
+#[derive(Debug, Clone, Default)]
+pub struct Script {
+    /// The file, if it came from one.
+    pub file: Option<String>,
+    /// The line on which it begins, from 1.
+    pub line: usize,
+    /// Characters that stand before each of its lines: the indentation in a manifest.
+    pub indent: usize,
+}
+
+impl PartialEq for Script {
+    fn eq(&self, _: &Script) -> bool {
+        true
+    }
+}
+
+impl Eq for Script {}
 
 /// A port of a template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -84,6 +106,12 @@ pub struct Param {
     /// What values it takes.
     #[serde(rename = "type")]
     pub kind: ParamType,
+    /// The least value, of a parameter of type `int`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<i64>,
+    /// The largest value, of a parameter of type `int`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<i64>,
     /// The value if the graph gives none; without it the graph must.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<ParamValue>,
@@ -183,15 +211,38 @@ impl ParamType {
     }
 }
 
+impl Param {
+    /// The text that stands for a value in the script, if the value fits the type and the bounds.
+    pub fn check(&self, value: &ParamValue) -> Result<String, ValueError> {
+        let text = self.kind.check(value)?;
+        let number = text.parse::<i64>().ok().filter(|_| self.kind == ParamType::Int);
+        let outside = |n: i64| self.min.is_some_and(|min| n < min) || self.max.is_some_and(|max| n > max);
+        match number.filter(|n| outside(*n)) {
+            Some(_) => Err(ValueError::new(format!("found {text}"), format!("expected {}", self.range()))),
+            None => Ok(text),
+        }
+    }
+
+    /// The bounds in words.
+    fn range(&self) -> String {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) => format!("a number from {min} to {max}"),
+            (Some(min), None) => format!("a number from {min} on"),
+            (None, Some(max)) => format!("a number up to {max}"),
+            (None, None) => "a number".to_owned(),
+        }
+    }
+}
+
 impl Template {
     /// Reads a template that holds its script, from YAML or JSON.
     pub fn parse(text: &str) -> Result<Self, DocErrors> {
-        read::template(text, None)
+        read::template(text, None, None)
     }
 
     /// Reads a template whose script stands beside it.
     pub fn parse_with_script(manifest: &str, script: &str) -> Result<Self, DocErrors> {
-        read::template(manifest, Some(script))
+        read::template(manifest, Some(script), None)
     }
 
     /// The text of every parameter, from a graph's arguments and the defaults; the errors say which parameter.
@@ -214,7 +265,7 @@ impl Template {
                 ));
                 continue;
             };
-            match p.kind.check(value) {
+            match p.check(value) {
                 Ok(text) => drop(values.insert(p.name.clone(), text)),
                 Err(e) => {
                     errors.push(ValueError::new(format!("parameter {}: {}", p.name, e.message), e.help));

@@ -1,10 +1,11 @@
 //! The manifest's reader.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 
-use super::{Access, Handler, Param, ParamType, Template, TemplatePort};
+use super::{Access, Handler, Param, ParamType, Script, Template, TemplatePort};
 use crate::doc::{At, Kind, Node, Reader, did_you_mean};
-use crate::error::{DocErrors, quote};
+use crate::error::{DocErrors, Position, quote};
 use crate::graph::MAX_PORTS;
 
 /// Most parameters, and most handlers, of a template.
@@ -19,12 +20,36 @@ const TYPES: [(&str, ParamType); 7] = [
     ("port", ParamType::Port),
 ];
 
-/// Reads a manifest; `script` is the text of `function.click`, if there is one.
-pub(super) fn template(text: &str, script: Option<&str>) -> Result<Template, DocErrors> {
+/// Reads a manifest; `script` is the text of `function.click`, if there is one, and `file` holds the script.
+pub(super) fn template(text: &str, script: Option<&str>, file: Option<&Path>) -> Result<Template, DocErrors> {
     let root = Node::parse(text)?;
     let mut r = Reader::default();
     let template = manifest(&mut r, &At::root(&root, ""), script);
-    r.finish(template)
+    let mut template = r.finish(template)?;
+    if script.is_none()
+        && let Kind::Map(fields) = &root.kind
+        && let Some(position) = fields.iter().find(|(name, _)| name == "click").and_then(|(_, n)| n.position)
+    {
+        template.script = place(text, position, &template.click);
+    }
+    template.script.file = file.map(|f| f.display().to_string());
+    Ok(template)
+}
+
+/// Where a script stands that begins at a position, or below it as a block.
+fn place(text: &str, position: Position, script: &str) -> Script {
+    let Some((before, first)) = script.lines().enumerate().find(|(_, l)| !l.trim().is_empty()) else {
+        return Script { line: position.line, ..Script::default() };
+    };
+    let lines = text.lines().enumerate().skip(position.line - 1).take(before + 2);
+    let found = lines.filter_map(|(i, line)| Some((i + 1, line.find(first.trim_end())?, line))).next();
+    match found {
+        Some((line, at, whole)) => {
+            Script { file: None, line: line.saturating_sub(before), indent: whole[..at].chars().count() }
+        }
+        // Its text has escapes.
+        None => Script { file: None, line: position.line, indent: position.column - 1 },
+    }
 }
 
 fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Template> {
@@ -57,7 +82,17 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
     if click.as_deref().is_some_and(|c| c.trim().is_empty()) {
         r.error(at, "the Click script is empty", "write at least \"in_0 -> out_0;\"");
     }
-    Some(Template { name: name?, version: version?, description, ports, params, handlers, click: click? })
+    let script = Script { file: None, line: 1, indent: 0 };
+    Some(Template {
+        name: name?,
+        version: version?,
+        description,
+        ports,
+        params,
+        handlers,
+        click: click?,
+        script,
+    })
 }
 
 /// Free text; absent is empty.
@@ -112,7 +147,7 @@ fn params(r: &mut Reader, at: &At<'_>) -> Vec<Param> {
 }
 
 fn param(r: &mut Reader, at: &At<'_>) -> Option<Param> {
-    let f = r.fields(at, &["name", "type", "default", "doc"])?;
+    let f = r.fields(at, &["name", "type", "min", "max", "default", "doc"])?;
     let name = f.need(r, "name", "the parameter's name").and_then(|at| {
         let name = r.text(&at, "a name")?.trim_start_matches('$');
         let word = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -136,18 +171,33 @@ fn param(r: &mut Reader, at: &At<'_>) -> Option<Param> {
         }
         kind
     });
-    let default = match f.get("default") {
-        None => Some(None),
-        Some(at) => crate::graph::param_value(r, &at).and_then(|value| match kind.map(|k| k.check(&value)) {
-            Some(Err(e)) => {
-                r.error(&at, e.message, e.help);
-                None
-            }
-            _ => Some(Some(value)),
-        }),
+    let mut bound = |field| {
+        let at = f.get(field)?;
+        if kind.is_some_and(|k| k != ParamType::Int) {
+            r.error(&at, format!("only a parameter of type int has {}", quote(field)), "leave it out");
+        }
+        let text = r.text(&at, "a whole number")?;
+        let number = text.parse::<i64>().ok();
+        if number.is_none() {
+            r.error(&at, format!("{} is no whole number", quote(text)), "write one of 64 bits");
+        }
+        number
     };
+    let (min, max) = (bound("min"), bound("max"));
+    if min.zip(max).is_some_and(|(min, max)| min > max) {
+        r.error(at, "\"min\" is above \"max\"", "no value could be given");
+    }
     let doc = doc(r, f.get("doc"));
-    Some(Param { name: name?, kind: kind?, default: default?, doc })
+    let mut param = Param { name: name?, kind: kind?, min, max, default: None, doc };
+    if let Some(at) = f.get("default") {
+        let value = crate::graph::param_value(r, &at)?;
+        if let Err(e) = param.check(&value) {
+            r.error(&at, e.message, e.help);
+            return None;
+        }
+        param.default = Some(value);
+    }
+    Some(param)
 }
 
 fn handlers(r: &mut Reader, at: &At<'_>) -> BTreeMap<String, Handler> {

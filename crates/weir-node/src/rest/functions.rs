@@ -160,7 +160,7 @@ pub(super) async fn write(
 /// The images of this node.
 #[utoipa::path(get, path = "/images", tag = "images", responses((status = 200, body = ImageList)))]
 pub(super) async fn images(State(app): State<App>) -> Json<ImageList> {
-    let found = app.images().await;
+    let found = app.tried_images().await;
     let summary = |t: &weir_model::template::Template| ImageSummary {
         name: t.name.to_string(),
         version: t.version.as_ref().map(ToString::to_string),

@@ -38,7 +38,7 @@ routes [1] -> wan -> DecIP6HLIM -> routes;
 ";
 
 /// A host of a network with this number, `fd00:N::2`, at the other end of a link of the router.
-fn host(lab: &Lab, name: &str, link: &str, n: u8) {
+pub fn host(lab: &Lab, name: &str, link: &str, n: u8) {
     lab.link(("node", link), (name, "eth0"));
     for which in ["all", "eth0"] {
         let on = format!("net.ipv6.conf.{which}.disable_ipv6=0");

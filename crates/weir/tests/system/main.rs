@@ -6,6 +6,7 @@ mod changes;
 mod check;
 mod click;
 mod errors;
+mod images;
 mod iptables;
 mod ipv6;
 mod lab;

@@ -189,7 +189,7 @@ fn a_graph_that_asks_for_too_much_memory_is_refused() {
     let lab = Lab::new(&["client", "node", "server"]);
     let images = lab.path("images");
     std::fs::create_dir(&images).unwrap();
-    lab.write("images/greedy.yaml", "name: greedy\nports: [a, b]\nparams: [{name: N, type: text}]\nclick: 'in_0 -> q :: Queue($N) -> Unqueue -> out_1; in_1 -> out_0;'\n");
+    lab.write("images/greedy.yaml", "name: greedy\nports: [a, b]\nparams: [{name: N, type: text}]\nhandlers: {capacity: {handler: q.capacity, access: rw}}\nclick: 'in_0 -> q :: Queue($N) -> Unqueue -> out_1; in_1 -> out_0;'\n");
     lab.link(("client", "eth0"), ("node", "lan"));
     lab.link(("server", "eth0"), ("node", "wan"));
     let node = Node::start_with(&lab, &["--images", &images, "--graph-memory", "64"]);
@@ -200,6 +200,12 @@ fn a_graph_that_asks_for_too_much_memory_is_refused() {
     assert!(e.contains("sf_f/q") && e.contains("64 MB"), "{e}");
     let file = lab.write("t.yaml", document("1000"));
     node.weir(&["apply", &file]).ok();
+    // Nor does it come to that by a handler.
+    let capacity = |n: &str| node.weir(&["handler", "write", "t1", "f", "capacity", n]);
+    assert!(capacity("1000000000").fails(1).contains("memory"));
+    capacity("20000").ok();
+    assert!(capacity("100000").fails(1).contains("memory"));
+    assert_eq!(node.weir(&["handler", "read", "t1", "f", "capacity"]).ok().trim(), "20000");
 }
 
 #[test]

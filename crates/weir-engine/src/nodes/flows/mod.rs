@@ -117,6 +117,11 @@ struct Flow {
     seen: u64,
 }
 
+impl Flows {
+    /// Most bytes that they take: the table is twice as large as what is in it, at most.
+    pub const MEMORY: u64 = 2 * MOST as u64 * size_of::<(Key, Flow)>() as u64;
+}
+
 impl Flow {
     fn is_over(&self, protocol: u8, now: u64, timeouts: &Timeouts) -> bool {
         let timeout = match protocol {

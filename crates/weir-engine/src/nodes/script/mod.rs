@@ -13,7 +13,7 @@ use weir_ir::{ClassInfo, HandlerInfo, ParamInfo, ParamKind};
 
 use super::prelude::*;
 use crate::control::Control;
-use crate::node::{Model, NodeClass};
+use crate::node::{Model, NodeClass, Reach};
 use machine::Script;
 use parse::Kind;
 
@@ -122,10 +122,16 @@ const HANDLERS: &[HandlerInfo] = &[
 ];
 
 pub(super) const CLASSES: [NodeClass; 2] = [
-    NodeClass { info: &SCRIPT, model: Model::Source, configure: |args| make(args, &SCRIPT, None) },
+    NodeClass {
+        info: &SCRIPT,
+        model: Model::Source,
+        reach: Reach::Files,
+        configure: |args| make(args, &SCRIPT, None),
+    },
     NodeClass {
         info: &DRIVER_MANAGER,
         model: Model::Source,
+        reach: Reach::Files,
         configure: |args| make(args, &DRIVER_MANAGER, Some(Kind::Driver)),
     },
 ];

@@ -10,6 +10,7 @@ use weir_model::graph::ServiceGraph;
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
 use weir_model::topology::{Topology, TopologyError};
+use weir_node::guard;
 
 use super::change::Change;
 use crate::commands::config::Source;
@@ -137,10 +138,12 @@ fn known(topology: &Topology, changes: &[Change]) -> Result<(), Failure> {
 
 fn service_graph(images: &ImageArgs, name: String, text: &str) -> Result<Document, Failure> {
     let compiled = images::compile(images, &name, text)?;
-    let plan = Plan::new(&classes(), &compiled.config, &name).map_err(Failure::plan)?;
     let refuse =
         |lines: Vec<String>| Failure::Refused(lines.iter().map(|l| format!("{name}: {l}")).collect());
     let graph = ServiceGraph::parse(text).map_err(|e| refuse(lines(&e)))?;
+    let plan = Plan::new(&classes(), &compiled.config, &name).map_err(|e| {
+        refuse(guard::placed(&graph, &compiled, &e).iter().map(ToString::to_string).collect())
+    })?;
     let world = World::of_graph(&graph, &compiled, &plan).map_err(refuse)?;
     let size = size(&plan);
     Ok(Document { name, world, requirements: graph.into_parts().requirements, size })

@@ -1,0 +1,102 @@
+//! What is wrong with an image's script whatever a graph gives for its parameters.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_click::{ElementDecl, Graph};
+use weir_engine::{Plan, Problem};
+use weir_model::template::Template;
+use weir_switch::function::alone;
+
+use crate::guard::{CLASSES, has_handler, parse, reaches_outside, unknown_variable};
+
+/// Stands for a parameter that graphs have to give: what depends on it is not known.
+const UNKNOWN: &str = "UNKNOWN_PARAMETER";
+/// The function's element.
+const FUNCTION: &str = "f";
+
+/// The mistakes, one text each, with their place in the image.
+pub fn mistakes(template: &Template) -> Vec<String> {
+    let mut arguments = BTreeMap::new();
+    for p in &template.params {
+        let default = p.default.as_ref().and_then(|value| p.check(value).ok());
+        arguments.insert(p.name.clone(), default.unwrap_or_else(|| UNKNOWN.to_owned()));
+    }
+    let config = alone(FUNCTION, template, &arguments);
+    let flat = match parse(&config) {
+        Ok(flat) => flat,
+        Err(errors) => {
+            // One that comes from what is not known may have others follow.
+            let list: Vec<String> = errors.list.iter().map(ToString::to_string).collect();
+            return if list.iter().any(|e| e.contains(UNKNOWN)) { Vec::new() } else { list };
+        }
+    };
+    let mut list: Vec<String> = flat.elements.iter().filter_map(unknown_variable).collect();
+    list.extend(flat.elements.iter().filter_map(reaches_outside));
+    for (name, h) in &template.handlers {
+        list.extend(has_handler(&flat, (name, &format!("{FUNCTION}/{}", h.handler)), h.access).err());
+    }
+    if !list.is_empty() {
+        return list;
+    }
+    let unknown = unknown_elements(&flat);
+    let problems = Plan::new(&CLASSES, &config, "image").err().map_or(Vec::new(), |e| e.0);
+    let own = |p: &&Problem| match p {
+        Problem::Element { element, .. } => !unknown.contains(element),
+        _ => unknown.is_empty(),
+    };
+    problems.iter().filter(own).map(ToString::to_string).collect()
+}
+
+/// The elements that depend on what is not known, also by the name of another, as `name :: Class`.
+fn unknown_elements(flat: &Graph) -> BTreeSet<String> {
+    let mut names = BTreeSet::from([UNKNOWN]);
+    let mut found = BTreeSet::new();
+    loop {
+        let word = |c: char| !(c.is_ascii_alphanumeric() || "_/@".contains(c));
+        let depends = |e: &&ElementDecl| {
+            e.args.iter().flat_map(|a| a.split(word)).any(|w| names.contains(w) || w.contains(UNKNOWN))
+        };
+        let more: Vec<&ElementDecl> = flat.elements.iter().filter(depends).collect();
+        let before = found.len();
+        found.extend(more.iter().map(|e| format!("{} :: {}", e.name, e.class)));
+        if found.len() == before {
+            return found;
+        }
+        names.extend(more.iter().filter_map(|e| e.name.rsplit('/').next()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(params: &str, click: &str) -> Vec<String> {
+        let text = format!(
+            "name: f\nports: [a, b]\nparams: [{params}]\nclick: |\n  in_0 -> {click} -> out_1; in_1 -> out_0;\n"
+        );
+        mistakes(&Template::parse(&text).unwrap_or_else(|e| panic!("{e}")))
+    }
+
+    #[test]
+    fn a_script_is_tried_with_what_is_known() {
+        let port = "{name: PORT, type: port}";
+        assert_eq!(of(port, "IPFilter(allow tcp dst port $PORT, deny all)"), Vec::<String>::new());
+        assert_eq!(of("{name: CHAIN, type: text}", "$CHAIN"), Vec::<String>::new(), "not known");
+        let e = of(port, "IPFilter(allow tcp dst port $PORT) -> IPFilter(alow all)");
+        assert_eq!(e.len(), 1, "{e:?}");
+        assert!(e[0].starts_with("f:5:") && e[0].contains("alow"), "{e:?}");
+        let e = of("{name: PORT, type: text, default: htpt}", "IPFilter(allow tcp dst port $PORT)");
+        assert!(e.len() == 1 && e[0].contains("htpt"), "a default is known: {e:?}");
+        assert!(of("", "IPFilter(allow tcp dst port $PORT)")[0].contains("$PORT is no parameter"));
+        assert!(of("", "ToDump(x)")[0].contains("reaches files"));
+    }
+
+    #[test]
+    fn the_images_of_this_repository_have_none() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../images");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let template = Template::load(&entry.unwrap().path()).unwrap();
+            assert_eq!(mistakes(&template), Vec::<String>::new(), "{}", template.name);
+        }
+    }
+}
