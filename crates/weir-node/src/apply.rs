@@ -12,6 +12,7 @@ use crate::desired::DesiredGraph;
 use crate::events::{Kind, News};
 use crate::node::Node;
 use crate::perform::{Plant, Refusals};
+use crate::precondition::Precondition;
 use crate::view::{Applied, ApplyError, Entry, Outcome, View};
 
 /// How documents are applied.
@@ -47,12 +48,34 @@ impl<D: DataPlane> Node<D> {
     ///
     /// # Errors
     /// [`ApplyError`]; what ran before goes on.
-    pub async fn put(&self, document: ServiceGraph, how: How) -> Result<Applied, ApplyError> {
-        let mut outcomes = self.put_all(vec![document], how).await;
+    pub async fn put(
+        &self,
+        document: ServiceGraph,
+        how: How,
+        condition: &Precondition,
+    ) -> Result<Applied, ApplyError> {
+        let mut plant = self.plant.lock().await;
+        self.check(document.id.as_str(), condition)?;
+        let mut outcomes = self.try_all(&mut plant, vec![document], how).await?;
         outcomes.pop().unwrap_or_else(|| Err(ApplyError::Internal("nothing was applied".into())))
     }
 
-    /// The same for several documents, with what became of each. To be run to its end as well.
+    /// Whether a graph may be changed; asked by whoever has the plant, so that it stays as it is.
+    pub(crate) fn check(&self, id: &str, condition: &Precondition) -> Result<(), ApplyError> {
+        if condition.is_empty() {
+            return Ok(());
+        }
+        let tag = self.graph(id).map(|e| e.tag());
+        if condition.holds(tag.as_deref()) {
+            return Ok(());
+        }
+        Err(ApplyError::Condition(match tag {
+            Some(tag) => format!("graph '{id}' is there, with the entity tag \"{tag}\""),
+            None => format!("there is no graph '{id}'"),
+        }))
+    }
+
+    /// The same for several documents, without conditions, with what became of each. To be run to its end as well.
     pub async fn put_all(&self, documents: Vec<ServiceGraph>, how: How) -> Outcomes {
         let mut plant = self.plant.lock().await;
         let number = documents.len();

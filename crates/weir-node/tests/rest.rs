@@ -111,17 +111,37 @@ impl Daemon {
 
     /// A request as some other client makes it: status, media type, body.
     fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, String, String) {
+        let response = self.response(method, path, headers, body);
+        let (status, kind) = (response.status().as_u16(), header(&response, "content-type"));
+        (status, kind, response.into_body().read_to_string().unwrap())
+    }
+
+    /// The same: status and entity tag.
+    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, String) {
+        let response = self.response(method, path, headers, body);
+        (response.status().as_u16(), header(&response, "etag"))
+    }
+
+    fn response(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> ureq::http::Response<ureq::Body> {
         let mut request =
             ureq::http::Request::builder().method(method).uri(format!("http://{}{path}", self.address));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent();
-        let response = agent.run(request.body(body).unwrap()).unwrap();
-        let kind = response.headers().get("content-type").map(|v| v.to_str().unwrap().to_owned());
-        let status = response.status().as_u16();
-        (status, kind.unwrap_or_default(), response.into_body().read_to_string().unwrap())
+        let config =
+            ureq::Agent::config_builder().http_status_as_error(false).allow_non_standard_methods(true);
+        config.proxy(None).build().new_agent().run(request.body(body).unwrap()).unwrap()
     }
+}
+
+fn header(response: &ureq::http::Response<ureq::Body>, name: &str) -> String {
+    response.headers().get(name).map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default()
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -258,6 +278,44 @@ fn a_list_is_applied_wholly_or_not_at_all_unless_each_is_asked_for() {
     assert!(p.status == 400 && p.detail.contains("graph 'x'") && !p.errors.is_empty(), "{p}");
 }
 
+/// Two clients read the same document, and both change it: the second learns that it would undo the first's change.
+#[test]
+fn a_change_may_ask_that_the_graph_is_as_it_was_read() {
+    let d = Daemon::start();
+    let [first, second, third] = ["tcp", "udp", "icmp"].map(|p| firewall(&format!("allow {p}")));
+    let request = |method: &str, headers: &[(&str, &str)], body: &str| {
+        d.send(method, "/graphs/fw", headers, body.as_bytes())
+    };
+    let (status, kind, body) = d.raw("PUT", "/graphs/fw", &[("if-match", "*")], first.as_bytes());
+    assert!(status == 412 && kind == PROBLEM && body.contains("there is no graph 'fw'"), "{status} {body}");
+    assert!(d.client.graphs().unwrap().is_empty());
+    let created = request("PUT", &[("if-none-match", "*")], &first);
+    assert_eq!(created.0, 201);
+    let read = request("GET", &[], "");
+    assert!(read.0 == 200 && read.1.len() > 2 && read.1 == created.1, "{read:?} {created:?}");
+    let tag = read.1;
+    assert_eq!(request("GET", &[("if-none-match", &tag)], "").0, 304);
+
+    let (status, newer) = request("PUT", &[("if-match", &tag)], &second);
+    assert!(status == 200 && newer != tag, "{status} {newer}");
+    assert_eq!(request("GET", &[], "").1, newer);
+    let (status, kind, body) = d.raw("PUT", "/graphs/fw", &[("if-match", &tag)], third.as_bytes());
+    assert!(status == 412 && kind == PROBLEM && body.contains("nothing was changed"), "{status} {body}");
+    let (status, _, body) = d.raw("PUT", "/graphs/fw", &[("if-none-match", "*")], third.as_bytes());
+    assert!(status == 412 && body.contains("is there"), "{status} {body}");
+    assert_eq!(request("DELETE", &[("if-match", &tag)], "").0, 412);
+    assert!(d.client.config("fw").unwrap().contains("allow udp"));
+    let (status, kind, body) = d.raw("PUT", "/graphs/fw", &[("if-match", "2")], third.as_bytes());
+    assert!(status == 400 && kind == PROBLEM && body.contains("quotes"), "{status} {body}");
+
+    // One of several is enough. A graph that was made anew is another.
+    let list = format!("\"other\", {newer}");
+    assert_eq!(request("DELETE", &[("if-match", &list)], "").0, 204);
+    d.client.create(&second).unwrap();
+    d.client.put("fw", &first).unwrap();
+    assert_eq!(request("DELETE", &[("if-match", &newer)], "").0, 412);
+}
+
 #[test]
 fn traces_and_captures_are_lines() {
     let d = Daemon::start();
@@ -338,6 +396,12 @@ fn bad_requests_are_told_what_is_wrong_and_where() {
     assert_eq!(status, 400, "{body}");
     let (status, kind, body) = d.raw("GET", "/nothing", &[], b"");
     assert!(status == 404 && kind == PROBLEM && body.contains("/docs"), "{body}");
+    let (status, kind, body) = d.raw("PUT", "/graphs/one?agian=true", &[], yaml.as_bytes());
+    assert!(status == 400 && kind == PROBLEM && body.contains("agian"), "{body}");
+    let (status, kind, _) = d.raw("GET", "/graphs/%ff", &[], b"");
+    assert_eq!((status, kind.as_str()), (400, PROBLEM));
+    let (status, kind, body) = d.raw("GET", "/events", &[("last-event-id", "x")], b"");
+    assert!(status == 400 && kind == PROBLEM && body.contains("Last-Event-ID"), "{body}");
     let (status, kind, _) = d.raw("DELETE", "/graphs", &[], b"");
     assert_eq!((status, kind.as_str()), (405, PROBLEM));
     let (status, kind, body) = d.raw("POST", "/graphs/one/trace", &[], b"{\"cuont\": 1}");

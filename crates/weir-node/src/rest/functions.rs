@@ -1,13 +1,14 @@
 //! Routes of handlers and images, and of the node itself.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_engine::protocol::{Answer, Command};
 
+use super::extract::Path;
 use super::{App, Problem, Received, bytes, entry};
 use crate::connection::DataPlane;
 use crate::desired::PublicHandler;
@@ -94,9 +95,9 @@ fn handler(app: &App, id: &str, function: &str, name: &str) -> Result<PublicHand
         ("name" = String, Path, description = "The handler's public name."),
     ),
     responses(
-        (status = 200, body = String, content_type = "text/plain"),
+        (status = 200, body = String, content_type = "text/plain", description = "What the handler says."),
         (status = 403, body = Problem, content_type = "application/problem+json", description = "It can only be written."),
-        (status = 404, body = Problem, content_type = "application/problem+json"),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph, function or handler."),
         (status = 422, body = Problem, content_type = "application/problem+json", description = "The data plane refused."),
         (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
     ))]
@@ -127,7 +128,7 @@ pub(super) async fn read(
     responses(
         (status = 204, description = "It was written."),
         (status = 403, body = Problem, content_type = "application/problem+json", description = "It can only be read."),
-        (status = 404, body = Problem, content_type = "application/problem+json"),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph, function or handler."),
         (status = 409, body = Problem, content_type = "application/problem+json", description = "It may break requirements that were proved."),
         (status = 422, body = Problem, content_type = "application/problem+json", description = "The data plane refused."),
         (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
@@ -158,7 +159,7 @@ pub(super) async fn write(
 }
 
 /// The images of this node.
-#[utoipa::path(get, path = "/images", tag = "images", responses((status = 200, body = ImageList)))]
+#[utoipa::path(get, path = "/images", tag = "images", responses((status = 200, body = ImageList, description = "The images, and what is wrong with others.")))]
 pub(super) async fn images(State(app): State<App>) -> Json<ImageList> {
     let found = app.images().await;
     let summary = |t: &weir_model::template::Template| ImageSummary {
