@@ -37,6 +37,7 @@ pub use place::GraphPlace;
 pub(crate) use read::{optional, param_value};
 pub use rule::{Actions, Match, PortRef, Rule, VlanMatch};
 pub use sap::{GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VlanSap};
+pub(crate) use schema::json_schema;
 pub use schema::sffg_json_schema;
 
 use crate::doc::Node;
