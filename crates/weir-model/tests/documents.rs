@@ -187,7 +187,7 @@ fn the_schema_takes_each_document_that_the_reader_takes() {
             let valid = validator.is_valid(&changed);
             match read {
                 Ok(_) if !valid => {
-                    missed.push(format!("{place}: {other} is read, and the schema refuses it"))
+                    missed.push(format!("{place}: {other} is read, and the schema refuses it"));
                 }
                 Err(e) if valid => {
                     let beyond = |m: &str| BEYOND_SCHEMAS.iter().any(|b| m.contains(b));

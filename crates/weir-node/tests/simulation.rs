@@ -18,6 +18,9 @@ use weir_node::node::{ApplyError, How, Node, Outcome};
 use weir_node::precondition::Precondition;
 use weir_node::store::Store;
 
+/// No condition.
+static ALWAYS: Precondition = Precondition { fits: None, differs: None };
+
 /// What befalls a command.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
@@ -165,7 +168,7 @@ async fn simulate(operations: Vec<(Operation, Vec<Fault>)>) {
                 let json = document.to_json()["sffg"].clone();
                 let id = document.id.to_string();
                 tokio::select! {
-                    result = node.put(document, How::default(), &Precondition::default()) => {
+                    result = node.put(document, How::default(), &ALWAYS) => {
                         if result.is_ok() {
                             model.insert(id, json);
                         }
@@ -220,7 +223,7 @@ async fn simulate(operations: Vec<(Operation, Vec<Fault>)>) {
             Operation::Remove(graph) => {
                 let id = format!("g{graph}");
                 tokio::select! {
-                    result = node.remove(&id, &Precondition::default()) => assert_eq!(result.is_ok(), model.contains_key(&id)),
+                    result = node.remove(&id, &ALWAYS) => assert_eq!(result.is_ok(), model.contains_key(&id)),
                     () = plane.killed.notified() => killed = true,
                 }
                 // It is stored before the data plane hears of it.
@@ -292,13 +295,13 @@ fn a_refused_change_leaves_what_ran_and_says_why() {
         let node = open(&plane, &dir.path().join("node.db"), &images);
         let (create, change) = (How { change: false, ..How::default() }, How::default());
         assert_eq!(
-            node.put(parse(&document(0, 1)), create, &Precondition::default()).await.unwrap().outcome,
+            node.put(parse(&document(0, 1)), create, &ALWAYS).await.unwrap().outcome,
             Outcome::Created
         );
         let before = plane.fake.lock().unwrap().graphs.clone();
         for (variant, text) in [(0, "no interface missing1"), (5, "'bad' is not a number")] {
             let Err(ApplyError::Refused(errors)) =
-                node.put(parse(&document(0, variant)), change, &Precondition::default()).await
+                node.put(parse(&document(0, variant)), change, &ALWAYS).await
             else {
                 panic!()
             };
@@ -306,10 +309,10 @@ fn a_refused_change_leaves_what_ran_and_says_why() {
             assert_eq!(plane.fake.lock().unwrap().graphs, before);
             assert_eq!(node.view().graphs["g0"].revision, 1);
         }
-        let again = node.put(parse(&document(0, 1)), change, &Precondition::default()).await.unwrap();
+        let again = node.put(parse(&document(0, 1)), change, &ALWAYS).await.unwrap();
         assert_eq!((again.outcome, again.revision), (Outcome::Unchanged, 1));
         assert!(matches!(
-            node.put(parse(&document(0, 1)), create, &Precondition::default()).await,
+            node.put(parse(&document(0, 1)), create, &ALWAYS).await,
             Err(ApplyError::Exists(_))
         ));
     });
@@ -340,7 +343,7 @@ fn a_graph_whose_interface_is_gone_does_not_take_the_others_down() {
         // It runs as far as it can, so that it needs nothing but the interface.
         check(&node, &plane);
         // And others can still come.
-        node.put(parse(&document(2, 2)), How::default(), &Precondition::default()).await.unwrap();
+        node.put(parse(&document(2, 2)), How::default(), &ALWAYS).await.unwrap();
         assert_eq!(node.view().state("g2"), State::Running);
         assert_eq!(plane.fake.lock().unwrap().violations, Vec::<String>::new());
     });

@@ -9,11 +9,16 @@ fn rest_does_what_its_description_says() {
     let node = Node::start(&lab);
     let st = repository().join("target/schemathesis/bin/st");
     assert!(st.exists(), "scripts/setup.sh installs Schemathesis into {}", st.display());
+    let config = repository().join("crates/weir/tests/system/schemathesis.toml");
     let run = |options: &[&str]| {
         let all = [
+            // It keeps what it found where it runs.
+            "env",
+            "-C",
+            &lab.path(""),
             st.to_str().unwrap(),
             "--config-file",
-            "crates/weir/tests/system/schemathesis.toml",
+            config.to_str().unwrap(),
             "run",
             "http://127.0.0.1:7400/openapi.json",
             // Traces, captures and events have no end.
@@ -35,7 +40,8 @@ fn rest_does_what_its_description_says() {
         assert_eq!(out.code, 0, "{}", out.stdout.chars().take(20_000).collect::<String>());
     };
     // Each value at the edge of what is allowed; of whole documents there are too many.
-    run(&["--phases", "coverage", "--exclude-operation-id-regex", "^(create|put|put_list|plan)$"]);
-    run(&["--phases", "fuzzing", "--max-examples", "20"]);
+    let documents = ["create", "put", "put_list", "plan"].map(|id| ["--exclude-operation-id", id]);
+    run(&[&["--phases", "coverage"], documents.as_flattened()].concat());
+    run(&["--phases", "fuzzing", "--max-examples", "10"]);
     node.weir(&["ps"]).ok();
 }
