@@ -10,7 +10,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::value::ADDRESS;
-use crate::{graph, template, topology};
+use crate::{graph, request, template, topology};
 
 /// A kind of document that people write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum Document {
     Function,
     /// A topology.
     Topology,
+    /// A request for processing, which is text.
+    Request,
 }
 
 impl Document {
@@ -35,6 +37,7 @@ impl Document {
             Document::Graph => graph::json_schema(),
             Document::Function => of::<template::Template>("Weir function template"),
             Document::Topology => topology::json_schema(),
+            Document::Request => request::json_schema(),
         }
     }
 
@@ -46,6 +49,8 @@ impl Document {
             Document::Graph => "ServiceGraph",
             Document::Function => "Template",
             Document::Topology => "Topology",
+            // It has no fields.
+            Document::Request => return String::new(),
         };
         Manual { definitions, out: String::new() }.write(root)
     }
@@ -103,7 +108,9 @@ fn relax_scalar(schema: &mut Map<String, Value>) {
         schema.insert("pattern".into(), "^([0-9]+|0x[0-9A-Fa-f]+)$".into());
     } else if schema.get("format").is_some_and(|f| f == "ip") {
         schema.insert("pattern".into(), format!("^{ADDRESS}$").into());
-    } else if types == ["string"] && !schema.contains_key("pattern") && !schema.contains_key("format") {
+    } else if types == ["string"]
+        && !["pattern", "format", "contentMediaType"].iter().any(|k| schema.contains_key(*k))
+    {
         types.extend(["number".to_owned(), "boolean".to_owned()]);
     } else {
         return;

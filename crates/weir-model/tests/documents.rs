@@ -43,7 +43,7 @@ fn every_field_is_read() {
     let graph = read("everything.yaml");
     let rule = &graph.flowrules[0];
     let outputs: Vec<String> = rule.actions.output_to_port.iter().map(PortRef::to_string).collect();
-    assert_eq!(outputs, ["sf:fw:in", "sf:nat:in", "service-access-point:host"]);
+    assert_eq!(outputs, ["sf:fw:in", "sf:nat:in", "sap:host"]);
     assert_eq!(
         rule.matches.expr().to_string(),
         "ether src host 02:00:00:00:00:01 and ether dst host ff:ff:ff:ff:ff:ff and ip and not vlan and src net 10.0.0.0/8 \

@@ -17,7 +17,7 @@ use crate::proof::{Proofs, follows_document};
 use crate::store::{Store, StoreError};
 use crate::view::Failure;
 
-pub use crate::apply::How;
+pub use crate::apply::{Document, How};
 pub use crate::view::{Applied, ApplyError, Entry, Outcome, View};
 
 /// The node.
@@ -95,7 +95,7 @@ impl<D: DataPlane> Node<D> {
     /// # Errors
     /// This node cannot run it, or another graph has its access points.
     pub async fn compile(&self, document: ServiceGraph) -> Result<DesiredGraph, ApplyError> {
-        let mut compiled = self.compile_all(vec![document]).await?;
+        let mut compiled = self.compile_all(vec![document.into()]).await?;
         let graph =
             compiled.pop().unwrap_or_else(|| Err(ApplyError::Internal("nothing was compiled".into())));
         graph.map(|graph| DesiredGraph::clone(&graph))

@@ -180,7 +180,7 @@ fn a_graph_lives() {
     assert_eq!((f.drops[0].reason.as_str(), f.drops[0].count), ("Denied", 3));
     let links: Vec<_> =
         status.links.iter().map(|l| (l.from.as_str(), l.to.as_str(), l.packets, l.bytes)).collect();
-    assert_eq!(links[0], ("service-access-point:lan", "sf:fw:a", 7, 700));
+    assert_eq!(links[0], ("sap:lan", "sf:fw:a", 7, 700));
     assert_eq!(links.len(), 4);
     let times: Vec<_> =
         status.profile.iter().map(|t| (&*t.element, t.packets, t.cycles_per_packet, t.share)).collect();
@@ -346,7 +346,7 @@ fn traces_and_captures_are_lines() {
     assert_eq!(capture(&[], Direction::From).unwrap().len(), 2, "every access point");
     let errors = problem(capture(&["sap:lam", "sf_fw/filtre"], Direction::From)).errors;
     assert_eq!(errors.len(), 2, "{errors:?}");
-    assert!(errors[0].message.contains("did you mean 'service-access-point:lan'?"), "{errors:?}");
+    assert!(errors[0].message.contains("did you mean 'sap:lan'?"), "{errors:?}");
     assert!(errors[1].message.contains("did you mean 'sf_fw/filter'?"), "{errors:?}");
     assert!(problem(d.client.status("wf")).detail.contains("did you mean 'fw'?"));
 }
@@ -435,6 +435,47 @@ fn a_data_plane_that_died_gets_everything_again() {
     assert_eq!(fake.violations, Vec::<String>::new());
 }
 
+/// What is applied again and says the same is no change, but its text is kept; also by a list, and over a restart.
+#[test]
+fn a_document_is_given_back_as_it_was_written() {
+    let d = Daemon::start();
+    let first = format!("# the office\n{}", firewall("allow tcp"));
+    d.client.create(&first).unwrap();
+    assert_eq!(d.client.written("fw").unwrap(), first);
+    let second = format!("{first}# nothing else\n");
+    assert!(d.client.put("fw", &second).unwrap().0.unchanged);
+    assert_eq!(d.client.written("fw").unwrap(), second);
+    let (dir, fake) = d.stop();
+    let d = Daemon::with(dir, fake);
+    assert_eq!(d.client.written("fw").unwrap(), second);
+    let other = format!("# by a list\n{}", wire("w", "eth5", "eth6"));
+    let list = serde_json::json!([first, other]).to_string();
+    let applied = d.client.put_list(&list, false, false).unwrap();
+    let outcomes: Vec<_> = applied.graphs.iter().map(|g| (g.id.as_str(), g.outcome)).collect();
+    assert_eq!(outcomes, [("fw", ListOutcome::Unchanged), ("w", ListOutcome::Created)]);
+    assert_eq!((d.client.written("fw").unwrap(), d.client.written("w").unwrap()), (first, other));
+    assert_eq!(d.client.graphs().unwrap().iter().find(|g| g.id == "fw").unwrap().revision, 1);
+}
+
+#[test]
+fn the_newest_events_are_listed() {
+    let d = Daemon::start();
+    d.client.create(&wire("a", "eth1", "eth2")).unwrap();
+    d.client.create(&wire("b", "eth3", "eth4")).unwrap();
+    d.client.delete("a").unwrap();
+    let of = |graph: Option<&str>, limit| {
+        let events = d.client.kept_events(graph, limit).unwrap().events;
+        assert!(events.is_sorted_by_key(|e| e.id));
+        events.iter().map(|e| (e.kind, e.graph.clone().unwrap_or_default())).collect::<Vec<_>>()
+    };
+    let (a, b) = ("a".to_owned(), "b".to_owned());
+    assert_eq!(of(Some("a"), 100), [(Kind::Applied, a.clone()), (Kind::Removed, a.clone())]);
+    let all = of(None, 100);
+    assert!(all.len() > 3 && all.contains(&(Kind::Applied, b)), "{all:?}");
+    assert_eq!(of(None, 1), [(Kind::Removed, a)]);
+    assert_eq!(problem(d.client.kept_events(None, 20_000)).status, 400);
+}
+
 #[test]
 fn images_are_read_anew_and_bad_ones_named() {
     let d = Daemon::start();
@@ -442,6 +483,13 @@ fn images_are_read_anew_and_bad_ones_named() {
     assert_eq!((list.images.len(), list.images[0].ports.len(), list.errors.len()), (1, 2, 0));
     assert!(!list.images[0].params[0].required);
     assert_eq!(list.images[0].handlers["count"], "r");
+    let image = d.client.image("firewall").unwrap();
+    let rules = &image.params[0];
+    assert_eq!((rules.name.as_str(), rules.values.as_str()), ("RULES", "any text"));
+    assert_eq!((rules.default.as_deref(), rules.doc.as_str()), (Some("allow all"), "the rules"));
+    assert_eq!((image.ports.len(), image.handlers[1].access.as_str()), (2, "w"));
+    let p = problem(d.client.image("firewal"));
+    assert!(p.status == 404 && p.detail.contains("did you mean 'firewall'?"), "{p}");
     std::fs::write(d.dir.path().join("images/bad.yaml"), "name: bad\n").unwrap();
     let list = d.client.images().unwrap();
     assert_eq!((list.images.len(), list.errors.len()), (1, 1));

@@ -95,7 +95,7 @@ impl JsonSchema for PortRef {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "service-access-point:ID (or sap:ID) or sf:FUNCTION:PORT",
+            "description": "sap:ID (or service-access-point:ID) or sf:FUNCTION:PORT",
             "type": "string", "pattern": "^((service-access-point|sap):.+|sf:[^:]+:.+)$"
         })
     }

@@ -7,13 +7,12 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use weir_engine::protocol::{Answer, Command};
-use weir_model::graph::ServiceGraph;
 use weir_model::status::{GraphStatus, State as LifeCycle};
 
 use super::extract::{Path, Query};
 use super::{App, Mistake, Problem, Received, document, documents, entry, to_the_end};
 use crate::connection::DataPlane;
-use crate::node::{Applied, ApplyError, Entry, How, Outcome};
+use crate::node::{Applied, ApplyError, Document, Entry, How, Outcome};
 use crate::plan::Plan;
 use crate::precondition::Precondition;
 use crate::traffic::Traffic;
@@ -165,7 +164,7 @@ pub(super) async fn put_list(
     if let Some(problem) = wrong.filter(|_| !each) {
         return Err(problem);
     }
-    let good: Vec<ServiceGraph> = items.iter().filter_map(|(_, d)| d.as_ref().ok().cloned()).collect();
+    let good: Vec<Document> = items.iter().filter_map(|(_, d)| d.as_ref().ok().cloned()).collect();
     let how = How { change: true, together: !each, again };
     let done = tokio::spawn(async move { app.put_all(good, how).await }).await;
     let done = done.map_err(|e| ApplyError::Internal(e.to_string()))?;
@@ -240,11 +239,11 @@ pub(super) async fn put(
     body: Received,
 ) -> Result<Response, Problem> {
     let graph = document(&headers, body)?;
-    if graph.id.as_str() != id {
+    if graph.graph.id.as_str() != id {
         let mut problem = Problem::new(StatusCode::BAD_REQUEST, "the document has mistakes");
         problem.errors.push(Mistake {
             path: "sffg.id".into(),
-            message: format!("the document is of graph '{}', the address of graph '{id}'", graph.id),
+            message: format!("the document is of graph '{}', the address of graph '{id}'", graph.graph.id),
             help: "use the same identifier in both".into(),
             ..Mistake::default()
         });
@@ -253,13 +252,8 @@ pub(super) async fn put(
     apply(app, graph, How { again, ..How::default() }, condition).await
 }
 
-async fn apply(
-    app: App,
-    graph: ServiceGraph,
-    how: How,
-    condition: Precondition,
-) -> Result<Response, Problem> {
-    let id = graph.id.to_string();
+async fn apply(app: App, graph: Document, how: How, condition: Precondition) -> Result<Response, Problem> {
+    let id = graph.graph.id.to_string();
     let node = app.clone();
     let applied = to_the_end(async move { node.put(graph, how, &condition).await }).await?;
     let Applied { revision, outcome } = applied;
@@ -302,6 +296,18 @@ pub(super) async fn get(
     }
     let document = serde_json::json!({ "sffg": e.graph.document });
     Ok((tag, Json(document)).into_response())
+}
+
+/// The document of a graph as it was written when it was applied last, with its comments.
+#[utoipa::path(get, path = "/graphs/{id}/document", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier.")), responses(
+    (status = 200, body = String, content_type = "text/plain", description = "The text, in YAML or JSON."),
+    (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph."),
+))]
+pub(super) async fn written(State(app): State<App>, Path(id): Path<String>) -> Result<String, Problem> {
+    let graph = entry(&app, &id)?.graph;
+    // Stores of earlier versions kept what it says only.
+    let canonical = || format!("{:#}\n", serde_json::json!({ "sffg": graph.document }));
+    Ok(graph.text.clone().unwrap_or_else(canonical))
 }
 
 /// Removes a graph.
@@ -366,7 +372,7 @@ pub(super) async fn plan(
     body: Received,
 ) -> Result<Json<Plan>, Problem> {
     let document = document(&headers, body)?;
-    let graph = app.compile(document).await?;
+    let graph = app.compile(document.graph).await?;
     let old = app.graph(&graph.id).map(|e| e.graph);
     let tables = match app.plane.call(Command::Status { graph: graph.id.clone() }).await {
         Ok(Answer::Status { status }) if old.is_some() => status.tables,

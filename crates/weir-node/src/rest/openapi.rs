@@ -34,7 +34,8 @@ pub(super) fn complete(api: OpenApi) -> Value {
     for (path, method) in DOCUMENTS {
         api["paths"][path][method]["requestBody"] = json!({ "required": true, "content": content });
     }
-    let list = json!({ "type": "array", "items": { "$ref": GRAPH } });
+    let text = json!({ "type": "string", "description": "The same as text, in JSON or YAML." });
+    let list = json!({ "type": "array", "items": { "anyOf": [{ "$ref": GRAPH }, text] } });
     api["paths"]["/graphs"]["put"]["requestBody"] =
         json!({ "required": true, "content": { "application/json": { "schema": list } } });
     api["paths"]["/graphs/{id}"]["get"]["responses"]["200"]["content"] =
@@ -87,13 +88,16 @@ mod tests {
             "delete /graphs/{id}",
             "get /devices",
             "get /events",
+            "get /events/kept",
             "get /graphs",
             "get /graphs/{id}",
             "get /graphs/{id}/config",
+            "get /graphs/{id}/document",
             "get /graphs/{id}/functions/{function}/handlers/{name}",
             "get /graphs/{id}/status",
             "get /health",
             "get /images",
+            "get /images/{name}",
             "get /openapi.json",
             "post /graphs",
             "post /graphs/{id}/capture",

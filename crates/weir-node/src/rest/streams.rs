@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -13,15 +14,15 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use weir_engine::protocol::{self, Command};
 
-use super::extract::Path;
+use super::extract::{Path, Query};
 use super::{App, Problem, Received, entry, json};
 use crate::connection::EventStream;
 use crate::events::Event;
 use crate::status::{WatchedPoint, points_of};
-use crate::store::StoreError;
+use crate::store::{MAX_EVENTS, StoreError};
 
 /// Most packets of one trace.
 const MAX_TRACE: u32 = 10_000;
@@ -242,6 +243,48 @@ pub(super) async fn events(
     let listener = app.events.listen();
     tokio::spawn(follow(app, listener, last, sender));
     Ok(Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::default()))
+}
+
+/// Which events to list.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct KeptOptions {
+    /// Only those of this graph.
+    #[serde(default)]
+    graph: Option<String>,
+    /// How many at most, the newest; 100 if it is left out.
+    #[serde(default = "hundred")]
+    #[param(minimum = 0, maximum = 10_000, default = 100)]
+    limit: u32,
+}
+
+fn hundred() -> u32 {
+    100
+}
+
+/// Events that are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EventList {
+    /// Oldest first.
+    pub events: Vec<Event>,
+}
+
+/// The newest events of those that are kept.
+#[utoipa::path(get, path = "/events/kept", tag = "watch", operation_id = "kept_events", params(KeptOptions), responses(
+    (status = 200, body = EventList, description = "The events, oldest first."),
+    (status = 400, body = Problem, content_type = "application/problem+json", description = "The query has mistakes."),
+))]
+pub(super) async fn kept(
+    State(app): State<App>,
+    Query(KeptOptions { graph, limit }): Query<KeptOptions>,
+) -> Result<Json<EventList>, Problem> {
+    if u64::from(limit) > MAX_EVENTS {
+        let detail = format!("limit: at most {MAX_EVENTS} events are kept");
+        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+    }
+    let events = app.blocking(move |store| store.last_events(graph.as_deref(), limit)).await?;
+    Ok(Json(EventList { events }))
 }
 
 type Sender = mpsc::Sender<Result<sse::Event, Infallible>>;
