@@ -223,6 +223,20 @@ fn a_table_that_gets_another_field_keeps_its_entries() {
 }
 
 #[test]
+fn a_device_gives_only_what_its_filter_takes() {
+    let (mut engine, mut far) = engine(ExecutorKind::Compiled);
+    let config =
+        "f :: FromDevice(a, BPF_FILTER udp dst port 5 or 7) -> ToDevice(b); FromDevice(a) -> Discard;";
+    engine.load("g", config, "t").unwrap();
+    let udp =
+        |port: u16| weir_net::build::udp4(([10, 0, 0, 1].into(), 1), ([10, 0, 0, 2].into(), port), b"x");
+    send(&mut far[0], [5, 6, 7, 8].map(udp));
+    settle(&mut engine);
+    assert_eq!(received(&mut far[1]), [5, 7].map(udp));
+    assert_eq!(engine.status("g").unwrap().drops["f"]["Filtered"], 2);
+}
+
+#[test]
 fn a_swap_keeps_the_hits_of_rules_that_stay_and_no_others() {
     let (mut engine, mut far) = engine(ExecutorKind::Compiled);
     let config = |rules: &str, more: &str| {

@@ -236,7 +236,7 @@ fn a_killed_daemon_costs_no_packet_and_takes_up_what_runs() {
 
     let node = Node::start(&lab);
     assert_eq!(node.data_plane_pid(), pid, "the data plane is the same process");
-    assert_eq!(node.weir(&["--json", "ps"]).json(), ps);
+    until("all is as before", || node.weir(&["--json", "ps"]).json() == ps);
     assert_eq!(node.swaps("firewall-nat"), 1, "what runs was not loaded again");
     assert_eq!(node.mappings(), 1);
     // It is managed again, not only seen.
