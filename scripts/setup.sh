@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the system packages that tests and the demonstration need, if any is missing (Debian, Ubuntu).
+# Installs what tests and the demonstration need, if any is missing: system packages (Debian, Ubuntu), Schemathesis from PyPI.
 # The Rust toolchain is assumed: see rust-version in Cargo.toml.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -48,17 +48,27 @@ missing=()
 for line in $needed; do
   command -v "${line%%:*}" >/dev/null || missing+=("${line##*:}")
 done
-if [ ${#missing[@]} -eq 0 ]; then
-  exit 0
+/usr/bin/python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
+if [ ${#missing[@]} -ne 0 ]; then
+  if ! command -v apt-get >/dev/null; then
+    echo "error: install what these Debian packages hold: ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(env DEBIAN_FRONTEND=noninteractive)
+  if [ "$(id -u)" -ne 0 ]; then
+    as_root=(sudo "${as_root[@]}")
+  fi
+  echo "installing ${missing[*]}"
+  "${as_root[@]}" apt-get update -q
+  "${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null
 fi
-if ! command -v apt-get >/dev/null; then
-  echo "error: install what these Debian packages hold: ${missing[*]}" >&2
-  exit 1
+
+# Debian has no Schemathesis.
+venv=target/schemathesis
+if ! cmp -s scripts/schemathesis.txt "$venv/installed.txt"; then
+  echo "installing Schemathesis"
+  rm -rf "$venv"
+  /usr/bin/python3 -m venv "$venv"
+  "$venv/bin/pip" install -q -r scripts/schemathesis.txt
+  cp scripts/schemathesis.txt "$venv/installed.txt"
 fi
-as_root=(env DEBIAN_FRONTEND=noninteractive)
-if [ "$(id -u)" -ne 0 ]; then
-  as_root=(sudo "${as_root[@]}")
-fi
-echo "installing ${missing[*]}"
-"${as_root[@]}" apt-get update -q
-"${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weir_elements::Args;
 use weir_ir::{ClassInfo, Reason};
+use weir_model::filter::Expr;
 use weir_packet::Packet;
 
 use crate::control::{Control, Modes};
@@ -173,6 +174,11 @@ pub trait Behavior: Send {
 
     /// The device whose packets leave by output 0.
     fn reads_device(&self) -> Option<usize> {
+        None
+    }
+
+    /// Which packets of that device it takes, if not all.
+    fn takes(&self) -> Option<&Arc<Expr>> {
         None
     }
 

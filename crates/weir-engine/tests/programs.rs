@@ -223,6 +223,45 @@ fn a_table_that_gets_another_field_keeps_its_entries() {
 }
 
 #[test]
+fn a_device_gives_only_what_its_filter_takes() {
+    let (mut engine, mut far) = engine(ExecutorKind::Compiled);
+    let config =
+        "f :: FromDevice(a, BPF_FILTER udp dst port 5 or 7) -> ToDevice(b); FromDevice(a) -> Discard;";
+    engine.load("g", config, "t").unwrap();
+    let udp =
+        |port: u16| weir_net::build::udp4(([10, 0, 0, 1].into(), 1), ([10, 0, 0, 2].into(), port), b"x");
+    send(&mut far[0], [5, 6, 7, 8].map(udp));
+    settle(&mut engine);
+    assert_eq!(received(&mut far[1]), [5, 7].map(udp));
+    assert_eq!(engine.status("g").unwrap().drops["f"]["Filtered"], 2);
+}
+
+#[test]
+fn a_swap_keeps_the_hits_of_rules_that_stay_and_no_others() {
+    let (mut engine, mut far) = engine(ExecutorKind::Compiled);
+    let config = |rules: &str, more: &str| {
+        format!("FromDevice(a) -> MarkIPHeader(14) -> f :: IPFilter({rules}) -> {more} ToDevice(b);")
+    };
+    let hits = |engine: &mut Engine| engine.read("g", "f.hits").unwrap();
+    let udp =
+        |port: u16| weir_net::build::udp4(([10, 0, 0, 1].into(), 1), ([10, 0, 0, 2].into(), port), b"x");
+    // Few rules are tests, many are rows of a table.
+    let many: Vec<String> = (1..40).map(|port| format!("allow udp dst port {port}")).collect();
+    for rules in ["allow udp dst port 5, deny all".to_owned(), many.join(", ")] {
+        engine.load("g", &config(&rules, ""), "t").unwrap();
+        send(&mut far[0], (0..3).map(|_| udp(5)));
+        settle(&mut engine);
+        assert_eq!(received(&mut far[1]).len(), 3);
+        let before = hits(&mut engine);
+        assert!(before.contains('3'), "{before}");
+        engine.load("g", &config(&rules, "Counter ->"), "t").unwrap();
+        assert_eq!(hits(&mut engine), before);
+        engine.load("g", &config(&rules.replace("port 5,", "port 50,"), ""), "t").unwrap();
+        assert!(!hits(&mut engine).contains('3'), "they are of other rules");
+    }
+}
+
+#[test]
 fn numbers_of_more_than_64_bits_survive_a_snapshot() {
     mod wide {
         use weir_ir::{Builder, Width};

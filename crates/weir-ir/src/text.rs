@@ -32,7 +32,7 @@
 //! **Declarations.**
 //! - `element NAME`, `ports IN -> OUT`, `event NAME`
 //! - `table NAME KIND (KEY:BITS, …) -> (FIELD:BITS, …) capacity N`, then any of `held N`, `group FIELD`,
-//!   `sharing local|read-mostly|shared|owner`, `configured`, `shared NAME`; the kinds are `exact`, `lpm`, `rules` and
+//!   `sharing local|read-mostly|shared|owner`, `configured`, `counting` (and configured), `shared NAME`; the kinds are `exact`, `lpm`, `rules` and
 //!   `array`
 //! - `row (MATCH, …) -> (VALUE, …)`, then any of `priority N`, `ttl NANOSECONDS`: first content of the table above.
 //!   A match is a value `V`, masked `V&MASK`, a range `LO..HI` (both included), a prefix `V/LENGTH`, or `any`

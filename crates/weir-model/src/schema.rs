@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::{graph, template, topology};
+use crate::value::ADDRESS;
+use crate::{graph, request, template, topology};
 
 /// A kind of document that people write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,28 +21,119 @@ pub enum Document {
     Function,
     /// A topology.
     Topology,
+    /// A request for processing, which is text.
+    Request,
 }
 
 impl Document {
     /// Its JSON Schema (draft 2020-12).
     pub fn json_schema(self) -> Value {
+        as_read(self.plain_schema())
+    }
+
+    /// The same as its author thinks of it: numbers are numbers, and a field that may be left out is left out.
+    fn plain_schema(self) -> Value {
         match self {
-            Document::Graph => graph::sffg_json_schema(),
+            Document::Graph => graph::json_schema(),
             Document::Function => of::<template::Template>("Weir function template"),
             Document::Topology => topology::json_schema(),
+            Document::Request => request::json_schema(),
         }
     }
 
     /// Its fields as tables in Markdown, a section for each part of the document; headings have the third level.
     pub fn tables(self) -> String {
-        let schema = self.json_schema();
+        let schema = self.plain_schema();
         let Some(definitions) = schema["$defs"].as_object() else { return String::new() };
         let root = match self {
             Document::Graph => "ServiceGraph",
             Document::Function => "Template",
             Document::Topology => "Topology",
+            // It has no fields.
+            Document::Request => return String::new(),
         };
         Manual { definitions, out: String::new() }.write(root)
+    }
+}
+
+/// A schema that takes all spellings that readers take: numbers as text and text as numbers or truth values, and nothing where a field may
+/// be left out.
+fn as_read(mut schema: Value) -> Value {
+    relax(&mut schema);
+    schema
+}
+
+fn relax(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            relax_scalar(map);
+            let required = map.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+            for (key, value) in map.iter_mut() {
+                match key.as_str() {
+                    "properties" => {
+                        for (name, field) in value.as_object_mut().into_iter().flatten() {
+                            relax(field);
+                            if !required.iter().any(|r| r == name) {
+                                or_nothing(field);
+                            }
+                        }
+                    }
+                    "enum" | "const" | "default" | "examples" | "required" => {}
+                    _ => relax(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(relax),
+        _ => {}
+    }
+}
+
+/// The types of a schema.
+fn types(schema: &Map<String, Value>) -> Vec<String> {
+    match schema.get("type") {
+        Some(Value::String(one)) => vec![one.clone()],
+        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn relax_scalar(schema: &mut Map<String, Value>) {
+    let mut types = types(schema);
+    let has = |types: &[String], wanted: &str| types.iter().any(|t| t == wanted);
+    if schema.contains_key("enum") || schema.contains_key("const") || types.is_empty() {
+        return;
+    }
+    if has(&types, "integer") && !has(&types, "string") {
+        types.push("string".into());
+        schema.insert("pattern".into(), "^([0-9]+|0x[0-9A-Fa-f]+)$".into());
+    } else if schema.get("format").is_some_and(|f| f == "ip") {
+        schema.insert("pattern".into(), format!("^{ADDRESS}$").into());
+    } else if types == ["string"]
+        && !["pattern", "format", "contentMediaType"].iter().any(|k| schema.contains_key(*k))
+    {
+        types.extend(["number".to_owned(), "boolean".to_owned()]);
+    } else {
+        return;
+    }
+    schema.insert("type".into(), types.into());
+}
+
+fn or_nothing(field: &mut Value) {
+    let Some(map) = field.as_object_mut() else { return };
+    let mut types = types(map);
+    let closed = ["enum", "const", "$ref", "anyOf", "oneOf", "allOf"].iter().any(|k| map.contains_key(*k));
+    if !types.is_empty() && !closed {
+        if !types.iter().any(|t| t == "null") {
+            types.push("null".into());
+            map.insert("type".into(), types.into());
+        }
+        return;
+    }
+    let description = map.remove("description");
+    let inner = std::mem::take(field);
+    *field = json!({ "anyOf": [inner, { "type": "null" }] });
+    if let Some(description) = description {
+        field["description"] = description;
     }
 }
 

@@ -163,7 +163,7 @@ pub struct ElementDrops {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LinkStatus {
-    /// Where packets come from, as in flow rules: `service-access-point:ID` or `sf:ID:PORT`.
+    /// Where packets come from, as in flow rules: `sap:ID` or `sf:ID:PORT`.
     pub from: String,
     /// Where they go to.
     pub to: String,

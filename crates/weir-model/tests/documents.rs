@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use weir_model::filter::PacketView;
 use weir_model::graph::{
     GraphParts, MAX_FUNCTIONS, MAX_RULES, PortRef, SapKind, ServiceGraph, sffg_json_schema,
@@ -43,7 +43,7 @@ fn every_field_is_read() {
     let graph = read("everything.yaml");
     let rule = &graph.flowrules[0];
     let outputs: Vec<String> = rule.actions.output_to_port.iter().map(PortRef::to_string).collect();
-    assert_eq!(outputs, ["sf:fw:in", "sf:nat:in", "service-access-point:host"]);
+    assert_eq!(outputs, ["sf:fw:in", "sf:nat:in", "sap:host"]);
     assert_eq!(
         rule.matches.expr().to_string(),
         "ether src host 02:00:00:00:00:01 and ether dst host ff:ff:ff:ff:ff:ff and tags all (ip and ip src net 10.0.0.0/8 \
@@ -119,6 +119,87 @@ fn the_schema_accepts_what_is_read_and_refuses_what_is_not() {
         *wrong.pointer_mut(pointer).unwrap() = value;
         assert!(!validator.is_valid(&wrong), "{pointer}");
     }
+}
+
+/// All places in a document.
+fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
+    found.push(at.to_owned());
+    match value {
+        Value::Object(map) => map.iter().for_each(|(k, v)| pointers(v, &format!("{at}/{k}"), found)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(i, v)| pointers(v, &format!("{at}/{i}"), found));
+        }
+        _ => {}
+    }
+}
+
+/// What may stand in a document's place by mistake, or by another spelling.
+fn others() -> Vec<Value> {
+    let text = ["", " ", "x", "a b", "a:b", "a/b", "\u{7}", "\u{a0}", "true", "80", "0x50", "-1", "1.5", "."];
+    let mut others: Vec<Value> = text.map(Value::from).to_vec();
+    others.extend(["a".repeat(65), "a".repeat(129)].map(Value::from));
+    others.extend([
+        json!(null),
+        json!(true),
+        json!(1),
+        json!(-1),
+        json!(1.5),
+        json!(80.0),
+        json!(70_000),
+        json!(5_000),
+    ]);
+    others.extend([json!([]), json!({}), json!([1]), json!({ "x": 1 })]);
+    others
+}
+
+/// Mistakes that a schema cannot tell: they depend on other parts of the document, or on a grammar.
+const BEYOND_SCHEMAS: &[&str] = &[
+    "no service access point is",
+    "no function is",
+    "no port of the function",
+    "a second ",
+    "requirement",
+    "the packet goes nowhere",
+    "filter",
+    // Numbers as text, and words that only look like names.
+    "is out of range",
+    "is not an EtherType",
+    "expected a protocol",
+    "is not a port or range",
+    "go with a protocol",
+    "go with ICMP",
+];
+
+#[test]
+fn the_schema_takes_each_document_that_the_reader_takes() {
+    let validator = jsonschema::draft202012::new(&sffg_json_schema()).unwrap();
+    let mut missed = Vec::new();
+    let mut tried = 0;
+    for (_, text) in good() {
+        let document = ServiceGraph::parse(&text).unwrap().to_json();
+        let mut places = Vec::new();
+        pointers(&document, "", &mut places);
+        for (place, other) in places.iter().flat_map(|p| others().into_iter().map(move |o| (p, o))) {
+            let mut changed = document.clone();
+            *changed.pointer_mut(place).unwrap() = other.clone();
+            tried += 1;
+            let read = ServiceGraph::from_json(&changed.to_string());
+            let valid = validator.is_valid(&changed);
+            match read {
+                Ok(_) if !valid => {
+                    missed.push(format!("{place}: {other} is read, and the schema refuses it"));
+                }
+                Err(e) if valid => {
+                    let beyond = |m: &str| BEYOND_SCHEMAS.iter().any(|b| m.contains(b));
+                    if !beyond(&e.to_string()) {
+                        missed.push(format!("{place}: {other} is taken by the schema, but: {e}"));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(missed.is_empty(), "{} of {tried}:\n{}", missed.len(), missed.join("\n"));
 }
 
 #[test]

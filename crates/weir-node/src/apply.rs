@@ -12,6 +12,7 @@ use crate::desired::DesiredGraph;
 use crate::events::{Kind, News};
 use crate::node::Node;
 use crate::perform::{Plant, Refusals};
+use crate::precondition::Precondition;
 use crate::view::{Applied, ApplyError, Entry, Outcome, View};
 
 /// How documents are applied.
@@ -31,6 +32,21 @@ impl Default for How {
     }
 }
 
+/// A document to apply.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// What it says.
+    pub graph: ServiceGraph,
+    /// How it was written.
+    pub text: Option<String>,
+}
+
+impl From<ServiceGraph> for Document {
+    fn from(graph: ServiceGraph) -> Document {
+        Document { graph, text: None }
+    }
+}
+
 type Outcomes = Vec<Result<Applied, ApplyError>>;
 
 /// Graphs that are being applied.
@@ -47,13 +63,37 @@ impl<D: DataPlane> Node<D> {
     ///
     /// # Errors
     /// [`ApplyError`]; what ran before goes on.
-    pub async fn put(&self, document: ServiceGraph, how: How) -> Result<Applied, ApplyError> {
-        let mut outcomes = self.put_all(vec![document], how).await;
+    pub async fn put(
+        &self,
+        document: impl Into<Document>,
+        how: How,
+        condition: &Precondition,
+    ) -> Result<Applied, ApplyError> {
+        let document = document.into();
+        let mut plant = self.plant.lock().await;
+        self.check(document.graph.id.as_str(), condition)?;
+        let mut outcomes = self.try_all(&mut plant, vec![document], how).await?;
         outcomes.pop().unwrap_or_else(|| Err(ApplyError::Internal("nothing was applied".into())))
     }
 
-    /// The same for several documents, with what became of each. To be run to its end as well.
-    pub async fn put_all(&self, documents: Vec<ServiceGraph>, how: How) -> Outcomes {
+    /// Whether a graph may be changed; asked by whoever has the plant, so that it stays as it is.
+    pub(crate) fn check(&self, id: &str, condition: &Precondition) -> Result<(), ApplyError> {
+        if condition.is_empty() {
+            return Ok(());
+        }
+        let tag = self.graph(id).map(|e| e.tag());
+        if condition.holds(tag.as_deref()) {
+            return Ok(());
+        }
+        Err(ApplyError::Condition(match tag {
+            Some(tag) => format!("graph '{id}' is there, with the entity tag \"{tag}\""),
+            None => format!("there is no graph '{id}'"),
+        }))
+    }
+
+    /// The same for several documents, without conditions, with what became of each. To be run to its end as well.
+    pub async fn put_all(&self, documents: Vec<impl Into<Document>>, how: How) -> Outcomes {
+        let documents: Vec<Document> = documents.into_iter().map(Into::into).collect();
         let mut plant = self.plant.lock().await;
         let number = documents.len();
         match self.try_all(&mut plant, documents, how).await {
@@ -71,10 +111,10 @@ impl<D: DataPlane> Node<D> {
     async fn try_all(
         &self,
         plant: &mut Plant<D>,
-        documents: Vec<ServiceGraph>,
+        documents: Vec<Document>,
         how: How,
     ) -> Result<Outcomes, ApplyError> {
-        let ids: Vec<String> = documents.iter().map(|d| d.id.to_string()).collect();
+        let ids: Vec<String> = documents.iter().map(|d| d.graph.id.to_string()).collect();
         let compiled = self.compile_all(documents).await?;
         // What is amiss for other reasons must not count against these graphs.
         self.settle_if_new(plant).await.map_err(ApplyError::Lost)?;
@@ -99,11 +139,14 @@ impl<D: DataPlane> Node<D> {
                     continue;
                 }
             };
-            let same = before.as_ref().filter(|e| e.graph == graph && !view.failures.contains_key(id));
+            let same = before.as_ref().filter(|e| e.graph.is_same(&graph) && !view.failures.contains_key(id));
             if let Some(e) = same
                 && !how.again
             {
                 let applied = Applied { revision: e.revision, outcome: Outcome::Unchanged };
+                if e.graph.text != graph.text {
+                    self.rewrite(&graph).await?;
+                }
                 outcomes.push(Some(Ok(applied)));
                 continue;
             }
@@ -121,6 +164,18 @@ impl<D: DataPlane> Node<D> {
             None => Err(ApplyError::Together),
         };
         Ok(outcomes.into_iter().map(outcome).collect())
+    }
+
+    /// Keeps another text of a document that says the same.
+    async fn rewrite(&self, graph: &Arc<DesiredGraph>) -> Result<(), ApplyError> {
+        let new = graph.clone();
+        self.blocking(move |store| store.rewrite(&new)).await?;
+        self.edit(|v| {
+            if let Some(e) = v.graphs.get_mut(&graph.id) {
+                e.graph = graph.clone();
+            }
+        });
+        Ok(())
     }
 
     /// Stores what is proposed, tries it out, and keeps it or takes it back.
@@ -249,15 +304,17 @@ impl<D: DataPlane> Node<D> {
     /// What documents would become, without conflicts with other graphs or with each other.
     pub(crate) async fn compile_all(
         &self,
-        documents: Vec<ServiceGraph>,
+        documents: Vec<Document>,
     ) -> Result<Vec<Result<Arc<DesiredGraph>, ApplyError>>, ApplyError> {
         let images = self.images().await;
         let proofs = self.proofs.clone();
         let view = self.view();
         let compile = move || -> Vec<Result<Arc<DesiredGraph>, ApplyError>> {
-            let new = |d: &ServiceGraph| DesiredGraph::new(d, |f| images.find(f), &proofs);
-            let mut graphs: Vec<_> =
-                documents.iter().map(|d| new(d).map(Arc::new).map_err(ApplyError::Invalid)).collect();
+            let new = |d: Document| {
+                let graph = DesiredGraph::new(&d.graph, |f| images.find(f), &proofs);
+                graph.map(|g| Arc::new(DesiredGraph { text: d.text, ..g })).map_err(ApplyError::Invalid)
+            };
+            let mut graphs: Vec<_> = documents.into_iter().map(new).collect();
             refuse_conflicts(&view, &mut graphs);
             graphs
         };

@@ -15,8 +15,8 @@ use weir_model::status::GraphStatus;
 use crate::events::Event;
 use crate::plan::Plan;
 use crate::rest::{
-    AppliedList, CaptureRequest, Captured, Changed, DeviceList, GraphSummary, Health, ImageList, Problem,
-    TraceRequest,
+    AppliedList, CaptureRequest, Captured, Changed, DeviceList, EventList, GraphSummary, Health,
+    ImageDetails, ImageList, Problem, TraceRequest,
 };
 
 /// Most bytes of one answer that is not a stream.
@@ -78,6 +78,11 @@ impl NodeClient {
         self.get(&format!("/graphs/{}", encode(id)))
     }
 
+    /// The document of a graph as it was written.
+    pub fn written(&self, id: &str) -> Result<String> {
+        self.text(&format!("/graphs/{}/document", encode(id)))
+    }
+
     /// Creates a graph from a document in JSON or YAML.
     pub fn create(&self, document: &str) -> Result<Changed> {
         self.document(Method::POST, "/graphs", document)
@@ -99,7 +104,7 @@ impl NodeClient {
         self.put_to(&format!("/graphs/{}?again=true", encode(id)), document)
     }
 
-    /// Creates or changes many graphs: a list of documents in JSON. `each`: each by itself, otherwise all or none.
+    /// Creates or changes many graphs: a list of documents, or of their texts, in JSON. `each`: each by itself, otherwise all or none.
     pub fn put_list(&self, documents: &str, each: bool, again: bool) -> Result<AppliedList> {
         let path = format!("/graphs?each={each}&again={again}");
         let response = self.send(Method::PUT, &path, "application/json", documents)?;
@@ -141,6 +146,11 @@ impl NodeClient {
         self.get("/images")
     }
 
+    /// An image in full.
+    pub fn image(&self, name: &str) -> Result<ImageDetails> {
+        self.get(&format!("/images/{}", encode(name)))
+    }
+
     /// The interfaces of the node.
     pub fn devices(&self) -> Result<DeviceList> {
         self.get("/devices")
@@ -165,6 +175,12 @@ impl NodeClient {
     /// Captures packets; the iterator waits for each.
     pub fn capture(&self, graph: &str, request: &CaptureRequest) -> Result<Lines<Captured>> {
         self.stream(&format!("/graphs/{}/capture", encode(graph)), request)
+    }
+
+    /// The newest events of those that are kept, of a graph or of all.
+    pub fn kept_events(&self, graph: Option<&str>, limit: u32) -> Result<EventList> {
+        let graph = graph.map_or(String::new(), |g| format!("&graph={}", encode(g)));
+        self.get(&format!("/events/kept?limit={limit}{graph}"))
     }
 
     /// Events, beginning after the one with the number `last` (0: with all that are kept), or now.

@@ -21,6 +21,9 @@ pub struct DesiredGraph {
     pub id: String,
     /// The document, canonical, without the outer `sffg`.
     pub document: serde_json::Value,
+    /// The document as it was written, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// Configuration in the Click language.
     pub config: String,
     /// A hash of `config` and `writes`: tells what runs from what should run.
@@ -106,12 +109,20 @@ impl DesiredGraph {
         Ok(DesiredGraph {
             id: graph.id.to_string(),
             document,
+            text: None,
             tag: tag(&compiled.config, &writes),
             attachments: attachments.collect(),
             functions: functions.collect(),
             writes,
             config: compiled.config,
         })
+    }
+
+    /// Whether the same runs for both, however their documents were written.
+    pub fn is_same(&self, other: &DesiredGraph) -> bool {
+        let DesiredGraph { id, document, text: _, config, tag, attachments, functions, writes } = self;
+        (id, document, config, tag) == (&other.id, &other.document, &other.config, &other.tag)
+            && (attachments, functions, writes) == (&other.attachments, &other.functions, &other.writes)
     }
 
     /// The access points as LSI-0 wants them.

@@ -25,6 +25,7 @@ pub mod nearest;
 pub mod node;
 mod perform;
 pub mod plan;
+pub mod precondition;
 pub mod proof;
 pub mod reconcile;
 pub mod rest;

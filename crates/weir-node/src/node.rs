@@ -12,11 +12,12 @@ use crate::desired::DesiredGraph;
 use crate::events::{Events, Kind, News};
 use crate::images::Images;
 use crate::perform::{Plant, StepError};
+use crate::precondition::Precondition;
 use crate::proof::{Proofs, follows_document};
 use crate::store::{Store, StoreError};
 use crate::view::Failure;
 
-pub use crate::apply::How;
+pub use crate::apply::{Document, How};
 pub use crate::view::{Applied, ApplyError, Entry, Outcome, View};
 
 /// The node.
@@ -100,7 +101,7 @@ impl<D: DataPlane> Node<D> {
     /// # Errors
     /// This node cannot run it, or another graph has its access points.
     pub async fn compile(&self, document: ServiceGraph) -> Result<DesiredGraph, ApplyError> {
-        let mut compiled = self.compile_all(vec![document]).await?;
+        let mut compiled = self.compile_all(vec![document.into()]).await?;
         let graph =
             compiled.pop().unwrap_or_else(|| Err(ApplyError::Internal("nothing was compiled".into())));
         graph.map(|graph| DesiredGraph::clone(&graph))
@@ -109,12 +110,13 @@ impl<D: DataPlane> Node<D> {
     /// Removes a graph. To be run to its end: spawn it as a task of its own.
     ///
     /// # Errors
-    /// There is none, or the store failed. If the data plane cannot be reached it is removed there later.
-    pub async fn remove(&self, id: &str) -> Result<(), ApplyError> {
+    /// There is none, the condition does not hold, or the store failed. If the data plane cannot be reached it is removed there later.
+    pub async fn remove(&self, id: &str, condition: &Precondition) -> Result<(), ApplyError> {
         let mut plant = self.plant.lock().await;
         if self.graph(id).is_none() {
             return Err(ApplyError::Missing(id.into()));
         }
+        self.check(id, condition)?;
         let name = id.to_owned();
         self.blocking(move |store| store.remove(&name)).await?;
         self.edit(|v| {
@@ -390,11 +392,12 @@ mod tests {
         }
         let graph = ServiceGraph::parse(&document).unwrap();
         let how = How::default();
-        let problem = Problem::from(node.put(graph.clone(), how).await.unwrap_err());
+        let problem =
+            Problem::from(node.put(graph.clone(), how, &Precondition::default()).await.unwrap_err());
         assert!(problem.status == 507 && problem.detail.contains("disk is full"), "{problem}");
         assert!(node.plane.0.lock().unwrap().is_empty() && node.view().graphs.is_empty());
         store.set_full(false);
-        node.put(graph, how).await.unwrap();
+        node.put(graph, how, &Precondition::default()).await.unwrap();
         let loaded = node.plane.0.lock().unwrap().clone();
         assert_eq!(loaded, [lsi0_of("eth1"), lsi0_of("eth2"), "a".to_owned()]);
     }

@@ -143,8 +143,8 @@ pub async fn points_of<D: DataPlane>(
             }
             continue;
         }
-        let canonical = match place.strip_prefix("sap:") {
-            Some(id) => format!("service-access-point:{id}"),
+        let canonical = match place.strip_prefix("service-access-point:") {
+            Some(id) => format!("sap:{id}"),
             None => place.clone(),
         };
         let before = watched.len();

@@ -191,6 +191,14 @@ impl Store {
         })
     }
 
+    /// Keeps another text of a document that says the same as before.
+    pub fn rewrite(&self, graph: &DesiredGraph) -> Result<()> {
+        let text = self.text(graph)?;
+        self.with(|db| {
+            db.execute("UPDATE graphs SET desired = ?2 WHERE id = ?1", params![graph.id, text]).map(drop)
+        })
+    }
+
     /// The data plane took the proposals. Handler writes of before are gone.
     pub fn confirm(&self, ids: &[String]) -> Result<()> {
         self.with(|db| {
@@ -312,6 +320,19 @@ impl Store {
         })
     }
 
+    /// The newest events, of a graph or of all, oldest first.
+    pub fn last_events(&self, graph: Option<&str>, limit: u32) -> Result<Vec<Event>> {
+        let mut events: Vec<Event> = self.with(|db| {
+            let mut q = db.prepare(
+                "SELECT id, time, kind, graph, text FROM events WHERE ?1 IS NULL OR graph = ?1
+                 ORDER BY id DESC LIMIT ?2",
+            )?;
+            q.query_map(params![graph, limit], event)?.collect()
+        })?;
+        events.reverse();
+        Ok(events)
+    }
+
     /// Events after the one with this number, at most `limit`.
     pub fn events_after(&self, id: u64, limit: u32) -> Result<Vec<Event>> {
         self.with(|db| {
@@ -319,12 +340,7 @@ impl Store {
                 "SELECT id, time, kind, graph, text FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
             )?;
             let id = i64::try_from(id).unwrap_or(i64::MAX);
-            q.query_map(params![id, limit], |r| {
-                let kind: String = r.get(2)?;
-                let kind = Kind::from_name(&kind);
-                Ok(Event { id: Some(r.get(0)?), time: r.get(1)?, kind, graph: r.get(3)?, text: r.get(4)? })
-            })?
-            .collect()
+            q.query_map(params![id, limit], event)?.collect()
         })
     }
 
@@ -356,6 +372,13 @@ fn error(path: &Path, e: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
         _ => StoreError::Other { path, what: e.to_string() },
     }
+}
+
+/// An event of a row.
+fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
+    let kind: String = row.get(2)?;
+    let kind = Kind::from_name(&kind);
+    Ok(Event { id: Some(row.get(0)?), time: row.get(1)?, kind, graph: row.get(3)?, text: row.get(4)? })
 }
 
 #[cfg(test)]

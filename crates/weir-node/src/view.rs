@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
 use weir_model::status::{Drift, State};
 use weir_switch::compile::CompileError;
 use weir_switch::lsi0::Conflict;
@@ -19,6 +20,15 @@ pub struct Entry {
     pub revision: u64,
     /// Proposed before a crash, and not confirmed since.
     pub pending: bool,
+}
+
+impl Entry {
+    /// An entity tag: another graph, and another revision of this one, has another.
+    pub fn tag(&self) -> String {
+        let hash = Sha256::digest(self.graph.document.to_string());
+        let hash: String = hash.iter().take(6).map(|b| format!("{b:02x}")).collect();
+        format!("{}-{hash}", self.revision)
+    }
 }
 
 /// Why a graph cannot run.
@@ -112,6 +122,9 @@ pub enum ApplyError {
     /// There is no such graph.
     #[error("there is no graph '{0}'")]
     Missing(String),
+    /// What the request asks to be so is not so.
+    #[error("the condition of the request does not hold: {0}; nothing was changed")]
+    Condition(String),
     /// This node cannot run it.
     #[error("this node cannot run the graph")]
     Invalid(Vec<CompileError>),

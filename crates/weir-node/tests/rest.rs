@@ -111,17 +111,37 @@ impl Daemon {
 
     /// A request as some other client makes it: status, media type, body.
     fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, String, String) {
+        let response = self.response(method, path, headers, body);
+        let (status, kind) = (response.status().as_u16(), header(&response, "content-type"));
+        (status, kind, response.into_body().read_to_string().unwrap())
+    }
+
+    /// The same: status and entity tag.
+    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, String) {
+        let response = self.response(method, path, headers, body);
+        (response.status().as_u16(), header(&response, "etag"))
+    }
+
+    fn response(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> ureq::http::Response<ureq::Body> {
         let mut request =
             ureq::http::Request::builder().method(method).uri(format!("http://{}{path}", self.address));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent();
-        let response = agent.run(request.body(body).unwrap()).unwrap();
-        let kind = response.headers().get("content-type").map(|v| v.to_str().unwrap().to_owned());
-        let status = response.status().as_u16();
-        (status, kind.unwrap_or_default(), response.into_body().read_to_string().unwrap())
+        let config =
+            ureq::Agent::config_builder().http_status_as_error(false).allow_non_standard_methods(true);
+        config.proxy(None).build().new_agent().run(request.body(body).unwrap()).unwrap()
     }
+}
+
+fn header(response: &ureq::http::Response<ureq::Body>, name: &str) -> String {
+    response.headers().get(name).map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default()
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -160,7 +180,7 @@ fn a_graph_lives() {
     assert_eq!((f.drops[0].reason.as_str(), f.drops[0].count), ("Denied", 3));
     let links: Vec<_> =
         status.links.iter().map(|l| (l.from.as_str(), l.to.as_str(), l.packets, l.bytes)).collect();
-    assert_eq!(links[0], ("service-access-point:lan", "sf:fw:a", 7, 700));
+    assert_eq!(links[0], ("sap:lan", "sf:fw:a", 7, 700));
     assert_eq!(links.len(), 4);
     let times: Vec<_> =
         status.profile.iter().map(|t| (&*t.element, t.packets, t.cycles_per_packet, t.share)).collect();
@@ -258,6 +278,44 @@ fn a_list_is_applied_wholly_or_not_at_all_unless_each_is_asked_for() {
     assert!(p.status == 400 && p.detail.contains("graph 'x'") && !p.errors.is_empty(), "{p}");
 }
 
+/// Two clients read the same document, and both change it: the second learns that it would undo the first's change.
+#[test]
+fn a_change_may_ask_that_the_graph_is_as_it_was_read() {
+    let d = Daemon::start();
+    let [first, second, third] = ["tcp", "udp", "icmp"].map(|p| firewall(&format!("allow {p}")));
+    let request = |method: &str, headers: &[(&str, &str)], body: &str| {
+        d.send(method, "/graphs/fw", headers, body.as_bytes())
+    };
+    let (status, kind, body) = d.raw("PUT", "/graphs/fw", &[("if-match", "*")], first.as_bytes());
+    assert!(status == 412 && kind == PROBLEM && body.contains("there is no graph 'fw'"), "{status} {body}");
+    assert!(d.client.graphs().unwrap().is_empty());
+    let created = request("PUT", &[("if-none-match", "*")], &first);
+    assert_eq!(created.0, 201);
+    let read = request("GET", &[], "");
+    assert!(read.0 == 200 && read.1.len() > 2 && read.1 == created.1, "{read:?} {created:?}");
+    let tag = read.1;
+    assert_eq!(request("GET", &[("if-none-match", &tag)], "").0, 304);
+
+    let (status, newer) = request("PUT", &[("if-match", &tag)], &second);
+    assert!(status == 200 && newer != tag, "{status} {newer}");
+    assert_eq!(request("GET", &[], "").1, newer);
+    let (status, kind, body) = d.raw("PUT", "/graphs/fw", &[("if-match", &tag)], third.as_bytes());
+    assert!(status == 412 && kind == PROBLEM && body.contains("nothing was changed"), "{status} {body}");
+    let (status, _, body) = d.raw("PUT", "/graphs/fw", &[("if-none-match", "*")], third.as_bytes());
+    assert!(status == 412 && body.contains("is there"), "{status} {body}");
+    assert_eq!(request("DELETE", &[("if-match", &tag)], "").0, 412);
+    assert!(d.client.config("fw").unwrap().contains("allow udp"));
+    let (status, kind, body) = d.raw("PUT", "/graphs/fw", &[("if-match", "2")], third.as_bytes());
+    assert!(status == 400 && kind == PROBLEM && body.contains("quotes"), "{status} {body}");
+
+    // One of several is enough. A graph that was made anew is another.
+    let list = format!("\"other\", {newer}");
+    assert_eq!(request("DELETE", &[("if-match", &list)], "").0, 204);
+    d.client.create(&second).unwrap();
+    d.client.put("fw", &first).unwrap();
+    assert_eq!(request("DELETE", &[("if-match", &newer)], "").0, 412);
+}
+
 #[test]
 fn traces_and_captures_are_lines() {
     let d = Daemon::start();
@@ -288,7 +346,7 @@ fn traces_and_captures_are_lines() {
     assert_eq!(capture(&[], Direction::From).unwrap().len(), 2, "every access point");
     let errors = problem(capture(&["sap:lam", "sf_fw/filtre"], Direction::From)).errors;
     assert_eq!(errors.len(), 2, "{errors:?}");
-    assert!(errors[0].message.contains("did you mean 'service-access-point:lan'?"), "{errors:?}");
+    assert!(errors[0].message.contains("did you mean 'sap:lan'?"), "{errors:?}");
     assert!(errors[1].message.contains("did you mean 'sf_fw/filter'?"), "{errors:?}");
     assert!(problem(d.client.status("wf")).detail.contains("did you mean 'fw'?"));
 }
@@ -338,6 +396,12 @@ fn bad_requests_are_told_what_is_wrong_and_where() {
     assert_eq!(status, 400, "{body}");
     let (status, kind, body) = d.raw("GET", "/nothing", &[], b"");
     assert!(status == 404 && kind == PROBLEM && body.contains("/docs"), "{body}");
+    let (status, kind, body) = d.raw("PUT", "/graphs/one?agian=true", &[], yaml.as_bytes());
+    assert!(status == 400 && kind == PROBLEM && body.contains("agian"), "{body}");
+    let (status, kind, _) = d.raw("GET", "/graphs/%ff", &[], b"");
+    assert_eq!((status, kind.as_str()), (400, PROBLEM));
+    let (status, kind, body) = d.raw("GET", "/events", &[("last-event-id", "x")], b"");
+    assert!(status == 400 && kind == PROBLEM && body.contains("Last-Event-ID"), "{body}");
     let (status, kind, _) = d.raw("DELETE", "/graphs", &[], b"");
     assert_eq!((status, kind.as_str()), (405, PROBLEM));
     let (status, kind, body) = d.raw("POST", "/graphs/one/trace", &[], b"{\"cuont\": 1}");
@@ -371,6 +435,47 @@ fn a_data_plane_that_died_gets_everything_again() {
     assert_eq!(fake.violations, Vec::<String>::new());
 }
 
+/// What is applied again and says the same is no change, but its text is kept; also by a list, and over a restart.
+#[test]
+fn a_document_is_given_back_as_it_was_written() {
+    let d = Daemon::start();
+    let first = format!("# the office\n{}", firewall("allow tcp"));
+    d.client.create(&first).unwrap();
+    assert_eq!(d.client.written("fw").unwrap(), first);
+    let second = format!("{first}# nothing else\n");
+    assert!(d.client.put("fw", &second).unwrap().0.unchanged);
+    assert_eq!(d.client.written("fw").unwrap(), second);
+    let (dir, fake) = d.stop();
+    let d = Daemon::with(dir, fake);
+    assert_eq!(d.client.written("fw").unwrap(), second);
+    let other = format!("# by a list\n{}", wire("w", "eth5", "eth6"));
+    let list = serde_json::json!([first, other]).to_string();
+    let applied = d.client.put_list(&list, false, false).unwrap();
+    let outcomes: Vec<_> = applied.graphs.iter().map(|g| (g.id.as_str(), g.outcome)).collect();
+    assert_eq!(outcomes, [("fw", ListOutcome::Unchanged), ("w", ListOutcome::Created)]);
+    assert_eq!((d.client.written("fw").unwrap(), d.client.written("w").unwrap()), (first, other));
+    assert_eq!(d.client.graphs().unwrap().iter().find(|g| g.id == "fw").unwrap().revision, 1);
+}
+
+#[test]
+fn the_newest_events_are_listed() {
+    let d = Daemon::start();
+    d.client.create(&wire("a", "eth1", "eth2")).unwrap();
+    d.client.create(&wire("b", "eth3", "eth4")).unwrap();
+    d.client.delete("a").unwrap();
+    let of = |graph: Option<&str>, limit| {
+        let events = d.client.kept_events(graph, limit).unwrap().events;
+        assert!(events.is_sorted_by_key(|e| e.id));
+        events.iter().map(|e| (e.kind, e.graph.clone().unwrap_or_default())).collect::<Vec<_>>()
+    };
+    let (a, b) = ("a".to_owned(), "b".to_owned());
+    assert_eq!(of(Some("a"), 100), [(Kind::Applied, a.clone()), (Kind::Removed, a.clone())]);
+    let all = of(None, 100);
+    assert!(all.len() > 3 && all.contains(&(Kind::Applied, b)), "{all:?}");
+    assert_eq!(of(None, 1), [(Kind::Removed, a)]);
+    assert_eq!(problem(d.client.kept_events(None, 20_000)).status, 400);
+}
+
 #[test]
 fn images_are_read_anew_and_bad_ones_named() {
     let d = Daemon::start();
@@ -378,6 +483,13 @@ fn images_are_read_anew_and_bad_ones_named() {
     assert_eq!((list.images.len(), list.images[0].ports.len(), list.errors.len()), (1, 2, 0));
     assert!(!list.images[0].params[0].required);
     assert_eq!(list.images[0].handlers["count"], "r");
+    let image = d.client.image("firewall").unwrap();
+    let rules = &image.params[0];
+    assert_eq!((rules.name.as_str(), rules.values.as_str()), ("RULES", "any text"));
+    assert_eq!((rules.default.as_deref(), rules.doc.as_str()), (Some("allow all"), "the rules"));
+    assert_eq!((image.ports.len(), image.handlers[1].access.as_str()), (2, "w"));
+    let p = problem(d.client.image("firewal"));
+    assert!(p.status == 404 && p.detail.contains("did you mean 'firewall'?"), "{p}");
     std::fs::write(d.dir.path().join("images/bad.yaml"), "name: bad\n").unwrap();
     let list = d.client.images().unwrap();
     assert_eq!((list.images.len(), list.errors.len()), (1, 1));

@@ -15,7 +15,11 @@ use weir_model::graph::ServiceGraph;
 use weir_model::status::State;
 use weir_node::connection::{CallError, DataPlane};
 use weir_node::node::{ApplyError, How, Node, Outcome};
+use weir_node::precondition::Precondition;
 use weir_node::store::Store;
+
+/// No condition.
+static ALWAYS: Precondition = Precondition { fits: None, differs: None };
 
 /// What befalls a command.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -164,7 +168,7 @@ async fn simulate(operations: Vec<(Operation, Vec<Fault>)>) {
                 let json = document.to_json()["sffg"].clone();
                 let id = document.id.to_string();
                 tokio::select! {
-                    result = node.put(document, How::default()) => {
+                    result = node.put(document, How::default(), &ALWAYS) => {
                         if result.is_ok() {
                             model.insert(id, json);
                         }
@@ -219,7 +223,7 @@ async fn simulate(operations: Vec<(Operation, Vec<Fault>)>) {
             Operation::Remove(graph) => {
                 let id = format!("g{graph}");
                 tokio::select! {
-                    result = node.remove(&id) => assert_eq!(result.is_ok(), model.contains_key(&id)),
+                    result = node.remove(&id, &ALWAYS) => assert_eq!(result.is_ok(), model.contains_key(&id)),
                     () = plane.killed.notified() => killed = true,
                 }
                 // It is stored before the data plane hears of it.
@@ -290,10 +294,14 @@ fn a_refused_change_leaves_what_ran_and_says_why() {
         let plane = Plane::default();
         let node = open(&plane, &dir.path().join("node.db"), &images);
         let (create, change) = (How { change: false, ..How::default() }, How::default());
-        assert_eq!(node.put(parse(&document(0, 1)), create).await.unwrap().outcome, Outcome::Created);
+        assert_eq!(
+            node.put(parse(&document(0, 1)), create, &ALWAYS).await.unwrap().outcome,
+            Outcome::Created
+        );
         let before = plane.fake.lock().unwrap().graphs.clone();
         for (variant, text) in [(0, "no interface missing1"), (5, "'bad' is not a number")] {
-            let Err(ApplyError::Refused(errors)) = node.put(parse(&document(0, variant)), change).await
+            let Err(ApplyError::Refused(errors)) =
+                node.put(parse(&document(0, variant)), change, &ALWAYS).await
             else {
                 panic!()
             };
@@ -301,9 +309,12 @@ fn a_refused_change_leaves_what_ran_and_says_why() {
             assert_eq!(plane.fake.lock().unwrap().graphs, before);
             assert_eq!(node.view().graphs["g0"].revision, 1);
         }
-        let again = node.put(parse(&document(0, 1)), change).await.unwrap();
+        let again = node.put(parse(&document(0, 1)), change, &ALWAYS).await.unwrap();
         assert_eq!((again.outcome, again.revision), (Outcome::Unchanged, 1));
-        assert!(matches!(node.put(parse(&document(0, 1)), create).await, Err(ApplyError::Exists(_))));
+        assert!(matches!(
+            node.put(parse(&document(0, 1)), create, &ALWAYS).await,
+            Err(ApplyError::Exists(_))
+        ));
     });
 }
 
@@ -332,7 +343,7 @@ fn a_graph_whose_interface_is_gone_does_not_take_the_others_down() {
         // It runs as far as it can, so that it needs nothing but the interface.
         check(&node, &plane);
         // And others can still come.
-        node.put(parse(&document(2, 2)), How::default()).await.unwrap();
+        node.put(parse(&document(2, 2)), How::default(), &ALWAYS).await.unwrap();
         assert_eq!(node.view().state("g2"), State::Running);
         assert_eq!(plane.fake.lock().unwrap().violations, Vec::<String>::new());
     });

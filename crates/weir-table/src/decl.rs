@@ -133,6 +133,9 @@ pub struct TableDecl {
     /// The content follows from the element's parameters, so a hot swap does not carry it over.
     #[serde(default)]
     pub configured: bool,
+    /// Beside that, entries count: a hot swap carries them over where the element's parameters stay the same.
+    #[serde(default)]
+    pub counts: bool,
     /// If set, all elements of the graph that declare a table of this name use one table.
     #[serde(default)]
     pub shared_name: Option<String>,
@@ -170,6 +173,7 @@ impl TableDecl {
             group: None,
             sharing: Sharing::Local,
             configured: false,
+            counts: false,
             shared_name: None,
         }
     }
@@ -203,6 +207,12 @@ impl TableDecl {
     pub fn configured(mut self) -> TableDecl {
         self.configured = true;
         self
+    }
+
+    /// Says that entries follow from the element's parameters, and count.
+    pub fn counting(mut self) -> TableDecl {
+        self.counts = true;
+        self.configured()
     }
 
     /// Sets how workers share the table.

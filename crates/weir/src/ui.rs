@@ -157,14 +157,6 @@ impl Ui {
     }
 }
 
-/// A place of a graph as people write it: `sap:lan` for `service-access-point:lan`.
-pub(crate) fn short_place(place: &str) -> String {
-    match place.strip_prefix("service-access-point:") {
-        Some(id) => format!("sap:{id}"),
-        None => place.to_owned(),
-    }
-}
-
 /// Columns of text, aligned; numbers in `right` are columns that are flush right.
 pub(crate) fn table(rows: &[Vec<String>], right: &[usize]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);

@@ -87,7 +87,10 @@ pub(super) fn of_node(
     let netfront = || Some("netfront0".to_owned());
     match e.class.as_str() {
         "FromDevice" | "PollDevice" => {
-            pass(false).with([Role::Entry(device(), Framing::Ethernet, &entry::DEVICE)])
+            // What a filter lets in is not known here.
+            let filtered = !argument(&e.args, usize::MAX, "BPF_FILTER").is_empty();
+            let stand = if filtered { Stand::of(Body::Opaque) } else { pass(false) };
+            stand.with([Role::Entry(device(), Framing::Ethernet, &entry::DEVICE)])
         }
         "FromHost" => pass(false).with([Role::Entry(device(), Framing::Ethernet, &entry::TAP)]),
         "ToDevice" | "ToHost" => pass(true).with([Role::Exit(device(), Framing::Ethernet)]),

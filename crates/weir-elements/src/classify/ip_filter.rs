@@ -124,7 +124,7 @@ fn program(e: &IPFilter, b: &mut Builder) {
 pub(super) fn filter(rules: &[Rule], view: View, b: &mut Builder) {
     let n = rules.len().max(1) as u32;
     let decl = TableDecl::new("hits", Kind::Array, &[("rule", W32)], &[("packets", W64)], n);
-    let hits = b.table(decl.configured(), vec![]);
+    let hits = b.table(decl.counting(), vec![]);
     let (actions, mut plan) = plan(rules, view);
     plan.declare(b, TABLE);
     b.input(0, |b| {

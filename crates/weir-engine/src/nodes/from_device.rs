@@ -1,4 +1,8 @@
+use std::sync::Arc;
+
+use weir_elements::FromArg;
 use weir_io::interface::{Method, Options};
+use weir_model::filter::Expr;
 
 use super::prelude::*;
 use crate::device::with_causes;
@@ -44,6 +48,10 @@ engine_node! {
         key timestamp: bool = true,
         /// Accepted for Click's sake: frames that this host sends are never received.
         key outbound: bool = false,
+        /// Which frames are taken, in the filter language of `IPFilter` and `--match`; all, if it is left out. Others are
+        /// dropped (`Filtered`). It is tested frame by frame, by the program and not by the kernel, and takes more time than
+        /// `IPFilter`.
+        key bpf_filter: Filter = Filter(None),
     }
     handlers {
         /// Number of packets received by the device.
@@ -56,6 +64,21 @@ engine_node! {
         read method = |d, env| env.devices.method(d.state.unwrap_or(usize::MAX)).ok_or("the device is closed".into()),
     }
     state Option<usize>;
+}
+
+/// A filter expression, if there is one.
+#[derive(Debug, Clone)]
+pub(crate) struct Filter(Option<Arc<Expr>>);
+
+impl FromArg for Filter {
+    const SYNTAX: &'static str = "filter expression";
+    fn from_arg(text: &str) -> Result<Filter, String> {
+        let text = String::from_arg(text)?;
+        if text.trim().is_empty() {
+            return Ok(Filter(None));
+        }
+        Expr::parse(&text).map(|e| Filter(Some(Arc::new(e)))).map_err(|e| e.to_string())
+    }
 }
 
 /// The method of that name, also by Click's names.
@@ -95,5 +118,9 @@ impl Behavior for FromDevice {
 
     fn reads_device(&self) -> Option<usize> {
         self.state
+    }
+
+    fn takes(&self) -> Option<&Arc<Expr>> {
+        self.bpf_filter.0.as_ref()
     }
 }

@@ -79,7 +79,7 @@ impl Router {
         // An element whose declarations changed is restored as a whole, since its tables may be linked.
         let mut changed: Vec<u32> = Vec::new();
         for (i, t) in self.plan.linked.tables.iter().enumerate() {
-            if t.decl.configured {
+            if t.decl.configured && !(t.decl.counts && self.is_configured_as(old, i as u32)) {
                 continue;
             }
             let Some(&from) = numbers.get(&(self.table_owner(i as u32), t.decl.name.clone())) else {
@@ -111,6 +111,14 @@ impl Router {
         }
         let pairs: Vec<(u32, u32)> = equal.iter().map(|&(from, to, _)| (from, to)).collect();
         self.tables.adopt(&mut old.tables, &pairs);
+    }
+
+    /// Whether the element that a table is of has the parameters that it had before.
+    fn is_configured_as(&self, old: &Router, table: u32) -> bool {
+        let owner = self.plan.linked.tables[table as usize].owner;
+        let new = &self.plan.graph.elements[self.plan.owners[owner as usize]];
+        let before = old.plan.graph.elements.iter().find(|e| e.name == new.name);
+        before.is_some_and(|before| (&before.class, &before.args) == (&new.class, &new.args))
     }
 
     /// Whose table it is: element name and class, or the shared name.

@@ -82,8 +82,19 @@ impl Printer<'_> {
     }
 
     fn table(&self, f: &mut Formatter<'_>, t: &TableInit) -> fmt::Result {
-        let TableDecl { name, kind, key, value, capacity, held, group, sharing, configured, shared_name } =
-            &t.decl;
+        let TableDecl {
+            name,
+            kind,
+            key,
+            value,
+            capacity,
+            held,
+            group,
+            sharing,
+            configured,
+            counts,
+            shared_name,
+        } = &t.decl;
         write!(f, "table {} {} ", quoted(name), word_for(&KINDS, kind))?;
         write!(f, "{} -> {} capacity {capacity}", fields(key), fields(value))?;
         if *held != 0 {
@@ -95,8 +106,10 @@ impl Printer<'_> {
         if *sharing != Sharing::Local {
             write!(f, " sharing {}", word_for(&SHARING, sharing))?;
         }
-        if *configured {
-            f.write_str(" configured")?;
+        match (configured, counts) {
+            (_, true) => f.write_str(" counting")?,
+            (true, false) => f.write_str(" configured")?,
+            (false, false) => {}
         }
         if let Some(name) = shared_name {
             write!(f, " shared {}", quoted(name))?;

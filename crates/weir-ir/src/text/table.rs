@@ -41,6 +41,10 @@ pub(super) fn declaration(l: &mut Line<'_>, decl: &mut TableDecl) -> Result<()> 
                 l.advance();
                 decl.configured = true;
             }
+            "counting" => {
+                l.advance();
+                (decl.configured, decl.counts) = (true, true);
+            }
             "shared" => {
                 l.advance();
                 decl.shared_name = Some(l.name("the name of the shared table")?);
@@ -56,7 +60,8 @@ pub(super) fn unknown(name: &str) -> TableDecl {
 }
 
 /// The words that may follow where a declaration stops.
-pub(super) const OPTIONS: &str = "held, group, sharing, configured, shared, of or the end of the line";
+pub(super) const OPTIONS: &str =
+    "held, group, sharing, configured, counting, shared, of or the end of the line";
 
 fn field(l: &mut Line<'_>) -> Result<FieldDecl> {
     let name = l.name("the name of a field")?;

@@ -86,7 +86,7 @@ fn errors_in_declarations() {
         ),
         (
             "table t lpm (a:32) -> () capacity 1 hold 2",
-            "line 1, column 37: expected held, group, sharing, configured, shared, of or the end of the line, found 'hold'",
+            "line 1, column 37: expected held, group, sharing, configured, counting, shared, of or the end of the line, found 'hold'",
         ),
         (
             "table t lpm (a:32) -> (b:8) capacity 1 group c",

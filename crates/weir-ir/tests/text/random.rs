@@ -218,7 +218,8 @@ fn table_init() -> impl Strategy<Value = TableInit> {
     let sharing = select(vec![Sharing::Local, Sharing::ReadMostly, Sharing::Shared, Sharing::Owner]);
     let row = (vec(key_match(), 0..3), vec(number(), 0..3), any::<i32>(), any::<Option<u64>>())
         .prop_map(|(key, value, priority, ttl)| Row { key, value, priority, ttl });
-    let options = (any::<u32>(), any::<Option<u32>>(), sharing, any::<bool>(), prop::option::of(name()));
+    let options =
+        (any::<u32>(), any::<Option<u32>>(), sharing, any::<Option<bool>>(), prop::option::of(name()));
     let decl = (name(), kinds, fields(), fields(), any::<u32>(), options).prop_map(
         |(name, kind, key, value, capacity, (held, group, sharing, configured, shared_name))| TableDecl {
             name,
@@ -229,7 +230,8 @@ fn table_init() -> impl Strategy<Value = TableInit> {
             held,
             group,
             sharing,
-            configured,
+            configured: configured.is_some(),
+            counts: configured == Some(true),
             shared_name,
         },
     );

@@ -90,14 +90,25 @@ impl Node {
         }
     }
 
-    /// The scalar's text; `None` for null, truth values of JSON, lists and maps.
+    /// The scalar's text; `None` for null, lists and maps.
     pub fn text(&self) -> Option<&str> {
         match &self.kind {
+            Kind::Bool(true) => Some("true"),
+            Kind::Bool(false) => Some("false"),
             Kind::Text(t) => Some(t),
             Kind::Number(t) => Some(t),
             Kind::Plain(t) if !self.is_null() => Some(t),
             _ => None,
         }
+    }
+
+    /// The text of a number of JSON that is whole but not written so, such as 80.0 or 1e3, which JSON Schema takes for whole.
+    pub fn whole(&self) -> Option<String> {
+        let Kind::Number(text) = &self.kind else { return None };
+        let number: f64 = text.parse().ok()?;
+        // Greater ones are not exact.
+        let whole = number.fract() == 0.0 && number.abs() < 9e15;
+        (whole && text.contains(['.', 'e', 'E'])).then(|| format!("{number:.0}"))
     }
 
     /// True for JSON `null` and YAML's spellings of it.

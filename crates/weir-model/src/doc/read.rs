@@ -156,7 +156,9 @@ impl Reader {
 
     /// A scalar in the text form of `T`.
     pub fn parse<T: FromStr<Err = ValueError>>(&mut self, at: &At<'_>, what: &str) -> Option<T> {
-        match self.text(at, what)?.parse() {
+        let parsed = self.text(at, what)?.parse();
+        let whole = if parsed.is_err() { at.node.whole() } else { None };
+        match whole.map_or(parsed, |text| text.parse()) {
             Ok(v) => Some(v),
             Err(e) => {
                 let e: ValueError = e;
@@ -168,7 +170,8 @@ impl Reader {
 
     /// A whole number in `lo..=hi`: a number, or text that is one, decimal or `0x…`.
     pub fn number(&mut self, at: &At<'_>, what: &str, lo: u32, hi: u32) -> Option<u32> {
-        let number = at.node.text().and_then(parse_number);
+        let whole = at.node.whole();
+        let number = whole.as_deref().or_else(|| at.node.text()).and_then(parse_number);
         match number {
             Some(n) if (u64::from(lo)..=u64::from(hi)).contains(&n) => u32::try_from(n).ok(),
             Some(n) => {

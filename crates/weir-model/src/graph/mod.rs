@@ -14,7 +14,7 @@
 //! flowrules:
 //!   - {id: out, priority: 1, match: {port_in: 'sap:lan', filter: tcp port 80}, actions: {output_to_port: 'sap:wan'}}
 //! ").unwrap();
-//! assert_eq!(graph.flowrules[0].matches.port_in.to_string(), "service-access-point:lan");
+//! assert_eq!(graph.flowrules[0].matches.port_in.to_string(), "sap:lan");
 //! ```
 //!
 //! Spellings that are read beside the canonical one, which serialisation writes: `sap:ID` for `service-access-point:ID`; a SAP,
@@ -37,6 +37,7 @@ pub use place::GraphPlace;
 pub(crate) use read::{optional, param_value};
 pub use rule::{Actions, Match, PortRef, Rule, VlanMatch};
 pub use sap::{GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VlanSap};
+pub(crate) use schema::json_schema;
 pub use schema::sffg_json_schema;
 
 use crate::doc::Node;

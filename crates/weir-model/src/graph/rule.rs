@@ -29,7 +29,7 @@ pub struct Rule {
 /// A place that packets come from or go to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PortRef {
-    /// A service access point; written `service-access-point:ID`.
+    /// A service access point; written `sap:ID`, and `service-access-point:ID` in canonical documents.
     Sap(Id),
     /// A function's port; written `sf:FUNCTION:PORT`.
     Function {
@@ -43,15 +43,19 @@ pub enum PortRef {
 impl fmt::Display for PortRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PortRef::Sap(id) => write!(f, "service-access-point:{id}"),
+            PortRef::Sap(id) => write!(f, "sap:{id}"),
             PortRef::Function { function, port } => write!(f, "sf:{function}:{port}"),
         }
     }
 }
 
+/// As the paper prints it.
 impl Serialize for PortRef {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_str(self)
+        match self {
+            PortRef::Sap(id) => s.collect_str(&format_args!("service-access-point:{id}")),
+            PortRef::Function { .. } => s.collect_str(self),
+        }
     }
 }
 

@@ -8,12 +8,17 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use super::{Actions, GraphParts, HandlerWrite, MAX_PORTS, Port, PortRef, ServiceGraph, VlanMatch};
 use crate::filter::Expr;
 use crate::requirement::Requirement;
-use crate::value::VlanId;
+use crate::value::{Id, VlanId};
 
 /// The JSON Schema (draft 2020-12) of the service graph document, with or without the outer `sffg`.
 ///
 /// The schema is for editors and generators: a document that it accepts may still have, for example, a reference that leads nowhere.
 pub fn sffg_json_schema() -> serde_json::Value {
+    crate::schema::Document::Graph.json_schema()
+}
+
+/// The same with each value in its canonical type only.
+pub(crate) fn json_schema() -> serde_json::Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let graph = generator.subschema_for::<ServiceGraph>();
     let definitions = generator.take_definitions(true);
@@ -23,7 +28,7 @@ pub fn sffg_json_schema() -> serde_json::Value {
         "type": "object",
         // Not "anyOf", whose errors only say that neither fits.
         "if": { "required": ["sffg"] },
-        "then": { "properties": { "sffg": graph }, "additionalProperties": false },
+        "then": { "properties": { "sffg": graph }, "required": ["sffg"], "additionalProperties": false },
         "else": graph,
         "$defs": definitions,
     })
@@ -34,13 +39,13 @@ pub(super) fn ports(g: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
         "maxItems": MAX_PORTS,
-        "items": { "anyOf": [port, { "type": ["string", "integer"] }] }
+        "items": { "anyOf": [port, g.subschema_for::<Id>()] }
     })
 }
 
 pub(super) fn handlers(g: &mut SchemaGenerator) -> Schema {
     let write = g.subschema_for::<HandlerWrite>();
-    let text = serde_json::json!({ "type": ["string", "number"] });
+    let text = serde_json::json!({ "type": "string" });
     json_schema!({
         "anyOf": [
             { "type": "array", "items": write },
@@ -68,7 +73,7 @@ pub(super) fn outputs(g: &mut SchemaGenerator) -> Schema {
 }
 
 pub(super) fn ip_proto(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "anyOf": [{ "type": "integer", "minimum": 0, "maximum": 255 }, { "type": "string" }] })
+    json_schema!({ "anyOf": [{ "type": "integer", "minimum": 0, "maximum": 255 }, { "type": "string", "pattern": "^(0x[0-9A-Fa-f]+|[0-9]+|[a-z][a-z0-9.-]*)$" }] })
 }
 
 pub(super) fn gre_key(_: &mut SchemaGenerator) -> Schema {
@@ -90,7 +95,7 @@ impl JsonSchema for PortRef {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "service-access-point:ID (or sap:ID) or sf:FUNCTION:PORT",
+            "description": "sap:ID (or service-access-point:ID) or sf:FUNCTION:PORT",
             "type": "string", "pattern": "^((service-access-point|sap):.+|sf:[^:]+:.+)$"
         })
     }

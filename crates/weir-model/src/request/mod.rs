@@ -42,6 +42,25 @@ pub struct Request {
     pub requirements: Vec<Requirement>,
 }
 
+/// The JSON Schema of a request: one text, since Click's language and requirements are no values of JSON.
+pub(crate) fn json_schema() -> serde_json::Value {
+    let keywords = requirement::KEYWORDS.join(", ");
+    serde_json::json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Weir request",
+        "description": format!(
+            "Click configurations and requirements, line by line. NAME: begins the module of that name (without one it is {UNNAMED:?}); \
+             MODULE:PORT -> MODULE:PORT links two; a line that begins with REQUIRE or one of {keywords} is a requirement; # begins a \
+             comment; all else is Click. At most {MAX_MODULES} modules, as many links, and {MAX_REQUIREMENTS} requirements."
+        ),
+        "type": "string",
+        "minLength": 1,
+        "maxLength": MAX_TEXT,
+        "contentMediaType": "text/x-click",
+        "examples": ["FromNetfront() -> IPFilter(allow udp port 1500) -> ToNetfront();\nREQUIRE reach 0/0 172.16.15.133 udp 1500\n"],
+    })
+}
+
 /// A processing module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {

@@ -122,3 +122,14 @@ fn mistakes_are_told_at_once() {
     }
     assert!(Request::parse(&" ".repeat(MAX_TEXT + 1)).is_err());
 }
+
+#[test]
+fn the_schema_is_of_text_and_its_example_is_read() {
+    let schema = crate::schema::Document::Request.json_schema();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let example = &schema["examples"][0];
+    let request = Request::parse(example.as_str().unwrap()).unwrap();
+    assert_eq!((request.modules.len(), request.requirements.len()), (1, 1));
+    assert!(validator.is_valid(example) && !validator.is_valid(&serde_json::json!({ "modules": [] })));
+    assert!(schema["description"].as_str().unwrap().contains("noloops"), "{schema}");
+}

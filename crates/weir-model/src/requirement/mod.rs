@@ -45,7 +45,7 @@ use std::fmt;
 pub use field::{Bits, FieldLayer, HeaderField, KeptField};
 pub use place::Place;
 
-pub(crate) use parse::is_keyword;
+pub(crate) use parse::{KEYWORDS, is_keyword};
 
 use crate::error::{DocError, DocErrors, Position};
 use crate::filter::Expr;

@@ -8,7 +8,8 @@ use crate::error::{Position, quote};
 use crate::filter::{Expr, begins_filter};
 
 /// Words that a requirement begins with; the paper's are `reach` and `invariant`, and `require` may stand before any.
-const KEYWORDS: &[&str] = &["can", "only", "all", "never", "invariant", "return", "noloops", "reach"];
+pub(crate) const KEYWORDS: &[&str] =
+    &["can", "only", "all", "never", "invariant", "return", "noloops", "reach"];
 /// Longest line that is read, in bytes.
 const MAX_LINE: usize = 128 << 10;
 

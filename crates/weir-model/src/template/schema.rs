@@ -3,10 +3,11 @@
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 use super::{Handler, TemplatePort};
+use crate::value::Id;
 
 pub(super) fn ports(g: &mut SchemaGenerator) -> Schema {
     let port = g.subschema_for::<TemplatePort>();
-    json_schema!({ "type": "array", "items": { "anyOf": [port, { "type": ["string", "integer"] }] } })
+    json_schema!({ "type": "array", "items": { "anyOf": [port, g.subschema_for::<Id>()] } })
 }
 
 pub(super) fn handlers(g: &mut SchemaGenerator) -> Schema {

@@ -45,6 +45,9 @@ impl fmt::Display for MacAddr {
     }
 }
 
+/// A regular expression of addresses, for schemas; of IPv6 it knows the characters only.
+pub(crate) const ADDRESS: &str = r"(((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])\.){3}(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])|[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*)";
+
 /// An IPv4 or IPv6 prefix without host bits; text form `10.0.0.0/8`, or a bare address for a full-length one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IpPrefix {
@@ -54,7 +57,7 @@ pub struct IpPrefix {
 
 text_form!(IpPrefix, {
     "description": "An IPv4 or IPv6 address or prefix such as 10.0.0.0/8.",
-    "type": "string", "pattern": "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$"
+    "type": "string", "pattern": (format!("^{ADDRESS}(/[0-9]{{1,3}})?$"))
 });
 
 impl IpPrefix {

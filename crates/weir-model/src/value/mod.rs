@@ -36,6 +36,7 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
+pub(crate) use address::ADDRESS;
 pub use address::{EtherType, IpPrefix, MacAddr, VlanId};
 pub(crate) use transport::TCP_FLAGS;
 pub use transport::{PortRange, TcpFlags};
@@ -48,7 +49,9 @@ pub struct Id(String);
 
 text_form!(Id, {
     "description": "An identifier such as 0x1; a number counts as its text.",
-    "type": ["string", "integer"], "minLength": 1, "maxLength": 64, "pattern": "^[^\\s:/]+$"
+    "type": ["string", "number", "boolean"], "minLength": 1, "maxLength": 64,
+    // Spaces and control characters one by one: what \s means differs between languages.
+    "pattern": "^[^\\u0000-\\u0020\\u007f-\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000:/]+$"
 });
 
 impl Id {
@@ -86,7 +89,8 @@ pub struct Name(String);
 
 text_form!(Name, {
     "description": "A name for people; a number counts as its text.",
-    "type": ["string", "integer"], "minLength": 1, "maxLength": 128
+    "type": ["string", "number", "boolean"], "minLength": 1, "maxLength": 128,
+    "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\u0000-\\u0020\\u007f-\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000][^\\u0000-\\u001f\\u007f-\\u009f]*$"
 });
 
 impl Name {
@@ -122,7 +126,8 @@ pub struct InterfaceName(String);
 
 text_form!(InterfaceName, {
     "description": "A Linux network interface's name.",
-    "type": "string", "minLength": 1, "maxLength": 15, "pattern": "^[^\\s:/]+$"
+    "type": ["string", "number", "boolean"], "minLength": 1, "maxLength": 15, "not": { "enum": [".", ".."] },
+    "pattern": "^[^\\u0000-\\u0020\\u007f-\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000:/]+$"
 });
 
 impl InterfaceName {

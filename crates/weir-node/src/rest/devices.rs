@@ -57,7 +57,7 @@ impl From<protocol::DeviceStatus> for DeviceStatus {
 
 /// The interfaces that the data plane uses, with their counts.
 #[utoipa::path(get, path = "/devices", tag = "node", operation_id = "devices", responses(
-    (status = 200, body = DeviceList),
+    (status = 200, body = DeviceList, description = "The interfaces."),
     (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
 ))]
 pub(super) async fn list(State(app): State<App>) -> Result<Json<DeviceList>, Problem> {

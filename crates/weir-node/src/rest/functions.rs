@@ -1,13 +1,16 @@
 //! Routes of handlers and images, and of the node itself.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_engine::protocol::{Answer, Command};
+use weir_model::graph::ParamValue;
+use weir_model::template::{Param, ParamType, TemplatePort};
 
+use super::extract::Path;
 use super::{App, Problem, Received, bytes, entry};
 use crate::connection::DataPlane;
 use crate::desired::PublicHandler;
@@ -49,8 +52,82 @@ pub struct Parameter {
     pub name: String,
     /// What it is for.
     pub doc: String,
+    /// What values it takes: `text`, `int`, `bool`, `ip`, `prefix`, `mac` or `port`.
+    #[serde(rename = "type")]
+    #[schema(value_type = String)]
+    pub kind: ParamType,
+    /// The same in words, with bounds.
+    pub values: String,
+    /// Its value, as text, if a graph gives none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
     /// Whether a graph must give it.
     pub required: bool,
+}
+
+impl Parameter {
+    fn new(p: &Param) -> Parameter {
+        let text = |value: &ParamValue| match value {
+            ParamValue::Bool(b) => b.to_string(),
+            ParamValue::Int(n) => n.to_string(),
+            ParamValue::Text(t) => t.clone(),
+        };
+        let values = match p.kind {
+            ParamType::Text => "any text",
+            ParamType::Int => "a whole number of 64 bits",
+            ParamType::Bool => "true or false",
+            ParamType::Ip => "an IPv4 or IPv6 address",
+            ParamType::Prefix => "an IPv4 or IPv6 prefix",
+            ParamType::Mac => "an Ethernet address",
+            ParamType::Port => "a port, 0 to 65535",
+        };
+        Parameter {
+            name: p.name.clone(),
+            doc: p.doc.clone(),
+            kind: p.kind,
+            values: values.to_owned(),
+            default: p.default.as_ref().map(text),
+            required: p.default.is_none(),
+        }
+    }
+}
+
+/// An image in full.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ImageDetails {
+    /// The name that graphs ask for.
+    pub name: String,
+    /// Its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// What it does.
+    pub description: String,
+    /// Its ports, in their order.
+    pub ports: Vec<ImagePort>,
+    /// Its parameters.
+    pub params: Vec<Parameter>,
+    /// Its public handlers.
+    pub handlers: Vec<ImageHandler>,
+}
+
+/// A port of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ImagePort {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub doc: String,
+}
+
+/// A public handler of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ImageHandler {
+    /// Its name.
+    pub name: String,
+    /// `r`, `w` or `rw`.
+    pub access: String,
+    /// What it is for.
+    pub doc: String,
 }
 
 /// How the node is.
@@ -94,9 +171,9 @@ fn handler(app: &App, id: &str, function: &str, name: &str) -> Result<PublicHand
         ("name" = String, Path, description = "The handler's public name."),
     ),
     responses(
-        (status = 200, body = String, content_type = "text/plain"),
+        (status = 200, body = String, content_type = "text/plain", description = "What the handler says."),
         (status = 403, body = Problem, content_type = "application/problem+json", description = "It can only be written."),
-        (status = 404, body = Problem, content_type = "application/problem+json"),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph, function or handler."),
         (status = 422, body = Problem, content_type = "application/problem+json", description = "The data plane refused."),
         (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
     ))]
@@ -127,7 +204,7 @@ pub(super) async fn read(
     responses(
         (status = 204, description = "It was written."),
         (status = 403, body = Problem, content_type = "application/problem+json", description = "It can only be read."),
-        (status = 404, body = Problem, content_type = "application/problem+json"),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph, function or handler."),
         (status = 409, body = Problem, content_type = "application/problem+json", description = "It may break requirements that were proved."),
         (status = 422, body = Problem, content_type = "application/problem+json", description = "The data plane refused."),
         (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
@@ -158,7 +235,7 @@ pub(super) async fn write(
 }
 
 /// The images of this node.
-#[utoipa::path(get, path = "/images", tag = "images", responses((status = 200, body = ImageList)))]
+#[utoipa::path(get, path = "/images", tag = "images", responses((status = 200, body = ImageList, description = "The images, and what is wrong with others.")))]
 pub(super) async fn images(State(app): State<App>) -> Json<ImageList> {
     let found = app.tried_images().await;
     let summary = |t: &weir_model::template::Template| ImageSummary {
@@ -166,14 +243,48 @@ pub(super) async fn images(State(app): State<App>) -> Json<ImageList> {
         version: t.version.as_ref().map(ToString::to_string),
         description: t.description.clone(),
         ports: t.ports.iter().map(|p| p.name.to_string()).collect(),
-        params: t
-            .params
-            .iter()
-            .map(|p| Parameter { name: p.name.clone(), doc: p.doc.clone(), required: p.default.is_none() })
-            .collect(),
+        params: t.params.iter().map(Parameter::new).collect(),
         handlers: t.handlers.iter().map(|(n, h)| (n.clone(), access(h.access).to_owned())).collect(),
     };
     Json(ImageList { images: found.templates.values().map(summary).collect(), errors: found.errors })
+}
+
+/// An image in full.
+#[utoipa::path(get, path = "/images/{name}", tag = "images", params(("name" = String, Path, description = "The image's name.")), responses(
+    (status = 200, body = ImageDetails, description = "The image."),
+    (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such image, or it cannot be read."),
+))]
+pub(super) async fn image(
+    State(app): State<App>,
+    Path(name): Path<String>,
+) -> Result<Json<ImageDetails>, Problem> {
+    let found = app.images().await;
+    let Some(t) = found.templates.get(&name) else {
+        let hint = nearest(&name, found.templates.keys().map(String::as_str));
+        let broken = match found.errors.len() {
+            0 => String::new(),
+            n => format!("; {n} cannot be read, see 'weir images'"),
+        };
+        let detail = format!("there is no image '{name}'{hint}{broken}");
+        return Err(Problem::new(StatusCode::NOT_FOUND, detail));
+    };
+    let port = |p: &TemplatePort| ImagePort { name: p.name.to_string(), doc: p.doc.clone() };
+    Ok(Json(ImageDetails {
+        name: t.name.to_string(),
+        version: t.version.as_ref().map(ToString::to_string),
+        description: t.description.clone(),
+        ports: t.ports.iter().map(port).collect(),
+        params: t.params.iter().map(Parameter::new).collect(),
+        handlers: t
+            .handlers
+            .iter()
+            .map(|(n, h)| ImageHandler {
+                name: n.clone(),
+                access: access(h.access).into(),
+                doc: h.doc.clone(),
+            })
+            .collect(),
+    }))
 }
 
 fn access(access: weir_model::template::Access) -> &'static str {

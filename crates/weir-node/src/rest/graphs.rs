@@ -1,19 +1,20 @@
 //! Routes of graphs.
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use weir_engine::protocol::{Answer, Command};
-use weir_model::graph::ServiceGraph;
 use weir_model::status::{GraphStatus, State as LifeCycle};
 
+use super::extract::{Path, Query};
 use super::{App, Mistake, Problem, Received, document, documents, entry, to_the_end};
 use crate::connection::DataPlane;
-use crate::node::{Applied, ApplyError, How, Outcome};
+use crate::node::{Applied, ApplyError, Document, Entry, How, Outcome};
 use crate::plan::Plan;
+use crate::precondition::Precondition;
 use crate::traffic::Traffic;
 
 /// A graph in the list of graphs.
@@ -54,7 +55,7 @@ pub struct Changed {
 }
 
 /// All graphs.
-#[utoipa::path(get, path = "/graphs", tag = "graphs", responses((status = 200, body = Vec<GraphSummary>)))]
+#[utoipa::path(get, path = "/graphs", tag = "graphs", responses((status = 200, body = Vec<GraphSummary>, description = "The graphs, by identifier.")))]
 pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
     let view = app.view();
     let text = |document: &serde_json::Value, key: &str| document.get(key)?.as_str().map(str::to_owned);
@@ -72,9 +73,10 @@ pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
 
 /// Creates a graph and runs it.
 #[utoipa::path(post, path = "/graphs", tag = "graphs", responses(
-    (status = 201, body = Changed, description = "It runs."),
+    (status = 201, body = Changed, description = "It runs.", headers(("ETag" = String, description = "The entity tag of the graph that runs now."))),
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The document has mistakes."),
     (status = 409, body = Problem, content_type = "application/problem+json", description = "There is such a graph, or another has an access point of it."),
+    (status = 412, body = Problem, content_type = "application/problem+json", description = "The condition of the request does not hold. Nothing was changed."),
     (status = 413, body = Problem, content_type = "application/problem+json", description = "The document is too large."),
     (status = 422, body = Problem, content_type = "application/problem+json", description = "This node cannot run it."),
     (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
@@ -82,15 +84,17 @@ pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
 ))]
 pub(super) async fn create(
     State(app): State<App>,
+    condition: Precondition,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
     let graph = document(&headers, body)?;
-    apply(app, graph, How { change: false, ..How::default() }).await
+    apply(app, graph, How { change: false, ..How::default() }, condition).await
 }
 
 /// How a list of documents is applied.
 #[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListOptions {
     /// Whether each graph is applied by itself; otherwise all are, or none.
@@ -160,7 +164,7 @@ pub(super) async fn put_list(
     if let Some(problem) = wrong.filter(|_| !each) {
         return Err(problem);
     }
-    let good: Vec<ServiceGraph> = items.iter().filter_map(|(_, d)| d.as_ref().ok().cloned()).collect();
+    let good: Vec<Document> = items.iter().filter_map(|(_, d)| d.as_ref().ok().cloned()).collect();
     let how = How { change: true, together: !each, again };
     let done = tokio::spawn(async move { app.put_all(good, how).await }).await;
     let done = done.map_err(|e| ApplyError::Internal(e.to_string()))?;
@@ -203,6 +207,7 @@ impl From<Outcome> for ListOutcome {
 
 /// How one document is applied.
 #[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PutOptions {
     /// Whether the graph is applied again even if it is as asked for, so that handlers that were written beside the
@@ -212,11 +217,14 @@ pub(super) struct PutOptions {
 }
 
 /// Creates a graph, or changes it while it runs.
-#[utoipa::path(put, path = "/graphs/{id}", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier."), PutOptions), responses(
-    (status = 200, body = Changed, description = "It was changed."),
-    (status = 201, body = Changed, description = "It is new."),
+#[utoipa::path(put, path = "/graphs/{id}", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier."), PutOptions,
+    ("If-Match" = Option<String>, Header, description = "Only if the graph has one of these entity tags (in quotes, with commas between; `*`: if it is there)."),
+    ("If-None-Match" = Option<String>, Header, description = "Only if the graph has none of these entity tags (`*`: if it is not there).")), responses(
+    (status = 200, body = Changed, description = "It was changed, or was so already.", headers(("ETag" = String, description = "The entity tag of the graph that runs now."))),
+    (status = 201, body = Changed, description = "It is new.", headers(("ETag" = String, description = "The entity tag of the graph that runs now."))),
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The document has mistakes."),
     (status = 409, body = Problem, content_type = "application/problem+json", description = "Another graph has an access point of it."),
+    (status = 412, body = Problem, content_type = "application/problem+json", description = "The condition of the request does not hold. Nothing was changed."),
     (status = 413, body = Problem, content_type = "application/problem+json", description = "The document is too large."),
     (status = 422, body = Problem, content_type = "application/problem+json", description = "This node cannot run it; what ran before goes on."),
     (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
@@ -226,64 +234,106 @@ pub(super) async fn put(
     State(app): State<App>,
     Path(id): Path<String>,
     Query(PutOptions { again }): Query<PutOptions>,
+    condition: Precondition,
     headers: HeaderMap,
     body: Received,
 ) -> Result<Response, Problem> {
     let graph = document(&headers, body)?;
-    if graph.id.as_str() != id {
+    if graph.graph.id.as_str() != id {
         let mut problem = Problem::new(StatusCode::BAD_REQUEST, "the document has mistakes");
         problem.errors.push(Mistake {
             path: "sffg.id".into(),
-            message: format!("the document is of graph '{}', the address of graph '{id}'", graph.id),
+            message: format!("the document is of graph '{}', the address of graph '{id}'", graph.graph.id),
             help: "use the same identifier in both".into(),
             ..Mistake::default()
         });
         return Err(problem);
     }
-    apply(app, graph, How { again, ..How::default() }).await
+    apply(app, graph, How { again, ..How::default() }, condition).await
 }
 
-async fn apply(app: App, graph: ServiceGraph, how: How) -> Result<Response, Problem> {
-    let id = graph.id.to_string();
-    let Applied { revision, outcome } = to_the_end(async move { app.put(graph, how).await }).await?;
+async fn apply(app: App, graph: Document, how: How, condition: Precondition) -> Result<Response, Problem> {
+    let id = graph.graph.id.to_string();
+    let node = app.clone();
+    let applied = to_the_end(async move { node.put(graph, how, &condition).await }).await?;
+    let Applied { revision, outcome } = applied;
     let created = outcome == Outcome::Created;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let location = format!("/graphs/{id}");
-    let changed = Changed { id, revision, unchanged: outcome == Outcome::Unchanged };
+    let changed = Changed { id: id.clone(), revision, unchanged: outcome == Outcome::Unchanged };
     let mut response = (status, Json(changed)).into_response();
     if created && let Ok(location) = location.parse() {
         response.headers_mut().insert(header::LOCATION, location);
     }
+    // Another change may have come in between: its tag is not of what this request made.
+    if let Some(entry) = app.graph(&id).filter(|e| e.revision == revision) {
+        response.headers_mut().insert(header::ETAG, tag_header(&entry)?);
+    }
     Ok(response)
 }
 
+fn tag_header(entry: &Entry) -> Result<HeaderValue, Problem> {
+    HeaderValue::try_from(format!("\"{}\"", entry.tag())).map_err(|_| Problem::internal())
+}
+
 /// The document of a graph.
-#[utoipa::path(get, path = "/graphs/{id}", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier.")), responses(
-    (status = 200, description = "The document."),
-    (status = 404, body = Problem, content_type = "application/problem+json"),
+#[utoipa::path(get, path = "/graphs/{id}", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier."),
+    ("If-None-Match" = Option<String>, Header, description = "Entity tags of documents that the client has.")), responses(
+    (status = 200, description = "The document.", headers(("ETag" = String, description = "The entity tag of the graph that runs now."))),
+    (status = 304, description = "The client has it."),
+    (status = 400, body = Problem, content_type = "application/problem+json", description = "The condition cannot be read."),
+    (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph."),
 ))]
-pub(super) async fn get(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn get(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    condition: Precondition,
+) -> Result<Response, Problem> {
     let e = entry(&app, &id)?;
+    let tag = [(header::ETAG, tag_header(&e)?)];
+    if condition.differs.is_some_and(|tags| tags.fit(Some(&e.tag()))) {
+        return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
+    }
     let document = serde_json::json!({ "sffg": e.graph.document });
-    Ok(([(header::ETAG, format!("\"{}\"", e.revision))], Json(document)).into_response())
+    Ok((tag, Json(document)).into_response())
+}
+
+/// The document of a graph as it was written when it was applied last, with its comments.
+#[utoipa::path(get, path = "/graphs/{id}/document", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier.")), responses(
+    (status = 200, body = String, content_type = "text/plain", description = "The text, in YAML or JSON."),
+    (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph."),
+))]
+pub(super) async fn written(State(app): State<App>, Path(id): Path<String>) -> Result<String, Problem> {
+    let graph = entry(&app, &id)?.graph;
+    // Stores of earlier versions kept what it says only.
+    let canonical = || format!("{:#}\n", serde_json::json!({ "sffg": graph.document }));
+    Ok(graph.text.clone().unwrap_or_else(canonical))
 }
 
 /// Removes a graph.
-#[utoipa::path(delete, path = "/graphs/{id}", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier.")), responses(
+#[utoipa::path(delete, path = "/graphs/{id}", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier."),
+    ("If-Match" = Option<String>, Header, description = "Only if the graph has one of these entity tags (in quotes, with commas between; `*`: if it is there)."),
+    ("If-None-Match" = Option<String>, Header, description = "Only if the graph has none of these entity tags (`*`: if it is not there).")), responses(
     (status = 204, description = "It is removed."),
-    (status = 404, body = Problem, content_type = "application/problem+json"),
+    (status = 400, body = Problem, content_type = "application/problem+json", description = "The condition cannot be read."),
+    (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph."),
+    (status = 412, body = Problem, content_type = "application/problem+json", description = "The condition of the request does not hold. Nothing was changed."),
     (status = 507, body = Problem, content_type = "application/problem+json", description = "The disk is full."),
 ))]
-pub(super) async fn delete(State(app): State<App>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+pub(super) async fn delete(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    condition: Precondition,
+) -> Result<StatusCode, Problem> {
     entry(&app, &id)?;
-    to_the_end(async move { app.remove(&id).await }).await?;
+    to_the_end(async move { app.remove(&id, &condition).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// State and figures of a graph. Links whose packets the data plane does not count apart are left out.
 #[utoipa::path(get, path = "/graphs/{id}/status", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier.")), responses(
-    (status = 200, body = GraphStatus),
-    (status = 404, body = Problem, content_type = "application/problem+json"),
+    (status = 200, body = GraphStatus, description = "The status."),
+    (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph."),
     (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
 ))]
 pub(super) async fn status(
@@ -298,8 +348,8 @@ pub(super) async fn status(
 
 /// The configuration that the data plane runs for a graph, in the Click language.
 #[utoipa::path(get, path = "/graphs/{id}/config", tag = "graphs", params(("id" = String, Path, description = "The graph's identifier.")), responses(
-    (status = 200, body = String, content_type = "text/plain"),
-    (status = 404, body = Problem, content_type = "application/problem+json"),
+    (status = 200, body = String, content_type = "text/plain", description = "The configuration."),
+    (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph."),
 ))]
 pub(super) async fn config(State(app): State<App>, Path(id): Path<String>) -> Result<String, Problem> {
     let graph = entry(&app, &id)?.graph;
@@ -310,7 +360,7 @@ pub(super) async fn config(State(app): State<App>, Path(id): Path<String>) -> Re
 /// What a document would change: parts, tables, and the packets between access points that would be treated differently.
 /// Nothing is done.
 #[utoipa::path(post, path = "/plan", tag = "graphs", responses(
-    (status = 200, body = Plan),
+    (status = 200, body = Plan, description = "What would change."),
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The document has mistakes."),
     (status = 409, body = Problem, content_type = "application/problem+json", description = "Another graph has an access point of it."),
     (status = 413, body = Problem, content_type = "application/problem+json", description = "The document is too large."),
@@ -322,7 +372,7 @@ pub(super) async fn plan(
     body: Received,
 ) -> Result<Json<Plan>, Problem> {
     let document = document(&headers, body)?;
-    let graph = app.compile(document).await?;
+    let graph = app.compile(document.graph).await?;
     let old = app.graph(&graph.id).map(|e| e.graph);
     let tables = match app.plane.call(Command::Status { graph: graph.id.clone() }).await {
         Ok(Answer::Status { status }) if old.is_some() => status.tables,

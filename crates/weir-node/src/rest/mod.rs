@@ -1,6 +1,7 @@
 //! The REST interface (COMPOSER paper, section 5.1): service graphs in, status, events, traces and captures out.
 
 mod devices;
+mod extract;
 mod functions;
 mod graphs;
 mod openapi;
@@ -22,14 +23,14 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 use weir_model::graph::{MAX_BODY, ServiceGraph};
 
 pub use devices::{DeviceList, DeviceStatus};
-pub use functions::{Health, ImageList, ImageSummary, Parameter};
+pub use functions::{Health, ImageDetails, ImageHandler, ImageList, ImagePort, ImageSummary, Parameter};
 pub use graphs::{AppliedGraph, AppliedList, Changed, GraphSummary, ListOutcome};
 pub use problem::{MEDIA_TYPE as PROBLEM, Mistake, Problem};
-pub use streams::{CaptureRequest, Captured, Direction, TraceRequest};
+pub use streams::{CaptureRequest, Captured, Direction, EventList, TraceRequest};
 
 use crate::engine::Engine;
 use crate::nearest::nearest;
-use crate::node::{Entry, Node};
+use crate::node::{Document, Entry, Node};
 
 /// Most bytes of a list of documents.
 pub const MAX_LIST: usize = 64 << 20;
@@ -49,10 +50,13 @@ fn routes() -> (Router<App>, serde_json::Value) {
         .routes(routes!(graphs::config))
         .routes(routes!(graphs::plan))
         .routes(routes!(functions::read, functions::write))
+        .routes(routes!(graphs::written))
         .routes(routes!(functions::images))
+        .routes(routes!(functions::image))
         .routes(routes!(devices::list))
         .routes(routes!(functions::health))
         .routes(routes!(streams::events))
+        .routes(routes!(streams::kept))
         .routes(routes!(streams::trace))
         .routes(routes!(streams::capture))
         .routes(routes!(openapi::get))
@@ -112,7 +116,7 @@ fn check_origin(request: &Request) -> Result<(), Problem> {
 }
 
 /// A graph document of a request's body, JSON or YAML.
-fn document(headers: &HeaderMap, body: Received) -> Result<ServiceGraph, Problem> {
+fn document(headers: &HeaderMap, body: Received) -> Result<Document, Problem> {
     let body = bytes(body)?;
     let text = text(&body)?;
     let graph = match format(headers) {
@@ -120,14 +124,15 @@ fn document(headers: &HeaderMap, body: Received) -> Result<ServiceGraph, Problem
         Format::Yaml => ServiceGraph::from_yaml(text),
         Format::Unknown => ServiceGraph::parse(text),
     };
-    graph.map_err(Problem::from)
+    let graph = graph.map_err(Problem::from)?;
+    Ok(Document { graph, text: Some(text.to_owned()) })
 }
 
 /// A document of a list: its identifier (or its place, if it has none), and the graph or what is wrong with it.
-type Document = (String, Result<ServiceGraph, Problem>);
+type Listed = (String, Result<Document, Problem>);
 
-/// The graph documents of a list in JSON.
-fn documents(headers: &HeaderMap, body: Received) -> Result<Vec<Document>, Problem> {
+/// The graph documents of a list in JSON, each a map, or a text in JSON or YAML.
+fn documents(headers: &HeaderMap, body: Received) -> Result<Vec<Listed>, Problem> {
     let body = long_bytes(body, MAX_LIST)?;
     let wrong = |what: String| Problem::new(StatusCode::BAD_REQUEST, what);
     if format(headers) == Format::Yaml {
@@ -138,16 +143,17 @@ fn documents(headers: &HeaderMap, body: Received) -> Result<Vec<Document>, Probl
     let read = |(i, value): (usize, &serde_json::Value)| {
         let id = value.get("sffg").unwrap_or(value).get("id").and_then(|id| id.as_str());
         let id = id.map_or_else(|| format!("number {}", i + 1), str::to_owned);
-        let text = value.to_string();
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let graph = if text.len() > MAX_BODY {
             Err(Problem::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 format!("the document is too large; at most {MAX_BODY} bytes are taken"),
             ))
         } else {
-            ServiceGraph::from_json(&text).map_err(Problem::from)
+            ServiceGraph::parse(&text).map_err(Problem::from)
         };
-        (id, graph)
+        let id = graph.as_ref().map_or(id, |g| g.id.to_string());
+        (id, graph.map(|graph| Document { graph, text: Some(text) }))
     };
     Ok(list.iter().enumerate().map(read).collect())
 }

@@ -34,7 +34,8 @@ pub(super) fn complete(api: OpenApi) -> Value {
     for (path, method) in DOCUMENTS {
         api["paths"][path][method]["requestBody"] = json!({ "required": true, "content": content });
     }
-    let list = json!({ "type": "array", "items": { "$ref": GRAPH } });
+    let text = json!({ "type": "string", "description": "The same as text, in JSON or YAML." });
+    let list = json!({ "type": "array", "items": { "anyOf": [{ "$ref": GRAPH }, text] } });
     api["paths"]["/graphs"]["put"]["requestBody"] =
         json!({ "required": true, "content": { "application/json": { "schema": list } } });
     api["paths"]["/graphs/{id}"]["get"]["responses"]["200"]["content"] =
@@ -87,13 +88,16 @@ mod tests {
             "delete /graphs/{id}",
             "get /devices",
             "get /events",
+            "get /events/kept",
             "get /graphs",
             "get /graphs/{id}",
             "get /graphs/{id}/config",
+            "get /graphs/{id}/document",
             "get /graphs/{id}/functions/{function}/handlers/{name}",
             "get /graphs/{id}/status",
             "get /health",
             "get /images",
+            "get /images/{name}",
             "get /openapi.json",
             "post /graphs",
             "post /graphs/{id}/capture",
@@ -113,6 +117,47 @@ mod tests {
         }
         for (path, method) in DOCUMENTS {
             assert!(api["paths"][path][method]["responses"].is_object(), "{method} {path} is not a route");
+        }
+    }
+
+    /// OpenAPI's own schema of descriptions (https://spec.openapis.org/oas/3.1/schema/2022-10-07, Apache-2.0), which leaves
+    /// open what the schemas in them look like.
+    const OPENAPI: &str = include_str!("../../tests/openapi-3.1.schema.json");
+
+    #[test]
+    fn the_description_is_valid_openapi() {
+        let api = super::super::openapi();
+        let valid = jsonschema::draft202012::new(&serde_json::from_str(OPENAPI).unwrap()).unwrap();
+        let errors = valid.iter_errors(&api).map(|e| format!("{}: {e}", e.instance_path()));
+        assert_eq!(errors.collect::<Vec<_>>(), Vec::<String>::new());
+        for (name, schema) in api["components"]["schemas"].as_object().unwrap() {
+            jsonschema::draft202012::meta::validate(schema).unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+        let mut without = api.clone();
+        without["paths"]["/devices"]["get"]["responses"]["200"]
+            .as_object_mut()
+            .unwrap()
+            .remove("description");
+        assert!(!valid.is_valid(&without), "a response without a description is refused");
+    }
+
+    #[test]
+    fn operations_have_names_of_their_own_and_parameters_are_those_of_the_path() {
+        let api = super::super::openapi();
+        let mut names = std::collections::BTreeSet::new();
+        for (path, item) in api["paths"].as_object().unwrap() {
+            for (method, operation) in item.as_object().unwrap() {
+                let name = operation["operationId"].as_str().unwrap();
+                assert!(names.insert(name), "{method} {path}: a second operation {name}");
+                let parameters = operation["parameters"].as_array().into_iter().flatten();
+                let of_path = parameters.filter(|p| p["in"] == "path");
+                let mut given: Vec<_> = of_path.map(|p| p["name"].as_str().unwrap().to_owned()).collect();
+                let parts = path.split('/').filter_map(|p| p.strip_prefix('{')?.strip_suffix('}'));
+                let mut wanted: Vec<_> = parts.map(str::to_owned).collect();
+                given.sort();
+                wanted.sort();
+                assert_eq!(given, wanted, "{method} {path}");
+            }
         }
     }
 }

@@ -146,6 +146,7 @@ impl From<ApplyError> for Problem {
         let detail = e.to_string();
         match e {
             ApplyError::Exists(_) | ApplyError::Together => Problem::new(StatusCode::CONFLICT, detail),
+            ApplyError::Condition(_) => Problem::new(StatusCode::PRECONDITION_FAILED, detail),
             ApplyError::Twice(_) => Problem::new(StatusCode::BAD_REQUEST, detail),
             ApplyError::Missing(_) => Problem::new(StatusCode::NOT_FOUND, detail),
             ApplyError::Invalid(errors) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)

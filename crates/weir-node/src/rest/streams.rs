@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 
+use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, header};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -13,14 +14,15 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use weir_engine::protocol::{self, Command};
 
+use super::extract::{Path, Query};
 use super::{App, Problem, Received, entry, json};
 use crate::connection::EventStream;
 use crate::events::Event;
 use crate::status::{WatchedPoint, points_of};
-use crate::store::StoreError;
+use crate::store::{MAX_EVENTS, StoreError};
 
 /// Most packets of one trace.
 const MAX_TRACE: u32 = 10_000;
@@ -114,9 +116,9 @@ fn whole() -> u32 {
     params(("id" = String, Path, description = "The graph's identifier.")),
     request_body = TraceRequest,
     responses(
-        (status = 200, body = String, content_type = "application/x-ndjson"),
-        (status = 400, body = Problem, content_type = "application/problem+json"),
-        (status = 404, body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = String, content_type = "application/x-ndjson", description = "One JSON value a line."),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "The request has mistakes."),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph."),
         (status = 422, body = Problem, content_type = "application/problem+json", description = "The data plane refused, for example the filter."),
         (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
     ))]
@@ -138,8 +140,8 @@ pub(super) async fn trace(
     request_body = CaptureRequest,
     responses(
         (status = 200, body = Captured, content_type = "application/x-ndjson", description = "One of these a line."),
-        (status = 400, body = Problem, content_type = "application/problem+json"),
-        (status = 404, body = Problem, content_type = "application/problem+json"),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "The request has mistakes."),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph."),
         (status = 422, body = Problem, content_type = "application/problem+json", description = "The data plane refused, for example the filter."),
         (status = 503, body = Problem, content_type = "application/problem+json", description = "The data plane cannot be reached."),
     ))]
@@ -222,17 +224,67 @@ fn lines<T: Serialize>(
 /// What happens on the node, as server-sent events. With `Last-Event-ID` those that were missed come first.
 #[utoipa::path(get, path = "/events", tag = "watch",
     params(("Last-Event-ID" = Option<u64>, Header, description = "Number of the last event that was seen; 0: all that are kept.")),
-    responses((status = 200, body = Event, content_type = "text/event-stream", description = "The data of each is an Event in JSON.")))]
+    responses(
+        (status = 200, body = Event, content_type = "text/event-stream", description = "The data of each is an Event in JSON."),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "`Last-Event-ID` is no number."),
+    ))]
 pub(super) async fn events(
     State(app): State<App>,
     headers: HeaderMap,
-) -> Sse<impl Stream<Item = Result<sse::Event, Infallible>>> {
-    let last = headers.get("last-event-id").and_then(|v| v.to_str().ok()).and_then(|v| v.trim().parse().ok());
+) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Problem> {
+    let last = headers.get("last-event-id").map(|v| v.to_str().ok().and_then(|v| v.trim().parse().ok()));
+    let last = last.map(|number| {
+        let wrong = "Last-Event-ID is the number of an event; 0 asks for all that are kept";
+        number.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, wrong))
+    });
+    let last = last.transpose()?;
     let (sender, receiver) = mpsc::channel(64);
     // Listening begins before the store is read: nothing falls in between.
     let listener = app.events.listen();
     tokio::spawn(follow(app, listener, last, sender));
-    Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::default())
+    Ok(Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::default()))
+}
+
+/// Which events to list.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct KeptOptions {
+    /// Only those of this graph.
+    #[serde(default)]
+    graph: Option<String>,
+    /// How many at most, the newest; 100 if it is left out.
+    #[serde(default = "hundred")]
+    #[param(minimum = 0, maximum = 10_000, default = 100)]
+    limit: u32,
+}
+
+fn hundred() -> u32 {
+    100
+}
+
+/// Events that are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EventList {
+    /// Oldest first.
+    pub events: Vec<Event>,
+}
+
+/// The newest events of those that are kept.
+#[utoipa::path(get, path = "/events/kept", tag = "watch", operation_id = "kept_events", params(KeptOptions), responses(
+    (status = 200, body = EventList, description = "The events, oldest first."),
+    (status = 400, body = Problem, content_type = "application/problem+json", description = "The query has mistakes."),
+))]
+pub(super) async fn kept(
+    State(app): State<App>,
+    Query(KeptOptions { graph, limit }): Query<KeptOptions>,
+) -> Result<Json<EventList>, Problem> {
+    if u64::from(limit) > MAX_EVENTS {
+        let detail = format!("limit: at most {MAX_EVENTS} events are kept");
+        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+    }
+    let events = app.blocking(move |store| store.last_events(graph.as_deref(), limit)).await?;
+    Ok(Json(EventList { events }))
 }
 
 type Sender = mpsc::Sender<Result<sse::Event, Infallible>>;

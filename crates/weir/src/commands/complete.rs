@@ -8,7 +8,6 @@ use weir_model::status::GraphStatus;
 use weir_node::client::NodeClient;
 
 use super::{classes, handler, remote};
-use crate::ui::short_place;
 
 /// How long a user who pressed Tab waits for a node.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -23,7 +22,7 @@ pub(crate) fn graphs() -> Vec<CompletionCandidate> {
 pub(crate) fn places() -> Vec<CompletionCandidate> {
     let Some(status) = status() else { return Vec::new() };
     let ends = status.links.into_iter().flat_map(|l| [l.from, l.to]);
-    let places: std::collections::BTreeSet<String> = ends.map(|place| short_place(&place)).collect();
+    let places: std::collections::BTreeSet<String> = ends.collect();
     places.into_iter().map(CompletionCandidate::new).collect()
 }
 
@@ -40,6 +39,12 @@ pub(crate) fn handlers() -> Vec<CompletionCandidate> {
     let words: Vec<String> = std::env::args().collect();
     let of_line = found.into_iter().filter(|h| words.contains(&h.function));
     of_line.map(|h| CompletionCandidate::new(h.handler).help(Some(h.access.into()))).collect()
+}
+
+/// The images of the node.
+pub(crate) fn images() -> Vec<CompletionCandidate> {
+    let images = node().images().map(|list| list.images).unwrap_or_default();
+    images.into_iter().map(|i| CompletionCandidate::new(i.name).help(Some(i.description.into()))).collect()
 }
 
 /// The element classes.

@@ -1,6 +1,7 @@
 //! `weir apply`, `plan`, `ps`, `show` and `delete`.
 
 use std::fmt::Write;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -13,7 +14,7 @@ use weir_node::traffic::Traffic;
 
 use super::remote::NodeArgs;
 use super::{complete, profile, read};
-use crate::ui::{Failure, Ui, short_place, table};
+use crate::ui::{Failure, Ui, table};
 
 /// Options of `weir plan`.
 #[derive(Debug, clap::Args)]
@@ -61,7 +62,7 @@ pub(crate) struct ShowArgs {
     /// Print the configuration that the graph became, in the Click language
     #[arg(long, conflicts_with = "document")]
     config: bool,
-    /// Print the document as it was applied
+    /// Print the document as it was applied, to the last byte; with --json what it says, in canonical form
     #[arg(long)]
     document: bool,
 }
@@ -127,7 +128,7 @@ pub(crate) fn apply(args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
     }
     let unread = mistakes.len();
     ui.progress(&format!("applying {} graphs", graphs.len()));
-    let list: Vec<serde_json::Value> = graphs.iter().map(|(_, graph)| graph.to_json()).collect();
+    let list: Vec<serde_json::Value> = graphs.iter().map(|(text, _)| text.as_str().into()).collect();
     let list = serde_json::Value::from(list).to_string();
     let applied = args.node.client().put_list(&list, args.each, args.again)?;
     let refused = applied.graphs.iter().filter_map(|g| Some((g, g.problem.as_ref()?)));
@@ -216,8 +217,7 @@ fn traffic_text(traffic: &Traffic, ui: Ui, out: &mut String) {
     let lists = [("+", &traffic.gained), ("-", &traffic.lost), ("~", &traffic.altered)];
     for (sign, list) in lists {
         for flow in list {
-            let line =
-                format!("  {sign} traffic from {} to {}", short_place(&flow.from), short_place(&flow.to));
+            let line = format!("  {sign} traffic from {} to {}", flow.from, flow.to);
             let line = match sign {
                 "+" => ui.good(&line),
                 "-" => ui.bad(&line),
@@ -276,8 +276,12 @@ pub(crate) fn show(args: &ShowArgs, ui: &Ui) -> Result<(), Failure> {
         let config = client.config(id)?;
         ui.print(&serde_json::json!({ "graph": id, "config": config }), || config.clone())?;
     } else if args.document {
-        let document = client.graph(id)?;
-        ui.print(&document, || serde_json::to_string_pretty(&document).unwrap_or_default())?;
+        if ui.json {
+            ui.print(&client.graph(id)?, String::new)?;
+        } else {
+            // To the last byte: what is printed can be applied, and compared with the file.
+            std::io::stdout().write_all(client.written(id)?.as_bytes())?;
+        }
     } else {
         let status = client.status(id)?;
         ui.print(&status, || status_text(&status, *ui))?;
@@ -313,9 +317,9 @@ fn status_text(s: &GraphStatus, ui: Ui) -> String {
     }
     let mut rows = vec![["FROM", "TO", "PACKETS", "BYTES"].map(str::to_owned).to_vec()];
     rows.extend(
-        s.links.iter().map(|l| {
-            vec![short_place(&l.from), short_place(&l.to), l.packets.to_string(), l.bytes.to_string()]
-        }),
+        s.links
+            .iter()
+            .map(|l| vec![l.from.clone(), l.to.clone(), l.packets.to_string(), l.bytes.to_string()]),
     );
     if rows.len() > 1 {
         _ = write!(out, "\n{}", table(&rows, &[2, 3]));

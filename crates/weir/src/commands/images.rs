@@ -1,14 +1,96 @@
-//! Function images, for commands that compile a service graph without a node.
+//! Function images: `weir images`, and those of commands that compile a service graph without a node.
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap_complete::engine::ArgValueCandidates;
 use weir_model::graph::ServiceGraph;
 use weir_node::guard;
 use weir_node::images::Images;
+use weir_node::rest::{ImageDetails, ImageList, Parameter};
 use weir_switch::compile::Compiled;
 
-use crate::ui::Failure;
+use super::complete;
+use super::remote::NodeArgs;
+use crate::ui::{Failure, Ui, table};
+
+/// Options of `weir images`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The image; all, if left out
+    #[arg(add = ArgValueCandidates::new(complete::images))]
+    image: Option<String>,
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
+    let client = args.node.client();
+    match &args.image {
+        Some(name) => {
+            let image = client.image(name)?;
+            ui.print(&image, || details(&image, *ui))?;
+        }
+        None => {
+            let images = client.images()?;
+            ui.print(&images, || list(&images, *ui))?;
+        }
+    }
+    Ok(())
+}
+
+fn list(list: &ImageList, ui: Ui) -> String {
+    let mut out = String::new();
+    for image in &list.images {
+        let version = image.version.as_ref().map_or(String::new(), |v| format!(" {v}"));
+        _ = writeln!(out, "{}{version}: {}", ui.bold(&image.name), image.description.trim());
+        _ = writeln!(out, "  ports: {}", image.ports.join(", "));
+        out.push_str(&parameters(&image.params));
+        out.push('\n');
+    }
+    if list.images.is_empty() {
+        out.push_str("no images\n");
+    }
+    for e in &list.errors {
+        let line = format!("{} cannot be used: {}", e.path, e.errors.join("\n    "));
+        _ = writeln!(out, "{}", ui.bad(&line));
+    }
+    out
+}
+
+fn details(image: &ImageDetails, ui: Ui) -> String {
+    let version = image.version.as_ref().map_or(String::new(), |v| format!(" {v}"));
+    let mut out = format!("{}{version}\n{}\n", ui.bold(&image.name), image.description.trim());
+    let mut rows = vec![["PORT", ""].map(str::to_owned).to_vec()];
+    rows.extend(image.ports.iter().map(|p| vec![p.name.clone(), p.doc.clone()]));
+    _ = write!(out, "\n{}", table(&rows, &[]));
+    if !image.params.is_empty() {
+        _ = write!(out, "\n{}", parameters(&image.params));
+    }
+    if !image.handlers.is_empty() {
+        let mut rows = vec![["HANDLER", "ACCESS", ""].map(str::to_owned).to_vec()];
+        rows.extend(image.handlers.iter().map(|h| vec![h.name.clone(), h.access.clone(), h.doc.clone()]));
+        _ = write!(out, "\n{}", table(&rows, &[]));
+    }
+    out
+}
+
+fn parameters(params: &[Parameter]) -> String {
+    if params.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![["PARAMETER", "VALUES", "DEFAULT", ""].map(str::to_owned).to_vec()];
+    rows.extend(params.iter().map(|p| {
+        let default = match &p.default {
+            Some(text) if text.is_empty() => "\"\"".to_owned(),
+            Some(text) => text.clone(),
+            None => "(needed)".to_owned(),
+        };
+        vec![p.name.clone(), p.values.clone(), default, p.doc.clone()]
+    }));
+    table(&rows, &[])
+}
 
 /// Where images are, unless something else is said.
 const DIRECTORY: &str = "images";

@@ -5,6 +5,7 @@ mod check;
 mod complete;
 mod config;
 mod elements;
+mod events;
 mod fmt;
 mod graphs;
 mod handler;
@@ -67,7 +68,7 @@ pub(crate) enum Command {
     ///
     /// Editors that know JSON Schema complete fields of a document and mark mistakes in it. For the YAML server that most
     /// use, put `# yaml-language-server: $schema=graph.schema.json` into the document's first line, after
-    /// `weir schema graph > graph.schema.json`. Requests are Click configurations, and have none.
+    /// `weir schema graph > graph.schema.json`. Requests are text: their schema says what may stand on a line.
     Schema(schema::Args),
     /// Run the node daemon: service graphs come in over REST
     Node(node::Args),
@@ -100,6 +101,19 @@ pub(crate) enum Command {
     /// Packets are written in the order in which they pass the links, with the link as their interface and, at access points
     /// and function ports, their direction: what comes from there is inbound, what goes there outbound.
     Capture(capture::Args),
+    /// List what happened on a node: changes, failures, interfaces; or follow it
+    ///
+    /// The node keeps the last 10,000 events. What elements print is not kept; --follow shows it. With
+    /// --json each event is a line.
+    ///
+    /// Examples:
+    ///
+    /// weir events --graph firewall-nat
+    ///
+    /// weir events --follow --json
+    Events(events::Args),
+    /// List the images of a node with their parameters, or print all of one
+    Images(images::Args),
     /// Run the data-plane process; the node starts it itself
     Engine(node::EngineArgs),
     /// Print what makes a shell complete commands, options, graphs and elements
@@ -134,6 +148,8 @@ impl Command {
             Command::Handler(a) => handler::run(&a, ui),
             Command::Trace(a) => trace::run(&a, ui),
             Command::Capture(a) => capture::run(&a, ui),
+            Command::Events(a) => events::run(&a, ui),
+            Command::Images(a) => images::run(&a, ui),
             Command::Engine(a) => node::engine(&a, ui),
             Command::Completion(a) => manual::completion(&a),
             Command::Man(a) => manual::man(&a, ui),

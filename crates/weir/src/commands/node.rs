@@ -102,7 +102,13 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     };
     ui.progress(&format!("REST on http://{}; Ctrl-C ends the daemon, not the data plane", options.listen));
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-    runtime.block_on(weir_node::run(options, shutdown())).map_err(|e| Failure::Other(e.into()))
+    let (socket, goes_on) = (options.socket.clone(), !options.stop_engine);
+    runtime.block_on(weir_node::run(options, shutdown())).map_err(|e| Failure::Other(e.into()))?;
+    if goes_on && Client::connect(&socket).is_ok() {
+        let socket = socket.display();
+        ui.note(&format!("the data plane goes on; 'weir engine --stop --socket {socket}' ends it"));
+    }
+    Ok(())
 }
 
 /// Done at SIGINT or SIGTERM.

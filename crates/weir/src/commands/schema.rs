@@ -21,6 +21,8 @@ enum Kind {
     Function,
     /// A topology (docs/requirements.md)
     Topology,
+    /// A request for processing, which is text (docs/requirements.md)
+    Request,
 }
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
@@ -28,6 +30,7 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         Kind::Graph => Document::Graph,
         Kind::Function => Document::Function,
         Kind::Topology => Document::Topology,
+        Kind::Request => Document::Request,
     };
     let schema = document.json_schema();
     ui.print(&schema, || format!("{schema:#}\n"))?;

@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
-use weir_engine::protocol::Event;
+use weir_engine::protocol::{Event, TraceStep};
 
 use crate::ui::Ui;
 
-/// A trace event as text; other events give nothing. Where the way leads through several graphs, each has a line of its
-/// own above its elements.
+/// A trace event as text; other events give nothing. The packet that was asked for comes first, to its end, then copies of it
+/// and what elements sent because of it, such as ARP requests. Where the path leads through several graphs, each has a
+/// line of its own above its elements.
 pub(crate) fn text(ui: Ui, event: &Event) -> String {
     let Event::Trace { from, summary, steps, .. } = event else { return String::new() };
     let mut out = String::new();
@@ -21,6 +22,8 @@ pub(crate) fn text(ui: Ui, event: &Event) -> String {
     let elements = width(&mut steps.iter().map(|s| name(s.packet, &s.element).chars().count()));
     let classes = width(&mut steps.iter().map(|s| s.class.chars().count()));
     let mut graph = None;
+    let mut steps: Vec<&TraceStep> = steps.iter().collect();
+    steps.sort_by_key(|s| s.packet);
     for s in steps {
         if several && graph != Some(&s.graph) {
             _ = writeln!(out, "  {}", ui.dim(&format!("graph {}", s.graph)));
@@ -47,8 +50,6 @@ pub(crate) fn text(ui: Ui, event: &Event) -> String {
 
 #[cfg(test)]
 mod tests {
-    use weir_engine::protocol::TraceStep;
-
     use super::*;
     use crate::ui::Color;
 
@@ -72,6 +73,15 @@ mod tests {
         assert_eq!(
             text(ui, &two),
             "UDP (from in)\n  graph a\n    x  :: Null\n  graph b\n    y  :: Null  dropped: Denied\n"
+        );
+        let steps = vec![
+            step(0, "a", "arp", Some("waits in arp")),
+            step(1, "a", "arp", Some("sent to b")),
+            step(0, "a", "arp", Some("sent to b")),
+        ];
+        assert_eq!(
+            text(ui, &event(steps)),
+            "UDP (from in)\n  arp      :: Null  waits in arp\n  arp      :: Null  sent to b\n  [1] arp  :: Null  sent to b\n"
         );
     }
 }

@@ -71,6 +71,10 @@ fn wrong_arguments_are_named() {
         ("Message(TYP x)", &["TYP: unknown argument; did you mean TYPE?"]),
         ("FromDump(x, STOPP true) -> Discard", &["STOPP: unknown argument; did you mean STOP?"]),
         ("FromDevice(lo, BPF_FILTERS tcp) -> Discard", &["BPF_FILTERS: unknown argument"]),
+        (
+            "FromDevice(lo, BPF_FILTER tcp dst prt 80) -> Discard",
+            &["BPF_FILTER", "the primitive is not complete"],
+        ),
         ("InfiniteSource(LENGTH 70000) -> Discard", &["LENGTH", "at most 65920 bytes, not 70000"]),
         ("RandomSource(70000) -> Discard", &["LENGTH", "at most 65920 bytes, not 70000"]),
         (

@@ -14,6 +14,7 @@ mod many;
 mod nat;
 mod node;
 mod reference;
+mod rest;
 mod run;
 mod traffic;
 mod tunnels;

@@ -286,3 +286,40 @@ fn the_machine_code_of_an_element_stands_beside_its_program() {
     let nothing = asm("Idle");
     assert!(nothing.contains("no instruction is of c"), "{nothing}");
 }
+
+#[test]
+fn events_are_listed_and_followed_and_images_and_documents_shown() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    let node = example_node(&lab);
+    let listed = node.weir(&["events", "--graph", "firewall-nat"]).ok();
+    assert!(
+        listed.lines().count() == 1 && listed.contains("applied     firewall-nat: revision 1"),
+        "{listed}"
+    );
+    let all = node.weir(&["--json", "events"]).ok();
+    let kinds: Vec<serde_json::Value> = all.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert!(kinds.iter().any(|e| e["kind"] == "engine-up"), "{all}");
+
+    let follow = lab.ns("node").spawn_weir(&["events", "--follow", "--last", "0"]);
+    // Only what comes is told: something has to happen until it listens.
+    until("an event", || {
+        node.weir(&["apply", "--again", "examples/firewall-nat.yaml"]).ok();
+        follow.stdout().contains("changed     firewall-nat: revision")
+    });
+    let out = follow.interrupt().ok();
+    assert!(!out.contains("engine-up"), "{out}");
+
+    let images = node.weir(&["images"]).ok();
+    assert!(images.contains("nat") && images.contains("RULES"), "{images}");
+    let image = node.weir(&["images", "firewall"]).ok();
+    for words in ["PARAMETER", "any text", "allow all", "outside", "HANDLER", "sets the hits to 0"] {
+        assert!(image.contains(words), "{words}: {image}");
+    }
+    assert!(node.weir(&["images", "firewal"]).fails(1).contains("did you mean 'firewall'?"));
+
+    let written = node.weir(&["show", "firewall-nat", "--document"]).ok();
+    let file = std::fs::read_to_string(crate::lab::repository().join("examples/firewall-nat.yaml")).unwrap();
+    assert_eq!(written, file, "to the last byte");
+    let out = node.end();
+    assert!(out.stderr.contains("weir engine --stop --socket"), "{}", out.stderr);
+}

@@ -285,7 +285,8 @@ impl Table {
             value.extend([("rule", Width::W32), ("packets", Width::W64)]);
         }
         let rows = self.rows.rows.len().max(1) as u32;
-        TableDecl::new(name, Kind::Rules, &key, &value, rows).configured()
+        let decl = TableDecl::new(name, Kind::Rules, &key, &value, rows);
+        if counted { decl.counting() } else { decl.configured() }
     }
 
     fn content(&self, rules: &[(Cond, u32)], counted: bool) -> Vec<Row> {

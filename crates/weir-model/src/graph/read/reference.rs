@@ -21,8 +21,8 @@ pub(super) struct Index<'a> {
 
 /// Reads a reference to a port and finds the port.
 pub(super) fn port_ref(r: &mut Reader, at: &At<'_>, index: &Index<'_>) -> Option<PortRef> {
-    const FORMS: &str = "write service-access-point:ID or sf:FUNCTION:PORT";
-    let text = r.text(at, "service-access-point:ID or sf:FUNCTION:PORT")?;
+    const FORMS: &str = "write sap:ID or sf:FUNCTION:PORT";
+    let text = r.text(at, "sap:ID or sf:FUNCTION:PORT")?;
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
     match (kind, rest.split_once(':')) {
         ("service-access-point" | "sap", _) if !rest.is_empty() => {

@@ -10,8 +10,6 @@ use weir_model::status::{
 };
 use weir_node::rest::{DeviceStatus, GraphSummary};
 
-use crate::ui::short_place;
-
 /// What a node said at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Reading {
@@ -171,8 +169,8 @@ fn graph(g: &GraphSummary) -> Graph {
 fn links(clock: Clock, old: Option<&GraphStatus>, now: &[LinkStatus]) -> Vec<Link> {
     let old = index(old.map(|s| &*s.links), |l| (&l.from, &l.to));
     let link = |l: &LinkStatus| Link {
-        from: short_place(&l.from),
-        to: short_place(&l.to),
+        from: l.from.clone(),
+        to: l.to.clone(),
         traffic: clock
             .traffic(old.get(&(&l.from, &l.to)).map(|o| (o.packets, o.bytes)), (l.packets, l.bytes)),
     };
@@ -301,10 +299,7 @@ pub(crate) mod tests {
                     packets_out: n / 2,
                     drops: vec![DropCount { reason: "Denied".into(), count: n / 2 }],
                 }],
-                links: vec![
-                    link("service-access-point:lan", "sf:nat:in", n),
-                    link("sf:nat:out", "service-access-point:wan", n * 2),
-                ],
+                links: vec![link("sap:lan", "sf:nat:in", n), link("sf:nat:out", "sap:wan", n * 2)],
                 drops: vec![ElementDrops {
                     element: "sf_nat/f".into(),
                     reason: "Denied".into(),
