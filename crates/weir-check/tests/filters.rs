@@ -132,7 +132,7 @@ flowrules:
   - {id: r, priority: 1, match: {port_in: 'sap:a'}, actions: {push_vlan: 100, output_to_port: 'sap:b'}}
 ";
     let graph = ServiceGraph::parse(graph).unwrap();
-    let compiled = weir_switch::compile::compile(&graph, |_| None).unwrap();
+    let compiled = weir_switch::compile::compile(&graph, |_| Err("there is no image".to_owned())).unwrap();
     let classes = Classes::with(weir_switch::CLASSES.iter().copied());
     let plan = Plan::new(&classes, &compiled.config, "graph").unwrap();
     let world = World::of_graph(&graph, &compiled, &plan).unwrap();

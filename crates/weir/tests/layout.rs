@@ -7,7 +7,7 @@ use weir_click::{format, parse};
 use weir_engine::Classes;
 
 /// Ends for the ports of a function's script.
-const PORTS: &str = "in_0, in_1 :: Idle; out_0, out_1 :: Discard;\n";
+const PORTS: &str = "in_0, in_1, in_2, in_3 :: Idle; out_0, out_1, out_2, out_3 :: Discard;\n";
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

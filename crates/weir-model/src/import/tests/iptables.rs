@@ -48,10 +48,10 @@ fn iptables_rules_are_read() {
     assert_eq!((web.accepts, &web.rules[0].target), (None, &Target::Goto(4)));
     assert_eq!(
         web.rules[0].filter.to_string(),
-        "src host 198.51.100.5 or src net 198.51.100.6/31 or src host 198.51.100.8"
+        "ip src host 198.51.100.5 or ip src net 198.51.100.6/31 or ip src host 198.51.100.8"
     );
     assert_eq!(web.rules[1].filter.to_string(), "ip[6:2] & 0x1fff != 0");
-    assert_eq!(web.rules[2].filter.to_string(), "src net 203.0.113.0/24");
+    assert_eq!(web.rules[2].filter.to_string(), "ip src net 203.0.113.0/24");
     let nat = rules.nat.as_ref().unwrap();
     let pre = &nat.chain("PREROUTING").unwrap().rules;
     let to = |a: &str, b: &str| Some((a.parse().unwrap(), b.parse().unwrap()));

@@ -189,7 +189,7 @@ impl<'a> Rules<'a> {
             six(b, |b| {
                 causes.end(b, || {
                     format!("no IPv4 packet, and the rules of {} are those of IPv4", self.set.file)
-                })
+                });
             });
             let number = b.load_anno(Width::W16, INPUT);
             let mut rules = |b: &mut Builder, kind: &[usize]| {

@@ -200,13 +200,16 @@ pub(super) fn destination(b: &mut Builder, change: &Change, out: &dyn Fn(&mut Bu
 /// Goes on with the change that the rules say, if they say one.
 type Then<'a> = &'a (dyn Fn(&mut Builder, Option<&Change>) + 'a);
 
+/// How a packet goes on.
+type Next<'a> = &'a dyn Fn(&mut Builder);
+
 /// The packet leaves: its source becomes what was remembered, or what a change says. Ends: by `out`, or by `unknown` if that
 /// is not modelled.
 pub(super) fn leave(
     b: &mut Builder,
     connections: Connections,
     rules: &mut dyn FnMut(&mut Builder, Then<'_>),
-    (out, unknown): (&dyn Fn(&mut Builder), &dyn Fn(&mut Builder)),
+    (out, unknown): (Next<'_>, Next<'_>),
 ) {
     let what = b.load_anno(Width::W8, SOURCE);
     let known = b.eq(what, KNOWN);
