@@ -6,8 +6,16 @@ use std::path::{Path, PathBuf};
 use weir_click::{format, parse};
 use weir_engine::Classes;
 
-/// Ends for the ports of a function's script.
-const PORTS: &str = "in_0, in_1, in_2, in_3 :: Idle; out_0, out_1, out_2, out_3 :: Discard;\n";
+/// Ends for the ports that a function's script names.
+fn ports(script: &str) -> String {
+    let ends = [("in", "Idle"), ("out", "Discard")];
+    let named =
+        ends.into_iter().flat_map(|(side, class)| (0..8).map(move |i| (format!("{side}_{i}"), class)));
+    named
+        .filter(|(port, _)| script.contains(port))
+        .map(|(port, class)| format!("{port} :: {class};\n"))
+        .collect()
+}
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -73,8 +81,8 @@ fn the_configurations_of_the_repository() {
                 work.push(path);
             } else if path.extension().is_some_and(|e| e == "click") {
                 let text = fs::read_to_string(&path).unwrap();
-                let before = if path.ends_with("function.click") { PORTS } else { "" };
-                means_the_same(&classes, &path.to_string_lossy(), before, &text);
+                let before = if path.ends_with("function.click") { ports(&text) } else { String::new() };
+                means_the_same(&classes, &path.to_string_lossy(), &before, &text);
                 count += 1;
             }
         }
