@@ -128,29 +128,12 @@ fn known(expr: &Expr, packet: &PacketView<'_>) -> Expr {
 
 #[cfg(test)]
 mod tests {
-    use weir_ir::interp::{Host, Interpreter};
-    use weir_ir::program::{BlockId, Reason};
+    use weir_ir::{Outcome, outcomes};
     use weir_net::build;
     use weir_packet::Packet;
     use weir_table::TableSet;
 
     use super::*;
-
-    #[derive(Default)]
-    struct Answer(Option<u32>);
-
-    impl Host for Answer {
-        fn exit(&mut self, port: u32, _: Packet) {
-            self.0 = Some(port);
-        }
-        fn dropped(&mut self, _: BlockId, reason: &Reason, _: Packet) {
-            panic!("dropped: {reason}");
-        }
-        fn orphaned(&mut self, _: Packet) {}
-        fn random(&mut self) -> u32 {
-            0
-        }
-    }
 
     fn says(expr: &str, framing: Framing, bytes: &[u8], net: Option<u32>) -> bool {
         let program = guard(&Expr::parse(expr).unwrap(), framing);
@@ -161,10 +144,9 @@ mod tests {
         }
         let mut packet = Packet::from_bytes(bytes).unwrap();
         packet.set_layer(Layer::Net, net.map(|n| packet.data() + n));
-        let mut host = Answer::default();
-        let entry = program.packet_entry(0, 0).unwrap();
-        Interpreter::default().run(&program, &mut tables, &mut host, 0, entry, &[], Some(packet));
-        host.0.unwrap() == 0
+        let ended = outcomes(&program, &mut tables, 0, packet);
+        let [Outcome::Exit(port, _)] = ended[..] else { panic!("{ended:?}") };
+        port == 0
     }
 
     #[test]

@@ -243,8 +243,7 @@ fn transport(b: &mut Builder, proto: V, payload: V, v4: bool) {
 
 #[cfg(test)]
 mod tests {
-    use weir_ir::interp::{Host, Interpreter};
-    use weir_ir::program::{BlockId, Reason};
+    use weir_ir::{Outcome, outcomes};
     use weir_net::build;
     use weir_net::checksum::checksum;
     use weir_packet::Packet;
@@ -252,30 +251,13 @@ mod tests {
 
     use super::*;
 
-    #[derive(Default)]
-    struct Answer(Option<u32>);
-
-    impl Host for Answer {
-        fn exit(&mut self, port: u32, _: Packet) {
-            self.0 = Some(port);
-        }
-        fn dropped(&mut self, _: BlockId, reason: &Reason, _: Packet) {
-            panic!("dropped: {reason}");
-        }
-        fn orphaned(&mut self, _: Packet) {}
-        fn random(&mut self) -> u32 {
-            0
-        }
-    }
-
     fn is_of_hosts(bytes: &[u8], framing: Framing) -> bool {
         let program = guard_of_hosts(framing);
         weir_ir::check(&program).unwrap();
         let mut tables = TableSet::new(program.tables.iter().map(|t| &t.decl)).unwrap();
-        let entry = program.packet_entry(0, 0).unwrap();
-        let (mut host, packet) = (Answer::default(), Packet::from_bytes(bytes).unwrap());
-        Interpreter::default().run(&program, &mut tables, &mut host, 0, entry, &[], Some(packet));
-        host.0 == Some(0)
+        let ended = outcomes(&program, &mut tables, 0, Packet::from_bytes(bytes).unwrap());
+        let [Outcome::Exit(port, _)] = ended[..] else { panic!("{ended:?}") };
+        port == 0
     }
 
     fn datagram() -> Vec<u8> {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use weir_check::report::Finding;
 use weir_check::{Question, Status, World};
 use weir_engine::Classes;
-use weir_ir::interp::{Host, Interpreter};
-use weir_ir::program::{BlockId, Layer, Reason};
+use weir_ir::program::{Layer, Reason};
+use weir_ir::{Outcome, outcomes};
 use weir_model::requirement::Requirement;
 use weir_model::topology::Topology;
 use weir_packet::Packet;
@@ -398,23 +398,6 @@ COMMIT
     );
 }
 
-/// Takes note of how a packet ended.
-#[derive(Default)]
-struct Ended(Vec<String>);
-
-impl Host for Ended {
-    fn exit(&mut self, port: u32, _: Packet) {
-        self.0.push(format!("output {port}"));
-    }
-    fn dropped(&mut self, _: BlockId, reason: &Reason, _: Packet) {
-        self.0.push(reason.name().to_owned());
-    }
-    fn orphaned(&mut self, _: Packet) {}
-    fn random(&mut self) -> u32 {
-        0
-    }
-}
-
 /// A router that has room for one direction of a connection only knows none, and lets nobody through.
 #[test]
 fn a_packet_that_is_dropped_for_want_of_room_begins_no_connection() {
@@ -439,14 +422,13 @@ fn a_packet_that_is_dropped_for_want_of_room_begins_no_connection() {
             packet.set_layer(Layer::Net, Some(packet.data()));
             // Of a new connection that rules have not changed yet.
             (packet.anno[41], packet.anno[37]) = (1, 2);
-            let (mut host, entry) = (Ended::default(), program.packet_entry(0, 1).unwrap());
-            Interpreter::default().run(&program, &mut tables, &mut host, 0, entry, &[], Some(packet));
-            let (ended, left) = if room == 1 { ("Full", 0) } else { ("output 1", 2) };
-            assert_eq!(
-                (&host.0[..], tables.table(table as u32).len()),
-                (&[ended.to_owned()][..], left),
-                "{rules}"
-            );
+            let ended = outcomes(&program, &mut tables, 1, packet);
+            match &ended[..] {
+                [Outcome::Dropped(reason)] => assert_eq!((room, reason), (1, &Reason::FULL), "{rules}"),
+                [Outcome::Exit(1, _)] => assert_eq!(room, 2, "{rules}"),
+                _ => panic!("{rules}: {ended:?}"),
+            }
+            assert_eq!(tables.table(table as u32).len(), if room == 1 { 0 } else { 2 }, "{rules}");
         }
     }
 }

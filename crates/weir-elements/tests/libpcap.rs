@@ -8,8 +8,7 @@ use std::fs;
 use std::process::Command;
 
 use weir_elements::filter::{Plan, View};
-use weir_ir::program::BlockId;
-use weir_ir::{Builder, Host, Interpreter, Program, Reason, check};
+use weir_ir::{Builder, Outcome, Program, check, outcomes};
 use weir_model::filter::{Expr, PacketView};
 use weir_net::build::{self, TcpFields};
 use weir_packet::Packet;
@@ -288,22 +287,6 @@ fn picked(file: &std::path::Path, filter: &str) -> Result<Vec<usize>, String> {
     Ok(found)
 }
 
-#[derive(Default)]
-struct Answer(Option<u32>);
-
-impl Host for Answer {
-    fn exit(&mut self, port: u32, _: Packet) {
-        self.0 = Some(port);
-    }
-    fn dropped(&mut self, _: BlockId, reason: &Reason, _: Packet) {
-        panic!("dropped: {reason}");
-    }
-    fn orphaned(&mut self, _: Packet) {}
-    fn random(&mut self) -> u32 {
-        0
-    }
-}
-
 /// A program whose output 1 is for frames that match.
 fn compiled(expr: &Expr) -> Program {
     let plan = Plan::new(View::Ethernet, [(expr, 0)]);
@@ -321,14 +304,10 @@ fn compiled(expr: &Expr) -> Program {
 /// The frames that a compiled filter picks.
 fn chosen(program: &Program, frames: &[Vec<u8>]) -> Vec<usize> {
     let mut tables = TableSet::default();
-    let entry = program.packet_entry(0, 0).unwrap();
-    let picks = |frame: &Vec<u8>| {
-        let mut answer = Answer::default();
-        let packet = Some(Packet::from_bytes(frame).unwrap());
-        Interpreter::default().run(program, &mut tables, &mut answer, 0, entry, &[], packet);
-        answer.0 == Some(1)
+    let mut picks = |frame: &[u8]| {
+        let ended = outcomes(program, &mut tables, 0, Packet::from_bytes(frame).unwrap());
+        matches!(ended[..], [Outcome::Exit(1, _)])
     };
-    let mut picks = picks;
     frames.iter().enumerate().filter(|(_, f)| picks(f)).map(|(n, _)| n).collect()
 }
 

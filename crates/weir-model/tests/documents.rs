@@ -274,7 +274,7 @@ fn templates_load_from_directories() {
     );
 
     let errors = template.arguments(&params(r#"{"PEER": "10.0.0.1", "LIMIT": 10}"#)).unwrap_err();
-    assert_eq!(errors[0].to_string(), "parameter LIMIT: found 10; expected a number from 1 to 9");
+    assert_eq!(errors[0].to_string(), "parameter LIMIT: found 10; expected a whole number from 1 to 9");
     for (bounds, words) in
         [("min: 5, max: 4", "above"), ("min: 5, default: 4", "from 5 on"), ("max: many", "no whole number")]
     {

@@ -308,6 +308,10 @@ impl<'a> Explorer<'a> {
                 }
                 Body::Opaque => {
                     st.node = to.node;
+                    // Where no packet comes, it does not matter that nothing is known.
+                    if !st.facts.sharpen(&self.x) {
+                        return Err(Cut);
+                    }
                     self.give_up(Incomplete::Opaque(to.node));
                     return Self::finish_packet(st, How::Opaque);
                 }

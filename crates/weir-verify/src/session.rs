@@ -17,7 +17,7 @@ use crate::network::{Network, NodeId, Place};
 use crate::packet::SymbolicPacket;
 use crate::path::{How, Incomplete, Limits, PacketEnd};
 use crate::smt::Smt;
-use crate::solve::{ConcreteInput, Entered, Goal, Solution, decide};
+use crate::solve::{ConcreteInput, Effort, Entered, Goal, Solution, decide};
 use crate::state::State;
 use crate::story::Story;
 use crate::tables::Missed;
@@ -484,14 +484,14 @@ impl<'a> Session<'a> {
 
     /// Looks for a run that goes as a story says. `None`: not found, which proves nothing.
     pub fn solve(&self, story: &Story) -> Option<ConcreteInput> {
-        match self.decide(story, true) {
+        match self.decide(story, Effort::Thorough) {
             Solution::Found(input) => Some(*input),
             Solution::Impossible | Solution::Unknown | Solution::Missing => None,
         }
     }
 
     /// Looks for a run that goes as a story says, or a proof that none does.
-    pub(crate) fn decide(&self, story: &Story, thorough: bool) -> Solution {
+    pub(crate) fn decide(&self, story: &Story, effort: Effort) -> Solution {
         let goal = Goal {
             exprs: &self.e.x,
             facts: &story.state.facts,
@@ -499,7 +499,7 @@ impl<'a> Session<'a> {
             entry: Entered::Packets,
             whole: false,
         };
-        decide(self.e.net, &goal, thorough.then_some(&self.smt), &self.e.clock)
+        decide(self.e.net, &goal, &self.smt, effort, &self.e.clock)
     }
 
     /// Where, since it was last asked, a packet would have gone another way if others had come before it.

@@ -52,6 +52,14 @@ impl Exprs {
             }
             _ => {}
         }
+        // The upper bytes of a word are a word.
+        if let (Shr, Node::Concat(bytes), true) = (op, self.node(a), c.is_multiple_of(8)) {
+            let kept = bytes[..bytes.len() - c as usize / 8].to_vec();
+            if kept.len().is_power_of_two() {
+                let upper = self.concat(&kept);
+                return self.resize(w, upper);
+            }
+        }
         if let Node::Binary(inner, x, d) = *self.node(a)
             && inner == op
             && matches!(op, Add | And | Or | Xor)

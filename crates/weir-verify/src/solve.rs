@@ -26,6 +26,8 @@ use crate::trial::{Trial, Users};
 
 /// How often the search starts afresh.
 const STARTS: u32 = 24;
+/// The same, where it is only looked for what is found at once.
+const FEW: u32 = 2;
 /// How often it starts with a packet as readers know them.
 const USUAL: u32 = 8;
 /// How many conditions are mended from one start.
@@ -124,20 +126,34 @@ pub fn solve(net: &Network, path: &Path) -> Option<ConcreteInput> {
     if !facts.sharpen(goal.exprs) {
         return None;
     }
-    search(net, &Goal { facts: &facts, ..goal }, &Clock::start(None))
+    search(net, &Goal { facts: &facts, ..goal }, STARTS, &Clock::start(None))
 }
 
-/// Looks for a run on which a goal's facts hold, with the help of z3.
-pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: Option<&Smt>, clock: &Clock) -> Solution {
+/// How hard a run is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// As long as it takes to find plain packets.
+    Quick,
+    /// Until no more comes of changing values.
+    Usual,
+    /// With the help of z3, too.
+    Thorough,
+}
+
+/// Looks for a run on which a goal's facts hold.
+pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: &Smt, effort: Effort, clock: &Clock) -> Solution {
     let mut facts = goal.facts.clone();
     if !facts.sharpen(goal.exprs) {
         return Solution::Impossible;
     }
     let goal = Goal { facts: &facts, ..*goal };
-    if let Some(input) = search(net, &goal, clock) {
+    let starts = if effort == Effort::Quick { FEW } else { STARTS };
+    if let Some(input) = search(net, &goal, starts, clock) {
         return Solution::Found(Box::new(input));
     }
-    let Some(smt) = smt.filter(|_| !clock.is_over()) else { return Solution::Unknown };
+    if effort != Effort::Thorough || clock.is_over() {
+        return Solution::Unknown;
+    }
     let conditions = facts.conditions();
     match smt.ask(net, &goal, &conditions, clock) {
         Answer::Impossible => Solution::Impossible,
@@ -153,7 +169,7 @@ pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: Option<&Smt>, clock: &
 }
 
 /// Looks for a run on which a goal's facts hold, by changing values.
-fn search(net: &Network, goal: &Goal<'_>, clock: &Clock) -> Option<ConcreteInput> {
+fn search(net: &Network, goal: &Goal<'_>, starts: u32, clock: &Clock) -> Option<ConcreteInput> {
     let x = goal.exprs;
     let conditions = goal.facts.conditions();
     let symbols = symbols_of(x, &conditions);
@@ -163,7 +179,7 @@ fn search(net: &Network, goal: &Goal<'_>, clock: &Clock) -> Option<ConcreteInput
     for (s, v) in wishes(x, goal.facts, goal.inputs).into_iter().flatten() {
         wished.entry(s).or_insert(v);
     }
-    for start in 0..STARTS {
+    for start in 0..starts {
         if clock.is_over() {
             return None;
         }

@@ -94,27 +94,12 @@ pub(super) fn annotate_destination(b: &mut Builder) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use weir_ir::interp::{Host, Interpreter};
-    use weir_ir::program::BlockId;
+    use weir_ir::{Outcome, outcomes};
     use weir_net::Headers;
     use weir_packet::{Packet, entry};
     use weir_table::TableSet;
 
     use super::*;
-
-    #[derive(Default)]
-    struct Out(Option<Packet>);
-
-    impl Host for Out {
-        fn exit(&mut self, _: u32, packet: Packet) {
-            self.0 = Some(packet);
-        }
-        fn dropped(&mut self, _: BlockId, _: &Reason, _: Packet) {}
-        fn orphaned(&mut self, _: Packet) {}
-        fn random(&mut self) -> u32 {
-            0
-        }
-    }
 
     /// What a packet becomes, which a graph left with marks and annotations, where it comes in.
     fn delivered(entry: &Entry, bytes: &[u8]) -> Option<Packet> {
@@ -124,11 +109,10 @@ mod tests {
         let at = p.data() + bytes.len() as u32 / 2;
         Layer::ALL[1..].iter().for_each(|l| p.set_layer(*l, Some(at)));
         p.anno = [7; ANNO_LEN];
-        let mut host = Out::default();
-        let mut tables = TableSet::new([].iter()).unwrap();
-        let start = program.packet_entry(0, 0).unwrap();
-        Interpreter::default().run(&program, &mut tables, &mut host, 0, start, &[], Some(p));
-        host.0
+        match outcomes(&program, &mut TableSet::default(), 0, p).pop()? {
+            Outcome::Exit(_, packet) => Some(packet),
+            Outcome::Dropped(_) | Outcome::Orphaned => None,
+        }
     }
 
     #[test]

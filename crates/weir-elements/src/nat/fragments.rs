@@ -61,8 +61,8 @@ impl Fragments {
         );
     }
 
-    /// Takes note of how a packet is rewritten, if others of it follow. To be done before its addresses change, of which
-    /// `key` is made.
+    /// Takes note of how a packet is rewritten, if others of it follow, and lets those that wait for it leave: whether their
+    /// headers are there is for `leave` to ask. To be done before its addresses change, of which `key` is made.
     pub(super) fn first(self, b: &mut Builder, leave: &Leave<'_>, new: Rewritten) {
         let field = b.load(W16, Layer::Net, 6);
         let more = b.and(field, MORE_FRAGMENTS);
@@ -75,7 +75,6 @@ impl Fragments {
             b.set(e, "new_dst", new.dst);
             b.set(e, "output", new.output);
             b.release(e, &[new.src, new.dst, new.output], |b, args| {
-                require_ip(b);
                 leave(b, Rewritten { src: args[0], dst: args[1], output: args[2] });
             });
         });

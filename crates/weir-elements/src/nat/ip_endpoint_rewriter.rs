@@ -249,7 +249,11 @@ impl Parts<'_> {
             None => b.get(entry, "output"),
         };
         let (src, dst) = if side == Side::Source { (addr, p.dst) } else { (p.src, addr) };
-        self.fragments.first(b, &|b, new| leave(b, self.m, new), Rewritten { src, dst, output });
+        let released = |b: &mut Builder, new| {
+            require_ip(b);
+            leave(b, self.m, new);
+        };
+        self.fragments.first(b, &released, Rewritten { src, dst, output });
         b.store(Layer::Net, if side == Side::Source { 12 } else { 16 }, addr);
         if side == Side::Destination {
             b.store_anno(anno::DST_IP, addr);

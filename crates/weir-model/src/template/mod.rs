@@ -192,21 +192,35 @@ impl ParamType {
             ParamValue::Int(n) => n.to_string(),
             ParamValue::Text(t) => t.clone(),
         };
-        let (fits, what) = match self {
-            ParamType::Text => (true, ""),
-            ParamType::Int => (text.parse::<i64>().is_ok(), "a whole number"),
-            ParamType::Bool => (text.parse::<bool>().is_ok(), "true or false"),
-            ParamType::Ip => (text.parse::<IpAddr>().is_ok(), "an IP address such as 10.0.0.1"),
-            ParamType::Prefix => (text.parse::<IpPrefix>().is_ok(), "a prefix such as 10.0.0.0/8"),
-            ParamType::Mac => {
-                (text.parse::<MacAddr>().is_ok(), "an Ethernet address such as 02:00:00:00:00:01")
-            }
-            ParamType::Port => (text.parse::<u16>().is_ok(), "a port, 0 to 65535"),
+        let fits = match self {
+            ParamType::Text => true,
+            ParamType::Int => text.parse::<i64>().is_ok(),
+            ParamType::Bool => text.parse::<bool>().is_ok(),
+            ParamType::Ip => text.parse::<IpAddr>().is_ok(),
+            ParamType::Prefix => text.parse::<IpPrefix>().is_ok(),
+            ParamType::Mac => text.parse::<MacAddr>().is_ok(),
+            ParamType::Port => text.parse::<u16>().is_ok(),
         };
         if fits {
             Ok(text)
         } else {
-            Err(ValueError::new(format!("found {}", crate::error::quote(&text)), format!("expected {what}")))
+            Err(ValueError::new(
+                format!("found {}", crate::error::quote(&text)),
+                format!("expected {}", self.values()),
+            ))
+        }
+    }
+
+    /// Which values fit, in words.
+    pub fn values(self) -> &'static str {
+        match self {
+            ParamType::Text => "any text",
+            ParamType::Int => "a whole number",
+            ParamType::Bool => "true or false",
+            ParamType::Ip => "an IP address such as 10.0.0.1",
+            ParamType::Prefix => "a prefix such as 10.0.0.0/8",
+            ParamType::Mac => "an Ethernet address such as 02:00:00:00:00:01",
+            ParamType::Port => "a port, 0 to 65535",
         }
     }
 }
@@ -218,18 +232,19 @@ impl Param {
         let number = text.parse::<i64>().ok().filter(|_| self.kind == ParamType::Int);
         let outside = |n: i64| self.min.is_some_and(|min| n < min) || self.max.is_some_and(|max| n > max);
         match number.filter(|n| outside(*n)) {
-            Some(_) => Err(ValueError::new(format!("found {text}"), format!("expected {}", self.range()))),
+            Some(_) => Err(ValueError::new(format!("found {text}"), format!("expected {}", self.values()))),
             None => Ok(text),
         }
     }
 
-    /// The bounds in words.
-    fn range(&self) -> String {
+    /// Which values fit, in words.
+    pub fn values(&self) -> String {
+        let what = self.kind.values();
         match (self.min, self.max) {
-            (Some(min), Some(max)) => format!("a number from {min} to {max}"),
-            (Some(min), None) => format!("a number from {min} on"),
-            (None, Some(max)) => format!("a number up to {max}"),
-            (None, None) => "a number".to_owned(),
+            (Some(min), Some(max)) => format!("{what} from {min} to {max}"),
+            (Some(min), None) => format!("{what} from {min} on"),
+            (None, Some(max)) => format!("{what} up to {max}"),
+            (None, None) => what.to_owned(),
         }
     }
 }

@@ -72,20 +72,11 @@ impl Parameter {
             ParamValue::Int(n) => n.to_string(),
             ParamValue::Text(t) => t.clone(),
         };
-        let values = match p.kind {
-            ParamType::Text => "any text",
-            ParamType::Int => "a whole number of 64 bits",
-            ParamType::Bool => "true or false",
-            ParamType::Ip => "an IPv4 or IPv6 address",
-            ParamType::Prefix => "an IPv4 or IPv6 prefix",
-            ParamType::Mac => "an Ethernet address",
-            ParamType::Port => "a port, 0 to 65535",
-        };
         Parameter {
             name: p.name.clone(),
             doc: p.doc.clone(),
             kind: p.kind,
-            values: values.to_owned(),
+            values: p.values(),
             default: p.default.as_ref().map(text),
             required: p.default.is_none(),
         }

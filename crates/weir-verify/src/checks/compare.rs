@@ -4,6 +4,7 @@
 //! So a path through both is a pair of paths that one packet can take, and pairs that no packet takes are never looked at.
 
 use std::collections::{BTreeSet, HashSet};
+use std::ops::ControlFlow;
 
 use weir_packet::Packet;
 
@@ -99,6 +100,16 @@ pub struct Compared {
     pub more: bool,
 }
 
+impl Compared {
+    /// Adds the packet of a class.
+    fn add(&mut self, net: &Network, twin: usize, mut d: Difference, q: &Comparison<'_>) {
+        d.twin = twin;
+        d.is_first = q.is_first(net, &q.twins[twin], &d.evidence);
+        self.differences.push(d);
+        self.more = self.differences.len() >= q.limit;
+    }
+}
+
 /// A path through both networks.
 struct Both {
     story: Story,
@@ -123,8 +134,14 @@ pub fn compare<'a>(c: &mut Checker<'a>, q: &Comparison<'_>) -> Compared {
     // Classes of which no packet was found, though there may be some.
     let mut unsolved = HashSet::new();
     let mut follow = |c: &mut Checker<'a>, before: &Story| {
-        let all = q.twins.iter().flat_map(|t| c.both(before, t, None, &|_| false));
-        all.map(|b| b.story).collect()
+        let mut all = Vec::new();
+        for twin in q.twins {
+            _ = c.each_pair(before, twin, None, &|_| false, &mut |_, both| {
+                all.push(both.story);
+                ControlFlow::Continue(())
+            });
+        }
+        all
     };
     let look = |c: &mut Checker<'_>, before: &Story| {
         let passes = [Some(&q.first), None]
@@ -141,11 +158,30 @@ pub fn compare<'a>(c: &mut Checker<'a>, q: &Comparison<'_>) -> Compared {
             let same: &dyn Fn(NodeId) -> bool = if alike { q.same } else { &|_| false };
             // One way in is not to spend what others need; and z3 is asked where nothing came before.
             c.unknown = if before.is_blank() { 0 } else { c.unknown.max(THOROUGH) };
-            for both in c.both(before, twin, only, same) {
-                if !both.story.uses_all_others() {
-                    continue;
+            // What is found at once first: of a class, one packet is enough.
+            let mut later = Vec::new();
+            c.quick = true;
+            _ = c.each_pair(before, twin, only, same, &mut |c, both| {
+                if both.story.uses_all_others()
+                    && let Some(ways) = c.ways(i, &both, q)
+                    && !known.contains(&ways.class)
+                {
+                    match c.search_both(&both, &ways, q) {
+                        Ok(Some(d)) => {
+                            known.insert(ways.class);
+                            out.add(c.net, i, d, q);
+                        }
+                        Ok(None) => {}
+                        Err(()) => later.push((both, ways)),
+                    }
                 }
-                let Some(ways) = c.ways(i, &both, q) else { continue };
+                if out.more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            c.quick = false;
+            for (both, ways) in later {
+                if out.more || c.session.is_late() {
+                    break;
+                }
                 if known.contains(&ways.class) {
                     continue;
                 }
@@ -154,18 +190,12 @@ pub fn compare<'a>(c: &mut Checker<'a>, q: &Comparison<'_>) -> Compared {
                     c.unknown = c.unknown.max(THOROUGH);
                 }
                 match c.search_both(&both, &ways, q) {
-                    Ok(Some(mut d)) => {
+                    Ok(Some(d)) => {
                         known.insert(ways.class);
-                        d.twin = i;
-                        d.is_first = q.is_first(c.net, twin, &d.evidence);
-                        out.differences.push(d);
+                        out.add(c.net, i, d, q);
                     }
                     Ok(None) => {}
                     Err(()) => _ = unsolved.insert(ways.class),
-                }
-                out.more = out.differences.len() >= q.limit;
-                if out.more {
-                    break;
                 }
             }
             if c.session.is_late() && before.is_blank() {
@@ -185,19 +215,22 @@ pub fn compare<'a>(c: &mut Checker<'a>, q: &Comparison<'_>) -> Compared {
 }
 
 impl Checker<'_> {
-    /// All paths of the next packet (of those that match, if `only` these) through both networks, but for those on which it
-    /// comes only to nodes that are the same.
-    fn both(
+    /// Shows the paths of the next packet (of those that match, if `only` these) through both networks, but for those on which
+    /// it comes only to nodes that are the same; each as soon as it is found, as long as there is time.
+    fn each_pair(
         &mut self,
         before: &Story,
         twin: &Twin,
         only: Option<&Filter>,
         same: &dyn Fn(NodeId) -> bool,
-    ) -> Vec<Both> {
+        look: &mut dyn FnMut(&mut Self, Both) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let (nowhere, from, drawn) = (HashSet::new(), before.ends().len(), before.randoms());
         let stories = self.launch(before, &twin.before, only.map(|filter| (filter, true)));
-        let mut all = Vec::new();
         for story in self.session.run(stories, &nowhere).ended {
+            if self.session.is_late() {
+                return ControlFlow::Break(());
+            }
             let ends = story.ends().iter().skip(from);
             let alike = ends.flat_map(|e| e.trail.places()).all(|p| same(p.node));
             if alike || self.session.is_impossible(&story) {
@@ -208,11 +241,12 @@ impl Checker<'_> {
             let split = ends.len();
             for story in self.session.run(vec![second], &nowhere).ended {
                 let story = story.after(ends.clone(), randoms);
-                let stories = self.session.comparable(story);
-                all.extend(stories.into_iter().map(|story| Both { story, ends: (from, split) }));
+                for story in self.session.comparable(story) {
+                    look(self, Both { story, ends: (from, split) })?;
+                }
             }
         }
-        all
+        ControlFlow::Continue(())
     }
 
     /// How a path can show a difference; `None` if it surely shows none.
@@ -335,7 +369,9 @@ impl Checker<'_> {
             }
         }
         self.unknown = budget;
-        if found.is_none() {
+        if self.quick {
+            open |= !left.is_empty();
+        } else if found.is_none() {
             for story in left {
                 match self.search_by(&story, replay_twice, differ) {
                     Search::Found(e) => {

@@ -53,7 +53,7 @@ use crate::network::{Network, NodeId, Place};
 use crate::path::{Incomplete, Limits};
 use crate::replay::{Replay, matches, replay};
 use crate::session::{Arrival, Entry, Guard, Session};
-use crate::solve::{ConcreteInput, Solution};
+use crate::solve::{ConcreteInput, Effort, Solution};
 use crate::story::Story;
 
 /// What packets look like at a place.
@@ -216,6 +216,8 @@ pub struct Checker<'a> {
     supposing: bool,
     /// How many searches of the check under way found nothing.
     unknown: usize,
+    /// Only what is found at once is looked for.
+    quick: bool,
     keeper: standing::Keeper,
     not_tried: bool,
     explored: Explored,
@@ -238,6 +240,7 @@ impl<'a> Checker<'a> {
             no_z3: false,
             supposing: false,
             unknown: 0,
+            quick: false,
             keeper: standing::Keeper::default(),
             not_tried: false,
             explored: Explored::default(),
@@ -314,12 +317,16 @@ impl<'a> Checker<'a> {
         if self.unknown >= TRIED {
             return Search::Unknown;
         }
-        let thorough = self.unknown < THOROUGH;
+        let effort = match self.unknown {
+            _ if self.quick => Effort::Quick,
+            0..THOROUGH => Effort::Thorough,
+            _ => Effort::Usual,
+        };
         self.unknown += 1;
-        let strong = self.session.strengthened(story).map(|story| self.session.decide(&story, thorough));
+        let strong = self.session.strengthened(story).map(|story| self.session.decide(&story, effort));
         let solution = match strong {
             Some(Solution::Found(input)) => Solution::Found(input),
-            _ => self.session.decide(story, thorough),
+            _ => self.session.decide(story, effort),
         };
         let input = match solution {
             Solution::Found(input) => *input,
@@ -343,7 +350,7 @@ impl<'a> Checker<'a> {
             return Search::Unknown;
         }
         let plainer = self.plainer(story).into_iter().find_map(|story| {
-            let Solution::Found(input) = self.session.decide(&story, false) else { return None };
+            let Solution::Found(input) = self.session.decide(&story, Effort::Usual) else { return None };
             Some(evidence_of(self.net, story.entered(), *input, run)).filter(|e| shown(&e.replay))
         });
         Search::Found(Box::new(plainer.unwrap_or(first)))

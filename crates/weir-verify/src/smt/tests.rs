@@ -8,7 +8,7 @@ use weir_ir::program::BinOp;
 use super::*;
 use crate::expr::{Claim, Mem, Source};
 use crate::facts::Facts;
-use crate::solve::{Entered, Solution, decide};
+use crate::solve::{Effort, Entered, Solution, decide};
 
 const OPS: [BinOp; 9] = [
     BinOp::Add,
@@ -239,9 +239,12 @@ fn only_z3_knows_that_no_square_is_two_more_than_a_multiple_of_four() {
     assert!(facts.assume(&mut x, wanted, true));
     let net = Network::default();
     let goal = Goal { exprs: &x, facts: &facts, inputs: 0, entry: Entered::Packets, whole: true };
-    assert!(matches!(decide(&net, &goal, Some(&Smt::default()), &Clock::start(None)), Solution::Impossible));
     assert!(matches!(
-        decide(&net, &goal, Some(&Smt::with("z3-that-is-nowhere")), &Clock::start(None)),
+        decide(&net, &goal, &Smt::default(), Effort::Thorough, &Clock::start(None)),
+        Solution::Impossible
+    ));
+    assert!(matches!(
+        decide(&net, &goal, &Smt::with("z3-that-is-nowhere"), Effort::Thorough, &Clock::start(None)),
         Solution::Missing
     ));
 }

@@ -12,7 +12,7 @@ use crate::network::{Network, NodeId, Place};
 use crate::path::{How, Incomplete, Limits};
 use crate::replay::{Replay, replay};
 use crate::session::{Arrival, Entry, Outcome, Session};
-use crate::solve::{ConcreteInput, Solution};
+use crate::solve::{ConcreteInput, Effort, Solution};
 use crate::story::Story;
 
 /// How packets end, sorted: at which node, how, and their bytes then.
@@ -106,7 +106,7 @@ impl<'a> Ways<'a> {
     pub fn assert_replayed(&self) -> (Vec<Vec<Vec<u8>>>, usize) {
         let (mut solved, mut open) = (Vec::new(), 0);
         for s in &self.stories {
-            let mut input = match self.session.decide(s, false) {
+            let mut input = match self.session.decide(s, Effort::Usual) {
                 Solution::Found(input) => *input,
                 Solution::Impossible => continue,
                 Solution::Unknown | Solution::Missing => {

@@ -1,8 +1,7 @@
 //! Lists of rules: whether they are tested one by one or looked up, they mean what the evaluator says.
 
 use proptest::prelude::*;
-use weir_ir::program::BlockId;
-use weir_ir::{Builder, Host, Interpreter, Layer, Program, Reason, check, optimize};
+use weir_ir::{Builder, Layer, Outcome, Program, Reason, check, optimize, outcomes};
 use weir_jit::differential::{Seen, Step, assert_same};
 use weir_model::filter::{
     AddressOf, Arith, ArithOp, Cmp, Compare, Dir, Expr, Field as FieldPrim, IpVersion, Layer as FieldLayer,
@@ -15,20 +14,6 @@ use weir_verify::testing::{Trial, assert_covered};
 use super::tests::frames;
 use super::*;
 use crate::testing::ip_packet;
-
-#[derive(Default)]
-struct Exit(Option<u32>);
-
-impl Host for Exit {
-    fn exit(&mut self, port: u32, _: Packet) {
-        self.0 = Some(port);
-    }
-    fn dropped(&mut self, _: BlockId, _: &Reason, _: Packet) {}
-    fn orphaned(&mut self, _: Packet) {}
-    fn random(&mut self) -> u32 {
-        0
-    }
-}
 
 /// A list as a program: exit 0 is for what matches no rule, exit 1 for the first outcome …
 struct Compiled {
@@ -71,10 +56,7 @@ fn compiled(view: View, rules: &[Expr], few: usize) -> Compiled {
 
 impl Compiled {
     fn run(&mut self, packet: Packet) -> Option<u32> {
-        let mut exit = Exit::default();
-        let entry = self.program.packet_entry(0, 0).unwrap();
-        Interpreter::default().run(&self.program, &mut self.tables, &mut exit, 0, entry, &[], Some(packet));
-        exit.0
+        outcomes(&self.program, &mut self.tables, 0, packet).iter().find_map(Outcome::output)
     }
 }
 

@@ -1,27 +1,11 @@
 use proptest::prelude::*;
-use weir_ir::program::BlockId;
-use weir_ir::{Host, Interpreter, Reason, check};
-use weir_model::filter::PacketView;
+use weir_ir::{Builder, Layer, Outcome, Reason, check, outcomes};
+use weir_model::filter::{Expr, PacketView};
 use weir_packet::Packet;
 use weir_table::TableSet;
 
-use weir_ir::{Builder, Layer};
-use weir_model::filter::Expr;
-
 use super::*;
 use crate::testing::ip_packet;
-
-struct Exit(Option<u32>);
-impl Host for Exit {
-    fn exit(&mut self, port: u32, _: Packet) {
-        self.0 = Some(port);
-    }
-    fn dropped(&mut self, _: BlockId, _: &Reason, _: Packet) {}
-    fn orphaned(&mut self, _: Packet) {}
-    fn random(&mut self) -> u32 {
-        0
-    }
-}
 
 /// Runs the compiled filter; `None` if the view's precondition fails.
 fn compiled(view: View, expr: &Expr, packet: Packet) -> Option<bool> {
@@ -42,10 +26,8 @@ fn compiled(view: View, expr: &Expr, packet: Packet) -> Option<bool> {
     if let Err(e) = check(&program) {
         panic!("{expr}: {e:#?}");
     }
-    let mut exit = Exit(None);
-    let entry = program.packet_entry(0, 0).unwrap();
-    Interpreter::default().run(&program, &mut TableSet::default(), &mut exit, 0, entry, &[], Some(packet));
-    exit.0.map(|port| port == 1)
+    let ended = outcomes(&program, &mut TableSet::default(), 0, packet);
+    ended.iter().find_map(Outcome::output).map(|port| port == 1)
 }
 
 const FILTERS: &[&str] = &[
