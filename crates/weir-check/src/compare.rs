@@ -100,13 +100,9 @@ impl Changes {
 }
 
 fn doubt<'a>(doubt: &Doubt, side: &dyn Fn(NodeId) -> Side<'a>) -> String {
-    match doubt {
-        Doubt::Incomplete(weir_verify::Incomplete::Opaque(node)) => {
-            let side = side(*node);
-            side.world.not_known(*node - side.first)
-        }
-        other => other.to_string(),
-    }
+    let Some(node) = doubt.node() else { return doubt.to_string() };
+    let side = side(node);
+    side.world.not_known(node - side.first)
 }
 
 impl Side<'_> {

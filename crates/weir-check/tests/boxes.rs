@@ -432,3 +432,49 @@ fn a_packet_that_is_dropped_for_want_of_room_begins_no_connection() {
         }
     }
 }
+
+#[test]
+fn protocols_whose_translation_is_not_modelled_leave_the_answers_about_others() {
+    let text = "
+version: 1
+name: t
+boxes:
+  r:
+    kind: router
+    interfaces: {lan: 10.11.0.1/24, wan: 192.0.2.2/30}
+    routes: [default via 192.0.2.1]
+    firewall: {file: rules}
+  a: {kind: host, owns: 10.11.0.0/24, sources: own}
+  b: {kind: internet}
+links: [r:lan - a, r:wan - b]
+";
+    let rules = "*nat
+:POSTROUTING ACCEPT [0:0]
+-A POSTROUTING -o wan -j MASQUERADE
+COMMIT
+*filter
+:FORWARD ACCEPT [0:0]
+-A FORWARD -o wan -p udp -j DROP
+-A FORWARD -o lan -m state --state ESTABLISHED,RELATED -j ACCEPT
+-A FORWARD -o lan -j DROP
+COMMIT
+";
+    let mut w = world(text, &BTreeMap::from([("rules", rules.to_owned())]));
+    let wanted = [
+        ("never a b udp", Holds),
+        ("can a b tcp dst port 80", Holds),
+        ("never b a udp", Holds),
+        // One that is of no connection goes as it is.
+        ("can a b sctp", Holds),
+        // Whether what comes back is of a connection, a module of the kernel says.
+        ("never b a sctp", Inconclusive),
+        ("never a b tcp dst port 80", Violated),
+    ];
+    assert_all(&mut w, &wanted);
+    let q = w.question(&Requirement::parse("never b a sctp").unwrap()).unwrap();
+    let answer = w.answer(&q, Limits::of_networks());
+    let finding = Finding::new(&w, &answer);
+    assert!(finding.reason.contains("connections of SCTP, DCCP and UDP-Lite"), "{}", finding.reason);
+    let named = finding.trace.iter().any(|s| s.node.contains("r/unknown"));
+    assert!(named, "the packet of an example passes there: {:?}", finding.trace);
+}

@@ -64,6 +64,8 @@ pub struct Node {
     pub body: Body,
     /// Where its outputs lead.
     pub outputs: Vec<Option<Place>>,
+    /// Its program does all that may happen to a packet, and more: what shows only by a packet that passes here is not known.
+    pub(crate) guesses: bool,
     /// Whether a packet that goes round is noticed here: there is such a node on each cycle.
     pub(crate) is_head: bool,
     /// The inputs that several wires lead to, if that was found out.
@@ -124,6 +126,15 @@ impl Network {
         node
     }
 
+    /// Adds an instance of a program that stands for something of which it is only known in part what it does: the program
+    /// does all that may happen to a packet, drawing random numbers for what is not known. So what no packet can do holds, and
+    /// what only a packet that passes here does is inconclusive.
+    pub fn add_guess(&mut self, name: impl Into<String>, program: &Arc<Program>, scope: u32) -> NodeId {
+        let node = self.add_program(name, program, scope);
+        self.nodes[node as usize].guesses = true;
+        node
+    }
+
     /// Adds a node that is no program.
     pub fn add(&mut self, name: impl Into<String>, body: Body) -> NodeId {
         self.age += 1;
@@ -132,6 +143,7 @@ impl Network {
             name: name.into(),
             body,
             outputs: Vec::new(),
+            guesses: false,
             is_head: true,
             joins: None,
             since,

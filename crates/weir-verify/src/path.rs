@@ -38,6 +38,8 @@ pub enum Incomplete {
     Histories,
     /// A packet comes to a node of which it is not known what it does.
     Opaque(NodeId),
+    /// It would be shown by a packet that passes a node of which it is known only in part what it does.
+    Guess(NodeId),
     /// The time that there was for it ([`Limits::time`]) is over.
     Time,
 }
@@ -57,9 +59,22 @@ impl fmt::Display for Incomplete {
             }
             Incomplete::Time => "the time that there was for it is over",
             Incomplete::Opaque(_) => "a packet comes to a function of which it is not known what it does",
+            Incomplete::Guess(_) => {
+                "a packet comes to a function of which it is known only in part what it does"
+            }
             Incomplete::Histories => "packets that came before may leave more in tables than was tried",
             Incomplete::TableKind => "a table that is not exact is linked, expires, or is edited and shrinks",
         })
+    }
+}
+
+impl Incomplete {
+    /// The node of which too little is known.
+    pub fn node(self) -> Option<NodeId> {
+        match self {
+            Incomplete::Opaque(node) | Incomplete::Guess(node) => Some(node),
+            _ => None,
+        }
     }
 }
 

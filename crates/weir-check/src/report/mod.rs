@@ -12,8 +12,8 @@ use serde::Serialize;
 use weir_ir::program::MetaField;
 use weir_model::requirement::Goal;
 use weir_model::topology::Requester;
-use weir_verify::checks::{Doubt, Evidence, Meta, Rule, Stage, Stopped};
-use weir_verify::{Entry, Hop, How, Incomplete, NodeId};
+use weir_verify::checks::{Evidence, Meta, Rule, Stage, Stopped};
+use weir_verify::{Entry, Hop, How, NodeId};
 
 use crate::answer::{Answer, Asked, Status};
 use crate::world::World;
@@ -186,8 +186,10 @@ impl Finding {
 
 fn reason(world: &World, a: &Answer) -> String {
     match (&a.doubt, &a.asked) {
-        (Some(Doubt::Incomplete(Incomplete::Opaque(node))), _) => world.not_known(*node),
-        (Some(doubt), _) => doubt.to_string(),
+        (Some(doubt), _) => match doubt.node() {
+            Some(node) => world.not_known(node),
+            None => doubt.to_string(),
+        },
         (None, Asked::Requirement(r)) => {
             let example = if a.near_miss.is_some() { "; this one comes nearest" } else { "" };
             reason_of_goal(a.status, &r.goal) + example

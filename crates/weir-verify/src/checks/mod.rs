@@ -151,6 +151,16 @@ pub enum Doubt {
     NoZ3,
 }
 
+impl Doubt {
+    /// The node of which too little is known.
+    pub fn node(&self) -> Option<NodeId> {
+        match self {
+            Doubt::Incomplete(why) => why.node(),
+            Doubt::Unsolved | Doubt::NoZ3 => None,
+        }
+    }
+}
+
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -223,6 +233,8 @@ pub struct Checker<'a> {
     explored: Explored,
     /// The first of which it is not known whether a run goes so.
     unsolved: Option<Story>,
+    /// The first run that would show something if a node that guesses did as it does there.
+    guessed: Option<Box<Evidence>>,
 }
 
 /// How many searches may find nothing before z3 is no longer asked.
@@ -245,6 +257,7 @@ impl<'a> Checker<'a> {
             not_tried: false,
             explored: Explored::default(),
             unsolved: None,
+            guessed: None,
         }
     }
 
@@ -301,6 +314,21 @@ impl<'a> Checker<'a> {
 
     /// The same, where `run` says how what enters is replayed.
     fn search_by(
+        &mut self,
+        story: &Story,
+        run: fn(&Network, &[Entry], ConcreteInput) -> Replay,
+        shown: impl Fn(&Replay) -> bool,
+    ) -> Search {
+        let found = self.find_run(story, run, shown);
+        let Search::Found(e) = found else { return found };
+        let Some(node) = guessed(self.net, &e.replay) else { return Search::Found(e) };
+        self.session.give_up(Incomplete::Guess(node));
+        self.guessed.get_or_insert(e);
+        Search::Unknown
+    }
+
+    /// The same, also where nodes guess.
+    fn find_run(
         &mut self,
         story: &Story,
         run: fn(&Network, &[Entry], ConcreteInput) -> Replay,
@@ -364,6 +392,11 @@ impl<'a> Checker<'a> {
         let open = if missing { Doubt::NoZ3 } else { Doubt::Unsolved };
         incomplete.map(Doubt::Incomplete).or(unsolved.then_some(open))
     }
+}
+
+/// The first node that a packet comes to of which it is known only in part what it does.
+fn guessed(net: &Network, r: &Replay) -> Option<NodeId> {
+    r.hops.iter().map(|h| h.place.node).find(|n| net.node(*n).guesses)
 }
 
 /// What happens when something enters that was solved.

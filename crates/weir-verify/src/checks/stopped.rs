@@ -63,12 +63,17 @@ impl Checker<'_> {
     /// Where the last check could not go on, and a packet that comes there, for a doubt that it left.
     pub fn stopped(&mut self, doubt: &Doubt) -> Option<Stopped> {
         let stories = self.session.take_stopped();
-        let unsolved = self.unsolved.take();
+        let (unsolved, guessed) = (self.unsolved.take(), self.guessed.take());
         let Doubt::Incomplete(why) = doubt else {
             let story = unsolved?;
             let way = way(&story);
             return Some(Stopped { node: way.last()?.node, way, example: None });
         };
+        if let Incomplete::Guess(node) = *why {
+            let hops = guessed.iter().flat_map(|e| &e.replay.hops).map(|h| h.place);
+            let way = hops.take_while(|p| p.node != node).collect();
+            return Some(Stopped { node, way, example: guessed });
+        }
         // That is no part of the answer.
         self.unknown = super::THOROUGH;
         if self.session.is_late() {
@@ -83,7 +88,7 @@ impl Checker<'_> {
             Incomplete::Opaque(node) => r.hops.iter().any(|h| h.place.node == *node),
             _ => true,
         };
-        let example = stories.find_map(|story| match self.search_by(story, crate::replay::replay, shown) {
+        let example = stories.find_map(|story| match self.find_run(story, crate::replay::replay, shown) {
             Search::Found(e) => Some(e),
             Search::Impossible | Search::Unknown => None,
         });

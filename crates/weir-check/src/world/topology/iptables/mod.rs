@@ -7,6 +7,7 @@
 mod chains;
 mod mss;
 mod nat;
+mod odd;
 mod track;
 
 use std::cell::RefCell;
@@ -76,11 +77,12 @@ impl<'a> Rules<'a> {
     }
 
     /// Notes the interface that packets come in by, finds the states of their connections, and changes destinations. Input
-    /// and output for each interface; packets that are not known about leave by the outputs behind these.
+    /// and output for each interface; behind these, as many outputs each for packets that [`odd::fresh`] and [`odd::known`] are
+    /// about, and then those for packets that are not known about.
     fn arrival(&self, name: &str, interfaces: &[Interface<'_>]) -> Built {
         let n = interfaces.len() as u32;
-        let mut b = Builder::new(name, n, n + MAX_CAUSES as u32);
-        let causes = Causes::new(n);
+        let mut b = Builder::new(name, n, 3 * n + MAX_CAUSES as u32);
+        let causes = Causes::new(3 * n);
         let connections = self.tracks.then(|| track::tables(&mut b));
         let mut done = Ok(());
         for (i, interface) in (0..).zip(interfaces) {
@@ -95,9 +97,7 @@ impl<'a> Rules<'a> {
                     return b.emit(i);
                 };
                 track::look(b, connections, true);
-                // Protocols that are no TCP, UDP or ICMP but have ports: how they are translated is not modelled.
-                let odd = nat::is_odd(b);
-                b.when(odd, nat::guess_state);
+                odd::arrive(b, &|b| b.emit(2 * n + i));
                 let state = b.load_anno(Width::W8, STATE);
                 let new = b.eq(state, chains::number(ConnState::New));
                 let fresh = nat::is_fresh(b);
@@ -110,10 +110,13 @@ impl<'a> Rules<'a> {
                     Fate::Drop | Fate::Reject => b.drop(Reason::DENIED),
                     Fate::Unknown(rule) => causes.end(b, || self.unknown(rule)),
                     Fate::Translate(rule) => {
-                        let odd = nat::is_odd(b);
-                        b.when(odd, |b| causes.end(b, || ODD.into()));
+                        let emit = |b: &mut Builder| {
+                            let odd = odd::is_odd(b);
+                            b.when(odd, |b| b.emit(n + i));
+                            b.emit(i);
+                        };
                         match Change::of(&rule.target, interface.address) {
-                            Some(change) => nat::destination(b, &change, &|b| b.emit(i)),
+                            Some(change) => nat::destination(b, &change, &emit),
                             None => causes.end(b, || self.unknown(rule)),
                         }
                     }
@@ -126,15 +129,16 @@ impl<'a> Rules<'a> {
         done.map(|()| causes.finish(b))
     }
 
-    /// Makes new connections known, and changes sources. Input and output for each interface; packets that are not known
-    /// about leave by the outputs behind these.
+    /// Makes new connections known, and changes sources. Input and output for each interface; behind these, as many outputs for
+    /// packets that [`odd::fresh`] is about, with inputs by which they go on, and then those for packets that are not known about.
     fn departure(&self, name: &str, interfaces: &[Interface<'_>]) -> Built {
         let n = interfaces.len() as u32;
-        let mut b = Builder::new(name, n, n + MAX_CAUSES as u32);
-        let causes = Causes::new(n);
+        let mut b = Builder::new(name, 2 * n, 2 * n + MAX_CAUSES as u32);
+        let causes = Causes::new(2 * n);
         let connections = self.tracks.then(|| track::tables(&mut b));
         let mut done = Ok(());
         for (i, interface) in (0..).zip(interfaces) {
+            b.input(n + i, |b| b.emit(i));
             b.input(i, |b| {
                 let Some(connections) = connections else { return b.emit(i) };
                 six(b, |b| b.emit(i));
@@ -157,8 +161,7 @@ impl<'a> Rules<'a> {
                         done = Err(TooLong);
                     }
                 };
-                let unknown = |b: &mut Builder| causes.end(b, || ODD.into());
-                nat::leave(b, connections, &mut rules, (&|b| b.emit(i), &unknown));
+                nat::leave(b, connections, &mut rules, (&|b| b.emit(i), &|b| b.emit(n + i)));
             });
         }
         done.map(|()| causes.finish(b))
@@ -221,9 +224,6 @@ impl<'a> Rules<'a> {
 
 /// A program, and for each of its last outputs why it is not known what becomes of packets there.
 type Built = Result<(Program, Vec<String>), TooLong>;
-
-/// What is not modelled of protocols that are no TCP, UDP or ICMP but have ports.
-const ODD: &str = "a packet of SCTP, DCCP or UDP-Lite begins a connection, whose translation is not modelled";
 
 /// Why it is not known what becomes of packets: each reason has an output of its own, from a number on.
 struct Causes {
@@ -312,8 +312,18 @@ impl World {
         let n = names.len() as u32;
         let (arrival, departure) =
             (rules.arrival(&b.name, &interfaces), rules.departure(&b.name, &interfaces));
-        let arrival = self.rules_node(b, (i, "PREROUTING"), n, arrival);
-        let departure = self.rules_node(b, (i, "POSTROUTING"), n, departure);
+        let arrival = self.rules_node(b, (i, "PREROUTING"), 3 * n, arrival);
+        let departure = self.rules_node(b, (i, "POSTROUTING"), 2 * n, departure);
+        if rules.translation().is_some() {
+            let [fresh, known] = [odd::fresh, odd::known].map(|p| Arc::new(p(&b.name)));
+            for port in 0..n {
+                let next = Place { node, port };
+                self.guess(b, i, &fresh, Place { node: arrival, port: n + port }, next);
+                self.guess(b, i, &known, Place { node: arrival, port: 2 * n + port }, next);
+                let out = Place { node: departure, port: n + port };
+                self.guess(b, i, &fresh, out, out);
+            }
+        }
         let mut ends = Vec::new();
         let exits = (0..n).map(|port| (port, "FORWARD", names.get(port as usize).copied()));
         for (port, chain, output) in exits.chain(local.map(|_| (n, "INPUT", None))) {
@@ -335,6 +345,16 @@ impl World {
             ends.push((Place { node: arrival, port }, Place { node: departure, port }));
         }
         ends
+    }
+
+    /// Puts a program between an output and an input that does what may happen to packets of protocols that are not modelled.
+    fn guess(&mut self, b: &NetBox, i: usize, program: &Arc<Program>, from: Place, to: Place) {
+        let guess = self.net.add_guess(format!("{}/unknown", b.name), program, i as u32);
+        let label = Label { class: "Iptables".into(), args: ["unknown".to_owned()].into(), hidden: false };
+        self.labels.insert(guess, label);
+        self.causes.insert(guess, odd::CAUSE.into());
+        self.net.connect(from, Place { node: guess, port: 0 });
+        self.net.connect(Place { node: guess, port: 0 }, to);
     }
 
     /// A program of rules; of what leaves by its outputs from `first` on it is not known what becomes of it.

@@ -7,18 +7,18 @@ use weir_elements::build::{halves, mend_ip_checksum, mend_transport_checksum, up
 use weir_ir::{Builder, E, Layer, Reason, V, Width};
 use weir_model::import::iptables::{ConnState, NatRange, Target};
 
-use super::STATE;
 use super::chains::number;
 use super::track::{self, Connections, Flow};
+use super::{STATE, odd};
 
 /// Offset of the annotation that says what is to happen to the source (1 byte): [`KNOWN`], [`FRESH`].
 const SOURCE: u32 = 37;
 /// It becomes what the annotations say.
-const KNOWN: u8 = 1;
+pub(super) const KNOWN: u8 = 1;
 /// The rules say.
 const FRESH: u8 = 2;
 /// Of an ICMP error: its address becomes what the annotation says.
-const QUOTES: u8 = 3;
+pub(super) const QUOTES: u8 = 3;
 /// Offsets of annotations: the address and port of the source to come, or of the destination that there was.
 const ADDRESS: u32 = 32;
 const PORT: u32 = 28;
@@ -84,7 +84,7 @@ pub(super) fn begin(b: &mut Builder, flow: &Flow) {
     remember(b, FRESH, dst, second);
 }
 
-fn remember(b: &mut Builder, what: u8, address: V, port: V) {
+pub(super) fn remember(b: &mut Builder, what: u8, address: V, port: V) {
     let what = b.constant(Width::W8, what);
     b.store_anno(SOURCE, what);
     b.store_anno(ADDRESS, address);
@@ -101,22 +101,6 @@ pub(super) fn forget(b: &mut Builder) {
 pub(super) fn is_fresh(b: &mut Builder) -> V {
     let what = b.load_anno(Width::W8, SOURCE);
     b.eq(what, FRESH)
-}
-
-/// Whether the packet is of DCCP, SCTP or UDP-Lite (1 bit).
-pub(super) fn is_odd(b: &mut Builder) -> V {
-    let proto = b.load(Width::W8, Layer::Net, 9);
-    track::one_of(b, proto, &[33, 132, 136])
-}
-
-/// The connection of such a packet is in one of two states: which, another module of the kernel says.
-pub(super) fn guess_state(b: &mut Builder) {
-    let random = b.random();
-    let bit = b.and(random, 1);
-    let good = b.eq(bit, 0);
-    let state = b.load_anno(Width::W8, STATE);
-    let state = b.select(good, state, number(ConnState::Invalid));
-    b.store_anno(STATE, state);
 }
 
 /// An ICMP error about a packet that a connection changed: it goes to who sent that, and quotes what that sent. `entry` is of
@@ -166,7 +150,7 @@ pub(super) fn error(b: &mut Builder, entry: E, hole: Option<u32>) {
 }
 
 /// Changes an address of the packet, with the checksum of its header.
-fn address(b: &mut Builder, at: u32, to: V) {
+pub(super) fn address(b: &mut Builder, at: u32, to: V) {
     let old = b.load(Width::W32, Layer::Net, at);
     let (old, new) = (halves(b, old), halves(b, to));
     b.store(Layer::Net, at, to);
@@ -203,13 +187,13 @@ type Then<'a> = &'a (dyn Fn(&mut Builder, Option<&Change>) + 'a);
 /// How a packet goes on.
 type Next<'a> = &'a dyn Fn(&mut Builder);
 
-/// The packet leaves: its source becomes what was remembered, or what a change says. Ends: by `out`, or by `unknown` if that
-/// is not modelled.
+/// The packet leaves: its source becomes what was remembered, or what a change says. Ends: by `out`, or by `guess` if it is of
+/// a protocol of which the rest is not modelled.
 pub(super) fn leave(
     b: &mut Builder,
     connections: Connections,
     rules: &mut dyn FnMut(&mut Builder, Then<'_>),
-    (out, unknown): (Next<'_>, Next<'_>),
+    (out, guess): (Next<'_>, Next<'_>),
 ) {
     let what = b.load_anno(Width::W8, SOURCE);
     let known = b.eq(what, KNOWN);
@@ -229,13 +213,18 @@ pub(super) fn leave(
     let new = b.eq(state, number(ConnState::New));
     let other = b.and(new, fresh);
     b.unless(other, |b| out(b));
-    let odd = is_odd(b);
-    b.when(odd, |b| unknown(b));
     rules(b, &|b, change| {
         let none = Change { address: None, ports: None };
         let change = *change.unwrap_or(&none);
         let was = b.load(Width::W32, Layer::Net, 12);
-        change.address(b, was, &|b, address| connect(b, connections, (address, change.ports), out));
+        change.address(b, was, &|b, source| {
+            let odd = odd::is_odd(b);
+            b.when(odd, |b| {
+                address(b, 12, source);
+                guess(b);
+            });
+            connect(b, connections, (source, change.ports), out);
+        });
     });
 }
 

@@ -19,7 +19,7 @@ use super::nat;
 const CONNECTIONS: u32 = 1 << 16;
 /// How long a connection without packets is known.
 const PATIENCE: Duration = Duration::from_secs(300);
-const ICMP: u128 = 1;
+pub(super) const ICMP: u8 = 1;
 const TCP: u128 = 6;
 const UDP: u128 = 17;
 const TCP_HEADER: u32 = 20;
@@ -29,7 +29,7 @@ const QUERIES: [(u8, u8); 4] = [(8, 0), (13, 14), (15, 16), (17, 18)];
 /// Told from the number of a query is so that of its reply.
 const REPLY: u16 = 0x100;
 /// ICMP errors (RFC 792).
-const ERRORS: [u8; 5] = [3, 4, 5, 11, 12];
+pub(super) const ERRORS: [u8; 5] = [3, 4, 5, 11, 12];
 
 /// The tables of connections.
 #[derive(Debug, Clone, Copy)]
@@ -272,7 +272,7 @@ pub(super) fn flow(b: &mut Builder, net: Layer, then: &dyn Fn(&mut Builder, Opti
     let keys = move |own: [V; 2], other: [V; 2]| {
         ([src, dst, own[0], own[1], proto], [dst, src, other[0], other[1], proto])
     };
-    b.switch(proto, &[ICMP, TCP, UDP], |b, case| {
+    b.switch(proto, &[ICMP.into(), TCP, UDP], |b, case| {
         let always = b.constant(Width::W1, 1_u8);
         let least = match case {
             Some(0) => 8,
