@@ -58,6 +58,28 @@ fn a_device_has_its_name_whichever_element_reads_it() {
 }
 
 #[test]
+fn the_filter_of_a_device_is_part_of_the_proof() {
+    let config = |filter: &str| format!("FromDevice(a, BPF_FILTER {filter}) -> Queue -> ToDevice(b);");
+    for (filter, line, status) in [
+        ("udp dst port 5 or 7", "never a b tcp", Holds),
+        ("udp dst port 5 or 7", "never a b udp dst port 6", Holds),
+        ("udp dst port 5 or 7", "never a b udp dst port 7", Violated),
+        ("udp dst port 5 or 7", "only a b udp", Holds),
+        ("udp dst port 5 or 7", "all a b udp dst port 7", Holds),
+        ("not udp", "never a b udp", Holds),
+        ("not udp", "never a b tcp", Violated),
+        ("vlan 7 and tcp", "never a b not vlan", Holds),
+        ("vlan 7 and tcp", "can a b vlan 7 and tcp", Holds),
+    ] {
+        assert_eq!(asked(world(&config(filter)), line), status, "{filter}: {line}");
+    }
+    // It leaves no marks.
+    let unmarked =
+        "FromDevice(a, BPF_FILTER udp dst port 5) -> StripToNetworkHeader -> Queue -> ToDevice(b);";
+    assert_eq!(asked(world(unmarked), "never a b"), Holds);
+}
+
+#[test]
 fn a_checksum_that_is_left_to_the_device_is_not_looked_at() {
     // Bytes that no finished checksum can have: one of UDP is not 0 where it has to be there.
     let config = "FromDevice(a) -> CheckIPHeader(14) -> IPFilter(allow udp and ip[20:2] = 0 and ip[22:2] = 0 and \
@@ -182,6 +204,7 @@ proptest! {
     fn each_run_from_an_entry_takes_a_way(packets in proptest::collection::vec(sent(), 8)) {
         let frames = [
             ("FromDevice(a)", &entry::DEVICE),
+            ("FromDevice(a, BPF_FILTER udp port 53 or vlan)", &entry::DEVICE),
             ("FromHost(a)", &entry::TAP),
             ("FromLink(a)", &entry::LINK),
             ("FromDump(a)", &entry::FRAMES_OF_FILE),

@@ -67,7 +67,7 @@ impl Division {
         let mut seen = HashSet::new();
         for c in &plan.graph.connections {
             let pushed = plan.graph.ports[c.to.0].inputs.get(c.to.1 as usize) == Some(&Kind::Push);
-            let from_program = matches!(plan.parts[c.from.0], Part::Element { .. });
+            let from_program = plan.parts[c.from.0].program().is_some();
             if pushed && from_program && division.cuts(c.from.0, c.to.0) && seen.insert(c.to) {
                 division.boundaries.push(c.to);
             }

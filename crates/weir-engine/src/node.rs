@@ -4,8 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use weir_elements::Args;
-use weir_ir::{ClassInfo, Reason};
-use weir_model::filter::Expr;
+use weir_ir::{ClassInfo, Program, Reason};
 use weir_packet::Packet;
 
 use crate::control::{Control, Modes};
@@ -177,8 +176,9 @@ pub trait Behavior: Send {
         None
     }
 
-    /// Which packets of that device it takes, if not all.
-    fn takes(&self) -> Option<&Arc<Expr>> {
+    /// The program, called `name`, that all packets pass before they leave by output 0, the only one; it has one input and
+    /// one output, and no tables. A node that has one has no inputs.
+    fn filter(&self, _name: &str) -> Option<Program> {
         None
     }
 

@@ -55,7 +55,15 @@ pub(crate) enum Part {
         tables: Arc<[(String, TableId)]>,
     },
     /// An engine node, which the router takes out; its inputs and outputs are links from these numbers on.
-    Node { node: Option<Box<dyn EngineNode>>, first_input: u32, first_output: u32 },
+    Node {
+        node: Option<Box<dyn EngineNode>>,
+        first_input: u32,
+        first_output: u32,
+        /// The number among the programs of that which its packets pass before they leave ([`Behavior::filter`]).
+        ///
+        /// [`Behavior::filter`]: crate::node::Behavior::filter
+        filter: Option<u32>,
+    },
 }
 
 /// A configuration that can run. Graphs of the same configuration share what is large.
@@ -97,9 +105,28 @@ impl Part {
             Part::Element { element, owner, tables } => {
                 Part::Element { element: element.clone(), owner: *owner, tables: tables.clone() }
             }
-            Part::Node { first_input, first_output, .. } => {
-                Part::Node { node: None, first_input: *first_input, first_output: *first_output }
-            }
+            Part::Node { first_input, first_output, filter, .. } => Part::Node {
+                node: None,
+                first_input: *first_input,
+                first_output: *first_output,
+                filter: *filter,
+            },
+        }
+    }
+
+    /// The program that packets leave it from, by its number.
+    pub(crate) fn program(&self) -> Option<u32> {
+        match self {
+            Part::Element { owner, .. } => Some(*owner),
+            Part::Node { filter, .. } => *filter,
+        }
+    }
+
+    /// The program of an engine node, by its number.
+    pub(crate) fn filter(&self) -> Option<u32> {
+        match self {
+            Part::Element { .. } => None,
+            Part::Node { filter, .. } => *filter,
         }
     }
 }
@@ -210,12 +237,10 @@ impl Plan {
         }
     }
 
-    /// The program of an element, not joined with others; `None` for an engine node.
+    /// The program of an element, not joined with others. An engine node has one if its packets pass a filter before they
+    /// leave.
     pub fn element_program(&self, element: usize) -> Option<&Arc<Program>> {
-        match self.parts.get(element)? {
-            Part::Element { owner, .. } => self.programs.get(*owner as usize),
-            Part::Node { .. } => None,
-        }
+        self.programs.get(self.parts.get(element)?.program()? as usize)
     }
 
     /// A packet program's element; `None` for an engine node.
@@ -290,7 +315,7 @@ impl Plan {
         let exits = inputs + self.division.boundaries.len() as u32;
         let mut wires: HashMap<(usize, u32), Vec<Wire>> = HashMap::new();
         for c in &self.graph.connections {
-            let Part::Element { owner, .. } = &self.parts[c.from.0] else { continue };
+            let Some(owner) = self.parts[c.from.0].program() else { continue };
             let boundary = self.division.boundary(c.from.0, c.to);
             let to = match &self.parts[c.to.0] {
                 Part::Element { owner, .. } => match boundary {
@@ -299,7 +324,7 @@ impl Plan {
                 },
                 Part::Node { first_input, .. } => Wire::Exit(first_input + c.to.1),
             };
-            wires.entry((*owner as usize, c.from.1)).or_default().push(to);
+            wires.entry((owner as usize, c.from.1)).or_default().push(to);
         }
         let mut errors = Vec::new();
         for ((owner, port), to) in &wires {
@@ -368,7 +393,9 @@ impl Plan {
                 && self.graph.ports[element].outputs.get(port as usize) == Some(&Kind::Push)
                 && let Some(&to) = wires.from.get(&(element, port))
             {
-                leads.push((id, to));
+                // A node with a filter has no other input than the filter's.
+                let filtered = self.parts[element].filter().map(|_| (element, 0));
+                leads.push((id, filtered.unwrap_or(to)));
             }
         }
         let inputs = self.links.iter().take_while(|l| matches!(l.dest, Dest::Node { .. })).count();
@@ -390,8 +417,8 @@ impl Plan {
         self.used = self.linked.entries.iter().enumerate().map(is_used).collect();
         let start = |to: Port| Some(self.linked.entries[*entries.get(&to)?].block);
         let dest = |to: Port| match &self.parts[to.0] {
-            Part::Node { .. } => Dest::Node { node: to.0, port: to.1 },
-            Part::Element { .. } => start(to).map_or(Dest::Nowhere, Dest::Program),
+            Part::Node { filter: None, .. } => Dest::Node { node: to.0, port: to.1 },
+            Part::Node { .. } | Part::Element { .. } => start(to).map_or(Dest::Nowhere, Dest::Program),
         };
         let dests: Vec<(usize, Dest)> = leads.into_iter().map(|(id, to)| (id, dest(to))).collect();
         let mut asked = vec![Vec::new(); self.links.len()];
@@ -482,7 +509,17 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
         match class_of(classes, graph, i) {
             None => fail("there is no such class"),
             Some(AnyClass::Node(class)) => match names.within(&e.name, || (class.configure)(&e.args)) {
-                Ok(node) => parts.push(Part::Node { node: Some(node), first_input: 0, first_output: 0 }),
+                Ok(node) => {
+                    let filter = node.filter(&e.name).map(|program| {
+                        if let Err(list) = check(&program) {
+                            list.iter().for_each(|what| fail(&format!("its filter is not right: {what}")));
+                        }
+                        programs.push(Arc::new(program));
+                        owners.push(i);
+                        programs.len() as u32 - 1
+                    });
+                    parts.push(Part::Node { node: Some(node), first_input: 0, first_output: 0, filter });
+                }
                 Err(list) => list.iter().for_each(|what| fail(what)),
             },
             Some(AnyClass::Element(class)) => match names.within(&e.name, || class.configure(&e.args)) {

@@ -224,16 +224,38 @@ fn a_table_that_gets_another_field_keeps_its_entries() {
 
 #[test]
 fn a_device_gives_only_what_its_filter_takes() {
-    let (mut engine, mut far) = engine(ExecutorKind::Compiled);
-    let config =
-        "f :: FromDevice(a, BPF_FILTER udp dst port 5 or 7) -> ToDevice(b); FromDevice(a) -> Discard;";
-    engine.load("g", config, "t").unwrap();
     let udp =
         |port: u16| weir_net::build::udp4(([10, 0, 0, 1].into(), 1), ([10, 0, 0, 2].into(), port), b"x");
-    send(&mut far[0], [5, 6, 7, 8].map(udp));
+    for kind in [ExecutorKind::Interpreter, ExecutorKind::Compiled] {
+        let (mut engine, mut far) = engine(kind);
+        let config = "f :: FromDevice(a, BPF_FILTER udp dst port 5 or 7) -> ToDevice(b);
+                      g :: FromDevice(a, BPF_FILTER not udp) -> ToDevice(c); FromDevice(a) -> Discard;";
+        engine.load("g", config, "t").unwrap();
+        let before = [5, 6, 7, 8].map(udp);
+        send(&mut far[0], before.into_iter().chain([numbered(1), vec![1; 9]]));
+        settle(&mut engine);
+        assert_eq!(received(&mut far[1]), [5, 7].map(udp));
+        assert_eq!(received(&mut far[2]), [numbered(1), vec![1; 9]]);
+        let drops = engine.status("g").unwrap().drops;
+        assert_eq!((drops["f"]["Filtered"], drops["g"]["Filtered"]), (4, 4));
+        // It is kept over a swap, as the figures of other elements are.
+        engine.load("g", "f :: FromDevice(a, BPF_FILTER tcp) -> ToDevice(b);", "t").unwrap();
+        send(&mut far[0], [udp(5)]);
+        settle(&mut engine);
+        assert_eq!(engine.status("g").unwrap().drops["f"]["Filtered"], 5);
+    }
+}
+
+#[test]
+fn a_filter_of_a_device_leaves_no_marks() {
+    let (mut engine, mut far) = engine(ExecutorKind::Compiled);
+    let config = "f :: FromDevice(a, BPF_FILTER udp dst port 5) -> s :: StripToNetworkHeader -> ToDevice(b);";
+    engine.load("g", config, "t").unwrap();
+    send(&mut far[0], [weir_net::build::udp4(([10, 0, 0, 1].into(), 1), ([10, 0, 0, 2].into(), 5), b"x")]);
     settle(&mut engine);
-    assert_eq!(received(&mut far[1]), [5, 7].map(udp));
-    assert_eq!(engine.status("g").unwrap().drops["f"]["Filtered"], 2);
+    assert!(received(&mut far[1]).is_empty());
+    let drops = engine.status("g").unwrap().drops;
+    assert!(drops.contains_key("s") && !drops.contains_key("f"), "{drops:?}");
 }
 
 #[test]

@@ -96,6 +96,24 @@ fn a_trace_goes_through_links_and_ends_where_the_packet_is_dropped() {
 }
 
 #[test]
+fn a_trace_tells_what_the_filter_of_a_device_drops() {
+    let (mut engine, mut far) = engine(&["a"]);
+    engine.load("g", "in :: FromDevice(a, BPF_FILTER udp) -> d :: Discard;", "t").unwrap();
+    let events = trace(&mut engine, "", 2);
+    let (captured, listener) = listener();
+    engine.capture(2, "g", &["in[0]".to_owned()], "", 20, 2, listener).unwrap();
+    send(&mut far[0], [numbered(1), udp()]);
+    settle(&mut engine);
+    let events = events.lock().unwrap();
+    assert_eq!(lines(&events[0])[1..], ["0 [0] in :: FromDevice => dropped: Filtered"]);
+    assert_eq!(
+        lines(&events[1])[1..],
+        ["0 [0] in :: FromDevice", "0 [0] d :: Discard => dropped: Discarded"]
+    );
+    assert_eq!(captured.lock().unwrap().len(), 1, "what is dropped does not leave it");
+}
+
+#[test]
 fn a_packet_that_waits_is_reported_after_a_while() {
     let (mut engine, mut far) = engine(&["a"]);
     engine.load("g", "in :: FromDevice(a) -> q :: Queue -> Unqueue(ACTIVE false) -> Discard;", "t").unwrap();

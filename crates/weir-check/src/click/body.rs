@@ -60,6 +60,11 @@ impl Stand {
         Stand { program: Some(program.into()), ..Stand::of(Body::Opaque) }
     }
 
+    /// The same, whose packets pass a filter, if there is one, before they leave.
+    pub(super) fn filtered(self, filter: Option<Arc<Program>>) -> Stand {
+        Stand { program: filter.or(self.program), ..self }
+    }
+
     fn with(self, roles: impl IntoIterator<Item = Role>) -> Stand {
         Stand { roles: roles.into_iter().collect(), ..self }
     }
@@ -87,10 +92,7 @@ pub(super) fn of_node(
     let netfront = || Some("netfront0".to_owned());
     match e.class.as_str() {
         "FromDevice" | "PollDevice" => {
-            // What a filter lets in is not known here.
-            let filtered = !argument(&e.args, usize::MAX, "BPF_FILTER").is_empty();
-            let stand = if filtered { Stand::of(Body::Opaque) } else { pass(false) };
-            stand.with([Role::Entry(device(), Framing::Ethernet, &entry::DEVICE)])
+            pass(false).with([Role::Entry(device(), Framing::Ethernet, &entry::DEVICE)])
         }
         "FromHost" => pass(false).with([Role::Entry(device(), Framing::Ethernet, &entry::TAP)]),
         "ToDevice" | "ToHost" => pass(true).with([Role::Exit(device(), Framing::Ethernet)]),

@@ -120,10 +120,15 @@ impl Template {
                     e.name
                 ));
                 Stand::of(Body::Opaque)
-            } else if let Some(program) = plan.element_program(i) {
-                Stand::program(program.clone())
             } else {
-                body::of_node(e, models.get(&i).copied(), ports, plan.generated(i))
+                let program = plan.element_program(i).cloned();
+                match models.get(&i) {
+                    None if let Some(program) = program => Stand::program(program),
+                    model => {
+                        let stand = body::of_node(e, model.copied(), ports, plan.generated(i));
+                        stand.filtered(program)
+                    }
+                }
             };
             let pulled = pulled.range((i, 0)..=(i, u32::MAX)).map(|(&(_, port), &n)| (port, n)).collect();
             let label = Label { class: e.class.clone(), args: e.args.clone().into(), hidden: false };

@@ -1,7 +1,7 @@
-use std::sync::Arc;
-
 use weir_elements::FromArg;
+use weir_elements::filter::{Plan, View};
 use weir_io::interface::{Method, Options};
+use weir_ir::{Builder, Layer, Program};
 use weir_model::filter::Expr;
 
 use super::prelude::*;
@@ -49,8 +49,7 @@ engine_node! {
         /// Accepted for Click's sake: frames that this host sends are never received.
         key outbound: bool = false,
         /// Which frames are taken, in the filter language of `IPFilter` and `--match`; all, if it is left out. Others are
-        /// dropped (`Filtered`). It is tested frame by frame, by the program and not by the kernel, and takes more time than
-        /// `IPFilter`.
+        /// dropped (`Filtered`).
         key bpf_filter: Filter = Filter(None),
     }
     handlers {
@@ -68,7 +67,7 @@ engine_node! {
 
 /// A filter expression, if there is one.
 #[derive(Debug, Clone)]
-pub(crate) struct Filter(Option<Arc<Expr>>);
+pub(crate) struct Filter(Option<Expr>);
 
 impl FromArg for Filter {
     const SYNTAX: &'static str = "filter expression";
@@ -77,7 +76,7 @@ impl FromArg for Filter {
         if text.trim().is_empty() {
             return Ok(Filter(None));
         }
-        Expr::parse(&text).map(|e| Filter(Some(Arc::new(e)))).map_err(|e| e.to_string())
+        Expr::parse(&text).map(|e| Filter(Some(e))).map_err(|e| e.to_string())
     }
 }
 
@@ -120,7 +119,18 @@ impl Behavior for FromDevice {
         self.state
     }
 
-    fn takes(&self) -> Option<&Arc<Expr>> {
-        self.bpf_filter.0.as_ref()
+    fn filter(&self, name: &str) -> Option<Program> {
+        let expr = self.bpf_filter.0.as_ref()?;
+        let plan = Plan::new(View::Ethernet, [(expr, 0)]);
+        let mut b = Builder::new(name, 1, 1);
+        b.input(0, |b| {
+            let taken = plan.matches(b);
+            b.unless(taken, |b| b.drop(Reason::new("Filtered")));
+            // What the filter marked to read it is not marked in what a device gives.
+            b.set_mark(Layer::Mac, Layer::Data, 0);
+            [Layer::Net, Layer::Transport, Layer::Cursor].into_iter().for_each(|l| b.clear_mark(l));
+            b.emit(0);
+        });
+        Some(b.finish())
     }
 }

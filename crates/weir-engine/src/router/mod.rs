@@ -16,7 +16,6 @@ use weir_click::Kind;
 use weir_ir::program::{BlockId, End, EntryKind, MAX_HOPS};
 use weir_ir::{ClassInfo, Reason};
 use weir_jit::Compiled;
-use weir_model::filter::PacketView;
 use weir_packet::Packet;
 use weir_table::TableSet;
 
@@ -38,8 +37,6 @@ pub(crate) use host::FastHost as Host;
 
 /// How many packets a pull may try in vain before it gives up for this time.
 const PULL_TRIES: usize = 32;
-/// A device's packet that its reader's filter does not take.
-const FILTERED: Reason = Reason::new("Filtered");
 /// How many link batches are delivered in one go: packets that go round are left for the next round.
 const DELIVERIES: usize = 4096;
 /// How often at most tables are looked at for what is due while traffic flows, in nanoseconds.
@@ -201,30 +198,13 @@ impl Router {
         packets: impl IntoIterator<Item = Packet>,
         spread: bool,
     ) {
+        if env.workers() == 1 || !spread {
+            return self.inject(env, link, packets);
+        }
         self.active = true;
         let Some(&(element, port)) = self.plan.links.get(link as usize).and_then(|l| l.from.as_ref()) else {
             return;
         };
-        if let Some(filter) = self.node(element).and_then(|n| n.takes().cloned()) {
-            let taken = |p: &Packet| filter.matches(&PacketView::ethernet(p.bytes()));
-            let (packets, others): (Vec<_>, Vec<_>) = packets.into_iter().partition(taken);
-            others.into_iter().for_each(|p| self.drop_at(env, element, &FILTERED, p));
-            return self.spread_out(env, (element, port), link, packets, spread);
-        }
-        self.spread_out(env, (element, port), link, packets, spread);
-    }
-
-    fn spread_out(
-        &mut self,
-        env: &mut Env,
-        (element, port): (usize, u32),
-        link: u32,
-        packets: impl IntoIterator<Item = Packet>,
-        spread: bool,
-    ) {
-        if env.workers() == 1 || !spread {
-            return self.inject(env, link, packets);
-        }
         for mut packet in packets {
             let to = env.worker_of(packet.bytes());
             self.sees_output(env, element, port, &mut packet);
@@ -479,8 +459,13 @@ impl Router {
     /// Shows a packet that leaves a node to who watches.
     fn sees_output(&self, env: &mut Env, element: usize, port: u32, packet: &mut Packet) {
         if env.watch.active() {
+            let place = self.place(element);
+            if self.plan.parts[element].filter().is_some() {
+                // Only what its filter lets pass leaves it.
+                return env.watch.lock().comes_in(&place, packet, env.now);
+            }
             let source = self.port_counts(element).0 == 0;
-            env.watch.lock().output(&self.place(element), port, packet, source, env.now);
+            env.watch.lock().output(&place, port, packet, source, env.now);
         }
     }
 

@@ -166,7 +166,14 @@ impl Watch {
     /// A packet leaves an element. `source`: it has not been in the graph before.
     pub fn output(&mut self, place: &Place, port: u32, packet: &mut Packet, source: bool, now: u64) {
         self.passes_output(place, port, packet);
-        if source && packet.trace == 0 {
+        if source {
+            self.comes_in(place, packet, now);
+        }
+    }
+
+    /// A packet comes into the graph at an element.
+    pub fn comes_in(&mut self, place: &Place, packet: &mut Packet, now: u64) {
+        if packet.trace == 0 {
             self.traces.consider(place, packet, now);
         }
     }
