@@ -1,6 +1,6 @@
 //! `cargo run -p xtask -- tidy`: holds the repository against its own rules. `cargo test` runs it too.
 //!
-//! `cargo run -p xtask -- mutate [PACKAGE…]`: finds that the tests notice mistakes that are made on purpose.
+//! `cargo run -p xtask -- mutate [--one-in N] [PACKAGE…]`: finds that the tests notice mistakes that are made on purpose.
 
 #![forbid(unsafe_code)]
 
@@ -42,9 +42,9 @@ fn main() -> ExitCode {
             findings.iter().for_each(|f| println!("{f}"));
             findings.is_empty()
         }),
-        Some((task, packages)) if task == "mutate" => mutate::run(&root(), packages),
+        Some((task, args)) if task == "mutate" => mutate::run(&root(), args),
         _ => {
-            eprintln!("usage: cargo run -p xtask -- tidy | mutate [PACKAGE...]");
+            eprintln!("usage: cargo run -p xtask -- tidy | mutate [--one-in N] [PACKAGE...]");
             return ExitCode::from(2);
         }
     };

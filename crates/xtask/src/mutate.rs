@@ -26,14 +26,23 @@ enum Outcome {
     Late,
 }
 
-/// Runs the mutations of these packages, or all, and prints a table. Whether each was noticed.
-pub(crate) fn run(root: &Path, packages: &[String]) -> anyhow::Result<bool> {
+/// Runs the mutations of these packages, or all, and prints a table. Whether each was noticed. With `--one-in N` before the
+/// packages, a sample of them: another one with each commit.
+pub(crate) fn run(root: &Path, args: &[String]) -> anyhow::Result<bool> {
+    let (one_in, packages) = match args {
+        [flag, n, packages @ ..] if flag == "--one-in" => {
+            let n: usize = n.parse().ok().filter(|n| *n > 0).context("--one-in needs a number above 0")?;
+            (n, packages)
+        }
+        _ => (1, args),
+    };
     let known = |name: &String| mutations().any(|m| m.test.package == name);
     if let Some(unknown) = packages.iter().find(|name| !known(name)) {
         bail!("no mutation is for tests of '{unknown}'");
     }
     let chosen = |m: &&Mutation| packages.is_empty() || packages.iter().any(|p| p == m.test.package);
-    let chosen: Vec<&Mutation> = mutations().filter(chosen).collect();
+    let first = if one_in > 1 { commit_number(root)? % one_in } else { 0 };
+    let chosen: Vec<&Mutation> = mutations().filter(chosen).skip(first).step_by(one_in).collect();
     let copy = Copy::new(root)?;
     let mut tested: Vec<Test> = Vec::new();
     for m in &chosen {
@@ -58,6 +67,15 @@ pub(crate) fn run(root: &Path, packages: &[String]) -> anyhow::Result<bool> {
     }
     println!("{} mutations", chosen.len());
     Ok(all)
+}
+
+/// A number that follows from the commit, so that a run of it can be repeated.
+fn commit_number(root: &Path) -> anyhow::Result<usize> {
+    let output = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root).output();
+    let output = output.context("cannot run git")?;
+    let hash = String::from_utf8_lossy(&output.stdout);
+    let number = hash.get(..6).and_then(|digits| usize::from_str_radix(digits, 16).ok());
+    number.context("git names no commit")
 }
 
 impl std::fmt::Display for Test {
