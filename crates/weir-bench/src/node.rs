@@ -9,10 +9,10 @@ use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use weir_api::client::NodeClient;
 use weir_engine::WorkerOptions;
-use weir_engine::protocol::{Answer, Command};
-use weir_node::client::NodeClient;
 use weir_node::{Options, serve};
+use weir_protocol::{Answer, Command};
 
 use crate::ports::lab::Lab;
 use crate::stats::Spread;
@@ -176,7 +176,7 @@ impl Node {
 
     /// The data-plane process.
     fn engine(&self) -> Result<i32> {
-        match weir_engine::Client::connect(&self.socket)?.call(Command::Hello)? {
+        match weir_protocol::Client::connect(&self.socket)?.call(Command::Hello)? {
             Answer::Hello { pid, .. } => Ok(i32::try_from(pid)?),
             other => Err(anyhow!("it answered Hello with {other:?}")),
         }

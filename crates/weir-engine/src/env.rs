@@ -72,7 +72,7 @@ pub type Printer = dyn FnMut(&str) + Send;
 pub struct Notice {
     /// The graph, if one is concerned.
     pub graph: Option<String>,
-    /// What, as in [`Event::Notice`](crate::protocol::Event::Notice).
+    /// What, as in [`Event::Notice`](weir_protocol::Event::Notice).
     pub what: &'static str,
     /// More, for people.
     pub text: String,

@@ -1,13 +1,12 @@
 //! The data-plane process: graphs, engine nodes, workers, hot swap, snapshot, handlers, traces.
 //!
 //! [`Engine`] runs graphs in the thread that calls it. [`Worker`] is an engine in a thread of its own; [`serve`] puts it
-//! behind a Unix socket on which the control side speaks [`protocol`], for example by a [`Client`].
+//! behind a Unix socket on which the control side speaks [`weir_protocol`].
 
 #![forbid(unsafe_code)]
 
 mod chatter;
 mod classes;
-mod client;
 mod control;
 mod device;
 mod divide;
@@ -27,7 +26,6 @@ mod node;
 mod nodes;
 mod plan;
 mod problem;
-pub mod protocol;
 mod router;
 mod series;
 mod server;
@@ -39,7 +37,6 @@ mod watch;
 mod worker;
 
 pub use classes::{AnyClass, Classes};
-pub use client::{Client, ClientError, Events};
 pub use control::Modes;
 pub use device::Opener;
 pub use engine::{Engine, Stopped, Until};

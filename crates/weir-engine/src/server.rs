@@ -1,4 +1,4 @@
-//! The data-plane process: a Unix socket on which the control side speaks [`crate::protocol`].
+//! The data-plane process: a Unix socket on which the control side speaks [`weir_protocol`].
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
@@ -16,8 +16,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::classes::Classes;
-use crate::protocol::{Answer, Command, Event, MAX_LINE, Reply, Request};
 use crate::worker::{Handle, Worker, WorkerOptions};
+use weir_protocol::{Answer, Command, Event, MAX_LINE, Reply, Request};
 
 /// Most connections at a time.
 const MAX_CONNECTIONS: usize = 64;

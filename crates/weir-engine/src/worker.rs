@@ -17,9 +17,9 @@ use crate::inbox::{self, inbox};
 use crate::library::{Code, Library, Made, Progress};
 use crate::plan::Plan;
 use crate::problem::PlanError;
-use crate::protocol::{self, Answer, Command, Event};
 use crate::team::{Threads, panic_text, troubled};
 use crate::watch::Listener;
+use weir_protocol::{Answer, Command, Event};
 
 type Outcome = Result<Answer, Vec<String>>;
 
@@ -180,7 +180,7 @@ impl Handle {
     pub fn call(&self, command: Command) -> Outcome {
         match command {
             Command::Hello => Ok(Answer::Hello {
-                version: protocol::VERSION,
+                version: weir_protocol::VERSION,
                 pid: std::process::id(),
                 started: self.started,
             }),

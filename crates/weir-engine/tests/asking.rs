@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use weir_engine::protocol::Command;
 use weir_engine::{Classes, Worker, WorkerOptions};
+use weir_protocol::Command;
 
 const PACKETS: u64 = 2000;
 /// Whether the asking thread always comes first depends on the scheduler, and does in half of the cases.

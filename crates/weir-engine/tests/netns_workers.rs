@@ -3,9 +3,9 @@
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 
-use weir_engine::protocol::{Answer, Command as Ask};
 use weir_engine::{Classes, Worker, WorkerOptions};
 use weir_io::{Netns, interface};
+use weir_protocol::{Answer, Command as Ask};
 
 mod net;
 

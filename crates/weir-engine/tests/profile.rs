@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_engine::protocol::{Answer, Command, ElementProfile};
 use weir_engine::{Classes, Engine, Until, Worker, WorkerOptions};
+use weir_protocol::{Answer, Command, ElementProfile};
 
 const CHAIN: &str = "InfiniteSource(LENGTH 64, LIMIT 20000) -> a :: Counter -> s :: Strip(14) -> b :: Counter \
                      -> Paint(3) -> t :: Switch(0) -> Discard; t [1] -> unused :: Counter -> Discard;";

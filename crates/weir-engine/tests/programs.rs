@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use common::{numbered, received, send, settle};
 use weir_elements::{Class, class};
-use weir_engine::protocol::{Answer, Command, Event};
 use weir_engine::{Classes, Engine, ExecutorKind, Worker, WorkerOptions};
 use weir_io::Port;
 use weir_io::memory::MemoryPort;
+use weir_protocol::{Answer, Command, Event};
 
 mod ticker {
     use weir_ir::Builder;

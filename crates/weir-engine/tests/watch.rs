@@ -5,8 +5,8 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::{engine, numbered, send, settle};
-use weir_engine::protocol::Event;
 use weir_engine::{Engine, Listener};
+use weir_protocol::Event;
 
 fn listener() -> (Arc<Mutex<Vec<Event>>>, Listener) {
     let events = Arc::new(Mutex::new(Vec::new()));

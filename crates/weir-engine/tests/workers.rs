@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{received, send};
-use weir_engine::protocol::{Answer, Command, Event};
 use weir_engine::{Classes, Engine, ExecutorKind, Threads, Worker, WorkerOptions};
 use weir_io::Port;
 use weir_io::memory::MemoryPort;
 use weir_net::{EtherAddr, FlowKey, Ipv4, build, ethertype};
+use weir_protocol::{Answer, Command, Event};
 
 const INSIDE: &str = "02:00:00:00:00:01";
 const OUTSIDE: &str = "02:00:00:00:00:02";

@@ -3,12 +3,12 @@
 use std::net::Ipv4Addr;
 
 use weir_engine::Classes;
-use weir_engine::protocol::{Answer, Command, Event, GraphInfo, Reply, Request};
 use weir_io::pcap::PcapWriter;
 use weir_ir::program_of;
 use weir_net::build::{TcpFields, arp, ethernet, icmp_echo, tag_vlan, tcp4, udp4};
 use weir_net::{EtherAddr, ethertype};
 use weir_packet::Packet;
+use weir_protocol::{Answer, Command, Event, GraphInfo, Reply, Request};
 
 use crate::mutate::Random;
 

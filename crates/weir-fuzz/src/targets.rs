@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::io::Cursor;
 use std::sync::{Arc, LazyLock};
 
-use weir_engine::protocol::{Reply, Request};
 use weir_engine::{Classes, Plan};
 use weir_io::pcap::{PcapReader, PcapWriter};
 use weir_ir::program::EntryKind;
@@ -21,6 +20,7 @@ use weir_model::template::Template;
 use weir_model::topology::Topology;
 use weir_net::{Arp, Ethernet, FlowKey, Icmp, Ipv4, Ipv6, Tcp, Udp, Vlan, describe, describe_ip};
 use weir_packet::{Layer, Packet};
+use weir_protocol::{Reply, Request};
 use weir_table::TableSet;
 
 use crate::seeds;

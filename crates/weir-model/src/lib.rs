@@ -1,4 +1,4 @@
-//! The documents people write and read: service graphs, function templates, status reports, and the pcap filter language.
+//! The documents people write and read: service graphs, function templates, and the pcap filter language.
 //!
 //! Everything here follows "parse, don't validate": a value of these types is well formed, so the layers above never check again.
 //! A document with mistakes gives all of them at once ([`DocErrors`]), each with its path, its line and what would be right.
@@ -7,11 +7,11 @@
 //! - [`template`]: function templates ("images", Scylla paper sections III.B and V.A)
 //! - [`filter`]: pcap filter expressions as Click's `IPFilter` reads them, with a reference evaluator
 //! - [`import`]: routing tables, firewall rules and transfer functions of other systems
+//! - [`nearest`]: the known name that is most like one that is not known
 //! - [`request`]: requests for processing: modules, links, requirements (CHANGE paper figure 2.2)
 //! - [`requirement`]: what must hold for traffic (CHANGE paper section 2.2.2)
 //! - [`topology`]: the operator's network: boxes, links, owners, policy (CHANGE paper section 2.2.2)
 //! - [`schema`]: JSON Schemas of these documents, and the manual's tables of their fields
-//! - [`status`]: what a node reports about its graphs
 #![forbid(unsafe_code)]
 
 mod doc;
@@ -19,10 +19,10 @@ mod error;
 pub mod filter;
 pub mod graph;
 pub mod import;
+pub mod nearest;
 pub mod request;
 pub mod requirement;
 pub mod schema;
-pub mod status;
 pub mod template;
 pub mod topology;
 pub mod value;

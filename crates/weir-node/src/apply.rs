@@ -9,11 +9,12 @@ use weir_switch::lsi0::Attachment;
 
 use crate::connection::DataPlane;
 use crate::desired::DesiredGraph;
-use crate::events::{Kind, News};
+use crate::events::News;
 use crate::node::Node;
 use crate::perform::{Plant, Refusals};
 use crate::precondition::Precondition;
 use crate::view::{Applied, ApplyError, Entry, Outcome, View};
+use weir_api::events::Kind;
 
 /// How documents are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

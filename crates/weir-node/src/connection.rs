@@ -11,7 +11,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
-use weir_engine::protocol::{Answer, Command, Event, MAX_LINE, Reply, Request};
+use weir_protocol::{Answer, Command, Event, MAX_LINE, Reply, Request};
 
 /// How long the data plane may take for a command.
 const ANSWER_TIME: Duration = Duration::from_secs(60);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use process_wrap::std::{ChildWrapper, CommandWrap, ProcessSession};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
-use weir_engine::protocol::{Answer, Command, Event, VERSION};
+use weir_protocol::{Answer, Command, Event, VERSION};
 
 use crate::connection::{CallError, Connection, DataPlane, EventStream};
 

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use weir_api::images::ImageError;
 use weir_model::graph::Function;
 use weir_model::template::{MANIFEST_FILE, MAX_FILE, Template, TemplateError};
 
 use crate::image_check;
-use crate::nearest::nearest;
+use weir_model::nearest::nearest;
 
 /// Most images that are read from one directory.
 const MAX_IMAGES: usize = 10_000;
@@ -22,17 +21,6 @@ pub struct Images {
     pub templates: BTreeMap<String, Template>,
     /// What could not be read.
     pub errors: Vec<ImageError>,
-}
-
-/// An image that cannot be used. Others are not concerned.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ImageError {
-    /// The image's name, as far as it can be told.
-    pub name: String,
-    /// The file or directory.
-    pub path: String,
-    /// What is wrong with it, one line each.
-    pub errors: Vec<String>,
 }
 
 impl Images {

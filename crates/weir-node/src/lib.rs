@@ -9,11 +9,10 @@
 //! - [`node`]: changes, one at a time, all or nothing
 //! - [`store`], [`images`], [`events`]: what is kept, what is offered, what is told
 //! - [`engine`], [`connection`]: the data-plane process, supervised and spoken to
-//! - [`rest`], [`client`]: the interface, and its blocking client
+//! - [`rest`]: the interface
 #![forbid(unsafe_code)]
 
 mod apply;
-pub mod client;
 pub mod connection;
 pub mod desired;
 pub mod engine;
@@ -21,7 +20,6 @@ pub mod events;
 pub mod guard;
 mod image_check;
 pub mod images;
-pub mod nearest;
 pub mod node;
 mod perform;
 pub mod plan;

@@ -9,13 +9,14 @@ use weir_model::graph::ServiceGraph;
 
 use crate::connection::DataPlane;
 use crate::desired::DesiredGraph;
-use crate::events::{Events, Kind, News};
+use crate::events::{Events, News};
 use crate::images::Images;
 use crate::perform::{Plant, StepError};
 use crate::precondition::Precondition;
 use crate::proof::{Proofs, follows_document};
 use crate::store::{Store, StoreError};
 use crate::view::Failure;
+use weir_api::events::Kind;
 
 pub use crate::apply::{Document, How};
 pub use crate::view::{Applied, ApplyError, Entry, Outcome, View};
@@ -354,10 +355,10 @@ mod tests {
     use super::*;
     use crate::connection::CallError;
     use crate::reconcile::lsi0_of;
-    use crate::rest::Problem;
     use crate::testing::wire;
     use std::sync::Mutex;
-    use weir_engine::protocol::{Answer, Command, VERSION};
+    use weir_api::problem::Problem;
+    use weir_protocol::{Answer, Command, VERSION};
 
     /// Takes everything, and remembers what was loaded.
     #[derive(Default)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use weir_engine::protocol::{Answer, Command, GraphStatus};
+use weir_protocol::{Answer, Command, GraphStatus};
 use weir_switch::lsi0::{ACCESS_POINTS, lsi0};
 
 use crate::connection::{CallError, DataPlane};

@@ -2,105 +2,47 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use weir_api::plan::{Action, Changes, Plan, TableFate, Traffic};
 
 use crate::desired::DesiredGraph;
 use crate::guard;
-use crate::traffic::Traffic;
 
-/// What a change would do. Nothing of it was done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Plan {
-    /// The graph.
-    pub graph: String,
-    /// What would become of it.
-    pub action: Action,
-    /// Functions by identifier.
-    pub functions: Changes,
-    /// Service access points by identifier.
-    pub saps: Changes,
-    /// Flow rules by identifier.
-    pub rules: Changes,
-    /// State tables that have entries now.
-    pub tables: Vec<TableFate>,
-    /// What it would do to the traffic between access points.
-    #[serde(default)]
-    pub traffic: Traffic,
-}
-
-/// What would become of a graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Action {
-    /// It would be new.
-    Create,
-    /// It would be changed while it runs.
-    Change,
-    /// It would stay as it is.
-    None,
-}
-
-/// Parts of a graph by identifier.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Changes {
-    /// Those that are new.
-    pub added: Vec<String>,
-    /// Those that are different.
-    pub changed: Vec<String>,
-    /// Those that go.
-    pub removed: Vec<String>,
-}
-
-/// What becomes of a table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct TableFate {
-    /// `element.table`.
-    pub table: String,
-    /// Number of its entries.
-    pub entries: u32,
-    /// Whether it is kept: an element of the same name and class remains.
-    pub kept: bool,
-}
-
-impl Plan {
-    /// The way from `old`, if there is one, to `new`; `tables` are those of the running graph with their entries.
-    pub fn new(old: Option<&DesiredGraph>, new: &DesiredGraph, tables: &BTreeMap<String, u32>) -> Plan {
-        let part = |name: &str| {
-            let before = old.map(|g| by_id(&g.document, name)).unwrap_or_default();
-            changes(&before, &by_id(&new.document, name))
-        };
-        let mut functions = part("SFs");
-        // A function is also another one when its image is.
-        if let Some(old) = old {
-            let (before, after) = (inside(old), inside(new));
-            for f in &new.functions {
-                let known = functions.added.contains(&f.id) || functions.changed.contains(&f.id);
-                if !known && before.get(f.id.as_str()) != after.get(f.id.as_str()) {
-                    functions.changed.push(f.id.clone());
-                }
+/// The way from `old`, if there is one, to `new`; `tables` are those of the running graph with their entries.
+pub fn plan(old: Option<&DesiredGraph>, new: &DesiredGraph, tables: &BTreeMap<String, u32>) -> Plan {
+    let part = |name: &str| {
+        let before = old.map(|g| by_id(&g.document, name)).unwrap_or_default();
+        changes(&before, &by_id(&new.document, name))
+    };
+    let mut functions = part("SFs");
+    // A function is also another one when its image is.
+    if let Some(old) = old {
+        let (before, after) = (inside(old), inside(new));
+        for f in &new.functions {
+            let known = functions.added.contains(&f.id) || functions.changed.contains(&f.id);
+            if !known && before.get(f.id.as_str()) != after.get(f.id.as_str()) {
+                functions.changed.push(f.id.clone());
             }
         }
-        let action = match old {
-            None => Action::Create,
-            Some(old) if old == new => Action::None,
-            Some(_) => Action::Change,
-        };
-        let same = old.map(|old| remaining(old, new)).unwrap_or_default();
-        let fate = |(table, entries): (&String, &u32)| {
-            let element = table.rsplit_once('.').map_or(table.as_str(), |(e, _)| e);
-            TableFate { table: table.clone(), entries: *entries, kept: same.contains(element) }
-        };
-        Plan {
-            graph: new.id.clone(),
-            action,
-            functions,
-            saps: part("saps"),
-            rules: part("flowrules"),
-            tables: tables.iter().filter(|(_, n)| **n > 0).map(fate).collect(),
-            traffic: Traffic::default(),
-        }
+    }
+    let action = match old {
+        None => Action::Create,
+        Some(old) if old == new => Action::None,
+        Some(_) => Action::Change,
+    };
+    let same = old.map(|old| remaining(old, new)).unwrap_or_default();
+    let fate = |(table, entries): (&String, &u32)| {
+        let element = table.rsplit_once('.').map_or(table.as_str(), |(e, _)| e);
+        TableFate { table: table.clone(), entries: *entries, kept: same.contains(element) }
+    };
+    Plan {
+        graph: new.id.clone(),
+        action,
+        functions,
+        saps: part("saps"),
+        rules: part("flowrules"),
+        tables: tables.iter().filter(|(_, n)| **n > 0).map(fate).collect(),
+        traffic: Traffic::default(),
     }
 }
 
@@ -158,13 +100,13 @@ mod tests {
         let old = desired(&wire("a", "eth1", "eth2"));
         let new = desired(&wire("a", "eth1", "eth3").replace("id: b,", "id: c,"));
         let tables = BTreeMap::from([("lsi.x".into(), 3), ("nat.y".into(), 2), ("empty.z".into(), 0)]);
-        let plan = Plan::new(Some(&old), &new, &tables);
-        assert_eq!(plan.action, Action::Change);
-        assert_eq!(plan.saps.changed, ["r"]);
-        assert_eq!((plan.rules.added, plan.rules.removed), (vec!["c".to_owned()], vec!["b".to_owned()]));
-        let kept: Vec<_> = plan.tables.iter().map(|t| (t.table.as_str(), t.kept)).collect();
+        let found = plan(Some(&old), &new, &tables);
+        assert_eq!(found.action, Action::Change);
+        assert_eq!(found.saps.changed, ["r"]);
+        assert_eq!((found.rules.added, found.rules.removed), (vec!["c".to_owned()], vec!["b".to_owned()]));
+        let kept: Vec<_> = found.tables.iter().map(|t| (t.table.as_str(), t.kept)).collect();
         assert_eq!(kept, [("lsi.x", true), ("nat.y", false)]);
-        assert_eq!(Plan::new(Some(&new), &new, &tables).action, Action::None);
-        assert_eq!(Plan::new(None, &new, &BTreeMap::new()).saps.added, ["l", "r"]);
+        assert_eq!(plan(Some(&new), &new, &tables).action, Action::None);
+        assert_eq!(plan(None, &new, &BTreeMap::new()).saps.added, ["l", "r"]);
     }
 }

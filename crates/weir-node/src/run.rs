@@ -14,10 +14,10 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 
 use crate::engine::{Engine, News, Place};
-use crate::events::Kind;
 use crate::node::Node;
 use crate::rest::router;
 use crate::store::{Store, StoreError};
+use weir_api::events::Kind;
 
 /// How often what failed is tried again.
 const RETRY: Duration = Duration::from_secs(10);

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_engine::protocol::{self, Answer, Command};
-use weir_model::graph::{PortRef, ServiceGraph};
-use weir_model::status::{
+use weir_api::status::{
     Drift, DropCount, ElementDrops, ElementTime, FlowCache, FunctionStatus, GraphStatus, LinkStatus, State,
 };
+use weir_model::graph::{PortRef, ServiceGraph};
+use weir_protocol::{Answer, Command};
 
 use crate::connection::{CallError, DataPlane};
 use crate::desired::DesiredGraph;
 use crate::guard;
-use crate::nearest::nearest;
-use crate::rest::Direction;
+use weir_api::watch::Direction;
+use weir_model::nearest::nearest;
 
 /// The counters of a graph, by where they stand.
 #[derive(Debug, Default)]
@@ -183,7 +183,7 @@ fn unknown_element<'a>(point: &str, known: impl Iterator<Item = &'a str> + Clone
 }
 
 /// Drops inside a function, by reason.
-fn drops(status: &protocol::GraphStatus, element: &str) -> Vec<DropCount> {
+fn drops(status: &weir_protocol::GraphStatus, element: &str) -> Vec<DropCount> {
     let prefix = format!("{element}/");
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for (_, reasons) in status.drops.iter().filter(|(name, _)| name.starts_with(&prefix)) {
@@ -226,7 +226,7 @@ fn links_of(document: &ServiceGraph, counters: &Counters) -> Vec<(PortRef, PortR
 fn counters(
     document: &ServiceGraph,
     graph: &DesiredGraph,
-    figures: Option<&protocol::GraphStatus>,
+    figures: Option<&weir_protocol::GraphStatus>,
 ) -> Counters {
     let mut counters = Counters::default();
     let Some(figures) = figures else { return counters };

@@ -13,7 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use crate::desired::DesiredGraph;
-use crate::events::{Event, Kind, News};
+use crate::events::News;
+use weir_api::events::{Event, Kind};
 
 /// Events that are kept.
 pub const MAX_EVENTS: u64 = 10_000;

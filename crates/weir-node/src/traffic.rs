@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use weir_api::plan::{Flow, Traffic};
 use weir_check::report::{Changes, Fated, Treated};
 use weir_check::{Extent, World};
 use weir_engine::{Classes, Plan};
@@ -20,92 +19,47 @@ const CLASSES: usize = 32;
 /// Most paths of packets from an access point that are looked at.
 const PATHS: usize = 1024;
 
-/// What a change does to the packets between access points.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Traffic {
-    /// What would arrive and does not now.
-    pub gained: Vec<Flow>,
-    /// What arrives and would not any more.
-    pub lost: Vec<Flow>,
-    /// What would arrive as before, but with other contents.
-    pub altered: Vec<Flow>,
-    /// What becomes of packets that no host sends, where it changes and that of others does not: a line for each class.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub malformed: Vec<String>,
-    /// What is not known of it, and why.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unknown: Vec<String>,
+/// What the way from `old`, if there is one, to `new` does. It takes some seconds at most; what was not compared by then
+/// is told.
+pub fn between(old: Option<&DesiredGraph>, new: &DesiredGraph) -> Traffic {
+    match worlds(old, new) {
+        Ok((before, after)) => {
+            let limits = Limits { paths: PATHS, time: Some(TIME), ..Limits::of_networks() };
+            let extent = Extent { limits, classes: CLASSES };
+            of(&Changes::between(("now", &before), ("planned", &after), extent))
+        }
+        Err(e) => {
+            Traffic { unknown: vec![format!("the traffic was not compared: {e}")], ..Traffic::default() }
+        }
+    }
 }
 
-/// A class of packets between two access points, with one of them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Flow {
-    /// Where it comes in.
-    pub from: String,
-    /// Where it arrives.
-    pub to: String,
-    /// The packet as it comes in, in one line.
-    pub packet: String,
-    /// Its bytes in hexadecimal.
-    pub hex: String,
-    /// What becomes of it now.
-    pub before: String,
-    /// What would become of it.
-    pub after: String,
-}
-
-impl Traffic {
-    /// What the way from `old`, if there is one, to `new` does. It takes some seconds at most; what was not compared by then
-    /// is told.
-    pub fn new(old: Option<&DesiredGraph>, new: &DesiredGraph) -> Traffic {
-        match worlds(old, new) {
-            Ok((before, after)) => {
-                let limits = Limits { paths: PATHS, time: Some(TIME), ..Limits::of_networks() };
-                let extent = Extent { limits, classes: CLASSES };
-                Traffic::of(&Changes::between(("now", &before), ("planned", &after), extent))
+fn of(changes: &Changes) -> Traffic {
+    let mut t = Traffic::default();
+    for d in changes.differences.iter().filter(|d| d.well_formed) {
+        let at = |list: &[Fated]| -> Vec<String> {
+            list.iter().filter_map(|f| f.arrival().map(str::to_owned)).collect()
+        };
+        let (before, after) = (at(&d.before), at(&d.after));
+        let add = |list: &mut Vec<Flow>, to: &String| {
+            // The first packet of a pair is enough.
+            if !list.iter().any(|f| f.from == d.place && f.to == *to) {
+                list.push(flow(d, to));
             }
-            Err(e) => {
-                Traffic { unknown: vec![format!("the traffic was not compared: {e}")], ..Traffic::default() }
-            }
-        }
+        };
+        after.iter().filter(|to| !before.contains(to)).for_each(|to| add(&mut t.gained, to));
+        before.iter().filter(|to| !after.contains(to)).for_each(|to| add(&mut t.lost, to));
+        after.iter().filter(|to| before.contains(to)).for_each(|to| add(&mut t.altered, to));
     }
-
-    fn of(changes: &Changes) -> Traffic {
-        let mut t = Traffic::default();
-        for d in changes.differences.iter().filter(|d| d.well_formed) {
-            let at = |list: &[Fated]| -> Vec<String> {
-                list.iter().filter_map(|f| f.arrival().map(str::to_owned)).collect()
-            };
-            let (before, after) = (at(&d.before), at(&d.after));
-            let add = |list: &mut Vec<Flow>, to: &String| {
-                // The first packet of a pair is enough.
-                if !list.iter().any(|f| f.from == d.place && f.to == *to) {
-                    list.push(flow(d, to));
-                }
-            };
-            after.iter().filter(|to| !before.contains(to)).for_each(|to| add(&mut t.gained, to));
-            before.iter().filter(|to| !after.contains(to)).for_each(|to| add(&mut t.lost, to));
-            after.iter().filter(|to| before.contains(to)).for_each(|to| add(&mut t.altered, to));
-        }
-        t.malformed = changes.malformed();
-        for name in &changes.open {
-            t.unknown.push(format!("there was no time to compare packets from {name}"));
-        }
-        if changes.more {
-            t.unknown.push(format!("there may be more: only {} classes are told", changes.differences.len()));
-        }
-        t.unknown.extend(changes.reason.iter().map(|r| format!("there may be more: {r}")));
-        t
+    t.malformed = changes.malformed();
+    for name in &changes.open {
+        t.unknown.push(format!("there was no time to compare packets from {name}"));
     }
-
-    /// Whether there is nothing to tell.
-    pub fn is_empty(&self) -> bool {
-        self.gained.is_empty()
-            && self.lost.is_empty()
-            && self.altered.is_empty()
-            && self.malformed.is_empty()
-            && self.unknown.is_empty()
+    if changes.more {
+        t.unknown.push(format!("there may be more: only {} classes are told", changes.differences.len()));
     }
+    t.unknown.extend(changes.reason.iter().map(|r| format!("there may be more: {r}")));
+    t
 }
 
 fn text(list: &[Fated]) -> String {
@@ -178,7 +132,7 @@ mod tests {
     #[test]
     fn a_graph_that_is_new_makes_its_access_points_reachable() {
         let new = desired(&wire("a", "eth1", "eth2"));
-        let t = Traffic::new(None, &new);
+        let t = between(None, &new);
         assert_eq!(told(&t.gained), [("l", "r"), ("r", "l")], "{t:?}");
         assert!(t.lost.is_empty() && t.altered.is_empty() && t.unknown.is_empty(), "{t:?}");
         assert!(!t.gained[0].hex.is_empty() && t.gained[0].after == "arrives at r", "{t:?}");
@@ -187,7 +141,7 @@ mod tests {
     #[test]
     fn what_is_the_same_is_not_told() {
         let graph = desired(&wire("a", "eth1", "eth2"));
-        assert!(Traffic::new(Some(&graph), &graph).is_empty());
+        assert!(between(Some(&graph), &graph).is_empty());
     }
 
     #[test]
@@ -196,9 +150,9 @@ mod tests {
         let old = desired(&text);
         let back = text.lines().find(|l| l.contains("port_in: 'sap:r'")).unwrap();
         let new = desired(&text.replace(back, ""));
-        let t = Traffic::new(Some(&old), &new);
+        let t = between(Some(&old), &new);
         assert_eq!(told(&t.lost), [("r", "l")], "{t:?}");
         assert!(t.gained.is_empty() && t.altered.is_empty(), "{t:?}");
-        assert_eq!(told(&Traffic::new(Some(&new), &old).gained), [("r", "l")]);
+        assert_eq!(told(&between(Some(&new), &old).gained), [("r", "l")]);
     }
 }

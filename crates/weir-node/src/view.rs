@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use weir_model::status::{Drift, State};
+use weir_api::status::{Drift, State};
 use weir_switch::compile::CompileError;
 use weir_switch::lsi0::Conflict;
 

@@ -10,14 +10,16 @@ use std::time::Duration;
 use fake::{Fake, LSI0, wire};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use weir_engine::protocol::Event;
+use weir_api::client::{ClientError, NodeClient};
+use weir_api::events::Kind;
+use weir_api::graphs::ListOutcome;
+use weir_api::plan::Action;
+use weir_api::problem::{MEDIA_TYPE as PROBLEM, Problem};
+use weir_api::status::State;
+use weir_api::watch::{CaptureRequest, Captured, Direction, TraceRequest};
 use weir_model::graph::MAX_BODY;
-use weir_model::status::State;
-use weir_node::client::{ClientError, NodeClient};
-use weir_node::events::Kind;
-use weir_node::plan::Action;
-use weir_node::rest::{CaptureRequest, Captured, Direction, ListOutcome, PROBLEM, Problem, TraceRequest};
 use weir_node::{NodeError, Options, run, serve};
+use weir_protocol::Event;
 
 /// A daemon with its data plane.
 struct Daemon {
@@ -584,6 +586,6 @@ flowrules:
     assert_eq!(problem(c.trace("alone", &request)).status, 422);
     // The data plane goes on without the daemon.
     let _dir = d.stop();
-    weir_engine::Client::connect(&socket).unwrap().call(weir_engine::protocol::Command::Shutdown).unwrap();
+    weir_protocol::Client::connect(&socket).unwrap().call(weir_protocol::Command::Shutdown).unwrap();
     engine.join().unwrap();
 }

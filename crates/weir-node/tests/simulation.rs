@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 use fake::{Fake, LSI0, wire};
 use proptest::prelude::*;
 use tokio::sync::Notify;
-use weir_engine::protocol::{Answer, Command};
+use weir_api::status::State;
 use weir_model::graph::ServiceGraph;
-use weir_model::status::State;
 use weir_node::connection::{CallError, DataPlane};
 use weir_node::node::{ApplyError, How, Node, Outcome};
 use weir_node::precondition::Precondition;
 use weir_node::store::Store;
+use weir_protocol::{Answer, Command};
 
 /// No condition.
 static ALWAYS: Precondition = Precondition { fits: None, differs: None };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use weir_engine::protocol::Command as Ask;
 use weir_engine::{Classes, Worker, WorkerOptions};
 use weir_io::interface::{self, Method};
+use weir_protocol::Command as Ask;
 
 use super::ENGINE;
 use super::lab::Lab;

@@ -3,7 +3,7 @@
 use weir_io::PortStats;
 
 use super::Devices;
-use crate::protocol::DeviceStatus;
+use weir_protocol::DeviceStatus;
 
 impl Devices {
     /// Looks at the figures of all ports.

@@ -22,10 +22,10 @@ use crate::library::complete;
 use crate::links::Entrance;
 use crate::plan::Plan;
 use crate::problem::PlanError;
-use crate::protocol::{GraphInfo, GraphStatus};
 use crate::router::Router;
 use crate::watch::{CaptureRequest, Listener, Point};
 use graphs::Graphs;
+use weir_protocol::{GraphInfo, GraphStatus};
 
 pub use run::{Stopped, Until};
 
@@ -442,7 +442,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Copies packets that pass some places (as [`Command::Capture`](crate::protocol::Command::Capture) says).
+    /// Copies packets that pass some places (as [`Command::Capture`](weir_protocol::Command::Capture) says).
     ///
     /// # Errors
     /// If there is no such graph or element, or the filter is wrong.

@@ -8,7 +8,7 @@ use weir_table::Kind;
 use super::Router;
 use crate::env::Env;
 use crate::executor::Executor;
-use crate::protocol::{ElementProfile, FlowCache, GraphInfo, GraphStatus};
+use weir_protocol::{ElementProfile, FlowCache, GraphInfo, GraphStatus};
 
 /// How many packets were dropped: element, reason, number.
 pub(super) type DropCounts = BTreeMap<String, BTreeMap<String, u64>>;

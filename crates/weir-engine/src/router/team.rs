@@ -17,8 +17,8 @@ use crate::divide::Home;
 use crate::engine::Engine;
 use crate::env::Env;
 use crate::plan::Part;
-use crate::protocol::GraphStatus;
 use crate::sharing::Share;
+use weir_protocol::GraphStatus;
 
 /// The engines of the other workers.
 pub(crate) type Rest = [Engine];

@@ -8,8 +8,8 @@ mod trace;
 use weir_model::filter::{Expr, PacketView};
 use weir_packet::{Layer, Packet};
 
-use crate::protocol::Event;
 use trace::Traces;
+use weir_protocol::Event;
 
 pub(crate) use host::WatchHost;
 pub(crate) use shared::SharedWatch;

@@ -7,7 +7,7 @@ use weir_packet::Packet;
 
 use super::changes::changes;
 use super::{Listener, Place, describe, hex, matches};
-use crate::protocol::{Event, TraceStep};
+use weir_protocol::{Event, TraceStep};
 
 /// How long a trace waits for its packets to end, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;

@@ -5,8 +5,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use serde::de::DeserializeOwned;
 
-use super::Problem;
 use crate::precondition::{Precondition, Tags};
+use weir_api::problem::Problem;
 
 /// Parts of the path.
 pub(super) struct Path<T>(pub T);

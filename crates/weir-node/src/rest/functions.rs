@@ -4,138 +4,18 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-use weir_engine::protocol::{Answer, Command};
-use weir_model::graph::ParamValue;
-use weir_model::template::{Param, ParamType, TemplatePort};
+use weir_api::images::{ImageDetails, ImageHandler, ImageList, ImagePort, ImageSummary, Parameter};
+use weir_api::node::Health;
+use weir_api::problem::Problem;
+use weir_model::template::TemplatePort;
+use weir_protocol::{Answer, Command};
 
 use super::extract::Path;
-use super::{App, Problem, Received, bytes, entry};
+use super::{App, Received, bytes, entry};
 use crate::connection::DataPlane;
 use crate::desired::PublicHandler;
-use crate::images::ImageError;
-use crate::nearest::nearest;
 use crate::proof;
-
-/// The images of the node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ImageList {
-    /// Those that graphs can use.
-    pub images: Vec<ImageSummary>,
-    /// Those that cannot be read.
-    pub errors: Vec<ImageError>,
-}
-
-/// An image.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ImageSummary {
-    /// The name that graphs ask for.
-    pub name: String,
-    /// Its version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// What it does.
-    pub description: String,
-    /// Names of its ports.
-    pub ports: Vec<String>,
-    /// Its parameters.
-    pub params: Vec<Parameter>,
-    /// Names of its public handlers with `r`, `w` or `rw`.
-    pub handlers: std::collections::BTreeMap<String, String>,
-}
-
-/// A parameter of an image.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Parameter {
-    /// Its name.
-    pub name: String,
-    /// What it is for.
-    pub doc: String,
-    /// What values it takes: `text`, `int`, `bool`, `ip`, `prefix`, `mac` or `port`.
-    #[serde(rename = "type")]
-    #[schema(value_type = String)]
-    pub kind: ParamType,
-    /// The same in words, with bounds.
-    pub values: String,
-    /// Its value, as text, if a graph gives none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub default: Option<String>,
-    /// Whether a graph must give it.
-    pub required: bool,
-}
-
-impl Parameter {
-    fn new(p: &Param) -> Parameter {
-        let text = |value: &ParamValue| match value {
-            ParamValue::Bool(b) => b.to_string(),
-            ParamValue::Int(n) => n.to_string(),
-            ParamValue::Text(t) => t.clone(),
-        };
-        Parameter {
-            name: p.name.clone(),
-            doc: p.doc.clone(),
-            kind: p.kind,
-            values: p.values(),
-            default: p.default.as_ref().map(text),
-            required: p.default.is_none(),
-        }
-    }
-}
-
-/// An image in full.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ImageDetails {
-    /// The name that graphs ask for.
-    pub name: String,
-    /// Its version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// What it does.
-    pub description: String,
-    /// Its ports, in their order.
-    pub ports: Vec<ImagePort>,
-    /// Its parameters.
-    pub params: Vec<Parameter>,
-    /// Its public handlers.
-    pub handlers: Vec<ImageHandler>,
-}
-
-/// A port of an image.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ImagePort {
-    /// Its name.
-    pub name: String,
-    /// What it is for.
-    pub doc: String,
-}
-
-/// A public handler of an image.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ImageHandler {
-    /// Its name.
-    pub name: String,
-    /// `r`, `w` or `rw`.
-    pub access: String,
-    /// What it is for.
-    pub doc: String,
-}
-
-/// How the node is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Health {
-    /// The daemon's version.
-    pub version: String,
-    /// Whether the data plane can be reached and was brought to the desired state.
-    pub ready: bool,
-    /// What is wrong with the data plane, if anything.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
-    /// Number of graphs.
-    pub graphs: usize,
-    /// Number of graphs that cannot run.
-    pub failed: usize,
-}
+use weir_model::nearest::nearest;
 
 /// A public handler and the graph it is in.
 fn handler(app: &App, id: &str, function: &str, name: &str) -> Result<PublicHandler, Problem> {

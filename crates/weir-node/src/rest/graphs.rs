@@ -4,55 +4,20 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
-use weir_engine::protocol::{Answer, Command};
-use weir_model::status::{GraphStatus, State as LifeCycle};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use weir_api::graphs::{AppliedGraph, AppliedList, Changed, GraphSummary, ListOutcome};
+use weir_api::plan::Plan;
+use weir_api::problem::{Mistake, Problem};
+use weir_api::status::GraphStatus;
+use weir_protocol::{Answer, Command};
 
 use super::extract::{Path, Query};
-use super::{App, Mistake, Problem, Received, document, documents, entry, to_the_end};
+use super::{App, Received, document, documents, entry, to_the_end};
 use crate::connection::DataPlane;
 use crate::node::{Applied, ApplyError, Document, Entry, How, Outcome};
-use crate::plan::Plan;
 use crate::precondition::Precondition;
-use crate::traffic::Traffic;
-
-/// A graph in the list of graphs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct GraphSummary {
-    /// Its identifier.
-    pub id: String,
-    /// Its name.
-    pub name: String,
-    /// The tenant that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tenant: Option<String>,
-    /// Counts its changes from 1.
-    pub revision: u64,
-    /// Number of its functions.
-    pub functions: usize,
-    /// Its life-cycle state.
-    #[serde(flatten)]
-    pub state: LifeCycle,
-    /// Number of handlers that were written beside the document.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub drift: usize,
-}
-
-fn is_zero(n: &usize) -> bool {
-    *n == 0
-}
-
-/// What a change did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Changed {
-    /// The graph.
-    pub id: String,
-    /// The revision that runs now.
-    pub revision: u64,
-    /// Whether it was as asked for already.
-    pub unchanged: bool,
-}
+use crate::{plan, traffic};
 
 /// All graphs.
 #[utoipa::path(get, path = "/graphs", tag = "graphs", responses((status = 200, body = Vec<GraphSummary>, description = "The graphs, by identifier.")))]
@@ -104,42 +69,6 @@ pub(super) struct ListOptions {
     /// as the document says.
     #[serde(default)]
     again: bool,
-}
-
-/// What became of a list of documents, in its order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct AppliedList {
-    /// One for each document.
-    pub graphs: Vec<AppliedGraph>,
-}
-
-/// What became of one document of a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct AppliedGraph {
-    /// The graph.
-    pub id: String,
-    /// What became of it.
-    pub outcome: ListOutcome,
-    /// The revision that runs now, if it was applied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revision: Option<u64>,
-    /// Why it was refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub problem: Option<Problem>,
-}
-
-/// What became of a graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ListOutcome {
-    /// It is new.
-    Created,
-    /// It was changed.
-    Changed,
-    /// It was as asked for already.
-    Unchanged,
-    /// It was refused.
-    Refused,
 }
 
 /// Creates or changes many graphs while they run: all or none, or each by itself. The body is a list of documents.
@@ -380,8 +309,8 @@ pub(super) async fn plan(
         _ => Default::default(),
     };
     let plan = move || Plan {
-        traffic: Traffic::new(old.as_deref(), &graph),
-        ..Plan::new(old.as_deref(), &graph, &tables)
+        traffic: traffic::between(old.as_deref(), &graph),
+        ..plan::plan(old.as_deref(), &graph, &tables)
     };
     let plan = tokio::task::spawn_blocking(plan).await;
     plan.map(Json).map_err(|e| crate::node::ApplyError::Internal(e.to_string()).into())

@@ -20,17 +20,12 @@ use axum::{Json, Router};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
+use weir_api::problem::Problem;
 use weir_model::graph::{MAX_BODY, ServiceGraph};
 
-pub use devices::{DeviceList, DeviceStatus};
-pub use functions::{Health, ImageDetails, ImageHandler, ImageList, ImagePort, ImageSummary, Parameter};
-pub use graphs::{AppliedGraph, AppliedList, Changed, GraphSummary, ListOutcome};
-pub use problem::{MEDIA_TYPE as PROBLEM, Mistake, Problem};
-pub use streams::{CaptureRequest, Captured, Direction, EventList, TraceRequest};
-
 use crate::engine::Engine;
-use crate::nearest::nearest;
 use crate::node::{Document, Entry, Node};
+use weir_model::nearest::nearest;
 
 /// Most bytes of a list of documents.
 pub const MAX_LIST: usize = 64 << 20;

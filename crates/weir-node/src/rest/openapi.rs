@@ -63,6 +63,22 @@ fn relocate(value: &mut Value) {
 mod tests {
     use super::*;
 
+    /// The description as it is kept for others: clients in other languages are made from it.
+    const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+
+    #[test]
+    fn the_description_that_is_kept_is_this_one() {
+        let text = serde_json::to_string_pretty(&super::super::openapi()).unwrap() + "\n";
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(KEPT, &text).unwrap();
+        }
+        let kept = std::fs::read_to_string(KEPT).unwrap_or_default();
+        assert!(
+            kept == text,
+            "docs/openapi.json is not up to date: BLESS=1 cargo test -p weir-node --lib openapi"
+        );
+    }
+
     /// All references of a description.
     fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {

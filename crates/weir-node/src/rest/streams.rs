@@ -14,13 +14,15 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use utoipa::{IntoParams, ToSchema};
-use weir_engine::protocol::{self, Command};
+use utoipa::IntoParams;
+use weir_api::events::{Event, EventList};
+use weir_api::problem::Problem;
+use weir_api::watch::{CaptureRequest, Captured, TraceRequest};
+use weir_protocol::Command;
 
 use super::extract::{Path, Query};
-use super::{App, Problem, Received, entry, json};
+use super::{App, Received, entry, json};
 use crate::connection::EventStream;
-use crate::events::Event;
 use crate::status::{WatchedPoint, points_of};
 use crate::store::{MAX_EVENTS, StoreError};
 
@@ -28,88 +30,6 @@ use crate::store::{MAX_EVENTS, StoreError};
 const MAX_TRACE: u32 = 10_000;
 /// Events that are read from the store at a time.
 const PAGE: u32 = 500;
-
-/// What to trace.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TraceRequest {
-    /// Which packets, in the filter language; empty: all.
-    #[serde(default)]
-    pub filter: String,
-    /// How many packets, at most 10,000.
-    #[serde(default = "one")]
-    pub count: u32,
-}
-
-/// What to capture.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CaptureRequest {
-    /// Where: places as in flow rules (`sap:ID`, `sf:FUNCTION:PORT`), or elements of the configuration (`element`,
-    /// `element[output]`, `[input]element`); none: every access point of the graph.
-    #[serde(default)]
-    pub points: Vec<String>,
-    /// For places: packets from there, to there, or both.
-    #[serde(default)]
-    pub direction: Direction,
-    /// Which packets, in the filter language; empty: all.
-    #[serde(default)]
-    pub filter: String,
-    /// Most bytes of each packet.
-    #[serde(default = "whole")]
-    pub snaplen: u32,
-    /// How many packets, of all places together; 0: until the client goes.
-    #[serde(default)]
-    pub count: u64,
-}
-
-/// A direction, seen from the graph's switch.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// From the place.
-    From,
-    /// To the place.
-    To,
-    /// Either.
-    #[default]
-    Both,
-}
-
-/// A line of a capture.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Captured {
-    /// A packet.
-    Packet {
-        /// Nanoseconds since the epoch.
-        time: u64,
-        /// Length on the wire.
-        length: u32,
-        /// Its bytes (at most the snap length), in hex.
-        bytes: String,
-        /// Where it passed, as it was asked for.
-        point: String,
-        /// For a place: whether it came from there or went there.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        direction: Option<Direction>,
-    },
-    /// News of the capture itself.
-    Notice {
-        /// `overrun`: the reader was too slow, and the capture ends.
-        what: String,
-        /// More, for people.
-        text: String,
-    },
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn whole() -> u32 {
-    262_144
-}
 
 /// Follows the next packets of a graph. The body is one JSON value a line for each packet.
 #[utoipa::path(post, path = "/graphs/{id}/trace", tag = "watch",
@@ -162,7 +82,7 @@ pub(super) async fn capture(
     };
     let events = app.plane.stream(command).await?;
     Ok(lines(events, move |event| match event {
-        protocol::Event::Packet { time, length, bytes, point } => {
+        weir_protocol::Event::Packet { time, length, bytes, point } => {
             let here = watched.iter().filter(|w| w.element == *point);
             let packet = |w: &WatchedPoint| Captured::Packet {
                 time: *time,
@@ -173,7 +93,7 @@ pub(super) async fn capture(
             };
             here.map(packet).collect()
         }
-        protocol::Event::Notice { what, text, .. } => {
+        weir_protocol::Event::Notice { what, text, .. } => {
             vec![Captured::Notice { what: what.clone(), text: text.clone() }]
         }
         _ => Vec::new(),
@@ -183,11 +103,11 @@ pub(super) async fn capture(
 /// Events as lines, until their end or the client's.
 fn lines<T: Serialize>(
     mut events: EventStream,
-    items: impl Fn(&protocol::Event) -> Vec<T> + Send + Sync + 'static,
+    items: impl Fn(&weir_protocol::Event) -> Vec<T> + Send + Sync + 'static,
 ) -> Response {
     let (sender, receiver) = mpsc::channel::<Result<Vec<u8>, Infallible>>(16);
     tokio::spawn(async move {
-        let text = |event: &protocol::Event| {
+        let text = |event: &weir_protocol::Event| {
             let mut text = Vec::new();
             for item in items(event) {
                 text.append(&mut serde_json::to_vec(&item).unwrap_or_default());
@@ -201,7 +121,7 @@ fn lines<T: Serialize>(
                 () = sender.closed() => return,
             };
             match event {
-                Some(protocol::Event::End) => return,
+                Some(weir_protocol::Event::End) => return,
                 Some(event) => {
                     if sender.send(text(&event)).await.is_err() {
                         return;
@@ -210,7 +130,9 @@ fn lines<T: Serialize>(
                 None if events.overrun() => {
                     let notice = "the reader was too slow: this ends here".to_owned();
                     let what = "overrun".to_owned();
-                    _ = sender.send(text(&protocol::Event::Notice { graph: None, what, text: notice })).await;
+                    _ = sender
+                        .send(text(&weir_protocol::Event::Notice { graph: None, what, text: notice }))
+                        .await;
                     return;
                 }
                 None => return,
@@ -261,13 +183,6 @@ pub(super) struct KeptOptions {
 
 fn hundred() -> u32 {
     100
-}
-
-/// Events that are kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct EventList {
-    /// Oldest first.
-    pub events: Vec<Event>,
 }
 
 /// The newest events of those that are kept.

@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use weir_engine::protocol::*;
+use weir_protocol::*;
 
 /// What names of LSI-0 begin with.
 pub const LSI0: &str = "node:lsi0:";

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap_complete::engine::ArgValueCandidates;
+use weir_api::watch::{CaptureRequest, Captured, Direction};
 use weir_elements::FromArg;
 use weir_io::pcap::PcapWriter;
 use weir_io::pcapng::{PacketDirection, PcapngWriter, Record};
-use weir_node::rest::{CaptureRequest, Captured, Direction};
 use weir_packet::Packet;
 
 use super::complete;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use clap_complete::engine::CompletionCandidate;
-use weir_model::status::GraphStatus;
-use weir_node::client::NodeClient;
+use weir_api::client::NodeClient;
+use weir_api::status::GraphStatus;
 
 use super::{classes, handler, remote};
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Context;
 use clap_complete::engine::ArgValueCandidates;
-use weir_node::events::{Event, Kind};
+use weir_api::events::{Event, Kind};
 
 use super::complete;
 use super::live::{Ended, follow};

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap_complete::engine::ArgValueCandidates;
+use weir_api::graphs::ListOutcome;
+use weir_api::plan::Traffic;
+use weir_api::plan::{Action, Changes, Plan};
+use weir_api::status::{GraphStatus, State};
 use weir_model::graph::ServiceGraph;
-use weir_model::status::{GraphStatus, State};
-use weir_node::plan::{Action, Changes, Plan};
-use weir_node::rest::ListOutcome;
-use weir_node::traffic::Traffic;
 
 use super::remote::NodeArgs;
 use super::{complete, profile, read};

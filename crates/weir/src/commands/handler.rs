@@ -3,9 +3,9 @@
 use clap::Subcommand;
 use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
+use weir_api::client::{ClientError, NodeClient};
 use weir_model::graph::ServiceGraph;
-use weir_node::client::{ClientError, NodeClient};
-use weir_node::nearest::nearest;
+use weir_model::nearest::nearest;
 
 use super::complete;
 use super::remote::NodeArgs;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap_complete::engine::ArgValueCandidates;
+use weir_api::images::{ImageDetails, ImageList, Parameter};
 use weir_model::graph::ServiceGraph;
 use weir_node::guard;
 use weir_node::images::Images;
-use weir_node::rest::{ImageDetails, ImageList, Parameter};
 use weir_switch::compile::Compiled;
 
 use super::complete;

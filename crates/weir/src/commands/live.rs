@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde::de::DeserializeOwned;
-use weir_node::client::{ClientError, Lines};
+use weir_api::client::{ClientError, Lines};
 
 use crate::ui::Failure;
 

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use weir_engine::protocol::Command;
-use weir_engine::{Client, ClientError, ServeError, WorkerOptions, serve};
+use weir_engine::{ServeError, WorkerOptions, serve};
 use weir_io::interface::Method;
 use weir_node::Options;
+use weir_protocol::{Client, ClientError, Command};
 
 use super::classes;
 use crate::ui::{Failure, Ui};

@@ -1,7 +1,7 @@
 //! Where the time goes: for `weir run --profile` and `weir show`.
 
-use weir_engine::protocol::GraphStatus;
-use weir_model::status::ElementTime;
+use weir_api::status::ElementTime;
+use weir_protocol::GraphStatus;
 
 use crate::ui::table;
 

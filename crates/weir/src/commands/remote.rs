@@ -1,6 +1,6 @@
 //! The node that commands talk to.
 
-use weir_node::client::{ClientError, NodeClient};
+use weir_api::client::{ClientError, NodeClient};
 
 use crate::ui::Failure;
 

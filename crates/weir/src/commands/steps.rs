@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_engine::protocol::{Event, TraceStep};
+use weir_protocol::{Event, TraceStep};
 
 use crate::ui::Ui;
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap_complete::engine::ArgValueCandidates;
+use weir_api::watch::TraceRequest;
 use weir_elements::FromArg;
-use weir_engine::protocol::{Event, TraceStep};
-use weir_node::rest::TraceRequest;
+use weir_protocol::{Event, TraceStep};
 
 use super::live::{Ended, follow};
 use super::remote::NodeArgs;

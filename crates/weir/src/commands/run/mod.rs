@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use weir_engine::protocol::Event;
 use weir_engine::{Engine, Stopped, Threads, Until, bind_thread};
+use weir_protocol::Event;
 
 use super::{classes, profile, steps};
 use crate::ui::{Failure, Ui};

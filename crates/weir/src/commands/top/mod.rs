@@ -20,9 +20,9 @@ use clap_complete::engine::ArgValueCandidates;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll as poll_fds};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use weir_api::client::{ClientError, NodeClient};
 use weir_elements::FromArg;
-use weir_node::client::{ClientError, NodeClient};
-use weir_node::nearest::nearest;
+use weir_model::nearest::nearest;
 
 use super::complete;
 use super::remote::NodeArgs;

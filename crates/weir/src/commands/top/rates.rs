@@ -5,10 +5,11 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use serde::Serialize;
-use weir_model::status::{
+use weir_api::graphs::GraphSummary;
+use weir_api::node::DeviceStatus;
+use weir_api::status::{
     ElementDrops, ElementTime, FlowCache, FunctionStatus, GraphStatus, LinkStatus, State,
 };
-use weir_node::rest::{DeviceStatus, GraphSummary};
 
 /// What a node said at one moment.
 #[derive(Debug, Clone)]
@@ -260,7 +261,7 @@ fn flows(clock: Clock, old: Option<&GraphStatus>, now: &[FlowCache]) -> Vec<Cach
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use weir_model::status::DropCount;
+    use weir_api::status::DropCount;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
-use weir_model::status::State as GraphState;
+use weir_api::status::State as GraphState;
 
 use super::lines::{divide, lines};
 use super::sections::Section;

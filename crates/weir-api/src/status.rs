@@ -1,11 +1,10 @@
 //! What a node reports about its graphs. Counters count from the start of the function and never wrap in practice (64 bits).
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The state of a graph on a node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GraphStatus {
     /// The graph's identifier.
     pub id: String,
@@ -38,8 +37,7 @@ pub struct GraphStatus {
 }
 
 /// A handler write that the document does not have.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Drift {
     /// The function.
     pub function: String,
@@ -50,8 +48,7 @@ pub struct Drift {
 }
 
 /// How well the results of a lookup are kept for flows, since the last change of the graph.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlowCache {
     /// The table that is looked up in, with its element.
     pub table: String,
@@ -64,8 +61,7 @@ pub struct FlowCache {
 }
 
 /// The time that an element takes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ElementTime {
     /// The element's name; those of a function begin with the function's.
     pub element: String,
@@ -94,8 +90,7 @@ impl ElementTime {
 }
 
 /// A life-cycle state; in documents `"state": "failed", "reason": "…"`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum State {
     /// On its way to running.
@@ -117,8 +112,7 @@ pub enum State {
 }
 
 /// The state of a function.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FunctionStatus {
     /// The function's identifier in its graph.
     pub id: String,
@@ -138,8 +132,7 @@ pub struct FunctionStatus {
 }
 
 /// Packets dropped for one reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DropCount {
     /// The reason's name.
     pub reason: String,
@@ -148,8 +141,7 @@ pub struct DropCount {
 }
 
 /// Packets that an element of the configuration dropped for one reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ElementDrops {
     /// The element's name; those of a function begin with the function's.
     pub element: String,
@@ -160,8 +152,7 @@ pub struct ElementDrops {
 }
 
 /// Traffic between two places of a graph.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkStatus {
     /// Where packets come from, as in flow rules: `sap:ID` or `sf:ID:PORT`.
     pub from: String,

@@ -4,9 +4,15 @@
 //! and a subscription go on with [`Reply::Event`] lines of the same `id` until [`Command::Cancel`], their end
 //! ([`Event::End`]), or the end of the connection.
 
+#![forbid(unsafe_code)]
+
+mod client;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use client::{Client, ClientError, Events};
 
 /// Version of this protocol: both sides must have the same.
 pub const VERSION: u32 = 2;

@@ -9,15 +9,15 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ureq::Agent;
 use ureq::http::{Method, Request, Response};
-use weir_engine::protocol;
-use weir_model::status::GraphStatus;
 
-use crate::events::Event;
+use crate::events::{Event, EventList};
+use crate::graphs::{AppliedList, Changed, GraphSummary};
+use crate::images::{ImageDetails, ImageList};
+use crate::node::{DeviceList, Health};
 use crate::plan::Plan;
-use crate::rest::{
-    AppliedList, CaptureRequest, Captured, Changed, DeviceList, EventList, GraphSummary, Health,
-    ImageDetails, ImageList, Problem, TraceRequest,
-};
+use crate::problem::Problem;
+use crate::status::GraphStatus;
+use crate::watch::{CaptureRequest, Captured, TraceRequest};
 
 /// Most bytes of one answer that is not a stream.
 const MAX_ANSWER: u64 = 64 << 20;
@@ -168,7 +168,7 @@ impl NodeClient {
     }
 
     /// Follows packets; the iterator waits for each.
-    pub fn trace(&self, graph: &str, request: &TraceRequest) -> Result<Lines<protocol::Event>> {
+    pub fn trace(&self, graph: &str, request: &TraceRequest) -> Result<Lines<weir_protocol::Event>> {
         self.stream(&format!("/graphs/{}/trace", encode(graph)), request)
     }
 

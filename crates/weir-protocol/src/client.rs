@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use crate::protocol::{Answer, Command, Event, Reply, Request, VERSION};
+use crate::{Answer, Command, Event, Reply, Request, VERSION};
 
 /// Why a command was not carried out.
 #[derive(Debug, thiserror::Error)]

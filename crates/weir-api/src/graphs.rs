@@ -1,0 +1,80 @@
+//! The graphs of a node, and what a change of them gives.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::problem::Problem;
+use crate::status::State;
+
+/// A graph in the list of graphs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GraphSummary {
+    /// Its identifier.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The tenant that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Counts its changes from 1.
+    pub revision: u64,
+    /// Number of its functions.
+    pub functions: usize,
+    /// Its life-cycle state.
+    #[serde(flatten)]
+    pub state: State,
+    /// Number of handlers that were written beside the document.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub drift: usize,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+/// What a change did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Changed {
+    /// The graph.
+    pub id: String,
+    /// The revision that runs now.
+    pub revision: u64,
+    /// Whether it was as asked for already.
+    pub unchanged: bool,
+}
+
+/// What became of a list of documents, in its order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AppliedList {
+    /// One for each document.
+    pub graphs: Vec<AppliedGraph>,
+}
+
+/// What became of one document of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AppliedGraph {
+    /// The graph.
+    pub id: String,
+    /// What became of it.
+    pub outcome: ListOutcome,
+    /// The revision that runs now, if it was applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
+    /// Why it was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Problem>,
+}
+
+/// What became of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ListOutcome {
+    /// It is new.
+    Created,
+    /// It was changed.
+    Changed,
+    /// It was as asked for already.
+    Unchanged,
+    /// It was refused.
+    Refused,
+}

@@ -1,0 +1,15 @@
+//! What a node takes and gives over REST: the types of requests and answers, one file for each of its subjects, and a blocking
+//! [`client`]. Whoever speaks with a node needs this alone, and no part of what runs graphs. `docs/openapi.json` describes the
+//! same for other languages.
+
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod events;
+pub mod graphs;
+pub mod images;
+pub mod node;
+pub mod plan;
+pub mod problem;
+pub mod status;
+pub mod watch;

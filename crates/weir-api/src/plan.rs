@@ -1,0 +1,103 @@
+//! What a change of a graph would do.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What a change would do. Nothing of it was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Plan {
+    /// The graph.
+    pub graph: String,
+    /// What would become of it.
+    pub action: Action,
+    /// Functions by identifier.
+    pub functions: Changes,
+    /// Service access points by identifier.
+    pub saps: Changes,
+    /// Flow rules by identifier.
+    pub rules: Changes,
+    /// State tables that have entries now.
+    pub tables: Vec<TableFate>,
+    /// What it would do to the traffic between access points.
+    #[serde(default)]
+    pub traffic: Traffic,
+}
+
+/// What would become of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// It would be new.
+    Create,
+    /// It would be changed while it runs.
+    Change,
+    /// It would stay as it is.
+    None,
+}
+
+/// Parts of a graph by identifier.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Changes {
+    /// Those that are new.
+    pub added: Vec<String>,
+    /// Those that are different.
+    pub changed: Vec<String>,
+    /// Those that go.
+    pub removed: Vec<String>,
+}
+
+/// What becomes of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TableFate {
+    /// `element.table`.
+    pub table: String,
+    /// Number of its entries.
+    pub entries: u32,
+    /// Whether it is kept: an element of the same name and class remains.
+    pub kept: bool,
+}
+
+/// What a change does to the packets between access points.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Traffic {
+    /// What would arrive and does not now.
+    pub gained: Vec<Flow>,
+    /// What arrives and would not any more.
+    pub lost: Vec<Flow>,
+    /// What would arrive as before, but with other contents.
+    pub altered: Vec<Flow>,
+    /// What becomes of packets that no host sends, where it changes and that of others does not: a line for each class.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub malformed: Vec<String>,
+    /// What is not known of it, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+}
+
+/// A class of packets between two access points, with one of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Flow {
+    /// Where it comes in.
+    pub from: String,
+    /// Where it arrives.
+    pub to: String,
+    /// The packet as it comes in, in one line.
+    pub packet: String,
+    /// Its bytes in hexadecimal.
+    pub hex: String,
+    /// What becomes of it now.
+    pub before: String,
+    /// What would become of it.
+    pub after: String,
+}
+
+impl Traffic {
+    /// Whether there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.gained.is_empty()
+            && self.lost.is_empty()
+            && self.altered.is_empty()
+            && self.malformed.is_empty()
+            && self.unknown.is_empty()
+    }
+}
