@@ -94,6 +94,7 @@ impl ICMPPingRewriter {
             key: &[("is_reply", W1), ("src", W32), ("dst", W32), ("id", W16)],
             value: &[("new_src", W32), ("new_dst", W32), ("new_id", W16)],
             spare: Spare::Same(self.timeout, self.guarantee),
+            fixed: vec![],
         }
     }
 }

@@ -223,27 +223,33 @@ fn lookup(b: &mut Builder, e: &ICMPRewriter, map: &Map, rewriter: &Rewriter, m: 
         ),
         Rewriter::Endpoints(_) => {
             let (no, yes) = (b.constant(W1, 0_u8), b.constant(W1, 1_u8));
+            // Those of the configuration come first, as they do for packets.
+            let tables: Vec<TableId> = m.fixed.into_iter().chain([m.map]).collect();
             b.when(inner.has_ports, |b| {
-                b.lookup(
-                    m.map,
-                    &[no, inner.proto, inner.dst, inner.dport],
-                    |b, entry| {
-                        let [dst, dport] = ["new_addr", "new_port"].map(|f| b.get(entry, f));
-                        let ports = Some(Ports::Both(inner.sport, dport));
-                        leave.rewrite(b, entry, inner, [inner.src, dst], ports);
-                    },
-                    |_| {},
-                );
-                b.lookup(
-                    m.map,
-                    &[yes, inner.proto, inner.src, inner.sport],
-                    |b, entry| {
-                        let [src, sport] = ["new_addr", "new_port"].map(|f| b.get(entry, f));
-                        let ports = Some(Ports::Both(sport, inner.dport));
-                        leave.rewrite(b, entry, inner, [src, inner.dst], ports);
-                    },
-                    |_| {},
-                );
+                for &table in &tables {
+                    b.lookup(
+                        table,
+                        &[no, inner.proto, inner.dst, inner.dport],
+                        |b, entry| {
+                            let [dst, dport] = ["new_addr", "new_port"].map(|f| b.get(entry, f));
+                            let ports = Some(Ports::Both(inner.sport, dport));
+                            leave.rewrite(b, entry, inner, [inner.src, dst], ports);
+                        },
+                        |_| {},
+                    );
+                }
+                for &table in &tables {
+                    b.lookup(
+                        table,
+                        &[yes, inner.proto, inner.src, inner.sport],
+                        |b, entry| {
+                            let [src, sport] = ["new_addr", "new_port"].map(|f| b.get(entry, f));
+                            let ports = Some(Ports::Both(sport, inner.dport));
+                            leave.rewrite(b, entry, inner, [src, inner.dst], ports);
+                        },
+                        |_| {},
+                    );
+                }
             });
             b.when(inner.has_id, |b| {
                 b.lookup(

@@ -97,6 +97,7 @@ impl IPAddrPairRewriter {
             key: &[("src", W32), ("dst", W32)],
             value: &[("new_src", W32), ("new_dst", W32)],
             spare: Spare::Same(self.timeout, self.guarantee),
+            fixed: vec![],
         }
     }
 }

@@ -96,6 +96,7 @@ impl IPAddrRewriter {
             key: &[("is_dst", W1), ("addr", W32)],
             value: &[("new", W32)],
             spare: Spare::Same(self.timeout, self.guarantee),
+            fixed: vec![],
         }
     }
 }

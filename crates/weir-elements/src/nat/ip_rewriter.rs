@@ -130,6 +130,7 @@ impl IPRewriter {
                 key: flow::KEY,
                 value: flow::VALUE,
                 spare,
+                fixed: vec![],
             },
             tcp_timeout: self.timeout.unwrap_or(self.tcp_timeout),
             tcp_done_timeout: self.tcp_done_timeout,

@@ -29,6 +29,8 @@ pub(super) struct Settings {
     pub(super) value: &'static [(&'static str, Width)],
     /// When a mapping may give way to another.
     pub(super) spare: Spare,
+    /// Mappings that the configuration makes: rows of a table like that of mappings.
+    pub(super) fixed: Vec<Row>,
 }
 
 impl Settings {
@@ -46,6 +48,9 @@ impl Settings {
 #[derive(Debug)]
 pub(super) struct Mappings {
     pub(super) map: TableId,
+    /// The mappings that the configuration makes, if there are any. No other gets their values.
+    pub(super) fixed: Option<TableId>,
+    fixed_rows: u32,
     room: Room,
     failures: TableId,
     outputs: Vec<u32>,
@@ -107,8 +112,16 @@ impl Mappings {
                 _ => None,
             });
         }
+        let fixed = (!of.fixed.is_empty()).then(|| {
+            let capacity = of.fixed.len() as u32;
+            let decl = TableDecl { name: format!("{own}fixed"), capacity, ..of.map(own) };
+            let decl = decl.sharing(Sharing::ReadMostly).configured();
+            shared(b, decl, name("fixed"), of.fixed.clone())
+        });
         Mappings {
             map,
+            fixed,
+            fixed_rows: of.fixed.len() as u32,
             room: Room::declare(b, of, own, map),
             failures: shared_cell(b, &format!("{own}mapping_failures"), name("mapping_failures"), W64, 0),
             outputs: of.inputs.outputs(),
@@ -233,6 +246,9 @@ impl Mappings {
     /// Makes the entry of packets and the entry of replies: `key` is free, and of `reply_key` another mapping may
     /// have to give way.
     pub(super) fn insert_pair(&self, b: &mut Builder, key: &[V], reply_key: &[V]) -> (E, E) {
+        if let Some(fixed) = self.fixed {
+            b.lookup(fixed, reply_key, |b, _| self.fail_as(b, Reason::NO_PORT), |_| {});
+        }
         b.lookup(self.map, reply_key, Builder::remove, |_| {});
         let forward = b.insert(self.map, key, |b| self.fail(b));
         let reply = b.insert(self.map, reply_key, |b| {
@@ -265,11 +281,15 @@ impl Mappings {
             }
             _ => range.random(b),
         };
-        // The reply's key first: that of packets may be the same, and is not to stand in its way.
-        let (reply, value) = b.claim(self.map, reply_key, hole, lo, hi, start, |b| {
-            // The table has room for more than the mappings that are allowed.
+        // The table has room for more than the mappings that are allowed.
+        let none = |b: &mut Builder| {
             self.fail_as(b, if width == W32 { Reason::NO_ADDRESS } else { Reason::NO_PORT });
-        });
+        };
+        // The reply's key first: that of packets may be the same, and is not to stand in its way.
+        let (reply, value) = match self.fixed {
+            None => b.claim(self.map, reply_key, hole, lo, hi, start, none),
+            Some(fixed) => self.claim_beside(b, fixed, reply_key, hole, (lo, hi, start), &none),
+        };
         let forward = b.insert(self.map, key, |b| {
             b.remove(reply);
             self.fail(b);
@@ -285,6 +305,45 @@ impl Mappings {
             b.write_cell(next, after);
         }
         (forward, reply, value)
+    }
+
+    /// Claims the first free value of a range that none of the mappings has that the configuration makes.
+    fn claim_beside(
+        &self,
+        b: &mut Builder,
+        fixed: TableId,
+        reply_key: &[V],
+        hole: u32,
+        (lo, hi, start): (V, V, V),
+        none: &dyn Fn(&mut Builder),
+    ) -> (E, V) {
+        let with = |value: V| {
+            let mut key = reply_key.to_vec();
+            key[hole as usize] = value;
+            key
+        };
+        let (no, yes) = (b.constant(W1, 0_u8), b.constant(W1, 1_u8));
+        let found = b.repeat(self.fixed_rows + 1, &[start, no], |b, ways, vars| {
+            let (e, value) = b.claim(self.map, reply_key, hole, lo, hi, vars[0], none);
+            b.lookup(
+                fixed,
+                &with(value),
+                |b, _| {
+                    b.remove(e);
+                    let place = b.sub(value, lo);
+                    let next = b.add(place, 1);
+                    // Behind the last value comes the first.
+                    let wraps = b.eq(value, hi);
+                    let first = b.constant(value.width, 0_u32);
+                    let next = b.select(wraps, first, next);
+                    ways.next(b, &[next, no]);
+                },
+                |b| ways.leave(b, &[value, yes]),
+            );
+        });
+        b.unless(found[1], none);
+        let e = b.find(self.map, &with(found[0]), none);
+        (e, found[0])
     }
 
     /// The flow's own value if that is in the range and free, else a random place.
@@ -333,6 +392,13 @@ impl Mappings {
         if let Some(out) = first {
             return b.emit(out);
         }
+        self.annotate(b, e);
+        let output = b.get(e, "output");
+        self.emit(b, output);
+    }
+
+    /// Gives the packet its annotations.
+    pub(super) fn annotate(&self, b: &mut Builder, e: E) {
         if let Some(at) = self.reply_anno {
             let is_reply = b.get(e, "reply");
             b.when(is_reply, |b| {
@@ -340,8 +406,6 @@ impl Mappings {
                 b.store_anno(at, value);
             });
         }
-        let output = b.get(e, "output");
-        self.emit(b, output);
     }
 
     /// Sends the packet to an output by its number (16 bits).

@@ -97,6 +97,7 @@ impl TCPRewriter {
                 key: flow::KEY,
                 value: flow::VALUE,
                 spare,
+                fixed: vec![],
             },
             tcp_timeout: self.timeout.unwrap_or(self.tcp_timeout),
             tcp_done_timeout: self.tcp_done_timeout,

@@ -96,6 +96,7 @@ impl UDPRewriter {
                 key: flow::KEY,
                 value: flow::VALUE,
                 spare,
+                fixed: vec![],
             },
             tcp_timeout: timeout,
             tcp_done_timeout: timeout,

@@ -221,3 +221,7 @@ fn bad_arguments_are_explained() {
     let e = class.configure(&["pattern 1.0.0.1 - 2.0.0.2 80 0 1".to_owned()]).err().unwrap().join("; ");
     assert!(e.contains("destination address and port must be '-' here"), "{e}");
 }
+
+mod filtering;
+mod forward;
+mod lifetimes;
