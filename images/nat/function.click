@@ -1,5 +1,7 @@
 routes :: StaticIPLookup($INSIDE_IP 2, $OUTSIDE_IP 2, $INSIDE_NET 0, $OUTSIDE_ROUTES);
-nat :: IPEndpointRewriter(pattern $OUTSIDE_IP $PORTS - - 0 1, drop, UDP_TIMEOUT $UDP_TIMEOUT);
+nat :: IPEndpointRewriter(pattern $OUTSIDE_IP $PORTS - - 0 1, drop, UDP_TIMEOUT $UDP_TIMEOUT,
+  FILTERING $FILTERING, FORWARD "$FORWARD");
+errors :: ICMPRewriter(nat);
 inside_arp :: ARPQuerier($INSIDE_IP, $INSIDE_MAC);
 outside_arp :: ARPQuerier($OUTSIDE_IP, $OUTSIDE_MAC);
 
@@ -25,18 +27,23 @@ from_outside [1] -> [1] outside_arp;
 from_outside [2] -> Strip(14) -> CheckIPHeader(BADSRC $INSIDE_IP $OUTSIDE_IP) -> inward :: IPClassifier(
   src net $INSIDE_NET,
   dst host $OUTSIDE_IP and icmp type echo,
-  icmp type 3 or icmp type 4 or icmp type 11 or icmp type 12,
+  dst host $OUTSIDE_IP and (icmp type 3 or icmp type 4 or icmp type 11 or icmp type 12),
   -);
 from_outside [3] -> Discard;
 inward [0] -> Discard;
 inward [1] -> routes;
-inward [2] -> ICMPRewriter(nat) -> routes;
+inward [2] -> errors -> routes;
 inward [3] -> [1] nat;
 
 nat [0] -> routes;
 nat [1] -> routes;
 routes [0] -> inside_arp -> out_0;
-routes [1] -> outside_arp -> out_1;
-routes [2] -> own :: IPClassifier(icmp type echo, -) -> ICMPPingResponder -> routes;
-// What an inside host sends to the outer endpoint of another goes back to the inside (hairpinning, RFC 4787).
-own [1] -> [1] nat;
+routes [1] -> fits :: IPFragmenter($OUTSIDE_MTU) -> outside_arp -> out_1;
+// About a packet that is translated already: for its sender it speaks of the one that was sent.
+fits [1] -> ICMPError($OUTSIDE_IP, unreachable, needfrag, PMTU $OUTSIDE_MTU) -> errors;
+routes [2] -> own :: IPClassifier(icmp type echo, icmp type 3 or icmp type 4 or icmp type 11 or icmp type 12, -);
+own [0] -> ICMPPingResponder -> routes;
+// What an inside host sends to the outer endpoint of another goes back to the inside (hairpinning, RFC 4787), as do errors about it
+// (RFC 5508).
+own [1] -> errors;
+own [2] -> [1] nat;

@@ -225,6 +225,46 @@ fn a_forwarded_port_leads_to_the_server_and_no_other_does() {
 }
 
 #[test]
+fn the_nat_forwards_ports_and_counts_what_it_has_no_port_for() {
+    let lab = Lab::new(&["client", "node", "server"]);
+    two_networks(&lab);
+    let params = "INSIDE_IP: 10.0.1.1, INSIDE_NET: 10.0.1.0/24, OUTSIDE_IP: 10.0.2.1, PORTS: 2000-2002, \
+                  FILTERING: address-dependent, FORWARD: 'tcp 8080 10.0.1.2 80, udp 9999 10.0.1.2, udp 2001 10.0.1.2'";
+    let node = image(&lab, "nat", &["lan", "wan"], params);
+    let (client, outside) = (lab.ns("client"), lab.ns("server"));
+    until_pings(&outside, "10.0.2.1");
+    lab.write("index.html", "inside\n");
+    let web = web_server(&lab, "client", 80, &lab.path(""));
+    let get =
+        |from: &Ns| from.run(&["curl", "-sS", "--max-time", "20", "http://10.0.2.1:8080/index.html"]).ok();
+    assert_eq!(get(&outside), "inside\n");
+    until("the server's log", || web.stderr().contains("GET /index.html"));
+    assert!(web.stderr().lines().any(|l| l.starts_with("10.0.2.2 ")), "{}", web.stderr());
+    // From the inside it is the same, and the server sees the outer address.
+    assert_eq!(get(&client), "inside\n");
+    until("the server's log", || web.stderr().lines().any(|l| l.starts_with("10.0.2.1 ")));
+    // Nothing listens on the other port, whose error speaks of the address that was asked.
+    assert_eq!(refused(&outside, "10.0.2.1"), "refused\n");
+    outside.run(&["curl", "-sS", "--max-time", "0.5", "http://10.0.2.1:80/"]).fails(28);
+    assert!(handler(&node, "table").contains("tcp (10.0.1.2, 80) => (10.0.2.1, 8080) forwarded"));
+    // Of three ports one is forwarded: the third socket gets none.
+    let send = "import socket
+for port in [3000, 3001, 3002]:
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(('10.0.1.2', port))
+    s.sendto(b'x', ('10.0.2.2', 5000))";
+    client.run(&[PYTHON, "-c", send]).ok();
+    until("the reason", || node.weir(&["show", "g"]).ok().contains("NoPort"));
+    let table = handler(&node, "table");
+    let ports = |n: u16| {
+        let end = format!("=> (10.0.2.1, {n}) [*0 1]");
+        table.lines().any(|l| l.starts_with("udp") && l.contains(&end))
+    };
+    assert!(ports(2000) && !ports(2001) && ports(2002), "{table}");
+    assert!(handler(&node, "peers").contains(" <- 10.0.2.2:0 "), "{}", handler(&node, "peers"));
+}
+
+#[test]
 fn the_shaper_limits_and_connections_live_with_that() {
     let lab = Lab::new(&["client", "node", "server"]);
     let (client, _) = one_network(&lab);
