@@ -108,8 +108,7 @@ element! {
         /// All entries, one a line: protocol, endpoint, new endpoint, outputs (that of this direction with a star), input, seconds
         /// left; before them ports that are forwarded.
         read table = |e, s| Ok(e.forward.list(&e.inputs) + &list(e, s)),
-        /// Who may send to which outer endpoint, one a line: protocol, outer endpoint, the other, seconds left. Nothing if that
-        /// does not matter.
+        /// Who may send to which endpoint, one a line: protocol, endpoint, the other, seconds left. Nothing if all may.
         read peers = |e, s| match e.filtering {
             Filtering::EndpointIndependent => Ok(String::new()),
             _ => Ok(filtering::list(s)),
@@ -308,10 +307,10 @@ struct Parts<'a> {
 impl Parts<'_> {
     /// Rewrites the packet as its entry says, and lets it leave. `first` is the output of a packet that has made the mapping.
     fn apply(self, b: &mut Builder, entry: E, p: Ends, side: Side, first: Option<u32>) {
-        if let (Some(peers), Side::Destination) = (self.peers, side) {
-            peers.require(b, &[p.proto, p.dst, p.port, p.src, p.other_port]);
-        }
         let (addr, port) = (b.get(entry, "new_addr"), b.get(entry, "new_port"));
+        if let (Some(peers), Side::Destination) = (self.peers, side) {
+            peers.require(b, &[p.proto, addr, port, p.src, p.other_port]);
+        }
         let output = match first {
             Some(out) => b.constant(W16, out),
             None => {
@@ -326,7 +325,7 @@ impl Parts<'_> {
             let tie = Entry { entry, outbound, other: Some((self.m.map, other)) };
             self.keep(b, case, tie, first.is_some());
             if let (Some(peers), true) = (self.peers, outbound) {
-                let pair: Pair = [p.proto, addr, port, p.dst, p.other_port];
+                let pair: Pair = [p.proto, p.src, p.port, p.dst, p.other_port];
                 peers.remember(b, &pair, |b, entry, is_new| {
                     self.keep(b, case, Entry { entry, outbound, other: None }, is_new);
                 });

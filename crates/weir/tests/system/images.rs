@@ -255,13 +255,29 @@ for port in [3000, 3001, 3002]:
     s.sendto(b'x', ('10.0.2.2', 5000))";
     client.run(&[PYTHON, "-c", send]).ok();
     until("the reason", || node.weir(&["show", "g"]).ok().contains("NoPort"));
-    let table = handler(&node, "table");
-    let ports = |n: u16| {
-        let end = format!("=> (10.0.2.1, {n}) [*0 1]");
-        table.lines().any(|l| l.starts_with("udp") && l.contains(&end))
+    let ports = || {
+        let table = handler(&node, "table");
+        [2000, 2001, 2002].map(|n| {
+            let end = format!("=> (10.0.2.1, {n}) [*0 1]");
+            table.lines().any(|l| l.starts_with("udp") && l.contains(&end))
+        })
     };
-    assert!(ports(2000) && !ports(2001) && ports(2002), "{table}");
+    assert_eq!(ports(), [true, false, true]);
     assert!(handler(&node, "peers").contains(" <- 10.0.2.2:0 "), "{}", handler(&node, "peers"));
+    // Another list takes effect at once, and the mappings stay.
+    let document = std::fs::read_to_string(lab.path("graph.yaml")).unwrap();
+    let file = lab.write("graph.yaml", document.replace("tcp 8080", "tcp 8081"));
+    node.weir(&["apply", &file]).ok();
+    let other = outside.run(&["curl", "-sS", "--max-time", "20", "http://10.0.2.1:8081/index.html"]).ok();
+    assert_eq!(other, "inside\n");
+    outside.run(&["curl", "-sS", "--max-time", "0.5", "http://10.0.2.1:8080/"]).fails(28);
+    assert_eq!(ports(), [true, false, true]);
+    // What is wrong with one is told with its place.
+    let file = lab.write("graph.yaml", document.replace("udp 9999 10.0.1.2", "udp 99999 10.0.1.2"));
+    let out = node.weir(&["apply", &file]);
+    let told = "function.click:2:1: While configuring 'sf_f/nat :: IPEndpointRewriter': FORWARD: entry 2, 'udp 99999 10.0.1.2': \
+                '99999' is not a port from 1 to 65535";
+    assert!(out.code != 0 && out.stderr.contains(told), "{out:?}");
 }
 
 #[test]

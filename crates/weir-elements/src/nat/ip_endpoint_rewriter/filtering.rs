@@ -29,10 +29,11 @@ impl FromArg for Filtering {
     }
 }
 
-/// An outer endpoint (protocol, address, port or identifier), and the address and port on the other side.
+/// An inside endpoint (protocol, address, port or identifier), and the address and port on the other side. Of the outer endpoint
+/// another may be the owner by now.
 pub(super) type Pair = [V; 5];
 
-/// The table of whom outer endpoints have sent to.
+/// The table of whom endpoints have sent to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PeerTable {
     table: TableId,
@@ -75,7 +76,7 @@ impl PeerTable {
     }
 }
 
-/// One line an entry: protocol, outer endpoint, who may send to it, seconds left.
+/// One line an entry: protocol, endpoint, who may send to it, seconds left.
 pub(super) fn list(s: &State<'_>) -> String {
     let table = s.table("peers");
     let line = |slot: u32| {

@@ -47,7 +47,7 @@ fn who_was_sent_to_may_answer_as_long_as_packets_go_there() {
     send(&mut h, 0, one, server(2));
     assert_eq!(
         h.read("peers"),
-        "udp 192.0.2.1:5000 <- 198.51.100.1:80 100\nudp 192.0.2.1:5000 <- 198.51.100.2:80 100\n"
+        "udp 10.0.0.1:5000 <- 198.51.100.1:80 100\nudp 10.0.0.1:5000 <- 198.51.100.2:80 100\n"
     );
     for _ in 0..2 {
         h.now += 60 * SECOND;
@@ -84,6 +84,16 @@ fn the_oldest_is_forgotten_when_there_are_too_many() {
     assert_eq!(from(&mut h, server(1), 5000), Err("Filtered".to_owned()));
     assert_eq!(from(&mut h, server(2), 5000), Ok(one));
     assert_eq!(from(&mut h, server(3), 5000), Ok(one));
+}
+
+#[test]
+fn who_gets_the_port_next_inherits_nobody() {
+    let mut h = harness(&["pattern 192.0.2.1 5000 - - 0 1", "drop", BY_ADDRESS]);
+    send(&mut h, 0, (inside(1), 1), server(1));
+    // The mapping goes before who was sent to is forgotten.
+    send(&mut h, 0, (inside(2), 2), server(2));
+    assert_eq!(from(&mut h, server(1), 5000), Err("Filtered".to_owned()));
+    assert_eq!(from(&mut h, server(2), 5000), Ok((inside(2), 2)));
 }
 
 #[test]
