@@ -174,4 +174,11 @@ pub const GRAPHS: &[&str] = &[
      a [0] -> Discard; a [1] -> Discard;
      Idle -> CheckIPHeader -> b :: IPAddrRewriter(pattern 192.0.2.1-192.0.2.2 - 0 1, keep 1 0, TIMEOUT 20); Idle -> CheckIPHeader -> [1] b;
      b [0] -> Discard; b [1] -> Discard;",
+    // Translation by endpoints: who may answer, ports that are forwarded, errors.
+    "Idle -> CheckIPHeader -> rw :: IPEndpointRewriter(pattern 192.0.2.1 1024-1026# - - 0 1, drop, FILTERING address-and-port-dependent,
+       PEER_CAPACITY 2, UDP_TIMEOUT 20, FORWARD 'udp 1025 10.0.0.2 53, tcp 80 10.0.0.1') -> Discard;
+     Idle -> CheckIPHeader -> [1] rw [1] -> Discard; Idle -> CheckIPHeader -> ICMPRewriter(rw) -> Discard;",
+    "Idle -> CheckIPHeader -> rw :: IPEndpointRewriter(pattern 192.0.2.1 - - - 0 0, pass 1, FILTERING address-dependent, MAPPING_CAPACITY 2,
+       INBOUND_REFRESH false, REPLY_ANNO PAINT, TCP_NEW_TIMEOUT 5, FORWARD 'udp 53 10.0.0.1, tcp 80 10.0.0.2') -> Discard;
+     Idle -> CheckIPHeader -> [1] rw [1] -> Discard;",
 ];
