@@ -29,6 +29,31 @@ pub(crate) fn ip_header_len(b: &mut Builder) -> V {
     b.resize(Width::W32, bytes)
 }
 
+/// The protocol number of IPv6's fragment header.
+pub(crate) const FRAGMENT_HEADER: u8 = 44;
+const AUTHENTICATION_HEADER: u8 = 51;
+/// The protocol numbers of the extension headers of IPv6 that have a known length (RFC 8200 section 4, RFC 4302): hop-by-hop
+/// options, routing, fragment, authentication, destination options.
+pub(crate) const EXTENSION_HEADERS: [u8; 5] = [0, 43, FRAGMENT_HEADER, AUTHENTICATION_HEADER, 60];
+
+/// Whether a protocol is that of an extension header (1 bit).
+pub(crate) fn is_extension_header(b: &mut Builder, proto: V) -> V {
+    let is = EXTENSION_HEADERS.map(|p| b.eq(proto, p));
+    let first = is[0];
+    is[1..].iter().fold(first, |any, is| b.or(any, *is))
+}
+
+/// Length of an extension header in bytes (32 bits), by its protocol and the length that it gives (32 bits). A fragment header
+/// gives none: of it this is not the length, which is 8.
+pub(crate) fn extension_header_len(b: &mut Builder, proto: V, len: V) -> V {
+    let usual = b.add(len, 1);
+    let usual = b.shl(usual, 3);
+    let words = b.add(len, 2);
+    let words = b.shl(words, 2);
+    let authentication = b.eq(proto, AUTHENTICATION_HEADER);
+    b.select(authentication, words, usual)
+}
+
 /// Marks the transport header behind the IPv4 header at `net`, of which 20 bytes are there. What is no start of a packet
 /// ends by `later`, and a header that is cut off by `cut`.
 pub(crate) fn mark_transport(

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use rustc_hash::FxHashMap as HashMap;
-use weir_ir::program::{Layer, Width};
+use weir_ir::program::{BinOp, Layer, Width};
 
 use crate::explore::{Cut, Explorer};
 use crate::expr::{Expr, Symbol};
@@ -21,24 +21,115 @@ impl Explorer<'_> {
     /// The position that is `off` behind `base`: one that counts from a joint, if its value is not known and nothing that
     /// was looked at may be behind it. Else the path splits by its value.
     pub(crate) fn behind(&mut self, st: &mut State, base: i64, off: Expr) -> Result<i64, Cut> {
-        let joint = Self::packet(st)?.joint;
-        if let Some(start) = joint {
-            let same = self.x.joint_of(start).is_some_and(|(j, _)| (j.base, j.off) == (base, off));
-            if same {
+        let joints = Self::packet(st)?.joints.clone();
+        let (front, sum) = self.as_sum(st, base, off);
+        for &start in joints.iter() {
+            if self.place_of(st, start) == Some((front, sum)) {
                 return Ok(start);
             }
         }
         if let Some(v) = st.facts.value(&self.x, off) {
             return Ok(base + i64::from(v as u32));
         }
-        let may = joint.is_none() && !is_behind(base) && self.guide.is_none();
-        if may && let Some(first) = self.unseen_from(st, base, off)? {
-            let start = self.x.joint(base, off);
-            let p = Self::packet(st)?;
-            (p.joint, p.found.joint_from) = (Some(start), first);
-            return Ok(start);
+        if self.guide.is_none() && !is_behind(front) {
+            let first = match joints.last() {
+                None => self.unseen_from(st, front, sum)?,
+                Some(&last) if self.moves_on(st, last, (front, sum), off)? => {
+                    Some(Self::packet(st)?.found.joint_from)
+                }
+                Some(_) => None,
+            };
+            if let Some(first) = first {
+                let start = self.x.joint(front, sum);
+                let p = Self::packet(st)?;
+                p.joints = joints.iter().copied().chain([start]).collect();
+                p.found.joint_from = first;
+                return Ok(start);
+            }
         }
         Ok(base + i64::from(self.pick(st, off)? as u32))
+    }
+
+    /// Where a joint stands, by what is known on the path by now.
+    fn place_of(&mut self, st: &State, start: i64) -> Option<(i64, Expr)> {
+        let (base, off) = self.x.joint_of(start).map(|(j, _)| (j.base, j.off))?;
+        Some(self.as_sum(st, base, off))
+    }
+
+    /// The same place, as a sum behind a position that is behind no joint.
+    fn as_sum(&mut self, st: &State, base: i64, off: Expr) -> (i64, Expr) {
+        let (front, sum, k) = match self.x.joint_of(base).map(|(j, k)| (j.base, j.off, k)) {
+            Some((front, joint, k)) => (front, self.x.binary(BinOp::Add, joint, off), k),
+            None => (base, off, 0),
+        };
+        let (mut terms, number) = self.x.terms_of(sum, |x, e| st.facts.value(x, e));
+        // With a larger number the sum may go round.
+        if number > FARTHEST {
+            return (front + k, sum);
+        }
+        terms.sort_unstable();
+        let zero = self.x.constant(Width::W32, 0);
+        let rest = terms.into_iter().fold(zero, |sum, term| self.x.binary(BinOp::Add, term, sum));
+        (front + k + number as i64, rest)
+    }
+
+    /// Whether a joint may follow the last one: where headers of unknown length follow each other, as those of IPv6 do, and
+    /// one of them (`header` bytes) has more lengths than a path may split by. What the path knows of bytes behind the last one is
+    /// in front of the new one, and nothing was written there.
+    fn moves_on(
+        &mut self,
+        st: &mut State,
+        last: i64,
+        (base, off): (i64, Expr),
+        header: Expr,
+    ) -> Result<bool, Cut> {
+        let few = |h: (u128, u128)| h.1 - h.0 < self.limits.values as u128;
+        if st.facts.set(&self.x, header).hull().is_none_or(few) || Self::packet(st)?.mem.has_behind() {
+            return Ok(false);
+        }
+        let Some((from, before)) = self.place_of(st, last) else { return Ok(false) };
+        let Some((lo, hi)) = self.between((from, before), (base, off), st) else { return Ok(false) };
+        if self.span(st, off).is_none() {
+            return Ok(false);
+        }
+        match self.last_known(st, last..last + hi) {
+            Some(known) if last + lo <= known => {
+                let before = self.x.plus(before, known + 1 - last + from - base);
+                let enough = self.x.at_most(before, off);
+                self.decide(st, enough)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// The least and the most that one place is behind another, if it is a sum behind that.
+    fn between(
+        &self,
+        (from, before): (i64, Expr),
+        (base, off): (i64, Expr),
+        st: &State,
+    ) -> Option<(i64, i64)> {
+        let ((mut terms, number), (without, less)) =
+            (self.x.terms_of(off, |_, _| None), self.x.terms_of(before, |_, _| None));
+        for term in without {
+            terms.remove(terms.iter().position(|t| *t == term)?);
+        }
+        let apart = base - from + i64::try_from(number).ok()? - i64::try_from(less).ok()?;
+        let (lo, hi) = self.span_of(st, &terms)?;
+        let (lo, hi) = (apart + lo as i64, apart + hi as i64);
+        (lo >= 0).then_some((lo, hi))
+    }
+
+    /// The least and the most that a sum may be, if it is no further than joints are.
+    fn span(&self, st: &State, sum: Expr) -> Option<(u128, u128)> {
+        let (terms, number) = self.x.terms_of(sum, |_, _| None);
+        let (lo, hi) = self.span_of(st, &terms)?;
+        Some((lo + number, hi + number)).filter(|h| h.1 <= FARTHEST)
+    }
+
+    fn span_of(&self, st: &State, terms: &[Expr]) -> Option<(u128, u128)> {
+        let hulls = terms.iter().map(|term| st.facts.set(&self.x, *term).hull().filter(|h| h.1 <= FARTHEST));
+        hulls.into_iter().try_fold((0, 0), |(lo, hi), h| h.map(|(l, m)| (lo + l, hi + m)))
     }
 
     /// The first position where a joint may stand: the path did not write, and knows nothing of, what may be behind it. If
@@ -59,8 +150,13 @@ impl Explorer<'_> {
     fn last_seen(&self, st: &mut State, range: Range<i64>) -> Result<Option<i64>, Cut> {
         let p = Self::packet(st)?;
         let written = p.mem.writes.range(range.start..FIRST_BEHIND).next_back().map(|(at, _)| *at);
+        Ok(written.max(self.last_known(st, range)))
+    }
+
+    /// The last position in a range, or not far behind, that the path knows something of.
+    fn last_known(&self, st: &State, range: Range<i64>) -> Option<i64> {
+        let source = st.packet.as_ref()?.source();
         // What reads far behind by a number of the front is taken to be rare.
-        let source = p.source();
         let near = range.start..range.end + 64;
         let place = |at| Some((self.x.find_symbol(&Symbol::Byte(source, at))?, at));
         let places: HashMap<Expr, i64> = near.filter_map(place).collect();
@@ -73,53 +169,75 @@ impl Explorer<'_> {
             let mut seen = HashMap::default();
             st.facts.conditions().into_iter().for_each(|c| _ = self.x.mentions(c, first, &look, &mut seen));
         }
-        Ok(written.max(known.get()))
+        known.get()
     }
 
-    /// Sees to it that no byte is looked at by two numbers: where some bytes may be behind the joint of the packet, or in
-    /// front of it although they count from there, the path splits by where the joint is. Whether positions of the packet
-    /// have other numbers now.
-    pub(crate) fn keep_apart(&mut self, st: &mut State, at: i64, n: u32) -> Result<bool, Cut> {
+    /// Sees to it that no byte is looked at by two numbers: where some bytes may be behind a joint of the packet that they do not
+    /// count from, or in front of the one that they count from, the path splits by where the joints are. Those that are
+    /// written count from the last one, or from the front. Whether positions of the packet have other numbers now.
+    pub(crate) fn keep_apart(&mut self, st: &mut State, at: i64, n: u32, write: bool) -> Result<bool, Cut> {
         let p = Self::packet(st)?;
-        let Some(start) = p.joint else { return Ok(false) };
         let end = at + i64::from(n);
-        if end <= p.found.joint_from {
+        if p.joints.is_empty() || end <= p.found.joint_from {
             return Ok(false);
         }
-        let Some((joint, k)) = self.x.joint_of(if is_behind(at) { at } else { start }) else {
-            return Ok(false);
-        };
-        let (base, off) = (joint.base, joint.off);
-        let apart = if is_behind(at) {
-            k >= 0
-        } else {
-            let lo = st.facts.set(&self.x, off).hull().map_or(0, |h| h.0);
-            end <= base + lo as i64
+        let joints = p.joints.clone();
+        let apart = match self.x.joint_of(at).map(|(_, k)| k) {
+            Some(k) => match joints.iter().position(|start| *start == at - k) {
+                _ if k < 0 => false,
+                Some(i) if i + 1 == joints.len() => true,
+                Some(i) if !write => {
+                    let [one, next] = [joints[i], joints[i + 1]].map(|start| self.place_of(st, start));
+                    let between = one.zip(next).and_then(|(one, next)| self.between(one, next, st));
+                    between.is_some_and(|(lo, _)| k + i64::from(n) <= lo)
+                }
+                _ => false,
+            },
+            None => self.place_of(st, joints[0]).is_some_and(|(base, off)| {
+                let lo = self.span(st, off).map_or(0, |h| h.0);
+                end <= base + lo as i64
+            }),
         };
         if apart {
             return Ok(false);
         }
-        let off = self.pick(st, off)? as u32;
-        let p = Self::packet(st)?;
-        let source = p.source();
-        let same = self.x.identified(start, source, off);
-        for condition in same {
-            self.learn(st, condition)?;
+        let mut offs = Vec::new();
+        for &start in joints.iter() {
+            let Some(off) = self.x.joint_of(start).map(|(j, _)| j.off) else { return Ok(false) };
+            let off = self.pick(st, off)? as u32;
+            let source = Self::packet(st)?.source();
+            for condition in self.x.identified(start, source, off) {
+                self.learn(st, condition)?;
+            }
+            offs.push((start, off));
         }
-        Self::packet(st)?.settle(&self.x, off);
+        Self::packet(st)?.settle(&self.x, &offs);
         Ok(true)
     }
 
-    /// The first positions of two ranges of bytes to read or write.
+    /// Position of `layer + off` of the first of some bytes to read, or to write.
+    pub(crate) fn bytes_at(
+        &mut self,
+        st: &mut State,
+        (layer, off): (Layer, u32),
+        n: u32,
+        write: bool,
+    ) -> Result<i64, Cut> {
+        let at = self.at(st, layer, off)?;
+        if self.keep_apart(st, at, n, write)? { self.at(st, layer, off) } else { Ok(at) }
+    }
+
+    /// The first positions of two ranges of bytes to read; `write`: the first is to be written.
     pub(crate) fn both_at(
         &mut self,
         st: &mut State,
         places: [(Layer, u32); 2],
         n: u32,
+        write: bool,
     ) -> Result<[i64; 2], Cut> {
         let [a, b] = places;
-        self.bytes_at(st, a.0, a.1, n)?;
-        let second = self.bytes_at(st, b.0, b.1, n)?;
+        self.bytes_at(st, a, n, write)?;
+        let second = self.bytes_at(st, b, n, false)?;
         // The second may have settled where the first is.
         Ok([self.at(st, a.0, a.1)?, second])
     }
@@ -142,7 +260,7 @@ impl Explorer<'_> {
             None => (at, None),
         });
         let (a, b) = (from.1.unwrap_or(zero), to.1.unwrap_or(zero));
-        let apart = self.x.binary(weir_ir::program::BinOp::Sub, b, a);
+        let apart = self.x.binary(BinOp::Sub, b, a);
         self.x.plus(apart, to.0 - from.0)
     }
 }

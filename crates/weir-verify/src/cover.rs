@@ -213,9 +213,10 @@ impl Explorer<'_> {
 
 /// Whether two packets are the same but for bytes of annotations that are not read.
 fn is_alike(a: &SymbolicPacket, b: &SymbolicPacket, unread: u64) -> bool {
-    let rest = |p: &SymbolicPacket| (p.data, p.floor, p.end, p.marks, p.hops, p.head, p.capacity, p.joint);
+    let rest = |p: &SymbolicPacket| (p.data, p.floor, p.end, p.marks, p.hops, p.head, p.capacity);
     let mut anno = a.anno.iter().zip(b.anno.iter()).enumerate();
     rest(a) == rest(b)
+        && a.joints == b.joints
         && a.meta == b.meta
         && anno.all(|(i, (a, b))| a == b || unread >> i & 1 == 1)
         && a.mem == b.mem

@@ -64,7 +64,7 @@ impl Explorer<'_> {
                 let fits = i64::from(n) <= spare || self.fits(st, n, free, only)?;
                 if fits {
                     let at = Self::packet(st)?.data - i64::from(n);
-                    self.keep_apart(st, at, n)?;
+                    self.keep_apart(st, at, n, true)?;
                     let p = Self::packet(st)?;
                     p.push(&mut self.x, n);
                     p.found.spare = (spare - i64::from(n)).max(0);
@@ -98,7 +98,7 @@ impl Explorer<'_> {
                 if fits && n > 0 {
                     let end = Self::packet(st)?.end;
                     let known = self.pick(st, end.0)?;
-                    self.keep_apart(st, known as i64 + end.1, n)?;
+                    self.keep_apart(st, known as i64 + end.1, n, true)?;
                     let zero = self.x.constant(Width::W8, 0);
                     let p = Self::packet(st)?;
                     p.store(&mut self.x, known as i64 + end.1, &vec![zero; n as usize]);

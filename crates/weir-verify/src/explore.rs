@@ -528,12 +528,6 @@ impl<'a> Explorer<'a> {
         Ok(self.layer(st, layer)?.ok_or(Cut)? + i64::from(off))
     }
 
-    /// Position of `layer + off` of the first of some bytes to read or write.
-    pub(crate) fn bytes_at(&mut self, st: &mut State, layer: Layer, off: u32, n: u32) -> Result<i64, Cut> {
-        let at = self.at(st, layer, off)?;
-        if self.keep_apart(st, at, n)? { self.at(st, layer, off) } else { Ok(at) }
-    }
-
     pub(crate) fn enter_from_outside(&self, st: &mut State, block: BlockId) {
         if self.program(st).block(block).loop_limit.is_some() {
             *st.rounds_of(block) = 1;

@@ -2,9 +2,13 @@
 //!
 //! Positions are numbers. Those behind a header whose length is not known count from where the header ends, its *joint*:
 //! they stand in a range of numbers of their own, so bytes there are found and compared like any others. That the same
-//! byte may have another number, counted from the start of the packet, matters only to who looks there by both: a packet
-//! has one joint at most, and whoever reads or writes at a position in front that may lie behind the joint makes the
-//! path split by the length (`Explorer::settle`).
+//! byte may have another number, counted from the start of the packet, matters only to who looks there by both: whoever
+//! reads or writes at a position in front that may lie behind the joint makes the path split by the length
+//! (`Explorer::keep_apart`).
+//!
+//! Where headers of unknown length follow each other, a packet has as many joints, each a longer sum behind the same
+//! base: so a walk over the extension headers of IPv6 is one path for each number of headers, whatever their lengths. What is
+//! looked at behind one of them lies in front of the next, and what is written lies behind the last.
 
 use crate::expr::{Expr, Exprs, Node, SourceId, Symbol};
 use weir_ir::program::Width;

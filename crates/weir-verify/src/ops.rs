@@ -109,14 +109,14 @@ impl Explorer<'_> {
         match op {
             Op::Load { dst, layer, off } => {
                 let w = self.program(st).width(*dst);
-                let at = self.bytes_at(st, *layer, *off, w.bytes())?;
+                let at = self.bytes_at(st, (*layer, *off), w.bytes(), false)?;
                 let v = Self::packet(st)?.load(&mut self.x, w, at);
                 self.set(st, *dst, v);
             }
             Op::Store { layer, off, src } => {
                 let v = self.get(st, *src);
                 let bytes = self.x.bytes_of(v);
-                let at = self.bytes_at(st, *layer, *off, bytes.len() as u32)?;
+                let at = self.bytes_at(st, (*layer, *off), bytes.len() as u32, true)?;
                 Self::packet(st)?.store(&mut self.x, at, &bytes);
             }
             Op::Rest { dst, layer } => {
@@ -197,14 +197,14 @@ impl Explorer<'_> {
                 self.set(st, *dst, v);
             }
             Op::CopyBytes { to, from, len } => {
-                let [to, from] = self.both_at(st, [*to, *from], *len)?;
+                let [to, from] = self.both_at(st, [*to, *from], *len, true)?;
                 let p = Self::packet(st)?;
                 let bytes: Vec<Expr> =
                     (from..from + i64::from(*len)).map(|i| p.byte(&mut self.x, i)).collect();
                 p.store(&mut self.x, to, &bytes);
             }
             Op::CompareBytes { dst, a, b, len } => {
-                let [a, b] = self.both_at(st, [*a, *b], *len)?;
+                let [a, b] = self.both_at(st, [*a, *b], *len, false)?;
                 let p = Self::packet(st)?;
                 let mut all = self.x.constant(Width::W1, 1);
                 for i in 0..i64::from(*len) {

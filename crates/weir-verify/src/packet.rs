@@ -1,4 +1,4 @@
-//! A packet on a path. All positions but its end are known numbers, or count from one that is not (`joints.rs`); what else
+//! A packet on a path. All positions but its end are known numbers, or count from ones that are not (`joints.rs`); what else
 //! would make one unknown is split into a path for each value.
 
 use std::rc::Rc;
@@ -48,8 +48,8 @@ pub struct SymbolicPacket {
     pub head: Expr,
     /// Size of the buffer (32 bits).
     pub capacity: Expr,
-    /// Where positions begin that count from a joint, if some were looked at.
-    pub(crate) joint: Option<i64>,
+    /// Where positions begin that count from joints, if some were looked at: from the front to the back.
+    pub(crate) joints: Rc<[i64]>,
     /// What need not be asked of it again.
     pub(crate) found: Found,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Found {
     pub(crate) reached: i64,
     /// It does not reach to this position, nor to any behind it.
     pub(crate) short_of: i64,
-    /// Its joint does not stand in front of this position.
+    /// None of its joints stands in front of this position.
     pub(crate) joint_from: i64,
     /// So many bytes of its buffer are free, at least.
     pub(crate) spare: i64,
@@ -97,7 +97,7 @@ impl SymbolicPacket {
             hops: x.symbol(Width::W8, Symbol::Hops(s)),
             head: x.bounded(Width::W32, Symbol::Head(s), 0, LARGE_CAPACITY.into()),
             capacity: x.bounded(Width::W32, Symbol::Capacity(s), small, LARGE_CAPACITY.into()),
-            joint: None,
+            joints: Rc::default(),
             found: Found::default(),
         }
     }
@@ -149,7 +149,7 @@ impl SymbolicPacket {
             hops: byte,
             head: x.constant(Width::W32, HEADROOM.into()),
             capacity: x.constant(Width::W32, SMALL_CAPACITY.into()),
-            joint: None,
+            joints: Rc::default(),
             found: Found::default(),
         }
     }
@@ -182,18 +182,22 @@ impl SymbolicPacket {
         Some((reaches, x.at_most(least, room)))
     }
 
-    /// With a joint in place of which there is a number.
-    pub(crate) fn settle(&mut self, x: &Exprs, off: u32) {
-        if self.joint.take().is_none() {
+    /// With numbers in place of its joints: where they begin, and how far that is behind their bases.
+    pub(crate) fn settle(&mut self, x: &Exprs, offs: &[(i64, u32)]) {
+        if std::mem::take(&mut self.joints).is_empty() {
             return;
         }
+        let settled = |at: i64| {
+            let start = x.joint_of(at).map(|(_, k)| at - k);
+            let off = offs.iter().find(|(joint, _)| Some(*joint) == start);
+            off.map_or(at, |(_, off)| x.settled(at, *off))
+        };
         if self.mem.has_behind() {
-            self.mem.writes =
-                Rc::new(self.mem.writes.iter().map(|(at, b)| (x.settled(*at, off), *b)).collect());
+            self.mem.writes = Rc::new(self.mem.writes.iter().map(|(at, b)| (settled(*at), *b)).collect());
         }
         for mark in &mut self.marks {
             if let Mark::At(at) | Mark::Later(at, _) = mark {
-                *at = x.settled(*at, off);
+                *at = settled(*at);
             }
         }
     }

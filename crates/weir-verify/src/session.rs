@@ -251,7 +251,15 @@ impl<'a> Session<'a> {
     /// A story by where all bytes of a packet stand, with the packet as it is then: one, unless the packet was looked at
     /// behind a header whose length is not known.
     pub(crate) fn settled(&mut self, story: &Story, packet: &SymbolicPacket) -> Vec<(Story, SymbolicPacket)> {
-        let Some(start) = packet.joint else { return vec![(story.clone(), packet.clone())] };
+        let start = match packet.joints[..] {
+            [] => return vec![(story.clone(), packet.clone())],
+            [start] => start,
+            // Each of them has more places than a path splits by.
+            _ => {
+                self.e.give_up(Incomplete::Values);
+                return Vec::new();
+            }
+        };
         let Some(off) = self.e.x.joint_of(start).map(|(joint, _)| joint.off) else { return Vec::new() };
         let values = story.state.facts.set(&self.e.x, off);
         let mut all = Vec::new();
@@ -265,7 +273,7 @@ impl<'a> Session<'a> {
             let mut conditions = same.into_iter().chain([is]);
             let story = conditions.try_fold(story.clone(), |story, c| self.assume(story, c));
             let mut packet = packet.clone();
-            packet.settle(&self.e.x, v as u32);
+            packet.settle(&self.e.x, &[(start, v as u32)]);
             all.extend(story.map(|story| (story, packet)));
         }
         all
@@ -275,17 +283,21 @@ impl<'a> Session<'a> {
     /// and the packets cannot be compared otherwise.
     pub(crate) fn comparable(&mut self, story: Story) -> Vec<Story> {
         let packets = || story.ends().iter().map(|e| &e.packet);
-        let alike = packets().all(|p| packets().all(|o| (p.joint, p.data) == (o.joint, o.data)));
-        let joint = packets().find(|p| p.joint.is_some());
+        let alike = packets().all(|p| packets().all(|o| (&p.joints, p.data) == (&o.joints, o.data)));
+        let joint = packets().find(|p| !p.joints.is_empty());
         let Some(packet) = joint.filter(|_| !alike && packets().any(|p| p.mem.has_behind())).cloned() else {
             return vec![story];
         };
-        let off = packet.joint.and_then(|start| self.e.x.joint_of(start)).map(|(joint, _)| joint.off);
         let mut all = Vec::new();
         for (mut story, _) in self.settled(&story, &packet) {
-            let off = off.and_then(|off| story.state.facts.value(&self.e.x, off)).unwrap_or(0);
-            for end in story.state.ends.iter_mut().filter(|e| e.packet.joint == packet.joint) {
-                end.packet.settle(&self.e.x, off as u32);
+            let off = |start: &i64| {
+                let off = self.e.x.joint_of(*start).map(|(joint, _)| joint.off);
+                let off = off.and_then(|off| story.state.facts.value(&self.e.x, off)).unwrap_or(0);
+                (*start, off as u32)
+            };
+            let offs: Vec<_> = packet.joints.iter().map(off).collect();
+            for end in story.state.ends.iter_mut().filter(|e| e.packet.joints == packet.joints) {
+                end.packet.settle(&self.e.x, &offs);
             }
             all.extend(self.comparable(story));
         }

@@ -125,6 +125,29 @@ impl Exprs {
         }
     }
 
+    /// The terms of a sum that are no numbers, and the number; `value` is what is known of terms and conditions.
+    pub(crate) fn terms_of(
+        &self,
+        sum: Expr,
+        value: impl Fn(&Exprs, Expr) -> Option<u128>,
+    ) -> (Vec<Expr>, u128) {
+        let (mut terms, mut number, mut work) = (Vec::new(), 0_u128, vec![sum]);
+        while let Some(e) = work.pop() {
+            match *self.node(e) {
+                Node::Binary(BinOp::Add, a, b) => work.extend([a, b]),
+                Node::Const(v) => number = number.wrapping_add(v),
+                Node::Select(c, a, b) if let Some(way) = value(self, c) => {
+                    work.push(if way != 0 { a } else { b });
+                }
+                _ => match value(self, e) {
+                    Some(v) => number = number.wrapping_add(v),
+                    None => terms.push(e),
+                },
+            }
+        }
+        (terms, number)
+    }
+
     /// `a + c`, wrapping.
     pub fn plus(&mut self, a: Expr, c: i64) -> Expr {
         let c = self.constant(self.width(a), i128::from(c) as u128);

@@ -136,7 +136,8 @@ fn is_apart(x: &Exprs, f: &Facts, mem: MemId, from: i64, len: i64) -> bool {
     let last = x.mem(mem).writes.last_key_value().and_then(|(at, _)| x.joint_of(*at));
     last.is_none_or(|(joint, _)| {
         let least = f.set(x, joint.off).hull().map_or(0, |h| h.0);
-        is_behind(from) || from + len <= joint.base + least as i64
+        let alike = x.joint_of(from).is_some_and(|(j, _)| (j.base, j.off) == (joint.base, joint.off));
+        alike || from + len <= joint.base + least as i64
     })
 }
 
@@ -174,7 +175,8 @@ pub(crate) fn is_right(x: &mut Exprs, f: &Facts, sum: Expr, known: &[Expr]) -> b
         let mut total = Linear::default();
         let mut done = std::collections::BTreeSet::new();
         for at in changed {
-            if is_behind(at) && !is_behind(from) {
+            let joint = |at| x.joint_of(at).map(|(j, _)| (j.base, j.off));
+            if is_behind(at) && joint(at) != joint(from) {
                 // The range of a header ends where what is behind it begins.
                 let header =
                     x.joint_of(at).is_some_and(|(j, _)| (j.base, j.off) == (from - i64::from(start), end));

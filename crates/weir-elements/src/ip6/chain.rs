@@ -9,15 +9,10 @@ pub(super) const HEADER_LEN: u32 = 40;
 /// more than eight.
 const MOST_HEADERS: u32 = 8;
 
-/// Next header values (RFC 8200, RFC 4302).
+/// Next header values (RFC 8200).
 const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
 /// A fragment header; also what the protocol of a fragment beyond the first is taken for.
-pub(super) const FRAGMENT: u8 = 44;
-const AUTHENTICATION: u8 = 51;
-const DESTINATION_OPTIONS: u8 = 60;
-
-const EXTENSIONS: [u8; 5] = [HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION_OPTIONS];
+pub(super) const FRAGMENT: u8 = FRAGMENT_HEADER;
 
 /// Goes on if `net` marks 40 bytes at least.
 pub(super) fn require_ip6(b: &mut Builder) {
@@ -31,49 +26,38 @@ pub(super) fn require_ip6(b: &mut Builder) {
 pub(super) fn walk(b: &mut Builder, bad: impl Fn(&mut Builder, Reason) + Copy) -> V {
     let first = b.load(W8, Layer::Net, 6);
     let start = b.constant(W32, HEADER_LEN);
-    let no = b.constant(W1, 0_u8);
-    let found = b.repeat(MOST_HEADERS + 1, &[first, start, no], |b, ways, vars| {
-        let [next, at] = [vars[0], vars[1]];
-        let truncated = |b: &mut Builder| bad(b, Reason::TRUNCATED);
-        let yes = b.constant(W1, 1_u8);
+    let (yes, no) = (b.constant(W1, 1_u8), b.constant(W1, 0_u8));
+    let truncated = |b: &mut Builder| bad(b, Reason::TRUNCATED);
+    // One way for all kinds of headers: a path for each of them, at each of their places, would be too many to verify.
+    let found = b.repeat(MOST_HEADERS + 1, &[first, start, no, yes], |b, ways, vars| {
+        let [next, at, is_first] = [vars[0], vars[1], vars[3]];
         b.require_or(Layer::Net, at, truncated);
         b.set_mark(Layer::Transport, Layer::Net, at);
-        b.switch(next, &EXTENSIONS.map(u128::from), |b, case| {
-            let Some(kind) = case.map(|i| EXTENSIONS[i]) else {
-                return ways.leave(b, &[next, at, yes]);
-            };
-            b.require_or(Layer::Transport, 8, truncated);
-            let following = b.load(W8, Layer::Transport, 0);
-            let units = b.load(W8, Layer::Transport, 1);
-            let units = b.resize(W32, units);
-            let len = match kind {
-                FRAGMENT => {
-                    let offset = b.load(W16, Layer::Transport, 2);
-                    let offset = b.and(offset, 0xfff8);
-                    let later = b.ne(offset, 0);
-                    b.when(later, |b| {
-                        b.set_mark(Layer::Transport, Layer::Transport, 8);
-                        let behind = b.add(at, 8);
-                        ways.leave(b, &[next, behind, yes]);
-                    });
-                    b.constant(W32, 8_u32)
-                }
-                AUTHENTICATION => {
-                    let words = b.add(units, 2);
-                    b.shl(words, 2)
-                }
-                kind => {
-                    if kind == HOP_BY_HOP {
-                        let misplaced = b.ne(at, HEADER_LEN);
-                        b.when(misplaced, |b| bad(b, Reason::BAD_HEADER));
-                    }
-                    let words = b.add(units, 1);
-                    b.shl(words, 3)
-                }
-            };
-            let behind = b.add(at, len);
-            ways.next(b, &[following, behind, no]);
+        let more = is_extension_header(b, next);
+        b.unless(more, |b| ways.leave(b, &[next, at, yes, no]));
+        b.require_or(Layer::Transport, 8, truncated);
+        let following = b.load(W8, Layer::Transport, 0);
+        let fragment = b.eq(next, FRAGMENT);
+        let offset = b.load(W16, Layer::Transport, 2);
+        let offset = b.and(offset, 0xfff8);
+        let later = b.ne(offset, 0);
+        let later = b.and(fragment, later);
+        b.when(later, |b| {
+            b.set_mark(Layer::Transport, Layer::Transport, 8);
+            let behind = b.add(at, 8);
+            ways.leave(b, &[next, behind, yes, no]);
         });
+        let options = b.eq(next, HOP_BY_HOP);
+        let late = b.xor(is_first, 1);
+        let misplaced = b.and(options, late);
+        b.when(misplaced, |b| bad(b, Reason::BAD_HEADER));
+        let len = b.load(W8, Layer::Transport, 1);
+        let len = b.resize(W32, len);
+        let len = extension_header_len(b, next, len);
+        let eight = b.constant(W32, 8_u32);
+        let len = b.select(fragment, eight, len);
+        let behind = b.add(at, len);
+        ways.next(b, &[following, behind, no, no]);
     });
     b.unless(found[2], |b| bad(b, Reason::new("TooManyHeaders")));
     b.require_or(Layer::Net, HEADER_LEN, |b| bad(b, Reason::TRUNCATED));

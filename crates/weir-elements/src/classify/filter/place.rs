@@ -11,10 +11,7 @@ use super::View;
 use super::cond::FRAGMENT;
 use super::read::{Followed, V4_LEN, V6_LEN, follow, load, v4_limit};
 use super::test::ordered;
-
-/// Extension headers that `protochain` follows, of either IP version; see `weir_model::filter`.
-const EXTENSIONS: [u8; 5] = [0, 43, FRAGMENT, AUTHENTICATION, 60];
-const AUTHENTICATION: u8 = 51;
+use crate::headers::{EXTENSION_HEADERS, extension_header_len};
 
 /// Where a test looks.
 #[derive(Debug, Clone, Copy)]
@@ -131,14 +128,14 @@ impl Place {
                     self.bytes(b, 9, 1, &|b, proto| {
                         let len = self.header_len(b);
                         let limit = v4_limit(b, self.layer, self.off);
-                        self.chain(b, number, &EXTENSIONS[3..4], proto, len, limit)
+                        self.chain(b, number, &EXTENSION_HEADERS[3..4], proto, len, limit)
                     })
                 },
                 &|b| {
                     self.bytes(b, 6, 1, &|b, next| {
                         let len = b.constant(Width::W32, V6_LEN);
                         let limit = self.v6_limit(b);
-                        self.chain(b, number, &EXTENSIONS, next, len, limit)
+                        self.chain(b, number, &EXTENSION_HEADERS, next, len, limit)
                     })
                 },
             ),
@@ -462,7 +459,7 @@ impl Place {
                 let next = b.load(Width::W8, Layer::Cursor, 0);
                 let len = b.load(Width::W8, Layer::Cursor, 1);
                 let len = b.resize(Width::W32, len);
-                let len = extension_len(b, proto, len);
+                let len = extension_header_len(b, proto, len);
                 // Which protocol comes next is known, even if it is not there.
                 let cut = b.lt(left, len);
                 let zero = b.constant(Width::W32, 0_u32);
@@ -479,16 +476,6 @@ impl Place {
     }
 }
 
-/// Length of an extension header in bytes (32 bits), by its protocol and the length that it gives.
-pub(super) fn extension_len(b: &mut Builder, proto: V, len: V) -> V {
-    let usual = b.add(len, 1);
-    let usual = b.shl(usual, 3);
-    let words = b.add(len, 2);
-    let words = b.shl(words, 2);
-    let authentication = b.eq(proto, AUTHENTICATION);
-    b.select(authentication, words, usual)
-}
-
 /// Whether a protocol is one of these; any without a list.
 pub(super) fn among(b: &mut Builder, proto: V, list: Option<&[u8]>) -> V {
     let Some(list) = list else { return b.constant(Width::W1, 1_u8) };
@@ -498,11 +485,6 @@ pub(super) fn among(b: &mut Builder, proto: V, list: Option<&[u8]>) -> V {
         any = b.or(any, is);
     }
     any
-}
-
-/// Whether a protocol is that of an extension header.
-pub(super) fn is_extension(b: &mut Builder, proto: V) -> V {
-    among(b, proto, Some(&EXTENSIONS))
 }
 
 fn directions(b: &mut Builder, dir: Dir, test: &dyn Fn(&mut Builder, bool) -> V) -> V {

@@ -7,7 +7,8 @@ use weir_model::filter::{CHAIN, Expr, Tags};
 
 use super::View;
 use super::cond::{Bit, Cond, FRAGMENT, Field};
-use super::place::{Place, extension_len, is_extension};
+use super::place::Place;
+use crate::headers::{extension_header_len, is_extension_header};
 
 /// Length of an IPv4 header without options.
 pub(super) const V4_LEN: u32 = 20;
@@ -466,27 +467,26 @@ pub(super) fn follow(b: &mut Builder) -> Followed {
     b.set_mark(Layer::Cursor, Layer::Net, V6_LEN);
     let found = b.repeat(CHAIN, &[next, yes, left], |b, this, vars| {
         let (proto, left) = (vars[0], vars[2]);
-        let more = is_extension(b, proto);
+        let more = is_extension_header(b, proto);
         b.unless(more, |b| this.leave(b, vars));
         b.require(Layer::Cursor, 8, Reason::BAD_HEADER);
         let next = b.load(Width::W8, Layer::Cursor, 0);
         let len = b.load(Width::W8, Layer::Cursor, 1);
         let len = b.resize(Width::W32, len);
-        let len = extension_len(b, proto, len);
+        let len = extension_header_len(b, proto, len);
         let fragment = b.eq(proto, FRAGMENT);
         let eight = b.constant(Width::W32, 8_u32);
-        let len = b.choose(fragment, |_| eight, |_| len);
+        let len = b.select(fragment, eight, len);
         let short = b.lt(left, len);
         b.when(short, |b| b.drop(Reason::BAD_HEADER));
         b.require(Layer::Cursor, len, Reason::BAD_HEADER);
-        b.when(fragment, |b| {
-            let offset = b.load(Width::W16, Layer::Cursor, 2);
-            let offset = b.and(offset, 0xfff8);
-            let later = b.ne(offset, 0);
-            b.when(later, |b| {
-                b.clear_mark(Layer::Cursor);
-                this.leave(b, &[next, no, left]);
-            });
+        let offset = b.load(Width::W16, Layer::Cursor, 2);
+        let offset = b.and(offset, 0xfff8);
+        let later = b.ne(offset, 0);
+        let later = b.and(fragment, later);
+        b.when(later, |b| {
+            b.clear_mark(Layer::Cursor);
+            this.leave(b, &[next, no, left]);
         });
         b.set_mark(Layer::Cursor, Layer::Cursor, len);
         let left = b.sub(left, len);
@@ -495,7 +495,7 @@ pub(super) fn follow(b: &mut Builder) -> Followed {
     let [proto, first, left] = [0, 1, 2].map(|i| found[i]);
     // More than are followed.
     b.when(first, |b| {
-        let more = is_extension(b, proto);
+        let more = is_extension_header(b, proto);
         b.when(more, |b| b.drop(Reason::BAD_HEADER));
     });
     Followed { proto, first, left }
