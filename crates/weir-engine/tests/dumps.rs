@@ -92,15 +92,47 @@ fn a_packet_that_is_too_long_is_dropped_with_a_reason() {
     let from = dir.path().join("in");
     capture(&from, 2);
     let mut file = std::fs::read(&from).unwrap();
-    let record: Vec<u8> = [5_u32, 0, 70_000, 70_000].iter().flat_map(|w| w.to_le_bytes()).collect();
-    file.splice(24..24, [&record[..], &[0; 70_000]].concat());
+    let record: Vec<u8> = [5_u32, 0, 300_000, 300_000].iter().flat_map(|w| w.to_le_bytes()).collect();
+    file.splice(24..24, [&record[..], &[0; 300_000]].concat());
     std::fs::write(&from, file).unwrap();
     let config = format!("d :: FromDump({}, STOP true) -> c :: Counter -> Discard;", from.display());
     let mut e = engine(&config);
     assert_eq!((e.read("g", "d.count").unwrap(), e.read("g", "c.count").unwrap()), ("3".into(), "2".into()));
     assert_eq!(e.status("g").unwrap().drops["d"]["TooLong"], 1);
     let told = e.take_notices().into_iter().find(|n| n.what == "print").unwrap().text;
-    assert!(told.contains("packet 1 has 70000 bytes, and packets have at most 65920"), "{told}");
+    assert!(told.contains("packet 1 has 300000 bytes, and packets have at most 262144"), "{told}");
+}
+
+/// As big TCP makes them, and as a capture of a loopback interface has them.
+#[test]
+fn packets_of_any_length_that_captures_have_pass_through_programs() {
+    let dir = tempfile::tempdir().unwrap();
+    let [from, to] = ["in", "out"].map(|name| dir.path().join(name));
+    let lens = [60, 65_920, 65_921, 200_000, 262_144];
+    let file = {
+        let header = [0xa1b2_3c4d_u32, 4 << 16 | 2, 0, 0, 262_144, 1];
+        let mut file: Vec<u8> = header.iter().flat_map(|w| w.to_le_bytes()).collect();
+        for (i, len) in (0..).zip(lens) {
+            file.extend([i, 0, len, len].iter().flat_map(|w: &u32| w.to_le_bytes()));
+            file.extend((0..len).map(|at| (at / 7) as u8));
+        }
+        file
+    };
+    std::fs::write(&from, &file).unwrap();
+    for changed in
+        ["", "-> Strip(14) -> Unstrip(14)", "-> Tee -> EtherEncap(0, 0:0:0:0:0:0, 0:0:0:0:0:0) -> Strip(14)"]
+    {
+        let config = format!(
+            "FromDump({}, STOP true) -> Queue -> Unqueue {changed} -> ToDump({}, SNAPLEN 0);",
+            from.display(),
+            to.display()
+        );
+        let mut e = engine(&config);
+        assert!(e.status("g").unwrap().drops.is_empty(), "{config}");
+        drop(e);
+        let written = std::fs::read(&to).unwrap();
+        assert!(written[24..] == file[24..], "{config}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use crate::pool::{LARGE_CAPACITY, SMALL_CAPACITY};
+use crate::pool::{HUGE_CAPACITY, LARGE_CAPACITY, SMALL_CAPACITY};
 
 /// Length of the annotation area in bytes (Click's `Packet::anno_size`).
 pub const ANNO_LEN: usize = 48;
@@ -105,13 +105,48 @@ pub(crate) struct Head {
     pub data: u32,
     /// Position behind the last byte of the packet.
     pub end: u32,
-    /// Whether the buffer is one for packets that segmentation offload made.
-    pub large: bool,
+    pub size: Size,
     pub dirty: Dirty,
     /// Lowest position that has ever been part of this packet: bytes from here on are defined.
     pub floor: u32,
     /// Marks of `mac`, `net`, `transport` and `cursor`, or [`UNSET`].
     pub marks: [u32; 4],
+}
+
+/// How large a buffer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Size {
+    /// That of an ordinary packet; 0, as in memory that nobody has written.
+    Small = 0,
+    /// That of a packet that segmentation offload made.
+    Large = 1,
+    /// That of the longest packets, which are rare: it comes from the allocator and goes back to it.
+    Huge = 2,
+}
+
+impl Size {
+    /// The smallest with so many bytes.
+    #[inline]
+    pub const fn of(need: u32) -> Size {
+        if need <= SMALL_CAPACITY {
+            Size::Small
+        } else if need <= LARGE_CAPACITY {
+            Size::Large
+        } else {
+            Size::Huge
+        }
+    }
+
+    /// Bytes of the buffer.
+    #[inline]
+    pub const fn capacity(self) -> u32 {
+        match self {
+            Size::Small => SMALL_CAPACITY,
+            Size::Large => LARGE_CAPACITY,
+            Size::Huge => HUGE_CAPACITY,
+        }
+    }
 }
 
 /// Which metadata behind the head may be other than a fresh packet's.
@@ -131,8 +166,8 @@ impl Dirty {
 
 impl Head {
     #[inline]
-    pub const fn fresh(large: bool, data: u32) -> Head {
-        Head { data, end: data, large, dirty: Dirty::NONE, floor: data, marks: [UNSET; 4] }
+    pub const fn fresh(size: Size, data: u32) -> Head {
+        Head { data, end: data, size, dirty: Dirty::NONE, floor: data, marks: [UNSET; 4] }
     }
 }
 
@@ -210,7 +245,7 @@ impl Meta {
     /// Size of the buffer in bytes.
     #[inline]
     pub fn capacity(&self) -> u32 {
-        if self.head.large { LARGE_CAPACITY } else { SMALL_CAPACITY }
+        self.head.size.capacity()
     }
 
     /// The transport checksum's state.
@@ -223,9 +258,9 @@ impl Meta {
     }
 
     #[inline]
-    pub(crate) const fn fresh(large: bool, data: u32) -> Meta {
+    pub(crate) const fn fresh(size: Size, data: u32) -> Meta {
         Meta {
-            head: Head::fresh(large, data),
+            head: Head::fresh(size, data),
             anno: [0; ANNO_LEN],
             timestamp: 0,
             hash: 0,

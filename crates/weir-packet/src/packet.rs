@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use crate::meta::{ANNO_LEN, Dirty, Head, Layer, Meta, UNSET};
-use crate::pool::{self, HEADROOM, LARGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};
+use crate::meta::{ANNO_LEN, Dirty, Head, Layer, Meta, Size, UNSET};
+use crate::pool::{self, HEADROOM, HUGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};
 
 /// Distance from the address of a packet (its [`Meta`]) to position 0 of its buffer.
 pub const BUFFER_OFFSET: usize = size_of::<Meta>();
@@ -96,7 +96,7 @@ impl Packet {
     #[inline(always)]
     pub(crate) fn small(block: NonNull<Meta>, bytes: &[u8]) -> Packet {
         // SAFETY: the block is ours alone, and had a packet before.
-        unsafe { pool::renew(block, false, HEADROOM) };
+        unsafe { pool::renew(block, Size::Small, HEADROOM) };
         Packet::filled::<BLOCK>(block, bytes)
     }
 
@@ -374,7 +374,7 @@ impl Packet {
     }
 }
 
-const _: () = assert!(LARGE_CAPACITY as u64 + (HEADROOM as u64) < u32::MAX as u64);
+const _: () = assert!(HUGE_CAPACITY as u64 + (HEADROOM as u64) < u32::MAX as u64);
 
 impl Deref for Packet {
     type Target = Meta;
@@ -419,6 +419,7 @@ impl fmt::Debug for Packet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::LARGE_CAPACITY;
 
     #[test]
     fn strip_and_unstrip_bring_the_same_bytes_back() {
@@ -464,6 +465,28 @@ mod tests {
     fn the_longest_packet_fits_and_a_longer_one_is_refused() {
         assert_eq!(Packet::from_bytes(&vec![1; MAX_LEN]).unwrap().len(), MAX_LEN);
         assert!(Packet::from_bytes(&vec![1; MAX_LEN + 1]).is_err());
+    }
+
+    #[test]
+    fn a_packet_has_the_smallest_buffer_that_it_fits() {
+        let capacity = |len: u32| Packet::from_bytes(&vec![3; len as usize]).unwrap().capacity();
+        let (small, large) = (SMALL_CAPACITY - HEADROOM, LARGE_CAPACITY - HEADROOM);
+        let all = [small, small + 1, large, large + 1, MAX_LEN as u32];
+        assert_eq!(
+            all.map(capacity),
+            [SMALL_CAPACITY, LARGE_CAPACITY, LARGE_CAPACITY, HUGE_CAPACITY, HUGE_CAPACITY]
+        );
+        // Buffers are used again, each for its size.
+        let mut batch: Vec<Packet> =
+            all.iter().map(|n| Packet::from_bytes(&vec![4; *n as usize]).unwrap()).collect();
+        let mut copy = batch[4].copy();
+        copy.push(HEADROOM).unwrap();
+        assert_eq!((copy.push(1), &copy.bytes()[HEADROOM as usize..]), (Err(NoRoom), &vec![4; MAX_LEN][..]));
+        Packet::free(&mut batch);
+        assert_eq!(
+            all.map(capacity),
+            [SMALL_CAPACITY, LARGE_CAPACITY, LARGE_CAPACITY, HUGE_CAPACITY, HUGE_CAPACITY]
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::meta::{Dirty, Head, Meta};
+use crate::meta::{Dirty, Head, Meta, Size};
 
 /// Free bytes in front of a new packet: room for a tunnel's headers.
 pub const HEADROOM: u32 = 128;
@@ -17,10 +17,13 @@ pub const HEADROOM: u32 = 128;
 pub const SMALL_CAPACITY: u32 = 2048;
 /// Buffer size of a packet that segmentation offload made: 64 KB and the headers around it.
 pub const LARGE_CAPACITY: u32 = 65_536 + 512;
+/// Buffer size of the longest packets: a packet of the most bytes that capture files have (the limit of libpcap), and the usual
+/// room in front.
+pub const HUGE_CAPACITY: u32 = MAX_LEN as u32 + HEADROOM;
 /// Longest packet in bytes.
-pub const MAX_LEN: usize = (LARGE_CAPACITY - HEADROOM) as usize;
+pub const MAX_LEN: usize = 262_144;
 
-/// Free buffers a thread keeps of each size; more go back to the allocator.
+/// Free buffers a thread keeps of each size but the largest; more go back to the allocator.
 const KEEP: usize = 4096;
 /// Small buffers that go from thread to thread at a time.
 const MAGAZINE: usize = 64;
@@ -76,11 +79,11 @@ impl List {
     }
 
     /// Frees everything, for good.
-    fn close(&self, large: bool) {
+    fn close(&self, size: Size) {
         self.room.set(0);
         while let Some(block) = self.pop() {
             // SAFETY: blocks of this list were allocated with this layout and nothing refers to them.
-            unsafe { dealloc(block.as_ptr().cast(), layout(large)) };
+            unsafe { dealloc(block.as_ptr().cast(), layout(size)) };
         }
         let blocks = self.blocks.replace(std::ptr::null_mut());
         if !blocks.is_null() {
@@ -140,7 +143,7 @@ fn fetch(list: &List) -> Option<NonNull<Meta>> {
         next = unsafe { block.cast::<*mut Meta>().read() };
         if !list.push(block) {
             // SAFETY: buffers of the depot are small ones, allocated with this layout.
-            unsafe { dealloc(block.as_ptr().cast(), layout(false)) };
+            unsafe { dealloc(block.as_ptr().cast(), layout(Size::Small)) };
         }
     }
     Some(first)
@@ -150,8 +153,8 @@ struct Guard;
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        SMALL.with(|l| l.close(false));
-        LARGE.with(|l| l.close(true));
+        SMALL.with(|l| l.close(Size::Small));
+        LARGE.with(|l| l.close(Size::Large));
     }
 }
 
@@ -165,10 +168,9 @@ fn stack_layout() -> Layout {
     Layout::array::<NonNull<Meta>>(KEEP).expect("a small constant")
 }
 
-fn layout(large: bool) -> Layout {
-    let capacity = if large { LARGE_CAPACITY } else { SMALL_CAPACITY };
-    Layout::from_size_align(size_of::<Meta>() + capacity as usize, align_of::<Meta>())
-        .expect("both capacities are constants far below the limit")
+fn layout(size: Size) -> Layout {
+    Layout::from_size_align(size_of::<Meta>() + size.capacity() as usize, align_of::<Meta>())
+        .expect("the capacities are constants far below the limit")
 }
 
 /// Up to `n` small blocks of the list, in one step: each step on the list waits for the one before. They had packets
@@ -189,37 +191,42 @@ pub(crate) fn take_some(n: usize, to: &mut [MaybeUninit<NonNull<Meta>>]) -> usiz
 /// A block of `Meta` and at least `need` bytes; its metadata is fresh, its bytes are initialised (not cleared).
 #[inline]
 pub(crate) fn take(need: u32, data: u32) -> NonNull<Meta> {
-    let large = need > SMALL_CAPACITY;
-    debug_assert!(need <= LARGE_CAPACITY);
-    let recycled = if large { LARGE.with(List::pop) } else { SMALL.with(List::pop) };
-    let block = recycled.unwrap_or_else(|| allocate(large));
+    let size = Size::of(need);
+    let recycled = match size {
+        Size::Small => SMALL.with(List::pop),
+        Size::Large => LARGE.with(List::pop),
+        Size::Huge => None,
+    };
+    let block = recycled.unwrap_or_else(|| allocate(size));
     // SAFETY: the block is ours alone; it had a packet before, or is all zeros, as metadata that nobody has written.
-    unsafe { renew(block, large, data) };
+    unsafe { renew(block, size, data) };
     block
 }
 
 /// Writes the metadata of an empty packet, as far as it is not there.
 ///
 /// # Safety
-/// The block is the caller's alone, as large as `large` says, and its flag that says whether it is dirty is right.
+/// The block is the caller's alone, of this size, and its flag that says whether it is dirty is right.
 #[inline(always)]
-pub(crate) unsafe fn renew(block: NonNull<Meta>, large: bool, data: u32) {
+pub(crate) unsafe fn renew(block: NonNull<Meta>, size: Size, data: u32) {
     // SAFETY: a block begins with metadata, which is the caller's.
     unsafe {
         if block.as_ref().head.dirty != Dirty::NONE {
-            block.write(Meta::fresh(large, data));
+            block.write(Meta::fresh(size, data));
         } else {
-            block.cast::<Head>().write(Head::fresh(large, data));
+            block.cast::<Head>().write(Head::fresh(size, data));
         }
     }
 }
 
 #[cold]
-fn allocate(large: bool) -> NonNull<Meta> {
-    if !large && let Some(block) = SMALL.with(fetch) {
+fn allocate(size: Size) -> NonNull<Meta> {
+    if size == Size::Small
+        && let Some(block) = SMALL.with(fetch)
+    {
         return block;
     }
-    let layout = layout(large);
+    let layout = layout(size);
     // SAFETY: the layout's size is not zero.
     NonNull::new(unsafe { alloc_zeroed(layout) }.cast()).unwrap_or_else(|| handle_alloc_error(layout))
 }
@@ -231,11 +238,15 @@ fn allocate(large: bool) -> NonNull<Meta> {
 #[inline]
 pub(crate) unsafe fn give(block: NonNull<Meta>) {
     // SAFETY: the caller owns the block, so its metadata is readable.
-    let large = unsafe { block.as_ref() }.head.large;
-    let kept = if large { LARGE.with(|l| l.push(block)) } else { SMALL.with(|l| l.push(block)) };
+    let size = unsafe { block.as_ref() }.head.size;
+    let kept = match size {
+        Size::Small => SMALL.with(|l| l.push(block)),
+        Size::Large => LARGE.with(|l| l.push(block)),
+        Size::Huge => false,
+    };
     if !kept {
         // SAFETY: passed on to the caller.
-        unsafe { give_first(block, large) };
+        unsafe { give_first(block, size) };
     }
 }
 
@@ -246,10 +257,10 @@ pub(crate) unsafe fn give(block: NonNull<Meta>) {
 #[inline]
 pub(crate) unsafe fn give_all(blocks: &[NonNull<Meta>]) {
     // SAFETY: the caller owns the blocks, so their metadata is readable.
-    let others = blocks.iter().fold(false, |o, block| o | unsafe { block.as_ref() }.head.large);
+    let others = blocks.iter().fold(0, |o, block| o | unsafe { block.as_ref() }.head.size as u8);
     let kept = SMALL.with(|l| {
         let len = l.len.get();
-        let fit = !others && len + blocks.len() <= l.room.get();
+        let fit = others == Size::Small as u8 && len + blocks.len() <= l.room.get();
         if fit {
             // SAFETY: there is room for as many more than `len` buffers, which are not in the list.
             unsafe { l.blocks.get().add(len).copy_from_nonoverlapping(blocks.as_ptr(), blocks.len()) };
@@ -263,23 +274,27 @@ pub(crate) unsafe fn give_all(blocks: &[NonNull<Meta>]) {
     }
 }
 
-/// As [`give`], where the list has no room: it is full, or has not been used before.
+/// As [`give`], where the list has no room: it is full, or has not been used before; or where there is none.
 ///
 /// # Safety
 /// As for [`give`].
 #[cold]
-unsafe fn give_first(block: NonNull<Meta>, large: bool) {
+unsafe fn give_first(block: NonNull<Meta>, size: Size) {
     let keep = |l: &List| {
         l.open();
-        if !large && l.room.get() > 0 && l.len.get() >= l.room.get() {
+        if size == Size::Small && l.room.get() > 0 && l.len.get() >= l.room.get() {
             store(l);
         }
         l.push(block)
     };
-    let kept = if large { LARGE.with(keep) } else { SMALL.with(keep) };
+    let kept = match size {
+        Size::Small => SMALL.with(keep),
+        Size::Large => LARGE.with(keep),
+        Size::Huge => false,
+    };
     if !kept {
         // SAFETY: allocated by `take` with this layout.
-        unsafe { dealloc(block.as_ptr().cast(), layout(large)) };
+        unsafe { dealloc(block.as_ptr().cast(), layout(size)) };
     }
 }
 

@@ -1,7 +1,7 @@
 //! Turns a model into what a run starts from.
 
 use weir_ir::program::{Layer, MetaField};
-use weir_packet::{LARGE_CAPACITY, Packet};
+use weir_packet::{HUGE_CAPACITY, Packet};
 use weir_table::{EntryRef, KeyMatch, Kind, Row, Table, TableSet};
 
 use crate::checks::set_meta;
@@ -272,7 +272,7 @@ impl Build<'_> {
             set.then(|| i64::from(self.value(&Symbol::MarkAt(s, l)) as u32 as i32))
         });
         let longest = marks.into_iter().flatten().fold(len, i64::max);
-        if longest > LARGE_CAPACITY.into() {
+        if longest > HUGE_CAPACITY.into() {
             return None;
         }
         let bytes: Vec<u8> = (-pulled..longest).map(|i| self.value(&Symbol::Byte(s, i)) as u8).collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_ir::program::{BinOp, BlockId, End, MAX_HOPS, Reason, Target, Width};
-use weir_packet::LARGE_CAPACITY;
+use weir_packet::HUGE_CAPACITY;
 
 use crate::explore::{Cut, Explorer};
 use crate::expr::{Claim, Expr, Exprs, Node, Symbol};
@@ -336,7 +336,7 @@ impl Explorer<'_> {
 
     /// Whether `n` bytes fit into so many.
     fn fits(&mut self, st: &mut State, n: u32, free: Expr, only: Option<bool>) -> Result<bool, Cut> {
-        if n > LARGE_CAPACITY {
+        if n > HUGE_CAPACITY {
             return Ok(false);
         }
         let n = self.x.constant(Width::W32, n.into());

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rustc_hash::FxHashMap;
 use weir_ir::interp::{binary, checksum, hash, load_meta, sum16};
 use weir_ir::program::{Layer, MetaField};
-use weir_packet::{HEADROOM, LARGE_CAPACITY, Packet, SMALL_CAPACITY};
+use weir_packet::{HEADROOM, HUGE_CAPACITY, LARGE_CAPACITY, Packet, SMALL_CAPACITY};
 use weir_table::{EntryRef, Table, TableSet};
 
 use crate::expr::{At, Claim, EntryAt, Expr, Exprs, Mem, MemId, Node, Source, SourceId, Symbol};
@@ -231,7 +231,7 @@ impl<'a> Evaluator<'a> {
 
     /// Bytes of a range, as [`weir_ir::program::Op::Checksum`] reads it; none if no packet has so many.
     fn range(&mut self, mem: MemId, from: i64, start: u32, end: u32) -> Vec<u8> {
-        let len = Some(end.saturating_sub(start)).filter(|&n| n <= LARGE_CAPACITY).unwrap_or(0);
+        let len = Some(end.saturating_sub(start)).filter(|&n| n <= HUGE_CAPACITY).unwrap_or(0);
         let mem = self.exprs.mem(mem);
         (from..from + i64::from(len)).map(|at| self.mem_byte(mem, at)).collect()
     }
@@ -371,7 +371,8 @@ impl<'a> Evaluator<'a> {
             Symbol::Capacity(p) => {
                 let bytes = model_value(model, &Symbol::Pulled(*p)) + model_value(model, &Symbol::Len(*p));
                 let need = u128::from(HEADROOM) + bytes - u128::from(moved(model, *p));
-                if need <= SMALL_CAPACITY.into() { SMALL_CAPACITY.into() } else { LARGE_CAPACITY.into() }
+                let sizes = [SMALL_CAPACITY, LARGE_CAPACITY, HUGE_CAPACITY].map(u128::from);
+                sizes.into_iter().find(|size| need <= *size).unwrap_or(HUGE_CAPACITY.into())
             }
             _ => model.get(s).copied().unwrap_or(self.exprs.bounds(e).0),
         }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use weir_ir::program::{BinOp, BlockId, EntryKind, Layer, MetaField, Width};
 use weir_packet::entry::{self, Entry, Marks};
-use weir_packet::{LARGE_CAPACITY, Packet};
+use weir_packet::{HUGE_CAPACITY, Packet};
 
 use crate::explore::{Cut, Explorer};
 use crate::expr::{At, EntryAt, Expr, Source, Symbol};
@@ -50,7 +50,7 @@ impl Default for SymbolicInput {
     /// A packet of any length without marks.
     fn default() -> SymbolicInput {
         SymbolicInput {
-            len: 0..=LARGE_CAPACITY,
+            len: 0..=HUGE_CAPACITY,
             pulled: 0..=0,
             marks: [Known::Unset; 4],
             hops: 0,
@@ -88,7 +88,7 @@ impl SymbolicInput {
             p.layer(Layer::ALL[i]).map_or(Known::Unset, |at| Known::At(at.wrapping_sub(p.data()) as i32))
         };
         SymbolicInput {
-            pulled: 0..=LARGE_CAPACITY,
+            pulled: 0..=HUGE_CAPACITY,
             marks: [1, 2, 3, 4].map(mark),
             hops: p.hops,
             ..SymbolicInput::default()
@@ -201,7 +201,7 @@ impl Explorer<'_> {
     /// What holds of every packet.
     pub(crate) fn learn_packet(&mut self, st: &mut State, p: &SymbolicPacket) -> Result<(), Cut> {
         let (pulled, source) = (self.pulled(p), p.source());
-        let len = self.x.bounded(Width::W32, Symbol::Len(source), 0, LARGE_CAPACITY.into());
+        let len = self.x.bounded(Width::W32, Symbol::Len(source), 0, HUGE_CAPACITY.into());
         let end = self.x.binary(BinOp::Add, p.head, len);
         for (a, b) in [(end, p.capacity), (pulled, p.head)] {
             let fits = self.x.at_most(a, b);
@@ -214,7 +214,7 @@ impl Explorer<'_> {
         let s = p.source();
         let pulled = self.pulled(p);
         for (e, range) in [(p.end.0, &input.len), (pulled, &input.pulled)] {
-            let (lo, hi) = (*range.start(), (*range.end()).min(LARGE_CAPACITY));
+            let (lo, hi) = (*range.start(), (*range.end()).min(HUGE_CAPACITY));
             let lo = self.x.constant(Width::W32, lo.into());
             let hi = self.x.constant(Width::W32, hi.into());
             let (above, below) = (self.x.at_most(lo, e), self.x.at_most(e, hi));
@@ -252,7 +252,7 @@ impl Explorer<'_> {
     pub(crate) fn pulled(&mut self, p: &SymbolicPacket) -> Expr {
         match self.x.source(p.source()) {
             Source::Empty => self.x.constant(Width::W32, 0),
-            _ => self.x.bounded(Width::W32, Symbol::Pulled(p.source()), 0, LARGE_CAPACITY.into()),
+            _ => self.x.bounded(Width::W32, Symbol::Pulled(p.source()), 0, HUGE_CAPACITY.into()),
         }
     }
 }

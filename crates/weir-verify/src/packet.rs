@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use weir_ir::program::{BinOp, Layer, MetaField, Width};
 use weir_packet::entry::Entry;
-use weir_packet::{ANNO_LEN, HEADROOM, LARGE_CAPACITY, SMALL_CAPACITY};
+use weir_packet::{ANNO_LEN, HEADROOM, HUGE_CAPACITY, LARGE_CAPACITY, SMALL_CAPACITY};
 
 use crate::expr::{Expr, Exprs, Mem, Source, SourceId, Symbol};
 
@@ -84,7 +84,7 @@ impl SymbolicPacket {
     /// A packet of which nothing is known.
     pub(crate) fn unknown(x: &mut Exprs, source: Source) -> SymbolicPacket {
         let s = x.source_id(source);
-        let len = x.bounded(Width::W32, Symbol::Len(s), 0, LARGE_CAPACITY.into());
+        let len = x.bounded(Width::W32, Symbol::Len(s), 0, HUGE_CAPACITY.into());
         let small = u128::from(SMALL_CAPACITY);
         SymbolicPacket {
             mem: Mem { source: s, writes: Rc::default() },
@@ -95,8 +95,8 @@ impl SymbolicPacket {
             anno: Rc::new((0..ANNO_LEN as u32).map(|i| x.symbol(Width::W8, Symbol::Anno(s, i))).collect()),
             meta: MetaField::ALL.map(|f| x.symbol(f.width(), Symbol::Meta(s, f))),
             hops: x.symbol(Width::W8, Symbol::Hops(s)),
-            head: x.bounded(Width::W32, Symbol::Head(s), 0, LARGE_CAPACITY.into()),
-            capacity: x.bounded(Width::W32, Symbol::Capacity(s), small, LARGE_CAPACITY.into()),
+            head: x.bounded(Width::W32, Symbol::Head(s), 0, HUGE_CAPACITY.into()),
+            capacity: x.bounded(Width::W32, Symbol::Capacity(s), small, HUGE_CAPACITY.into()),
             joints: Rc::default(),
             found: Found::default(),
         }
@@ -125,10 +125,13 @@ impl SymbolicPacket {
         }
         if entry.own_buffer {
             self.head = new.head;
-            let [most, small, large] = [SMALL_CAPACITY - HEADROOM, SMALL_CAPACITY, LARGE_CAPACITY]
-                .map(|n| x.constant(Width::W32, n.into()));
-            let fits = x.at_most(self.end.0, most);
-            self.capacity = x.select(fits, small, large);
+            self.capacity = x.constant(Width::W32, HUGE_CAPACITY.into());
+            for size in [LARGE_CAPACITY, SMALL_CAPACITY] {
+                let most = x.constant(Width::W32, (size - HEADROOM).into());
+                let size = x.constant(Width::W32, size.into());
+                let fits = x.at_most(self.end.0, most);
+                self.capacity = x.select(fits, size, self.capacity);
+            }
         }
         self.found.spare = HEADROOM.into();
     }

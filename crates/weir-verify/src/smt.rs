@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use easy_smt::{Context, ContextBuilder, Response, SExpr, SExprData};
 use weir_ir::program::Width;
-use weir_packet::{HEADROOM, LARGE_CAPACITY, SMALL_CAPACITY};
+use weir_packet::{HEADROOM, HUGE_CAPACITY, LARGE_CAPACITY, SMALL_CAPACITY};
 
 use crate::clock::Clock;
 use crate::defaults::{Wish, wishes};
@@ -267,10 +267,12 @@ impl<'a> Query<'a> {
                     (part(&mut self.terms, Symbol::Len(p)), part(&mut self.terms, Symbol::Pulled(p)));
                 let (head, capacity) =
                     (part(&mut self.terms, Symbol::Head(p)), part(&mut self.terms, Symbol::Capacity(p)));
-                let [room, small, large] =
-                    [HEADROOM, SMALL_CAPACITY, LARGE_CAPACITY].map(|v| number(v.into(), 32));
-                let sized =
-                    |need: &str| format!("(= {capacity} (ite (bvule {need} {small}) {small} {large}))");
+                let [room, small, large, huge] =
+                    [HEADROOM, SMALL_CAPACITY, LARGE_CAPACITY, HUGE_CAPACITY].map(|v| number(v.into(), 32));
+                let sized = |need: &str| {
+                    let larger = format!("(ite (bvule {need} {large}) {large} {huge})");
+                    format!("(= {capacity} (ite (bvule {need} {small}) {small} {larger}))")
+                };
                 let bytes = format!("(bvadd {pulled} {len})");
                 let plain = sized(&format!("(bvadd {room} {bytes})"));
                 // As far in front as can be.

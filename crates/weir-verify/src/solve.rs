@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use weir_ir::interp::sum16;
 use weir_ir::program::{BinOp, EntryKind, Width};
-use weir_packet::{LARGE_CAPACITY, Packet};
+use weir_packet::{HUGE_CAPACITY, Packet};
 
 use crate::build::build;
 use crate::clock::Clock;
@@ -362,12 +362,12 @@ impl Solver<'_> {
                 self.force(a, sum16(v as u16, !q).into()) || self.force(b, sum16(v as u16, !p).into())
             }
             Node::Checksum { mem, from, start, end } => {
-                let len = (self.eval(end) as u32).saturating_sub(start).min(LARGE_CAPACITY);
+                let len = (self.eval(end) as u32).saturating_sub(start).min(HUGE_CAPACITY);
                 let now = self.eval(e) as u16;
                 self.force_sum(mem, from, len, now, v as u16)
             }
             Node::Find { mem, from, start, end, byte } => {
-                let (end, byte) = (self.eval(end).min(LARGE_CAPACITY.into()) as u32, self.eval(byte) as u8);
+                let (end, byte) = (self.eval(end).min(HUGE_CAPACITY.into()) as u32, self.eval(byte) as u8);
                 let Some(want) = (v as u32).checked_sub(start) else { return false };
                 (0..i64::from(end.saturating_sub(start))).all(|i| match i.cmp(&want.into()) {
                     std::cmp::Ordering::Less => {

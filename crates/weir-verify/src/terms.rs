@@ -6,7 +6,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use weir_ir::program::{BinOp, Width};
-use weir_packet::{LARGE_CAPACITY, SMALL_CAPACITY};
+use weir_packet::{HUGE_CAPACITY, SMALL_CAPACITY};
 
 use crate::expr::{At, EntryAt, Expr, Exprs, MemId, Node, Source, Symbol};
 use crate::facts::Facts;
@@ -411,7 +411,7 @@ enum Use {
 fn range_len(end: u128, start: u32, most: u32) -> Option<u32> {
     let len = u32::try_from(end).ok()?.saturating_sub(start);
     // A longer one than any packet has is read as empty.
-    if len > LARGE_CAPACITY { Some(0) } else { Some(len).filter(|&n| n <= most) }
+    if len > HUGE_CAPACITY { Some(0) } else { Some(len).filter(|&n| n <= most) }
 }
 
 fn resized(term: &str, from: u32, to: u32) -> String {

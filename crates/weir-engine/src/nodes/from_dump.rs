@@ -21,7 +21,7 @@ engine_node! {
     /// link headers of Ethernet, IEEE 802.11 (also with radiotap, Prism, AVS or PPI), Linux cooked captures (1 and 2), PPP,
     /// PPPoE, HDLC, frame relay, FDDI, ATM, IEEE 1394, and BSD's null, loop and log; raw IP has none.
     ///
-    /// A packet of more than 65,920 bytes is dropped (`TooLong`), and told of. A file that is damaged or cut off is told of
+    /// A packet of more than 262,144 bytes is dropped (`TooLong`), and told of. A file that is damaged or cut off is told of
     /// with the place, and ends `weir run` with the status 1. No more packets are read at a time than queues that they get to
     /// have room for, but for one.
     ///

@@ -12,7 +12,7 @@ engine_node! {
     /// Hands packets to the graph that has the `FromLink` of the same name.
     ///
     /// They come there as from a device: without annotations, and with no layer marked but the link header. Packets that no
-    /// graph takes are dropped (`LinkDown`), and those of more than 65,920 bytes (`TooLong`).
+    /// graph takes are dropped (`LinkDown`), and those of more than 262,144 bytes (`TooLong`).
     ToLink: "1/0", "h/h", Sink, Links;
     example "Idle -> ToLink(uplink);";
     params {

@@ -75,8 +75,8 @@ fn wrong_arguments_are_named() {
             "FromDevice(lo, BPF_FILTER tcp dst prt 80) -> Discard",
             &["BPF_FILTER", "the primitive is not complete"],
         ),
-        ("InfiniteSource(LENGTH 70000) -> Discard", &["LENGTH", "at most 65920 bytes, not 70000"]),
-        ("RandomSource(70000) -> Discard", &["LENGTH", "at most 65920 bytes, not 70000"]),
+        ("InfiniteSource(LENGTH 300000) -> Discard", &["LENGTH", "at most 262144 bytes, not 300000"]),
+        ("RandomSource(300000) -> Discard", &["LENGTH", "at most 262144 bytes, not 300000"]),
         (
             "Idle -> IPFilter(allow tcp dst prt 80, deny all) -> Discard",
             &["IPFilter", "argument 1", "tcp dst prt 80"],
