@@ -358,7 +358,17 @@ impl Parts<'_> {
     ) {
         let (old_addr, old_port) = (if side == Side::Source { p.src } else { p.dst }, p.port);
         let (src, dst) = if side == Side::Source { (addr, p.dst) } else { (p.src, addr) };
+        let released = |b: &mut Builder, new| {
+            require_ip(b);
+            leave(b, self.m, new);
+        };
+        self.fragments.first(b, &released, Rewritten { src, dst, output });
+        b.store(Layer::Net, if side == Side::Source { 12 } else { 16 }, addr);
+        if side == Side::Destination {
+            b.store_anno(anno::DST_IP, addr);
+        }
         let (old, new) = (halves(b, old_addr), halves(b, addr));
+        mend_ip_checksum(b, &old, &new);
         b.switch(p.proto, &[proto::TCP.into(), proto::UDP.into()], |b, case| {
             // Known already, but not where the protocols have met.
             b.require(Layer::Transport, if case == Some(0) { 20 } else { 8 }, Reason::TRUNCATED);
@@ -377,17 +387,6 @@ impl Parts<'_> {
             }
             keep(b, case);
         });
-        let released = |b: &mut Builder, new| {
-            require_ip(b);
-            leave(b, self.m, new);
-        };
-        // After all that looks into tables: others of the packet have their turn here.
-        self.fragments.first(b, &released, Rewritten { src, dst, output });
-        b.store(Layer::Net, if side == Side::Source { 12 } else { 16 }, addr);
-        if side == Side::Destination {
-            b.store_anno(anno::DST_IP, addr);
-        }
-        mend_ip_checksum(b, &old, &new);
     }
 
     /// Prolongs the life of an entry that a packet of a protocol has used, or made.
