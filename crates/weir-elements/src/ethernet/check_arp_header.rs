@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_offset_is_bounded() {
-        let errors = crate::class_named("CheckARPHeader").unwrap().configure(&["70000".into()]);
-        assert!(errors.err().unwrap()[0].contains("OFFSET: 70000 is beyond the end of any packet"));
+        let errors = crate::class_named("CheckARPHeader").unwrap().configure(&["300000".into()]);
+        assert!(errors.err().unwrap()[0].contains("OFFSET: 300000 is beyond the end of any packet"));
     }
 }

@@ -74,6 +74,6 @@ mod tests {
         let error =
             |offset: &str| class.configure(&["2:0:0:0:0:1".into(), offset.into()]).err().unwrap().remove(0);
         assert!(error("here").contains("write a number, src or dst"));
-        assert!(error("70000").contains("beyond the end of any packet"));
+        assert!(error("300000").contains("beyond the end of any packet"));
     }
 }
