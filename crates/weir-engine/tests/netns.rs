@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_engine::{Classes, Worker, WorkerOptions};
-use weir_io::{Netns, interface};
+use weir_io::Netns;
 use weir_protocol::{Answer, Command as Ask, DeviceStatus, Event};
 
 mod net;
@@ -37,7 +37,7 @@ impl Between {
         right.ip("addr add 10.9.0.2/24 dev eth0");
         let netns = Netns::Named(middle.0.clone());
         let worker = Worker::start(Arc::new(Classes::default()), WorkerOptions::default(), move |engine| {
-            engine.set_opener(Box::new(move |name, options| interface::open_in(&netns, name, options)));
+            engine.set_opener(Box::new(move |spec| spec.open_in(&netns)));
         });
         Between { left, middle, right, worker: Some(worker.unwrap()) }
     }

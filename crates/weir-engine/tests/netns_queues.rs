@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weir_engine::{Classes, Worker, WorkerOptions};
 use weir_io::af_packet::{AfPacketPort, Options};
 use weir_io::af_xdp::{self, AfXdpPort};
-use weir_io::interface::{self, Method};
+use weir_io::interface::Method;
 use weir_io::{Netns, Port};
 use weir_net::build;
 use weir_packet::Packet;
@@ -56,7 +56,7 @@ impl Between {
         let worker = Worker::start(Arc::new(Classes::default()), options, move |engine| {
             engine.set_openers(move || {
                 let netns = netns.clone();
-                Box::new(move |name, options| interface::open_in(&netns, name, options))
+                Box::new(move |spec| spec.open_in(&netns))
             });
         });
         Between { left, middle, right, worker: Some(worker.unwrap()) }

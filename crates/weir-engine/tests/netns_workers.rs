@@ -4,7 +4,7 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 
 use weir_engine::{Classes, Worker, WorkerOptions};
-use weir_io::{Netns, interface};
+use weir_io::Netns;
 use weir_protocol::{Answer, Command as Ask};
 
 mod net;
@@ -74,7 +74,7 @@ fn two_workers_translate_addresses_for_tcp_udp_and_errors() {
     let worker = Worker::start(Arc::new(Classes::default()), options, move |engine| {
         engine.set_openers(move || {
             let netns = netns.clone();
-            Box::new(move |name, options| interface::open_in(&netns, name, options))
+            Box::new(move |spec| spec.open_in(&netns))
         });
     })
     .unwrap();

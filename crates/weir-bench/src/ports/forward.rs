@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use weir_engine::{Classes, Worker, WorkerOptions};
-use weir_io::interface::{self, Method};
+use weir_io::interface::Method;
 use weir_protocol::Command as Ask;
 
 use super::ENGINE;
@@ -116,7 +116,7 @@ impl Engine {
         let core = std::thread::available_parallelism().is_ok_and(|n| n.get() > ENGINE).then_some(ENGINE);
         let options = WorkerOptions { core, method, ..WorkerOptions::default() };
         let worker = Worker::start(Arc::new(Classes::default()), options, move |engine| {
-            engine.set_opener(Box::new(move |name, options| interface::open_in(&netns, name, options)));
+            engine.set_opener(Box::new(move |spec| spec.open_in(&netns)));
         })?;
         let engine = Engine(Some(worker));
         let load = Ask::Load {

@@ -9,10 +9,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use weir_io::interface::{self, Method, Options, Share};
-use weir_io::socket::{self, SocketPort};
-use weir_io::tap::{self, TapPort};
-use weir_io::{Lost, Poller, Port, PortError, PortStats, Waker};
+use weir_io::interface::{Method, Options, Share};
+use weir_io::{Lost, Poller, Port, PortError, PortSpec, PortStats, Waker};
 use weir_packet::Packet;
 
 use figures::add;
@@ -38,8 +36,8 @@ const AWAKE: Duration = Duration::from_micros(20);
 const BUSY_TRIES: u32 = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Opens the port of a device. Tests replace the default, which opens ports on interfaces.
-pub type Opener = dyn FnMut(&str, &Options) -> Result<Box<dyn Port>, PortError> + Send;
+/// Opens the port of a device. Tests replace the default, [`PortSpec::open`].
+pub type Opener = dyn FnMut(&PortSpec) -> Result<Box<dyn Port>, PortError> + Send;
 
 /// Makes an opener for each of several workers.
 pub(crate) type Openers = dyn Fn() -> Box<Opener> + Send + Sync;
@@ -52,18 +50,10 @@ pub(crate) enum Change {
     Down(String),
 }
 
-/// What the port of a device is on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Target {
-    Interface(Options),
-    /// A virtual interface, and whether the kernel chose its name.
-    Tap(tap::Options, bool),
-    Socket(socket::Options),
-}
-
 struct Device {
     name: String,
-    target: Target,
+    /// As it was asked for.
+    spec: PortSpec,
     /// `None` while the interface is gone.
     port: Option<Box<dyn Port>>,
     /// What is wrong with it; empty if it is up.
@@ -126,7 +116,7 @@ impl Devices {
     pub(crate) fn new() -> io::Result<Devices> {
         Ok(Devices {
             list: Vec::new(),
-            opener: Box::new(interface::open),
+            opener: Box::new(PortSpec::open),
             method: Method::Auto,
             poller: Poller::new()?,
             changes: Vec::new(),
@@ -152,10 +142,20 @@ impl Devices {
         self.method = method;
     }
 
-    /// Opens a device, or finds it if it is open. The first to open it decides the options, but one that asks for a
-    /// method gets it: the port is exchanged.
-    pub fn open(&mut self, name: &str, options: &Options) -> Result<usize, PortError> {
+    /// Opens a device, or finds it if it is open. Options that say something replace those of before; of an interface, the
+    /// first to open it decides them, but who asks for a method gets it: the port is exchanged.
+    pub fn open(&mut self, spec: &PortSpec) -> Result<usize, PortError> {
         self.stale = true;
+        if let PortSpec::Interface { name, options } = spec {
+            return self.open_interface(name, options);
+        }
+        match self.find_port(spec) {
+            Some(id) if self.device(id).is_some_and(|d| spec.is_met_by(&d.spec)) => Ok(id),
+            open => self.open_or_exchange(open, spec.clone()),
+        }
+    }
+
+    fn open_interface(&mut self, name: &str, options: &Options) -> Result<usize, PortError> {
         let mut options = options.clone();
         let mut port = None;
         if let Some(only) = &mut self.only {
@@ -168,13 +168,13 @@ impl Devices {
         match open.and_then(|id| Some((id, self.device_mut(id)?))) {
             Some((id, d)) => {
                 // A virtual interface of this engine: its other end is the kernel's. Or a socket.
-                let Target::Interface(old) = &d.target else { return Ok(id) };
+                let PortSpec::Interface { options: old, .. } = &d.spec else { return Ok(id) };
                 let method = if options.method == Method::Auto { old.method } else { options.method };
                 let exclusive = options.exclusive || old.exclusive;
                 options = Options { method, exclusive, ..old.clone() };
                 let xdp = d.port.as_ref().is_some_and(|p| p.method().starts_with("AF_XDP"));
                 if port.is_none() && (options == *old || (xdp && method != Method::Packet)) {
-                    d.target = Target::Interface(options);
+                    d.spec = interface(name, options);
                     return Ok(id);
                 }
             }
@@ -182,16 +182,16 @@ impl Devices {
             None => {}
         }
         if self.only.is_some() {
-            let target = Target::Interface(options);
-            let port = port.map_or_else(|| self.open_port(name, &target), Ok)?;
-            return Ok(self.put(open, name, target, port));
+            let spec = interface(name, options);
+            let port = port.map_or_else(|| self.open_port(&spec), Ok)?;
+            return Ok(self.put(open, spec, port));
         }
         self.open_for_all(open, name, &options)
     }
 
     /// As [`open`](Devices::open), but an interface that cannot be opened now is opened as soon as it can be.
     pub fn open_later(&mut self, name: &str, options: &Options) -> Result<usize, PortError> {
-        let refused = match self.open(name, options) {
+        let refused = match self.open(&interface(name, options.clone())) {
             // What the first worker does not share is not for this one.
             Err(e) if self.only.as_ref().is_none_or(|only| only.contains_key(name)) => e,
             done => return done,
@@ -200,7 +200,7 @@ impl Devices {
         let share = self.share_of(name);
         let method = if options.method == Method::Auto { self.method } else { options.method };
         let options = lent.unwrap_or(Options { method, share, ..options.clone() });
-        let id = self.put_without_port(name, Target::Interface(options));
+        let id = self.put_without_port(name, interface(name, options));
         self.fails(id, &refused, self.came_at);
         Ok(id)
     }
@@ -210,32 +210,13 @@ impl Devices {
         self.list.iter().flatten().map(|d| d.name.as_str())
     }
 
-    /// Opens a virtual interface, or finds it if it is open. Without a name, it is found by its options, and the kernel
-    /// names it. Options that say something replace those of before.
-    pub fn open_tap(&mut self, name: &str, options: &tap::Options) -> Result<usize, PortError> {
-        self.stale = true;
-        let target = Target::Tap(options.clone(), name.is_empty());
-        let open = match name {
-            "" => self.list.iter().position(|d| d.as_ref().is_some_and(|d| d.target == target)),
-            name => self.find(name),
-        };
-        let kind = options.kind;
-        if let Some(id) = open
-            && let Some(d) = self.device(id)
-            && (d.target == target || *options == tap::Options { kind, ..tap::Options::default() })
-        {
-            return Ok(id);
-        }
-        self.open_target(open, name, target)
-    }
-
-    /// Opens a socket, or finds the one with these options that is open.
-    pub fn open_socket(&mut self, options: &socket::Options) -> Result<usize, PortError> {
-        self.stale = true;
-        let (name, target) = (options.kind.to_string(), Target::Socket(options.clone()));
-        match self.find(&name) {
-            Some(id) if self.device(id).is_some_and(|d| d.target == target) => Ok(id),
-            open => self.open_target(open, &name, target),
+    /// The device of a port; one whose name the kernel chooses is found by all that was asked for.
+    fn find_port(&self, spec: &PortSpec) -> Option<usize> {
+        match spec.name() {
+            name if name.is_empty() => {
+                self.list.iter().position(|d| d.as_ref().is_some_and(|d| d.spec == *spec))
+            }
+            name => self.find(&name),
         }
     }
 
@@ -244,16 +225,16 @@ impl Devices {
     }
 
     /// Opens the port of a new device, or exchanges that of an open one.
-    fn open_target(&mut self, open: Option<usize>, name: &str, target: Target) -> Result<usize, PortError> {
-        let port = self.open_port(name, &target)?;
-        Ok(self.put(open, name, target, port))
+    fn open_or_exchange(&mut self, open: Option<usize>, spec: PortSpec) -> Result<usize, PortError> {
+        let port = self.open_port(&spec)?;
+        Ok(self.put(open, spec, port))
     }
 
     /// Gives a port to a new device, or to an open one in place of its own.
-    fn put(&mut self, open: Option<usize>, name: &str, target: Target, port: Box<dyn Port>) -> usize {
-        let name = match name {
-            "" => port.name().to_owned(),
-            name => name.to_owned(),
+    fn put(&mut self, open: Option<usize>, spec: PortSpec, port: Box<dyn Port>) -> usize {
+        let name = match spec.name() {
+            name if name.is_empty() => port.name().to_owned(),
+            name => name,
         };
         if !port.method().is_empty() {
             self.changes.push(Change::Opened(format!("{name} is open by {}", port.method())));
@@ -262,22 +243,22 @@ impl Devices {
             if let Some(d) = &mut self.list[id] {
                 drain(d);
                 close(d);
-                d.target = target;
+                d.spec = spec;
             }
             self.install(id, port);
             return id;
         }
-        let id = self.put_without_port(&name, target);
+        let id = self.put_without_port(&name, spec);
         self.install(id, port);
         id
     }
 
     /// A new device, whose port is still to come.
-    fn put_without_port(&mut self, name: &str, target: Target) -> usize {
+    fn put_without_port(&mut self, name: &str, spec: PortSpec) -> usize {
         let id = self.list.iter().position(Option::is_none).unwrap_or(self.list.len());
         let device = Device {
             name: name.to_owned(),
-            target,
+            spec,
             port: None,
             trouble: String::new(),
             before: PortStats::default(),
@@ -300,14 +281,14 @@ impl Devices {
     }
 
     /// Opens a port. The kernel lets go of a port that was closed just now only after a moment: that long is waited for.
-    fn open_port(&mut self, name: &str, target: &Target) -> Result<Box<dyn Port>, PortError> {
+    fn open_port(&mut self, spec: &PortSpec) -> Result<Box<dyn Port>, PortError> {
         for _ in 0..BUSY_TRIES {
-            match open_once(&mut self.opener, name, target) {
+            match (self.opener)(spec) {
                 Err(PortError::Busy { .. }) => std::thread::sleep(BUSY_PAUSE),
                 other => return other,
             }
         }
-        open_once(&mut self.opener, name, target)
+        (self.opener)(spec)
     }
 
     fn install(&mut self, id: usize, port: Box<dyn Port>) {
@@ -557,12 +538,8 @@ impl Devices {
     }
 }
 
-fn open_once(opener: &mut Opener, name: &str, target: &Target) -> Result<Box<dyn Port>, PortError> {
-    match target {
-        Target::Interface(options) => opener(name, options),
-        Target::Tap(options, _) => Ok(Box::new(TapPort::open(name, options)?)),
-        Target::Socket(options) => Ok(Box::new(SocketPort::open(options)?)),
-    }
+fn interface(name: &str, options: Options) -> PortSpec {
+    PortSpec::Interface { name: name.to_owned(), options }
 }
 
 /// The text of an error and of what caused it.

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use weir_io::interface::{Options, Share};
-use weir_io::{Port, PortError};
+use weir_io::{Port, PortError, PortSpec};
 
-use super::{Devices, Target};
+use super::{Devices, interface};
 
 /// What a worker other than the first gets of an interface.
 pub(crate) struct Lent {
@@ -41,15 +41,15 @@ impl Devices {
             let mut ports = ports.into_iter();
             if let Some(first) = ports.next() {
                 let share = first.is_shared().then_some(share);
-                let target = Target::Interface(Options { share, ..options.clone() });
-                let id = self.put(open, name, target, first);
+                let spec = interface(name, Options { share, ..options.clone() });
+                let id = self.put(open, spec, first);
                 if let Some(d) = self.device_mut(id) {
                     d.others = ports.map(Some).collect();
                 }
                 return Ok(id);
             }
         }
-        self.open_target(open, name, Target::Interface(Options { share: None, ..options.clone() }))
+        self.open_or_exchange(open, interface(name, Options { share: None, ..options.clone() }))
     }
 
     /// How the ports on an interface share its packets, of which this worker has the first.
@@ -65,12 +65,12 @@ impl Devices {
         share: Share,
     ) -> Result<Vec<Box<dyn Port>>, PortError> {
         let of_member =
-            |member| Target::Interface(Options { share: Some(Share { member, ..share }), ..options.clone() });
-        let first = self.open_port(name, &of_member(0))?;
+            |member| interface(name, Options { share: Some(Share { member, ..share }), ..options.clone() });
+        let first = self.open_port(&of_member(0))?;
         let others = if first.is_shared() { 1..share.of } else { 1..1 };
         let mut ports = vec![first];
         for member in others {
-            ports.push(self.open_port(name, &of_member(member))?);
+            ports.push(self.open_port(&of_member(member))?);
         }
         Ok(ports)
     }
@@ -79,7 +79,7 @@ impl Devices {
     pub(crate) fn lend(&mut self, worker: usize) -> BTreeMap<String, Lent> {
         let member = u32::try_from(worker).unwrap_or(u32::MAX);
         let lent = self.list.iter_mut().flatten().filter_map(|d| {
-            let Target::Interface(options) = &d.target else { return None };
+            let PortSpec::Interface { options, .. } = &d.spec else { return None };
             let share = Some(Share { member, ..options.share? });
             let port = d.others.get_mut(worker.checked_sub(1)?).and_then(Option::take);
             Some((d.name.clone(), Lent { options: Options { share, ..options.clone() }, port }))

@@ -2,7 +2,7 @@
 
 use weir_io::PortError;
 
-use super::{Change, Device, Devices, TX_BATCH, TX_WAITING, add, open_once, with_causes};
+use super::{Change, Device, Devices, TX_BATCH, TX_WAITING, add, with_causes};
 
 /// How long until a vanished interface is looked for again, in nanoseconds.
 const RETRY: u64 = 1_000_000_000;
@@ -45,7 +45,7 @@ impl Devices {
                 continue;
             };
             d.reopen = None;
-            match open_once(&mut self.opener, &d.name, &d.target) {
+            match (self.opener)(&d.spec.named(&d.name)) {
                 Ok(mut port) => {
                     drain(d);
                     close(d);

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use weir_io::interface::{self, Method};
-use weir_io::{Port, PortError, Waker};
+use weir_io::interface::Method;
+use weir_io::{Port, PortError, PortSpec, Waker};
 use weir_jit::Compiled;
 use weir_packet::Packet;
 
@@ -60,7 +60,7 @@ impl Engine {
             rounds: 0,
             executor: ExecutorKind::default(),
             profile: false,
-            openers: Some(Arc::new(|| Box::new(interface::open))),
+            openers: Some(Arc::new(|| Box::new(PortSpec::open))),
             generation: 0,
         })
     }
@@ -85,7 +85,8 @@ impl Engine {
     /// Gives devices by name to graphs that are loaded later, in place of interfaces; others are not found.
     pub fn set_ports(&mut self, ports: impl IntoIterator<Item = (String, Box<dyn Port>)>) {
         let mut ports: BTreeMap<String, Box<dyn Port>> = ports.into_iter().collect();
-        self.set_opener(Box::new(move |name, _| {
+        self.set_opener(Box::new(move |spec| {
+            let PortSpec::Interface { name, .. } = spec else { return spec.open() };
             let similar = ports.keys().cloned().collect();
             ports.remove(name).ok_or_else(|| PortError::NotFound { name: name.to_owned(), similar })
         }));

@@ -1,5 +1,6 @@
 use weir_elements::FromArg;
 use weir_elements::filter::{Plan, View};
+use weir_io::PortSpec;
 use weir_io::interface::{Method, Options};
 use weir_ir::{Builder, Layer, Program};
 use weir_model::filter::Expr;
@@ -105,7 +106,7 @@ impl Behavior for FromDevice {
         let open = if self.wait {
             env.devices.open_later(&self.devname, &options)
         } else {
-            env.devices.open(&self.devname, &options)
+            env.devices.open(&PortSpec::Interface { name: self.devname.clone(), options })
         };
         self.state = Some(open.map_err(|e| with_causes(&e))?);
         Ok(())

@@ -1,5 +1,6 @@
 use std::net::Ipv4Addr;
 
+use weir_io::PortSpec;
 use weir_io::tap::{Kind, Options};
 use weir_net::EtherAddr;
 
@@ -53,7 +54,8 @@ engine_node! {
 
 /// Opens a virtual interface.
 pub(super) fn open(name: &str, options: &Options, env: &mut Env) -> Result<Option<usize>, String> {
-    env.devices.open_tap(name, options).map(Some).map_err(|e| with_causes(&e))
+    let spec = PortSpec::Tap { name: name.to_owned(), options: options.clone() };
+    env.devices.open(&spec).map(Some).map_err(|e| with_causes(&e))
 }
 
 /// Opens the virtual interface of that name, which has to be given.

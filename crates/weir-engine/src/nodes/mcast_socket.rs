@@ -1,5 +1,6 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use weir_io::PortSpec;
 use weir_io::socket::{Kind, Options};
 
 use super::prelude::*;
@@ -64,7 +65,7 @@ impl Behavior for McastSocket {
             timestamp: self.timestamp,
             ..Options::new(kind)
         };
-        self.state.device = Some(env.devices.open_socket(&options).map_err(|e| with_causes(&e))?);
+        self.state.device = Some(env.devices.open(&PortSpec::Socket(options)).map_err(|e| with_causes(&e))?);
         Ok(())
     }
 

@@ -1,3 +1,4 @@
+use weir_io::PortSpec;
 use weir_io::interface::Options;
 
 use super::from_device::figures;
@@ -41,7 +42,8 @@ engine_node! {
 impl Behavior for PollDevice {
     fn open(&mut self, env: &mut Env) -> Result<(), String> {
         let options = Options { promiscuous: self.promisc, ..Options::default() };
-        self.state = Some(env.devices.open(&self.devname, &options).map_err(|e| with_causes(&e))?);
+        let spec = PortSpec::Interface { name: self.devname.clone(), options };
+        self.state = Some(env.devices.open(&spec).map_err(|e| with_causes(&e))?);
         Ok(())
     }
 

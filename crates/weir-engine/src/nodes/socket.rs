@@ -2,6 +2,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 
 use weir_elements::FromArg;
+use weir_io::PortSpec;
 use weir_io::socket::{Kind, Options};
 
 use super::prelude::*;
@@ -117,7 +118,7 @@ impl Behavior for Socket {
             timestamp: self.timestamp,
             ..Options::new(self.kind()?)
         };
-        let device = env.devices.open_socket(&options).map_err(|e| with_causes(&e))?;
+        let device = env.devices.open(&PortSpec::Socket(options)).map_err(|e| with_causes(&e))?;
         self.state.sending.device = Some(device);
         Ok(())
     }

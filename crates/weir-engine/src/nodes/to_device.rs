@@ -1,3 +1,4 @@
+use weir_io::PortSpec;
 use weir_io::interface::Options;
 
 use super::from_device::method;
@@ -49,7 +50,7 @@ impl Behavior for ToDevice {
         let open = if self.wait {
             env.devices.open_later(&self.devname, &options)
         } else {
-            env.devices.open(&self.devname, &options)
+            env.devices.open(&PortSpec::Interface { name: self.devname.clone(), options })
         };
         self.state.device = Some(open.map_err(|e| with_causes(&e))?);
         Ok(())

@@ -1,0 +1,78 @@
+//! Ports as data: of which kind one is, and how it is opened.
+
+use crate::socket::{self, SocketPort};
+use crate::tap::{self, TapPort};
+use crate::{Netns, Port, PortError, interface};
+
+/// A port that can be opened. A new kind of port is a file of its own, and a variant here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PortSpec {
+    /// On a network interface.
+    Interface {
+        /// Its name.
+        name: String,
+        /// How it is opened.
+        options: interface::Options,
+    },
+    /// On a virtual interface that the port makes.
+    Tap {
+        /// Its name; if it is empty, the kernel chooses one.
+        name: String,
+        /// How it is made.
+        options: tap::Options,
+    },
+    /// On a socket.
+    Socket(socket::Options),
+}
+
+impl PortSpec {
+    /// What it is called: the interface, or what a socket is at or talks to; empty if that is not known before it is open.
+    pub fn name(&self) -> String {
+        match self {
+            PortSpec::Interface { name, .. } | PortSpec::Tap { name, .. } => name.clone(),
+            PortSpec::Socket(options) => options.kind.to_string(),
+        }
+    }
+
+    /// The same by a name that the kernel has chosen.
+    #[must_use]
+    pub fn named(&self, chosen: &str) -> PortSpec {
+        match self {
+            PortSpec::Tap { name, options } if name.is_empty() => {
+                PortSpec::Tap { name: chosen.to_owned(), options: options.clone() }
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Whether a port that was opened by another spec of the same name is what this one asks for.
+    pub fn is_met_by(&self, open: &PortSpec) -> bool {
+        match self {
+            // Who says nothing takes the interface as it is.
+            PortSpec::Tap { options, .. } => {
+                self == open || *options == tap::Options { kind: options.kind, ..tap::Options::default() }
+            }
+            PortSpec::Interface { .. } | PortSpec::Socket(_) => self == open,
+        }
+    }
+
+    /// Opens the port, in the network namespace of this thread.
+    ///
+    /// # Errors
+    /// As the port of its kind.
+    pub fn open(&self) -> Result<Box<dyn Port>, PortError> {
+        Ok(match self {
+            PortSpec::Interface { name, options } => interface::open(name, options)?,
+            PortSpec::Tap { name, options } => Box::new(TapPort::open(name, options)?),
+            PortSpec::Socket(options) => Box::new(SocketPort::open(options)?),
+        })
+    }
+
+    /// Opens the port in another network namespace.
+    ///
+    /// # Errors
+    /// As [`open`](PortSpec::open), and if there is no such namespace.
+    pub fn open_in(&self, netns: &Netns) -> Result<Box<dyn Port>, PortError> {
+        netns.run(|| self.open())?
+    }
+}
