@@ -104,7 +104,7 @@ pub enum State {
     },
     /// It does not run, and will not by itself.
     Failed {
-        /// What went wrong and what would mend it.
+        /// What went wrong and what would be right.
         reason: String,
     },
     /// Stopped on request.

@@ -44,8 +44,8 @@ impl Router {
         header[8] -= 1;
         // RFC 1624, equation 3, for a word that becomes smaller by 0x100.
         let checksum = u16::from_be_bytes([header[10], header[11]]);
-        let (mended, carry) = checksum.overflowing_add(0x100);
-        header[10..12].copy_from_slice(&(mended + u16::from(carry)).to_be_bytes());
+        let (updated, carry) = checksum.overflowing_add(0x100);
+        header[10..12].copy_from_slice(&(updated + u16::from(carry)).to_be_bytes());
         let ethernet = ETHERNET.get(output as usize)?;
         frame.get_mut(..14)?.copy_from_slice(ethernet);
         packet.trim(14 + total as u32);

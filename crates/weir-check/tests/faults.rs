@@ -1,8 +1,8 @@
 //! Planted faults: each document in `faults/` breaks what it requires in a way that is easy to miss.
 //!
-//! Lines that begin with `- ` stand in the broken document only, lines that begin with `+ ` in the mended one only. The
+//! Lines that begin with `- ` stand in the broken document only, lines that begin with `+ ` in the repaired one only. The
 //! broken one breaks every requirement in it (or, with a line `broken: inconclusive`, none of them is known to hold); in
-//! the mended one every requirement holds. What is shown of either is replayed here once more, and held against the
+//! the repaired one every requirement holds. What is shown of either is replayed here once more, and held against the
 //! requirement without the verifier's checks.
 //!
 //! Documents in `faults/security/` are modules at 172.100.10.1 whose owner registered 172.16.15.133. Their first line says
@@ -89,13 +89,13 @@ fn replays(world: &World, e: &Evidence) {
 }
 
 #[test]
-fn each_planted_fault_is_found_and_its_mended_twin_holds() {
+fn each_planted_fault_is_found_and_its_repaired_twin_holds() {
     for (name, text) in documents("faults") {
         let open = text.contains("broken: inconclusive");
-        let (broken, mended) = (version(&text, "- ", "+ "), version(&text, "+ ", "- "));
-        assert_ne!(broken, mended, "{name} has no fault");
+        let (broken, repaired) = (version(&text, "- ", "+ "), version(&text, "+ ", "- "));
+        assert_ne!(broken, repaired, "{name} has no fault");
         asked(&name, &broken, if open { Status::Inconclusive } else { Status::Violated });
-        asked(&name, &mended, Status::Holds);
+        asked(&name, &repaired, Status::Holds);
     }
 }
 
@@ -136,7 +136,7 @@ fn told(name: &str, text: &str, role: Requester) -> String {
 }
 
 #[test]
-fn each_unsafe_module_is_found_and_its_mended_twin_is_safe() {
+fn each_unsafe_module_is_found_and_its_repaired_twin_is_safe() {
     for (name, text) in documents("faults/security") {
         let first = text.lines().next().and_then(|l| l.strip_prefix("// ")?.split_once(": "));
         let (who, wanted) =
@@ -147,6 +147,6 @@ fn each_unsafe_module_is_found_and_its_mended_twin_is_safe() {
             who => panic!("{name}: nothing is forbidden to '{who}'"),
         };
         assert_eq!(told(&name, &version(&text, "- ", "+ "), who), wanted, "{name}, broken");
-        assert_eq!(told(&name, &version(&text, "+ ", "- "), who), "safe", "{name}, mended");
+        assert_eq!(told(&name, &version(&text, "+ ", "- "), who), "safe", "{name}, repaired");
     }
 }

@@ -96,17 +96,17 @@ pub fn checksum_change(b: &mut Builder, old: &[V], new: &[V]) -> V {
     sum
 }
 
-/// Mends the IPv4 header checksum after header words changed.
-pub fn mend_ip_checksum(b: &mut Builder, old: &[V], new: &[V]) {
+/// Updates the IPv4 header checksum after header words changed.
+pub fn update_ip_checksum(b: &mut Builder, old: &[V], new: &[V]) {
     let change = checksum_change(b, old, new);
     apply_ip_change(b, change);
 }
 
-/// Mends the IPv4 header checksum after a [`checksum_change`].
+/// Updates the IPv4 header checksum after a [`checksum_change`].
 pub fn apply_ip_change(b: &mut Builder, change: V) {
     let field = b.load(Width::W16, Layer::Net, 10);
-    let mended = changed(b, field, change);
-    b.store(Layer::Net, 10, mended);
+    let updated = changed(b, field, change);
+    b.store(Layer::Net, 10, updated);
 }
 
 fn changed(b: &mut Builder, field: V, change: V) -> V {
@@ -115,16 +115,16 @@ fn changed(b: &mut Builder, field: V, change: V) -> V {
     b.not(sum)
 }
 
-/// Mends the TCP or UDP checksum at `transport + off` after words changed: `pseudo` of the pseudo header
+/// Updates the TCP or UDP checksum at `transport + off` after words changed: `pseudo` of the pseudo header
 /// (addresses), `own` of the transport header (ports).
-pub fn mend_transport_checksum(b: &mut Builder, off: u32, udp: bool, pseudo: [&[V]; 2], own: [&[V]; 2]) {
+pub fn update_transport_checksum(b: &mut Builder, off: u32, udp: bool, pseudo: [&[V]; 2], own: [&[V]; 2]) {
     let pseudo = checksum_change(b, pseudo[0], pseudo[1]);
     let own = checksum_change(b, own[0], own[1]);
     let all = b.sum16(pseudo, own);
     apply_transport_change(b, off, udp, pseudo, all);
 }
 
-/// Mends the TCP or UDP checksum at `transport + off` after a [`checksum_change`] of the pseudo header, and of that
+/// Updates the TCP or UDP checksum at `transport + off` after a [`checksum_change`] of the pseudo header, and of that
 /// and the transport header together.
 ///
 /// A partial checksum is a plain sum of the pseudo header alone, so only its words change it; and a UDP checksum of
@@ -136,20 +136,20 @@ pub fn apply_transport_change(b: &mut Builder, off: u32, udp: bool, pseudo: V, a
     b.if_else(
         partial,
         |b| {
-            let mended = b.sum16(field, pseudo);
-            b.store(Layer::Transport, off, mended);
+            let updated = b.sum16(field, pseudo);
+            b.store(Layer::Transport, off, updated);
         },
         |b| {
-            let mended = changed(b, field, all);
+            let updated = changed(b, field, all);
             let value = if udp {
                 // 0 goes out as all ones, and no checksum stays none.
-                let is_zero = b.eq(mended, 0);
+                let is_zero = b.eq(updated, 0);
                 let ones = b.constant(Width::W16, 0xffff_u16);
-                let mended = b.select(is_zero, ones, mended);
+                let updated = b.select(is_zero, ones, updated);
                 let none = b.eq(field, 0);
-                b.select(none, field, mended)
+                b.select(none, field, updated)
             } else {
-                mended
+                updated
             };
             b.store(Layer::Transport, off, value);
         },

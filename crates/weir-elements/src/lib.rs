@@ -48,8 +48,8 @@ pub mod token_rate {
 /// Pieces of programs, for elements of other crates.
 pub mod build {
     pub use crate::headers::{
-        ether_bits, halves, load_ether, mend_ip_checksum, mend_transport_checksum, store_ether,
-        update_checksum,
+        ether_bits, halves, load_ether, store_ether, update_checksum, update_ip_checksum,
+        update_transport_checksum,
     };
 }
 

@@ -1,7 +1,7 @@
 //! The node daemon: what should run comes in over REST and is kept in a store; a pure reconcile core computes the
 //! steps to it, and the data-plane process carries them out (COMPOSER paper, sections 5.1 to 5.4).
 //!
-//! The daemon may end in any way and at any time: packets go on, and when it comes back it adopts what runs and mends
+//! The daemon may end in any way and at any time: packets go on, and when it comes back it adopts what runs and updates
 //! the rest.
 //!
 //! - [`desired`]: from a document to what has to run for it

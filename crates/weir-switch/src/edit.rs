@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_elements::build::{ether_bits, halves, mend_ip_checksum, mend_transport_checksum, store_ether};
+use weir_elements::build::{ether_bits, halves, store_ether, update_ip_checksum, update_transport_checksum};
 use weir_elements::filter::Headers;
 use weir_ir::{Builder, Layer, Reason, V, Width};
 use weir_model::filter::TAG_TYPES;
@@ -114,7 +114,7 @@ fn dec_ttl(b: &mut Builder, headers: &Headers) {
             let old = b.load(Width::W16, Layer::Net, 8);
             let new = b.sub(old, 0x0100);
             b.store(Layer::Net, 8, new);
-            mend_ip_checksum(b, &[old], &[new]);
+            update_ip_checksum(b, &[old], &[new]);
         },
         |b| {
             let limit = b.load(Width::W8, Layer::Net, 7);
@@ -134,7 +134,7 @@ fn set_tos(b: &mut Builder, headers: &Headers, tos: u8) {
             let rest = b.and(old, 0xff00);
             let new = b.or(rest, tos);
             b.store(Layer::Net, 0, new);
-            mend_ip_checksum(b, &[old], &[new]);
+            update_ip_checksum(b, &[old], &[new]);
         },
         |b| {
             let old = b.load(Width::W16, Layer::Net, 0);
@@ -145,8 +145,8 @@ fn set_tos(b: &mut Builder, headers: &Headers, tos: u8) {
     );
 }
 
-/// Mends the checksum of a TCP or UDP header (or ICMPv6, whose checksum covers addresses too) if the packet has one.
-fn mend_transport(b: &mut Builder, headers: &Headers, v6: bool, pseudo: [&[V]; 2], own: [&[V]; 2]) {
+/// Updates the checksum of a TCP or UDP header (or ICMPv6, whose checksum covers addresses too) if the packet has one.
+fn update_transport(b: &mut Builder, headers: &Headers, v6: bool, pseudo: [&[V]; 2], own: [&[V]; 2]) {
     let proto = headers.protocol_number();
     let mut cases = vec![6, 17];
     if v6 && own[0].is_empty() {
@@ -160,7 +160,7 @@ fn mend_transport(b: &mut Builder, headers: &Headers, v6: bool, pseudo: [&[V]; 2
             off + 2,
             |b| {
                 b.set_mark(Layer::Transport, Layer::Cursor, 0);
-                mend_transport_checksum(b, off, case == 1, pseudo, own);
+                update_transport_checksum(b, off, case == 1, pseudo, own);
             },
             |_| {},
         );
@@ -177,8 +177,8 @@ fn set_address(b: &mut Builder, headers: &Headers, addr: IpAddr, off4: u32, off6
                 let new = b.constant(Width::W32, u32::from(addr));
                 b.store(Layer::Net, off4, new);
                 let (old, new) = (halves(b, old), halves(b, new));
-                mend_ip_checksum(b, &old, &new);
-                mend_transport(b, headers, false, [&old, &new], [&[], &[]]);
+                update_ip_checksum(b, &old, &new);
+                update_transport(b, headers, false, [&old, &new], [&[], &[]]);
             },
             |_| {},
         ),
@@ -192,7 +192,7 @@ fn set_address(b: &mut Builder, headers: &Headers, addr: IpAddr, off4: u32, off6
                 for (i, v) in new.iter().enumerate() {
                     b.store(Layer::Net, off6 + 2 * i as u32, *v);
                 }
-                mend_transport(b, headers, true, [&old, &new], [&[], &[]]);
+                update_transport(b, headers, true, [&old, &new], [&[], &[]]);
             },
         ),
     }
@@ -211,7 +211,7 @@ fn set_port(b: &mut Builder, headers: &Headers, off: u32, port: u16) {
                 let old = b.load(Width::W16, Layer::Cursor, off);
                 let new = b.constant(Width::W16, port);
                 b.store(Layer::Cursor, off, new);
-                mend_transport(b, headers, false, [&[], &[]], [&[old], &[new]]);
+                update_transport(b, headers, false, [&[], &[]], [&[old], &[new]]);
             },
             |_| {},
         );

@@ -29,7 +29,7 @@ const TIME: u32 = 10_000;
 const MEMORY: u32 = 1024;
 /// Seconds after which a process ends, whatever it does; or sooner, where there is less time.
 const LIFE: u32 = 40;
-/// How often a solution is mended where it does not say enough.
+/// How often a solution is updated where it does not say enough.
 const ROUNDS: u32 = 8;
 /// Most commands that wait for their answers: what z3 writes meanwhile fits into a pipe.
 const AHEAD: usize = 1000;

@@ -1,6 +1,6 @@
 //! Looks for a run that takes a path.
 //!
-//! Starts with values that the path's sets allow and mends one broken condition at a time, from its result down to
+//! Starts with values that the path's sets allow and updates one broken condition at a time, from its result down to
 //! the symbols that it depends on. What is found is turned into a packet and tables, and counts only if the path
 //! covers the run that starts from them.
 
@@ -30,7 +30,7 @@ const STARTS: u32 = 24;
 const FEW: u32 = 2;
 /// How often it starts with a packet as readers know them.
 const USUAL: u32 = 8;
-/// How many conditions are mended from one start.
+/// How many conditions are updated from one start.
 const STEPS: u32 = 150;
 /// How many words of a range are tried when its sum is to change.
 const WORDS: i64 = 32;

@@ -133,7 +133,7 @@ fn packet(n: &mut Numbers) -> Vec<u8> {
         p[top + 13] = n.pick(&[2, 0x10, 0x12, 1, 4]);
     }
     if n.below(6) > 0 {
-        mend(&mut p);
+        update(&mut p);
     }
     if n.below(5) == 0 {
         damage(n, &mut p);
@@ -142,7 +142,7 @@ fn packet(n: &mut Numbers) -> Vec<u8> {
 }
 
 /// Gives an IPv4 header the right checksum.
-fn mend(p: &mut [u8]) {
+fn update(p: &mut [u8]) {
     let header = usize::from(p.first().map_or(0, |b| b & 15)) * 4;
     if header >= 20 && p.len() >= header {
         p[10..12].fill(0);
@@ -204,7 +204,7 @@ impl Count {
                 let i = n.below(list.len());
                 damage(n, &mut list[i]);
                 if n.below(3) > 0 {
-                    mend(&mut list[i]);
+                    update(&mut list[i]);
                 }
                 run(&list, n);
             }

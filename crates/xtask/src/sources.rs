@@ -56,8 +56,8 @@ pub(crate) fn files(root: &Path) -> anyhow::Result<Vec<File>> {
 /// Texts that no file contains, with the reason; written in pieces so that this file does not.
 const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("TO", "DO"), "say what is missing where users look for it, or do it"),
-    (concat!("FIX", "ME"), "mend it, or say in the comment what is so"),
-    (concat!("XX", "X:"), "mend it, or say in the comment what is so"),
+    (concat!("FIX", "ME"), "update it, or say in the comment what is so"),
+    (concat!("XX", "X:"), "update it, or say in the comment what is so"),
     (concat!("/wo", "rk/"), "a path of one machine: make it relative"),
     (concat!("crates", ".io"), "which package registry is used is for the client's configuration to say"),
     (

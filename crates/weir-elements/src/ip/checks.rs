@@ -87,7 +87,7 @@ pub(super) mod tests {
         Harness::new(class, &[], 1, 1).send_ip(0, packet)[0].reason().to_owned()
     }
 
-    /// A packet with some bytes changed, and its IPv4 header checksum mended.
+    /// A packet with some bytes changed, and its IPv4 header checksum updated.
     pub(crate) fn changed(packet: &[u8], at: usize, to: &[u8]) -> Vec<u8> {
         let mut p = packet.to_vec();
         p[at..at + to.len()].copy_from_slice(to);

@@ -1,7 +1,7 @@
 use crate::prelude::*;
 
 element! {
-    /// Decrements the IPv4 time to live and mends the header checksum (RFC 1812 section 5.3.1, RFC 1624).
+    /// Decrements the IPv4 time to live and updates the header checksum (RFC 1812 section 5.3.1, RFC 1624).
     ///
     /// Packets whose time to live is 0 or 1 leave on output 1, unchanged, or are dropped (`TtlExpired`). The `net`
     /// mark has to stand on an IPv4 header.
@@ -51,7 +51,7 @@ pub(super) fn decrement(b: &mut Builder, expired: impl FnOnce(&mut Builder)) {
     b.store(Layer::Net, 8, new);
     // What leaves and what comes into the sum are known together: 1 in the first byte of a word.
     let (before, after) = (b.constant(W16, 0x0100_u16), b.constant(W16, 0_u16));
-    mend_ip_checksum(b, &[before], &[after]);
+    update_ip_checksum(b, &[before], &[after]);
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-use super::rewrite::{difference, mend_header};
+use super::rewrite::{difference, update_header};
 use crate::prelude::*;
 
 element! {
     /// Sets the source address of IPv4 packets whose fix-source annotation is set, and clears the annotation.
     ///
     /// `ICMPError` sets it: an error comes from the address of the interface that it leaves by (RFC 1812 section
-    /// 4.3.2.4). The header checksum is mended. The `net` mark has to stand on an IPv4 header; packets without pass
+    /// 4.3.2.4). The header checksum is updated. The `net` mark has to stand on an IPv4 header; packets without pass
     /// unchanged.
     FixIPSrc: "1/1", "a/a";
     example "Idle -> CheckIPHeader -> ICMPError(10.0.0.1, unreachable) -> FixIPSrc(10.0.1.1) -> Discard;";
@@ -34,7 +34,7 @@ pub(super) fn fix(b: &mut Builder, addr: Ipv4Addr, without: impl FnOnce(&mut Bui
         let new = b.constant(W32, u32::from(addr));
         b.store(Layer::Net, 12, new);
         let difference = difference(b, old, new);
-        mend_header(b, difference);
+        update_header(b, difference);
     });
 }
 

@@ -44,14 +44,14 @@ fn program(_: &ICMPPingResponder, b: &mut Builder) {
         b.store_const(W8, Layer::Net, 8, 255_u8);
         let new_flags = b.constant(W16, 0_u16);
         let new_ttl = b.or(ttl, 0xff00);
-        mend_ip_checksum(b, &[flags, ttl], &[new_flags, new_ttl]);
+        update_ip_checksum(b, &[flags, ttl], &[new_flags, new_ttl]);
 
         let old = b.load(W16, Layer::Transport, 0);
         let new = b.constant(W16, 0_u16);
         b.store(Layer::Transport, 0, new);
         let state = b.load_meta(MetaField::Checksum);
         let partial = b.eq(state, Checksum::Partial as u8);
-        b.unless(partial, |b| mend_icmp_checksum(b, old, new, len));
+        b.unless(partial, |b| update_icmp_checksum(b, old, new, len));
 
         b.store_anno(anno::DST_IP, src);
         let zero = b.constant(W8, 0_u8);
@@ -62,14 +62,14 @@ fn program(_: &ICMPPingResponder, b: &mut Builder) {
     });
 }
 
-/// Mends the checksum of the ICMP message of `len` bytes at `transport`.
-fn mend_icmp_checksum(b: &mut Builder, old: V, new: V, len: V) {
+/// Updates the checksum of the ICMP message of `len` bytes at `transport`.
+fn update_icmp_checksum(b: &mut Builder, old: V, new: V, len: V) {
     let field = b.load(W16, Layer::Transport, 2);
-    let mended = update_checksum(b, field, &[old], &[new]);
-    b.store(Layer::Transport, 2, mended);
+    let updated = update_checksum(b, field, &[old], &[new]);
+    b.store(Layer::Transport, 2, updated);
     // Mending cannot tell a message of zeros only from one that sums up to all ones; there is no pseudo header that
     // would keep the sum from being 0.
-    let zero = b.eq(mended, 0);
+    let zero = b.eq(updated, 0);
     b.when(zero, |b| {
         let sum = b.checksum(Layer::Transport, 0, len);
         let field = b.not(sum);

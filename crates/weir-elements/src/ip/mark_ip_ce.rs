@@ -2,7 +2,7 @@ use super::tos::change_tos;
 use crate::prelude::*;
 
 element! {
-    /// Marks IPv4 packets as having met congestion (RFC 3168 section 5), and mends the header checksum.
+    /// Marks IPv4 packets as having met congestion (RFC 3168 section 5), and updates the header checksum.
     ///
     /// Packets whose transport is not capable of ECN are dropped (`NotECN`), as a queue would. The `net` mark has to
     /// stand on an IPv4 header; other packets are dropped (`Unmarked`).

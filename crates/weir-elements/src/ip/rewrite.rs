@@ -12,19 +12,19 @@ pub(super) fn difference(b: &mut Builder, old: V, new: V) -> V {
     b.sum16(gone, new)
 }
 
-/// Mends the IPv4 header checksum after a change.
-pub(super) fn mend_header(b: &mut Builder, difference: V) {
+/// Updates the IPv4 header checksum after a change.
+pub(super) fn update_header(b: &mut Builder, difference: V) {
     let nothing = b.constant(W16, 0xffff_u16);
-    mend_ip_checksum(b, &[nothing], &[difference]);
+    update_ip_checksum(b, &[nothing], &[difference]);
 }
 
-/// Sets an address of the IPv4 header at `net + off`, of which 20 bytes are known to be there, and mends its
+/// Sets an address of the IPv4 header at `net + off`, of which 20 bytes are known to be there, and updates its
 /// checksum, and that of TCP or UDP behind the `transport` mark as far as it is there.
 pub(super) fn set_address(b: &mut Builder, off: u32, new: V) {
     let old = b.load(W32, Layer::Net, off);
     b.store(Layer::Net, off, new);
     let difference = difference(b, old, new);
-    mend_header(b, difference);
+    update_header(b, difference);
     let fragment = b.load(W16, Layer::Net, 6);
     let offset = b.and(fragment, 0x1fff);
     let later = b.ne(offset, 0);
@@ -40,7 +40,7 @@ pub(super) fn set_address(b: &mut Builder, off: u32, new: V) {
             b.if_has(
                 Layer::Transport,
                 need,
-                |b| mend_transport_checksum(b, field, udp, [&[nothing], &[difference]], [&[], &[]]),
+                |b| update_transport_checksum(b, field, udp, [&[nothing], &[difference]], [&[], &[]]),
                 |_| {},
             );
         });

@@ -3,7 +3,7 @@ use crate::prelude::*;
 element! {
     /// Computes the checksum of IPv4 headers.
     ///
-    /// Elements that change a header mend its checksum themselves: this is for packets that came with a wrong one. The
+    /// Elements that change a header update its checksum themselves: this is for packets that came with a wrong one. The
     /// header is where the `net` mark stands; a packet without the mark begins with it, and is marked. Packets that end
     /// within it (`Truncated`) or whose length is wrong (`BadHeader`) are dropped.
     SetIPChecksum: "1/1", "a/a";

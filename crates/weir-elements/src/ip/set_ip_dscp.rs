@@ -2,7 +2,7 @@ use super::tos::change_tos;
 use crate::prelude::*;
 
 element! {
-    /// Sets the differentiated services code point of IPv4 packets (RFC 2474), and mends the header checksum.
+    /// Sets the differentiated services code point of IPv4 packets (RFC 2474), and updates the header checksum.
     ///
     /// The `net` mark has to stand on an IPv4 header; other packets are dropped (`Unmarked`).
     SetIPDSCP: "1/1", "a/a";

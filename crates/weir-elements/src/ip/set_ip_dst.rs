@@ -4,7 +4,7 @@ use crate::prelude::*;
 element! {
     /// Sets the destination address of IPv4 packets, and the destination annotation with it.
     ///
-    /// The checksums of the IPv4 header and of TCP and UDP are mended; fragments behind the first have none of the
+    /// The checksums of the IPv4 header and of TCP and UDP are updated; fragments behind the first have none of the
     /// latter. It keeps nothing of the flow, so answers are not turned back: `IPRewriter` does that. Behind
     /// `FlowHashSwitch`, it is the back end of a load balancer. The `net` and `transport` marks have to be those of
     /// `CheckIPHeader`; packets without an IPv4 header are dropped (`Unmarked`).

@@ -2,7 +2,7 @@ use super::tos::change_tos;
 use crate::prelude::*;
 
 element! {
-    /// Sets the explicit congestion notification of IPv4 packets (RFC 3168), and mends the header checksum.
+    /// Sets the explicit congestion notification of IPv4 packets (RFC 3168), and updates the header checksum.
     ///
     /// The `net` mark has to stand on an IPv4 header; other packets are dropped (`Unmarked`).
     SetIPECN: "1/1", "a/a";

@@ -10,7 +10,7 @@ element! {
     SetTCPChecksum: "1/1", "a/a";
     example "Idle -> CheckIPHeader -> SetTCPChecksum -> Discard;";
     params {
-        /// Whether a data offset that is less than 5, or beyond the end of the packet, is mended.
+        /// Whether a data offset that is less than 5, or beyond the end of the packet, is corrected.
         pos fixoff: bool = false,
     }
 }
@@ -51,7 +51,7 @@ fn program(e: &SetTCPChecksum, b: &mut Builder) {
     });
 }
 
-/// Mends the data offset, of a segment of that length.
+/// Corrects the data offset, of a segment of that length.
 fn fix_offset(b: &mut Builder, len: V) {
     let byte = b.load(W8, Layer::Transport, 12);
     let words = b.shr(byte, 4);
@@ -92,12 +92,12 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_data_offset_is_mended_on_request() {
-        for (offset, mended) in [(4, 5), (5, 5), (6, 6), (7, 6)] {
+    fn a_wrong_data_offset_is_corrected_on_request() {
+        for (offset, right) in [(4, 5), (5, 5), (6, 6), (7, 6)] {
             let mut p = packet(b"four");
             p[32] = offset << 4 | 1;
             let mut e = Harness::new("SetTCPChecksum", &["true"], 1, 1);
-            assert_eq!(e.send_ip(0, &p)[0].out().1[32], mended << 4 | 1, "{offset}");
+            assert_eq!(e.send_ip(0, &p)[0].out().1[32], right << 4 | 1, "{offset}");
             let mut e = Harness::new("SetTCPChecksum", &[], 1, 1);
             assert_eq!(e.send_ip(0, &p)[0].out().1[32], offset << 4 | 1);
         }

@@ -8,7 +8,7 @@ element! {
     ///
     /// `OFFSET` counts from the start of the packet, and no checksum changes. With `src` or `dst` instead, the address
     /// becomes the source or destination of the IPv4 header that the `net` mark stands on, and the checksums of
-    /// that header and of TCP and UDP are mended. If the annotation is to be written and is 0, packets pass
+    /// that header and of TCP and UDP are updated. If the annotation is to be written and is 0, packets pass
     /// unchanged. Packets that end before the place leave on output 1, or are dropped (`Truncated`).
     StoreIPAddress: "1/1-2", "a/ah";
     example "Idle -> CheckIPHeader -> StoreIPAddress(10.0.0.7, dst) -> Discard;";

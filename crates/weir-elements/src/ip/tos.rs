@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 
-/// Changes the second byte of the IPv4 header at `net`, of which 20 bytes are known to be there, and mends the header
+/// Changes the second byte of the IPv4 header at `net`, of which 20 bytes are known to be there, and updates the header
 /// checksum. `change` gets the byte.
 pub(super) fn change_tos(b: &mut Builder, change: impl FnOnce(&mut Builder, V) -> V) {
     let old = b.load(W16, Layer::Net, 0);
@@ -12,7 +12,7 @@ pub(super) fn change_tos(b: &mut Builder, change: impl FnOnce(&mut Builder, V) -
     let high = b.and(old, 0xff00);
     let tos = b.resize(W16, tos);
     let new = b.or(high, tos);
-    mend_ip_checksum(b, &[old], &[new]);
+    update_ip_checksum(b, &[old], &[new]);
 }
 
 /// What the tests of these elements share.

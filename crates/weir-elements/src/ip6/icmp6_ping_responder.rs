@@ -40,8 +40,8 @@ fn program(_: &ICMP6PingResponder, b: &mut Builder) {
         let partial = b.eq(state, Checksum::Partial as u8);
         b.unless(partial, |b| {
             let field = b.load(W16, Layer::Net, HEADER_LEN + 2);
-            let mended = update_checksum(b, field, &[old], &[new]);
-            b.store(Layer::Net, HEADER_LEN + 2, mended);
+            let updated = update_checksum(b, field, &[old], &[new]);
+            b.store(Layer::Net, HEADER_LEN + 2, updated);
         });
         b.store_anno(anno::DST_IP, src);
         let zero = b.constant(W8, 0_u8);

@@ -2,9 +2,9 @@
 
 use crate::prelude::*;
 
-/// Mends the header checksum after address words changed, and that of TCP or UDP if the packet has its header.
-pub(super) fn mend(b: &mut Builder, old: &[V], new: &[V]) {
-    mend_ip_checksum(b, old, new);
+/// Updates the header checksum after address words changed, and that of TCP or UDP if the packet has its header.
+pub(super) fn update(b: &mut Builder, old: &[V], new: &[V]) {
+    update_ip_checksum(b, old, new);
     let fragment = b.load(W16, Layer::Net, 6);
     let offset = b.and(fragment, 0x1fff);
     let first = b.eq(offset, 0);
@@ -22,7 +22,7 @@ pub(super) fn mend(b: &mut Builder, old: &[V], new: &[V]) {
             b.if_has(
                 Layer::Transport,
                 need,
-                |b| mend_transport_checksum(b, field, udp, [old, new], [&[], &[]]),
+                |b| update_transport_checksum(b, field, udp, [old, new], [&[], &[]]),
                 |_| {},
             );
         });

@@ -12,7 +12,7 @@ element! {
     /// `IPRewriter`. When a segment starts with a `PORT` command, and its connection has a mapping already, a mapping
     /// is made in `DATA_REWRITER` as if a packet from the address and port in the command to the server's data port
     /// (one less than its control port) had come to `DATA_REWRITER_INPUT`. The new address and port are written into the
-    /// command, its checksums are mended, and `CONTROL_REWRITER` shifts the sequence numbers that follow. Both may be
+    /// command, its checksums are updated, and `CONTROL_REWRITER` shifts the sequence numbers that follow. Both may be
     /// the same element.
     ///
     /// The command has to be complete in its segment. All other packets pass unchanged, also commands without a
@@ -366,14 +366,14 @@ fn put_digit(b: &mut Builder, at: V, digit: V) {
     b.store(Layer::Cursor, 0, byte);
 }
 
-/// Mends lengths and checksums after the segment has grown.
+/// Updates lengths and checksums after the segment has grown.
 fn finish(b: &mut Builder, segment: Segment, change: V) {
     b.require(Layer::Net, 20, Reason::TRUNCATED);
     let old = b.load(W16, Layer::Net, 2);
     let change = b.resize(W16, change);
     let new = b.add(old, change);
     b.store(Layer::Net, 2, new);
-    mend_ip_checksum(b, &[old], &[new]);
+    update_ip_checksum(b, &[old], &[new]);
     let len = b.rest(Layer::Transport);
     b.require(Layer::Transport, len, Reason::TRUNCATED);
     b.require(Layer::Transport, 20, Reason::TRUNCATED);

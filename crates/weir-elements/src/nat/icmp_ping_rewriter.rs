@@ -213,10 +213,10 @@ fn apply(b: &mut Builder, e: &ICMPPingRewriter, m: &Mappings, entry: E, echo: Ec
     }
     let old = [halves(b, echo.src), halves(b, echo.dst)].concat();
     let new = [halves(b, src), halves(b, dst)].concat();
-    mend_ip_checksum(b, &old, &new);
+    update_ip_checksum(b, &old, &new);
     let field = b.load(W16, Layer::Transport, 2);
-    let mended = update_checksum(b, field, &[echo.id], &[id]);
-    b.store(Layer::Transport, 2, mended);
+    let updated = update_checksum(b, field, &[echo.id], &[id]);
+    b.store(Layer::Transport, 2, updated);
     b.touch(entry, nanos(e.timeout));
     m.leave(b, entry, first);
 }

@@ -12,7 +12,7 @@ element! {
     /// `MAPS` names the rewriters whose mappings are looked at, in this order: `IPRewriter`, `TCPRewriter`,
     /// `UDPRewriter`, `IPAddrRewriter`, `IPAddrPairRewriter`, `ICMPPingRewriter` or `IPEndpointRewriter`. The error's destination becomes the
     /// first sender, and addresses, ports or identifier of the packet in the error become what they were; all
-    /// checksums are mended. The packet leaves on output 0, or if the rewriter's name is followed by `:OFFSET`, on
+    /// checksums are updated. The packet leaves on output 0, or if the rewriter's name is followed by `:OFFSET`, on
     /// output OFFSET plus that of the mapping.
     ///
     /// Errors without a mapping (`NoMatch`), ICMP packets that are no errors about a packet (`NotRewritable`), and
@@ -310,7 +310,7 @@ impl Leave<'_> {
         b.when(to_sender, |b| {
             b.store(Layer::Net, 16, src);
             let (old, new) = (halves(b, outer), halves(b, src));
-            mend_ip_checksum(b, &old, &new);
+            update_ip_checksum(b, &old, &new);
             if self.e.dst_anno {
                 b.store_anno(anno::DST_IP, src);
             }
@@ -331,10 +331,10 @@ impl Leave<'_> {
         b.store(Layer::Transport, INNER + 12, src);
         b.store(Layer::Transport, INNER + 16, dst);
         let sum = b.load(W16, Layer::Transport, INNER + 10);
-        let mended = update_checksum(b, sum, &old, &new);
-        b.store(Layer::Transport, INNER + 10, mended);
+        let updated = update_checksum(b, sum, &old, &new);
+        b.store(Layer::Transport, INNER + 10, updated);
         let addresses = checksum_change(b, &old, &new);
-        let field = checksum_change(b, &[sum], &[mended]);
+        let field = checksum_change(b, &[sum], &[updated]);
         let mut change = b.sum16(addresses, field);
         match ports {
             Some(Ports::Both(sport, dport)) => {
@@ -350,9 +350,9 @@ impl Leave<'_> {
                 self.go_to(b, inner);
                 b.store(Layer::Cursor, 4, id);
                 let sum = b.load(W16, Layer::Cursor, 2);
-                let mended = update_checksum(b, sum, &[inner.id], &[id]);
-                b.store(Layer::Cursor, 2, mended);
-                let icmp = checksum_change(b, &[inner.id, sum], &[id, mended]);
+                let updated = update_checksum(b, sum, &[inner.id], &[id]);
+                b.store(Layer::Cursor, 2, updated);
+                let icmp = checksum_change(b, &[inner.id, sum], &[id, updated]);
                 change = b.sum16(change, icmp);
             }
             None => change = self.checksum_only(b, inner, addresses, change),
@@ -361,8 +361,8 @@ impl Leave<'_> {
         let field = b.load(W16, Layer::Transport, 2);
         let sum = b.not(field);
         let sum = b.sum16(sum, change);
-        let mended = b.not(sum);
-        b.store(Layer::Transport, 2, mended);
+        let updated = b.not(sum);
+        b.store(Layer::Transport, 2, updated);
         match self.map.offset {
             None => b.emit(0),
             Some(offset) => {
@@ -396,12 +396,12 @@ impl Leave<'_> {
     }
 }
 
-/// Mends the TCP or UDP checksum of the packet in the error, if it is there; gives the change of the whole error,
+/// Updates the TCP or UDP checksum of the packet in the error, if it is there; gives the change of the whole error,
 /// which is `change` so far.
 fn transport(b: &mut Builder, inner: &Inner, own: V, change: V) -> V {
     let all = b.repeat(1, &[change], |b, ways, vars| {
         let is_tcp = b.eq(inner.proto, proto::TCP);
-        let mend = |b: &mut Builder, at: u32| {
+        let update = |b: &mut Builder, at: u32| {
             let old = b.load(W16, Layer::Cursor, at);
             if at == 6 {
                 let none = b.eq(old, 0);
@@ -417,9 +417,9 @@ fn transport(b: &mut Builder, inner: &Inner, own: V, change: V) -> V {
         };
         b.when(is_tcp, |b| {
             b.require_or(Layer::Cursor, 18, |b| ways.leave(b, vars));
-            mend(b, 16);
+            update(b, 16);
         });
-        mend(b, 6);
+        update(b, 6);
     });
     all[0]
 }

@@ -26,7 +26,7 @@ element! {
     /// `MAPPING_CAPACITY` mappings, the one that expires next gives way, as in `IPRewriter`, or packets of new pairs are
     /// dropped (`Full`).
     ///
-    /// The `net` mark has to stand on a checked IPv4 header. The header checksum is mended, and those of TCP and UDP,
+    /// The `net` mark has to stand on a checked IPv4 header. The header checksum is updated, and those of TCP and UDP,
     /// also where the sender's kernel left them to the device. The destination annotation becomes the new destination.
     IPAddrPairRewriter: "1-/1-", "h/h";
     example "Idle -> CheckIPHeader -> rw :: IPAddrPairRewriter(pattern 192.0.2.1-192.0.2.254 - 0 1, drop) -> Discard;
@@ -164,7 +164,7 @@ fn apply(
     b.store_anno(anno::DST_IP, new_dst);
     let old = [halves(b, src), halves(b, dst)].concat();
     let new = [halves(b, new_src), halves(b, new_dst)].concat();
-    addresses::mend(b, &old, &new);
+    addresses::update(b, &old, &new);
     b.touch(entry, nanos(e.timeout));
     m.leave(b, entry, first);
 }

@@ -25,7 +25,7 @@ element! {
     /// the table has `MAPPING_CAPACITY` mappings, the one that expires next gives way, as in `IPRewriter`, or packets from
     /// new addresses are dropped (`Full`).
     ///
-    /// The `net` mark has to stand on a checked IPv4 header. The header checksum is mended, and those of TCP and UDP,
+    /// The `net` mark has to stand on a checked IPv4 header. The header checksum is updated, and those of TCP and UDP,
     /// also where the sender's kernel left them to the device.
     IPAddrRewriter: "1-/1-", "h/h";
     example "Idle -> CheckIPHeader -> rw :: IPAddrRewriter(pattern 192.0.2.1-192.0.2.254 - 0 1, drop) -> Discard;
@@ -161,7 +161,7 @@ fn apply(
         b.store_anno(anno::DST_IP, new);
     }
     let (old, new) = (halves(b, old), halves(b, new));
-    addresses::mend(b, &old, &new);
+    addresses::update(b, &old, &new);
     b.touch(entry, nanos(e.timeout));
     m.leave(b, entry, first);
 }

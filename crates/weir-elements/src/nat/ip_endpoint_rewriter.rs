@@ -43,7 +43,7 @@ element! {
     ///
     /// Echo requests to an outer endpoint and replies from an inside one have no mapping. Packets without a mapping (`NoMatch`), of
     /// other protocols (`NotRewritable`) and too short for their transport header (`Truncated`) are dropped, or leave unchanged if
-    /// the input's specification is `pass`. The `net` mark has to stand on a checked IPv4 header. Checksums are mended, also
+    /// the input's specification is `pass`. The `net` mark has to stand on a checked IPv4 header. Checksums are updated, also
     /// where the sender's kernel left them to the device. `ICMPRewriter` translates errors by these mappings.
     IPEndpointRewriter: "1-/1-", "h/h";
     example "Idle -> CheckIPHeader -> rw :: IPEndpointRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop) -> Discard;
@@ -368,7 +368,7 @@ impl Parts<'_> {
             b.store_anno(anno::DST_IP, addr);
         }
         let (old, new) = (halves(b, old_addr), halves(b, addr));
-        mend_ip_checksum(b, &old, &new);
+        update_ip_checksum(b, &old, &new);
         b.switch(p.proto, &[proto::TCP.into(), proto::UDP.into()], |b, case| {
             // Known already, but not where the protocols have met.
             b.require(Layer::Transport, if case == Some(0) { 20 } else { 8 }, Reason::TRUNCATED);
@@ -376,13 +376,13 @@ impl Parts<'_> {
                 Some(case) => {
                     b.store(Layer::Transport, side.port(), port);
                     let (field, udp) = if case == 0 { (16, false) } else { (6, true) };
-                    mend_transport_checksum(b, field, udp, [&old, &new], [&[old_port], &[port]]);
+                    update_transport_checksum(b, field, udp, [&old, &new], [&[old_port], &[port]]);
                 }
                 None => {
                     b.store(Layer::Transport, 4, port);
                     let sum = b.load(W16, Layer::Transport, 2);
-                    let mended = update_checksum(b, sum, &[old_port], &[port]);
-                    b.store(Layer::Transport, 2, mended);
+                    let updated = update_checksum(b, sum, &[old_port], &[port]);
+                    b.store(Layer::Transport, 2, updated);
                 }
             }
             keep(b, case);
@@ -412,7 +412,7 @@ fn leave(b: &mut Builder, m: &Mappings, new: Rewritten) {
     b.store_anno(anno::DST_IP, new.dst);
     let old = [halves(b, src), halves(b, dst)].concat();
     let new_words = [halves(b, new.src), halves(b, new.dst)].concat();
-    mend_ip_checksum(b, &old, &new_words);
+    update_ip_checksum(b, &old, &new_words);
     m.emit(b, new.output);
 }
 

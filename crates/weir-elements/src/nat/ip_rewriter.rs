@@ -35,7 +35,7 @@ element! {
     /// had a packet within its guarantee, or new mappings have no guarantee and expire before it, the packet of the new
     /// flow is dropped (`Full`), and a number in sequence that it had got is used up.
     ///
-    /// The `net` mark has to stand on a checked IPv4 header. Header checksums are mended, also those that the
+    /// The `net` mark has to stand on a checked IPv4 header. Header checksums are updated, also those that the
     /// sender's kernel left to the device. Packets that are neither TCP nor UDP (`NotRewritable`), fragments beyond
     /// the first (`Fragment`), and packets too short for their transport header (`Truncated`) are dropped, or leave
     /// unchanged if the input's specification is `pass`.

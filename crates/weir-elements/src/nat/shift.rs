@@ -113,7 +113,7 @@ impl Shifts {
                     let to = b.add(seq, shift);
                     b.store(Layer::Transport, 4, to);
                     let change = change(b, seq, to);
-                    mend(b, change);
+                    update(b, change);
                     b.touch(row, self.lifetime);
                 },
                 |_| {},
@@ -127,7 +127,7 @@ impl Shifts {
                     let to = shift_back(b, row, ack);
                     b.store(Layer::Transport, 8, to);
                     let change = change(b, ack, to);
-                    mend(b, change);
+                    update(b, change);
                     selective(b, row);
                     b.touch(row, self.lifetime);
                 },
@@ -253,7 +253,7 @@ fn options(b: &mut Builder, row: E, len: V) {
         ways.next(b, &[next, none, sum]);
     });
     b.require(Layer::Transport, 20, Reason::TRUNCATED);
-    mend(b, after[2]);
+    update(b, after[2]);
 }
 
 fn change(b: &mut Builder, old: V, new: V) -> V {
@@ -261,8 +261,8 @@ fn change(b: &mut Builder, old: V, new: V) -> V {
     checksum_change(b, &old, &new)
 }
 
-/// Mends the TCP checksum. One that is left to the device does not cover the header yet.
-fn mend(b: &mut Builder, change: V) {
+/// Updates the TCP checksum. One that is left to the device does not cover the header yet.
+fn update(b: &mut Builder, change: V) {
     let pseudo = b.constant(W16, 0_u16);
     apply_transport_change(b, 16, false, pseudo, change);
 }

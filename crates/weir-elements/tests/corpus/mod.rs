@@ -36,7 +36,7 @@ fn changed(mut frame: Vec<u8>, at: usize, to: &[u8]) -> Vec<u8> {
 }
 
 /// A frame with a right IPv4 header checksum, if the header can have one.
-fn mended(mut frame: Vec<u8>) -> Vec<u8> {
+fn updated(mut frame: Vec<u8>) -> Vec<u8> {
     if let Ok(mut ip) = Ipv4::new(&mut frame[14..]) {
         ip.fill_checksum();
     }
@@ -45,7 +45,7 @@ fn mended(mut frame: Vec<u8>) -> Vec<u8> {
 
 /// A change of the IPv4 header, which starts at offset 0 here; the header checksum is right again.
 fn ip_changed(frame: Vec<u8>, at: usize, to: &[u8]) -> Vec<u8> {
-    mended(changed(frame, 14 + at, to))
+    updated(changed(frame, 14 + at, to))
 }
 
 fn transport() -> Frames {

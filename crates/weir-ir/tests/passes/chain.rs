@@ -66,7 +66,7 @@ fn get_ip_address() -> Program {
     })
 }
 
-fn mend(b: &mut Builder, old: V, new: V) {
+fn update(b: &mut Builder, old: V, new: V) {
     let sum = b.load(W16, Layer::Net, 10);
     let (sum, old) = (b.not(sum), b.not(old));
     let sum = b.sum16(sum, old);
@@ -84,7 +84,7 @@ fn dec_ip_ttl(name: &str) -> Program {
         b.when(expired, |b| b.drop(Reason::TTL_EXPIRED));
         let new = b.sub(old, 0x100_u16);
         b.store(Layer::Net, 8, new);
-        mend(b, old, new);
+        update(b, old, new);
     })
 }
 
@@ -95,7 +95,7 @@ fn set_dscp() -> Program {
         let rest = b.and(old, 0xff03_u16);
         let new = b.or(rest, 0xb8_u16);
         b.store(Layer::Net, 0, new);
-        mend(b, old, new);
+        update(b, old, new);
     })
 }
 

@@ -29,7 +29,7 @@ fn ip_header(b: &mut Builder) {
     b.set_mark(Layer::Transport, Layer::Net, bytes);
 }
 
-/// Decrements the time to live and mends the checksum (RFC 1624).
+/// Decrements the time to live and updates the checksum (RFC 1624).
 pub fn dec_ttl() -> Program {
     let mut b = Builder::new("ttl", 1, 2);
     b.input(0, |b| {

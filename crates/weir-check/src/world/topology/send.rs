@@ -216,7 +216,7 @@ fn decrement(b: &mut Builder, v4: bool) {
     b.store(Layer::Net, at, less);
     if v4 {
         let (before, after) = (b.constant(Width::W16, 0x0100_u16), b.constant(Width::W16, 0_u16));
-        weir_elements::build::mend_ip_checksum(b, &[before], &[after]);
+        weir_elements::build::update_ip_checksum(b, &[before], &[after]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The target TCPMSS: the option of a SYN that says the largest segment its sender takes becomes smaller, or is added
 //! where there is none and no data (`xt_TCPMSS.c`). Here any option may become anything, which includes that.
 
-use weir_elements::build::{mend_ip_checksum, update_checksum};
+use weir_elements::build::{update_checksum, update_ip_checksum};
 use weir_ir::{Builder, Layer, Reason, Width};
 
 /// Most words of options (RFC 9293, section 3.1), and those of a header without.
@@ -58,7 +58,7 @@ fn grow(b: &mut Builder) {
         let (longer, more) = (b.add(word, 0x1000), b.add(total, 4));
         b.store(Layer::Transport, 12, longer);
         b.store(Layer::Net, 2, more);
-        mend_ip_checksum(b, &[total], &[more]);
+        update_ip_checksum(b, &[total], &[more]);
         // The length is part of the pseudo header (RFC 9293, section 3.1).
         let long = b.add(tcp, 4);
         fix_checksum(b, &[word, tcp], &[longer, long]);
@@ -92,6 +92,6 @@ fn change_from(b: &mut Builder, word: u32) {
 
 fn fix_checksum(b: &mut Builder, old: &[weir_ir::V], new: &[weir_ir::V]) {
     let field = b.load(Width::W16, Layer::Transport, 16);
-    let mended = update_checksum(b, field, old, new);
-    b.store(Layer::Transport, 16, mended);
+    let updated = update_checksum(b, field, old, new);
+    b.store(Layer::Transport, 16, updated);
 }

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use weir_elements::build::{halves, mend_ip_checksum, mend_transport_checksum, update_checksum};
+use weir_elements::build::{halves, update_checksum, update_ip_checksum, update_transport_checksum};
 use weir_ir::{Builder, E, Layer, Reason, V, Width};
 use weir_model::import::iptables::{ConnState, NatRange, Target};
 
@@ -114,8 +114,8 @@ pub(super) fn error(b: &mut Builder, entry: E, hole: Option<u32>) {
     let addresses = [halves(b, quoted_src), halves(b, quoted_dst)].concat();
     let others = [halves(b, dst), halves(b, src)].concat();
     let sum = b.load(Width::W16, Layer::Cursor, 10);
-    let mended = update_checksum(b, sum, &addresses, &others);
-    let (mut old, mut new) = ([&addresses[..], &[sum]].concat(), [&others[..], &[mended]].concat());
+    let updated = update_checksum(b, sum, &addresses, &others);
+    let (mut old, mut new) = ([&addresses[..], &[sum]].concat(), [&others[..], &[updated]].concat());
     let mut words: Vec<(u32, V)> = Vec::new();
     match hole {
         Some(2) => {
@@ -134,7 +134,7 @@ pub(super) fn error(b: &mut Builder, entry: E, hole: Option<u32>) {
     let outer = b.load(Width::W16, Layer::Net, 22);
     let outer = update_checksum(b, outer, &old, &new);
     b.store(Layer::Net, 22, outer);
-    b.store(Layer::Cursor, 10, mended);
+    b.store(Layer::Cursor, 10, updated);
     b.store(Layer::Cursor, 12, dst);
     b.store(Layer::Cursor, 16, src);
     for (at, word) in words {
@@ -154,7 +154,7 @@ pub(super) fn address(b: &mut Builder, at: u32, to: V) {
     let old = b.load(Width::W32, Layer::Net, at);
     let (old, new) = (halves(b, old), halves(b, to));
     b.store(Layer::Net, at, to);
-    mend_ip_checksum(b, &old, &new);
+    update_ip_checksum(b, &old, &new);
 }
 
 /// Changes the destination of a packet that begins a connection. `out` has to end.
@@ -353,7 +353,7 @@ fn rewrite(b: &mut Builder, side: Side, address: V, port: V) {
             b.require(Layer::Transport, least, Reason::TRUNCATED);
             let before = b.load(Width::W16, Layer::Transport, offset);
             b.store(Layer::Transport, offset, port);
-            mend_transport_checksum(b, sum, own == UDP, [&words[0], &words[1]], [&[before], &[port]]);
+            update_transport_checksum(b, sum, own == UDP, [&words[0], &words[1]], [&[before], &[port]]);
         });
     }
     let icmp = b.eq(proto, ICMP);
@@ -364,11 +364,11 @@ fn rewrite(b: &mut Builder, side: Side, address: V, port: V) {
             let before = b.load(Width::W16, Layer::Transport, 4);
             b.store(Layer::Transport, 4, port);
             let field = b.load(Width::W16, Layer::Transport, 2);
-            let mended = update_checksum(b, field, &[before], &[port]);
-            b.store(Layer::Transport, 2, mended);
+            let updated = update_checksum(b, field, &[before], &[port]);
+            b.store(Layer::Transport, 2, updated);
         }
     });
     b.store(Layer::Net, at, address);
-    mend_ip_checksum(b, &words[0], &words[1]);
+    update_ip_checksum(b, &words[0], &words[1]);
     b.clear_mark(Layer::Transport);
 }
