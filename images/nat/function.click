@@ -8,7 +8,8 @@ outside_arp :: ARPQuerier($OUTSIDE_IP, $OUTSIDE_MAC);
 in_0 -> from_inside :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 from_inside [0] -> ARPResponder($INSIDE_IP $INSIDE_MAC) -> out_0;
 from_inside [1] -> [1] inside_arp;
-from_inside [2] -> Strip(14) -> CheckIPHeader(BADSRC $INSIDE_IP $OUTSIDE_IP) -> mine :: IPClassifier(
+// Others than the hosts of the network are not answered, nor translated (RFC 2827).
+from_inside [2] -> Strip(14) -> CheckIPHeader(BADSRC $INSIDE_IP $OUTSIDE_IP) -> IPClassifier(src net $INSIDE_NET) -> mine :: IPClassifier(
   dst host $INSIDE_IP or (dst host $OUTSIDE_IP and icmp type echo), -);
 from_inside [3] -> Discard;
 mine [0] -> routes;
@@ -23,17 +24,19 @@ outward [1] -> nat;
 in_1 -> from_outside :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 from_outside [0] -> ARPResponder($OUTSIDE_IP $OUTSIDE_MAC) -> out_1;
 from_outside [1] -> [1] outside_arp;
-// Inside addresses do not come from the outside (RFC 2827).
+// Inside addresses do not come from the outside (RFC 2827), nor do addresses that no host has (RFC 1812, section 5.3.7).
 from_outside [2] -> Strip(14) -> CheckIPHeader(BADSRC $INSIDE_IP $OUTSIDE_IP) -> inward :: IPClassifier(
-  src net $INSIDE_NET,
+  src net $INSIDE_NET or src net 224.0.0.0/3 or src net 127.0.0.0/8 or src net 0.0.0.0/8,
   dst host $OUTSIDE_IP and icmp type echo,
   dst host $OUTSIDE_IP and (icmp type 3 or icmp type 4 or icmp type 11 or icmp type 12),
   -);
 from_outside [3] -> Discard;
 inward [0] -> Discard;
 inward [1] -> routes;
-inward [2] -> errors -> routes;
-inward [3] -> [1] nat;
+inward [2] -> DecIPTTL -> errors -> routes;
+inward [3] -> in_ttl :: DecIPTTL -> [1] nat;
+in_ttl [1] -> in_plain :: IPClassifier(ip hl 5, -) -> ICMPError($OUTSIDE_IP, timeexceeded, transit) -> routes;
+in_plain [1] -> Discard;
 
 nat [0] -> routes;
 nat [1] -> routes;

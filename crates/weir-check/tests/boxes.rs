@@ -478,3 +478,57 @@ COMMIT
     let named = finding.trace.iter().any(|s| s.node.contains("r/unknown"));
     assert!(named, "the packet of an example passes there: {:?}", finding.trace);
 }
+
+/// Held against Linux: a router forwards no broadcast of its networks, no group, and nothing from an address of its own; what
+/// is for all, or for a group, comes to itself.
+#[test]
+fn a_router_takes_broadcasts_and_forwards_no_address_that_no_host_has() {
+    let text = "
+version: 1
+name: t
+boxes:
+  r:
+    kind: router
+    interfaces: {lan: 10.1.0.1/16, wan: 10.2.0.2/30}
+    routes: [default via 10.2.0.1]
+    firewall: {file: rules}
+  a: {kind: host, owns: 10.1.0.0/16}
+  b: {kind: internet}
+links: [r:lan - a, r:wan - b]
+";
+    let rules = "*filter
+:INPUT ACCEPT [0:0]
+-A INPUT -d 10.1.0.1/32 -j DROP
+-A INPUT -d 10.2.0.2/32 -j DROP
+COMMIT
+";
+    let mut w = world(text, &BTreeMap::from([("rules", rules.to_owned())]));
+    let never = [
+        "dst host 255.255.255.255",
+        "dst net 224.0.0.0/4",
+        "dst host 10.2.0.3",
+        "dst host 10.2.0.0",
+        "dst host 10.1.255.255",
+        "dst net 127.0.0.0/8",
+        "src host 10.1.0.1",
+        "src host 10.2.0.2",
+        "src net 224.0.0.0/4",
+        "src host 255.255.255.255",
+        "src net 127.0.0.0/8",
+        "src net 0.0.0.0/8",
+    ];
+    let never: Vec<String> = never.iter().map(|f| format!("never a b udp and {f}")).collect();
+    let mut wanted: Vec<(&str, Status)> = never.iter().map(|line| (line.as_str(), Holds)).collect();
+    wanted.extend([
+        ("can a r:local udp dst host 255.255.255.255", Holds),
+        ("can a r:local udp and src host 0.0.0.0 and dst host 255.255.255.255", Holds),
+        ("can a r:local udp dst host 10.1.255.255", Holds),
+        ("can a r:local udp dst host 224.0.0.1", Holds),
+        ("never a r:local udp", Violated),
+        ("never a r:local udp dst host 10.1.0.1", Holds),
+        ("can a b udp dst host 8.8.8.8", Holds),
+        ("can a b udp dst host 240.1.1.1", Holds),
+        ("can a b udp dst host 10.2.0.1", Holds),
+    ]);
+    assert_all(&mut w, &wanted);
+}

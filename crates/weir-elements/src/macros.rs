@@ -25,6 +25,7 @@ macro_rules! element {
         $(ports $port_fn:expr;)?
         $(describe $describe:expr;)?
         $(resolve $resolve:expr;)?
+        $(adopted $adopted:expr;)?
     ) => {
         $(#[doc = $doc])*
         #[derive(Debug)]
@@ -112,6 +113,11 @@ macro_rules! element {
             $(fn resolve(&mut self, peers: &$crate::private::Peers<'_>) -> Result<(), Vec<String>> {
                 let f: fn(&mut $name, &$crate::private::Peers<'_>) -> Result<(), Vec<String>> = $resolve;
                 f(self, peers)
+            })?
+
+            $(fn adopted(&self, state: &mut $crate::private::State<'_>) {
+                let f: fn(&$name, &mut $crate::private::State<'_>) = $adopted;
+                f(self, state);
             })?
         }
     };

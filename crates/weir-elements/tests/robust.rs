@@ -273,3 +273,26 @@ fn a_header_that_nobody_marked_is_not_called_cut() {
         }
     }
 }
+
+/// What a parameter says and a handler may change is that of the new configuration after a hot swap, not of the old one.
+#[test]
+fn cells_that_handlers_write_are_configured_or_only_count() {
+    // Written to set them to 0, or to count on from another number.
+    const COUNTS: [&str; 1] = ["count"];
+    let mut kept = BTreeSet::new();
+    for setup in classes().flat_map(setups) {
+        let mut element = setup.class.configure(&setup.args).expect("the arguments of an example are right");
+        let elements = setup.graph.elements.iter();
+        let all: Vec<Peer<'_>> =
+            elements.map(|e| Peer { name: &e.name, class: &e.class, args: &e.args }).collect();
+        element.resolve(&Peers::new(&all, &setup.name)).expect("an example is complete");
+        let program = weir_ir::program_of(&*element, &setup.name, setup.inputs, setup.outputs);
+        for h in setup.class.info.handlers.iter().filter(|h| h.read && h.write) {
+            let cell = program.tables.iter().find(|t| t.decl.name == h.name);
+            if cell.is_some_and(|t| !t.decl.configured) && !COUNTS.contains(&h.name) {
+                kept.insert(format!("{}.{}", setup.class.info.name, h.name));
+            }
+        }
+    }
+    assert_eq!(kept, BTreeSet::new());
+}

@@ -185,3 +185,47 @@ fn mappings_and_neighbours_survive_a_swap() {
     }
     assert!(ports.iter().all(|p| *p == ports[0]), "the mapping stays: {ports:?}");
 }
+
+/// Answers to an outer endpoint that the new configuration gives to somebody else, or to nobody, would not come back.
+#[test]
+fn mappings_that_the_new_configuration_does_not_give_go() {
+    let (mut engine, mut far) = engine(&["a", "b"]);
+    let config = |outside: &str, ports: &str, forward: &str| {
+        format!(
+            "FromDevice(a) -> CheckIPHeader
+             -> rw :: IPEndpointRewriter(pattern {outside} {ports} - - 0 1, drop, FORWARD \"{forward}\");
+             rw [0] -> ToDevice(b); FromDevice(b) -> CheckIPHeader -> [1] rw; rw [1] -> ToDevice(a);"
+        )
+    };
+    let mut leaves_as = |config: &str, port: u16| {
+        engine.load("g", config, "t").unwrap_or_else(|e| panic!("{e}"));
+        let frame = weir_net::build::udp4(([10, 0, 0, 5].into(), port), ([8, 8, 8, 8].into(), 53), b"x");
+        send(&mut far[0], [frame[14..].to_vec()]);
+        settle(&mut engine);
+        let out = received(&mut far[1]).remove(0);
+        let table = engine.read("g", "rw.table").unwrap();
+        let own = table.lines().filter(|l| l.starts_with("udp (10.0.0.5, ")).count();
+        (
+            format!("{}.{}.{}.{}", out[12], out[13], out[14], out[15]),
+            u16::from_be_bytes([out[20], out[21]]),
+            own,
+        )
+    };
+    let first = config("192.0.2.1", "1024-65535", "");
+    assert_eq!(leaves_as(&first, 7777), ("192.0.2.1".into(), 7777, 1));
+    assert_eq!(
+        leaves_as(&config("192.0.2.1", "1024-65534", ""), 7777),
+        ("192.0.2.1".into(), 7777, 1),
+        "it stays"
+    );
+    let (address, port, mappings) =
+        leaves_as(&config("192.0.2.1", "1024-65535", "udp 7777 10.0.0.9 53"), 7777);
+    assert_eq!(
+        (address.as_str(), port == 7777, mappings),
+        ("192.0.2.1", false, 1),
+        "the port is forwarded now"
+    );
+    assert_eq!(leaves_as(&config("192.0.2.9", "1024-65535", ""), 7777), ("192.0.2.9".into(), 7777, 1));
+    let (_, port, mappings) = leaves_as(&config("192.0.2.9", "5000-6000", ""), 7777);
+    assert!((5000..=6000).contains(&port) && mappings == 1, "{port}, {mappings}");
+}

@@ -95,6 +95,9 @@ pub trait Element: Send + Sync {
         Err(format!("no write handler '{handler}'"))
     }
 
+    /// A hot swap gave it what another configuration of it had left in its tables: removes what this one does not allow.
+    fn adopted(&self, _state: &mut State<'_>) {}
+
     /// The line that an event of the program prints, if it prints one.
     fn describe(&self, _event: &str, _args: &[u128], _packet: Option<&Packet>) -> Option<String> {
         None

@@ -100,9 +100,9 @@ const HEADERS: u32 = 28;
 const TTL: u8 = 200;
 
 fn program(e: &ICMPError, b: &mut Builder) {
-    let from = b.cell("src", W32, e.src.bits());
-    let mtu = b.cell("mtu", W16, e.mtu.into());
-    let pmtu = b.cell("pmtu", W16, e.pmtu.into());
+    let from = b.live("src", W32, e.src.bits());
+    let mtu = b.live("mtu", W16, e.mtu.into());
+    let pmtu = b.live("pmtu", W16, e.pmtu.into());
     let drops = b.cell("drops", W64, 0);
     let id = b.cell("id", W16, 1);
     let refuse = |b: &mut Builder| {

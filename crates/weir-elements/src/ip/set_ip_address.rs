@@ -38,7 +38,7 @@ impl FromArg for WordAnno {
 }
 
 fn program(e: &SetIPAddress, b: &mut Builder) {
-    let addr = b.cell("addr", W32, e.ipaddr.bits());
+    let addr = b.live("addr", W32, e.ipaddr.bits());
     b.input(0, |b| {
         let addr = b.read_cell(addr);
         b.store_anno(e.anno.0, addr);

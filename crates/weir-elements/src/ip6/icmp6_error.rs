@@ -87,8 +87,8 @@ const HOPS: u8 = 64;
 const REDIRECT: u8 = 137;
 
 fn program(e: &ICMP6Error, b: &mut Builder) {
-    let from = b.cell("src", W128, e.src.bits());
-    let pmtu = b.cell("pmtu", W32, e.pmtu.into());
+    let from = b.live("src", W128, e.src.bits());
+    let pmtu = b.live("pmtu", W32, e.pmtu.into());
     let drops = b.cell("drops", W64, 0);
     let refuse = move |b: &mut Builder| {
         count(b, drops);

@@ -12,7 +12,7 @@ mod forward;
 mod tcp;
 
 use filtering::{Filtering, Pair, PeerTable};
-use forward::Forwards;
+use forward::{Forward, Forwards};
 use tcp::{Entry, STATE, Timeouts};
 
 element! {
@@ -123,6 +123,7 @@ element! {
         });
         wrong.map_err(|e| e.lines().map(str::to_owned).collect())
     };
+    adopted |e, s| e.remove_foreign(s);
 }
 
 /// Key fields of the table: whether the endpoint is a destination, protocol, address, and port.
@@ -134,6 +135,28 @@ const REQUEST: u128 = 8;
 const REPLY: u128 = 0;
 
 impl IPEndpointRewriter {
+    /// Removes mappings whose outer endpoint the patterns no longer give, or that is forwarded now: answers to it would go
+    /// elsewhere.
+    fn remove_foreign(&self, s: &mut State<'_>) {
+        let rules: Vec<&Rule> = self.inputs.rules().map(|(_, rule)| rule).collect();
+        let outer = self.forward.outer(&self.inputs).ok().flatten();
+        live::remove_mappings(s, |map, slot, row| {
+            let [KeyMatch::Exact(1), KeyMatch::Exact(proto), KeyMatch::Exact(addr), KeyMatch::Exact(port)] =
+                row.key[..]
+            else {
+                // That of the other direction goes with it.
+                return false;
+            };
+            let rule = map.get(slot, map.decl().value_field(mapping::RULE).unwrap_or(0));
+            let pattern = rules.get(rule as usize).map(|r| r.pattern);
+            let given = pattern.is_some_and(|p| p.is_none_or(|p| p.src.gives(addr) && p.sport.gives(port)));
+            let is_forwarded = |f: &Forward| (u128::from(f.proto), u128::from(f.outer)) == (proto, port);
+            let taken =
+                outer.is_some_and(|o| u128::from(o.addr) == addr && self.forward.0.iter().any(is_forwarded));
+            !given || taken
+        });
+    }
+
     /// What its tables follow from.
     pub(super) fn settings(&self, name: &str) -> mapping::Settings {
         mapping::Settings {

@@ -3,6 +3,7 @@
 use super::mapping::{self, Settings, shared};
 use super::pattern::{InputSpec, InputSpecs, Order, Pattern, Rule, Source};
 use crate::prelude::*;
+use weir_table::Table;
 
 /// The numbers of a pattern as they stand when a flow begins.
 pub(super) struct Live {
@@ -181,6 +182,18 @@ pub(super) fn current(inputs: &InputSpecs, s: &State<'_>) -> InputSpecs {
     now
 }
 
+/// Removes mappings, in both directions, by their entry: table, place and row.
+pub(super) fn remove_mappings(s: &mut State<'_>, goes: impl Fn(&Table, u32, &Row) -> bool) {
+    let gone: Vec<u32> = {
+        let map = s.table("map");
+        let rows = map.rows();
+        rows.iter().filter(|(slot, row)| goes(map, *slot, row)).map(|(slot, _)| *slot).collect()
+    };
+    for slot in gone {
+        s.remove("map", slot);
+    }
+}
+
 /// Puts another pattern in the place of that of an input. Mappings that the input has made go.
 pub(super) fn set(inputs: &InputSpecs, s: &mut State<'_>, input: u32, text: &str) -> Result<(), String> {
     let input = input as usize;
@@ -211,18 +224,10 @@ pub(super) fn set(inputs: &InputSpecs, s: &mut State<'_>, input: u32, text: &str
         return wrong("the pattern is of another form");
     }
     let number = inputs.first_rule(input);
-    let made: Vec<u32> = {
-        let map = s.table("map");
+    remove_mappings(s, |map, slot, _| {
         let rule = map.decl().value_field(mapping::RULE).unwrap_or(0);
-        map.rows()
-            .iter()
-            .map(|(slot, _)| *slot)
-            .filter(|&slot| map.get(slot, rule) == number as u128)
-            .collect()
-    };
-    for slot in made {
-        s.remove("map", slot);
-    }
+        map.get(slot, rule) == number as u128
+    });
     let table = s.table_mut(&format!("pattern{number}"));
     for (i, v) in (0..).zip(numbers(&pattern)) {
         table.set(0, i, v.into());

@@ -135,6 +135,17 @@ fn output(word: &str) -> Option<u32> {
     word.parse().ok().filter(|n| *n < 65536)
 }
 
+impl Source {
+    /// Whether it may become that value.
+    pub(super) fn gives(self, value: u128) -> bool {
+        match self {
+            Source::Keep => true,
+            Source::Set(v) => value == v.into(),
+            Source::OneOf(lo, hi, _) => (u128::from(lo)..=hi.into()).contains(&value),
+        }
+    }
+}
+
 impl Pattern {
     /// The pattern that changes nothing.
     pub(super) const KEEP: Pattern =

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
+use weir_ir::State;
 use weir_packet::Packet;
 use weir_table::{SetSnapshot, TableDecl, TableSet, TableSnapshot, Width};
 
 use super::Router;
 use crate::env::Env;
+use crate::plan::Part;
 
 /// Name of the table as which the waiting packets of a node stand in a snapshot.
 const WAITING: &str = "packets";
@@ -62,9 +64,7 @@ impl Router {
 
     fn input_link(&self, element: usize, port: u32) -> Option<u32> {
         match &self.plan.parts[element] {
-            crate::plan::Part::Node { first_input, .. } if port < self.port_counts(element).0 => {
-                Some(first_input + port)
-            }
+            Part::Node { first_input, .. } if port < self.port_counts(element).0 => Some(first_input + port),
             _ => None,
         }
     }
@@ -111,6 +111,11 @@ impl Router {
         }
         let pairs: Vec<(u32, u32)> = equal.iter().map(|&(from, to, _)| (from, to)).collect();
         self.tables.adopt(&mut old.tables, &pairs);
+        for part in &self.plan.parts {
+            if let Part::Element { element, tables, .. } = part {
+                element.adopted(&mut State::new(&mut self.tables, tables, env.now));
+            }
+        }
     }
 
     /// Whether the element that a table is of has the parameters that it had before.

@@ -12,6 +12,7 @@
 mod click_box;
 mod filter_box;
 mod iptables;
+mod martians;
 mod placement;
 mod segments;
 mod send;

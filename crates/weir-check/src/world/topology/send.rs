@@ -10,7 +10,7 @@ use weir_model::value::IpPrefix;
 use weir_table::{KeyMatch, Kind, Row};
 
 use super::segments::{Neighbour, Port, Segments};
-use super::{NEXT, TAG};
+use super::{NEXT, TAG, martians};
 use crate::filter::well_formed;
 
 /// What is done with packets for a prefix.
@@ -152,6 +152,12 @@ pub(super) fn router(segments: &Segments<'_>, node: usize, name: &str, r: &Route
         };
         rows.insert(route.prefix, outcome);
     }
+    let (own, ends) = martians::destinations(r);
+    for (prefixes, outcome) in [(own, Outcome::Local), (ends, Outcome::Drop(martians::MARTIAN))] {
+        for prefix in prefixes {
+            rows.entry(prefix).or_insert_with(|| outcome.clone());
+        }
+    }
     let mut b = Builder::new(name, n, n + 1);
     let table = Prefixes::declare(&mut b, "routes", &rows);
     let tag =
@@ -159,6 +165,7 @@ pub(super) fn router(segments: &Segments<'_>, node: usize, name: &str, r: &Route
     b.all_inputs(
         |b, i| take(b, segments.number((node, i as usize)), tag(i)),
         |b| {
+            martians::require_source(b, r);
             table.look(
                 b,
                 &mut |b, outcome, v4| match outcome {

@@ -304,7 +304,8 @@ impl World {
     ) -> Vec<PortEnds> {
         let rules = Rules::new(set);
         if rules.tracks {
-            let what = "packets with IP options are taken to end here, for connections are tracked";
+            let what =
+                "packets with IP options, and fragments, are taken to end here, for connections are tracked";
             self.notes.push(format!("{}: {what}", b.name));
         }
         let interfaces = interfaces(b);
