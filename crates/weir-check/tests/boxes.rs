@@ -468,6 +468,8 @@ COMMIT
         ("can a b sctp", Holds),
         // Whether what comes back is of a connection, a module of the kernel says.
         ("never b a sctp", Inconclusive),
+        ("return a b sctp", Inconclusive),
+        ("return a b tcp", Holds),
         ("never a b tcp dst port 80", Violated),
     ];
     assert_all(&mut w, &wanted);

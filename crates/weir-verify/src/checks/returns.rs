@@ -18,10 +18,11 @@ pub struct Way {
 
 const TCP: u128 = 6;
 const UDP: u128 = 17;
-const KINDS: [(Layout, u128); 4] = [(IPV4, TCP), (IPV4, UDP), (IPV6, TCP), (IPV6, UDP)];
+/// SCTP, DCCP and UDP-Lite, whose ports stand where those of UDP do.
+const OTHERS: [u128; 3] = [132, 33, 136];
 
 /// `return SRC DST FILTER`: as [`can`](super::can), and the reply (addresses and ports swapped; of TCP a SYN/ACK that
-/// acknowledges) reaches SRC again, as the reply to what it sent, through the state that the packet left.
+/// acknowledges; protocols without ports have none) reaches SRC again, as the reply to what it sent, through the state that the packet left.
 pub fn returns(c: &mut Checker<'_>, q: &Query, way: &Way) -> Verdict {
     // What the first packet leaves in tables counts for the reply.
     let later = way.home.iter().map(|t| t.place).collect();
@@ -31,7 +32,8 @@ pub fn returns(c: &mut Checker<'_>, q: &Query, way: &Way) -> Verdict {
         let Some((_, reply)) = reply.filter(|_| q.came_by(&arrival)) else { return Search::Impossible };
         let stories = c.filtered(arrival.story.clone(), framing, &q.filter, true);
         c.any(stories, |c, story| {
-            c.any(KINDS, |c, kind| {
+            let kinds = [TCP, UDP].into_iter().chain(OTHERS).flat_map(|proto| [(IPV4, proto), (IPV6, proto)]);
+            c.any(kinds, |c, kind| {
                 let answers = answers(c, &story, &arrival, framing, reply, kind);
                 c.any(answers, |c, back| home(c, &back, start, way, kind.0))
             })
