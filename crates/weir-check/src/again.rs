@@ -106,8 +106,8 @@ impl World {
             _ => Verdict::Holds(Some(Box::new(evidence))),
         };
         // There are packets to show.
-        let (losses, explored) = (before.losses.clone(), before.explored);
-        let found = Found { verdict, losses, not_tried: false, visited, stopped: None, explored };
+        let (uncounted, explored) = (before.uncounted.clone(), before.explored);
+        let found = Found { verdict, uncounted, not_tried: false, visited, stopped: None, explored };
         let answer = Answer::new(before.asked.clone(), found);
         Some(Answer { age: self.net.age(), kept: true, ..answer })
     }

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use weir_model::requirement::Requirement;
 use weir_model::topology::Requester;
 use weir_verify::checks::{
-    self, Checker, Doubt, Evidence, Explored, Rule, Stage, Standing, Stopped, Verdict,
+    self, Checker, Doubt, Evidence, Explored, Rule, Stage, Standing, Stopped, Uncounted, Verdict,
 };
 use weir_verify::{Limits, NodeId};
 
@@ -58,8 +58,8 @@ pub struct Answer {
     pub evidence: Option<Box<Evidence>>,
     /// Where there is no run as asked for: one that may have been meant, and how it ends.
     pub near_miss: Option<Box<Evidence>>,
-    /// Where packets may be lost for want of room, which was left out of account.
-    pub losses: Vec<String>,
+    /// What was left out of account.
+    pub uncounted: Uncounted,
     /// It says that there is no packet, and longer sequences of packets that came before were not tried
     /// ([`Checker::not_tried`]).
     pub not_tried: bool,
@@ -78,7 +78,7 @@ impl World {
         let parts = question.ask.by_source();
         let parts = if parts.len() > 1 { &parts[..] } else { std::slice::from_ref(&question.ask) };
         let is_can = matches!(question.ask, Ask::Can(_));
-        let (mut verdicts, mut losses, mut visited) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut verdicts, mut uncounted, mut visited) = (Vec::new(), Uncounted::default(), Vec::new());
         let (mut not_tried, mut stopped, mut explored) = (false, None, Explored::default());
         let mut left = limits;
         // What settles it makes the rest needless.
@@ -96,7 +96,7 @@ impl World {
             left.time = left.time.map(|time| time.saturating_sub(longest));
             for (one, _) in found {
                 verdicts.push(one.verdict);
-                losses.extend(one.losses);
+                uncounted.add(one.uncounted);
                 not_tried |= one.not_tried;
                 visited.extend(one.visited);
                 stopped = stopped.or(one.stopped);
@@ -106,12 +106,10 @@ impl World {
                 break;
             }
         }
-        losses.sort_unstable();
-        losses.dedup();
         visited.sort_unstable();
         visited.dedup();
         let verdict = joined(verdicts, is_can);
-        let found = Found { verdict, losses, not_tried, visited, stopped, explored };
+        let found = Found { verdict, uncounted, not_tried, visited, stopped, explored };
         let answer = Answer::new(Asked::Requirement(question.requirement.clone()), found);
         let near_miss = match &question.ask {
             Ask::Can(q) if answer.status == Status::Violated => {
@@ -156,7 +154,7 @@ impl World {
 }
 
 fn ask_by(c: &mut Checker<'_>, ask: &Ask) -> Found {
-    let mut losses = Vec::new();
+    let mut uncounted = Uncounted::default();
     let verdict = match ask {
         Ask::Can(q) => checks::can(c, q),
         Ask::Only(q) => checks::only(c, q),
@@ -165,21 +163,21 @@ fn ask_by(c: &mut Checker<'_>, ask: &Ask) -> Found {
         Ask::NoLoops(q) => checks::noloops(c, q),
         Ask::All(each, strict) => {
             let all = each.iter().map(|q| {
-                let (verdict, lost) = checks::all(c, q, *strict);
-                losses.extend(lost);
+                let (verdict, left_out) = checks::all(c, q, *strict);
+                uncounted.add(left_out);
                 verdict
             });
             joined(all, false)
         }
         Ask::Invariant(each) => joined(each.iter().map(|(q, fields)| checks::invariant(c, q, fields)), false),
     };
-    Found::new(c, verdict, losses)
+    Found::new(c, verdict, uncounted)
 }
 
 /// What came of the packets of some sources.
 pub(crate) struct Found {
     pub verdict: Verdict,
-    pub losses: Vec<String>,
+    pub uncounted: Uncounted,
     pub not_tried: bool,
     pub visited: Vec<NodeId>,
     pub stopped: Option<Stopped>,
@@ -188,19 +186,19 @@ pub(crate) struct Found {
 
 impl Found {
     /// With what a checker knows beside its verdict.
-    pub(crate) fn new(c: &mut Checker<'_>, verdict: Verdict, losses: Vec<String>) -> Found {
+    pub(crate) fn new(c: &mut Checker<'_>, verdict: Verdict, uncounted: Uncounted) -> Found {
         let (not_tried, visited, explored) = (c.not_tried(), c.visited(), c.explored());
         let stopped = match &verdict {
             Verdict::Inconclusive(doubt) => c.stopped(doubt),
             Verdict::Holds(_) | Verdict::Violated(_) => None,
         };
-        Found { verdict, losses, not_tried, visited, stopped, explored }
+        Found { verdict, uncounted, not_tried, visited, stopped, explored }
     }
 }
 
 impl Answer {
     pub(crate) fn new(asked: Asked, found: Found) -> Answer {
-        let Found { verdict, losses, not_tried, visited, stopped, explored } = found;
+        let Found { verdict, uncounted, not_tried, visited, stopped, explored } = found;
         let (status, doubt, evidence) = match verdict {
             Verdict::Holds(e) => (Status::Holds, None, e),
             Verdict::Violated(e) => (Status::Violated, None, e),
@@ -215,7 +213,7 @@ impl Answer {
             doubt,
             evidence,
             near_miss: None,
-            losses,
+            uncounted,
             kept: false,
             visited,
             age: 0,

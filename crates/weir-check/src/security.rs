@@ -47,7 +47,7 @@ impl World {
             let mut c = Checker::new(&net, limits);
             let found = secure(&mut c, &m.module, &rules);
             let asked = Asked::Security { module: m.name.clone(), role: party.role, broken: found.broken };
-            let found = Found::new(&mut c, found.verdict, Vec::new());
+            let found = Found::new(&mut c, found.verdict, Default::default());
             Answer::new(asked, Found { visited: Vec::new(), ..found })
         };
         self.modules.iter().map(answer).collect()

@@ -247,9 +247,9 @@ fn a_full_queue_counts_where_that_is_required() {
     let mut c = checker(&n);
     let (v, losses) = all(&mut c, &q, false);
     assert!(holds(&v), "{v:?}");
-    assert_eq!(losses, ["q"]);
+    assert_eq!(losses.losses, ["q"]);
     let (v, losses) = all(&mut c, &q, true);
-    assert_eq!(losses.len(), 0, "they are counted");
+    assert_eq!(losses.losses.len(), 0, "they are counted");
     let Verdict::Violated(Some(e)) = v else { panic!("{v:?}") };
     let last = e.replay.hops.last().unwrap();
     assert_eq!((last.place, last.after.len()), (n.port("q"), 1));

@@ -57,6 +57,9 @@ pub struct Finding {
     /// Where packets may be lost for want of room, which was left out of account.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<String>,
+    /// Where packets wait for others, such as answers to their questions, which was left out of account.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<String>,
     /// Where it could not be found out: the elements that a packet passed, the last one being where that is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stopped_at: Vec<String>,
@@ -162,7 +165,8 @@ impl Finding {
             verdict: a.status,
             without_change: None,
             reason: reason(world, a),
-            losses: a.losses.clone(),
+            losses: a.uncounted.losses.clone(),
+            waiting: a.uncounted.waiting.clone(),
             stopped_at: a.stopped.as_ref().map(|s| way_to(world, s)).unwrap_or_default(),
             explored: a.doubt.is_some().then(|| a.explored.to_string()),
             not_tried: a.not_tried.then_some(NOT_TRIED),

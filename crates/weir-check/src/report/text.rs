@@ -62,6 +62,9 @@ impl fmt::Display for Finding {
         if !self.losses.is_empty() {
             writeln!(f, "  not counted: losses for want of room at {}", self.losses.join(", "))?;
         }
+        if !self.waiting.is_empty() {
+            writeln!(f, "  not counted: packets that wait for an answer at {}", self.waiting.join(", "))?;
+        }
         if !self.stopped_at.is_empty() {
             let example = if self.packets.is_empty() { "" } else { ", as this packet" };
             writeln!(f, "  on the way: {}{example}", self.stopped_at.join(" -> "))?;

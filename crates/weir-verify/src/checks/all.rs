@@ -7,16 +7,17 @@ use crate::replay::Replay;
 use crate::story::Story;
 
 /// `all SRC DST [via N…] FILTER`: every packet that leaves SRC matching FILTER arrives at DST, whatever is chosen at
-/// random. Losses for want of room do not count, unless `strict`; the second result lists where they may happen.
-pub fn all(c: &mut Checker<'_>, q: &Query, strict: bool) -> (Verdict, Vec<String>) {
+/// random. Losses for want of room do not count, unless `strict`, nor does whether a packet that waits is let go; the second
+/// result lists where that may happen.
+pub fn all(c: &mut Checker<'_>, q: &Query, strict: bool) -> (Verdict, Uncounted) {
     let (net, watched) = (c.net, q.watched());
     let missing = |r: &Replay| q.arrived(net, r).next().is_none();
-    let mut losses = Vec::new();
+    let mut uncounted = Uncounted::default();
     let found = c.seek(q, Some(&q.filter), &watched, |c, _, outcome| {
         let stories: Vec<Sorted> = outcome.ended.into_iter().flat_map(|s| sorted(c, q, s)).collect();
         c.any(stories, |c, Sorted { story, others }| {
             if !strict {
-                note_losses(c, &story, &mut losses);
+                note_losses(c, &story, &mut uncounted.losses);
             }
             let ends = story.ends().iter().enumerate().filter(|(i, _)| !others.contains(i));
             let trails: Vec<Vec<Place>> = ends.map(|(_, e)| e.trail.places()).collect();
@@ -38,12 +39,36 @@ pub fn all(c: &mut Checker<'_>, q: &Query, strict: bool) -> (Verdict, Vec<String
             let short = |how: &How| matches!(how, How::Drop(_, r) if for_want_of_room(r));
             let lost = story.ends().iter().any(|e| short(&e.how));
             if arrived || (lost && !strict) {
+                // What arrives may be a question about where the packet itself, which waits, is to go.
+                for e in story.ends().iter().filter(|e| e.how == How::Held) {
+                    note(c.net, e.node, &mut uncounted.waiting);
+                }
                 return Search::Impossible;
             }
             c.search(&story, |r| !q.via.is_empty() || missing(r))
         })
     });
-    (c.none(found), losses)
+    (c.none(found), uncounted)
+}
+
+/// What is left out of account, by the names of nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Uncounted {
+    /// Where packets may be lost for want of room.
+    pub losses: Vec<String>,
+    /// Where packets wait until others let them go, such as answers to what they are the cause of.
+    pub waiting: Vec<String>,
+}
+
+impl Uncounted {
+    /// Adds what another check left out.
+    pub fn add(&mut self, other: Uncounted) {
+        for (own, others) in [(&mut self.losses, other.losses), (&mut self.waiting, other.waiting)] {
+            own.extend(others);
+            own.sort_unstable();
+            own.dedup();
+        }
+    }
 }
 
 /// A story, and those of its packets, by number, that came to DST and are not meant there.
@@ -95,16 +120,17 @@ fn for_want_of_room(reason: &Reason) -> bool {
 /// Lists where packets may be lost for want of room.
 fn note_losses(c: &Checker<'_>, story: &Story, losses: &mut Vec<String>) {
     for e in story.ends() {
-        let mut note = |node: u32| {
-            let name = &c.net.node(node).name;
-            if !losses.contains(name) {
-                losses.push(name.clone());
-            }
-        };
         if matches!(&e.how, How::Drop(_, r) if for_want_of_room(r)) {
-            note(e.node);
+            note(c.net, e.node, losses);
         }
-        e.trail.places().iter().filter(|p| is_lossy(c.net, p.node)).for_each(|p| note(p.node));
+        e.trail.places().iter().filter(|p| is_lossy(c.net, p.node)).for_each(|p| note(c.net, p.node, losses));
+    }
+}
+
+fn note(net: &Network, node: NodeId, names: &mut Vec<String>) {
+    let name = &net.node(node).name;
+    if !names.contains(name) {
+        names.push(name.clone());
     }
 }
 

@@ -31,7 +31,7 @@ use std::fmt;
 pub use again::Meta;
 pub use again::Shows;
 pub(crate) use again::{declared, meta_of, set_meta};
-pub use all::all;
+pub use all::{Uncounted, all};
 pub use can::can;
 pub use compare::{Compared, Comparison, Difference, Ended, Fate, Twin, compare};
 pub use coverage::{Coverage, Dropped, Reach, RuleList, coverage};
