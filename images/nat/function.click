@@ -8,9 +8,10 @@ outside_arp :: ARPQuerier($OUTSIDE_IP, $OUTSIDE_MAC);
 in_0 -> from_inside :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 from_inside [0] -> ARPResponder($INSIDE_IP $INSIDE_MAC) -> out_0;
 from_inside [1] -> [1] inside_arp;
-// Others than the hosts of the network are not answered, nor translated (RFC 2827).
-from_inside [2] -> Strip(14) -> CheckIPHeader(BADSRC $INSIDE_IP $OUTSIDE_IP) -> IPClassifier(src net $INSIDE_NET) -> mine :: IPClassifier(
-  dst host $INSIDE_IP or (dst host $OUTSIDE_IP and icmp type echo), -);
+// Others than the hosts of the network are not answered, nor translated (RFC 2827), and nothing is sent to groups or to all.
+from_inside [2] -> Strip(14) -> CheckIPHeader(BADSRC $INSIDE_IP $OUTSIDE_IP) -> IPClassifier(
+    src net $INSIDE_NET and not dst net 224.0.0.0/3 and not dst net 127.0.0.0/8 and not dst net 0.0.0.0/8)
+-> mine :: IPClassifier(dst host $INSIDE_IP or (dst host $OUTSIDE_IP and icmp type echo), -);
 from_inside [3] -> Discard;
 mine [0] -> routes;
 mine [1] -> ttl :: DecIPTTL -> outward :: IPClassifier(icmp type 3 or icmp type 4 or icmp type 11 or icmp type 12, -);
