@@ -76,7 +76,7 @@ element! {
         /// Annotation byte (`PAINT`, or its offset) that replies get from the first packet of their mapping.
         key reply_anno: Option<Anno> = None,
     }
-    check |e| e.inputs.check(Pattern::only_source).and_then(|()| e.forward.outer(&e.inputs).map(drop));
+    check |e| e.inputs.check(Pattern::only_source).and_then(|()| e.forward.check_servers(&e.inputs));
     handlers {
         /// Number of mappings, without ports that are forwarded.
         read nmappings = |_, s| Ok(mappings(s).to_string()),
@@ -119,7 +119,7 @@ element! {
         e.inputs.resolve(e.capacity.as_ref().unwrap_or(&e.mapping_capacity), peers)?;
         let wrong = e.inputs.check(Pattern::only_source).and_then(|()| match e.forward.outer(&e.inputs) {
             Ok(None) if !e.forward.is_empty() => Err("FORWARD: no pattern has one source address".to_owned()),
-            outer => outer.map(drop),
+            outer => outer.and_then(|_| e.forward.check_servers(&e.inputs)),
         });
         wrong.map_err(|e| e.lines().map(str::to_owned).collect())
     };

@@ -5,7 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_ir::{Builder, Layer, Reason, V, Width};
-use weir_model::topology::Router;
+use weir_model::topology::{InterfaceAddr, Router};
 use weir_model::value::IpPrefix;
 
 /// Why such packets are dropped.
@@ -20,7 +20,7 @@ pub(super) fn destinations(r: &Router) -> (Vec<IpPrefix>, Vec<IpPrefix>) {
     let prefix = |addr: IpAddr, len| IpPrefix::new(addr, len).ok();
     let v4 = |bits: u32, len| prefix(Ipv4Addr::from_bits(bits).into(), len);
     let mut own: Vec<IpPrefix> = [v4(u32::MAX, 32), v4(0xe000_0000, 4)].into_iter().flatten().collect();
-    let networks = || r.interfaces.iter().flat_map(|i| &i.addresses).map(|a| a.network());
+    let networks = || r.interfaces.iter().flat_map(|i| &i.addresses).map(InterfaceAddr::network);
     // Who has no IPv6 address takes part in no IPv6.
     if networks().any(|n| n.addr().is_ipv6()) {
         own.extend(prefix(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0).into(), 8));

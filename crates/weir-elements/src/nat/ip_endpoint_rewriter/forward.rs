@@ -79,6 +79,9 @@ impl Forward {
             Ok(n) => Ok(n),
         };
         let address = Ipv4Addr::from_arg(addr).map_err(|e| format!("{e}; {WRITE}"))?;
+        if address.is_unspecified() || address.is_multicast() || address.is_broadcast() {
+            return Err(format!("{address} is no host's address; {WRITE}"));
+        }
         Ok(Forward { proto, outer: port(outer)?, inside: (address, port(inner)?) })
     }
 
@@ -120,6 +123,18 @@ impl Forwards {
                 .into());
         }
         Ok(set)
+    }
+
+    /// Whether each goes to another address than that which it is a port of: there, it would come back for ever.
+    pub(super) fn check_servers(&self, inputs: &InputSpecs) -> Result<(), String> {
+        let Some(outer) = self.outer(inputs)? else { return Ok(()) };
+        match (1..).zip(&self.0).find(|(_, f)| f.inside.0.to_bits() == outer.addr) {
+            Some((i, f)) => Err(format!(
+                "FORWARD: entry {i}: {} is the outer address itself; write that of an inside host",
+                f.inside.0
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Whether a handler may change the pattern of an input: not if ports of its address are forwarded.

@@ -105,6 +105,12 @@ fn bad_entries_are_told_with_their_number() {
             "entry 2, 'tcp 80 10.0.0.2': entry 1 forwards that port already",
         ),
         (
+            "\"udp 90 192.0.2.1 91\"",
+            "FORWARD: entry 1: 192.0.2.1 is the outer address itself; write that of an inside host",
+        ),
+        ("\"udp 90 0.0.0.0\"", "entry 1, 'udp 90 0.0.0.0': 0.0.0.0 is no host's address"),
+        ("\"udp 90 224.0.0.1\"", "224.0.0.1 is no host's address"),
+        (
             "\"tcp 80 10.0.0.1, tcp 81 10.0.0.1 80\"",
             "entry 1 forwards port 80 to the same address and port, whose answers can come from one port only",
         ),
