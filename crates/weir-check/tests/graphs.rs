@@ -68,31 +68,33 @@ fn that_nothing_arrives_is_proved_although_packets_wait_for_addresses() {
     assert_eq!(asked(only), Status::Holds);
 }
 
-#[test]
-fn a_port_that_the_nat_forwards_is_open() {
-    let graph = r#"{id: g, name: g,
-SFs: [{id: f, name: nat, ports: [{id: inside}, {id: outside}], params: {INSIDE_IP: 10.0.1.1, INSIDE_NET: 10.0.1.0/24,
-OUTSIDE_IP: 10.0.2.1, FILTERING: address-dependent, FORWARD: "tcp 8080 10.0.1.5 80"}}],
-saps: [{id: lan, type: interface, interface: {if-name: lan}}, {id: wan, type: interface, interface: {if-name: wan}}],
+/// A graph of one function, with its ports `inside` and `outside`.
+fn between_lan_and_wan(image: &str, params: &str) -> String {
+    let head = format!(
+        "{{id: g, name: g, SFs: [{{id: f, name: {image}, ports: [{{id: inside}}, {{id: outside}}], params: {{{params}}}}}],\n"
+    );
+    head + r#"saps: [{id: lan, type: interface, interface: {if-name: lan}}, {id: wan, type: interface, interface: {if-name: wan}}],
 flowrules: [
 {id: a, priority: 1, match: {port_in: "sap:lan"}, actions: {output_to_port: "sf:f:inside"}},
 {id: b, priority: 1, match: {port_in: "sf:f:inside"}, actions: {output_to_port: "sap:lan"}},
 {id: c, priority: 1, match: {port_in: "sf:f:outside"}, actions: {output_to_port: "sap:wan"}},
-{id: d, priority: 1, match: {port_in: "sap:wan"}, actions: {output_to_port: "sf:f:outside"}}]}"#;
-    assert_eq!(answer(graph, "can wan lan tcp and dst host 10.0.1.5 and dst port 80"), Status::Holds);
+{id: d, priority: 1, match: {port_in: "sap:wan"}, actions: {output_to_port: "sf:f:outside"}}]}"#
+}
+
+#[test]
+fn a_port_that_the_nat_forwards_is_open() {
+    let graph = between_lan_and_wan(
+        "nat",
+        r#"INSIDE_IP: 10.0.1.1, INSIDE_NET: 10.0.1.0/24, OUTSIDE_IP: 10.0.2.1, FILTERING: address-dependent,
+        FORWARD: "tcp 8080 10.0.1.5 80""#,
+    );
+    assert_eq!(answer(&graph, "can wan lan tcp and dst host 10.0.1.5 and dst port 80"), Status::Holds);
 }
 
 #[test]
 fn the_stateful_firewall_stops_what_its_rules_deny_whatever_came_before() {
-    let graph = r#"{id: g, name: g,
-SFs: [{id: f, name: firewall, ports: [{id: inside}, {id: outside}], params: {RULES: "allow tcp dst port 80, deny all"}}],
-saps: [{id: lan, type: interface, interface: {if-name: lan}}, {id: wan, type: interface, interface: {if-name: wan}}],
-flowrules: [
-{id: a, priority: 1, match: {port_in: "sap:lan"}, actions: {output_to_port: "sf:f:inside"}},
-{id: b, priority: 1, match: {port_in: "sf:f:inside"}, actions: {output_to_port: "sap:lan"}},
-{id: c, priority: 1, match: {port_in: "sf:f:outside"}, actions: {output_to_port: "sap:wan"}},
-{id: d, priority: 1, match: {port_in: "sap:wan"}, actions: {output_to_port: "sf:f:outside"}}]}"#;
-    let asked = |requirement| answer(graph, requirement);
+    let graph = between_lan_and_wan("firewall", r#"RULES: "allow tcp dst port 80, deny all""#);
+    let asked = |requirement| answer(&graph, requirement);
     assert_eq!(asked("well-formed never lan wan tcp dst port 22"), Status::Holds);
     assert_eq!(asked("never lan wan udp"), Status::Holds);
     assert_eq!(asked("never lan wan tcp dst port 80"), Status::Violated);

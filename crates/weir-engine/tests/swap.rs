@@ -228,4 +228,12 @@ fn mappings_that_the_new_configuration_does_not_give_go() {
     assert_eq!(leaves_as(&config("192.0.2.9", "1024-65535", ""), 7777), ("192.0.2.9".into(), 7777, 1));
     let (_, port, mappings) = leaves_as(&config("192.0.2.9", "5000-6000", ""), 7777);
     assert!((5000..=6000).contains(&port) && mappings == 1, "{port}, {mappings}");
+    // The pattern may stand elsewhere.
+    let named = |outside: &str| {
+        let here = config("192.0.2.9", "5000-6000", "")
+            .replace("pattern 192.0.2.9 5000-6000 - - 0 1", "pattern p 0 1");
+        format!("IPRewriterPatterns(p {outside} 1024-65535 - -); {here}")
+    };
+    assert_eq!(leaves_as(&named("192.0.2.1"), 7777).0, "192.0.2.1");
+    assert_eq!(leaves_as(&named("192.0.2.2"), 7777).0, "192.0.2.2");
 }

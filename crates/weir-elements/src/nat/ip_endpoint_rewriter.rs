@@ -123,7 +123,7 @@ element! {
         });
         wrong.map_err(|e| e.lines().map(str::to_owned).collect())
     };
-    adopted |e, s| e.remove_foreign(s);
+    adopted |e, s| e.remove_stale(s);
 }
 
 /// Key fields of the table: whether the endpoint is a destination, protocol, address, and port.
@@ -137,23 +137,21 @@ const REPLY: u128 = 0;
 impl IPEndpointRewriter {
     /// Removes mappings whose outer endpoint the patterns no longer give, or that is forwarded now: answers to it would go
     /// elsewhere.
-    fn remove_foreign(&self, s: &mut State<'_>) {
-        let rules: Vec<&Rule> = self.inputs.rules().map(|(_, rule)| rule).collect();
+    fn remove_stale(&self, s: &mut State<'_>) {
+        let patterns: Vec<Option<Pattern>> = self.inputs.rules().map(|(_, rule)| rule.pattern).collect();
         let outer = self.forward.outer(&self.inputs).ok().flatten();
-        live::remove_mappings(s, |map, slot, row| {
-            let [KeyMatch::Exact(1), KeyMatch::Exact(proto), KeyMatch::Exact(addr), KeyMatch::Exact(port)] =
-                row.key[..]
-            else {
+        live::remove_mappings(s, |map, slot| {
+            let [is_dst, proto, addr, port] = [0, 1, ADDR, PORT].map(|field| map.key(slot, field));
+            if is_dst == 0 {
                 // That of the other direction goes with it.
                 return false;
-            };
+            }
             let rule = map.get(slot, map.decl().value_field(mapping::RULE).unwrap_or(0));
-            let pattern = rules.get(rule as usize).map(|r| r.pattern);
-            let given = pattern.is_some_and(|p| p.is_none_or(|p| p.src.gives(addr) && p.sport.gives(port)));
-            let is_forwarded = |f: &Forward| (u128::from(f.proto), u128::from(f.outer)) == (proto, port);
-            let taken =
-                outer.is_some_and(|o| u128::from(o.addr) == addr && self.forward.0.iter().any(is_forwarded));
-            !given || taken
+            let gives = |p: Option<Pattern>| p.is_none_or(|p| p.src.gives(addr) && p.sport.gives(port));
+            let is_given = patterns.get(rule as usize).is_some_and(|p| gives(*p));
+            let forwards = |f: &Forward| (u128::from(f.proto), u128::from(f.outer)) == (proto, port);
+            let is_outer = outer.is_some_and(|o| u128::from(o.addr) == addr);
+            !is_given || is_outer && self.forward.0.iter().any(forwards)
         });
     }
 

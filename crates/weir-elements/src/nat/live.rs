@@ -182,13 +182,10 @@ pub(super) fn current(inputs: &InputSpecs, s: &State<'_>) -> InputSpecs {
     now
 }
 
-/// Removes mappings, in both directions, by their entry: table, place and row.
-pub(super) fn remove_mappings(s: &mut State<'_>, goes: impl Fn(&Table, u32, &Row) -> bool) {
-    let gone: Vec<u32> = {
-        let map = s.table("map");
-        let rows = map.rows();
-        rows.iter().filter(|(slot, row)| goes(map, *slot, row)).map(|(slot, _)| *slot).collect()
-    };
+/// Removes mappings, in both directions, by either entry: `goes` is asked of each slot.
+pub(super) fn remove_mappings(s: &mut State<'_>, goes: impl Fn(&Table, u32) -> bool) {
+    let map = s.table("map");
+    let gone: Vec<u32> = map.slots().filter(|slot| goes(map, *slot)).collect();
     for slot in gone {
         s.remove("map", slot);
     }
@@ -224,7 +221,7 @@ pub(super) fn set(inputs: &InputSpecs, s: &mut State<'_>, input: u32, text: &str
         return wrong("the pattern is of another form");
     }
     let number = inputs.first_rule(input);
-    remove_mappings(s, |map, slot, _| {
+    remove_mappings(s, |map, slot| {
         let rule = map.decl().value_field(mapping::RULE).unwrap_or(0);
         map.get(slot, rule) == number as u128
     });

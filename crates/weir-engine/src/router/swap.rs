@@ -1,6 +1,6 @@
 //! Hot swap, snapshot and restore: what a graph remembers, carried over.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use weir_ir::State;
 use weir_packet::Packet;
@@ -111,17 +111,34 @@ impl Router {
         }
         let pairs: Vec<(u32, u32)> = equal.iter().map(|&(from, to, _)| (from, to)).collect();
         self.tables.adopt(&mut old.tables, &pairs);
-        for part in &self.plan.parts {
-            if let Part::Element { element, tables, .. } = part {
+        // What names mean may stand in elements without ports: of whom their change concerns, nothing is known.
+        let concerns_all = self.definitions() != old.definitions();
+        for (e, part) in self.plan.parts.iter().enumerate() {
+            if let Part::Element { element, tables, .. } = part
+                && (concerns_all || !self.has_parameters_of(old, e))
+            {
                 element.adopted(&mut State::new(&mut self.tables, tables, env.now));
             }
         }
     }
 
+    /// The elements without ports, with their parameters.
+    fn definitions(&self) -> BTreeSet<(&str, &[String])> {
+        let graph = &self.plan.graph;
+        let alone = graph.ports.iter().map(|p| p.inputs.is_empty() && p.outputs.is_empty());
+        let all = graph.elements.iter().zip(alone).filter(|(_, alone)| *alone);
+        all.map(|(e, _)| (e.class.as_str(), &e.args[..])).collect()
+    }
+
     /// Whether the element that a table is of has the parameters that it had before.
     fn is_configured_as(&self, old: &Router, table: u32) -> bool {
         let owner = self.plan.linked.tables[table as usize].owner;
-        let new = &self.plan.graph.elements[self.plan.owners[owner as usize]];
+        self.has_parameters_of(old, self.plan.owners[owner as usize])
+    }
+
+    /// Whether an element has the class and the parameters that the one of its name had before.
+    fn has_parameters_of(&self, old: &Router, element: usize) -> bool {
+        let new = &self.plan.graph.elements[element];
         let before = old.plan.graph.elements.iter().find(|e| e.name == new.name);
         before.is_some_and(|before| (&before.class, &before.args) == (&new.class, &new.args))
     }

@@ -22,7 +22,8 @@ const UDP: u128 = 17;
 const OTHERS: [u128; 3] = [132, 33, 136];
 
 /// `return SRC DST FILTER`: as [`can`](super::can), and the reply (addresses and ports swapped; of TCP a SYN/ACK that
-/// acknowledges; protocols without ports have none) reaches SRC again, as the reply to what it sent, through the state that the packet left.
+/// acknowledges; protocols without ports have none) reaches SRC again, as the reply to what it sent, through the state that
+/// the packet left.
 pub fn returns(c: &mut Checker<'_>, q: &Query, way: &Way) -> Verdict {
     // What the first packet leaves in tables counts for the reply.
     let later = way.home.iter().map(|t| t.place).collect();

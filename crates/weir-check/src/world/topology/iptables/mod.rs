@@ -7,7 +7,7 @@
 mod chains;
 mod mss;
 mod nat;
-mod odd;
+mod sctp;
 mod track;
 
 use std::cell::RefCell;
@@ -77,7 +77,7 @@ impl<'a> Rules<'a> {
     }
 
     /// Notes the interface that packets come in by, finds the states of their connections, and changes destinations. Input
-    /// and output for each interface; behind these, as many outputs each for packets that [`odd::fresh`] and [`odd::known`] are
+    /// and output for each interface; behind these, as many outputs each for packets that [`sctp::fresh`] and [`sctp::known`] are
     /// about, and then those for packets that are not known about.
     fn arrival(&self, name: &str, interfaces: &[Interface<'_>]) -> Built {
         let n = interfaces.len() as u32;
@@ -97,7 +97,7 @@ impl<'a> Rules<'a> {
                     return b.emit(i);
                 };
                 track::look(b, connections, true);
-                odd::arrive(b, &|b| b.emit(2 * n + i));
+                sctp::arrive(b, &|b| b.emit(2 * n + i));
                 let state = b.load_anno(Width::W8, STATE);
                 let new = b.eq(state, chains::number(ConnState::New));
                 let fresh = nat::is_fresh(b);
@@ -111,8 +111,8 @@ impl<'a> Rules<'a> {
                     Fate::Unknown(rule) => causes.end(b, || self.unknown(rule)),
                     Fate::Translate(rule) => {
                         let emit = |b: &mut Builder| {
-                            let odd = odd::is_odd(b);
-                            b.when(odd, |b| b.emit(n + i));
+                            let one = sctp::is_one(b);
+                            b.when(one, |b| b.emit(n + i));
                             b.emit(i);
                         };
                         match Change::of(&rule.target, interface.address) {
@@ -130,7 +130,7 @@ impl<'a> Rules<'a> {
     }
 
     /// Makes new connections known, and changes sources. Input and output for each interface; behind these, as many outputs for
-    /// packets that [`odd::fresh`] is about, with inputs by which they go on, and then those for packets that are not known about.
+    /// packets that [`sctp::fresh`] is about, with inputs by which they go on, and then those for packets that are not known about.
     fn departure(&self, name: &str, interfaces: &[Interface<'_>]) -> Built {
         let n = interfaces.len() as u32;
         let mut b = Builder::new(name, 2 * n, 2 * n + MAX_CAUSES as u32);
@@ -316,7 +316,7 @@ impl World {
         let arrival = self.rules_node(b, (i, "PREROUTING"), 3 * n, arrival);
         let departure = self.rules_node(b, (i, "POSTROUTING"), 2 * n, departure);
         if rules.translation().is_some() {
-            let [fresh, known] = [odd::fresh, odd::known].map(|p| Arc::new(p(&b.name)));
+            let [fresh, known] = [sctp::fresh, sctp::known].map(|p| Arc::new(p(&b.name)));
             for port in 0..n {
                 let next = Place { node, port };
                 self.guess(b, i, &fresh, Place { node: arrival, port: n + port }, next);
@@ -353,7 +353,7 @@ impl World {
         let guess = self.net.add_guess(format!("{}/unknown", b.name), program, i as u32);
         let label = Label { class: "Iptables".into(), args: ["unknown".to_owned()].into(), hidden: false };
         self.labels.insert(guess, label);
-        self.causes.insert(guess, odd::CAUSE.into());
+        self.causes.insert(guess, sctp::CAUSE.into());
         self.net.connect(from, Place { node: guess, port: 0 });
         self.net.connect(Place { node: guess, port: 0 }, to);
     }

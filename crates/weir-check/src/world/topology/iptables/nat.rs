@@ -8,8 +8,8 @@ use weir_ir::{Builder, E, Layer, Reason, V, Width};
 use weir_model::import::iptables::{ConnState, NatRange, Target};
 
 use super::chains::number;
-use super::track::{self, Connections, Flow};
-use super::{STATE, odd};
+use super::track::{self, Connections, Flow, ICMP};
+use super::{STATE, sctp};
 
 /// Offset of the annotation that says what is to happen to the source (1 byte): [`KNOWN`], [`FRESH`].
 const SOURCE: u32 = 37;
@@ -27,7 +27,6 @@ const PORT: u32 = 28;
 const MAX_ADDRESSES: u32 = 64;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-const ICMP: u8 = 1;
 
 /// Where the port ranges end within which Linux stays if a source port is taken (`nf_nat_core.c`).
 const CLASSES: [(u16, u16, u16); 3] = [(511, 1, 511), (1023, 600, 1023), (u16::MAX, 1024, u16::MAX)];
@@ -218,8 +217,8 @@ pub(super) fn leave(
         let change = *change.unwrap_or(&none);
         let was = b.load(Width::W32, Layer::Net, 12);
         change.address(b, was, &|b, source| {
-            let odd = odd::is_odd(b);
-            b.when(odd, |b| {
+            let one = sctp::is_one(b);
+            b.when(one, |b| {
                 address(b, 12, source);
                 guess(b);
             });

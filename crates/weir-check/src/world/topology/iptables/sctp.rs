@@ -12,21 +12,21 @@ use super::nat::{self, KNOWN, QUOTES};
 use super::track::{self, ERRORS, ICMP};
 
 /// DCCP, SCTP and UDP-Lite.
-const ODD: [u8; 3] = [33, 132, 136];
+const PROTOCOLS: [u8; 3] = [33, 132, 136];
 
 /// Why what becomes of such a packet is not known.
 pub(super) const CAUSE: &str =
     "connections of SCTP, DCCP and UDP-Lite, whose translation is not modelled in full, may pass here";
 
 /// Whether the packet is of such a protocol (1 bit).
-pub(super) fn is_odd(b: &mut Builder) -> V {
+pub(super) fn is_one(b: &mut Builder) -> V {
     let proto = b.load(Width::W8, Layer::Net, 9);
-    track::one_of(b, proto, &ODD)
+    track::one_of(b, proto, &PROTOCOLS)
 }
 
 /// Whether the packet is of such a protocol, or an ICMP error about one that is (1 bit). It has an IPv4 header without options.
-fn is_about_odd(b: &mut Builder) -> V {
-    let odd = is_odd(b);
+fn concerns_one(b: &mut Builder) -> V {
+    let one = is_one(b);
     track::mark_transport(b);
     let quotes = b.choose_has(
         Layer::Transport,
@@ -35,23 +35,23 @@ fn is_about_odd(b: &mut Builder) -> V {
             let (proto, kind) = (b.load(Width::W8, Layer::Net, 9), b.load(Width::W8, Layer::Transport, 0));
             let quoted = b.load(Width::W8, Layer::Transport, 17);
             let (icmp, error) = (b.eq(proto, ICMP), track::one_of(b, kind, &ERRORS));
-            let (quoted, error) = (track::one_of(b, quoted, &ODD), b.and(icmp, error));
+            let (quoted, error) = (track::one_of(b, quoted, &PROTOCOLS), b.and(icmp, error));
             b.and(quoted, error)
         },
         |b| b.constant(Width::W1, 0_u8),
     );
     b.clear_mark(Layer::Transport);
-    b.or(odd, quotes)
+    b.or(one, quotes)
 }
 
 /// The packet comes in. One that may be of a connection that is not followed goes on by `known`, or as one that begins a
 /// connection or is of none.
 pub(super) fn arrive(b: &mut Builder, known: &dyn Fn(&mut Builder)) {
-    let odd = is_about_odd(b);
-    b.when(odd, |b| {
-        let chance = one_in_two(b);
-        b.when(chance, |b| known(b));
-        let (good, state) = (one_in_two(b), b.load_anno(Width::W8, STATE));
+    let one = concerns_one(b);
+    b.when(one, |b| {
+        let is_known = random_bit(b);
+        b.when(is_known, |b| known(b));
+        let (good, state) = (random_bit(b), b.load_anno(Width::W8, STATE));
         let state = b.select(good, state, number(ConnState::Invalid));
         b.store_anno(STATE, state);
     });
@@ -62,7 +62,7 @@ pub(super) fn known(name: &str) -> Program {
     guess(name, |b| {
         let (any, other) = (b.random(), b.random());
         nat::address(b, 16, any);
-        let [first, second] = [one_in_two(b), one_in_two(b)];
+        let [first, second] = [random_bit(b), random_bit(b)];
         let states = [ConnState::Established, ConnState::Related, ConnState::New].map(number);
         let state = b.constant(Width::W8, states[0]);
         let state = b.select(first, state, states[1]);
@@ -96,7 +96,7 @@ pub(super) fn fresh(name: &str) -> Program {
 fn guess(name: &str, change: impl FnOnce(&mut Builder)) -> Program {
     let mut b = Builder::new(name, 1, 1);
     b.input(0, |b| {
-        let lost = one_in_two(b);
+        let lost = random_bit(b);
         b.when(lost, |b| b.drop(Reason::new("NotTranslated")));
         track::mark_transport(b);
         change(b);
@@ -126,7 +126,7 @@ fn any_word(b: &mut Builder, at: u32, end: u32) {
     );
 }
 
-fn one_in_two(b: &mut Builder) -> V {
+fn random_bit(b: &mut Builder) -> V {
     let random = b.random();
     let bit = b.and(random, 1);
     b.eq(bit, 0)
