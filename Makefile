@@ -1,3 +1,4 @@
+# make dist    the program for installing, target/dist/weir, with its symbols beside it in weir.debug
 # make test    what CI runs: system packages if missing, format, lints, all tests (root: tests make network namespaces)
 # make demo    a service graph between two network namespaces, in a minute
 # make bench   measures the data plane, beside other programs if root can install them; writes bench/RESULTS.md
@@ -7,10 +8,17 @@
 MINUTES ?= 1
 ONE_IN ?= 1
 
-.PHONY: build demo test setup fmt lint unit deny bench fuzz mutate
+.PHONY: build dist demo test setup fmt lint unit deny bench fuzz mutate
 
 build:
 	cargo build --locked --release -p weir
+
+# Debuggers and perf find the symbols by the link; see objcopy(1), --add-gnu-debuglink.
+dist: build
+	mkdir -p target/dist
+	objcopy --only-keep-debug target/release/weir target/dist/weir.debug
+	objcopy --strip-all target/release/weir target/dist/weir
+	cd target/dist && objcopy --add-gnu-debuglink=weir.debug weir
 
 setup:
 	scripts/setup.sh

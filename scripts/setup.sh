@@ -6,8 +6,15 @@ cd "$(dirname "$0")/.."
 
 # A program that must be there, and the package that has it.
 needed="
+/usr/bin/python3:python3
+/usr/lib/ipsec/charon:strongswan-charon
+/usr/lib/ipsec/plugins/libstrongswan-gcm.so:libstrongswan-standard-plugins
+/usr/lib/ipsec/plugins/libstrongswan-kernel-libipsec.so:libcharon-extra-plugins
 cc:build-essential
+conntrack:conntrack
 curl:curl
+dig:bind9-dnsutils
+dnsmasq:dnsmasq-base
 ethtool:ethtool
 fish:fish
 ip:iproute2
@@ -16,13 +23,17 @@ iptables-restore:iptables
 jq:jq
 make:make
 nft:nftables
+nsenter:util-linux
 ping:iputils-ping
-/usr/bin/python3:python3
 scapy:python3-scapy
 socat:socat
+squid:squid
+squidclient:squidclient
+swanctl:strongswan-swanctl
 sysctl:procps
 tcpdump:tcpdump
 tshark:tshark
+udhcpc:udhcpc
 z3:z3
 zsh:zsh
 "
@@ -46,7 +57,9 @@ done
 
 missing=()
 for line in $needed; do
-  command -v "${line%%:*}" >/dev/null || missing+=("${line##*:}")
+  program=${line%%:*}
+  # A path is one of a file, which need not be a program.
+  [ -e "$program" ] || command -v "$program" >/dev/null || missing+=("${line##*:}")
 done
 /usr/bin/python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 if [ ${#missing[@]} -ne 0 ]; then

@@ -11,6 +11,7 @@ use ureq::Agent;
 use ureq::http::{Method, Request, Response};
 
 use crate::events::{Event, EventList};
+use crate::functions::Inside;
 use crate::graphs::{AppliedList, Changed, GraphSummary};
 use crate::images::{ImageDetails, ImageList};
 use crate::node::{DeviceList, Health};
@@ -141,6 +142,19 @@ impl NodeClient {
         self.send(Method::PUT, &handler(graph, function, name), "text/plain", value).map(drop)
     }
 
+    /// The output of a function that is not inline, and what it writes later if that is to be followed.
+    pub fn log(&self, graph: &str, function: &str, follow: bool) -> Result<Box<dyn Read + Send>> {
+        let (graph, function) = (encode(graph), encode(function));
+        let path = format!("/graphs/{graph}/functions/{function}/log?follow={follow}");
+        let response = self.send(Method::GET, &path, "", "")?;
+        Ok(Box::new(response.into_body().into_reader()))
+    }
+
+    /// How a program is started inside a function that is not inline.
+    pub fn inside(&self, graph: &str, function: &str) -> Result<Inside> {
+        self.get(&format!("/graphs/{}/functions/{}/inside", encode(graph), encode(function)))
+    }
+
     /// The images of the node.
     pub fn images(&self) -> Result<ImageList> {
         self.get("/images")
@@ -207,7 +221,7 @@ impl NodeClient {
     }
 
     fn stream<T: DeserializeOwned>(&self, path: &str, request: &impl Serialize) -> Result<Lines<T>> {
-        let body = serde_json::to_string(request).map_err(|e| self.odd(path, e.to_string()))?;
+        let body = serde_json::to_string(request).map_err(|e| self.unexpected(path, e.to_string()))?;
         let response = self.send(Method::POST, path, "application/json", &body)?;
         self.lines(path, "", response)
     }
@@ -257,21 +271,23 @@ impl NodeClient {
         let body = self.body(response)?;
         match serde_json::from_str(&body) {
             Ok(problem) => Err(ClientError::Problem(problem)),
-            Err(_) => Err(self.odd("", format!("{status} {}", body.chars().take(200).collect::<String>()))),
+            Err(_) => {
+                Err(self.unexpected("", format!("{status} {}", body.chars().take(200).collect::<String>())))
+            }
         }
     }
 
     fn body(&self, response: Response<ureq::Body>) -> Result<String> {
         let body = response.into_body().into_with_config().limit(MAX_ANSWER).read_to_string();
-        body.map_err(|e| self.odd("", e.to_string()))
+        body.map_err(|e| self.unexpected("", e.to_string()))
     }
 
     fn read<T: DeserializeOwned>(&self, path: &str, response: Response<ureq::Body>) -> Result<T> {
         let body = self.body(response)?;
-        serde_json::from_str(&body).map_err(|e| self.odd(path, e.to_string()))
+        serde_json::from_str(&body).map_err(|e| self.unexpected(path, e.to_string()))
     }
 
-    fn odd(&self, path: &str, what: String) -> ClientError {
+    fn unexpected(&self, path: &str, what: String) -> ClientError {
         ClientError::Protocol { url: format!("{}{path}", self.url), what }
     }
 }
@@ -294,13 +310,14 @@ impl<T: DeserializeOwned> Iterator for Lines<T> {
     type Item = Result<T>;
 
     fn next(&mut self) -> Option<Result<T>> {
-        let odd = |url: &str, what: String| Some(Err(ClientError::Protocol { url: url.to_owned(), what }));
+        let unexpected =
+            |url: &str, what: String| Some(Err(ClientError::Protocol { url: url.to_owned(), what }));
         loop {
             let mut line = String::new();
             match (&mut self.reader).take(MAX_ANSWER).read_line(&mut line) {
                 Ok(0) => return None,
                 Ok(_) => {}
-                Err(e) => return odd(&self.url, e.to_string()),
+                Err(e) => return unexpected(&self.url, e.to_string()),
             }
             // Lines without the prefix are other fields of server-sent events.
             let Some(text) = line.trim().strip_prefix(self.prefix).filter(|t| !t.is_empty()) else {
@@ -308,7 +325,7 @@ impl<T: DeserializeOwned> Iterator for Lines<T> {
             };
             return match serde_json::from_str(text) {
                 Ok(item) => Some(Ok(item)),
-                Err(e) => odd(&self.url, e.to_string()),
+                Err(e) => unexpected(&self.url, e.to_string()),
             };
         }
     }

@@ -17,6 +17,10 @@ pub enum Kind {
     Failed,
     /// A graph that failed runs again.
     Recovered,
+    /// A function ended by itself; it is started again.
+    FunctionDown,
+    /// A function that ended works again.
+    FunctionUp,
     /// An interface came back.
     DeviceUp,
     /// An interface is gone or down.
@@ -40,6 +44,8 @@ impl Kind {
             Kind::Removed => "removed",
             Kind::Failed => "failed",
             Kind::Recovered => "recovered",
+            Kind::FunctionDown => "function-down",
+            Kind::FunctionUp => "function-up",
             Kind::DeviceUp => "device-up",
             Kind::DeviceDown => "device-down",
             Kind::EngineUp => "engine-up",

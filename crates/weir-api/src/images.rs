@@ -32,6 +32,8 @@ pub struct ImageError {
 pub struct ImageSummary {
     /// The name that graphs ask for.
     pub name: String,
+    /// What runs it: `click` (the data plane, inline) or `native`.
+    pub kind: String,
     /// Its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
@@ -89,6 +91,8 @@ impl Parameter {
 pub struct ImageDetails {
     /// The name that graphs ask for.
     pub name: String,
+    /// What runs it: `click` (the data plane, inline) or `native`.
+    pub kind: String,
     /// Its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,

@@ -6,6 +6,7 @@
 
 pub mod client;
 pub mod events;
+pub mod functions;
 pub mod graphs;
 pub mod images;
 pub mod node;

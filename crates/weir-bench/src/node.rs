@@ -137,6 +137,7 @@ impl Node {
         let arguments = ["netns", "exec", &lab.name("middle")].map(Into::into);
         let options = Options {
             listen: ([127, 0, 0, 1], 0).into(),
+            launcher: Vec::new(),
             socket: socket.clone(),
             store: dir.join("node.db"),
             images: vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../images")],

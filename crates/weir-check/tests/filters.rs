@@ -132,10 +132,11 @@ flowrules:
   - {id: r, priority: 1, match: {port_in: 'sap:a'}, actions: {push_vlan: 100, output_to_port: 'sap:b'}}
 ";
     let graph = ServiceGraph::parse(graph).unwrap();
-    let compiled = weir_switch::compile::compile(&graph, |_| Err("there is no image".to_owned())).unwrap();
+    let compiled = weir_switch::compile::plan(&graph, |_| Err("there is no image".to_owned())).unwrap();
+    let compiled = weir_switch::config::Compiled::new(compiled);
     let classes = Classes::with(weir_switch::CLASSES.iter().copied());
-    let plan = Plan::new(&classes, &compiled.config, "graph").unwrap();
-    let world = World::of_graph(&graph, &compiled, &plan).unwrap();
+    let plan = Plan::new(&classes, &compiled.config.text, "graph").unwrap();
+    let world = World::of_graph(&graph, &compiled.plan.names(), &plan).unwrap();
     assert_eq!(answer(&world, "only a b vlan 100"), Ok(Holds));
     assert_eq!(answer(&world, "can a b vlan and udp"), Ok(Holds));
     assert_eq!(answer(&world, "can a b udp"), Ok(Violated));

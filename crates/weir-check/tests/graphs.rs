@@ -9,7 +9,8 @@ use weir_engine::{Classes, Plan};
 use weir_model::graph::ServiceGraph;
 use weir_model::requirement::Requirement;
 use weir_model::template::Template;
-use weir_switch::compile::compile;
+use weir_switch::compile::plan;
+use weir_switch::config::Compiled;
 use weir_verify::Limits;
 
 /// Asks about the graph of firewall and NAT, with the images of the repository: `packet-filter` and `snat`, of which all of this
@@ -34,10 +35,10 @@ fn answer(text: &str, requirement: &str) -> Status {
         .map(|image| (image.name.to_string(), image))
         .collect();
     let image = |name: &str| images.get(name).ok_or("there is no image".to_owned());
-    let compiled = compile(&graph, |f| image(f.name.as_str())).unwrap();
+    let compiled = Compiled::new(plan(&graph, |f| image(f.name.as_str())).unwrap());
     let classes = Classes::with(weir_switch::CLASSES.iter().copied());
-    let plan = Plan::new(&classes, &compiled.config, "graph").unwrap();
-    let mut world = World::of_graph(&graph, &compiled, &plan).unwrap();
+    let plan = Plan::new(&classes, &compiled.config.text, "graph").unwrap();
+    let mut world = World::of_graph(&graph, &compiled.plan.names(), &plan).unwrap();
     let question = world.question(&Requirement::parse(requirement).unwrap()).unwrap();
     world.net.finish();
     world.answer(&question, Limits::of_networks()).status

@@ -9,9 +9,9 @@ use weir_switch::lsi0::Attachment;
 
 use crate::connection::DataPlane;
 use crate::desired::DesiredGraph;
-use crate::events::News;
+use crate::events::NewEvent;
 use crate::node::Node;
-use crate::perform::{Plant, Refusals};
+use crate::perform::{Refusals, Runtime};
 use crate::precondition::Precondition;
 use crate::view::{Applied, ApplyError, Entry, Outcome, View};
 use weir_api::events::Kind;
@@ -71,13 +71,13 @@ impl<D: DataPlane> Node<D> {
         condition: &Precondition,
     ) -> Result<Applied, ApplyError> {
         let document = document.into();
-        let mut plant = self.plant.lock().await;
+        let mut runtime = self.runtime.lock().await;
         self.check(document.graph.id.as_str(), condition)?;
-        let mut outcomes = self.try_all(&mut plant, vec![document], how).await?;
+        let mut outcomes = self.try_all(&mut runtime, vec![document], how).await?;
         outcomes.pop().unwrap_or_else(|| Err(ApplyError::Internal("nothing was applied".into())))
     }
 
-    /// Whether a graph may be changed; asked by whoever has the plant, so that it stays as it is.
+    /// Whether a graph may be changed; asked by whoever has the runtime, so that it stays as it is.
     pub(crate) fn check(&self, id: &str, condition: &Precondition) -> Result<(), ApplyError> {
         if condition.is_empty() {
             return Ok(());
@@ -95,9 +95,9 @@ impl<D: DataPlane> Node<D> {
     /// The same for several documents, without conditions, with what became of each. To be run to its end as well.
     pub async fn put_all(&self, documents: Vec<impl Into<Document>>, how: How) -> Outcomes {
         let documents: Vec<Document> = documents.into_iter().map(Into::into).collect();
-        let mut plant = self.plant.lock().await;
+        let mut runtime = self.runtime.lock().await;
         let number = documents.len();
-        match self.try_all(&mut plant, documents, how).await {
+        match self.try_all(&mut runtime, documents, how).await {
             Ok(outcomes) => outcomes,
             // What failed for one failed for all.
             Err(e) => {
@@ -111,14 +111,14 @@ impl<D: DataPlane> Node<D> {
 
     async fn try_all(
         &self,
-        plant: &mut Plant<D>,
+        runtime: &mut Runtime<D>,
         documents: Vec<Document>,
         how: How,
     ) -> Result<Outcomes, ApplyError> {
         let ids: Vec<String> = documents.iter().map(|d| d.graph.id.to_string()).collect();
         let compiled = self.compile_all(documents).await?;
         // What is amiss for other reasons must not count against these graphs.
-        self.settle_if_new(plant).await.map_err(ApplyError::Lost)?;
+        self.settle_if_new(runtime).await.map_err(ApplyError::Lost)?;
         let view = self.view();
         let mut outcomes: Vec<Option<Result<Applied, ApplyError>>> = Vec::new();
         let mut proposals = Vec::new();
@@ -156,7 +156,7 @@ impl<D: DataPlane> Node<D> {
         }
         let is_wrong = |o: &Option<Result<_, _>>| matches!(o, Some(Err(_)));
         if !(how.together && outcomes.iter().any(is_wrong)) {
-            self.propose(plant, &view, &mut proposals, how, &mut outcomes).await?;
+            self.propose(runtime, &view, &mut proposals, how, &mut outcomes).await?;
         }
         let failed = how.together && outcomes.iter().any(is_wrong);
         let outcome = |o: Option<Result<Applied, ApplyError>>| match o {
@@ -182,7 +182,7 @@ impl<D: DataPlane> Node<D> {
     /// Stores what is proposed, tries it out, and keeps it or takes it back.
     async fn propose(
         &self,
-        plant: &mut Plant<D>,
+        runtime: &mut Runtime<D>,
         view: &View,
         proposals: &mut [Proposal],
         how: How,
@@ -195,13 +195,13 @@ impl<D: DataPlane> Node<D> {
         let revisions = self.blocking(move |store| store.propose(&graphs)).await?;
         proposals.iter_mut().zip(revisions).for_each(|(p, revision)| p.revision = revision);
 
-        let refused = match self.try_out(plant, view, proposals, how).await {
+        let refused = match self.try_out(runtime, view, proposals, how).await {
             Ok(refused) => refused,
             Err(e) => {
                 let ids: Vec<String> = proposals.iter().map(|p| p.graph.id.clone()).collect();
                 let taken_back = self.take_back(&ids).await;
                 // If the data plane is lost, this is done when it is back.
-                _ = self.settle(plant, false).await;
+                _ = self.settle(runtime, false).await;
                 taken_back?;
                 return Err(e);
             }
@@ -209,46 +209,46 @@ impl<D: DataPlane> Node<D> {
         let all = how.together && !refused.is_empty();
         let (bad, good): (Vec<&Proposal>, Vec<&Proposal>) =
             proposals.iter().partition(|p| all || refused.contains_key(&p.graph.id));
-        self.undo(plant, &bad).await?;
+        self.undo(runtime, &bad).await?;
         let ids: Vec<String> = good.iter().map(|p| p.graph.id.clone()).collect();
         self.edit(|v| {
             for p in &good {
                 let entry = Entry { graph: p.graph.clone(), revision: p.revision, pending: false };
                 v.graphs.insert(p.graph.id.clone(), entry);
                 v.failures.remove(&p.graph.id);
-                v.unsaved.remove(&p.graph.id);
+                v.to_roll_back.remove(&p.graph.id);
                 v.drift.remove(&p.graph.id);
             }
-            v.troubles.clone_from(plant.troubles());
+            v.faults.clone_from(runtime.faults());
         });
         if !ids.is_empty() {
             self.confirm(ids).await;
         }
-        let mut news = Vec::new();
+        let mut events = Vec::new();
         for p in good {
             let (kind, outcome) = match p.before {
                 Some(_) => (Kind::Changed, Outcome::Changed),
                 None => (Kind::Applied, Outcome::Created),
             };
             let text = format!("revision {} runs", p.revision);
-            news.push(News { kind, graph: Some(p.graph.id.clone()), text });
+            events.push(NewEvent { kind, graph: Some(p.graph.id.clone()), text });
             outcomes[p.at] = Some(Ok(Applied { revision: p.revision, outcome }));
         }
         for p in bad {
             let Some(errors) = refused.get(&p.graph.id) else { continue };
             let error = ApplyError::Refused(errors.clone());
             let text = format!("a change was refused: {error}: {}", errors.join("; "));
-            news.push(News { kind: Kind::Failed, graph: Some(p.graph.id.clone()), text });
+            events.push(NewEvent { kind: Kind::Failed, graph: Some(p.graph.id.clone()), text });
             outcomes[p.at] = Some(Err(error));
         }
-        self.events.tell_all(news).await;
+        self.events.publish_all(events).await;
         Ok(())
     }
 
     /// Makes the data plane run what is proposed; gives what was refused.
     async fn try_out(
         &self,
-        plant: &mut Plant<D>,
+        runtime: &mut Runtime<D>,
         view: &View,
         proposals: &[Proposal],
         how: How,
@@ -256,7 +256,7 @@ impl<D: DataPlane> Node<D> {
         let wanted = |p: &'_ Proposal| (p.graph.id.clone(), p.graph.clone());
         let wanted: Vec<(String, Arc<DesiredGraph>)> = proposals.iter().map(wanted).collect();
         if how.again {
-            plant.load_again(proposals.iter().map(|p| p.graph.id.as_str()));
+            runtime.load_again(proposals.iter().map(|p| p.graph.id.as_str()));
         }
         let wanted: BTreeMap<&str, Option<&DesiredGraph>> =
             wanted.iter().map(|(id, graph)| (id.as_str(), Some(&**graph))).collect();
@@ -270,32 +270,32 @@ impl<D: DataPlane> Node<D> {
             places.filter(|interface| !had.contains(interface.as_str())).collect()
         };
         let asked: BTreeSet<String> = proposals.iter().flat_map(new).collect();
-        plant.probe(&asked).await.map_err(lost)?;
+        runtime.probe(&asked).await.map_err(lost)?;
         let mut refused = Refusals::new();
         for p in proposals {
-            let shut: Vec<String> = new(p).iter().filter_map(|i| plant.shut(i).cloned()).collect();
-            if !shut.is_empty() {
-                refused.insert(p.graph.id.clone(), shut);
+            let closed: Vec<String> = new(p).iter().filter_map(|i| runtime.closed(i).cloned()).collect();
+            if !closed.is_empty() {
+                refused.insert(p.graph.id.clone(), closed);
             }
         }
         let none = how.together && !refused.is_empty();
         let left = wanted.into_iter().filter(|(id, _)| !none && !refused.contains_key(*id)).collect();
-        refused.extend(plant.perform(&left).await.map_err(lost)?);
-        plant.forget_shut(&asked);
+        refused.extend(runtime.perform(&left).await.map_err(lost)?);
+        runtime.forget_closed(&asked);
         Ok(refused)
     }
 
     /// Takes proposals back, in the store and in the data plane.
-    async fn undo(&self, plant: &mut Plant<D>, bad: &[&Proposal]) -> Result<(), ApplyError> {
+    async fn undo(&self, runtime: &mut Runtime<D>, bad: &[&Proposal]) -> Result<(), ApplyError> {
         if bad.is_empty() {
             return Ok(());
         }
         let ids: Vec<String> = bad.iter().map(|p| p.graph.id.clone()).collect();
         let taken_back = self.take_back(&ids).await;
         let before = bad.iter().map(|p| (p.graph.id.as_str(), p.before.as_ref().map(|e| &*e.graph)));
-        match plant.perform(&before.collect()).await {
+        match runtime.perform(&before.collect()).await {
             // What ran before is refused now: it is found to have failed.
-            Ok(refused) if !refused.is_empty() => _ = self.settle(plant, false).await,
+            Ok(refused) if !refused.is_empty() => _ = self.settle(runtime, false).await,
             Ok(_) => {}
             Err(e) => _ = self.lost(e),
         }

@@ -1,16 +1,16 @@
 //! From a service graph document to what the node has to run for it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use weir_model::graph::{Function, ServiceGraph};
 use weir_model::template::Template;
-use weir_switch::compile::CompileError;
+use weir_switch::compile::{CompileError, FunctionNames, GraphPlan, Names};
+use weir_switch::config::Compiled;
 use weir_switch::lsi0::Attachment;
 
 use crate::guard;
+use crate::instance::{Instance, InstanceId, Kind, Spec, SwitchSpec};
 use crate::proof::Proofs;
 
 /// A graph as the node wants it to run. Stored with the document, so that a node that comes back runs exactly what it
@@ -24,21 +24,26 @@ pub struct DesiredGraph {
     /// The document as it was written, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Configuration in the Click language.
-    pub config: String,
-    /// A hash of `config` and `writes`: tells what runs from what should run.
+    /// The graph's switch, with the inline functions inside.
+    #[serde(flatten)]
+    pub switch: SwitchSpec,
+    /// A hash of `switch`: tells what runs from what should run.
     pub tag: String,
     /// The access points.
     pub attachments: Vec<Place>,
     /// The functions.
     pub functions: Vec<FunctionRuntime>,
-    /// Handler writes to make before the graph sees traffic: handler, value.
-    pub writes: Vec<(String, String)>,
+    /// What runs the functions that are not inline.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<Instance>,
 }
 
 /// An access point: [`Attachment`] in a form that can be stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
+    /// Its name among the graph's elements.
+    #[serde(default)]
+    pub element: String,
     /// Identifier of the service access point.
     pub sap: String,
     /// Interface of the node.
@@ -58,10 +63,16 @@ pub struct FunctionRuntime {
     pub id: String,
     /// The image.
     pub image: String,
-    /// Its compound element.
+    /// What runs it.
+    #[serde(default)]
+    pub kind: Kind,
+    /// Its name among the graph's elements: that of its compound element, if it is inline.
     pub element: String,
     /// Number of ports of the image.
     pub ports: usize,
+    /// The interfaces at which it is met, by port, if it is not inline.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<String>,
     /// Public handlers by name.
     pub handlers: BTreeMap<String, PublicHandler>,
 }
@@ -69,7 +80,7 @@ pub struct FunctionRuntime {
 /// A handler that a function shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublicHandler {
-    /// The handler in the configuration, `element.handler`.
+    /// The handler in the configuration, `element.handler`; of a function that is not inline, its public name.
     pub handler: String,
     /// Whether it may be read.
     pub readable: bool,
@@ -89,20 +100,25 @@ impl DesiredGraph {
     ) -> Result<DesiredGraph, Vec<CompileError>> {
         let compiled = guard::compile(graph, image)?;
         proofs.check(graph, &compiled)?;
-        let writes: Vec<_> = compiled.functions.iter().flat_map(|f| f.writes.clone()).collect();
-        let sap = |a: &Attachment| a.sap.clone();
-        let attachments = compiled.attachments.iter().map(|a| Place {
-            sap: sap(a),
-            interface: a.interface.clone(),
+        let Compiled { plan, config } = compiled;
+        let instances = instances(graph, &plan)?;
+        let writes = plan.functions.iter().filter(|f| f.is_inline()).flat_map(|f| f.writes.clone());
+        let switch = SwitchSpec { config: config.text, writes: writes.collect() };
+        let attachments = plan.attachments.into_iter().map(|a| Place {
+            element: a.element,
+            sap: a.sap,
+            interface: a.interface,
             vlan: a.vlan,
-            to_graph: a.to_graph.clone(),
-            from_graph: a.from_graph.clone(),
+            to_graph: a.to_graph,
+            from_graph: a.from_graph,
         });
-        let functions = compiled.functions.iter().map(|f| FunctionRuntime {
+        let functions = plan.functions.iter().map(|f| FunctionRuntime {
             id: f.id.clone(),
-            image: f.image.clone(),
+            image: f.image().to_owned(),
+            kind: Kind::of(&f.template),
             element: f.element.clone(),
-            ports: f.ports,
+            ports: f.template.ports.len(),
+            interfaces: f.interfaces.clone(),
             handlers: f.handlers.iter().map(|(name, h)| (name.clone(), public(h))).collect(),
         });
         let document = graph.to_json().get("sffg").cloned().unwrap_or_default();
@@ -110,24 +126,25 @@ impl DesiredGraph {
             id: graph.id.to_string(),
             document,
             text: None,
-            tag: tag(&compiled.config, &writes),
+            tag: switch.tag(),
             attachments: attachments.collect(),
             functions: functions.collect(),
-            writes,
-            config: compiled.config,
+            instances,
+            switch,
         })
     }
 
     /// Whether the same runs for both, however their documents were written.
     pub fn is_same(&self, other: &DesiredGraph) -> bool {
-        let DesiredGraph { id, document, text: _, config, tag, attachments, functions, writes } = self;
-        (id, document, config, tag) == (&other.id, &other.document, &other.config, &other.tag)
-            && (attachments, functions, writes) == (&other.attachments, &other.functions, &other.writes)
+        let DesiredGraph { id, document, text: _, switch, tag, attachments, functions, instances } = self;
+        (id, document, switch, tag) == (&other.id, &other.document, &other.switch, &other.tag)
+            && (attachments, functions, instances) == (&other.attachments, &other.functions, &other.instances)
     }
 
     /// The access points as LSI-0 wants them.
     pub fn attachments(&self) -> Vec<Attachment> {
         let attachment = |p: &Place| Attachment {
+            element: p.element.clone(),
             interface: p.interface.clone(),
             vlan: p.vlan,
             to_graph: p.to_graph.clone(),
@@ -136,6 +153,16 @@ impl DesiredGraph {
             graph: self.id.clone(),
         };
         self.attachments.iter().map(attachment).collect()
+    }
+
+    /// The names of its parts in the configuration.
+    pub fn names(&self) -> Names {
+        let names = |f: &FunctionRuntime| FunctionNames {
+            element: f.element.clone(),
+            interfaces: f.interfaces.clone(),
+            writes: self.switch.writes.iter().filter(|(h, _)| belongs(h, &f.element)).cloned().collect(),
+        };
+        Names { attachments: self.attachments(), functions: self.functions.iter().map(names).collect() }
     }
 
     /// The function of this identifier.
@@ -148,22 +175,19 @@ fn public((handler, access): &(String, weir_model::template::Access)) -> PublicH
     PublicHandler { handler: handler.clone(), readable: access.readable(), writable: access.writable() }
 }
 
-/// A hash by which a configuration is recognised: 32 hexadecimal digits.
-pub fn tag(config: &str, writes: &[(String, String)]) -> String {
-    let mut hash = Sha256::new();
-    // Lengths first, so that no two inputs run together alike.
-    let mut part = |text: &str| {
-        hash.update((text.len() as u64).to_le_bytes());
-        hash.update(text.as_bytes());
-    };
-    part(config);
-    for (handler, value) in writes {
-        part(handler);
-        part(value);
+/// Whether a handler is one of an element of a function.
+fn belongs(handler: &str, element: &str) -> bool {
+    handler.strip_prefix(element).is_some_and(|rest| rest.starts_with(['/', '.']))
+}
+
+/// What runs the functions that are not inline.
+fn instances(graph: &ServiceGraph, plan: &GraphPlan) -> Result<Vec<Instance>, Vec<CompileError>> {
+    let (mut instances, mut errors) = (Vec::new(), Vec::new());
+    for (i, f) in plan.functions.iter().enumerate().filter(|(_, f)| !f.is_inline()) {
+        match Spec::of(f) {
+            Ok(spec) => instances.push(Instance::new(InstanceId::new(graph.id.as_str(), &f.id), spec)),
+            Err(what) => errors.push(CompileError { at: format!("sffg.SFs[{i}]"), what }),
+        }
     }
-    let mut text = String::new();
-    for byte in hash.finalize().iter().take(16) {
-        _ = write!(text, "{byte:02x}");
-    }
-    text
+    if errors.is_empty() { Ok(instances) } else { Err(errors) }
 }

@@ -29,7 +29,7 @@ const LOG_TAIL: usize = 2000;
 
 /// What the supervisor tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum EngineEvent {
     /// The connection stands.
     Up {
         /// The process.
@@ -50,7 +50,7 @@ pub enum News {
 
 /// Where the data plane listens, and how it is started.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct EnginePlace {
     /// Its socket.
     pub socket: PathBuf,
     /// Program and arguments; empty: it is never started from here.
@@ -70,14 +70,14 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Supervises until the task is dropped; `news` gets what happens.
-    pub fn supervise(place: Place, news: mpsc::Sender<News>) -> Engine {
+    /// Supervises until the task is dropped; `events` gets what happens.
+    pub fn supervise(place: EnginePlace, events: mpsc::Sender<EngineEvent>) -> Engine {
         let (sender, state) = watch::channel(Err(STARTING.to_owned()));
         let (over, mut ended) = watch::channel(false);
         let socket = place.socket.clone();
         tokio::spawn(async move {
             tokio::select! {
-                () = run(place, sender, news) => {}
+                () = run(place, sender, events) => {}
                 _ = ended.wait_for(|over| *over) => {}
             }
         });
@@ -141,24 +141,28 @@ impl DataPlane for Engine {
     }
 }
 
-async fn run(place: Place, state: watch::Sender<Result<Arc<Connection>, String>>, news: mpsc::Sender<News>) {
+async fn run(
+    place: EnginePlace,
+    state: watch::Sender<Result<Arc<Connection>, String>>,
+    events: mpsc::Sender<EngineEvent>,
+) {
     let mut pause = FIRST_PAUSE;
-    let mut told = None;
-    while !news.is_closed() {
+    let mut reported = None;
+    while !events.is_closed() {
         let trouble = match connect(&place).await {
             Ok((connection, pid, mut notices)) => {
                 let connection = Arc::new(connection);
                 _ = state.send_replace(Ok(connection.clone()));
                 pause = FIRST_PAUSE;
-                told = None;
-                _ = news.send(News::Up { pid }).await;
+                reported = None;
+                _ = events.send(EngineEvent::Up { pid }).await;
                 while let Some(event) = notices.next().await {
                     if let Event::Notice { graph, what, text } = event {
-                        _ = news.send(News::Notice { graph, what, text }).await;
+                        _ = events.send(EngineEvent::Notice { graph, what, text }).await;
                     }
                 }
                 if notices.overrun() {
-                    // It told more than could be taken; nothing is wrong with the rest.
+                    // It reported more than could be taken; nothing is wrong with the rest.
                     continue;
                 }
                 connection.closed().await;
@@ -167,9 +171,9 @@ async fn run(place: Place, state: watch::Sender<Result<Arc<Connection>, String>>
             Err(e) => e,
         };
         _ = state.send_replace(Err(trouble.clone()));
-        if told.as_ref() != Some(&trouble) {
-            told = Some(trouble.clone());
-            _ = news.send(News::Down(trouble)).await;
+        if reported.as_ref() != Some(&trouble) {
+            reported = Some(trouble.clone());
+            _ = events.send(EngineEvent::Down(trouble)).await;
         }
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
@@ -191,7 +195,7 @@ async fn ends(pid: u32) -> bool {
 }
 
 /// A connection to a process of the right version, its pid, and its notices.
-async fn connect(place: &Place) -> Result<(Connection, u32, EventStream), String> {
+async fn connect(place: &EnginePlace) -> Result<(Connection, u32, EventStream), String> {
     let connection = match Connection::open(&place.socket).await {
         Ok(c) => c,
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
@@ -213,7 +217,7 @@ async fn connect(place: &Place) -> Result<(Connection, u32, EventStream), String
     Ok((connection, pid, notices))
 }
 
-async fn start(place: &Place) -> Result<Connection, String> {
+async fn start(place: &EnginePlace) -> Result<Connection, String> {
     let socket = place.socket.display();
     let Some((program, arguments)) = place.command.split_first() else {
         return Err(format!("nothing listens at {socket}, and there is no command to start it"));

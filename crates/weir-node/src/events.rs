@@ -13,7 +13,7 @@ const BACKLOG: usize = 1024;
 
 /// What is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct News {
+pub struct NewEvent {
     /// What happened.
     pub kind: Kind,
     /// The graph, if one is concerned.
@@ -36,34 +36,34 @@ impl Events {
     }
 
     /// Tells of an event. If the store fails, listeners still hear of it.
-    pub async fn tell(&self, kind: Kind, graph: Option<&str>, text: impl Into<String>) {
-        self.tell_all(vec![News { kind, graph: graph.map(str::to_owned), text: text.into() }]).await;
+    pub async fn publish(&self, kind: Kind, graph: Option<&str>, text: impl Into<String>) {
+        self.publish_all(vec![NewEvent { kind, graph: graph.map(str::to_owned), text: text.into() }]).await;
     }
 
     /// Tells of several at once, which are kept all or none.
-    pub async fn tell_all(&self, news: Vec<News>) {
-        if news.is_empty() {
+    pub async fn publish_all(&self, events: Vec<NewEvent>) {
+        if events.is_empty() {
             return;
         }
-        for News { kind, graph, text } in &news {
+        for NewEvent { kind, graph, text } in &events {
             tracing::info!(kind = kind.name(), graph, "{text}");
         }
         let unkept = {
             let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
-            let event = |n: &News| Event {
+            let event = |n: &NewEvent| Event {
                 id: None,
                 time,
                 kind: n.kind,
                 graph: n.graph.clone(),
                 text: n.text.clone(),
             };
-            news.iter().map(event).collect::<Vec<_>>()
+            events.iter().map(event).collect::<Vec<_>>()
         };
         let store = self.store.clone();
-        let kept = match news[..] {
-            [News { kind: Kind::Print, .. }] => None,
+        let kept = match events[..] {
+            [NewEvent { kind: Kind::Print, .. }] => None,
             _ => tokio::task::spawn_blocking(move || {
-                let result = store.log(&news);
+                let result = store.log(&events);
                 result.map_err(|e| tracing::error!("an event was not kept: {e}")).ok()
             })
             .await

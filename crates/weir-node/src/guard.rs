@@ -12,7 +12,8 @@ use weir_click::{ElementDecl, Graph};
 use weir_engine::{AnyClass, Classes, PlanError, Problem, Reach};
 use weir_model::graph::{Function, SapKind, ServiceGraph};
 use weir_model::template::{Access, Template};
-use weir_switch::compile::{CompileError, Compiled, FunctionPlan};
+use weir_switch::compile::{CompileError, FunctionPlan};
+use weir_switch::config::Compiled;
 
 /// All classes that there are.
 pub(crate) static CLASSES: LazyLock<Classes> =
@@ -30,7 +31,7 @@ pub fn compile<'t>(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let compiled = weir_switch::compile::compile(graph, image)?;
+    let compiled = Compiled::new(weir_switch::compile::plan(graph, image)?);
     check_config(graph, &compiled)?;
     Ok(compiled)
 }
@@ -72,7 +73,7 @@ fn check_names(graph: &ServiceGraph) -> Vec<CompileError> {
 /// One for each place at fault.
 fn check_config(graph: &ServiceGraph, compiled: &Compiled) -> Result<(), Vec<CompileError>> {
     let place = |f: Option<&FunctionPlan>| place(graph, f);
-    let flat = parse(&compiled.config).map_err(|errors| {
+    let flat = parse(&compiled.config.text).map_err(|errors| {
         let error = |e: &weir_click::Diagnostic| CompileError {
             at: place(compiled.function_at(e.span.offset)),
             what: e.to_string(),
@@ -80,10 +81,15 @@ fn check_config(graph: &ServiceGraph, compiled: &Compiled) -> Result<(), Vec<Com
         errors.list.iter().map(error).collect::<Vec<_>>()
     })?;
 
-    let mut links: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for a in &compiled.attachments {
-        links.insert(("FromLink", &a.to_graph), 0);
-        links.insert(("ToLink", &a.from_graph), 0);
+    // What the graph's switch itself has, once each: links to LSI-0, and the interfaces of functions that are not inline.
+    let mut doors: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for a in &compiled.plan.attachments {
+        doors.insert(("FromLink", &a.to_graph), 0);
+        doors.insert(("ToLink", &a.from_graph), 0);
+    }
+    for interface in compiled.plan.functions.iter().flat_map(|f| &f.interfaces) {
+        doors.insert(("FromDevice", interface), 0);
+        doors.insert(("ToDevice", interface), 0);
     }
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
@@ -95,8 +101,7 @@ fn check_config(graph: &ServiceGraph, compiled: &Compiled) -> Result<(), Vec<Com
         }
         let Some(what) = reaches_outside(e) else { continue };
         if own.is_none()
-            && e.args.len() == 1
-            && let Some(count) = e.args.first().and_then(|link| links.get_mut(&(class, link.as_str())))
+            && let Some(count) = e.args.first().and_then(|a| doors.get_mut(&(class, a.as_str())))
         {
             *count += 1;
             if *count == 1 {
@@ -108,7 +113,7 @@ fn check_config(graph: &ServiceGraph, compiled: &Compiled) -> Result<(), Vec<Com
             errors.push(CompileError { at, what });
         }
     }
-    for f in &compiled.functions {
+    for f in compiled.plan.functions.iter().filter(|f| f.is_inline()) {
         for (name, (handler, access)) in &f.handlers {
             if let Err(what) = has_handler(&flat, (name, handler), *access) {
                 errors.push(CompileError { at: place(Some(f)), what });
@@ -136,7 +141,7 @@ pub fn placed(graph: &ServiceGraph, compiled: &Compiled, errors: &PlanError) -> 
 fn place(graph: &ServiceGraph, function: Option<&FunctionPlan>) -> String {
     let number = |f: &FunctionPlan| graph.functions.iter().position(|g| g.id.as_str() == f.id);
     match function.and_then(|f| Some((f, number(f)?))) {
-        Some((f, i)) => format!("sffg.SFs[{i}] '{}' (image '{}')", f.id, f.image),
+        Some((f, i)) => format!("sffg.SFs[{i}] '{}' (image '{}')", f.id, f.image()),
         None => "sffg.SFs".to_owned(),
     }
 }
@@ -144,7 +149,7 @@ fn place(graph: &ServiceGraph, function: Option<&FunctionPlan>) -> String {
 /// The function that an element belongs to.
 fn function_of<'c>(compiled: &'c Compiled, e: &ElementDecl) -> Option<&'c FunctionPlan> {
     let compound = e.name.split('/').next().unwrap_or_default();
-    compiled.functions.iter().find(|f| f.element == compound)
+    compiled.plan.functions.iter().find(|f| f.is_inline() && f.element == compound)
 }
 
 /// What is wrong with an element that does not stay within its graph.
@@ -247,7 +252,7 @@ flowrules:
     #[test]
     fn what_stays_within_the_graph_is_fine() {
         let graph = GRAPH.replace("VALUE", "allow all");
-        for (way, name) in [
+        for (chain, name) in [
             ("Queue(10) -> Unqueue", "queues"),
             ("RED(5, 50, 0.02) -> Queue -> BandwidthRatedUnqueue(20Mbps)", "a shaper"),
             ("Queue -> Shaper(100) -> Unqueue", "another"),
@@ -257,7 +262,7 @@ flowrules:
                 "priorities",
             ),
         ] {
-            let script = format!("in_0 -> IPFilter($RULES) -> out_1; in_1 -> {way} -> out_0;");
+            let script = format!("in_0 -> IPFilter($RULES) -> out_1; in_1 -> {chain} -> out_0;");
             let script = script
                 .replace("Tee(2) ->", "t :: Tee(1) ->")
                 .replace("[1] s -> Unqueue -> out_0", "[1] s; s -> Unqueue -> out_0")

@@ -1,10 +1,11 @@
 //! What is wrong with an image's script whatever a graph gives for its parameters.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
 
 use weir_click::{ElementDecl, Graph};
 use weir_engine::{Plan, Problem};
-use weir_model::template::Template;
+use weir_model::template::{SCRIPTS, Template};
 use weir_switch::function::alone;
 
 use crate::guard::{CLASSES, has_handler, parse, reaches_outside, unknown_variable};
@@ -16,6 +17,9 @@ const FUNCTION: &str = "f";
 
 /// The mistakes, one text each, with their place in the image.
 pub fn mistakes(template: &Template) -> Vec<String> {
+    if template.click().is_none() {
+        return missing_scripts(template);
+    }
     let mut arguments = BTreeMap::new();
     for p in &template.params {
         let default = p.default.as_ref().and_then(|value| p.check(value).ok());
@@ -45,6 +49,30 @@ pub fn mistakes(template: &Template) -> Vec<String> {
         _ => unknown.is_empty(),
     };
     problems.iter().filter(own).map(ToString::to_string).collect()
+}
+
+/// What a function that is not inline has not beside its manifest.
+fn missing_scripts(template: &Template) -> Vec<String> {
+    let Some(folder) = template.folder() else {
+        return vec!["an image of this kind is a folder with scripts beside its function.yaml".to_owned()];
+    };
+    let has = |script: &str| folder.join("scripts").join(script).is_file();
+    let mut list = Vec::new();
+    if !has("start") && !has("run") {
+        list.push("it has neither scripts/start nor scripts/run".to_owned());
+    }
+    let handlers = template.handlers.keys().filter(|name| !has(&format!("handlers/{name}")));
+    list.extend(
+        handlers.map(|name| format!("the public handler '{name}' has no file scripts/handlers/{name}")),
+    );
+    let executable = |script: &&&str| {
+        let file = folder.join("scripts").join(script);
+        file.metadata().is_ok_and(|m| m.permissions().mode() & 0o111 == 0)
+    };
+    list.extend(
+        SCRIPTS.iter().filter(executable).map(|s| format!("scripts/{s} is not executable: chmod +x it")),
+    );
+    list
 }
 
 /// The elements that depend on what is not known, also by the name of another, as `name :: Class`.

@@ -73,7 +73,9 @@ impl Images {
         self.templates.retain(|name, template| {
             let mistakes = image_check::mistakes(template);
             if !mistakes.is_empty() {
-                let path = template.script.file.clone().unwrap_or_default();
+                let script = template.click().and_then(|c| c.script.file.clone());
+                let folder = template.folder().map(|f| f.display().to_string());
+                let path = script.or(folder).unwrap_or_default();
                 errors.push(ImageError { name: name.clone(), path, errors: mistakes.clone() });
             }
             mistakes.is_empty()

@@ -7,12 +7,14 @@
 //! - [`desired`]: from a document to what has to run for it
 //! - [`reconcile`]: from what should run and what runs to steps
 //! - [`node`]: changes, one at a time, all or nothing
+//! - [`instance`], [`compute`]: what drivers run, and the drivers of functions that are not inline
 //! - [`store`], [`images`], [`events`]: what is kept, what is offered, what is told
 //! - [`engine`], [`connection`]: the data-plane process, supervised and spoken to
 //! - [`rest`]: the interface
 #![forbid(unsafe_code)]
 
 mod apply;
+pub mod compute;
 pub mod connection;
 pub mod desired;
 pub mod engine;
@@ -20,6 +22,7 @@ pub mod events;
 pub mod guard;
 mod image_check;
 pub mod images;
+pub mod instance;
 pub mod node;
 mod perform;
 pub mod plan;

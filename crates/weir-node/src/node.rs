@@ -7,16 +7,19 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::task::spawn_blocking;
 use weir_model::graph::ServiceGraph;
 
+use crate::compute::{Drivers, Health};
 use crate::connection::DataPlane;
-use crate::desired::DesiredGraph;
-use crate::events::{Events, News};
+use crate::desired::{DesiredGraph, FunctionRuntime};
+use crate::events::{Events, NewEvent};
 use crate::images::Images;
-use crate::perform::{Plant, StepError};
+use crate::instance::InstanceId;
+use crate::perform::{Runtime, StepError};
 use crate::precondition::Precondition;
 use crate::proof::{Proofs, follows_document};
 use crate::store::{Store, StoreError};
 use crate::view::Failure;
 use weir_api::events::Kind;
+use weir_api::status::State;
 
 pub use crate::apply::{Document, How};
 pub use crate::view::{Applied, ApplyError, Entry, Outcome, View};
@@ -30,9 +33,11 @@ pub struct Node<D> {
     pub store: Arc<Store>,
     /// The events.
     pub events: Events,
+    /// Run the functions that are not inline.
+    pub drivers: Drivers,
     images: Vec<PathBuf>,
     /// Held while anything changes.
-    pub(crate) plant: tokio::sync::Mutex<Plant<D>>,
+    pub(crate) runtime: tokio::sync::Mutex<Runtime<D>>,
     view: RwLock<Arc<View>>,
     pub(crate) proofs: Arc<Proofs>,
 }
@@ -54,10 +59,11 @@ impl<D: DataPlane> Node<D> {
         let graphs = store.graphs()?.into_iter().map(|(id, s)| (id, entry(s))).collect();
         let plane = Arc::new(plane);
         Ok(Node {
-            plant: tokio::sync::Mutex::new(Plant::new(plane.clone(), store.clone())),
+            runtime: tokio::sync::Mutex::new(Runtime::new(plane.clone(), store.clone())),
             plane,
             events: Events::new(store.clone()),
             store,
+            drivers: Drivers::default(),
             images,
             view: RwLock::new(Arc::new(View { graphs, ..View::default() })),
             proofs: Arc::default(),
@@ -67,13 +73,39 @@ impl<D: DataPlane> Node<D> {
     /// Limits the bytes that the tables and waiting packets of each graph may take.
     #[must_use]
     pub fn with_memory(mut self, limit: u64) -> Node<D> {
-        self.plant.get_mut().memory = Some(limit);
+        self.runtime.get_mut().memory = Some(limit);
+        self
+    }
+
+    /// With drivers of functions that are not inline.
+    #[must_use]
+    pub fn with_drivers(mut self, drivers: Drivers) -> Node<D> {
+        self.runtime.get_mut().drivers = drivers.clone();
+        self.drivers = drivers;
         self
     }
 
     /// What the node has at this moment.
     pub fn view(&self) -> Arc<View> {
         self.view.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The state of a graph.
+    pub fn state(&self, id: &str) -> State {
+        let view = self.view();
+        let state = view.state(id);
+        let Some(e) = view.graphs.get(id).filter(|_| state == State::Running) else { return state };
+        let down = |f: &FunctionRuntime| match self.health(&e.graph, f)? {
+            Health::Down { reason } => Some(format!("function {}: {reason}", f.id)),
+            _ => None,
+        };
+        let reasons: Vec<String> = e.graph.functions.iter().filter_map(down).collect();
+        if reasons.is_empty() { state } else { State::Degraded { reason: reasons.join("; ") } }
+    }
+
+    /// How a function is that is not inline.
+    pub fn health(&self, graph: &DesiredGraph, f: &FunctionRuntime) -> Option<Health> {
+        self.drivers.get(f.kind).ok()?.health(&InstanceId::new(&graph.id, &f.id))
     }
 
     /// The graph of this identifier.
@@ -113,7 +145,7 @@ impl<D: DataPlane> Node<D> {
     /// # Errors
     /// There is none, the condition does not hold, or the store failed. If the data plane cannot be reached it is removed there later.
     pub async fn remove(&self, id: &str, condition: &Precondition) -> Result<(), ApplyError> {
-        let mut plant = self.plant.lock().await;
+        let mut runtime = self.runtime.lock().await;
         if self.graph(id).is_none() {
             return Err(ApplyError::Missing(id.into()));
         }
@@ -124,13 +156,13 @@ impl<D: DataPlane> Node<D> {
             v.graphs.remove(id);
             v.failures.remove(id);
             v.drift.remove(id);
-            v.unsaved.remove(id);
+            v.to_roll_back.remove(id);
         });
-        let done = match self.settle_if_new(&mut plant).await {
+        let done = match self.settle_if_new(&mut runtime).await {
             Ok(true) => Ok(()),
-            Ok(false) => match plant.perform(&BTreeMap::from([(id, None)])).await {
+            Ok(false) => match runtime.perform(&BTreeMap::from([(id, None)])).await {
                 Ok(_) => {
-                    self.edit(|v| v.troubles.clone_from(plant.troubles()));
+                    self.edit(|v| v.faults.clone_from(runtime.faults()));
                     Ok(())
                 }
                 Err(e) => Err(self.lost(e)),
@@ -140,7 +172,7 @@ impl<D: DataPlane> Node<D> {
         if let Err(e) = done {
             tracing::warn!("graph {id} is removed from the data plane later: {e}");
         }
-        self.events.tell(Kind::Removed, Some(id), "").await;
+        self.events.publish(Kind::Removed, Some(id), "").await;
         Ok(())
     }
 
@@ -149,14 +181,14 @@ impl<D: DataPlane> Node<D> {
     /// # Errors
     /// The data plane cannot be reached.
     pub async fn converge(&self) -> Result<(), String> {
-        let mut plant = self.plant.lock().await;
-        plant.forget();
-        self.settle(&mut plant, true).await
+        let mut runtime = self.runtime.lock().await;
+        runtime.forget();
+        self.settle(&mut runtime, true).await
     }
 
     /// Waits for the change that is under way, if any.
     pub async fn quiesce(&self) {
-        drop(self.plant.lock().await);
+        drop(self.runtime.lock().await);
     }
 
     /// The data plane was lost: it has to be brought to the desired state anew.
@@ -187,16 +219,16 @@ impl<D: DataPlane> Node<D> {
     }
 
     /// Brings the data plane to the desired state if it is another process than before, or was lost; says whether.
-    pub(crate) async fn settle_if_new(&self, plant: &mut Plant<D>) -> Result<bool, String> {
+    pub(crate) async fn settle_if_new(&self, runtime: &mut Runtime<D>) -> Result<bool, String> {
         let settled = {
             let view = self.view();
-            view.settled && view.unsaved.is_empty()
+            view.settled && view.to_roll_back.is_empty()
         };
-        let new = plant.is_new().await.map_err(|e| self.lost(e))?;
+        let new = runtime.is_new().await.map_err(|e| self.lost(e))?;
         if settled && !new {
             return Ok(false);
         }
-        self.settle(plant, false).await.map(|()| true)
+        self.settle(runtime, false).await.map(|()| true)
     }
 
     /// The data plane, or the store, was lost on the way.
@@ -207,27 +239,28 @@ impl<D: DataPlane> Node<D> {
                 e
             }
             StepError::Store(e) => e.to_string(),
+            StepError::Driver(e) => e,
         }
     }
 
-    /// As [`Node::converge`], by whoever has the plant.
-    pub(crate) async fn settle(&self, plant: &mut Plant<D>, retry: bool) -> Result<(), String> {
-        let owed: Vec<String> = self.view().unsaved.iter().cloned().collect();
+    /// As [`Node::converge`], by whoever has the runtime.
+    pub(crate) async fn settle(&self, runtime: &mut Runtime<D>, retry: bool) -> Result<(), String> {
+        let owed: Vec<String> = self.view().to_roll_back.iter().cloned().collect();
         if !owed.is_empty() && self.take_back(&owed).await.is_ok() {
-            self.edit(|v| v.unsaved.clear());
+            self.edit(|v| v.to_roll_back.clear());
         }
         let before = self.view();
         let mut next = View::clone(&before);
         if retry {
             next.failures.clear();
         }
-        plant.observe().await.map_err(|e| self.lost(e))?;
+        runtime.observe().await.map_err(|e| self.lost(e))?;
         loop {
-            let stray = plant.names();
-            let mut wanted: Wanted<'_> = stray.iter().map(|name| (name.as_str(), None)).collect();
+            let unwanted = runtime.names();
+            let mut wanted: Wanted<'_> = unwanted.iter().map(|name| (name.as_str(), None)).collect();
             let runs = next.graphs.iter().filter(|(id, _)| !next.failures.contains_key(*id));
             wanted.extend(runs.map(|(id, e)| (id.as_str(), Some(&*e.graph))));
-            let refused = plant.perform(&wanted).await.map_err(|e| self.lost(e))?;
+            let refused = runtime.perform(&wanted).await.map_err(|e| self.lost(e))?;
             if refused.is_empty() {
                 break;
             }
@@ -238,28 +271,28 @@ impl<D: DataPlane> Node<D> {
             self.give_up_proposals(&mut next, &at_fault).await;
         }
         next.settled = true;
-        next.troubles.clone_from(plant.troubles());
-        next.engine = plant.process().unwrap_or_default();
-        next.drift = self.drift(plant, &next).await;
+        next.faults.clone_from(runtime.faults());
+        next.engine = runtime.process().unwrap_or_default();
+        next.drift = self.drift(runtime, &next).await;
         let pending: Vec<String> =
             next.graphs.iter().filter(|(_, e)| e.pending).map(|(id, _)| id.clone()).collect();
         next.graphs.values_mut().for_each(|e| e.pending = false);
-        let news = changes(&before, &next);
+        let events = changes(&before, &next);
         self.edit(|v| *v = next);
         if !pending.is_empty() {
             self.confirm(pending).await;
         }
-        self.events.tell_all(news).await;
+        self.events.publish_all(events).await;
         Ok(())
     }
 
     /// What handlers of graphs that run were written, beside their documents.
     async fn drift(
         &self,
-        plant: &Plant<D>,
+        runtime: &Runtime<D>,
         view: &View,
     ) -> BTreeMap<String, BTreeMap<(String, String), String>> {
-        let Some(engine) = plant.process() else { return BTreeMap::new() };
+        let Some(engine) = runtime.process() else { return BTreeMap::new() };
         let kept = self.blocking(move |store| store.drift(&engine)).await;
         let mut drift: BTreeMap<String, BTreeMap<(String, String), String>> = BTreeMap::new();
         match kept {
@@ -306,8 +339,8 @@ impl<D: DataPlane> Node<D> {
         self.edit(|v| {
             for id in ids {
                 match &result {
-                    Ok(_) => drop(v.unsaved.remove(id)),
-                    Err(_) => drop(v.unsaved.insert(id.clone())),
+                    Ok(_) => drop(v.to_roll_back.remove(id)),
+                    Err(_) => drop(v.to_roll_back.insert(id.clone())),
                 }
             }
         });
@@ -330,13 +363,13 @@ impl<D: DataPlane> Node<D> {
 }
 
 /// What is told of graphs that fail, or run again.
-fn changes(before: &View, next: &View) -> Vec<News> {
+fn changes(before: &View, next: &View) -> Vec<NewEvent> {
     let failed = next.failures.iter().filter(|(id, f)| before.failures.get(*id) != Some(f));
     let failed = failed.map(|(id, f)| (Kind::Failed, id, f.reason.clone()));
     let again =
         before.failures.keys().filter(|id| !next.failures.contains_key(*id) && next.graphs.contains_key(*id));
     let again = again.map(|id| (Kind::Recovered, id, "it runs again".to_owned()));
-    failed.chain(again).map(|(kind, id, text)| News { kind, graph: Some(id.clone()), text }).collect()
+    failed.chain(again).map(|(kind, id, text)| NewEvent { kind, graph: Some(id.clone()), text }).collect()
 }
 
 /// Runs store work where it may wait for the disk.

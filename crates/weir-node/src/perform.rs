@@ -8,14 +8,18 @@ use tokio::task::JoinSet;
 use weir_protocol::{Answer, Command, GraphStatus};
 use weir_switch::lsi0::{ACCESS_POINTS, lsi0};
 
+use crate::compute::{ComputeError, Drivers};
 use crate::connection::{CallError, DataPlane};
-use crate::desired::{DesiredGraph, tag};
+use crate::desired::DesiredGraph;
+use crate::instance::{Instance, SwitchSpec};
 use crate::node::blocking;
-use crate::reconcile::{LSI0, Links, Point, Running, Step, lsi0_of, reconcile};
+use crate::reconcile::{Known, LSI0, Links, Point, Running, Step, Wanted, lsi0_of, reconcile};
 use crate::store::{Store, StoreError};
 
-/// Graphs that are loaded at a time.
+/// Switches that are loaded at a time.
 const AT_A_TIME: usize = 64;
+/// Functions that are brought to work at a time: what they start shares the cores.
+const FUNCTIONS_AT_A_TIME: usize = 16;
 
 /// Why the steps did not come to their end.
 #[derive(Debug)]
@@ -24,6 +28,8 @@ pub enum StepError {
     Lost(String),
     /// The store cannot be read.
     Store(StoreError),
+    /// A driver does not know what it runs.
+    Driver(String),
 }
 
 /// What was wrong, by graph.
@@ -31,9 +37,11 @@ pub type Refusals = BTreeMap<String, Vec<String>>;
 
 /// The data plane, and what is known of it.
 #[derive(Debug)]
-pub struct Plant<D> {
+pub struct Runtime<D> {
     /// Carries out commands.
     pub plane: Arc<D>,
+    /// Run the functions that are not inline.
+    pub drivers: Drivers,
     /// Remembers which handler writes were made.
     pub store: Arc<Store>,
     /// Most bytes that a graph may take.
@@ -41,9 +49,9 @@ pub struct Plant<D> {
     /// The process, and what it runs; none: it has to be asked.
     known: Option<(String, Running)>,
     /// What is wrong with interfaces.
-    troubles: BTreeMap<String, String>,
+    faults: BTreeMap<String, String>,
     /// Those of them whose ports are not open.
-    shut: BTreeMap<String, String>,
+    closed: BTreeMap<String, String>,
 }
 
 impl From<CallError> for StepError {
@@ -52,10 +60,19 @@ impl From<CallError> for StepError {
     }
 }
 
-impl<D: DataPlane> Plant<D> {
+impl<D: DataPlane> Runtime<D> {
     /// Nothing is known yet.
-    pub fn new(plane: Arc<D>, store: Arc<Store>) -> Plant<D> {
-        Plant { plane, store, memory: None, known: None, troubles: BTreeMap::new(), shut: BTreeMap::new() }
+    pub fn new(plane: Arc<D>, store: Arc<Store>) -> Runtime<D> {
+        let drivers = Drivers::default();
+        Runtime {
+            plane,
+            drivers,
+            store,
+            memory: None,
+            known: None,
+            faults: BTreeMap::new(),
+            closed: BTreeMap::new(),
+        }
     }
 
     /// Forgets what is known.
@@ -64,13 +81,13 @@ impl<D: DataPlane> Plant<D> {
     }
 
     /// Interfaces that do not work, and why.
-    pub fn troubles(&self) -> &BTreeMap<String, String> {
-        &self.troubles
+    pub fn faults(&self) -> &BTreeMap<String, String> {
+        &self.faults
     }
 
     /// Why the port of an interface is not open, if it is not.
-    pub fn shut(&self, interface: &str) -> Option<&String> {
-        self.shut.get(interface)
+    pub fn closed(&self, interface: &str) -> Option<&String> {
+        self.closed.get(interface)
     }
 
     /// The process that is known.
@@ -81,7 +98,11 @@ impl<D: DataPlane> Plant<D> {
     /// Takes graphs for such that do not run as they should, so that they are loaded again.
     pub fn load_again<'a>(&mut self, graphs: impl Iterator<Item = &'a str>) {
         let Some((_, running)) = &mut self.known else { return };
-        graphs.for_each(|graph| drop(running.graphs.insert(graph.to_owned(), String::new())));
+        for graph in graphs {
+            if let Some(tag) = running.graphs.get_mut(graph) {
+                tag.clear();
+            }
+        }
     }
 
     /// Whether the data plane is a process of which nothing is known.
@@ -116,8 +137,8 @@ impl<D: DataPlane> Plant<D> {
             other => return Err(StepError::Lost(format!("it answered List with {other:?}"))),
         };
         let mut running = Running::default();
-        self.troubles.clear();
-        self.shut.clear();
+        self.faults.clear();
+        self.closed.clear();
         for g in graphs {
             let Some(interface) = g.name.strip_prefix(LSI0) else {
                 running.graphs.insert(g.name, g.tag);
@@ -125,7 +146,7 @@ impl<D: DataPlane> Plant<D> {
             };
             running.add_lsi0(interface, &g.tag);
             if !g.trouble.is_empty() {
-                self.troubles.insert(interface.to_owned(), g.trouble);
+                self.faults.insert(interface.to_owned(), g.trouble);
             }
             let handler = format!("{ACCESS_POINTS}.points");
             let read = Command::Read { graph: g.name.clone(), handler };
@@ -138,6 +159,11 @@ impl<D: DataPlane> Plant<D> {
                 let links = Links { to: to.to_owned(), from: from.to_owned() };
                 running.add_point((interface.to_owned(), vlan.parse().ok()), links);
             }
+        }
+        for driver in self.drivers.all() {
+            let kind = driver.kind();
+            let observed = driver.observe().await.map_err(|e| StepError::Driver(e.to_string()))?;
+            running.functions.extend(observed.into_iter().map(|o| (o.id, (kind, o.tag))));
         }
         let process = engine.clone();
         let written = blocking(&self.store, move |s| s.written(&process)).await;
@@ -176,25 +202,28 @@ impl<D: DataPlane> Plant<D> {
         engine: &str,
         running: &mut Running,
     ) -> Result<Refusals, StepError> {
-        let mut refused = self.load(reconcile(wanted, running), engine, running).await?;
-        // What was refused keeps its access points as they are.
+        let mut refused = self.functions(reconcile(wanted, running), running).await?;
+        // What was refused keeps its switch and its access points as they are.
         let mut left = wanted.clone();
+        left.retain(|name, _| !refused.contains_key(*name));
+        refused.extend(self.load(reconcile(&left, running), engine, running).await?);
         left.retain(|name, _| !refused.contains_key(*name));
         for step in reconcile(&left, running) {
             tracing::debug!("{step:?}");
             match step {
-                // These are done; what is left of them was refused by then.
-                Step::LoadGraph { .. } | Step::WriteHandlers { .. } => {}
-                Step::LoadLsi0 { interface, config, tag } => {
+                Step::Create(Wanted::Lsi0 { interface, config, tag })
+                | Step::Update(Wanted::Lsi0 { interface, config, tag }) => {
                     let name = lsi0_of(&interface);
                     self.call(self.load_command(name, config, tag.clone(), false)).await?.map_or_else(
-                        |errors| drop(self.troubles.insert(interface.clone(), errors.join("; "))),
+                        |errors| drop(self.faults.insert(interface.clone(), errors.join("; "))),
                         |_| running.add_lsi0(&interface, &tag),
                     );
                     self.look_at(&interface).await?;
                 }
-                Step::ChangePoints { interface, points } => {
-                    if self.troubles.contains_key(&interface) {
+                // These are done; what is left of them was refused by then.
+                Step::Create(_) | Step::Update(_) | Step::Write { .. } => {}
+                Step::Attach { interface, points } => {
+                    if self.faults.contains_key(&interface) {
                         self.look_at(&interface).await?;
                     }
                     let write = Command::Write {
@@ -210,18 +239,60 @@ impl<D: DataPlane> Plant<D> {
                         }
                     }
                 }
-                Step::UnloadLsi0 { interface } => {
+                Step::Remove(Known::Lsi0(interface)) => {
                     // If it is gone already, so much the better.
                     _ = self.call(Command::Unload { graph: lsi0_of(&interface) }).await?;
                     running.remove_lsi0(&interface);
-                    self.troubles.remove(&interface);
-                    self.shut.remove(&interface);
+                    self.faults.remove(&interface);
+                    self.closed.remove(&interface);
                 }
-                Step::UnloadGraph { graph } => {
+                Step::Remove(Known::Switch(graph)) => {
                     _ = self.call(Command::Unload { graph: graph.clone() }).await?;
                     running.graphs.remove(&graph);
                     running.written.remove(&graph);
                 }
+                Step::Remove(Known::Function(id, kind)) => {
+                    let done = match self.drivers.get(kind) {
+                        Ok(driver) => driver.destroy(&id).await,
+                        Err(e) => Err(e),
+                    };
+                    match done {
+                        Ok(()) => drop(running.functions.remove(&id)),
+                        // It is found again when the node is next brought to the desired state.
+                        Err(e) => tracing::warn!("function {id} is not wholly removed: {e}"),
+                    }
+                }
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Brings the functions to work that are not inline, many at a time.
+    async fn functions(&self, steps: Vec<Step>, running: &mut Running) -> Result<Refusals, StepError> {
+        let free = Arc::new(Semaphore::new(FUNCTIONS_AT_A_TIME));
+        let mut tasks = JoinSet::new();
+        for step in steps {
+            let (instance, new) = match step {
+                Step::Create(Wanted::Function(instance)) => (instance, true),
+                Step::Update(Wanted::Function(instance)) => (instance, false),
+                _ => continue,
+            };
+            let (drivers, free) = (self.drivers.clone(), free.clone());
+            tasks.spawn(async move {
+                let _turn = free.acquire().await;
+                let done = bring_to_work(&drivers, &instance, new).await;
+                (instance, done)
+            });
+        }
+        let mut refused = Refusals::new();
+        while let Some(done) = tasks.join_next().await {
+            let (instance, result) = done.map_err(|e| StepError::Lost(format!("internal error: {e}")))?;
+            let Instance { id, spec, tag } = instance;
+            // What failed may be there in part.
+            let tag = if result.is_ok() { tag } else { String::new() };
+            running.functions.insert(id.clone(), (spec.kind(), tag));
+            if let Err(e) = result {
+                refused.entry(id.graph).or_default().push(e.to_string());
             }
         }
         Ok(refused)
@@ -237,11 +308,12 @@ impl<D: DataPlane> Plant<D> {
         let mut chains: BTreeMap<String, (String, Vec<Command>)> = BTreeMap::new();
         for step in steps {
             match step {
-                Step::LoadGraph { graph, config, tag } => {
+                Step::Create(Wanted::Switch { graph, config, tag })
+                | Step::Update(Wanted::Switch { graph, config, tag }) => {
                     let load = self.load_command(graph.clone(), config, tag.clone(), true);
                     chains.insert(graph, (tag, vec![load]));
                 }
-                Step::WriteHandlers { graph, tag, writes } => {
+                Step::Write { graph, tag, writes } => {
                     let chain = chains.entry(graph.clone()).or_insert_with(|| (tag, Vec::new()));
                     let write = |(handler, value)| Command::Write { graph: graph.clone(), handler, value };
                     chain.1.extend(writes.into_iter().map(write));
@@ -312,8 +384,8 @@ impl<D: DataPlane> Plant<D> {
         Command::Load { graph, config, file, tag, scope, memory }
     }
 
-    /// Finds out whether interfaces that graphs are about to use can be opened; [`shut`](Plant::shut) tells then. Those that
-    /// nothing uses in the end are closed by the next [`perform`](Plant::perform).
+    /// Finds out whether interfaces that graphs are about to use can be opened; [`closed`](Runtime::closed) tells then. Those that
+    /// nothing uses in the end are closed by the next [`perform`](Runtime::perform).
     ///
     /// # Errors
     /// The data plane was lost.
@@ -321,20 +393,20 @@ impl<D: DataPlane> Plant<D> {
         let Some((engine, mut running)) = self.known.take() else { return Ok(()) };
         for interface in interfaces {
             if running.has_lsi0(interface) {
-                if self.troubles.contains_key(interface) {
+                if self.faults.contains_key(interface) {
                     self.look_at(interface).await?;
                 }
                 continue;
             }
-            let config = lsi0(interface);
-            let tag = tag(&config, &[]);
-            let load = self.load_command(lsi0_of(interface), config, tag.clone(), false);
+            let switch = SwitchSpec::new(lsi0(interface));
+            let tag = switch.tag();
+            let load = self.load_command(lsi0_of(interface), switch.config, tag.clone(), false);
             match self.call(load).await? {
                 Ok(_) => {
                     running.add_lsi0(interface, &tag);
                     self.look_at(interface).await?;
                 }
-                Err(errors) => drop(self.shut.insert(interface.clone(), errors.join("; "))),
+                Err(errors) => drop(self.closed.insert(interface.clone(), errors.join("; "))),
             }
         }
         self.known = Some((engine, running));
@@ -342,11 +414,11 @@ impl<D: DataPlane> Plant<D> {
     }
 
     /// Forgets what was found of interfaces that nothing uses.
-    pub fn forget_shut(&mut self, interfaces: &BTreeSet<String>) {
+    pub fn forget_closed(&mut self, interfaces: &BTreeSet<String>) {
         let Some((_, running)) = &self.known else { return };
         for interface in interfaces.iter().filter(|i| !running.has_lsi0(i)) {
-            self.shut.remove(interface);
-            self.troubles.remove(interface);
+            self.closed.remove(interface);
+            self.faults.remove(interface);
         }
     }
 
@@ -355,16 +427,16 @@ impl<D: DataPlane> Plant<D> {
     /// # Errors
     /// The data plane was lost.
     async fn look_at(&mut self, interface: &str) -> Result<(), StepError> {
-        self.troubles.remove(interface);
-        self.shut.remove(interface);
+        self.faults.remove(interface);
+        self.closed.remove(interface);
         let status = self.call(Command::Status { graph: lsi0_of(interface) }).await?;
         if let Ok(Answer::Status { status: GraphStatus { devices, .. } }) = status
             && let Some(device) = devices.into_iter().find(|d| d.state != "up")
         {
             if device.method.is_empty() {
-                self.shut.insert(interface.to_owned(), device.state.clone());
+                self.closed.insert(interface.to_owned(), device.state.clone());
             }
-            self.troubles.insert(interface.to_owned(), device.state);
+            self.faults.insert(interface.to_owned(), device.state);
         }
         Ok(())
     }
@@ -377,6 +449,15 @@ impl<D: DataPlane> Plant<D> {
             Err(e) => Err(e.into()),
         }
     }
+}
+
+async fn bring_to_work(drivers: &Drivers, instance: &Instance, new: bool) -> Result<(), ComputeError> {
+    let driver = drivers.get(instance.spec.kind())?;
+    if !new {
+        return driver.update(instance).await;
+    }
+    driver.create(instance).await?;
+    driver.start(&instance.id).await
 }
 
 /// Changes of access points as LSI-0 takes them.

@@ -8,7 +8,7 @@ use weir_api::plan::{Action, Changes, Plan, TableFate, Traffic};
 use crate::desired::DesiredGraph;
 use crate::guard;
 
-/// The way from `old`, if there is one, to `new`; `tables` are those of the running graph with their entries.
+/// The change from `old`, if there is one, to `new`; `tables` are those of the running graph with their entries.
 pub fn plan(old: Option<&DesiredGraph>, new: &DesiredGraph, tables: &BTreeMap<String, u32>) -> Plan {
     let part = |name: &str| {
         let before = old.map(|g| by_id(&g.document, name)).unwrap_or_default();
@@ -67,7 +67,7 @@ fn changes(before: &BTreeMap<&str, &Value>, after: &BTreeMap<&str, &Value>) -> C
 type Elements = BTreeMap<String, (String, Vec<String>)>;
 
 fn elements(graph: &DesiredGraph) -> Elements {
-    let Ok(flat) = guard::parse(&graph.config) else { return Elements::new() };
+    let Ok(flat) = guard::parse(&graph.switch.config) else { return Elements::new() };
     flat.elements.into_iter().map(|e| (e.name, (e.class, e.args))).collect()
 }
 

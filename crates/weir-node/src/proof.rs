@@ -9,7 +9,8 @@ use weir_check::report::Report;
 use weir_check::{Answer, Matching, Question, Status, World};
 use weir_engine::{Classes, Plan};
 use weir_model::graph::ServiceGraph;
-use weir_switch::compile::{CompileError, Compiled};
+use weir_switch::compile::CompileError;
+use weir_switch::config::Compiled;
 use weir_verify::Limits;
 
 use crate::desired::DesiredGraph;
@@ -83,13 +84,14 @@ pub fn outlives(graph: &DesiredGraph, handler: &str, value: &str) -> bool {
 /// Whether packets find the same in the tables of a graph after a write to a handler as in those of the document. Counts
 /// that begin at 0 may be set to 0, for example. What is not known to be the same is not.
 pub fn follows_document(graph: &DesiredGraph, handler: &str, value: &str) -> bool {
-    if graph.writes.iter().rev().find(|(h, _)| h == handler).is_some_and(|(_, v)| v == value) {
+    if graph.switch.writes.iter().rev().find(|(h, _)| h == handler).is_some_and(|(_, v)| v == value) {
         return true;
     }
     let classes = Classes::with(weir_switch::CLASSES.iter().copied());
-    let Ok(plan) = Plan::new(&classes, &graph.config, &graph.id) else { return false };
+    let Ok(plan) = Plan::new(&classes, &graph.switch.config, &graph.id) else { return false };
     let mut template = Template::new(&plan);
-    let written = graph.writes.iter().try_for_each(|(handler, value)| template.write(&plan, handler, value));
+    let written =
+        graph.switch.writes.iter().try_for_each(|(handler, value)| template.write(&plan, handler, value));
     // What cannot be tried may change anything.
     written.is_ok() && template.is_changed_by(&plan, handler, value) == Ok(false)
 }
@@ -103,9 +105,10 @@ fn place(i: usize) -> String {
 fn questions(graph: &ServiceGraph, compiled: &Compiled) -> Result<(World, Vec<Question>), Vec<CompileError>> {
     let whole = |what: String| vec![CompileError { at: "sffg".into(), what }];
     let classes = Classes::with(weir_switch::CLASSES.iter().copied());
-    let plan = Plan::new(&classes, &compiled.config, graph.id.as_str())
+    let plan = Plan::new(&classes, &compiled.config.text, graph.id.as_str())
         .map_err(|e| guard::placed(graph, compiled, &e))?;
-    let mut world = World::of_graph(graph, compiled, &plan).map_err(|list| whole(list.join("\n")))?;
+    let mut world =
+        World::of_graph(graph, &compiled.plan.names(), &plan).map_err(|list| whole(list.join("\n")))?;
     let mut questions = Vec::new();
     let mut errors = Vec::new();
     for (i, r) in graph.requirements.iter().enumerate() {
@@ -144,7 +147,7 @@ fn answer(world: &World, questions: &[Question], before: Option<Proof>) -> Vec<A
 #[cfg(test)]
 mod tests {
     use weir_model::template::Template;
-    use weir_switch::compile::compile;
+    use weir_switch::compile::plan;
 
     use super::*;
 
@@ -176,7 +179,7 @@ mod tests {
         );
         let list: String = requirements.iter().map(|r| format!("  - {r}\n")).collect();
         let graph = ServiceGraph::parse(&(text + &list)).unwrap_or_else(|e| panic!("{e}"));
-        let compiled = compile(&graph, |_| Ok(&image)).unwrap();
+        let compiled = Compiled::new(plan(&graph, |_| Ok(&image)).unwrap());
         (graph, compiled)
     }
 

@@ -1,15 +1,17 @@
 //! The pure core: from what should run and what runs to the steps between them. No I/O, no clock.
 //!
-//! It looks at the graphs that it is asked about and at nothing else, so that a change costs what it changes. The order of
-//! the steps keeps every moment in between safe: graphs are there before LSI-0 sends to them, and LSI-0 has stopped
-//! sending before they go. A graph whose tag is the wanted one is not touched, so that a daemon that comes back adopts
-//! what still runs, and no packet is missed. After all steps, a second run gives none.
+//! It looks at the graphs that it is asked about and at nothing else, so that a change costs what it changes. All that runs are
+//! instances: the switch of a graph with its inline functions, each of its other functions, and LSI-0 of an interface. The order of
+//! the steps keeps every moment in between safe: functions are there before their graph's switch sends to them, a switch before
+//! LSI-0 sends to it, and they go in the opposite order. An instance whose tag is the wanted one is not touched, so that a daemon
+//! that comes back adopts what still runs, and no packet is missed. After all steps, a second run gives none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_switch::lsi0::lsi0;
 
-use crate::desired::{DesiredGraph, tag};
+use crate::desired::DesiredGraph;
+use crate::instance::{Instance, InstanceId, Kind, SwitchSpec};
 
 /// What names of LSI-0 in the data plane begin with; the interface follows. No graph is called so: identifiers are without
 /// `:`.
@@ -39,11 +41,13 @@ impl Links {
     }
 }
 
-/// What the data plane runs.
+/// What runs.
 #[derive(Debug, Clone, Default)]
 pub struct Running {
-    /// Tags of graphs.
+    /// Tags of graphs' switches.
     pub graphs: BTreeMap<String, String>,
+    /// Tags of functions' instances, with their drivers.
+    pub functions: BTreeMap<InstanceId, (Kind, String)>,
     /// Of which tag a graph's handler writes were made.
     pub written: BTreeMap<String, String>,
     /// LSI-0 by interface: its tag, and its number of access points.
@@ -97,8 +101,51 @@ impl Running {
 
     /// All that is known by name, and not an LSI-0.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.graphs.keys().chain(self.held.keys()).map(String::as_str)
+        let functions = self.functions.keys().map(|id| &id.graph);
+        self.graphs.keys().chain(self.held.keys()).chain(functions).map(String::as_str)
     }
+
+    /// The instances of a graph's functions.
+    fn functions_of(&self, graph: &str) -> impl Iterator<Item = (&InstanceId, &(Kind, String))> {
+        let first = InstanceId::new(graph, "");
+        self.functions.range(first..).take_while(move |(id, _)| id.graph == graph)
+    }
+}
+
+/// What a driver is to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// The switch of a graph.
+    Switch {
+        /// The graph.
+        graph: String,
+        /// Its configuration.
+        config: String,
+        /// Its tag.
+        tag: String,
+    },
+    /// A function that is not inline.
+    Function(Instance),
+    /// LSI-0 of an interface.
+    Lsi0 {
+        /// The interface.
+        interface: String,
+        /// Its configuration.
+        config: String,
+        /// Its tag.
+        tag: String,
+    },
+}
+
+/// Something that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    /// The switch of a graph.
+    Switch(String),
+    /// A function, and its driver.
+    Function(InstanceId, Kind),
+    /// LSI-0 of an interface.
+    Lsi0(String),
 }
 
 /// A change of an access point.
@@ -113,72 +160,63 @@ pub struct Point {
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Load a graph that does not run, or change one that does.
-    LoadGraph {
-        /// Its name.
-        graph: String,
-        /// Its configuration.
-        config: String,
-        /// Its tag.
-        tag: String,
-    },
-    /// Make a graph's first handler writes.
-    WriteHandlers {
-        /// Its name.
+    /// Run what does not.
+    Create(Wanted),
+    /// Change what runs.
+    Update(Wanted),
+    /// Make a switch's first handler writes.
+    Write {
+        /// The graph.
         graph: String,
         /// Its tag, to be remembered as written.
         tag: String,
         /// Handler and value, in this order.
         writes: Vec<(String, String)>,
     },
-    /// Load or change LSI-0 of an interface.
-    LoadLsi0 {
-        /// The interface.
-        interface: String,
-        /// Its configuration.
-        config: String,
-        /// Its tag.
-        tag: String,
-    },
     /// Change access points of an interface, all at once; those that go stand first.
-    ChangePoints {
+    Attach {
         /// The interface.
         interface: String,
         /// The changes.
         points: Vec<Point>,
     },
-    /// Stop and forget LSI-0 of an interface.
-    UnloadLsi0 {
-        /// The interface.
-        interface: String,
-    },
-    /// Stop and forget a graph.
-    UnloadGraph {
-        /// Its name.
-        graph: String,
-    },
+    /// Stop and forget what runs.
+    Remove(Known),
 }
 
 /// The steps for some graphs: each is wanted as it stands there, or not wanted.
 pub fn reconcile(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Running) -> Vec<Step> {
     let mut steps = Vec::new();
     for g in wanted.values().flatten() {
-        let (graph, config, tag) = (g.id.clone(), g.config.clone(), g.tag.clone());
-        let runs = running.graphs.get(&g.id) == Some(&g.tag);
-        if !runs {
-            steps.push(Step::LoadGraph { graph: graph.clone(), config, tag: tag.clone() });
+        for instance in &g.instances {
+            let step = match running.functions.get(&instance.id) {
+                Some((_, tag)) if *tag == instance.tag => continue,
+                Some(_) => Step::Update,
+                None => Step::Create,
+            };
+            steps.push(step(Wanted::Function(instance.clone())));
+        }
+    }
+    for g in wanted.values().flatten() {
+        let (graph, config, tag) = (g.id.clone(), g.switch.config.clone(), g.tag.clone());
+        let runs = running.graphs.get(&g.id);
+        let same = runs == Some(&g.tag);
+        if !same {
+            let switch = Wanted::Switch { graph: graph.clone(), config, tag: tag.clone() };
+            steps.push(if runs.is_some() { Step::Update(switch) } else { Step::Create(switch) });
         }
         // A crash may have come between the load and the writes.
-        let done = runs && running.written.get(&g.id) == Some(&g.tag);
-        if !g.writes.is_empty() && !done {
-            steps.push(Step::WriteHandlers { graph, tag, writes: g.writes.clone() });
+        let done = same && running.written.get(&g.id) == Some(&g.tag);
+        if !g.switch.writes.is_empty() && !done {
+            steps.push(Step::Write { graph, tag, writes: g.switch.writes.clone() });
         }
     }
     let mut gone = Vec::new();
     for (interface, points) in points(wanted, running) {
-        let (config, lsi0_tag, count) = match running.interfaces.get(&interface) {
-            Some((tag, count)) => (lsi0(&interface), Some(tag), *count),
-            None => (lsi0(&interface), None, 0),
+        let switch = SwitchSpec::new(lsi0(&interface));
+        let (known, count) = match running.interfaces.get(&interface) {
+            Some((tag, count)) => (Some(tag), *count),
+            None => (None, 0),
         };
         let removed = points.iter().filter(|p| p.links.is_none()).count();
         let added = points.len() - removed;
@@ -186,17 +224,23 @@ pub fn reconcile(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Runni
             gone.push(interface);
             continue;
         }
-        let tag = tag(&config, &[]);
-        if lsi0_tag != Some(&tag) {
-            steps.push(Step::LoadLsi0 { interface: interface.clone(), config, tag });
+        let tag = switch.tag();
+        if known != Some(&tag) {
+            let lsi0 = Wanted::Lsi0 { interface: interface.clone(), config: switch.config, tag };
+            steps.push(if known.is_some() { Step::Update(lsi0) } else { Step::Create(lsi0) });
         }
         if !points.is_empty() {
-            steps.push(Step::ChangePoints { interface, points });
+            steps.push(Step::Attach { interface, points });
         }
     }
-    steps.extend(gone.into_iter().map(|interface| Step::UnloadLsi0 { interface }));
+    steps.extend(gone.into_iter().map(|interface| Step::Remove(Known::Lsi0(interface))));
     let unwanted = wanted.iter().filter(|(name, g)| g.is_none() && running.graphs.contains_key(**name));
-    steps.extend(unwanted.map(|(name, _)| Step::UnloadGraph { graph: (*name).to_owned() }));
+    steps.extend(unwanted.map(|(name, _)| Step::Remove(Known::Switch((*name).to_owned()))));
+    for (name, g) in wanted {
+        let keeps = |id: &InstanceId| g.is_some_and(|g| g.instances.iter().any(|i| i.id == *id));
+        let left = running.functions_of(name).filter(|(id, _)| !keeps(id));
+        steps.extend(left.map(|(id, (kind, _))| Step::Remove(Known::Function(id.clone(), *kind))));
+    }
     steps
 }
 
@@ -239,15 +283,27 @@ mod tests {
     use super::*;
     use crate::testing::{desired, wire};
 
-    /// What the data plane has after a step.
+    /// What runs after a step.
     fn carry_out(step: &Step, running: &mut Running) {
         match step {
-            Step::LoadGraph { graph, tag, .. } => drop(running.graphs.insert(graph.clone(), tag.clone())),
-            Step::LoadLsi0 { interface, tag, .. } => running.add_lsi0(interface, tag),
-            Step::WriteHandlers { graph, tag, .. } => {
+            Step::Create(wanted) | Step::Update(wanted) => {
+                assert_eq!(matches!(step, Step::Update(_)), runs(wanted, running), "{step:?}");
+                match wanted {
+                    Wanted::Switch { graph, tag, config } => {
+                        let met = running.functions.keys().filter(|id| id.graph == *graph).count();
+                        assert!(config.matches("FromDevice").count() <= met, "a switch sends to nowhere");
+                        drop(running.graphs.insert(graph.clone(), tag.clone()));
+                    }
+                    Wanted::Lsi0 { interface, tag, .. } => running.add_lsi0(interface, tag),
+                    Wanted::Function(i) => {
+                        drop(running.functions.insert(i.id.clone(), (i.spec.kind(), i.tag.clone())));
+                    }
+                }
+            }
+            Step::Write { graph, tag, .. } => {
                 drop(running.written.insert(graph.clone(), tag.clone()));
             }
-            Step::ChangePoints { interface, points } => {
+            Step::Attach { interface, points } => {
                 for p in points {
                     let place = (interface.clone(), p.vlan);
                     match &p.links {
@@ -260,22 +316,37 @@ mod tests {
                     }
                 }
             }
-            Step::UnloadLsi0 { interface } => running.remove_lsi0(interface),
-            Step::UnloadGraph { graph } => {
+            Step::Remove(Known::Lsi0(interface)) => running.remove_lsi0(interface),
+            Step::Remove(Known::Switch(graph)) => {
                 assert!(!running.held.contains_key(graph), "LSI-0 still sends to {graph}");
                 running.graphs.remove(graph);
             }
+            Step::Remove(Known::Function(id, _)) => drop(running.functions.remove(id)),
+        }
+    }
+
+    fn runs(wanted: &Wanted, running: &Running) -> bool {
+        match wanted {
+            Wanted::Switch { graph, .. } => running.graphs.contains_key(graph),
+            Wanted::Lsi0 { interface, .. } => running.has_lsi0(interface),
+            Wanted::Function(i) => running.functions.contains_key(&i.id),
         }
     }
 
     fn kinds(steps: &[Step]) -> Vec<String> {
+        let wanted = |w: &Wanted| match w {
+            Wanted::Switch { graph, .. } => graph.clone(),
+            Wanted::Lsi0 { interface, .. } => format!("lsi0 {interface}"),
+            Wanted::Function(i) => i.id.to_string(),
+        };
         let kind = |s: &Step| match s {
-            Step::LoadGraph { graph, .. } => format!("load {graph}"),
-            Step::WriteHandlers { graph, .. } => format!("write {graph}"),
-            Step::LoadLsi0 { interface, .. } => format!("lsi0 {interface}"),
-            Step::ChangePoints { interface, points } => format!("points {interface} {}", points.len()),
-            Step::UnloadLsi0 { interface } => format!("unload lsi0 {interface}"),
-            Step::UnloadGraph { graph } => format!("unload {graph}"),
+            Step::Create(w) => format!("create {}", wanted(w)),
+            Step::Update(w) => format!("update {}", wanted(w)),
+            Step::Write { graph, .. } => format!("write {graph}"),
+            Step::Attach { interface, points } => format!("attach {interface} {}", points.len()),
+            Step::Remove(Known::Lsi0(interface)) => format!("remove lsi0 {interface}"),
+            Step::Remove(Known::Switch(graph)) => format!("remove {graph}"),
+            Step::Remove(Known::Function(id, _)) => format!("remove {id}"),
         };
         steps.iter().map(kind).collect()
     }
@@ -298,33 +369,65 @@ mod tests {
         let (a, b) = ([desired(&wire("a", "eth1", "eth2"))], [desired(&wire("b", "eth1", "eth3"))]);
         let mut running = Running::default();
         let first = steps(&a, &running);
-        let wanted = ["load a", "lsi0 eth1", "points eth1 1", "lsi0 eth2", "points eth2 1"];
+        let wanted = ["create a", "create lsi0 eth1", "attach eth1 1", "create lsi0 eth2", "attach eth2 1"];
         assert_eq!(kinds(&first), wanted);
         first.iter().for_each(|s| carry_out(s, &mut running));
         assert_eq!(steps(&a, &running), []);
         // b takes the place of a.
         let second = steps(&b, &running);
-        let wanted =
-            ["load b", "points eth1 2", "lsi0 eth3", "points eth3 1", "unload lsi0 eth2", "unload a"];
+        let wanted = [
+            "create b",
+            "attach eth1 2",
+            "create lsi0 eth3",
+            "attach eth3 1",
+            "remove lsi0 eth2",
+            "remove a",
+        ];
         assert_eq!(kinds(&second), wanted);
         second.iter().for_each(|s| carry_out(s, &mut running));
-        assert_eq!(kinds(&steps(&[], &running)), ["unload lsi0 eth1", "unload lsi0 eth3", "unload b"]);
+        assert_eq!(kinds(&steps(&[], &running)), ["remove lsi0 eth1", "remove lsi0 eth3", "remove b"]);
     }
 
     #[test]
     fn what_runs_with_the_same_tag_is_adopted_and_missing_writes_are_made() {
         let mut a = desired(&wire("a", "eth1", "eth2"));
-        a.writes = vec![("sf_x/f.limit".into(), "3".into())];
+        a.switch.writes = vec![("sf_x/f.limit".into(), "3".into())];
         let graphs = [a];
         let mut running = Running::default();
         let first = steps(&graphs, &running);
-        assert_eq!(kinds(&first[..2]), ["load a", "write a"]);
+        assert_eq!(kinds(&first[..2]), ["create a", "write a"]);
         // The daemon was killed between the load and the writes.
         carry_out(&first[0], &mut running);
         let second = steps(&graphs, &running);
-        assert_eq!(kinds(&second[..2]), ["write a", "lsi0 eth1"]);
+        assert_eq!(kinds(&second[..2]), ["write a", "create lsi0 eth1"]);
         second.iter().for_each(|s| carry_out(s, &mut running));
         assert_eq!(steps(&graphs, &running), []);
+    }
+
+    #[test]
+    fn functions_come_before_their_switch_and_go_after_it() {
+        let mut a = desired(&wire("a", "eth1", "eth2"));
+        let function = |name: &str, digest: &str| {
+            let spec = crate::testing::native_spec(digest);
+            Instance::new(InstanceId::new("a", name), crate::instance::Spec::Native(spec))
+        };
+        a.instances = vec![function("f", "1"), function("g", "1")];
+        let mut running = Running::default();
+        let first = steps(std::slice::from_ref(&a), &running);
+        assert_eq!(kinds(&first[..3]), ["create a/f", "create a/g", "create a"]);
+        first.iter().for_each(|s| carry_out(s, &mut running));
+        // Another image of f, and g goes; b, whose name begins alike, is not touched.
+        let other = InstanceId::new("aa", "f");
+        running.functions.insert(other.clone(), (Kind::Native, "x".into()));
+        a.instances = vec![function("f", "2")];
+        let wanted = BTreeMap::from([("a", Some(&a))]);
+        let second = reconcile(&wanted, &running);
+        assert_eq!(kinds(&second), ["update a/f", "remove a/g"]);
+        second.iter().for_each(|s| carry_out(s, &mut running));
+        let none = reconcile(&BTreeMap::from([("a", None)]), &running);
+        let wanted = ["remove lsi0 eth1", "remove lsi0 eth2", "remove a", "remove a/f"];
+        assert_eq!(kinds(&none), wanted);
+        assert_eq!(kinds(&steps(&[], &running)).last().map(String::as_str), Some("remove aa/f"));
     }
 
     #[test]
@@ -342,9 +445,9 @@ mod tests {
         steps(&graphs, &running).iter().for_each(|s| carry_out(s, &mut running));
         let one = desired(&wire("g7", "e7", "new"));
         let wanted = BTreeMap::from([("g7", Some(&one))]);
-        assert_eq!(kinds(&reconcile(&wanted, &running)), ["load g7", "lsi0 new", "points new 1"]);
+        assert_eq!(kinds(&reconcile(&wanted, &running)), ["update g7", "create lsi0 new", "attach new 1"]);
         let none = BTreeMap::from([("g7", None)]);
-        assert_eq!(kinds(&reconcile(&none, &running)), ["unload lsi0 e7", "unload g7"]);
+        assert_eq!(kinds(&reconcile(&none, &running)), ["remove lsi0 e7", "remove g7"]);
     }
 
     proptest::proptest! {
@@ -352,7 +455,7 @@ mod tests {
         fn from_any_state_the_steps_lead_to_the_wanted_one_and_no_further(
             wanted in proptest::collection::btree_set(0..4usize, 0..4),
             running in proptest::collection::btree_map(0..4usize, proptest::bool::ANY, 0..4),
-            stray in proptest::bool::ANY,
+            unwanted in proptest::bool::ANY,
         ) {
             let graph = |n: usize| desired(&wire(&format!("g{n}"), &format!("e{}", n % 3), &format!("f{n}")));
             // Two of these want the same interface; the second wanted one is another graph's.
@@ -369,7 +472,7 @@ mod tests {
                     reconcile(&one, &actual).iter().for_each(|s| carry_out(s, &mut actual));
                 }
             }
-            if stray {
+            if unwanted {
                 actual.add_lsi0("nobody", "x");
             }
             steps(&graphs, &actual).iter().for_each(|s| carry_out(s, &mut actual));

@@ -13,7 +13,9 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 
-use crate::engine::{Engine, News, Place};
+use crate::compute::native::Native;
+use crate::compute::{Drivers, Notice, NoticeKind};
+use crate::engine::{Engine, EngineEvent, EnginePlace};
 use crate::node::Node;
 use crate::rest::router;
 use crate::store::{Store, StoreError};
@@ -39,6 +41,8 @@ pub struct Options {
     pub images: Vec<PathBuf>,
     /// Program and arguments that start the data plane listening on `socket`; empty: it is never started from here.
     pub engine_command: Vec<OsString>,
+    /// Program and arguments that lead to [`Launch::exec`](crate::compute::launch::Launch::exec), without the last one.
+    pub launcher: Vec<OsString>,
     /// Whether the data plane ends with the daemon. Otherwise packets go on.
     pub stop_engine: bool,
     /// Most bytes that the tables and waiting packets of each graph may take.
@@ -104,10 +108,14 @@ pub async fn serve(
 ) -> Result<(), NodeError> {
     let _lock = lock(&options.socket)?;
     let store = Arc::new(Store::open(&options.store)?);
-    let (news, told) = mpsc::channel(1024);
-    let place = Place { socket: options.socket, command: options.engine_command };
-    let node = Node::new(Engine::supervise(place, news), store, options.images)?;
-    let node = Arc::new(node.with_memory(options.graph_memory));
+    let (events, from_engine) = mpsc::channel(1024);
+    let place = EnginePlace { socket: options.socket, command: options.engine_command };
+    let (notices, mut noticed) = mpsc::unbounded_channel();
+    let functions = options.store.with_extension("functions");
+    let functions = std::path::absolute(&functions).unwrap_or(functions);
+    let drivers = Drivers::default().with(Native::new(functions, options.launcher, notices));
+    let node = Node::new(Engine::supervise(place, events), store, options.images)?;
+    let node = Arc::new(node.with_memory(options.graph_memory).with_drivers(drivers));
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, graphs = node.view().graphs.len(), "the node listens");
         if !address.ip().is_loopback() {
@@ -115,7 +123,13 @@ pub async fn serve(
         }
     }
     let wake = Arc::new(Notify::new());
-    let listening = tokio::spawn(listen(node.clone(), told, wake.clone()));
+    let listening = tokio::spawn(listen(node.clone(), from_engine, wake.clone()));
+    let functions = node.clone();
+    let listening_to_functions = tokio::spawn(async move {
+        while let Some(notice) = noticed.recv().await {
+            tell(&functions, notice).await;
+        }
+    });
     let maintaining = tokio::spawn(maintain(node.clone(), wake));
 
     let (stop, mut stopped) = watch::channel(false);
@@ -134,6 +148,7 @@ pub async fn serve(
     maintaining.abort();
     node.quiesce().await;
     listening.abort();
+    listening_to_functions.abort();
     if options.stop_engine
         && let Err(e) = node.plane.stop().await
     {
@@ -163,19 +178,29 @@ fn lock(socket: &Path) -> Result<File, NodeError> {
     Ok(file)
 }
 
+/// Tells what a driver tells.
+async fn tell(node: &Node<Engine>, notice: Notice) {
+    let Notice { id, what, text } = notice;
+    let kind = match what {
+        NoticeKind::Died => Kind::FunctionDown,
+        NoticeKind::Restarted => Kind::FunctionUp,
+    };
+    node.events.publish(kind, Some(&id.graph), format!("function {}: {text}", id.function)).await;
+}
+
 /// Turns news of the data plane into events.
-async fn listen(node: Arc<Node<Engine>>, mut told: mpsc::Receiver<News>, wake: Arc<Notify>) {
-    while let Some(news) = told.recv().await {
-        match news {
-            News::Up { pid } => {
-                node.events.tell(Kind::EngineUp, None, format!("the data plane is process {pid}")).await;
+async fn listen(node: Arc<Node<Engine>>, mut events: mpsc::Receiver<EngineEvent>, wake: Arc<Notify>) {
+    while let Some(event) = events.recv().await {
+        match event {
+            EngineEvent::Up { pid } => {
+                node.events.publish(Kind::EngineUp, None, format!("the data plane is process {pid}")).await;
                 wake.notify_one();
             }
-            News::Down(trouble) => {
+            EngineEvent::Down(trouble) => {
                 node.unsettle();
-                node.events.tell(Kind::EngineDown, None, format!("no data plane: {trouble}")).await;
+                node.events.publish(Kind::EngineDown, None, format!("no data plane: {trouble}")).await;
             }
-            News::Notice { graph, what, text } => {
+            EngineEvent::Notice { graph, what, text } => {
                 let kind = match what.as_str() {
                     // Those were asked for, and have events of their own.
                     "loaded" | "swapped" | "unloaded" => continue,
@@ -188,7 +213,7 @@ async fn listen(node: Arc<Node<Engine>>, mut told: mpsc::Receiver<News>, wake: A
                     // The states of graphs follow.
                     wake.notify_one();
                 }
-                node.events.tell(kind, graph.as_deref(), text).await;
+                node.events.publish(kind, graph.as_deref(), text).await;
             }
         }
     }

@@ -8,9 +8,10 @@ use weir_api::status::{
 use weir_model::graph::{PortRef, ServiceGraph};
 use weir_protocol::{Answer, Command};
 
+use crate::compute::Health;
 use crate::connection::{CallError, DataPlane};
-use crate::desired::DesiredGraph;
-use crate::guard;
+use crate::desired::{DesiredGraph, FunctionRuntime};
+use crate::instance::Kind;
 use weir_api::watch::Direction;
 use weir_model::nearest::nearest;
 
@@ -23,7 +24,7 @@ struct Counters {
     to: BTreeMap<PortRef, String>,
 }
 
-/// The status of a graph in `state`; figures only if it runs.
+/// The status of a graph in `state`; figures only if it runs. `health` is of a function that is not inline.
 ///
 /// # Errors
 /// The data plane cannot be reached.
@@ -32,6 +33,7 @@ pub async fn status<D: DataPlane>(
     graph: &DesiredGraph,
     state: State,
     drift: Vec<Drift>,
+    health: &(dyn Fn(&FunctionRuntime) -> Option<Health> + Sync),
 ) -> Result<GraphStatus, CallError> {
     let document = match ServiceGraph::from_json(&graph.document.to_string()) {
         Ok(d) => d,
@@ -61,8 +63,15 @@ pub async fn status<D: DataPlane>(
         functions.push(FunctionStatus {
             id: f.id.to_string(),
             name: f.name.to_string(),
-            state: state.clone(),
-            engine: "inline".into(),
+            state: match (&state, health(runtime)) {
+                (State::Running | State::Degraded { .. }, Some(Health::Down { reason })) => {
+                    State::Failed { reason }
+                }
+                (_, Some(Health::Paused)) => State::Stopped,
+                (State::Degraded { .. }, Some(Health::Running)) => State::Running,
+                (state, _) => state.clone(),
+            },
+            engine: runtime.kind.name().into(),
             packets_in,
             packets_out,
             drops: figures.as_ref().map(|s| drops(s, &runtime.element)).unwrap_or_default(),
@@ -148,12 +157,12 @@ pub async fn points_of<D: DataPlane>(
             None => place.clone(),
         };
         let before = watched.len();
-        for (way, places) in [(Direction::From, &counters.from), (Direction::To, &counters.to)] {
+        for (side, places) in [(Direction::From, &counters.from), (Direction::To, &counters.to)] {
             let found = places.iter().find(|(p, _)| p.to_string() == canonical);
             if let Some((_, element)) = found
-                && (direction == way || direction == Direction::Both)
+                && (direction == side || direction == Direction::Both)
             {
-                let direction = Some(way);
+                let direction = Some(side);
                 watched.push(WatchedPoint { element: element.clone(), place: place.clone(), direction });
             }
         }
@@ -238,31 +247,17 @@ fn counters(
         .collect();
     for f in &document.functions {
         let Some(runtime) = graph.function(f.id.as_str()) else { continue };
+        let join = if runtime.kind == Kind::Inline { "/" } else { "_" };
         for (i, p) in f.ports.iter().enumerate() {
             let place = PortRef::Function { function: f.id.clone(), port: p.id.clone() };
-            counters.to.insert(place.clone(), format!("{}/in_{i}", runtime.element));
-            counters.from.insert(place, format!("{}/out_{i}", runtime.element));
+            counters.to.insert(place.clone(), format!("{}{join}in_{i}", runtime.element));
+            counters.from.insert(place, format!("{}{join}out_{i}", runtime.element));
         }
     }
-    if let Ok(flat) = guard::parse(&graph.config) {
-        let name = |i: usize| flat.elements.get(i).map(|e| e.name.clone());
-        for sap in &document.saps {
-            let Some(place) = graph.attachments.iter().find(|a| a.sap == sap.id.as_str()) else { continue };
-            let link = |class: &str, link: &str| {
-                flat.elements
-                    .iter()
-                    .position(|e| e.class == class && e.args.first().is_some_and(|a| a == link))
-            };
-            let (from, to) = (link("FromLink", &place.to_graph), link("ToLink", &place.from_graph));
-            let after = flat.connections.iter().find(|c| Some(c.from.0) == from);
-            let before = flat.connections.iter().find(|c| Some(c.to.0) == to);
-            if let Some(name) = after.and_then(|c| name(c.to.0)) {
-                counters.from.insert(PortRef::Sap(sap.id.clone()), name);
-            }
-            if let Some(name) = before.and_then(|c| name(c.from.0)) {
-                counters.to.insert(PortRef::Sap(sap.id.clone()), name);
-            }
-        }
+    for a in &graph.attachments {
+        let Some(sap) = document.saps.iter().find(|s| s.id.as_str() == a.sap) else { continue };
+        counters.from.insert(PortRef::Sap(sap.id.clone()), a.element.clone());
+        counters.to.insert(PortRef::Sap(sap.id.clone()), format!("{}_out", a.element));
     }
     // Ports that an image's script does not use have no counters.
     counters.from.retain(|_, name| running.contains(name.as_str()));

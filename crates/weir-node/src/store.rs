@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use crate::desired::DesiredGraph;
-use crate::events::News;
+use crate::events::NewEvent;
 use weir_api::events::{Event, Kind};
 
 /// Events that are kept.
@@ -303,12 +303,12 @@ impl Store {
     }
 
     /// Adds events to the log and gives them back with their numbers; the oldest go when there are too many.
-    pub fn log(&self, events: &[News]) -> Result<Vec<Event>> {
+    pub fn log(&self, events: &[NewEvent]) -> Result<Vec<Event>> {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
         self.with(|db| {
             let tx = db.transaction()?;
             let mut logged = Vec::new();
-            for News { kind, graph, text } in events {
+            for NewEvent { kind, graph, text } in events {
                 tx.prepare_cached("INSERT INTO events (time, kind, graph, text) VALUES (?1, ?2, ?3, ?4)")?
                     .execute(params![time, kind.name(), graph, text])?;
                 let id = Some(tx.last_insert_rowid() as u64);
@@ -424,7 +424,7 @@ mod tests {
         store.confirm(&["a".to_owned()]).unwrap();
         store.set_full(true);
         let mut new = old.clone();
-        new.config = "x".repeat(1 << 20);
+        new.switch.config = "x".repeat(1 << 20);
         let e = store.propose(&[new.clone().into()]).unwrap_err();
         assert!(matches!(e, StoreError::Full { .. }) && e.to_string().contains("disk is full"), "{e}");
         assert_eq!(store.graphs().unwrap()["a"].graph, old);
@@ -452,16 +452,17 @@ mod tests {
                 let jump = "UPDATE sqlite_sequence SET seq = 10000 WHERE name = 'events'";
                 store.with(|db| db.execute(jump, [])).unwrap();
             }
-            let news = |text: &str| News { kind: Kind::Applied, graph: Some("a".into()), text: text.into() };
-            store.log(&[news("text")]).unwrap();
+            let events =
+                |text: &str| NewEvent { kind: Kind::Applied, graph: Some("a".into()), text: text.into() };
+            store.log(&[events("text")]).unwrap();
         }
         let ids: Vec<u64> = store.events_after(0, 100).unwrap().iter().filter_map(|e| e.id).collect();
         assert_eq!(ids.last(), Some(&10_007));
         assert!(ids.iter().all(|id| *id > 7), "{ids:?}");
         drop(store);
         let store = Store::open(&dir.path().join("node.db")).unwrap();
-        let news = News { kind: Kind::Print, graph: None, text: String::new() };
-        assert_eq!(store.log(&[news]).unwrap()[0].id, Some(10_008));
+        let events = NewEvent { kind: Kind::Print, graph: None, text: String::new() };
+        assert_eq!(store.log(&[events]).unwrap()[0].id, Some(10_008));
         assert_eq!(store.events_after(u64::MAX, 1).unwrap(), []);
     }
 

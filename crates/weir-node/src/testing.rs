@@ -1,8 +1,11 @@
 //! Graphs for the tests of this crate.
 
+use std::collections::BTreeMap;
+
 use weir_model::graph::ServiceGraph;
 
 use crate::desired::DesiredGraph;
+use crate::instance::NativeSpec;
 use crate::proof::Proofs;
 
 /// A document of two interfaces with a wire between them.
@@ -25,4 +28,17 @@ pub fn desired(document: &str) -> DesiredGraph {
     let graph = ServiceGraph::parse(document).unwrap_or_else(|e| panic!("{e}"));
     DesiredGraph::new(&graph, |_| Err("there is no image".into()), &Proofs::default())
         .unwrap_or_else(|e| panic!("{e:?}"))
+}
+
+/// A native function of an image with this hash.
+pub fn native_spec(digest: &str) -> NativeSpec {
+    NativeSpec {
+        image: "test".into(),
+        folder: "/nowhere".into(),
+        digest: digest.into(),
+        native: weir_model::template::Native::default(),
+        ports: Vec::new(),
+        params: BTreeMap::new(),
+        writes: Vec::new(),
+    }
 }

@@ -7,7 +7,6 @@ use weir_check::report::{Changes, Fated, Treated};
 use weir_check::{Extent, World};
 use weir_engine::{Classes, Plan};
 use weir_model::graph::ServiceGraph;
-use weir_switch::compile::{Compiled, FunctionPlan};
 use weir_verify::Limits;
 
 use crate::desired::DesiredGraph;
@@ -19,7 +18,7 @@ const CLASSES: usize = 32;
 /// Most paths of packets from an access point that are looked at.
 const PATHS: usize = 1024;
 
-/// What the way from `old`, if there is one, to `new` does. It takes some seconds at most; what was not compared by then
+/// What the change from `old`, if there is one, to `new` does. It takes some seconds at most; what was not compared by then
 /// is told.
 pub fn between(old: Option<&DesiredGraph>, new: &DesiredGraph) -> Traffic {
     match worlds(old, new) {
@@ -96,28 +95,9 @@ fn worlds(old: Option<&DesiredGraph>, new: &DesiredGraph) -> Result<(World, Worl
 fn world(graph: &DesiredGraph) -> Result<World, String> {
     let text = serde_json::json!({ "sffg": graph.document }).to_string();
     let document = ServiceGraph::parse(&text).map_err(|e| e.to_string())?;
-    let functions = graph.functions.iter().map(|f| FunctionPlan {
-        text: 0..0,
-        id: f.id.clone(),
-        image: f.image.clone(),
-        element: f.element.clone(),
-        ports: f.ports,
-        handlers: Default::default(),
-        writes: graph.writes.iter().filter(|(h, _)| belongs(h, &f.element)).cloned().collect(),
-    });
-    let compiled = Compiled {
-        config: graph.config.clone(),
-        attachments: graph.attachments(),
-        functions: functions.collect(),
-    };
     let classes = Classes::with(weir_switch::CLASSES.iter().copied());
-    let plan = Plan::new(&classes, &compiled.config, &graph.id).map_err(|e| e.to_string())?;
-    World::of_graph(&document, &compiled, &plan).map_err(|list| list.join("; "))
-}
-
-/// Whether a handler is one of an element of a function.
-fn belongs(handler: &str, element: &str) -> bool {
-    handler.strip_prefix(element).is_some_and(|rest| rest.starts_with(['/', '.']))
+    let plan = Plan::new(&classes, &graph.switch.config, &graph.id).map_err(|e| e.to_string())?;
+    World::of_graph(&document, &graph.names(), &plan).map_err(|list| list.join("; "))
 }
 
 #[cfg(test)]

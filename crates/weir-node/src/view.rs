@@ -46,7 +46,7 @@ pub struct View {
     /// Those that cannot run.
     pub failures: BTreeMap<String, Failure>,
     /// Interfaces of access points that do not work, and why.
-    pub troubles: BTreeMap<String, String>,
+    pub faults: BTreeMap<String, String>,
     /// Handler writes that the documents do not have, by graph: function and handler, and what was written.
     pub drift: BTreeMap<String, BTreeMap<(String, String), String>>,
     /// The data-plane process that this is of.
@@ -54,7 +54,7 @@ pub struct View {
     /// Whether the data plane was brought to the desired state since it was last reached.
     pub settled: bool,
     /// Graphs whose roll-back the store still owes.
-    pub(crate) unsaved: BTreeSet<String>,
+    pub(crate) to_roll_back: BTreeSet<String>,
 }
 
 impl View {
@@ -67,13 +67,13 @@ impl View {
             return State::Starting;
         }
         let places = self.graphs.get(id).into_iter().flat_map(|e| &e.graph.attachments);
-        let mut troubles: Vec<&str> =
-            places.filter_map(|p| self.troubles.get(&p.interface)).map(String::as_str).collect();
-        troubles.sort_unstable();
-        troubles.dedup();
-        match &troubles[..] {
+        let mut faults: Vec<&str> =
+            places.filter_map(|p| self.faults.get(&p.interface)).map(String::as_str).collect();
+        faults.sort_unstable();
+        faults.dedup();
+        match &faults[..] {
             [] => State::Running,
-            troubles => State::Degraded { reason: troubles.join("; ") },
+            faults => State::Degraded { reason: faults.join("; ") },
         }
     }
 }
@@ -134,8 +134,8 @@ pub enum ApplyError {
     /// Others of the request were refused, and it was to be done altogether or not at all.
     #[error("it was not applied, since another graph of the request was refused")]
     Together,
-    /// The data plane refused it.
-    #[error("the data plane refused the graph; what ran before goes on")]
+    /// The data plane, or a function, refused it.
+    #[error("the graph was refused; what ran before goes on")]
     Refused(Vec<String>),
     /// The data plane cannot be reached.
     #[error("the data plane cannot be reached: {0}")]

@@ -1,5 +1,5 @@
-//! The node against a data plane that loses commands, refuses them, and restarts, while the daemon itself is killed at
-//! any of them: what is asked for is done wholly or not at all, and what should run runs in the end.
+//! The node against a data plane that loses commands, refuses them, and restarts, and a driver of functions that fails, while the
+//! daemon itself is killed at any moment: what is asked for is done wholly or not at all, and what should run runs in the end.
 
 mod fake;
 
@@ -12,6 +12,8 @@ use proptest::prelude::*;
 use tokio::sync::Notify;
 use weir_api::status::State;
 use weir_model::graph::ServiceGraph;
+use weir_node::compute::dummy::Dummy;
+use weir_node::compute::{Drivers, Health};
 use weir_node::connection::{CallError, DataPlane};
 use weir_node::node::{ApplyError, How, Node, Outcome};
 use weir_node::precondition::Precondition;
@@ -45,6 +47,16 @@ struct Plane {
     fake: Arc<Mutex<Fake>>,
     faults: Arc<Mutex<VecDeque<Fault>>>,
     killed: Arc<Notify>,
+    /// Outlives the daemon, as functions do.
+    functions: Dummy,
+}
+
+impl Plane {
+    /// Nothing befalls it any more.
+    fn heal(&self) {
+        self.faults.lock().unwrap().clear();
+        self.functions.with(|s| s.failures = 0);
+    }
 }
 
 impl DataPlane for Plane {
@@ -94,6 +106,11 @@ handlers: {limit: {handler: c.reset, access: w}}
 click: 'in_0 -> c :: Counter -> out_1; in_1 -> out_0;'
 ";
         std::fs::write(dir.path().join("limiter.yaml"), text).unwrap();
+        let native = dir.path().join("native");
+        std::fs::create_dir_all(native.join("scripts")).unwrap();
+        let text = "name: native\nkind: native\nports: [a, b]\nparams: [{name: N, type: int}]\n";
+        std::fs::write(native.join("function.yaml"), text).unwrap();
+        std::fs::write(native.join("scripts/start"), "").unwrap();
         Images(dir)
     }
 }
@@ -111,8 +128,17 @@ fn document(graph: usize, variant: usize) -> String {
         3 => wire(&id, &format!("eth{graph}"), &format!("veth{graph}")) + &function("2"),
         // Every graph may ask for this one.
         4 => wire(&id, &format!("eth{graph}"), "shared"),
+        // Functions that are not inline: one, another of it, and two.
+        6 | 7 => wire(&id, &format!("eth{graph}"), &format!("tun{graph}")) + &natives(&["f"], variant),
+        8 => wire(&id, &format!("eth{graph}"), &format!("veth{graph}")) + &natives(&["f", "g"], 6),
         _ => wire(&id, &format!("eth{graph}"), &format!("tun{graph}")) + &function("bad"),
     }
+}
+
+fn natives(names: &[&str], n: usize) -> String {
+    let function = |name: &&str| format!("{{id: {name}, name: native, ports: [a, b], params: {{N: {n}}}}}");
+    let list: Vec<String> = names.iter().map(function).collect();
+    format!("SFs: [{}]\n", list.join(", "))
 }
 
 fn parse(text: &str) -> ServiceGraph {
@@ -121,7 +147,8 @@ fn parse(text: &str) -> ServiceGraph {
 
 fn open(plane: &Plane, store: &Path, images: &Images) -> Node<Plane> {
     let store = Arc::new(Store::open(store).unwrap());
-    Node::new(plane.clone(), store, vec![PathBuf::from(images.0.path())]).unwrap()
+    let node = Node::new(plane.clone(), store, vec![PathBuf::from(images.0.path())]).unwrap();
+    node.with_drivers(Drivers::default().with(plane.functions.clone()))
 }
 
 /// What runs is what should run.
@@ -131,7 +158,7 @@ fn check(node: &Node<Plane>, plane: &Plane) {
     assert!(view.settled);
     assert_eq!(view.failures, BTreeMap::new());
     let wanted: BTreeMap<_, _> =
-        view.graphs.iter().map(|(id, e)| (id.clone(), e.graph.config.clone())).collect();
+        view.graphs.iter().map(|(id, e)| (id.clone(), e.graph.switch.config.clone())).collect();
     let running: BTreeMap<_, _> = fake
         .graphs
         .iter()
@@ -139,6 +166,13 @@ fn check(node: &Node<Plane>, plane: &Plane) {
         .map(|(id, (config, _))| (id.clone(), config.clone()))
         .collect();
     assert_eq!(running, wanted);
+    let wanted: BTreeMap<_, _> = view
+        .graphs
+        .values()
+        .flat_map(|e| &e.graph.instances)
+        .map(|i| (i.id.clone(), (i.tag.clone(), Health::Running)))
+        .collect();
+    plane.functions.with(|s| assert_eq!(s.instances, wanted));
     let mut points = BTreeMap::new();
     for a in view.graphs.values().flat_map(|e| e.graph.attachments()) {
         let vlan = a.vlan.map_or("-".to_owned(), |id| id.to_string());
@@ -153,14 +187,15 @@ fn check(node: &Node<Plane>, plane: &Plane) {
     assert_eq!(fake.violations, Vec::<String>::new());
 }
 
-async fn simulate(operations: Vec<(Operation, Vec<Fault>)>) {
+async fn simulate(operations: Vec<(Operation, Vec<Fault>, usize)>) {
     let (images, dir) = (Images::new(), tempfile::tempdir().unwrap());
     let store = dir.path().join("node.db");
     let plane = Plane::default();
     let mut node = open(&plane, &store, &images);
     let mut model: BTreeMap<String, serde_json::Value> = BTreeMap::new();
-    for (operation, faults) in operations {
+    for (operation, faults, failures) in operations {
         *plane.faults.lock().unwrap() = faults.into();
+        plane.functions.with(|s| s.failures = failures);
         let mut killed = false;
         match &operation {
             Operation::Put(graph, variant) => {
@@ -179,7 +214,7 @@ async fn simulate(operations: Vec<(Operation, Vec<Fault>)>) {
                     drop(node);
                     node = open(&plane, &store, &images);
                     // Done or not done, both is right; the settled state below decides.
-                    plane.faults.lock().unwrap().clear();
+                    plane.heal();
                     node.converge().await.unwrap();
                     let id = format!("g{graph}");
                     let now = node.graph(&id).map(|e| e.graph.document.clone());
@@ -208,7 +243,7 @@ async fn simulate(operations: Vec<(Operation, Vec<Fault>)>) {
                     () = plane.killed.notified() => {
                         drop(node);
                         node = open(&plane, &store, &images);
-                        plane.faults.lock().unwrap().clear();
+                        plane.heal();
                         node.converge().await.unwrap();
                         // Each is done or not done.
                         for (id, json) in new {
@@ -241,28 +276,30 @@ async fn simulate(operations: Vec<(Operation, Vec<Fault>)>) {
         let documents: BTreeMap<_, _> =
             node.view().graphs.iter().map(|(id, e)| (id.clone(), e.graph.document.clone())).collect();
         assert_eq!(documents, model, "after {operation:?}");
-        plane.faults.lock().unwrap().clear();
+        plane.heal();
     }
     node.converge().await.unwrap();
     check(&node, &plane);
     // A second run, and a daemon that comes back, do nothing.
-    let before = plane.fake.lock().unwrap().changes.len();
+    let done = || (plane.fake.lock().unwrap().changes.len(), plane.functions.with(|s| s.done.len()));
+    let before = done();
     node.converge().await.unwrap();
     drop(node);
     let node = open(&plane, &store, &images);
     node.converge().await.unwrap();
     check(&node, &plane);
-    assert_eq!(plane.fake.lock().unwrap().changes.len(), before);
+    assert_eq!(done(), before);
 }
 
-fn operations() -> impl Strategy<Value = Vec<(Operation, Vec<Fault>)>> {
+fn operations() -> impl Strategy<Value = Vec<(Operation, Vec<Fault>, usize)>> {
     let operation = prop_oneof![
-        6 => (0..3usize, 0..6usize).prop_map(|(g, v)| Operation::Put(g, v)),
-        2 => (proptest::collection::vec(0..6usize, 1..4), proptest::bool::ANY)
+        6 => (0..3usize, 0..9usize).prop_map(|(g, v)| Operation::Put(g, v)),
+        2 => (proptest::collection::vec(0..9usize, 1..4), proptest::bool::ANY)
             .prop_map(|(variants, together)| Operation::PutAll(variants, together)),
         2 => (0..3usize).prop_map(Operation::Remove),
         1 => Just(Operation::Converge),
     ];
+    let failures = prop_oneof![3 => Just(0), 1 => 1..4usize];
     let fault = prop_oneof![
         8 => Just(Fault::None),
         1 => Just(Fault::LostBefore),
@@ -272,7 +309,7 @@ fn operations() -> impl Strategy<Value = Vec<(Operation, Vec<Fault>)>> {
         1 => Just(Fault::KilledBefore),
         1 => Just(Fault::KilledAfter),
     ];
-    proptest::collection::vec((operation, proptest::collection::vec(fault, 0..12)), 1..8)
+    proptest::collection::vec((operation, proptest::collection::vec(fault, 0..12), failures), 1..8)
 }
 
 fn run(future: impl Future<Output = ()>) {

@@ -290,7 +290,7 @@ pub struct DeviceStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Event {
-    /// The way of one packet.
+    /// The path of one packet.
     Trace {
         /// Where it entered.
         from: String,
@@ -298,7 +298,7 @@ pub enum Event {
         bytes: String,
         /// The packet in words.
         summary: String,
-        /// Its way.
+        /// Its path.
         steps: Vec<TraceStep>,
     },
     /// A captured packet.
@@ -327,7 +327,7 @@ pub enum Event {
     End,
 }
 
-/// One element on the way of a packet.
+/// One element on the path of a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceStep {
     /// Which of the packets that came of the first one: 0 is itself, copies and answers count up.
@@ -343,6 +343,6 @@ pub struct TraceStep {
     pub port: u32,
     /// What the element changed: `ip ttl 64 -> 63`, `stripped 14 bytes`, `paint 0 -> 2` …
     pub changes: Vec<String>,
-    /// How its way ended here: `dropped: TtlExpired`, `sent to eth1`, `waits in q` …; nothing if it went on.
+    /// How its path ended here: `dropped: TtlExpired`, `sent to eth1`, `waits in q` …; nothing if it went on.
     pub end: Option<String>,
 }

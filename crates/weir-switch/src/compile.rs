@@ -1,57 +1,119 @@
-//! From a service graph to a Click configuration: the graph-LSI with the functions around it (COMPOSER paper,
-//! sections 5.2 and 5.4.1).
+//! From a service graph to a plan: what its switch, the graph-LSI, has to do, and which functions stand around it (COMPOSER
+//! paper, sections 5.2 and 5.4.1).
 //!
-//! The configuration joins LSI-0 by links, two for each service access point. Differently from the paper's table 4, no
-//! rule of a graph stands in LSI-0, not even one from access point to access point: a tenant's edit then changes the
-//! tenant's program only, and LSI-0 is too simple to mix tenants up.
+//! The plan is data. The built-in switch runs it as a [configuration](crate::config) in the Click language, with the inline
+//! functions inside; functions of other kinds are met at interfaces. A graph joins LSI-0 by links, two for each service
+//! access point. Differently from the paper's table 4, no rule of a graph stands in LSI-0, not even one from access point to
+//! access point: a tenant's edit then changes the tenant's program only, and LSI-0 is too simple to mix tenants up.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
-use std::ops::Range;
 
+use sha2::{Digest, Sha256};
 use weir_model::graph::{Actions, Function, PortRef, SapKind, ServiceGraph};
 use weir_model::template::{Access, Template};
 use weir_net::EtherAddr;
 
-use crate::function;
 use crate::lsi0::Attachment;
 use crate::rule::{Action, FlowRule};
 
 /// What a service graph becomes.
 #[derive(Debug, Clone)]
-pub struct Compiled {
-    /// Configuration of the graph, in the Click language. Links are the graph's own: `FromLink(SAP/in)`.
-    pub config: String,
+pub struct GraphPlan {
     /// Its access points.
     pub attachments: Vec<Attachment>,
     /// Its functions.
     pub functions: Vec<FunctionPlan>,
+    /// The ports of its switch; rules call them by their number.
+    pub ports: Vec<Port>,
+    /// The rules of its switch.
+    pub rules: Vec<FlowRule>,
 }
 
-/// A function in the configuration.
+/// A function of a plan.
 #[derive(Debug, Clone)]
 pub struct FunctionPlan {
     /// Its identifier in the graph.
     pub id: String,
-    /// Name of its image.
-    pub image: String,
-    /// Name of its compound element.
+    /// Its name among the graph's elements, unlike all others.
     pub element: String,
-    /// Where that is declared in the configuration.
-    pub text: Range<usize>,
-    /// Number of ports.
-    pub ports: usize,
-    /// Public handlers: name, handler in the configuration, access.
+    /// Its image.
+    pub template: Template,
+    /// The values of the image's parameters.
+    pub arguments: BTreeMap<String, String>,
+    /// The interfaces at which the switch meets it, in the order of the image's ports, as far as the graph uses them; none of an
+    /// inline function.
+    pub interfaces: Vec<String>,
+    /// Public handlers: name, handler in the configuration (of an inline function), access.
     pub handlers: BTreeMap<String, (String, Access)>,
     /// Handler writes to make before it sees traffic: handler in the configuration, value.
     pub writes: Vec<(String, String)>,
 }
 
-impl Compiled {
-    /// The function whose text in the configuration holds this byte.
-    pub fn function_at(&self, offset: usize) -> Option<&FunctionPlan> {
-        self.functions.iter().find(|f| f.text.contains(&offset))
+impl FunctionPlan {
+    /// Whether the data plane runs it itself.
+    pub fn is_inline(&self) -> bool {
+        self.template.click().is_some()
     }
+
+    /// The name of its image.
+    pub fn image(&self) -> &str {
+        self.template.name.as_str()
+    }
+}
+
+impl GraphPlan {
+    /// The names of its parts.
+    pub fn names(&self) -> Names {
+        let names = |f: &FunctionPlan| FunctionNames {
+            element: f.element.clone(),
+            interfaces: f.interfaces.clone(),
+            writes: if f.is_inline() { f.writes.clone() } else { Vec::new() },
+        };
+        Names { attachments: self.attachments.clone(), functions: self.functions.iter().map(names).collect() }
+    }
+}
+
+/// The names of a graph's parts in its configuration.
+#[derive(Debug, Clone)]
+pub struct Names {
+    /// The access points, in the graph's order.
+    pub attachments: Vec<Attachment>,
+    /// The functions, in the graph's order.
+    pub functions: Vec<FunctionNames>,
+}
+
+/// The names of a function's parts in the configuration of its graph.
+#[derive(Debug, Clone)]
+pub struct FunctionNames {
+    /// Its compound element, if it is inline.
+    pub element: String,
+    /// The interfaces at which it is met, if it is not.
+    pub interfaces: Vec<String>,
+    /// Handler writes to make before the graph sees traffic: handler in the configuration, value.
+    pub writes: Vec<(String, String)>,
+}
+
+/// A port of the graph-LSI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// What flow rules call it.
+    pub place: PortRef,
+    /// What is there.
+    pub end: PortEnd,
+}
+
+/// What is at a port of the graph-LSI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PortEnd {
+    /// The access point of this number.
+    AccessPoint(usize),
+    /// A port of a function.
+    Function {
+        /// Its number.
+        function: usize,
+        /// Counts the image's ports.
+        port: usize,
+    },
 }
 
 /// Something in a graph that cannot be compiled.
@@ -64,45 +126,42 @@ pub struct CompileError {
     pub what: String,
 }
 
-/// Compiles a graph; `image` finds the template of a function, or says why there is none.
-pub fn compile<'t>(
+/// Plans a graph; `image` finds the template of a function, or says why there is none.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn plan<'t>(
     graph: &ServiceGraph,
     image: impl Fn(&Function) -> Result<&'t Template, String>,
-) -> Result<Compiled, Vec<CompileError>> {
+) -> Result<GraphPlan, Vec<CompileError>> {
     let mut c = Compiler { graph, errors: Vec::new(), names: BTreeSet::new(), ports: Vec::new() };
-    let (attachments, sap_text) = c.saps();
-    let (functions, function_text) = c.functions(image, &sap_text);
+    let attachments = c.saps();
+    let functions = c.functions(image);
     let rules = c.rules();
-    if !c.errors.is_empty() {
-        return Err(c.errors);
-    }
-    // Nothing of what tells one tenant's graph from another's: equal ones are read and compiled once.
-    let mut config = format!("{sap_text}{function_text}");
-    if c.ports.is_empty() {
-        config.push_str("Idle -> Discard;\n");
+    if c.errors.is_empty() {
+        Ok(GraphPlan { attachments, functions, ports: c.ports, rules })
     } else {
-        _ = write!(config, "lsi :: FlowTable(\n{rules});\n");
+        Err(c.errors)
     }
-    for (i, p) in c.ports.iter().enumerate() {
-        _ = writeln!(config, "{} -> [{i}] lsi;\nlsi [{i}] -> {};", p.from, p.to);
+}
+
+/// The interface at which the switch of a graph meets a port of a function that is not inline: always the same one, which is
+/// what lets a daemon that comes back find it.
+pub fn interface(graph: &str, function: &str, port: &str) -> String {
+    let mut hash = Sha256::new();
+    for part in [graph, function, port] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
     }
-    Ok(Compiled { config, attachments, functions })
+    let digits: String = hash.finalize().iter().take(6).map(|b| format!("{b:02x}")).collect();
+    format!("wf{digits}")
 }
 
 struct Compiler<'a> {
     graph: &'a ServiceGraph,
     errors: Vec<CompileError>,
     names: BTreeSet<String>,
-    ports: Vec<LsiPort>,
-}
-
-/// A port of the graph-LSI.
-struct LsiPort {
-    place: PortRef,
-    /// What packets come from, as the left side of a connection.
-    from: String,
-    /// Where packets go, as the right side of a connection.
-    to: String,
+    ports: Vec<Port>,
 }
 
 impl Compiler<'_> {
@@ -120,8 +179,8 @@ impl Compiler<'_> {
         name
     }
 
-    fn saps(&mut self) -> (Vec<Attachment>, String) {
-        let (mut attachments, mut text) = (Vec::new(), String::new());
+    fn saps(&mut self) -> Vec<Attachment> {
+        let mut attachments = Vec::new();
         for (i, sap) in self.graph.saps.iter().enumerate() {
             let at = format!("sffg.saps[{i}]");
             let (interface, vlan) = match &sap.kind {
@@ -153,40 +212,28 @@ impl Compiler<'_> {
                     );
                 }
             }
-            let name = self.name("sap", sap.id.as_str());
-            let attachment = Attachment {
+            let end = PortEnd::AccessPoint(attachments.len());
+            self.ports.push(Port { place: PortRef::Sap(sap.id.clone()), end });
+            attachments.push(Attachment {
+                element: self.name("sap", sap.id.as_str()),
                 interface,
                 vlan,
                 to_graph: format!("{}/in", sap.id),
                 from_graph: format!("{}/out", sap.id),
                 sap: sap.id.to_string(),
                 graph: self.graph.id.to_string(),
-            };
-            _ = writeln!(
-                text,
-                "{name}_in :: FromLink({}) -> {name} :: Counter;\n{name}_out :: Counter -> ToLink({});",
-                attachment.to_graph, attachment.from_graph
-            );
-            self.ports.push(LsiPort {
-                place: PortRef::Sap(sap.id.clone()),
-                from: name.clone(),
-                to: format!("{name}_out"),
             });
-            attachments.push(attachment);
         }
-        (attachments, text)
+        attachments
     }
 
     fn functions<'t>(
         &mut self,
         image: impl Fn(&Function) -> Result<&'t Template, String>,
-        before: &str,
-    ) -> (Vec<FunctionPlan>, String) {
-        let (mut plans, mut text) = (Vec::new(), String::new());
-        let mut line = before.lines().count() + 1;
+    ) -> Vec<FunctionPlan> {
+        let mut plans = Vec::new();
         for (i, f) in self.graph.functions.iter().enumerate() {
             let at = format!("sffg.SFs[{i}]");
-            let wanted = f.template.as_ref().unwrap_or(&f.name);
             let template = match image(f) {
                 Ok(template) => template,
                 Err(why) => {
@@ -194,97 +241,103 @@ impl Compiler<'_> {
                     continue;
                 }
             };
-            if f.ports.len() > template.ports.len() {
-                let (n, m) = (f.ports.len(), template.ports.len());
-                self.err(
-                    format!("{at}.ports"),
-                    format!("{n} ports are given, but the image '{wanted}' has {m}"),
-                );
-                continue;
-            }
-            let arguments = match template.arguments(&f.params) {
-                Ok(a) => a,
-                Err(errors) => {
-                    for e in errors {
-                        self.err(format!("{at}.params"), e.to_string());
-                    }
-                    continue;
-                }
-            };
-            let element = self.name("sf", f.id.as_str());
-            let public: BTreeMap<String, (String, Access)> = template
-                .handlers
-                .iter()
-                .map(|(name, h)| (name.clone(), (format!("{element}/{}", h.handler), h.access)))
-                .collect();
-            let mut writes = Vec::new();
-            for (j, w) in f.handlers.iter().enumerate() {
-                match public.get(w.name.as_str()) {
-                    Some((handler, access)) if access.writable() => {
-                        writes.push((handler.clone(), w.value.clone()));
-                    }
-                    Some(_) => {
-                        self.err(format!("{at}.handlers[{j}]"), format!("'{}' can only be read", w.name));
-                    }
-                    None => {
-                        let known = public.keys().cloned().collect::<Vec<_>>().join(", ");
-                        self.err(
-                            format!("{at}.handlers[{j}]"),
-                            format!("no public handler '{}'; there are: {known}", w.name),
-                        );
-                    }
-                }
-            }
-            let own = function::text(&element, template, &arguments, line);
-            let start = before.len() + text.len();
-            let range = start..start + own.len();
-            text.push_str(&own);
-            for (port, p) in f.ports.iter().enumerate() {
-                let place = PortRef::Function { function: f.id.clone(), port: p.id.clone() };
-                self.ports.push(LsiPort {
-                    place,
-                    from: format!("{element} [{port}]"),
-                    to: format!("[{port}] {element}"),
-                });
-            }
-            // Ports of the image that the graph does not use.
-            for port in f.ports.len()..template.ports.len() {
-                _ = writeln!(text, "Idle -> [{port}] {element};\n{element} [{port}] -> Discard;");
-            }
-            line = before.lines().count() + text.lines().count() + 1;
-            plans.push(FunctionPlan {
-                id: f.id.to_string(),
-                image: wanted.to_string(),
-                element,
-                text: range,
-                ports: template.ports.len(),
-                handlers: public,
-                writes,
-            });
+            let plan = self.function(f, template, &at, plans.len());
+            plans.extend(plan);
         }
-        (plans, text)
+        plans
     }
 
-    /// The rules, as arguments of the flow table.
-    fn rules(&mut self) -> String {
-        let mut lines = Vec::new();
-        for (i, rule) in self.graph.flowrules.iter().enumerate() {
-            // A place that is missing here belongs to an access point or function that was refused above.
-            let Some(input) = self.port(&rule.matches.port_in) else { continue };
-            let actions = self.actions(&rule.actions, i);
-            lines.push(format!(
-                "    {}",
-                FlowRule { priority: rule.priority, input, filter: rule.matches.expr(), actions }
-            ));
+    fn function(
+        &mut self,
+        f: &Function,
+        template: &Template,
+        at: &str,
+        number: usize,
+    ) -> Option<FunctionPlan> {
+        if f.ports.len() > template.ports.len() {
+            let (n, m, wanted) = (f.ports.len(), template.ports.len(), &template.name);
+            self.err(format!("{at}.ports"), format!("{n} ports are given, but the image '{wanted}' has {m}"));
+            return None;
         }
-        lines.join(",\n")
+        let arguments = match template.arguments(&f.params) {
+            Ok(a) => a,
+            Err(errors) => {
+                errors.into_iter().for_each(|e| self.err(format!("{at}.params"), e.to_string()));
+                return None;
+            }
+        };
+        let element = self.name("sf", f.id.as_str());
+        let inline = template.click().is_some();
+        let handler = |name: &str, inner: &str| match inline {
+            true => format!("{element}/{inner}"),
+            false => name.to_owned(),
+        };
+        let public = template.handlers.iter();
+        let handlers: BTreeMap<String, (String, Access)> =
+            public.map(|(name, h)| (name.clone(), (handler(name, &h.handler), h.access))).collect();
+        let writes = self.writes(f, at, &handlers);
+        let mut interfaces = Vec::new();
+        for (port, (p, of_image)) in f.ports.iter().zip(&template.ports).enumerate() {
+            let place = PortRef::Function { function: f.id.clone(), port: p.id.clone() };
+            self.ports.push(Port { place, end: PortEnd::Function { function: number, port } });
+            if !inline {
+                interfaces.push(interface(self.graph.id.as_str(), f.id.as_str(), of_image.name.as_str()));
+            }
+        }
+        Some(FunctionPlan {
+            id: f.id.to_string(),
+            element,
+            template: template.clone(),
+            arguments,
+            interfaces,
+            handlers,
+            writes,
+        })
+    }
+
+    /// The handler writes that a function asks for.
+    fn writes(
+        &mut self,
+        f: &Function,
+        at: &str,
+        public: &BTreeMap<String, (String, Access)>,
+    ) -> Vec<(String, String)> {
+        let mut writes = Vec::new();
+        for (j, w) in f.handlers.iter().enumerate() {
+            match public.get(w.name.as_str()) {
+                Some((handler, access)) if access.writable() => {
+                    writes.push((handler.clone(), w.value.clone()));
+                }
+                Some(_) => {
+                    self.err(format!("{at}.handlers[{j}]"), format!("'{}' can only be read", w.name));
+                }
+                None => {
+                    let known = public.keys().cloned().collect::<Vec<_>>().join(", ");
+                    self.err(
+                        format!("{at}.handlers[{j}]"),
+                        format!("no public handler '{}'; there are: {known}", w.name),
+                    );
+                }
+            }
+        }
+        writes
+    }
+
+    fn rules(&self) -> Vec<FlowRule> {
+        let rule = |rule: &weir_model::graph::Rule| {
+            // A place that is missing here belongs to an access point or function that was refused above.
+            let input = self.port(&rule.matches.port_in)?;
+            let actions = self.actions(&rule.actions);
+            Some(FlowRule { priority: rule.priority, input, filter: rule.matches.expr(), actions })
+        };
+        self.graph.flowrules.iter().filter_map(rule).collect()
     }
 
     fn port(&self, place: &PortRef) -> Option<u32> {
         self.ports.iter().position(|p| p.place == *place).map(|i| i as u32)
     }
 
-    fn actions(&mut self, a: &Actions, _rule: usize) -> Vec<Action> {
+    fn actions(&self, a: &Actions) -> Vec<Action> {
         if a.drop {
             return Vec::new();
         }
@@ -327,9 +380,9 @@ click: |
         ServiceGraph::parse(text).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    fn compiled(text: &str) -> Result<Compiled, Vec<CompileError>> {
+    fn planned(text: &str) -> Result<GraphPlan, Vec<CompileError>> {
         let template = Template::parse(FIREWALL).unwrap();
-        compile(&graph(text), |f| match f.name.as_str() {
+        plan(&graph(text), |f| match f.name.as_str() {
             "firewall" => Ok(&template),
             other => Err(format!("there is no image '{other}'")),
         })
@@ -350,7 +403,7 @@ flowrules:
 
     #[test]
     fn a_graph_becomes_a_flow_table_with_its_functions_around_it() {
-        let c = compiled(GRAPH).unwrap();
+        let c = crate::config::Compiled::new(planned(GRAPH).unwrap());
         for line in [
             "sap_lan_in :: FromLink(lan/in) -> sap_lan :: Counter;",
             "in_0 -> filter :: IPFilter(allow tcp, deny all) -> out_1;",
@@ -359,22 +412,22 @@ flowrules:
             "sf_fw [1] -> [3] lsi;",
             "lsi [3] -> [1] sf_fw;",
         ] {
-            assert!(c.config.contains(line), "{line} is missing in\n{}", c.config);
+            assert!(c.config.text.contains(line), "{line} is missing in\n{}", c.config.text);
         }
-        assert_eq!(c.attachments[1].vlan, Some(25));
-        assert_eq!(c.functions[0].handlers["dropped"].0, "sf_fw/filter.hits");
+        assert_eq!(c.plan.attachments[1].vlan, Some(25));
+        assert_eq!(c.plan.functions[0].handlers["dropped"].0, "sf_fw/filter.hits");
     }
 
     #[test]
     fn what_cannot_be_compiled_is_named_with_its_place() {
-        let errors = compiled(&GRAPH.replace("name: firewall,", "name: fierwall,")).unwrap_err();
+        let errors = planned(&GRAPH.replace("name: firewall,", "name: fierwall,")).unwrap_err();
         assert!(errors[0].to_string().contains("sffg.SFs[0]: there is no image 'fierwall'"), "{errors:?}");
-        let errors = compiled(&GRAPH.replace("RULES:", "RULE:")).unwrap_err();
+        let errors = planned(&GRAPH.replace("RULES:", "RULE:")).unwrap_err();
         assert!(errors[0].at == "sffg.SFs[0].params", "{errors:?}");
         let gre = GRAPH.replace(
             "{id: lan, type: interface, interface: {if-name: eth1}}",
             "{id: lan, type: gre, gre: {local-ip: 1.1.1.1, remote-ip: 2.2.2.2}}",
         );
-        assert!(compiled(&gre).unwrap_err()[0].what.contains("gre access points are not supported"));
+        assert!(planned(&gre).unwrap_err()[0].what.contains("gre access points are not supported"));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use weir_model::template::Template;
+use weir_model::template::{Click, Template};
 
 /// A function as a compound element: `in_0`, `out_0` … count packets and lead to its ports. `line` is the line of the
 /// configuration on which the text begins.
@@ -15,7 +15,7 @@ pub(crate) fn text(
     arguments: &BTreeMap<String, String>,
     line: usize,
 ) -> String {
-    let script = script(template, arguments);
+    let script = template.click().map(|click| script(template, click, arguments)).unwrap_or_default();
     let used = words(&script);
     let mut text = format!("// Image {}\n{element} :: {{\n", template.name);
     for port in 0..template.ports.len() {
@@ -48,15 +48,15 @@ pub fn alone(element: &str, template: &Template, arguments: &BTreeMap<String, St
 }
 
 /// The script with the values of its parameters, between line directives.
-fn script(template: &Template, arguments: &BTreeMap<String, String>) -> String {
-    let file = template.script.file.as_deref().unwrap_or(template.name.as_str());
+fn script(template: &Template, click: &Click, arguments: &BTreeMap<String, String>) -> String {
+    let file = click.script.file.as_deref().unwrap_or(template.name.as_str());
     let file: String = file.chars().filter(|c| !c.is_control() && !matches!(c, '"' | '\\')).collect();
-    let first = template.script.line.max(1);
+    let first = click.script.line.max(1);
     // Columns are those of the file, unless blanks could stand inside quotes.
-    let quoted = template.click.contains(['"', '\'']);
-    let indent = " ".repeat(if quoted { 0 } else { template.script.indent });
+    let quoted = click.text.contains(['"', '\'']);
+    let indent = " ".repeat(if quoted { 0 } else { click.script.indent });
     let mut text = format!("# {first} \"{file}\"\n");
-    for (i, line) in template.click.trim_end().lines().enumerate() {
+    for (i, line) in click.text.trim_end().lines().enumerate() {
         let values = substitute(line, arguments);
         _ = writeln!(text, "{}{values}", if line.is_empty() { "" } else { &indent });
         if values.contains('\n') {
@@ -117,7 +117,8 @@ mod tests {
     fn places_are_those_of_the_image() {
         let manifest = "name: f\nports: [a]\nparams: [{name: A, type: text}]\nclick: |\n  in_0 -> Null($A)\n    -> out_0;\n  x;\n";
         let template = Template::parse(manifest).unwrap();
-        assert_eq!((template.script.line, template.script.indent), (5, 2));
+        let script = &template.click().unwrap().script;
+        assert_eq!((script.line, script.indent), (5, 2));
         let text = text("e", &template, &BTreeMap::from([("A".into(), "1,\n2".into())]), 10);
         let lines: Vec<&str> = text.lines().collect();
         // The second line of the value is no line of the image.

@@ -10,6 +10,8 @@ use std::fmt::Write;
 /// A service access point of a graph.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attachment {
+    /// Its name among the graph's elements.
+    pub element: String,
     /// Interface of the node.
     pub interface: String,
     /// VLAN on it; `None` takes all that no other access point's VLAN is.
@@ -92,6 +94,7 @@ mod tests {
 
     fn attachment(graph: &str, interface: &str, vlan: Option<u16>) -> Attachment {
         Attachment {
+            element: "sap_l".into(),
             interface: interface.into(),
             vlan,
             to_graph: "l/in".into(),

@@ -16,7 +16,8 @@ use weir_model::filter::{Expr, PacketView};
 use weir_model::graph::{Actions, Match, PortRef, Rule, ServiceGraph, VlanMatch};
 use weir_model::template::Template;
 use weir_model::value::{MacAddr, VlanId};
-use weir_switch::compile::compile;
+use weir_switch::compile::plan;
+use weir_switch::config::configuration;
 
 /// A graph with three access points and no rules.
 const GRAPH: &str = "
@@ -171,13 +172,12 @@ fn graph(rules: &[Rule]) -> Option<ServiceGraph> {
 /// The program of the graph's flow table.
 fn table(rules: &[Rule]) -> Program {
     let graph = graph(rules).expect("each rule is allowed");
-    let compiled = compile(&graph, |_| Err("there is no image".into())).unwrap();
-    let parsed = weir_click::parse("graph", &compiled.config, &Library)
-        .unwrap_or_else(|e| panic!("{e}\n{}", compiled.config));
+    let text = configuration(&plan(&graph, |_| Err("there is no image".into())).unwrap()).text;
+    let parsed = weir_click::parse("graph", &text, &Library).unwrap_or_else(|e| panic!("{e}\n{}", text));
     let lsi = &parsed.elements[parsed.find("lsi").unwrap()];
     let element = class("FlowTable").unwrap().configure(&lsi.args).unwrap_or_else(|e| panic!("{e:?}"));
     let program = program_of(&*element, "lsi", 3, 3);
-    check(&program).unwrap_or_else(|e| panic!("{e:#?}\n{}", compiled.config));
+    check(&program).unwrap_or_else(|e| panic!("{e:#?}\n{}", text));
     program
 }
 
@@ -276,9 +276,9 @@ fn the_example_compiles_to_a_configuration() {
         let wanted = f.template.as_ref().unwrap_or(&f.name);
         images.iter().find(|t| t.name.as_str() == wanted.as_str()).ok_or("there is no image".to_owned())
     };
-    let compiled = compile(&graph, image).unwrap_or_else(|e| panic!("{e:?}"));
-    let parsed = weir_click::parse("graph", &compiled.config, &Library)
-        .unwrap_or_else(|e| panic!("{e}\n{}", compiled.config));
+    let plan = plan(&graph, image).unwrap_or_else(|e| panic!("{e:?}"));
+    let text = configuration(&plan).text;
+    let parsed = weir_click::parse("graph", &text, &Library).unwrap_or_else(|e| panic!("{e}\n{}", text));
     for (e, ports) in parsed.elements.iter().zip(&parsed.ports) {
         let Some(class) = class(&e.class) else { continue };
         let element = class.configure(&e.args).unwrap_or_else(|why| panic!("{}: {why:?}", e.name));
@@ -286,7 +286,7 @@ fn the_example_compiles_to_a_configuration() {
         check(&program).unwrap_or_else(|why| panic!("{}: {why:#?}", e.name));
     }
     // Each handler of the functions belongs to an element that has it.
-    for f in &compiled.functions {
+    for f in &plan.functions {
         for (name, (handler, _)) in &f.handlers {
             let (element, handler) = handler.rsplit_once('.').unwrap();
             let e =
@@ -299,5 +299,5 @@ fn the_example_compiles_to_a_configuration() {
             );
         }
     }
-    assert_eq!((compiled.functions.len(), compiled.attachments.len()), (2, 2));
+    assert_eq!((plan.functions.len(), plan.attachments.len()), (2, 2));
 }

@@ -2,9 +2,9 @@
 
 use weir_engine::Plan;
 use weir_model::graph::ServiceGraph;
-use weir_switch::compile::Compiled;
-use weir_verify::Place;
+use weir_switch::compile::Names;
 use weir_verify::checks::{Framing, Target};
+use weir_verify::{Body, Place};
 
 use super::configurations::devices;
 use super::{Gate, Spot, World};
@@ -12,14 +12,15 @@ use crate::click::Template;
 
 impl World {
     /// A service graph: requirements name its access points (`client`, `sap:client`), its functions and their ports
-    /// (`nat:inside`, `sf:nat:inside`), and the elements of its configuration. `plan` is that of `compiled.config`.
+    /// (`nat:inside`, `sf:nat:inside`), and the elements of its configuration. `plan` is that of the configuration, with these
+    /// names. What functions do that are not inline is not known.
     ///
     /// # Errors
     /// If a handler write of a function is wrong.
-    pub fn of_graph(graph: &ServiceGraph, compiled: &Compiled, plan: &Plan) -> Result<World, Vec<String>> {
+    pub fn of_graph(graph: &ServiceGraph, names: &Names, plan: &Plan) -> Result<World, Vec<String>> {
         let mut world = World::default();
         let mut template = Template::new(plan);
-        let writes = compiled.functions.iter().flat_map(|f| &f.writes);
+        let writes = names.functions.iter().flat_map(|f| &f.writes);
         let errors: Vec<String> =
             writes.filter_map(|(handler, value)| template.write(plan, handler, value).err()).collect();
         if !errors.is_empty() {
@@ -29,7 +30,7 @@ impl World {
         world.add_ports(&ports, "");
         let links = devices(&ports);
         let mut all = Vec::new();
-        for (sap, a) in graph.saps.iter().zip(&compiled.attachments) {
+        for (sap, a) in graph.saps.iter().zip(&names.attachments) {
             let link = |name: &str| links.iter().find(|s| s.name == name);
             let (from, to) = (link(&a.to_graph), link(&a.from_graph));
             let gates = |s: Option<&Spot>| s.map(|s| s.gates.clone()).unwrap_or_default();
@@ -50,8 +51,12 @@ impl World {
             owns: Vec::new(),
         });
         let mut of_functions = Vec::new();
-        for (f, made) in graph.functions.iter().zip(&compiled.functions) {
+        for (f, made) in graph.functions.iter().zip(&names.functions) {
             let place = |port: usize| {
+                if let Some(interface) = made.interfaces.get(port) {
+                    let device = links.iter().find(|s| s.name == *interface)?;
+                    return device.gates.iter().find_map(|g| g.target.clone());
+                }
                 let element = plan.graph.find(&format!("{}/in_{port}", made.element))?;
                 let place = Place { node: ports.nodes.get(element)?.0, port: 0 };
                 Some(Target::new(place, Framing::Ethernet))
@@ -63,6 +68,16 @@ impl World {
                 owns: false,
             };
             let gates: Vec<Gate> = f.ports.iter().enumerate().map(gate).collect();
+            if !made.interfaces.is_empty() {
+                let opaque = world.net.add(made.element.clone(), Body::Opaque);
+                let cause = format!(
+                    "what the function {} does with packets is not known: it is no Click script",
+                    f.id
+                );
+                world.causes.insert(opaque, cause);
+                let targets = gates.iter().filter_map(|g| g.target.as_ref());
+                targets.for_each(|t| world.net.connect(t.place, Place { node: opaque, port: 0 }));
+            }
             let own = |name: &str| name.strip_prefix(&made.element).is_some_and(|rest| rest.starts_with('/'));
             let mine = plan.graph.elements.iter().zip(&ports.nodes).filter(|(e, _)| own(&e.name));
             let nodes = mine.flat_map(|(_, (a, b))| [*a, *b]).collect();

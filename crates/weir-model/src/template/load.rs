@@ -41,7 +41,8 @@ impl Template {
     /// Only regular files of at most [`MAX_FILE`] bytes are read: a directory from elsewhere may hold links and devices.
     pub fn load(path: &Path) -> Result<Self, TemplateError> {
         if path.is_dir() {
-            return Self::load_with(path, |file| read_file(&path.join(file)));
+            let template = Self::load_with(path, |file| read_file(&path.join(file)))?;
+            return Ok(Template { folder: Some(path.into()), ..template });
         }
         let text = read_file(path).map_err(|source| TemplateError::Io { path: path.into(), source })?;
         super::read::template(&text, None, Some(path))

@@ -1,7 +1,8 @@
-//! Function templates, "images": a Click script with its ports, parameters and public handlers (Scylla paper, sections III.B and V.A).
+//! Function templates, "images": what runs a function, with its ports, parameters and public handlers (Scylla paper, sections III.B and
+//! V.A; COMPOSER paper, section 5.6).
 //!
-//! A template is one YAML (or JSON) document, `function.yaml`, with the script in its `click` field, or a directory with
-//! `function.yaml` and the script beside it in `function.click`:
+//! A template of an inline function is one YAML (or JSON) document, `function.yaml`, with the Click script in its `click` field, or
+//! a directory with `function.yaml` and the script beside it in `function.click`. Functions of other kinds are directories.
 //!
 //! ```
 //! let template = weir_model::template::Template::parse(r#"
@@ -21,16 +22,19 @@
 //! ```
 
 mod load;
+mod native;
 mod read;
 mod schema;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use load::{MANIFEST_FILE, MAX_FILE, SCRIPT_FILE, TemplateError};
+pub use native::{Native, SCRIPTS};
 
 use crate::error::{DocErrors, ValueError};
 use crate::graph::ParamValue;
@@ -59,10 +63,45 @@ pub struct Template {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::handlers")]
     pub handlers: BTreeMap<String, Handler>,
-    /// The Click script; it may stand beside the document instead, in `function.click`.
-    #[schemars(default)]
-    pub click: String,
-    /// Where the script stands, for messages.
+    /// What runs it.
+    #[serde(flatten)]
+    #[schemars(with = "schema::Fields")]
+    pub implementation: Implementation,
+    /// The directory that it was loaded from.
+    #[serde(skip)]
+    pub folder: Option<PathBuf>,
+}
+
+/// What runs a function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Implementation {
+    /// The data plane, inline.
+    Click(Click),
+    /// Programs of the node, in a network namespace.
+    Native {
+        /// How.
+        native: Native,
+    },
+}
+
+impl Implementation {
+    /// Its kind, as manifests have it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Implementation::Click(_) => "click",
+            Implementation::Native { .. } => "native",
+        }
+    }
+}
+
+/// A Click script.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Click {
+    /// The text.
+    #[serde(rename = "click")]
+    pub text: String,
+    /// Where it stands, for messages.
     #[serde(skip)]
     pub script: Script,
 }
@@ -144,7 +183,10 @@ pub enum ParamType {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Handler {
-    /// The handler inside the script, `element.handler`.
+    /// The handler inside the script, `element.handler`. A function of another kind has its program in `scripts/handlers`, by
+    /// the public name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(default)]
     pub handler: String,
     /// Whether it may be read (without this field, it may), written, or both.
     #[schemars(default = "read_only")]
@@ -250,6 +292,19 @@ impl Param {
 }
 
 impl Template {
+    /// Its Click script, if it is inline.
+    pub fn click(&self) -> Option<&Click> {
+        match &self.implementation {
+            Implementation::Click(click) => Some(click),
+            Implementation::Native { .. } => None,
+        }
+    }
+
+    /// The directory that a kind which is one was loaded from.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
     /// Reads a template that holds its script, from YAML or JSON.
     pub fn parse(text: &str) -> Result<Self, DocErrors> {
         read::template(text, None, None)

@@ -3,13 +3,17 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use super::{Access, Handler, Param, ParamType, Script, Template, TemplatePort};
+use super::native::{interface_name, native};
+use super::{
+    Access, Click, Handler, Implementation, Native, Param, ParamType, Script, Template, TemplatePort,
+};
 use crate::doc::{At, Kind, Node, Reader, did_you_mean};
 use crate::error::{DocErrors, Position, quote};
 use crate::graph::MAX_PORTS;
 
 /// Most parameters, and most handlers, of a template.
 const MAX_ITEMS: usize = 1_000;
+const KINDS: [&str; 2] = ["click", "native"];
 const TYPES: [(&str, ParamType); 7] = [
     ("text", ParamType::Text),
     ("int", ParamType::Int),
@@ -26,13 +30,16 @@ pub(super) fn template(text: &str, script: Option<&str>, file: Option<&Path>) ->
     let mut r = Reader::default();
     let template = manifest(&mut r, &At::root(&root, ""), script);
     let mut template = r.finish(template)?;
-    if script.is_none()
-        && let Kind::Map(fields) = &root.kind
-        && let Some(position) = fields.iter().find(|(name, _)| name == "click").and_then(|(_, n)| n.position)
-    {
-        template.script = place(text, position, &template.click);
+    if let Implementation::Click(click) = &mut template.implementation {
+        if script.is_none()
+            && let Kind::Map(fields) = &root.kind
+            && let Some(position) =
+                fields.iter().find(|(name, _)| name == "click").and_then(|(_, n)| n.position)
+        {
+            click.script = place(text, position, &click.text);
+        }
+        click.script.file = file.map(|f| f.display().to_string());
     }
-    template.script.file = file.map(|f| f.display().to_string());
     Ok(template)
 }
 
@@ -53,17 +60,58 @@ fn place(text: &str, position: Position, script: &str) -> Script {
 }
 
 fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Template> {
-    let f = r.fields(at, &["name", "version", "description", "ports", "params", "handlers", "click"])?;
+    let known = ["name", "version", "description", "kind", "ports", "params", "handlers", "click", "native"];
+    let f = r.fields(at, &known)?;
     let name = f.need(r, "name", "the name that graphs ask for").and_then(|at| r.parse(&at, "an identifier"));
     let version = match f.get("version") {
         Some(at) => r.parse(&at, "a version").map(Some),
         None => Some(None),
     };
     let description = doc(r, f.get("description"));
-    let ports = f.get("ports").map(|at| ports(r, &at)).unwrap_or_default();
+    let kind = match f.get("kind") {
+        Some(at) => {
+            let word = r.text(&at, "a kind of function")?;
+            if !KINDS.contains(&word) {
+                r.error(&at, format!("{} is no kind of function", quote(word)), did_you_mean(word, &KINDS));
+                return None;
+            }
+            word
+        }
+        None => "click",
+    };
+    let inline = kind == "click";
+    let ports = f.get("ports").map(|at| ports(r, &at, inline)).unwrap_or_default();
     let params = f.get("params").map(|at| params(r, &at)).unwrap_or_default();
-    let handlers = f.get("handlers").map(|at| handlers(r, &at)).unwrap_or_default();
-    let click = match (f.get("click"), script) {
+    let handlers = f.get("handlers").map(|at| handlers(r, &at, inline)).unwrap_or_default();
+    for field in KINDS.iter().filter(|k| **k != kind) {
+        if let Some(at) = f.get(field) {
+            let what = format!("{} is of functions of kind {field}, and this one is {kind}", quote(field));
+            r.error(&at, what, format!("leave it out, or say \"kind: {field}\""));
+        }
+    }
+    let implementation = if inline {
+        click(r, at, f.get("click"), script).map(Implementation::Click)
+    } else {
+        let native = match f.get("native") {
+            Some(at) => native(r, &at),
+            None => Some(Native::default()),
+        };
+        native.map(|native| Implementation::Native { native })
+    };
+    Some(Template {
+        name: name?,
+        version: version?,
+        description,
+        ports,
+        params,
+        handlers,
+        implementation: implementation?,
+        folder: None,
+    })
+}
+
+fn click(r: &mut Reader, at: &At<'_>, field: Option<At<'_>>, script: Option<&str>) -> Option<Click> {
+    let text = match (field, script) {
         (None, Some(script)) => Some(script.to_string()),
         (Some(at), None) => r.text(&at, "a Click script").map(str::to_string),
         (Some(at), Some(_)) => {
@@ -74,25 +122,15 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
             r.error(
                 at,
                 "there is no Click script",
-                "add the file function.click, or the field \"click\" with the script",
+                "add the file function.click, or the field \"click\" with the script; or say another \"kind\"",
             );
             None
         }
     };
-    if click.as_deref().is_some_and(|c| c.trim().is_empty()) {
+    if text.as_deref().is_some_and(|c| c.trim().is_empty()) {
         r.error(at, "the Click script is empty", "write at least \"in_0 -> out_0;\"");
     }
-    let script = Script { file: None, line: 1, indent: 0 };
-    Some(Template {
-        name: name?,
-        version: version?,
-        description,
-        ports,
-        params,
-        handlers,
-        click: click?,
-        script,
-    })
+    Some(Click { text: text?, script: Script { file: None, line: 1, indent: 0 } })
 }
 
 /// Free text; absent is empty.
@@ -100,7 +138,8 @@ fn doc(r: &mut Reader, at: Option<At<'_>>) -> String {
     at.and_then(|at| r.text(&at, "text").map(str::to_string)).unwrap_or_default()
 }
 
-fn ports(r: &mut Reader, at: &At<'_>) -> Vec<TemplatePort> {
+/// Ports; those of functions that are not inline are interfaces.
+fn ports(r: &mut Reader, at: &At<'_>, inline: bool) -> Vec<TemplatePort> {
     let mut ports: Vec<TemplatePort> = Vec::new();
     for (i, node) in r.items(at, "ports", MAX_PORTS).unwrap_or_default().iter().enumerate() {
         let at = at.index(i, node);
@@ -113,6 +152,9 @@ fn ports(r: &mut Reader, at: &At<'_>) -> Vec<TemplatePort> {
                 Some(TemplatePort { name: name?, doc })
             })
         };
+        if let Some(help) = port.as_ref().filter(|_| !inline).and_then(|p| interface_name(p.name.as_str())) {
+            r.error(&at, "the function is not inline", help);
+        }
         match port {
             Some(p) if ports.iter().any(|q| q.name == p.name) => {
                 r.error(
@@ -200,7 +242,7 @@ fn param(r: &mut Reader, at: &At<'_>) -> Option<Param> {
     Some(param)
 }
 
-fn handlers(r: &mut Reader, at: &At<'_>) -> BTreeMap<String, Handler> {
+fn handlers(r: &mut Reader, at: &At<'_>, inline: bool) -> BTreeMap<String, Handler> {
     let mut handlers = BTreeMap::new();
     let Some(map) = r.map(at, "a map from public names to handlers") else { return handlers };
     if map.entries.len() > MAX_ITEMS {
@@ -212,21 +254,34 @@ fn handlers(r: &mut Reader, at: &At<'_>) -> BTreeMap<String, Handler> {
         if let Err(e) = name.parse::<crate::value::Id>() {
             r.error(&at, e.message, e.help);
         }
-        if let Some(handler) = handler(r, &at) {
+        if let Some(handler) = handler(r, &at, inline) {
             handlers.insert(name.clone(), handler);
         }
     }
     handlers
 }
 
-/// `{handler, access, doc}`, or just `element.handler` for one that is only read.
-fn handler(r: &mut Reader, at: &At<'_>) -> Option<Handler> {
-    if !matches!(at.node.kind, Kind::Map(_)) {
+/// `{handler, access, doc}`, or just `element.handler` for one that is only read. What is not inline has `{access, doc}`.
+fn handler(r: &mut Reader, at: &At<'_>, inline: bool) -> Option<Handler> {
+    if inline && !matches!(at.node.kind, Kind::Map(_)) {
         let handler = inner_name(r, at)?;
         return Some(Handler { handler, access: Access::Read, doc: String::new() });
     }
+    let elsewhere =
+        "write {access: r, doc: …}, and put the program into scripts/handlers, by the public name";
+    if !inline && at.node.text().is_some() {
+        r.error(at, "only a Click script has handlers of elements", elsewhere);
+        return None;
+    }
     let f = r.fields(at, &["handler", "access", "doc"])?;
-    let handler = f.need(r, "handler", "element.handler").and_then(|at| inner_name(r, &at));
+    if let Some(at) = f.get("handler").filter(|_| !inline) {
+        r.error(&at, "only a Click script has handlers of elements", elsewhere);
+    }
+    let handler = if inline {
+        f.need(r, "handler", "element.handler").and_then(|at| inner_name(r, &at))
+    } else {
+        Some(String::new())
+    };
     let access = match f.get("access") {
         None => Some(Access::Read),
         Some(at) => match r.text(&at, "r, w or rw") {

@@ -1,8 +1,8 @@
 //! What the schema that is derived from a template does not say: the spellings beside the canonical one.
 
-use schemars::{Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{Handler, TemplatePort};
+use super::{Handler, Native, TemplatePort};
 use crate::value::Id;
 
 pub(super) fn ports(g: &mut SchemaGenerator) -> Schema {
@@ -13,4 +13,32 @@ pub(super) fn ports(g: &mut SchemaGenerator) -> Schema {
 pub(super) fn handlers(g: &mut SchemaGenerator) -> Schema {
     let handler = g.subschema_for::<Handler>();
     json_schema!({ "type": "object", "additionalProperties": { "anyOf": [handler, { "type": "string" }] } })
+}
+
+/// The fields that say what runs a function.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is asked for")]
+pub(super) struct Fields {
+    /// What runs the function: `click` (the data plane, inline), or `native` (programs of the node).
+    #[schemars(default = "click")]
+    kind: Kind,
+    /// Of kind `click`: the script; it may stand beside the document instead, in `function.click`.
+    #[schemars(default)]
+    click: String,
+    /// Of kind `native`: what it needs. Its scripts stand beside the document, in the folder `scripts`.
+    #[schemars(default)]
+    native: Native,
+}
+
+/// A kind of function.
+#[derive(JsonSchema, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is asked for")]
+enum Kind {
+    Click,
+    Native,
+}
+
+fn click() -> Kind {
+    Kind::Click
 }

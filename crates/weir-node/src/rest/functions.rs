@@ -1,19 +1,26 @@
 //! Routes of handlers and images, and of the node itself.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use weir_api::functions::Inside;
 use weir_api::images::{ImageDetails, ImageHandler, ImageList, ImagePort, ImageSummary, Parameter};
 use weir_api::node::Health;
 use weir_api::problem::Problem;
 use weir_model::template::TemplatePort;
 use weir_protocol::{Answer, Command};
 
-use super::extract::Path;
-use super::{App, Received, bytes, entry};
+use super::extract::{Path, Query};
+use super::{App, Received, bytes, entry, log};
+use crate::compute::Compute;
 use crate::connection::DataPlane;
 use crate::desired::PublicHandler;
+use crate::instance::{InstanceId, Kind};
 use crate::proof;
 use weir_model::nearest::nearest;
 
@@ -31,6 +38,81 @@ fn handler(app: &App, id: &str, function: &str, name: &str) -> Result<PublicHand
         let hint = nearest(name, f.handlers.keys().map(String::as_str));
         not_found(format!("function '{function}' has no public handler '{name}'{hint}; it has: {known}"))
     })
+}
+
+/// What runs a function.
+fn kind(app: &App, id: &str, function: &str) -> Kind {
+    let graph = app.graph(id).map(|e| e.graph);
+    graph.and_then(|g| Some(g.function(function)?.kind)).unwrap_or_default()
+}
+
+/// The function of a graph, if it is not inline, and its driver.
+fn instance(app: &App, id: &str, function: &str) -> Result<(InstanceId, Arc<dyn Compute>), Problem> {
+    let e = entry(app, id)?;
+    let not_found = |detail: String| Problem::new(StatusCode::NOT_FOUND, detail);
+    let f = e.graph.function(function).ok_or_else(|| {
+        let hint = nearest(function, e.graph.functions.iter().map(|f| f.id.as_str()));
+        not_found(format!("graph '{id}' has no function '{function}'{hint}"))
+    })?;
+    if f.kind == Kind::Inline {
+        let detail =
+            format!("function '{function}' is inline: it has no output and no namespaces of its own");
+        return Err(not_found(format!("{detail}; 'weir events' shows what its elements print")));
+    }
+    Ok((InstanceId::new(id, function), app.drivers.get(f.kind)?))
+}
+
+/// Which output to give.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct LogOptions {
+    /// Whether what comes later follows, until the client goes.
+    #[serde(default)]
+    follow: bool,
+}
+
+/// What a function that is not inline has written, with its scripts: the last 4 MB.
+#[utoipa::path(get, path = "/graphs/{id}/functions/{function}/log", tag = "functions", operation_id = "function_log",
+    params(
+        ("id" = String, Path, description = "The graph's identifier."),
+        ("function" = String, Path, description = "The function's identifier."),
+        LogOptions,
+    ),
+    responses(
+        (status = 200, body = String, content_type = "text/plain", description = "Its output and its errors."),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "The query has mistakes."),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph or function, or it is inline."),
+        (status = 422, body = Problem, content_type = "application/problem+json", description = "It cannot be read."),
+    ))]
+pub(super) async fn log(
+    State(app): State<App>,
+    Path((id, function)): Path<(String, String)>,
+    Query(LogOptions { follow }): Query<LogOptions>,
+) -> Result<Response, Problem> {
+    let (instance, driver) = instance(&app, &id, &function)?;
+    let body = log::body(driver.log(&instance)?, follow);
+    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], body).into_response())
+}
+
+/// How a program is started inside a function that is not inline, by who is on this machine: `weir shell` does.
+#[utoipa::path(get, path = "/graphs/{id}/functions/{function}/inside", tag = "functions", operation_id = "function_inside",
+    params(
+        ("id" = String, Path, description = "The graph's identifier."),
+        ("function" = String, Path, description = "The function's identifier."),
+    ),
+    responses(
+        (status = 200, body = Inside, description = "Namespaces, directories and environment."),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such graph or function, or it is inline."),
+        (status = 422, body = Problem, content_type = "application/problem+json", description = "It does not run."),
+    ))]
+pub(super) async fn inside(
+    State(app): State<App>,
+    Path((id, function)): Path<(String, String)>,
+) -> Result<Json<Inside>, Problem> {
+    let (instance, driver) = instance(&app, &id, &function)?;
+    let launch = driver.inside(&instance)?;
+    Ok(Json(Inside { launch: serde_json::to_value(launch).map_err(|_| Problem::internal())? }))
 }
 
 /// Reads a public handler of a function.
@@ -55,6 +137,10 @@ pub(super) async fn read(
     let public = handler(&app, &id, &function, &name)?;
     if !public.readable {
         return Err(Problem::new(StatusCode::FORBIDDEN, format!("'{name}' can only be written")));
+    }
+    let kind = kind(&app, &id, &function);
+    if kind != Kind::Inline {
+        return Ok(app.drivers.get(kind)?.read(&InstanceId::new(&id, &function), &public.handler).await?);
     }
     match app.plane.call(Command::Read { graph: id, handler: public.handler }).await? {
         Answer::Text { text } => Ok(text),
@@ -99,6 +185,12 @@ pub(super) async fn write(
         );
         return Err(Problem::new(StatusCode::CONFLICT, detail));
     }
+    let kind = kind(&app, &id, &function);
+    if kind != Kind::Inline {
+        let instance = InstanceId::new(&id, &function);
+        app.drivers.get(kind)?.write(&instance, &public.handler, &value).await?;
+        return Ok(StatusCode::NO_CONTENT);
+    }
     let write = Command::Write { graph: id, handler: public.handler.clone(), value: value.clone() };
     app.plane.call(write).await?;
     app.wrote(&graph, &function, &name, &public.handler, &value).await;
@@ -111,6 +203,7 @@ pub(super) async fn images(State(app): State<App>) -> Json<ImageList> {
     let found = app.tried_images().await;
     let summary = |t: &weir_model::template::Template| ImageSummary {
         name: t.name.to_string(),
+        kind: t.implementation.kind().to_owned(),
         version: t.version.as_ref().map(ToString::to_string),
         description: t.description.clone(),
         ports: t.ports.iter().map(|p| p.name.to_string()).collect(),
@@ -142,6 +235,7 @@ pub(super) async fn image(
     let port = |p: &TemplatePort| ImagePort { name: p.name.to_string(), doc: p.doc.clone() };
     Ok(Json(ImageDetails {
         name: t.name.to_string(),
+        kind: t.implementation.kind().to_owned(),
         version: t.version.as_ref().map(ToString::to_string),
         description: t.description.clone(),
         ports: t.ports.iter().map(port).collect(),

@@ -15,6 +15,7 @@ use weir_protocol::{Answer, Command};
 use super::extract::{Path, Query};
 use super::{App, Received, document, documents, entry, to_the_end};
 use crate::connection::DataPlane;
+use crate::desired::FunctionRuntime;
 use crate::node::{Applied, ApplyError, Document, Entry, How, Outcome};
 use crate::precondition::Precondition;
 use crate::{plan, traffic};
@@ -270,8 +271,9 @@ pub(super) async fn status(
     Path(id): Path<String>,
 ) -> Result<Json<GraphStatus>, Problem> {
     let e = entry(&app, &id)?;
-    let view = app.view();
-    let status = crate::status::status(&*app.plane, &e.graph, view.state(&id), view.drift_of(&id));
+    let drift = app.view().drift_of(&id);
+    let health = |f: &FunctionRuntime| app.health(&e.graph, f);
+    let status = crate::status::status(&*app.plane, &e.graph, app.state(&id), drift, &health);
     Ok(Json(status.await?))
 }
 
@@ -283,7 +285,7 @@ pub(super) async fn status(
 pub(super) async fn config(State(app): State<App>, Path(id): Path<String>) -> Result<String, Problem> {
     let graph = entry(&app, &id)?.graph;
     let name = graph.document.get("name").and_then(|n| n.as_str()).unwrap_or_default();
-    Ok(format!("// Graph {id}: {}\n{}", name.replace(['\n', '\r'], " "), graph.config))
+    Ok(format!("// Graph {id}: {}\n{}", name.replace(['\n', '\r'], " "), graph.switch.config))
 }
 
 /// What a document would change: parts, tables, and the packets between access points that would be treated differently.

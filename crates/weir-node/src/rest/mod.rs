@@ -4,6 +4,7 @@ mod devices;
 mod extract;
 mod functions;
 mod graphs;
+mod log;
 mod openapi;
 mod problem;
 mod streams;
@@ -45,6 +46,8 @@ fn routes() -> (Router<App>, serde_json::Value) {
         .routes(routes!(graphs::config))
         .routes(routes!(graphs::plan))
         .routes(routes!(functions::read, functions::write))
+        .routes(routes!(functions::log))
+        .routes(routes!(functions::inside))
         .routes(routes!(graphs::written))
         .routes(routes!(functions::images))
         .routes(routes!(functions::image))

@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use weir_api::problem::{Mistake, Problem};
 
+use crate::compute::ComputeError;
 use crate::connection::CallError;
 use crate::node::ApplyError;
 use crate::store::StoreError;
@@ -26,6 +27,16 @@ impl From<CallError> for Problem {
             }
             CallError::Lost(_) => Problem::new(StatusCode::SERVICE_UNAVAILABLE, e.to_string()),
         }
+    }
+}
+
+impl From<ComputeError> for Problem {
+    fn from(e: ComputeError) -> Self {
+        let status = match e {
+            ComputeError::System { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+            _ => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        Problem::new(status, e.to_string())
     }
 }
 

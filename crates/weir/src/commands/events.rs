@@ -61,10 +61,12 @@ fn show(event: &Event, ui: Ui) -> Result<(), Failure> {
 }
 
 fn text(event: &Event, ui: Ui) -> String {
-    let kind = format!("{:11}", event.kind.name());
+    let kind = format!("{:13}", event.kind.name());
     let kind = match event.kind {
-        Kind::Failed | Kind::DeviceDown | Kind::EngineDown => ui.bad(&kind),
-        Kind::Applied | Kind::Recovered | Kind::DeviceUp | Kind::EngineUp => ui.good(&kind),
+        Kind::Failed | Kind::FunctionDown | Kind::DeviceDown | Kind::EngineDown => ui.bad(&kind),
+        Kind::Applied | Kind::Recovered | Kind::FunctionUp | Kind::DeviceUp | Kind::EngineUp => {
+            ui.good(&kind)
+        }
         _ => kind,
     };
     let graph = event.graph.as_ref().map_or(String::new(), |g| format!("{}: ", ui.bold(g)));

@@ -9,7 +9,7 @@ use weir_api::images::{ImageDetails, ImageList, Parameter};
 use weir_model::graph::ServiceGraph;
 use weir_node::guard;
 use weir_node::images::Images;
-use weir_switch::compile::Compiled;
+use weir_switch::config::Compiled;
 
 use super::complete;
 use super::remote::NodeArgs;
@@ -44,7 +44,13 @@ fn list(list: &ImageList, ui: Ui) -> String {
     let mut out = String::new();
     for image in &list.images {
         let version = image.version.as_ref().map_or(String::new(), |v| format!(" {v}"));
-        _ = writeln!(out, "{}{version}: {}", ui.bold(&image.name), image.description.trim());
+        _ = writeln!(
+            out,
+            "{}{version}{}: {}",
+            ui.bold(&image.name),
+            kind(&image.kind),
+            image.description.trim()
+        );
         _ = writeln!(out, "  ports: {}", image.ports.join(", "));
         out.push_str(&parameters(&image.params));
         out.push('\n');
@@ -61,7 +67,8 @@ fn list(list: &ImageList, ui: Ui) -> String {
 
 fn details(image: &ImageDetails, ui: Ui) -> String {
     let version = image.version.as_ref().map_or(String::new(), |v| format!(" {v}"));
-    let mut out = format!("{}{version}\n{}\n", ui.bold(&image.name), image.description.trim());
+    let mut out =
+        format!("{}{version}{}\n{}\n", ui.bold(&image.name), kind(&image.kind), image.description.trim());
     let mut rows = vec![["PORT", ""].map(str::to_owned).to_vec()];
     rows.extend(image.ports.iter().map(|p| vec![p.name.clone(), p.doc.clone()]));
     _ = write!(out, "\n{}", table(&rows, &[]));
@@ -74,6 +81,11 @@ fn details(image: &ImageDetails, ui: Ui) -> String {
         _ = write!(out, "\n{}", table(&rows, &[]));
     }
     out
+}
+
+/// What runs it, if that is not the data plane.
+fn kind(kind: &str) -> String {
+    if kind == "click" { String::new() } else { format!(" ({kind})") }
 }
 
 fn parameters(params: &[Parameter]) -> String {

@@ -7,6 +7,7 @@ mod config;
 mod elements;
 mod events;
 mod fmt;
+mod functions;
 mod graphs;
 mod handler;
 mod images;
@@ -40,7 +41,7 @@ pub(crate) enum Command {
     /// Check a Click configuration, a service graph, a request or a topology without running it: its form, and what must hold
     ///
     /// Requirements stand in the document, in files and on the command line. Each holds, is violated or inconclusive; a packet
-    /// that shows it is printed with its way, step by step. Exit codes: 0 all hold, 1 one is violated or the document is wrong,
+    /// that shows it is printed with its path, step by step. Exit codes: 0 all hold, 1 one is violated or the document is wrong,
     /// 2 none is violated and one is inconclusive, 3 a file cannot be read. With two documents: 0 no traffic is treated
     /// differently, 1 some is, 2 that is not known. Requirements: docs/requirements.md.
     ///
@@ -91,9 +92,22 @@ pub(crate) enum Command {
     Delete(graphs::GraphArgs),
     /// Read or write a handler of a function
     Handler(handler::Args),
+    /// Print the output of a function that is not inline, and of its scripts
+    Logs(functions::LogsArgs),
+    /// Open a shell, or run a program, inside a function that is not inline
+    ///
+    /// It runs in the function's network namespace, with its directories and environment, within its limits, and so only on the
+    /// node's own machine, as root.
+    ///
+    /// Examples:
+    ///
+    /// weir shell office dns
+    ///
+    /// weir shell office firewall -- nft list ruleset
+    Shell(functions::ShellArgs),
     /// Follow packets through a graph: each element, what it changed, how it ended
     ///
-    /// The way of a packet goes on in other graphs where links lead to them, and with every copy and answer that elements
+    /// The path of a packet goes on in other graphs where links lead to them, and with every copy and answer that elements
     /// make of it. While packets are followed, all graphs run step by step and so more slowly.
     Trace(trace::Args),
     /// Copy the packets of some links to a capture file or to standard output
@@ -114,6 +128,9 @@ pub(crate) enum Command {
     Events(events::Args),
     /// List the images of a node with their parameters, or print all of one
     Images(images::Args),
+    /// Become a program inside a function; the node does it
+    #[command(name = functions::EXEC, hide = true)]
+    FunctionExec(functions::ExecArgs),
     /// Run the data-plane process; the node starts it itself
     Engine(node::EngineArgs),
     /// Print what makes a shell complete commands, options, graphs and elements
@@ -146,6 +163,9 @@ impl Command {
             Command::Show(a) => graphs::show(&a, ui),
             Command::Delete(a) => graphs::delete(&a, ui),
             Command::Handler(a) => handler::run(&a, ui),
+            Command::Logs(a) => functions::logs(&a, ui),
+            Command::Shell(a) => functions::shell(&a),
+            Command::FunctionExec(a) => functions::exec(&a),
             Command::Trace(a) => trace::run(&a, ui),
             Command::Capture(a) => capture::run(&a, ui),
             Command::Events(a) => events::run(&a, ui),

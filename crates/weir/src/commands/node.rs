@@ -85,7 +85,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let options = Options {
         listen: args.listen,
         engine_command: vec![
-            program.into(),
+            program.clone().into(),
             "engine".into(),
             "--socket".into(),
             args.socket.clone().into(),
@@ -94,6 +94,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
             "--workers".into(),
             args.workers.to_string().into(),
         ],
+        launcher: vec![program.into(), super::functions::EXEC.into()],
         socket: args.socket,
         store: args.store,
         images: args.images,

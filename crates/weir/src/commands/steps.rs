@@ -1,4 +1,4 @@
-//! The way of a packet, as text: for `weir run --trace` and `weir trace`.
+//! The path of a packet, as text: for `weir run --trace` and `weir trace`.
 
 use std::fmt::Write;
 

@@ -69,7 +69,7 @@ struct Ends {
 impl Ends {
     fn add(&mut self, steps: &[TraceStep]) {
         self.packets += 1;
-        // A packet may wait on its way; how it ended stands in its last step.
+        // A packet may wait on its path; how it ended stands in its last step.
         let last: BTreeMap<u32, &TraceStep> = steps.iter().map(|s| (s.packet, s)).collect();
         for end in last.into_values().filter_map(|s| s.end.as_ref()) {
             *self.ends.entry(end.clone()).or_default() += 1;

@@ -191,6 +191,14 @@ impl Lab {
         if !gone {
             left.push(format!("processes {:?}", self.processes()));
         }
+        // Functions that a failed test left: their folders have the names of their namespaces and control groups.
+        for entry in fs::read_dir(self.dir.join("store/weir.functions")).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            _ = host(&["ip", "netns", "del", &name]);
+            for hierarchy in ["memory/", "pids/", ""] {
+                _ = fs::remove_dir(format!("/sys/fs/cgroup/{hierarchy}weir/{name}"));
+            }
+        }
         for n in &self.namespaces {
             _ = host(&["ip", "netns", "del", n]);
         }
@@ -256,11 +264,23 @@ impl<'a> Ns<'a> {
 
     /// Starts a program. It ends with the value at the latest.
     pub fn spawn(&self, argv: &[&str]) -> Process {
+        self.start(argv, self.command(&[], argv))
+    }
+
+    /// The same in the network namespace alone, not in a mount namespace as `ip netns exec` makes one: names of namespaces that it
+    /// makes outlive it.
+    pub fn spawn_in_network(&self, argv: &[&str]) -> Process {
+        let namespace = format!("--net=/run/netns/{}", self.name);
+        let mut command = Command::new("nsenter");
+        command.arg(namespace).args(argv).env(MARK, &self.lab.id).current_dir(repository());
+        self.start(argv, command)
+    }
+
+    fn start(&self, argv: &[&str], mut command: Command) -> Process {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let program = Path::new(argv[0]).file_name().unwrap().to_str().unwrap();
         let base = self.lab.dir.join(format!("{program}-{}", COUNTER.fetch_add(1, Ordering::Relaxed)));
         let (out, err) = (base.with_extension("out"), base.with_extension("err"));
-        let mut command = self.command(&[], argv);
         command.stdin(Stdio::piped()).stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
         let child = command.spawn().unwrap_or_else(|e| panic!("cannot start {argv:?}: {e}"));
         Process { child, out, err }

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use serde_json::{Value, json};
 
-use crate::lab::{Lab, Ns, Output, Process, host, poll, repository, two_networks, until, until_pings};
+use crate::lab::{Lab, Ns, Output, Process, WEIR, host, poll, repository, two_networks, until, until_pings};
 use crate::traffic::{Stream, big_file, sha256, web_server};
 
 const EXAMPLE: &str = "examples/firewall-nat.yaml";
@@ -36,7 +36,7 @@ impl<'a> Node<'a> {
     pub fn spawn(lab: &Lab, options: &[&str]) -> Process {
         let (socket, store) = (lab.path("engine.sock"), lab.path("store/weir.db"));
         let command = ["node", "--socket", &socket, "--store", &store, "--images", "images"];
-        lab.ns("node").spawn_weir(&[&command, options].concat())
+        lab.ns("node").spawn_in_network(&[&[WEIR], &command[..], options].concat())
     }
 
     /// Runs a command against the node.

@@ -141,10 +141,10 @@ fn service_graph(images: &ImageArgs, name: String, text: &str) -> Result<Documen
     let refuse =
         |lines: Vec<String>| Failure::Refused(lines.iter().map(|l| format!("{name}: {l}")).collect());
     let graph = ServiceGraph::parse(text).map_err(|e| refuse(lines(&e)))?;
-    let plan = Plan::new(&classes(), &compiled.config, &name).map_err(|e| {
+    let plan = Plan::new(&classes(), &compiled.config.text, &name).map_err(|e| {
         refuse(guard::placed(&graph, &compiled, &e).iter().map(ToString::to_string).collect())
     })?;
-    let world = World::of_graph(&graph, &compiled, &plan).map_err(refuse)?;
+    let world = World::of_graph(&graph, &compiled.plan.names(), &plan).map_err(refuse)?;
     let size = size(&plan);
     Ok(Document { name, world, requirements: graph.into_parts().requirements, size })
 }

@@ -96,7 +96,7 @@ impl Args {
 enum Detail {
     /// In a line each
     Short,
-    /// With a packet for each drop, and its way
+    /// With a packet for each drop, and its path
     Packets,
 }
 

@@ -80,7 +80,7 @@ pub(crate) struct Args {
     /// Stop after this time (as 10, 500ms, 2min)
     #[arg(long = "for", value_name = "TIME", value_parser = Duration::from_arg)]
     pub(super) duration: Option<Duration>,
-    /// Follow packets that match this filter (all, if it is empty) and print their way
+    /// Follow packets that match this filter (all, if it is empty) and print their path
     #[arg(long, value_name = "FILTER", num_args = 0..=1, default_missing_value = "")]
     pub(super) trace: Option<String>,
     /// How many packets --trace follows

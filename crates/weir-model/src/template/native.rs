@@ -1,0 +1,181 @@
+//! Native functions: programs that the node has, brought to work by scripts (COMPOSER paper, section 6.1).
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::doc::{At, Reader};
+use crate::error::quote;
+
+/// The scripts that an image may have, as executable files in its folder `scripts`, in the order of a life.
+pub const SCRIPTS: [&str; 8] = ["create", "start", "run", "update", "pause", "resume", "stop", "destroy"];
+
+/// Most private directories, and most dependencies.
+const MAX_ITEMS: usize = 100;
+/// Longest name of an interface that Linux takes, in bytes.
+const INTERFACE_NAME: usize = 15;
+/// What a function may take without a word of its image.
+const MEMORY: u64 = 256 << 20;
+const PROCESSES: u32 = 128;
+const MAX_PROCESSES: u32 = 1 << 20;
+
+/// What a native function needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Native {
+    /// The programs (or files, by their whole path) that the node must have, each with the Debian package that holds it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub dependencies: BTreeMap<String, String>,
+    /// Most memory of all its processes, in bytes: a number with kB, MB or GB (powers of 1,024).
+    #[schemars(with = "String", default = "memory")]
+    pub memory: u64,
+    /// Most processes and threads.
+    #[schemars(default = "processes")]
+    pub processes: u32,
+    /// Directories of which it has its own, empty at first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub private: Vec<String>,
+}
+
+fn memory() -> String {
+    format!("{} MB", MEMORY >> 20)
+}
+
+fn processes() -> u32 {
+    PROCESSES
+}
+
+impl Default for Native {
+    fn default() -> Native {
+        Native { dependencies: BTreeMap::new(), memory: MEMORY, processes: PROCESSES, private: Vec::new() }
+    }
+}
+
+pub(super) fn native(r: &mut Reader, at: &At<'_>) -> Option<Native> {
+    let f = r.fields(at, &["dependencies", "memory", "processes", "private"])?;
+    let mut native = Native::default();
+    if let Some(at) = f.get("dependencies") {
+        let map = r.map(&at, "a map from programs to Debian packages")?;
+        if map.entries.len() > MAX_ITEMS {
+            r.error(&at, format!("{} programs", map.entries.len()), format!("at most {MAX_ITEMS}"));
+            return None;
+        }
+        for (program, node) in map.entries {
+            let at = at.key(program, node);
+            let package = r.text(&at, "a Debian package")?.to_owned();
+            if program.is_empty()
+                || program.get(1..).is_some_and(|rest| rest.contains('/')) && !program.starts_with('/')
+            {
+                let help = "give the name alone, or the whole path of a file";
+                r.error(&at, format!("{} is no program's name", quote(program)), help);
+            }
+            native.dependencies.insert(program.clone(), package);
+        }
+    }
+    if let Some(at) = f.get("memory") {
+        let text = r.text(&at, "a number with kB, MB or GB")?;
+        match bytes(text) {
+            Some(n) => native.memory = n,
+            None => r.error(
+                &at,
+                format!("{} is no amount of memory", quote(text)),
+                "write a number with kB, MB or GB, such as 64 MB",
+            ),
+        }
+    }
+    if let Some(at) = f.get("processes") {
+        let text = r.text(&at, "a whole number")?;
+        match text.parse() {
+            Ok(n @ 1..=MAX_PROCESSES) => native.processes = n,
+            _ => r.error(
+                &at,
+                format!("{} is no number of processes", quote(text)),
+                format!("write a number from 1 to {MAX_PROCESSES}"),
+            ),
+        }
+    }
+    if let Some(at) = f.get("private") {
+        for (i, node) in r.items(&at, "directories", MAX_ITEMS)?.iter().enumerate() {
+            let at = at.index(i, node);
+            let path = r.text(&at, "a directory")?;
+            let plain = path.split('/').skip(1).all(|part| !part.is_empty() && part != "." && part != "..");
+            if !path.starts_with('/') || !plain {
+                r.error(&at, format!("{} is no directory", quote(path)), "write its full path, such as /run");
+            }
+            native.private.push(path.to_owned());
+        }
+    }
+    Some(native)
+}
+
+/// An amount of memory: a number with kB, MB or GB.
+fn bytes(text: &str) -> Option<u64> {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+    let shift = match unit.trim_start() {
+        "kB" => 10,
+        "MB" => 20,
+        "GB" => 30,
+        _ => return None,
+    };
+    let number: u64 = number.parse().ok().filter(|n| *n > 0 && *n < 1 << 30)?;
+    number.checked_mul(1 << shift)
+}
+
+/// What is wrong with the name of a port that is to be one of an interface.
+pub(super) fn interface_name(name: &str) -> Option<String> {
+    let good = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let wrong =
+        name.len() > INTERFACE_NAME || !name.chars().all(good) || name == "lo" || name.starts_with('.');
+    wrong.then(|| {
+        format!("use at most {INTERFACE_NAME} letters, digits, '_', '.' and '-', and not 'lo': it is an interface's name")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::template::{Implementation, Template};
+
+    fn native(text: &str) -> Result<Native, String> {
+        let text = format!("name: f\nkind: native\nports: [a]\n{text}");
+        match Template::parse(&text).map_err(|e| e.to_string())?.implementation {
+            Implementation::Native { native } => Ok(native),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    fn what_it_needs_is_read_with_defaults() {
+        let n =
+            native("native: {dependencies: {nft: nftables}, memory: 64 MB, private: [/run, /var/lib/misc]}");
+        let n = n.unwrap();
+        assert_eq!((n.memory, n.processes, n.private.len()), (64 << 20, PROCESSES, 2));
+        assert_eq!(n.dependencies["nft"], "nftables");
+        assert_eq!(native(""), Ok(Native::default()));
+    }
+
+    #[test]
+    fn mistakes_are_said_with_what_would_be_right() {
+        for (text, message) in [
+            ("native: {memory: 64}", "such as 64 MB"),
+            ("native: {memory: 0 MB}", "such as 64 MB"),
+            ("native: {processes: 0}", "from 1 to"),
+            ("native: {private: [run]}", "full path"),
+            ("native: {private: [/run/../etc]}", "full path"),
+            ("native: {dependencies: {bin/sh: dash}}", "whole path"),
+            ("native: {memroy: 64 MB}", "memroy"),
+            ("click: x", "click"),
+            ("handlers: {a: x.y}", "scripts/handlers"),
+        ] {
+            let e = native(text).unwrap_err();
+            assert!(e.contains(message), "{text}: {e}");
+        }
+        let e = Template::parse("name: f\nkind: native\nports: [a_port_with_a_long_name]\n").unwrap_err();
+        assert!(e.to_string().contains("interface's name"), "{e}");
+        let e = Template::parse("name: f\nkind: nativ\nports: [a]\n").unwrap_err();
+        assert!(e.to_string().contains("native"), "{e}");
+        let e = Template::parse("name: f\nports: [a]\nclick: 'in_0 -> out_0;'\nnative: {}\n").unwrap_err();
+        assert!(e.to_string().contains("kind: native"), "{e}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Control groups with a limit of memory and of processes, by the files of version 1 or 2.
+//!
+//! Written here since the crates for it bring a D-Bus stack with them, and all that is needed are six files.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+const ROOT: &str = "/sys/fs/cgroup";
+/// The group that holds all of this program's.
+const PARENT: &str = "weir";
+/// The controllers that are used.
+const CONTROLLERS: [&str; 2] = ["memory", "pids"];
+/// How often processes that were killed are looked for again.
+const ROUNDS: u32 = 100;
+
+/// A control group: a folder in each hierarchy that has one of the controllers.
+#[derive(Debug, Clone)]
+pub struct Cgroup {
+    memory: Option<PathBuf>,
+    pids: Option<PathBuf>,
+    v2: bool,
+}
+
+impl Cgroup {
+    /// That of this name, whether or not it is there.
+    pub fn named(name: &str) -> Cgroup {
+        let root = Path::new(ROOT);
+        if root.join("cgroup.controllers").exists() {
+            let folder = root.join(PARENT).join(name);
+            return Cgroup { memory: Some(folder.clone()), pids: Some(folder), v2: true };
+        }
+        let of = |controller: &str| {
+            let hierarchy = root.join(controller);
+            hierarchy.is_dir().then(|| hierarchy.join(PARENT).join(name))
+        };
+        Cgroup { memory: of("memory"), pids: of("pids"), v2: false }
+    }
+
+    fn folders(&self) -> impl Iterator<Item = &PathBuf> {
+        let second = self.pids.iter().filter(|p| Some(*p) != self.memory.as_ref());
+        self.memory.iter().chain(second)
+    }
+
+    /// Makes it, with limits: bytes of memory, and processes with their threads.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn create(&self, memory: u64, processes: u32) -> io::Result<()> {
+        for folder in self.folders() {
+            if self.v2
+                && let Some(parent) = folder.parent()
+            {
+                fs::create_dir_all(parent)?;
+                let switch: Vec<String> = CONTROLLERS.iter().map(|c| format!("+{c}")).collect();
+                for folder in [Path::new(ROOT), parent] {
+                    fs::write(folder.join("cgroup.subtree_control"), switch.join(" "))?;
+                }
+            }
+            fs::create_dir_all(folder)?;
+        }
+        if let Some(folder) = &self.memory {
+            let file = if self.v2 { "memory.max" } else { "memory.limit_in_bytes" };
+            fs::write(folder.join(file), memory.to_string())?;
+        }
+        if let Some(folder) = &self.pids {
+            fs::write(folder.join("pids.max"), processes.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Takes this process in.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn join(&self) -> io::Result<()> {
+        for folder in self.folders() {
+            fs::write(folder.join("cgroup.procs"), std::process::id().to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Its processes.
+    pub fn processes(&self) -> Vec<i32> {
+        let read = |f: &PathBuf| fs::read_to_string(f.join("cgroup.procs")).unwrap_or_default();
+        let text = self.folders().next().map(read).unwrap_or_default();
+        text.lines().filter_map(|l| l.parse().ok()).collect()
+    }
+
+    /// The bytes of memory that it takes.
+    pub fn memory(&self) -> Option<u64> {
+        let file = if self.v2 { "memory.current" } else { "memory.usage_in_bytes" };
+        fs::read_to_string(self.memory.as_ref()?.join(file)).ok()?.trim().parse().ok()
+    }
+
+    /// Sends a signal to all its processes.
+    pub fn signal(&self, signal: Signal) {
+        for pid in self.processes() {
+            // It may have ended meanwhile.
+            _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+
+    /// Kills all its processes, those too that come meanwhile.
+    ///
+    /// # Errors
+    /// Some do not end.
+    pub async fn kill(&self) -> io::Result<()> {
+        for _ in 0..ROUNDS {
+            if self.processes().is_empty() {
+                return Ok(());
+            }
+            self.signal(Signal::SIGKILL);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let left = self.processes();
+        if left.is_empty() { Ok(()) } else { Err(io::Error::other(format!("processes {left:?} do not end"))) }
+    }
+
+    /// Kills its processes and removes it. One that is not there is no error.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub async fn remove(&self) -> io::Result<()> {
+        self.kill().await?;
+        for folder in self.folders() {
+            match fs::remove_dir(folder) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! Folders: hashed, and copied.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use walkdir::WalkDir;
+
+/// Most bytes of an image.
+const MAX_BYTES: u64 = 64 << 20;
+/// Most files of an image.
+const MAX_FILES: usize = 10_000;
+
+/// The regular files of a folder, by their paths in it, in their order.
+///
+/// # Errors
+/// There are too many, it cannot be read, or something in it is neither file nor folder.
+fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut bytes = 0;
+    for entry in WalkDir::new(folder).sort_by_file_name() {
+        let entry = entry?;
+        let kind = entry.file_type();
+        let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+        if kind.is_dir() {
+            continue;
+        }
+        if !kind.is_file() {
+            let path = entry.path().display();
+            return Err(invalid(format!("{path} is neither a file nor a folder: an image has nothing else")));
+        }
+        bytes += entry.metadata()?.len();
+        let path = entry.path().strip_prefix(folder).map_err(|e| invalid(e.to_string()))?;
+        files.push(path.to_owned());
+        if bytes > MAX_BYTES || files.len() > MAX_FILES {
+            return Err(invalid(format!(
+                "{} has more than {} MB or {MAX_FILES} files",
+                folder.display(),
+                MAX_BYTES >> 20
+            )));
+        }
+    }
+    Ok(files)
+}
+
+/// A hash of all in a folder: names, contents, and whether they are executable.
+///
+/// # Errors
+/// It cannot be read, or is no image.
+pub fn of_folder(folder: &Path) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    for path in files(folder)? {
+        let mut file = fs::File::open(folder.join(&path))?;
+        let metadata = file.metadata()?;
+        let name = path.as_os_str().as_encoded_bytes();
+        hash.update((name.len() as u64).to_le_bytes());
+        hash.update(name);
+        hash.update([u8::from(metadata.permissions().mode() & 0o111 != 0)]);
+        let mut bytes = Vec::new();
+        file.by_ref().take(MAX_BYTES).read_to_end(&mut bytes)?;
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(&bytes);
+    }
+    Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
+}
+
+/// Copies a folder. The copy is there wholly or not at all.
+///
+/// # Errors
+/// It cannot be read or written.
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let partial = to.with_extension("partial");
+    if partial.exists() {
+        fs::remove_dir_all(&partial)?;
+    }
+    fs::create_dir_all(&partial)?;
+    for path in files(from)? {
+        let target = partial.join(&path);
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::copy(from.join(&path), &target)?;
+    }
+    fs::rename(&partial, to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_the_hash_of_its_original_and_every_change_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        fs::create_dir_all(a.join("scripts")).unwrap();
+        fs::write(a.join("scripts/start"), "#!/bin/sh\n").unwrap();
+        fs::write(a.join("function.yaml"), "name: a\n").unwrap();
+        let first = of_folder(&a).unwrap();
+        copy(&a, &b).unwrap();
+        assert_eq!(of_folder(&b).unwrap(), first);
+        fs::set_permissions(a.join("scripts/start"), fs::Permissions::from_mode(0o755)).unwrap();
+        let second = of_folder(&a).unwrap();
+        assert_ne!(second, first, "it is executable now");
+        fs::rename(a.join("scripts/start"), a.join("scripts/stop")).unwrap();
+        assert_ne!(of_folder(&a).unwrap(), second);
+        std::os::unix::fs::symlink("/etc/passwd", a.join("link")).unwrap();
+        assert!(of_folder(&a).unwrap_err().to_string().contains("neither"));
+    }
+}

@@ -1,0 +1,118 @@
+//! Starting a program where a function is: in its namespaces, its control group, with its own directories.
+//!
+//! A program of its own does it, this one with another command, since a process can only change itself: [`Launch::exec`] becomes
+//! the program.
+
+use std::convert::Infallible;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::unistd::setsid;
+use serde::{Deserialize, Serialize};
+
+use super::cgroup::Cgroup;
+
+/// The path of programs of functions.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Where a program runs, and as what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// The file of the network namespace.
+    pub netns: PathBuf,
+    /// Name of the control group.
+    pub cgroup: String,
+    /// Directories of its own: where they are kept, and where it sees them.
+    pub private: Vec<(PathBuf, PathBuf)>,
+    /// The directory that it begins in.
+    pub directory: PathBuf,
+    /// All of its environment, but for the search path.
+    pub environment: Vec<(String, String)>,
+    /// Whether it is to be found by a terminal's signals.
+    pub terminal: bool,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+}
+
+impl Launch {
+    /// Writes it to a file that only its owner may read: values of parameters are nobody else's business, and may be longer than a
+    /// command line.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, file: &Path) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)?;
+        file.write_all(&serde_json::to_vec(self)?)
+    }
+
+    /// Reads it from such a file, which is removed.
+    ///
+    /// # Errors
+    /// There is no such file, or it is none of these.
+    pub fn take(file: &Path) -> io::Result<Launch> {
+        let launch = serde_json::from_slice(&fs::read(file)?)?;
+        fs::remove_file(file)?;
+        Ok(launch)
+    }
+
+    /// Becomes the program.
+    ///
+    /// # Errors
+    /// What could not be done.
+    pub fn exec(&self) -> Result<Infallible, String> {
+        let failed = |what: String| move |e: io::Error| format!("{what}: {e}");
+        let name = &self.cgroup;
+        Cgroup::named(name).join().map_err(failed(format!("cannot join the control group {name}")))?;
+        let file = &self.netns;
+        let enter = || -> io::Result<()> {
+            setns(File::open(file)?, CloneFlags::CLONE_NEWNET)?;
+            Ok(())
+        };
+        enter().map_err(failed(format!("cannot enter the network namespace {}", file.display())))?;
+        self.mounts().map_err(failed("cannot mount the function's directories".into()))?;
+        if !self.terminal {
+            // It leads a process group already, if this fails.
+            _ = setsid();
+        }
+        let (program, arguments) =
+            self.command.split_first().ok_or_else(|| "there is no program to start".to_owned())?;
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(&self.directory).env_clear().env("PATH", PATH);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        Err(format!("cannot start {program}: {}", command.exec()))
+    }
+
+    /// A mount namespace with the directories of its own, and with the system's files about this network namespace.
+    fn mounts(&self) -> io::Result<()> {
+        unshare(CloneFlags::CLONE_NEWNS)?;
+        let none = None::<&str>;
+        // What goes outside goes here too: a copy would keep the network namespaces of functions that are removed.
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)?;
+        let safe = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+        mount(Some("sysfs"), "/sys", Some("sysfs"), safe, none)?;
+        for (kept, seen) in &self.private {
+            fs::create_dir_all(kept)?;
+            if !seen.is_dir() {
+                let what =
+                    format!("this node has no directory {} to put the function's own over", seen.display());
+                return Err(io::Error::new(io::ErrorKind::NotFound, what));
+            }
+            mount(Some(kept.as_path()), seen.as_path(), none, MsFlags::MS_BIND, none)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a program is found on the search path of functions, or a file by its path.
+pub fn is_installed(program: &str) -> bool {
+    if program.starts_with('/') {
+        return Path::new(program).exists();
+    }
+    PATH.split(':').any(|folder| Path::new(folder).join(program).exists())
+}

@@ -1,0 +1,203 @@
+//! Drivers of functions that are not inline, one file or folder a kind (COMPOSER paper, section 5.4.2, table 5).
+//!
+//! A driver keeps what it runs on disk, so that [`Compute::observe`] tells a daemon that comes back what is there, and it goes
+//! on supervising it: a function that dies is started again, and nothing else notices.
+
+pub mod cgroup;
+pub mod digest;
+pub mod dummy;
+pub mod launch;
+pub mod native;
+pub mod netns;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::instance::{Instance, InstanceId, Kind};
+use launch::Launch;
+
+/// Runs functions of one kind. What is done to one instance is done one thing at a time; the caller sees to that.
+#[async_trait]
+pub trait Compute: Debug + Send + Sync {
+    /// The kind.
+    fn kind(&self) -> Kind;
+
+    /// What is there, and takes up its supervision. Called first, and whenever something may have been changed from elsewhere.
+    async fn observe(&self) -> Result<Vec<Observed>, ComputeError>;
+
+    /// Makes an instance with its ports. What there is of an earlier one by its name goes first.
+    async fn create(&self, instance: &Instance) -> Result<(), ComputeError>;
+
+    /// Brings an instance to work.
+    async fn start(&self, id: &InstanceId) -> Result<(), ComputeError>;
+
+    /// Makes an instance that is there what is asked for now: with its state and its ports where they stay, else anew. It works
+    /// then.
+    async fn update(&self, instance: &Instance) -> Result<(), ComputeError>;
+
+    /// Stops forwarding; memory stays as it is.
+    async fn pause(&self, id: &InstanceId) -> Result<(), ComputeError>;
+
+    /// Goes on after a pause.
+    async fn resume(&self, id: &InstanceId) -> Result<(), ComputeError>;
+
+    /// Ends the work; ports and files stay, and [`start`](Compute::start) begins again.
+    async fn stop(&self, id: &InstanceId) -> Result<(), ComputeError>;
+
+    /// Removes an instance with all that belongs to it. One that is not there is no error.
+    async fn destroy(&self, id: &InstanceId) -> Result<(), ComputeError>;
+
+    /// How an instance is; `None`: there is none.
+    fn health(&self, id: &InstanceId) -> Option<Health>;
+
+    /// Reads a public handler.
+    async fn read(&self, id: &InstanceId, handler: &str) -> Result<String, ComputeError>;
+
+    /// Writes a public handler.
+    async fn write(&self, id: &InstanceId, handler: &str, value: &str) -> Result<(), ComputeError>;
+
+    /// The file that holds its output.
+    fn log(&self, id: &InstanceId) -> Result<PathBuf, ComputeError>;
+
+    /// How a program is started inside of it.
+    fn inside(&self, id: &InstanceId) -> Result<Launch, ComputeError>;
+}
+
+/// An instance that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observed {
+    /// Its name.
+    pub id: InstanceId,
+    /// The tag of what it was made from; empty if it was left half-made or was damaged.
+    pub tag: String,
+}
+
+/// How an instance is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// Made, and not at work.
+    Stopped,
+    /// At work.
+    Running,
+    /// Paused.
+    Paused,
+    /// It ended by itself, and is started again.
+    Down {
+        /// How it ended.
+        reason: String,
+    },
+}
+
+/// What a driver tells by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// The instance.
+    pub id: InstanceId,
+    /// What happened.
+    pub what: NoticeKind,
+    /// More, for people.
+    pub text: String,
+}
+
+/// What happened to an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoticeKind {
+    /// It ended by itself.
+    Died,
+    /// It works again.
+    Restarted,
+}
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum ComputeError {
+    /// The node has no driver of this kind.
+    #[error("this node runs no functions of kind {}", .0.name())]
+    NoDriver(Kind),
+    /// A program that the image needs is not there.
+    #[error(
+        "the image '{image}' needs the program {program}, which this node does not have: install the Debian package {package}"
+    )]
+    Dependency {
+        /// The image.
+        image: String,
+        /// The program.
+        program: String,
+        /// The package that has it.
+        package: String,
+    },
+    /// The image is not what it should be.
+    #[error("the image '{image}': {what}")]
+    Image {
+        /// The image.
+        image: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// A script of the image failed.
+    #[error("the script {script} of function '{}' {what}{}", .id.function, shown(.output))]
+    Script {
+        /// The function.
+        id: InstanceId,
+        /// The script.
+        script: String,
+        /// How it ended.
+        what: String,
+        /// The end of its output.
+        output: String,
+    },
+    /// The system refused something.
+    #[error("{what}: {source}")]
+    System {
+        /// What was to be done.
+        what: String,
+        /// Why it was not.
+        source: io::Error,
+    },
+    /// There is no such instance.
+    #[error("function '{}' of graph '{}' does not run", .0.function, .0.graph)]
+    Missing(InstanceId),
+}
+
+fn shown(output: &str) -> String {
+    if output.is_empty() { String::new() } else { format!("; it says: {output}") }
+}
+
+impl ComputeError {
+    /// What a failed system call means.
+    pub(crate) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> ComputeError {
+        let what = what.into();
+        move |source| ComputeError::System { what, source: source.into() }
+    }
+}
+
+/// The drivers of a node.
+#[derive(Debug, Clone, Default)]
+pub struct Drivers(BTreeMap<Kind, Arc<dyn Compute>>);
+
+impl Drivers {
+    /// With one more.
+    #[must_use]
+    pub fn with(mut self, driver: impl Compute + 'static) -> Drivers {
+        self.0.insert(driver.kind(), Arc::new(driver));
+        self
+    }
+
+    /// The driver of a kind.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn get(&self, kind: Kind) -> Result<Arc<dyn Compute>, ComputeError> {
+        self.0.get(&kind).cloned().ok_or(ComputeError::NoDriver(kind))
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<dyn Compute>> {
+        self.0.values()
+    }
+}

@@ -1,0 +1,137 @@
+//! What is kept on disk of a native function, so that a daemon that comes back knows it.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::instance::{Instance, InstanceId, NativeSpec, Spec, hash};
+
+/// A function as it was brought to work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// What it was made from.
+    pub instance: Instance,
+    /// Whether all of it was made: what is left half-made is made anew.
+    pub whole: bool,
+    /// Whether it is to be at work.
+    pub started: bool,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// Its main process, if it has one.
+    pub process: Option<Process>,
+}
+
+/// A process, told from later ones with the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Process {
+    pub pid: u32,
+    /// When it started, in clock ticks since the machine did.
+    pub started: u64,
+}
+
+impl Process {
+    /// The one with this number now.
+    pub fn of(pid: u32) -> Option<Process> {
+        let started = started(pid)?;
+        Some(Process { pid, started })
+    }
+
+    /// Whether it is still there and has not ended.
+    pub fn lives(self) -> bool {
+        started(self.pid) == Some(self.started)
+    }
+}
+
+/// When a process started, unless it has ended (proc(5), `/proc/PID/stat`: fields 3 and 22).
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit(')').next()?.split_whitespace();
+    let ended = matches!(fields.next()?, "Z" | "X");
+    let started = fields.nth(18)?.parse().ok()?;
+    (!ended).then_some(started)
+}
+
+/// The names and files of a function.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    /// Its name in the system, unlike those of other nodes on this machine.
+    pub name: String,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The folder of all images.
+    images: PathBuf,
+}
+
+impl Place {
+    /// That of a function, in the folder of all.
+    pub fn new(functions: &Path, id: &InstanceId) -> Place {
+        let clean = |text: &str| -> String {
+            let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+            text.chars().take(40).map(word).collect()
+        };
+        let whole = hash(&[&functions.display().to_string(), &id.graph, &id.function]);
+        let short: String = whole.chars().take(8).collect();
+        let name = format!("weir-{}-{}-{short}", clean(&id.graph), clean(&id.function));
+        Place { folder: functions.join(&name), name, images: functions.join("images") }
+    }
+
+    /// Its output.
+    pub fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    /// A file that tells the launcher what to start.
+    pub fn job(&self, number: u64) -> PathBuf {
+        self.folder.join(format!("job-{}-{number}", std::process::id()))
+    }
+
+    /// What it keeps.
+    pub fn state(&self) -> PathBuf {
+        self.folder.join("state")
+    }
+
+    /// The node's copy of its image.
+    pub fn image(&self, spec: &NativeSpec) -> PathBuf {
+        self.images.join(&spec.digest)
+    }
+
+    /// Where a directory of its own is kept.
+    pub fn private(&self, number: usize) -> PathBuf {
+        self.folder.join("private").join(number.to_string())
+    }
+
+    /// Its record, if there is a readable one.
+    pub fn read(&self) -> Option<Record> {
+        serde_json::from_slice(&fs::read(self.folder.join("record")).ok()?).ok()
+    }
+
+    /// Keeps a record, wholly or not at all.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, record: &Record) -> io::Result<()> {
+        // Values of parameters may be secrets.
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        let new = self.folder.join("record.new");
+        fs::write(&new, serde_json::to_vec(record)?)?;
+        fs::rename(new, self.folder.join("record"))
+    }
+}
+
+impl Record {
+    /// The specification.
+    pub fn spec(&self) -> &NativeSpec {
+        let Spec::Native(spec) = &self.instance.spec;
+        spec
+    }
+}
+
+/// All folders of functions.
+pub(super) fn folders(functions: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(functions) else { return Vec::new() };
+    let folders = entries.filter_map(Result::ok).map(|e| e.path());
+    folders.filter(|p| p.file_name().is_some_and(|n| n != "images") && p.is_dir()).collect()
+}

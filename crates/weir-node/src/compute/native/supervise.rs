@@ -1,0 +1,157 @@
+//! Watching a function, and starting it again when it has ended by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::process::Child;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep};
+
+use super::record::Record;
+use super::script::{bound, said, tail};
+use super::{Function, Shared};
+use crate::compute::{ComputeError, Health, Notice, NoticeKind};
+
+/// How often a function is looked after.
+const INTERVAL: Duration = Duration::from_millis(250);
+/// In how many of these rounds its log is looked at.
+const LOG_ROUNDS: u32 = 40;
+/// Pause before a function is started again; doubled each time that it dies soon.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// Longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Who lives this long begins with the first pause again.
+const SETTLED: Duration = Duration::from_secs(60);
+
+/// A function that is watched.
+#[derive(Debug)]
+pub(super) struct Supervision {
+    end: mpsc::Sender<()>,
+    /// Gets the main process when the watch is over.
+    child: oneshot::Receiver<Option<Child>>,
+}
+
+impl Supervision {
+    /// Begins to watch. `child` is the main process, if it is one of this program's.
+    pub fn begin(shared: Arc<Shared>, f: Arc<Function>, record: Record, child: Option<Child>) -> Supervision {
+        let (end, mut ended) = mpsc::channel(1);
+        let (sender, receiver) = oneshot::channel();
+        tokio::spawn(async move {
+            let mut watch = Watch { shared, f, record, child, pause: FIRST_PAUSE, since: Instant::now() };
+            tokio::select! {
+                () = watch.run() => {}
+                _ = ended.recv() => {}
+            }
+            // Who ended the watch may want it; else it is waited for here, so that it leaves no zombie.
+            if let Err(Some(mut child)) = sender.send(watch.child.take()) {
+                _ = child.wait().await;
+            }
+        });
+        Supervision { end, child: receiver }
+    }
+
+    /// Ends the watch, whatever happens to the function from now on.
+    pub fn end(&self) {
+        // It is over already, if this fails.
+        _ = self.end.try_send(());
+    }
+
+    /// The main process, after the end of the watch.
+    pub async fn child(self) -> Option<Child> {
+        self.child.await.ok().flatten()
+    }
+}
+
+struct Watch {
+    shared: Arc<Shared>,
+    f: Arc<Function>,
+    record: Record,
+    child: Option<Child>,
+    pause: Duration,
+    since: Instant,
+}
+
+impl Watch {
+    /// Goes on until the watch is ended from outside.
+    async fn run(&mut self) {
+        loop {
+            let reason = self.death().await;
+            if self.since.elapsed() >= SETTLED {
+                self.pause = FIRST_PAUSE;
+            }
+            self.f.set_health(Health::Down { reason: reason.clone() });
+            self.tell(NoticeKind::Died, reason);
+            loop {
+                sleep(self.pause).await;
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                match self.again().await {
+                    Ok(()) => break,
+                    Err(e) => {
+                        let reason = format!("it cannot be started again: {e}");
+                        self.f.set_health(Health::Down { reason: reason.clone() });
+                        self.tell(NoticeKind::Died, reason);
+                    }
+                }
+            }
+            self.since = Instant::now();
+            self.tell(NoticeKind::Restarted, "it works again".to_owned());
+        }
+    }
+
+    fn tell(&self, what: NoticeKind, text: String) {
+        let notice = Notice { id: self.record.instance.id.clone(), what, text };
+        // Nobody listens when the daemon ends.
+        _ = self.shared.notices.send(notice);
+    }
+
+    /// Waits until the function has ended by itself, and says how.
+    async fn death(&mut self) -> String {
+        let mut rounds = 0u32;
+        loop {
+            if let Some(child) = &mut self.child {
+                tokio::select! {
+                    status = child.wait() => {
+                        self.child = None;
+                        let how = status.map_or_else(|e| e.to_string(), said);
+                        return self.ended(&format!("run ended ({how})"));
+                    }
+                    () = sleep(INTERVAL) => {}
+                }
+            } else {
+                sleep(INTERVAL).await;
+                if self.record.process.is_some_and(|p| !p.lives()) {
+                    return self.ended("run ended");
+                }
+            }
+            rounds += 1;
+            if rounds % LOG_ROUNDS == 0
+                && let Err(e) = bound(&self.f.place.log())
+            {
+                tracing::warn!("the log of {} is not bounded: {e}", self.record.instance.id);
+            }
+            if !Shared::is_sound(&self.f, &self.record) {
+                return "its network namespace or an interface was removed".to_owned();
+            }
+        }
+    }
+
+    fn ended(&self, how: &str) -> String {
+        let output = tail(&self.f.place.log(), 0);
+        if output.is_empty() { how.to_owned() } else { format!("{how}; its last output: {output}") }
+    }
+
+    /// Starts the function again, made anew where it is not whole.
+    async fn again(&mut self) -> Result<(), ComputeError> {
+        let f = self.f.clone();
+        let _turn = f.turn.lock().await;
+        if Shared::is_sound(&f, &self.record) {
+            self.shared.end_rest(&f, &mut self.record).await?;
+        } else {
+            let instance = self.record.instance.clone();
+            self.shared.create(&f, &instance).await?;
+            self.record = Shared::record(&f, &instance.id)?;
+        }
+        self.child = self.shared.begin(&f, &mut self.record).await?;
+        Ok(())
+    }
+}

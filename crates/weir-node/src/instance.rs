@@ -1,0 +1,198 @@
+//! Instances: what drivers run. Each has a name, a specification, and a tag by which the specification is recognised.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use weir_model::template::{Implementation, Native, Template};
+use weir_switch::compile::FunctionPlan;
+
+use crate::compute::digest;
+
+/// What runs a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The graph's switch.
+    #[default]
+    Inline,
+    /// Programs of the node in a network namespace.
+    Native,
+}
+
+impl Kind {
+    /// What runs functions of an image.
+    pub fn of(template: &Template) -> Kind {
+        match template.implementation {
+            Implementation::Click(_) => Kind::Inline,
+            Implementation::Native { .. } => Kind::Native,
+        }
+    }
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Inline => "inline",
+            Kind::Native => "native",
+        }
+    }
+}
+
+/// The name of a function's instance: its graph, and its identifier there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct InstanceId {
+    /// The graph.
+    pub graph: String,
+    /// The function.
+    pub function: String,
+}
+
+impl InstanceId {
+    /// That of a function.
+    pub fn new(graph: &str, function: &str) -> InstanceId {
+        InstanceId { graph: graph.to_owned(), function: function.to_owned() }
+    }
+}
+
+impl fmt::Display for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.graph, self.function)
+    }
+}
+
+/// A function that a driver runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instance {
+    /// Its name.
+    pub id: InstanceId,
+    /// What it is.
+    pub spec: Spec,
+    /// A hash of the specification.
+    pub tag: String,
+}
+
+impl Instance {
+    /// An instance of a specification.
+    pub fn new(id: InstanceId, spec: Spec) -> Instance {
+        let text = serde_json::to_string(&spec).unwrap_or_default();
+        Instance { id, tag: hash(&[&text]), spec }
+    }
+}
+
+/// What a driver needs to know, by driver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "driver", rename_all = "lowercase")]
+pub enum Spec {
+    /// For [`crate::compute::native`].
+    Native(NativeSpec),
+}
+
+/// A native function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NativeSpec {
+    /// The name of its image.
+    pub image: String,
+    /// The image's folder, at the time of the document.
+    pub folder: PathBuf,
+    /// A hash of all that is in it.
+    pub digest: String,
+    /// What it needs.
+    pub native: Native,
+    /// Its ports: names of interfaces, in its namespace and in the node's.
+    pub ports: Vec<PortNames>,
+    /// Values of its parameters.
+    pub params: BTreeMap<String, String>,
+    /// Handler writes to make when it has started.
+    pub writes: Vec<(String, String)>,
+}
+
+/// The two ends of a port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortNames {
+    /// The interface in the function's namespace.
+    pub inside: String,
+    /// The interface in the node's.
+    pub outside: String,
+}
+
+impl Spec {
+    /// What a planned function asks for.
+    ///
+    /// # Errors
+    /// Its image cannot be read.
+    pub fn of(f: &FunctionPlan) -> Result<Spec, String> {
+        match &f.template.implementation {
+            Implementation::Click(_) => Err("an inline function has no instance of its own".into()),
+            Implementation::Native { native } => {
+                let image = f.image().to_owned();
+                let folder = f.template.folder();
+                let folder = folder.ok_or_else(|| {
+                    format!("the image '{image}' is of kind native, and so a folder with scripts")
+                })?;
+                let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+                let digest = digest::of_folder(&folder).map_err(|e| e.to_string())?;
+                let names = f.template.ports.iter().zip(&f.interfaces);
+                let ports = names.map(|(inside, outside)| PortNames {
+                    inside: inside.name.to_string(),
+                    outside: outside.clone(),
+                });
+                Ok(Spec::Native(NativeSpec {
+                    image,
+                    folder,
+                    digest,
+                    native: native.clone(),
+                    ports: ports.collect(),
+                    params: f.arguments.clone(),
+                    writes: f.writes.clone(),
+                }))
+            }
+        }
+    }
+
+    /// The driver's kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Spec::Native(_) => Kind::Native,
+        }
+    }
+}
+
+/// The switch of a graph, as the data plane runs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchSpec {
+    /// Configuration in the Click language.
+    pub config: String,
+    /// Handler writes to make before the graph sees traffic: handler, value.
+    pub writes: Vec<(String, String)>,
+}
+
+impl SwitchSpec {
+    /// A configuration by itself.
+    pub fn new(config: String) -> SwitchSpec {
+        SwitchSpec { config, writes: Vec::new() }
+    }
+
+    /// A hash by which it is recognised.
+    pub fn tag(&self) -> String {
+        let writes = self.writes.iter().flat_map(|(handler, value)| [handler.as_str(), value.as_str()]);
+        let parts: Vec<&str> = std::iter::once(self.config.as_str()).chain(writes).collect();
+        hash(&parts)
+    }
+}
+
+/// A hash of texts: 32 hexadecimal digits.
+pub fn hash(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        // Lengths first, so that no two inputs run together alike.
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    let mut text = String::new();
+    for byte in hash.finalize().iter().take(16) {
+        _ = write!(text, "{byte:02x}");
+    }
+    text
+}

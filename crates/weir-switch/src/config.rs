@@ -1,0 +1,154 @@
+//! The built-in switch: a plan as a configuration in the Click language.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use crate::compile::{FunctionPlan, GraphPlan, Port, PortEnd};
+use crate::function;
+
+/// A plan, and the configuration that the data plane runs of it.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// The plan.
+    pub plan: GraphPlan,
+    /// The configuration.
+    pub config: Configuration,
+}
+
+impl Compiled {
+    /// Writes a plan down.
+    pub fn new(plan: GraphPlan) -> Compiled {
+        Compiled { config: configuration(&plan), plan }
+    }
+
+    /// The function whose text in the configuration holds this byte.
+    pub fn function_at(&self, offset: usize) -> Option<&FunctionPlan> {
+        self.plan.functions.get(self.config.functions.iter().position(|range| range.contains(&offset))?)
+    }
+}
+
+/// A graph in the Click language. Links are the graph's own: `FromLink(SAP/in)`.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// The text.
+    pub text: String,
+    /// Where each function's part of it stands.
+    pub functions: Vec<Range<usize>>,
+}
+
+/// Writes a plan down.
+///
+/// There is nothing in it of what tells one tenant's graph from another's, but for the interfaces of functions that are not
+/// inline: equal ones are read and compiled once.
+pub fn configuration(plan: &GraphPlan) -> Configuration {
+    let mut text = String::new();
+    for a in &plan.attachments {
+        let (name, to, from) = (&a.element, &a.to_graph, &a.from_graph);
+        _ = writeln!(
+            text,
+            "{name}_in :: FromLink({to}) -> {name} :: Counter;\n{name}_out :: Counter -> ToLink({from});"
+        );
+    }
+    let mut functions = Vec::new();
+    for f in &plan.functions {
+        let start = text.len();
+        match f.template.click() {
+            Some(_) => inline(&mut text, f, ports_of(plan, functions.len())),
+            None => met_at_interfaces(&mut text, f),
+        }
+        functions.push(start..text.len());
+    }
+    if plan.ports.is_empty() {
+        text.push_str("Idle -> Discard;\n");
+    } else {
+        let rules: Vec<String> = plan.rules.iter().map(|r| format!("    {r}")).collect();
+        _ = writeln!(text, "lsi :: FlowTable(\n{});", rules.join(",\n"));
+    }
+    for (i, p) in plan.ports.iter().enumerate() {
+        let (from, to) = ends(plan, p);
+        _ = writeln!(text, "{from} -> [{i}] lsi;\nlsi [{i}] -> {to};");
+    }
+    Configuration { text, functions }
+}
+
+/// How many ports of a function the graph uses.
+fn ports_of(plan: &GraphPlan, number: usize) -> usize {
+    let own = |p: &&Port| matches!(p.end, PortEnd::Function { function, .. } if function == number);
+    plan.ports.iter().filter(own).count()
+}
+
+fn inline(text: &mut String, f: &FunctionPlan, used: usize) {
+    let line = text.lines().count() + 1;
+    text.push_str(&function::text(&f.element, &f.template, &f.arguments, line));
+    // Ports of the image that the graph does not use.
+    for port in used..f.template.ports.len() {
+        let element = &f.element;
+        _ = writeln!(text, "Idle -> [{port}] {element};\n{element} [{port}] -> Discard;");
+    }
+}
+
+/// Interfaces may come and go, as the function does.
+fn met_at_interfaces(text: &mut String, f: &FunctionPlan) {
+    _ = writeln!(text, "// Image {}, not inline", f.template.name);
+    for (port, interface) in f.interfaces.iter().enumerate() {
+        let (from, to) = device(f, port);
+        _ = writeln!(
+            text,
+            "FromDevice({interface}, PROMISC true, WAIT true) -> {from} :: Counter;\n\
+             {to} :: Counter -> Queue(1000) -> ToDevice({interface}, WAIT true);"
+        );
+    }
+}
+
+/// The counters at a port of a function that is not inline: of what it sends, and of what it is given.
+pub fn device(f: &FunctionPlan, port: usize) -> (String, String) {
+    (format!("{}_out_{port}", f.element), format!("{}_in_{port}", f.element))
+}
+
+/// What packets come from at a port, as the left side of a connection, and where they go, as the right side of one.
+fn ends(plan: &GraphPlan, p: &Port) -> (String, String) {
+    match p.end {
+        PortEnd::AccessPoint(i) => {
+            let name = plan.attachments.get(i).map_or("", |a| &a.element);
+            (name.to_owned(), format!("{name}_out"))
+        }
+        PortEnd::Function { function, port } => match plan.functions.get(function) {
+            Some(f) if f.is_inline() => {
+                (format!("{} [{port}]", f.element), format!("[{port}] {}", f.element))
+            }
+            Some(f) => device(f, port),
+            None => (String::new(), String::new()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::plan;
+    use weir_model::graph::ServiceGraph;
+    use weir_model::template::Template;
+
+    #[test]
+    fn a_function_that_is_not_inline_is_met_at_interfaces() {
+        let template = Template::parse("name: bridge\nkind: native\nports: [left, right, third]\n").unwrap();
+        let graph = ServiceGraph::parse(
+            "id: g\nname: g\nSFs: [{id: b, name: bridge, ports: [{id: a}, {id: b}]}]\n\
+             saps: [{id: s, type: interface, interface: {if-name: eth1}}]\n\
+             flowrules: [{id: r, priority: 1, match: {port_in: 'sap:s'}, actions: {output_to_port: 'sf:b:b'}}]\n",
+        );
+        let plan = plan(&graph.unwrap(), |_| Ok(&template)).unwrap();
+        let interfaces = &plan.functions[0].interfaces;
+        assert_eq!(interfaces.len(), 2, "of the ports that the graph uses");
+        assert!(interfaces.iter().all(|i| i.len() <= 15) && interfaces[0] != interfaces[1]);
+        let text = configuration(&plan).text;
+        for line in [
+            format!("FromDevice({}, PROMISC true, WAIT true) -> sf_b_out_0 :: Counter;", interfaces[0]),
+            format!("sf_b_in_1 :: Counter -> Queue(1000) -> ToDevice({}, WAIT true);", interfaces[1]),
+            "sf_b_out_1 -> [2] lsi;".to_owned(),
+            "lsi [2] -> sf_b_in_1;".to_owned(),
+        ] {
+            assert!(text.contains(&line), "{line} is missing in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `weir logs`, `weir shell`, and what they and the node stand on.
+
+use std::convert::Infallible;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap_complete::engine::ArgValueCandidates;
+use weir_node::compute::launch::Launch;
+
+use super::complete;
+use super::remote::NodeArgs;
+use crate::ui::{Failure, Ui};
+
+/// The command that becomes a program inside a function.
+pub(crate) const EXEC: &str = "function-exec";
+
+/// Options of `weir logs`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LogsArgs {
+    #[command(flatten)]
+    place: Place,
+    /// Go on with what comes, until Ctrl-C
+    #[arg(short, long)]
+    follow: bool,
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct Place {
+    /// The graph's identifier
+    #[arg(add = ArgValueCandidates::new(complete::graphs))]
+    graph: String,
+    /// The function's identifier
+    #[arg(add = ArgValueCandidates::new(complete::functions))]
+    function: String,
+}
+
+/// Options of `weir shell`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShellArgs {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    node: NodeArgs,
+    /// A program with its arguments; without one, a shell
+    #[arg(last = true)]
+    command: Vec<String>,
+}
+
+/// Options of the command that becomes a program.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExecArgs {
+    /// A file that says where and what
+    launch: PathBuf,
+}
+
+pub(crate) fn logs(args: &LogsArgs, ui: &Ui) -> Result<(), Failure> {
+    let Place { graph, function } = &args.place;
+    let mut log = args.node.client().log(graph, function, args.follow)?;
+    let mut out = std::io::stdout().lock();
+    let (mut bytes, mut any) = ([0; 64 << 10], false);
+    loop {
+        let read = log.read(&mut bytes).context("the node ended the output").map_err(Failure::Unreachable)?;
+        if read == 0 {
+            break;
+        }
+        any = true;
+        out.write_all(&bytes[..read])?;
+        out.flush()?;
+    }
+    if !any {
+        ui.note("no output");
+    }
+    Ok(())
+}
+
+pub(crate) fn shell(args: &ShellArgs) -> Result<(), Failure> {
+    let Place { graph, function } = &args.place;
+    let inside = args.node.client().inside(graph, function)?;
+    let mut launch: Launch = serde_json::from_value(inside.launch)
+        .context("the node is of another version than this program")
+        .map_err(Failure::Other)?;
+    if !args.command.is_empty() {
+        launch.command.clone_from(&args.command);
+    }
+    let terminal = |(name, value)| (String::from(name), value);
+    launch.environment.extend(std::env::var("TERM").ok().map(|value| terminal(("TERM", value))));
+    become_it(&launch)
+}
+
+pub(crate) fn exec(args: &ExecArgs) -> Result<(), Failure> {
+    let launch = Launch::take(&args.launch)
+        .context("this is no job of the node's: the node alone starts this command")
+        .map_err(Failure::Other)?;
+    become_it(&launch)
+}
+
+fn become_it(launch: &Launch) -> Result<(), Failure> {
+    let refused = |what: String| match what.contains("Permission denied") || what.contains("EPERM") {
+        true => Failure::refused(format!("{what} (be root, on the node's own machine)")),
+        false => Failure::refused(what),
+    };
+    let never: Infallible = launch.exec().map_err(refused)?;
+    match never {}
+}
