@@ -218,6 +218,14 @@ fn every_error_is_told_with_its_place() {
     assert_eq!(errors.len(), 1);
     assert!(errors[0].starts_with("x.click:1:1: While configuring 'FromDevice@"), "{errors:?}");
     assert!(errors[0].contains("there is no interface `nosuch0`"), "{errors:?}");
+    // Elements that name one which is not right do not repeat what is wrong with it.
+    let config =
+        "nat :: IPEndpointRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop, FORWARD \"tcp 80 192.0.2.1\");
+        Idle -> nat -> Discard; Idle -> [1] nat [1] -> Discard;
+        Idle -> ICMPRewriter(nat) -> Discard; Idle -> ICMPRewriter(nat) -> Discard;";
+    let errors = engine.load("g", config, "x.click").unwrap_err().texts();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].contains("'nat :: IPEndpointRewriter': FORWARD"), "{errors:?}");
 }
 
 #[test]

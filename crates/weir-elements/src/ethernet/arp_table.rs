@@ -144,11 +144,8 @@ impl TableName {
         };
         let mut args = Args::new(peer.args, ARPTable::INFO);
         let table = ARPTable::configure(&mut args);
-        let errors = args.finish();
-        match table.filter(|_| errors.is_empty()) {
-            Some(table) => self.found = Some(table.settings(peer.name)),
-            None => return Err(errors),
-        }
+        // What is wrong with its arguments it tells itself.
+        self.found = table.filter(|_| args.finish().is_empty()).map(|table| table.settings(peer.name));
         Ok(())
     }
 }

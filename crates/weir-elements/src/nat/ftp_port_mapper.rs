@@ -65,8 +65,10 @@ impl FromArg for FlowRewriter {
 impl FlowRewriter {
     fn resolve(&mut self, peers: &Peers<'_>) -> Result<(), String> {
         match Rewriter::find(&self.name, peers)? {
-            Rewriter::Flows(flows) => self.flows = Some(flows),
-            _ => {
+            // It tells itself what is wrong with it.
+            None => {}
+            Some(Rewriter::Flows(flows)) => self.flows = Some(flows),
+            Some(_) => {
                 return Err(format!(
                     "'{}' does not rewrite ports: name a TCPRewriter or IPRewriter",
                     self.name

@@ -35,7 +35,7 @@ element! {
         let mut errors = Vec::new();
         for map in &mut e.maps.0 {
             match Rewriter::find(&map.name, peers) {
-                Ok(rewriter) => map.rewriter = Some(rewriter),
+                Ok(rewriter) => map.rewriter = rewriter,
                 Err(e) => errors.push(format!("MAPS: {e}")),
             }
         }

@@ -32,31 +32,31 @@ pub(super) enum Rewriter {
 }
 
 impl Rewriter {
-    /// The rewriter that an element means by a name.
-    pub(super) fn find(name: &str, peers: &Peers<'_>) -> Result<Rewriter, String> {
+    /// The rewriter that an element means by a name. `None`: one that is not right, which it tells itself; nobody else repeats it.
+    pub(super) fn find(name: &str, peers: &Peers<'_>) -> Result<Option<Rewriter>, String> {
         let Some(peer) = peers.named(name) else {
             return Err(format!("'{name}' is not an IP rewriter: there is no element of that name"));
         };
-        let peers = peers.seen_from(peer.name);
+        let (own, args, peers) = (peer.name, peer.args, peers.seen_from(peer.name));
         Ok(match peer.class {
-            "IPRewriter" => Rewriter::Flows(configured::<IPRewriter>(peer.args, &peers)?.settings(peer.name)),
+            "IPRewriter" => configured::<IPRewriter>(args, &peers).map(|e| Rewriter::Flows(e.settings(own))),
             "TCPRewriter" => {
-                Rewriter::Flows(configured::<TCPRewriter>(peer.args, &peers)?.settings(peer.name))
+                configured::<TCPRewriter>(args, &peers).map(|e| Rewriter::Flows(e.settings(own)))
             }
             "UDPRewriter" => {
-                Rewriter::Flows(configured::<UDPRewriter>(peer.args, &peers)?.settings(peer.name))
+                configured::<UDPRewriter>(args, &peers).map(|e| Rewriter::Flows(e.settings(own)))
             }
             "IPAddrPairRewriter" => {
-                Rewriter::Pairs(configured::<IPAddrPairRewriter>(peer.args, &peers)?.settings(peer.name))
+                configured::<IPAddrPairRewriter>(args, &peers).map(|e| Rewriter::Pairs(e.settings(own)))
             }
             "IPAddrRewriter" => {
-                Rewriter::Addresses(configured::<IPAddrRewriter>(peer.args, &peers)?.settings(peer.name))
+                configured::<IPAddrRewriter>(args, &peers).map(|e| Rewriter::Addresses(e.settings(own)))
             }
             "ICMPPingRewriter" => {
-                Rewriter::Pings(configured::<ICMPPingRewriter>(peer.args, &peers)?.settings(peer.name))
+                configured::<ICMPPingRewriter>(args, &peers).map(|e| Rewriter::Pings(e.settings(own)))
             }
             "IPEndpointRewriter" => {
-                Rewriter::Endpoints(configured::<IPEndpointRewriter>(peer.args, &peers)?.settings(peer.name))
+                configured::<IPEndpointRewriter>(args, &peers).map(|e| Rewriter::Endpoints(e.settings(own)))
             }
             class => return Err(format!("'{name}' is not an IP rewriter: it is of class {class}")),
         })
@@ -95,7 +95,7 @@ pub(super) fn sharer(peer: &Peer<'_>, root: &str, capacity: u32, peers: &Peers<'
     // Its links are not looked at: they lead back.
     macro_rules! table {
         ($class:ty, $($table:tt)*) => {{
-            let mut e: $class = parsed(peer.args).ok()?;
+            let mut e: $class = parsed(peer.args)?;
             e.inputs.1.capacity = Some(capacity);
             e.settings(peer.name)$($table)*
         }};
@@ -113,15 +113,14 @@ pub(super) fn sharer(peer: &Peer<'_>, root: &str, capacity: u32, peers: &Peers<'
     Some(Sharer { name: peer.name.to_owned(), map: settings.map(""), spare: settings.spare })
 }
 
-fn parsed<T: Configure>(args: &[String]) -> Result<T, String> {
+fn parsed<T: Configure>(args: &[String]) -> Option<T> {
     let mut args = Args::new(args, T::INFO);
     let element = T::configure(&mut args);
-    let errors = args.finish();
-    element.filter(|_| errors.is_empty()).ok_or_else(|| errors.join("; "))
+    element.filter(|_| args.finish().is_empty())
 }
 
-fn configured<T: Configure>(args: &[String], peers: &Peers<'_>) -> Result<T, String> {
+fn configured<T: Configure>(args: &[String], peers: &Peers<'_>) -> Option<T> {
     let mut element: T = parsed(args)?;
-    Element::resolve(&mut element, peers).map_err(|errors| errors.join("; "))?;
-    Ok(element)
+    Element::resolve(&mut element, peers).ok()?;
+    Some(element)
 }
