@@ -10,7 +10,7 @@ use weir_verify::checks::{
 use weir_verify::{Body, Entry, Hop, How, Limits, Network, NodeId, Place};
 
 use crate::hosts::guard_of_hosts;
-use crate::report::{ARRIVES, Changes, Treated};
+use crate::report::{ARRIVES, Changes, MADE, Treated};
 use crate::world::{Matching, World};
 
 /// How much is compared.
@@ -78,7 +78,7 @@ impl Changes {
             &Comparison {
                 twins: &twins,
                 first: hosts,
-                fate: &|node, how| side(node).fate(node, how),
+                fate: &|node, how, made| side(node).fate(node, how, made),
                 same: &|node| node >= first || matching.same(node),
                 limit: extent.classes,
             },
@@ -112,7 +112,13 @@ impl Side<'_> {
         name.rsplit_once('@').map_or(name, |(class, _)| class).to_owned()
     }
 
-    fn fate(&self, node: NodeId, how: &How) -> Fate {
+    fn fate(&self, node: NodeId, how: &How, made: bool) -> Fate {
+        let fate = self.fate_of(node, how);
+        // What an element asks for a packet is no end of that.
+        if made { Fate { text: format!("{MADE}{}", fate.text), ..fate } } else { fate }
+    }
+
+    fn fate_of(&self, node: NodeId, how: &How) -> Fate {
         let fate = |text: String| Fate { text, whole: false };
         let own = node - self.first;
         match how {

@@ -96,15 +96,3 @@ fn a_packet_that_is_shown_is_as_plain_as_can_be() {
     assert_eq!((bytes[net + 8], bytes[net + 9]), (64, 17), "{found}");
     assert_eq!(weir_net::checksum::checksum(&bytes[net..net + 20]), 0, "{found}");
 }
-
-/// The question for an address leaves at once; the packet itself waits, and nothing says that it is ever let go.
-#[test]
-fn packets_that_wait_for_an_answer_are_told() {
-    let config = "FromDevice(lan) -> c :: Classifier(12/0800, -); c [1] -> Discard;
-        c [0] -> Strip(14) -> CheckIPHeader -> SetIPAddress(10.0.0.9)
-        -> aq :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1) -> Queue -> ToDevice(wan); Idle -> [1] aq;";
-    let finding = answer(config, "well-formed all lan wan ip and udp dst port 53");
-    assert_eq!((finding.verdict, finding.waiting), (Status::Holds, vec!["aq".to_owned()]));
-    let without = "FromDevice(lan) -> Queue -> ToDevice(wan);";
-    assert!(answer(without, "all lan wan").waiting.is_empty());
-}

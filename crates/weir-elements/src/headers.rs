@@ -3,7 +3,7 @@
 use weir_ir::program::TableId;
 use weir_ir::{Builder, Layer, MetaField, Reason, V, Width};
 use weir_net::EtherAddr;
-use weir_packet::Checksum;
+use weir_packet::{Checksum, Provenance};
 
 /// Length of an Ethernet header.
 pub(crate) const ETHER_LEN: u32 = 14;
@@ -13,6 +13,12 @@ pub(crate) fn count(b: &mut Builder, cell: TableId) {
     let n = b.read_cell(cell);
     let n = b.add(n, 1);
     b.write_cell(cell, n);
+}
+
+/// Says that the packet is one that the element makes from now on: an answer to what it was, or one that has nothing of it.
+pub(crate) fn becomes(b: &mut Builder, what: Provenance) {
+    let what = b.constant(Width::W8, what as u8);
+    b.store_meta(MetaField::Provenance, what);
 }
 
 /// A 32-bit value as two 16-bit ones, high half first.

@@ -9,7 +9,7 @@ pub(crate) use weir_ir::Width::{self, W1, W8, W16, W32, W64, W128};
 pub(crate) use weir_ir::program::{Amount, Row, TableId};
 pub(crate) use weir_ir::{Builder, E, Layer, MetaField, Peers, Reason, State, TableDecl, V};
 pub(crate) use weir_net::{EtherAddr, Ipv4Prefix, ethertype, proto};
-pub(crate) use weir_packet::Packet;
+pub(crate) use weir_packet::{Packet, Provenance};
 pub(crate) use weir_table::{KeyMatch, Kind};
 
 pub(crate) use crate::anno;

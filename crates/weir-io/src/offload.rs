@@ -200,6 +200,7 @@ fn empty_like(packet: &Packet, len: usize) -> Result<Packet, NoRoom> {
     p.packet_type = packet.packet_type;
     p.hops = packet.hops;
     p.trace = packet.trace;
+    p.provenance = packet.provenance;
     p.csum = Checksum::Full as u8;
     Ok(p)
 }

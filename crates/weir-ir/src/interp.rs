@@ -498,7 +498,7 @@ impl<H: Host> Run<'_, H> {
                 let packet = match (&self.packet, copy) {
                     (Some(p), true) => p.copy(),
                     (Some(p), false) => p.successor(),
-                    (None, _) => Packet::with_room(0).expect("an empty packet fits"),
+                    (None, _) => Packet::made(),
                 };
                 self.start(at, target, packet);
             }

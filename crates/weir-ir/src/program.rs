@@ -162,6 +162,9 @@ pub enum MetaField {
     Checksum,
     /// Payload bytes of each segment of a packet that a device is to segment, 0 of others, 16 bits.
     SegmentSize,
+    /// Whose packet it is ([`weir_packet::Provenance`]), 8 bits. One that is started empty is made; an element that turns a packet
+    /// into an answer says so.
+    Provenance,
 }
 
 /// One operation. `dst` is the value that it defines.
@@ -449,19 +452,20 @@ impl Program {
 
 impl MetaField {
     /// All fields.
-    pub const ALL: [MetaField; 6] = [
+    pub const ALL: [MetaField; 7] = [
         MetaField::PacketType,
         MetaField::InPort,
         MetaField::Timestamp,
         MetaField::FlowHash,
         MetaField::Checksum,
         MetaField::SegmentSize,
+        MetaField::Provenance,
     ];
 
     /// Size.
     pub fn width(self) -> Width {
         match self {
-            MetaField::PacketType | MetaField::Checksum => Width::W8,
+            MetaField::PacketType | MetaField::Checksum | MetaField::Provenance => Width::W8,
             MetaField::InPort | MetaField::SegmentSize => Width::W16,
             MetaField::Timestamp => Width::W64,
             MetaField::FlowHash => Width::W32,
@@ -477,6 +481,7 @@ impl MetaField {
             MetaField::FlowHash => "flow_hash",
             MetaField::Checksum => "checksum",
             MetaField::SegmentSize => "segment_size",
+            MetaField::Provenance => "provenance",
         }
     }
 }

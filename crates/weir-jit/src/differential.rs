@@ -68,6 +68,7 @@ pub struct Image {
     pub gso: u8,
     pub hops: u8,
     pub trace: u16,
+    pub provenance: u8,
 }
 
 impl Image {
@@ -92,6 +93,7 @@ impl Image {
             gso: p.gso,
             hops: p.hops,
             trace: p.trace,
+            provenance: p.provenance,
         }
     }
 

@@ -318,7 +318,7 @@ helpers! {
         let packet = match (packet.0.is_null(), copy != 0) {
             (false, true) => packet.with(|p| p.copy()),
             (false, false) => packet.with(|p| p.successor()),
-            (true, _) => Packet::with_room(0).expect("an empty packet fits"),
+            (true, _) => Packet::made(),
         };
         start_strand(ctx, packet, start, args.get(n), at, starter);
     }

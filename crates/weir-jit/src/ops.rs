@@ -452,5 +452,6 @@ fn meta_offset(field: MetaField) -> usize {
         MetaField::FlowHash => offset_of!(Meta, hash),
         MetaField::Checksum => offset_of!(Meta, csum),
         MetaField::SegmentSize => offset_of!(Meta, gso_size),
+        MetaField::Provenance => offset_of!(Meta, provenance),
     }
 }

@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::meta::{Checksum, Layer, PacketType};
+use crate::meta::{Checksum, Layer, PacketType, Provenance};
 use crate::packet::Packet;
 use crate::pool::{HEADROOM, MAX_LEN};
 
@@ -26,7 +26,8 @@ pub enum Marks {
 
 /// What packets are that come in by one kind of way.
 ///
-/// All have at least [`HEADROOM`] free bytes in their buffers. These are as in a new packet: the `cursor` mark, the flow hash, the number of the port.
+/// All have at least [`HEADROOM`] free bytes in their buffers. These are as in a new packet: the `cursor` mark, the flow hash, the number of the port, and that no
+/// element made it.
 /// Bytes that were in front of the packet before do not come back. The bytes, and the time of arrival, may be any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -168,6 +169,7 @@ impl Entry {
             (packet.capacity() >= len.saturating_add(HEADROOM), "how much room there is"),
             (!self.own_buffer || packet.data() == HEADROOM, "where it lies in its buffer"),
             (packet.hash == 0 && packet.in_port == 0, "its flow hash or port"),
+            (packet.provenance == Provenance::Sent as u8, "that an element made it"),
         ];
         found.into_iter().find(|(right, _)| !right).map_or(Ok(()), |(_, what)| Err(what))
     }
@@ -185,7 +187,7 @@ mod tests {
         for layer in &Layer::ALL[1..] {
             p.set_layer(*layer, Some(at + 3));
         }
-        (p.anno[5], p.hash, p.hops, p.timestamp, p.packet_type) = (9, 4, 3, 77, 2);
+        (p.anno[5], p.hash, p.hops, p.timestamp, p.packet_type, p.provenance) = (9, 4, 3, 77, 2, 1);
         (p.csum, p.csum_start, p.csum_offset) = (Checksum::Partial as u8, at + 34, 6);
         assert_eq!(LINK.admits(&p), Err("its marks"));
         p.hand_over();

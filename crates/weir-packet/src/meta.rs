@@ -81,6 +81,19 @@ pub enum PacketType {
     Outgoing = 4,
 }
 
+/// Whose a packet is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Provenance {
+    /// It came in, or is a copy of one that did, whatever was changed in it.
+    #[default]
+    Sent = 0,
+    /// An element made it of a packet to answer that: an ICMP error, an echo reply, an answer of ARP.
+    Answer = 1,
+    /// An element made it, of nothing that came in: a question of ARP.
+    Made = 2,
+}
+
 /// How a large packet has to be cut before it reaches a wire (virtio-net `gso_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
@@ -200,8 +213,10 @@ pub struct Meta {
     pub hops: u8,
     /// Not 0 if this packet is followed by a trace.
     pub trace: u16,
+    /// [`Provenance`] as a number.
+    pub provenance: u8,
     /// Fills the cache line, so that fresh metadata is written in whole vectors.
-    rest: [u32; 5],
+    rest: [u8; 19],
 }
 
 /// Where compiled code finds the fields that only packets may change, in bytes from the address of a [`Meta`].
@@ -273,7 +288,8 @@ impl Meta {
             gso: 0,
             hops: 0,
             trace: 0,
-            rest: [0; 5],
+            provenance: 0,
+            rest: [0; 19],
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use crate::meta::{ANNO_LEN, Dirty, Head, Layer, Meta, Size, UNSET};
+use crate::meta::{ANNO_LEN, Dirty, Head, Layer, Meta, Provenance, Size, UNSET};
 use crate::pool::{self, HEADROOM, HUGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};
 
 /// Distance from the address of a packet (its [`Meta`]) to position 0 of its buffer.
@@ -160,9 +160,16 @@ impl Packet {
         copy
     }
 
-    /// An empty packet with the annotations, in-port, timestamp and trace of this one.
-    pub fn successor(&self) -> Packet {
+    /// An empty packet that an element makes ([`Provenance::Made`]).
+    pub fn made() -> Packet {
         let mut p = Packet(pool::take(pool::SMALL_CAPACITY, HEADROOM));
+        p.provenance = Provenance::Made as u8;
+        p
+    }
+
+    /// The same with the annotations, in-port, timestamp and trace of this one.
+    pub fn successor(&self) -> Packet {
+        let mut p = Packet::made();
         p.anno = self.anno;
         p.timestamp = self.timestamp;
         p.in_port = self.in_port;
@@ -180,7 +187,7 @@ impl Packet {
         head.marks = [head.data, UNSET, UNSET, UNSET];
         if head.dirty != Dirty::NONE {
             self.anno = [0; ANNO_LEN];
-            (self.hash, self.in_port) = (0, 0);
+            (self.hash, self.in_port, self.provenance) = (0, 0, 0);
         }
         if (self.capacity() - (self.head.end - self.head.data)) < HEADROOM {
             self.make_room();

@@ -25,6 +25,8 @@ struct HeldPacket {
     csum_offset: u16,
     gso: u8,
     gso_size: u16,
+    #[serde(default)]
+    provenance: u8,
 }
 
 impl HeldPacket {
@@ -42,6 +44,7 @@ impl HeldPacket {
             csum_offset: p.csum_offset,
             gso: p.gso,
             gso_size: p.gso_size,
+            provenance: p.provenance,
         }
     }
 
@@ -58,6 +61,7 @@ impl HeldPacket {
         p.timestamp = self.timestamp;
         p.in_port = self.in_port;
         p.packet_type = self.packet_type;
+        p.provenance = self.provenance;
         let start = u32::try_from(self.csum_start.saturating_add(data)).unwrap_or(0);
         let partial_fits = start.saturating_add(u32::from(self.csum_offset) + 2) <= p.end();
         if self.csum != weir_packet::Checksum::Partial as u8 || partial_fits {

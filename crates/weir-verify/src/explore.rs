@@ -165,7 +165,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// Goes on in a node.
-    fn stand_at(&mut self, node: NodeId) {
+    pub(crate) fn stand_at(&mut self, node: NodeId) {
         let n = self.node(node);
         let wanted = self.course.wanted.unwrap_or_else(|| match self.course.interest {
             Interest::Ends => Fates::MAX,

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use weir_ir::program::{BinOp, BlockId, EntryKind, Layer, MetaField, Width};
 use weir_packet::entry::{self, Entry, Marks};
-use weir_packet::{HUGE_CAPACITY, Packet};
+use weir_packet::{HUGE_CAPACITY, Packet, Provenance};
 
 use crate::explore::{Cut, Explorer};
 use crate::expr::{At, EntryAt, Expr, Source, Symbol};
@@ -131,17 +131,27 @@ impl Explorer<'_> {
         })
     }
 
+    /// The packet with this number, as it comes in.
+    pub(crate) fn incoming(&mut self, number: u32, input: &SymbolicInput) -> SymbolicPacket {
+        let mut p = SymbolicPacket::unknown(&mut self.x, Source::Input(number));
+        if let Some(entry) = input.entry {
+            p.enter(&mut self.x, entry);
+        }
+        // Into a single program also packets come that others made.
+        if self.net.closed() {
+            *p.meta_mut(MetaField::Provenance) = self.x.constant(Width::W8, Provenance::Sent as u128);
+        }
+        p
+    }
+
     /// Makes the next packet that comes in, of which only `input` is known.
     pub(crate) fn next_packet(
         &mut self,
         st: &mut State,
         input: &SymbolicInput,
     ) -> Result<SymbolicPacket, Cut> {
-        let mut p = SymbolicPacket::unknown(&mut self.x, Source::Input(st.inputs));
+        let p = self.incoming(st.inputs, input);
         st.inputs += 1;
-        if let Some(entry) = input.entry {
-            p.enter(&mut self.x, entry);
-        }
         if input.entry.is_none_or(|e| !e.own_buffer) {
             self.learn_packet(st, &p)?;
         }

@@ -91,7 +91,7 @@ impl Explorer<'_> {
                 let packet = match &st.packet {
                     Some(p) if *copy => p.clone(),
                     Some(p) => p.successor(&mut self.x),
-                    None => SymbolicPacket::empty(&mut self.x),
+                    None => SymbolicPacket::made(&mut self.x),
                 };
                 self.spawn(st, target, packet)?;
             }

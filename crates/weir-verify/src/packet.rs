@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use weir_ir::program::{BinOp, Layer, MetaField, Width};
 use weir_packet::entry::Entry;
-use weir_packet::{ANNO_LEN, HEADROOM, HUGE_CAPACITY, LARGE_CAPACITY, SMALL_CAPACITY};
+use weir_packet::{ANNO_LEN, HEADROOM, HUGE_CAPACITY, LARGE_CAPACITY, Provenance, SMALL_CAPACITY};
 
 use crate::expr::{Expr, Exprs, Mem, Source, SourceId, Symbol};
 
@@ -116,7 +116,7 @@ impl SymbolicPacket {
                 MetaField::PacketType => entry.packet_type.start() == entry.packet_type.end(),
                 MetaField::Checksum => entry.checksum.start() == entry.checksum.end(),
                 MetaField::SegmentSize => !entry.segments,
-                MetaField::FlowHash | MetaField::InPort => true,
+                MetaField::FlowHash | MetaField::InPort | MetaField::Provenance => true,
                 MetaField::Timestamp => false,
             };
             if is_one {
@@ -157,9 +157,16 @@ impl SymbolicPacket {
         }
     }
 
+    /// As [`weir_packet::Packet::made`].
+    pub(crate) fn made(x: &mut Exprs) -> SymbolicPacket {
+        let mut p = SymbolicPacket::empty(x);
+        *p.meta_mut(MetaField::Provenance) = x.constant(Width::W8, Provenance::Made as u128);
+        p
+    }
+
     /// As [`weir_packet::Packet::successor`].
     pub(crate) fn successor(&self, x: &mut Exprs) -> SymbolicPacket {
-        let mut p = SymbolicPacket::empty(x);
+        let mut p = SymbolicPacket::made(x);
         p.anno.clone_from(&self.anno);
         p.hops = self.hops;
         for f in [MetaField::Timestamp, MetaField::InPort] {
@@ -208,6 +215,11 @@ impl SymbolicPacket {
     /// Where its unwritten bytes come from.
     pub fn source(&self) -> SourceId {
         self.mem.source
+    }
+
+    /// Whether it is of this provenance, if that is known.
+    pub(crate) fn is(&self, x: &Exprs, what: Provenance) -> Option<bool> {
+        x.constant_value(self.meta(MetaField::Provenance)).map(|known| known == what as u128)
     }
 
     /// Metadata.

@@ -40,6 +40,8 @@ pub enum Incomplete {
     Opaque(NodeId),
     /// It would be shown by a packet that passes a node of which it is known only in part what it does.
     Guess(NodeId),
+    /// A packet waits with an entry, and it was not found out what becomes of it when it is let go.
+    Waiting,
     /// The time that there was for it ([`Limits::time`]) is over.
     Time,
 }
@@ -57,6 +59,7 @@ impl fmt::Display for Incomplete {
             Incomplete::RemovedEntry => {
                 "an entry is used after it was removed and another was made in its table"
             }
+            Incomplete::Waiting => "a packet waits, and may not arrive when it goes on",
             Incomplete::Time => "the time that there was for it is over",
             Incomplete::Opaque(_) => "a packet comes to a function of which it is not known what it does",
             Incomplete::Guess(_) => {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use weir_ir::interp::{Host, Interpreter};
 use weir_ir::program::{BlockId, End, Program, Reason};
-use weir_packet::Packet;
+use weir_packet::{Packet, Provenance};
 
 use crate::network::{Body, Network, NodeId, Place};
 use crate::path::How;
@@ -43,6 +43,8 @@ pub struct Left {
     pub how: How,
     /// Its bytes then.
     pub bytes: Vec<u8>,
+    /// Whether an element made it, of nothing that came in.
+    pub made: bool,
 }
 
 /// A run.
@@ -56,15 +58,55 @@ pub struct Replay {
     arrived: Vec<Packet>,
 }
 
-impl Replay {
-    /// The packets that came to a place in the course of what entered last.
-    pub(crate) fn arrived_last(&self) -> impl Iterator<Item = (Place, &Packet)> {
-        let from = self.starts.last().copied().unwrap_or(0);
-        self.hops[from..].iter().zip(&self.arrived[from..]).map(|(h, p)| (h.place, p))
+/// Which packets count, of those that come to a place in the course of what was sent. Each takes in those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Counted {
+    /// The packet that was sent and copies of it, whatever was changed in them.
+    Sent,
+    /// Answers to it, too.
+    Answers,
+    /// Packets that waited and that it let go, and answers to them, too.
+    Released,
+    /// What elements made of nothing that came in, too.
+    All,
+}
+
+impl Counted {
+    /// Whether a packet counts where that one came in with this number.
+    fn has(self, packet: &Packet, sent: usize) -> bool {
+        let is_own = number_of(packet) == Some(sent);
+        match self {
+            Counted::Sent => is_own && packet.provenance == Provenance::Sent as u8,
+            Counted::Answers => is_own && packet.provenance != Provenance::Made as u8,
+            Counted::Released => packet.provenance != Provenance::Made as u8,
+            Counted::All => true,
+        }
     }
 }
 
+/// The number with which a packet came in, or the one that it is a copy of or was made of, or made for. Only in a replay.
+fn number_of(packet: &Packet) -> Option<usize> {
+    usize::from(packet.trace).checked_sub(1)
+}
+
 impl Replay {
+    /// The packets that came to a place in the course of what entered last, of those that count.
+    pub(crate) fn arrived_last(&self, counted: Counted) -> impl Iterator<Item = (Place, &Packet)> {
+        let sent = self.starts.len().saturating_sub(1);
+        let from = self.starts.last().copied().unwrap_or(0);
+        self.arrived_from(from).filter(move |(_, p)| counted.has(p, sent))
+    }
+
+    /// The places that a packet that came in with this number came to, with copies of it, as it was there.
+    pub(crate) fn arrived_of(&self, sent: usize) -> impl Iterator<Item = (Place, &Packet)> {
+        let from = self.starts.get(sent).copied().unwrap_or(self.hops.len());
+        self.arrived_from(from).filter(move |(_, p)| Counted::Sent.has(p, sent))
+    }
+
+    fn arrived_from(&self, from: usize) -> impl Iterator<Item = (Place, &Packet)> {
+        self.hops[from..].iter().zip(&self.arrived[from..]).map(|(h, p)| (h.place, p))
+    }
+
     /// The run in which the first node of these that what entered last comes to has no room for it, and what follows does
     /// not happen.
     pub(crate) fn lose(&mut self, full: impl Fn(NodeId) -> bool) {
@@ -111,7 +153,10 @@ fn replay_by(net: &Network, entered: &[Entry], mut input: ConcreteInput, times: 
             match entry {
                 Entry::Packet(at, _) => {
                     let Some(packet) = packets.next() else { return run.replay };
-                    run.follow(*at, packet.copy(), times * i + j, &mut input);
+                    let (mut packet, number) = (packet.copy(), times * i + j);
+                    // What it is followed by, also where it waits.
+                    packet.trace = u16::try_from(number + 1).unwrap_or(0);
+                    run.follow(*at, packet, number, &mut input);
                 }
                 Entry::Timer(node, block) => {
                     let at = Place { node: *node, port: 0 };
@@ -187,7 +232,12 @@ impl Run<'_> {
     }
 
     fn hop(&mut self, place: Place, before: &Packet, number: usize, after: Vec<(How, Packet, usize)>) {
-        let after = after.into_iter().map(|(how, p, n)| Left { packet: n, how, bytes: p.bytes().to_vec() });
+        let after = after.into_iter().map(|(how, p, n)| Left {
+            packet: n,
+            how,
+            bytes: p.bytes().to_vec(),
+            made: is_made(&p),
+        });
         let net = before.layer(weir_ir::Layer::Net).and_then(|at| at.checked_sub(before.data()));
         self.replay.hops.push(Hop {
             packet: number,
@@ -209,25 +259,44 @@ impl Run<'_> {
         number: usize,
         input: &mut ConcreteInput,
     ) {
+        let packet_came = packet.is_some();
         let before = packet.as_ref().map(Packet::copy).or_else(|| Packet::from_bytes(&[]).ok());
         let Some((program, places)) = input.tables.program(self.net, at.node) else { return };
         self.host.steps.clear();
         self.interpreter.place_tables(&places);
         self.interpreter.run(program, &mut input.tables.set, &mut self.host, input.now, block, &[], packet);
         self.host.lookups = lookups(program, &self.host.steps);
-        let mut left = Vec::new();
-        for (i, (how, p)) in std::mem::take(&mut self.host.left).into_iter().enumerate() {
-            let n = if i == 0 { number } else { self.packets };
-            self.packets += usize::from(i > 0);
+        let (mut left, mut is_here) = (Vec::new(), true);
+        for (how, p) in std::mem::take(&mut self.host.left) {
+            let is_like = |b: &Packet| b.trace == p.trace && is_made(b) == is_made(&p);
+            let is_own = !packet_came || before.as_ref().is_some_and(is_like);
+            let waited = before.as_ref().is_some_and(|b| b.trace != p.trace);
+            let n = match number_of(&p).filter(|_| waited && !is_made(&p)) {
+                Some(number) => number,
+                None if is_own && std::mem::take(&mut is_here) => number,
+                None => {
+                    self.packets += 1;
+                    self.packets - 1
+                }
+            };
             if let How::Exit(port) = how {
                 self.host.after.push((port, p.copy(), n));
             }
             left.push((how, p, n));
         }
+        // It did not leave, and did not end.
+        if let Some(packet) = before.as_ref().filter(|_| packet_came && is_here) {
+            left.push((How::Held, packet.copy(), number));
+        }
         if let Some(before) = before {
             self.hop(at, &before, number, left);
         }
     }
+}
+
+/// Whether an element made a packet, of nothing that came in.
+fn is_made(packet: &Packet) -> bool {
+    packet.provenance == Provenance::Made as u8
 }
 
 /// What the lookups among some steps found.

@@ -188,11 +188,7 @@ impl<'a> Session<'a> {
         randoms: u32,
     ) -> (Story, Vec<PacketEnd>) {
         let st = &mut story.state;
-        let mut packet = SymbolicPacket::unknown(&mut self.e.x, Source::Input(st.inputs.saturating_sub(1)));
-        if let Some(entry) = input.entry {
-            packet.enter(&mut self.e.x, entry);
-        }
-        st.packet = Some(packet);
+        st.packet = Some(self.e.incoming(st.inputs.saturating_sub(1), input));
         (st.trail, st.running, st.steps, st.laps) = (Trail::default(), false, 0, 0);
         (st.past, st.randoms) = (st.entries.len(), randoms);
         st.notices.clear();
@@ -487,6 +483,11 @@ impl<'a> Session<'a> {
             }
         }
         outcome
+    }
+
+    /// Whether a packet is the one that a story is about ([`Story::sent`]), a copy of it, or an answer to it.
+    pub(crate) fn is_sent(&self, story: &Story, packet: &SymbolicPacket) -> bool {
+        self.e.x.find_source(&Source::Input(story.sent())) == Some(packet.source())
     }
 
     /// Whether what is known of a story contradicts itself, so that no run goes so.

@@ -52,6 +52,11 @@ impl Story {
         self.state.inputs
     }
 
+    /// Number of the packet that it is about: the first after those of others. More may have come since, such as answers.
+    pub(crate) fn sent(&self) -> u32 {
+        self.state.others.checked_ilog2().unwrap_or(0)
+    }
+
     /// Where its current packet came by.
     pub fn trail(&self) -> &Trail {
         &self.state.trail

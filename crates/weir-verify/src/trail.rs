@@ -65,6 +65,14 @@ impl Trail {
         kept
     }
 
+    /// The places up to the first at which it is kept what the packet was there and is as asked, with that.
+    pub(crate) fn up_to(&self, is: impl Fn(Place, &SymbolicPacket) -> bool) -> Option<Vec<Place>> {
+        let mut hops: Vec<&Hop> = self.hops.iter().collect();
+        hops.reverse();
+        let at = hops.iter().position(|h| h.packet.as_ref().is_some_and(|p| is(h.place, p)))?;
+        Some(hops[..=at].iter().map(|h| h.place).collect())
+    }
+
     /// Whether two packets came the same way.
     pub(crate) fn same(&self, other: &Trail) -> bool {
         self.hops.len() == other.hops.len()

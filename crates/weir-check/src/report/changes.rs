@@ -15,6 +15,9 @@ use crate::world::World;
 /// How the end of a packet begins that arrives somewhere.
 pub(crate) const ARRIVES: &str = "arrives at ";
 
+/// How the end of a packet begins that an element made, of nothing that came in.
+pub(crate) const MADE: &str = "an element's own packet ";
+
 /// What becomes of the same packets before and after a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Changes {
@@ -227,7 +230,11 @@ fn ip_at((kind, at): (u16, usize)) -> Option<usize> {
 
 /// What became of a packet that came in as `first` says.
 fn fated(e: &Ended, first: Option<&Hop>) -> Fated {
-    let left = Left { packet: 0, how: How::Sunk, bytes: e.bytes.clone() };
+    if e.made {
+        let shown = (!e.bytes.is_empty()).then(|| decode::summary(&e.bytes));
+        return Fated { end: e.fate.text.clone(), changes: shown.into_iter().collect() };
+    }
+    let left = Left { packet: 0, how: How::Sunk, bytes: e.bytes.clone(), made: false };
     let changes = first.filter(|_| e.fate.whole).map(|hop| decode::changes(hop, &left)).unwrap_or_default();
     Fated { end: e.fate.text.clone(), changes }
 }

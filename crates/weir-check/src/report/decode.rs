@@ -66,6 +66,11 @@ pub(super) fn changes(hop: &Hop, left: &Left) -> Vec<String> {
     out
 }
 
+/// A packet in a line, where nothing says what it begins with.
+pub(super) fn summary(bytes: &[u8]) -> String {
+    if is_ip(bytes) { weir_net::describe_ip(bytes) } else { weir_net::describe(bytes) }
+}
+
 fn starts_with_ip(hop: &Hop, bytes: &[u8]) -> bool {
     match hop.net {
         Some(0) => true,
@@ -89,7 +94,7 @@ mod tests {
         let place = Place { node: 0, port: 0 };
         let hop =
             Hop { packet: 0, place, before: before.to_vec(), net, lookups: Vec::new(), after: Vec::new() };
-        changes(&hop, &Left { packet: 0, how: How::Exit(0), bytes: after.to_vec() })
+        changes(&hop, &Left { packet: 0, how: How::Exit(0), bytes: after.to_vec(), made: false })
     }
 
     #[test]

@@ -18,7 +18,7 @@ use weir_verify::{Entry, Hop, How, NodeId};
 use crate::answer::{Answer, Asked, Status};
 use crate::world::World;
 
-pub(crate) use changes::ARRIVES;
+pub(crate) use changes::{ARRIVES, MADE};
 pub use changes::{Changes, Fated, Treated};
 pub use coverage::{Consolidation, Coverage, Dead, DropFound};
 
@@ -57,7 +57,7 @@ pub struct Finding {
     /// Where packets may be lost for want of room, which was left out of account.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<String>,
-    /// Where packets wait for others, such as answers to their questions, which was left out of account.
+    /// Where packets wait for others, such as answers to what is asked for them: it is assumed that these come.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<String>,
     /// Where it could not be found out: the elements that a packet passed, the last one being where that is.
@@ -196,7 +196,9 @@ fn reason(world: &World, a: &Answer) -> String {
         },
         (None, Asked::Requirement(r)) => {
             let example = if a.near_miss.is_some() { "; this one comes nearest" } else { "" };
-            reason_of_goal(a.status, &r.goal) + example
+            let waits = a.status == Status::Holds && !a.uncounted.waiting.is_empty();
+            let later = if waits { ", some after they waited" } else { "" };
+            reason_of_goal(a.status, &r.goal) + later + example
         }
         (None, Asked::Security { module, role, broken }) => reason_of_security(module, *role, *broken),
     }

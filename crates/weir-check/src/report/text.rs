@@ -63,7 +63,7 @@ impl fmt::Display for Finding {
             writeln!(f, "  not counted: losses for want of room at {}", self.losses.join(", "))?;
         }
         if !self.waiting.is_empty() {
-            writeln!(f, "  not counted: packets that wait for an answer at {}", self.waiting.join(", "))?;
+            writeln!(f, "  assumed: what packets wait for at {} comes", self.waiting.join(", "))?;
         }
         if !self.stopped_at.is_empty() {
             let example = if self.packets.is_empty() { "" } else { ", as this packet" };

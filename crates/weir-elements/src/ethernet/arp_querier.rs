@@ -379,6 +379,7 @@ fn become_query(parts: Parts, b: &mut Builder, ip: V, to: V) {
     b.store_meta(MetaField::Checksum, unknown);
     let host = b.constant(W8, PacketType::Host as u8);
     b.store_meta(MetaField::PacketType, host);
+    becomes(b, Provenance::Made);
     write_query(parts, b, ip, to);
 }
 

@@ -129,6 +129,7 @@ fn program(e: &ARPResponder, b: &mut Builder) {
         b.store_meta(MetaField::Timestamp, never);
         let len = b.constant(W32, FRAME_LEN);
         b.trim(len);
+        becomes(b, Provenance::Answer);
         b.emit(0);
     });
 }

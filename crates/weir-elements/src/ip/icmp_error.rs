@@ -232,6 +232,7 @@ fn program(e: &ICMPError, b: &mut Builder) {
         b.store_anno(anno::DST_IP, src);
         let now = b.now();
         b.store_meta(MetaField::Timestamp, now);
+        becomes(b, Provenance::Answer);
         if e.set_fix_anno {
             let one = b.constant(W8, 1_u8);
             b.store_anno(anno::FIX_IP_SRC, one);

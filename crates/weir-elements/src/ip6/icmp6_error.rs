@@ -159,6 +159,7 @@ fn program(e: &ICMP6Error, b: &mut Builder) {
         b.store_anno(anno::DST_IP, src);
         let now = b.now();
         b.store_meta(MetaField::Timestamp, now);
+        becomes(b, Provenance::Answer);
         b.emit(0);
     });
 }

@@ -48,6 +48,7 @@ fn program(_: &ICMP6PingResponder, b: &mut Builder) {
         b.store_anno(anno::PAINT, zero);
         let now = b.now();
         b.store_meta(MetaField::Timestamp, now);
+        becomes(b, Provenance::Answer);
         b.emit(0);
     });
 }

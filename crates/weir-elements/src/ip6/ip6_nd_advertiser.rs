@@ -116,6 +116,7 @@ fn program(e: &IP6NDAdvertiser, b: &mut Builder) {
         b.store_meta(MetaField::PacketType, host);
         let complete = b.constant(W8, weir_packet::Checksum::Unknown as u8);
         b.store_meta(MetaField::Checksum, complete);
+        becomes(b, Provenance::Answer);
         b.emit(0);
     });
 }

@@ -13,6 +13,7 @@ pub fn load_meta(p: &Packet, field: MetaField) -> u128 {
         MetaField::FlowHash => p.hash.into(),
         MetaField::Checksum => p.csum.into(),
         MetaField::SegmentSize => p.gso_size.into(),
+        MetaField::Provenance => p.provenance.into(),
     }
 }
 
@@ -24,6 +25,7 @@ pub fn store_meta(p: &mut Packet, field: MetaField, v: u128) {
         MetaField::Timestamp => p.timestamp = v as u64,
         MetaField::FlowHash => p.hash = v as u32,
         MetaField::SegmentSize => p.gso_size = v as u16,
+        MetaField::Provenance => p.provenance = v as u8,
         MetaField::Checksum => {
             if v != Checksum::Partial as u128 {
                 p.csum = v as u8;

@@ -39,7 +39,7 @@ fn each_error_says_where_and_what_would_be_right() {
         ("store net, v0", "line 3, column 10: expected '+', found ','"),
         (
             "store meta.x, v0",
-            "line 3, column 12: expected one of packet_type, in_port, timestamp, flow_hash, checksum, segment_size, found 'x'",
+            "line 3, column 12: expected one of packet_type, in_port, timestamp, flow_hash, checksum, segment_size, provenance, found 'x'",
         ),
         ("v0:32 = size mapp", "line 3, column 14: there is no table mapp; there are map"),
         ("notify x ()", "line 3, column 8: there is no event x; no event is declared"),

@@ -131,6 +131,7 @@ fn ops() -> Vec<(Op, &'static str)> {
         "v2:32 = load meta.flow_hash",
         "v2:32 = load meta.checksum",
         "v2:32 = load meta.segment_size",
+        "v2:32 = load meta.provenance",
     ]) {
         list.push((Op::LoadMeta { dst, field }, text));
     }

@@ -8,7 +8,7 @@ use super::{Evidence, Query};
 use crate::eval::HeldPackets;
 use crate::input::{Known, SymbolicInput};
 use crate::network::{Network, NodeId};
-use crate::replay::{Replay, replay};
+use crate::replay::{Counted, Replay, replay};
 use crate::session::Entry;
 use crate::solve::ConcreteInput;
 use crate::stock::Stock;
@@ -22,6 +22,16 @@ pub enum Shows {
     Other,
     /// All.
     Any,
+}
+
+impl Shows {
+    /// Which packets count for it: that one can arrive, the packet itself or an answer shows; that none does, anything that comes of it.
+    pub(super) fn counted(self) -> Counted {
+        match self {
+            Shows::Matching => Counted::Answers,
+            Shows::Other | Shows::Any => Counted::Released,
+        }
+    }
 }
 
 impl Evidence {
@@ -55,9 +65,9 @@ impl Query {
     /// Whether such a packet, of those that entered last, came to DST.
     pub(super) fn shown(&self, net: &Network, replay: &Replay, shows: Shows) -> bool {
         match shows {
-            Shows::Matching => self.arrives(net, replay, true),
-            Shows::Other => self.arrives(net, replay, false),
-            Shows::Any => self.arrived(net, replay).next().is_some(),
+            Shows::Matching => self.arrives(net, replay, shows.counted(), true),
+            Shows::Other => self.arrives(net, replay, shows.counted(), false),
+            Shows::Any => self.arrived(net, replay, shows.counted()).next().is_some(),
         }
     }
 }

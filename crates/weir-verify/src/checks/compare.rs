@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
-use weir_packet::Packet;
+use weir_packet::{Packet, Provenance};
 
 use super::histories::{Looked, Others};
 use super::{Checker, Doubt, Evidence, Filter, Search, Start, THOROUGH};
@@ -48,8 +48,8 @@ pub struct Comparison<'a> {
     pub twins: &'a [Twin],
     /// Packets that match this are looked at first.
     pub first: Filter,
-    /// What to call the end of a packet.
-    pub fate: &'a dyn Fn(NodeId, &How) -> Fate,
+    /// What to call the end of a packet: of one that came in, or an answer, or (`true`) of one that an element made.
+    pub fate: &'a dyn Fn(NodeId, &How, bool) -> Fate,
     /// Whether a node of the first network does as its counterpart in the second, and leads to counterparts; true for nodes
     /// of the second.
     pub same: &'a dyn Fn(NodeId) -> bool,
@@ -85,6 +85,8 @@ pub struct Ended {
     pub fate: Fate,
     /// Its bytes then, if they count.
     pub bytes: Vec<u8>,
+    /// Whether it is none that came in, but one that an element made.
+    pub made: bool,
 }
 
 /// What was found.
@@ -254,7 +256,8 @@ impl Checker<'_> {
         let (from, split) = both.ends;
         let mut sides = [Vec::new(), Vec::new()];
         for (i, e) in both.story.ends().iter().enumerate().skip(from) {
-            sides[usize::from(i >= split)].push(((q.fate)(e.node, &e.how), e));
+            let made = e.packet.is(self.session.known_exprs(), Provenance::Made) == Some(true);
+            sides[usize::from(i >= split)].push(((q.fate)(e.node, &e.how, made), e));
         }
         sides.iter_mut().for_each(|s| s.sort_by(|a, b| a.0.cmp(&b.0)));
         let [before, after] = sides;
@@ -408,26 +411,20 @@ fn ended(
     r: &Replay,
     from: usize,
     to: usize,
-    fate: &dyn Fn(NodeId, &How) -> Fate,
+    fate: &dyn Fn(NodeId, &How, bool) -> Fate,
 ) -> Vec<Ended> {
     let mut out = Vec::new();
-    let mut add = |node: NodeId, how: &How, bytes: &[u8]| {
-        let fate = fate(node, how);
-        let bytes = if fate.whole { bytes.to_vec() } else { Vec::new() };
-        out.push(Ended { fate, bytes });
-    };
     for hop in r.hops.get(from..to).unwrap_or_default() {
         let node = hop.place.node;
-        if hop.after.is_empty() {
-            add(node, &How::Held, &hop.before);
-        }
         for left in &hop.after {
             let on = match left.how {
                 How::Exit(port) => net.node(node).outputs.get(port as usize).copied().flatten().is_some(),
                 _ => false,
             };
             if !on {
-                add(node, &left.how, &left.bytes);
+                let fate = fate(node, &left.how, left.made);
+                let bytes = if fate.whole { left.bytes.clone() } else { Vec::new() };
+                out.push(Ended { fate, bytes, made: left.made });
             }
         }
     }

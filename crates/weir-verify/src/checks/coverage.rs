@@ -9,7 +9,7 @@ use super::histories::{Looked, Others};
 use super::{Checker, Doubt, Evidence, Search, Start, THOROUGH};
 use crate::network::{NodeId, Place};
 use crate::path::How;
-use crate::replay::{Replay, matches};
+use crate::replay::{Counted, Replay, matches};
 use crate::session::{Arrival, Guard};
 use crate::story::Story;
 
@@ -236,7 +236,7 @@ impl Known {
             if state[n] != Reach::Yes {
                 let decides = |r: &Replay| {
                     let first = |p| rules.guards[..=n].iter().position(|&g| matches(net, g, p)) == Some(n);
-                    r.arrived_last().any(|(place, p)| place == rules.place && first(p))
+                    r.arrived_last(Counted::All).any(|(place, p)| place == rules.place && first(p))
                 };
                 for story in &stories {
                     let matching = c.session.guard(story.clone(), guard, true);

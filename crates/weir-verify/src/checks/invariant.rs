@@ -6,24 +6,30 @@ use super::headers::{IPV4, IPV6, Layout, by_net, bytes_at, net_at, net_of, origi
 use super::{Bits, Checker, Field, Framing, Query, Verdict};
 use crate::network::Network;
 use crate::packet::SymbolicPacket;
-use crate::replay::Replay;
+use crate::replay::{Counted, Replay};
 use crate::session::Arrival;
 use crate::story::Story;
 
 /// `invariant SRC DST FIELD…`: on every path, each field has at DST the value that it had at SRC.
 pub fn invariant(c: &mut Checker<'_>, q: &Query, fields: &[Field]) -> Verdict {
     let (net, watched) = (c.net, q.watched());
-    let found = c.seek_arrivals(q, Some(&q.filter), (&watched, &HashSet::new()), |c, start, arrival| {
-        let framings = (start.framing, q.framing_at(arrival.place));
-        let ways = c.session.settled(&arrival.story, &arrival.packet);
-        c.any(ways, |c, (story, packet)| {
-            let arrival = Arrival { place: arrival.place, packet, story };
-            c.any(fields, |c, &field| {
-                let stories = changed(c, &arrival, framings, field);
-                c.search_all(stories, |r| differs(net, q, r, field, framings))
+    let found = c.seek_arrivals(
+        q,
+        Some(&q.filter),
+        Counted::Answers,
+        (&watched, &HashSet::new()),
+        |c, start, arrival| {
+            let framings = (start.framing, q.framing_at(arrival.place));
+            let ways = c.session.settled(&arrival.story, &arrival.packet);
+            c.any(ways, |c, (story, packet)| {
+                let arrival = Arrival { place: arrival.place, packet, story };
+                c.any(fields, |c, &field| {
+                    let stories = changed(c, &arrival, framings, field);
+                    c.search_all(stories, |r| differs(net, q, r, field, framings))
+                })
             })
-        })
-    });
+        },
+    );
     c.none(found)
 }
 
@@ -130,7 +136,7 @@ fn differs(net: &Network, q: &Query, r: &Replay, field: Field, framings: (Framin
     let from = r.starts.last().copied().unwrap_or(0);
     let Some(first) = r.hops.get(from) else { return false };
     let old = by_net(&first.before, net_of(framings.0) as usize, field);
-    q.arrived(net, r).any(|(_, packet)| {
+    q.arrived(net, r, Counted::Answers).any(|(_, packet)| {
         let net = match framings.1 {
             Framing::Ethernet => 14,
             Framing::Ip => packet.layer(Layer::Net).map_or(0, |at| at.saturating_sub(packet.data()) as usize),

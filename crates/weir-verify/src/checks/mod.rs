@@ -51,7 +51,7 @@ use weir_packet::Packet;
 use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
 use crate::path::{Incomplete, Limits};
-use crate::replay::{Replay, matches, replay};
+use crate::replay::{Counted, Replay, matches, replay};
 use crate::session::{Arrival, Entry, Guard, Session};
 use crate::solve::{ConcreteInput, Effort, Solution};
 use crate::story::Story;
@@ -444,17 +444,21 @@ impl Query {
         stories.into_iter().map(|story| Arrival { place, packet: packet.clone(), story }).collect()
     }
 
-    /// The packets that came to DST in the course of what entered last, of those that are meant there.
+    /// The packets that came to DST in the course of what entered last, of those that count and are meant there.
     pub(crate) fn arrived<'r>(
         &self,
         net: &Network,
         replay: &'r Replay,
+        counted: Counted,
     ) -> impl Iterator<Item = (&Target, &'r Packet)> {
-        replay.arrived_last().filter_map(|(place, packet)| {
-            let target = self.target_at(place)?;
-            let is_meant = target.only.is_none_or(|guard| matches(net, guard, packet));
-            is_meant.then_some((target, packet))
-        })
+        replay
+            .arrived_last(counted)
+            .filter_map(|(place, packet)| Some((self.meant_at(net, place, packet)?, packet)))
+    }
+
+    /// The place of DST that a packet came to, if it is meant there.
+    pub(crate) fn meant_at(&self, net: &Network, place: Place, packet: &Packet) -> Option<&Target> {
+        self.target_at(place).filter(|t| t.only.is_none_or(|guard| matches(net, guard, packet)))
     }
 
     /// Looks for a run by which a packet of a kind comes to DST.
@@ -480,8 +484,8 @@ impl Query {
     }
 
     /// Whether a packet that entered last came to DST and did, or did not, match there.
-    pub(crate) fn arrives(&self, net: &Network, replay: &Replay, wanted: bool) -> bool {
-        self.arrived(net, replay).any(|(target, packet)| match self.filter.guard(target.framing) {
+    pub(crate) fn arrives(&self, net: &Network, replay: &Replay, counted: Counted, wanted: bool) -> bool {
+        self.arrived(net, replay, counted).any(|(target, packet)| match self.filter.guard(target.framing) {
             None => wanted,
             Some(guard) => matches(net, guard, packet) == wanted,
         })

@@ -4,6 +4,7 @@ use crate::course::Interest;
 use crate::expr::Expr;
 use crate::network::Place;
 use crate::packet::SymbolicPacket;
+use crate::replay::Counted;
 use crate::session::Arrival;
 use crate::story::Story;
 
@@ -27,7 +28,7 @@ const OTHERS: [u128; 3] = [132, 33, 136];
 pub fn returns(c: &mut Checker<'_>, q: &Query, way: &Way) -> Verdict {
     // What the first packet leaves in tables counts for the reply.
     let later = way.home.iter().map(|t| t.place).collect();
-    let found = c.seek_arrivals(q, None, (&q.watched(), &later), |c, start, arrival| {
+    let found = c.seek_arrivals(q, None, Counted::Sent, (&q.watched(), &later), |c, start, arrival| {
         let framing = q.framing_at(arrival.place);
         let reply = way.replies.iter().find(|(p, _)| *p == arrival.place);
         let Some((_, reply)) = reply.filter(|_| q.came_by(&arrival)) else { return Search::Impossible };
@@ -145,6 +146,6 @@ fn home(c: &mut Checker<'_>, back: &Story, start: &Start, way: &Way, layout: Lay
         .into();
         let story = same.into_iter().try_fold(story, |s, e| c.session.assume(s, e));
         let Some(story) = story else { return Search::Impossible };
-        c.search(&story, |r| r.arrived_last().any(|(p, _)| watched.contains(&p)))
+        c.search(&story, |r| r.arrived_last(Counted::Sent).any(|(p, _)| watched.contains(&p)))
     })
 }

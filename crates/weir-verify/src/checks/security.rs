@@ -10,7 +10,7 @@ use super::{Checker, Framing, Search, Start, Target, Verdict};
 use crate::course::Interest;
 use crate::expr::{Expr, Exprs};
 use crate::network::Place;
-use crate::replay::Replay;
+use crate::replay::{Counted, Replay};
 use crate::session::{Arrival, Entry, Outcome};
 use crate::story::Story;
 
@@ -251,7 +251,7 @@ fn left(r: &Replay, place: Place, framing: Framing) -> Vec<Vec<u8>> {
         (Framing::Ip, None) => 0,
         (Framing::Ethernet, _) => 14,
     };
-    let arrived = r.arrived_last().filter(|(p, _)| *p == place);
+    let arrived = r.arrived_last(Counted::All).filter(|(p, _)| *p == place);
     arrived.filter_map(|(_, p)| p.bytes().get(net(p)..).map(<[u8]>::to_vec)).collect()
 }
 

@@ -3,9 +3,12 @@
 
 use std::collections::HashSet;
 
+use weir_ir::program::MetaField;
+use weir_packet::Provenance;
+
 use super::{Checker, Evidence, Filter, Query, Search, Start, Verdict};
 use crate::network::Place;
-use crate::replay::Replay;
+use crate::replay::{Counted, Replay};
 use crate::session::{Arrival, Hunt, Outcome};
 use crate::story::Story;
 
@@ -36,6 +39,7 @@ impl Checker<'_> {
         &mut self,
         q: &Query,
         at_source: Option<&Filter>,
+        counted: Counted,
         (watched, later): (&HashSet<Place>, &HashSet<Place>),
         mut look: impl FnMut(&mut Self, &Start, Arrival) -> Search,
     ) -> Search {
@@ -56,6 +60,7 @@ impl Checker<'_> {
                     if !is_new {
                         return Search::Impossible;
                     }
+                    let Some(arrival) = c.counted(arrival, counted) else { return Search::Impossible };
                     let meant = q.meant(c, arrival);
                     c.any(meant, |c, arrival| look(c, start, arrival))
                 });
@@ -63,6 +68,24 @@ impl Checker<'_> {
                 found
             })
         })
+    }
+
+    /// An arrival of a packet that counts.
+    pub(super) fn counted(&mut self, arrival: Arrival, counted: Counted) -> Option<Arrival> {
+        let Arrival { place, packet, story } = arrival;
+        let is_own = self.session.is_sent(&story, &packet);
+        let (what, wanted) = match counted {
+            Counted::All => return Some(Arrival { place, packet, story }),
+            Counted::Released => (Provenance::Made, false),
+            Counted::Answers if is_own => (Provenance::Made, false),
+            Counted::Sent if is_own => (Provenance::Sent, true),
+            Counted::Answers | Counted::Sent => return None,
+        };
+        let x = self.session.exprs();
+        let is = x.is(packet.meta(MetaField::Provenance), what as u128);
+        let counts = if wanted { is } else { x.not(is) };
+        let story = self.session.assume(story, counts)?;
+        Some(Arrival { place, packet, story })
     }
 
     /// The packets of SRC that are meant, the plainest first.

@@ -98,6 +98,7 @@ impl Standing {
         let mut hunt = c.session.hunt_on(again, &entered, &q.watched(), useful.clone());
         hunt.keep();
         let found = c.each_arrival(&mut hunt, |c, arrival| {
+            let Some(arrival) = c.counted(arrival, shows.counted()) else { return Search::Impossible };
             let meant = q.meant(c, arrival);
             c.any(meant, |c, arrival| q.search(c, arrival, shows))
         });

@@ -10,7 +10,7 @@ use crate::expr::Expr;
 use crate::input::SymbolicInput;
 use crate::network::{Network, NodeId, Place};
 use crate::path::{How, Incomplete, Limits};
-use crate::replay::{Replay, replay};
+use crate::replay::{Counted, Replay, replay};
 use crate::session::{Arrival, Entry, Outcome, Session};
 use crate::solve::{ConcreteInput, Effort, Solution};
 use crate::story::Story;
@@ -220,7 +220,7 @@ impl<'a> Arrivals<'a> {
         let mut arrived = HashSet::new();
         for list in randoms {
             let run = replay(self.net, &self.entered, start(self.net, &self.entered, &packets, &[], list));
-            let there = run.arrived_last().filter(|(p, _)| self.watched.contains(p));
+            let there = run.arrived_last(Counted::All).filter(|(p, _)| self.watched.contains(p));
             arrived.extend(there.map(|(place, p)| (place, p.bytes().to_vec())));
         }
         let mut said = HashSet::new();
@@ -274,7 +274,7 @@ fn seen(net: &Network, r: &Replay) -> Ends {
         _ => false,
     };
     let lefts = r.hops.iter().flat_map(|h| h.after.iter().map(|l| (h.place.node, l)));
-    let ends = lefts.filter(|(node, l)| !goes_on(*node, &l.how));
+    let ends = lefts.filter(|(node, l)| l.how != How::Held && !goes_on(*node, &l.how));
     let mut all: Ends = ends.map(|(node, l)| end(node, &l.how, l.bytes.clone())).collect();
     all.sort();
     all

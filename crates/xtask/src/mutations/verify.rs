@@ -10,6 +10,8 @@ const VERIFY_COVER: Test = Test { package: "weir-verify", target: Some("cover"),
 const VERIFY_MERGE: Test = Test { package: "weir-verify", target: None, filter: "merge::" };
 const VERIFY_CHECKS: Test = Test { package: "weir-verify", target: Some("checks"), filter: "" };
 const VERIFY_STRANGERS: Test = Test { package: "weir-verify", target: Some("strangers"), filter: "" };
+const VERIFY_WAITING: Test = Test { package: "weir-verify", target: Some("waiting"), filter: "" };
+const WAITING: Test = Test { package: "weir-check", target: Some("waiting"), filter: "" };
 const GRAPHS: Test = Test { package: "weir-check", target: Some("graphs"), filter: "" };
 const QUESTIONS: Test = Test { package: "weir-check", target: None, filter: "question::" };
 const VERIFY_SECURITY: Test = Test { package: "weir-verify", target: Some("security"), filter: "" };
@@ -356,22 +358,57 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "never: of all packets",
         file: "crates/weir-verify/src/checks/never.rs",
-        text: "c.seek_arrivals(q, Some(&q.filter), (&watched",
-        instead: "c.seek_arrivals(q, None, (&watched",
+        text: "c.seek_arrivals(q, Some(&q.filter), Counted::Released",
+        instead: "c.seek_arrivals(q, None, Counted::Released",
         test: VERIFY_CHECKS,
+    },
+    Mutation {
+        name: "all: what others left waiting is the packet",
+        file: "crates/weir-verify/src/checks/all.rs",
+        text: "c.session.is_sent(story, packet) && packet.is(",
+        instead: "packet.is(",
+        test: VERIFY_WAITING,
+    },
+    Mutation {
+        name: "all: an answer is the packet",
+        file: "crates/weir-verify/src/checks/all.rs",
+        text: "Provenance::Sent) == Some(true)",
+        instead: "Provenance::Made) == Some(false)",
+        test: WAITING,
+    },
+    Mutation {
+        name: "all: what is let go arrives",
+        file: "crates/weir-verify/src/checks/all.rs",
+        text: "if !c.session.is_impossible(&story) {",
+        instead: "if c.session.is_impossible(&story) {",
+        test: VERIFY_WAITING,
+    },
+    Mutation {
+        name: "all: somebody can always let go what waits",
+        file: "crates/weir-verify/src/released.rs",
+        text: "may_begin && leads(program, e.block, block)",
+        instead: "may_begin",
+        test: WAITING,
+    },
+    Mutation {
+        name: "never: a question is the packet that it is asked for",
+        file: "crates/weir-verify/src/checks/seek.rs",
+        text: "Counted::Released => (Provenance::Made, false),",
+        instead: "Counted::Released => return Some(Arrival { place, packet, story }),",
+        test: WAITING,
     },
     Mutation {
         name: "all: a full table does not count where it should",
         file: "crates/weir-verify/src/checks/all.rs",
-        text: "if arrived || (lost && !strict) {",
-        instead: "if arrived || lost {",
+        text: "} else if !self.strict && story.ends()",
+        instead: "} else if story.ends()",
         test: VERIFY_CHECKS,
     },
     Mutation {
         name: "all: there is always room in a queue",
         file: "crates/weir-verify/src/checks/all.rs",
-        text: "any(|&room| room || !strict)",
-        instead: "any(|&room| room || !strict || strict)",
+        text: "any(|&room| room || !self.strict)",
+        instead: "any(|&room| room || !self.strict || self.strict)",
         test: VERIFY_CHECKS,
     },
     Mutation {
