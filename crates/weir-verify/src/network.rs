@@ -3,6 +3,13 @@
 //! A node is an instance of a program (an element, or a whole linked graph), or stands for something that is no packet
 //! program by what it may do to packets. Programs are shared between nodes; tables belong to the network.
 
+pub(crate) mod cycles;
+pub(crate) mod fates;
+pub(crate) mod idle;
+pub(crate) mod lasting;
+pub(crate) mod table_info;
+pub(crate) mod wires;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,10 +18,10 @@ use weir_ir::Frame;
 use weir_ir::program::{BlockId, Program, TableDecl, TableInit};
 use weir_table::Row;
 
-use crate::fates::{Fates, fates};
-use crate::idle::{FieldSet, Idle, idle};
-use crate::lasting::Lasting;
-use crate::tables::{TableInfo, table_infos};
+use crate::network::fates::{Fates, fates};
+use crate::network::idle::{FieldSet, Idle, idle};
+use crate::network::lasting::Lasting;
+use crate::network::table_info::{TableInfo, table_infos};
 
 /// Number of a node.
 pub type NodeId = u32;
@@ -255,7 +262,7 @@ impl Network {
     /// Finds out where packets can go round, and where ways meet, which makes explorations faster. Changes of wires come
     /// before it.
     pub fn finish(&mut self) {
-        let heads = crate::cycles::heads(&self.nodes);
+        let heads = crate::network::cycles::heads(&self.nodes);
         for (n, is_head) in self.nodes.iter_mut().zip(heads) {
             n.is_head = is_head;
             n.joins = Some(Vec::new());

@@ -4,25 +4,33 @@
 //! the symbols that it depends on. What is found is turned into a packet and tables, and counts only if the path
 //! covers the run that starts from them.
 
+pub(crate) mod build;
+pub(crate) mod defaults;
+pub(crate) mod eval;
+pub(crate) mod replay;
+pub(crate) mod smt;
+pub(crate) mod stock;
+pub(crate) mod trial;
+
 use std::collections::HashSet;
 
 use weir_ir::interp::sum16;
 use weir_ir::program::{BinOp, EntryKind, Width};
 use weir_packet::{HUGE_CAPACITY, Packet};
 
-use crate::build::build;
-use crate::clock::Clock;
-use crate::defaults::wishes;
-use crate::eval::{ConcreteRun, Evaluator, HeldPackets, Model};
-use crate::expr::{Expr, Exprs, MemId, Node, Symbol};
-use crate::facts::Facts;
-use crate::joints::is_behind;
+use crate::explore::clock::Clock;
+use crate::explore::path::Path;
+use crate::model::expr::{Expr, Exprs, MemId, Node, Symbol};
+use crate::model::facts::Facts;
+use crate::model::joints::is_behind;
+use crate::model::set::Set;
 use crate::network::Network;
-use crate::path::Path;
-use crate::set::Set;
-use crate::smt::{Answer, Smt};
-use crate::stock::Stock;
-use crate::trial::{Trial, Users};
+use crate::solve::build::build;
+use crate::solve::defaults::wishes;
+use crate::solve::eval::{ConcreteRun, Evaluator, HeldPackets, Model};
+use crate::solve::smt::{Answer, Smt};
+use crate::solve::stock::Stock;
+use crate::solve::trial::{Trial, Users};
 
 /// How often the search starts afresh.
 const STARTS: u32 = 24;

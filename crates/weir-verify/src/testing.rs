@@ -7,12 +7,12 @@ use weir_ir::program::{BlockId, EntryKind, Program, Reason, TableId};
 use weir_packet::Packet;
 use weir_table::{EntryRef, TableSet};
 
-use crate::build::copy_held;
-use crate::eval::{ConcretePacket, ConcreteRun};
-use crate::input::SymbolicInput;
+use crate::explore::input::SymbolicInput;
+use crate::explore::path::{ConcreteAt, How, Incomplete, Limits, Prediction};
+use crate::explore::single::{explore, follow};
 use crate::network::Network;
-use crate::path::{ConcreteAt, How, Incomplete, Limits, Prediction};
-use crate::single::{explore, follow};
+use crate::solve::build::copy_held;
+use crate::solve::eval::{ConcretePacket, ConcreteRun};
 use crate::solve::solve;
 
 pub use networks::{Arrivals, Ways, assert_losses_are_only_losses};
@@ -185,7 +185,8 @@ fn compare(program: &Program, said: &Prediction, seen: &Observer, tables: &mut T
         let slot = match &e.at {
             ConcreteAt::Key(k) => table.lookup(k),
             ConcreteAt::Row(r) => {
-                let row = &crate::tables::first_rows(&program.tables[e.table as usize])[*r as usize];
+                let row =
+                    &crate::network::table_info::first_rows(&program.tables[e.table as usize])[*r as usize];
                 table.find_row(&row.key, row.priority)
             }
         };

@@ -5,13 +5,13 @@ use weir_ir::program::{Layer, MetaField};
 use weir_packet::{Checksum, Packet};
 
 use super::{Evidence, Query};
-use crate::eval::HeldPackets;
-use crate::input::{Known, SymbolicInput};
+use crate::explore::input::{Known, SymbolicInput};
+use crate::explore::session::Entry;
 use crate::network::{Network, NodeId};
-use crate::replay::{Counted, Replay, replay};
-use crate::session::Entry;
 use crate::solve::ConcreteInput;
-use crate::stock::Stock;
+use crate::solve::eval::HeldPackets;
+use crate::solve::replay::{Counted, Replay, replay};
+use crate::solve::stock::Stock;
 
 /// Which packets that arrive at DST show something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

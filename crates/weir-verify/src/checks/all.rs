@@ -4,11 +4,11 @@ use weir_ir::program::Reason;
 use weir_packet::Provenance;
 
 use super::{Checker, Query, Search, Verdict};
+use crate::explore::path::{How, Incomplete, PacketEnd};
+use crate::explore::story::Story;
+use crate::model::packet::SymbolicPacket;
 use crate::network::{Body, Network, NodeId, Place};
-use crate::packet::SymbolicPacket;
-use crate::path::{How, Incomplete, PacketEnd};
-use crate::replay::Replay;
-use crate::story::Story;
+use crate::solve::replay::Replay;
 
 /// How often a packet may wait on its way.
 const WAITS: usize = 4;

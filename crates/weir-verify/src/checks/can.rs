@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 
 use super::{Checker, Query, Search, Shows, Verdict};
-use crate::replay::Counted;
+use crate::solve::replay::Counted;
 
 /// `can SRC DST [via N…] FILTER`: some packet that leaves SRC arrives at DST matching FILTER there.
 pub fn can(c: &mut Checker<'_>, q: &Query) -> Verdict {

@@ -10,12 +10,12 @@ use weir_packet::{Packet, Provenance};
 
 use super::histories::{Looked, Others};
 use super::{Checker, Doubt, Evidence, Filter, Search, Start, THOROUGH};
-use crate::expr::Expr;
+use crate::explore::path::{How, Incomplete, PacketEnd};
+use crate::explore::story::Story;
+use crate::model::expr::Expr;
+use crate::model::packet::SymbolicPacket;
 use crate::network::{Network, NodeId};
-use crate::packet::SymbolicPacket;
-use crate::path::{How, Incomplete, PacketEnd};
-use crate::replay::{Replay, matches, replay_twice};
-use crate::story::Story;
+use crate::solve::replay::{Replay, matches, replay_twice};
 
 /// Most differing bytes of a packet that are each looked at.
 const BYTES: usize = 64;

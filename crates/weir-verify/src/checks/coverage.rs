@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::histories::{Looked, Others};
 use super::{Checker, Doubt, Evidence, Search, Start, THOROUGH};
+use crate::explore::path::How;
+use crate::explore::session::{Arrival, Guard};
+use crate::explore::story::Story;
 use crate::network::{NodeId, Place};
-use crate::path::How;
-use crate::replay::{Counted, Replay, matches};
-use crate::session::{Arrival, Guard};
-use crate::story::Story;
+use crate::solve::replay::{Counted, Replay, matches};
 
 /// How many paths are tried before it is left open whether a place is reached.
 const TRIES: u32 = 8;

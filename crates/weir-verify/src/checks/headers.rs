@@ -3,9 +3,9 @@
 use weir_ir::program::{BinOp, Width};
 
 use super::{Bits, Checker, Field, Framing};
-use crate::expr::{Expr, Exprs, Source, Symbol};
-use crate::packet::{Mark, SymbolicPacket};
-use crate::story::Story;
+use crate::explore::story::Story;
+use crate::model::expr::{Expr, Exprs, Source, Symbol};
+use crate::model::packet::{Mark, SymbolicPacket};
 
 /// A version of IP with the headers where they are if there are no options or extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

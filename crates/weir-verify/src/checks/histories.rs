@@ -9,10 +9,10 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::sites::{Prospect, Rank, Site};
 use super::{Checker, Query, Search, Start};
-use crate::course::Interest;
+use crate::explore::course::Interest;
+use crate::explore::path::Incomplete;
+use crate::explore::story::Story;
 use crate::network::Place;
-use crate::path::Incomplete;
-use crate::story::Story;
 
 /// Most rounds in which packets of others are let in one after the other.
 const ROUNDS: usize = 4;

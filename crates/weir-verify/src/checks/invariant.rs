@@ -4,11 +4,11 @@ use weir_ir::program::{BinOp, Layer, Width};
 
 use super::headers::{IPV4, IPV6, Layout, by_net, bytes_at, net_at, net_of, original, version};
 use super::{Bits, Checker, Field, Framing, Query, Verdict};
+use crate::explore::session::Arrival;
+use crate::explore::story::Story;
+use crate::model::packet::SymbolicPacket;
 use crate::network::Network;
-use crate::packet::SymbolicPacket;
-use crate::replay::{Counted, Replay};
-use crate::session::Arrival;
-use crate::story::Story;
+use crate::solve::replay::{Counted, Replay};
 
 /// `invariant SRC DST FIELD…`: on every path, each field has at DST the value that it had at SRC.
 pub fn invariant(c: &mut Checker<'_>, q: &Query, fields: &[Field]) -> Verdict {
@@ -90,7 +90,7 @@ fn changed(c: &mut Checker<'_>, arrival: &Arrival, framings: (Framing, Framing),
                 let first = a + payload_offset(c, &story, src_net, layout);
                 let written = packet.mem.writes.range(first..).next().is_some();
                 let same_source =
-                    packet.source() == c.session.exprs().source_id(crate::expr::Source::Input(number));
+                    packet.source() == c.session.exprs().source_id(crate::model::expr::Source::Input(number));
                 let whole = holds_all(c, &story, packet, src_net, layout);
                 if a != b || written || !same_source || !whole {
                     out.push(story);

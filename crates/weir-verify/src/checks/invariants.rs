@@ -2,8 +2,8 @@
 
 use super::histories::{Looked, Others};
 use super::{Checker, Search};
-use crate::story::Story;
-use crate::supposed::Supposed;
+use crate::explore::story::Story;
+use crate::explore::supposed::Supposed;
 
 /// So often what is supposed to stand in tables may turn out to be too little.
 const ROUNDS: usize = 8;

@@ -48,13 +48,13 @@ pub use stopped::{Explored, Stopped};
 
 use weir_packet::Packet;
 
-use crate::input::SymbolicInput;
+use crate::explore::input::SymbolicInput;
+use crate::explore::path::{Incomplete, Limits};
+use crate::explore::session::{Arrival, Entry, Guard, Session};
+use crate::explore::story::Story;
 use crate::network::{Network, NodeId, Place};
-use crate::path::{Incomplete, Limits};
-use crate::replay::{Counted, Replay, matches, replay};
-use crate::session::{Arrival, Entry, Guard, Session};
+use crate::solve::replay::{Counted, Replay, matches, replay};
 use crate::solve::{ConcreteInput, Effort, Solution};
-use crate::story::Story;
 
 /// What packets look like at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

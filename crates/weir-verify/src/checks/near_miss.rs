@@ -4,8 +4,8 @@ use weir_ir::program::Width;
 
 use super::headers::{IPV4, bytes_at, net_of, original};
 use super::{Checker, Evidence, Framing, Query, Search, THOROUGH};
-use crate::expr::{Exprs, Source, Symbol};
-use crate::story::Story;
+use crate::explore::story::Story;
+use crate::model::expr::{Exprs, Source, Symbol};
 
 /// Most ways among which [`near_miss`] chooses, and most of them that it tries.
 const WAYS: usize = 256;

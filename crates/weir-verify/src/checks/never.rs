@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 
 use super::{Checker, Query, Shows, Verdict};
-use crate::replay::Counted;
+use crate::solve::replay::Counted;
 
 /// `never SRC DST FILTER`: no packet from SRC that matches FILTER at SRC arrives at DST.
 pub fn never(c: &mut Checker<'_>, q: &Query) -> Verdict {

@@ -1,8 +1,8 @@
 use std::collections::HashSet;
 
 use super::{Checker, Query, Verdict};
-use crate::path::How;
-use crate::story::Story;
+use crate::explore::path::How;
+use crate::explore::story::Story;
 
 /// `noloops`: no packet from any of the places returns to a place in a state that it had there before (its time to
 /// live aside).
@@ -16,7 +16,7 @@ pub fn noloops(c: &mut Checker<'_>, q: &Query) -> Verdict {
 }
 
 /// Whether a packet comes to a place twice, with the same bytes but for the time to live and checksum.
-fn comes_back(replay: &crate::replay::Replay) -> bool {
+fn comes_back(replay: &crate::solve::replay::Replay) -> bool {
     let hops = &replay.hops;
     hops.iter().enumerate().any(|(i, a)| {
         hops[..i].iter().any(|b| {

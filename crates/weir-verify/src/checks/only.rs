@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 
 use super::{Checker, Query, Shows, Verdict};
-use crate::replay::Counted;
+use crate::solve::replay::Counted;
 
 /// `only SRC DST FILTER`: every packet from SRC that arrives at DST matches FILTER there.
 pub fn only(c: &mut Checker<'_>, q: &Query) -> Verdict {

@@ -6,11 +6,11 @@ use weir_ir::program::Width;
 use super::Checker;
 use super::Framing;
 use super::headers::{IPV4, IPV6, bytes_at, net_of, original};
-use crate::expr::{Expr, Exprs, Node, Source, Symbol};
-use crate::input::Known;
-use crate::packet::SymbolicPacket;
-use crate::session::Entry;
-use crate::story::Story;
+use crate::explore::input::Known;
+use crate::explore::session::Entry;
+use crate::explore::story::Story;
+use crate::model::expr::{Expr, Exprs, Node, Source, Symbol};
+use crate::model::packet::SymbolicPacket;
 
 const TCP: u128 = 6;
 const UDP: u128 = 17;

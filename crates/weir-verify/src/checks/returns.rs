@@ -1,12 +1,12 @@
 use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original};
 use super::{Checker, Framing, Query, Search, Start, Target, Verdict};
-use crate::course::Interest;
-use crate::expr::Expr;
+use crate::explore::course::Interest;
+use crate::explore::session::Arrival;
+use crate::explore::story::Story;
+use crate::model::expr::Expr;
+use crate::model::packet::SymbolicPacket;
 use crate::network::Place;
-use crate::packet::SymbolicPacket;
-use crate::replay::Counted;
-use crate::session::Arrival;
-use crate::story::Story;
+use crate::solve::replay::Counted;
 
 /// Where replies go.
 #[derive(Debug, Clone)]

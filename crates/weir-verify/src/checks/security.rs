@@ -7,12 +7,12 @@ use weir_ir::program::{BinOp, Width};
 use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original, version};
 use super::histories::{HISTORIES, Looked, Others};
 use super::{Checker, Framing, Search, Start, Target, Verdict};
-use crate::course::Interest;
-use crate::expr::{Expr, Exprs};
+use crate::explore::course::Interest;
+use crate::explore::session::{Arrival, Entry, Outcome};
+use crate::explore::story::Story;
+use crate::model::expr::{Expr, Exprs};
 use crate::network::Place;
-use crate::replay::{Counted, Replay};
-use crate::session::{Arrival, Entry, Outcome};
-use crate::story::Story;
+use crate::solve::replay::{Counted, Replay};
 
 /// Addresses with a common start: bytes in network order, and how many bits count.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,10 +7,10 @@ use weir_ir::program::MetaField;
 use weir_packet::Provenance;
 
 use super::{Checker, Evidence, Filter, Query, Search, Start, Verdict};
+use crate::explore::session::{Arrival, Hunt, Outcome};
+use crate::explore::story::Story;
 use crate::network::Place;
-use crate::replay::{Counted, Replay};
-use crate::session::{Arrival, Hunt, Outcome};
-use crate::story::Story;
+use crate::solve::replay::{Counted, Replay};
 
 impl Checker<'_> {
     /// Lets the packets of SRC in (of those only which match the filter there, if `at_source`), on a network that nothing

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::expr::{Expr, Exprs, Node, Source, Symbol};
-use crate::session::Session;
-use crate::story::{Part, Story};
-use crate::tables::Missed;
+use crate::explore::session::Session;
+use crate::explore::story::{Part, Story};
+use crate::explore::tables::Missed;
+use crate::model::expr::{Expr, Exprs, Node, Source, Symbol};
 
 /// Why a packet of others is let in, by what is likelier to lead somewhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]

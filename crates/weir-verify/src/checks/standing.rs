@@ -4,10 +4,10 @@
 use std::rc::Rc;
 
 use super::{Checker, Query, Search, Shows, Start};
-use crate::expr::Exprs;
+use crate::explore::path::Limits;
+use crate::explore::session::{Entry, Hunt, OnItsWay};
+use crate::model::expr::Exprs;
 use crate::network::{Network, NodeId};
-use crate::path::Limits;
-use crate::session::{Entry, Hunt, OnItsWay};
 
 /// That `only` or `never` holds, and the packets on their way.
 pub struct Standing {

@@ -4,10 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Checker, Doubt, Evidence, Search};
+use crate::explore::path::{How, Incomplete};
+use crate::explore::story::Story;
 use crate::network::{NodeId, Place};
-use crate::path::{How, Incomplete};
-use crate::replay::Replay;
-use crate::story::Story;
+use crate::solve::replay::Replay;
 
 /// Time to look for an example when the time of the check is over.
 const EXAMPLE: Duration = Duration::from_millis(300);
@@ -88,10 +88,11 @@ impl Checker<'_> {
             Incomplete::Opaque(node) => r.hops.iter().any(|h| h.place.node == *node),
             _ => true,
         };
-        let example = stories.find_map(|story| match self.find_run(story, crate::replay::replay, shown) {
-            Search::Found(e) => Some(e),
-            Search::Impossible | Search::Unknown => None,
-        });
+        let example =
+            stories.find_map(|story| match self.find_run(story, crate::solve::replay::replay, shown) {
+                Search::Found(e) => Some(e),
+                Search::Impossible | Search::Unknown => None,
+            });
         self.doubt(false);
         let way = way(first);
         let node = match why {

@@ -4,16 +4,16 @@ use std::collections::HashSet;
 
 use super::SEED;
 use crate::checks::{Meta, declared};
-use crate::course::Interest;
-use crate::eval::Evaluator;
-use crate::expr::Expr;
-use crate::input::SymbolicInput;
+use crate::explore::course::Interest;
+use crate::explore::input::SymbolicInput;
+use crate::explore::path::{How, Incomplete, Limits};
+use crate::explore::session::{Arrival, Entry, Outcome, Session};
+use crate::explore::story::Story;
+use crate::model::expr::Expr;
 use crate::network::{Network, NodeId, Place};
-use crate::path::{How, Incomplete, Limits};
-use crate::replay::{Counted, Replay, replay};
-use crate::session::{Arrival, Entry, Outcome, Session};
+use crate::solve::eval::Evaluator;
+use crate::solve::replay::{Counted, Replay, replay};
 use crate::solve::{ConcreteInput, Effort, Solution};
-use crate::story::Story;
 
 /// How packets end, sorted: at which node, how, and their bytes then.
 type Ends = Vec<(NodeId, String, Vec<u8>)>;

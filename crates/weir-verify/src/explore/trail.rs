@@ -1,0 +1,93 @@
+//! Where a packet came by.
+
+use crate::model::list::List;
+use crate::model::packet::SymbolicPacket;
+use crate::network::Place;
+
+/// How often a packet may come to a place, changed each time.
+const VISITS: usize = 64;
+
+/// A place that a packet came to.
+#[derive(Debug, Clone)]
+struct Hop {
+    place: Place,
+    /// What it was then, where packets can come again.
+    packet: Option<SymbolicPacket>,
+}
+
+/// The places that a packet came to.
+#[derive(Debug, Clone, Default)]
+pub struct Trail {
+    hops: List<Hop>,
+    /// A bit for some places each: those whose bit is not set, the packet did not come to.
+    seen: u64,
+}
+
+/// The bit of a place, and of some others.
+fn bit(place: Place) -> u64 {
+    1 << ((place.node.wrapping_mul(5) + place.port) % u64::BITS)
+}
+
+/// Whether a packet was at a place before.
+pub(crate) enum Again {
+    No,
+    /// As it is, but for its time to live.
+    Same,
+    /// Changed, again and again.
+    Often,
+}
+
+impl Trail {
+    pub(crate) fn push(&mut self, place: Place, keep: bool, packet: &SymbolicPacket) {
+        self.hops.push(Hop { place, packet: keep.then(|| packet.clone()) });
+        self.seen |= bit(place);
+    }
+
+    pub(crate) fn again(&self, place: Place, packet: &SymbolicPacket) -> Again {
+        if self.seen & bit(place) == 0 {
+            return Again::No;
+        }
+        let mut visits = 0;
+        for before in self.hops.iter().filter(|h| h.place == place).filter_map(|h| h.packet.as_ref()) {
+            if packet.same_but_ttl(before) {
+                return Again::Same;
+            }
+            visits += 1;
+        }
+        if visits < VISITS { Again::No } else { Again::Often }
+    }
+
+    /// The places at which it is kept what the packet was there, and what it was, first to last.
+    pub(crate) fn kept(&self) -> Vec<(Place, SymbolicPacket)> {
+        let kept = self.hops.iter().filter_map(|h| Some((h.place, h.packet.clone()?)));
+        let mut kept: Vec<_> = kept.collect();
+        kept.reverse();
+        kept
+    }
+
+    /// The places up to the first at which it is kept what the packet was there and is as asked, with that.
+    pub(crate) fn up_to(&self, is: impl Fn(Place, &SymbolicPacket) -> bool) -> Option<Vec<Place>> {
+        let mut hops: Vec<&Hop> = self.hops.iter().collect();
+        hops.reverse();
+        let at = hops.iter().position(|h| h.packet.as_ref().is_some_and(|p| is(h.place, p)))?;
+        Some(hops[..=at].iter().map(|h| h.place).collect())
+    }
+
+    /// Whether two packets came the same way.
+    pub(crate) fn same(&self, other: &Trail) -> bool {
+        self.hops.len() == other.hops.len()
+            && self.hops.iter().zip(other.hops.iter()).all(|(a, b)| a.place == b.place)
+    }
+
+    /// The places, first to last.
+    pub fn places(&self) -> Vec<Place> {
+        let mut places: Vec<Place> = self.hops.iter().map(|h| h.place).collect();
+        places.reverse();
+        places
+    }
+
+    /// Whether the packet came to a node.
+    pub fn meets(&self, node: crate::network::NodeId) -> bool {
+        self.hops.iter().any(|h| h.place.node == node)
+    }
+}
