@@ -3,10 +3,10 @@
 //! An answer depends on the nodes that packets came to when it was found, on their programs, tables and wires, and on
 //! where packets begin and end. What was found without a node cannot become wrong by what that node does.
 
-use weir_verify::checks::{Evidence, Filter, Query, Shows, Standing, Start, Target, Verdict, Way};
+use weir_verify::checks::{Evidence, Filter, Query, ReturnPath, Shows, Standing, Start, Target, Verdict};
 use weir_verify::{Guard, Limits, NodeId, Place};
 
-use crate::answer::{Answer, Asked, Found, Status};
+use crate::answer::{Answer, Asked, PartialAnswer, Status};
 use crate::question::{Ask, Question};
 use crate::world::{Matching, World};
 
@@ -107,7 +107,7 @@ impl World {
         };
         // There are packets to show.
         let (uncounted, explored) = (before.uncounted.clone(), before.explored);
-        let found = Found { verdict, uncounted, not_tried: false, visited, stopped: None, explored };
+        let found = PartialAnswer { verdict, uncounted, not_tried: false, visited, stopped: None, explored };
         let answer = Answer::new(before.asked.clone(), found);
         Some(Answer { age: self.net.age(), kept: true, ..answer })
     }
@@ -128,7 +128,7 @@ fn stands_for(old: &Ask, new: &Ask, m: &Matching) -> bool {
             a.len() == b.len()
                 && a.iter().zip(b).all(|((q, fields), (r, f))| fields == f && same_query(q, r, m))
         }
-        (Ask::Return(a, way), Ask::Return(b, w)) => same_query(a, b, m) && same_way(way, w, m),
+        (Ask::Return(a, way), Ask::Return(b, w)) => same_query(a, b, m) && same_return_path(way, w, m),
         _ => false,
     }
 }
@@ -143,7 +143,7 @@ fn same_query(a: &Query, b: &Query, m: &Matching) -> bool {
         && same_filter(a.sent, b.sent, m)
 }
 
-fn same_way(a: &Way, b: &Way, m: &Matching) -> bool {
+fn same_return_path(a: &ReturnPath, b: &ReturnPath, m: &Matching) -> bool {
     let reply = |(a, b): (&(Place, Start), &(Place, Start))| {
         m.place(a.0) == Some(b.0) && same_starts(std::slice::from_ref(&a.1), std::slice::from_ref(&b.1), m)
     };
@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// Two ways through a box, each with its filter.
+    /// Two paths through a box, each with its filter.
     fn config(first: &str, second: &str) -> String {
         format!(
             "FromNetfront(a) -> CheckIPHeader -> f :: IPFilter(allow {first}, deny all) \
@@ -229,7 +229,7 @@ mod tests {
         assert!(again("never a b udp", &old, &config("tcp", "icmp")).kept);
         let more = format!("FromDevice(x) -> Queue -> ToDevice(y); {}", config("tcp", "udp"));
         assert!(again("can c d udp", &config("tcp", "udp"), &config("icmp", "udp")).kept);
-        // Another way in may have left something in tables.
+        // Another entry may have left something in tables.
         assert!(!again("can c d udp", &old, &more).kept);
     }
 
@@ -260,7 +260,7 @@ mod tests {
         assert!(!watch.answer.kept && watch.answer.status == Status::Violated);
     }
 
-    /// Asks of a configuration, and again when the filters of its first way are those of another one.
+    /// Asks of a configuration, and again when the filters of its first path are those of another one.
     fn watched(requirement: &str, configs: [&str; 2]) -> Answer {
         let (mut world, q) = asked(configs[0], requirement);
         let mut watch = Watch::new(&world, q, Limits::of_networks());

@@ -14,7 +14,7 @@ use weir_verify::{Limits, NodeId};
 use crate::question::{Ask, Question};
 use crate::world::World;
 
-/// Whether a requirement holds.
+/// A verdict in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
     /// It holds.
@@ -25,7 +25,7 @@ pub enum Status {
     Violated,
 }
 
-/// What was asked.
+/// A question as it was asked.
 #[derive(Debug, Clone)]
 pub enum Asked {
     /// Whether this holds.
@@ -41,7 +41,7 @@ pub enum Asked {
     },
 }
 
-/// What came of a question.
+/// The answer to a question.
 #[derive(Debug)]
 pub struct Answer {
     /// What was asked.
@@ -109,7 +109,7 @@ impl World {
         visited.sort_unstable();
         visited.dedup();
         let verdict = joined(verdicts, is_can);
-        let found = Found { verdict, uncounted, not_tried, visited, stopped, explored };
+        let found = PartialAnswer { verdict, uncounted, not_tried, visited, stopped, explored };
         let answer = Answer::new(Asked::Requirement(question.requirement.clone()), found);
         let near_miss = match &question.ask {
             Ask::Can(q) if answer.status == Status::Violated => {
@@ -148,12 +148,12 @@ impl World {
         (answer, holds.then(|| c.standing()).flatten())
     }
 
-    fn ask(&self, ask: &Ask, limits: Limits) -> Found {
+    fn ask(&self, ask: &Ask, limits: Limits) -> PartialAnswer {
         ask_by(&mut Checker::new(&self.net, limits), ask)
     }
 }
 
-fn ask_by(c: &mut Checker<'_>, ask: &Ask) -> Found {
+fn ask_by(c: &mut Checker<'_>, ask: &Ask) -> PartialAnswer {
     let mut uncounted = Uncounted::default();
     let verdict = match ask {
         Ask::Can(q) => checks::can(c, q),
@@ -171,11 +171,11 @@ fn ask_by(c: &mut Checker<'_>, ask: &Ask) -> Found {
         }
         Ask::Invariant(each) => joined(each.iter().map(|(q, fields)| checks::invariant(c, q, fields)), false),
     };
-    Found::new(c, verdict, uncounted)
+    PartialAnswer::new(c, verdict, uncounted)
 }
 
-/// What came of the packets of some sources.
-pub(crate) struct Found {
+/// The answer about the packets of some sources.
+pub(crate) struct PartialAnswer {
     pub verdict: Verdict,
     pub uncounted: Uncounted,
     pub not_tried: bool,
@@ -184,21 +184,21 @@ pub(crate) struct Found {
     pub explored: Explored,
 }
 
-impl Found {
+impl PartialAnswer {
     /// With what a checker knows beside its verdict.
-    pub(crate) fn new(c: &mut Checker<'_>, verdict: Verdict, uncounted: Uncounted) -> Found {
+    pub(crate) fn new(c: &mut Checker<'_>, verdict: Verdict, uncounted: Uncounted) -> PartialAnswer {
         let (not_tried, visited, explored) = (c.not_tried(), c.visited(), c.explored());
         let stopped = match &verdict {
             Verdict::Inconclusive(doubt) => c.stopped(doubt),
             Verdict::Holds(_) | Verdict::Violated(_) => None,
         };
-        Found { verdict, uncounted, not_tried, visited, stopped, explored }
+        PartialAnswer { verdict, uncounted, not_tried, visited, stopped, explored }
     }
 }
 
 impl Answer {
-    pub(crate) fn new(asked: Asked, found: Found) -> Answer {
-        let Found { verdict, uncounted, not_tried, visited, stopped, explored } = found;
+    pub(crate) fn new(asked: Asked, found: PartialAnswer) -> Answer {
+        let PartialAnswer { verdict, uncounted, not_tried, visited, stopped, explored } = found;
         let (status, doubt, evidence) = match verdict {
             Verdict::Holds(e) => (Status::Holds, None, e),
             Verdict::Violated(e) => (Status::Violated, None, e),

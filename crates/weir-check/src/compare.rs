@@ -13,7 +13,7 @@ use crate::hosts::guard_of_hosts;
 use crate::report::{ARRIVES, Changes, MADE, Treated};
 use crate::world::{Matching, World};
 
-/// How much is compared.
+/// The extent of a comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
     /// Limits of the exploration.
@@ -43,7 +43,7 @@ impl Changes {
         let first = net.append(after.1.net.clone());
         let sides = [Side { world: before.1, first: 0 }, Side { world: after.1, first }];
         let side = |node: NodeId| sides[usize::from(node >= first)];
-        let (old, new) = (before.1.ways_in(), after.1.ways_in());
+        let (old, new) = (before.1.entries(), after.1.entries());
         let mut changes = Changes::new(before.0, after.0);
         let (mut names, mut twins) = (Vec::new(), Vec::new());
         for (name, start) in &old {
@@ -138,7 +138,7 @@ impl Side<'_> {
                 text: format!("comes to {}, of which it is not known what it does", self.name(node)),
                 whole: true,
             },
-            How::Loop => fate("goes round for ever".to_owned()),
+            How::Loop => fate("loops forever".to_owned()),
             How::Held => fate(format!("waits at {}", self.name(node))),
             How::Orphaned => fate("dropped: what held it is gone".to_owned()),
         }

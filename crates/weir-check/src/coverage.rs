@@ -32,7 +32,7 @@ impl Coverage {
     pub fn of(file: &str, world: &World, limits: Limits) -> Coverage {
         let mut world = world.clone();
         let elements: Vec<NodeId> = world.elements().collect();
-        let ways = split_ways(&mut world.net, &elements);
+        let ways = split_wires(&mut world.net, &elements);
         let asked = ask_rules(&mut world, &elements);
         world.net.finish();
         let mut checker = Checker::new(&world.net, limits);
@@ -88,7 +88,7 @@ impl Coverage {
 }
 
 /// For each output of the elements that leads somewhere, a place that only its packets come to.
-fn split_ways(net: &mut Network, elements: &[NodeId]) -> BTreeMap<(NodeId, u32), Place> {
+fn split_wires(net: &mut Network, elements: &[NodeId]) -> BTreeMap<(NodeId, u32), Place> {
     let mut ways = BTreeMap::new();
     for &node in elements {
         let outputs = net.node(node).outputs.clone();

@@ -5,7 +5,7 @@ use weir_model::closest;
 use weir_model::filter::{Dir, Expr, Prim, Tags};
 use weir_model::requirement::{FieldLayer, Goal, HeaderField, KeptField, Place, Requirement};
 use weir_model::value::IpPrefix;
-use weir_verify::checks::{Bits, Field, Filter, Framing, Query, Shows, Target, Way};
+use weir_verify::checks::{Bits, Field, Filter, Framing, Query, ReturnPath, Shows, Target};
 use weir_verify::{Guard, NodeId};
 
 use crate::error::Error;
@@ -31,7 +31,7 @@ pub(crate) enum Ask {
     Never(Query),
     /// Fields with the packets that they are asked of.
     Invariant(Vec<(Query, Vec<Field>)>),
-    Return(Query, Way),
+    Return(Query, ReturnPath),
     NoLoops(Query),
 }
 
@@ -152,7 +152,7 @@ impl World {
             Goal::Return { from, to, filter } => {
                 let q = self.query(r, from, to, &[])?;
                 known(r, filter, q.to.iter().map(|t| t.framing))?;
-                let way = self.way(r, from, to)?;
+                let way = self.return_path(r, from, to)?;
                 Ask::Return(self.filtered(q, filter), way)
             }
             Goal::NoLoops => Ask::NoLoops(Query {
@@ -223,7 +223,7 @@ impl World {
         Ok(found)
     }
 
-    fn way(&mut self, r: &Requirement, from: &Place, to: &Place) -> Result<Way, Error> {
+    fn return_path(&mut self, r: &Requirement, from: &Place, to: &Place) -> Result<ReturnPath, Error> {
         let replies: Vec<_> = self
             .destinations(r, to)?
             .into_iter()
@@ -239,7 +239,7 @@ impl World {
             let help = "name a place that packets both begin at and come to";
             return Err(Error::new(r, format!("no reply comes to '{from}'"), help));
         }
-        Ok(Way { replies, home })
+        Ok(ReturnPath { replies, home })
     }
 
     /// The gates of a place, and for a prefix which of the addresses behind them are meant: `None` for all.

@@ -7,7 +7,7 @@ use weir_model::value::IpPrefix;
 use weir_verify::checks::{Allowed, Checker, Module, Prefix, Rules, secure};
 use weir_verify::{Limits, Place};
 
-use crate::answer::{Answer, Asked, Found};
+use crate::answer::{Answer, Asked, PartialAnswer};
 use crate::world::World;
 
 /// A module on a platform.
@@ -21,7 +21,7 @@ pub(crate) struct Placed {
     pub module: Module,
 }
 
-/// Who asks for processing.
+/// The party that asks for processing.
 #[derive(Debug, Clone)]
 pub struct Party {
     /// What they are to the operator.
@@ -47,8 +47,8 @@ impl World {
             let mut c = Checker::new(&net, limits);
             let found = secure(&mut c, &m.module, &rules);
             let asked = Asked::Security { module: m.name.clone(), role: party.role, broken: found.broken };
-            let found = Found::new(&mut c, found.verdict, Default::default());
-            Answer::new(asked, Found { visited: Vec::new(), ..found })
+            let found = PartialAnswer::new(&mut c, found.verdict, Default::default());
+            Answer::new(asked, PartialAnswer { visited: Vec::new(), ..found })
         };
         self.modules.iter().map(answer).collect()
     }

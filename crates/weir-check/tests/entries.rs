@@ -10,7 +10,7 @@ use weir_model::topology::Topology;
 use weir_net::build;
 use weir_packet::entry::{self, Entry};
 use weir_verify::Limits;
-use weir_verify::testing::Ways;
+use weir_verify::testing::Paths;
 
 use Status::{Holds, Violated};
 
@@ -181,19 +181,19 @@ fn sent() -> impl Strategy<Value = Sent> {
         })
 }
 
-/// The ways through a chain behind an entry, if all were explored, and what packets are there.
+/// The paths through a chain behind an entry, if all were explored, and what packets are there.
 fn taken(config: &str, entry: &Entry, from: usize, packets: &[Sent]) -> bool {
     let mut world = world(config);
     world.net.finish();
     let start = world.spots.iter().find(|s| s.name == "a").and_then(|s| s.gates[0].start.clone()).unwrap();
     assert_eq!(start.input.entry.map(|e| e.name), Some(entry.name), "{config}");
     let limits = Limits { paths: 500, ..Limits::of_networks() };
-    let ways = Ways::new(&world.net, &[start.place], &start.input, limits);
-    if ways.incomplete.is_some() {
+    let paths = Paths::new(&world.net, &[start.place], &start.input, limits);
+    if paths.incomplete.is_some() {
         return false;
     }
     for p in packets {
-        ways.assert_taken_with(&[p.bytes[from..].to_vec()], &[p.meta(entry)], &[]);
+        paths.assert_taken_with(&[p.bytes[from..].to_vec()], &[p.meta(entry)], &[]);
     }
     true
 }

@@ -7,7 +7,7 @@ use weir_check::{Status, World};
 use weir_engine::{Classes, Plan};
 use weir_model::requirement::Requirement;
 use weir_verify::Limits;
-use weir_verify::testing::Ways;
+use weir_verify::testing::Paths;
 
 use Status::{Holds, Violated};
 
@@ -111,10 +111,10 @@ proptest! {
             world.net.finish();
             let start = world.spots.iter().find(|s| s.name == "a").and_then(|s| s.gates[0].start.clone());
             let start = start.unwrap();
-            let ways = Ways::new(&world.net, &[start.place], &start.input, Limits::of_networks());
-            prop_assert_eq!(ways.incomplete, None, "{}", chain);
+            let paths = Paths::new(&world.net, &[start.place], &start.input, Limits::of_networks());
+            prop_assert_eq!(paths.incomplete, None, "{}", chain);
             for p in &packets {
-                ways.assert_taken(std::slice::from_ref(p), &[]);
+                paths.assert_taken(std::slice::from_ref(p), &[]);
             }
         }
     }

@@ -85,9 +85,9 @@ fn worlds(old: Option<&DesiredGraph>, new: &DesiredGraph) -> Result<(World, Worl
         Some(old) => world(old)?,
         None => World::default(),
     };
-    let (old_ways, new_ways) = (before.ways_in(), after.ways_in());
-    before.add_ways_in(&new_ways);
-    after.add_ways_in(&old_ways);
+    let (old_ways, new_ways) = (before.entries(), after.entries());
+    before.add_entries(&new_ways);
+    after.add_entries(&old_ways);
     Ok((before, after))
 }
 

@@ -1,4 +1,4 @@
-//! Walks all ways through a network of programs.
+//! Walks all paths through a network of programs.
 //!
 //! What a run does not know forks the path: the question is asked again on each side, where it is decided by what
 //! was assumed. So an operation first asks all its questions and then changes the state.
@@ -7,27 +7,27 @@
 //! paths that are still to be followed, and the budget), [`TableModel`] says what tables hold, [`Position`] is the program that a
 //! path is in, [`VisitedNodes`] remembers where packets came. What a path was found to be so far is a [`State`].
 
-pub(crate) mod behind;
+pub(crate) mod anchoring;
 pub(crate) mod branch;
 pub(crate) mod budget;
-pub(crate) mod clock;
-pub(crate) mod course;
-pub(crate) mod cover;
+pub(crate) mod deadline;
 pub(crate) mod ends;
 pub(crate) mod entries;
+pub(crate) mod frontier;
 pub(crate) mod input;
+pub(crate) mod invariant;
 pub(crate) mod merge;
 pub(crate) mod ops;
 pub(crate) mod path;
 pub(crate) mod position;
 pub(crate) mod released;
+pub(crate) mod route;
 pub(crate) mod session;
 pub(crate) mod single;
 pub(crate) mod state;
-pub(crate) mod story;
-pub(crate) mod supposed;
+pub(crate) mod subsumption;
 pub(crate) mod tables;
-pub(crate) mod trail;
+pub(crate) mod trace;
 pub(crate) mod visited;
 
 use std::collections::HashMap;
@@ -38,16 +38,16 @@ use weir_ir::interp::{self, MAX_STRANDS};
 use weir_ir::program::{Amount, BlockId, Reason, Target, Value, Width};
 
 use crate::explore::branch::Branch;
-use crate::explore::course::Interest;
+use crate::explore::frontier::Interest;
 use crate::explore::path::{How, Incomplete, Limits, PacketEnd};
 use crate::explore::position::Position;
+use crate::explore::route::Again;
 use crate::explore::state::{State, Strand};
 use crate::explore::tables::TableModel;
-use crate::explore::trail::Again;
 use crate::explore::visited::VisitedNodes;
 use crate::model::expr::Expr;
 use crate::model::packet::SymbolicPacket;
-use crate::network::fates::{Fates, seen_outside};
+use crate::network::effects::{Effects, seen_outside};
 use crate::network::{Body, Network, NodeId, Place};
 use crate::solve::eval::ConcreteRun;
 
@@ -104,21 +104,21 @@ impl<'a> Explorer<'a> {
                         return Err(Cut);
                     }
                     st.steps += 1;
-                    if st.steps.is_multiple_of(BLOCKS) && self.branch.budget.clock.is_over() {
+                    if st.steps.is_multiple_of(BLOCKS) && self.branch.budget.deadline.is_over() {
                         return Err(self.branch.give_up(Incomplete::Time));
                     }
                     if st.steps > self.branch.budget.limits.steps {
                         return Err(self.branch.give_up(Incomplete::Steps));
                     }
                 }
-                let idle = self.position.idle()[st.block.0 as usize];
+                let sliced = self.position.sliced()[st.block.0 as usize];
                 while let Some(op) = block.ops.get(st.op) {
-                    if !idle.has(st.op) {
+                    if !sliced.has(st.op) {
                         self.op(st, op)?;
                     }
                     st.op += 1;
                 }
-                let next = match idle.next {
+                let next = match sliced.next {
                     Some(next) => {
                         self.enter_from_outside(st, next);
                         Some(next)
@@ -138,13 +138,13 @@ impl<'a> Explorer<'a> {
                 for (&param, arg) in self.position.program(st).block(s.block).params.iter().zip(s.args) {
                     self.position.set_raw(st, param, arg);
                 }
-                (st.packet, st.laps, st.trail) = (Some(s.packet), s.laps, s.trail);
+                (st.packet, st.laps, st.route) = (Some(s.packet), s.laps, s.route);
                 st.running = true;
             } else {
                 let orphans = std::mem::take(&mut st.orphans);
                 let node = st.node;
-                let trail = &st.trail;
-                let end = |packet| PacketEnd { node, how: How::Orphaned, packet, trail: trail.clone() };
+                let route = &st.route;
+                let end = |packet| PacketEnd { node, how: How::Orphaned, packet, route: route.clone() };
                 st.ends.extend(orphans.into_iter().map(end));
                 return Ok(());
             }
@@ -158,8 +158,8 @@ impl<'a> Explorer<'a> {
     /// Goes on in a node.
     pub(crate) fn stand_at(&mut self, node: NodeId) {
         let n = self.node(node);
-        let wanted = self.branch.course.wanted.unwrap_or_else(|| match self.branch.course.interest {
-            Interest::Ends => Fates::MAX,
+        let wanted = self.branch.frontier.wanted.unwrap_or_else(|| match self.branch.frontier.interest {
+            Interest::Ends => Effects::MAX,
             Interest::Entries | Interest::Arrivals => seen_outside(&n.outputs),
         });
         self.position = match &n.body {
@@ -171,9 +171,9 @@ impl<'a> Explorer<'a> {
     /// Whether ways on which a packet is only lost need not be followed.
     fn may_lose(&self, st: &State) -> bool {
         st.strands.is_empty()
-            && match self.branch.course.interest {
+            && match self.branch.frontier.interest {
                 Interest::Ends => false,
-                Interest::Entries => !st.leaves_something(self.tables.supposed.is_some()),
+                Interest::Entries => !st.leaves_something(self.tables.invariant.is_some()),
                 Interest::Arrivals => true,
             }
     }
@@ -207,19 +207,19 @@ impl<'a> Explorer<'a> {
         // They mean nothing in another program, and copies need not have them.
         st.values.clear();
         loop {
-            if self.branch.course.is_aside(to.node) {
+            if self.branch.frontier.is_ignored(to.node) {
                 self.visited.add_behind(self.net, to.node);
-                (st.packet, st.node, st.aside) = (None, to.node, true);
+                (st.packet, st.node, st.ignored) = (None, to.node, true);
                 return Ok(None);
             }
-            if let Some(kept) = &mut self.branch.course.kept {
+            if let Some(kept) = &mut self.branch.frontier.kept {
                 kept.push((to, Box::new(st.clone())));
             }
             let node = self.node(to.node);
             self.visited.add(to.node);
             if node.is_head {
                 let p = st.packet.as_ref().ok_or(Cut)?;
-                match st.trail.again(to, p) {
+                match st.route.again(to, p) {
                     Again::Same => {
                         st.node = to.node;
                         return Self::finish_packet(st, How::Loop);
@@ -229,22 +229,22 @@ impl<'a> Explorer<'a> {
                 }
             }
             let p = st.packet.as_ref().ok_or(Cut)?;
-            let is_watched = self.branch.course.watched.contains(&to);
+            let is_watched = self.branch.frontier.watched.contains(&to);
             // Where all ends are looked at, so is what packets were where they had come to.
-            let keep = node.is_head || is_watched && self.branch.course.interest == Interest::Ends;
-            st.trail.push(to, keep, p);
+            let keep = node.is_head || is_watched && self.branch.frontier.interest == Interest::Ends;
+            st.route.push(to, keep, p);
             if is_watched {
-                if self.branch.course.interest == Interest::Arrivals
+                if self.branch.frontier.interest == Interest::Arrivals
                     && node.is_last()
                     && st.strands.is_empty()
                 {
-                    self.branch.course.landed = Some(to);
+                    self.branch.frontier.landed = Some(to);
                     return Err(Cut);
                 }
                 let seen = Box::new(st.clone());
-                self.branch.course.arrivals.push_back((to, seen));
+                self.branch.frontier.arrivals.push_back((to, seen));
             }
-            if node.joins(to.port) && self.is_covered(st, to) {
+            if node.joins(to.port) && self.is_subsumed(st, to) {
                 return Err(Cut);
             }
             match &node.body {
@@ -285,7 +285,7 @@ impl<'a> Explorer<'a> {
     pub(crate) fn resume_at(&mut self, mut st: Box<State>, block: Option<BlockId>) {
         let Some(block) = block.filter(|b| !self.is_lost(&st, *b)) else { return };
         (st.block, st.op) = (block, 0);
-        self.branch.course.work.push(st);
+        self.branch.frontier.work.push(st);
     }
 
     pub(crate) fn get(&mut self, st: &State, v: Value) -> Expr {
@@ -341,7 +341,7 @@ impl<'a> Explorer<'a> {
 
     pub(crate) fn finish_packet(st: &mut State, how: How) -> Result<Option<BlockId>, Cut> {
         let packet = st.packet.take().ok_or(Cut)?;
-        st.ends.push(PacketEnd { node: st.node, how, packet, trail: st.trail.clone() });
+        st.ends.push(PacketEnd { node: st.node, how, packet, route: st.route.clone() });
         Ok(None)
     }
 
@@ -353,18 +353,18 @@ impl<'a> Explorer<'a> {
         packet: SymbolicPacket,
     ) -> Result<(), Cut> {
         if st.strands.len() >= MAX_STRANDS {
-            let (node, trail) = (st.node, st.trail.clone());
-            st.ends.push(PacketEnd { node, how: How::Drop(st.block, Reason::LOOP_LIMIT), packet, trail });
+            let (node, route) = (st.node, st.route.clone());
+            st.ends.push(PacketEnd { node, how: How::Drop(st.block, Reason::LOOP_LIMIT), packet, route });
             return Ok(());
         }
         if st.strands.len() >= self.branch.budget.limits.strands {
             return Err(self.branch.give_up(Incomplete::Strands));
         }
         let args = target.args.iter().map(|&v| self.position.raw(st, v)).collect();
-        let (node, trail) = (st.node, st.trail.clone());
+        let (node, route) = (st.node, st.route.clone());
         let starter = self.position.program(st).block(st.block).owner;
         let turn = interp::turn(st.strands.iter().map(|s| (s.node, s.starter)), (node, starter));
-        let strand = Strand { starter, node, block: target.block, args, packet, laps: st.laps, trail };
+        let strand = Strand { starter, node, block: target.block, args, packet, laps: st.laps, route };
         st.strands.insert(turn, strand);
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! What is known: expressions over unknown numbers, facts about them, and packets made of them.
 
+pub(crate) mod anchors;
 pub(crate) mod expr;
 pub(crate) mod facts;
-pub(crate) mod joints;
 pub(crate) mod list;
 pub(crate) mod packet;
 pub(crate) mod ranges;

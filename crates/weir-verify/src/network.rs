@@ -4,9 +4,9 @@
 //! program by what it may do to packets. Programs are shared between nodes; tables belong to the network.
 
 pub(crate) mod cycles;
-pub(crate) mod fates;
-pub(crate) mod idle;
-pub(crate) mod lasting;
+pub(crate) mod effects;
+pub(crate) mod invariants;
+pub(crate) mod slicing;
 pub(crate) mod table_info;
 pub(crate) mod wires;
 
@@ -18,9 +18,9 @@ use weir_ir::Frame;
 use weir_ir::program::{BlockId, Program, TableDecl, TableInit};
 use weir_table::Row;
 
-use crate::network::fates::{Fates, fates};
-use crate::network::idle::{FieldSet, Idle, idle};
-use crate::network::lasting::Lasting;
+use crate::network::effects::{Effects, effects};
+use crate::network::invariants::FoundInvariants;
+use crate::network::slicing::{FieldSet, Sliced, sliced};
 use crate::network::table_info::{TableInfo, table_infos};
 
 /// Number of a node.
@@ -35,7 +35,7 @@ pub struct Place {
     pub port: u32,
 }
 
-/// What a node does to packets.
+/// The behaviour of a node.
 #[derive(Debug, Clone)]
 pub enum Body {
     /// What the program says.
@@ -58,8 +58,8 @@ pub struct Instance {
     pub(crate) program: Arc<Program>,
     pub(crate) tables: Arc<[u32]>,
     pub(crate) frame: Arc<Frame>,
-    pub(crate) fates: Arc<[Fates]>,
-    pub(crate) idle: Arc<[Idle]>,
+    pub(crate) effects: Arc<[Effects]>,
+    pub(crate) sliced: Arc<[Sliced]>,
 }
 
 /// A node.
@@ -107,7 +107,7 @@ pub struct Network {
     open: bool,
     /// Counts changes.
     age: u64,
-    pub(crate) lasting: Lasting,
+    pub(crate) found_invariants: FoundInvariants,
 }
 
 impl Network {
@@ -364,8 +364,8 @@ impl Network {
             program: program.clone(),
             tables: numbers.into(),
             frame: Arc::new(Frame::of(program)),
-            fates: Arc::default(),
-            idle: Arc::default(),
+            effects: Arc::default(),
+            sliced: Arc::default(),
         }
     }
 
@@ -378,10 +378,11 @@ impl Network {
             };
             // What an open network leaves in tables is compared; a program without tables asks for nearly all that it does.
             if self.open || i.tables.is_empty() {
-                i.idle = vec![Idle::default(); i.program.blocks.len()].into();
+                i.sliced = vec![Sliced::default(); i.program.blocks.len()].into();
             } else {
-                let (idle, asked) = idle(&i.program, i.tables.iter().map(|&t| self.tables[t as usize].asked));
-                i.idle = idle;
+                let (sliced, asked) =
+                    sliced(&i.program, i.tables.iter().map(|&t| self.tables[t as usize].asked));
+                i.sliced = sliced;
                 for (&t, asked) in i.tables.iter().zip(asked) {
                     let table = &mut self.tables[t as usize];
                     if asked & !table.asked != 0 {
@@ -390,7 +391,7 @@ impl Network {
                     }
                 }
             }
-            i.fates = fates(&i.program, &i.idle);
+            i.effects = effects(&i.program, &i.sliced);
         }
     }
 

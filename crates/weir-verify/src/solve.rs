@@ -5,12 +5,12 @@
 //! covers the run that starts from them.
 
 pub(crate) mod build;
+pub(crate) mod candidate;
 pub(crate) mod defaults;
 pub(crate) mod eval;
+pub(crate) mod lazy_tables;
 pub(crate) mod replay;
 pub(crate) mod smt;
-pub(crate) mod stock;
-pub(crate) mod trial;
 
 use std::collections::HashSet;
 
@@ -18,19 +18,19 @@ use weir_ir::interp::sum16;
 use weir_ir::program::{BinOp, EntryKind, Width};
 use weir_packet::{HUGE_CAPACITY, Packet};
 
-use crate::explore::clock::Clock;
+use crate::explore::deadline::Deadline;
 use crate::explore::path::Path;
+use crate::model::anchors::is_behind;
 use crate::model::expr::{Expr, Exprs, MemId, Node, Symbol};
 use crate::model::facts::Facts;
-use crate::model::joints::is_behind;
 use crate::model::set::Set;
 use crate::network::Network;
 use crate::solve::build::build;
+use crate::solve::candidate::{Candidate, Users};
 use crate::solve::defaults::wishes;
 use crate::solve::eval::{ConcreteRun, Evaluator, HeldPackets, Model};
+use crate::solve::lazy_tables::LazyTables;
 use crate::solve::smt::{Answer, Smt};
-use crate::solve::stock::Stock;
-use crate::solve::trial::{Trial, Users};
 
 /// How often the search starts afresh.
 const STARTS: u32 = 24;
@@ -45,7 +45,7 @@ const WORDS: i64 = 32;
 /// Steps between two looks at the clock.
 const LOOK: u32 = 4;
 
-/// What a run starts from.
+/// The start of a concrete run.
 #[derive(Debug)]
 pub struct ConcreteInput {
     /// The packets that come in, in order.
@@ -59,7 +59,7 @@ pub struct ConcreteInput {
     /// Seed of hashes.
     pub hash_seed: u64,
     /// Tables.
-    pub tables: Stock,
+    pub tables: LazyTables,
     /// Copies of what their entries hold.
     pub held: HeldPackets,
 }
@@ -81,7 +81,7 @@ impl ConcreteInput {
     }
 }
 
-/// What a run has to start with, beside what is in the tables.
+/// The kind of start of a run, beside what is in the tables.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Entered {
     /// Packets, if any.
@@ -92,7 +92,7 @@ pub(crate) enum Entered {
     Message { params: u32 },
 }
 
-/// What is looked for: a run on which all this holds.
+/// The goal of a search: a run on which all this holds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Goal<'a> {
     pub(crate) exprs: &'a Exprs,
@@ -104,7 +104,7 @@ pub(crate) struct Goal<'a> {
     pub(crate) whole: bool,
 }
 
-/// What is known of a goal.
+/// The answer about a goal.
 #[derive(Debug)]
 pub(crate) enum Solution {
     /// A run on which it holds.
@@ -134,10 +134,10 @@ pub fn solve(net: &Network, path: &Path) -> Option<ConcreteInput> {
     if !facts.sharpen(goal.exprs) {
         return None;
     }
-    search(net, &Goal { facts: &facts, ..goal }, STARTS, &Clock::start(None))
+    search(net, &Goal { facts: &facts, ..goal }, STARTS, &Deadline::start(None))
 }
 
-/// How hard a run is looked for.
+/// The effort of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effort {
     /// As long as it takes to find plain packets.
@@ -149,21 +149,27 @@ pub(crate) enum Effort {
 }
 
 /// Looks for a run on which a goal's facts hold.
-pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: &Smt, effort: Effort, clock: &Clock) -> Solution {
+pub(crate) fn decide(
+    net: &Network,
+    goal: &Goal<'_>,
+    smt: &Smt,
+    effort: Effort,
+    deadline: &Deadline,
+) -> Solution {
     let mut facts = goal.facts.clone();
     if !facts.sharpen(goal.exprs) {
         return Solution::Impossible;
     }
     let goal = Goal { facts: &facts, ..*goal };
     let starts = if effort == Effort::Quick { FEW } else { STARTS };
-    if let Some(input) = search(net, &goal, starts, clock) {
+    if let Some(input) = search(net, &goal, starts, deadline) {
         return Solution::Found(Box::new(input));
     }
-    if effort != Effort::Thorough || clock.is_over() {
+    if effort != Effort::Thorough || deadline.is_over() {
         return Solution::Unknown;
     }
     let conditions = facts.conditions();
-    match smt.ask(net, &goal, &conditions, clock) {
+    match smt.ask(net, &goal, &conditions, deadline) {
         Answer::Impossible => Solution::Impossible,
         Answer::Unknown => Solution::Unknown,
         Answer::Missing => Solution::Missing,
@@ -177,7 +183,7 @@ pub(crate) fn decide(net: &Network, goal: &Goal<'_>, smt: &Smt, effort: Effort, 
 }
 
 /// Looks for a run on which a goal's facts hold, by changing values.
-fn search(net: &Network, goal: &Goal<'_>, starts: u32, clock: &Clock) -> Option<ConcreteInput> {
+fn search(net: &Network, goal: &Goal<'_>, starts: u32, deadline: &Deadline) -> Option<ConcreteInput> {
     let x = goal.exprs;
     let conditions = goal.facts.conditions();
     let symbols = symbols_of(x, &conditions);
@@ -188,19 +194,19 @@ fn search(net: &Network, goal: &Goal<'_>, starts: u32, clock: &Clock) -> Option<
         wished.entry(s).or_insert(v);
     }
     for start in 0..starts {
-        if clock.is_over() {
+        if deadline.is_over() {
             return None;
         }
         let (mut model, seed) = (wished.clone(), u64::from(start) + 1);
         // What is hashed may be fixed: then only another seed leads another way.
         model.insert(Symbol::HashSeed, start.saturating_sub(USUAL).into());
-        let trial = Trial::new(x, net, &users, model);
-        let mut s = Solver { x, net, facts: goal.facts, conditions: &conditions, trial, seed };
+        let candidate = Candidate::new(x, net, &users, model);
+        let mut s = Solver { x, net, facts: goal.facts, conditions: &conditions, candidate, seed };
         for &e in &symbols {
             s.choose(e, start);
         }
-        if s.search(clock)
-            && let Some(input) = build(net, goal, &symbols, s.trial.model())
+        if s.search(deadline)
+            && let Some(input) = build(net, goal, &symbols, s.candidate.model())
             && holds(x, &conditions, &input.run(net))
         {
             return Some(input);
@@ -242,7 +248,7 @@ struct Solver<'a> {
     net: &'a Network,
     facts: &'a Facts,
     conditions: &'a [Expr],
-    trial: Trial<'a>,
+    candidate: Candidate<'a>,
     seed: u64,
 }
 
@@ -264,21 +270,21 @@ impl Solver<'_> {
         let Node::Symbol(s) = self.x.node(e) else { return };
         if let Symbol::Head(_) | Symbol::Capacity(_) = s {
             if start % 2 == 1 && matches!(s, Symbol::Head(_)) {
-                self.trial.set(s, 0);
+                self.candidate.set(s, 0);
             }
             return;
         }
         let set = self.facts.set(self.x, e);
         let Some((lo, _)) = set.hull() else { return };
         let lengths = matches!(s, Symbol::Len(_) | Symbol::Pulled(_) | Symbol::Size(_) | Symbol::Group(..));
-        let v = match self.trial.get(s) {
+        let v = match self.candidate.get(s) {
             Some(v) if start < USUAL && set.contains(v) => v,
             // The next above: a length that is wanted may be too short.
             Some(v) if start < USUAL && lengths => set.at_least(v).unwrap_or(lo),
             _ if start == 0 || lengths => lo,
             _ => self.member(e),
         };
-        self.trial.set(s, v);
+        self.candidate.set(s, v);
     }
 
     /// A random member of an expression's set.
@@ -298,16 +304,16 @@ impl Solver<'_> {
     }
 
     fn eval(&mut self, e: Expr) -> u128 {
-        self.trial.eval(e)
+        self.candidate.eval(e)
     }
 
-    fn search(&mut self, clock: &Clock) -> bool {
+    fn search(&mut self, deadline: &Deadline) -> bool {
         for step in 0..STEPS {
-            if step.is_multiple_of(LOOK) && clock.is_over() {
+            if step.is_multiple_of(LOOK) && deadline.is_over() {
                 return false;
             }
             let broken: Vec<Expr> =
-                self.conditions.iter().copied().filter(|&c| self.trial.eval(c) == 0).collect();
+                self.conditions.iter().copied().filter(|&c| self.candidate.eval(c) == 0).collect();
             let Some(&first) = broken.first() else { return true };
             let which = if step % 3 == 2 { broken[self.random() as usize % broken.len()] } else { first };
             self.force(which, 1);
@@ -329,7 +335,7 @@ impl Solver<'_> {
             Node::Symbol(s) => {
                 let fits = self.facts.set(self.x, e).contains(v);
                 if fits {
-                    self.trial.set(&s, v);
+                    self.candidate.set(&s, v);
                 }
                 fits
             }
@@ -487,10 +493,10 @@ impl Solver<'_> {
             let at = from + (first.wrapping_add(i) & i64::MAX) % words * 2;
             let word = u16::from_be_bytes([self.byte(mem, at), self.byte(mem, at + 1)]);
             let [high, low] = sum16(sum16(word, !now), want).to_be_bytes();
-            let before = self.trial.model().clone();
+            let before = self.candidate.model().clone();
             let done = self.force_byte(mem, at, high) && self.force_byte(mem, at + 1, low);
             if !done {
-                self.trial.restore(before);
+                self.candidate.restore(before);
             }
             done
         })
@@ -499,7 +505,7 @@ impl Solver<'_> {
     fn byte(&mut self, mem: MemId, at: i64) -> u8 {
         match self.written(mem, at) {
             Some(b) => self.eval(b) as u8,
-            None => self.trial.get(&Symbol::Byte(self.x.mem(mem).source, at)).map_or(0, |v| v as u8),
+            None => self.candidate.get(&Symbol::Byte(self.x.mem(mem).source, at)).map_or(0, |v| v as u8),
         }
     }
 
@@ -509,8 +515,8 @@ impl Solver<'_> {
         if mem.writes.contains_key(&at) || !(mem.has_behind() || is_behind(at)) {
             return mem.writes.get(&at).copied();
         }
-        let real = self.trial.real_position(at);
-        mem.writes.iter().find(|(other, _)| self.trial.real_position(**other) == real).map(|(_, b)| *b)
+        let real = self.candidate.real_position(at);
+        mem.writes.iter().find(|(other, _)| self.candidate.real_position(**other) == real).map(|(_, b)| *b)
     }
 
     fn force_byte(&mut self, mem: MemId, at: i64, v: u8) -> bool {
@@ -522,7 +528,7 @@ impl Solver<'_> {
         match self.x.find_symbol(&symbol) {
             Some(e) => self.force(e, v.into()),
             None => {
-                self.trial.set(&symbol, v.into());
+                self.candidate.set(&symbol, v.into());
                 true
             }
         }

@@ -15,7 +15,7 @@ use crate::solve::build::copy_held;
 use crate::solve::eval::{ConcretePacket, ConcreteRun};
 use crate::solve::solve;
 
-pub use networks::{Arrivals, Ways, assert_losses_are_only_losses};
+pub use networks::{Arrivals, Paths, assert_losses_are_only_losses};
 
 /// One run of a sequence.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Trial {
     }
 }
 
-/// What was checked.
+/// Numbers of what was checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Summary {
     /// Runs or paths that were compared and agree.

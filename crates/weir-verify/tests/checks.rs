@@ -8,8 +8,8 @@ use net::{Net, checker, holds, shown};
 use weir_ir::program::{Layer, Width};
 use weir_ir::{Builder, Reason};
 use weir_verify::checks::{
-    Bits, Checker, Field, Query, Start, Target, Verdict, Way, all, can, invariant, never, noloops, only,
-    returns,
+    Bits, Checker, Field, Query, ReturnPath, Start, Target, Verdict, all, can, invariant, never, noloops,
+    only, returns,
 };
 use weir_verify::{Body, Limits, Network, Place};
 
@@ -121,7 +121,8 @@ const NAT: &str = "c0 = CheckIPHeader
 fn replies_come_back_through_a_nat() {
     let mut n = Net::new(NAT);
     let q = n.query("c0", "outside", "udp");
-    let way = Way { replies: vec![(n.port("outside"), start(&n, "c1"))], home: vec![target(&n, "inside")] };
+    let way =
+        ReturnPath { replies: vec![(n.port("outside"), start(&n, "c1"))], home: vec![target(&n, "inside")] };
     let mut c = checker(&n);
     shown(&returns(&mut c, &q, &way), true);
 }
@@ -297,7 +298,10 @@ fn what_comes_back_from_elsewhere_is_no_reply() {
         let mut n = Net::new(&text(back));
         let q = n.query("c0", "outside", "udp and not dst host 10.9.9.9");
         let q = n.others(q, "");
-        let way = Way { replies: vec![(n.port("outside"), start(&n, "c1"))], home: vec![target(&n, "home")] };
+        let way = ReturnPath {
+            replies: vec![(n.port("outside"), start(&n, "c1"))],
+            home: vec![target(&n, "home")],
+        };
         let v = returns(&mut checker(&n), &q, &way);
         assert_eq!(holds(&v), comes, "{back}: {v:?}");
     }

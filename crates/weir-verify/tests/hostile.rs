@@ -108,8 +108,8 @@ fn explorations_of_a_session_share_a_limit() {
     let mut session = Session::new(&net.net, Limits { paths: 4, ..Limits::of_networks() });
     let mut explored = 0;
     while session.take_incomplete().is_none() && explored < 1000 {
-        let stories = session.packet(&session.blank(), net.port("s"), &SymbolicInput::ip());
-        session.run(stories.into_iter().collect(), &HashSet::new());
+        let traces = session.packet(&session.blank(), net.port("s"), &SymbolicInput::ip());
+        session.run(traces.into_iter().collect(), &HashSet::new());
         explored += 1;
     }
     // None of them has more than four paths.

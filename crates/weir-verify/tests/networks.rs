@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use net::Net;
-use weir_verify::testing::{Arrivals, Ways, assert_losses_are_only_losses};
+use weir_verify::testing::{Arrivals, Paths, assert_losses_are_only_losses};
 use weir_verify::{Limits, Network, Place, Session, SymbolicInput};
 
 /// Elements that networks are made of, and how many outputs each has.
@@ -50,7 +50,7 @@ const ELEMENTS: &[(&str, usize)] = &[
 
 /// Networks that are made.
 const NETWORKS: u64 = 400;
-/// Networks with more ways are left out.
+/// Networks with more paths are left out.
 const MOST_WAYS: usize = 200;
 /// Runs of a network, beside those that solutions lead to.
 const RUNS: usize = 120;
@@ -167,14 +167,14 @@ fn damage(n: &mut Numbers, p: &mut Vec<u8>) {
 #[derive(Debug, Default)]
 struct Count {
     networks: usize,
-    ways: usize,
+    paths: usize,
     runs: usize,
     solved: usize,
     open: usize,
 }
 
 impl Count {
-    /// Compares packets that come in at these places, one after the other, in both directions. How many ways there are,
+    /// Compares packets that come in at these places, one after the other, in both directions. How many paths there are,
     /// if not too many.
     fn compare(
         &mut self,
@@ -184,18 +184,18 @@ impl Count {
         make: impl Fn(&mut Numbers) -> Vec<u8>,
     ) -> Option<usize> {
         let limits = Limits { paths: MOST_WAYS, ..Limits::of_networks() };
-        let ways = Ways::new(net, places, &SymbolicInput::ip(), limits);
-        if ways.incomplete.is_some() || ways.len() > MOST_WAYS {
+        let paths = Paths::new(net, places, &SymbolicInput::ip(), limits);
+        if paths.incomplete.is_some() || paths.len() > MOST_WAYS {
             return None;
         }
         self.networks += 1;
-        self.ways += ways.len();
-        let (solved, open) = ways.assert_replayed();
+        self.paths += paths.len();
+        let (solved, open) = paths.assert_replayed();
         self.solved += solved.len();
         self.open += open;
         let mut run = |list: &[Vec<u8>], n: &mut Numbers| {
             let randoms: Vec<u32> = (0..4).map(|_| n.below(4) as u32).collect();
-            ways.assert_taken(list, &randoms);
+            paths.assert_taken(list, &randoms);
             self.runs += 1;
         };
         for list in &solved {
@@ -219,7 +219,7 @@ impl Count {
             }
             run(&list, n);
         }
-        Some(ways.len())
+        Some(paths.len())
     }
 }
 
@@ -230,16 +230,16 @@ fn runs_of_networks_are_ways_and_ways_are_runs() {
         let n = &mut Numbers(seed);
         let net = Net::new(&network(n, &ELEMENTS[..1]));
         let at = net.port("e0");
-        let ways = all.compare(&net.net, &[at], n, packet);
-        if ways.is_some_and(|w| w <= 12) {
+        let paths = all.compare(&net.net, &[at], n, packet);
+        if paths.is_some_and(|w| w <= 12) {
             all.compare(&net.net, &[at, at], n, packet);
         }
     }
     println!("{all:?}");
     assert!(all.runs + all.solved >= 100_000, "{all:?}");
     // Most of the others are none, which takes z3 to say, or need a full table.
-    assert!(all.open * 5 <= all.ways, "most ways are solved: {all:?}");
-    assert!(all.networks as u64 >= NETWORKS / 4, "many networks have few enough ways: {all:?}");
+    assert!(all.open * 5 <= all.paths, "most paths are solved: {all:?}");
+    assert!(all.networks as u64 >= NETWORKS / 4, "many networks have few enough paths: {all:?}");
 }
 
 #[test]
@@ -258,16 +258,16 @@ fn what_arrives_is_found_though_ways_that_others_stand_for_are_not_followed() {
         };
         networks += 1;
         let mut session = Session::new(&net.net, limits);
-        let stories = session.packet(&session.blank(), at, &SymbolicInput::ip()).into_iter().collect();
-        let all = session.run(stories, &watched).arrivals.len();
+        let traces = session.packet(&session.blank(), at, &SymbolicInput::ip()).into_iter().collect();
+        let all = session.run(traces, &watched).arrivals.len();
         fewer += usize::from(found.len() < all && session.take_incomplete().is_none());
         for _ in 0..RUNS / 4 {
             arrived += found.assert_found(&packet(n), &draws);
         }
     }
-    println!("{networks} networks, {fewer} with fewer ways, {arrived} arrivals");
-    assert!(networks as u64 >= NETWORKS / 4, "many networks have few enough ways: {networks}");
-    assert!(fewer >= 10 && arrived >= 1_000, "ways are left out ({fewer}), and packets arrive ({arrived})");
+    println!("{networks} networks, {fewer} with fewer paths, {arrived} arrivals");
+    assert!(networks as u64 >= NETWORKS / 4, "many networks have few enough paths: {networks}");
+    assert!(fewer >= 10 && arrived >= 1_000, "paths are left out ({fewer}), and packets arrive ({arrived})");
 }
 
 #[test]
@@ -279,15 +279,15 @@ fn ways_that_are_not_followed_where_nobody_looks_at_losses_are_only_losses() {
         let net = Net::new(&network(n, &ELEMENTS[..1]));
         let (at, watched) = (net.port("e0"), HashSet::from([net.port("out")]));
         let one = assert_losses_are_only_losses(&net.net, &[at], &watched, limits);
-        let two = one.filter(|(ways, _)| *ways <= 12);
+        let two = one.filter(|(paths, _)| *paths <= 12);
         let two = two.and_then(|_| assert_losses_are_only_losses(&net.net, &[at, at], &watched, limits));
-        for (ways, left_out) in one.into_iter().chain(two) {
-            (networks, all, less) = (networks + 1, all + ways, less + left_out);
+        for (paths, left_out) in one.into_iter().chain(two) {
+            (networks, all, less) = (networks + 1, all + paths, less + left_out);
         }
     }
-    println!("{networks} networks, {less} of {all} ways are not followed");
-    assert!(networks as u64 >= NETWORKS / 4, "many networks have few enough ways: {networks}");
-    assert!(less * 10 >= all, "ways are left out: {less} of {all}");
+    println!("{networks} networks, {less} of {all} paths are not followed");
+    assert!(networks as u64 >= NETWORKS / 4, "many networks have few enough paths: {networks}");
+    assert!(less * 10 >= all, "paths are left out: {less} of {all}");
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn programs_with_declared_tables_do_what_their_ways_say() {
         net.finish();
         let (n, at) = (&mut Numbers(seed), Place { node, port: 0 });
         for packets in 1..=3 {
-            if all.compare(&net, &vec![at; packets], n, few).is_none_or(|ways| ways > 12) {
+            if all.compare(&net, &vec![at; packets], n, few).is_none_or(|paths| paths > 12) {
                 break;
             }
         }

@@ -22,7 +22,7 @@ const QUEUES: [&str; 8] = [
     "FrontDropQueue",
 ];
 
-/// What an element is in the network.
+/// The part of the network that stands for an element.
 #[derive(Debug, Clone)]
 pub(super) struct Stand {
     body: Body,
@@ -35,7 +35,7 @@ pub(super) struct Stand {
     pub roles: Vec<Role>,
 }
 
-/// What outsiders see of an element.
+/// A role of an element as outsiders see it.
 #[derive(Debug, Clone)]
 pub(super) enum Role {
     /// Packets come in here: name, if it is not the element's, what they begin with, and how they come in.

@@ -49,7 +49,7 @@ pub struct Origin {
     pub bytes: Option<Vec<u8>>,
 }
 
-/// What a node stands for.
+/// The element that a node stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Label {
     /// Class of the element.

@@ -18,7 +18,7 @@ pub(crate) const ARRIVES: &str = "arrives at ";
 /// How the end of a packet begins that an element made, of nothing that came in.
 pub(crate) const MADE: &str = "an element's own packet ";
 
-/// What becomes of the same packets before and after a change.
+/// A comparison of what becomes of the same packets before and after a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Changes {
     /// The document before.
@@ -27,16 +27,16 @@ pub struct Changes {
     pub after: String,
     /// One packet for each class of traffic that is treated differently.
     pub differences: Vec<Treated>,
-    /// Ways in that are there only before.
+    /// Entries that are there only before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub only_before: Vec<String>,
-    /// Ways in that are there only after.
+    /// Entries that are there only after.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub only_after: Vec<String>,
-    /// Ways in by which other packets come in after than before, so that they cannot be compared.
+    /// Entries by which other packets come in after than before, so that they cannot be compared.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unlike: Vec<String>,
-    /// Ways in whose packets there was no time to compare.
+    /// Entries whose packets there was no time to compare.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<String>,
     /// Whether there may be more classes than are shown, as there is a limit.
@@ -59,9 +59,9 @@ pub struct Treated {
     pub after: Vec<Fated>,
     /// The packets of the run that shows it: the last one is treated differently, others come before it.
     pub packets: Vec<Shown>,
-    /// Their way before, step by step.
+    /// Their path before, step by step.
     pub trace_before: Vec<Step>,
-    /// Their way after.
+    /// Their path after.
     pub trace_after: Vec<Step>,
     /// The time at which they come in, in nanoseconds.
     #[serde(skip_serializing_if = "super::is_zero")]
@@ -71,7 +71,7 @@ pub struct Treated {
     pub random: Vec<u32>,
 }
 
-/// What becomes of a packet or of a copy of it.
+/// The end of a packet or of a copy of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Fated {
     /// Where and how it ends.
@@ -189,7 +189,7 @@ impl Fated {
     }
 }
 
-/// What a packet is for.
+/// The purpose of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// TCP, UDP, a question or answer of ping.
@@ -285,8 +285,8 @@ impl fmt::Display for Changes {
         }
         let (old, new) = (&self.before, &self.after);
         for (names, what) in [
-            (&self.only_before, format!("is a way in only before, in {old}")),
-            (&self.only_after, format!("is a way in only after, in {new}")),
+            (&self.only_before, format!("is an entry only before, in {old}")),
+            (&self.only_after, format!("is an entry only after, in {new}")),
             (&self.unlike, "takes other packets after than before, which are not compared".to_owned()),
         ] {
             for name in names {
@@ -303,7 +303,7 @@ impl fmt::Display for Changes {
         let verdict = match (n, self.verdict()) {
             (0, Status::Holds) => "no traffic is treated differently".to_owned(),
             (0, Status::Inconclusive) => "inconclusive: no difference was found".to_owned(),
-            (0, Status::Violated) => "the ways in differ".to_owned(),
+            (0, Status::Violated) => "the entries differ".to_owned(),
             (1, _) => "1 class of traffic is treated differently".to_owned(),
             (n, _) => format!("{n} classes of traffic are treated differently"),
         };

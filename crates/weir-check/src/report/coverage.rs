@@ -9,7 +9,7 @@ use super::text::write_trace;
 use super::{Shown, Step, class_of, name_of, packets, steps};
 use crate::world::World;
 
-/// What packets can and cannot reach in a document.
+/// The parts of a document that packets can and cannot reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
     /// The document.
@@ -53,7 +53,7 @@ pub struct DropFound {
     /// The packets of the run that shows it, in the order in which they come in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub packets: Vec<Shown>,
-    /// Their way, step by step.
+    /// Their path, step by step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trace: Vec<Step>,
     /// The time at which they come in, in nanoseconds.
@@ -61,7 +61,7 @@ pub struct DropFound {
     pub time: u64,
 }
 
-/// Whether a configuration may run beside those of others in one data plane.
+/// The answer to whether a configuration may run beside those of others in one data plane.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Consolidation {
     /// Whether it may.

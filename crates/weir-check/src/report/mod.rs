@@ -22,7 +22,7 @@ pub(crate) use changes::{ARRIVES, MADE};
 pub use changes::{Changes, Fated, Treated};
 pub use coverage::{Consolidation, Coverage, Dead, DropFound};
 
-/// What was found about a document.
+/// The findings about a document.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The document.
@@ -36,7 +36,7 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// What was found about a requirement.
+/// A finding about a requirement.
 #[derive(Debug, Clone, Serialize)]
 pub struct Finding {
     /// The requirement as written; of a module's security `security MODULE ROLE`.
@@ -54,7 +54,7 @@ pub struct Finding {
     pub without_change: Option<Status>,
     /// Why, in a sentence.
     pub reason: String,
-    /// Where packets may be lost for want of room, which was left out of account.
+    /// Where packets may be lost for lack of capacity, which was left out of account.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<String>,
     /// Where packets wait for others, such as answers to what is asked for them: it is assumed that these come.
@@ -72,7 +72,7 @@ pub struct Finding {
     /// The packets of the run that shows it, in the order in which they come in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub packets: Vec<Shown>,
-    /// Their way, step by step.
+    /// Their path, step by step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trace: Vec<Step>,
     /// The time at which they come in, in nanoseconds.
@@ -129,7 +129,7 @@ pub struct Step {
     /// What the element changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
-    /// How its way ended here.
+    /// How its path ended here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
 }
@@ -254,7 +254,7 @@ fn reason_of_goal(status: Status, goal: &Goal) -> String {
         (Status::Holds, Goal::Return { from, .. }) => format!("the reply comes back to {from}"),
         (Status::Violated, Goal::Return { from, .. }) => format!("no reply comes back to {from}"),
         (Status::Holds, Goal::NoLoops) => "no packet comes back to where it was".to_owned(),
-        (Status::Violated, Goal::NoLoops) => "this packet goes round".to_owned(),
+        (Status::Violated, Goal::NoLoops) => "this packet loops".to_owned(),
     }
 }
 
@@ -325,7 +325,7 @@ fn class_of(world: &World, node: NodeId) -> &str {
     world.labels.get(&node).map_or("", |l| l.class.as_str())
 }
 
-/// The way of the packets; what stands for no element is left out, but for what happens there at the end.
+/// The path of the packets; what stands for no element is left out, but for what happens there at the end.
 fn steps(world: &World, hops: &[Hop]) -> Vec<Step> {
     let mut out: Vec<Step> = Vec::new();
     // Where the last step of each packet stands.

@@ -60,7 +60,7 @@ impl fmt::Display for Finding {
             writeln!(f, "  without the change: {before}")?;
         }
         if !self.losses.is_empty() {
-            writeln!(f, "  not counted: losses for want of room at {}", self.losses.join(", "))?;
+            writeln!(f, "  not counted: losses for lack of capacity at {}", self.losses.join(", "))?;
         }
         if !self.waiting.is_empty() {
             writeln!(f, "  assumed: what packets wait for at {} comes", self.waiting.join(", "))?;

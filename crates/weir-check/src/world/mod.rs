@@ -1,10 +1,10 @@
 //! A network with names: what requirements can speak of, and how a node is shown to people.
 
 pub(crate) mod configurations;
+mod entries;
 mod graph;
 mod matching;
 mod topology;
-mod ways;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::security::Placed;
 pub use matching::Matching;
 pub use topology::Modules;
 
-/// A way into a node and out of it.
+/// An entry into a node and an exit out of it.
 #[derive(Debug, Clone)]
 pub struct Gate {
     /// Name of the port.
@@ -35,7 +35,7 @@ pub struct Gate {
     pub owns: bool,
 }
 
-/// What requirements call a node.
+/// A name that requirements use, and its nodes.
 #[derive(Debug, Clone)]
 pub struct Spot {
     /// Its name.

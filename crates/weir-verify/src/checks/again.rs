@@ -10,8 +10,8 @@ use crate::explore::session::Entry;
 use crate::network::{Network, NodeId};
 use crate::solve::ConcreteInput;
 use crate::solve::eval::HeldPackets;
+use crate::solve::lazy_tables::LazyTables;
 use crate::solve::replay::{Counted, Replay, replay};
-use crate::solve::stock::Stock;
 
 /// Which packets that arrive at DST show something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub(crate) fn declared(
         now: 0,
         randoms: randoms.to_vec(),
         hash_seed: 0,
-        tables: Stock::default(),
+        tables: LazyTables::default(),
         held: HeldPackets::new(),
     })
 }

@@ -5,7 +5,7 @@ use weir_packet::Provenance;
 
 use super::{Checker, Query, Search, Verdict};
 use crate::explore::path::{How, Incomplete, PacketEnd};
-use crate::explore::story::Story;
+use crate::explore::trace::Trace;
 use crate::model::packet::SymbolicPacket;
 use crate::network::{Body, Network, NodeId, Place};
 use crate::solve::replay::Replay;
@@ -20,12 +20,12 @@ const WAITS: usize = 4;
 pub fn all(c: &mut Checker<'_>, q: &Query, strict: bool) -> (Verdict, Uncounted) {
     let mut look = Look { q, strict, watched: q.watched(), uncounted: Uncounted::default() };
     let found = c.seek(q, Some(&q.filter), &q.watched(), |c, _, outcome| {
-        c.any(outcome.ended, |c, story| look.missing(c, story))
+        c.any(outcome.ended, |c, trace| look.missing(c, trace))
     });
     (c.none(found), look.uncounted)
 }
 
-/// What is left out of account, by the names of nodes.
+/// Assumptions of a verdict, by the names of nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Uncounted {
     /// Where packets may be lost for want of room.
@@ -45,8 +45,8 @@ impl Uncounted {
     }
 }
 
-/// What becomes of the packet that was sent, and of its copies, on a path.
-enum Fate {
+/// The delivery of the packet that was sent, and of its copies, on a path.
+enum Delivery {
     /// One arrives.
     Arrives,
     /// Those that arrive may be lost on the way for want of room.
@@ -59,7 +59,7 @@ enum Fate {
     Ends,
 }
 
-/// What becomes of a packet that waits.
+/// The delivery of a packet that waits.
 enum Later {
     /// It arrives, whatever lets it go.
     Arrives,
@@ -77,70 +77,70 @@ struct Look<'q> {
 }
 
 impl Look<'_> {
-    /// Looks for a run that goes as a story says, in which the packet that came last does not arrive.
-    fn missing(&mut self, c: &mut Checker<'_>, story: Story) -> Search {
-        let stories = sorted(c, self.q, story);
-        c.any(stories, |c, Sorted { story, others }| {
-            let fate = self.fate(c, &story, &others);
-            match fate {
-                Fate::Arrives | Fate::Lost => Search::Impossible,
-                Fate::MayBeLost => {
-                    let mut found = c.search(&story, |_| true);
+    /// Looks for a run that goes as a trace says, in which the packet that came last does not arrive.
+    fn missing(&mut self, c: &mut Checker<'_>, trace: Trace) -> Search {
+        let traces = sorted(c, self.q, trace);
+        c.any(traces, |c, Sorted { trace, others }| {
+            let delivery = self.delivery(c, &trace, &others);
+            match delivery {
+                Delivery::Arrives | Delivery::Lost => Search::Impossible,
+                Delivery::MayBeLost => {
+                    let mut found = c.search(&trace, |_| true);
                     if let Search::Found(e) = &mut found {
                         e.replay.lose(|node| is_lossy(c.net, node));
                     }
                     found
                 }
-                Fate::Waits(ends) => self.waits(c, &story, &ends),
-                Fate::Ends => self.search(c, &story),
+                Delivery::Waits(ends) => self.waits(c, &trace, &ends),
+                Delivery::Ends => self.search(c, &trace),
             }
         })
     }
 
-    /// Looks for a run that goes as a story says, in which the packet that was sent did not arrive.
-    fn search(&self, c: &mut Checker<'_>, story: &Story) -> Search {
-        let (net, q, sent) = (c.net, self.q, story.sent() as usize);
+    /// Looks for a run that goes as a trace says, in which the packet that was sent did not arrive.
+    fn search(&self, c: &mut Checker<'_>, trace: &Trace) -> Search {
+        let (net, q, sent) = (c.net, self.q, trace.sent() as usize);
         let arrives =
             |r: &Replay| r.arrived_of(sent).any(|(place, packet)| q.meant_at(net, place, packet).is_some());
-        c.search(story, |r| !q.via.is_empty() || !arrives(r))
+        c.search(trace, |r| !q.via.is_empty() || !arrives(r))
     }
 
-    fn fate(&mut self, c: &Checker<'_>, story: &Story, others: &[usize]) -> Fate {
+    fn delivery(&mut self, c: &Checker<'_>, trace: &Trace, others: &[usize]) -> Delivery {
         let (net, q) = (c.net, self.q);
-        let own = |e: &&PacketEnd| is_own(c, story, &e.packet);
+        let own = |e: &&PacketEnd| is_own(c, trace, &e.packet);
         if !self.strict {
-            note_losses(net, story, &mut self.uncounted.losses);
+            note_losses(net, trace, &mut self.uncounted.losses);
         }
         // For each packet that arrives, whether there is always room on its way.
         let watched = &self.watched;
-        let comes = |place: Place, p: &SymbolicPacket| watched.contains(&place) && is_own(c, story, p);
-        let ends = story.ends().iter().enumerate().filter(|(i, _)| !others.contains(i));
+        let comes = |place: Place, p: &SymbolicPacket| watched.contains(&place) && is_own(c, trace, p);
+        let ends = trace.ends().iter().enumerate().filter(|(i, _)| !others.contains(i));
         let arriving: Vec<bool> = ends
-            .filter_map(|(_, e)| e.trail.up_to(comes))
+            .filter_map(|(_, e)| e.route.up_to(comes))
             .filter(|way| q.via_all(way))
             .map(|way| !way[..way.len() - 1].iter().any(|p| is_lossy(net, p.node)))
             .collect();
         let short = |e: &PacketEnd| matches!(&e.how, How::Drop(_, r) if for_want_of_room(r));
         let waiting: Vec<_> =
-            story.ends().iter().filter(own).filter(|e| c.session.is_held(story, e)).cloned().collect();
+            trace.ends().iter().filter(own).filter(|e| c.session.is_held(trace, e)).cloned().collect();
         if arriving.iter().any(|&room| room || !self.strict) {
-            Fate::Arrives
+            Delivery::Arrives
         } else if !arriving.is_empty() {
-            Fate::MayBeLost
-        } else if !self.strict && story.ends().iter().filter(own).any(short) {
-            Fate::Lost
+            Delivery::MayBeLost
+        } else if !self.strict && trace.ends().iter().filter(own).any(short) {
+            Delivery::Lost
         } else if !waiting.is_empty() {
-            Fate::Waits(waiting)
+            Delivery::Waits(waiting)
         } else {
-            Fate::Ends
+            Delivery::Ends
         }
     }
 
     /// The same where the packet waits.
-    fn waits(&mut self, c: &mut Checker<'_>, story: &Story, ends: &[PacketEnd]) -> Search {
+    fn waits(&mut self, c: &mut Checker<'_>, trace: &Trace, ends: &[PacketEnd]) -> Search {
         let mut never = true;
         for end in ends {
-            match self.later(c, story, end, WAITS) {
+            match self.later(c, trace, end, WAITS) {
                 Later::Arrives => {
                     note(c.net, end.node, &mut self.uncounted.waiting);
                     return Search::Impossible;
@@ -150,10 +150,10 @@ impl Look<'_> {
             }
         }
         if never {
-            return self.search(c, story);
+            return self.search(c, trace);
         }
-        if !c.supposing {
-            let found = self.after_one_more(c, story);
+        if !c.proving {
+            let found = self.after_one_more(c, trace);
             if matches!(found, Search::Found(_)) {
                 return found;
             }
@@ -163,24 +163,24 @@ impl Look<'_> {
     }
 
     /// What becomes of a packet that waits when it is let go, whatever that is by, and whatever stands in tables then.
-    fn later(&mut self, c: &mut Checker<'_>, story: &Story, end: &PacketEnd, left: usize) -> Later {
+    fn later(&mut self, c: &mut Checker<'_>, trace: &Trace, end: &PacketEnd, left: usize) -> Later {
         let from: Vec<Place> = self.q.others.iter().map(|s| s.place).collect();
-        if !c.session.may_let_go(story, end, &from) {
+        if !c.session.may_let_go(trace, end, &from) {
             return Later::Never;
         }
         let Some(left) = left.checked_sub(1) else { return Later::Unknown };
-        let Some(stories) = c.session.let_go(story, end, &self.watched) else { return Later::Unknown };
-        for story in stories {
-            for Sorted { story, others } in sorted(c, self.q, story) {
+        let Some(traces) = c.session.let_go(trace, end, &self.watched) else { return Later::Unknown };
+        for trace in traces {
+            for Sorted { trace, others } in sorted(c, self.q, trace) {
                 // Whether others arrive that waited, too, is not asked.
-                if !story.ends().iter().any(|e| is_own(c, &story, &e.packet)) {
+                if !trace.ends().iter().any(|e| is_own(c, &trace, &e.packet)) {
                     continue;
                 }
-                match self.fate(c, &story, &others) {
-                    Fate::Arrives | Fate::Lost => {}
-                    Fate::Waits(ends) => {
+                match self.delivery(c, &trace, &others) {
+                    Delivery::Arrives | Delivery::Lost => {}
+                    Delivery::Waits(ends) => {
                         let goes_on = ends.iter().any(|end| {
-                            let arrives = matches!(self.later(c, &story, end, left), Later::Arrives);
+                            let arrives = matches!(self.later(c, &trace, end, left), Later::Arrives);
                             if arrives {
                                 note(c.net, end.node, &mut self.uncounted.waiting);
                             }
@@ -190,8 +190,8 @@ impl Look<'_> {
                             return Later::Unknown;
                         }
                     }
-                    Fate::MayBeLost | Fate::Ends => {
-                        if !c.session.is_impossible(&story) {
+                    Delivery::MayBeLost | Delivery::Ends => {
+                        if !c.session.is_impossible(&trace) {
                             return Later::Unknown;
                         }
                     }
@@ -202,16 +202,16 @@ impl Look<'_> {
     }
 
     /// Looks for a run in which one more packet of anybody lets the packet go, and it does not arrive.
-    fn after_one_more(&mut self, c: &mut Checker<'_>, before: &Story) -> Search {
+    fn after_one_more(&mut self, c: &mut Checker<'_>, before: &Trace) -> Search {
         let q = self.q;
         c.any(&q.others, |c, start| {
-            let stories = c.launch(before, start, None);
-            let ended = c.session.run(stories, &self.watched).ended;
-            c.any(ended, |c, story| {
-                let stories = sorted(c, q, story);
-                c.any(stories, |c, Sorted { story, others }| match self.fate(c, &story, &others) {
-                    Fate::Ends | Fate::MayBeLost => self.search(c, &story),
-                    Fate::Arrives | Fate::Lost | Fate::Waits(_) => Search::Impossible,
+            let traces = c.launch(before, start, None);
+            let ended = c.session.run(traces, &self.watched).ended;
+            c.any(ended, |c, trace| {
+                let traces = sorted(c, q, trace);
+                c.any(traces, |c, Sorted { trace, others }| match self.delivery(c, &trace, &others) {
+                    Delivery::Ends | Delivery::MayBeLost => self.search(c, &trace),
+                    Delivery::Arrives | Delivery::Lost | Delivery::Waits(_) => Search::Impossible,
                 })
             })
         })
@@ -219,49 +219,49 @@ impl Look<'_> {
 }
 
 /// Whether a packet is the one that was sent, or a copy of it.
-fn is_own(c: &Checker<'_>, story: &Story, packet: &SymbolicPacket) -> bool {
-    c.session.is_sent(story, packet) && packet.is(c.session.known_exprs(), Provenance::Sent) == Some(true)
+fn is_own(c: &Checker<'_>, trace: &Trace, packet: &SymbolicPacket) -> bool {
+    c.session.is_sent(trace, packet) && packet.is(c.session.known_exprs(), Provenance::Sent) == Some(true)
 }
 
-/// A story, and those of its packets, by number, that came to DST and are not meant there.
+/// A trace, and those of its packets, by number, that came to DST and are not meant there.
 struct Sorted {
-    story: Story,
+    trace: Trace,
     others: Vec<usize>,
 }
 
-/// A story by which of its packets are meant at the places of DST that they came to.
-fn sorted(c: &mut Checker<'_>, q: &Query, story: Story) -> Vec<Sorted> {
-    let mut all = vec![Sorted { story, others: Vec::new() }];
+/// A trace by which of its packets are meant at the places of DST that they came to.
+fn sorted(c: &mut Checker<'_>, q: &Query, trace: Trace) -> Vec<Sorted> {
+    let mut all = vec![Sorted { trace, others: Vec::new() }];
     if q.to.iter().all(|t| t.only.is_none()) {
         return all;
     }
-    for i in 0..all.first().map_or(0, |s| s.story.ends().len()) {
+    for i in 0..all.first().map_or(0, |s| s.trace.ends().len()) {
         all = all.into_iter().flat_map(|s| by_meaning(c, q, s, i)).collect();
     }
     all
 }
 
 /// The same for one packet.
-fn by_meaning(c: &mut Checker<'_>, q: &Query, Sorted { story, others }: Sorted, i: usize) -> Vec<Sorted> {
-    let visits = story.ends().get(i).map(|e| e.trail.kept()).unwrap_or_default();
-    let visits = visits.into_iter().filter(|(_, packet)| is_own(c, &story, packet));
+fn by_meaning(c: &mut Checker<'_>, q: &Query, Sorted { trace, others }: Sorted, i: usize) -> Vec<Sorted> {
+    let visits = trace.ends().get(i).map(|e| e.route.kept()).unwrap_or_default();
+    let visits = visits.into_iter().filter(|(_, packet)| is_own(c, &trace, packet));
     let visits: Vec<_> = visits.filter_map(|(place, packet)| Some((q.target_at(place)?, packet))).collect();
-    let (mut all, mut left, mut came) = (Vec::new(), vec![story], false);
+    let (mut all, mut left, mut came) = (Vec::new(), vec![trace], false);
     for (target, packet) in visits {
         let Some(guard) = target.only else {
-            all.extend(left.drain(..).map(|story| Sorted { story, others: others.clone() }));
+            all.extend(left.drain(..).map(|trace| Sorted { trace, others: others.clone() }));
             break;
         };
         came = true;
-        let mut asked = |wanted| -> Vec<Story> {
+        let mut asked = |wanted| -> Vec<Trace> {
             left.iter().flat_map(|s| c.session.guard_of(s.clone(), packet.clone(), guard, wanted)).collect()
         };
         let (yes, no) = (asked(true), asked(false));
-        all.extend(yes.into_iter().map(|story| Sorted { story, others: others.clone() }));
+        all.extend(yes.into_iter().map(|trace| Sorted { trace, others: others.clone() }));
         left = no;
     }
     let others: Vec<usize> = others.into_iter().chain(came.then_some(i)).collect();
-    all.extend(left.into_iter().map(|story| Sorted { story, others: others.clone() }));
+    all.extend(left.into_iter().map(|trace| Sorted { trace, others: others.clone() }));
     all
 }
 
@@ -271,12 +271,12 @@ fn for_want_of_room(reason: &Reason) -> bool {
 }
 
 /// Lists where packets may be lost for want of room.
-fn note_losses(net: &Network, story: &Story, losses: &mut Vec<String>) {
-    for e in story.ends() {
+fn note_losses(net: &Network, trace: &Trace, losses: &mut Vec<String>) {
+    for e in trace.ends() {
         if matches!(&e.how, How::Drop(_, r) if for_want_of_room(r)) {
             note(net, e.node, losses);
         }
-        e.trail.places().iter().filter(|p| is_lossy(net, p.node)).for_each(|p| note(net, p.node, losses));
+        e.route.places().iter().filter(|p| is_lossy(net, p.node)).for_each(|p| note(net, p.node, losses));
     }
 }
 

@@ -11,7 +11,7 @@ use weir_packet::{Packet, Provenance};
 use super::histories::{Looked, Others};
 use super::{Checker, Doubt, Evidence, Filter, Search, Start, THOROUGH};
 use crate::explore::path::{How, Incomplete, PacketEnd};
-use crate::explore::story::Story;
+use crate::explore::trace::Trace;
 use crate::model::expr::Expr;
 use crate::model::packet::SymbolicPacket;
 use crate::network::{Network, NodeId};
@@ -33,7 +33,7 @@ pub struct Twin {
     pub after: Start,
 }
 
-/// How a packet ended, for people.
+/// The end of a packet, for people.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fate {
     /// Equal texts are equal fates.
@@ -42,7 +42,7 @@ pub struct Fate {
     pub whole: bool,
 }
 
-/// What is compared: two networks in one ([`Network::append`]).
+/// A comparison of two networks in one ([`Network::append`]).
 pub struct Comparison<'a> {
     /// Where packets come in.
     pub twins: &'a [Twin],
@@ -89,7 +89,7 @@ pub struct Ended {
     pub made: bool,
 }
 
-/// What was found.
+/// The result of a comparison.
 #[derive(Debug, Default)]
 pub struct Compared {
     /// One packet for each class: where it comes in, what becomes of it in both.
@@ -114,13 +114,13 @@ impl Compared {
 
 /// A path through both networks.
 struct Both {
-    story: Story,
+    trace: Trace,
     /// Ends from here are those of the first network, and from there those of the second.
     ends: (usize, usize),
 }
 
-/// How a path through both can show a difference.
-struct Ways {
+/// The difference that a path through both can show.
+struct Showing {
     /// What is the same for all packets of a class.
     class: (usize, Vec<Fate>, Vec<Fate>, Vec<i64>),
     /// Packets on which one of these holds show it; `None`: all do, or it is to be tried.
@@ -135,17 +135,17 @@ pub fn compare<'a>(c: &mut Checker<'a>, q: &Comparison<'_>) -> Compared {
     let mut known = HashSet::new();
     // Classes of which no packet was found, though there may be some.
     let mut unsolved = HashSet::new();
-    let mut follow = |c: &mut Checker<'a>, before: &Story| {
+    let mut follow = |c: &mut Checker<'a>, before: &Trace| {
         let mut all = Vec::new();
         for twin in q.twins {
             _ = c.each_pair(before, twin, None, &|_| false, &mut |_, both| {
-                all.push(both.story);
+                all.push(both.trace);
                 ControlFlow::Continue(())
             });
         }
         all
     };
-    let look = |c: &mut Checker<'_>, before: &Story| {
+    let look = |c: &mut Checker<'_>, before: &Trace| {
         let passes = [Some(&q.first), None]
             .into_iter()
             .flat_map(|only| q.twins.iter().enumerate().map(move |t| (only, t)));
@@ -155,7 +155,7 @@ pub fn compare<'a>(c: &mut Checker<'a>, q: &Comparison<'_>) -> Compared {
                 continue;
             }
             // Where others had already come to what differs, equal nodes may have different tables.
-            let mut places = before.ends().iter().flat_map(|e| e.trail.places());
+            let mut places = before.ends().iter().flat_map(|e| e.route.places());
             let alike = places.all(|p| (q.same)(p.node));
             let same: &dyn Fn(NodeId) -> bool = if alike { q.same } else { &|_| false };
             // One way in is not to spend what others need; and z3 is asked where nothing came before.
@@ -164,40 +164,40 @@ pub fn compare<'a>(c: &mut Checker<'a>, q: &Comparison<'_>) -> Compared {
             let mut later = Vec::new();
             c.quick = true;
             _ = c.each_pair(before, twin, only, same, &mut |c, both| {
-                if both.story.uses_all_others()
-                    && let Some(ways) = c.ways(i, &both, q)
-                    && !known.contains(&ways.class)
+                if both.trace.uses_all_others()
+                    && let Some(showing) = c.showing(i, &both, q)
+                    && !known.contains(&showing.class)
                 {
-                    match c.search_both(&both, &ways, q) {
+                    match c.search_both(&both, &showing, q) {
                         Ok(Some(d)) => {
-                            known.insert(ways.class);
+                            known.insert(showing.class);
                             out.add(c.net, i, d, q);
                         }
                         Ok(None) => {}
-                        Err(()) => later.push((both, ways)),
+                        Err(()) => later.push((both, showing)),
                     }
                 }
                 if out.more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
             c.quick = false;
-            for (both, ways) in later {
+            for (both, showing) in later {
                 if out.more || c.session.is_late() {
                     break;
                 }
-                if known.contains(&ways.class) {
+                if known.contains(&showing.class) {
                     continue;
                 }
-                if unsolved.contains(&ways.class) {
+                if unsolved.contains(&showing.class) {
                     // z3 was asked about such packets before.
                     c.unknown = c.unknown.max(THOROUGH);
                 }
-                match c.search_both(&both, &ways, q) {
+                match c.search_both(&both, &showing, q) {
                     Ok(Some(d)) => {
-                        known.insert(ways.class);
+                        known.insert(showing.class);
                         out.add(c.net, i, d, q);
                     }
                     Ok(None) => {}
-                    Err(()) => _ = unsolved.insert(ways.class),
+                    Err(()) => _ = unsolved.insert(showing.class),
                 }
             }
             if c.session.is_late() && before.is_blank() {
@@ -221,30 +221,30 @@ impl Checker<'_> {
     /// it comes only to nodes that are the same; each as soon as it is found, as long as there is time.
     fn each_pair(
         &mut self,
-        before: &Story,
+        before: &Trace,
         twin: &Twin,
         only: Option<&Filter>,
         same: &dyn Fn(NodeId) -> bool,
         look: &mut dyn FnMut(&mut Self, Both) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let (nowhere, from, drawn) = (HashSet::new(), before.ends().len(), before.randoms());
-        let stories = self.launch(before, &twin.before, only.map(|filter| (filter, true)));
-        for story in self.session.run(stories, &nowhere).ended {
+        let traces = self.launch(before, &twin.before, only.map(|filter| (filter, true)));
+        for trace in self.session.run(traces, &nowhere).ended {
             if self.session.is_late() {
                 return ControlFlow::Break(());
             }
-            let ends = story.ends().iter().skip(from);
-            let alike = ends.flat_map(|e| e.trail.places()).all(|p| same(p.node));
-            if alike || self.session.is_impossible(&story) {
+            let ends = trace.ends().iter().skip(from);
+            let alike = ends.flat_map(|e| e.route.places()).all(|p| same(p.node));
+            if alike || self.session.is_impossible(&trace) {
                 continue;
             }
-            let randoms = story.randoms();
-            let (second, ends) = self.session.again(story, twin.after.place, &twin.after.input, drawn);
+            let randoms = trace.randoms();
+            let (second, ends) = self.session.again(trace, twin.after.place, &twin.after.input, drawn);
             let split = ends.len();
-            for story in self.session.run(vec![second], &nowhere).ended {
-                let story = story.after(ends.clone(), randoms);
-                for story in self.session.comparable(story) {
-                    look(self, Both { story, ends: (from, split) })?;
+            for trace in self.session.run(vec![second], &nowhere).ended {
+                let trace = trace.after(ends.clone(), randoms);
+                for trace in self.session.comparable(trace) {
+                    look(self, Both { trace, ends: (from, split) })?;
                 }
             }
         }
@@ -252,10 +252,10 @@ impl Checker<'_> {
     }
 
     /// How a path can show a difference; `None` if it surely shows none.
-    fn ways(&mut self, twin: usize, both: &Both, q: &Comparison<'_>) -> Option<Ways> {
+    fn showing(&mut self, twin: usize, both: &Both, q: &Comparison<'_>) -> Option<Showing> {
         let (from, split) = both.ends;
         let mut sides = [Vec::new(), Vec::new()];
-        for (i, e) in both.story.ends().iter().enumerate().skip(from) {
+        for (i, e) in both.trace.ends().iter().enumerate().skip(from) {
             let made = e.packet.is(self.session.known_exprs(), Provenance::Made) == Some(true);
             sides[usize::from(i >= split)].push(((q.fate)(e.node, &e.how, made), e));
         }
@@ -264,7 +264,7 @@ impl Checker<'_> {
         let fates = |s: &[(Fate, &PacketEnd)]| s.iter().map(|(f, _)| f.clone()).collect::<Vec<_>>();
         let mut class = (twin, fates(&before), fates(&after), Vec::new());
         if class.1 != class.2 {
-            return Some(Ways { class, conditions: None, more: false });
+            return Some(Showing { class, conditions: None, more: false });
         }
         let (mut conditions, mut more) = (Vec::new(), false);
         for ((fate, a), (_, b)) in before.iter().zip(&after) {
@@ -272,14 +272,14 @@ impl Checker<'_> {
                 continue;
             }
             if a.packet.source() != b.packet.source() {
-                return Some(Ways { class, conditions: None, more: true });
+                return Some(Showing { class, conditions: None, more: true });
             }
             more |= self.differing(&a.packet, &b.packet, &mut conditions, &mut class.3);
         }
         if conditions.is_empty() && !more {
             return None;
         }
-        Some(Ways { class, conditions: Some(conditions), more })
+        Some(Showing { class, conditions: Some(conditions), more })
     }
 
     /// Adds the conditions on which two packets differ, with the positions that they are about. Whether others may, too.
@@ -302,7 +302,7 @@ impl Checker<'_> {
         let differ = x.not(equal);
         add(x, differ, -1);
         let shifted = a.data != b.data;
-        // Relative to the first byte, of those that may differ. What is written behind a joint is so in packets whose
+        // Relative to the first byte, of those that may differ. What is written behind a anchor is so in packets whose
         // first bytes are at one position, so it is the same distance in both.
         let mut at: BTreeSet<i64> = [a, b]
             .into_iter()
@@ -337,15 +337,15 @@ impl Checker<'_> {
     fn search_both(
         &mut self,
         both: &Both,
-        ways: &Ways,
+        showing: &Showing,
         q: &Comparison<'_>,
     ) -> Result<Option<Difference>, ()> {
-        let mut open = ways.more;
-        let stories: Vec<Story> = match &ways.conditions {
-            None => vec![both.story.clone()],
+        let mut open = showing.more;
+        let traces: Vec<Trace> = match &showing.conditions {
+            None => vec![both.trace.clone()],
             Some(list) => {
-                let story = |&e: &Expr| self.session.assume(both.story.clone(), e);
-                list.iter().filter_map(story).collect()
+                let trace = |&e: &Expr| self.session.assume(both.trace.clone(), e);
+                list.iter().filter_map(trace).collect()
             }
         };
         let net = self.net;
@@ -361,22 +361,22 @@ impl Checker<'_> {
         self.unknown = budget.max(THOROUGH);
         let mut left = Vec::new();
         let mut found = None;
-        for story in stories {
-            match self.search_by(&story, replay_twice, differ) {
+        for trace in traces {
+            match self.search_by(&trace, replay_twice, differ) {
                 Search::Found(e) => {
                     found = Some(e);
                     break;
                 }
                 Search::Impossible => {}
-                Search::Unknown => left.push(story),
+                Search::Unknown => left.push(trace),
             }
         }
         self.unknown = budget;
         if self.quick {
             open |= !left.is_empty();
         } else if found.is_none() {
-            for story in left {
-                match self.search_by(&story, replay_twice, differ) {
+            for trace in left {
+                match self.search_by(&trace, replay_twice, differ) {
                     Search::Found(e) => {
                         // What is found is no sign that more cannot be.
                         self.unknown = budget;

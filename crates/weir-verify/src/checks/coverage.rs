@@ -9,7 +9,7 @@ use super::histories::{Looked, Others};
 use super::{Checker, Doubt, Evidence, Search, Start, THOROUGH};
 use crate::explore::path::How;
 use crate::explore::session::{Arrival, Guard};
-use crate::explore::story::Story;
+use crate::explore::trace::Trace;
 use crate::network::{NodeId, Place};
 use crate::solve::replay::{Counted, Replay, matches};
 
@@ -33,7 +33,7 @@ pub struct RuleList {
     pub guards: Vec<Guard>,
 }
 
-/// Whether a packet can come there.
+/// The answer to whether a packet can come there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// It was seen there.
@@ -55,7 +55,7 @@ pub struct Dropped {
     pub run: Option<usize>,
 }
 
-/// What packets can reach.
+/// The places that packets can reach.
 #[derive(Debug, Default)]
 pub struct Coverage {
     reached: HashSet<Place>,
@@ -85,9 +85,9 @@ impl Coverage {
 
 type Key = (NodeId, String);
 
-/// What is known so far.
+/// The answers so far.
 #[derive(Default)]
-struct Known {
+struct Answers {
     reached: HashSet<Place>,
     /// Of places and drops that were not seen yet, how often it was tried.
     tried: HashMap<Place, u32>,
@@ -101,25 +101,25 @@ struct Known {
 /// Finds out what packets from some places can reach.
 pub fn coverage(c: &mut Checker<'_>, starts: &[Start], rules: &[RuleList]) -> Coverage {
     let watched: HashSet<Place> = rules.iter().map(|r| r.place).collect();
-    let mut known = Known {
+    let mut known = Answers {
         rules: rules.iter().map(|r| vec![Reach::No; r.guards.len()]).collect(),
         arrivals: vec![0; rules.len()],
-        ..Known::default()
+        ..Answers::default()
     };
     // What it looks at is all that packets of anybody may do.
-    let look = |c: &mut Checker<'_>, before: &Story| {
+    let look = |c: &mut Checker<'_>, before: &Trace| {
         if before.is_blank() {
             known.tick(c, rules, &watched);
             c.unknown = THOROUGH - ASKED;
         }
         let mut all = Vec::new();
         for start in starts {
-            let stories = c.launch(before, start, None);
-            let outcome = c.session.run(stories, &watched);
-            for story in outcome.ended.iter().filter(|s| s.uses_all_others()) {
-                known.look(c, story, before.ends().len());
+            let traces = c.launch(before, start, None);
+            let outcome = c.session.run(traces, &watched);
+            for trace in outcome.ended.iter().filter(|s| s.uses_all_others()) {
+                known.look(c, trace, before.ends().len());
             }
-            for arrival in outcome.arrivals.iter().filter(|a| a.story.uses_all_others()) {
+            for arrival in outcome.arrivals.iter().filter(|a| a.trace.uses_all_others()) {
                 for (i, r) in rules.iter().enumerate().filter(|(_, r)| r.place == arrival.place) {
                     known.ask(c, i, r, arrival);
                 }
@@ -147,12 +147,12 @@ pub fn coverage(c: &mut Checker<'_>, starts: &[Start], rules: &[RuleList]) -> Co
     }
 }
 
-impl Known {
+impl Answers {
     /// What the clock makes happen is taken to be possible: it is not tried.
     fn tick(&mut self, c: &mut Checker<'_>, rules: &[RuleList], watched: &HashSet<Place>) {
         for outcome in [c.session.timers(watched), c.session.expiries(watched)] {
-            for e in outcome.ended.iter().flat_map(Story::ends) {
-                for p in e.trail.places() {
+            for e in outcome.ended.iter().flat_map(Trace::ends) {
+                for p in e.route.places() {
                     *self.tried.entry(p).or_default() += 1;
                 }
                 if let How::Drop(_, r) = &e.how {
@@ -168,9 +168,9 @@ impl Known {
     }
 
     /// Looks at where a path leads, if some of it was not seen yet.
-    fn look(&mut self, c: &mut Checker<'_>, story: &Story, from: usize) {
-        let ends = &story.ends()[from..];
-        let places: BTreeSet<Place> = ends.iter().flat_map(|e| e.trail.places()).collect();
+    fn look(&mut self, c: &mut Checker<'_>, trace: &Trace, from: usize) {
+        let ends = &trace.ends()[from..];
+        let places: BTreeSet<Place> = ends.iter().flat_map(|e| e.route.places()).collect();
         let drops: BTreeSet<Key> = ends
             .iter()
             .filter_map(|e| match &e.how {
@@ -184,7 +184,7 @@ impl Known {
         if !unseen {
             return;
         }
-        match c.search(story, |_| true) {
+        match c.search(trace, |_| true) {
             Search::Found(e) => {
                 c.unknown = c.unknown.saturating_sub(1);
                 self.see(*e);
@@ -231,15 +231,15 @@ impl Known {
             return;
         }
         let net = c.net;
-        let mut stories = vec![arrival.story.clone()];
+        let mut traces = vec![arrival.trace.clone()];
         for (n, &guard) in rules.guards.iter().enumerate().take(last + 1) {
             if state[n] != Reach::Yes {
                 let decides = |r: &Replay| {
                     let first = |p| rules.guards[..=n].iter().position(|&g| matches(net, g, p)) == Some(n);
                     r.arrived_last(Counted::All).any(|(place, p)| place == rules.place && first(p))
                 };
-                for story in &stories {
-                    let matching = c.session.guard(story.clone(), guard, true);
+                for trace in &traces {
+                    let matching = c.session.guard(trace.clone(), guard, true);
                     match c.search_all(matching, decides) {
                         Search::Found(_) => {
                             c.unknown = c.unknown.saturating_sub(1);
@@ -251,9 +251,9 @@ impl Known {
                     }
                 }
             }
-            stories = stories.into_iter().flat_map(|s| c.session.guard(s, guard, false)).collect();
-            stories.retain(|s| !c.session.is_impossible(s));
-            if stories.len() > WAYS {
+            traces = traces.into_iter().flat_map(|s| c.session.guard(s, guard, false)).collect();
+            traces.retain(|s| !c.session.is_impossible(s));
+            if traces.len() > WAYS {
                 unknown(&mut state[n + 1..]);
                 return;
             }

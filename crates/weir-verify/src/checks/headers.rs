@@ -3,7 +3,7 @@
 use weir_ir::program::{BinOp, Width};
 
 use super::{Bits, Checker, Field, Framing};
-use crate::explore::story::Story;
+use crate::explore::trace::Trace;
 use crate::model::expr::{Expr, Exprs, Source, Symbol};
 use crate::model::packet::{Mark, SymbolicPacket};
 
@@ -67,14 +67,14 @@ pub(super) fn bytes_at(x: &mut Exprs, get: impl Fn(&mut Exprs, i64) -> Expr, at:
 }
 
 impl Checker<'_> {
-    /// The story if its packet, whose header starts at `net`, has this version and no options.
+    /// The trace if its packet, whose header starts at `net`, has this version and no options.
     pub(super) fn plain(
         &mut self,
-        story: &Story,
+        trace: &Trace,
         net: i64,
         layout: Layout,
         get: impl Fn(&mut Exprs, i64) -> Expr,
-    ) -> Option<Story> {
+    ) -> Option<Trace> {
         let x = self.session.exprs();
         let first = get(x, net);
         let is = if layout.version == 4 {
@@ -84,26 +84,26 @@ impl Checker<'_> {
             let version = x.binary(BinOp::Shr, first, four);
             x.is(version, 6)
         };
-        self.session.assume(story.clone(), is)
+        self.session.assume(trace.clone(), is)
     }
 
-    /// The stories by how long the IPv4 header at `net` is, with where its fields are; of IPv6, the fixed header's.
+    /// The traces by how long the IPv4 header at `net` is, with where its fields are; of IPv6, the fixed header's.
     pub(super) fn by_header_length(
         &mut self,
-        story: &Story,
+        trace: &Trace,
         net: i64,
         get: impl Fn(&mut Exprs, i64) -> Expr,
-    ) -> Vec<(Story, Layout)> {
+    ) -> Vec<(Trace, Layout)> {
         let mut out = Vec::new();
         for words in 5..=15 {
             let x = self.session.exprs();
             let first = get(x, net);
             let is = x.is(first, 0x40 | words as u128);
             out.extend(
-                self.session.assume(story.clone(), is).map(|s| (s, Layout { transport: 4 * words, ..IPV4 })),
+                self.session.assume(trace.clone(), is).map(|s| (s, Layout { transport: 4 * words, ..IPV4 })),
             );
         }
-        out.extend(self.plain(story, net, IPV6, get).map(|s| (s, IPV6)));
+        out.extend(self.plain(trace, net, IPV6, get).map(|s| (s, IPV6)));
         out
     }
 }

@@ -9,9 +9,9 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::sites::{Prospect, Rank, Site};
 use super::{Checker, Query, Search, Start};
-use crate::explore::course::Interest;
+use crate::explore::frontier::Interest;
 use crate::explore::path::Incomplete;
-use crate::explore::story::Story;
+use crate::explore::trace::Trace;
 use crate::network::Place;
 
 /// Most rounds in which packets of others are let in one after the other.
@@ -21,14 +21,14 @@ const MANY: usize = 16;
 /// Most histories that a check is repeated after.
 pub(super) const HISTORIES: usize = 256;
 
-/// What a check found after a history.
+/// The result of a check after a history.
 pub(super) struct Looked {
     pub(super) found: Search,
     /// What may come of one more packet of anybody, if it looked at all that.
-    pub(super) ended: Option<Vec<Story>>,
+    pub(super) ended: Option<Vec<Trace>>,
 }
 
-/// What may come of one more packet of anybody.
+/// The source of what may come of one more packet of anybody.
 pub(super) enum Others<'f, 'a> {
     /// All that comes of packets from these places.
     From(&'f [Start]),
@@ -39,13 +39,13 @@ pub(super) enum Others<'f, 'a> {
 }
 
 /// Gives what comes of one more packet after what came before.
-type Follow<'f, 'a> = dyn FnMut(&mut Checker<'a>, &Story) -> Vec<Story> + 'f;
+type Follow<'f, 'a> = dyn FnMut(&mut Checker<'a>, &Trace) -> Vec<Trace> + 'f;
 
 /// Packets of others that came.
 struct Before {
-    story: Story,
+    trace: Trace,
     prospect: Prospect,
-    ended: Option<Vec<Story>>,
+    ended: Option<Vec<Trace>>,
 }
 
 /// Packets that leave something in the same tables by the same way.
@@ -59,9 +59,9 @@ struct Kind {
     round: usize,
 }
 
-/// What came of one more packet.
+/// The result of one more packet.
 struct Next {
-    story: Story,
+    trace: Trace,
     kind: usize,
     /// Whether nothing is gone that was there before.
     keeps_all: bool,
@@ -79,23 +79,23 @@ impl Kind {
 
 impl Kinds {
     /// The kind of a packet that left something after others: `None` if it did not.
-    fn of(&mut self, round: usize, before: &Before, story: &Story) -> Option<(usize, bool)> {
-        let keeps_all = story.keeps_all_of(&before.story);
-        let made = story.made_since(&before.story);
-        // Where an entry gave way, others change with it.
-        let changed = if keeps_all { story.changed_since(&before.story) } else { Vec::new() };
+    fn of(&mut self, round: usize, before: &Before, trace: &Trace) -> Option<(usize, bool)> {
+        let keeps_all = trace.keeps_all_of(&before.trace);
+        let made = trace.made_since(&before.trace);
+        // Where an entry was evicted, others change with it.
+        let changed = if keeps_all { trace.changed_since(&before.trace) } else { Vec::new() };
         if made.is_empty() && changed.is_empty() {
             return None;
         }
-        let ends = story.ends().iter().skip(before.story.ends().len());
-        let way: Vec<_> = ends.map(|e| e.trail.places()).collect();
+        let ends = trace.ends().iter().skip(before.trace.ends().len());
+        let way: Vec<_> = ends.map(|e| e.route.places()).collect();
         let known = self.0.iter().position(|k| k.made == made && k.changed == changed && k.way == way);
         let kind = known.unwrap_or_else(|| {
             self.0.push(Kind { made, changed, way, needs: BTreeSet::new(), round });
             self.0.len() - 1
         });
         let came = before.prospect.kinds.iter().zip(1..);
-        let needs = came.filter(|(_, number)| story.uses_packet(*number)).flat_map(|(kinds, _)| kinds);
+        let needs = came.filter(|(_, number)| trace.uses_packet(*number)).flat_map(|(kinds, _)| kinds);
         self.0[kind].needs.extend(needs);
         Some((kind, keeps_all))
     }
@@ -122,7 +122,7 @@ impl<'a> Checker<'a> {
     pub(super) fn with_histories(
         &mut self,
         q: &Query,
-        mut check: impl FnMut(&mut Self, &Story) -> Search,
+        mut check: impl FnMut(&mut Self, &Trace) -> Search,
     ) -> Search {
         let others = Others::From(&q.others);
         self.histories(HISTORIES, others, |c, before| Looked { found: check(c, before), ended: None })
@@ -133,12 +133,12 @@ impl<'a> Checker<'a> {
         &mut self,
         most: usize,
         mut others: Others<'_, 'a>,
-        mut check: impl FnMut(&mut Self, &Story) -> Looked,
+        mut check: impl FnMut(&mut Self, &Trace) -> Looked,
     ) -> Search {
-        let story = self.session.blank();
+        let trace = self.session.blank();
         self.unknown = 0;
         self.session.forget_missed();
-        let Looked { found: mut answer, ended } = check(self, &story);
+        let Looked { found: mut answer, ended } = check(self, &trace);
         if matches!(answer, Search::Found(_)) {
             return answer;
         }
@@ -150,12 +150,12 @@ impl<'a> Checker<'a> {
             self.session.give_up(Incomplete::Time);
             return answer;
         }
-        self.keeper.spoil();
+        self.recorder.invalidate();
         let (mut kinds, mut left) = (Kinds::default(), most);
         let mut prospect = Prospect::default();
         prospect.learn(missed);
-        let mut all = vec![Before { story, prospect, ended }];
-        // Whether one more of a kind may come, or an entry gave way, and that was not followed; or not all could be tried.
+        let mut all = vec![Before { trace, prospect, ended }];
+        // Whether one more of a kind may come, or an entry was evicted, and that was not followed; or not all could be tried.
         let (mut more, mut is_cut) = (false, false);
         // A proof needs that nothing is found where nobody came.
         let mut tried = !matches!(answer, Search::Impossible);
@@ -204,13 +204,13 @@ impl<'a> Checker<'a> {
     }
 
     /// What comes of one more packet after what came before.
-    pub(super) fn let_in(&mut self, others: &mut Others<'_, 'a>, before: &Story) -> Vec<Story> {
+    pub(super) fn let_in(&mut self, others: &mut Others<'_, 'a>, before: &Trace) -> Vec<Trace> {
         match others {
             Others::From(starts) => {
                 let (mut ended, nowhere) = (Vec::new(), HashSet::new());
                 for start in *starts {
-                    let stories = self.launch(before, start, None);
-                    ended.extend(self.session.run_for(Interest::Entries, stories, &nowhere).ended);
+                    let traces = self.launch(before, start, None);
+                    ended.extend(self.session.run_for(Interest::Entries, traces, &nowhere).ended);
                 }
                 ended
             }
@@ -232,11 +232,11 @@ impl<'a> Checker<'a> {
         let mut came: Vec<(Prospect, Vec<Next>)> = Vec::new();
         for mut before in all {
             let ended = before.ended.take();
-            let stories = ended.unwrap_or_else(|| self.let_in(others, &before.story));
+            let traces = ended.unwrap_or_else(|| self.let_in(others, &before.trace));
             before.prospect.learn(self.session.take_missed());
-            let next = stories.into_iter().filter_map(|story| {
-                let (kind, keeps_all) = kinds.of(round, &before, &story)?;
-                Some(Next { story, kind, keeps_all })
+            let next = traces.into_iter().filter_map(|trace| {
+                let (kind, keeps_all) = kinds.of(round, &before, &trace)?;
+                Some(Next { trace, kind, keeps_all })
             });
             let next = next.collect();
             came.push((before.prospect, next));
@@ -244,7 +244,7 @@ impl<'a> Checker<'a> {
         let mut sites = Vec::new();
         for (before, next) in came {
             let [makers, needed] = kinds.helping(&before);
-            for Next { story, kind: number, keeps_all } in next {
+            for Next { trace, kind: number, keeps_all } in next {
                 let kind = &kinds.0[number];
                 let is_needed = keeps_all && needed.contains(&number);
                 let rank = if keeps_all && makers.contains(&number) {
@@ -253,7 +253,7 @@ impl<'a> Checker<'a> {
                     Rank::New
                 } else if is_needed {
                     Rank::Needed
-                } else if keeps_all && story.uses_all_others() {
+                } else if keeps_all && trace.uses_all_others() {
                     *more = true;
                     Rank::Last
                 } else {
@@ -266,7 +266,7 @@ impl<'a> Checker<'a> {
                     prospect.wanted.clear();
                     prospect.read.clear();
                 }
-                Site::add(&mut sites, self.session.exprs(), story.of_others(), prospect);
+                Site::add(&mut sites, self.session.exprs(), trace.of_others(), prospect);
             }
         }
         sites.sort_by_key(|s| (s.prospect.rank, s.prospect.makes));
@@ -279,25 +279,25 @@ impl<'a> Checker<'a> {
         &mut self,
         site: Site,
         left: &mut usize,
-        check: &mut impl FnMut(&mut Self, &Story) -> Looked,
+        check: &mut impl FnMut(&mut Self, &Trace) -> Looked,
     ) -> Option<(Option<Before>, Search)> {
         *left = left.checked_sub(1)?;
-        let story = site.merged(&mut self.session);
+        let trace = site.merged(&mut self.session);
         self.session.forget_missed();
         self.explored.histories += 1;
-        let Looked { mut found, ended } = check(self, &story);
+        let Looked { mut found, ended } = check(self, &trace);
         let mut prospect = site.prospect;
         prospect.learn(self.session.take_missed());
         // Where the one for all leaves no doubt, each of them leaves none.
-        if site.stories.len() > 1 && matches!(found, Search::Unknown) {
-            let tried = site.stories.len().min(*left);
+        if site.traces.len() > 1 && matches!(found, Search::Unknown) {
+            let tried = site.traces.len().min(*left);
             *left -= tried;
-            found = self.any(&site.stories[..tried], |c, story| check(c, story).found);
-            if tried < site.stories.len() && !matches!(found, Search::Found(_)) {
+            found = self.any(&site.traces[..tried], |c, trace| check(c, trace).found);
+            if tried < site.traces.len() && !matches!(found, Search::Found(_)) {
                 return None;
             }
         }
         let leads_on = prospect.rank != Rank::Last;
-        Some((leads_on.then_some(Before { story, prospect, ended }), found))
+        Some((leads_on.then_some(Before { trace, prospect, ended }), found))
     }
 }

@@ -2,10 +2,10 @@
 
 use super::histories::{Looked, Others};
 use super::{Checker, Search};
-use crate::explore::story::Story;
-use crate::explore::supposed::Supposed;
+use crate::explore::invariant::TableInvariant;
+use crate::explore::trace::Trace;
 
-/// So often what is supposed to stand in tables may turn out to be too little.
+/// So often what is assumed to stand in tables may turn out to be too little.
 const ROUNDS: usize = 8;
 
 impl<'a> Checker<'a> {
@@ -14,14 +14,14 @@ impl<'a> Checker<'a> {
     pub(super) fn is_never(
         &mut self,
         others: &mut Others<'_, 'a>,
-        check: &mut impl FnMut(&mut Self, &Story) -> Looked,
+        check: &mut impl FnMut(&mut Self, &Trace) -> Looked,
     ) -> bool {
         let incomplete = self.session.take_incomplete();
         let walks = self.session.swap_walks(0);
-        self.supposing = true;
+        self.proving = true;
         let proved = self.is_so_whatever_was_left(check) || self.is_inductive(others, check);
-        self.supposing = false;
-        self.session.suppose(None);
+        self.proving = false;
+        self.session.assume_in_tables(None);
         self.session.swap_walks(walks);
         self.session.forget_missed();
         self.session.take_incomplete();
@@ -32,9 +32,9 @@ impl<'a> Checker<'a> {
     }
 
     /// Whether nothing is found with anything in tables.
-    fn is_so_whatever_was_left(&mut self, check: &mut impl FnMut(&mut Self, &Story) -> Looked) -> bool {
+    fn is_so_whatever_was_left(&mut self, check: &mut impl FnMut(&mut Self, &Trace) -> Looked) -> bool {
         let blank = self.session.blank();
-        self.session.suppose(Some(Supposed::Anything));
+        self.session.assume_in_tables(Some(TableInvariant::Anything));
         let found = check(self, &blank).found;
         self.session.take_incomplete().is_none() && matches!(found, Search::Impossible)
     }
@@ -48,30 +48,30 @@ impl<'a> Checker<'a> {
         why.is_none()
     }
 
-    /// Supposes that what packets can leave stands in tables, until they leave nothing else; and whether nothing is found then.
+    /// Assumes that what packets can leave stands in tables, until they leave nothing else; and whether nothing is found then.
     fn is_inductive(
         &mut self,
         others: &mut Others<'_, 'a>,
-        check: &mut impl FnMut(&mut Self, &Story) -> Looked,
+        check: &mut impl FnMut(&mut Self, &Trace) -> Looked,
     ) -> bool {
-        let (blank, mut supposed) = (self.session.blank(), Supposed::nothing());
+        let (blank, mut invariant) = (self.session.blank(), TableInvariant::nothing());
         for _ in 0..ROUNDS {
-            self.session.suppose(Some(supposed.clone()));
+            self.session.assume_in_tables(Some(invariant.clone()));
             let Looked { found, ended } = check(self, &blank);
             if !matches!(found, Search::Impossible) || !self.is_complete() {
                 return false;
             }
-            let stories = match (ended, &mut *others) {
-                (Some(stories), _) => stories,
+            let traces = match (ended, &mut *others) {
+                (Some(traces), _) => traces,
                 // Many requirements ask for that.
                 (None, Others::From(_)) => Vec::new(),
                 (None, others) => self.let_in(others, &blank),
             };
-            let mut more = self.session.add_to(&mut supposed, &stories);
+            let mut more = self.session.add_to(&mut invariant, &traces);
             if let Others::From(starts) = others {
                 let starts = starts.iter().map(|s| (s.place, s.input.clone())).collect();
-                let Some(after) = self.session.after_others(starts, supposed) else { return false };
-                (supposed, more) = (after.supposed, more | after.more);
+                let Some(after) = self.session.after_others(starts, invariant) else { return false };
+                (invariant, more) = (after.invariant, more | after.more);
             }
             if !self.is_complete() {
                 return false;

@@ -41,7 +41,7 @@ pub use near_miss::near_miss;
 pub use never::never;
 pub use noloops::noloops;
 pub use only::only;
-pub use returns::{Way, returns};
+pub use returns::{ReturnPath, returns};
 pub use security::{Allowed, Module, Prefix, Rule, Rules, Security, Stage, secure};
 pub use standing::Standing;
 pub use stopped::{Explored, Stopped};
@@ -51,12 +51,12 @@ use weir_packet::Packet;
 use crate::explore::input::SymbolicInput;
 use crate::explore::path::{Incomplete, Limits};
 use crate::explore::session::{Arrival, Entry, Guard, Session};
-use crate::explore::story::Story;
+use crate::explore::trace::Trace;
 use crate::network::{Network, NodeId, Place};
 use crate::solve::replay::{Counted, Replay, matches, replay};
 use crate::solve::{ConcreteInput, Effort, Solution};
 
-/// What packets look like at a place.
+/// The first header of packets at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Framing {
     /// They start with the network header.
@@ -98,7 +98,7 @@ pub struct Filter {
     pub ethernet: Option<Guard>,
 }
 
-/// What a requirement speaks of.
+/// The packets and places that a requirement speaks of.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
     /// SRC.
@@ -140,7 +140,7 @@ pub enum Verdict {
     Inconclusive(Doubt),
 }
 
-/// Why an answer is not known.
+/// The reason for which an answer is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Doubt {
     /// Not everything was explored.
@@ -207,7 +207,7 @@ impl Evidence {
     }
 }
 
-/// What a search for a run led to.
+/// The result of a search for a run.
 pub(crate) enum Search {
     Found(Box<Evidence>),
     /// There is none.
@@ -215,24 +215,24 @@ pub(crate) enum Search {
     Unknown,
 }
 
-/// What a check works with.
+/// The state of checks on a network.
 #[derive(Debug)]
 pub struct Checker<'a> {
     pub(crate) net: &'a Network,
     pub(crate) session: Session<'a>,
     /// Something could not be solved, and z3 was not there to ask.
     no_z3: bool,
-    /// Tables are supposed to hold anything: what is found then need not be.
-    supposing: bool,
+    /// Tables are assumed to hold anything: what is found then need not be.
+    proving: bool,
     /// How many searches of the check under way found nothing.
     unknown: usize,
     /// Only what is found at once is looked for.
     quick: bool,
-    keeper: standing::Keeper,
+    recorder: standing::Recorder,
     not_tried: bool,
     explored: Explored,
     /// The first of which it is not known whether a run goes so.
-    unsolved: Option<Story>,
+    unsolved: Option<Trace>,
     /// The first run that would show something if a node that guesses did as it does there.
     guessed: Option<Box<Evidence>>,
 }
@@ -250,10 +250,10 @@ impl<'a> Checker<'a> {
             net,
             session,
             no_z3: false,
-            supposing: false,
+            proving: false,
             unknown: 0,
             quick: false,
-            keeper: standing::Keeper::default(),
+            recorder: standing::Recorder::default(),
             not_tried: false,
             explored: Explored::default(),
             unsolved: None,
@@ -262,7 +262,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Whether a check so far looked at no longer sequences of packets of others, although such may leave more in tables:
-    /// one after another thanks to what the last one left, or in place of what gives way.
+    /// one after another thanks to what the last one left, or in place of what is evicted.
     pub fn not_tried(&self) -> bool {
         self.not_tried
     }
@@ -275,39 +275,39 @@ impl<'a> Checker<'a> {
     /// The packets of SRC after what happened before, and of those only which match the filter there, or do not.
     pub(crate) fn launch(
         &mut self,
-        before: &Story,
+        before: &Trace,
         start: &Start,
         filter: Option<(&Filter, bool)>,
-    ) -> Vec<Story> {
-        let Some(story) = self.session.packet(before, start.place, &start.input) else { return Vec::new() };
+    ) -> Vec<Trace> {
+        let Some(trace) = self.session.packet(before, start.place, &start.input) else { return Vec::new() };
         let meant = match start.only {
-            None => vec![story],
-            Some(guard) => self.session.guard(story, guard, true),
+            None => vec![trace],
+            Some(guard) => self.session.guard(trace, guard, true),
         };
         let Some((filter, wanted)) = filter else { return meant };
-        meant.into_iter().flat_map(|story| self.filtered(story, start.framing, filter, wanted)).collect()
+        meant.into_iter().flat_map(|trace| self.filtered(trace, start.framing, filter, wanted)).collect()
     }
 
-    /// The stories whose packet matches, or does not.
+    /// The traces whose packet matches, or does not.
     pub(crate) fn filtered(
         &mut self,
-        story: Story,
+        trace: Trace,
         framing: Framing,
         filter: &Filter,
         wanted: bool,
-    ) -> Vec<Story> {
+    ) -> Vec<Trace> {
         match filter.guard(framing) {
-            None if wanted => vec![story],
+            None if wanted => vec![trace],
             None => Vec::new(),
-            Some(guard) => self.session.guard(story, guard, wanted),
+            Some(guard) => self.session.guard(trace, guard, wanted),
         }
     }
 
-    /// Looks for a run that goes as a story says and, replayed, shows what is asked for.
-    pub(crate) fn search(&mut self, story: &Story, shown: impl Fn(&Replay) -> bool) -> Search {
-        let found = self.search_by(story, replay, shown);
-        if matches!(found, Search::Unknown) && !self.supposing && self.unsolved.is_none() {
-            self.unsolved = Some(story.clone());
+    /// Looks for a run that goes as a trace says and, replayed, shows what is asked for.
+    pub(crate) fn search(&mut self, trace: &Trace, shown: impl Fn(&Replay) -> bool) -> Search {
+        let found = self.search_by(trace, replay, shown);
+        if matches!(found, Search::Unknown) && !self.proving && self.unsolved.is_none() {
+            self.unsolved = Some(trace.clone());
         }
         found
     }
@@ -315,11 +315,11 @@ impl<'a> Checker<'a> {
     /// The same, where `run` says how what enters is replayed.
     fn search_by(
         &mut self,
-        story: &Story,
+        trace: &Trace,
         run: fn(&Network, &[Entry], ConcreteInput) -> Replay,
         shown: impl Fn(&Replay) -> bool,
     ) -> Search {
-        let found = self.find_run(story, run, shown);
+        let found = self.find_run(trace, run, shown);
         let Search::Found(e) = found else { return found };
         let Some(node) = guessed(self.net, &e.replay) else { return Search::Found(e) };
         self.session.give_up(Incomplete::Guess(node));
@@ -330,12 +330,12 @@ impl<'a> Checker<'a> {
     /// The same, also where nodes guess.
     fn find_run(
         &mut self,
-        story: &Story,
+        trace: &Trace,
         run: fn(&Network, &[Entry], ConcreteInput) -> Replay,
         shown: impl Fn(&Replay) -> bool,
     ) -> Search {
-        if self.supposing {
-            return if self.session.is_impossible(story) { Search::Impossible } else { Search::Unknown };
+        if self.proving {
+            return if self.session.is_impossible(trace) { Search::Impossible } else { Search::Unknown };
         }
         if self.session.is_late() {
             self.session.give_up(Incomplete::Time);
@@ -351,10 +351,10 @@ impl<'a> Checker<'a> {
             _ => Effort::Usual,
         };
         self.unknown += 1;
-        let strong = self.session.strengthened(story).map(|story| self.session.decide(&story, effort));
+        let strong = self.session.strengthened(trace).map(|trace| self.session.decide(&trace, effort));
         let solution = match strong {
             Some(Solution::Found(input)) => Solution::Found(input),
-            _ => self.session.decide(story, effort),
+            _ => self.session.decide(trace, effort),
         };
         let input = match solution {
             Solution::Found(input) => *input,
@@ -373,13 +373,13 @@ impl<'a> Checker<'a> {
                 return Search::Unknown;
             }
         };
-        let first = evidence_of(self.net, story.entered(), input, run);
+        let first = evidence_of(self.net, trace.entered(), input, run);
         if !shown(&first.replay) {
             return Search::Unknown;
         }
-        let plainer = self.plainer(story).into_iter().find_map(|story| {
-            let Solution::Found(input) = self.session.decide(&story, Effort::Usual) else { return None };
-            Some(evidence_of(self.net, story.entered(), *input, run)).filter(|e| shown(&e.replay))
+        let plainer = self.plainer(trace).into_iter().find_map(|trace| {
+            let Solution::Found(input) = self.session.decide(&trace, Effort::Usual) else { return None };
+            Some(evidence_of(self.net, trace.entered(), *input, run)).filter(|e| shown(&e.replay))
         });
         Search::Found(Box::new(plainer.unwrap_or(first)))
     }
@@ -439,12 +439,12 @@ impl Query {
     /// An arrival at DST, as far as its packet is one that is meant there.
     pub(crate) fn meant(&self, c: &mut Checker<'_>, arrival: Arrival) -> Vec<Arrival> {
         let Some(guard) = self.target_at(arrival.place).and_then(|t| t.only) else { return vec![arrival] };
-        let Arrival { place, packet, story } = arrival;
-        let stories = c.session.guard(story, guard, true);
-        stories.into_iter().map(|story| Arrival { place, packet: packet.clone(), story }).collect()
+        let Arrival { place, packet, trace } = arrival;
+        let traces = c.session.guard(trace, guard, true);
+        traces.into_iter().map(|trace| Arrival { place, packet: packet.clone(), trace }).collect()
     }
 
-    /// The packets that came to DST in the course of what entered last, of those that count and are meant there.
+    /// The packets that came to DST because of what entered last, of those that count and are meant there.
     pub(crate) fn arrived<'r>(
         &self,
         net: &Network,
@@ -465,16 +465,16 @@ impl Query {
     pub(crate) fn search(&self, c: &mut Checker<'_>, arrival: Arrival, shows: Shows) -> Search {
         let net = c.net;
         if shows == Shows::Any {
-            return c.search(&arrival.story, |r| self.shown(net, r, shows));
+            return c.search(&arrival.trace, |r| self.shown(net, r, shows));
         }
         let framing = self.framing_at(arrival.place);
-        let stories = c.filtered(arrival.story, framing, &self.filter, shows == Shows::Matching);
-        c.search_all(stories, |r| self.shown(net, r, shows))
+        let traces = c.filtered(arrival.trace, framing, &self.filter, shows == Shows::Matching);
+        c.search_all(traces, |r| self.shown(net, r, shows))
     }
 
     /// Whether a packet came by all that it has to.
     pub(crate) fn came_by(&self, arrival: &Arrival) -> bool {
-        self.via_all(&arrival.story.trail().places())
+        self.via_all(&arrival.trace.route().places())
     }
 
     /// Whether all that is to be passed is among the places, in order.

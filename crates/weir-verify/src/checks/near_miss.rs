@@ -4,7 +4,7 @@ use weir_ir::program::Width;
 
 use super::headers::{IPV4, bytes_at, net_of, original};
 use super::{Checker, Evidence, Framing, Query, Search, THOROUGH};
-use crate::explore::story::Story;
+use crate::explore::trace::Trace;
 use crate::model::expr::{Exprs, Source, Symbol};
 
 /// Most ways among which [`near_miss`] chooses, and most of them that it tries.
@@ -19,16 +19,16 @@ pub fn near_miss(c: &mut Checker<'_>, q: &Query) -> Option<Box<Evidence>> {
     let mut ways = kinds.into_iter().map(|(matching, plain)| sent(c, q, matching, plain));
     let mut ways = ways.find(|w| !w.is_empty())?;
     let left = c.net.hops_to(q.to.iter().map(|t| t.place.node));
-    let nearest = |s: &Story| {
-        let places = s.ends().iter().flat_map(|e| e.trail.places());
+    let nearest = |s: &Trace| {
+        let places = s.ends().iter().flat_map(|e| e.route.places());
         places.filter_map(|p| left.get(p.node as usize).copied().flatten()).min().unwrap_or(usize::MAX)
     };
     // All may pass the same switch: the one that goes on longest; of several, one of which less is assumed.
-    let longest = |s: &Story| s.ends().iter().map(|e| e.trail.places().len()).max();
+    let longest = |s: &Trace| s.ends().iter().map(|e| e.route.places().len()).max();
     ways.sort_by_cached_key(|s| (nearest(s), Reverse(longest(s)), s.conditions().len()));
     // An example is not worth the time of z3.
     c.unknown = THOROUGH;
-    let found = ways.iter().take(TRIED).find_map(|story| match c.search(story, |_| true) {
+    let found = ways.iter().take(TRIED).find_map(|trace| match c.search(trace, |_| true) {
         Search::Found(e) => Some(e),
         Search::Impossible | Search::Unknown => None,
     });
@@ -38,7 +38,7 @@ pub fn near_miss(c: &mut Checker<'_>, q: &Query) -> Option<Box<Evidence>> {
 }
 
 /// Some ways of packets of SRC: of those that match FILTER there, of plain ones, or of any.
-fn sent(c: &mut Checker<'_>, q: &Query, matching: bool, plain: bool) -> Vec<Story> {
+fn sent(c: &mut Checker<'_>, q: &Query, matching: bool, plain: bool) -> Vec<Trace> {
     let blank = c.session.blank();
     let mut ways = Vec::new();
     for start in &q.from {
@@ -46,25 +46,24 @@ fn sent(c: &mut Checker<'_>, q: &Query, matching: bool, plain: bool) -> Vec<Stor
         if left == 0 {
             break;
         }
-        let mut stories = c.launch(&blank, start, Some((&q.sent, true)));
+        let mut traces = c.launch(&blank, start, Some((&q.sent, true)));
         if plain {
-            stories = stories.iter().filter_map(|story| plain_at(c, story, start.framing)).collect();
+            traces = traces.iter().filter_map(|trace| plain_at(c, trace, start.framing)).collect();
         }
         if matching {
-            stories =
-                stories.into_iter().flat_map(|s| c.filtered(s, start.framing, &q.filter, true)).collect();
+            traces = traces.into_iter().flat_map(|s| c.filtered(s, start.framing, &q.filter, true)).collect();
         }
-        ways.extend(c.session.run_some(stories, left));
+        ways.extend(c.session.run_some(traces, left));
     }
     ways
 }
 
-/// A story if its first packet is IPv4 without options, whole and as long as it says, with hops left; right behind an Ethernet
+/// A trace if its first packet is IPv4 without options, whole and as long as it says, with hops left; right behind an Ethernet
 /// header if it has one.
-fn plain_at(c: &mut Checker<'_>, story: &Story, framing: Framing) -> Option<Story> {
+fn plain_at(c: &mut Checker<'_>, trace: &Trace, framing: Framing) -> Option<Trace> {
     let get = original(c.session.exprs(), 0);
     let net = net_of(framing);
-    let story = c.plain(story, net, IPV4, &get)?;
+    let trace = c.plain(trace, net, IPV4, &get)?;
     let x = c.session.exprs();
     let source = x.source_id(Source::Input(0));
     let len = x.symbol(Width::W32, Symbol::Len(source));
@@ -77,5 +76,5 @@ fn plain_at(c: &mut Checker<'_>, story: &Story, framing: Framing) -> Option<Stor
         let kind = field(x, 12, 2);
         conditions.push(x.is(kind, 0x0800));
     }
-    conditions.into_iter().try_fold(story, |story, is| c.session.assume(story, is))
+    conditions.into_iter().try_fold(trace, |trace, is| c.session.assume(trace, is))
 }

@@ -2,15 +2,15 @@ use std::collections::HashSet;
 
 use super::{Checker, Query, Verdict};
 use crate::explore::path::How;
-use crate::explore::story::Story;
+use crate::explore::trace::Trace;
 
 /// `noloops`: no packet from any of the places returns to a place in a state that it had there before (its time to
 /// live aside).
 pub fn noloops(c: &mut Checker<'_>, q: &Query) -> Verdict {
-    let looping = |s: &Story| s.ends().iter().any(|e| e.how == How::Loop);
+    let looping = |s: &Trace| s.ends().iter().any(|e| e.how == How::Loop);
     let found = c.seek(q, None, &HashSet::new(), |c, _, outcome| {
-        let stories = outcome.ended.into_iter().filter(looping).collect();
-        c.search_all(stories, comes_back)
+        let traces = outcome.ended.into_iter().filter(looping).collect();
+        c.search_all(traces, comes_back)
     });
     c.none(found)
 }

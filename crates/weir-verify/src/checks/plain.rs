@@ -8,7 +8,7 @@ use super::Framing;
 use super::headers::{IPV4, IPV6, bytes_at, net_of, original};
 use crate::explore::input::Known;
 use crate::explore::session::Entry;
-use crate::explore::story::Story;
+use crate::explore::trace::Trace;
 use crate::model::expr::{Expr, Exprs, Node, Source, Symbol};
 use crate::model::packet::SymbolicPacket;
 
@@ -17,23 +17,23 @@ const UDP: u128 = 17;
 const ICMP: [u128; 2] = [1, 58];
 /// Most headers of VLAN tags that are looked behind.
 const TAGS: i64 = 8;
-/// Most stories of which the plainest are looked for.
+/// Most traces of which the plainest are looked for.
 const MOST: usize = 256;
 
 impl Checker<'_> {
-    /// The story with all wishes about its packets that may be fulfilled, and with the first half of these.
-    pub(super) fn plainer(&mut self, story: &Story) -> Vec<Story> {
-        let entered = story.entered().iter().filter_map(|e| match e {
+    /// The trace with all wishes about its packets that may be fulfilled, and with the first half of these.
+    pub(super) fn plainer(&mut self, trace: &Trace) -> Vec<Trace> {
+        let entered = trace.entered().iter().filter_map(|e| match e {
             Entry::Packet(_, input) => Some(input.marks[1] == Known::At(0)),
             Entry::Timer(..) => None,
         });
         let framings: Vec<Framing> =
             entered.map(|ip| if ip { Framing::Ip } else { Framing::Ethernet }).collect();
         // Where two networks are compared, each comes in twice.
-        let times = framings.len() / (story.inputs() as usize).max(1);
+        let times = framings.len() / (trace.inputs() as usize).max(1);
         let mut kept = Vec::new();
-        let mut all = story.clone();
-        for number in 0..story.inputs() {
+        let mut all = trace.clone();
+        for number in 0..trace.inputs() {
             let Some(&framing) = framings.get(number as usize * times.max(1)) else { break };
             self.wish(&mut all, &mut kept, number, framing);
         }
@@ -41,34 +41,34 @@ impl Checker<'_> {
             return Vec::new();
         }
         let half = &kept[..kept.len() / 2];
-        let half = half.iter().try_fold(story.clone(), |story, &wish| self.session.assume(story, wish));
+        let half = half.iter().try_fold(trace.clone(), |trace, &wish| self.session.assume(trace, wish));
         [Some(all), half].into_iter().flatten().collect()
     }
 
-    /// The stories in which the packet that came in last may be plainest first; of those that are alike, the shortest.
-    pub(super) fn plainest_first(&mut self, stories: Vec<Story>, framing: Framing) -> Vec<Story> {
-        if !(2..=MOST).contains(&stories.len()) {
-            return stories;
+    /// The traces in which the packet that came in last may be plainest first; of those that are alike, the shortest.
+    pub(super) fn plainest_first(&mut self, traces: Vec<Trace>, framing: Framing) -> Vec<Trace> {
+        if !(2..=MOST).contains(&traces.len()) {
+            return traces;
         }
-        let mut ranked: Vec<_> = stories
+        let mut ranked: Vec<_> = traces
             .into_iter()
-            .map(|story| {
-                let (mut plain, mut kept) = (story.clone(), Vec::new());
-                let tags = self.wish(&mut plain, &mut kept, story.inputs() - 1, framing);
-                (tags - kept.len() as i64, self.session.least_length(&story), story)
+            .map(|trace| {
+                let (mut plain, mut kept) = (trace.clone(), Vec::new());
+                let tags = self.wish(&mut plain, &mut kept, trace.inputs() - 1, framing);
+                (tags - kept.len() as i64, self.session.least_length(&trace), trace)
             })
             .collect();
         ranked.sort_by_key(|(rank, length, _)| (*rank, *length));
-        ranked.into_iter().map(|(.., story)| story).collect()
+        ranked.into_iter().map(|(.., trace)| trace).collect()
     }
 
     /// Assumes what is wished of a packet, as far as that goes; and how many bytes of tags it has then.
-    fn wish(&mut self, story: &mut Story, kept: &mut Vec<Expr>, number: u32, framing: Framing) -> i64 {
+    fn wish(&mut self, trace: &mut Trace, kept: &mut Vec<Expr>, number: u32, framing: Framing) -> i64 {
         let get = original(self.session.exprs(), number);
         let mut net = net_of(framing);
-        let mut keep = |c: &mut Self, wish: Expr| match c.session.assume(story.clone(), wish) {
+        let mut keep = |c: &mut Self, wish: Expr| match c.session.assume(trace.clone(), wish) {
             Some(more) => {
-                *story = more;
+                *trace = more;
                 kept.push(wish);
                 true
             }

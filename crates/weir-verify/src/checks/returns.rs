@@ -1,16 +1,16 @@
 use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original};
 use super::{Checker, Framing, Query, Search, Start, Target, Verdict};
-use crate::explore::course::Interest;
+use crate::explore::frontier::Interest;
 use crate::explore::session::Arrival;
-use crate::explore::story::Story;
+use crate::explore::trace::Trace;
 use crate::model::expr::Expr;
 use crate::model::packet::SymbolicPacket;
 use crate::network::Place;
 use crate::solve::replay::Counted;
 
-/// Where replies go.
+/// The path of replies.
 #[derive(Debug, Clone)]
-pub struct Way {
+pub struct ReturnPath {
     /// Where replies of a place of DST enter the network.
     pub replies: Vec<(Place, Start)>,
     /// SRC, as a place that packets come to.
@@ -25,18 +25,18 @@ const OTHERS: [u128; 3] = [132, 33, 136];
 /// `return SRC DST FILTER`: as [`can`](super::can), and the reply (addresses and ports swapped; of TCP a SYN/ACK that
 /// acknowledges; protocols without ports have none) reaches SRC again, as the reply to what it sent, through the state that
 /// the packet left.
-pub fn returns(c: &mut Checker<'_>, q: &Query, way: &Way) -> Verdict {
+pub fn returns(c: &mut Checker<'_>, q: &Query, way: &ReturnPath) -> Verdict {
     // What the first packet leaves in tables counts for the reply.
     let later = way.home.iter().map(|t| t.place).collect();
     let found = c.seek_arrivals(q, None, Counted::Sent, (&q.watched(), &later), |c, start, arrival| {
         let framing = q.framing_at(arrival.place);
         let reply = way.replies.iter().find(|(p, _)| *p == arrival.place);
         let Some((_, reply)) = reply.filter(|_| q.came_by(&arrival)) else { return Search::Impossible };
-        let stories = c.filtered(arrival.story.clone(), framing, &q.filter, true);
-        c.any(stories, |c, story| {
+        let traces = c.filtered(arrival.trace.clone(), framing, &q.filter, true);
+        c.any(traces, |c, trace| {
             let kinds = [TCP, UDP].into_iter().chain(OTHERS).flat_map(|proto| [(IPV4, proto), (IPV6, proto)]);
             c.any(kinds, |c, kind| {
-                let answers = answers(c, &story, &arrival, framing, reply, kind);
+                let answers = answers(c, &trace, &arrival, framing, reply, kind);
                 c.any(answers, |c, back| home(c, &back, start, way, kind.0))
             })
         })
@@ -44,42 +44,42 @@ pub fn returns(c: &mut Checker<'_>, q: &Query, way: &Way) -> Verdict {
     c.exists(found)
 }
 
-/// The stories with the reply to what arrived, about to enter: one, unless where the ports of what arrived stand depends on
+/// The traces with the reply to what arrived, about to enter: one, unless where the ports of what arrived stand depends on
 /// more than its header.
 pub(super) fn answers(
     c: &mut Checker<'_>,
-    story: &Story,
+    trace: &Trace,
     arrival: &Arrival,
     framing: Framing,
     reply: &Start,
     (layout, proto): (Layout, u128),
-) -> Vec<Story> {
+) -> Vec<Trace> {
     let net = net_at(&arrival.packet, framing);
-    let Some(story) = c.plain(story, net, layout, |x, at| arrival.packet.byte(x, at)) else {
+    let Some(trace) = c.plain(trace, net, layout, |x, at| arrival.packet.byte(x, at)) else {
         return Vec::new();
     };
-    let ways = c.session.settled(&story, &arrival.packet);
+    let ways = c.session.settled(&trace, &arrival.packet);
     ways.into_iter()
-        .filter_map(|(story, asked)| answer(c, &story, &asked, framing, reply, (layout, proto)))
+        .filter_map(|(trace, asked)| answer(c, &trace, &asked, framing, reply, (layout, proto)))
         .collect()
 }
 
 /// The same of a packet all of whose bytes stand at known positions, without options.
 fn answer(
     c: &mut Checker<'_>,
-    story: &Story,
+    trace: &Trace,
     asked: &SymbolicPacket,
     framing: Framing,
     reply: &Start,
     (layout, proto): (Layout, u128),
-) -> Option<Story> {
+) -> Option<Trace> {
     let net = net_at(asked, framing);
     let seen = |x: &mut crate::Exprs, at: i64| asked.byte(x, at);
     let x = c.session.exprs();
     let is_proto = seen(x, net + layout.proto);
     let is_proto = x.is(is_proto, proto);
-    let story = c.session.assume(story.clone(), is_proto)?;
-    let mut back = c.session.packet(&story, reply.place, &reply.input)?;
+    let trace = c.session.assume(trace.clone(), is_proto)?;
+    let mut back = c.session.packet(&trace, reply.place, &reply.input)?;
     let get = original(c.session.exprs(), back.inputs() - 1);
     let at = net_of(reply.framing);
     back = c.plain(&back, at, layout, &get)?;
@@ -121,15 +121,15 @@ fn answer(
 }
 
 /// Lets the reply in and looks for it at home.
-fn home(c: &mut Checker<'_>, back: &Story, start: &Start, way: &Way, layout: Layout) -> Search {
+fn home(c: &mut Checker<'_>, back: &Trace, start: &Start, way: &ReturnPath, layout: Layout) -> Search {
     let watched = way.home.iter().map(|t| t.place).collect();
     let asked = original(c.session.exprs(), back.inputs() - 2);
     let arrivals = c.session.run_for(Interest::Arrivals, vec![back.clone()], &watched).arrivals;
     let all = |c: &mut Checker<'_>, a: Arrival| {
-        c.session.settled(&a.story, &a.packet).into_iter().map(move |s| (a.place, s))
+        c.session.settled(&a.trace, &a.packet).into_iter().map(move |s| (a.place, s))
     };
     let arrivals: Vec<_> = arrivals.into_iter().flat_map(|a| all(c, a)).collect();
-    c.any(arrivals, |c, (place, (story, p))| {
+    c.any(arrivals, |c, (place, (trace, p))| {
         let framing = way.home.iter().find(|t| t.place == place).map_or(Framing::Ip, |t| t.framing);
         let (net, at) = (net_at(&p, framing), net_of(start.framing));
         let x = c.session.exprs();
@@ -144,8 +144,8 @@ fn home(c: &mut Checker<'_>, back: &Story, start: &Start, way: &Way, layout: Lay
             x.equal(a, b)
         })
         .into();
-        let story = same.into_iter().try_fold(story, |s, e| c.session.assume(s, e));
-        let Some(story) = story else { return Search::Impossible };
-        c.search(&story, |r| r.arrived_last(Counted::Sent).any(|(p, _)| watched.contains(&p)))
+        let trace = same.into_iter().try_fold(trace, |s, e| c.session.assume(s, e));
+        let Some(trace) = trace else { return Search::Impossible };
+        c.search(&trace, |r| r.arrived_last(Counted::Sent).any(|(p, _)| watched.contains(&p)))
     })
 }

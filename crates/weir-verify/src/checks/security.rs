@@ -7,9 +7,9 @@ use weir_ir::program::{BinOp, Width};
 use super::headers::{IPV4, IPV6, Layout, bytes_at, net_at, net_of, original, version};
 use super::histories::{HISTORIES, Looked, Others};
 use super::{Checker, Framing, Search, Start, Target, Verdict};
-use crate::explore::course::Interest;
+use crate::explore::frontier::Interest;
 use crate::explore::session::{Arrival, Entry, Outcome};
-use crate::explore::story::Story;
+use crate::explore::trace::Trace;
 use crate::model::expr::{Expr, Exprs};
 use crate::network::Place;
 use crate::solve::replay::{Counted, Replay};
@@ -23,7 +23,7 @@ pub struct Prefix {
     pub len: u8,
 }
 
-/// What is asked for. What comes in by `inputs` and `answers` is addressed to the module, or to whose traffic it wants:
+/// A module that is asked for. What comes in by `inputs` and `answers` is addressed to the module, or to whose traffic it wants:
 /// routing sees to that, and so does the network that is checked.
 #[derive(Debug, Clone, Default)]
 pub struct Module {
@@ -39,7 +39,7 @@ pub struct Module {
     pub intercepts: Vec<Prefix>,
 }
 
-/// What a requester's modules may do.
+/// The rules for a requester's modules.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     /// Addresses whose traffic they may take beside what is addressed to them; `None`: anything.
@@ -129,23 +129,22 @@ impl Look<'_> {
         let blank = c.session.blank();
         let mut alone = c.session.timers(&self.watched).arrivals;
         for source in &self.m.sources {
-            let stories = c.launch(&blank, source, None);
-            alone.extend(c.session.run_for(Interest::Arrivals, stories, &self.watched).arrivals);
+            let traces = c.launch(&blank, source, None);
+            alone.extend(c.session.run_for(Interest::Arrivals, traces, &self.watched).arrivals);
         }
         c.any(alone, |c, arrival| self.leaves(c, &arrival, &[], Stage::StandAlone))
     }
 
     /// What leaves for a packet, and for the answer to that.
-    fn after(&mut self, c: &mut Checker<'_>, before: &Story) -> Looked {
+    fn after(&mut self, c: &mut Checker<'_>, before: &Trace) -> Looked {
         let (m, mut all) = (self.m, Vec::new());
         let found = c.any(&m.inputs, |c, input| {
-            let stories = c.launch(before, input, None);
-            let Outcome { mut arrivals, ended } =
-                c.session.run_for(Interest::Entries, stories, &self.watched);
+            let traces = c.launch(before, input, None);
+            let Outcome { mut arrivals, ended } = c.session.run_for(Interest::Entries, traces, &self.watched);
             all.extend(ended);
-            arrivals.retain(|a| a.story.uses_all_others());
+            arrivals.retain(|a| a.trace.uses_all_others());
             c.any(arrivals, |c, arrival| {
-                let entered = self.entered(&arrival.story);
+                let entered = self.entered(&arrival.trace);
                 match self.leaves(c, &arrival, &entered, Stage::Packet) {
                     Search::Found(e) => Search::Found(e),
                     none if !before.is_blank() => none,
@@ -166,19 +165,19 @@ impl Look<'_> {
             return Search::Impossible;
         };
         let framing = m.framing_at(arrival.place);
-        let answers = super::returns::answers(c, &arrival.story, arrival, framing, back, (IPV4, 6));
+        let answers = super::returns::answers(c, &arrival.trace, arrival, framing, back, (IPV4, 6));
         let arrivals = c.session.run_for(Interest::Arrivals, answers, &self.watched).arrivals;
         c.any(arrivals, |c, arrival| {
-            let entered = self.entered(&arrival.story);
+            let entered = self.entered(&arrival.trace);
             self.leaves(c, &arrival, &entered, Stage::Handshake)
         })
     }
 
     /// The packets that came in, and where their network headers are.
-    fn entered(&self, story: &Story) -> Vec<(u32, i64)> {
+    fn entered(&self, trace: &Trace) -> Vec<(u32, i64)> {
         let starts = || self.m.inputs.iter().chain(self.m.answers.iter().map(|(_, s)| s));
         let framing = |at: &Place| starts().find(|s| s.place == *at).map_or(Framing::Ip, |s| s.framing);
-        let packets = story.entered().iter().filter_map(|e| match e {
+        let packets = trace.entered().iter().filter_map(|e| match e {
             Entry::Packet(at, _) => Some(net_of(framing(at))),
             Entry::Timer(..) => None,
         });
@@ -203,20 +202,20 @@ impl Look<'_> {
             let Some(allowed) = allowed else { return Search::Impossible };
             let x = c.session.exprs();
             let is = version(x, |x, at| packet.byte(x, at), net, layout);
-            let Some(story) = c.session.assume(arrival.story.clone(), is) else { return Search::Impossible };
+            let Some(trace) = c.session.assume(arrival.trace.clone(), is) else { return Search::Impossible };
             // Addresses of IPv6 reach to where ports are behind a short header.
             let ways = match layout {
-                IPV6 => c.session.settled(&story, packet),
-                _ => vec![(story, packet.clone())],
+                IPV6 => c.session.settled(&trace, packet),
+                _ => vec![(trace, packet.clone())],
             };
             let place = arrival.place;
-            let found = c.any(ways, |c, (story, packet)| {
+            let found = c.any(ways, |c, (trace, packet)| {
                 let x = c.session.exprs();
                 let at = net + if source { layout.src } else { layout.dst };
                 let address = bytes_at(x, |x, at| packet.byte(x, at), at, layout.address);
                 let wrong = outside(x, address, allowed, layout, entered);
-                let Some(story) = c.session.assume(story, wrong) else { return Search::Impossible };
-                c.search(&story, |r| {
+                let Some(trace) = c.session.assume(trace, wrong) else { return Search::Impossible };
+                c.search(&trace, |r| {
                     left(r, place, framing).iter().any(|bytes| is_wrong(bytes, source, allowed, r, entered))
                 })
             });
@@ -244,7 +243,7 @@ fn outside(x: &mut Exprs, address: Expr, allowed: &Allowed, layout: Layout, ente
     x.not(ok)
 }
 
-/// The packets, from their network header on, that came to a place in the course of what entered last.
+/// The packets, from their network header on, that came to a place because of what entered last.
 fn left(r: &Replay, place: Place, framing: Framing) -> Vec<Vec<u8>> {
     let net = |p: &weir_packet::Packet| match (framing, p.layer(weir_ir::Layer::Net)) {
         (Framing::Ip, Some(at)) => (at - p.data().min(at)) as usize,

@@ -7,8 +7,8 @@ use weir_ir::program::MetaField;
 use weir_packet::Provenance;
 
 use super::{Checker, Evidence, Filter, Query, Search, Start, Verdict};
-use crate::explore::session::{Arrival, Hunt, Outcome};
-use crate::explore::story::Story;
+use crate::explore::session::{Arrival, ArrivalSearch, Outcome};
+use crate::explore::trace::Trace;
 use crate::network::Place;
 use crate::solve::replay::{Counted, Replay};
 
@@ -24,10 +24,10 @@ impl Checker<'_> {
     ) -> Search {
         self.with_histories(q, |c, before| {
             c.any(&q.from, |c, start| {
-                let stories = c.send(before, start, q, at_source);
-                let mut outcome = c.session.run(stories, watched);
-                outcome.arrivals.retain(|a| a.story.uses_all_others());
-                outcome.ended.retain(Story::uses_all_others);
+                let traces = c.send(before, start, q, at_source);
+                let mut outcome = c.session.run(traces, watched);
+                outcome.arrivals.retain(|a| a.trace.uses_all_others());
+                outcome.ended.retain(Trace::uses_all_others);
                 look(c, start, outcome)
             })
         })
@@ -46,17 +46,17 @@ impl Checker<'_> {
         let useful = self.net.leading_to(watched.union(later).map(|p| p.node));
         self.with_histories(q, |c, before| {
             c.any(&q.from, |c, start| {
-                let stories = c.send(before, start, q, at_source);
-                let mut hunt = c.session.hunt(stories, watched, Some(useful.clone()));
-                c.keeper.begin(&mut hunt);
+                let traces = c.send(before, start, q, at_source);
+                let mut search = c.session.search_arrivals(traces, watched, Some(useful.clone()));
+                c.recorder.begin(&mut search);
                 // Which way a packet came by is asked for only here.
                 if q.via.is_empty() {
-                    hunt.cover();
+                    search.cover();
                 }
-                let found = c.each_arrival(&mut hunt, |c, arrival| {
-                    let story = &arrival.story;
+                let found = c.each_arrival(&mut search, |c, arrival| {
+                    let trace = &arrival.trace;
                     // Where more packets follow, they may use the rest.
-                    let is_new = if later.is_empty() { story.uses_all_others() } else { story.uses_others() };
+                    let is_new = if later.is_empty() { trace.uses_all_others() } else { trace.uses_others() };
                     if !is_new {
                         return Search::Impossible;
                     }
@@ -64,7 +64,7 @@ impl Checker<'_> {
                     let meant = q.meant(c, arrival);
                     c.any(meant, |c, arrival| look(c, start, arrival))
                 });
-                c.keeper.add(hunt, start, &useful);
+                c.recorder.add(search, start, &useful);
                 found
             })
         })
@@ -72,10 +72,10 @@ impl Checker<'_> {
 
     /// An arrival of a packet that counts.
     pub(super) fn counted(&mut self, arrival: Arrival, counted: Counted) -> Option<Arrival> {
-        let Arrival { place, packet, story } = arrival;
-        let is_own = self.session.is_sent(&story, &packet);
+        let Arrival { place, packet, trace } = arrival;
+        let is_own = self.session.is_sent(&trace, &packet);
         let (what, wanted) = match counted {
-            Counted::All => return Some(Arrival { place, packet, story }),
+            Counted::All => return Some(Arrival { place, packet, trace }),
             Counted::Released => (Provenance::Made, false),
             Counted::Answers if is_own => (Provenance::Made, false),
             Counted::Sent if is_own => (Provenance::Sent, true),
@@ -84,34 +84,33 @@ impl Checker<'_> {
         let x = self.session.exprs();
         let is = x.is(packet.meta(MetaField::Provenance), what as u128);
         let counts = if wanted { is } else { x.not(is) };
-        let story = self.session.assume(story, counts)?;
-        Some(Arrival { place, packet, story })
+        let trace = self.session.assume(trace, counts)?;
+        Some(Arrival { place, packet, trace })
     }
 
     /// The packets of SRC that are meant, the plainest first.
-    fn send(&mut self, before: &Story, start: &Start, q: &Query, at_source: Option<&Filter>) -> Vec<Story> {
-        let mut stories = self.launch(before, start, Some((&q.sent, true)));
+    fn send(&mut self, before: &Trace, start: &Start, q: &Query, at_source: Option<&Filter>) -> Vec<Trace> {
+        let mut traces = self.launch(before, start, Some((&q.sent, true)));
         if let Some(filter) = at_source {
-            let each =
-                stories.into_iter().flat_map(|story| self.filtered(story, start.framing, filter, true));
-            stories = each.collect();
+            let each = traces.into_iter().flat_map(|trace| self.filtered(trace, start.framing, filter, true));
+            traces = each.collect();
         }
-        self.plainest_first(stories, start.framing)
+        self.plainest_first(traces, start.framing)
     }
 
     /// The first run that is found among arrivals.
     pub(super) fn each_arrival(
         &mut self,
-        hunt: &mut Hunt,
+        search: &mut ArrivalSearch,
         mut look: impl FnMut(&mut Self, Arrival) -> Search,
     ) -> Search {
         let mut all = Search::Impossible;
-        while let Some(arrival) = self.session.next_arrival(hunt) {
-            self.explored.arrivals += usize::from(!self.supposing);
+        while let Some(arrival) = self.session.next_arrival(search) {
+            self.explored.arrivals += usize::from(!self.proving);
             match look(self, arrival) {
                 Search::Found(e) => return Search::Found(e),
                 Search::Impossible => {}
-                Search::Unknown if self.supposing => return Search::Unknown,
+                Search::Unknown if self.proving => return Search::Unknown,
                 Search::Unknown => all = Search::Unknown,
             }
         }
@@ -129,16 +128,16 @@ impl Checker<'_> {
             match look(self, item) {
                 Search::Found(e) => return Search::Found(e),
                 Search::Impossible => {}
-                Search::Unknown if self.supposing => return Search::Unknown,
+                Search::Unknown if self.proving => return Search::Unknown,
                 Search::Unknown => all = Search::Unknown,
             }
         }
         all
     }
 
-    /// The first of the stories that a run goes by which shows what is asked for.
-    pub(super) fn search_all(&mut self, stories: Vec<Story>, shown: impl Fn(&Replay) -> bool) -> Search {
-        self.any(stories, |c, story| c.search(&story, &shown))
+    /// The first of the traces that a run goes by which shows what is asked for.
+    pub(super) fn search_all(&mut self, traces: Vec<Trace>, shown: impl Fn(&Replay) -> bool) -> Search {
+        self.any(traces, |c, trace| c.search(&trace, &shown))
     }
 
     /// The verdict on "there is such a run".

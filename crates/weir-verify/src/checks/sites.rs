@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::explore::session::Session;
-use crate::explore::story::{Part, Story};
 use crate::explore::tables::Missed;
+use crate::explore::trace::{Part, Trace};
 use crate::model::expr::{Expr, Exprs, Node, Source, Symbol};
 
-/// Why a packet of others is let in, by what is likelier to lead somewhere.
+/// The reason for which a packet of others is let in, by what is likelier to lead somewhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     /// A path that depends on all packets before looked in vain for what it makes, or read what it changes.
@@ -23,7 +23,7 @@ pub(super) enum Rank {
     Last,
 }
 
-/// What may come of packets of others.
+/// The prospects of letting in one more packet of others.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Prospect {
     pub(super) rank: Rank,
@@ -41,7 +41,7 @@ pub(super) struct Prospect {
 /// a longer header a port stands elsewhere, and may be the same.
 pub(super) struct Site {
     /// Those that differ in what they make or in their way.
-    pub(super) stories: Vec<Story>,
+    pub(super) traces: Vec<Trace>,
     pub(super) prospect: Prospect,
     shape: Shape,
     /// What all of them assume.
@@ -75,7 +75,7 @@ impl Prospect {
 
 impl Site {
     /// Adds what a packet left to what is the same.
-    pub(super) fn add(sites: &mut Vec<Site>, x: &Exprs, story: Story, prospect: Prospect) {
+    pub(super) fn add(sites: &mut Vec<Site>, x: &Exprs, trace: Trace, prospect: Prospect) {
         // They are mostly alike.
         let (numbers, bytes) =
             sites.first().map_or((256, 16), |s| (s.shape.numbers.len(), s.shape.bytes.len()));
@@ -84,30 +84,30 @@ impl Site {
             shape: Shape { numbers: Vec::with_capacity(numbers), bytes: Vec::with_capacity(bytes) },
             seen: FxHashMap::default(),
         };
-        story.describe_entries(|part| match part {
+        trace.describe_entries(|part| match part {
             Part::Number(n) => d.shape.numbers.push(n),
             Part::Value(e) => d.value(e),
         });
         let shape = d.shape;
-        let conditions: FxHashSet<Expr> = story.conditions().into_iter().collect();
+        let conditions: FxHashSet<Expr> = trace.conditions().into_iter().collect();
         let is_last = |p: &Prospect| p.rank == Rank::Last;
         let same =
             |s: &&mut Site| s.shape.numbers == shape.numbers && is_last(&s.prospect) == is_last(&prospect);
         let Some(site) = sites.iter_mut().find(same) else {
             let moved = FxHashSet::default();
-            let stories = vec![story];
-            return sites.push(Site { stories, prospect, shape, conditions, moved });
+            let traces = vec![trace];
+            return sites.push(Site { traces, prospect, shape, conditions, moved });
         };
         site.prospect.join(prospect);
         site.conditions.retain(|c| conditions.contains(c));
         let pairs = site.shape.bytes.iter().zip(&shape.bytes);
         site.moved.extend(pairs.filter(|(a, b)| a != b).map(|(a, _)| *a));
-        site.stories.push(story);
+        site.traces.push(trace);
     }
 
-    /// A story for all of them: nothing is assumed that is not of all.
-    pub(super) fn merged(&self, session: &mut Session<'_>) -> Story {
-        let (x, first) = (session.exprs(), &self.stories[0]);
+    /// A trace for all of them: nothing is assumed that is not of all.
+    pub(super) fn merged(&self, session: &mut Session<'_>) -> Trace {
+        let (x, first) = (session.exprs(), &self.traces[0]);
         let mut conditions = first.conditions();
         let mut known = FxHashMap::default();
         let from = self.moved.iter().min().copied().unwrap_or(Expr(u32::MAX));

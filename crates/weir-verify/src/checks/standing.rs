@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use super::{Checker, Query, Search, Shows, Start};
 use crate::explore::path::Limits;
-use crate::explore::session::{Entry, Hunt, OnItsWay};
+use crate::explore::session::{ArrivalSearch, Entry, InTransit};
 use crate::model::expr::Exprs;
 use crate::network::{Network, NodeId};
 
-/// That `only` or `never` holds, and the packets on their way.
+/// A proof of `only` or `never` that can be renewed: the packets on their way.
 pub struct Standing {
     x: Exprs,
     kept: Kept,
@@ -18,7 +18,7 @@ pub struct Standing {
 /// The packets of one source.
 #[derive(Debug)]
 struct Kept {
-    on_their_way: Vec<OnItsWay>,
+    in_transit: Vec<InTransit>,
     entered: Vec<Entry>,
     /// The nodes from which they may come to DST.
     useful: Rc<[bool]>,
@@ -26,36 +26,36 @@ struct Kept {
 
 impl std::fmt::Debug for Standing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Standing").field("kept", &self.kept.on_their_way.len()).finish_non_exhaustive()
+        f.debug_struct("Standing").field("kept", &self.kept.in_transit.len()).finish_non_exhaustive()
     }
 }
 
 /// Gathers what a check keeps.
 #[derive(Debug, Default)]
-pub(super) struct Keeper {
+pub(super) struct Recorder {
     wanted: bool,
     found: Option<Kept>,
     /// It takes more than the packets of one source, on a network that nothing came to before.
-    spoiled: bool,
+    invalid: bool,
 }
 
-impl Keeper {
+impl Recorder {
     /// Notes that what others may have left in tables counts.
-    pub(super) fn spoil(&mut self) {
-        self.spoiled = true;
+    pub(super) fn invalidate(&mut self) {
+        self.invalid = true;
     }
 
-    pub(super) fn begin(&mut self, hunt: &mut Hunt) {
-        self.spoiled |= self.found.is_some();
-        if self.wanted && !self.spoiled {
-            hunt.keep();
+    pub(super) fn begin(&mut self, search: &mut ArrivalSearch) {
+        self.invalid |= self.found.is_some();
+        if self.wanted && !self.invalid {
+            search.keep();
         }
     }
 
-    pub(super) fn add(&mut self, hunt: Hunt, start: &Start, useful: &Rc<[bool]>) {
-        if self.wanted && !self.spoiled {
+    pub(super) fn add(&mut self, search: ArrivalSearch, start: &Start, useful: &Rc<[bool]>) {
+        if self.wanted && !self.invalid {
             let entered = vec![Entry::Packet(start.place, start.input.clone())];
-            self.found = Some(Kept { on_their_way: hunt.into_kept(), entered, useful: useful.clone() });
+            self.found = Some(Kept { in_transit: search.into_kept(), entered, useful: useful.clone() });
         }
     }
 }
@@ -63,13 +63,13 @@ impl Keeper {
 impl Checker<'_> {
     /// Keeps, in the check that follows, packets on their way, for [`Checker::standing`].
     pub fn keep(&mut self) {
-        self.keeper.wanted = true;
+        self.recorder.wanted = true;
     }
 
     /// What was kept of a check of `only` or `never` that holds. `None`: it takes more than the packets of one source, on a
     /// network that nothing came to before.
     pub fn standing(self) -> Option<Standing> {
-        let kept = self.keeper.found.filter(|_| !self.keeper.spoiled)?;
+        let kept = self.recorder.found.filter(|_| !self.recorder.invalid)?;
         Some(Standing { x: self.session.into_exprs(), kept })
     }
 }
@@ -85,19 +85,19 @@ impl Standing {
         (q, shows): (&Query, Shows),
         changed: &[NodeId],
     ) -> Option<(Standing, Vec<NodeId>)> {
-        let Kept { on_their_way, entered, useful } = self.kept;
+        let Kept { in_transit, entered, useful } = self.kept;
         let is_same = net.leading_to(q.to.iter().map(|t| t.place.node)) == useful;
         if !is_same || changed.iter().any(|n| net.sharing(*n).next().is_some()) {
             return None;
         }
-        let stays = |(_, state): &OnItsWay| !changed.iter().any(|n| state.meets(*n));
-        let (again, mut on_their_way): (Vec<_>, Vec<_>) =
-            on_their_way.into_iter().filter(stays).partition(|(at, _)| changed.contains(&at.node));
+        let stays = |(_, state): &InTransit| !changed.iter().any(|n| state.meets(*n));
+        let (again, mut in_transit): (Vec<_>, Vec<_>) =
+            in_transit.into_iter().filter(stays).partition(|(at, _)| changed.contains(&at.node));
         let mut c = Checker::new(net, limits);
         c.session.resume(self.x);
-        let mut hunt = c.session.hunt_on(again, &entered, &q.watched(), useful.clone());
-        hunt.keep();
-        let found = c.each_arrival(&mut hunt, |c, arrival| {
+        let mut search = c.session.resume_arrivals(again, &entered, &q.watched(), useful.clone());
+        search.keep();
+        let found = c.each_arrival(&mut search, |c, arrival| {
             let Some(arrival) = c.counted(arrival, shows.counted()) else { return Search::Impossible };
             let meant = q.meant(c, arrival);
             c.any(meant, |c, arrival| q.search(c, arrival, shows))
@@ -108,9 +108,9 @@ impl Standing {
         {
             return None;
         }
-        on_their_way.extend(hunt.into_kept());
+        in_transit.extend(search.into_kept());
         let visited = c.visited();
-        let kept = Kept { on_their_way, entered, useful };
+        let kept = Kept { in_transit, entered, useful };
         Some((Standing { x: c.session.into_exprs(), kept }, visited))
     }
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use super::{Checker, Doubt, Evidence, Search};
 use crate::explore::path::{How, Incomplete};
-use crate::explore::story::Story;
+use crate::explore::trace::Trace;
 use crate::network::{NodeId, Place};
 use crate::solve::replay::Replay;
 
 /// Time to look for an example when the time of the check is over.
 const EXAMPLE: Duration = Duration::from_millis(300);
 
-/// How far a check went.
+/// The extent of a search, in numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Explored {
     /// Paths, or parts of some, that were followed.
@@ -23,7 +23,7 @@ pub struct Explored {
     pub histories: usize,
 }
 
-/// Where a check could not go on.
+/// The place where a check could not go on.
 #[derive(Debug)]
 pub struct Stopped {
     /// The node.
@@ -62,11 +62,11 @@ impl Checker<'_> {
 
     /// Where the last check could not go on, and a packet that comes there, for a doubt that it left.
     pub fn stopped(&mut self, doubt: &Doubt) -> Option<Stopped> {
-        let stories = self.session.take_stopped();
+        let traces = self.session.take_stopped();
         let (unsolved, guessed) = (self.unsolved.take(), self.guessed.take());
         let Doubt::Incomplete(why) = doubt else {
-            let story = unsolved?;
-            let way = way(&story);
+            let trace = unsolved?;
+            let way = way(&trace);
             return Some(Stopped { node: way.last()?.node, way, example: None });
         };
         if let Incomplete::Guess(node) = *why {
@@ -79,17 +79,17 @@ impl Checker<'_> {
         if self.session.is_late() {
             self.session.allow(Some(EXAMPLE));
         }
-        let mut stories = stories.iter().filter(|story| match why {
-            Incomplete::Opaque(node) => ends_at(story, *node),
+        let mut traces = traces.iter().filter(|trace| match why {
+            Incomplete::Opaque(node) => ends_at(trace, *node),
             _ => true,
         });
-        let first = stories.clone().next()?;
+        let first = traces.clone().next()?;
         let shown = |r: &Replay| match why {
             Incomplete::Opaque(node) => r.hops.iter().any(|h| h.place.node == *node),
             _ => true,
         };
         let example =
-            stories.find_map(|story| match self.find_run(story, crate::solve::replay::replay, shown) {
+            traces.find_map(|trace| match self.find_run(trace, crate::solve::replay::replay, shown) {
                 Search::Found(e) => Some(e),
                 Search::Impossible | Search::Unknown => None,
             });
@@ -103,15 +103,15 @@ impl Checker<'_> {
     }
 }
 
-fn ends_at(story: &Story, node: NodeId) -> bool {
-    story.ends().iter().any(|e| e.how == How::Opaque && e.node == node)
+fn ends_at(trace: &Trace, node: NodeId) -> bool {
+    trace.ends().iter().any(|e| e.how == How::Opaque && e.node == node)
 }
 
 /// Where the packet that came last is, or ended.
-fn way(story: &Story) -> Vec<Place> {
-    let own = story.trail().places();
-    match story.ends().last() {
-        Some(end) if own.is_empty() => end.trail.places(),
+fn way(trace: &Trace) -> Vec<Place> {
+    let own = trace.route().places();
+    match trace.ends().last() {
+        Some(end) if own.is_empty() => end.route.places(),
         _ => own,
     }
 }

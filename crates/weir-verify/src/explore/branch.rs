@@ -5,7 +5,7 @@ use weir_ir::program::{Layer, Width};
 
 use crate::explore::Cut;
 use crate::explore::budget::Budget;
-use crate::explore::course::Course;
+use crate::explore::frontier::Frontier;
 use crate::explore::path::{Incomplete, Limits};
 use crate::explore::state::State;
 use crate::model::expr::{Expr, Exprs, Node, Symbol};
@@ -50,7 +50,7 @@ impl<'a> Guide<'a> {
 pub(crate) struct Branch<'a> {
     pub(crate) x: Exprs,
     pub(crate) guide: Guide<'a>,
-    pub(crate) course: Box<Course>,
+    pub(crate) frontier: Box<Frontier>,
     pub(crate) budget: Budget,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Branch<'a> {
         Branch {
             x: Exprs::default(),
             guide: Guide::new(run),
-            course: Box::default(),
+            frontier: Box::default(),
             budget: Budget::new(limits),
         }
     }
@@ -169,7 +169,7 @@ impl Branch<'_> {
         if st.op == 0 {
             st.steps -= 1;
         }
-        self.course.work.push(st);
+        self.frontier.work.push(st);
     }
 
     /// The current packet.
@@ -222,12 +222,12 @@ mod tests {
         let (v, seven) = (unknown(&mut b, 0), 7);
         let is = b.x.is(v, seven);
         let first = b.decide(&mut st, is).unwrap();
-        let mut other = b.course.work.pop().unwrap();
-        assert!(b.course.work.is_empty());
+        let mut other = b.frontier.work.pop().unwrap();
+        assert!(b.frontier.work.is_empty());
         // Each knows by now.
         assert_eq!(b.decide(&mut st, is).ok(), Some(first));
         assert_eq!(b.decide(&mut other, is).ok(), Some(!first));
-        assert!(b.course.work.is_empty());
+        assert!(b.frontier.work.is_empty());
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
         let small = b.x.less(few, three);
         b.learn(&mut st, small).unwrap();
         assert!(b.pick(&mut st.clone(), few).is_err(), "each value is a path of its own");
-        let mut paths = std::mem::take(&mut b.course.work);
+        let mut paths = std::mem::take(&mut b.frontier.work);
         let mut values: Vec<_> = paths.iter_mut().map(|st| b.pick(st, few).unwrap()).collect();
         values.sort_unstable();
         assert_eq!((values, b.budget.incomplete), (vec![0, 1, 2], None));

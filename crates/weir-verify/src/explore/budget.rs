@@ -1,6 +1,6 @@
 //! How far explorations go, and where they gave up.
 
-use crate::explore::clock::Clock;
+use crate::explore::deadline::Deadline;
 use crate::explore::path::{Incomplete, Limits};
 use crate::explore::state::State;
 
@@ -12,7 +12,7 @@ const STOPPED: usize = 8;
 pub(crate) struct Budget {
     pub(crate) limits: Limits,
     /// Says when the time is over.
-    pub(crate) clock: Clock,
+    pub(crate) deadline: Deadline,
     /// Why something was not explored: the first reason.
     pub(crate) incomplete: Option<Incomplete>,
     /// Walks of all explorations so far, as far as they count against what a check may take.
@@ -27,8 +27,8 @@ pub(crate) struct Budget {
 impl Budget {
     /// Nothing is used up; the time begins now.
     pub(crate) fn new(limits: Limits) -> Budget {
-        let clock = Clock::start(limits.time);
-        Budget { limits, clock, incomplete: None, walks: 0, followed: 0, stopped: Vec::new() }
+        let deadline = Deadline::start(limits.time);
+        Budget { limits, deadline, incomplete: None, walks: 0, followed: 0, stopped: Vec::new() }
     }
 
     /// Notes that something was not explored.

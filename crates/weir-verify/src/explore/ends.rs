@@ -59,14 +59,14 @@ impl Explorer<'_> {
                 let len = Branch::packet(st)?.len(&mut self.branch.x);
                 let free = self.branch.x.binary(BinOp::Sub, Branch::packet(st)?.capacity, len);
                 let only = self.only(st, ok, fail);
-                let spare = Branch::packet(st)?.found.spare;
+                let spare = Branch::packet(st)?.bounds.spare;
                 let fits = i64::from(n) <= spare || self.branch.fits(st, n, free, only)?;
                 if fits {
                     let at = Branch::packet(st)?.data - i64::from(n);
                     self.branch.keep_apart(st, at, n, true)?;
                     let p = Branch::packet(st)?;
                     p.push(&mut self.branch.x, n);
-                    p.found.spare = (spare - i64::from(n)).max(0);
+                    p.bounds.spare = (spare - i64::from(n)).max(0);
                 }
                 self.go(st, if fits { ok } else { fail }, &[])
             }
@@ -83,7 +83,7 @@ impl Explorer<'_> {
                 };
                 if back {
                     let p = Branch::packet(st)?;
-                    p.found.spare = (p.found.spare - (p.data - to)).max(0);
+                    p.bounds.spare = (p.bounds.spare - (p.data - to)).max(0);
                     p.data = to;
                 }
                 self.go(st, if back { ok } else { fail }, &[])
@@ -101,8 +101,8 @@ impl Explorer<'_> {
                     let zero = self.branch.x.constant(Width::W8, 0);
                     let p = Branch::packet(st)?;
                     p.store(&mut self.branch.x, known as i64 + end.1, &vec![zero; n as usize]);
-                    (p.end.1, p.found.short_of) = (p.end.1 + i64::from(n), i64::MAX);
-                    p.found.spare = (p.found.spare - i64::from(n)).max(0);
+                    (p.end.1, p.bounds.short_of) = (p.end.1 + i64::from(n), i64::MAX);
+                    p.bounds.spare = (p.bounds.spare - i64::from(n)).max(0);
                 }
                 self.go(st, if fits { ok } else { fail }, &[])
             }

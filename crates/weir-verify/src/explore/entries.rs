@@ -357,7 +357,7 @@ impl TableModel<'_> {
     /// Decides how many packets from before the run an entry holds.
     pub(crate) fn count_held(&mut self, b: &mut Branch<'_>, st: &mut State, i: usize) -> Result<u32, Cut> {
         let Some(count) = self.held_before(b, &st.entries[i]) else { return Ok(0) };
-        if self.supposed.is_some() {
+        if self.invariant.is_some() {
             // Whatever becomes of one becomes of each.
             let none = b.x.is(count, 0);
             return Ok(u32::from(!b.decide(st, none)?));

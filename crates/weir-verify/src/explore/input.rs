@@ -14,7 +14,7 @@ use crate::model::expr::{At, EntryAt, Expr, Source, Symbol};
 use crate::model::packet::SymbolicPacket;
 use crate::network::NodeId;
 
-/// What is known of a mark.
+/// The position of a mark, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
     /// It is not set.
@@ -25,7 +25,7 @@ pub enum Known {
     Somewhere,
 }
 
-/// What is known about the start of a run. The bytes, and the tables, may be anything; so may annotations and metadata, but
+/// The packet that a run starts with, as far as it is known. The bytes, and the tables, may be anything; so may annotations and metadata, but
 /// for what an entry says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SymbolicInput {

@@ -11,18 +11,18 @@ use std::rc::Rc;
 use rustc_hash::FxHashSet;
 use weir_ir::program::{BlockId, Program, Type, Value};
 
+use crate::explore::route::Route;
 use crate::explore::session::Session;
 use crate::explore::state::{Packets, State};
-use crate::explore::story::Story;
-use crate::explore::trail::Trail;
+use crate::explore::trace::Trace;
 use crate::explore::{Cut, Explorer};
 use crate::model::expr::{Expr, Node};
 use crate::model::facts::Facts;
 use crate::model::packet::SymbolicPacket;
 use crate::network::NodeId;
-use crate::network::idle::Idle;
+use crate::network::slicing::Sliced;
 
-/// What paths have in common that go on alike.
+/// The common state of paths that go on alike.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Meeting {
     node: NodeId,
@@ -38,16 +38,16 @@ pub(crate) struct Meeting {
     read: Vec<(u32, u32)>,
 }
 
-/// What was assumed by the paths from a meeting on.
+/// The conditions of the paths from a meeting on.
 #[derive(Debug)]
 pub(crate) struct Met {
     meeting: Meeting,
-    trail: Trail,
+    route: Route,
     conditions: Vec<Expr>,
 }
 
 /// The values that a loop's head, or what follows it, uses.
-pub(crate) fn live_at_heads(p: &Program, idle: &[Idle]) -> HashMap<BlockId, Vec<Value>> {
+pub(crate) fn live_at_heads(p: &Program, sliced: &[Sliced]) -> HashMap<BlockId, Vec<Value>> {
     let mut live: Vec<Vec<bool>> = vec![vec![false; p.types.len()]; p.blocks.len()];
     // Of a block's own parameters.
     let mut used = live.clone();
@@ -59,14 +59,14 @@ pub(crate) fn live_at_heads(p: &Program, idle: &[Idle]) -> HashMap<BlockId, Vec<
             let mut goes_on_at = |next: BlockId| {
                 now.iter_mut().zip(&live[next.0 as usize]).for_each(|(a, b)| *a |= b);
             };
-            match idle[i].next {
+            match sliced[i].next {
                 Some(next) => goes_on_at(next),
                 None => {
                     block.end.visit_targets(|_, t| goes_on_at(t.block));
                     block.end.visit_values(|v| now[v.0 as usize] = true);
                 }
             }
-            for (_, op) in block.ops.iter().enumerate().rev().filter(|(n, _)| !idle[i].has(*n)) {
+            for (_, op) in block.ops.iter().enumerate().rev().filter(|(n, _)| !sliced[i].has(*n)) {
                 if let Some(v) = op.dst() {
                     now[v.0 as usize] = false;
                 }
@@ -103,8 +103,8 @@ impl Explorer<'_> {
             return Ok(());
         }
         let node = st.node;
-        let (program, idle) = (self.position.program(st), self.position.idle());
-        let live = self.liveness.heads.entry(node).or_insert_with(|| live_at_heads(program, idle));
+        let (program, sliced) = (self.position.program(st), self.position.sliced());
+        let live = self.liveness.heads.entry(node).or_insert_with(|| live_at_heads(program, sliced));
         let Some(values) = live.get(&head) else { return Ok(()) };
         // What is known of them is to outlive what was assumed.
         let values = values.clone();
@@ -131,9 +131,9 @@ impl Explorer<'_> {
             read: st.read.clone(),
         };
         let conditions = st.facts.conditions();
-        let met = self.branch.course.met.entry((node, head)).or_default();
-        let Some(before) = met.iter_mut().find(|m| m.meeting == meeting && st.trail.same(&m.trail)) else {
-            met.push(Met { meeting, conditions, trail: st.trail.clone() });
+        let met = self.branch.frontier.met.entry((node, head)).or_default();
+        let Some(before) = met.iter_mut().find(|m| m.meeting == meeting && st.route.same(&m.route)) else {
+            met.push(Met { meeting, conditions, route: st.route.clone() });
             return Ok(());
         };
         let common = before.conditions.iter().zip(&conditions).take_while(|(a, b)| a == b).count();
@@ -161,20 +161,20 @@ impl Explorer<'_> {
 }
 
 impl Session<'_> {
-    /// The story with less assumed. Runs that go as it said still do.
-    pub(crate) fn weakened(&mut self, mut story: Story, conditions: &[Expr]) -> Story {
+    /// The trace with less assumed. Runs that go as it said still do.
+    pub(crate) fn weakened(&mut self, mut trace: Trace, conditions: &[Expr]) -> Trace {
         let kept: FxHashSet<Expr> = conditions.iter().copied().collect();
-        let aside = story.conditions().into_iter().filter(|c| !kept.contains(c));
-        story.state.left_aside.extend(aside);
-        self.e.weaken(&mut story.state, conditions);
-        story
+        let forgotten = trace.conditions().into_iter().filter(|c| !kept.contains(c));
+        trace.state.forgotten.extend(forgotten);
+        self.e.weaken(&mut trace.state, conditions);
+        trace
     }
 
-    /// The story with what it left aside assumed again. `None`: that is nothing, or contradicts what is known by now.
-    pub(crate) fn strengthened(&mut self, story: &Story) -> Option<Story> {
-        let aside = &story.state.left_aside;
-        let story = (!aside.is_empty()).then(|| story.clone())?;
-        aside.iter().try_fold(story, |story, c| self.assume(story, *c))
+    /// The trace with what it left out assumed again. `None`: that is nothing, or contradicts what is known by now.
+    pub(crate) fn strengthened(&mut self, trace: &Trace) -> Option<Trace> {
+        let forgotten = &trace.state.forgotten;
+        let trace = (!forgotten.is_empty()).then(|| trace.clone())?;
+        forgotten.iter().try_fold(trace, |trace, c| self.assume(trace, *c))
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
     use crate::explore::Explorer;
     use crate::explore::path::Limits;
     use crate::explore::state::State;
-    use crate::model::packet::{Found, SymbolicPacket};
+    use crate::model::packet::{Bounds, SymbolicPacket};
     use crate::network::Network;
 
     #[test]
@@ -192,12 +192,12 @@ mod tests {
         let mut e = Explorer::new(&net, Limits::default(), None);
         let mut st = State::fresh();
         let mut packet = SymbolicPacket::empty(&mut e.branch.x);
-        packet.found = Found { reached: 40, short_of: 60, joint_from: 20, spare: 0 };
+        packet.bounds = Bounds { reached: 40, short_of: 60, anchor_from: 20, spare: 0 };
         (st.packet, st.orphans) = (Some(packet.clone()), vec![packet]);
         e.weaken(&mut st, &[]);
         for p in st.packet.iter().chain(&st.orphans) {
-            let Found { reached, short_of, joint_from, .. } = p.found;
-            assert_eq!((reached, short_of, joint_from), (i64::MIN, i64::MAX, i64::MIN));
+            let Bounds { reached, short_of, anchor_from, .. } = p.bounds;
+            assert_eq!((reached, short_of, anchor_from), (i64::MIN, i64::MAX, i64::MIN));
         }
     }
 }

@@ -223,7 +223,7 @@ impl Explorer<'_> {
                 let n = self.pick_amount(st, *n)?;
                 let p = Branch::packet(st)?;
                 p.data += i64::from(n);
-                p.found.spare += i64::from(n);
+                p.bounds.spare += i64::from(n);
             }
             Op::Trim { len } => {
                 let len = self.get(st, *len);
@@ -231,7 +231,7 @@ impl Explorer<'_> {
                 let shorter = self.branch.x.less(len, now);
                 if self.branch.decide(st, shorter)? {
                     let p = Branch::packet(st)?;
-                    (p.end, p.found.reached) = ((len, p.data), i64::MIN);
+                    (p.end, p.bounds.reached) = ((len, p.data), i64::MIN);
                 }
             }
             _ => {}
@@ -292,8 +292,8 @@ impl Explorer<'_> {
             }
             Op::Release { entry, target } => {
                 let e = self.used(st, *entry)?;
-                if self.tables.supposed.is_some() {
-                    self.release_supposed(st, e, target)?;
+                if self.tables.invariant.is_some() {
+                    self.release_of_others(st, e, target)?;
                 }
                 for packet in self.tables.take_held(&mut self.branch, st, e)? {
                     self.spawn(st, target, packet)?;

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use weir_ir::program::{BlockId, Reason};
 
-use crate::explore::trail::Trail;
+use crate::explore::route::Route;
 use crate::model::expr::{At, Expr, Exprs};
 use crate::model::facts::Facts;
 use crate::model::packet::SymbolicPacket;
 use crate::network::NodeId;
 use crate::solve::eval::{ConcretePacket, ConcreteRun, Evaluator};
 
-/// Why an exploration does not show all that may happen.
+/// The reason for which an exploration does not show all that may happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Incomplete {
     /// More paths than [`Limits::paths`].
@@ -81,7 +81,7 @@ impl Incomplete {
     }
 }
 
-/// How far an exploration goes.
+/// The limits of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Most paths.
@@ -113,7 +113,7 @@ impl Limits {
     }
 }
 
-/// How a packet ended.
+/// The end of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum How {
     /// It left on this output, or by this exit.
@@ -142,7 +142,7 @@ pub struct PacketEnd {
     /// The packet then.
     pub packet: SymbolicPacket,
     /// Where it came by.
-    pub trail: Trail,
+    pub route: Route,
 }
 
 /// Something that the program told its host.
@@ -156,7 +156,7 @@ pub struct Notice {
     pub packet: Option<SymbolicPacket>,
 }
 
-/// What a path did to a table entry that it touched.
+/// The end of a table entry that a path touched.
 #[derive(Debug, Clone)]
 pub struct EntryEnd {
     /// Number of the table.
@@ -169,7 +169,7 @@ pub struct EntryEnd {
     pub held: Vec<SymbolicPacket>,
 }
 
-/// One way through a program.
+/// One path through a program.
 #[derive(Debug, Clone)]
 pub struct Path {
     /// Where it starts.
@@ -186,16 +186,16 @@ pub struct Path {
     pub entries: Vec<EntryEnd>,
 }
 
-/// What a program can do.
+/// The paths of a program.
 #[derive(Debug)]
 pub struct Exploration {
-    /// All ways through the program, if it is complete.
+    /// All paths through the program, if it is complete.
     pub paths: Vec<Path>,
     /// Why it may not be complete.
     pub incomplete: Option<Incomplete>,
 }
 
-/// What a path says about a concrete run.
+/// The course of a concrete run that a path predicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prediction {
     /// Ends of all packets.
@@ -219,7 +219,7 @@ pub struct ConcreteEntry {
     pub held: Vec<ConcretePacket>,
 }
 
-/// How an entry is found.
+/// The key or row of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConcreteAt {
     /// By this key.

@@ -7,8 +7,8 @@ use weir_ir::program::{BlockId, Program, TableId, Value};
 
 use crate::explore::state::State;
 use crate::model::expr::Expr;
-use crate::network::fates::{Fates, LASTS};
-use crate::network::idle::Idle;
+use crate::network::effects::{Effects, LASTS};
+use crate::network::slicing::Sliced;
 use crate::network::{Instance, NodeId};
 
 /// What stands where there is no program.
@@ -21,23 +21,23 @@ pub(crate) struct Position<'a> {
     program: &'a Program,
     frame: &'a Frame,
     tables: &'a [u32],
-    fates: &'a [Fates],
-    idle: &'a [Idle],
+    effects: &'a [Effects],
+    sliced: &'a [Sliced],
     /// What of these is looked at.
-    wanted: Fates,
+    wanted: Effects,
 }
 
 impl<'a> Position<'a> {
     /// In a program, of which so much is looked at.
-    pub(crate) fn of(node: NodeId, i: &'a Instance, wanted: Fates) -> Position<'a> {
+    pub(crate) fn of(node: NodeId, i: &'a Instance, wanted: Effects) -> Position<'a> {
         let (program, frame) = (&*i.program, &*i.frame);
-        Position { node, program, frame, tables: &i.tables, fates: &i.fates, idle: &i.idle, wanted }
+        Position { node, program, frame, tables: &i.tables, effects: &i.effects, sliced: &i.sliced, wanted }
     }
 
     /// Whether nothing that is looked at can come of a packet that goes on at a block.
     pub(crate) fn shows_nothing(&self, st: &State, block: BlockId) -> bool {
         debug_assert_eq!(st.node, self.node, "no other path is looked at in between");
-        self.fates[block.0 as usize] & self.wanted == 0
+        self.effects[block.0 as usize] & self.wanted == 0
     }
 
     /// Where no program is.
@@ -47,8 +47,8 @@ impl<'a> Position<'a> {
             program: &NOTHING.0,
             frame: &NOTHING.1,
             tables: &[],
-            fates: &[],
-            idle: &[],
+            effects: &[],
+            sliced: &[],
             wanted: LASTS,
         }
     }
@@ -60,8 +60,8 @@ impl<'a> Position<'a> {
     }
 
     /// Its operations that do not count.
-    pub(crate) fn idle(&self) -> &'a [Idle] {
-        self.idle
+    pub(crate) fn sliced(&self) -> &'a [Sliced] {
+        self.sliced
     }
 
     /// Where the values of that program stand.

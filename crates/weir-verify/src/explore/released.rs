@@ -1,7 +1,7 @@
-//! Packets that others left with entries, where it is only supposed what stands in tables.
+//! Packets that others left with entries, where it is only assumed what stands in tables.
 //!
 //! How many there are is not known, and each may change tables between the turns of the others. So none is followed on the
-//! path that lets them go: any one of them is a path of its own, on which any of the supposed entries may stand in tables.
+//! path that lets them go: any one of them is a path of its own, on which any of the assumed entries may stand in tables.
 //! What the path left there by its turn is noted, and what the path knew of tables before is not used after.
 
 use std::collections::HashSet;
@@ -11,23 +11,22 @@ use std::sync::Arc;
 use weir_ir::program::{BlockId, End, EntryKind, Op, Program, Target, Type};
 
 use crate::explore::branch::Branch;
-use crate::explore::course::{Course, Interest};
+use crate::explore::frontier::{Frontier, Interest};
+use crate::explore::invariant::TableInvariant;
 use crate::explore::path::{How, Incomplete, PacketEnd};
 use crate::explore::session::Session;
 use crate::explore::state::{State, Strand};
-use crate::explore::story::Story;
-use crate::explore::supposed::Supposed;
-use crate::explore::tables::Entry;
-use crate::explore::tables::TableModel;
+use crate::explore::tables::{Entry, TableModel};
+use crate::explore::trace::Trace;
 use crate::explore::{Cut, Explorer};
 use crate::model::expr::{Expr, Source, Symbol};
 use crate::model::packet::SymbolicPacket;
 use crate::model::set::Set;
 use crate::network::{Body, Network, NodeId, Place};
 
-/// What a path saw of tables while others' packets may change them.
+/// The tables that a path looked into while others' packets may change them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
+pub(crate) struct TablesSeen {
     /// Tables that it looked into since its packet had its turn.
     now: Vec<u32>,
     /// Those that may have changed since it did.
@@ -39,11 +38,11 @@ pub(crate) struct Seen {
 /// Most numbers that are passed along with a packet that is let go.
 const PASSED: u32 = 64;
 
-impl Seen {
+impl TablesSeen {
     /// What it saw may have changed.
-    fn after_others(&self) -> Seen {
+    fn after_others(&self) -> TablesSeen {
         let stale = self.now.iter().chain(&self.stale).copied().collect();
-        Seen { now: Vec::new(), stale, released: self.released }
+        TablesSeen { now: Vec::new(), stale, released: self.released }
     }
 
     /// Whether it let packets of others go.
@@ -80,6 +79,11 @@ impl Network {
         let Some(program) = self.node(node).program() else { return false };
         let mut inputs = HashSet::new();
         let (mut seen, mut work) = (HashSet::new(), from.to_vec());
+        // Programs of the clock send packets, too.
+        let is_clock = |kind: &EntryKind| matches!(kind, EntryKind::Timer { .. } | EntryKind::Expire { .. });
+        let has_clock = |p: &Arc<Program>| p.entries.iter().any(|e| is_clock(&e.kind));
+        let clocks = self.nodes().iter().filter(|n| n.program().is_some_and(has_clock));
+        work.extend(clocks.flat_map(|n| n.outputs.iter().flatten()));
         while let Some(place) = work.pop() {
             inputs.extend((place.node == node).then_some(place.port));
             if seen.insert(place) {
@@ -119,43 +123,43 @@ fn leads(p: &Program, from: BlockId, to: BlockId) -> bool {
 }
 
 impl Session<'_> {
-    /// Whether a packet of a story waits still, if it ended so.
-    pub(crate) fn is_held(&self, story: &Story, end: &PacketEnd) -> bool {
-        holder(&story.state, end).is_some()
+    /// Whether a packet of a trace waits still, if it ended so.
+    pub(crate) fn is_held(&self, trace: &Trace, end: &PacketEnd) -> bool {
+        holder(&trace.state, end).is_some()
     }
 
     /// Whether a packet that waits may be let go when packets begin at some places.
-    pub(crate) fn may_let_go(&self, story: &Story, end: &PacketEnd, from: &[Place]) -> bool {
+    pub(crate) fn may_let_go(&self, trace: &Trace, end: &PacketEnd, from: &[Place]) -> bool {
         let net = self.network();
-        let sites = holder(&story.state, end).map(|table| net.releases(table)).unwrap_or_default();
+        let sites = holder(&trace.state, end).map(|table| net.releases(table)).unwrap_or_default();
         sites.iter().any(|(node, block, _)| net.comes_to(from, *node, *block))
     }
 
     /// What becomes of a packet that waits when it is let go, after whatever else, so that anything may stand in tables then.
-    /// Stories without it are about packets of others. `None`: not all was explored.
+    /// Traces without it are about packets of others. `None`: not all was explored.
     pub(crate) fn let_go(
         &mut self,
-        story: &Story,
+        trace: &Trace,
         end: &PacketEnd,
         watched: &HashSet<Place>,
-    ) -> Option<Vec<Story>> {
-        let table = holder(&story.state, end)?;
+    ) -> Option<Vec<Trace>> {
+        let table = holder(&trace.state, end)?;
         let incomplete = self.take_incomplete();
-        let supposed = self.e.tables.supposed.replace(Rc::new(Supposed::Anything));
-        *self.e.branch.course = Course::new(Interest::Ends, watched.iter().copied());
+        let invariant = self.e.tables.invariant.replace(Rc::new(TableInvariant::Anything));
+        *self.e.branch.frontier = Frontier::new(Interest::Ends, watched.iter().copied());
         let mut ended = Vec::new();
         for (node, block, target) in self.e.net.releases(table) {
-            if let Ok(state) = self.e.go_on(&story.state, end, (node, block, &target)) {
+            if let Ok(state) = self.e.go_on(&trace.state, end, (node, block, &target)) {
                 ended.extend(self.e.run(Some(state)));
             }
         }
-        self.e.tables.supposed = supposed;
+        self.e.tables.invariant = invariant;
         let is_complete = self.take_incomplete().is_none();
         if let Some(why) = incomplete {
             self.give_up(why);
         }
-        let story = |state| Story { state, entered: story.entered.clone() };
-        is_complete.then(|| ended.into_iter().map(story).collect())
+        let trace = |state| Trace { state, entered: trace.entered.clone() };
+        is_complete.then(|| ended.into_iter().map(trace).collect())
     }
 }
 
@@ -168,7 +172,7 @@ fn holder(st: &State, end: &PacketEnd) -> Option<u32> {
 impl TableModel<'_> {
     /// The path looks into a table. What it knows of one that may have changed is not used.
     pub(crate) fn look_into(&mut self, b: &mut Branch<'_>, st: &mut State, table: u32) -> Result<(), Cut> {
-        if self.supposed.is_none() || self.net.info(table).is_fixed() {
+        if self.invariant.is_none() || self.net.info(table).is_fixed() {
             return Ok(());
         }
         if st.seen.stale.contains(&table) {
@@ -204,17 +208,17 @@ impl Explorer<'_> {
         for (n, &arg) in (0..).zip(&to.args) {
             let Type::Int(width) = program.ty(arg) else { return Err(self.branch.give_up(Incomplete::Held)) };
             // Where it waited before, others were passed.
-            let number = PASSED * (1 + end.trail.places().len() as u32) + n;
+            let number = PASSED * (1 + end.route.places().len() as u32) + n;
             args.push(self.branch.x.symbol(width, Symbol::Arg(number)).0);
         }
-        let (starter, trail) = (program.block(block).owner, end.trail.clone());
+        let (starter, route) = (program.block(block).owner, end.route.clone());
         let (packet, laps) = (end.packet.clone(), before.laps);
-        st.strands.push_back(Strand { starter, node, block: to.block, args, packet, laps, trail });
+        st.strands.push_back(Strand { starter, node, block: to.block, args, packet, laps, route });
         Ok(st)
     }
 
     /// Lets the packets go that an entry held before the run.
-    pub(crate) fn release_supposed(&mut self, st: &mut State, i: usize, to: &Target) -> Result<(), Cut> {
+    pub(crate) fn release_of_others(&mut self, st: &mut State, i: usize, to: &Target) -> Result<(), Cut> {
         let Some(at) = st.entries[i].base.clone().filter(|_| st.entries[i].old_held) else { return Ok(()) };
         if self.tables.count_held(&mut self.branch, st, i)? == 0 {
             return Ok(());
@@ -240,12 +244,12 @@ impl Explorer<'_> {
         }
         let packet = SymbolicPacket::unknown(&mut self.branch.x, Source::Held(at, 0));
         let starter = program.block(st.block).owner;
-        let (node, block, laps, trail) = (st.node, to.block, st.laps, st.trail.clone());
+        let (node, block, laps, route) = (st.node, to.block, st.laps, st.route.clone());
         let learnt =
             self.branch.learn_packet(&mut other, &packet).and_then(|()| self.learn_sets(&mut other, may_be));
         if learnt.is_ok() {
-            other.strands.push_back(Strand { starter, node, block, args, packet, laps, trail });
-            self.branch.course.work.push(other);
+            other.strands.push_back(Strand { starter, node, block, args, packet, laps, route });
+            self.branch.frontier.work.push(other);
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::explore::path::{Exploration, Limits, Path};
 use crate::network::Network;
 use crate::solve::eval::ConcreteRun;
 
-/// All ways through the first program of a network from one of its entries.
+/// All paths through the first program of a network from one of its entries.
 pub fn explore(net: &Network, entry: BlockId, input: &SymbolicInput, limits: Limits) -> Exploration {
     paths(Explorer::new(net, limits, None), entry, input)
 }

@@ -6,12 +6,12 @@ use std::rc::Rc;
 use weir_ir::program::BlockId;
 
 use crate::explore::path::{Notice, PacketEnd};
-use crate::explore::released::Seen;
+use crate::explore::released::TablesSeen;
+use crate::explore::route::Route;
 use crate::explore::tables::Entry;
-use crate::explore::trail::Trail;
 use crate::model::expr::Expr;
 use crate::model::facts::Facts;
-use crate::model::packet::{Found, SymbolicPacket};
+use crate::model::packet::{Bounds, SymbolicPacket};
 use crate::network::NodeId;
 
 /// A packet that waits for its turn.
@@ -24,7 +24,7 @@ pub(crate) struct Strand {
     pub(crate) args: Vec<u32>,
     pub(crate) packet: SymbolicPacket,
     pub(crate) laps: u32,
-    pub(crate) trail: Trail,
+    pub(crate) route: Route,
 }
 
 /// Packets that came in, a bit each, from the second bit on. Those behind the 62nd share one.
@@ -47,7 +47,7 @@ pub(crate) struct State {
     pub(crate) values: Vec<u32>,
     pub(crate) packet: Option<SymbolicPacket>,
     /// Where the packet came by.
-    pub(crate) trail: Trail,
+    pub(crate) route: Route,
     pub(crate) strands: VecDeque<Strand>,
     pub(crate) entries: Vec<Rc<Entry>>,
     /// Tables in which the path changed when entries expire.
@@ -77,11 +77,11 @@ pub(crate) struct State {
     /// What it read of their entries: fields by table and number.
     pub(crate) read: Vec<(u32, u32)>,
     /// Whether a packet came to where nobody looks.
-    pub(crate) aside: bool,
+    pub(crate) ignored: bool,
     /// What one of the ways assumed that it stands for, and it does not: whoever looks for a run may start there.
-    pub(crate) left_aside: Vec<Expr>,
+    pub(crate) forgotten: Vec<Expr>,
     /// What it saw of tables that packets of others may change, which it let go.
-    pub(crate) seen: Seen,
+    pub(crate) seen: TablesSeen,
 }
 
 impl State {
@@ -94,7 +94,7 @@ impl State {
             running: false,
             values: Vec::new(),
             packet: None,
-            trail: Trail::default(),
+            route: Route::default(),
             strands: VecDeque::new(),
             entries: Vec::new(),
             stirred: Vec::new(),
@@ -113,9 +113,9 @@ impl State {
             used: 0,
             missed: Vec::new(),
             read: Vec::new(),
-            aside: false,
-            left_aside: Vec::new(),
-            seen: Seen::default(),
+            ignored: false,
+            forgotten: Vec::new(),
+            seen: TablesSeen::default(),
         })
     }
 
@@ -130,8 +130,8 @@ impl State {
 
     /// Whether a packet came to a node, on the way of the current one or on another that belongs to the path.
     pub(crate) fn meets(&self, node: NodeId) -> bool {
-        let strands = self.strands.iter().map(|s| &s.trail);
-        let mut all = self.ends.iter().map(|e| &e.trail).chain(strands).chain([&self.trail]);
+        let strands = self.strands.iter().map(|s| &s.route);
+        let mut all = self.ends.iter().map(|e| &e.route).chain(strands).chain([&self.route]);
         all.any(|t| t.meets(node))
     }
 
@@ -139,9 +139,9 @@ impl State {
     pub(crate) fn forget_found(&mut self) {
         let waiting = self.strands.iter_mut().map(|s| &mut s.packet);
         let all = waiting.chain(&mut self.packet).chain(&mut self.orphans);
-        all.for_each(|p| p.found = Found::default());
+        all.for_each(|p| p.bounds = Bounds::default());
         for e in self.entries.iter_mut().filter(|e| !e.held.is_empty()) {
-            Rc::make_mut(e).held.iter_mut().for_each(|p| p.found = Found::default());
+            Rc::make_mut(e).held.iter_mut().for_each(|p| p.bounds = Bounds::default());
         }
     }
 

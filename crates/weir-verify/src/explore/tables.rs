@@ -9,9 +9,9 @@ use weir_table::{KeyMatch, Kind};
 
 use crate::explore::Cut;
 use crate::explore::branch::Branch;
+use crate::explore::invariant::{Left, TableInvariant};
 use crate::explore::path::Incomplete;
 use crate::explore::state::{Packets, State};
-use crate::explore::supposed::{Left, Supposed};
 use crate::model::expr::{At, EntryAt, Expr, Exprs, Symbol};
 use crate::model::facts::Facts;
 use crate::model::packet::SymbolicPacket;
@@ -84,13 +84,13 @@ pub(crate) struct Entry {
     pub(crate) old_held: bool,
 }
 
-/// What tables hold on paths beside what a path found or made there.
+/// The content of tables on paths, beside what a path found or made there.
 pub(crate) struct TableModel<'a> {
     pub(crate) net: &'a Network,
     /// Lookups that found nothing where others could have put something.
     pub(crate) missed: Missed,
     /// What stands in tables where nothing is known to stand. `None`: nothing, but for open networks.
-    pub(crate) supposed: Option<Rc<Supposed>>,
+    pub(crate) invariant: Option<Rc<TableInvariant>>,
     /// What stood in tables while others' packets had their turn.
     pub(crate) between: Vec<Left>,
     /// Rows that no program can change, as entries.
@@ -101,7 +101,7 @@ impl<'a> TableModel<'a> {
     /// Of tables with their declared contents.
     pub(crate) fn new(net: &'a Network) -> TableModel<'a> {
         let (missed, fixed) = (Missed::default(), FxHashMap::default());
-        TableModel { net, missed, supposed: None, between: Vec::new(), fixed }
+        TableModel { net, missed, invariant: None, between: Vec::new(), fixed }
     }
 }
 
@@ -152,7 +152,7 @@ impl TableModel<'_> {
             }
         }
         let info = self.net.info(table);
-        let may_be = self.supposed.as_ref().map_or(info.open, |s| s.may_be_in(table));
+        let may_be = self.invariant.as_ref().map_or(info.open, |s| s.may_be_in(table));
         if !(may_be && info.grows) {
             if info.grows {
                 self.note_missed(b, st, table, key)?;

@@ -10,15 +10,15 @@ use rustc_hash::{FxHashMap as HashMap, FxHasher};
 
 use weir_ir::program::{BinOp, Layer, MetaField, Width};
 
+use crate::model::anchors::{Anchor, is_behind};
 use crate::model::facts::Recent;
-use crate::model::joints::{Joint, is_behind};
 use crate::model::set::Set;
 
 /// An expression, by number in its [`Exprs`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Expr(pub(crate) u32);
 
-/// Where a packet's bytes come from, by number in its [`Exprs`].
+/// The number of a [`Source`] in its [`Exprs`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub(crate) u32);
 
@@ -26,7 +26,7 @@ pub struct SourceId(pub(crate) u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemId(pub(crate) u32);
 
-/// Where a packet's bytes come from.
+/// The origin of a packet's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The packet of that number that comes in, from 0.
@@ -46,7 +46,7 @@ pub struct EntryAt {
     pub at: At,
 }
 
-/// How an entry is found.
+/// The key or row of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum At {
     /// By looking up this key.
@@ -56,7 +56,7 @@ pub enum At {
 }
 
 /// Bytes of a packet: those written, and where the others come from. Positions count from where the first byte of
-/// the packet was when its source was made, or from a joint (`joints.rs`).
+/// the packet was when its source was made, or from a anchor (`anchors.rs`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Mem {
     /// Where bytes that were not written come from.
@@ -66,7 +66,7 @@ pub struct Mem {
 }
 
 impl Mem {
-    /// Whether bytes behind a joint were written.
+    /// Whether bytes behind a anchor were written.
     pub(crate) fn has_behind(&self) -> bool {
         self.writes.last_key_value().is_some_and(|(at, _)| is_behind(*at))
     }
@@ -141,7 +141,7 @@ pub enum Symbol {
     Group(u32, Expr),
 }
 
-/// What [`weir_ir::program::End::Claim`] depends on.
+/// The operands of [`weir_ir::program::End::Claim`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// Number of the table.
@@ -241,7 +241,7 @@ pub struct Exprs {
     sources: Vec<Source>,
     mems: Vec<Mem>,
     mem_index: HashMap<Mem, MemId>,
-    pub(crate) joints: Vec<Joint>,
+    pub(crate) anchors: Vec<Anchor>,
     /// Numbers in packets where nothing was written.
     pub(crate) originals: HashMap<(SourceId, i64, Width), Expr>,
     /// What was last found of expressions on paths.
@@ -259,7 +259,7 @@ impl Default for Exprs {
             sources: Vec::new(),
             mems: Vec::new(),
             mem_index: HashMap::default(),
-            joints: Vec::new(),
+            anchors: Vec::new(),
             originals: HashMap::default(),
             recent: Recent::default(),
         }
@@ -351,7 +351,7 @@ impl Exprs {
         if let Some((source, at)) = byte {
             self.note_byte(source, at);
         }
-        if is_word && !self.joints.is_empty() {
+        if is_word && !self.anchors.is_empty() {
             self.note_word(next);
         }
         next
@@ -406,12 +406,12 @@ impl Exprs {
             Node::Select(c, a, b) => vec![*c, *a, *b],
             Node::Concat(list) | Node::Hash(list) => list.to_vec(),
             Node::Checksum { mem, from, end, .. } => {
-                let joints = self.joints_of(*mem, *from);
-                self.mem(*mem).writes.values().copied().chain([*end]).chain(joints).collect()
+                let anchors = self.joints_of(*mem, *from);
+                self.mem(*mem).writes.values().copied().chain([*end]).chain(anchors).collect()
             }
             Node::Find { mem, from, end, byte, .. } => {
-                let joints = self.joints_of(*mem, *from);
-                self.mem(*mem).writes.values().copied().chain([*end, *byte]).chain(joints).collect()
+                let anchors = self.joints_of(*mem, *from);
+                self.mem(*mem).writes.values().copied().chain([*end, *byte]).chain(anchors).collect()
             }
             Node::MeterOk(args) | Node::MeterState(args) => args.to_vec(),
             Node::ClaimOk(c) | Node::Claimed(c) => {
@@ -444,7 +444,7 @@ impl Exprs {
     /// What says where the bytes of a range stand, and those written.
     fn joints_of(&self, mem: MemId, from: i64) -> impl Iterator<Item = Expr> {
         let last = self.mem(mem).writes.last_key_value().map(|(at, _)| *at);
-        [Some(from), last].into_iter().flatten().filter_map(|at| Some(self.joint_of(at)?.0.off))
+        [Some(from), last].into_iter().flatten().filter_map(|at| Some(self.anchor_of(at)?.0.off))
     }
 
     fn symbol_operands(&self, s: &Symbol) -> Vec<Expr> {
@@ -454,7 +454,7 @@ impl Exprs {
         };
         match s {
             Symbol::Byte(_, at) if is_behind(*at) => {
-                self.joint_of(*at).map(|(joint, _)| joint.off).into_iter().collect()
+                self.anchor_of(*at).map(|(anchor, _)| anchor.off).into_iter().collect()
             }
             Symbol::Byte(s, _)
             | Symbol::Len(s)

@@ -63,8 +63,8 @@ impl Facts {
         &self.conditions
     }
 
-    /// Whether all conditions of a path, but for those that are left `aside`, are known to hold.
-    pub(crate) fn imply(&self, x: &Exprs, others: &List<Expr>, aside: impl Fn(Expr) -> bool) -> bool {
+    /// Whether all conditions of a path, but for those that are `ignored`, are known to hold.
+    pub(crate) fn imply(&self, x: &Exprs, others: &List<Expr>, ignored: impl Fn(Expr) -> bool) -> bool {
         let (n, m) = (self.conditions.len(), others.len());
         let mut own = self.conditions.iter().skip(n.saturating_sub(m));
         for (i, c) in others.iter().enumerate() {
@@ -73,7 +73,7 @@ impl Facts {
             if beside.is_some_and(|b| std::ptr::eq(b, c)) {
                 return true;
             }
-            if !aside(*c) && !self.holds(x, *c) {
+            if !ignored(*c) && !self.holds(x, *c) {
                 return false;
             }
         }

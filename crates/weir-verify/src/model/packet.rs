@@ -1,4 +1,4 @@
-//! A packet on a path. All positions but its end are known numbers, or count from ones that are not (`joints.rs`); what else
+//! A packet on a path. All positions but its end are known numbers, or count from ones that are not (`anchors.rs`); what else
 //! would make one unknown is split into a path for each value.
 
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use weir_packet::{ANNO_LEN, HEADROOM, HUGE_CAPACITY, LARGE_CAPACITY, Provenance,
 
 use crate::model::expr::{Expr, Exprs, Mem, Source, SourceId, Symbol};
 
-/// More than any packet is long, and than any joint is behind its base.
+/// More than any packet is long, and than any anchor is behind its base.
 const LONG: i64 = 1 << 20;
 
 /// A mark of a packet.
@@ -48,34 +48,34 @@ pub struct SymbolicPacket {
     pub head: Expr,
     /// Size of the buffer (32 bits).
     pub capacity: Expr,
-    /// Where positions begin that count from joints, if some were looked at: from the front to the back.
-    pub(crate) joints: Rc<[i64]>,
+    /// Where positions begin that count from anchors, if some were looked at: from the front to the back.
+    pub(crate) anchors: Rc<[i64]>,
     /// What need not be asked of it again.
-    pub(crate) found: Found,
+    pub(crate) bounds: Bounds,
 }
 
-/// What a path found out about a packet, so that it need not ask again. It follows from what is known on the path, so
+/// Bounds of a packet that a path found out, so that it need not ask again. They follow from what is known on the path, so
 /// packets that differ in nothing else are equal.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct Bounds {
     /// It reaches to this position, at least.
     pub(crate) reached: i64,
     /// It does not reach to this position, nor to any behind it.
     pub(crate) short_of: i64,
-    /// None of its joints stands in front of this position.
-    pub(crate) joint_from: i64,
+    /// None of its anchors stands in front of this position.
+    pub(crate) anchor_from: i64,
     /// So many bytes of its buffer are free, at least.
     pub(crate) spare: i64,
 }
 
-impl Default for Found {
-    fn default() -> Found {
-        Found { reached: i64::MIN, short_of: i64::MAX, joint_from: i64::MIN, spare: 0 }
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds { reached: i64::MIN, short_of: i64::MAX, anchor_from: i64::MIN, spare: 0 }
     }
 }
 
-impl PartialEq for Found {
-    fn eq(&self, _: &Found) -> bool {
+impl PartialEq for Bounds {
+    fn eq(&self, _: &Bounds) -> bool {
         true
     }
 }
@@ -97,8 +97,8 @@ impl SymbolicPacket {
             hops: x.symbol(Width::W8, Symbol::Hops(s)),
             head: x.bounded(Width::W32, Symbol::Head(s), 0, HUGE_CAPACITY.into()),
             capacity: x.bounded(Width::W32, Symbol::Capacity(s), small, HUGE_CAPACITY.into()),
-            joints: Rc::default(),
-            found: Found::default(),
+            anchors: Rc::default(),
+            bounds: Bounds::default(),
         }
     }
 
@@ -133,7 +133,7 @@ impl SymbolicPacket {
                 self.capacity = x.select(fits, size, self.capacity);
             }
         }
-        self.found.spare = HEADROOM.into();
+        self.bounds.spare = HEADROOM.into();
     }
 
     /// An empty packet with nothing.
@@ -152,8 +152,8 @@ impl SymbolicPacket {
             hops: byte,
             head: x.constant(Width::W32, HEADROOM.into()),
             capacity: x.constant(Width::W32, SMALL_CAPACITY.into()),
-            joints: Rc::default(),
-            found: Found::default(),
+            anchors: Rc::default(),
+            bounds: Bounds::default(),
         }
     }
 
@@ -175,16 +175,16 @@ impl SymbolicPacket {
         p
     }
 
-    /// How many bytes more than [`LONG`] there are from a joint to the end (32 bits): never less than 0, also where the
+    /// How many bytes more than [`LONG`] there are from a anchor to the end (32 bits): never less than 0, also where the
     /// end is in front.
     fn room(&self, x: &mut Exprs, base: i64, off: Expr) -> Expr {
         let end = x.plus(self.end.0, self.end.1 - base + LONG);
         x.binary(BinOp::Sub, end, off)
     }
 
-    /// Whether the packet, where it is known to reach to a joint, has room there; nothing if the position is behind none.
-    pub(crate) fn reaches_joint(&self, x: &mut Exprs, at: i64) -> Option<(Expr, Expr)> {
-        let (base, off) = x.joint_of(at).map(|(joint, _)| (joint.base, joint.off))?;
+    /// Whether the packet, where it is known to reach to a anchor, has room there; nothing if the position is behind none.
+    pub(crate) fn reaches_anchor(&self, x: &mut Exprs, at: i64) -> Option<(Expr, Expr)> {
+        let (base, off) = x.anchor_of(at).map(|(anchor, _)| (anchor.base, anchor.off))?;
         let rest = self.rest(x, base);
         let reaches = x.at_most(off, rest);
         let room = self.room(x, base, off);
@@ -192,14 +192,14 @@ impl SymbolicPacket {
         Some((reaches, x.at_most(least, room)))
     }
 
-    /// With numbers in place of its joints: where they begin, and how far that is behind their bases.
+    /// With numbers in place of its anchors: where they begin, and how far that is behind their bases.
     pub(crate) fn settle(&mut self, x: &Exprs, offs: &[(i64, u32)]) {
-        if std::mem::take(&mut self.joints).is_empty() {
+        if std::mem::take(&mut self.anchors).is_empty() {
             return;
         }
         let settled = |at: i64| {
-            let start = x.joint_of(at).map(|(_, k)| at - k);
-            let off = offs.iter().find(|(joint, _)| Some(*joint) == start);
+            let start = x.anchor_of(at).map(|(_, k)| at - k);
+            let off = offs.iter().find(|(anchor, _)| Some(*anchor) == start);
             off.map_or(at, |(_, off)| x.settled(at, *off))
         };
         if self.mem.has_behind() {
@@ -277,7 +277,7 @@ impl SymbolicPacket {
 
     /// Number of bytes from a position to the end, if it is not behind it (32 bits).
     pub fn rest(&self, x: &mut Exprs, from: i64) -> Expr {
-        if let Some((base, off, k)) = x.joint_of(from).map(|(joint, k)| (joint.base, joint.off, k)) {
+        if let Some((base, off, k)) = x.anchor_of(from).map(|(anchor, k)| (anchor.base, anchor.off, k)) {
             let room = self.room(x, base, off);
             return x.plus(room, -LONG - k);
         }
@@ -286,7 +286,7 @@ impl SymbolicPacket {
 
     /// Whether a position is not behind the end.
     pub(crate) fn reaches(&self, x: &mut Exprs, at: i64) -> Expr {
-        if let Some((base, off, k)) = x.joint_of(at).map(|(joint, k)| (joint.base, joint.off, k)) {
+        if let Some((base, off, k)) = x.anchor_of(at).map(|(anchor, k)| (anchor.base, anchor.off, k)) {
             let room = self.room(x, base, off);
             let need = x.constant(Width::W32, (LONG + k) as u128);
             return x.at_most(need, room);

@@ -11,7 +11,7 @@ use crate::model::set::Set;
 /// So many numbers are sorted; of more it is noted which there are.
 const FEW: usize = 32;
 
-/// What a table of prefixes says.
+/// The results of a table of prefixes.
 #[derive(Debug, Clone)]
 pub(crate) struct Results {
     /// For each result, in the order of its first row: that row's number, and the keys that lead to the result.
@@ -146,8 +146,8 @@ mod tests {
             let has = |s: &Set| keys.iter().any(|&k| s.contains(k));
             let wanted: Vec<usize> = (0..sets.parts.len()).filter(|&i| has(&sets.parts[i].1)).collect();
             prop_assert_eq!(some.to_vec(), wanted);
-            let covered = |k: &u128| sets.parts.iter().any(|(_, s)| s.contains(*k));
-            prop_assert_eq!(missed, !keys.iter().all(covered));
+            let subsumed = |k: &u128| sets.parts.iter().any(|(_, s)| s.contains(*k));
+            prop_assert_eq!(missed, !keys.iter().all(subsumed));
         }
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use weir_ir::program::{BinOp, Width};
 
+use crate::model::anchors::is_behind;
 use crate::model::expr::{Expr, Exprs, Mem, MemId, Node};
 use crate::model::facts::Facts;
-use crate::model::joints::is_behind;
 
 const MODULUS: u32 = 65_535;
 /// Longest range whose bytes are added up one by one.
@@ -131,13 +131,13 @@ fn combine(x: &mut Exprs, f: &Facts, sum: &mut Linear, depth: u32) {
     }
 }
 
-/// Whether what was written behind a joint is surely not in a range that begins in front of it.
+/// Whether what was written behind a anchor is surely not in a range that begins in front of it.
 fn is_apart(x: &Exprs, f: &Facts, mem: MemId, from: i64, len: i64) -> bool {
-    let last = x.mem(mem).writes.last_key_value().and_then(|(at, _)| x.joint_of(*at));
-    last.is_none_or(|(joint, _)| {
-        let least = f.set(x, joint.off).hull().map_or(0, |h| h.0);
-        let alike = x.joint_of(from).is_some_and(|(j, _)| (j.base, j.off) == (joint.base, joint.off));
-        alike || from + len <= joint.base + least as i64
+    let last = x.mem(mem).writes.last_key_value().and_then(|(at, _)| x.anchor_of(*at));
+    last.is_none_or(|(anchor, _)| {
+        let least = f.set(x, anchor.off).hull().map_or(0, |h| h.0);
+        let alike = x.anchor_of(from).is_some_and(|(j, _)| (j.base, j.off) == (anchor.base, anchor.off));
+        alike || from + len <= anchor.base + least as i64
     })
 }
 
@@ -175,11 +175,11 @@ pub(crate) fn is_right(x: &mut Exprs, f: &Facts, sum: Expr, known: &[Expr]) -> b
         let mut total = Linear::default();
         let mut done = std::collections::BTreeSet::new();
         for at in changed {
-            let joint = |at| x.joint_of(at).map(|(j, _)| (j.base, j.off));
-            if is_behind(at) && joint(at) != joint(from) {
+            let anchor = |at| x.anchor_of(at).map(|(j, _)| (j.base, j.off));
+            if is_behind(at) && anchor(at) != anchor(from) {
                 // The range of a header ends where what is behind it begins.
                 let header =
-                    x.joint_of(at).is_some_and(|(j, _)| (j.base, j.off) == (from - i64::from(start), end));
+                    x.anchor_of(at).is_some_and(|(j, _)| (j.base, j.off) == (from - i64::from(start), end));
                 if header {
                     continue;
                 }

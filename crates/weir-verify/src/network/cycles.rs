@@ -2,9 +2,9 @@
 
 use crate::network::Node;
 
-/// What a walk in depth-first order knows of a node.
+/// The state of a node in a depth-first walk.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
+enum Walked {
     No,
     /// The walk is at it, or behind it.
     OnTheWay,
@@ -15,28 +15,28 @@ enum Seen {
 pub(crate) fn heads(nodes: &[Node]) -> Vec<bool> {
     let n = nodes.len();
     let next = |v: usize| nodes[v].outputs.iter().flatten().map(|p| p.node as usize).filter(move |&w| w < n);
-    let (mut seen, mut heads) = (vec![Seen::No; n], vec![false; n]);
+    let (mut seen, mut heads) = (vec![Walked::No; n], vec![false; n]);
     for root in 0..n {
-        if seen[root] != Seen::No {
+        if seen[root] != Walked::No {
             continue;
         }
-        seen[root] = Seen::OnTheWay;
+        seen[root] = Walked::OnTheWay;
         // Nodes on the way, and how many of the ways behind each were followed.
         let mut way = vec![(root, 0)];
         while let Some((v, followed)) = way.last_mut() {
             let Some(w) = next(*v).nth(*followed) else {
-                seen[*v] = Seen::Done;
+                seen[*v] = Walked::Done;
                 way.pop();
                 continue;
             };
             *followed += 1;
             match seen[w] {
-                Seen::No => {
-                    seen[w] = Seen::OnTheWay;
+                Walked::No => {
+                    seen[w] = Walked::OnTheWay;
                     way.push((w, 0));
                 }
-                Seen::OnTheWay => heads[w] = true,
-                Seen::Done => {}
+                Walked::OnTheWay => heads[w] = true,
+                Walked::Done => {}
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::checks::set_meta;
 use crate::model::expr::{At, EntryAt, Expr, Exprs, Node, Source, SourceId, Symbol};
 use crate::network::Network;
 use crate::solve::eval::{Evaluator, HeldPackets, Model, moved};
-use crate::solve::stock::Stock;
+use crate::solve::lazy_tables::LazyTables;
 use crate::solve::{ConcreteInput, Entered, Goal};
 
 /// Most entries that are made only to fill a table or a group.
@@ -23,7 +23,7 @@ pub(crate) fn build(
 ) -> Option<ConcreteInput> {
     let x = goal.exprs;
     let eval = Evaluator::of_model(x, net, model);
-    let mut b = Build { x, net, model, eval, symbols, tables: Stock::default() };
+    let mut b = Build { x, net, model, eval, symbols, tables: LazyTables::default() };
     if goal.whole {
         (0..net.table_count()).try_for_each(|t| b.number(t).map(|_| ()))?;
     }
@@ -94,7 +94,7 @@ struct Build<'a> {
     model: &'a Model,
     eval: Evaluator<'a>,
     symbols: &'a [Expr],
-    tables: Stock,
+    tables: LazyTables,
 }
 
 impl Build<'_> {

@@ -8,11 +8,11 @@ use weir_ir::program::{Layer, MetaField};
 use weir_packet::{HEADROOM, HUGE_CAPACITY, LARGE_CAPACITY, Packet, SMALL_CAPACITY};
 use weir_table::{EntryRef, Table, TableSet};
 
+use crate::model::anchors::is_behind;
 use crate::model::expr::{At, Claim, EntryAt, Expr, Exprs, Mem, MemId, Node, Source, SourceId, Symbol};
-use crate::model::joints::is_behind;
 use crate::model::packet::{Mark, SymbolicPacket};
 use crate::network::Network;
-use crate::solve::stock::Numbers;
+use crate::solve::lazy_tables::Numbers;
 
 /// Copies of the packets that table entries hold.
 pub type HeldPackets = HashMap<EntryRef, Vec<Packet>>;
@@ -56,7 +56,7 @@ impl ConcreteRun<'_> {
     }
 }
 
-/// What counts of a packet, to compare predictions with.
+/// The parts of a packet that count, to compare predictions with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConcretePacket {
     /// The bytes.
@@ -249,11 +249,11 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// A position, counted from where the first byte of its packet was, whatever joint it is behind.
+    /// A position, counted from where the first byte of its packet was, whatever anchor it is behind.
     pub(crate) fn real(&mut self, at: i64) -> i64 {
         let exprs = self.exprs;
-        match exprs.joint_of(at) {
-            Some((joint, k)) => joint.base + i64::from(self.eval(joint.off) as u32) + k,
+        match exprs.anchor_of(at) {
+            Some((anchor, k)) => anchor.base + i64::from(self.eval(anchor.off) as u32) + k,
             None => at,
         }
     }

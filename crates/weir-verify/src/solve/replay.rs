@@ -10,7 +10,7 @@ use crate::explore::path::How;
 use crate::explore::session::Entry;
 use crate::network::{Body, Network, NodeId, Place};
 use crate::solve::ConcreteInput;
-use crate::solve::stock::Stock;
+use crate::solve::lazy_tables::LazyTables;
 
 /// Most places that packets of a run come to.
 const HOPS: usize = 4096;
@@ -28,7 +28,7 @@ pub struct Hop {
     pub before: Vec<u8>,
     /// Offset in them of the network header, if it is marked.
     pub net: Option<usize>,
-    /// Lookups in tables on the way through the node: table, and whether an entry was found.
+    /// Lookups in tables on the path through the node: table, and whether an entry was found.
     pub lookups: Vec<(String, bool)>,
     /// What left the node or ended there, in order.
     pub after: Vec<Left>,
@@ -58,7 +58,7 @@ pub struct Replay {
     arrived: Vec<Packet>,
 }
 
-/// Which packets count, of those that come to a place in the course of what was sent. Each takes in those before it.
+/// Which packets count, of those that come to a place because of what was sent. Each takes in those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Counted {
     /// The packet that was sent and copies of it, whatever was changed in them.
@@ -90,7 +90,7 @@ fn number_of(packet: &Packet) -> Option<usize> {
 }
 
 impl Replay {
-    /// The packets that came to a place in the course of what entered last, of those that count.
+    /// The packets that came to a place because of what entered last, of those that count.
     pub(crate) fn arrived_last(&self, counted: Counted) -> impl Iterator<Item = (Place, &Packet)> {
         let sent = self.starts.len().saturating_sub(1);
         let from = self.starts.last().copied().unwrap_or(0);
@@ -172,7 +172,7 @@ fn replay_by(net: &Network, entered: &[Entry], mut input: ConcreteInput, times: 
 
 /// What a guard says of a packet.
 pub(crate) fn matches(net: &Network, guard: NodeId, packet: &Packet) -> bool {
-    let mut tables = Stock::default();
+    let mut tables = LazyTables::default();
     let Some((program, places)) = tables.program(net, guard) else { return false };
     let Some(entry) = program.packet_entry(0, 0) else { return false };
     let (mut host, mut i) = (Collector::default(), Interpreter::default());

@@ -12,9 +12,9 @@ use easy_smt::{Context, ContextBuilder, Response, SExpr, SExprData};
 use weir_ir::program::Width;
 use weir_packet::{HEADROOM, HUGE_CAPACITY, LARGE_CAPACITY, SMALL_CAPACITY};
 
-use crate::explore::clock::Clock;
+use crate::explore::deadline::Deadline;
+use crate::model::anchors::is_behind;
 use crate::model::expr::{Expr, Exprs, Node, Symbol};
-use crate::model::joints::is_behind;
 use crate::model::terms::{Terms, number};
 use crate::network::Network;
 use crate::solve::Goal;
@@ -34,7 +34,7 @@ const ROUNDS: u32 = 8;
 /// Most commands that wait for their answers: what z3 writes meanwhile fits into a pipe.
 const AHEAD: usize = 1000;
 
-/// What z3 says.
+/// The answer of z3.
 pub(crate) enum Answer {
     /// No run goes so.
     Impossible,
@@ -71,7 +71,13 @@ impl Smt {
     }
 
     /// Whether conditions, of which a goal's facts follow, can hold.
-    pub(crate) fn ask(&self, net: &Network, goal: &Goal<'_>, conditions: &[Expr], clock: &Clock) -> Answer {
+    pub(crate) fn ask(
+        &self,
+        net: &Network,
+        goal: &Goal<'_>,
+        conditions: &[Expr],
+        deadline: &Deadline,
+    ) -> Answer {
         let mut process = self.process.borrow_mut();
         // A process that ended, or is about to, is followed by another.
         if let Process::Runs(_, since, life) = &*process
@@ -80,7 +86,7 @@ impl Smt {
             *process = Process::None;
         }
         if let Process::None = *process {
-            let life = clock.left().map_or(LIFE, |left| LIFE.min(left.as_secs() as u32 + 1));
+            let life = deadline.left().map_or(LIFE, |left| LIFE.min(left.as_secs() as u32 + 1));
             *process = match start(self.program, life) {
                 Ok(context) => Process::Runs(Box::new(context), Instant::now(), life),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => Process::Missing,
@@ -90,7 +96,7 @@ impl Smt {
         let answer = match &mut *process {
             Process::Missing => return Answer::Missing,
             Process::None => return Answer::Unknown,
-            Process::Runs(context, ..) => Query::new(context, net, goal, clock).answer(conditions),
+            Process::Runs(context, ..) => Query::new(context, net, goal, deadline).answer(conditions),
         };
         answer.unwrap_or_else(|_| {
             *process = Process::None;
@@ -121,14 +127,19 @@ struct Query<'a> {
     net: &'a Network,
     x: &'a Exprs,
     goal: &'a Goal<'a>,
-    clock: &'a Clock,
+    deadline: &'a Deadline,
     terms: Terms<'a>,
 }
 
 impl<'a> Query<'a> {
-    fn new(context: &'a mut Context, net: &'a Network, goal: &'a Goal<'a>, clock: &'a Clock) -> Query<'a> {
+    fn new(
+        context: &'a mut Context,
+        net: &'a Network,
+        goal: &'a Goal<'a>,
+        deadline: &'a Deadline,
+    ) -> Query<'a> {
         let x = goal.exprs;
-        Query { context, net, x, goal, clock, terms: Terms::new(x, goal.facts) }
+        Query { context, net, x, goal, deadline, terms: Terms::new(x, goal.facts) }
     }
 
     fn answer(mut self, conditions: &[Expr]) -> io::Result<Answer> {
@@ -158,7 +169,7 @@ impl<'a> Query<'a> {
 
     /// Gives the next question no more time than there is.
     fn hurry(&mut self) -> io::Result<()> {
-        let Some(left) = self.clock.left() else { return Ok(()) };
+        let Some(left) = self.deadline.left() else { return Ok(()) };
         let left = left.as_millis().clamp(1, TIME.into());
         let left = self.context.numeral(left);
         self.context.set_option(":timeout", left)

@@ -1,73 +1,77 @@
-//! Networks: all ways of a packet through one, held against runs of it.
+//! Networks: all paths of a packet through one, held against runs of it.
 
 use std::collections::HashSet;
 
+use weir_ir::MetaField;
+use weir_packet::Provenance;
+
 use super::SEED;
 use crate::checks::{Meta, declared};
-use crate::explore::course::Interest;
+use crate::explore::frontier::Interest;
 use crate::explore::input::SymbolicInput;
 use crate::explore::path::{How, Incomplete, Limits};
 use crate::explore::session::{Arrival, Entry, Outcome, Session};
-use crate::explore::story::Story;
+use crate::explore::trace::Trace;
 use crate::model::expr::Expr;
+use crate::model::packet::meta_number;
 use crate::network::{Network, NodeId, Place};
 use crate::solve::eval::Evaluator;
 use crate::solve::replay::{Counted, Replay, replay};
 use crate::solve::{ConcreteInput, Effort, Solution};
 
 /// How packets end, sorted: at which node, how, and their bytes then.
-type Ends = Vec<(NodeId, String, Vec<u8>)>;
+type Ends = Vec<(NodeId, String, Vec<u8>, bool)>;
 
-/// All ways of packets through a network whose tables begin as declared.
-pub struct Ways<'a> {
+/// All paths of packets through a network whose tables begin as declared.
+pub struct Paths<'a> {
     net: &'a Network,
     session: Session<'a>,
     /// What comes in.
     entered: Vec<Entry>,
-    stories: Vec<Story>,
+    traces: Vec<Trace>,
     /// Why there may be more.
     pub incomplete: Option<Incomplete>,
 }
 
-impl std::fmt::Debug for Ways<'_> {
+impl std::fmt::Debug for Paths<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ways").field("stories", &self.stories.len()).finish_non_exhaustive()
+        f.debug_struct("Paths").field("traces", &self.traces.len()).finish_non_exhaustive()
     }
 }
 
-impl<'a> Ways<'a> {
-    /// The ways of packets that come in at these places, one after the other.
-    pub fn new(net: &'a Network, places: &[Place], input: &SymbolicInput, limits: Limits) -> Ways<'a> {
+impl<'a> Paths<'a> {
+    /// The paths of packets that come in at these places, one after the other.
+    pub fn new(net: &'a Network, places: &[Place], input: &SymbolicInput, limits: Limits) -> Paths<'a> {
         let mut session = Session::new(net, limits);
-        let (mut stories, mut incomplete) = (vec![session.blank()], None);
+        let (mut traces, mut incomplete) = (vec![session.blank()], None);
         for &at in places {
             let mut next = Vec::new();
-            for story in &stories {
+            for trace in &traces {
                 if next.len() > limits.paths {
                     incomplete = Some(Incomplete::Paths);
                     break;
                 }
-                let entering = session.packet(story, at, input).into_iter().collect();
+                let entering = session.packet(trace, at, input).into_iter().collect();
                 next.extend(session.run(entering, &HashSet::new()).ended);
             }
-            stories = next;
+            traces = next;
         }
         let entered = places.iter().map(|&at| Entry::Packet(at, input.clone())).collect();
         let incomplete = incomplete.or(session.take_incomplete());
-        Ways { net, session, entered, stories, incomplete }
+        Paths { net, session, entered, traces, incomplete }
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.stories.len()
+        self.traces.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.stories.is_empty()
+        self.traces.is_empty()
     }
 
-    /// Runs the packets, and checks that the run takes one of the ways and ends as it says.
+    /// Runs the packets, and checks that the run takes one of the paths and ends as it says.
     ///
     /// # Panics
     /// If it does not.
@@ -84,7 +88,7 @@ impl<'a> Ways<'a> {
         let run = input.run(self.net);
         let mut eval = Evaluator::of_run(self.session.known_exprs(), &run);
         let mut said: Vec<Ends> = Vec::new();
-        for s in &self.stories {
+        for s in &self.traces {
             if s.conditions().iter().all(|&c| eval.eval(c) != 0) {
                 said.push(told(&mut eval, s));
             }
@@ -93,7 +97,7 @@ impl<'a> Ways<'a> {
         let seen = seen(self.net, &replay(self.net, &self.entered, again));
         assert!(
             said.contains(&seen),
-            "{packets:02x?} with {meta:?} went {seen:02x?}; {} ways say {said:02x?}",
+            "{packets:02x?} with {meta:?} went {seen:02x?}; {} paths say {said:02x?}",
             said.len()
         );
     }
@@ -105,7 +109,7 @@ impl<'a> Ways<'a> {
     /// If a solution goes another way.
     pub fn assert_replayed(&self) -> (Vec<Vec<Vec<u8>>>, usize) {
         let (mut solved, mut open) = (Vec::new(), 0);
-        for s in &self.stories {
+        for s in &self.traces {
             let mut input = match self.session.decide(s, Effort::Usual) {
                 Solution::Found(input) => *input,
                 Solution::Impossible => continue,
@@ -125,8 +129,8 @@ impl<'a> Ways<'a> {
     }
 }
 
-/// Lets packets in at these places, one after the other, with and without the ways on which a packet is only lost, and
-/// checks that all others are the same. How many ways there are, and how many were not followed. `None` if not all was
+/// Lets packets in at these places, one after the other, with and without the paths on which a packet is only lost, and
+/// checks that all others are the same. How many paths there are, and how many were not followed. `None` if not all was
 /// explored.
 ///
 /// # Panics
@@ -138,37 +142,37 @@ pub fn assert_losses_are_only_losses(
     limits: Limits,
 ) -> Option<(usize, usize)> {
     let mut session = Session::new(net, limits);
-    let (mut stories, mut ways, mut left_out) = (vec![session.blank()], 0, 0);
+    let (mut traces, mut paths, mut left_out) = (vec![session.blank()], 0, 0);
     for &at in places {
         let mut next = Vec::new();
-        for story in &stories {
-            let entering: Vec<Story> = session.packet(story, at, &SymbolicInput::ip()).into_iter().collect();
+        for trace in &traces {
+            let entering: Vec<Trace> = session.packet(trace, at, &SymbolicInput::ip()).into_iter().collect();
             // Which bytes are one is said of those that were looked at before: here of all.
             session.run(entering.clone(), watched);
             let all = session.run(entering.clone(), watched);
-            let lasting = session.run_for(Interest::Entries, entering.clone(), watched);
+            let found_invariants = session.run_for(Interest::Entries, entering.clone(), watched);
             let arriving = session.run_for(Interest::Arrivals, entering, watched);
             session.take_incomplete().is_none().then_some(())?;
             let arrived = |o: &Outcome| -> Vec<(Place, Vec<Expr>)> {
-                o.arrivals.iter().map(|a| (a.place, a.story.conditions())).collect()
+                o.arrivals.iter().map(|a| (a.place, a.trace.conditions())).collect()
             };
-            assert_eq!(arrived(&all), arrived(&lasting));
+            assert_eq!(arrived(&all), arrived(&found_invariants));
             assert_eq!(arrived(&all), arrived(&arriving));
             let made = |o: &Outcome| -> Vec<Vec<Expr>> {
-                let made = o.ended.iter().filter(|s| !s.made_since(story).is_empty());
-                made.map(Story::conditions).collect()
+                let made = o.ended.iter().filter(|s| !s.made_since(trace).is_empty());
+                made.map(Trace::conditions).collect()
             };
-            assert_eq!(made(&all), made(&lasting));
-            ways += all.ended.len();
-            left_out += all.ended.len() - lasting.ended.len();
+            assert_eq!(made(&all), made(&found_invariants));
+            paths += all.ended.len();
+            left_out += all.ended.len() - found_invariants.ended.len();
             next.extend(all.ended);
         }
-        stories = next;
+        traces = next;
     }
-    Some((ways, left_out))
+    Some((paths, left_out))
 }
 
-/// What comes to places, where ways that others stand for are not followed.
+/// What comes to places, where paths that others stand for are not followed.
 pub struct Arrivals<'a> {
     net: &'a Network,
     session: Session<'a>,
@@ -193,9 +197,9 @@ impl<'a> Arrivals<'a> {
         watched: HashSet<Place>,
     ) -> Option<Arrivals<'a>> {
         let mut session = Session::new(net, limits);
-        let stories = session.packet(&session.blank(), at, input).into_iter().collect();
+        let traces = session.packet(&session.blank(), at, input).into_iter().collect();
         let mut found = Vec::new();
-        session.arrivals(stories, &watched, |a| found.push(a));
+        session.arrivals(traces, &watched, |a| found.push(a));
         let entered = vec![Entry::Packet(at, input.clone())];
         session.take_incomplete().is_none().then_some(Arrivals { net, session, entered, watched, found })
     }
@@ -229,7 +233,7 @@ impl<'a> Arrivals<'a> {
             let run = input.run(self.net);
             let mut eval = Evaluator::of_run(self.session.known_exprs(), &run);
             for a in &self.found {
-                if a.story.conditions().iter().all(|&c| eval.eval(c) != 0) {
+                if a.trace.conditions().iter().all(|&c| eval.eval(c) != 0) {
                     said.insert((a.place, eval.packet(&a.packet).bytes));
                 }
             }
@@ -259,10 +263,16 @@ fn make_tables(net: &Network, input: &mut ConcreteInput) {
     }
 }
 
-/// What a story says about its packets' ends.
-fn told(eval: &mut Evaluator<'_>, s: &Story) -> Ends {
+/// What a trace says about its packets' ends.
+fn told(eval: &mut Evaluator<'_>, s: &Trace) -> Ends {
     let ends = s.ends().iter().filter(|e| e.how != How::Held);
-    let mut all: Ends = ends.map(|e| end(e.node, &e.how, eval.packet(&e.packet).bytes)).collect();
+    let mut all: Ends = ends
+        .map(|e| {
+            let packet = eval.packet(&e.packet);
+            let made = packet.meta[meta_number(MetaField::Provenance)] == Provenance::Made as u128;
+            end(e.node, &e.how, packet.bytes, made)
+        })
+        .collect();
     all.sort();
     all
 }
@@ -275,13 +285,13 @@ fn seen(net: &Network, r: &Replay) -> Ends {
     };
     let lefts = r.hops.iter().flat_map(|h| h.after.iter().map(|l| (h.place.node, l)));
     let ends = lefts.filter(|(node, l)| l.how != How::Held && !goes_on(*node, &l.how));
-    let mut all: Ends = ends.map(|(node, l)| end(node, &l.how, l.bytes.clone())).collect();
+    let mut all: Ends = ends.map(|(node, l)| end(node, &l.how, l.bytes.clone(), l.made)).collect();
     all.sort();
     all
 }
 
-fn end(node: NodeId, how: &How, bytes: Vec<u8>) -> (NodeId, String, Vec<u8>) {
+fn end(node: NodeId, how: &How, bytes: Vec<u8>, made: bool) -> (NodeId, String, Vec<u8>, bool) {
     // A packet that waited ends when the last of a run is done, wherever that is.
     let node = if *how == How::Orphaned { 0 } else { node };
-    (node, format!("{how:?}"), bytes)
+    (node, format!("{how:?}"), bytes, made)
 }

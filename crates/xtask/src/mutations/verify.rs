@@ -6,10 +6,10 @@ const VERIFY_RANGES: Test = Test { package: "weir-verify", target: None, filter:
 const VERIFY_SETS: Test = Test { package: "weir-verify", target: None, filter: "set::" };
 const VERIFY_CYCLES: Test = Test { package: "weir-verify", target: None, filter: "cycles::" };
 const VERIFY_FACTS: Test = Test { package: "weir-verify", target: None, filter: "facts::" };
-const VERIFY_COVER: Test = Test { package: "weir-verify", target: Some("cover"), filter: "" };
+const VERIFY_SUBSUMPTION: Test = Test { package: "weir-verify", target: Some("subsumption"), filter: "" };
 const VERIFY_MERGE: Test = Test { package: "weir-verify", target: None, filter: "merge::" };
 const VERIFY_CHECKS: Test = Test { package: "weir-verify", target: Some("checks"), filter: "" };
-const VERIFY_STRANGERS: Test = Test { package: "weir-verify", target: Some("strangers"), filter: "" };
+const VERIFY_OTHERS: Test = Test { package: "weir-verify", target: Some("others"), filter: "" };
 const VERIFY_WAITING: Test = Test { package: "weir-verify", target: Some("waiting"), filter: "" };
 const WAITING: Test = Test { package: "weir-check", target: Some("waiting"), filter: "" };
 const GRAPHS: Test = Test { package: "weir-check", target: Some("graphs"), filter: "" };
@@ -23,8 +23,8 @@ const VERIFY_PROGRAMS: Test = Test {
 };
 const ELEMENTS: Test =
     Test { package: "weir-elements", target: Some("differential"), filter: "runs_take_symbolic_paths" };
-const VERIFY_IDLE: Test = Test { package: "weir-verify", target: None, filter: "idle::" };
-const VERIFY_FATES: Test = Test { package: "weir-verify", target: None, filter: "fates::" };
+const VERIFY_SLICING: Test = Test { package: "weir-verify", target: None, filter: "slicing::" };
+const VERIFY_EFFECTS: Test = Test { package: "weir-verify", target: None, filter: "fates::" };
 const VERIFY_LOSSES: Test = Test {
     package: "weir-verify",
     target: Some("networks"),
@@ -78,13 +78,13 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "cycles: one that leads back to where the walk began is not noticed",
         file: "crates/weir-verify/src/network/cycles.rs",
-        text: "Seen::OnTheWay => heads[w] = true,",
-        instead: "Seen::OnTheWay => heads[w] = w != root,",
+        text: "Walked::OnTheWay => heads[w] = true,",
+        instead: "Walked::OnTheWay => heads[w] = w != root,",
         test: VERIFY_CYCLES,
     },
     Mutation {
-        name: "joints: what may be behind one is looked at in front of it",
-        file: "crates/weir-verify/src/explore/behind.rs",
+        name: "anchors: what may be behind one is looked at in front of it",
+        file: "crates/weir-verify/src/explore/anchoring.rs",
         text: "end <= base + lo as i64",
         instead: "end <= base + lo as i64 + 64",
         test: VERIFY_CHECKS,
@@ -92,14 +92,14 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "packets: a shorter one reaches as far as it did",
         file: "crates/weir-verify/src/explore/ops.rs",
-        text: "(p.end, p.found.reached) = ((len, p.data), i64::MIN);",
+        text: "(p.end, p.bounds.reached) = ((len, p.data), i64::MIN);",
         instead: "p.end = (len, p.data);",
         test: VERIFY_CHECKS,
     },
     Mutation {
         name: "packets: a longer one is as short as it was",
         file: "crates/weir-verify/src/explore/ends.rs",
-        text: "(p.end.1, p.found.short_of) = (p.end.1 + i64::from(n), i64::MAX);",
+        text: "(p.end.1, p.bounds.short_of) = (p.end.1 + i64::from(n), i64::MAX);",
         instead: "p.end.1 += i64::from(n);",
         test: VERIFY_CHECKS,
     },
@@ -143,95 +143,95 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         file: "crates/weir-verify/src/explore/tables.rs",
         text: "st.used |= st.entries[i].makers;",
         instead: "st.used |= st.entries[i].makers & 1;",
-        test: VERIFY_STRANGERS,
+        test: VERIFY_OTHERS,
     },
     Mutation {
         name: "histories: none is tried",
         file: "crates/weir-verify/src/checks/histories.rs",
         text: "const ROUNDS: usize = 4;",
         instead: "const ROUNDS: usize = 0;",
-        test: VERIFY_STRANGERS,
+        test: VERIFY_OTHERS,
     },
     Mutation {
         name: "histories: what was left together is not tried",
         file: "crates/weir-verify/src/checks/histories.rs",
         text: "if keeps_all && makers.contains(&number) {",
         instead: "if !keeps_all && makers.contains(&number) {",
-        test: VERIFY_STRANGERS,
+        test: VERIFY_OTHERS,
     },
     Mutation {
         name: "histories: what was changed is not tried",
         file: "crates/weir-verify/src/checks/histories.rs",
         text: "if made.is_empty() && changed.is_empty() {",
         instead: "if made.is_empty() {",
-        test: VERIFY_STRANGERS,
+        test: VERIFY_OTHERS,
     },
     Mutation {
         name: "state: a packet that changes an entry and is lost leaves nothing",
         file: "crates/weir-verify/src/explore/state.rs",
         text: "self.entries.iter().any(|e| (old",
         instead: "self.entries.iter().skip(self.past).any(|e| (old",
-        test: VERIFY_STRANGERS,
+        test: VERIFY_OTHERS,
     },
     Mutation {
         name: "histories: what makes entries needs nobody",
         file: "crates/weir-verify/src/checks/histories.rs",
         text: "all[1].extend(&kind.needs);",
         instead: "all[1].extend(kind.needs.iter().filter(|n| **n == number));",
-        test: VERIFY_STRANGERS,
+        test: VERIFY_OTHERS,
     },
     Mutation {
         name: "histories: what packets of others look for in vain is not wanted",
         file: "crates/weir-verify/src/checks/histories.rs",
         text: "before.prospect.learn(self.session.take_missed());",
         instead: "self.session.take_missed();",
-        test: VERIFY_STRANGERS,
+        test: VERIFY_OTHERS,
     },
     Mutation {
         name: "invariants: what the first packets leave is all",
         file: "crates/weir-verify/src/checks/invariants.rs",
-        text: "(after.supposed, more | after.more)",
-        instead: "(after.supposed, more & after.more)",
-        test: VERIFY_STRANGERS,
+        text: "(after.invariant, more | after.more)",
+        instead: "(after.invariant, more & after.more)",
+        test: VERIFY_OTHERS,
     },
     Mutation {
         name: "supposed: an entry that is known in part is known",
-        file: "crates/weir-verify/src/explore/supposed.rs",
+        file: "crates/weir-verify/src/explore/invariant.rs",
         text: "self.parts.iter().zip(&other.parts).all(|(a, b)| a.is_within(b))",
         instead: "self.parts.iter().zip(&other.parts).any(|(a, b)| a.is_within(b))",
-        test: VERIFY_STRANGERS,
+        test: VERIFY_OTHERS,
     },
     Mutation {
         name: "histories: what only changes entries comes once",
         file: "crates/weir-verify/src/checks/histories.rs",
         text: "[] => k.changes_some_of(&before.read),",
         instead: "[] => self.0.is_empty(),",
-        test: VERIFY_STRANGERS,
+        test: VERIFY_OTHERS,
     },
     Mutation {
-        name: "merge: where a run is looked for nothing is left aside",
+        name: "merge: where a run is looked for nothing is left out",
         file: "crates/weir-verify/src/explore/merge.rs",
-        text: "story.state.left_aside.extend(aside);",
-        instead: "story.state.left_aside.extend(aside.take(0));",
+        text: "trace.state.forgotten.extend(forgotten);",
+        instead: "trace.state.forgotten.extend(ignored.take(0));",
         test: GRAPHS,
     },
     Mutation {
         name: "supposed: packets wait with every entry",
-        file: "crates/weir-verify/src/explore/supposed.rs",
+        file: "crates/weir-verify/src/explore/invariant.rs",
         text: "parts.push(if held.value() == Some(0) { held } else { many });",
         instead: "parts.push(if held.value() == Some(1) { held } else { Set::full(Width::W32) });",
-        test: VERIFY_STRANGERS,
+        test: VERIFY_OTHERS,
     },
     Mutation {
         name: "supposed: forms of other protocols are as alike as those of other addresses",
-        file: "crates/weir-verify/src/explore/supposed.rs",
+        file: "crates/weir-verify/src/explore/invariant.rs",
         text: "const KEEPS: usize = 3;",
         instead: "const KEEPS: usize = 0;",
         test: GRAPHS,
     },
     Mutation {
-        name: "joints: what is known of a number is forgotten where its bytes are found",
-        file: "crates/weir-verify/src/model/joints.rs",
+        name: "anchors: what is known of a number is forgotten where its bytes are found",
+        file: "crates/weir-verify/src/model/anchors.rs",
         text: "all.push(self.equal(word, other));",
         instead: "let _ = (word, other);",
         test: GRAPHS,
@@ -239,44 +239,44 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "released: what waited does not go on",
         file: "crates/weir-verify/src/explore/released.rs",
-        text: "self.branch.course.work.push(other);",
+        text: "self.branch.frontier.work.push(other);",
         instead: "drop(other);",
-        test: VERIFY_STRANGERS,
+        test: VERIFY_OTHERS,
     },
     Mutation {
         name: "released: what may have changed is used",
         file: "crates/weir-verify/src/explore/released.rs",
         text: "if st.seen.stale.contains(&table) {",
         instead: "if st.seen.stale.contains(&table) && table == u32::MAX {",
-        test: VERIFY_STRANGERS,
+        test: VERIFY_OTHERS,
     },
     Mutation {
         name: "idle: nobody asks for what is written",
-        file: "crates/weir-verify/src/network/idle.rs",
+        file: "crates/weir-verify/src/network/slicing.rs",
         text: "self.fields[table.0 as usize] & field_bit(*field) != 0",
         instead: "self.fields[table.0 as usize] & field_bit(*field) == 0 && false",
-        test: VERIFY_IDLE,
+        test: VERIFY_SLICING,
     },
     Mutation {
         name: "idle: nobody who shares a table asks for what is written",
-        file: "crates/weir-verify/src/network/idle.rs",
+        file: "crates/weir-verify/src/network/slicing.rs",
         text: "map(|(t, asked)| asked | t",
         instead: "map(|(t, asked)| asked & 0 | t",
-        test: VERIFY_IDLE,
+        test: VERIFY_SLICING,
     },
     Mutation {
         name: "idle: what comes round a loop is looked at once",
-        file: "crates/weir-verify/src/network/idle.rs",
+        file: "crates/weir-verify/src/network/slicing.rs",
         text: "more && (self.goes_back || self.fields != before)",
         instead: "more && self.fields != before",
-        test: VERIFY_IDLE,
+        test: VERIFY_SLICING,
     },
     Mutation {
         name: "idle: a field that is asked for later than it is written does not count",
-        file: "crates/weir-verify/src/network/idle.rs",
+        file: "crates/weir-verify/src/network/slicing.rs",
         text: "more && (self.goes_back || self.fields != before)",
         instead: "more && self.goes_back",
-        test: VERIFY_IDLE,
+        test: VERIFY_SLICING,
     },
     Mutation {
         name: "histories: what was not tried is not told",
@@ -287,10 +287,10 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "idle: what is passed on where ways meet does not count",
-        file: "crates/weir-verify/src/network/idle.rs",
+        file: "crates/weir-verify/src/network/slicing.rs",
         text: "(!asks).then(||",
         instead: "(asks || !asks).then(||",
-        test: VERIFY_IDLE,
+        test: VERIFY_SLICING,
     },
     Mutation {
         name: "facts: what was found of an expression holds whatever is learned of its operands",
@@ -365,7 +365,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "all: what others left waiting is the packet",
         file: "crates/weir-verify/src/checks/all.rs",
-        text: "c.session.is_sent(story, packet) && packet.is(",
+        text: "c.session.is_sent(trace, packet) && packet.is(",
         instead: "packet.is(",
         test: VERIFY_WAITING,
     },
@@ -379,8 +379,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "all: what is let go arrives",
         file: "crates/weir-verify/src/checks/all.rs",
-        text: "if !c.session.is_impossible(&story) {",
-        instead: "if c.session.is_impossible(&story) {",
+        text: "if !c.session.is_impossible(&trace) {",
+        instead: "if c.session.is_impossible(&trace) {",
         test: VERIFY_WAITING,
     },
     Mutation {
@@ -394,14 +394,14 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         name: "never: a question is the packet that it is asked for",
         file: "crates/weir-verify/src/checks/seek.rs",
         text: "Counted::Released => (Provenance::Made, false),",
-        instead: "Counted::Released => return Some(Arrival { place, packet, story }),",
+        instead: "Counted::Released => return Some(Arrival { place, packet, trace }),",
         test: WAITING,
     },
     Mutation {
         name: "all: a full table does not count where it should",
         file: "crates/weir-verify/src/checks/all.rs",
-        text: "} else if !self.strict && story.ends()",
-        instead: "} else if story.ends()",
+        text: "} else if !self.strict && trace.ends()",
+        instead: "} else if trace.ends()",
         test: VERIFY_CHECKS,
     },
     Mutation {
@@ -442,8 +442,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "security: nothing came before",
         file: "crates/weir-verify/src/checks/security.rs",
-        text: "arrivals.retain(|a| a.story.uses_all_others());",
-        instead: "arrivals.retain(|a| before.is_blank() && a.story.uses_all_others());",
+        text: "arrivals.retain(|a| a.trace.uses_all_others());",
+        instead: "arrivals.retain(|a| before.is_blank() && a.trace.uses_all_others());",
         test: VERIFY_SECURITY,
     },
     Mutation {
@@ -456,43 +456,43 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "cover: a way stands for another whatever it assumes",
         file: "crates/weir-verify/src/model/facts.rs",
-        text: "if !aside(*c) && !self.holds(x, *c) {",
-        instead: "if !aside(*c) && self.truth(x, *c) == Some(false) {",
-        test: VERIFY_COVER,
+        text: "if !ignored(*c) && !self.holds(x, *c) {",
+        instead: "if !ignored(*c) && self.truth(x, *c) == Some(false) {",
+        test: VERIFY_SUBSUMPTION,
     },
     Mutation {
-        name: "cover: what was drawn is left aside though the packet holds it",
-        file: "crates/weir-verify/src/explore/cover.rs",
+        name: "cover: what was drawn is left out though the packet holds it",
+        file: "crates/weir-verify/src/explore/subsumption.rs",
         text: "!alike.drawn && drawn.draws_again",
         instead: "drawn.draws_again",
-        test: VERIFY_COVER,
+        test: VERIFY_SUBSUMPTION,
     },
     Mutation {
         name: "cover: an annotation that is written over on one way counts on none",
-        file: "crates/weir-verify/src/explore/cover.rs",
+        file: "crates/weir-verify/src/explore/subsumption.rs",
         text: ".reduce(|a, b| a & b)",
         instead: ".reduce(|a, b| a | b)",
-        test: VERIFY_COVER,
+        test: VERIFY_SUBSUMPTION,
     },
     Mutation {
         name: "fates: what made an entry left nothing behind",
-        file: "crates/weir-verify/src/network/fates.rs",
+        file: "crates/weir-verify/src/network/effects.rs",
         text: "End::Meter { .. } | End::Hold { .. } => LASTS,",
         instead: "End::Meter { .. } | End::Hold { .. } => 0,",
-        test: VERIFY_FATES,
+        test: VERIFY_EFFECTS,
     },
     Mutation {
         name: "losses: a packet that is lost takes those that wait for their turn with it",
         file: "crates/weir-verify/src/explore.rs",
-        text: "st.strands.is_empty()\n            && match self.branch.course.interest",
-        instead: "true\n            && match self.branch.course.interest",
+        text: "st.strands.is_empty()\n            && match self.branch.frontier.interest",
+        instead: "true\n            && match self.branch.frontier.interest",
         test: VERIFY_LOSSES,
     },
     Mutation {
         name: "losses: what was made is lost with the packet that made it",
         file: "crates/weir-verify/src/explore.rs",
-        text: "Interest::Entries => !st.leaves_something(self.tables.supposed.is_some()),",
-        instead: "Interest::Entries => true || !st.leaves_something(self.tables.supposed.is_some()),",
+        text: "Interest::Entries => !st.leaves_something(self.tables.invariant.is_some()),",
+        instead: "Interest::Entries => true || !st.leaves_something(self.tables.invariant.is_some()),",
         test: VERIFY_LOSSES,
     },
 ];

@@ -95,7 +95,7 @@ fn connections(b: &mut Builder, address: Width, version: &str) -> TableId {
     b.table(TableDecl::new(&format!("connections{version}"), Kind::Exact, &key, &[], CONNECTIONS), Vec::new())
 }
 
-/// What tells connections apart. The ports of packets without are 0.
+/// The key of a connection. The ports of packets without are 0.
 struct Flow {
     src: V,
     dst: V,

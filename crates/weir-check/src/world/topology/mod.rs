@@ -41,7 +41,7 @@ const TAG: u32 = 42;
 /// The class of platforms.
 const PLATFORM: &str = "Platform";
 
-/// Where packets enter a box by a port, and where those that leave by it come from.
+/// The place at which packets enter a box by a port, and the one that those which leave by it come from.
 type PortEnds = (Place, Place);
 
 impl World {

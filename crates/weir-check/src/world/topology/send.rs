@@ -13,7 +13,7 @@ use super::segments::{Neighbour, Port, Segments};
 use super::{NEXT, TAG, martians};
 use crate::filter::well_formed;
 
-/// What is done with packets for a prefix.
+/// The treatment of packets for a prefix.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     /// One of these: output, number of the next port.
@@ -95,7 +95,7 @@ fn send(b: &mut Builder, output: u32, next: u32, tag: u16) {
     b.emit(output);
 }
 
-/// One of several ways, as a hash may choose.
+/// One of several next hops, as a hash may choose.
 pub(super) fn choose(b: &mut Builder, n: usize, mut way: impl FnMut(&mut Builder, usize)) {
     if n < 2 {
         return way(b, 0);

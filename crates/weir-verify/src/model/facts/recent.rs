@@ -12,7 +12,7 @@ const SLOTS: usize = 32;
 /// How many of the states of knowledge before a path still knows.
 const BEFORE: usize = 6;
 
-/// What is known on a path, by number: paths of one number know the same.
+/// The number of a state of knowledge: paths of one number know the same.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Version {
     now: u64,

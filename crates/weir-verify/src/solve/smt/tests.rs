@@ -28,7 +28,7 @@ fn ask(smt: &Smt, x: &Exprs, conditions: &[Expr]) -> Answer {
     let net = Network::default();
     let facts = Facts::default();
     let goal = Goal { exprs: x, facts: &facts, inputs: 0, entry: Entered::Packets, whole: true };
-    smt.ask(&net, &goal, conditions, &Clock::start(None))
+    smt.ask(&net, &goal, conditions, &Deadline::start(None))
 }
 
 fn arg(x: &mut Exprs, w: Width, i: u32) -> Expr {
@@ -240,11 +240,11 @@ fn only_z3_knows_that_no_square_is_two_more_than_a_multiple_of_four() {
     let net = Network::default();
     let goal = Goal { exprs: &x, facts: &facts, inputs: 0, entry: Entered::Packets, whole: true };
     assert!(matches!(
-        decide(&net, &goal, &Smt::default(), Effort::Thorough, &Clock::start(None)),
+        decide(&net, &goal, &Smt::default(), Effort::Thorough, &Deadline::start(None)),
         Solution::Impossible
     ));
     assert!(matches!(
-        decide(&net, &goal, &Smt::with("z3-that-is-nowhere"), Effort::Thorough, &Clock::start(None)),
+        decide(&net, &goal, &Smt::with("z3-that-is-nowhere"), Effort::Thorough, &Deadline::start(None)),
         Solution::Missing
     ));
 }

@@ -1,5 +1,5 @@
 //! Chains of iptables rules as programs. Rules are asked in their order; a chain that is jumped to stands where the jump
-//! is, so the program is as long as all ways through the chains.
+//! is, so the program is as long as all paths through the chains.
 
 use weir_elements::filter::{Plan, View};
 use weir_ir::{Builder, V, Width};
@@ -12,7 +12,7 @@ const MAX_RULES: usize = 1 << 14;
 /// How deep jumps may be nested, and rules behind one that returns.
 const MAX_DEPTH: usize = 256;
 
-/// What becomes of a packet.
+/// The decision about a packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fate<'a> {
     Accept,

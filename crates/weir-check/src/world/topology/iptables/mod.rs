@@ -225,7 +225,7 @@ impl<'a> Rules<'a> {
 /// A program, and for each of its last outputs why it is not known what becomes of packets there.
 type Built = Result<(Program, Vec<String>), TooLong>;
 
-/// Why it is not known what becomes of packets: each reason has an output of its own, from a number on.
+/// The reasons for which it is not known what becomes of packets: each has an output of its own, from a number on.
 struct Causes {
     first: u32,
     list: RefCell<Vec<String>>,

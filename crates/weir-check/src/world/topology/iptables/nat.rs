@@ -31,7 +31,7 @@ const UDP: u8 = 17;
 /// Where the port ranges end within which Linux stays if a source port is taken (`nf_nat_core.c`).
 const CLASSES: [(u16, u16, u16); 3] = [(511, 1, 511), (1023, 600, 1023), (u16::MAX, 1024, u16::MAX)];
 
-/// What an address and port are to become; `None` stays.
+/// A change of an address and port; `None` stays.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change {
     pub address: Option<(u32, u32)>,
@@ -183,7 +183,7 @@ pub(super) fn destination(b: &mut Builder, change: &Change, out: &dyn Fn(&mut Bu
 /// Goes on with the change that the rules say, if they say one.
 type Then<'a> = &'a (dyn Fn(&mut Builder, Option<&Change>) + 'a);
 
-/// How a packet goes on.
+/// The code that a packet goes on with.
 type Next<'a> = &'a dyn Fn(&mut Builder);
 
 /// The packet leaves: its source becomes what was remembered, or what a change says. Ends: by `out`, or by `guess` if it is of

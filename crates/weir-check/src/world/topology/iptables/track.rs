@@ -76,7 +76,7 @@ impl Connections {
     }
 }
 
-/// What names the connection of a packet.
+/// The names of the connection of a packet.
 pub(super) struct Flow {
     /// Source, destination, then ports or ICMP identifier and kind of query, and the protocol.
     pub key: [V; 5],

@@ -10,7 +10,7 @@ const MAX_WORK: usize = 1 << 24;
 /// Most intervals that one condition may consist of.
 const MAX_INTERVALS: u32 = 1 << 12;
 
-/// What a rule asks of a field: the bits of `mask` have to be those of `value`.
+/// The test of a field: the bits of `mask` have to be those of `value`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bits {
     /// Number of the field.

@@ -12,7 +12,7 @@ use super::super::TAG;
 use super::super::send::choose;
 use super::diagram::{Bits, Diagram, Interval, Node, Rule as Fits};
 
-/// Most nodes of a diagram, each as often as ways lead to it, in a program.
+/// Most nodes of a diagram, each as often as paths lead to it, in a program.
 const MAX_PARTS: usize = 1 << 13;
 /// The order in which fields are looked at: those that tell few kinds of packets apart come first.
 const ORDER: [HeaderField; 7] = [
@@ -34,7 +34,7 @@ pub(super) struct PortProgram {
     pub unknown: Vec<usize>,
 }
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Action {
     /// The packet gets the tag that its own becomes (mask, value), and leaves by one of these outputs.

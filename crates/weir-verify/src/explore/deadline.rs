@@ -4,15 +4,15 @@ use std::time::{Duration, Instant};
 
 /// Says when the time is over that there is for a check. As long as it is not, nothing depends on it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
+pub(crate) struct Deadline {
     until: Option<Instant>,
 }
 
-impl Clock {
+impl Deadline {
     /// One that starts now.
-    pub(crate) fn start(time: Option<Duration>) -> Clock {
+    pub(crate) fn start(time: Option<Duration>) -> Deadline {
         // What cannot be said as a time is never over.
-        Clock { until: time.and_then(|t| Instant::now().checked_add(t)) }
+        Deadline { until: time.and_then(|t| Instant::now().checked_add(t)) }
     }
 
     /// Whether the time is over.

@@ -18,10 +18,10 @@ fn ways(net: &Network, from: Place, to: Place) -> (usize, usize) {
         let blank = s.blank();
         s.packet(&blank, from, &SymbolicInput::ip()).into_iter().collect()
     };
-    let stories = enter(&mut session);
-    let all = session.run(stories, &watched).arrivals.len();
-    let (stories, mut some) = (enter(&mut session), 0);
-    session.arrivals(stories, &watched, |_| some += 1);
+    let traces = enter(&mut session);
+    let all = session.run(traces, &watched).arrivals.len();
+    let (traces, mut some) = (enter(&mut session), 0);
+    session.arrivals(traces, &watched, |_| some += 1);
     assert_eq!(session.take_incomplete(), None);
     (all, some)
 }

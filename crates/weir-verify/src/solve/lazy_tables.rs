@@ -8,7 +8,7 @@ use crate::network::{Body, Instance, Network, NodeId};
 
 /// Tables that are made when they are first asked for.
 #[derive(Debug, Default)]
-pub struct Stock {
+pub struct LazyTables {
     /// Those that there are, in the order in which they were asked for.
     pub set: TableSet,
     pub(crate) numbers: Numbers,
@@ -25,7 +25,7 @@ impl Numbers {
     }
 }
 
-impl Stock {
+impl LazyTables {
     /// The number in the set of a table of the network; if it is made only now, with those of its first rows which `stays`
     /// says are there. `None` if it cannot be made.
     pub(crate) fn number(

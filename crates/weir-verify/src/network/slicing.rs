@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use weir_ir::program::{Block, BlockId, End, Op, Program, Target, Type, Value};
 
-/// What a path leaves out in a block.
+/// The operations of a block that paths leave out.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Idle {
+pub(crate) struct Sliced {
     /// The operations, a bit each. Those behind the 64th are taken to count.
     ops: u64,
     /// Where it goes on, however the block ends; the parameters there are not asked for.
     pub next: Option<BlockId>,
 }
 
-impl Idle {
-    /// Whether the operation with this number is idle.
+impl Sliced {
+    /// Whether the operation with this number is left out.
     pub fn has(self, op: usize) -> bool {
         self.ops.checked_shr(op as u32).unwrap_or(0) & 1 == 1
     }
@@ -25,22 +25,25 @@ impl Idle {
 /// Value fields of a table, a bit each. Those behind the 63rd share a bit.
 pub(crate) type FieldSet = u64;
 
-/// For each block of a program in a closed network what is idle, and for each table the fields that are asked for: those
+/// For each block of a program in a closed network what is left out, and for each table the fields that are asked for: those
 /// that others ask for, who share it, and its own.
-pub(crate) fn idle(p: &Program, of_others: impl Iterator<Item = FieldSet>) -> (Arc<[Idle]>, Vec<FieldSet>) {
+pub(crate) fn sliced(
+    p: &Program,
+    of_others: impl Iterator<Item = FieldSet>,
+) -> (Arc<[Sliced]>, Vec<FieldSet>) {
     let mut asked = Asked::of(p, of_others);
     while asked.look(p) {}
-    let all = asked.idle.iter().zip(&asked.next).map(|(&ops, &next)| Idle { ops, next });
+    let all = asked.sliced.iter().zip(&asked.next).map(|(&ops, &next)| Sliced { ops, next });
     (all.collect(), asked.fields)
 }
 
-/// What something that shows depends on.
+/// The values and fields that something that shows depends on.
 struct Asked {
     values: Vec<bool>,
     /// By table.
     fields: Vec<FieldSet>,
-    /// For each block the operations that are idle, a bit each.
-    idle: Vec<u64>,
+    /// For each block the operations that are left out, a bit each.
+    sliced: Vec<u64>,
     /// For each block where it goes on, however it ends.
     next: Vec<Option<BlockId>>,
     /// For each block the first one from there where something shows.
@@ -61,7 +64,7 @@ impl Asked {
         Asked {
             values: vec![false; p.types.len()],
             fields: fields.collect(),
-            idle: vec![0; p.blocks.len()],
+            sliced: vec![0; p.blocks.len()],
             next: vec![None; p.blocks.len()],
             shows: (0..p.blocks.len()).map(|b| BlockId(b as u32)).collect(),
             reached: reached(p),
@@ -81,13 +84,13 @@ impl Asked {
             self.next[i] = self.meeting(p, b);
             more |= self.look_at(p, i, b);
             // A header counts its rounds.
-            let is_still = b.loop_limit.is_none() && self.idle[i].count_ones() as usize == b.ops.len();
+            let is_still = b.loop_limit.is_none() && self.sliced[i].count_ones() as usize == b.ops.len();
             self.shows[i] = self.next[i].filter(|_| is_still).unwrap_or(BlockId(i as u32));
         }
         more && (self.goes_back || self.fields != before)
     }
 
-    /// Where all ways on which a block may end meet, if nothing shows on them.
+    /// Where all paths on which a block may end meet, if nothing shows on them.
     fn meeting(&self, p: &Program, b: &Block) -> Option<BlockId> {
         use End::{Branch, Jump, Lookup, Require, Soonest, Switch};
         let (Jump(_) | Branch { .. } | Switch { .. } | Require { .. } | Lookup { .. } | Soonest { .. }) =
@@ -118,10 +121,10 @@ impl Asked {
                 }
             });
         }
-        self.idle[i] = 0;
+        self.sliced[i] = 0;
         for (n, op) in b.ops.iter().enumerate().rev() {
             if !self.counts(p, op) {
-                self.idle[i] |= 1_u64.checked_shl(n as u32).unwrap_or(0);
+                self.sliced[i] |= 1_u64.checked_shl(n as u32).unwrap_or(0);
                 continue;
             }
             op.visit_values(|v, defined| more |= !defined && self.ask(*v));
@@ -211,17 +214,17 @@ mod tests {
     use crate::network::{Body, Network, NodeId};
 
     /// Nobody shares its tables.
-    fn alone(p: &Program) -> (Arc<[Idle]>, Vec<FieldSet>) {
-        idle(p, p.tables.iter().map(|_| 0))
+    fn alone(p: &Program) -> (Arc<[Sliced]>, Vec<FieldSet>) {
+        sliced(p, p.tables.iter().map(|_| 0))
     }
 
-    /// How many operations of a program with one input are idle, and how many it has.
+    /// How many operations of a program with one input are left out, and how many it has.
     fn of(body: impl FnOnce(&mut Builder)) -> (u32, usize) {
         let mut b = Builder::new("p", 1, 1);
         b.input(0, body);
         let p = b.finish();
-        let (idle, _) = alone(&p);
-        (idle.iter().map(|i| i.ops.count_ones()).sum(), p.blocks.iter().map(|b| b.ops.len()).sum())
+        let (sliced, _) = alone(&p);
+        (sliced.iter().map(|i| i.ops.count_ones()).sum(), p.blocks.iter().map(|b| b.ops.len()).sum())
     }
 
     /// Adds the length of the packet to a cell, which is sent along or not.
@@ -239,8 +242,8 @@ mod tests {
 
     #[test]
     fn a_counter_that_nobody_asks_for_is_idle() {
-        let (idle, all) = of(|b| count(b, false));
-        assert_eq!(idle as usize, all);
+        let (sliced, all) = of(|b| count(b, false));
+        assert_eq!(sliced as usize, all);
         assert_eq!(of(|b| count(b, true)).0, 0);
     }
 
@@ -268,7 +271,7 @@ mod tests {
 
     #[test]
     fn what_goes_round_a_loop_to_be_asked_for_counts() {
-        let (idle, _) = of(|b| {
+        let (sliced, _) = of(|b| {
             let zero = b.constant(Width::W32, 0_u32);
             let found = b.repeat(3, &[zero, zero], |b, ways, vars| {
                 let (asked, not) = (b.add(vars[0], 1), b.add(vars[1], 2));
@@ -279,12 +282,12 @@ mod tests {
             b.store_anno(0, found[0]);
             b.emit(0);
         });
-        assert_eq!(idle, 2, "the second sum, and the number that it adds");
+        assert_eq!(sliced, 2, "the second sum, and the number that it adds");
     }
 
     #[test]
     fn what_is_asked_for_two_rounds_later_counts() {
-        let (idle, _) = of(|b| {
+        let (sliced, _) = of(|b| {
             let zero = b.constant(Width::W32, 0_u32);
             let found = b.repeat(5, &[zero, zero, zero], |b, ways, vars| {
                 let (round, later) = (b.add(vars[0], 1), b.add(vars[2], 7));
@@ -295,7 +298,7 @@ mod tests {
             b.store_anno(0, found[1]);
             b.emit(0);
         });
-        assert_eq!(idle, 0, "what is added is shown when it has moved on");
+        assert_eq!(sliced, 0, "what is added is shown when it has moved on");
     }
 
     /// How many blocks of a program go on somewhere else than their end says, or without asking what it asks.
@@ -374,7 +377,7 @@ mod tests {
     #[test]
     fn what_only_an_entry_that_expires_next_is_asked_for_is_not_asked_for() {
         let seen = |is_read: bool| {
-            let (idle, _) = of(|b| {
+            let (sliced, _) = of(|b| {
                 let key = [("key", Width::W8)];
                 let decl = TableDecl::new("flows", Kind::Exact, &key, &[("state", Width::W8)], 8);
                 let t = b.table(decl, Vec::new());
@@ -394,7 +397,7 @@ mod tests {
                 }
                 b.emit(0);
             });
-            idle
+            sliced
         };
         assert!(seen(false) >= 4, "the state, the one that is added, the sum, and where it is kept");
         assert_eq!(seen(true), 0);
@@ -420,20 +423,20 @@ mod tests {
             Arc::new(b.finish())
         };
         let mut net = Network::new();
-        let idle = |net: &Network, n: NodeId| {
+        let sliced = |net: &Network, n: NodeId| {
             let Body::Program(i) = &net.node(n).body else { panic!("it is a program") };
-            i.idle.iter().map(|i| i.ops.count_ones()).sum::<u32>()
+            i.sliced.iter().map(|i| i.ops.count_ones()).sum::<u32>()
         };
         let writer = net.add_program("writer", &p(false), 0);
         let other = net.add_program("reader of another graph", &p(true), 1);
         assert_eq!(
-            (idle(&net, writer), idle(&net, other)),
+            (sliced(&net, writer), sliced(&net, other)),
             (3, 0),
             "the place, the number, and that it is written"
         );
         net.add_program("reader", &p(true), 0);
-        assert_eq!(idle(&net, writer), 0);
+        assert_eq!(sliced(&net, writer), 0);
         let late = net.add_program("another writer", &p(false), 0);
-        assert_eq!(idle(&net, late), 0);
+        assert_eq!(sliced(&net, late), 0);
     }
 }

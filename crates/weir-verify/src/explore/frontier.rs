@@ -7,22 +7,22 @@ use rustc_hash::FxHashSet;
 use weir_ir::program::BlockId;
 
 use crate::explore::Explorer;
-use crate::explore::cover::Ways;
 use crate::explore::merge::Met;
 use crate::explore::path::{How, Incomplete};
-use crate::explore::session::OnItsWay;
+use crate::explore::session::InTransit;
 use crate::explore::state::State;
-use crate::network::fates::{Fates, leaves_by};
+use crate::explore::subsumption::SeenPaths;
+use crate::network::effects::{Effects, leaves_by};
 use crate::network::{NodeId, Place};
 
-/// A path that ended aside counts as one part of so many of a path.
-const ASIDE: usize = 64;
+/// A path that ended unseen counts as one part of so many of a path.
+const IGNORED: usize = 64;
 
 /// How many walks there may be for each path that there may be: those that contradict themselves late, or are given up,
 /// end as no path.
 const WALKS: usize = 16;
 
-/// What is looked at, beside packets that come to watched places.
+/// The results that are of interest, beside packets that come to watched places.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interest {
     /// All ends of all paths.
@@ -42,7 +42,7 @@ const ALL_WALKS: usize = 64;
 
 /// An exploration under way.
 #[derive(Debug, Default)]
-pub(crate) struct Course {
+pub(crate) struct Frontier {
     /// The last is followed first.
     #[expect(clippy::vec_box, reason = "they are large, and go from hand to hand")]
     pub(crate) work: Vec<Box<State>>,
@@ -57,36 +57,36 @@ pub(crate) struct Course {
     /// What else is looked at.
     pub(crate) interest: Interest,
     /// What may become of packets in the one node that is explored, if not all of it is looked at.
-    pub(crate) wanted: Option<Fates>,
+    pub(crate) wanted: Option<Effects>,
     /// The watched place that the path which was cut had come to, with nothing behind it.
     pub(crate) landed: Option<Place>,
     /// The packets as they came to places, if they are to be kept.
-    pub(crate) kept: Option<Vec<OnItsWay>>,
-    /// The ways that came to inputs, if one may stand for others.
-    pub(crate) ways: Option<Ways>,
+    pub(crate) kept: Option<Vec<InTransit>>,
+    /// The paths that came to inputs, if one may stand for others.
+    pub(crate) paths: Option<SeenPaths>,
     /// How much of [`crate::Limits::paths`] is used up, in parts of a path.
     spent: usize,
     /// Walks so far.
     walks: usize,
 }
 
-impl Course {
+impl Frontier {
     /// One that looks at packets at some places.
-    pub(crate) fn new(interest: Interest, watched: impl IntoIterator<Item = Place>) -> Course {
-        Course { interest, watched: watched.into_iter().collect(), ..Course::default() }
+    pub(crate) fn new(interest: Interest, watched: impl IntoIterator<Item = Place>) -> Frontier {
+        Frontier { interest, watched: watched.into_iter().collect(), ..Frontier::default() }
     }
 
     /// One that looks at nothing else, and follows what comes to `useful` nodes.
     pub(crate) fn of_arrivals(
         watched: impl IntoIterator<Item = Place>,
         useful: Option<Rc<[bool]>>,
-    ) -> Course {
-        Course { useful, ..Course::new(Interest::Arrivals, watched) }
+    ) -> Frontier {
+        Frontier { useful, ..Frontier::new(Interest::Arrivals, watched) }
     }
 
     /// One through a single node, that looks at nothing but packets that leave it by an output.
-    pub(crate) fn through(port: u32) -> Course {
-        Course { interest: Interest::Arrivals, wanted: Some(leaves_by(port)), ..Course::default() }
+    pub(crate) fn through(port: u32) -> Frontier {
+        Frontier { interest: Interest::Arrivals, wanted: Some(leaves_by(port)), ..Frontier::default() }
     }
 
     /// Starts afresh with a state, or with nothing.
@@ -95,19 +95,19 @@ impl Course {
         self.work.reserve(8);
         self.work.extend(state);
         self.met.clear();
-        if let Some(ways) = &mut self.ways {
-            ways.clear();
+        if let Some(paths) = &mut self.paths {
+            paths.clear();
         }
         (self.spent, self.walks) = (0, 0);
     }
 
     /// Whether what comes to a node has no effect on what is looked at.
-    pub(crate) fn is_aside(&self, node: NodeId) -> bool {
+    pub(crate) fn is_ignored(&self, node: NodeId) -> bool {
         self.useful.as_ref().is_some_and(|u| !u[node as usize])
     }
 }
 
-/// How far a step went.
+/// The result of a step.
 pub(crate) enum Step {
     /// A path is at its end.
     End(Box<State>),
@@ -119,7 +119,7 @@ impl Explorer<'_> {
     /// The ends of all paths from a state.
     #[expect(clippy::vec_box, reason = "they are large, and go from hand to hand")]
     pub(crate) fn run(&mut self, state: Option<Box<State>>) -> Vec<Box<State>> {
-        self.branch.course.begin(state);
+        self.branch.frontier.begin(state);
         let mut done = Vec::with_capacity(8);
         while let Some(step) = self.step() {
             if let Step::End(st) = step {
@@ -131,26 +131,26 @@ impl Explorer<'_> {
 
     /// Follows the next path. `None`: there is none.
     pub(crate) fn step(&mut self) -> Option<Step> {
-        // What is supposed is for proofs, and there is none where something was left out.
-        if self.tables.supposed.is_some() && self.branch.budget.incomplete.is_some() {
-            self.branch.course.work.clear();
+        // What is assumed is for proofs, and there is none where something was left out.
+        if self.tables.invariant.is_some() && self.branch.budget.incomplete.is_some() {
+            self.branch.frontier.work.clear();
         }
-        let mut st = self.branch.course.work.pop()?;
-        self.branch.course.walks += 1;
+        let mut st = self.branch.frontier.work.pop()?;
+        self.branch.frontier.walks += 1;
         self.branch.budget.walks += 1;
-        let paths = self.branch.budget.limits.paths.saturating_mul(if self.tables.supposed.is_some() {
+        let paths = self.branch.budget.limits.paths.saturating_mul(if self.tables.invariant.is_some() {
             PROOF
         } else {
             1
         });
-        let late = self.branch.budget.clock.is_over();
-        let many = self.branch.course.spent >= paths.saturating_mul(ASIDE)
-            || self.branch.course.walks > paths.saturating_mul(WALKS)
+        let late = self.branch.budget.deadline.is_over();
+        let many = self.branch.frontier.spent >= paths.saturating_mul(IGNORED)
+            || self.branch.frontier.walks > paths.saturating_mul(WALKS)
             || self.branch.budget.walks > self.branch.budget.limits.paths.saturating_mul(ALL_WALKS);
-        let complete = self.branch.budget.incomplete.is_none() && self.tables.supposed.is_none();
+        let complete = self.branch.budget.incomplete.is_none() && self.tables.invariant.is_none();
         if late || many {
             self.branch.give_up(if late { Incomplete::Time } else { Incomplete::Paths });
-            self.branch.course.work.clear();
+            self.branch.frontier.work.clear();
             if complete {
                 self.branch.budget.stopped.push(st);
             }
@@ -160,14 +160,14 @@ impl Explorer<'_> {
         let walked = self.walk(&mut st);
         self.note_stopped(complete, &st);
         if walked.is_err() {
-            if let Some(place) = self.branch.course.landed.take() {
-                self.branch.course.spent += ASIDE;
-                self.branch.course.arrivals.push_back((place, st));
+            if let Some(place) = self.branch.frontier.landed.take() {
+                self.branch.frontier.spent += IGNORED;
+                self.branch.frontier.arrivals.push_back((place, st));
             }
             return Some(Step::Cut);
         }
         // Where nobody looks, many paths end soon.
-        self.branch.course.spent += if st.aside && st.ends.is_empty() { 1 } else { ASIDE };
+        self.branch.frontier.spent += if st.ignored && st.ends.is_empty() { 1 } else { IGNORED };
         Some(Step::End(st))
     }
 
@@ -175,7 +175,7 @@ impl Explorer<'_> {
     fn note_stopped(&mut self, was_complete: bool, st: &State) {
         let is_first = was_complete && self.branch.budget.incomplete.is_some();
         let ends_unknown = || st.ends.iter().any(|e| e.how == How::Opaque);
-        if self.tables.supposed.is_none() && (is_first || ends_unknown()) {
+        if self.tables.invariant.is_none() && (is_first || ends_unknown()) {
             self.branch.budget.keep_stopped(st);
         }
     }

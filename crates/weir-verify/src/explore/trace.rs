@@ -3,15 +3,15 @@
 use std::rc::Rc;
 
 use crate::explore::path::PacketEnd;
+use crate::explore::route::Route;
 use crate::explore::session::Entry;
 use crate::explore::state::State;
-use crate::explore::trail::Trail;
 use crate::model::expr::Expr;
 use crate::model::packet::SymbolicPacket;
 
 /// A path so far, which may go on with the next packet.
 #[derive(Debug, Clone)]
-pub struct Story {
+pub struct Trace {
     pub(crate) state: Box<State>,
     /// What entered, in order. Shared by all that follows from it.
     pub(crate) entered: Rc<Vec<Entry>>,
@@ -23,7 +23,7 @@ pub(crate) enum Part {
     Value(Expr),
 }
 
-impl Story {
+impl Trace {
     /// How its packets ended, in order.
     pub fn ends(&self) -> &[PacketEnd] {
         &self.state.ends
@@ -39,8 +39,8 @@ impl Story {
         self.state.randoms
     }
 
-    /// The story with these ends before its own, and as many random numbers drawn at least.
-    pub(crate) fn after(mut self, mut ends: Vec<PacketEnd>, randoms: u32) -> Story {
+    /// The trace with these ends before its own, and as many random numbers drawn at least.
+    pub(crate) fn after(mut self, mut ends: Vec<PacketEnd>, randoms: u32) -> Trace {
         ends.append(&mut self.state.ends);
         self.state.ends = ends;
         self.state.randoms = self.state.randoms.max(randoms);
@@ -58,8 +58,8 @@ impl Story {
     }
 
     /// Where its current packet came by.
-    pub fn trail(&self) -> &Trail {
-        &self.state.trail
+    pub fn route(&self) -> &Route {
+        &self.state.route
     }
 
     /// What entered, in order.
@@ -68,7 +68,7 @@ impl Story {
     }
 
     /// What happened in it is what packets of others did, before what is looked at.
-    pub(crate) fn of_others(mut self) -> Story {
+    pub(crate) fn of_others(mut self) -> Trace {
         self.state.leave_to_others();
         self
     }
@@ -88,14 +88,14 @@ impl Story {
         self.state.others == 0 || self.state.used & self.state.others != 0
     }
 
-    /// The tables of the entries that its packets made and that are there, beside those of an earlier story.
-    pub(crate) fn made_since(&self, before: &Story) -> Vec<u32> {
+    /// The tables of the entries that its packets made and that are there, beside those of an earlier trace.
+    pub(crate) fn made_since(&self, before: &Trace) -> Vec<u32> {
         let new = self.state.entries.iter().skip(before.state.entries.len());
         new.filter(|e| e.base.is_none() && e.live).map(|e| e.table).collect()
     }
 
-    /// The fields of the entries of an earlier story that are something else now, by table and number.
-    pub(crate) fn changed_since(&self, before: &Story) -> Vec<(u32, u32)> {
+    /// The fields of the entries of an earlier trace that are something else now, by table and number.
+    pub(crate) fn changed_since(&self, before: &Trace) -> Vec<(u32, u32)> {
         let pairs = before.state.entries.iter().zip(&self.state.entries);
         let changed = pairs.filter(|(_, now)| now.base.is_none() && now.live).flat_map(|(old, now)| {
             let fields = (0..).zip(old.fields.iter().zip(&now.fields));
@@ -104,8 +104,8 @@ impl Story {
         changed.collect()
     }
 
-    /// Whether all entries that were there in an earlier story are still there.
-    pub(crate) fn keeps_all_of(&self, before: &Story) -> bool {
+    /// Whether all entries that were there in an earlier trace are still there.
+    pub(crate) fn keeps_all_of(&self, before: &Trace) -> bool {
         before.state.entries.iter().zip(&self.state.entries).all(|(old, now)| now.live || !old.live)
     }
 

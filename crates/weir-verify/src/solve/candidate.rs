@@ -2,12 +2,12 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::model::anchors::is_behind;
 use crate::model::expr::{Expr, Exprs, Node, SourceId, Symbol};
-use crate::model::joints::is_behind;
 use crate::network::Network;
 use crate::solve::eval::{Evaluator, Model};
 
-/// What is made of what, for all that some conditions depend on.
+/// The users of each expression that some conditions depend on.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     /// The expressions of which one is an operand.
@@ -44,7 +44,7 @@ impl Users {
 }
 
 /// A model, and the values under it that were asked for.
-pub(crate) struct Trial<'a> {
+pub(crate) struct Candidate<'a> {
     x: &'a Exprs,
     net: &'a Network,
     users: &'a Users,
@@ -53,9 +53,9 @@ pub(crate) struct Trial<'a> {
     known: FxHashMap<Expr, u128>,
 }
 
-impl<'a> Trial<'a> {
-    pub(crate) fn new(x: &'a Exprs, net: &'a Network, users: &'a Users, model: Model) -> Trial<'a> {
-        Trial { x, net, users, model, known: FxHashMap::default() }
+impl<'a> Candidate<'a> {
+    pub(crate) fn new(x: &'a Exprs, net: &'a Network, users: &'a Users, model: Model) -> Candidate<'a> {
+        Candidate { x, net, users, model, known: FxHashMap::default() }
     }
 
     /// The values of the symbols.

@@ -9,7 +9,7 @@ use super::{Gate, Spot, World};
 
 impl World {
     /// Where packets come in or come into being, by name.
-    pub fn ways_in(&self) -> BTreeMap<String, Start> {
+    pub fn entries(&self) -> BTreeMap<String, Start> {
         let mut all = BTreeMap::new();
         for start in &self.others {
             let name = self.entry_name(start.place);
@@ -20,9 +20,9 @@ impl World {
         all
     }
 
-    /// Adds the ways in that are not there: packets that come in by them are discarded.
-    pub fn add_ways_in(&mut self, ways: &BTreeMap<String, Start>) {
-        let own = self.ways_in();
+    /// Adds the entries that are not there: packets that come in by them are discarded.
+    pub fn add_entries(&mut self, ways: &BTreeMap<String, Start>) {
+        let own = self.entries();
         for (name, start) in ways.iter().filter(|(name, _)| !own.contains_key(*name)) {
             let node = self.net.add(name.clone(), Body::Sink);
             let start = Start { place: Place { node, port: 0 }, ..start.clone() };

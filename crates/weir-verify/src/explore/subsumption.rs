@@ -1,11 +1,11 @@
-//! Ways that others stand for.
+//! Paths that others stand for.
 //!
-//! Where it is asked what comes to a place, and not by which way, a way need not be followed if all that can come of its
-//! packets comes of those of another way that came to the same input before: the packet is the same, and all that the
-//! other way assumed is known on this one. Then each run that goes this way has a twin that goes the other; nothing is
+//! Where it is asked what comes to a place, and not by which path, a path need not be followed if all that can come of its
+//! packets comes of those of another path that came to the same input before: the packet is the same, and all that the
+//! other path assumed is known on this one. Then each run that goes this path has a twin that goes the other; nothing is
 //! hidden, and nothing is shown that is not.
 //!
-//! What was drawn at random on the way is left aside if nothing depends on it any more: the twin draws what it needs.
+//! What was drawn at random on the way is left out if nothing depends on it any more: the twin draws what it needs.
 
 use rustc_hash::FxHashMap;
 use weir_ir::interp::binary;
@@ -20,42 +20,42 @@ use crate::model::packet::{Mark, SymbolicPacket};
 use crate::model::set::Set;
 use crate::network::Place;
 
-/// Most ways with the same packet that are kept at an input: looking through more costs more than it saves.
+/// Most paths with the same packet that are kept at an input: looking through more costs more than it saves.
 const MOST: usize = 8;
 /// So many intervals of a random number's values are tried.
 const TRIED: usize = 4;
 
-/// Ways that came to inputs.
+/// Paths that came to inputs.
 #[derive(Debug, Default)]
-pub(crate) struct Ways {
+pub(crate) struct SeenPaths {
     by_place: FxHashMap<Place, Vec<Alike>>,
     drawn: Drawn,
 }
 
-/// Whether expressions depend on a random number.
+/// The expressions that depend on a random number.
 #[derive(Debug, Default)]
 struct Drawn(FxHashMap<Expr, bool>);
 
-/// Ways that came to an input with the same packet.
+/// Paths that came to an input with the same packet.
 #[derive(Debug)]
 struct Alike {
     packet: SymbolicPacket,
     laps: u32,
     /// Whether something in the packet depends on a random number.
     drawn: bool,
-    ways: Vec<Way>,
+    paths: Vec<SeenPath>,
 }
 
-/// What a way assumed.
+/// The conditions of a path.
 #[derive(Debug)]
-struct Way {
+struct SeenPath {
     conditions: List<Expr>,
-    /// Whether what it says of random numbers may be left aside.
+    /// Whether what it says of random numbers may be left out.
     draws_again: bool,
 }
 
-impl Ways {
-    /// Forgets all ways.
+impl SeenPaths {
+    /// Forgets all paths.
     pub(crate) fn clear(&mut self) {
         self.by_place.clear();
     }
@@ -146,7 +146,7 @@ fn with(x: &Exprs, e: Expr, number: u128) -> Option<u128> {
 /// that enters it at a block. Those of packets that it drops nobody looks at.
 fn overwritten(p: &Program, entry: BlockId) -> u64 {
     let bytes = |off: u32, v: Value| ((1_u64 << p.width(v).bytes()) - 1) << off;
-    // What is not known yet is behind a way back, and may read all.
+    // What is not known yet is behind a path back, and may read all.
     let mut start = vec![0; p.blocks.len()];
     for (i, block) in p.blocks.iter().enumerate().rev() {
         let mut dead = match &block.end {
@@ -179,35 +179,38 @@ impl Explorer<'_> {
         })
     }
 
-    /// Whether another way that came to an input stands for this one. If not, this one may for later ones.
-    pub(crate) fn is_covered(&mut self, st: &State, at: Place) -> bool {
+    /// Whether another path that came to an input stands for this one. If not, this one may for later ones.
+    pub(crate) fn is_subsumed(&mut self, st: &State, at: Place) -> bool {
         let settled = st.is_settled() && st.entries.iter().all(|e| self.net.info(e.table).is_fixed());
-        if !settled || self.branch.guide.is_some() || self.branch.course.ways.is_none() {
+        if !settled || self.branch.guide.is_some() || self.branch.frontier.paths.is_none() {
             return false;
         }
         let unread = self.unread(at);
-        let (Some(packet), Some(ways), x) = (&st.packet, &mut self.branch.course.ways, &self.branch.x) else {
+        let (Some(packet), Some(paths), x) = (&st.packet, &mut self.branch.frontier.paths, &self.branch.x)
+        else {
             return false;
         };
-        let Ways { by_place, drawn } = ways;
+        let SeenPaths { by_place, drawn } = paths;
         let all = by_place.entry(at).or_default();
         let same = |a: &Alike| a.laps == st.laps && is_alike(&a.packet, packet, unread);
         let alike = all.iter().position(same).unwrap_or_else(|| {
             let (drawn, packet) = (drawn.packet_is_drawn(x, packet, unread), packet.clone());
-            all.push(Alike { packet, laps: st.laps, drawn, ways: Vec::new() });
+            all.push(Alike { packet, laps: st.laps, drawn, paths: Vec::new() });
             all.len() - 1
         });
         let alike = &mut all[alike];
-        let covers = |w: &Way| {
-            let aside = |c| w.draws_again && drawn.0.get(&c).is_some_and(|drawn| *drawn);
-            st.facts.imply(x, &w.conditions, aside)
+        let covers = |w: &SeenPath| {
+            let ignored = |c| w.draws_again && drawn.0.get(&c).is_some_and(|drawn| *drawn);
+            st.facts.imply(x, &w.conditions, ignored)
         };
-        let covered = alike.ways.iter().rev().any(covers);
-        if !covered && alike.ways.len() < MOST {
+        let subsumed = alike.paths.iter().rev().any(covers);
+        if !subsumed && alike.paths.len() < MOST {
             let draws_again = !alike.drawn && drawn.draws_again(x, &st.facts);
-            alike.ways.push(Way { conditions: st.facts.conditions_newest_first().clone(), draws_again });
+            alike
+                .paths
+                .push(SeenPath { conditions: st.facts.conditions_newest_first().clone(), draws_again });
         }
-        covered
+        subsumed
     }
 }
 
@@ -216,7 +219,7 @@ fn is_alike(a: &SymbolicPacket, b: &SymbolicPacket, unread: u64) -> bool {
     let rest = |p: &SymbolicPacket| (p.data, p.floor, p.end, p.marks, p.hops, p.head, p.capacity);
     let mut anno = a.anno.iter().zip(b.anno.iter()).enumerate();
     rest(a) == rest(b)
-        && a.joints == b.joints
+        && a.anchors == b.anchors
         && a.meta == b.meta
         && anno.all(|(i, (a, b))| a == b || unread >> i & 1 == 1)
         && a.mem == b.mem

@@ -6,32 +6,32 @@ use std::sync::Arc;
 use weir_ir::program::{Block, End, Op, Program};
 
 use crate::network::Place;
-use crate::network::idle::{Idle, goes_back};
+use crate::network::slicing::{Sliced, goes_back};
 
-/// What may become of a packet, a bit each: that it leaves by an output ([`leaves_by`]), or [`LASTS`].
-pub(crate) type Fates = u64;
+/// The effects that a packet may have, a bit each: that it leaves by an output ([`leaves_by`]), or [`LASTS`].
+pub(crate) type Effects = u64;
 
 /// It stays, or leaves something behind: an entry, a copy, a notice.
-pub(crate) const LASTS: Fates = 1 << 63;
+pub(crate) const LASTS: Effects = 1 << 63;
 
 /// The bit that this output and all behind it share.
 const SHARED: u32 = 62;
 
 /// It leaves by an output.
-pub(crate) fn leaves_by(port: u32) -> Fates {
+pub(crate) fn leaves_by(port: u32) -> Effects {
     1 << port.min(SHARED)
 }
 
 /// What others can see of it, where the outputs of a node lead so: it lasts, or leaves by one that leads somewhere.
-pub(crate) fn seen_outside(outputs: &[Option<Place>]) -> Fates {
+pub(crate) fn seen_outside(outputs: &[Option<Place>]) -> Effects {
     let own = (0..SHARED).zip(outputs).filter(|(_, to)| to.is_some());
     let shared = if outputs.len() > SHARED as usize { leaves_by(SHARED) } else { 0 };
     own.fold(LASTS | shared, |all, (port, _)| all | leaves_by(port))
 }
 
 /// For each block what may become of a packet there or later in the program.
-pub(crate) fn fates(p: &Program, idle: &[Idle]) -> Arc<[Fates]> {
-    let here = |(b, idle): (&Block, &Idle)| {
+pub(crate) fn effects(p: &Program, sliced: &[Sliced]) -> Arc<[Effects]> {
+    let here = |(b, sliced): (&Block, &Sliced)| {
         let by_end = match &b.end {
             End::Emit { port } | End::Exit { exit: port } => leaves_by(*port),
             End::Insert { .. } | End::Claim { .. } | End::Meter { .. } | End::Hold { .. } => LASTS,
@@ -50,22 +50,22 @@ pub(crate) fn fates(p: &Program, idle: &[Idle]) -> Arc<[Fates]> {
             )
         };
         let ops = b.ops.iter().enumerate();
-        if ops.filter(|(i, _)| !idle.has(*i)).any(|(_, op)| lasts(op)) { by_end | LASTS } else { by_end }
+        if ops.filter(|(i, _)| !sliced.has(*i)).any(|(_, op)| lasts(op)) { by_end | LASTS } else { by_end }
     };
-    let mut all: Vec<Fates> = p.blocks.iter().zip(idle).map(here).collect();
+    let mut all: Vec<Effects> = p.blocks.iter().zip(sliced).map(here).collect();
     let goes_back = goes_back(p);
     let mut is_stable = false;
     while !is_stable {
         is_stable = true;
         // Most programs have each block in front of those that follow: then once is enough.
         for (i, b) in p.blocks.iter().enumerate().rev() {
-            let mut fates = all[i];
-            b.end.visit_targets(|_, t| fates |= all[t.block.0 as usize]);
+            let mut effects = all[i];
+            b.end.visit_targets(|_, t| effects |= all[t.block.0 as usize]);
             if let End::Enter { block, .. } = b.end {
-                fates |= all[block.0 as usize];
+                effects |= all[block.0 as usize];
             }
-            is_stable &= all[i] == fates || !goes_back;
-            all[i] = fates;
+            is_stable &= all[i] == effects || !goes_back;
+            all[i] = effects;
         }
     }
     all.into()
@@ -78,14 +78,14 @@ mod tests {
     use weir_table::Kind;
 
     use super::*;
-    use crate::network::idle::idle;
+    use crate::network::slicing::sliced;
 
-    /// The fates of the blocks of a program with one input, first what it does at all.
-    fn of(body: impl FnOnce(&mut Builder)) -> (Fates, Arc<[Fates]>) {
+    /// The effects of the blocks of a program with one input, first what it does at all.
+    fn of(body: impl FnOnce(&mut Builder)) -> (Effects, Arc<[Effects]>) {
         let mut b = Builder::new("p", 1, 70);
         b.input(0, body);
         let p = b.finish();
-        let all = fates(&p, &idle(&p, p.tables.iter().map(|_| 0)).0);
+        let all = effects(&p, &sliced(&p, p.tables.iter().map(|_| 0)).0);
         (all[p.packet_entry(0, 0).unwrap().0 as usize], all)
     }
 

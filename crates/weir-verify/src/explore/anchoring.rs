@@ -1,4 +1,4 @@
-//! How a path looks behind a header of unknown length; what its positions are says `joints.rs`.
+//! How a path looks behind a header of unknown length; what its positions are says `anchors.rs`.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -10,23 +10,23 @@ use weir_packet::HUGE_CAPACITY;
 use crate::explore::Cut;
 use crate::explore::branch::Branch;
 use crate::explore::state::State;
+use crate::model::anchors::{FIRST_BEHIND, is_behind};
 use crate::model::expr::{Expr, Symbol};
-use crate::model::joints::{FIRST_BEHIND, is_behind};
-use crate::model::packet::Found;
+use crate::model::packet::Bounds;
 
-/// A joint is at most so far behind its base.
+/// A anchor is at most so far behind its base.
 const FARTHEST: u128 = 1 << 16;
 
 /// A header that tells its length has so many bytes at least (IPv4, TCP).
 const FIXED: u128 = 20;
 
 impl Branch<'_> {
-    /// The position that is `off` behind `base`: one that counts from a joint, if its value is not known and nothing that
+    /// The position that is `off` behind `base`: one that counts from a anchor, if its value is not known and nothing that
     /// was looked at may be behind it. Else the path splits by its value.
     pub(crate) fn behind(&mut self, st: &mut State, base: i64, off: Expr) -> Result<i64, Cut> {
-        let joints = Self::packet(st)?.joints.clone();
+        let anchors = Self::packet(st)?.anchors.clone();
         let (front, sum) = self.as_sum(st, base, off);
-        for &start in joints.iter() {
+        for &start in anchors.iter() {
             if self.place_of(st, start) == Some((front, sum)) {
                 return Ok(start);
             }
@@ -35,34 +35,34 @@ impl Branch<'_> {
             return Ok(base + i64::from(v as u32));
         }
         if self.guide.is_none() && !is_behind(front) {
-            let first = match joints.last() {
+            let first = match anchors.last() {
                 None => self.unseen_from(st, front, sum)?,
                 Some(&last) if self.moves_on(st, last, (front, sum), off)? => {
-                    Some(Self::packet(st)?.found.joint_from)
+                    Some(Self::packet(st)?.bounds.anchor_from)
                 }
                 Some(_) => None,
             };
             if let Some(first) = first {
-                let start = self.x.joint(front, sum);
+                let start = self.x.anchor(front, sum);
                 let p = Self::packet(st)?;
-                p.joints = joints.iter().copied().chain([start]).collect();
-                p.found.joint_from = first;
+                p.anchors = anchors.iter().copied().chain([start]).collect();
+                p.bounds.anchor_from = first;
                 return Ok(start);
             }
         }
         Ok(base + i64::from(self.pick(st, off)? as u32))
     }
 
-    /// Where a joint stands, by what is known on the path by now.
+    /// Where a anchor stands, by what is known on the path by now.
     fn place_of(&mut self, st: &State, start: i64) -> Option<(i64, Expr)> {
-        let (base, off) = self.x.joint_of(start).map(|(j, _)| (j.base, j.off))?;
+        let (base, off) = self.x.anchor_of(start).map(|(j, _)| (j.base, j.off))?;
         Some(self.as_sum(st, base, off))
     }
 
-    /// The same place, as a sum behind a position that is behind no joint.
+    /// The same place, as a sum behind a position that is behind no anchor.
     fn as_sum(&mut self, st: &State, base: i64, off: Expr) -> (i64, Expr) {
-        let (front, sum, k) = match self.x.joint_of(base).map(|(j, k)| (j.base, j.off, k)) {
-            Some((front, joint, k)) => (front, self.x.binary(BinOp::Add, joint, off), k),
+        let (front, sum, k) = match self.x.anchor_of(base).map(|(j, k)| (j.base, j.off, k)) {
+            Some((front, anchor, k)) => (front, self.x.binary(BinOp::Add, anchor, off), k),
             None => (base, off, 0),
         };
         let (mut terms, number) = self.x.terms_of(sum, |x, e| st.facts.value(x, e));
@@ -76,7 +76,7 @@ impl Branch<'_> {
         (front + k + number as i64, rest)
     }
 
-    /// Whether a joint may follow the last one: where headers of unknown length follow each other, as those of IPv6 do, and
+    /// Whether a anchor may follow the last one: where headers of unknown length follow each other, as those of IPv6 do, and
     /// one of them (`header` bytes) has more lengths than a path may split by. What the path knows of bytes behind the last one is
     /// in front of the new one, and nothing was written there.
     fn moves_on(
@@ -123,7 +123,7 @@ impl Branch<'_> {
         (lo >= 0).then_some((lo, hi))
     }
 
-    /// The least and the most that a sum may be, if it is no further than joints are.
+    /// The least and the most that a sum may be, if it is no further than anchors are.
     fn span(&self, st: &State, sum: Expr) -> Option<(u128, u128)> {
         let (terms, number) = self.x.terms_of(sum, |_, _| None);
         let (lo, hi) = self.span_of(st, &terms)?;
@@ -135,7 +135,7 @@ impl Branch<'_> {
         hulls.into_iter().try_fold((0, 0), |(lo, hi), h| h.map(|(l, m)| (lo + l, hi + m)))
     }
 
-    /// The first position where a joint may stand: the path did not write, and knows nothing of, what may be behind it. If
+    /// The first position where a anchor may stand: the path did not write, and knows nothing of, what may be behind it. If
     /// `off` may be too small for that, or for a header, the path splits by whether it is.
     fn unseen_from(&mut self, st: &mut State, base: i64, off: Expr) -> Result<Option<i64>, Cut> {
         let Some((lo, hi)) = st.facts.set(&self.x, off).hull().filter(|h| h.1 <= FARTHEST) else {
@@ -175,28 +175,28 @@ impl Branch<'_> {
         known.get()
     }
 
-    /// Sees to it that no byte is looked at by two numbers: where some bytes may be behind a joint of the packet that they do not
-    /// count from, or in front of the one that they count from, the path splits by where the joints are. Those that are
+    /// Sees to it that no byte is looked at by two numbers: where some bytes may be behind a anchor of the packet that they do not
+    /// count from, or in front of the one that they count from, the path splits by where the anchors are. Those that are
     /// written count from the last one, or from the front. Whether positions of the packet have other numbers now.
     pub(crate) fn keep_apart(&mut self, st: &mut State, at: i64, n: u32, write: bool) -> Result<bool, Cut> {
         let p = Self::packet(st)?;
         let end = at + i64::from(n);
-        if p.joints.is_empty() || end <= p.found.joint_from {
+        if p.anchors.is_empty() || end <= p.bounds.anchor_from {
             return Ok(false);
         }
-        let joints = p.joints.clone();
-        let apart = match self.x.joint_of(at).map(|(_, k)| k) {
-            Some(k) => match joints.iter().position(|start| *start == at - k) {
+        let anchors = p.anchors.clone();
+        let apart = match self.x.anchor_of(at).map(|(_, k)| k) {
+            Some(k) => match anchors.iter().position(|start| *start == at - k) {
                 _ if k < 0 => false,
-                Some(i) if i + 1 == joints.len() => true,
+                Some(i) if i + 1 == anchors.len() => true,
                 Some(i) if !write => {
-                    let [one, next] = [joints[i], joints[i + 1]].map(|start| self.place_of(st, start));
+                    let [one, next] = [anchors[i], anchors[i + 1]].map(|start| self.place_of(st, start));
                     let between = one.zip(next).and_then(|(one, next)| self.between(one, next, st));
                     between.is_some_and(|(lo, _)| k + i64::from(n) <= lo)
                 }
                 _ => false,
             },
-            None => self.place_of(st, joints[0]).is_some_and(|(base, off)| {
+            None => self.place_of(st, anchors[0]).is_some_and(|(base, off)| {
                 let lo = self.span(st, off).map_or(0, |h| h.0);
                 end <= base + lo as i64
             }),
@@ -205,8 +205,8 @@ impl Branch<'_> {
             return Ok(false);
         }
         let mut offs = Vec::new();
-        for &start in joints.iter() {
-            let Some(off) = self.x.joint_of(start).map(|(j, _)| j.off) else { return Ok(false) };
+        for &start in anchors.iter() {
+            let Some(off) = self.x.anchor_of(start).map(|(j, _)| j.off) else { return Ok(false) };
             let off = self.pick(st, off)? as u32;
             let source = Self::packet(st)?.source();
             for condition in self.x.identified(start, source, off) {
@@ -247,7 +247,7 @@ impl Branch<'_> {
 
     /// Whether the packet reaches to a position.
     pub(crate) fn reaches(&mut self, st: &mut State, at: i64) -> Result<Expr, Cut> {
-        if let Some((reaches, follows)) = Self::packet(st)?.reaches_joint(&mut self.x, at)
+        if let Some((reaches, follows)) = Self::packet(st)?.reaches_anchor(&mut self.x, at)
             && st.facts.truth(&self.x, reaches) == Some(true)
         {
             self.learn(st, follows)?;
@@ -258,8 +258,8 @@ impl Branch<'_> {
     /// How far one position is behind another (32 bits, wrapping).
     pub(crate) fn distance(&mut self, from: i64, to: i64) -> Expr {
         let zero = self.x.constant(Width::W32, 0);
-        let [from, to] = [from, to].map(|at| match self.x.joint_of(at) {
-            Some((joint, k)) => (joint.base + k, Some(joint.off)),
+        let [from, to] = [from, to].map(|at| match self.x.anchor_of(at) {
+            Some((anchor, k)) => (anchor.base + k, Some(anchor.off)),
             None => (at, None),
         });
         let (a, b) = (from.1.unwrap_or(zero), to.1.unwrap_or(zero));
@@ -290,7 +290,7 @@ impl Branch<'_> {
 
     /// Whether the packet reaches to a position.
     pub(crate) fn reaches_to(&mut self, st: &mut State, end: i64, only: Option<bool>) -> Result<bool, Cut> {
-        let Found { reached, short_of, .. } = Self::packet(st)?.found;
+        let Bounds { reached, short_of, .. } = Self::packet(st)?.bounds;
         // What was found out is about positions that count from the front.
         let is_behind = is_behind(end);
         if !is_behind && (end <= reached || end >= short_of) {
@@ -299,7 +299,7 @@ impl Branch<'_> {
         let there = self.reaches(st, end)?;
         let there = self.decide_for(st, there, only)?;
         if !is_behind {
-            let found = &mut Self::packet(st)?.found;
+            let found = &mut Self::packet(st)?.bounds;
             if there {
                 found.reached = reached.max(end);
             } else {

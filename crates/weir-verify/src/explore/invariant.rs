@@ -13,13 +13,13 @@ use crate::explore::Cut;
 use crate::explore::branch::Branch;
 use crate::explore::session::Session;
 use crate::explore::state::State;
-use crate::explore::story::Story;
 use crate::explore::tables::Entry;
 use crate::explore::tables::TableModel;
+use crate::explore::trace::Trace;
 use crate::model::expr::{Expr, Node, Symbol};
 use crate::model::set::Set;
 
-/// What grows oftener is anything.
+/// What grows more often is anything.
 const GROWTHS: u32 = 2;
 /// Most intervals that are told apart.
 const INTERVALS: usize = 64;
@@ -30,16 +30,16 @@ const CANDIDATES: usize = 16;
 /// As much as so many parts in other ranges counts a part that is another number.
 const KEEPS: usize = 3;
 
-/// What stands in tables where nothing is known to stand.
+/// An invariant of tables: their content where nothing is known to stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Supposed {
+pub(crate) enum TableInvariant {
     /// Anything that fits.
     Anything,
     /// In these tables entries of one of these forms, in others nothing.
     Forms(BTreeMap<u32, Vec<Form>>),
 }
 
-/// What the parts of a key, behind those the fields, and at last the number of packets that wait, may be.
+/// A form of entries: the values that the parts of a key, behind those the fields, and at last the number of packets that wait, may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Form {
     parts: Vec<Set>,
@@ -55,23 +55,23 @@ pub(crate) struct Left {
     widths: Vec<Width>,
 }
 
-impl Supposed {
+impl TableInvariant {
     /// Nothing.
-    pub(crate) fn nothing() -> Supposed {
-        Supposed::Forms(BTreeMap::new())
+    pub(crate) fn nothing() -> TableInvariant {
+        TableInvariant::Forms(BTreeMap::new())
     }
 
     /// Whether something may stand in a table.
     pub(crate) fn may_be_in(&self, table: u32) -> bool {
         match self {
-            Supposed::Anything => true,
-            Supposed::Forms(forms) => forms.contains_key(&table),
+            TableInvariant::Anything => true,
+            TableInvariant::Forms(forms) => forms.contains_key(&table),
         }
     }
 
-    /// Adds entries. Whether that is more than was supposed.
+    /// Adds entries. Whether that is more than was assumed.
     pub(crate) fn add(&mut self, left: Vec<Left>) -> bool {
-        let Supposed::Forms(forms) = self else { return false };
+        let TableInvariant::Forms(forms) = self else { return false };
         let mut by_table: BTreeMap<u32, Vec<Left>> = BTreeMap::new();
         for one in left {
             by_table.entry(one.table).or_default().push(one);
@@ -185,10 +185,10 @@ impl TableModel<'_> {
         self.net.decl(e.table).kind == Kind::Exact && !is_old
     }
 
-    /// An entry that was found is one of those that are supposed.
+    /// An entry that was found is one of those that are assumed.
     pub(crate) fn learn_form(&mut self, b: &mut Branch<'_>, st: &mut State, e: &Entry) -> Result<(), Cut> {
-        let supposed = self.supposed.clone();
-        let Some(Supposed::Forms(forms)) = supposed.as_deref() else { return Ok(()) };
+        let invariant = self.invariant.clone();
+        let Some(TableInvariant::Forms(forms)) = invariant.as_deref() else { return Ok(()) };
         let Some((last, others)) = forms.get(&e.table).and_then(|forms| forms.split_last()) else {
             return Ok(());
         };
@@ -217,16 +217,16 @@ impl TableModel<'_> {
 
 impl Session<'_> {
     /// From now on this stands in tables.
-    pub(crate) fn suppose(&mut self, what: Option<Supposed>) {
-        self.e.tables.supposed = what.map(Rc::new);
+    pub(crate) fn assume_in_tables(&mut self, what: Option<TableInvariant>) {
+        self.e.tables.invariant = what.map(Rc::new);
         self.e.tables.between.clear();
     }
 
-    /// Adds to what is supposed what stories leave in tables, and what stood there while others' packets had their turn since
+    /// Adds to what is assumed what traces leave in tables, and what stood there while others' packets had their turn since
     /// this was last asked. Whether that is more.
-    pub(crate) fn add_to(&mut self, supposed: &mut Supposed, stories: &[Story]) -> bool {
+    pub(crate) fn add_to(&mut self, invariant: &mut TableInvariant, traces: &[Trace]) -> bool {
         let mut left = std::mem::take(&mut self.e.tables.between);
-        stories.iter().for_each(|s| left.extend(self.e.tables.left_by(&mut self.e.branch, &s.state)));
-        supposed.add(left)
+        traces.iter().for_each(|s| left.extend(self.e.tables.left_by(&mut self.e.branch, &s.state)));
+        invariant.add(left)
     }
 }

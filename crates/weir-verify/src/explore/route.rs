@@ -17,7 +17,7 @@ struct Hop {
 
 /// The places that a packet came to.
 #[derive(Debug, Clone, Default)]
-pub struct Trail {
+pub struct Route {
     hops: List<Hop>,
     /// A bit for some places each: those whose bit is not set, the packet did not come to.
     seen: u64,
@@ -28,7 +28,7 @@ fn bit(place: Place) -> u64 {
     1 << ((place.node.wrapping_mul(5) + place.port) % u64::BITS)
 }
 
-/// Whether a packet was at a place before.
+/// The answer to whether a packet was at a place before.
 pub(crate) enum Again {
     No,
     /// As it is, but for its time to live.
@@ -37,7 +37,7 @@ pub(crate) enum Again {
     Often,
 }
 
-impl Trail {
+impl Route {
     pub(crate) fn push(&mut self, place: Place, keep: bool, packet: &SymbolicPacket) {
         self.hops.push(Hop { place, packet: keep.then(|| packet.clone()) });
         self.seen |= bit(place);
@@ -74,7 +74,7 @@ impl Trail {
     }
 
     /// Whether two packets came the same way.
-    pub(crate) fn same(&self, other: &Trail) -> bool {
+    pub(crate) fn same(&self, other: &Route) -> bool {
         self.hops.len() == other.hops.len()
             && self.hops.iter().zip(other.hops.iter()).all(|(a, b)| a.place == b.place)
     }

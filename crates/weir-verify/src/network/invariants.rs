@@ -1,15 +1,15 @@
-//! What packets of anybody leave in a network in which something is supposed to stand in tables. It takes long to find out, is
+//! What packets of anybody leave in a network in which something is assumed to stand in tables. It takes long to find out, is
 //! the same for all requirements, and so is found once.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
-use crate::explore::course::Interest;
+use crate::explore::frontier::Interest;
 use crate::explore::input::SymbolicInput;
+use crate::explore::invariant::TableInvariant;
 use crate::explore::path::{Incomplete, Limits};
 use crate::explore::session::Session;
-use crate::explore::supposed::Supposed;
 use crate::network::{NodeId, Place};
 
 /// Most answers that are kept.
@@ -18,13 +18,13 @@ const MOST: usize = 64;
 /// Between two looks whether somebody else is still at it.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What was found so far. A copy of a network finds it for itself.
+/// The answers so far. A copy of a network finds it for itself.
 #[derive(Debug, Default)]
-pub(crate) struct Lasting(Mutex<Vec<Found>>);
+pub(crate) struct FoundInvariants(Mutex<Vec<Answered>>);
 
 /// What was asked, and the answer.
 #[derive(Debug)]
-struct Found {
+struct Answered {
     /// The age that the network had.
     age: u64,
     question: Question,
@@ -36,48 +36,48 @@ struct Found {
     walks: usize,
 }
 
-/// What is asked.
+/// A question about a network.
 #[derive(Debug, PartialEq, Eq)]
 struct Question {
     /// Where packets come in.
     starts: Vec<(Place, SymbolicInput)>,
-    supposed: Supposed,
+    invariant: TableInvariant,
     limits: Limits,
 }
 
-/// What stands in tables then.
+/// The content of tables after packets of anybody.
 #[derive(Debug, Clone)]
 pub(crate) struct After {
-    /// What was supposed, and what packets left.
-    pub(crate) supposed: Supposed,
+    /// What was assumed, and what packets left.
+    pub(crate) invariant: TableInvariant,
     /// Whether that is more.
     pub(crate) more: bool,
 }
 
-impl Clone for Lasting {
-    fn clone(&self) -> Lasting {
-        Lasting::default()
+impl Clone for FoundInvariants {
+    fn clone(&self) -> FoundInvariants {
+        FoundInvariants::default()
     }
 }
 
 impl Session<'_> {
-    /// What may stand in tables after packets that come in at these places, if this is supposed to stand there before.
+    /// What may stand in tables after packets that come in at these places, if this is assumed to stand there before.
     /// `None`: not everything could be explored.
     pub(crate) fn after_others(
         &mut self,
         starts: Vec<(Place, SymbolicInput)>,
-        supposed: Supposed,
+        invariant: TableInvariant,
     ) -> Option<After> {
         let (net, limits) = (self.e.net, self.e.branch.budget.limits);
-        let question = Question { starts, supposed, limits: Limits { time: None, ..limits } };
+        let question = Question { starts, invariant, limits: Limits { time: None, ..limits } };
         // Who asks the same meanwhile waits for the answer.
-        let mut known = self.wait_for(&net.lasting)?;
+        let mut known = self.wait_for(&net.found_invariants)?;
         known.retain(|f| f.age == net.age());
         let at = known.iter().position(|f| f.question == question);
         if at.is_none() {
             // With limits of its own: the answer is not to depend on who asks first.
             let mut session = Session::new(net, limits);
-            session.e.branch.budget.clock = self.e.branch.budget.clock;
+            session.e.branch.budget.deadline = self.e.branch.budget.deadline;
             let (after, why) = session.explore_others(&question);
             self.e.branch.budget.followed += session.e.branch.budget.followed;
             if why == Some(Incomplete::Time) {
@@ -86,7 +86,7 @@ impl Session<'_> {
             }
             known.truncate(MOST - 1);
             let (visited, walks) = (session.visited(), session.e.branch.budget.walks);
-            known.insert(0, Found { age: net.age(), question, after, visited, walks });
+            known.insert(0, Answered { age: net.age(), question, after, visited, walks });
         }
         let found = &known[at.unwrap_or(0)];
         found.visited.iter().for_each(|n| self.e.visited.add(*n));
@@ -96,9 +96,12 @@ impl Session<'_> {
     }
 
     /// What was found so far, when nobody else looks for more. `None`: the time is over.
-    fn wait_for<'n>(&mut self, lasting: &'n Lasting) -> Option<MutexGuard<'n, Vec<Found>>> {
+    fn wait_for<'n>(
+        &mut self,
+        found_invariants: &'n FoundInvariants,
+    ) -> Option<MutexGuard<'n, Vec<Answered>>> {
         loop {
-            match lasting.0.try_lock() {
+            match found_invariants.0.try_lock() {
                 Ok(found) => return Some(found),
                 Err(TryLockError::Poisoned(found)) => return Some(found.into_inner()),
                 Err(TryLockError::WouldBlock) if self.is_late() => {
@@ -111,15 +114,15 @@ impl Session<'_> {
     }
 
     fn explore_others(&mut self, q: &Question) -> (Option<After>, Option<Incomplete>) {
-        self.suppose(Some(q.supposed.clone()));
+        self.assume_in_tables(Some(q.invariant.clone()));
         let (blank, mut ended, nowhere) = (self.blank(), Vec::new(), HashSet::new());
         for (place, input) in &q.starts {
-            let stories = self.packet(&blank, *place, input).into_iter().collect();
-            ended.extend(self.run_for(Interest::Entries, stories, &nowhere).ended);
+            let traces = self.packet(&blank, *place, input).into_iter().collect();
+            ended.extend(self.run_for(Interest::Entries, traces, &nowhere).ended);
         }
-        let mut supposed = q.supposed.clone();
-        let more = self.add_to(&mut supposed, &ended);
+        let mut invariant = q.invariant.clone();
+        let more = self.add_to(&mut invariant, &ended);
         let why = self.take_incomplete();
-        (why.is_none().then_some(After { supposed, more }), why)
+        (why.is_none().then_some(After { invariant, more }), why)
     }
 }
