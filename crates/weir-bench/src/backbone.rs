@@ -34,9 +34,9 @@ pub fn measure(file: &Path, samples: usize) -> Result<Vec<Verification>> {
     }
     let (topology, world) = made.context("no samples")?;
     let targets: HashSet<_> =
-        world.spots.iter().flat_map(|s| &s.gates).filter_map(|g| g.target).map(|t| t.place).collect();
+        world.locations.iter().flat_map(|s| &s.gates).filter_map(|g| g.target).map(|t| t.place).collect();
     let firsts: Vec<(String, &Start)> = world
-        .spots
+        .locations
         .iter()
         .filter_map(|s| {
             s.gates.iter().find_map(|g| Some((format!("{}:{}", s.name, g.name), g.start.as_ref()?)))

@@ -9,7 +9,7 @@ use weir_verify::checks::{Bits, Field, Filter, Framing, Query, ReturnPath, Shows
 use weir_verify::{Guard, NodeId};
 
 use crate::error::Error;
-use crate::world::{Gate, Spot, World, within};
+use crate::world::{Gate, Location, World, within};
 
 /// Names that an error lists.
 const LISTED: usize = 12;
@@ -190,7 +190,7 @@ impl World {
         meant.retain(|(g, _)| g.start.is_some());
         if let (Place::Prefix(prefix), Goal::Can { .. } | Goal::Return { .. }) = (from, &r.goal) {
             // That some part of the prefix can is not enough where somebody owns it all: 0/0 is the internet.
-            let whole = self.spots.iter().filter(|s| s.owns.iter().any(|own| own.contains(prefix)));
+            let whole = self.locations.iter().filter(|s| s.owns.iter().any(|own| own.contains(prefix)));
             let places: Vec<_> =
                 whole.flat_map(|s| &s.gates).filter_map(|g| g.start.as_ref()).map(|s| s.place).collect();
             let of_all = |(g, _): &Meant| g.start.as_ref().is_some_and(|s| places.contains(&s.place));
@@ -199,7 +199,7 @@ impl World {
             }
         }
         if meant.is_empty() {
-            let known = self.spots.iter().filter(|s| s.gates.iter().any(|g| g.start.is_some()));
+            let known = self.locations.iter().filter(|s| s.gates.iter().any(|g| g.start.is_some()));
             let help = format!("packets begin at {}", list(known.map(|s| s.name.as_str())));
             return Err(Error::new(r, format!("no packet begins at '{from}'"), help));
         }
@@ -216,7 +216,7 @@ impl World {
             }
         }
         if found.is_empty() {
-            let known = self.spots.iter().filter(|s| s.gates.iter().any(|g| g.target.is_some()));
+            let known = self.locations.iter().filter(|s| s.gates.iter().any(|g| g.target.is_some()));
             let help = format!("packets come to {}", list(known.map(|s| s.name.as_str())));
             return Err(Error::new(r, format!("no packet comes to '{to}'"), help));
         }
@@ -245,32 +245,34 @@ impl World {
     /// The gates of a place, and for a prefix which of the addresses behind them are meant: `None` for all.
     fn meant(&self, r: &Requirement, place: &Place) -> Result<Vec<Meant>, Error> {
         match place {
-            Place::Node(name) => Ok(self.spot(r, name)?.gates.iter().map(|g| (g.clone(), None)).collect()),
+            Place::Node(name) => {
+                Ok(self.location(r, name)?.gates.iter().map(|g| (g.clone(), None)).collect())
+            }
             Place::Port { node, port } => {
-                let spot = self.spot(r, node)?;
-                let named = spot.gates.iter().filter(|g| g.name == *port);
+                let location = self.location(r, node)?;
+                let named = location.gates.iter().filter(|g| g.name == *port);
                 let mut found: Vec<Meant> = named.map(|g| (g.clone(), None)).collect();
                 if found.is_empty()
-                    && let Some(gate) = port.parse().ok().and_then(|n: usize| spot.gates.get(n))
+                    && let Some(gate) = port.parse().ok().and_then(|n: usize| location.gates.get(n))
                 {
                     found.push((gate.clone(), None));
                 }
                 if found.is_empty() {
                     let help =
-                        format!("ports of {node}: {}", list(spot.gates.iter().map(|g| g.name.as_str())));
+                        format!("ports of {node}: {}", list(location.gates.iter().map(|g| g.name.as_str())));
                     return Err(Error::new(r, format!("{node} has no port '{port}'"), help));
                 }
                 Ok(found)
             }
             Place::Prefix(prefix) => {
                 let mut found = Vec::new();
-                for spot in self.owners(prefix) {
-                    // Of a spot that owns no more than what is asked for, all packets are meant.
-                    let all = spot
+                for location in self.owners(prefix) {
+                    // Of a location that owns no more than what is asked for, all packets are meant.
+                    let all = location
                         .owns
                         .iter()
                         .all(|own| prefix.contains(own) || own.addr().is_ipv4() != prefix.addr().is_ipv4());
-                    let own = spot.gates.iter().filter(|g| g.owns);
+                    let own = location.gates.iter().filter(|g| g.owns);
                     found.extend(own.map(|g| (g.clone(), (!all).then_some(*prefix))));
                 }
                 if found.is_empty() {
@@ -283,11 +285,11 @@ impl World {
     }
 
     /// Those who own addresses of a prefix: those whose prefixes lie in it, and the one with the longest around it.
-    fn owners(&self, prefix: &IpPrefix) -> Vec<&Spot> {
-        let inside = |s: &&Spot| s.owns.iter().any(|own| prefix.contains(own));
-        let mut found: Vec<&Spot> = self.spots.iter().filter(inside).collect();
-        let around = |s: &Spot| s.owns.iter().filter(|own| own.contains(prefix)).map(IpPrefix::len).max();
-        let nearest = self.spots.iter().filter_map(|s| Some((around(s)?, s))).max_by_key(|(len, _)| *len);
+    fn owners(&self, prefix: &IpPrefix) -> Vec<&Location> {
+        let inside = |s: &&Location| s.owns.iter().any(|own| prefix.contains(own));
+        let mut found: Vec<&Location> = self.locations.iter().filter(inside).collect();
+        let around = |s: &Location| s.owns.iter().filter(|own| own.contains(prefix)).map(IpPrefix::len).max();
+        let nearest = self.locations.iter().filter_map(|s| Some((around(s)?, s))).max_by_key(|(len, _)| *len);
         if let Some((_, nearest)) = nearest
             && !found.iter().any(|s| std::ptr::eq(*s, nearest))
         {
@@ -297,19 +299,21 @@ impl World {
     }
 
     fn is_gate_of(&self, gate: &Gate, place: &Place) -> bool {
-        let spot = match place {
-            Place::Node(name) | Place::Port { node: name, .. } => self.spots.iter().find(|s| s.name == *name),
+        let location = match place {
+            Place::Node(name) | Place::Port { node: name, .. } => {
+                self.locations.iter().find(|s| s.name == *name)
+            }
             // Whoever owns just that.
             Place::Prefix(p) => {
-                self.spots.iter().find(|s| s.owns.iter().any(|own| p.contains(own) && own.len() > 0))
+                self.locations.iter().find(|s| s.owns.iter().any(|own| p.contains(own) && own.len() > 0))
             }
         };
         let same = |g: &Gate| g.start.as_ref().map(|s| s.place) == gate.start.as_ref().map(|s| s.place);
-        gate.start.is_some() && spot.is_some_and(|s| s.gates.iter().any(same))
+        gate.start.is_some() && location.is_some_and(|s| s.gates.iter().any(same))
     }
 
-    fn spot(&self, r: &Requirement, name: &str) -> Result<&Spot, Error> {
-        let found = self.spots.iter().find(|s| s.name == name);
+    fn location(&self, r: &Requirement, name: &str) -> Result<&Location, Error> {
+        let found = self.locations.iter().find(|s| s.name == name);
         found.ok_or_else(|| {
             let help = match closest(name, self.names()).or_else(|| nearest(name, self.names())) {
                 Some(near) => format!("did you mean '{near}'?"),
@@ -321,13 +325,13 @@ impl World {
 
     /// The names that requirements can use.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.spots.iter().map(|s| s.name.as_str()).filter(|n| !n.is_empty())
+        self.locations.iter().map(|s| s.name.as_str()).filter(|n| !n.is_empty())
     }
 
     /// The nodes that packets pass at a place.
     fn nodes(&self, r: &Requirement, place: &Place) -> Result<Vec<NodeId>, Error> {
         match place {
-            Place::Node(name) => Ok(self.spot(r, name)?.nodes.clone()),
+            Place::Node(name) => Ok(self.location(r, name)?.nodes.clone()),
             _ => {
                 let gates = self.meant(r, place)?;
                 let nodes = gates.iter().flat_map(|(g, _)| {

@@ -68,6 +68,8 @@ fn a_packet_that_nothing_lets_go_does_not_arrive() {
         let ends: Vec<_> =
             found.trace.iter().filter(|s| s.packet == 0).filter_map(|s| s.end.as_deref()).collect();
         assert_eq!(ends, ["waits here"], "{found}");
+        let asks = |c: &String| c.starts_with("a packet of its own: ");
+        assert!(found.trace.iter().any(|s| s.node == "aq" && s.changes.iter().any(asks)), "{found}");
         let can = all.replace("well-formed all", "can");
         assert_eq!(verdict(&network(text, "Null", "Idle"), &can).0, Status::Violated);
         assert_eq!(verdict(&network(text, "Null", ANSWERS), &can).0, Status::Holds);
@@ -105,7 +107,9 @@ fn an_error_is_not_the_packet_that_it_answers() {
     assert_eq!(verdict(text, "all lan wan ip hl 5 and ip ttl < 2").0, Status::Violated);
     assert_eq!(verdict(text, "well-formed all lan wan ip").0, Status::Holds);
     // Who asks what comes of packets is told of errors, too, which quote them.
-    assert_eq!(verdict(text, "never lan wan ip hl 5 and ip ttl < 2").0, Status::Violated);
+    let found = answer(text, "never lan wan ip hl 5 and ip ttl < 2");
+    assert_eq!(found.verdict, Status::Violated);
+    assert!(found.trace.iter().any(|s| s.class == "ICMPError" && s.changes[0] == "answers it"), "{found}");
     assert_eq!(verdict(text, "can lan wan icmp type 11 and src host 10.0.0.1").0, Status::Holds);
     let ping = "FromNetfront(lan) -> CheckIPHeader -> ICMPPingResponder -> ToNetfront(wan);";
     assert_eq!(verdict(ping, "all lan wan icmp type echo").0, Status::Violated);

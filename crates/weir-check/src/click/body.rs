@@ -24,7 +24,7 @@ const QUEUES: [&str; 8] = [
 
 /// The part of the network that stands for an element.
 #[derive(Debug, Clone)]
-pub(super) struct Stand {
+pub(super) struct Substitute {
     body: Body,
     /// Instead of the body.
     pub program: Option<Arc<Program>>,
@@ -46,27 +46,27 @@ pub(super) enum Role {
     Origin(Framing, &'static Entry, Option<Vec<u8>>),
 }
 
-impl Stand {
+impl Substitute {
     /// Whether it is known what the element does.
     pub fn is_known(&self) -> bool {
         !matches!(self.body, Body::Opaque)
     }
 
-    pub(super) fn of(body: Body) -> Stand {
-        Stand { body, program: None, unknown: None, splits: false, roles: Vec::new() }
+    pub(super) fn of(body: Body) -> Substitute {
+        Substitute { body, program: None, unknown: None, splits: false, roles: Vec::new() }
     }
 
-    pub(super) fn program(program: impl Into<Arc<Program>>) -> Stand {
-        Stand { program: Some(program.into()), ..Stand::of(Body::Opaque) }
+    pub(super) fn program(program: impl Into<Arc<Program>>) -> Substitute {
+        Substitute { program: Some(program.into()), ..Substitute::of(Body::Opaque) }
     }
 
     /// The same, whose packets pass a filter, if there is one, before they leave.
-    pub(super) fn filtered(self, filter: Option<Arc<Program>>) -> Stand {
-        Stand { program: filter.or(self.program), ..self }
+    pub(super) fn filtered(self, filter: Option<Arc<Program>>) -> Substitute {
+        Substitute { program: filter.or(self.program), ..self }
     }
 
-    fn with(self, roles: impl IntoIterator<Item = Role>) -> Stand {
-        Stand { roles: roles.into_iter().collect(), ..self }
+    fn with(self, roles: impl IntoIterator<Item = Role>) -> Substitute {
+        Substitute { roles: roles.into_iter().collect(), ..self }
     }
 
     pub(super) fn add(&self, net: &mut Network, name: &str, scope: u32) -> NodeId {
@@ -84,8 +84,8 @@ pub(super) fn of_node(
     model: Option<Model>,
     (inputs, outputs): (u32, u32),
     generated: Option<Vec<u8>>,
-) -> Stand {
-    let pass = |lossy| Stand::of(Body::Pass { lossy });
+) -> Substitute {
+    let pass = |lossy| Substitute::of(Body::Pass { lossy });
     let named = |position, keyword| Some(argument(&e.args, position, keyword)).filter(|n| !n.is_empty());
     let device = || named(0, "DEVNAME");
     let file = || named(0, "FILENAME");
@@ -112,7 +112,7 @@ pub(super) fn of_node(
         "Socket" | "McastSocket" => both(Framing::Ethernet, &entry::SOCKET, None, (inputs, outputs)),
         "ICMPPingSource" => {
             let origin = Role::Origin(Framing::Ip, &entry::IP_SOURCE, None);
-            Stand { splits: true, ..pass(false) }.with([origin])
+            Substitute { splits: true, ..pass(false) }.with([origin])
         }
         "FromDump" => {
             let ip = argument(&e.args, usize::MAX, "FORCE_IP");
@@ -127,25 +127,25 @@ pub(super) fn of_node(
             pass(false).with([Role::Exit(file(), Framing::Ethernet)])
         }
         "PullSwitch" | "SimplePullSwitch" | "StaticPullSwitch" => {
-            Stand::program(chosen(&e.name, inputs, argument(&e.args, 0, "INPUT").parse().ok()))
+            Substitute::program(chosen(&e.name, inputs, argument(&e.args, 0, "INPUT").parse().ok()))
         }
-        "TimeFilter" if outputs < 2 => Stand::program(may_drop(&e.name)),
-        "FinishOffloads" => Stand { unknown: Some(1), ..Stand::program(finished(&e.name)) },
+        "TimeFilter" if outputs < 2 => Substitute::program(may_drop(&e.name)),
+        "FinishOffloads" => Substitute { unknown: Some(1), ..Substitute::program(finished(&e.name)) },
         // They change annotations, wait for other packets, or run code of their own.
-        "AggregateIPFlows" | "IPReassembler" => Stand::of(Body::Opaque),
+        "AggregateIPFlows" | "IPReassembler" => Substitute::of(Body::Opaque),
         class => match model {
             Some(Model::Source) if inputs == 0 => {
                 pass(false).with([Role::Origin(Framing::Ethernet, &entry::SOURCE, generated)])
             }
             Some(Model::Delay) if outputs > 1 && (QUEUES.contains(&class) || class == "RED") => {
-                Stand::program(either(&e.name, outputs))
+                Substitute::program(either(&e.name, outputs))
             }
             // Which output it is depends on what this does not know.
-            Some(Model::Delay) if outputs > 1 || inputs > 1 => Stand::of(Body::Opaque),
+            Some(Model::Delay) if outputs > 1 || inputs > 1 => Substitute::of(Body::Opaque),
             Some(Model::Delay) => pass(QUEUES.contains(&class) || ["RED", "TimedUnqueue"].contains(&class)),
             Some(Model::Choose) => pass(false),
-            Some(Model::Sink) => Stand::of(Body::Sink),
-            Some(Model::Source) | None => Stand::of(Body::Opaque),
+            Some(Model::Sink) => Substitute::of(Body::Sink),
+            Some(Model::Source) | None => Substitute::of(Body::Opaque),
         },
     }
 }
@@ -156,10 +156,11 @@ fn both(
     entry: &'static Entry,
     name: Option<&String>,
     (inputs, outputs): (u32, u32),
-) -> Stand {
+) -> Substitute {
     let exit = (inputs > 0).then(|| Role::Exit(name.cloned(), framing));
     let entry = (outputs > 0).then(|| Role::Entry(name.cloned(), framing, entry));
-    Stand { splits: true, ..Stand::of(Body::Pass { lossy: true }) }.with(exit.into_iter().chain(entry))
+    Substitute { splits: true, ..Substitute::of(Body::Pass { lossy: true }) }
+        .with(exit.into_iter().chain(entry))
 }
 
 /// The value of a parameter, by keyword or at its position; empty if it is not given.

@@ -15,7 +15,7 @@ use weir_packet::entry::Entry;
 use weir_verify::checks::Framing;
 use weir_verify::{Body, Network, NodeId, Place, SymbolicInput};
 
-use body::{Role, Stand};
+use body::{Role, Substitute};
 pub(crate) use body::{argument, either};
 use deliver::annotate_destination;
 pub(crate) use deliver::deliver;
@@ -90,7 +90,7 @@ pub struct Template {
 struct Piece {
     name: String,
     label: Label,
-    stand: Stand,
+    substitute: Substitute,
     /// Inputs that each output leads to; more than one where several pull from it.
     pulled: BTreeMap<u32, u32>,
 }
@@ -114,25 +114,25 @@ impl Template {
         for (i, e) in graph.elements.iter().enumerate() {
             let ports =
                 graph.ports.get(i).map_or((0, 0), |p| (p.inputs.len() as u32, p.outputs.len() as u32));
-            let stand = if written.contains(&i) {
+            let substitute = if written.contains(&i) {
                 notes.push(format!(
                     "a script of the configuration writes to handlers of {}, so what it does is not known",
                     e.name
                 ));
-                Stand::of(Body::Opaque)
+                Substitute::of(Body::Opaque)
             } else {
                 let program = plan.element_program(i).cloned();
                 match models.get(&i) {
-                    None if let Some(program) = program => Stand::program(program),
+                    None if let Some(program) = program => Substitute::program(program),
                     model => {
-                        let stand = body::of_node(e, model.copied(), ports, plan.generated(i));
-                        stand.filtered(program)
+                        let substitute = body::of_node(e, model.copied(), ports, plan.generated(i));
+                        substitute.filtered(program)
                     }
                 }
             };
             let pulled = pulled.range((i, 0)..=(i, u32::MAX)).map(|(&(_, port), &n)| (port, n)).collect();
             let label = Label { class: e.class.clone(), args: e.args.clone().into(), hidden: false };
-            elements.push(Piece { name: e.name.clone(), label, stand, pulled });
+            elements.push(Piece { name: e.name.clone(), label, substitute, pulled });
         }
         let wires = graph.connections.iter().map(|c| (c.from, c.to)).collect();
         Template { elements, wires, notes }
@@ -144,20 +144,20 @@ impl Template {
         let mut fans = BTreeMap::new();
         for (i, e) in self.elements.iter().enumerate() {
             let name = format!("{prefix}{}", e.name);
-            let first = e.stand.add(net, &name, scope);
+            let first = e.substitute.add(net, &name, scope);
             let mut last = first;
             // What leaves an element that packets end at comes from outside, and starts at a node of its own.
-            if e.stand.splits {
+            if e.substitute.splits {
                 last = net.add(name.clone(), Body::Pass { lossy: false });
             }
-            if let Some(unknown) = &e.stand.unknown {
+            if let Some(unknown) = &e.substitute.unknown {
                 let opaque = net.add(name.clone(), Body::Opaque);
                 net.connect(Place { node: first, port: *unknown }, Place { node: opaque, port: 0 });
                 ports.labels.insert(opaque, Label { hidden: true, ..e.label.clone() });
             }
             ports.labels.extend([(first, e.label.clone()), (last, e.label.clone())]);
             ports.nodes.push((first, last));
-            for role in &e.stand.roles {
+            for role in &e.substitute.roles {
                 let port = role.port(i, &e.name, (first, last));
                 let port = match role.entering(&e.label.class, &e.name) {
                     Some(program) => {
@@ -209,9 +209,9 @@ impl Template {
         let (name, short) = handler.rsplit_once('.').ok_or_else(missing)?;
         let i = plan.graph.find(name).ok_or_else(missing)?;
         let piece = self.elements.get_mut(i).ok_or_else(missing)?;
-        let Some((element, program)) = plan.element(i).zip(piece.stand.program.as_mut()) else {
+        let Some((element, program)) = plan.element(i).zip(piece.substitute.program.as_mut()) else {
             if piece.label.class.contains("Switch") {
-                piece.stand = Stand::of(Body::Opaque);
+                piece.substitute = Substitute::of(Body::Opaque);
             }
             return Ok(());
         };
@@ -226,9 +226,9 @@ impl Template {
     pub fn is_changed_by(&self, plan: &Plan, handler: &str, value: &str) -> Result<bool, String> {
         let mut after = self.clone();
         after.write(plan, handler, value)?;
-        let same = |(a, b): (&Piece, &Piece)| match (&a.stand.program, &b.stand.program) {
+        let same = |(a, b): (&Piece, &Piece)| match (&a.substitute.program, &b.substitute.program) {
             (Some(a), Some(b)) => a.tables.iter().zip(&b.tables).all(|(a, b)| a.rows == b.rows),
-            (None, None) => a.stand.is_known() == b.stand.is_known(),
+            (None, None) => a.substitute.is_known() == b.substitute.is_known(),
             _ => false,
         };
         Ok(!self.elements.iter().zip(&after.elements).all(same))
@@ -236,7 +236,7 @@ impl Template {
 
     /// The elements' programs, for who wants to know what they are made of.
     pub fn programs(&self) -> impl Iterator<Item = &Arc<Program>> {
-        self.elements.iter().filter_map(|e| e.stand.program.as_ref())
+        self.elements.iter().filter_map(|e| e.substitute.program.as_ref())
     }
 }
 

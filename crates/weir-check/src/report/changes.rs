@@ -3,8 +3,8 @@
 use std::fmt;
 
 use serde::Serialize;
+use weir_verify::Hop;
 use weir_verify::checks::{Difference, Ended};
-use weir_verify::{Hop, How, Left};
 
 use super::text::write_trace;
 use super::{Shown, Step, decode, place_name, shown, steps};
@@ -234,8 +234,8 @@ fn fated(e: &Ended, first: Option<&Hop>) -> Fated {
         let shown = (!e.bytes.is_empty()).then(|| decode::summary(&e.bytes));
         return Fated { end: e.fate.text.clone(), changes: shown.into_iter().collect() };
     }
-    let left = Left { packet: 0, how: How::Sunk, bytes: e.bytes.clone(), made: false };
-    let changes = first.filter(|_| e.fate.whole).map(|hop| decode::changes(hop, &left)).unwrap_or_default();
+    let changes =
+        first.filter(|_| e.fate.whole).map(|hop| decode::changes(hop, &e.bytes)).unwrap_or_default();
     Fated { end: e.fate.text.clone(), changes }
 }
 

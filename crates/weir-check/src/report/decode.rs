@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use weir_net::{Fields, frame_fields, ip_fields};
-use weir_verify::{Hop, Left};
+use weir_verify::Hop;
 
 /// Bytes in hexadecimal.
 pub(super) fn hex(bytes: &[u8]) -> String {
@@ -32,8 +32,8 @@ fn fields(bytes: &[u8], ip: bool) -> Fields {
 }
 
 /// What an element did to a packet that left it.
-pub(super) fn changes(hop: &Hop, left: &Left) -> Vec<String> {
-    let (before, after) = (&hop.before, &left.bytes);
+pub(super) fn changes(hop: &Hop, after: &[u8]) -> Vec<String> {
+    let before = &hop.before[..];
     if before == after {
         return Vec::new();
     }
@@ -86,7 +86,7 @@ fn is_ip(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use weir_net::build;
-    use weir_verify::{How, Place};
+    use weir_verify::Place;
 
     use super::*;
 
@@ -94,7 +94,7 @@ mod tests {
         let place = Place { node: 0, port: 0 };
         let hop =
             Hop { packet: 0, place, before: before.to_vec(), net, lookups: Vec::new(), after: Vec::new() };
-        changes(&hop, &Left { packet: 0, how: How::Exit(0), bytes: after.to_vec(), made: false })
+        changes(&hop, after)
     }
 
     #[test]

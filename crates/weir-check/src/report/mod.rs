@@ -12,6 +12,7 @@ use serde::Serialize;
 use weir_ir::program::MetaField;
 use weir_model::requirement::Goal;
 use weir_model::topology::Requester;
+use weir_packet::Provenance;
 use weir_verify::checks::{Evidence, Meta, Rule, Stage, Stopped};
 use weir_verify::{Entry, Hop, How, NodeId};
 
@@ -310,10 +311,10 @@ fn states(meta: &Meta) -> Vec<String> {
 
 /// The name of what a packet enters by: of the device rather than of the element.
 fn place_name(world: &World, node: NodeId) -> String {
-    let begins = |s: &&crate::world::Spot| {
+    let begins = |s: &&crate::world::Location| {
         s.gates.iter().any(|g| g.start.as_ref().is_some_and(|s| s.place.node == node)) && !s.name.is_empty()
     };
-    let named = world.spots.iter().find(begins).map(|s| s.name.clone());
+    let named = world.locations.iter().find(begins).map(|s| s.name.clone());
     named.or_else(|| world.behind(node).map(|n| place_name(world, n))).unwrap_or_else(|| name_of(world, node))
 }
 
@@ -376,8 +377,21 @@ fn step(world: &World, hop: &Hop, left: Option<&weir_verify::Left>) -> Step {
         input: hop.place.port,
         output,
         decided,
-        changes: left.map_or_else(Vec::new, |l| decode::changes(hop, l)),
+        changes: left.map_or_else(Vec::new, |l| changes(hop, l)),
         end: left.map_or_else(|| Some("consumed".to_owned()), |l| end_of(world, node, &l.how)),
+    }
+}
+
+/// What an element did to a packet that left it.
+fn changes(hop: &Hop, left: &weir_verify::Left) -> Vec<String> {
+    match left.provenance {
+        Provenance::Made if left.is_new => {
+            vec![format!("a packet of its own: {}", decode::summary(&left.bytes))]
+        }
+        Provenance::Answer if left.is_new => {
+            std::iter::once("answers it".to_owned()).chain(decode::changes(hop, &left.bytes)).collect()
+        }
+        _ => decode::changes(hop, &left.bytes),
     }
 }
 

@@ -8,7 +8,7 @@ use weir_model::value::IpPrefix;
 use weir_verify::checks::{Framing, Start, Target};
 use weir_verify::{Place, SymbolicInput};
 
-use super::{Gate, Spot, World};
+use super::{Gate, Location, World};
 use crate::click;
 
 impl World {
@@ -18,8 +18,8 @@ impl World {
         let mut world = World::default();
         let mut ports = world.add_click(plan, 0, "");
         world.check_entries(&mut ports);
-        world.spots = devices(&ports);
-        let gates = world.spots.iter().flat_map(|s| s.gates.clone()).collect();
+        world.locations = devices(&ports);
+        let gates = world.locations.iter().flat_map(|s| s.gates.clone()).collect();
         world.add_elements(plan, &ports, "");
         world.add_outside(gates);
         world
@@ -51,14 +51,16 @@ impl World {
         for (scope, (m, plan)) in plans.iter().enumerate() {
             let mut ports = world.add_click(plan, scope as u32, &format!("{}/", m.name));
             world.check_entries(&mut ports);
-            let mut spot =
-                Spot { name: m.name.clone(), gates: Vec::new(), nodes: Vec::new(), owns: Vec::new() };
+            let mut location =
+                Location { name: m.name.clone(), gates: Vec::new(), nodes: Vec::new(), owns: Vec::new() };
             for device in devices(&ports) {
-                spot.gates.extend(device.gates.into_iter().map(|g| Gate { name: device.name.clone(), ..g }));
+                location
+                    .gates
+                    .extend(device.gates.into_iter().map(|g| Gate { name: device.name.clone(), ..g }));
             }
-            spot.nodes.extend(ports.nodes.iter().flat_map(|(a, b)| [*a, *b]));
-            spot.nodes.dedup();
-            world.spots.push(spot);
+            location.nodes.extend(ports.nodes.iter().flat_map(|(a, b)| [*a, *b]));
+            location.nodes.dedup();
+            world.locations.push(location);
             world.add_elements(plan, &ports, &format!("{}/", m.name));
         }
         for link in &request.links {
@@ -77,8 +79,8 @@ impl World {
         };
         let mut gates = Vec::new();
         for (m, _) in &plans {
-            let Some(spot) = world.spots.iter().find(|s| s.name == m.name) else { continue };
-            gates.extend(spot.gates.iter().map(|g| Gate {
+            let Some(location) = world.locations.iter().find(|s| s.name == m.name) else { continue };
+            gates.extend(location.gates.iter().map(|g| Gate {
                 start: g.start.clone().filter(|_| !linked(&m.name, g, &|l| l.to.clone())),
                 target: g.target.filter(|_| !linked(&m.name, g, &|l| l.from.clone())),
                 ..g.clone()
@@ -89,9 +91,9 @@ impl World {
     }
 
     fn gate(&self, (node, port): &(String, String)) -> Option<&Gate> {
-        let spot = self.spots.iter().find(|s| s.name == *node)?;
-        let named = spot.gates.iter().find(|g| g.name == *port);
-        named.or_else(|| spot.gates.get(port.parse::<usize>().ok()?))
+        let location = self.locations.iter().find(|s| s.name == *node)?;
+        let named = location.gates.iter().find(|g| g.name == *port);
+        named.or_else(|| location.gates.get(port.parse::<usize>().ok()?))
     }
 
     /// Puts a configuration into the network.
@@ -118,14 +120,14 @@ impl World {
     /// What is behind these gates owns all addresses, and may send packets.
     pub(super) fn add_outside(&mut self, gates: Vec<Gate>) {
         self.others.extend(gates.iter().filter_map(|g| g.start.clone()));
-        self.spots.push(Spot { name: String::new(), gates, nodes: Vec::new(), owns: everything() });
+        self.locations.push(Location { name: String::new(), gates, nodes: Vec::new(), owns: everything() });
         self.net.finish();
     }
 
     /// Names for the elements of a configuration.
     pub(super) fn add_elements(&mut self, plan: &Plan, ports: &click::Ports, prefix: &str) {
         let framings = click::framings(plan, ports);
-        let taken: HashSet<String> = self.spots.iter().map(|s| s.name.clone()).collect();
+        let taken: HashSet<String> = self.locations.iter().map(|s| s.name.clone()).collect();
         for (i, e) in plan.graph.elements.iter().enumerate() {
             let (Some(&(first, last)), Some(kinds)) = (ports.nodes.get(i), plan.graph.ports.get(i)) else {
                 continue;
@@ -161,14 +163,14 @@ impl World {
             // A device of that name is meant rather than an element.
             let name = format!("{prefix}{}", e.name);
             if !prefix.is_empty() || !taken.contains(&name) {
-                self.spots.push(Spot { name, gates, nodes, owns: Vec::new() });
+                self.locations.push(Location { name, gates, nodes, owns: Vec::new() });
             }
         }
     }
 }
 
 /// The devices, links and files of a configuration.
-pub(super) fn devices(ports: &click::Ports) -> Vec<Spot> {
+pub(super) fn devices(ports: &click::Ports) -> Vec<Location> {
     let mut names: Vec<&str> = ports.entries.iter().chain(&ports.exits).map(|p| p.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
@@ -187,7 +189,7 @@ pub(super) fn devices(ports: &click::Ports) -> Vec<Spot> {
                 None => gates.push(Gate { name: "0".into(), start: None, target: Some(target), owns: true }),
             }
         }
-        Spot { name: name.to_owned(), gates, nodes, owns: Vec::new() }
+        Location { name: name.to_owned(), gates, nodes, owns: Vec::new() }
     };
     names.into_iter().map(device).collect()
 }

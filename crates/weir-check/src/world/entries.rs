@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weir_verify::checks::Start;
 use weir_verify::{Body, Place};
 
-use super::{Gate, Spot, World};
+use super::{Gate, Location, World};
 
 impl World {
     /// Where packets come in or come into being, by name.
@@ -27,7 +27,7 @@ impl World {
             let node = self.net.add(name.clone(), Body::Sink);
             let start = Start { place: Place { node, port: 0 }, ..start.clone() };
             let gate = Gate { name: "0".into(), start: Some(start.clone()), target: None, owns: false };
-            self.spots.push(Spot {
+            self.locations.push(Location {
                 name: name.clone(),
                 gates: vec![gate],
                 nodes: vec![node],
@@ -41,11 +41,15 @@ impl World {
     /// What people call a place by which packets come in: the device rather than the element, the box, the access point.
     pub fn entry_name(&self, place: Place) -> String {
         let starts = |g: &Gate| g.start.as_ref().is_some_and(|s| s.place == place);
-        let named = self.spots.iter().filter(|s| !s.name.is_empty());
-        for spot in named {
-            if let Some(gate) = spot.gates.iter().find(|g| starts(g)) {
-                let several = spot.gates.iter().filter(|g| g.start.is_some()).count() > 1;
-                return if several { format!("{}:{}", spot.name, gate.name) } else { spot.name.clone() };
+        let named = self.locations.iter().filter(|s| !s.name.is_empty());
+        for location in named {
+            if let Some(gate) = location.gates.iter().find(|g| starts(g)) {
+                let several = location.gates.iter().filter(|g| g.start.is_some()).count() > 1;
+                return if several {
+                    format!("{}:{}", location.name, gate.name)
+                } else {
+                    location.name.clone()
+                };
             }
         }
         match self.behind(place.node) {
@@ -57,10 +61,11 @@ impl World {
     /// What people call a place that packets come to, if it has a name beside its node's.
     pub(crate) fn arrival_name(&self, place: Place) -> Option<String> {
         let ends = |g: &&Gate| g.target.is_some_and(|t| t.place == place);
-        let spot = self.spots.iter().find(|s| !s.name.is_empty() && s.gates.iter().any(|g| ends(&g)))?;
-        let gate = spot.gates.iter().find(ends)?;
-        let several = spot.gates.iter().filter(|g| g.target.is_some()).count() > 1;
-        let name = spot.name.rsplit_once('@').map_or(spot.name.as_str(), |(class, _)| class);
+        let location =
+            self.locations.iter().find(|s| !s.name.is_empty() && s.gates.iter().any(|g| ends(&g)))?;
+        let gate = location.gates.iter().find(ends)?;
+        let several = location.gates.iter().filter(|g| g.target.is_some()).count() > 1;
+        let name = location.name.rsplit_once('@').map_or(location.name.as_str(), |(class, _)| class);
         Some(if several { format!("{name}:{}", gate.name) } else { name.to_owned() })
     }
 }

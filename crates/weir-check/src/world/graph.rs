@@ -7,7 +7,7 @@ use weir_verify::checks::{Framing, Target};
 use weir_verify::{Body, Place};
 
 use super::configurations::devices;
-use super::{Gate, Spot, World};
+use super::{Gate, Location, World};
 use crate::click::Template;
 
 impl World {
@@ -33,7 +33,7 @@ impl World {
         for (sap, a) in graph.saps.iter().zip(&names.attachments) {
             let link = |name: &str| links.iter().find(|s| s.name == name);
             let (from, to) = (link(&a.to_graph), link(&a.from_graph));
-            let gates = |s: Option<&Spot>| s.map(|s| s.gates.clone()).unwrap_or_default();
+            let gates = |s: Option<&Location>| s.map(|s| s.gates.clone()).unwrap_or_default();
             let gate = Gate {
                 name: sap.id.to_string(),
                 start: gates(from).into_iter().find_map(|g| g.start),
@@ -42,9 +42,14 @@ impl World {
             };
             let nodes = [from, to].into_iter().flatten().flat_map(|s| s.nodes.clone()).collect();
             all.push(gate.clone());
-            world.spots.push(Spot { name: sap.id.to_string(), gates: vec![gate], nodes, owns: Vec::new() });
+            world.locations.push(Location {
+                name: sap.id.to_string(),
+                gates: vec![gate],
+                nodes,
+                owns: Vec::new(),
+            });
         }
-        world.spots.push(Spot {
+        world.locations.push(Location {
             name: "sap".into(),
             gates: all.clone(),
             nodes: Vec::new(),
@@ -83,11 +88,11 @@ impl World {
             let nodes = mine.flat_map(|(_, (a, b))| [*a, *b]).collect();
             let full = |g: &Gate| Gate { name: format!("{}:{}", f.id, g.name), ..g.clone() };
             of_functions.extend(gates.iter().map(full));
-            if !world.spots.iter().any(|s| s.name == f.id.as_str()) {
-                world.spots.push(Spot { name: f.id.to_string(), gates, nodes, owns: Vec::new() });
+            if !world.locations.iter().any(|s| s.name == f.id.as_str()) {
+                world.locations.push(Location { name: f.id.to_string(), gates, nodes, owns: Vec::new() });
             }
         }
-        world.spots.push(Spot {
+        world.locations.push(Location {
             name: "sf".into(),
             gates: of_functions,
             nodes: Vec::new(),

@@ -31,13 +31,13 @@ pub struct Gate {
     pub start: Option<Start>,
     /// Packets that come to the node here.
     pub target: Option<Target>,
-    /// Whether the addresses of its spot are behind it: packets for them end here, and do not only pass.
+    /// Whether the addresses of its location are behind it: packets for them end here, and do not only pass.
     pub owns: bool,
 }
 
 /// A name that requirements use, and its nodes.
 #[derive(Debug, Clone)]
-pub struct Spot {
+pub struct Location {
     /// Its name.
     pub name: String,
     /// Its ports.
@@ -58,7 +58,7 @@ pub struct World {
     /// Why it is not known what some of its nodes do to packets.
     pub causes: BTreeMap<NodeId, String>,
     /// What requirements can name.
-    pub spots: Vec<Spot>,
+    pub locations: Vec<Location>,
     /// Where packets of anybody may come in.
     pub others: Vec<Start>,
     /// What a reader of verdicts should know.

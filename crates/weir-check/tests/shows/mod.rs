@@ -44,14 +44,14 @@ fn targets(world: &World, place: &Place) -> Vec<Target> {
     let (Place::Node(name) | Place::Port { node: name, .. }) = place else {
         panic!("planted faults name nodes, not '{place}'")
     };
-    let spots = world.spots.iter().filter(|s| s.name == *name);
-    spots.flat_map(|s| &s.gates).filter_map(|g| g.target).collect()
+    let locations = world.locations.iter().filter(|s| s.name == *name);
+    locations.flat_map(|s| &s.gates).filter_map(|g| g.target).collect()
 }
 
 fn framing_of(world: &World, place: &Place) -> Framing {
     let Place::Node(name) = place else { panic!("planted faults name nodes, not '{place}'") };
-    let spot = world.spots.iter().find(|s| s.name == *name).expect("the requirement was asked");
-    spot.gates.iter().find_map(|g| g.start.as_ref()).map_or(Framing::Ip, |s| s.framing)
+    let location = world.locations.iter().find(|s| s.name == *name).expect("the requirement was asked");
+    location.gates.iter().find_map(|g| g.start.as_ref()).map_or(Framing::Ip, |s| s.framing)
 }
 
 fn arrivals<'a>(world: &World, hops: &'a [Hop], to: &Place) -> Vec<(&'a Hop, Framing)> {

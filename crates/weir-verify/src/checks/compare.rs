@@ -422,9 +422,10 @@ fn ended(
                 _ => false,
             };
             if !on {
-                let fate = fate(node, &left.how, left.made);
+                let made = left.provenance == Provenance::Made;
+                let fate = fate(node, &left.how, made);
                 let bytes = if fate.whole { left.bytes.clone() } else { Vec::new() };
-                out.push(Ended { fate, bytes, made: left.made });
+                out.push(Ended { fate, bytes, made });
             }
         }
     }

@@ -49,7 +49,7 @@ pub(crate) struct Form {
 /// An entry that a path left: what the parts of its key, its fields and the number of packets that wait may be, and how wide
 /// they are.
 #[derive(Debug)]
-pub(crate) struct Left {
+pub(crate) struct LeftEntry {
     table: u32,
     parts: Vec<Set>,
     widths: Vec<Width>,
@@ -70,9 +70,9 @@ impl TableInvariant {
     }
 
     /// Adds entries. Whether that is more than was assumed.
-    pub(crate) fn add(&mut self, left: Vec<Left>) -> bool {
+    pub(crate) fn add(&mut self, left: Vec<LeftEntry>) -> bool {
         let TableInvariant::Forms(forms) = self else { return false };
-        let mut by_table: BTreeMap<u32, Vec<Left>> = BTreeMap::new();
+        let mut by_table: BTreeMap<u32, Vec<LeftEntry>> = BTreeMap::new();
         for one in left {
             by_table.entry(one.table).or_default().push(one);
         }
@@ -152,7 +152,7 @@ fn few(set: Set) -> Set {
 
 impl TableModel<'_> {
     /// The entries that a path leaves, as they stand now.
-    pub(crate) fn left_by(&mut self, b: &mut Branch<'_>, st: &State) -> Vec<Left> {
+    pub(crate) fn left_by(&mut self, b: &mut Branch<'_>, st: &State) -> Vec<LeftEntry> {
         let mut left = Vec::new();
         for (i, e) in st.entries.iter().enumerate().filter(|(_, e)| e.live) {
             if !self.is_new(b, e) {
@@ -167,7 +167,7 @@ impl TableModel<'_> {
             let many = Set::range(u128::from(!held.contains(0)), Width::W32.max());
             parts.push(if held.value() == Some(0) { held } else { many });
             widths.push(Width::W32);
-            left.push(Left { table: e.table, parts, widths });
+            left.push(LeftEntry { table: e.table, parts, widths });
         }
         left
     }

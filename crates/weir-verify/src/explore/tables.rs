@@ -9,7 +9,7 @@ use weir_table::{KeyMatch, Kind};
 
 use crate::explore::Cut;
 use crate::explore::branch::Branch;
-use crate::explore::invariant::{Left, TableInvariant};
+use crate::explore::invariant::{LeftEntry, TableInvariant};
 use crate::explore::path::Incomplete;
 use crate::explore::state::{Packets, State};
 use crate::model::expr::{At, EntryAt, Expr, Exprs, Symbol};
@@ -92,7 +92,7 @@ pub(crate) struct TableModel<'a> {
     /// What stands in tables where nothing is known to stand. `None`: nothing, but for open networks.
     pub(crate) invariant: Option<Rc<TableInvariant>>,
     /// What stood in tables while others' packets had their turn.
-    pub(crate) between: Vec<Left>,
+    pub(crate) between: Vec<LeftEntry>,
     /// Rows that no program can change, as entries.
     pub(crate) fixed: FxHashMap<(u32, usize), Rc<Entry>>,
 }

@@ -43,8 +43,10 @@ pub struct Left {
     pub how: How,
     /// Its bytes then.
     pub bytes: Vec<u8>,
-    /// Whether an element made it, of nothing that came in.
-    pub made: bool,
+    /// Whose it is.
+    pub provenance: Provenance,
+    /// Whether it became that here.
+    pub is_new: bool,
 }
 
 /// A run.
@@ -236,7 +238,8 @@ impl Run<'_> {
             packet: n,
             how,
             bytes: p.bytes().to_vec(),
-            made: is_made(&p),
+            provenance: provenance_of(&p),
+            is_new: p.provenance != before.provenance,
         });
         let net = before.layer(weir_ir::Layer::Net).and_then(|at| at.checked_sub(before.data()));
         self.replay.hops.push(Hop {
@@ -292,6 +295,11 @@ impl Run<'_> {
             self.hop(at, &before, number, left);
         }
     }
+}
+
+fn provenance_of(packet: &Packet) -> Provenance {
+    let all = [Provenance::Sent, Provenance::Answer, Provenance::Made];
+    all.into_iter().find(|p| *p as u8 == packet.provenance).unwrap_or_default()
 }
 
 /// Whether an element made a packet, of nothing that came in.

@@ -12,7 +12,7 @@ use weir_verify::checks::{Framing, Target};
 use weir_verify::{NodeId, Place};
 
 use super::segments::Segments;
-use super::{Gate, PortEnds, Spot, World, send};
+use super::{Gate, Location, PortEnds, World, send};
 use crate::click;
 
 /// Classes that show that frames come in.
@@ -97,7 +97,7 @@ impl World {
             ends.push((into, Place { node: out, port: 0 }));
         }
         let nodes = (first..self.net.nodes().len() as NodeId).collect();
-        self.spots.push(Spot { name: b.name.clone(), gates, nodes, owns: b.owns() });
+        self.locations.push(Location { name: b.name.clone(), gates, nodes, owns: b.owns() });
         self.add_elements(&plan, &ports, &prefix);
         Ok(ends)
     }

@@ -28,7 +28,7 @@ use weir_model::topology::{BoxKind, EndpointRole, FirewallRules, LOCAL, LinkEnd,
 use weir_verify::checks::{Framing, Start, Target};
 use weir_verify::{Body, NodeId, Place};
 
-use super::{Gate, Spot, World, anything};
+use super::{Gate, Location, World, anything};
 use crate::click::Label;
 pub use placement::Modules;
 use segments::Segments;
@@ -84,7 +84,8 @@ impl World {
         for (from, to) in wires {
             world.lead(from, &to);
         }
-        world.others = world.spots.iter().flat_map(|s| &s.gates).filter_map(|g| g.start.clone()).collect();
+        world.others =
+            world.locations.iter().flat_map(|s| &s.gates).filter_map(|g| g.start.clone()).collect();
         world.net.finish();
         Ok(world)
     }
@@ -145,7 +146,7 @@ impl World {
             BoxKind::Click(c) => return self.add_click_box(segments, i, b, c, classes),
         };
         let nodes = (first..self.net.nodes().len() as NodeId).collect();
-        self.spots.push(Spot { name: b.name.clone(), gates, nodes, owns: b.owns() });
+        self.locations.push(Location { name: b.name.clone(), gates, nodes, owns: b.owns() });
         Ok(ends)
     }
 

@@ -10,7 +10,7 @@ use weir_model::value::IpPrefix;
 use weir_verify::checks::{self, Framing, Start, Target};
 use weir_verify::{Body, NodeId, Place};
 
-use super::{Gate, PLATFORM, Spot, World};
+use super::{Gate, Location, PLATFORM, World};
 use crate::click;
 use crate::security::Placed;
 use crate::world::configurations::{devices, origin};
@@ -53,16 +53,18 @@ impl World {
             let node = gate.start.as_ref().map(|s| s.place.node);
             node.and_then(|n| self.labels.get(&n)).is_some_and(|l| l.class == PLATFORM)
         };
-        let spot = self.spots.iter().find(|s| s.name == platform && s.gates.iter().any(is_platform));
-        let Some(spot) = spot else { return Err(vec![format!("the topology has no platform {platform}")]) };
+        let location = self.locations.iter().find(|s| s.name == platform && s.gates.iter().any(is_platform));
+        let Some(location) = location else {
+            return Err(vec![format!("the topology has no platform {platform}")]);
+        };
         let mut world = self.clone();
-        world.add_modules(modules, spot)?;
+        world.add_modules(modules, location)?;
         world.net.finish();
         Ok(world)
     }
 
     /// Puts modules on a platform.
-    fn add_modules(&mut self, m: &Modules<'_>, platform: &Spot) -> Result<(), Vec<String>> {
+    fn add_modules(&mut self, m: &Modules<'_>, platform: &Location) -> Result<(), Vec<String>> {
         let wanted = m.request.modules.len();
         let addresses = addresses(&platform.owns, wanted);
         if addresses.len() < wanted {
@@ -70,7 +72,7 @@ impl World {
             return Err(vec![format!("{name} has {has} addresses for {wanted} modules")]);
         }
         let (gates, sender) = (&platform.gates, platform.gates.iter().find_map(|g| g.start.as_ref()));
-        let begin = self.spots.len();
+        let begin = self.locations.len();
         let mut entries: Vec<click::Port> = Vec::new();
         for ((module, plan), address) in m.request.modules.iter().zip(&m.plans).zip(addresses) {
             let host = IpPrefix::host(address);
@@ -78,7 +80,7 @@ impl World {
                 Placed { name: module.name.clone(), own: host, module: checks::Module::default() };
             let first = self.net.nodes().len() as NodeId;
             let prefix = format!("{}/", module.name);
-            let scope = u32::MAX - 1 - self.spots.len() as u32;
+            let scope = u32::MAX - 1 - self.locations.len() as u32;
             let ports = self.add_click(plan, scope, &prefix);
             let mut own = Vec::new();
             for device in devices(&ports) {
@@ -110,15 +112,15 @@ impl World {
             }
             self.modules.push(placed);
             let owns = vec![host];
-            self.spots.push(Spot { name: module.name.clone(), gates: own, nodes, owns });
+            self.locations.push(Location { name: module.name.clone(), gates: own, nodes, owns });
             self.add_elements(plan, &ports, &prefix);
             entries.extend(ports.entries);
         }
         for l in &m.request.links {
             let device = |(module, port): &(String, String)| {
-                let spot = self.spots.iter().skip(begin).find(|s| s.name == *module)?;
-                let gate = spot.gates.iter().find(|g| g.name == *port);
-                gate.or_else(|| spot.gates.get(port.parse::<usize>().ok()?)).cloned()
+                let location = self.locations.iter().skip(begin).find(|s| s.name == *module)?;
+                let gate = location.gates.iter().find(|g| g.name == *port);
+                gate.or_else(|| location.gates.get(port.parse::<usize>().ok()?)).cloned()
             };
             let exit = device(&l.from).and_then(|_| self.exit_of(&l.from));
             let to = device(&l.to).and_then(|g| g.target).map(|t| t.place);
@@ -140,7 +142,7 @@ impl World {
 
     /// The place where packets leave a module by a port.
     fn exit_of(&self, (module, port): &(String, String)) -> Option<Place> {
-        let spot = self.spots.iter().find(|s| s.name == *module)?;
+        let location = self.locations.iter().find(|s| s.name == *module)?;
         let is_exit = |n: &&NodeId| {
             let label = self.labels.get(n);
             label.is_some_and(|l| {
@@ -148,7 +150,7 @@ impl World {
                 l.class == "ToNetfront" && (name == *port || name.is_empty() && port == "netfront0")
             })
         };
-        spot.nodes.iter().find(is_exit).map(|&node| Place { node, port: 0 })
+        location.nodes.iter().find(is_exit).map(|&node| Place { node, port: 0 })
     }
 
     /// Adds a program whose output 0 is for packets to an address of the prefix, and output 1 for others.
