@@ -2,6 +2,9 @@
 . "$WEIR_IMAGE/scripts/check.sh"
 . "$WEIR_IMAGE/scripts/ports.sh"
 
+# What is written is read by a user of its own too.
+umask 022
+
 # Checks all parameters and writes the files of dnsmasq; they are in force only once they are moved to their place by `settle`.
 check() {
     address ADDRESS "$PARAM_ADDRESS"

@@ -9,8 +9,18 @@ has() {
 }
 
 # give PORT ADDRESS PREFIX: the port is up and has this address and no other. What is right already is not touched.
+#
+# A port's Ethernet address follows from its IP address when it comes up, so that the ARP entries of its neighbours stay right when the
+# function is made anew.
 give() {
     has "$1" || return 0
+    case $(ip -o link show dev "$1") in
+    *[,\<]UP[,\>]*) ;;
+    *)
+        value "$2"
+        ip link set dev "$1" address "$(printf '02:57:%02x:%02x:%02x:%02x' "$a" "$b" "$c" "$d")"
+        ;;
+    esac
     wanted=$2/${3#*/}
     for other in $(ip -o -4 addr show dev "$1" | awk '{ print $4 }'); do
         [ "$other" = "$wanted" ] || ip addr del "$other" dev "$1"

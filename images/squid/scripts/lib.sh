@@ -2,6 +2,9 @@
 . "$WEIR_IMAGE/scripts/check.sh"
 . "$WEIR_IMAGE/scripts/ports.sh"
 
+# What is written is read by a user of its own too.
+umask 022
+
 # Checks all parameters and writes the configuration, which is in force once `settle` has moved it to its place.
 check() {
     address INSIDE_IP "$PARAM_INSIDE_IP"
