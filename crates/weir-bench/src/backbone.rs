@@ -4,15 +4,15 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, ensure};
 use weir_check::World;
-use weir_engine::Classes;
-use weir_model::topology::Topology;
+use weir_plan::Classes;
+use weir_topology::Topology;
 use weir_verify::checks::Start;
 use weir_verify::{Limits, Session, SymbolicInput};
 
 use crate::stats::Spread;
 use crate::verify::Verification;
+use anyhow::{Context, Result, anyhow, ensure};
 
 /// Milliseconds that it must not take on the Stanford backbone.
 const TARGET: f64 = 5.0;
@@ -67,7 +67,7 @@ pub fn measure(file: &Path, samples: usize) -> Result<Vec<Verification>> {
         .boxes
         .iter()
         .map(|b| match &b.kind {
-            weir_model::topology::BoxKind::Transfer(t) => t.function.rules.len(),
+            weir_topology::BoxKind::Transfer(t) => t.function.rules.len(),
             _ => 0,
         })
         .sum();

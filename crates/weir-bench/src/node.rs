@@ -3,12 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 use weir_api::client::NodeClient;
 use weir_engine::WorkerOptions;
 use weir_node::{Options, serve};
@@ -16,6 +13,9 @@ use weir_protocol::{Answer, Command};
 
 use crate::ports::lab::Lab;
 use crate::stats::Spread;
+use anyhow::{Context, Result, anyhow, ensure};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 
 /// How long is waited for a data plane that is started again.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,7 +47,7 @@ pub fn measure(quick: bool, skipped: &mut Vec<String>) -> Vec<Figure> {
 
 /// Runs the data plane: this program starts itself so.
 pub fn engine(socket: &Path) -> Result<()> {
-    let classes = weir_engine::Classes::with(weir_switch::CLASSES.iter().copied());
+    let classes = weir_plan::Classes::with(weir_switch::CLASSES.iter().copied());
     Ok(weir_engine::serve(socket, classes, WorkerOptions::default())?)
 }
 

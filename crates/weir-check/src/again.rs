@@ -182,8 +182,8 @@ fn same_guard(a: Option<Guard>, b: Option<Guard>, m: &Matching) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use weir_engine::{Classes, Plan};
     use weir_model::requirement::Requirement;
+    use weir_plan::{Classes, Plan};
 
     use super::*;
 

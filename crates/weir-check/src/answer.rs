@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 use weir_model::requirement::Requirement;
-use weir_model::topology::Requester;
+use weir_topology::Requester;
 use weir_verify::checks::{
     self, Checker, Doubt, Evidence, Explored, Rule, Stage, Standing, Stopped, Uncounted, Verdict,
 };

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weir_elements::FromArg;
-use weir_engine::{Classes, Plan};
+use weir_filter::Expr;
 use weir_ir::Program;
-use weir_model::filter::Expr;
+use weir_plan::{Classes, Plan};
 use weir_switch::rule::FlowRule;
 use weir_verify::checks::{Checker, Framing, Reach, RuleList, coverage};
 use weir_verify::{Body, Limits, Network, NodeId, Place};

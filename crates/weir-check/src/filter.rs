@@ -1,9 +1,8 @@
 //! Filter expressions as programs that ask a packet.
 
 use weir_elements::filter::{Plan, View};
+use weir_filter::{Expr, PacketView};
 use weir_ir::{Builder, Layer, Program, Width};
-use weir_model::filter::{Expr, PacketView};
-
 use weir_verify::checks::Framing;
 
 /// A program whose output 0 means that a packet matches, and output 1 that it does not.

@@ -1,8 +1,8 @@
 //! Requirements as questions about a network.
 
+use weir_filter::text::closest;
+use weir_filter::{Dir, Expr, Prim, Tags};
 use weir_ir::program::Width;
-use weir_model::closest;
-use weir_model::filter::{Dir, Expr, Prim, Tags};
 use weir_model::requirement::{FieldLayer, Goal, HeaderField, KeptField, Place, Requirement};
 use weir_model::value::IpPrefix;
 use weir_verify::checks::{Bits, Field, Filter, Framing, Query, ReturnPath, Shows, Target};

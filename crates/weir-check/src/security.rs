@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use weir_model::topology::{Policy, Receive, Requester, SendFrom, SendTo};
 use weir_model::value::IpPrefix;
+use weir_topology::{Policy, Receive, Requester, SendFrom, SendTo};
 use weir_verify::checks::{Allowed, Checker, Module, Prefix, Rules, secure};
 use weir_verify::{Limits, Place};
 
@@ -56,7 +56,7 @@ impl World {
 
 /// The rules of a policy for a module.
 fn rules(
-    policy: &weir_model::topology::Rules,
+    policy: &weir_topology::Rules,
     own: IpPrefix,
     registered: &[IpPrefix],
     modules: &[IpPrefix],

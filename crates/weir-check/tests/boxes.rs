@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use weir_check::report::Finding;
 use weir_check::{Question, Status, World};
-use weir_engine::Classes;
 use weir_ir::program::{Layer, Reason};
 use weir_ir::{Outcome, outcomes};
 use weir_model::requirement::Requirement;
-use weir_model::topology::Topology;
 use weir_packet::Packet;
+use weir_plan::Classes;
 use weir_table::TableSet;
+use weir_topology::Topology;
 use weir_verify::Limits;
 
 use Status::{Holds, Inconclusive, Violated};

@@ -2,8 +2,8 @@
 
 use weir_check::report::{Changes, Coverage, Fated};
 use weir_check::{Extent, Status, World};
-use weir_engine::{Classes, Plan};
-use weir_model::topology::Topology;
+use weir_plan::{Classes, Plan};
+use weir_topology::Topology;
 use weir_verify::Limits;
 
 fn click(config: &str) -> World {

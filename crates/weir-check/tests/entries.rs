@@ -3,12 +3,12 @@
 
 use proptest::prelude::*;
 use weir_check::{Status, World};
-use weir_engine::{Classes, Plan};
 use weir_ir::program::MetaField;
 use weir_model::requirement::Requirement;
-use weir_model::topology::Topology;
 use weir_net::build;
 use weir_packet::entry::{self, Entry};
+use weir_plan::{Classes, Plan};
+use weir_topology::Topology;
 use weir_verify::Limits;
 use weir_verify::testing::Paths;
 

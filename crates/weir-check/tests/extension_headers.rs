@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use proptest::prelude::*;
 use weir_check::{Status, World};
-use weir_engine::{Classes, Plan};
 use weir_model::requirement::Requirement;
+use weir_plan::{Classes, Plan};
 use weir_verify::Limits;
 use weir_verify::testing::Paths;
 

@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 
 use weir_check::report::Report;
 use weir_check::{Asked, Modules, Party, Question, Status, World};
-use weir_engine::Classes;
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
-use weir_model::topology::{Policy, Requester, Topology};
+use weir_plan::Classes;
+use weir_topology::{Policy, Requester, Topology};
 use weir_verify::checks::Evidence;
 use weir_verify::{Hop, Limits};
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use weir_check::{Status, World};
-use weir_engine::{Classes, Plan};
 use weir_model::graph::ServiceGraph;
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
-use weir_model::topology::Topology;
+use weir_plan::{Classes, Plan};
+use weir_topology::Topology;
 use weir_verify::Limits;
 
 use Status::{Holds, Inconclusive, Violated};

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_check::{Status, World};
-use weir_engine::{Classes, Plan};
 use weir_model::graph::ServiceGraph;
 use weir_model::requirement::Requirement;
 use weir_model::template::Template;
+use weir_plan::{Classes, Plan};
 use weir_switch::compile::plan;
 use weir_switch::config::Compiled;
 use weir_verify::Limits;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use weir_check::report::{Finding, Report};
 use weir_check::{Answer, Status, World};
-use weir_engine::{Classes, Plan};
 use weir_model::requirement::Requirement;
+use weir_plan::{Classes, Plan};
 use weir_verify::Limits;
 
 fn ask(config: &str, requirement: &str, time: Option<Duration>) -> Finding {

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use weir_check::report::{Changes, Coverage, Finding, Report};
 use weir_check::{Answer, Extent, Modules, Question, Status, World};
-use weir_engine::Classes;
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
-use weir_model::topology::Topology;
+use weir_plan::Classes;
+use weir_topology::Topology;
 use weir_verify::Limits;
 
 /// The report on a document with requirements.

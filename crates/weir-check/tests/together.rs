@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use weir_check::{Question, Status, World};
-use weir_engine::{Classes, Plan};
 use weir_model::requirement::Requirement;
-use weir_model::topology::Topology;
+use weir_plan::{Classes, Plan};
+use weir_topology::Topology;
 use weir_verify::Limits;
 
 use Status::{Holds, Violated};

@@ -1,11 +1,12 @@
 //! Arguments of a configuration: by position and by keyword, converted to the types of parameters.
 
-use crate::names::{NameKind, named};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use weir_ir::{ClassInfo, ParamKind};
 use weir_net::{EtherAddr, Ipv4Prefix};
+
+use crate::names::{NameKind, named};
 
 /// A type that one argument is read as.
 pub trait FromArg: Sized {
@@ -148,7 +149,7 @@ impl Args {
 
     /// The keyword that is most like a word.
     fn near(&self, word: &str) -> Option<&str> {
-        weir_model::closest(word, self.known.iter().map(String::as_str))
+        weir_filter::text::closest(word, self.known.iter().map(String::as_str))
     }
 
     /// What is wrong with an argument that is no value where it stands, if it was meant to have a keyword.

@@ -31,11 +31,14 @@ mod shaping;
 mod tunnel;
 mod wifi;
 
+mod registry;
+
 pub use args::{Args, Bandwidth, CellValue, FromArg, FromRest};
 pub use times::{Time, parse_time, time_text};
 
-pub use class::{Class, Configure, Configured, class, class_named, classes};
+pub use class::{Class, Configure, Configured, class};
 pub use names::{NameKind, Names, with_names};
+pub use registry::{class_named, classes};
 
 /// Filter expressions as programs, for elements of other crates.
 pub use classify::filter;

@@ -8,8 +8,8 @@ use std::fs;
 use std::process::Command;
 
 use weir_elements::filter::{Plan, View};
+use weir_filter::{Expr, PacketView};
 use weir_ir::{Builder, Outcome, Program, check, outcomes};
-use weir_model::filter::{Expr, PacketView};
 use weir_net::build::{self, TcpFields};
 use weir_packet::Packet;
 use weir_table::TableSet;

@@ -12,13 +12,9 @@ use std::thread;
 
 use weir_ir::Program;
 use weir_jit::Compiled;
+use weir_nodes::env::with_causes;
+use weir_plan::{Classes, Fast, Plan, PlanError};
 use weir_table::TableDecl;
-
-use crate::classes::Classes;
-use crate::device::with_causes;
-use crate::fast::Fast;
-use crate::plan::Plan;
-use crate::problem::PlanError;
 
 /// Configurations that are remembered.
 const PLANS: usize = 256;
@@ -124,9 +120,7 @@ impl Library {
             let now = known.tick();
             if let Some((plan, asked)) = known.plans.get_mut(text) {
                 *asked = now;
-                let plan = plan.without_nodes();
-                drop(known);
-                return plan.replica(classes);
+                return Ok(plan.clone());
             }
         }
         let mut plan = Plan::new(classes, text, file)?;
@@ -139,7 +133,7 @@ impl Library {
                     known.plans.iter().min_by_key(|(_, (_, asked))| *asked).map(|(text, _)| text.clone());
                 oldest.map(|text| known.plans.remove(&text));
             }
-            known.plans.insert(plan.config.clone(), (plan.without_nodes(), now));
+            known.plans.insert(plan.config.clone(), (plan.clone(), now));
         }
         Ok(plan)
     }

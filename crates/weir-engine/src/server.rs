@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-
-use crate::classes::Classes;
-use crate::worker::{Handle, Worker, WorkerOptions};
+use weir_plan::Classes;
 use weir_protocol::{Answer, Command, Event, MAX_LINE, Reply, Request};
+
+use crate::worker::{Handle, Worker, WorkerOptions};
 
 /// Most connections at a time.
 const MAX_CONNECTIONS: usize = 64;

@@ -11,10 +11,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use weir_io::Waker;
+use weir_io::inbox::{self, inbox};
+use weir_nodes::env::Notice;
 
 use crate::engine::Engine;
-use crate::env::Notice;
-use crate::inbox::{self, inbox};
 
 /// Something that another worker tells.
 pub(crate) enum Told {

@@ -3,23 +3,22 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use weir_io::inbox::{self, inbox};
 use weir_io::interface::Method;
+use weir_plan::{Classes, Fast, PlanError};
+use weir_protocol::{Answer, Command, Event};
 
-use crate::classes::Classes;
 use crate::engine::Engine;
 use crate::executor::ExecutorKind;
-use crate::fast::Fast;
-use crate::inbox::{self, inbox};
+use crate::instance::Instance;
 use crate::library::{Code, Library, Made, Progress};
-use crate::plan::Plan;
-use crate::problem::PlanError;
 use crate::team::{Threads, panic_text, troubled};
 use crate::watch::Listener;
-use weir_protocol::{Answer, Command, Event};
 
 type Outcome = Result<Answer, Vec<String>>;
 
@@ -27,7 +26,7 @@ enum Message {
     Command(Command, Sender<Outcome>),
     Install {
         graph: String,
-        plan: Box<Plan>,
+        instance: Box<Instance>,
         tag: String,
         made: Option<Made>,
         reply: Sender<Result<u64, Vec<String>>>,
@@ -207,11 +206,9 @@ impl Handle {
     fn load(&self, load: Load) -> Outcome {
         let Load { graph, config, file, tag, scope, memory } = load;
         let plan = self.library.plan(&self.classes, &config, &file, self.workers);
-        let mut plan = plan.map_err(PlanError::texts)?;
-        if let Some(limit) = memory {
-            plan.bound_memory(limit).map_err(|e| vec![e])?;
-        }
-        plan.scope = scope;
+        let plan = plan.map_err(PlanError::texts)?;
+        let spare = memory.map(|limit| plan.spare_memory(limit)).transpose().map_err(|e| vec![e])?;
+        let spare = spare.map(|bytes| Arc::new(AtomicU64::new(bytes)));
         let mut made = self.library.find(&plan);
         // A new graph is interpreted at once, until its code is ready. One that runs goes on until its successor's is,
         // so that traffic at full speed finds no slow graph.
@@ -220,8 +217,8 @@ impl Handle {
             made = runs.then(|| self.library.wait(&plan)).flatten();
         }
         let program = made.is_none().then(|| (plan.linked.clone(), plan.used.clone()));
-        let (name, plan) = (graph.clone(), Box::new(plan));
-        let generation = self.ask(|reply| Message::Install { graph: name, plan, tag, made, reply })??;
+        let (name, instance) = (graph.clone(), Box::new(Instance { plan, scope, spare }));
+        let generation = self.ask(|reply| Message::Install { graph: name, instance, tag, made, reply })??;
         if let Some(program) = program {
             let handle = self.clone();
             self.library.make(
@@ -327,8 +324,8 @@ impl Loop {
         // An asker that is gone does not want the answer any more, here and below.
         match message {
             Message::Command(command, reply) => drop(reply.send(self.command(command))),
-            Message::Install { graph, plan, tag, made, reply } => {
-                let done = self.engine.install(&graph, *plan, &tag).map_err(PlanError::texts);
+            Message::Install { graph, instance, tag, made, reply } => {
+                let done = self.engine.install_instance(&graph, *instance, &tag).map_err(PlanError::texts);
                 if let (Ok(()), Some(Made { fast, code })) = (&done, made) {
                     self.engine.use_fast(&graph, fast);
                     code.into_iter().for_each(|code| self.engine.use_code(&graph, code));

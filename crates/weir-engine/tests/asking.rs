@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use weir_engine::{Classes, Worker, WorkerOptions};
+use weir_engine::{Worker, WorkerOptions};
+use weir_plan::Classes;
 use weir_protocol::Command;
 
 const PACKETS: u64 = 2000;

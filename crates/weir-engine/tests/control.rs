@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use weir_engine::{Classes, Engine, Plan, Until};
+use weir_engine::{Engine, Until};
+use weir_plan::{Classes, Plan};
 
 /// An engine that runs in a thread, with a control socket.
 struct Served {

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_engine::{Classes, Engine, Until};
+use weir_engine::{Engine, Until};
 use weir_io::pcap::{Format, PcapReader, PcapWriter};
 use weir_packet::Packet;
+use weir_plan::Classes;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{engine, number, numbered, received, run, send, settle};
-use weir_engine::{Classes, Plan, Stopped, Until};
+use weir_engine::{Stopped, Until};
+use weir_plan::{Classes, Plan};
 
 #[test]
 fn packets_go_from_device_to_device_by_push_and_by_pull() {

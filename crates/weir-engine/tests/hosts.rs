@@ -4,8 +4,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_engine::{Classes, Engine, Until};
+use weir_engine::{Engine, Until};
 use weir_io::Netns;
+use weir_plan::Classes;
 
 fn ip(args: &str) -> bool {
     Command::new("ip")

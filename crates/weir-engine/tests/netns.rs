@@ -4,8 +4,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_engine::{Classes, Worker, WorkerOptions};
+use weir_engine::{Worker, WorkerOptions};
 use weir_io::Netns;
+use weir_plan::Classes;
 use weir_protocol::{Answer, Command as Ask, DeviceStatus, Event};
 
 mod net;

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_engine::{Classes, Worker, WorkerOptions};
+use weir_engine::{Worker, WorkerOptions};
 use weir_io::af_packet::{AfPacketPort, Options};
 use weir_io::af_xdp::{self, AfXdpPort};
 use weir_io::interface::Method;
 use weir_io::{Netns, Port};
 use weir_net::build;
 use weir_packet::Packet;
+use weir_plan::Classes;
 use weir_protocol::{Answer, Command as Ask, DeviceStatus};
 
 mod net;

@@ -3,8 +3,9 @@
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 
-use weir_engine::{Classes, Worker, WorkerOptions};
+use weir_engine::{Worker, WorkerOptions};
 use weir_io::Netns;
+use weir_plan::Classes;
 use weir_protocol::{Answer, Command as Ask};
 
 mod net;

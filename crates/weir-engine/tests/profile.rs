@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_engine::{Classes, Engine, Until, Worker, WorkerOptions};
+use weir_engine::{Engine, Until, Worker, WorkerOptions};
+use weir_plan::Classes;
 use weir_protocol::{Answer, Command, ElementProfile};
 
 const CHAIN: &str = "InfiniteSource(LENGTH 64, LIMIT 20000) -> a :: Counter -> s :: Strip(14) -> b :: Counter \

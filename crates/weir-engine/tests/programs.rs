@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use common::{numbered, received, send, settle};
 use weir_elements::{Class, class};
-use weir_engine::{Classes, Engine, ExecutorKind, Worker, WorkerOptions};
+use weir_engine::{Engine, ExecutorKind, Worker, WorkerOptions};
 use weir_io::Port;
 use weir_io::memory::MemoryPort;
+use weir_plan::Classes;
 use weir_protocol::{Answer, Command, Event};
 
 mod ticker {

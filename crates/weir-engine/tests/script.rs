@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use weir_engine::{Classes, Engine, Stopped, Until};
+use weir_engine::{Engine, Stopped, Until};
+use weir_plan::Classes;
 
 const SECOND: u64 = 1_000_000_000;
 const START: u64 = 1000 * SECOND;

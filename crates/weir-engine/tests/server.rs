@@ -5,7 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-use weir_engine::{Classes, ServeError, WorkerOptions, serve};
+use weir_engine::{ServeError, WorkerOptions, serve};
+use weir_plan::Classes;
 use weir_protocol::{Answer, Client, ClientError, Command, Event, Reply, Request};
 
 struct Server {

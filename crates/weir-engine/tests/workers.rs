@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{received, send};
-use weir_engine::{Classes, Engine, ExecutorKind, Threads, Worker, WorkerOptions};
+use weir_engine::{Engine, ExecutorKind, Threads, Worker, WorkerOptions};
 use weir_io::Port;
 use weir_io::memory::MemoryPort;
 use weir_net::{EtherAddr, FlowKey, Ipv4, build, ethertype};
+use weir_plan::Classes;
 use weir_protocol::{Answer, Command, Event};
 
 const INSIDE: &str = "02:00:00:00:00:01";

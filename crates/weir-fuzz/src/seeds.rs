@@ -2,12 +2,12 @@
 
 use std::net::Ipv4Addr;
 
-use weir_engine::Classes;
 use weir_io::pcap::PcapWriter;
 use weir_ir::program_of;
 use weir_net::build::{TcpFields, arp, ethernet, icmp_echo, tag_vlan, tcp4, udp4};
 use weir_net::{EtherAddr, ethertype};
 use weir_packet::Packet;
+use weir_plan::Classes;
 use weir_protocol::{Answer, Command, Event, GraphInfo, Reply, Request};
 
 use crate::mutate::Random;
@@ -79,15 +79,15 @@ pub(crate) fn requests() -> Vec<Vec<u8>> {
 /// Topologies.
 pub(crate) fn topologies() -> Vec<Vec<u8>> {
     texts([
-        include_str!("../../weir-model/tests/data/topology/access.yaml"),
-        include_str!("../../weir-model/tests/bad/network.topology.yaml"),
-        include_str!("../../weir-model/tests/bad/places.topology.yaml"),
+        include_str!("../../weir-topology/tests/data/topology/access.yaml"),
+        include_str!("../../weir-topology/tests/bad/network.topology.yaml"),
+        include_str!("../../weir-topology/tests/bad/places.topology.yaml"),
     ])
 }
 
 /// Routing tables of Linux.
 pub(crate) fn ip_json_routes() -> Vec<Vec<u8>> {
-    texts([include_str!("../../weir-model/tests/data/import/route.json")])
+    texts([include_str!("../../weir-topology/tests/data/import/route.json")])
 }
 
 /// The same as people read them.
@@ -106,22 +106,22 @@ pub(crate) fn show_ip_routes() -> Vec<Vec<u8>> {
         "R1#sh ip route\nVRF blue:\nO[1]>*10.0.0.0/8 [110/2] (12) via 10.9.0.1, eth0 (vrf red), rmapsrc 10.9.0.2\n  b via 10.9.0.3, a\n\
          <--- More --->\r\rO E2 10.1.0.0 255.255.0.0\n  [110/11] via 10.0.0.1, 3w1d, in\n10.0.0.0/24 is subnetted, 1 subnets\nC 10.2.0.0 is \
          directly connected, \u{8}b\n",
-        include_str!("../../weir-model/tests/data/import/frr.txt"),
-        include_str!("../../weir-model/tests/data/import/cisco.txt"),
+        include_str!("../../weir-topology/tests/data/import/frr.txt"),
+        include_str!("../../weir-topology/tests/data/import/cisco.txt"),
     ])
 }
 
 /// Rules of Linux.
 pub(crate) fn iptables_rules() -> Vec<Vec<u8>> {
     texts([
-        include_str!("../../weir-model/tests/data/import/rules.v4"),
+        include_str!("../../weir-topology/tests/data/import/rules.v4"),
         "-P FORWARD DROP -c 5 300\n-N a\n-A FORWARD -p tcp --syn -j TCPMSS --set-mss 1400\n-A a -j MARK --set-xmark 1/1\n-A a -j FOO --x 1\n",
     ])
 }
 
 /// Transfer functions.
 pub(crate) fn transfer_functions() -> Vec<Vec<u8>> {
-    texts([include_str!("../../weir-model/tests/data/import/box.tf")])
+    texts([include_str!("../../weir-topology/tests/data/import/box.tf")])
 }
 
 /// Filters.

@@ -4,24 +4,24 @@ use std::collections::HashSet;
 use std::io::Cursor;
 use std::sync::{Arc, LazyLock};
 
-use weir_engine::{Classes, Plan};
+use weir_filter::{Expr, PacketView};
 use weir_io::pcap::{PcapReader, PcapWriter};
 use weir_ir::program::EntryKind;
 use weir_ir::{Interpreter, Program, check, optimize, program_of};
 use weir_jit::differential::{Recorder, Seen, Step, assert_same, tables_of};
-use weir_model::filter::{Expr, PacketView};
 use weir_model::graph::ServiceGraph;
-use weir_model::import::hassel::TransferFunction;
-use weir_model::import::iptables::Target;
-use weir_model::import::{ip_json_route, ip_route, iptables_save, show_ip_route};
 use weir_model::request::Request as ProcessingRequest;
 use weir_model::requirement::Requirement;
 use weir_model::template::Template;
-use weir_model::topology::Topology;
 use weir_net::{Arp, Ethernet, FlowKey, Icmp, Ipv4, Ipv6, Tcp, Udp, Vlan, describe, describe_ip};
 use weir_packet::{Layer, Packet};
+use weir_plan::{Classes, Plan};
 use weir_protocol::{Reply, Request};
 use weir_table::TableSet;
+use weir_topology::Topology;
+use weir_topology::import::hassel::TransferFunction;
+use weir_topology::import::iptables::Target;
+use weir_topology::import::{ip_json_route, ip_route, iptables_save, show_ip_route};
 
 use crate::seeds;
 

@@ -9,6 +9,7 @@
 
 pub mod af_packet;
 pub mod af_xdp;
+pub mod inbox;
 pub mod interface;
 pub mod memory;
 mod netns;

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+pub use weir_filter::text::ValueError;
+pub(crate) use weir_filter::text::quote;
+
 /// A place in a document's text, both parts counted from 1; the column counts characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
@@ -48,15 +51,13 @@ impl DocErrors {
     /// At most this many errors are collected from one document; the rest is noise to a reader.
     pub const MAX: usize = 100;
 
-    pub(crate) fn one(
-        position: Option<Position>,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) -> Self {
+    /// A single mistake of the document as a whole.
+    pub fn one(position: Option<Position>, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self(vec![DocError { path: String::new(), position, message: message.into(), help: help.into() }])
     }
 
-    pub(crate) fn new(errors: Vec<DocError>) -> Self {
+    /// These mistakes, of which there is one at least.
+    pub fn new(errors: Vec<DocError>) -> Self {
         debug_assert!(!errors.is_empty());
         Self(errors)
     }
@@ -80,53 +81,3 @@ impl fmt::Display for DocErrors {
 }
 
 impl std::error::Error for DocErrors {}
-
-/// A single value (an address, a port range, …) that is not what it should be.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}; {help}")]
-pub struct ValueError {
-    /// What was wrong.
-    pub message: String,
-    /// What would be right.
-    pub help: String,
-}
-
-impl ValueError {
-    pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { message: message.into(), help: help.into() }
-    }
-}
-
-/// ` "name"` quoted for a message, shortened if absurdly long.
-pub(crate) fn quote(text: &str) -> String {
-    const MAX: usize = 60;
-    if text.chars().count() <= MAX {
-        return format!("{text:?}");
-    }
-    let head: String = text.chars().take(MAX).collect();
-    format!("{head:?}…")
-}
-
-/// The known word closest to `word`, if one is close enough to have been meant.
-pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    if word.len() > 64 {
-        return None;
-    }
-    let fold = |s: &str| s.to_ascii_lowercase().replace('-', "_");
-    // `src_ip` means `ip_src`.
-    let sorted = |s: &str| {
-        let mut parts: Vec<&str> = s.split('_').collect();
-        parts.sort_unstable();
-        parts.join("_")
-    };
-    let word = fold(word);
-    let score = |k: &str| {
-        strsim::jaro_winkler(&word, &fold(k)).max(strsim::jaro_winkler(&sorted(&word), &sorted(&fold(k))))
-    };
-    known
-        .into_iter()
-        .map(|k| (score(k), k))
-        .filter(|(score, _)| *score > 0.84)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, k)| k)
-}

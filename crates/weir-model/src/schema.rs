@@ -5,22 +5,20 @@
 
 use std::fmt::Write;
 
-use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::value::ADDRESS;
-use crate::{graph, request, template, topology};
+use crate::{graph, request, template};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 
-/// A kind of document that people write.
+/// A kind of document that is read here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Document {
     /// A service graph.
     Graph,
     /// A function template, `function.yaml`.
     Function,
-    /// A topology.
-    Topology,
     /// A request for processing, which is text.
     Request,
 }
@@ -36,29 +34,27 @@ impl Document {
         match self {
             Document::Graph => graph::json_schema(),
             Document::Function => of::<template::Template>("Weir function template"),
-            Document::Topology => topology::json_schema(),
             Document::Request => request::json_schema(),
         }
     }
 
     /// Its fields as tables in Markdown, a section for each part of the document; headings have the third level.
     pub fn tables(self) -> String {
-        let schema = self.plain_schema();
-        let Some(definitions) = schema["$defs"].as_object() else { return String::new() };
         let root = match self {
             Document::Graph => "ServiceGraph",
             Document::Function => "Template",
-            Document::Topology => "Topology",
             // It has no fields.
             Document::Request => return String::new(),
         };
+        let schema = self.plain_schema();
+        let Some(definitions) = schema["$defs"].as_object() else { return String::new() };
         Manual { definitions, out: String::new() }.write(root)
     }
 }
 
 /// A schema that takes all spellings that readers take: numbers as text and text as numbers or truth values, and nothing where a field may
 /// be left out.
-fn as_read(mut schema: Value) -> Value {
+pub fn as_read(mut schema: Value) -> Value {
     relax(&mut schema);
     schema
 }
@@ -138,7 +134,7 @@ fn or_nothing(field: &mut Value) {
 }
 
 /// The schema of a document of this type.
-pub(crate) fn of<T: JsonSchema>(title: &str) -> Value {
+pub fn of<T: JsonSchema>(title: &str) -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let root = generator.subschema_for::<T>();
     let mut schema = json!({

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use weir_model::filter::PacketView;
+use weir_filter::PacketView;
 use weir_model::graph::{
     GraphParts, MAX_FUNCTIONS, MAX_RULES, PortRef, SapKind, ServiceGraph, sffg_json_schema,
 };

@@ -1,31 +1,21 @@
-//! Golden tests of errors: `bad/NAME.json`, `.yaml`, `.template.yaml`, `.topology.yaml`, `.requirement`, `.request` or
-//! `.filter` in, `bad/NAME.….errors` out.
+//! Golden tests of errors: `bad/NAME.json`, `.yaml`, `.template.yaml`, `.requirement` or `.request` in, `bad/NAME.….errors` out.
 //! `BLESS=1 cargo test -p weir-model --test golden` writes what comes out now; read the difference before committing it.
 
 use std::fmt::Write;
 use std::path::Path;
 
-use weir_model::filter::Expr;
 use weir_model::graph::ServiceGraph;
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
 use weir_model::template::Template;
-use weir_model::topology::Topology;
 
-/// All errors of a document, or of each line of filters.
+/// All errors of a document.
 fn errors(name: &str, text: &str) -> String {
     let mut out = String::new();
-    if name.ends_with(".filter") {
-        for line in text.lines() {
-            let result = Expr::parse(line).expect_err(line);
-            writeln!(out, "{line}\n    {result}").unwrap();
-        }
-    } else if name.ends_with(".requirement") {
+    if name.ends_with(".requirement") {
         writeln!(out, "{}", Requirement::parse_all(text).expect_err(name)).unwrap();
     } else if name.ends_with(".request") {
         writeln!(out, "{}", Request::parse(text).expect_err(name)).unwrap();
-    } else if name.ends_with(".topology.yaml") {
-        writeln!(out, "{}", Topology::parse(text).expect_err(name)).unwrap();
     } else if name.ends_with(".template.yaml") {
         writeln!(out, "{}", Template::parse(text).expect_err(name)).unwrap();
     } else {

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use weir_click::{ElementDecl, Graph};
-use weir_engine::{AnyClass, Classes, PlanError, Problem, Reach};
 use weir_model::graph::{Function, SapKind, ServiceGraph};
 use weir_model::template::{Access, Template};
+use weir_plan::{AnyClass, Classes, PlanError, Problem, Reach};
 use weir_switch::compile::{CompileError, FunctionPlan};
 use weir_switch::config::Compiled;
 

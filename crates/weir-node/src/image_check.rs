@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 
 use weir_click::{ElementDecl, Graph};
-use weir_engine::{Plan, Problem};
 use weir_model::template::{SCRIPTS, Template};
+use weir_plan::{Plan, Problem};
 use weir_switch::function::alone;
 
 use crate::guard::{CLASSES, has_handler, parse, reaches_outside, unknown_variable};

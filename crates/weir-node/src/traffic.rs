@@ -5,8 +5,8 @@ use std::time::Duration;
 use weir_api::plan::{Flow, Traffic};
 use weir_check::report::{Changes, Fated, Treated};
 use weir_check::{Extent, World};
-use weir_engine::{Classes, Plan};
 use weir_model::graph::ServiceGraph;
+use weir_plan::{Classes, Plan};
 use weir_verify::Limits;
 
 use crate::desired::DesiredGraph;

@@ -554,7 +554,7 @@ fn the_real_data_plane_runs_what_rest_asks_for() {
     std::fs::create_dir(dir.path().join("images")).unwrap();
     std::fs::write(dir.path().join("images/firewall.yaml"), FIREWALL).unwrap();
     let socket = dir.path().join("engine.sock");
-    let classes = weir_engine::Classes::with(weir_switch::CLASSES.iter().copied());
+    let classes = weir_plan::Classes::with(weir_switch::CLASSES.iter().copied());
     let engine = std::thread::spawn({
         let socket = socket.clone();
         move || weir_engine::serve(&socket, classes, weir_engine::WorkerOptions::default()).unwrap()

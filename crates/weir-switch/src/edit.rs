@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use weir_elements::build::{ether_bits, halves, store_ether, update_ip_checksum, update_transport_checksum};
 use weir_elements::filter::Headers;
+use weir_filter::TAG_TYPES;
 use weir_ir::{Builder, Layer, Reason, V, Width};
-use weir_model::filter::TAG_TYPES;
 
 use crate::rule::Action;
 

@@ -90,7 +90,7 @@ impl<'a> Input<'a> {
 #[cfg(test)]
 mod tests {
     use weir_elements::testing::{Harness, Outcome};
-    use weir_model::filter::PacketView;
+    use weir_filter::PacketView;
     use weir_net::build;
 
     use super::*;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use weir_elements::FromArg;
-use weir_model::filter::Expr;
+use weir_filter::Expr;
 use weir_net::EtherAddr;
 
 /// A flow rule: `PRIORITY in PORT [FILTER] => ACTION; ACTION …`.

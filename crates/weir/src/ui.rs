@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use weir_engine::{Places, PlanError};
+use weir_plan::{Places, PlanError};
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_click::{format, parse};
-use weir_engine::Classes;
+use weir_plan::Classes;
 
 /// Ends for the ports that a function's script names.
 fn ports(script: &str) -> String {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{env, fs};
 
-use weir_engine::{Classes, Plan};
+use weir_plan::{Classes, Plan};
 
 fn classes() -> Classes {
     Classes::with(weir_switch::CLASSES.iter().copied())

@@ -4,14 +4,15 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
-use weir_engine::{Classes, Worker, WorkerOptions};
+use weir_engine::{Worker, WorkerOptions};
 use weir_io::interface::Method;
+use weir_plan::Classes;
 use weir_protocol::Command as Ask;
 
 use super::ENGINE;
 use super::lab::Lab;
 use crate::references::process::{Folder, Running, program, run};
+use anyhow::{Context, Result, anyhow, ensure};
 
 /// A way to forward frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

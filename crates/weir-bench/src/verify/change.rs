@@ -2,15 +2,15 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, ensure};
 use weir_check::{Answer, Status, Watch, World};
-use weir_engine::Classes;
 use weir_model::requirement::Requirement;
-use weir_model::topology::Topology;
+use weir_plan::Classes;
+use weir_topology::Topology;
 use weir_verify::{Limits, NodeId};
 
 use super::{Verification, texts};
 use crate::stats::Spread;
+use anyhow::{Context, Result, anyhow, ensure};
 
 /// Boxes of the network.
 const BOXES: usize = 1000;

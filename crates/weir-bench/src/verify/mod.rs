@@ -12,10 +12,10 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 use weir_check::{Answer, Modules, Party, Status, World};
-use weir_engine::{Classes, Plan};
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
-use weir_model::topology::{Policy, Requester, Topology};
+use weir_plan::{Classes, Plan};
+use weir_topology::{Policy, Requester, Topology};
 use weir_verify::Limits;
 
 use crate::stats::Spread;

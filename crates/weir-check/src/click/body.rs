@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use weir_click::ElementDecl;
-use weir_engine::Model;
 use weir_ir::{Builder, MetaField, Program, Reason};
 use weir_packet::Checksum;
 use weir_packet::entry::{self, Entry};
+use weir_plan::Model;
 use weir_verify::checks::Framing;
 use weir_verify::{Body, Network, NodeId};
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weir_engine::Plan;
+use weir_plan::Plan;
 use weir_verify::checks::Framing;
 
 use super::Ports;

@@ -27,7 +27,7 @@ pub(super) fn write(
 
 #[cfg(test)]
 mod tests {
-    use weir_engine::{Classes, Plan};
+    use weir_plan::{Classes, Plan};
 
     use crate::click::Template;
 

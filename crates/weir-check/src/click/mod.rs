@@ -9,9 +9,9 @@ mod writers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use weir_engine::{Model, Plan};
 use weir_ir::Program;
 use weir_packet::entry::Entry;
+use weir_plan::{Model, Plan};
 use weir_verify::checks::Framing;
 use weir_verify::{Body, Network, NodeId, Place, SymbolicInput};
 

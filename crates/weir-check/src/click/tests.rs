@@ -1,4 +1,4 @@
-use weir_engine::Classes;
+use weir_plan::Classes;
 
 use super::*;
 

@@ -1,4 +1,4 @@
-use weir_engine::{Classes, Plan};
+use weir_plan::{Classes, Plan};
 use weir_verify::Limits;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Which of an element's rules, patterns or routes decided about a packet.
 
 use weir_elements::FromArg;
-use weir_model::filter::{Expr, PacketView};
+use weir_filter::{Expr, PacketView};
 use weir_switch::rule::FlowRule;
 use weir_verify::Hop;
 

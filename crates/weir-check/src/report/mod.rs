@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use weir_ir::program::MetaField;
 use weir_model::requirement::Goal;
-use weir_model::topology::Requester;
 use weir_packet::Provenance;
+use weir_topology::Requester;
 use weir_verify::checks::{Evidence, Meta, Rule, Stage, Stopped};
 use weir_verify::{Entry, Hop, How, NodeId};
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use weir_engine::{Classes, Plan};
 use weir_model::request::{ModuleLink, Request, UNNAMED};
 use weir_model::value::IpPrefix;
+use weir_plan::{Classes, Plan};
 use weir_verify::checks::{Framing, Start, Target};
 use weir_verify::{Place, SymbolicInput};
 

@@ -1,7 +1,7 @@
 //! Service graphs on their own, as the configurations that they compile to.
 
-use weir_engine::Plan;
 use weir_model::graph::ServiceGraph;
+use weir_plan::Plan;
 use weir_switch::compile::Names;
 use weir_verify::checks::{Framing, Target};
 use weir_verify::{Body, Place};

@@ -97,7 +97,7 @@ impl Matching {
 
 #[cfg(test)]
 mod tests {
-    use weir_engine::{Classes, Plan};
+    use weir_plan::{Classes, Plan};
 
     use super::*;
 

@@ -9,7 +9,7 @@ mod topology;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use weir_model::filter::{AddressOf, Dir, Expr, Prim, Tags};
+use weir_filter::{AddressOf, Dir, Expr, Prim, Tags};
 use weir_model::value::IpPrefix;
 use weir_packet::entry;
 use weir_verify::checks::{Framing, Start, Target};

@@ -1,7 +1,7 @@
 //! Whether packets show what they are shown for, by what a requirement means and the filter language alone.
 
 use weir_check::World;
-use weir_model::filter::{Expr, PacketView};
+use weir_filter::{Expr, PacketView};
 use weir_model::requirement::{Goal, Place};
 use weir_verify::checks::{Evidence, Framing, Target};
 use weir_verify::{Hop, Replay};

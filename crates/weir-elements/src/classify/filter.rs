@@ -1,4 +1,4 @@
-//! Filter expressions as programs: the compiled form of `weir_model::filter`.
+//! Filter expressions as programs: the compiled form of `weir_filter`.
 
 mod cond;
 mod frame;

@@ -1,4 +1,4 @@
-use weir_model::filter::{Expr, Layer as Header, Prim};
+use weir_filter::{Expr, Layer as Header, Prim};
 
 use super::filter::{Plan, View};
 use super::tree::Tree;

@@ -1,4 +1,4 @@
-use weir_model::filter::Expr;
+use weir_filter::Expr;
 
 use super::filter::{Found, Plan, View};
 use super::ip_classifier::filter_of_ip;

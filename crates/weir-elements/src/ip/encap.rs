@@ -13,7 +13,7 @@ impl FromArg for Protocol {
     const SYNTAX: &'static str = "IP protocol";
     fn from_arg(text: &str) -> Result<Protocol, String> {
         let name = text.trim();
-        match weir_model::filter::protocol_number(name) {
+        match weir_filter::protocol_number(name) {
             Some(number) => Ok(Protocol(number)),
             None => u8::from_arg(name).map(Protocol).map_err(|e| format!("{e} or protocol (like 4 or ipip)")),
         }
@@ -30,7 +30,7 @@ impl FromArg for Port {
         let name = text.trim();
         // A definition goes before the usual meaning.
         let defined = meaning(name, NameKind::UdpPort).and_then(|port| port.parse().ok());
-        match defined.or_else(|| weir_model::filter::service_port(name)) {
+        match defined.or_else(|| weir_filter::service_port(name)) {
             Some(port) => Ok(Port(port)),
             None => u16::from_arg(name).map(Port).map_err(|e| format!("{e} or service (like 53 or domain)")),
         }

@@ -1,7 +1,7 @@
 //! The graphs of an engine by number, and when each has something to do: a round costs the graphs that have.
 
-use crate::env::Env;
 use crate::router::Router;
+use crate::runtime::Runtime;
 
 /// It has to be asked.
 const ASK: u64 = 0;
@@ -64,17 +64,17 @@ impl Graphs {
     }
 
     /// Lets the graphs that want it do what is to be done, for a short while.
-    pub fn round(&mut self, env: &mut Env) {
+    pub fn round(&mut self, rt: &mut Runtime) {
         for (router, due) in self.list.iter_mut().zip(&mut self.due) {
-            if *due > env.now {
+            if *due > rt.env.now {
                 continue;
             }
             let Some(router) = router else {
                 *due = NEVER;
                 continue;
             };
-            if router.wants_round(env.now) {
-                router.round(env);
+            if router.wants_round(rt.env.now) {
+                router.round(rt);
             }
             // Who listens to sockets is asked each time.
             *due = if router.listens() { ASK } else { router.next_round().unwrap_or(NEVER) };

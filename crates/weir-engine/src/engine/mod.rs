@@ -11,27 +11,26 @@ use std::sync::Arc;
 use weir_io::interface::Method;
 use weir_io::{Port, PortError, PortSpec, Waker};
 use weir_jit::Compiled;
+use weir_nodes::env::device::{Opener, Openers};
+use weir_nodes::env::links::Entrance;
+use weir_nodes::env::{Notice, Printer, with_causes};
 use weir_packet::Packet;
+use weir_plan::{Classes, Fast, Plan, PlanError};
+use weir_protocol::{GraphInfo, GraphStatus};
 
-use crate::classes::Classes;
-use crate::device::{Opener, Openers, with_causes};
-use crate::env::{Env, Notice, Printer, Reader};
 use crate::executor::ExecutorKind;
-use crate::fast::Fast;
+use crate::instance::Instance;
 use crate::library::complete;
-use crate::links::Entrance;
-use crate::plan::Plan;
-use crate::problem::PlanError;
 use crate::router::Router;
+use crate::runtime::{Reader, Runtime};
 use crate::watch::{CaptureRequest, Listener, Point};
 use graphs::Graphs;
-use weir_protocol::{GraphInfo, GraphStatus};
 
 pub use run::{Stopped, Until};
 
 /// All graphs of a process, and what they share.
 pub struct Engine {
-    env: Env,
+    rt: Runtime,
     classes: Arc<Classes>,
     graphs: Graphs,
     names: BTreeMap<String, usize>,
@@ -52,7 +51,7 @@ impl Engine {
     /// If the process has no descriptors left.
     pub fn new(classes: Arc<Classes>) -> io::Result<Engine> {
         Ok(Engine {
-            env: Env::new(classes.clone())?,
+            rt: Runtime::new(classes.clone())?,
             classes,
             graphs: Graphs::default(),
             names: BTreeMap::new(),
@@ -68,18 +67,18 @@ impl Engine {
     /// Replaces how devices are opened. If there are several workers, only the first opens any.
     pub fn set_opener(&mut self, opener: Box<Opener>) {
         self.openers = None;
-        self.env.devices.set_opener(opener);
+        self.rt.env.devices.set_opener(opener);
     }
 
     /// Replaces how devices are opened, by as many workers as there will be.
     pub fn set_openers(&mut self, make: impl Fn() -> Box<Opener> + Send + Sync + 'static) {
-        self.env.devices.set_opener(make());
+        self.rt.env.devices.set_opener(make());
         self.openers = Some(Arc::new(make));
     }
 
     /// Says how devices are opened whose elements name no method.
     pub fn set_method(&mut self, method: Method) {
-        self.env.devices.set_method(method);
+        self.rt.env.devices.set_method(method);
     }
 
     /// Gives devices by name to graphs that are loaded later, in place of interfaces; others are not found.
@@ -94,25 +93,25 @@ impl Engine {
 
     /// Stops the clock at a time (nanoseconds); from now on only this moves it.
     pub fn set_time(&mut self, now: u64) {
-        self.with_rest(|_, rest| rest.iter_mut().for_each(|e| e.env.set_time(now)));
-        self.env.set_time(now);
+        self.with_rest(|_, rest| rest.iter_mut().for_each(|e| e.rt.env.set_time(now)));
+        self.rt.env.set_time(now);
     }
 
     /// Lets time jump from event to event, from this time (nanoseconds) on.
     pub fn simulate_time(&mut self, start: u64) {
-        self.env.simulate_time(start);
+        self.rt.env.simulate_time(start);
     }
 
     /// Gives what elements print to `printer` at once, instead of keeping it for
     /// [`take_notices`](Engine::take_notices).
     pub fn set_printer(&mut self, printer: Box<Printer>) {
-        self.env.printer = Some(printer);
+        self.rt.env.printer = Some(printer);
     }
 
     /// Provides the handler `hotconfig`: a configuration that is written to it takes the graph's place. `reader` makes its
     /// plan.
     pub fn allow_reconfigure(&mut self, reader: Box<Reader>) {
-        self.env.reader = Some(reader);
+        self.rt.reader = Some(reader);
     }
 
     /// Signals that elements of a graph are waiting for now.
@@ -122,17 +121,17 @@ impl Engine {
 
     /// A signal has come. Returns whether an element was waiting for it.
     pub fn signal(&mut self, signal: i32) -> bool {
-        self.env.tick();
-        let Engine { graphs, env, .. } = self;
-        graphs.iter_mut().fold(false, |taken, router| router.signal(env, signal) | taken)
+        self.rt.env.tick();
+        let Engine { graphs, rt, .. } = self;
+        graphs.iter_mut().fold(false, |taken, router| router.signal(rt, signal) | taken)
     }
 
     /// Counts what has ended in devices, for the elements that use them.
     fn count_losses(&mut self) {
-        for loss in std::mem::take(&mut self.env.devices.losses) {
+        for loss in std::mem::take(&mut self.rt.env.devices.losses) {
             let graph = match loss.sender {
                 Some(sender) => Some(sender.graph),
-                None => self.env.devices.readers(loss.device).first().map(|reader| reader.graph),
+                None => self.rt.env.devices.readers(loss.device).first().map(|reader| reader.graph),
             };
             if let Some(router) = graph.and_then(|graph| self.graphs.get_mut(graph)) {
                 router.lost(&loss);
@@ -142,24 +141,24 @@ impl Engine {
 
     /// The run ends before it is over: scripts that wait for its end do the rest now.
     pub fn end(&mut self) {
-        self.env.tick();
-        let Engine { graphs, env, .. } = self;
-        graphs.iter_mut().for_each(|router| router.end(env));
+        self.rt.env.tick();
+        let Engine { graphs, rt, .. } = self;
+        graphs.iter_mut().for_each(|router| router.end(rt));
     }
 
     /// The time in nanoseconds.
     pub fn now(&self) -> u64 {
-        self.env.now
+        self.rt.env.now
     }
 
     /// Makes hashes and random numbers repeatable.
     pub fn set_seed(&mut self, seed: u64) {
-        self.env.set_seed(seed);
+        self.rt.env.set_seed(seed);
     }
 
     /// Wakes the engine from its sleep, from any thread.
     pub fn waker(&self) -> Waker {
-        self.env.devices.waker()
+        self.rt.env.devices.waker()
     }
 
     /// The classes that configurations may use.
@@ -190,10 +189,19 @@ impl Engine {
     ///
     /// # Errors
     /// If a device or file cannot be opened; then nothing has changed.
-    pub fn install(&mut self, name: &str, mut plan: Plan, tag: &str) -> Result<(), PlanError> {
-        plan.divide(self.env.workers())?;
+    pub fn install(&mut self, name: &str, plan: Plan, tag: &str) -> Result<(), PlanError> {
+        self.install_instance(name, Instance::unlimited(plan), tag)
+    }
+
+    pub(crate) fn install_instance(
+        &mut self,
+        name: &str,
+        mut instance: Instance,
+        tag: &str,
+    ) -> Result<(), PlanError> {
+        instance.plan.divide(self.rt.workers())?;
         self.with_rest(|first, rest| -> Result<(), PlanError> {
-            let done = first.install_all(rest, name, plan, tag);
+            let done = first.install_all(rest, name, &instance, tag);
             first.assign_all(rest);
             done?;
             if first.executor == ExecutorKind::Compiled {
@@ -203,7 +211,7 @@ impl Engine {
         })?;
         // Scripts call handlers, for which the other workers have to be asked.
         if let Some(router) = self.names.get(name).and_then(|&id| self.graphs.get_mut(id)) {
-            router.start(&mut self.env);
+            router.start(&mut self.rt);
         }
         Ok(())
     }
@@ -212,14 +220,13 @@ impl Engine {
         &mut self,
         rest: &mut [Engine],
         name: &str,
-        plan: Plan,
+        instance: &Instance,
         tag: &str,
     ) -> Result<(), PlanError> {
-        self.env.tick();
+        self.rt.env.tick();
         self.quiesce(rest);
-        let plans = rest.iter().map(|_| plan.replica(&self.classes)).collect::<Result<Vec<_>, _>>()?;
-        let mut router = Router::new(name, plan, &mut self.env).map_err(PlanError)?;
-        let others = self.replicas(rest, &mut router, plans)?;
+        let mut router = Router::new(name, instance.clone(), &mut self.rt).map_err(PlanError)?;
+        let others = self.replicas(rest, &mut router, instance)?;
         if let Some(error) = self.link_conflict(&router) {
             return Err(PlanError(vec![error.into()]));
         }
@@ -235,9 +242,9 @@ impl Engine {
         rest.iter_mut().for_each(|e| e.leave_links(slot));
         let mut old = self.graphs.take(slot);
         if let Some(old) = &mut old {
-            self.env.devices.stale |= old.uses_devices();
+            self.rt.env.devices.stale |= old.uses_devices();
             old.gather(rest);
-            router.adopt(old, &mut self.env);
+            router.adopt(old, &mut self.rt);
         }
         self.graphs.put(slot, router);
         self.names.insert(name.to_owned(), slot);
@@ -246,7 +253,7 @@ impl Engine {
         }
         self.join_links(slot);
         rest.iter_mut().for_each(|e| e.join_links(slot));
-        self.env.notice(Some(name), what, format!("graph {name} {what}"));
+        self.rt.env.notice(Some(name), what, format!("graph {name} {what}"));
         Ok(())
     }
 
@@ -285,16 +292,20 @@ impl Engine {
         let Some(router) = self.names.get(graph).and_then(|&id| self.graphs.get_mut(id)) else { return };
         match code {
             Ok(code) => router.use_code(code),
-            Err(e) if self.env.worker() > 0 => drop(e),
+            Err(e) if self.rt.worker() > 0 => drop(e),
             Err(e) => {
-                self.env.notice(Some(graph), "interpreted", format!("graph {graph} stays interpreted: {e}"));
+                self.rt.env.notice(
+                    Some(graph),
+                    "interpreted",
+                    format!("graph {graph} stays interpreted: {e}"),
+                );
             }
         }
     }
 
     /// Takes away the graph that ran when the engine panicked: its state cannot be trusted any more.
     pub(crate) fn abandon(&mut self, panic: &str) {
-        let name = self.env.running.clone();
+        let name = self.rt.env.running.clone();
         self.rx.clear();
         self.abandon_graph(&name, panic);
     }
@@ -302,7 +313,7 @@ impl Engine {
     fn abandon_graph(&mut self, name: &str, panic: &str) {
         // If another part panicked, there may be no such graph.
         let _ = self.unload(name);
-        self.env.notice(
+        self.rt.env.notice(
             Some(name),
             "failed",
             format!("graph {name} was stopped after an internal error: {panic}"),
@@ -319,7 +330,7 @@ impl Engine {
                 return Some(format!("two FromLink elements have the name '{name}'; one is possible"));
             }
             wanted.push(link);
-            let holder = self.env.links.entrance(link).and_then(|e| self.graphs.get(e.graph));
+            let holder = self.rt.env.links.entrance(link).and_then(|e| self.graphs.get(e.graph));
             if let Some(other) = holder.filter(|other| other.name != new.name) {
                 return Some(format!("graph '{}' has the FromLink of '{name}' already", other.name));
             }
@@ -341,8 +352,8 @@ impl Engine {
             first.forget(id);
             first.assign_all(rest);
         });
-        self.env.watch.lock().forget_graph(name);
-        self.env.notice(Some(name), "unloaded", format!("graph {name} unloaded"));
+        self.rt.watch.lock().forget_graph(name);
+        self.rt.env.notice(Some(name), "unloaded", format!("graph {name} unloaded"));
         Ok(())
     }
 
@@ -363,7 +374,7 @@ impl Engine {
             return String::new();
         }
         let mut states: Vec<String> =
-            router.devices().into_iter().filter_map(|d| self.env.devices.trouble(d)).collect();
+            router.devices().into_iter().filter_map(|d| self.rt.env.devices.trouble(d)).collect();
         states.sort();
         states.dedup();
         states.join("; ")
@@ -374,8 +385,8 @@ impl Engine {
     /// # Errors
     /// If there is none of that name.
     pub fn status(&mut self, graph: &str) -> Result<GraphStatus, String> {
-        let (router, env) = self.graph(graph)?;
-        Ok(router.status_of_all(env))
+        let (router, rt) = self.graph(graph)?;
+        Ok(router.status_of_all(rt))
     }
 
     /// Reads a handler: `element.handler`, or one of the graph.
@@ -383,10 +394,10 @@ impl Engine {
     /// # Errors
     /// If there is no such graph, element or handler, or the handler refuses.
     pub fn read(&mut self, graph: &str, handler: &str) -> Result<String, String> {
-        self.env.tick();
-        self.env.devices.look();
-        let (router, env) = self.graph(graph)?;
-        router.read(env, handler)
+        self.rt.env.tick();
+        self.rt.env.devices.look();
+        let (router, rt) = self.graph(graph)?;
+        router.read(rt, handler)
     }
 
     /// Writes a handler.
@@ -394,9 +405,9 @@ impl Engine {
     /// # Errors
     /// As [`read`](Engine::read).
     pub fn write(&mut self, graph: &str, handler: &str, value: &str) -> Result<(), String> {
-        self.env.tick();
-        let (router, env) = self.graph(graph)?;
-        router.write(env, handler, value)
+        self.rt.env.tick();
+        let (router, rt) = self.graph(graph)?;
+        router.write(rt, handler, value)
     }
 
     /// The state of a graph as plain data.
@@ -404,11 +415,11 @@ impl Engine {
     /// # Errors
     /// If there is no such graph.
     pub fn snapshot(&mut self, graph: &str) -> Result<serde_json::Value, String> {
-        self.env.tick();
+        self.rt.env.tick();
         self.with_rest(|first, rest| {
             first.quiesce(rest);
-            let (router, env) = first.graph(graph)?;
-            router.snapshot_of_all(env, rest)
+            let (router, rt) = first.graph(graph)?;
+            router.snapshot_of_all(rt, rest)
         })
     }
 
@@ -417,11 +428,11 @@ impl Engine {
     /// # Errors
     /// If the snapshot does not fit; then nothing has changed.
     pub fn restore(&mut self, graph: &str, snapshot: serde_json::Value) -> Result<(), String> {
-        self.env.tick();
+        self.rt.env.tick();
         self.with_rest(|first, rest| {
             first.quiesce(rest);
-            let (router, env) = first.graph(graph)?;
-            router.restore_to_all(env, rest, snapshot)
+            let (router, rt) = first.graph(graph)?;
+            router.restore_to_all(rt, rest, snapshot)
         })
     }
 
@@ -439,7 +450,7 @@ impl Engine {
     ) -> Result<(), String> {
         self.graph(graph)?;
         let filter = parse_filter(filter)?;
-        self.env.watch.lock().trace(key, graph, filter, count, listener);
+        self.rt.watch.lock().trace(key, graph, filter, count, listener);
         Ok(())
     }
 
@@ -459,7 +470,7 @@ impl Engine {
         listener: Listener,
     ) -> Result<(), String> {
         let filter = parse_filter(filter)?;
-        let (router, env) = self.graph(graph)?;
+        let (router, rt) = self.graph(graph)?;
         let mut places = Vec::new();
         for written in points {
             let point = Point::parse(written)?;
@@ -474,18 +485,18 @@ impl Engine {
             places.push((String::new(), Point::Devices));
         }
         let request = CaptureRequest { graph: graph.to_owned(), points: places, filter, snaplen, count };
-        env.watch.lock().capture(key, request, listener);
+        rt.watch.lock().capture(key, request, listener);
         Ok(())
     }
 
     /// Ends a trace or capture.
     pub fn cancel(&mut self, key: u64) {
-        self.env.watch.lock().cancel(key);
+        self.rt.watch.lock().cancel(key);
     }
 
     /// What happened since this was last asked.
     pub fn take_notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.env.notices)
+        std::mem::take(&mut self.rt.env.notices)
     }
 
     fn no_graph(&self, name: &str) -> String {
@@ -495,13 +506,13 @@ impl Engine {
         }
     }
 
-    fn graph(&mut self, name: &str) -> Result<(&mut Router, &mut Env), String> {
+    fn graph(&mut self, name: &str) -> Result<(&mut Router, &mut Runtime), String> {
         let id = self.names.get(name).copied();
         if id.is_none_or(|id| self.graphs.get(id).is_none()) {
             return Err(self.no_graph(name));
         }
         match id.and_then(|id| self.graphs.get_mut(id)) {
-            Some(router) => Ok((router, &mut self.env)),
+            Some(router) => Ok((router, &mut self.rt)),
             None => Err(format!("there is no graph '{name}'")),
         }
     }
@@ -510,41 +521,44 @@ impl Engine {
     pub(crate) fn forget(&mut self, slot: usize) {
         self.leave_links(slot);
         if let Some(router) = self.graphs.remove(slot) {
-            self.env.devices.stale |= router.uses_devices();
+            self.rt.env.devices.stale |= router.uses_devices();
         }
     }
 
     /// Lets packets of links enter a graph.
     fn join_links(&mut self, slot: usize) {
-        let Engine { graphs, env, .. } = self;
+        let Engine { graphs, rt, .. } = self;
         let Some(router) = graphs.get_mut(slot) else { return };
         for element in 0..router.elements() {
             let Some(link) = router.output_link(element, 0) else { continue };
             if let Some(node) = router.node_mut(element) {
-                node.join_links(Entrance { graph: slot, link }, &mut env.links);
+                node.join_links(Entrance { graph: slot, link }, &mut rt.env.links);
             }
         }
     }
 
     /// Lets none enter any more.
     fn leave_links(&mut self, slot: usize) {
-        let Engine { graphs, env, .. } = self;
+        let Engine { graphs, rt, .. } = self;
         let Some(router) = graphs.get_mut(slot) else { return };
         for element in 0..router.elements() {
             if let Some(node) = router.node_mut(element) {
-                node.leave_links(&mut env.links);
+                node.leave_links(&mut rt.env.links);
             }
         }
     }
 
     /// Joins devices to the graphs as they are now, if that has changed.
     fn assign_all(&mut self, rest: &mut [Engine]) {
-        if !self.env.devices.stale && !rest.iter().any(|e| e.env.devices.stale) {
+        if !self.rt.env.devices.stale && !rest.iter().any(|e| e.rt.env.devices.stale) {
             return;
         }
         self.assign();
         rest.iter_mut().for_each(Engine::assign);
-        self.env.devices.are_everywhere(|name| rest.iter().all(|e| e.env.devices.names().any(|n| n == name)));
+        self.rt
+            .env
+            .devices
+            .are_everywhere(|name| rest.iter().all(|e| e.rt.env.devices.names().any(|n| n == name)));
     }
 
     /// Joins devices to the graphs as they are now.
@@ -558,14 +572,14 @@ impl Engine {
                 readers.extend(node.reads_device().map(|device| (device, entrance)));
             }
         }
-        self.env.devices.assign(&used, &readers);
-        self.env.devices.stale = false;
+        self.rt.env.devices.assign(&used, &readers);
+        self.rt.env.devices.stale = false;
     }
 }
 
-fn parse_filter(text: &str) -> Result<weir_model::filter::Expr, String> {
+fn parse_filter(text: &str) -> Result<weir_filter::Expr, String> {
     if text.trim().is_empty() {
-        return Ok(weir_model::filter::Expr::True);
+        return Ok(weir_filter::Expr::True);
     }
-    weir_model::filter::Expr::parse(text).map_err(|e| format!("filter: {e}"))
+    weir_filter::Expr::parse(text).map_err(|e| format!("filter: {e}"))
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use weir_nodes::env::device::Change;
 use weir_packet::Packet;
 
 use super::Engine;
-use crate::device::Change;
 
 /// Packets that are received from a device at once.
 const RX_BATCH: usize = 32;
@@ -48,35 +48,35 @@ impl Engine {
     /// Does what is to be done now, for a short while. Returns whether there is more to do.
     pub fn round(&mut self) -> io::Result<bool> {
         let mut others = false;
-        if let Some(team) = &mut self.env.team {
+        if let Some(team) = &mut self.rt.team {
             others = team.round()?;
             self.hear();
         }
         self.rounds = self.rounds.wrapping_add(1);
         if self.rounds.is_multiple_of(ROUNDS_PER_POLL) {
-            self.env.devices.poll()?;
+            self.rt.env.devices.poll()?;
         }
-        self.env.tick();
-        self.env.devices.retry(self.env.now);
-        self.env.watch.expire(self.env.now);
+        self.rt.env.tick();
+        self.rt.env.devices.retry(self.rt.env.now);
+        self.rt.watch.expire(self.rt.env.now);
         // First what other workers wait to be rid of, so that they can take from this one.
         let arrived = self.take_in();
-        let blocked = self.env.is_blocked();
-        for device in 0..if blocked { 0 } else { self.env.devices.len() } {
+        let blocked = self.rt.is_blocked();
+        for device in 0..if blocked { 0 } else { self.rt.env.devices.count() } {
             self.receive(device);
         }
-        self.graphs.round(&mut self.env);
-        if let Some((graph, plan)) = self.env.swap.take()
+        self.graphs.round(&mut self.rt);
+        if let Some((graph, plan)) = self.rt.swap.take()
             && let Err(errors) = self.install(&graph, plan, "")
         {
-            self.env.notice(Some(&graph), "print", errors.to_string());
+            self.rt.env.notice(Some(&graph), "print", errors.to_string());
         }
         self.deliver_links();
-        for device in 0..self.env.devices.len() {
-            self.env.devices.flush(device, self.env.now);
+        for device in 0..self.rt.env.devices.count() {
+            self.rt.env.devices.flush(device, self.rt.env.now);
         }
         self.count_losses();
-        if let Some(exchange) = &mut self.env.exchange {
+        if let Some(exchange) = &mut self.rt.exchange {
             exchange.flush();
             if exchange.has_backlog() && !arrived {
                 // The receiver may need this core.
@@ -84,46 +84,46 @@ impl Engine {
             }
             others |= exchange.has_backlog() || exchange.has_inbound();
         }
-        others |= self.env.team.as_ref().is_some_and(|t| t.has_inbound());
-        for change in std::mem::take(&mut self.env.devices.changes) {
+        others |= self.rt.team.as_ref().is_some_and(|t| t.has_inbound());
+        for change in std::mem::take(&mut self.rt.env.devices.changes) {
             match change {
                 // The first worker has a port of each device, and tells.
-                _ if self.env.worker() > 0 => {}
-                Change::Opened(text) => self.env.notice(None, "device-opened", text),
-                Change::Up(text) => self.env.notice(None, "device-up", text),
-                Change::Down(text) => self.env.notice(None, "device-down", text),
+                _ if self.rt.worker() > 0 => {}
+                Change::Opened(text) => self.rt.env.notice(None, "device-opened", text),
+                Change::Up(text) => self.rt.env.notice(None, "device-up", text),
+                Change::Down(text) => self.rt.env.notice(None, "device-down", text),
             }
         }
-        Ok(others || self.env.devices.any_readable() || self.wake().is_some_and(|t| t <= self.env.now))
+        Ok(others || self.rt.env.devices.any_readable() || self.wake().is_some_and(|t| t <= self.rt.env.now))
     }
 
     fn receive(&mut self, device: usize) {
-        self.env.devices.receive(device, &mut self.rx, RX_BATCH, self.env.now);
+        self.rt.env.devices.receive(device, &mut self.rx, RX_BATCH, self.rt.env.now);
         if self.rx.is_empty() {
             return;
         }
-        let readers = self.env.devices.readers(device).to_vec();
-        let spread = self.env.worker() == 0 && !self.env.devices.is_spread(device);
+        let readers = self.rt.env.devices.readers(device).to_vec();
+        let spread = self.rt.worker() == 0 && !self.rt.env.devices.is_spread(device);
         let Some((last, others)) = readers.split_last() else { return self.rx.clear() };
         for reader in others {
             let copies: Vec<Packet> = self.rx.iter().map(Packet::copy).collect();
             if let Some(router) = self.graphs.get_mut(reader.graph) {
-                router.come_in(&mut self.env, reader.link, copies, spread);
+                router.come_in(&mut self.rt, reader.link, copies, spread);
             }
         }
         let packets = self.rx.drain(..);
         if let Some(router) = self.graphs.get_mut(last.graph) {
-            router.come_in(&mut self.env, last.link, packets, spread);
+            router.come_in(&mut self.rt, last.link, packets, spread);
         }
     }
 
     /// Takes packets over links between graphs, and runs the graphs they come into.
     fn deliver_links(&mut self) {
         for _ in 0..LINK_DELIVERIES {
-            let Some((entrance, packets)) = self.env.links.next() else { return };
+            let Some((entrance, packets)) = self.rt.env.links.take_next() else { return };
             if let Some(router) = self.graphs.get_mut(entrance.graph) {
-                router.inject(&mut self.env, entrance.link, packets);
-                router.round(&mut self.env);
+                router.inject(&mut self.rt, entrance.link, packets);
+                router.round(&mut self.rt);
             }
         }
     }
@@ -131,18 +131,18 @@ impl Engine {
     /// When there is something to do, if nothing comes in.
     pub(super) fn wake(&self) -> Option<u64> {
         let graphs = self.graphs.wake();
-        let links = self.env.links.waiting().then_some(0);
-        [graphs, links, self.env.devices.wake(), self.env.watch.wake()].into_iter().flatten().min()
+        let links = self.rt.env.links.waiting().then_some(0);
+        [graphs, links, self.rt.env.devices.wake(), self.rt.watch.wake()].into_iter().flatten().min()
     }
 
     /// Sleeps until there is something to do, at most for `most`.
     pub fn sleep(&mut self, most: Option<Duration>) -> io::Result<()> {
-        let wake = self.wake().map(|t| self.env.real_span(t.saturating_sub(self.env.now)));
+        let wake = self.wake().map(|t| self.rt.env.real_span(t.saturating_sub(self.rt.env.now)));
         let timeout = match (wake, most) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        self.env.devices.sleep(timeout)
+        self.rt.env.devices.sleep(timeout)
     }
 
     /// Runs until there is a reason to stop.
@@ -150,18 +150,19 @@ impl Engine {
     /// # Errors
     /// If the operating system refuses to let the thread sleep.
     pub fn run(&mut self, until: &Until) -> io::Result<Stopped> {
-        self.env.tick();
-        let start = self.env.now;
+        self.rt.env.tick();
+        let start = self.rt.env.now;
         loop {
             let more = self.round()?;
-            if std::mem::take(&mut self.env.stop) {
+            if std::mem::take(&mut self.rt.env.stop) {
                 self.round()?;
                 return Ok(Stopped::Requested);
             }
             if until.flag.as_ref().is_some_and(|f| f.load(Ordering::Relaxed)) {
                 return Ok(Stopped::Flag);
             }
-            let left = until.deadline.map(|d| d.saturating_sub(Duration::from_nanos(self.env.now - start)));
+            let left =
+                until.deadline.map(|d| d.saturating_sub(Duration::from_nanos(self.rt.env.now - start)));
             if left == Some(Duration::ZERO) {
                 return Ok(Stopped::Deadline);
             }
@@ -169,18 +170,18 @@ impl Engine {
                 continue;
             }
             if let Some(next) = self.wake()
-                && self.env.jump(next)
+                && self.rt.env.jump(next)
             {
                 continue;
             }
             let listens = self.graphs.iter().any(|(_, r)| r.listens());
-            let idle = self.wake().is_none() && !self.env.devices.may_receive() && !listens;
+            let idle = self.wake().is_none() && !self.rt.env.devices.may_receive() && !listens;
             if idle && !until.forever && self.others_busy() {
                 self.sleep(Some(left.unwrap_or(OTHERS).min(OTHERS)))?;
                 continue;
             }
             // A clock that stands still brings no later event either.
-            if (idle || (!self.env.real_time() && !self.env.devices.may_receive())) && !until.forever {
+            if (idle || (!self.rt.env.real_time() && !self.rt.env.devices.may_receive())) && !until.forever {
                 return Ok(Stopped::Exhausted);
             }
             self.sleep(left)?;

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use weir_plan::PlanError;
+
 use super::Engine;
-use crate::env::Env;
 use crate::exchange::Exchange;
-use crate::plan::Plan;
-use crate::problem::PlanError;
+use crate::instance::Instance;
 use crate::router::Router;
+use crate::runtime::Runtime;
 use crate::team::{Team, Threads, Told};
 
 impl Engine {
@@ -21,56 +22,56 @@ impl Engine {
     /// # Errors
     /// If there are too many descriptors or threads, or a core does not exist.
     pub fn set_workers(&mut self, workers: usize, threads: &Threads) -> io::Result<()> {
-        let timeless = !self.env.real_time() && *threads != Threads::None;
-        if workers < 2 || self.env.team.is_some() || timeless {
+        let timeless = !self.rt.env.real_time() && *threads != Threads::None;
+        if workers < 2 || self.rt.team.is_some() || timeless {
             return Ok(());
         }
         let mut rest = Vec::new();
         for _ in 1..workers {
             let mut engine = Engine::new(self.classes.clone())?;
-            engine.env.join(&self.env);
-            engine.env.devices.restrict(BTreeMap::new());
+            engine.rt.join(&self.rt);
+            engine.rt.env.devices.restrict(BTreeMap::new());
             if let Some(make) = &self.openers {
-                engine.env.devices.set_opener(make());
+                engine.rt.env.devices.set_opener(make());
             }
             rest.push(engine);
         }
         if self.openers.is_some() {
-            self.env.devices.share(self.env.hash_seed as u16, workers);
+            self.rt.env.devices.share(self.rt.env.hash_seed as u16, workers);
         }
         let wakers: Vec<_> = std::iter::once(self.waker()).chain(rest.iter().map(Engine::waker)).collect();
         let mut ends = Exchange::all(&wakers).into_iter();
-        self.env.exchange = ends.next();
+        self.rt.exchange = ends.next();
         for (engine, end) in rest.iter_mut().zip(ends) {
-            engine.env.exchange = Some(end);
+            engine.rt.exchange = Some(end);
         }
-        self.env.team = Some(Box::new(Team::new(rest, self.waker(), threads)?));
+        self.rt.team = Some(Box::new(Team::new(rest, self.waker(), threads)?));
         Ok(())
     }
 
     /// Number of workers.
     pub fn workers(&self) -> usize {
-        self.env.workers()
+        self.rt.workers()
     }
 
     /// Number of the worker whose engine this is.
     pub(crate) fn worker(&self) -> usize {
-        self.env.worker()
+        self.rt.worker()
     }
 
     pub(crate) fn router_mut(&mut self, slot: usize) -> Option<&mut Router> {
         self.graphs.get_mut(slot)
     }
 
-    pub(crate) fn parts(&mut self, slot: usize) -> Option<(&mut Router, &mut Env)> {
-        Some((self.graphs.get_mut(slot)?, &mut self.env))
+    pub(crate) fn parts(&mut self, slot: usize) -> Option<(&mut Router, &mut Runtime)> {
+        Some((self.graphs.get_mut(slot)?, &mut self.rt))
     }
 
     /// Borrows the engines of the other workers for `f`; none if there are none, or they are borrowed already.
     pub(super) fn with_rest<R>(&mut self, f: impl FnOnce(&mut Engine, &mut [Engine]) -> R) -> R {
-        let Some(mut rest) = self.env.team.as_mut().and_then(|t| t.pause()) else { return f(self, &mut []) };
+        let Some(mut rest) = self.rt.team.as_mut().and_then(|t| t.pause()) else { return f(self, &mut []) };
         let result = catch_unwind(AssertUnwindSafe(|| f(self, &mut rest)));
-        if let Some(team) = &mut self.env.team {
+        if let Some(team) = &mut self.rt.team {
             team.resume(rest);
         }
         result.unwrap_or_else(|panic| resume_unwind(panic))
@@ -93,16 +94,16 @@ impl Engine {
     fn settle(&mut self) -> bool {
         let mut moved = self.take_in();
         for router in self.graphs.iter_mut() {
-            moved |= router.settle(&mut self.env);
+            moved |= router.settle(&mut self.rt);
         }
-        while let Some((entrance, packets)) = self.env.links.next() {
+        while let Some((entrance, packets)) = self.rt.env.links.take_next() {
             moved = true;
             if let Some(router) = self.graphs.get_mut(entrance.graph) {
-                router.inject(&mut self.env, entrance.link, packets);
-                router.settle(&mut self.env);
+                router.inject(&mut self.rt, entrance.link, packets);
+                router.settle(&mut self.rt);
             }
         }
-        if let Some(exchange) = &mut self.env.exchange {
+        if let Some(exchange) = &mut self.rt.exchange {
             exchange.flush();
             moved |= exchange.has_backlog();
         }
@@ -111,7 +112,7 @@ impl Engine {
 
     /// Takes what other workers handed over, and says whether there was anything.
     pub(super) fn take_in(&mut self) -> bool {
-        let Some(exchange) = &mut self.env.exchange else { return false };
+        let Some(exchange) = &mut self.rt.exchange else { return false };
         let mut any = false;
         let graphs = &mut self.graphs;
         exchange.receive(|parcel| {
@@ -131,19 +132,19 @@ impl Engine {
         &mut self,
         rest: &mut [Engine],
         first: &mut Router,
-        plans: Vec<Plan>,
+        instance: &Instance,
     ) -> Result<Vec<Router>, PlanError> {
         let mut others = Vec::new();
-        for (engine, plan) in rest.iter_mut().zip(plans) {
-            engine.env.tick();
+        for engine in rest.iter_mut() {
+            engine.rt.env.tick();
             let worker = engine.worker();
-            engine.env.devices.restrict(self.env.devices.lend(worker));
-            let router = Router::new(&first.name, plan, &mut engine.env);
-            self.env.devices.take_back(worker, engine.env.devices.unused());
+            engine.rt.env.devices.restrict(self.rt.env.devices.lend(worker));
+            let router = Router::new(&first.name, instance.clone(), &mut engine.rt);
+            self.rt.env.devices.take_back(worker, engine.rt.env.devices.unused());
             others.push(router.map_err(PlanError)?);
         }
         if !others.is_empty() {
-            first.share(&mut others, &self.env).map_err(|e| PlanError(vec![e.into()]))?;
+            first.share(&mut others, &self.rt).map_err(|e| PlanError(vec![e.into()]))?;
         }
         Ok(others)
     }
@@ -166,7 +167,7 @@ impl Engine {
             new.slot = slot;
             new.generation = first.generation;
             if let Some(old) = old {
-                new.adopt_replica(old, first, &mut engine.env);
+                new.adopt_replica(old, first, &mut engine.rt);
             }
         }
         // A node may have been on any worker.
@@ -188,7 +189,7 @@ impl Engine {
 
     /// Forgets the graph that ran when this worker, which is not the first, panicked. Gives its name.
     pub(crate) fn lose(&mut self) -> String {
-        let name = self.env.running.clone();
+        let name = self.rt.env.running.clone();
         self.rx.clear();
         if let Some(slot) = self.names.remove(&name) {
             self.forget(slot);
@@ -198,19 +199,19 @@ impl Engine {
 
     /// Whether packets of other workers wait for this one.
     pub(crate) fn has_inbound(&self) -> bool {
-        self.env.exchange.as_ref().is_some_and(Exchange::has_inbound)
+        self.rt.exchange.as_ref().is_some_and(Exchange::has_inbound)
     }
 
     pub(crate) fn take_stop(&mut self) -> bool {
-        std::mem::take(&mut self.env.stop)
+        std::mem::take(&mut self.rt.env.stop)
     }
 
     /// Takes up what other workers told.
     pub(super) fn hear(&mut self) {
-        let Some(team) = &self.env.team else { return };
+        let Some(team) = &self.rt.team else { return };
         for told in team.news() {
             match told {
-                Told::Notice(n) => self.env.notice(n.graph.as_deref(), n.what, n.text),
+                Told::Notice(n) => self.rt.env.notice(n.graph.as_deref(), n.what, n.text),
                 Told::Stop => self.graphs.iter_mut().for_each(Router::ask_stop),
                 Told::Failed(graph, panic) => self.abandon_graph(&graph, &panic),
             }
@@ -221,8 +222,8 @@ impl Engine {
     pub(super) fn others_busy(&mut self) -> bool {
         self.with_rest(|first, rest| {
             let on_way =
-                |e: &Engine| e.env.exchange.as_ref().is_some_and(|x| x.has_inbound() || x.has_backlog());
-            let busy = |e: &Engine| on_way(e) || e.wake().is_some() || e.env.devices.may_receive();
+                |e: &Engine| e.rt.exchange.as_ref().is_some_and(|x| x.has_inbound() || x.has_backlog());
+            let busy = |e: &Engine| on_way(e) || e.wake().is_some() || e.rt.env.devices.may_receive();
             on_way(first) || rest.iter().any(busy)
         })
     }

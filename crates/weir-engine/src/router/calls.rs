@@ -5,15 +5,15 @@ use std::sync::Arc;
 use weir_click::first_word;
 use weir_ir::State;
 use weir_ir::program::EntryKind;
+use weir_nodes::env::device::Loss;
+use weir_nodes::node::{Control, Cx, EngineNode, Modes};
+use weir_plan::{COMMON, Defined, Part, TASK, is_called};
 
 use super::Router;
-use super::handlers::{COMMON, TASK, global_modes};
-use crate::control::{Control, Modes};
-use crate::device::Loss;
-use crate::env::Env;
-use crate::memory::write_within;
-use crate::node::{Cx, EngineNode};
-use crate::plan::Part;
+use super::handlers::global_modes;
+use super::running::Running;
+use crate::instance::write_within;
+use crate::runtime::Runtime;
 
 /// Why a handler call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Router {
     /// Calls a read handler: a name, as seen from an element, and a parameter.
     pub(crate) fn call_read(
         &mut self,
-        env: &mut Env,
+        rt: &mut Runtime,
         from: Option<usize>,
         (name, arg): (&str, &str),
     ) -> Result<String, CallError> {
@@ -61,13 +61,13 @@ impl Router {
             }
             _ => return Err(CallError::Missing(format!("no '{name}' read handler"))),
         }
-        self.read_at(env, &place, arg).map_err(|e| CallError::Refused(joined(&name, arg), e))
+        self.read_at(rt, &place, arg).map_err(|e| CallError::Refused(joined(&name, arg), e))
     }
 
     /// Calls a write handler, likewise.
     pub(crate) fn call_write(
         &mut self,
-        env: &mut Env,
+        rt: &mut Runtime,
         from: Option<usize>,
         (name, value): (&str, &str),
     ) -> Result<(), CallError> {
@@ -76,12 +76,7 @@ impl Router {
         if !self.modes(&place).is_some_and(|m| m.write) {
             return Err(CallError::Missing(format!("no '{name}' write handler")));
         }
-        self.write_at(env, &place, value).map_err(|e| CallError::Refused(joined(&name, value), e))
-    }
-
-    /// How a handler may be called; `None` if there is none of that name.
-    pub(crate) fn modes_of(&self, from: Option<usize>, name: &str) -> Option<Modes> {
-        self.modes(&self.find_handler(from, name).ok()?)
+        self.write_at(rt, &place, value).map_err(|e| CallError::Refused(joined(&name, value), e))
     }
 
     /// The name of a handler as seen from everywhere.
@@ -168,22 +163,22 @@ impl Router {
     }
 
     /// Reads a handler that is known to be there, on this worker.
-    pub(super) fn read_here(&mut self, env: &mut Env, place: &Place, arg: &str) -> Result<String, String> {
-        let Some(element) = place.element else { return self.read_global(env, &place.handler) };
+    pub(super) fn read_here(&mut self, rt: &mut Runtime, place: &Place, arg: &str) -> Result<String, String> {
+        let Some(element) = place.element else { return self.read_global(rt, &place.handler) };
         let name = place.handler.as_str();
         if let Some(control) = self.control(element, name) {
-            return control.read(name, arg, &mut Cx { router: self, env, element, pushing: false });
+            return control.read(name, arg, &mut Cx::new(&mut Running { router: self, rt }, element, false));
         }
         if let Some(text) = self.read_common(element, name) {
             return Ok(text);
         }
         match &self.plan.parts[element] {
             Part::Node { .. } => match &self.nodes[element] {
-                Some(node) => node.read(name, env),
+                Some(node) => node.read(name, &rt.env),
                 None => Err("the element is busy".to_owned()),
             },
             Part::Element { element, tables, .. } => {
-                let state = State::new(&mut self.tables, tables, env.now).asked(arg.trim());
+                let state = State::new(&mut self.tables, tables, rt.env.now).asked(arg.trim());
                 element.read(name, &state)
             }
         }
@@ -191,35 +186,39 @@ impl Router {
 
     /// Writes a handler that is known to be there, or sends an element the message of that name (numbers, separated
     /// by blanks), on this worker.
-    pub(super) fn write_here(&mut self, env: &mut Env, place: &Place, value: &str) -> Result<(), String> {
+    pub(super) fn write_here(&mut self, rt: &mut Runtime, place: &Place, value: &str) -> Result<(), String> {
         self.active = true;
-        let Some(element) = place.element else { return self.write_global(env, &place.handler, value) };
+        let Some(element) = place.element else { return self.write_global(rt, &place.handler, value) };
         let (name, number) = (place.handler.as_str(), element);
         if let Some(control) = self.control(element, name) {
-            return control.write(name, value, &mut Cx { router: self, env, element, pushing: false });
+            return control.write(
+                name,
+                value,
+                &mut Cx::new(&mut Running { router: self, rt }, element, false),
+            );
         }
-        if let Some(done) = self.send_message(env, element, name, value) {
+        if let Some(done) = self.send_message(rt, element, name, value) {
             return done;
         }
         match &self.plan.parts[element] {
             Part::Node { .. } => match &mut self.nodes[element] {
                 Some(node) => {
                     let inputs = self.plan.graph.ports[element].inputs.len();
-                    write_within(self.plan.spare.as_deref(), &mut **node, inputs, (name, value), env)
+                    write_within(self.spare.as_deref(), &mut **node, inputs, (name, value), &mut rt.env)
                 }
                 None => Err("the element is busy".to_owned()),
             },
             Part::Element { element, tables, .. } => {
-                let mut state = State::new(&mut self.tables, tables, env.now);
+                let mut state = State::new(&mut self.tables, tables, rt.env.now);
                 let own = &self.plan.graph.elements[number];
-                let names = crate::names::Defined::of(&self.plan.graph);
+                let names = Defined::of(&self.plan.graph);
                 let done = names.within(&own.name, || element.write(name, value, &mut state));
                 let warnings = state.into_warnings();
                 if done.is_ok() && name == "config" {
                     self.configs.insert(number, value.to_owned());
                 }
                 for text in warnings {
-                    self.print(env, format!("  warning: {text}"));
+                    self.print(rt, format!("  warning: {text}"));
                 }
                 done
             }
@@ -233,7 +232,7 @@ impl Router {
     /// Runs something of each control that `which` picks.
     fn each_control(
         &mut self,
-        env: &mut Env,
+        rt: &mut Runtime,
         which: impl Fn(&dyn Control) -> bool,
         f: impl Fn(&dyn Control, &mut Cx<'_>),
     ) -> bool {
@@ -241,15 +240,15 @@ impl Router {
         for element in 0..self.controls.len() {
             let Some(control) = self.controls[element].clone().filter(|c| which(&**c)) else { continue };
             any = true;
-            f(&*control, &mut Cx { router: self, env, element, pushing: false });
+            f(&*control, &mut Cx::new(&mut Running { router: self, rt }, element, false));
         }
         any
     }
 
     /// The graph is in place: scripts begin.
-    pub(crate) fn start(&mut self, env: &mut Env) {
-        env.running.clone_from(&self.name);
-        self.each_control(env, |_| true, |control, cx| control.start(cx));
+    pub(crate) fn start(&mut self, rt: &mut Runtime) {
+        rt.env.running.clone_from(&self.name);
+        self.each_control(rt, |_| true, |control, cx| control.start(cx));
         self.active = true;
     }
 
@@ -264,9 +263,9 @@ impl Router {
     }
 
     /// Answers requests.
-    pub(super) fn serve(&mut self, env: &mut Env) {
+    pub(super) fn serve(&mut self, rt: &mut Runtime) {
         if self.asked() {
-            self.each_control(env, |c| c.asked(), |control, cx| control.serve(cx));
+            self.each_control(rt, |c| c.asked(), |control, cx| control.serve(cx));
         }
     }
 
@@ -276,10 +275,10 @@ impl Router {
     }
 
     /// A signal has come. Returns whether an element was waiting for it.
-    pub(crate) fn signal(&mut self, env: &mut Env, signal: i32) -> bool {
-        env.running.clone_from(&self.name);
+    pub(crate) fn signal(&mut self, rt: &mut Runtime, signal: i32) -> bool {
+        rt.env.running.clone_from(&self.name);
         self.active = true;
-        self.each_control(env, |c| c.signals().contains(&signal), |control, cx| control.signal(signal, cx))
+        self.each_control(rt, |c| c.signals().contains(&signal), |control, cx| control.signal(signal, cx))
     }
 
     /// An element asks for the end of the run.
@@ -289,27 +288,27 @@ impl Router {
     }
 
     /// Lets the driver script decide about what was asked; without one the run ends.
-    pub(super) fn decide_stop(&mut self, env: &mut Env) {
+    pub(super) fn decide_stop(&mut self, rt: &mut Runtime) {
         while self.stop_asked > 0 {
             self.stop_asked -= 1;
             let driver = self.driver.and_then(|e| Some((e, self.controls[e].clone()?)));
             let goes_on = driver.is_some_and(|(element, control)| {
-                control.stop_asked(&mut Cx { router: self, env, element, pushing: false })
+                control.stop_asked(&mut Cx::new(&mut Running { router: self, rt }, element, false))
             });
             if !goes_on {
                 self.stop_asked = 0;
-                env.stop = true;
+                rt.env.stop = true;
             }
         }
     }
 
     /// The run is ended from outside: the script that decides what happens then goes past all that it waits for. As in Click, one
     /// that never ends has a thousand steps.
-    pub(crate) fn end(&mut self, env: &mut Env) {
+    pub(crate) fn end(&mut self, rt: &mut Runtime) {
         for _ in 0..1000 {
             self.ask_stop();
-            self.decide_stop(env);
-            if std::mem::take(&mut env.stop) {
+            self.decide_stop(rt);
+            if std::mem::take(&mut rt.env.stop) {
                 return;
             }
         }
@@ -332,8 +331,8 @@ impl Router {
     }
 
     /// Tells people something.
-    pub(crate) fn print(&self, env: &mut Env, text: String) {
-        env.notice(Some(&self.name), "print", text);
+    pub(crate) fn print(&self, rt: &mut Runtime, text: String) {
+        rt.env.notice(Some(&self.name), "print", text);
     }
 }
 
@@ -344,11 +343,4 @@ pub(crate) fn split_call(call: &str) -> (&str, &str) {
 
 fn joined(name: &str, arg: &str) -> String {
     if arg.is_empty() { name.to_owned() } else { format!("{name} {arg}") }
-}
-
-/// Whether a handler of a manual page goes by this name: a capital N at its end stands for a number.
-pub(crate) fn is_called(handler: &str, name: &str) -> bool {
-    let handler = handler.trim_start_matches("r#");
-    let numbered = |prefix| weir_elements::private::numbered(name, prefix).is_some();
-    handler == name || handler.strip_suffix('N').is_some_and(numbered)
 }

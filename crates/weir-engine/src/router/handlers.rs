@@ -3,16 +3,13 @@
 use weir_click::{Kind, join_args};
 use weir_ir::HandlerInfo;
 use weir_ir::program::{EntryKind, Type};
+use weir_nodes::node::Modes;
+use weir_plan::{COMMON, Part, Places, TASK};
 
 use super::Router;
 use super::calls::{CallError, Place, split_call};
-use crate::control::Modes;
-use crate::env::Env;
-use crate::plan::Part;
-use crate::problem::Places;
+use crate::runtime::Runtime;
 
-/// Handlers that every element has.
-pub(crate) const COMMON: [&str; 5] = ["class", "config", "handlers", "name", "ports"];
 /// Handlers of the graph that are read.
 const GLOBAL: [&str; 12] = [
     "classes",
@@ -38,23 +35,20 @@ pub(crate) fn global_modes(name: &str) -> Option<Modes> {
     (modes != Modes::default()).then_some(modes)
 }
 
-/// Handlers of elements that work by themselves.
-pub(crate) const TASK: [&str; 2] = ["home_thread", "scheduled"];
-
 impl Router {
     /// Reads a handler.
-    pub(crate) fn read(&mut self, env: &mut Env, handler: &str) -> Result<String, String> {
-        self.call_read(env, None, split_call(handler)).map_err(|e| told(handler, e))
+    pub(crate) fn read(&mut self, rt: &mut Runtime, handler: &str) -> Result<String, String> {
+        self.call_read(rt, None, split_call(handler)).map_err(|e| told(handler, e))
     }
 
     /// Writes a handler, or sends an element the message of that name (numbers, separated by spaces).
-    pub(crate) fn write(&mut self, env: &mut Env, handler: &str, value: &str) -> Result<(), String> {
+    pub(crate) fn write(&mut self, rt: &mut Runtime, handler: &str, value: &str) -> Result<(), String> {
         let place = self.find_handler(None, handler)?;
         if !self.modes(&place).is_some_and(|m| m.write) {
             return Err(format!("no '{handler}' write handler"));
         }
-        env.running.clone_from(&self.name);
-        self.write_at(env, &place, value).map_err(|e| format!("{handler}: {e}"))
+        rt.env.running.clone_from(&self.name);
+        self.write_at(rt, &place, value).map_err(|e| format!("{handler}: {e}"))
     }
 
     pub(super) fn read_common(&self, element: usize, name: &str) -> Option<String> {
@@ -63,7 +57,7 @@ impl Router {
             "name" => decl.name.clone(),
             "class" => decl.class.clone(),
             "config" => {
-                let changed = self.node(element).and_then(crate::node::Behavior::config);
+                let changed = self.node(element).and_then(weir_nodes::node::Behavior::config);
                 let written = || self.configs.get(&element).cloned();
                 changed.or_else(written).unwrap_or_else(|| join_args(&decl.args))
             }
@@ -75,19 +69,24 @@ impl Router {
         })
     }
 
-    pub(super) fn write_global(&mut self, env: &mut Env, handler: &str, value: &str) -> Result<(), String> {
+    pub(super) fn write_global(
+        &mut self,
+        rt: &mut Runtime,
+        handler: &str,
+        value: &str,
+    ) -> Result<(), String> {
         match handler {
             "stop" => self.ask_stop(),
             "hotconfig" => {
-                let reader = env.reader.as_ref().ok_or("the graph may not be changed so")?;
-                let plan = reader(&env.classes, value).map_err(|e| e.lines(Places::Lines).join("\n"))?;
-                env.swap = Some((self.name.clone(), plan));
+                let reader = rt.reader.as_ref().ok_or("the graph may not be changed so")?;
+                let plan = reader(&rt.classes, value).map_err(|e| e.lines(Places::Lines).join("\n"))?;
+                rt.swap = Some((self.name.clone(), plan));
             }
             // Elements may call it, and the time is that of all graphs.
-            "timewarp" if self.plan.scope.is_some() => {
+            "timewarp" if self.scope.is_some() => {
                 return Err("the graph may not change the time".to_owned());
             }
-            "timewarp" => return env.set_warp(value),
+            "timewarp" => return rt.env.set_warp(value),
             _ => return Err(format!("no write handler '{handler}'")),
         }
         Ok(())
@@ -96,7 +95,7 @@ impl Router {
     /// Sends an element the message of that name, if its program has one.
     pub(super) fn send_message(
         &mut self,
-        env: &mut Env,
+        rt: &mut Runtime,
         element: usize,
         name: &str,
         value: &str,
@@ -106,7 +105,7 @@ impl Router {
         let start = self.start_of(|e| {
             e.owner == owner && matches!(&e.kind, EntryKind::Message { name: n } if n == name)
         })?;
-        Some(self.message_args(start, value).map(|args| self.run(env, start, &args, None, owner)))
+        Some(self.message_args(start, value).map(|args| self.run(rt, start, &args, None, owner)))
     }
 
     fn message_args(&self, block: weir_ir::program::BlockId, value: &str) -> Result<Vec<u128>, String> {
@@ -129,7 +128,7 @@ impl Router {
             .collect()
     }
 
-    pub(super) fn read_global(&self, env: &Env, handler: &str) -> Result<String, String> {
+    pub(super) fn read_global(&self, rt: &Runtime, handler: &str) -> Result<String, String> {
         let lines = |list: Vec<String>| list.iter().map(|l| format!("{l}\n")).collect::<String>();
         let elements = &self.plan.graph.elements;
         match handler {
@@ -143,11 +142,11 @@ impl Router {
                 let names = elements.iter().map(|e| e.name.clone());
                 Ok(lines([elements.len().to_string()].into_iter().chain(names).collect()))
             }
-            "classes" => Ok(lines(env.classes.iter().map(|c| c.info().name.to_owned()).collect())),
+            "classes" => Ok(lines(rt.classes.iter().map(|c| c.info().name.to_owned()).collect())),
             "driver" => Ok("userlevel".to_owned()),
             "name" => Ok(self.name.clone()),
             "packages" => Ok(String::new()),
-            "timewarp" => Ok(env.warp()),
+            "timewarp" => Ok(rt.env.warp()),
             "requirements" => Ok(lines(self.plan.graph.requirements.clone())),
             "version" => Ok(env!("CARGO_PKG_VERSION").to_owned()),
             "drops" => {
@@ -193,10 +192,10 @@ impl Router {
     /// The handlers of an element's manual page.
     pub(super) fn manual(&self, element: usize) -> impl Iterator<Item = &'static HandlerInfo> {
         let info = match &self.plan.parts[element] {
-            Part::Element { element, .. } => Some(element.info()),
-            Part::Node { .. } => self.abouts[element].as_ref().map(|n| n.info),
+            Part::Element { element, .. } => element.info(),
+            Part::Node { class, .. } => class.info,
         };
-        info.map_or(&[][..], |i| i.handlers).iter()
+        info.handlers.iter()
     }
 
     fn handlers_text(&self, element: usize) -> String {

@@ -6,9 +6,9 @@ use weir_ir::program::BlockId;
 use weir_ir::{Host, Program, Reason};
 use weir_jit::{BatchHost, Ended, Fate};
 use weir_packet::Packet;
+use weir_plan::{Part, Plan};
 
-use crate::env::Env;
-use crate::plan::{Part, Plan};
+use crate::runtime::Runtime;
 
 /// Packets between programs and nodes, by link.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ pub(crate) struct FastHost<'a> {
     pub out: &'a mut Outflow,
     pub drops: &'a mut BlockDrops,
     pub plan: &'a Plan,
-    pub env: &'a mut Env,
+    pub rt: &'a mut Runtime,
     /// Whose packets end when their entry is removed.
     pub holder: u32,
     /// The program that runs.
@@ -119,17 +119,17 @@ impl Host for FastHost<'_> {
             return;
         };
         if let Some(line) = element.describe(&event.name, args, packet) {
-            let graph = self.env.running.clone();
-            self.env.notice(Some(&graph), "print", line);
+            let graph = self.rt.env.running.clone();
+            self.rt.env.notice(Some(&graph), "print", line);
         }
     }
 
     fn random(&mut self) -> u32 {
-        self.env.random()
+        self.rt.env.random()
     }
 
     fn hash_seed(&self) -> u64 {
-        self.env.hash_seed
+        self.rt.env.hash_seed
     }
 }
 

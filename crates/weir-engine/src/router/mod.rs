@@ -3,6 +3,7 @@
 mod calls;
 mod handlers;
 mod host;
+mod running;
 mod start;
 mod status;
 mod swap;
@@ -11,28 +12,25 @@ mod team;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use weir_click::Kind;
+use weir_ir::Reason;
 use weir_ir::program::{BlockId, End, EntryKind, MAX_HOPS};
-use weir_ir::{ClassInfo, Reason};
 use weir_jit::Compiled;
+use weir_nodes::node::{Control, Cx, EngineNode, Ran};
 use weir_packet::Packet;
+use weir_plan::{Dest, Fast, Home, Part, Plan};
 use weir_table::TableSet;
 
-use crate::control::Control;
-use crate::divide::Home;
-use crate::env::Env;
 use crate::exchange::Parcel;
 use crate::executor::{Executor, Job};
-use crate::fast::Fast;
-use crate::node::{Cx, EngineNode, Ran};
-use crate::plan::{Dest, Part, Plan};
+use crate::runtime::Runtime;
 use crate::shared::Shared;
 use crate::watch::{Place, WatchHost};
 use host::{BlockDrops, FastHost, Outflow};
+use running::Running;
 
-pub(crate) use calls::is_called;
-pub(crate) use handlers::{COMMON, TASK};
 pub(crate) use host::FastHost as Host;
 
 /// How many packets a pull may try in vain before it gives up for this time.
@@ -50,13 +48,6 @@ struct Timer {
     owner: u32,
 }
 
-/// What is known of a node where it is not.
-struct About {
-    info: &'static ClassInfo,
-    /// Whether it works by itself.
-    works: bool,
-}
-
 /// A graph with its tables, nodes, and packets on the way.
 pub struct Router {
     pub(crate) name: String,
@@ -65,6 +56,10 @@ pub struct Router {
     /// Number of the load or swap that made it.
     pub(crate) generation: u64,
     pub(crate) plan: Plan,
+    /// What names of links begin with, if they are the graph's own.
+    scope: Option<String>,
+    /// How many bytes more its nodes may take, if its memory is bounded.
+    spare: Option<Arc<AtomicU64>>,
     /// Its number in the engine, which it has on all workers.
     pub(crate) slot: usize,
     /// With several workers: the tables that they share.
@@ -76,8 +71,6 @@ pub struct Router {
     /// Engine nodes by element number; a node that runs is taken out meanwhile.
     nodes: Vec<Option<Box<dyn EngineNode>>>,
     uses_devices: bool,
-    /// What nodes are, on whichever worker, by element number.
-    abouts: Vec<Option<About>>,
     /// The parts of nodes that call handlers, by element number.
     controls: Vec<Option<Arc<dyn Control>>>,
     /// Those of them to which requests come from outside.
@@ -180,42 +173,42 @@ impl Router {
     }
 
     /// Packets come in at the output of a node, from a device or from another graph.
-    pub(crate) fn inject(&mut self, env: &mut Env, link: u32, packets: impl IntoIterator<Item = Packet>) {
+    pub(crate) fn inject(&mut self, rt: &mut Runtime, link: u32, packets: impl IntoIterator<Item = Packet>) {
         self.active = true;
         let Some(&(element, port)) = self.plan.links.get(link as usize).and_then(|l| l.from.as_ref()) else {
             return;
         };
         for packet in packets {
-            self.emit(env, element, port, packet);
+            self.emit(rt, element, port, packet);
         }
     }
 
     /// As [`inject`](Router::inject), of a device; with `spread`, each packet goes on at the worker that it belongs to.
     pub(crate) fn come_in(
         &mut self,
-        env: &mut Env,
+        rt: &mut Runtime,
         link: u32,
         packets: impl IntoIterator<Item = Packet>,
         spread: bool,
     ) {
-        if env.workers() == 1 || !spread {
-            return self.inject(env, link, packets);
+        if rt.workers() == 1 || !spread {
+            return self.inject(rt, link, packets);
         }
         self.active = true;
         let Some(&(element, port)) = self.plan.links.get(link as usize).and_then(|l| l.from.as_ref()) else {
             return;
         };
         for mut packet in packets {
-            let to = env.worker_of(packet.bytes());
-            self.sees_output(env, element, port, &mut packet);
-            self.hand_over(env, to, link, packet);
+            let to = rt.worker_of(packet.bytes());
+            self.sees_output(rt, element, port, &mut packet);
+            self.hand_over(rt, to, link, packet);
         }
     }
 
     /// A packet goes on at another worker, or at this one.
-    fn hand_over(&mut self, env: &mut Env, to: usize, link: u32, packet: Packet) {
+    fn hand_over(&mut self, rt: &mut Runtime, to: usize, link: u32, packet: Packet) {
         let parcel = Parcel { graph: self.slot, generation: self.generation, link, packet };
-        if let Err(parcel) = env.hand_over(to, parcel) {
+        if let Err(parcel) = rt.hand_over(to, parcel) {
             self.out.put(link, parcel.packet);
         }
     }
@@ -239,17 +232,17 @@ impl Router {
     }
 
     /// Does what is to be done now, for a short while.
-    pub(crate) fn round(&mut self, env: &mut Env) {
-        env.running.clone_from(&self.name);
+    pub(crate) fn round(&mut self, rt: &mut Runtime) {
+        rt.env.running.clone_from(&self.name);
         self.active = false;
-        self.deliver(env);
+        self.deliver(rt);
         let mut wake: Option<u64> = None;
-        self.time(env);
-        let blocked = env.is_blocked();
+        self.time(rt);
+        let blocked = rt.is_blocked();
         self.active |= blocked;
         let tasks = if blocked { 0 } else { self.tasks.len() };
         for i in 0..tasks {
-            let ran = self.with_node(self.tasks[i], env, false, |node, cx| node.run(cx)).unwrap_or(Ran::Idle);
+            let ran = self.with_node(self.tasks[i], rt, false, |node, cx| node.run(cx)).unwrap_or(Ran::Idle);
             match ran {
                 Ran::Idle => {}
                 Ran::Busy => self.active = true,
@@ -257,12 +250,12 @@ impl Router {
             }
             // What a task sends may be work for one that ran before it.
             self.active |= !self.out.ready.is_empty();
-            self.deliver(env);
+            self.deliver(rt);
         }
-        self.serve(env);
-        self.decide_stop(env);
+        self.serve(rt);
+        self.decide_stop(rt);
         let timers = self.timers.iter().map(|t| t.next).min();
-        let shared = self.shared.as_ref().filter(|_| env.worker() == 0).and_then(|s| s.next_expiry());
+        let shared = self.shared.as_ref().filter(|_| rt.worker() == 0).and_then(|s| s.next_expiry());
         let tables = self.tables.next_expiry();
         self.wake = [wake, self.try_at.take(), timers, tables, shared].into_iter().flatten().min();
     }
@@ -271,62 +264,62 @@ impl Router {
     fn with_node<R>(
         &mut self,
         element: usize,
-        env: &mut Env,
+        rt: &mut Runtime,
         pushing: bool,
         f: impl FnOnce(&mut dyn EngineNode, &mut Cx<'_>) -> R,
     ) -> Option<R> {
         let mut node = self.nodes.get_mut(element)?.take()?;
         // What this node asks for is told from what was decided before, which needs no further question.
-        let decided = std::mem::take(&mut env.stop);
-        let r = f(&mut *node, &mut Cx { router: self, env, element, pushing });
+        let decided = std::mem::take(&mut rt.env.stop);
+        let r = f(&mut *node, &mut Cx::new(&mut Running { router: self, rt }, element, pushing));
         self.nodes[element] = Some(node);
-        if std::mem::replace(&mut env.stop, decided) && !decided {
+        if std::mem::replace(&mut rt.env.stop, decided) && !decided {
             self.ask_stop();
         }
         Some(r)
     }
 
-    fn time(&mut self, env: &mut Env) {
+    fn time(&mut self, rt: &mut Runtime) {
         for i in 0..self.timers.len() {
             let t = &mut self.timers[i];
-            if t.next > env.now {
+            if t.next > rt.env.now {
                 continue;
             }
             // A timer that was late does not run several times to make up for it.
-            t.next = (t.next + t.every).max(env.now + 1);
+            t.next = (t.next + t.every).max(rt.env.now + 1);
             let (start, owner) = (t.start, t.owner);
-            self.run(env, start, &[], None, owner);
+            self.run(rt, start, &[], None, owner);
         }
-        if env.now >= self.next_expiry {
-            let shared = self.shared.as_ref().and_then(|s| s.next_expiry()).is_some_and(|t| t <= env.now);
-            if shared && env.worker() == 0 {
-                self.with_shared(env, Router::expire);
+        if rt.env.now >= self.next_expiry {
+            let shared = self.shared.as_ref().and_then(|s| s.next_expiry()).is_some_and(|t| t <= rt.env.now);
+            if shared && rt.worker() == 0 {
+                self.with_shared(rt, Router::expire);
             } else {
-                self.expire(env);
+                self.expire(rt);
             }
-            self.next_expiry = env.now + EXPIRY_PACE;
+            self.next_expiry = rt.env.now + EXPIRY_PACE;
         }
-        self.deliver(env);
+        self.deliver(rt);
     }
 
-    fn expire(&mut self, env: &mut Env) {
-        while let Some(due) = self.tables.next_due(env.now) {
+    fn expire(&mut self, rt: &mut Runtime) {
+        while let Some(due) = self.tables.next_due(rt.env.now) {
             let table = weir_ir::program::TableId(due.table);
             let kind = EntryKind::Expire { table };
             let owner = self.plan.linked.tables[due.table as usize].owner;
             if let Some(start) = self.start_of(|e| e.kind == kind) {
-                self.run(env, start, &[due.slot.into()], None, owner);
+                self.run(rt, start, &[due.slot.into()], None, owner);
             }
-            self.tables.finish_expiry(due, env.now);
+            self.tables.finish_expiry(due, rt.env.now);
             self.drops.orphans[owner as usize] += self.tables.take_orphans().len() as u64;
         }
     }
 
     /// Runs `f` while the tables that workers share are among this router's.
-    fn with_shared<R>(&mut self, env: &mut Env, f: impl FnOnce(&mut Router, &mut Env) -> R) -> R {
-        let Some(shared) = self.shared.clone().filter(|_| !self.held) else { return f(self, env) };
-        let first = env.worker() == 0;
-        shared.with(self, Router::places, first, |r| f(r, env))
+    fn with_shared<R>(&mut self, rt: &mut Runtime, f: impl FnOnce(&mut Router, &mut Runtime) -> R) -> R {
+        let Some(shared) = self.shared.clone().filter(|_| !self.held) else { return f(self, rt) };
+        let first = rt.worker() == 0;
+        shared.with(self, Router::places, first, |r| f(r, rt))
     }
 
     /// The places of the shared tables, into which these come, or from which they go.
@@ -351,14 +344,14 @@ impl Router {
     }
 
     /// Runs programs from one entry to the end.
-    fn run(&mut self, env: &mut Env, start: BlockId, args: &[u128], packet: Option<Packet>, holder: u32) {
+    fn run(&mut self, rt: &mut Runtime, start: BlockId, args: &[u128], packet: Option<Packet>, holder: u32) {
         if self.needs_shared(start) {
-            return self.with_shared(env, |r, env| r.run(env, start, args, packet, holder));
+            return self.with_shared(rt, |r, rt| r.run(rt, start, args, packet, holder));
         }
-        let now = env.now;
-        if env.watch.active() {
+        let now = rt.env.now;
+        if rt.watch.active() {
             let Router { plan, tables, executor, out, drops, .. } = self;
-            let host = FastHost { out, drops, plan, program: &plan.linked, env, holder, fast: false };
+            let host = FastHost { out, drops, plan, program: &plan.linked, rt, holder, fast: false };
             let mut host = WatchHost::new(host, packet.as_ref());
             executor.interpret(&plan.linked, tables, &mut host, Job { entry: start, args, packet, now });
             return host.finish();
@@ -368,26 +361,26 @@ impl Router {
         let executor = if *held { locked } else { executor };
         let program = fast.as_ref().map_or(&*plan.linked, |f| &f.program);
         let fast = fast.is_some();
-        let mut host = FastHost { out, drops, plan, program, env, holder, fast };
+        let mut host = FastHost { out, drops, plan, program, rt, holder, fast };
         executor.run(fast, program, tables, &mut host, Job { entry, args, packet, now });
     }
 
     /// Runs programs on packets, one after the other, and leaves `packets` empty.
-    fn run_batch(&mut self, env: &mut Env, start: BlockId, packets: &mut Vec<Packet>) {
+    fn run_batch(&mut self, rt: &mut Runtime, start: BlockId, packets: &mut Vec<Packet>) {
         if self.needs_shared(start) {
-            return self.with_shared(env, |r, env| r.run_batch(env, start, packets));
+            return self.with_shared(rt, |r, rt| r.run_batch(rt, start, packets));
         }
         let holder = self.holder;
-        if env.watch.active() {
-            return packets.drain(..).for_each(|p| self.run(env, start, &[], Some(p), holder));
+        if rt.watch.active() {
+            return packets.drain(..).for_each(|p| self.run(rt, start, &[], Some(p), holder));
         }
         let (fast, entry) = self.fastest(start);
-        let now = env.now;
+        let now = rt.env.now;
         let Router { plan, tables, executor, out, drops, held, locked, .. } = self;
         let executor = if *held { locked } else { executor };
         let program = fast.as_ref().map_or(&*plan.linked, |f| &f.program);
         let fast = fast.is_some();
-        let mut host = FastHost { out, drops, plan, program, env, holder, fast };
+        let mut host = FastHost { out, drops, plan, program, rt, holder, fast };
         executor.run_batch(fast, program, tables, &mut host, now, entry, packets);
     }
 
@@ -400,32 +393,32 @@ impl Router {
     }
 
     /// Delivers the packets on all links, and those that come of them.
-    fn deliver(&mut self, env: &mut Env) {
+    fn deliver(&mut self, rt: &mut Runtime) {
         for _ in 0..DELIVERIES {
             let Some(link) = self.out.ready.pop_front() else { return };
             let mut packets = std::mem::take(&mut self.out.links[link as usize].packets);
             match self.plan.links[link as usize].dest {
                 Dest::Program(start) => {
                     if self.plan.links[link as usize].back {
-                        self.count_rounds(env, start, &mut packets);
+                        self.count_rounds(rt, start, &mut packets);
                     }
-                    self.run_batch(env, start, &mut packets);
+                    self.run_batch(rt, start, &mut packets);
                 }
                 Dest::Node { node, port } => {
-                    if let Some(home) = self.elsewhere(env, node) {
-                        packets.drain(..).for_each(|p| self.hand_over(env, home, link, p));
-                    } else if env.watch.active() {
+                    if let Some(home) = self.elsewhere(rt, node) {
+                        packets.drain(..).for_each(|p| self.hand_over(rt, home, link, p));
+                    } else if rt.watch.active() {
                         let place = self.place(node);
-                        packets.iter().for_each(|p| env.watch.lock().input(&place, port, p));
+                        packets.iter().for_each(|p| rt.watch.lock().input(&place, port, p));
                     }
-                    let there = self.with_node(node, env, true, |n, cx| n.push(port, &mut packets, cx));
+                    let there = self.with_node(node, rt, true, |n, cx| n.push(port, &mut packets, cx));
                     if there.is_some() && !packets.is_empty() {
                         self.out.put_back(link, &mut packets);
                     }
                 }
                 Dest::Nowhere => {
                     let element = self.plan.links[link as usize].from.map_or(0, |(e, _)| e);
-                    packets.drain(..).for_each(|p| self.drop_at(env, element, &Reason::UNCONNECTED, p));
+                    packets.drain(..).for_each(|p| self.drop_at(rt, element, &Reason::UNCONNECTED, p));
                 }
             }
             Packet::free(&mut packets);
@@ -439,41 +432,41 @@ impl Router {
     }
 
     /// Drops packets that come by a place too often.
-    fn count_rounds(&mut self, env: &mut Env, start: BlockId, packets: &mut Vec<Packet>) {
+    fn count_rounds(&mut self, rt: &mut Runtime, start: BlockId, packets: &mut Vec<Packet>) {
         let element = self.plan.owners[self.plan.linked.block(start).owner as usize];
         for packet in packets.extract_if(.., |p| p.hops >= MAX_HOPS).collect::<Vec<_>>() {
-            self.drop_at(env, element, &Reason::LOOP_LIMIT, packet);
+            self.drop_at(rt, element, &Reason::LOOP_LIMIT, packet);
         }
         packets.iter_mut().for_each(|p| p.hops += 1);
     }
 
     /// A node pushes a packet out of an output.
-    pub(crate) fn emit(&mut self, env: &mut Env, element: usize, port: u32, mut packet: Packet) {
+    pub(crate) fn emit(&mut self, rt: &mut Runtime, element: usize, port: u32, mut packet: Packet) {
         let Some(link) = self.output_link(element, port) else {
-            return self.drop_at(env, element, &Reason::UNCONNECTED, packet);
+            return self.drop_at(rt, element, &Reason::UNCONNECTED, packet);
         };
-        self.sees_output(env, element, port, &mut packet);
+        self.sees_output(rt, element, port, &mut packet);
         self.out.put(link, packet);
     }
 
     /// Shows a packet that leaves a node to who watches.
-    fn sees_output(&self, env: &mut Env, element: usize, port: u32, packet: &mut Packet) {
-        if env.watch.active() {
+    fn sees_output(&self, rt: &mut Runtime, element: usize, port: u32, packet: &mut Packet) {
+        if rt.watch.active() {
             let place = self.place(element);
             if self.plan.parts[element].filter().is_some() {
                 // Only what its filter lets pass leaves it.
-                return env.watch.lock().comes_in(&place, packet, env.now);
+                return rt.watch.lock().comes_in(&place, packet, rt.env.now);
             }
             let source = self.port_counts(element).0 == 0;
-            env.watch.lock().output(&place, port, packet, source, env.now);
+            rt.watch.lock().output(&place, port, packet, source, rt.env.now);
         }
     }
 
     /// The worker that a node is on, if it is not this one.
-    fn elsewhere(&self, env: &Env, node: usize) -> Option<usize> {
+    fn elsewhere(&self, rt: &Runtime, node: usize) -> Option<usize> {
         match self.plan.division.homes.get(node) {
-            Some(&Home::At(home)) if home != env.worker() => Some(home),
-            Some(Home::Every) if env.worker() > 0 && self.nodes[node].is_none() => Some(0),
+            Some(&Home::At(home)) if home != rt.worker() => Some(home),
+            Some(Home::Every) if rt.worker() > 0 && self.nodes[node].is_none() => Some(0),
             _ => None,
         }
     }
@@ -487,17 +480,17 @@ impl Router {
     }
 
     /// A node pulls a packet from an input.
-    pub(crate) fn pull_input(&mut self, env: &mut Env, element: usize, port: u32) -> Option<Packet> {
+    pub(crate) fn pull_input(&mut self, rt: &mut Runtime, element: usize, port: u32) -> Option<Packet> {
         let Part::Node { first_input, .. } = &self.plan.parts[element] else { return None };
         let link = first_input + port;
-        let packet = self.ask(env, link)?;
-        if env.watch.active() {
-            env.watch.lock().input(&self.place(element), port, &packet);
+        let packet = self.ask(rt, link)?;
+        if rt.watch.active() {
+            rt.watch.lock().input(&self.place(element), port, &packet);
         }
         Some(packet)
     }
 
-    fn ask(&mut self, env: &mut Env, link: u32) -> Option<Packet> {
+    fn ask(&mut self, rt: &mut Runtime, link: u32) -> Option<Packet> {
         for _ in 0..PULL_TRIES {
             if let Some(packet) = self.out.links.get_mut(link as usize)?.ahead.pop_front() {
                 return Some(packet);
@@ -505,17 +498,23 @@ impl Router {
             let mut asked = false;
             for i in 0..self.plan.pulls[link as usize].len() {
                 let from = self.plan.pulls[link as usize][i];
-                let packet = self.with_node(from.node, env, false, |n, cx| n.pull(from.port, cx)).flatten();
+                let packet = self.with_node(from.node, rt, false, |n, cx| n.pull(from.port, cx)).flatten();
                 let Some(mut packet) = packet else { continue };
                 asked = true;
-                if env.watch.active() {
+                if rt.watch.active() {
                     let source = self.port_counts(from.node).0 == 0;
-                    env.watch.lock().output(&self.place(from.node), from.port, &mut packet, source, env.now);
+                    rt.watch.lock().output(
+                        &self.place(from.node),
+                        from.port,
+                        &mut packet,
+                        source,
+                        rt.env.now,
+                    );
                 }
                 let Some(start) = from.through else { return Some(packet) };
                 let before = self.out.asker.replace(link);
                 let holder = self.holder;
-                self.run(env, start, &[], Some(packet), holder);
+                self.run(rt, start, &[], Some(packet), holder);
                 self.out.asker = before;
                 if let Some(packet) = self.out.returned.take() {
                     return Some(packet);
@@ -531,9 +530,9 @@ impl Router {
     }
 
     /// A packet ends at a node.
-    pub(crate) fn drop_at(&mut self, env: &mut Env, element: usize, reason: &Reason, mut packet: Packet) {
+    pub(crate) fn drop_at(&mut self, rt: &mut Runtime, element: usize, reason: &Reason, mut packet: Packet) {
         if packet.trace != 0 {
-            env.watch.lock().ended(&mut packet, &format!("dropped: {reason}"));
+            rt.watch.lock().ended(&mut packet, &format!("dropped: {reason}"));
         }
         self.count_drops(element, reason, 1);
     }

@@ -5,58 +5,48 @@ use std::sync::Arc;
 
 use weir_click::Kind;
 use weir_ir::program::EntryKind;
+use weir_nodes::node::Control;
+use weir_plan::{Dest, Home, Problem, Share};
 use weir_table::TableSet;
 
 use super::host::{BlockDrops, Flow, Outflow};
-use super::{About, Router, Timer, status};
-use crate::control::Control;
-use crate::divide::Home;
-use crate::env::Env;
+use super::{Router, Timer, status};
 use crate::executor::Executor;
-use crate::neighbours::Neighbours;
-use crate::plan::{Dest, Part, Plan};
-use crate::problem::Problem;
+use crate::instance::Instance;
+use crate::runtime::Runtime;
 use crate::shared::placeholder;
-use crate::sharing::Share;
 
 impl Router {
     /// A graph with fresh tables, its devices and files open.
-    pub(crate) fn new(name: &str, mut plan: Plan, env: &mut Env) -> Result<Router, Vec<Problem>> {
+    pub(crate) fn new(name: &str, instance: Instance, rt: &mut Runtime) -> Result<Router, Vec<Problem>> {
+        let Instance { plan, scope, spare } = instance;
         let mut tables = TableSet::new(plan.linked.tables.iter().map(|t| &t.decl))
             .map_err(|e| vec![e.to_string().into()])?;
-        env.links.set_scope(plan.scope.as_deref());
+        rt.env.links.set_scope(scope.as_deref());
         let mut errors = Vec::new();
         for (i, t) in plan.linked.tables.iter().enumerate() {
-            if env.worker() > 0 && plan.division.shares.get(i) == Some(&Share::One) {
+            if rt.worker() > 0 && plan.division.shares.get(i) == Some(&Share::One) {
                 *tables.table_mut(i as u32) = placeholder(&t.decl).map_err(|e| vec![e.to_string().into()])?;
                 continue;
             }
-            if let Err(e) = tables.table_mut(i as u32).insert_rows(&t.rows, env.now) {
+            if let Err(e) = tables.table_mut(i as u32).insert_rows(&t.rows, rt.env.now) {
                 let element = &plan.linked.elements[t.owner as usize];
                 errors.push(format!("table '{}' of '{element}': {e}", t.decl.name).into());
             }
         }
-        let (mut nodes, mut abouts) = (Vec::new(), Vec::new());
-        for (e, part) in plan.parts.iter_mut().enumerate() {
-            let here = plan.division.homes.get(e).is_none_or(|h| h.is_on(env.worker()));
-            let node = match part {
-                Part::Node { node, .. } => node.take(),
-                Part::Element { .. } => None,
-            };
-            abouts.push(node.as_ref().map(|n| About { info: n.info(), works: n.has_task() }));
-            nodes.push(node.filter(|_| here));
-        }
-        for e in 0..nodes.len() {
-            let Some(mut node) = nodes[e].take() else { continue };
-            let here = Neighbours { graph: &plan.graph, nodes: &nodes, element: e };
-            if let Err(what) = node.place(&here) {
+        let mut nodes = plan.nodes()?;
+        for (e, place) in nodes.iter_mut().enumerate() {
+            if plan.division.homes.get(e).is_some_and(|h| !h.is_on(rt.worker())) {
+                *place = None;
+            }
+            let placed = place.as_mut().map(|node| plan.around(e, |here| node.place(here)));
+            if let Some(Err(what)) = placed {
                 errors.push(Problem::of(&plan.graph, e, "initializing", what));
             }
-            nodes[e] = Some(node);
         }
         for (e, place) in nodes.iter_mut().enumerate() {
-            let Some(Err(what)) = place.as_mut().map(|node| node.open(env)) else { continue };
-            if env.worker() > 0 && plan.division.homes.get(e) == Some(&Home::Every) {
+            let Some(Err(what)) = place.as_mut().map(|node| node.open(&mut rt.env)) else { continue };
+            if rt.worker() > 0 && plan.division.homes.get(e) == Some(&Home::Every) {
                 // The first worker has it, and does its work for this one too.
                 *place = None;
                 continue;
@@ -90,11 +80,11 @@ impl Router {
         });
         let out = Outflow { links: links.collect(), ..Outflow::default() };
         // What happens by the clock happens once.
-        let timed = if env.worker() == 0 { &plan.linked.entries[..] } else { &[] };
+        let timed = if rt.worker() == 0 { &plan.linked.entries[..] } else { &[] };
         let timers = timed.iter().filter_map(|e| {
             let EntryKind::Timer { every } = e.kind else { return None };
             let every = every.max(1);
-            Some(Timer { every, next: env.now + every, start: e.block, owner: e.owner })
+            Some(Timer { every, next: rt.env.now + every, start: e.block, owner: e.owner })
         });
         let owners = plan.linked.elements.len();
         Ok(Router {
@@ -115,12 +105,13 @@ impl Router {
                 loops: vec![0; owners],
                 orphans: vec![0; owners],
             },
+            scope,
+            spare,
             plan,
             uses_devices: nodes.iter().flatten().any(|n| n.reads_device().or(n.writes_device()).is_some()),
             nodes,
             configs: HashMap::new(),
-            abouts,
-            reconfigure: env.reader.is_some(),
+            reconfigure: rt.reader.is_some(),
             listening: (0..controls.len())
                 .filter(|&e| controls[e].as_ref().is_some_and(|c| c.listens()))
                 .collect(),

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use weir_ir::Reason;
+use weir_protocol::{ElementProfile, FlowCache, GraphInfo, GraphStatus};
 use weir_table::Kind;
 
 use super::Router;
-use crate::env::Env;
 use crate::executor::Executor;
-use weir_protocol::{ElementProfile, FlowCache, GraphInfo, GraphStatus};
+use crate::runtime::Runtime;
 
 /// How many packets were dropped: element, reason, number.
 pub(super) type DropCounts = BTreeMap<String, BTreeMap<String, u64>>;
@@ -27,7 +27,7 @@ impl Router {
     }
 
     /// What [`GraphStatus`] tells.
-    pub(crate) fn status(&self, env: &mut Env) -> GraphStatus {
+    pub(crate) fn status(&self, rt: &mut Runtime) -> GraphStatus {
         let mut devices: Vec<usize> = self.devices();
         devices.sort_unstable();
         devices.dedup();
@@ -44,7 +44,7 @@ impl Router {
         });
         GraphStatus {
             info: self.info(),
-            devices: devices.into_iter().filter_map(|d| env.devices.status(d)).collect(),
+            devices: devices.into_iter().filter_map(|d| rt.env.devices.status(d)).collect(),
             drops: self.drop_counts(),
             elements: self.plan.graph.elements.iter().map(|e| (e.name.clone(), e.class.clone())).collect(),
             tables: tables.collect(),

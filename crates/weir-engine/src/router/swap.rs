@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use weir_ir::State;
 use weir_packet::Packet;
+use weir_plan::Part;
 use weir_table::{SetSnapshot, TableDecl, TableSet, TableSnapshot, Width};
 
 use super::Router;
-use crate::env::Env;
-use crate::plan::Part;
+use crate::runtime::Runtime;
 
 /// Name of the table as which the waiting packets of a node stand in a snapshot.
 const WAITING: &str = "packets";
@@ -16,10 +16,10 @@ const WAITING: &str = "packets";
 impl Router {
     /// Takes over everything from the graph before: tables, waiting packets, counts. Nothing can fail any more; what
     /// does not fit is told in notices.
-    pub(crate) fn adopt(&mut self, old: &mut Router, env: &mut Env) {
-        env.running.clone_from(&self.name);
-        old.settle(env);
-        self.adopt_tables(old, env, |_, _| true);
+    pub(crate) fn adopt(&mut self, old: &mut Router, rt: &mut Runtime) {
+        rt.env.running.clone_from(&self.name);
+        old.settle(rt);
+        self.adopt_tables(old, rt, |_, _| true);
         self.adopt_nodes(old, |_, _| true);
         self.old_drops = old.drop_counts();
         self.swaps = old.swaps + 1;
@@ -54,10 +54,10 @@ impl Router {
 
     /// Delivers what is on the way, so that packets are only in nodes and tables. Says whether
     /// there was any.
-    pub(crate) fn settle(&mut self, env: &mut Env) -> bool {
+    pub(crate) fn settle(&mut self, rt: &mut Runtime) -> bool {
         let any = !self.out.ready.is_empty();
         while !self.out.ready.is_empty() {
-            self.deliver(env);
+            self.deliver(rt);
         }
         any
     }
@@ -70,7 +70,7 @@ impl Router {
     }
 
     /// Takes over the tables `of` which says so (old and new number).
-    pub(super) fn adopt_tables(&mut self, old: &mut Router, env: &mut Env, of: impl Fn(u32, u32) -> bool) {
+    pub(super) fn adopt_tables(&mut self, old: &mut Router, rt: &mut Runtime, of: impl Fn(u32, u32) -> bool) {
         let (mut equal, mut similar) = (Vec::new(), Vec::new());
         let mut numbers: HashMap<(String, String), u32> = HashMap::new();
         for (i, t) in old.plan.linked.tables.iter().enumerate() {
@@ -101,11 +101,11 @@ impl Router {
             !is_changed
         });
         if !similar.is_empty() {
-            let snapshot = old.tables.snapshot(env.now, |t| old.table_owner(t));
+            let snapshot = old.tables.snapshot(rt.env.now, |t| old.table_owner(t));
             for pair in groups(&similar, |to| self.plan.linked.tables[to as usize].owner) {
-                if let Err(e) = self.tables.restore(&snapshot, env.now, &pair) {
-                    let text = format!("state was not carried over: {}", crate::device::with_causes(&e));
-                    env.notice(Some(&self.name), "state-lost", text);
+                if let Err(e) = self.tables.restore(&snapshot, rt.env.now, &pair) {
+                    let text = format!("state was not carried over: {}", weir_nodes::env::with_causes(&e));
+                    rt.env.notice(Some(&self.name), "state-lost", text);
                 }
             }
         }
@@ -117,7 +117,7 @@ impl Router {
             if let Part::Element { element, tables, .. } = part
                 && (concerns_all || !self.has_parameters_of(old, e))
             {
-                element.adopted(&mut State::new(&mut self.tables, tables, env.now));
+                element.adopted(&mut State::new(&mut self.tables, tables, rt.env.now));
             }
         }
     }
@@ -158,23 +158,23 @@ impl Router {
     }
 
     /// All state as plain data: tables, and the packets that wait in nodes.
-    pub(crate) fn snapshot(&mut self, env: &mut Env) -> Result<SetSnapshot, String> {
-        env.running.clone_from(&self.name);
-        self.settle(env);
-        let mut all = self.tables.snapshot(env.now, |t| self.table_owner(t));
-        all.tables.extend(self.waiting(env)?);
+    pub(crate) fn snapshot(&mut self, rt: &mut Runtime) -> Result<SetSnapshot, String> {
+        rt.env.running.clone_from(&self.name);
+        self.settle(rt);
+        let mut all = self.tables.snapshot(rt.env.now, |t| self.table_owner(t));
+        all.tables.extend(self.waiting(rt)?);
         Ok(all)
     }
 
     /// The packets that wait in nodes of this worker, as tables.
-    pub(super) fn waiting(&mut self, env: &Env) -> Result<Vec<TableSnapshot>, String> {
+    pub(super) fn waiting(&mut self, rt: &Runtime) -> Result<Vec<TableSnapshot>, String> {
         let mut all = Vec::new();
         for e in 0..self.nodes.len() {
             let owner = self.owner_name(e);
             let Some(node) = &mut self.nodes[e] else { continue };
             if let Some(packets) = node.waiting() {
                 let (mut set, packets) = hold(packets, |set| {
-                    all.extend(set.snapshot(env.now, |_| owner.clone()).tables);
+                    all.extend(set.snapshot(rt.env.now, |_| owner.clone()).tables);
                 })?;
                 drop(packets);
                 let back = set.table_mut(0).lookup(&[0]).map(|slot| set.table_mut(0).release(slot));
@@ -186,15 +186,15 @@ impl Router {
 
     /// Replaces state by that of a snapshot, for elements of the same name and class. If it does not fit, nothing is
     /// changed.
-    pub(crate) fn restore(&mut self, env: &mut Env, from: &SetSnapshot) -> Result<(), String> {
-        env.running.clone_from(&self.name);
-        self.settle(env);
+    pub(crate) fn restore(&mut self, rt: &mut Runtime, from: &SetSnapshot) -> Result<(), String> {
+        rt.env.running.clone_from(&self.name);
+        self.settle(rt);
         let mut place = Vec::new();
         for i in 0..self.plan.linked.tables.len() as u32 {
             let t = &self.plan.linked.tables[i as usize];
             let owner = self.table_owner(i);
             let found = from.tables.iter().position(|s| s.owner == owner && s.decl.name == t.decl.name);
-            if let Some(s) = found.filter(|_| !t.decl.configured && self.restores(env, i)) {
+            if let Some(s) = found.filter(|_| !t.decl.configured && self.restores(rt, i)) {
                 place.push((s, i));
             }
         }
@@ -203,14 +203,14 @@ impl Router {
             let owner = self.owner_name(e);
             let found = from.tables.iter().position(|s| s.owner == owner && s.decl.name == WAITING);
             if let Some(s) = found {
-                waiting.push((e, unpack(from, s, env.now)?));
+                waiting.push((e, unpack(from, s, rt.env.now)?));
             }
         }
-        let before = self.tables.snapshot(env.now, |t| self.table_owner(t));
-        if let Err(e) = self.tables.restore(from, env.now, &place) {
+        let before = self.tables.snapshot(rt.env.now, |t| self.table_owner(t));
+        if let Err(e) = self.tables.restore(from, rt.env.now, &place) {
             let back: Vec<(usize, u32)> = place.iter().map(|&(_, i)| (i as usize, i)).collect();
-            let undone = self.tables.restore(&before, env.now, &back);
-            let mut text = crate::device::with_causes(&e);
+            let undone = self.tables.restore(&before, rt.env.now, &back);
+            let mut text = weir_nodes::env::with_causes(&e);
             if let Err(e) = undone {
                 text.push_str(&format!("; the state before could not be put back: {e}"));
             }
@@ -277,7 +277,7 @@ fn hold(packets: Vec<Packet>, f: impl FnOnce(&TableSet)) -> Result<(TableSet, Ve
 fn unpack(from: &SetSnapshot, table: usize, now: u64) -> Result<Vec<Packet>, String> {
     let decl = &from.tables[table].decl;
     let mut set = TableSet::new([&waiting_decl(decl.held)]).map_err(|e| e.to_string())?;
-    set.restore(from, now, &[(table, 0)]).map_err(|e| crate::device::with_causes(&e))?;
+    set.restore(from, now, &[(table, 0)]).map_err(|e| weir_nodes::env::with_causes(&e))?;
     let slot = set.table_mut(0).lookup(&[0]);
     Ok(slot.map(|s| set.table_mut(0).release(s).into()).unwrap_or_default())
 }

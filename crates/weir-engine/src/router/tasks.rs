@@ -1,8 +1,8 @@
 //! What can be told of the elements that work by themselves.
 
+use weir_plan::{Home, Part};
+
 use super::Router;
-use crate::divide::Home;
-use crate::plan::Part;
 
 /// How many elements a question goes up a pull path.
 const MAX_DEPTH: u32 = 64;
@@ -10,7 +10,7 @@ const MAX_DEPTH: u32 = 64;
 impl Router {
     /// Whether an element works by itself.
     pub(crate) fn has_task(&self, element: usize) -> bool {
-        self.abouts.get(element).and_then(Option::as_ref).is_some_and(|about| about.works)
+        self.plan.facts(element).is_some_and(|facts| facts.task)
     }
 
     /// Whether an element that works by itself has something to do, as far as its neighbours know.

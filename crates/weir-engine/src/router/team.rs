@@ -6,30 +6,27 @@
 use std::sync::Arc;
 
 use weir_ir::program::{Entry, EntryKind};
+use weir_plan::{COMMON, Home, Part, Share};
+use weir_protocol::GraphStatus;
 use weir_table::SetSnapshot;
 
 use super::calls::Place;
-use super::handlers::COMMON;
 use super::status::add_status;
 use super::swap::{from_json, to_json};
 use super::{Router, Shared};
-use crate::divide::Home;
 use crate::engine::Engine;
-use crate::env::Env;
-use crate::plan::Part;
-use crate::sharing::Share;
-use weir_protocol::GraphStatus;
+use crate::runtime::Runtime;
 
 /// The engines of the other workers.
 pub(crate) type Rest = [Engine];
 
 impl Router {
     /// Shares the tables of which there is one with the routers of other workers.
-    pub(crate) fn share(&mut self, others: &mut [Router], env: &Env) -> Result<(), String> {
+    pub(crate) fn share(&mut self, others: &mut [Router], rt: &Runtime) -> Result<(), String> {
         let shares = &self.plan.division.shares;
         let tables = self.plan.linked.tables.iter().zip(shares).enumerate();
         let one = tables.filter(|(_, (_, s))| **s == Share::One).map(|(i, (t, _))| (i as u32, &t.decl));
-        let shared = Arc::new(Shared::new(one, env.devices.waker()).map_err(|e| e.to_string())?);
+        let shared = Arc::new(Shared::new(one, rt.env.devices.waker()).map_err(|e| e.to_string())?);
         others.iter_mut().for_each(|r| r.shared = Some(shared.clone()));
         self.shared = Some(shared);
         // Its own set has had them since it was made.
@@ -97,70 +94,74 @@ impl Router {
     }
 
     /// Borrows the other workers' engines for `f`, and has everything here meanwhile.
-    fn with_rest<R>(&mut self, env: &mut Env, f: impl FnOnce(&mut Router, &mut Env, &mut Rest) -> R) -> R {
-        let Some(mut rest) = env.team.as_mut().and_then(|t| t.pause()) else { return f(self, env, &mut []) };
+    fn with_rest<R>(
+        &mut self,
+        rt: &mut Runtime,
+        f: impl FnOnce(&mut Router, &mut Runtime, &mut Rest) -> R,
+    ) -> R {
+        let Some(mut rest) = rt.team.as_mut().and_then(|t| t.pause()) else { return f(self, rt, &mut []) };
         let gathered = self.gather(&mut rest);
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(self, env, &mut rest)));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(self, rt, &mut rest)));
         if gathered {
             self.scatter();
         }
-        if let Some(team) = &mut env.team {
+        if let Some(team) = &mut rt.team {
             team.resume(rest);
         }
         result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// Reads a handler that is known to be there.
-    pub(crate) fn read_at(&mut self, env: &mut Env, place: &Place, arg: &str) -> Result<String, String> {
-        if env.team.is_none() || self.is_of_control(place) {
-            return self.read_here(env, place, arg);
+    pub(crate) fn read_at(&mut self, rt: &mut Runtime, place: &Place, arg: &str) -> Result<String, String> {
+        if rt.team.is_none() || self.is_of_control(place) {
+            return self.read_here(rt, place, arg);
         }
-        self.with_rest(env, |first, env, rest| {
+        self.with_rest(rt, |first, rt, rest| {
             let slot = first.slot;
             match first.home_of(place) {
                 Some(Home::At(home)) if home > 0 => match at(rest, home, slot) {
-                    Some((router, env)) => router.read_here(env, place, arg),
+                    Some((router, rt)) => router.read_here(rt, place, arg),
                     None => Err("the worker of this element is busy".to_owned()),
                 },
                 Some(Home::Every) => {
-                    let own = first.read_here(env, place, arg)?;
+                    let own = first.read_here(rt, place, arg)?;
                     // What is no number is the same on every worker, or that of the first.
                     let Ok(mut sum) = own.trim().parse::<u64>() else { return Ok(own) };
                     for worker in 1..=rest.len() {
-                        let Some((router, env)) = at(rest, worker, slot) else { continue };
-                        env.devices.look();
-                        let more = router.read_here(env, place, arg).ok();
+                        let Some((router, rt)) = at(rest, worker, slot) else { continue };
+                        rt.env.devices.look();
+                        let more = router.read_here(rt, place, arg).ok();
                         sum += more.and_then(|n| n.trim().parse::<u64>().ok()).unwrap_or(0);
                     }
                     Ok(sum.to_string())
                 }
-                _ => first.read_here(env, place, arg),
+                _ => first.read_here(rt, place, arg),
             }
         })
     }
 
     /// Writes a handler that is known to be there, or sends an element the message of that name.
-    pub(crate) fn write_at(&mut self, env: &mut Env, place: &Place, value: &str) -> Result<(), String> {
-        if env.team.is_none() || self.is_of_control(place) {
-            return self.write_here(env, place, value);
+    pub(crate) fn write_at(&mut self, rt: &mut Runtime, place: &Place, value: &str) -> Result<(), String> {
+        if rt.team.is_none() || self.is_of_control(place) {
+            return self.write_here(rt, place, value);
         }
-        self.with_rest(env, |first, env, rest| {
+        self.with_rest(rt, |first, rt, rest| {
             let slot = first.slot;
             if let Some(Home::At(home)) = first.home_of(place)
                 && home > 0
             {
                 return match at(rest, home, slot) {
-                    Some((router, env)) => router.write_here(env, place, value),
+                    Some((router, rt)) => router.write_here(rt, place, value),
                     None => Err("the worker of this element is busy".to_owned()),
                 };
             }
-            first.write_here(env, place, value)?;
+            first.write_here(rt, place, value)?;
             for worker in 1..=rest.len() {
-                let Some((router, env)) = at(rest, worker, slot) else { continue };
+                let Some((router, rt)) = at(rest, worker, slot) else { continue };
                 match (first.home_of(place), place.element) {
                     // A worker without the node has nothing to change.
-                    (Some(Home::Every), _) => drop(router.write_here(env, place, value)),
-                    (None, Some(element)) => router.follow(first, element, place, value, env),
+                    (Some(Home::Every), _) => drop(router.write_here(rt, place, value)),
+                    (None, Some(element)) => router.follow(first, element, place, value, rt),
                     _ => {}
                 }
             }
@@ -183,7 +184,7 @@ impl Router {
     }
 
     /// Does here what a write handler of a packet program did to the tables of the first worker.
-    fn follow(&mut self, first: &Router, element: usize, place: &Place, value: &str, env: &mut Env) {
+    fn follow(&mut self, first: &Router, element: usize, place: &Place, value: &str, rt: &mut Runtime) {
         let Part::Element { tables, owner, .. } = &self.plan.parts[element] else { return };
         let is_message = |e: &Entry| {
             e.owner == *owner && matches!(&e.kind, EntryKind::Message { name } if *name == place.handler)
@@ -197,8 +198,8 @@ impl Router {
         let is = |t: u32, share: &Share| shares.get(t as usize) == Some(share);
         let one = own.iter().any(|&t| is(t, &Share::One));
         // The same write has the same effect, and costs what it changes; but a handler may need the shared tables.
-        if one || self.write_here(env, place, value).is_err() {
-            self.copy_tables(first, env, own.iter().copied().filter(|&t| is(t, &Share::Same)));
+        if one || self.write_here(rt, place, value).is_err() {
+            self.copy_tables(first, rt, own.iter().copied().filter(|&t| is(t, &Share::Same)));
         }
         self.clear_sums(own.into_iter());
     }
@@ -216,31 +217,31 @@ impl Router {
     }
 
     /// Makes tables what they are on the first worker, whose program is the same.
-    fn copy_tables(&mut self, first: &Router, env: &mut Env, tables: impl Iterator<Item = u32>) {
+    fn copy_tables(&mut self, first: &Router, rt: &mut Runtime, tables: impl Iterator<Item = u32>) {
         let place: Vec<(usize, u32)> = tables.map(|t| (t as usize, t)).collect();
         if place.is_empty() {
             return;
         }
-        let all = first.tables.snapshot(env.now, |t| first.table_owner(t));
-        if let Err(e) = self.tables.restore(&all, env.now, &place) {
-            let text = format!("worker {}: {}", env.worker(), crate::device::with_causes(&e));
-            env.notice(Some(&self.name), "state-lost", text);
+        let all = first.tables.snapshot(rt.env.now, |t| first.table_owner(t));
+        if let Err(e) = self.tables.restore(&all, rt.env.now, &place) {
+            let text = format!("worker {}: {}", rt.worker(), weir_nodes::env::with_causes(&e));
+            rt.env.notice(Some(&self.name), "state-lost", text);
         }
     }
 
     /// Whether a restore changes a table of this worker: the first has those that are shared, and what was counted.
-    pub(super) fn restores(&self, env: &Env, table: u32) -> bool {
+    pub(super) fn restores(&self, rt: &Runtime, table: u32) -> bool {
         let share = self.plan.division.shares.get(table as usize);
-        env.worker() == 0 || share == Some(&Share::Same)
+        rt.worker() == 0 || share == Some(&Share::Same)
     }
 
     /// What [`GraphStatus`] tells.
-    pub(crate) fn status_of_all(&mut self, env: &mut Env) -> GraphStatus {
-        self.with_rest(env, |first, env, rest| {
-            let mut sum = first.status(env);
+    pub(crate) fn status_of_all(&mut self, rt: &mut Runtime) -> GraphStatus {
+        self.with_rest(rt, |first, rt, rest| {
+            let mut sum = first.status(rt);
             for worker in 1..=rest.len() {
-                if let Some((router, env)) = at(rest, worker, first.slot) {
-                    add_status(&mut sum, router.status(env));
+                if let Some((router, rt)) = at(rest, worker, first.slot) {
+                    add_status(&mut sum, router.status(rt));
                 }
             }
             sum
@@ -250,14 +251,14 @@ impl Router {
     /// All state as plain data. No packets may be on the way between workers.
     pub(crate) fn snapshot_of_all(
         &mut self,
-        env: &mut Env,
+        rt: &mut Runtime,
         rest: &mut Rest,
     ) -> Result<serde_json::Value, String> {
         let gathered = self.gather(rest);
-        let all = self.snapshot(env).and_then(|mut all: SetSnapshot| {
+        let all = self.snapshot(rt).and_then(|mut all: SetSnapshot| {
             for worker in 1..=rest.len() {
-                if let Some((router, env)) = at(rest, worker, self.slot) {
-                    all.tables.extend(router.waiting(env)?);
+                if let Some((router, rt)) = at(rest, worker, self.slot) {
+                    all.tables.extend(router.waiting(rt)?);
                 }
             }
             Ok(all)
@@ -271,16 +272,16 @@ impl Router {
     /// Replaces state by that of a snapshot, whatever number of workers made it.
     pub(crate) fn restore_to_all(
         &mut self,
-        env: &mut Env,
+        rt: &mut Runtime,
         rest: &mut Rest,
         snapshot: serde_json::Value,
     ) -> Result<(), String> {
         let from = from_json(snapshot)?;
         let gathered = self.gather(rest);
-        let mut done = self.restore(env, &from);
+        let mut done = self.restore(rt, &from);
         for worker in 1..=rest.len() {
-            let Some((router, env)) = at(rest, worker, self.slot).filter(|_| done.is_ok()) else { continue };
-            done = router.restore(env, &from);
+            let Some((router, rt)) = at(rest, worker, self.slot).filter(|_| done.is_ok()) else { continue };
+            done = router.restore(rt, &from);
             let tables = router.tables.len() as u32;
             router.clear_sums(0..tables);
         }
@@ -291,18 +292,18 @@ impl Router {
     }
 
     /// On another worker than the first: takes over what it had before a swap. `first` has taken over what is shared.
-    pub(crate) fn adopt_replica(&mut self, old: &mut Router, first: &Router, env: &mut Env) {
+    pub(crate) fn adopt_replica(&mut self, old: &mut Router, first: &Router, rt: &mut Runtime) {
         let (new_shares, old_shares) = (self.plan.division.clone(), old.plan.division.clone());
         let both = |from: u32, to: u32| {
             let own = |s: Option<&Share>| s.is_some_and(|s| *s != Share::One);
             own(old_shares.shares.get(from as usize)) && own(new_shares.shares.get(to as usize))
         };
-        self.adopt_tables(old, env, both);
+        self.adopt_tables(old, rt, both);
         // What was shared before, and is read only now.
         let division = self.plan.division.clone();
         let fresh = (0..).zip(&division.shares).filter(|(_, s)| **s == Share::Same).map(|(t, _)| t);
         let fresh: Vec<u32> = fresh.filter(|&t| old.has_one_of(self, t)).collect();
-        self.copy_tables(first, env, fresh.into_iter());
+        self.copy_tables(first, rt, fresh.into_iter());
         self.swaps = old.swaps + 1;
         self.next_expiry = 0;
         self.active = true;
@@ -342,6 +343,6 @@ impl Router {
 }
 
 /// The router of another worker, and what is outside of it.
-fn at(rest: &mut Rest, worker: usize, slot: usize) -> Option<(&mut Router, &mut Env)> {
+fn at(rest: &mut Rest, worker: usize, slot: usize) -> Option<(&mut Router, &mut Runtime)> {
     rest.iter_mut().find(|e| e.worker() == worker)?.parts(slot)
 }

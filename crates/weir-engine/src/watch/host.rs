@@ -38,7 +38,11 @@ impl<'a> WatchHost<'a> {
         let plan = self.inner.plan;
         let owner = plan.linked.block(block).owner as usize;
         let decl = &plan.graph.elements[plan.owners[owner]];
-        Place { graph: self.inner.env.running.clone(), element: decl.name.clone(), class: decl.class.clone() }
+        Place {
+            graph: self.inner.rt.env.running.clone(),
+            element: decl.name.clone(),
+            class: decl.class.clone(),
+        }
     }
 
     /// The input whose packets start at a block.
@@ -54,7 +58,7 @@ impl<'a> WatchHost<'a> {
             && s.mark != 0
         {
             let way = format!("waits in {}", self.place(s.block).element);
-            self.inner.env.watch.lock().traces.waits(s.mark, None, &way);
+            self.inner.rt.watch.lock().traces.waits(s.mark, None, &way);
         }
     }
 
@@ -69,7 +73,7 @@ impl<'a> WatchHost<'a> {
     fn leaves(&mut self, block: BlockId, packet: &Packet) {
         if let Some(port) = self.inner.plan.emits.get(block.0 as usize).copied().flatten() {
             let place = self.place(block);
-            self.inner.env.watch.lock().passes_output(&place, port, packet);
+            self.inner.rt.watch.lock().passes_output(&place, port, packet);
         }
     }
 }
@@ -93,7 +97,7 @@ impl Host for WatchHost<'_> {
             _ => {
                 let copy = self.started && packet.trace != 0 && packet.trace == self.main;
                 let mark =
-                    if copy { self.inner.env.watch.lock().traces.fork(packet.trace) } else { packet.trace };
+                    if copy { self.inner.rt.watch.lock().traces.fork(packet.trace) } else { packet.trace };
                 self.strand = Some(Strand { block, mark });
                 self.started = true;
             }
@@ -102,11 +106,11 @@ impl Host for WatchHost<'_> {
             let place = self.place(block);
             let mark = self.strand.as_ref().map_or(0, |s| s.mark);
             if let Some(port) = self.input_of(block) {
-                self.inner.env.watch.lock().looks_at_input(&place, port, packet);
+                self.inner.rt.watch.lock().looks_at_input(&place, port, packet);
             }
             if mark != 0 {
                 let port = self.input_of(block).unwrap_or(0);
-                self.inner.env.watch.lock().traces.enters_as(mark, &place, port, Some(packet));
+                self.inner.rt.watch.lock().traces.enters_as(mark, &place, port, Some(packet));
             }
         }
     }
@@ -126,11 +130,7 @@ impl Host for WatchHost<'_> {
         if ends && let Some(s) = self.strand.take() {
             self.leaves(s.block, &packet);
             if s.mark != 0 {
-                self.inner.env.watch.lock().traces.ended(
-                    s.mark,
-                    Some(&packet),
-                    &format!("dropped: {reason}"),
-                );
+                self.inner.rt.watch.lock().traces.ended(s.mark, Some(&packet), &format!("dropped: {reason}"));
             }
         }
         self.inner.dropped(at, reason, packet);
@@ -138,7 +138,7 @@ impl Host for WatchHost<'_> {
 
     fn orphaned(&mut self, mut packet: Packet) {
         if packet.trace != 0 {
-            self.inner.env.watch.lock().ended(&mut packet, &format!("dropped: {}", Reason::TIMED_OUT));
+            self.inner.rt.watch.lock().ended(&mut packet, &format!("dropped: {}", Reason::TIMED_OUT));
         }
         self.inner.orphaned(packet);
     }

@@ -5,7 +5,7 @@ mod host;
 mod shared;
 mod trace;
 
-use weir_model::filter::{Expr, PacketView};
+use weir_filter::{Expr, PacketView};
 use weir_packet::{Layer, Packet};
 
 use trace::Traces;

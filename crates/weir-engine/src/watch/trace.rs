@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use weir_model::filter::Expr;
+use weir_filter::Expr;
 use weir_packet::Packet;
+use weir_protocol::{Event, TraceStep};
 
 use super::changes::changes;
 use super::{Listener, Place, describe, hex, matches};
-use weir_protocol::{Event, TraceStep};
 
 /// How long a trace waits for its packets to end, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use weir_engine::{Classes, Engine, Stopped, Until};
+use weir_engine::{Engine, Stopped, Until};
 use weir_io::Port;
 use weir_io::memory::MemoryPort;
 use weir_packet::Packet;
+use weir_plan::Classes;
 
 /// An engine with the devices `names`, and the far ends of these.
 pub fn engine(names: &[&str]) -> (Engine, Vec<MemoryPort>) {

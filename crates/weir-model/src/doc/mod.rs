@@ -4,7 +4,7 @@ mod json;
 mod read;
 mod yaml;
 
-pub(crate) use read::{At, Fields, Reader, did_you_mean, parse_number};
+pub use read::{At, Fields, Reader, did_you_mean, optional};
 
 use crate::error::{DocErrors, Position};
 
@@ -15,19 +15,23 @@ const MAX_NODES: usize = 3_000_000;
 /// Nodes that YAML aliases may add in all ("billion laughs" protection).
 const MAX_ALIAS_NODES: usize = 100_000;
 /// Text limit of any document, bytes. What arrives over REST is limited to less: [`crate::graph::MAX_BODY`].
-pub(crate) const MAX_TEXT: usize = 32 << 20;
+pub const MAX_TEXT: usize = 32 << 20;
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
+pub struct Node {
+    /// Where it stands, if it came as text.
     pub position: Option<Position>,
+    /// What it is.
     pub kind: Kind,
 }
 
 /// Scalars keep their text: `0x1` as an identifier must not become the number 1.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// Nothing.
     Null,
+    /// True or false.
     Bool(bool),
     /// A JSON number.
     Number(String),
@@ -35,7 +39,9 @@ pub(crate) enum Kind {
     Text(String),
     /// An unquoted YAML scalar: number, truth value or text, as the reader needs it.
     Plain(String),
+    /// A list.
     List(Vec<Node>),
+    /// Names and values; a name may come twice.
     Map(Vec<(String, Node)>),
 }
 

@@ -3,19 +3,22 @@
 use std::fmt::Write as _;
 use std::str::FromStr;
 
+use weir_filter::text::{closest, parse_number};
+
 use super::Node;
 use crate::doc::Kind;
-use crate::error::{DocError, DocErrors, ValueError, closest, quote};
+use crate::error::{DocError, DocErrors, ValueError, quote};
 
 /// Collects mistakes while a document is read.
 #[derive(Default)]
-pub(crate) struct Reader {
+pub struct Reader {
     errors: Vec<DocError>,
 }
 
 /// A node together with its path from the root.
 #[derive(Clone, Copy)]
-pub(crate) struct At<'a> {
+pub struct At<'a> {
+    /// The node.
     pub node: &'a Node,
     parent: Option<&'a At<'a>>,
     step: Step<'a>,
@@ -197,8 +200,9 @@ impl Reader {
 
 /// The entries of a map.
 #[derive(Clone, Copy)]
-pub(crate) struct Fields<'a> {
+pub struct Fields<'a> {
     at: &'a At<'a>,
+    /// Names and values, in the order of the document.
     pub entries: &'a [(String, Node)],
 }
 
@@ -219,18 +223,16 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A whole number, decimal or `0x…`.
-pub(crate) fn parse_number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(hex) if !hex.starts_with('+') => u64::from_str_radix(hex, 16).ok(),
-        Some(_) => None,
-        None if text.starts_with('+') => None,
-        None => text.parse().ok(),
+/// `Some(None)` for an absent field, `None` for one with a mistake.
+pub fn optional<'a, T>(at: Option<At<'a>>, read: impl FnOnce(&At<'a>) -> Option<T>) -> Option<Option<T>> {
+    match at {
+        None => Some(None),
+        Some(at) => read(&at).map(Some),
     }
 }
 
 /// Help for an unknown word: the known one that may have been meant, else all of them.
-pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
+pub fn did_you_mean(word: &str, known: &[&str]) -> String {
     match closest(word, known.iter().copied()) {
         Some(k) => format!("did you mean {k:?}?"),
         None => format!("known here: {}", known.join(", ")),

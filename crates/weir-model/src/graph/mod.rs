@@ -34,7 +34,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use place::GraphPlace;
-pub(crate) use read::{optional, param_value};
+pub(crate) use read::param_value;
 pub use rule::{Actions, Match, PortRef, Rule, VlanMatch};
 pub use sap::{GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VlanSap};
 pub(crate) use schema::json_schema;

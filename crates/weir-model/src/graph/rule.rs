@@ -3,12 +3,12 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
+use weir_filter::{AddressOf, Cmp, Dir, Expr, Field, Layer, Ports, Prim, Tags};
 
 use super::schema;
-use crate::filter::{AddressOf, Cmp, Dir, Expr, Field, Layer, Ports, Prim, Tags};
 use crate::value::{EtherType, Id, IpPrefix, MacAddr, PortRange, TcpFlags, VlanId};
+use schemars::JsonSchema;
 
 /// A flow rule. Of the rules that match a packet, one with the highest priority applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -2,13 +2,11 @@
 
 use std::borrow::Cow;
 
-use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-
 use super::{Actions, GraphParts, HandlerWrite, MAX_PORTS, Port, PortRef, ServiceGraph, VlanMatch};
-use crate::filter::Expr;
 use crate::requirement::Requirement;
 use crate::value::{Id, VlanId};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 /// The JSON Schema (draft 2020-12) of the service graph document, with or without the outer `sffg`.
 ///
@@ -108,15 +106,6 @@ impl JsonSchema for VlanMatch {
     fn json_schema(g: &mut SchemaGenerator) -> Schema {
         let id = g.subschema_for::<VlanId>();
         json_schema!({ "anyOf": [id, { "const": "none" }] })
-    }
-}
-
-impl JsonSchema for Expr {
-    fn schema_name() -> Cow<'static, str> {
-        "Filter".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "description": "A pcap filter expression.", "type": "string", "minLength": 1 })
     }
 }
 

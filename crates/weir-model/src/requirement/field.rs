@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use weir_filter::text::closest;
+use weir_filter::{protocol_name, protocol_number};
+
 use super::RequirementError;
 use super::parse::Line;
-use crate::error::{closest, quote};
-use crate::filter::{protocol_name, protocol_number};
+use crate::error::quote;
 
 /// A field of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -12,7 +12,7 @@
 //!
 //! `well-formed` before any of them limits it to packets as hosts send them; alone on a line it is meant for all of a document.
 //!
-//! SRC and DST are a node, a node's port (`fw:lan`) or an address prefix. FILTER is a [filter](crate::filter) and runs to the end
+//! SRC and DST are a node, a node's port (`fw:lan`) or an address prefix. FILTER is a [filter](weir_filter) and runs to the end
 //! of the line; without it, any packet is meant. `#` begins a comment. The user manual is `docs/requirements.md`.
 //!
 //! The paper's own words are read too: `REACH SRC DST FILTER` is `can`, `REACH SRC DST allow … deny …` is `only`,
@@ -48,7 +48,7 @@ pub use place::Place;
 pub(crate) use parse::{KEYWORDS, is_keyword};
 
 use crate::error::{DocError, DocErrors, Position};
-use crate::filter::Expr;
+use weir_filter::Expr;
 
 /// Most requirements in a document.
 pub const MAX_REQUIREMENTS: usize = 10_000;
@@ -228,7 +228,7 @@ impl Requirement {
 }
 
 /// Whether a line limits all requirements of its document to packets as hosts send them.
-pub(crate) fn limits_all(line: &str) -> bool {
+pub fn limits_all(line: &str) -> bool {
     let mut words = parse::without_comment(line).split_whitespace().peekable();
     words.next_if(|w| w.eq_ignore_ascii_case("require"));
     words.next().is_some_and(|w| w.trim_end_matches(';').eq_ignore_ascii_case(WELL_FORMED))

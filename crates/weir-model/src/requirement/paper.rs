@@ -1,9 +1,10 @@
 //! The paper's own words: `REACH prefix|port prefix|port (rule)*` (CHANGE paper section 2.2.2).
 
+use weir_filter::{Dir, Expr, FilterError, Ports, Prim};
+
 use super::parse::Line;
 use super::place::with_port;
 use super::{Goal, Place, RequirementError};
-use crate::filter::{Dir, Expr, FilterError, Ports, Prim};
 
 /// Most rules after one `REACH`.
 const MAX_RULES: usize = 1_000;

@@ -1,11 +1,11 @@
 //! The parser of one line.
 
-use super::paper;
+use weir_filter::{Expr, begins_filter};
+
 use super::place::{is_address, with_port};
-use super::{Goal, MAX_VIA, Place, Requirement, RequirementError, WELL_FORMED, field};
+use super::{Goal, MAX_VIA, Place, Requirement, RequirementError, WELL_FORMED, field, paper};
 use crate::doc::did_you_mean;
 use crate::error::{Position, quote};
-use crate::filter::{Expr, begins_filter};
 
 /// Words that a requirement begins with; the paper's are `reach` and `invariant`, and `require` may stand before any.
 pub(crate) const KEYWORDS: &[&str] =

@@ -60,7 +60,7 @@ fn the_papers_requirements_mean_what_its_prose_says() {
 
 #[test]
 fn the_first_rule_that_matches_decides() {
-    use crate::filter::PacketView;
+    use weir_filter::PacketView;
     let Goal::Only { filter, .. } = goal("reach a b allow tcp port 80 deny tcp allow all deny udp") else {
         panic!()
     };

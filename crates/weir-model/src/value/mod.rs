@@ -37,9 +37,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 pub(crate) use address::ADDRESS;
-pub use address::{EtherType, IpPrefix, MacAddr, VlanId};
-pub(crate) use transport::TCP_FLAGS;
+pub use address::{EtherType, IpPrefix, VlanId};
 pub use transport::{PortRange, TcpFlags};
+pub use weir_filter::MacAddr;
 
 use crate::error::{ValueError, quote};
 

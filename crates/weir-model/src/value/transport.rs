@@ -3,11 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
+use weir_filter::TCP_FLAGS;
+use weir_filter::text::parse_number;
 
-use crate::doc::parse_number;
 use crate::error::{ValueError, quote};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 /// A transport port or an inclusive range of ports; text form `80` or `1024-65535`. Serialises to a number if it is one port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,7 +48,7 @@ impl FromStr for PortRange {
         let help = "write a port 0 to 65535, a range such as 1024-65535, or a service's name such as http";
         let one = |t: &str| parse_number(t).and_then(|n| u16::try_from(n).ok());
         let bad = || ValueError::new(format!("{} is not a port or range of ports", quote(text)), help);
-        if let Some(port) = one(text).or_else(|| crate::filter::service_port(text)) {
+        if let Some(port) = one(text).or_else(|| weir_filter::service_port(text)) {
             return Ok(Self { lo: port, hi: port });
         }
         let (lo, hi) = text.split_once('-').ok_or_else(bad)?;
@@ -84,9 +85,6 @@ text_form!(TcpFlags, {
     "description": "TCP flags that must be set (+) and clear (-), such as +syn-ack.",
     "type": "string", "pattern": "^[+-]?(fin|syn|rst|psh|ack|urg|ece|cwr)([+-](fin|syn|rst|psh|ack|urg|ece|cwr))*$"
 });
-
-/// TCP flag names by bit, lowest first (RFC 9293 section 3.1).
-pub(crate) const TCP_FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
 
 impl TcpFlags {
     /// Flags that must be set, as in byte 13 of the TCP header.

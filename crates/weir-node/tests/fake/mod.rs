@@ -174,13 +174,13 @@ impl Fake {
 }
 
 fn elements(config: &str) -> Vec<(String, String)> {
-    let classes = weir_engine::Classes::with(weir_switch::CLASSES.iter().copied());
+    let classes = weir_plan::Classes::with(weir_switch::CLASSES.iter().copied());
     let graph = weir_click::parse("graph", config, &classes).unwrap();
     graph.elements.into_iter().map(|e| (e.name, e.class)).collect()
 }
 
 fn check(file: &str, config: &str) -> Result<(), Vec<String>> {
-    let classes = weir_engine::Classes::with(weir_switch::CLASSES.iter().copied());
+    let classes = weir_plan::Classes::with(weir_switch::CLASSES.iter().copied());
     let graph = weir_click::parse(file, config, &classes);
     graph.map(drop).map_err(|e| e.list.iter().map(ToString::to_string).collect::<Vec<_>>())
 }

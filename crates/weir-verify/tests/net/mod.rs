@@ -97,7 +97,7 @@ impl Net {
     }
 
     fn guard(&mut self, filter: &str, view: View) -> NodeId {
-        let expr: weir_model::filter::Expr = filter.parse().unwrap();
+        let expr: weir_filter::Expr = filter.parse().unwrap();
         let mut b = Builder::new("filter", 1, 2);
         let mut plan = Plan::new(view, [(&expr, 0)]);
         plan.declare(&mut b, "filter");

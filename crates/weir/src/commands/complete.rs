@@ -51,7 +51,7 @@ pub(crate) fn images() -> Vec<CompletionCandidate> {
 pub(crate) fn elements() -> Vec<CompletionCandidate> {
     let summary = |info| weir_elements::reference::summary(info);
     let classes = classes();
-    let candidate = |c: &weir_engine::AnyClass| {
+    let candidate = |c: &weir_plan::AnyClass| {
         CompletionCandidate::new(c.info().name).help(Some(summary(c.info()).into()))
     };
     classes.iter().map(candidate).collect()

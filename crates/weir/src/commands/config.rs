@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_engine::{Plan, PlanError};
+use weir_plan::{Plan, PlanError};
 
 use super::{classes, images, is_service_graph, read};
 use crate::ui::{Failure, Ui};

@@ -1,7 +1,7 @@
 //! `weir elements`.
 
 use clap_complete::engine::ArgValueCandidates;
-use weir_engine::AnyClass;
+use weir_plan::AnyClass;
 
 use super::{classes, complete};
 use crate::ui::{Failure, Ui, table};
@@ -60,7 +60,7 @@ fn summary(class: &AnyClass) -> Summary {
     }
 }
 
-fn unknown(name: &str, classes: &weir_engine::Classes) -> Failure {
+fn unknown(name: &str, classes: &weir_plan::Classes) -> Failure {
     let lower = name.to_lowercase();
     let distance = |known: &'static str| {
         let other = known.to_lowercase();

@@ -178,8 +178,8 @@ impl Command {
 }
 
 /// The classes of this program.
-pub(crate) fn classes() -> weir_engine::Classes {
-    weir_engine::Classes::with(weir_switch::CLASSES.iter().copied())
+pub(crate) fn classes() -> weir_plan::Classes {
+    weir_plan::Classes::with(weir_switch::CLASSES.iter().copied())
 }
 
 /// The text of a file, or of standard input for `-`.

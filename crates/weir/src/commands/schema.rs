@@ -1,6 +1,7 @@
 //! `weir schema`.
 
 use weir_model::schema::Document;
+use weir_topology::Topology;
 
 use crate::ui::{Failure, Ui};
 
@@ -26,13 +27,12 @@ enum Kind {
 }
 
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
-    let document = match args.document {
-        Kind::Graph => Document::Graph,
-        Kind::Function => Document::Function,
-        Kind::Topology => Document::Topology,
-        Kind::Request => Document::Request,
+    let schema = match args.document {
+        Kind::Graph => Document::Graph.json_schema(),
+        Kind::Function => Document::Function.json_schema(),
+        Kind::Topology => Topology::json_schema(),
+        Kind::Request => Document::Request.json_schema(),
     };
-    let schema = document.json_schema();
     ui.print(&schema, || format!("{schema:#}\n"))?;
     Ok(())
 }

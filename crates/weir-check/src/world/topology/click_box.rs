@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use weir_engine::{Classes, Plan};
 use weir_ir::{Builder, Layer, Program, Reason, Width, program_of};
-use weir_model::topology::{ClickBox, NetBox};
 use weir_net::ethertype;
 use weir_packet::entry;
+use weir_plan::{Classes, Plan};
+use weir_topology::{ClickBox, NetBox};
 use weir_verify::checks::{Framing, Target};
 use weir_verify::{NodeId, Place};
 
@@ -46,7 +46,7 @@ impl World {
         classes: &Classes,
     ) -> Result<Vec<PortEnds>, Vec<String>> {
         let file = c.file.as_ref().map_or_else(|| format!("box {}", b.name), Clone::clone);
-        let plan = Plan::new(classes, &wrap(c), &file).map_err(weir_engine::PlanError::texts)?;
+        let plan = Plan::new(classes, &wrap(c), &file).map_err(weir_plan::PlanError::texts)?;
         let first = self.net.nodes().len() as NodeId;
         let prefix = format!("{}/", b.name);
         let mut ports = self.add_click(&plan, i as u32, &prefix);

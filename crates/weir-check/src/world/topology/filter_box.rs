@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use weir_elements::filter::{Plan, View};
+use weir_filter::Expr;
 use weir_ir::program::TableId;
 use weir_ir::{Builder, Layer, Program, Reason, TableDecl, V, Width};
-use weir_model::filter::Expr;
-use weir_model::topology::FilterRule;
 use weir_table::Kind;
+use weir_topology::FilterRule;
 
 /// Most connections that are known.
 const CONNECTIONS: u32 = 1 << 16;

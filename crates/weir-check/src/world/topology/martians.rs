@@ -5,8 +5,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_ir::{Builder, Layer, Reason, V, Width};
-use weir_model::topology::{InterfaceAddr, Router};
 use weir_model::value::IpPrefix;
+use weir_topology::{InterfaceAddr, Router};
 
 /// Why such packets are dropped.
 pub(super) const MARTIAN: &str = "Martian";

@@ -21,10 +21,10 @@ mod transfer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_engine::Classes;
 use weir_ir::Program;
-use weir_model::import::iptables::Ruleset;
-use weir_model::topology::{BoxKind, EndpointRole, FirewallRules, LOCAL, LinkEnd, NetBox, Topology};
+use weir_plan::Classes;
+use weir_topology::import::iptables::Ruleset;
+use weir_topology::{BoxKind, EndpointRole, FirewallRules, LOCAL, LinkEnd, NetBox, Topology};
 use weir_verify::checks::{Framing, Start, Target};
 use weir_verify::{Body, NodeId, Place};
 

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_engine::{Classes, Plan};
-use weir_model::filter::Dir;
+use weir_filter::Dir;
 use weir_model::request::Request;
 use weir_model::value::IpPrefix;
+use weir_plan::{Classes, Plan};
 use weir_verify::checks::{self, Framing, Start, Target};
 use weir_verify::{Body, NodeId, Place};
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
-use weir_model::topology::{BoxKind, LinkEnd, Topology};
 use weir_model::value::IpPrefix;
+use weir_topology::{BoxKind, LinkEnd, Topology};
 
 /// A box and one of its ports, by number.
 pub(super) type Port = (usize, usize);
@@ -102,7 +102,7 @@ impl<'a> Segments<'a> {
             Some(BoxKind::Router(r)) => r
                 .interfaces
                 .get(n.port.1)
-                .map(|i| i.addresses.iter().map(weir_model::topology::InterfaceAddr::host).collect())
+                .map(|i| i.addresses.iter().map(weir_topology::InterfaceAddr::host).collect())
                 .unwrap_or_default(),
             _ => Vec::new(),
         }
@@ -112,7 +112,7 @@ impl<'a> Segments<'a> {
     /// have longer prefixes, are there too.
     pub(super) fn owned(&self, node: usize) -> Vec<(IpPrefix, bool)> {
         let boxes = &self.topology.boxes;
-        let own = boxes.get(node).map(weir_model::topology::NetBox::owns).unwrap_or_default();
+        let own = boxes.get(node).map(weir_topology::NetBox::owns).unwrap_or_default();
         if own.iter().all(|p| *p == IpPrefix::host(p.addr())) {
             return own.into_iter().map(|p| (p, true)).collect();
         }

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use weir_ir::program::TableId;
 use weir_ir::{Builder, Layer, Program, Reason, TableDecl, V, Width};
-use weir_model::topology::{Forwarding, PortVlans, RouteAction, Router, Switch};
 use weir_model::value::IpPrefix;
 use weir_table::{KeyMatch, Kind, Row};
+use weir_topology::{Forwarding, PortVlans, RouteAction, Router, Switch};
 
 use super::segments::{Neighbour, Port, Segments};
 use super::{NEXT, TAG, martians};
@@ -129,7 +129,7 @@ pub(super) fn router(segments: &Segments<'_>, node: usize, name: &str, r: &Route
             RouteAction::Unreachable => Outcome::Drop("Unreachable"),
             RouteAction::Prohibit => Outcome::Drop("Prohibited"),
             RouteAction::Forward(hops) => {
-                let hop = |hop: &weir_model::topology::NextHop| {
+                let hop = |hop: &weir_topology::NextHop| {
                     let i = interface(&hop.interface)?;
                     let near = near.get(i)?;
                     let next = match hop.via {

@@ -1,10 +1,10 @@
 //! Filters as conditions over values that are read once from each packet: what programs and rows are made of.
 
-use weir_ir::Width;
-use weir_model::filter::{
+use weir_filter::{
     AddressOf, Cmp, Dir, Expr, Field as FieldPrim, IpVersion, Layer as FieldLayer, Ports, Prim, TAG_TYPES,
     Tags,
 };
+use weir_ir::Width;
 
 use super::View;
 

@@ -1,7 +1,7 @@
 //! Reading of Ethernet frames: VLAN tags, IPv4 and IPv6.
 
+use weir_filter::{TAG_TYPES, WALKED_TAGS};
 use weir_ir::{Builder, Layer, V, Width};
-use weir_model::filter::{TAG_TYPES, WALKED_TAGS};
 
 use super::View;
 use super::cond::{Bit, ETHER_THERE, FRAGMENT, Field, VLAN_THERE, VLAN_WHOLE};

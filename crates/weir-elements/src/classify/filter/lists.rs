@@ -1,12 +1,11 @@
 //! Lists of rules: whether they are tested one by one or looked up, they mean what the evaluator says.
 
-use proptest::prelude::*;
-use weir_ir::{Builder, Layer, Outcome, Program, Reason, check, optimize, outcomes};
-use weir_jit::differential::{Seen, Step, assert_same};
-use weir_model::filter::{
+use weir_filter::{
     AddressOf, Arith, ArithOp, Cmp, Compare, Dir, Expr, Field as FieldPrim, IpVersion, Layer as FieldLayer,
     PacketView, Ports, Prim, Tags,
 };
+use weir_ir::{Builder, Layer, Outcome, Program, Reason, check, optimize, outcomes};
+use weir_jit::differential::{Seen, Step, assert_same};
 use weir_packet::Packet;
 use weir_table::TableSet;
 use weir_verify::testing::{Trial, assert_covered};
@@ -14,6 +13,7 @@ use weir_verify::testing::{Trial, assert_covered};
 use super::tests::frames;
 use super::*;
 use crate::testing::ip_packet;
+use proptest::prelude::*;
 
 /// A list as a program: exit 0 is for what matches no rule, exit 1 for the first outcome …
 struct Compiled {
@@ -96,7 +96,7 @@ fn prim() -> impl Strategy<Value = Prim> {
         len,
     });
     let ether = (dir(), 1_u8..4)
-        .prop_map(|(dir, n)| Prim::EtherHost { dir, addr: weir_model::value::MacAddr([2, 0, 0, 0, 0, n]) });
+        .prop_map(|(dir, n)| Prim::EtherHost { dir, addr: weir_filter::MacAddr([2, 0, 0, 0, 0, n]) });
     let port = (dir(), prop::sample::select(vec![0_u16, 1, 7, 0x0101, 0x5035]), 0_u16..3, ports)
         .prop_map(|(dir, lo, n, proto)| Prim::Port { dir, lo, hi: lo.saturating_add(n * 0x400), proto });
     let layer = prop_oneof![

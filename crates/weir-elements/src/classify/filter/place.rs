@@ -1,11 +1,11 @@
 //! Tests that are made in their place: what is not among the numbers that are read once for all filters. Each is straight code
-//! over the packet, as the reference evaluator (`weir_model::filter::PacketView`) reads it.
+//! over the packet, as the reference evaluator (`weir_filter::PacketView`) reads it.
 
-use weir_ir::{Builder, Layer, V, Width};
-use weir_model::filter::{
+use weir_filter::{
     AddressOf, Arith, ArithOp, CHAIN, Compare, Dir, Expr, Field, IpVersion, Layer as FieldLayer, Prim,
     TAG_TYPES, Tags,
 };
+use weir_ir::{Builder, Layer, V, Width};
 
 use super::View;
 use super::cond::FRAGMENT;

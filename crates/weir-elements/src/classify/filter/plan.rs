@@ -57,7 +57,7 @@ pub enum Found {
 
 impl Plan {
     /// A plan for rules in order of precedence: filter, outcome.
-    pub fn new<'a>(view: View, rules: impl IntoIterator<Item = (&'a weir_model::filter::Expr, u32)>) -> Plan {
+    pub fn new<'a>(view: View, rules: impl IntoIterator<Item = (&'a weir_filter::Expr, u32)>) -> Plan {
         let rules: Vec<_> = rules.into_iter().collect();
         let walks = walks(rules.iter().map(|(e, _)| *e));
         let conds = rules.into_iter().map(|(e, o)| (Cond::of(e, view, walks), o));
@@ -66,7 +66,7 @@ impl Plan {
 
     /// A plan for frames that reads all that elements need that change headers: [`Headers::ether_type`] behind all VLAN tags,
     /// [`Headers::protocol_number`], and the marks `net` and `cursor` (the transport header).
-    pub fn for_edits<'a>(rules: impl IntoIterator<Item = (&'a weir_model::filter::Expr, u32)>) -> Plan {
+    pub fn for_edits<'a>(rules: impl IntoIterator<Item = (&'a weir_filter::Expr, u32)>) -> Plan {
         let conds = rules.into_iter().map(|(e, o)| (Cond::of(e, View::Ethernet, true), o));
         let mut plan = Plan::of(View::Ethernet, conds.collect(), FEW, true);
         plan.wants.fields.extend([Field::EtherType, Field::Proto]);

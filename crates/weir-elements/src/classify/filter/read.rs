@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weir_filter::{CHAIN, Expr, Tags};
 use weir_ir::{Builder, Layer, Reason, V, Width};
-use weir_model::filter::{CHAIN, Expr, Tags};
 
 use super::View;
 use super::cond::{Bit, Cond, FRAGMENT, Field};

@@ -1,7 +1,7 @@
 //! Conditions as straight-line programs.
 
+use weir_filter::Cmp;
 use weir_ir::{Arg, Builder, Layer, V, Width};
-use weir_model::filter::Cmp;
 
 use super::cond::{Cond, Field, Test};
 use super::read::{Headers, load};

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
+use weir_filter::{Expr, PacketView};
 use weir_ir::{Builder, Layer, Outcome, Reason, check, outcomes};
-use weir_model::filter::{Expr, PacketView};
 use weir_packet::Packet;
 use weir_table::TableSet;
 

@@ -1,6 +1,6 @@
 //! Filter expressions as steps, in their order.
 
-use weir_model::filter::{AddressOf, Cmp, Dir, Expr, Field, IpVersion, Layer, Ports, Prim, Tags};
+use weir_filter::{AddressOf, Cmp, Dir, Expr, Field, IpVersion, Layer, Ports, Prim, Tags};
 
 use super::{NET, Step, TRANSPORT, To, Tree};
 

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use weir_model::filter::{Expr, PacketView};
+use weir_filter::{Expr, PacketView};
 
 use super::{NET, TRANSPORT, Tree};
 use crate::class_named;

@@ -12,7 +12,7 @@ use super::{
     Function, GraphParts, HandlerWrite, MAX_FUNCTIONS, MAX_PORTS, MAX_RULES, MAX_SAPS, ParamValue, Port, Sap,
     ServiceGraph,
 };
-use crate::doc::{At, Kind, Node, Reader};
+use crate::doc::{At, Kind, Node, Reader, optional};
 use crate::error::{DocErrors, quote};
 use crate::requirement::MAX_REQUIREMENTS;
 
@@ -82,17 +82,6 @@ fn graph(r: &mut Reader, at: &At<'_>) -> Option<GraphParts> {
     let requirements = requirements.into_iter().map(|(_, r)| if limits { r.of_hosts() } else { r }).collect();
     let flowrules = rules.into_iter().map(|(_, rule)| rule).collect();
     Some(GraphParts { id: id?, name: name?, tenant: tenant?, functions, saps, flowrules, requirements })
-}
-
-/// `Some(None)` for an absent field, `None` for one with a mistake.
-pub(crate) fn optional<'a, T>(
-    at: Option<At<'a>>,
-    read: impl FnOnce(&At<'a>) -> Option<T>,
-) -> Option<Option<T>> {
-    match at {
-        None => Some(None),
-        Some(at) => read(&at).map(Some),
-    }
 }
 
 /// The items of a list that could be read, with their positions in it; an absent list is empty.
@@ -236,7 +225,7 @@ fn handlers(r: &mut Reader, at: &At<'_>) -> Vec<HandlerWrite> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doc::parse_number;
+    use weir_filter::text::parse_number;
 
     #[test]
     fn numbers_beyond_32_bits_are_refused_not_cut() {

@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
+use weir_filter::{Expr, TAG_TYPES, protocol_number};
+
 use super::number::{byte, ip, vlan, word};
 use super::reference::{Index, port_ref};
 use super::{list, optional};
 use crate::doc::{At, Kind, Node, Reader, did_you_mean};
 use crate::error::quote;
-use crate::filter::{Expr, TAG_TYPES, protocol_number};
 use crate::graph::{Actions, MAX_PORTS, Match, Rule, VlanMatch};
 
 const MATCH_FIELDS: &[&str] = &[

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::number::{ip, vlan};
-use super::optional;
+use crate::doc::optional;
 use crate::doc::{At, Kind, Reader, did_you_mean};
 use crate::error::quote;
 use crate::graph::{GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VlanSap};

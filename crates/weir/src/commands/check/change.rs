@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use weir_model::topology::{LinkEnd, Topology};
+use weir_topology::{LinkEnd, Topology};
 
 /// Something that is down.
 #[derive(Debug, Clone, PartialEq, Eq)]

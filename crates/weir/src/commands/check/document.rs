@@ -5,12 +5,12 @@ use std::path::Path;
 
 use serde::Serialize;
 use weir_check::World;
-use weir_engine::Plan;
 use weir_model::graph::ServiceGraph;
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
-use weir_model::topology::{Topology, TopologyError};
 use weir_node::guard;
+use weir_plan::Plan;
+use weir_topology::{Topology, TopologyError};
 
 use super::change::Change;
 use crate::commands::config::Source;

@@ -7,7 +7,7 @@ use weir_check::report::Report;
 use weir_check::{Modules, Party, Status, World};
 use weir_model::request::Request;
 use weir_model::requirement::Requirement;
-use weir_model::topology::{BoxKind, NetBox, Topology};
+use weir_topology::{BoxKind, NetBox, Topology};
 
 use super::{Args, ask, document, exit, painted};
 use crate::commands::classes;
@@ -78,7 +78,7 @@ const UNCHECKED: &str = "the security rules are not checked: say by --owner who 
 fn party(name: &str, topology: &Topology) -> Result<Party, Failure> {
     let Some(owner) = topology.owners.iter().find(|o| o.name.as_str() == name) else {
         let names = || topology.owners.iter().map(|o| o.name.as_str());
-        let help = match (weir_model::closest(name, names()), names().collect::<Vec<_>>()) {
+        let help = match (weir_filter::text::closest(name, names()), names().collect::<Vec<_>>()) {
             (Some(near), _) => format!("did you mean '{near}'?"),
             (None, known) if known.is_empty() => "it has no section 'owners'".to_owned(),
             (None, known) => format!("known: {}", known.join(", ")),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use weir_elements::FromArg;
-use weir_engine::{Classes, Plan, PlanError};
+use weir_plan::{Classes, Plan, PlanError};
 
 use crate::commands::config::{Define, split};
 use crate::commands::read;

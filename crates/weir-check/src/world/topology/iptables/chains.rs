@@ -3,7 +3,7 @@
 
 use weir_elements::filter::{Plan, View};
 use weir_ir::{Builder, V, Width};
-use weir_model::import::iptables::{Chain, ConnState, InterfaceMatch, Rule, Table, Target};
+use weir_topology::import::iptables::{Chain, ConnState, InterfaceMatch, Rule, Table, Target};
 
 use super::STATE;
 

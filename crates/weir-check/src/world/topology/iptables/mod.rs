@@ -16,8 +16,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_ir::{Builder, Layer, Program, Reason, Width};
-use weir_model::import::iptables::{ConnState, Rule, Ruleset, Table, Target};
-use weir_model::topology::{BoxKind, InterfaceAddr, NetBox};
+use weir_topology::import::iptables::{ConnState, Rule, Ruleset, Table, Target};
+use weir_topology::{BoxKind, InterfaceAddr, NetBox};
 use weir_verify::{Body, NodeId, Place};
 
 use super::{PortEnds, World};

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use weir_elements::build::{halves, update_checksum, update_ip_checksum, update_transport_checksum};
 use weir_ir::{Builder, E, Layer, Reason, V, Width};
-use weir_model::import::iptables::{ConnState, NatRange, Target};
+use weir_topology::import::iptables::{ConnState, NatRange, Target};
 
 use super::chains::number;
 use super::track::{self, Connections, Flow, ICMP};

@@ -4,7 +4,7 @@
 //! what holds of TCP, UDP and ICMP queries does not depend on it.
 
 use weir_ir::{Builder, Layer, Program, Reason, V, Width};
-use weir_model::import::iptables::ConnState;
+use weir_topology::import::iptables::ConnState;
 
 use super::STATE;
 use super::chains::number;

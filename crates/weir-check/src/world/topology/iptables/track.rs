@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use weir_ir::program::TableId;
 use weir_ir::{Builder, E, Layer, Reason, TableDecl, V, Width};
-use weir_model::import::iptables::ConnState;
 use weir_table::Kind;
+use weir_topology::import::iptables::ConnState;
 
 use super::STATE;
 use super::chains::number;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use weir_ir::{Builder, Program, Reason, Width};
 use weir_model::requirement::HeaderField;
-use weir_model::topology::{NetBox, TransferBox};
+use weir_topology::{NetBox, TransferBox};
 use weir_verify::checks::{Framing, Start, Target};
 use weir_verify::{Body, NodeId, Place};
 

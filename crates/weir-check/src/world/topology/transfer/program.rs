@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use weir_ir::program::TableId;
 use weir_ir::{Builder, Layer, Program, Reason, TableDecl, V, Width};
-use weir_model::import::hassel::{FieldBytes, Rule, TransferFunction};
 use weir_model::requirement::HeaderField;
 use weir_table::{KeyMatch, Kind, Row};
+use weir_topology::import::hassel::{FieldBytes, Rule, TransferFunction};
 
 use super::super::TAG;
 use super::super::send::choose;

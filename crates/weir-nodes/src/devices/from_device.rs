@@ -1,0 +1,137 @@
+use weir_elements::FromArg;
+use weir_elements::filter::{Plan, View};
+use weir_filter::Expr;
+use weir_io::PortSpec;
+use weir_io::interface::{Method, Options};
+use weir_ir::{Builder, Layer, Program};
+
+use crate::env::with_causes;
+use crate::prelude::*;
+
+engine_node! {
+    /// Reads packets from a network device.
+    ///
+    /// Packets are Ethernet frames, as they arrive; those for other hosts too. All elements for one device share its
+    /// port. If the interface vanishes, the graph runs on, and the port is opened again when it is back. Frames that are cut,
+    /// longer than a packet can be, or come with offload data that makes no sense, end here (`Malformed`).
+    ///
+    /// `METHOD` says how packets come from the kernel. `PACKET`: by packet sockets, for the kernel as well as for Weir;
+    /// packets of senders on the same machine pass unsegmented, up to 64 KB each, with their checksums unfinished. `XDP`: by
+    /// AF_XDP sockets, fastest for small packets; the kernel does not see them any more. `AUTO`: `XDP` if the interface
+    /// leads to a wire, the kernel has no address on it (or `SNIFFER` is false) and its driver supports it, else
+    /// `PACKET`. The handler `method` tells what was chosen, and why. Click's `PCAP` and `LINUX` mean `PACKET`.
+    ///
+    /// With several workers, each has a port of its own. By packet sockets, the kernel gives each flow to one of them. By
+    /// AF_XDP, the queues of the interface are dealt to the workers in turn, so that its hardware (or, over veth, the
+    /// sender) spreads the packets; an interface with fewer queues than workers is read and written by the first worker,
+    /// which spreads packets by flow. `method` lists the queues by worker: `queues 0 2 | 1 3 for 2 workers`. Queues that an
+    /// interface gets later (`ethtool -L`) are used when it is opened again.
+    FromDevice: "0/1", "h/h", Source, Devices;
+    example "FromDevice(eth0) -> Discard;";
+    params {
+        /// Interface.
+        pos devname: String,
+        /// Whether to receive packets for other hosts.
+        pos promisc: bool = true,
+        /// Accepted for Click's sake: packets are never cut.
+        pos snaplen: u32 = 65_535,
+        /// Whether the kernel is to see the packets too, if it has an address on the interface; it matters for `AUTO`.
+        key sniffer: bool = true,
+        /// How packets come from the kernel: `AUTO`, `PACKET` or `XDP`.
+        key method: String = String::from("AUTO"),
+        /// Whether the graph starts without an interface that is not there, and takes it when it comes.
+        key wait: bool = false,
+        /// Accepted for Click's sake: at most 32 packets are taken at a time.
+        key burst: u32 = 32,
+        /// Accepted for Click's sake: packets have 128 bytes of headroom.
+        key headroom: u32 = 128,
+        /// Accepted for Click's sake: packets always bear their time of arrival.
+        key timestamp: bool = true,
+        /// Accepted for Click's sake: frames that this host sends are never received.
+        key outbound: bool = false,
+        /// Which frames are taken, in the filter language of `IPFilter` and `--match`; all, if it is left out. Others are
+        /// dropped (`Filtered`).
+        key bpf_filter: Filter = Filter(None),
+    }
+    handlers {
+        /// Number of packets received by the device.
+        read count = |d, env| Ok(figures(d.state, env)?.0.to_string()),
+        /// Number of packets that the kernel dropped because Weir did not take them in time.
+        read kernel_drops = |d, env| Ok(figures(d.state, env)?.1.to_string()),
+        /// `up`, or what is wrong with the device.
+        read state = |d, env| env.devices.state(d.state.unwrap_or(usize::MAX)).ok_or("the device is closed".into()),
+        /// How packets come from the kernel, and why so.
+        read method = |d, env| env.devices.method(d.state.unwrap_or(usize::MAX)).ok_or("the device is closed".into()),
+    }
+    state Option<usize>;
+}
+
+/// A filter expression, if there is one.
+#[derive(Debug, Clone)]
+pub(crate) struct Filter(Option<Expr>);
+
+impl FromArg for Filter {
+    const SYNTAX: &'static str = "filter expression";
+    fn from_arg(text: &str) -> Result<Filter, String> {
+        let text = String::from_arg(text)?;
+        if text.trim().is_empty() {
+            return Ok(Filter(None));
+        }
+        Expr::parse(&text).map(|e| Filter(Some(e))).map_err(|e| e.to_string())
+    }
+}
+
+/// The method of that name, also by Click's names.
+pub(crate) fn method(name: &str) -> Result<Method, String> {
+    match name.to_ascii_uppercase().as_str() {
+        "" => Ok(Method::Auto),
+        "PCAP" | "LINUX" | "NETMAP" => Ok(Method::Packet),
+        _ => name.parse().map_err(|_| format!("METHOD {name}: give AUTO, PACKET or XDP")),
+    }
+}
+
+pub(crate) fn figures(device: Option<usize>, env: &Env) -> Result<(u64, u64), String> {
+    let figures = device.and_then(|d| env.devices.received(d));
+    figures.ok_or_else(|| "the device is closed".to_owned())
+}
+
+impl Behavior for FromDevice {
+    fn open(&mut self, env: &mut Env) -> Result<(), String> {
+        let options = Options {
+            method: method(&self.method)?,
+            promiscuous: self.promisc,
+            exclusive: !self.sniffer,
+            ..Options::default()
+        };
+        let open = if self.wait {
+            env.devices.open_later(&self.devname, &options)
+        } else {
+            env.devices.open(&PortSpec::Interface { name: self.devname.clone(), options })
+        };
+        self.state = Some(open.map_err(|e| with_causes(&e))?);
+        Ok(())
+    }
+
+    fn on_every_worker(&self) -> bool {
+        true
+    }
+
+    fn reads_device(&self) -> Option<usize> {
+        self.state
+    }
+
+    fn filter(&self, name: &str) -> Option<Program> {
+        let expr = self.bpf_filter.0.as_ref()?;
+        let plan = Plan::new(View::Ethernet, [(expr, 0)]);
+        let mut b = Builder::new(name, 1, 1);
+        b.input(0, |b| {
+            let taken = plan.matches(b);
+            b.unless(taken, |b| b.drop(Reason::new("Filtered")));
+            // What the filter marked to read it is not marked in what a device gives.
+            b.set_mark(Layer::Mac, Layer::Data, 0);
+            [Layer::Net, Layer::Transport, Layer::Cursor].into_iter().for_each(|l| b.clear_mark(l));
+            b.emit(0);
+        });
+        Some(b.finish())
+    }
+}

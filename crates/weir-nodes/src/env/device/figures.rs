@@ -1,0 +1,51 @@
+//! What devices have sent, received and lost.
+
+use weir_io::PortStats;
+use weir_protocol::DeviceStatus;
+
+use super::Devices;
+
+impl Devices {
+    /// Looks at the figures of all ports.
+    pub fn look(&mut self) {
+        for d in self.list.iter_mut().flatten() {
+            d.seen = d.before;
+            if let Some(port) = &mut d.port {
+                add(&mut d.seen, &port.stats());
+            }
+        }
+    }
+
+    /// Figures of a device.
+    pub fn status(&mut self, id: usize) -> Option<DeviceStatus> {
+        self.look();
+        let state = self.state(id)?;
+        let d = self.device(id)?;
+        let s = &d.seen;
+        Some(DeviceStatus {
+            name: d.name.clone(),
+            state,
+            method: d.port.as_ref().map_or(String::new(), |p| p.method().to_owned()),
+            rx_packets: s.rx_packets,
+            rx_bytes: s.rx_bytes,
+            rx_dropped: s.rx_dropped + s.rx_malformed,
+            tx_packets: s.tx_packets,
+            tx_bytes: s.tx_bytes,
+            tx_dropped: s.tx_errors.all(),
+        })
+    }
+}
+
+/// Adds the figures of one port to those of others.
+pub(super) fn add(sum: &mut PortStats, more: &PortStats) {
+    sum.rx_packets += more.rx_packets;
+    sum.rx_bytes += more.rx_bytes;
+    sum.rx_dropped += more.rx_dropped;
+    sum.rx_malformed += more.rx_malformed;
+    sum.tx_packets += more.tx_packets;
+    sum.tx_bytes += more.tx_bytes;
+    sum.tx_errors.too_long += more.tx_errors.too_long;
+    sum.tx_errors.offload += more.tx_errors.offload;
+    sum.tx_errors.down += more.tx_errors.down;
+    sum.tx_errors.refused += more.tx_errors.refused;
+}

@@ -1,0 +1,159 @@
+//! Links between graphs of one engine, by name.
+
+use std::collections::{HashMap, VecDeque};
+
+use weir_packet::{Layer, Packet};
+
+/// The place where packets of a link enter a graph: graph and link of its router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entrance {
+    /// Number of the graph.
+    pub graph: usize,
+    /// Number of the link in it.
+    pub link: u32,
+}
+
+#[derive(Debug, Default)]
+struct Link {
+    entrance: Option<Entrance>,
+    /// The VLAN tag that its packets get.
+    tag: Option<u16>,
+    packets: Vec<Packet>,
+}
+
+/// All links that any graph named. A name is never forgotten, so that its number stays right.
+#[derive(Debug, Default)]
+pub struct Links {
+    links: Vec<Link>,
+    by_name: HashMap<String, usize>,
+    ready: VecDeque<usize>,
+    /// What names begin with in the graph that is being made.
+    scope: Option<String>,
+}
+
+impl Links {
+    /// Number of the link of that name.
+    pub fn id(&mut self, name: &str) -> usize {
+        if let Some(&id) = self.by_name.get(name) {
+            return id;
+        }
+        self.links.push(Link::default());
+        self.by_name.insert(name.to_owned(), self.links.len() - 1);
+        self.links.len() - 1
+    }
+
+    /// Number of the link that an element of the graph that is being made calls so.
+    pub fn own_id(&mut self, name: &str) -> usize {
+        match &self.scope {
+            Some(scope) => self.id(&format!("{scope}/{name}")),
+            None => self.id(name),
+        }
+    }
+
+    /// Says what names of links begin with in the graph that is made now.
+    pub fn set_scope(&mut self, scope: Option<&str>) {
+        self.scope = scope.map(str::to_owned);
+    }
+
+    /// Whether packets of the link enter a graph.
+    pub fn is_up(&self, id: usize) -> bool {
+        self.links[id].entrance.is_some()
+    }
+
+    /// Where packets of the link enter.
+    pub fn entrance(&self, id: usize) -> Option<Entrance> {
+        self.links[id].entrance
+    }
+
+    /// Leaves packets for the graph at the other end. Those that have no room for the link's tag stay.
+    pub fn send(&mut self, id: usize, packets: &mut Vec<Packet>) {
+        packets.iter_mut().for_each(Packet::hand_over);
+        let link = &mut self.links[id];
+        let were_none = link.packets.is_empty();
+        match link.tag {
+            None => link.packets.append(packets),
+            Some(tag) => link.packets.extend(packets.extract_if(.., |p| push_tag(p, tag))),
+        }
+        if were_none && !link.packets.is_empty() {
+            self.ready.push_back(id);
+        }
+    }
+
+    /// The next packets that were left, and where they enter.
+    pub fn take_next(&mut self) -> Option<(Entrance, Vec<Packet>)> {
+        while let Some(id) = self.ready.pop_front() {
+            let packets = std::mem::take(&mut self.links[id].packets);
+            if let Some(entrance) = self.links[id].entrance {
+                return Some((entrance, packets));
+            }
+        }
+        None
+    }
+
+    /// Whether packets are on the way.
+    pub fn waiting(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Lets the packets of a link enter at that place, with a VLAN tag if one is given.
+    pub fn join(&mut self, id: usize, entrance: Entrance, tag: Option<u16>) {
+        let link = &mut self.links[id];
+        (link.entrance, link.tag) = (Some(entrance), tag);
+    }
+
+    /// Lets them enter nowhere.
+    pub fn leave(&mut self, id: usize) {
+        let link = &mut self.links[id];
+        (link.entrance, link.tag) = (None, None);
+    }
+}
+
+/// Puts a VLAN tag behind the addresses of a frame (IEEE 802.1Q); false if there is no room, or no frame.
+fn push_tag(packet: &mut Packet, vlan: u16) -> bool {
+    if packet.len() < 14 || packet.push(4).is_err() {
+        return false;
+    }
+    let bytes = packet.bytes_mut();
+    bytes.copy_within(4..16, 0);
+    bytes[12..14].copy_from_slice(&0x8100_u16.to_be_bytes());
+    bytes[14..16].copy_from_slice(&vlan.to_be_bytes());
+    let data = packet.data();
+    packet.set_layer(Layer::Mac, Some(data));
+    true
+}
+
+/// The VLAN of a frame, if it has a tag (IEEE 802.1Q or 802.1ad).
+pub fn tag_of(packet: &Packet) -> Option<u16> {
+    match packet.bytes().get(12..18)? {
+        [0x81, 0x00, high, low, ..] | [0x88, 0xa8, high, low, ..] => {
+            Some(u16::from_be_bytes([*high, *low]) & 0x0fff)
+        }
+        _ => None,
+    }
+}
+
+/// Takes the tag off a frame that has one.
+pub fn pop_tag(packet: &mut Packet) {
+    packet.bytes_mut().copy_within(0..12, 4);
+    packet.pull(4);
+    let data = packet.data();
+    packet.set_layer(Layer::Mac, Some(data));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_goes_on_and_off_again() {
+        let frame: Vec<u8> = (0..60).collect();
+        let mut packet = Packet::from_bytes(&frame).unwrap();
+        assert!(tag_of(&packet).is_none() && push_tag(&mut packet, 25));
+        assert_eq!(packet.len(), 64);
+        assert_eq!((&packet.bytes()[..12], &packet.bytes()[12..16]), (&frame[..12], &[0x81, 0, 0, 25][..]));
+        assert_eq!(tag_of(&packet), Some(25));
+        pop_tag(&mut packet);
+        assert_eq!(packet.bytes(), frame);
+        assert!(!push_tag(&mut Packet::from_bytes(&frame[..13]).unwrap(), 25), "no frame");
+    }
+}
