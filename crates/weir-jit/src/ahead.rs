@@ -175,7 +175,7 @@ impl<'b> Translator<'_, 'b> {
     pub(crate) fn translate_slice(mut self, batch: &Batch, slice: &Slice) -> FunctionBuilder<'b> {
         self.take_packet(batch);
         let needed = slice.needed(self.p).unwrap_or_default();
-        self.positions = Some([None; _]);
+        self.packet.sliced = Some([None; _]);
         for (i, &(id, way)) in slice.path.iter().enumerate() {
             let block = self.p.block(id);
             self.plan(id);
@@ -187,7 +187,7 @@ impl<'b> Translator<'_, 'b> {
                 End::Push { n, .. } | End::Unpull { n, .. } if way == 0 => {
                     let n = self.amount(n);
                     let at = self.position(Layer::Data);
-                    let at = self.b.ins().isub(at, n);
+                    let at = self.code.b.ins().isub(at, n);
                     self.move_layer(Layer::Data, at);
                 }
                 _ => {}
@@ -197,7 +197,7 @@ impl<'b> Translator<'_, 'b> {
                 for (&param, &arg) in params.zip(&target.args) {
                     if needed.contains(&param) {
                         let v = self.get(arg);
-                        self.set(param, v);
+                        self.values.set(param, v);
                     }
                 }
             }
@@ -209,23 +209,23 @@ impl<'b> Translator<'_, 'b> {
             self.exact_key(slice.table, &slice.key).1
         } else {
             let v = self.get(slice.key[0]);
-            self.halves(v).0
+            self.code.halves(v).0
         };
         self.close_slice(batch, value);
-        self.b.seal_all_blocks();
-        self.b
+        self.code.b.seal_all_blocks();
+        self.code.b
     }
 
     fn slice_op(&mut self, op: &Op, needed: &FxHashSet<Value>) {
         match *op {
             Op::SetMark { layer, base, off } => {
                 let (base, off) = (self.position(base), self.amount(off));
-                let at = self.b.ins().iadd(base, off);
+                let at = self.code.b.ins().iadd(base, off);
                 self.move_layer(layer, at);
             }
             Op::Pull { n } => {
                 let (data, n) = (self.position(Layer::Data), self.amount(n));
-                let at = self.b.ins().iadd(data, n);
+                let at = self.code.b.ins().iadd(data, n);
                 self.move_layer(Layer::Data, at);
             }
             _ => {
@@ -238,25 +238,25 @@ impl<'b> Translator<'_, 'b> {
 
     /// A layer is somewhere in the smallest buffer, whatever the packet is.
     fn move_layer(&mut self, layer: Layer, at: ir::Value) {
-        if let Some(positions) = &mut self.positions {
+        if let Some(positions) = &mut self.packet.sliced {
             positions[layer as usize] = Some(at);
         }
     }
 
     /// A position that can be read from, `off` bytes behind a layer, even if the packet has no such layer.
     pub(crate) fn within(&mut self, position: ir::Value, off: u32) -> ir::Value {
-        let last = self.imm32((SMALL_CAPACITY - INLINE).saturating_sub(off));
-        self.b.ins().umin(position, last)
+        let last = self.code.imm32((SMALL_CAPACITY - INLINE).saturating_sub(off));
+        self.code.b.ins().umin(position, last)
     }
 
     fn close_slice(&mut self, batch: &Batch, value: ir::Value) {
         self.note_result(batch, batch.args, value);
         let (next, is_more) = self.next_packet(batch);
-        let done = self.b.create_block();
-        self.b.ins().brif(is_more, batch.head, &[BlockArg::Value(next)], done, &[]);
-        self.b.switch_to_block(done);
-        let none = self.imm(types::I64, 0);
-        self.b.ins().return_(&[none]);
+        let done = self.code.b.create_block();
+        self.code.b.ins().brif(is_more, batch.head, &[BlockArg::Value(next)], done, &[]);
+        self.code.b.switch_to_block(done);
+        let none = self.code.imm(types::I64, 0);
+        self.code.b.ins().return_(&[none]);
     }
 }
 

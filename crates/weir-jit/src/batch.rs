@@ -69,32 +69,32 @@ impl Batch {
 impl Translator<'_, '_> {
     /// The current packet: to be called once, where [`Batch::open`] left the builder.
     pub(crate) fn take_packet(&mut self, batch: &Batch) {
-        self.packet = self.b.ins().load(types::I64, self.regions.args, batch.at, 0);
+        self.packet.at = self.code.b.ins().load(types::I64, self.code.regions.args, batch.at, 0);
     }
 
     /// Writes the current packet's number of an array that goes with the packets.
     pub(crate) fn note_result(&mut self, batch: &Batch, array: ir::Value, result: ir::Value) {
-        let distance = self.b.ins().isub(array, batch.packets);
+        let distance = self.code.b.ins().isub(array, batch.packets);
         self.note_at(batch, distance, result);
     }
 
     /// The same, of the array that is so far from the packets.
     fn note_at(&mut self, batch: &Batch, distance: ir::Value, result: ir::Value) {
-        let to = self.b.ins().iadd(batch.at, distance);
-        self.b.ins().store(self.regions.outcomes, result, to, 0);
+        let to = self.code.b.ins().iadd(batch.at, distance);
+        self.code.b.ins().store(self.code.regions.outcomes, result, to, 0);
     }
 
     /// Where the address of the next packet stands, and whether there is one.
     pub(crate) fn next_packet(&mut self, batch: &Batch) -> (ir::Value, ir::Value) {
-        let next = self.b.ins().iadd_imm_s(batch.at, 8);
-        let end = self.frame.end.get(&mut self.b);
-        let is_more = self.b.ins().icmp(IntCC::UnsignedLessThan, next, end);
+        let next = self.code.b.ins().iadd_imm_s(batch.at, 8);
+        let end = self.frame.end.get(&mut self.code.b);
+        let is_more = self.code.b.ins().icmp(IntCC::UnsignedLessThan, next, end);
         (next, is_more)
     }
 
     /// From the loop's head to the block where the runs of this batch start.
     pub(crate) fn dispatch(&mut self, batch: &Batch, reached: &[BlockId]) {
-        let numbered = reached.iter().filter_map(|&id| Some((self.starts.numbers[id.0 as usize]?, id)));
+        let numbered = reached.iter().filter_map(|&id| Some((self.known.starts.numbers[id.0 as usize]?, id)));
         let numbered: Vec<(u32, BlockId)> = numbered.collect();
         if numbered.len() <= COMPARED {
             let Some((last, others)) = numbered.split_last() else { return self.never() };
@@ -103,7 +103,7 @@ impl Translator<'_, '_> {
             return self.start_at(batch, last.1);
         }
         // Most packets come in by entries.
-        let takes_packets = |id| matches!(self.starts.entry(id), Some((_, true)));
+        let takes_packets = |id| matches!(self.known.starts.entry(id), Some((_, true)));
         let (entries, others): (Vec<_>, Vec<_>) =
             numbered.into_iter().partition(|&(_, id)| takes_packets(id));
         if entries.len() <= COMPARED && others.len() > 1 {
@@ -116,86 +116,86 @@ impl Translator<'_, '_> {
 
     fn compare_starts(&mut self, batch: &Batch, numbered: &[(u32, BlockId)]) {
         for &(number, id) in numbered {
-            let (way, next) = (self.b.create_block(), self.b.create_block());
-            let start = batch.start.get(&mut self.b);
-            let is = self.b.ins().icmp_imm_u(IntCC::Equal, start, i64::from(number));
-            self.b.ins().brif(is, way, &[], next, &[]);
-            self.b.switch_to_block(way);
+            let (way, next) = (self.code.b.create_block(), self.code.b.create_block());
+            let start = batch.start.get(&mut self.code.b);
+            let is = self.code.b.ins().icmp_imm_u(IntCC::Equal, start, i64::from(number));
+            self.code.b.ins().brif(is, way, &[], next, &[]);
+            self.code.b.switch_to_block(way);
             self.start_at(batch, id);
-            self.b.switch_to_block(next);
+            self.code.b.switch_to_block(next);
         }
     }
 
     fn look_start_up(&mut self, batch: &Batch, numbered: &[(u32, BlockId)]) {
-        let never = self.b.create_block();
-        let mut table = vec![never; self.starts.len()];
+        let never = self.code.b.create_block();
+        let mut table = vec![never; self.known.starts.len()];
         let ways: Vec<(ir::Block, BlockId)> = numbered
             .iter()
             .map(|&(number, id)| {
-                let way = self.b.create_block();
+                let way = self.code.b.create_block();
                 table[number as usize] = way;
                 (way, id)
             })
             .collect();
-        let lists = &mut self.b.func.dfg.value_lists;
+        let lists = &mut self.code.b.func.dfg.value_lists;
         let default = BlockCall::new(never, [], lists);
         let table: Vec<BlockCall> = table.into_iter().map(|way| BlockCall::new(way, [], lists)).collect();
-        let table = self.b.create_jump_table(JumpTableData::new(default, &table));
-        let start = batch.start.get(&mut self.b);
-        let start = self.b.ins().ireduce(types::I32, start);
-        self.b.ins().br_table(start, table);
-        self.b.switch_to_block(never);
+        let table = self.code.b.create_jump_table(JumpTableData::new(default, &table));
+        let start = batch.start.get(&mut self.code.b);
+        let start = self.code.b.ins().ireduce(types::I32, start);
+        self.code.b.ins().br_table(start, table);
+        self.code.b.switch_to_block(never);
         self.never();
         for (way, id) in ways {
-            self.b.switch_to_block(way);
+            self.code.b.switch_to_block(way);
             self.start_at(batch, id);
         }
     }
 
     /// Only numbers of starts are passed in.
     fn never(&mut self) {
-        if let Some(block) = self.b.current_block() {
-            self.b.set_cold_block(block);
+        if let Some(block) = self.code.b.current_block() {
+            self.code.b.set_cold_block(block);
         }
-        self.b.ins().trap(TrapCode::unwrap_user(1));
+        self.code.b.ins().trap(TrapCode::unwrap_user(1));
     }
 
     fn start_at(&mut self, batch: &Batch, id: BlockId) {
         let mut given = Vec::new();
         for (i, &param) in self.p.block(id).params.iter().enumerate() {
-            let v = self.load_value(self.p.width(param), batch.args, 16 * i as i32, self.regions.args);
+            let v = self.code.load_value(self.p.width(param), batch.args, 16 * i as i32, self.code.regions.args);
             given.push(BlockArg::Value(v));
         }
         self.probe_start(id);
         self.enter_from_outside(id);
-        let to = self.block(id);
-        self.b.ins().jump(to, &given);
+        let to = self.jumps.block(id);
+        self.code.b.ins().jump(to, &given);
     }
 
     /// The current packet starts others, which run before the next one: it is the last of this batch.
     pub(crate) fn stop_behind(&mut self) {
-        let before_all = self.imm(types::I64, 0);
-        self.frame.end.set(&mut self.b, before_all);
+        let before_all = self.code.imm(types::I64, 0);
+        self.frame.end.set(&mut self.code.b, before_all);
     }
 
     /// Ends the current packet, with an outcome of 64 bits.
     pub(crate) fn end_packet(&mut self, outcome: ir::Value) {
-        self.b.ins().jump(self.frame.ended, &[BlockArg::Value(outcome)]);
+        self.code.b.ins().jump(self.frame.ended, &[BlockArg::Value(outcome)]);
     }
 
     /// Ends the function: what follows the end of a packet.
     pub(crate) fn close_batch(&mut self, batch: &Batch) {
-        self.b.switch_to_block(self.frame.ended);
-        let outcome = self.b.block_params(self.frame.ended)[0];
-        let distance = batch.to_outcomes.get(&mut self.b);
+        self.code.b.switch_to_block(self.frame.ended);
+        let outcome = self.code.b.block_params(self.frame.ended)[0];
+        let distance = batch.to_outcomes.get(&mut self.code.b);
         self.note_at(batch, distance, outcome);
         let (next, is_more) = self.next_packet(batch);
-        let done = self.b.create_block();
-        self.b.ins().brif(is_more, batch.head, &[BlockArg::Value(next)], done, &[]);
+        let done = self.code.b.create_block();
+        self.code.b.ins().brif(is_more, batch.head, &[BlockArg::Value(next)], done, &[]);
         // Behind the loop, so that a packet takes one jump fewer.
-        self.b.set_cold_block(done);
-        self.b.switch_to_block(done);
+        self.code.b.set_cold_block(done);
+        self.code.b.switch_to_block(done);
         // How many that were, the caller works out: the first address would have to be kept.
-        self.b.ins().return_(&[next]);
+        self.code.b.ins().return_(&[next]);
     }
 }

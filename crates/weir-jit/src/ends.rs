@@ -27,7 +27,7 @@ impl Translator<'_, '_> {
         match end {
             End::Jump(t) => {
                 let (to, args) = self.edge(t, &[]);
-                self.b.ins().jump(to, &args);
+                self.code.b.ins().jump(to, &args);
             }
             End::Branch { cond, then, other } => {
                 let (then, other) = (self.edge(then, &[]), self.edge(other, &[]));
@@ -43,8 +43,8 @@ impl Translator<'_, '_> {
             End::Unpull { n, ok, fail } => self.unpull(*n, ok, fail),
             End::Put { n, ok, fail } => {
                 let n = self.amount(*n);
-                let done = self.result(Helper::Put, &[self.packet, n]);
-                self.places = NOWHERE;
+                let done = self.result(Helper::Put, &[self.packet.at, n]);
+                self.packet.places = NOWHERE;
                 self.branch(done, ok, &[], fail);
             }
             End::Lookup { table, key, hit, miss } => self.lookup(*table, key, hit, miss),
@@ -52,37 +52,37 @@ impl Translator<'_, '_> {
             End::Claim { table, key, hole, lo, hi, start, ok, full } => {
                 self.put_values(0, key.iter().copied().chain([*lo, *hi, *start]));
                 let args = [
-                    self.imm32(table.0),
+                    self.code.imm32(table.0),
                     self.frame_number(),
-                    self.imm32(key.len() as u32),
-                    self.imm32(*hole),
+                    self.code.imm32(key.len() as u32),
+                    self.code.imm32(*hole),
                 ];
                 let found = self.result(Helper::Claim, &args);
                 let (width, at) = (self.p.width(*lo), self.frame_address());
-                let claimed = self.load_value(width, at, 16 * key.len() as i32, self.regions.frame);
+                let claimed = self.code.load_value(width, at, 16 * key.len() as i32, self.code.regions.frame);
                 self.found(found, ok, Some(claimed), full);
             }
             End::Soonest { table, hit, miss } => {
-                let args = [self.imm32(table.0), self.frame_number()];
+                let args = [self.code.imm32(table.0), self.frame_number()];
                 let found = self.result(Helper::Soonest, &args);
                 let at = self.frame_address();
-                let left = self.load_value(weir_ir::program::Width::W64, at, 0, self.regions.frame);
+                let left = self.code.load_value(weir_ir::program::Width::W64, at, 0, self.code.regions.frame);
                 self.found(found, hit, Some(left), miss);
             }
             End::Meter { entry, field, cost, rate, burst, ok, over } => {
                 let [table, slot] = self.entry(*entry);
-                let field = self.imm32(*field);
+                let field = self.code.imm32(*field);
                 let [cost, rate, burst] = [cost, rate, burst].map(|v| self.get(*v));
                 let enough = self.result(Helper::Meter, &[table, slot, field, cost, rate, burst]);
                 self.branch(enough, ok, &[], over);
             }
             End::Hold { entry, full } => {
                 let [table, slot] = self.entry(*entry);
-                let held = self.result(Helper::Hold, &[table, slot, self.packet]);
-                let over = self.b.create_block();
+                let held = self.result(Helper::Hold, &[table, slot, self.packet.at]);
+                let over = self.code.b.create_block();
                 let (to, args) = self.edge(full, &[]);
-                self.b.ins().brif(held, over, &[], to, &args);
-                self.b.switch_to_block(over);
+                self.code.b.ins().brif(held, over, &[], to, &args);
+                self.code.b.switch_to_block(over);
                 self.finish(Outcome::Over);
             }
             End::Emit { .. } | End::Exit { .. } => self.finish(Outcome::Exit),
@@ -90,27 +90,27 @@ impl Translator<'_, '_> {
             End::Finish => self.finish(Outcome::Over),
             End::Enter { block, back: false } => {
                 self.enter_from_outside(*block);
-                let to = self.block(*block);
+                let to = self.jumps.block(*block);
                 self.reach(*block);
-                self.b.ins().jump(to, &[]);
+                self.code.b.ins().jump(to, &[]);
             }
             End::Enter { block, back: true } => {
                 let hops = self.meta(types::I8, std::mem::offset_of!(Meta, hops));
-                let most = self.imm(types::I8, MAX_HOPS.into());
-                let over = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, hops, most);
-                let (drop, go) = (self.b.create_block(), self.b.create_block());
-                self.b.set_cold_block(drop);
-                self.b.ins().brif(over, drop, &[], go, &[]);
-                self.b.switch_to_block(drop);
+                let most = self.code.imm(types::I8, MAX_HOPS.into());
+                let over = self.code.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, hops, most);
+                let (drop, go) = (self.code.b.create_block(), self.code.b.create_block());
+                self.code.b.set_cold_block(drop);
+                self.code.b.ins().brif(over, drop, &[], go, &[]);
+                self.code.b.switch_to_block(drop);
                 self.finish(Outcome::Dropped);
-                self.b.switch_to_block(go);
-                let one = self.imm(types::I8, 1);
-                let hops = self.b.ins().iadd(hops, one);
+                self.code.b.switch_to_block(go);
+                let one = self.code.imm(types::I8, 1);
+                let hops = self.code.b.ins().iadd(hops, one);
                 self.set_meta(std::mem::offset_of!(Meta, hops), hops);
                 self.enter_from_outside(*block);
-                let to = self.block(*block);
+                let to = self.jumps.block(*block);
                 self.reach(*block);
-                self.b.ins().jump(to, &[]);
+                self.code.b.ins().jump(to, &[]);
             }
         }
     }
@@ -118,7 +118,7 @@ impl Translator<'_, '_> {
     pub(crate) fn branch(&mut self, cond: ir::Value, then: &Target, supplied: &[ir::Value], other: &Target) {
         let (then, then_args) = self.edge(then, supplied);
         let (other, other_args) = self.edge(other, &[]);
-        self.b.ins().brif(cond, then, &then_args, other, &other_args);
+        self.code.b.ins().brif(cond, then, &then_args, other, &other_args);
     }
 
     /// Branches on comparisons that are joined by "and" and "or" one by one: nearly always the first ones decide, or all
@@ -126,27 +126,27 @@ impl Translator<'_, '_> {
     fn branch_by_parts(&mut self, cond: Value, then: &Side, other: &Side, most: usize) {
         let Some((op, a, b)) = self.parts_of(cond).filter(|_| most > 0) else {
             let cond = self.get(cond);
-            self.b.ins().brif(cond, then.0, &then.1, other.0, &other.1);
+            self.code.b.ins().brif(cond, then.0, &then.1, other.0, &other.1);
             return;
         };
-        let next = (self.b.create_block(), Vec::new());
+        let next = (self.code.b.create_block(), Vec::new());
         match op {
             BinOp::And => self.branch_by_parts(a, &next, other, most - 1),
             _ => self.branch_by_parts(a, then, &next, most - 1),
         }
-        self.b.switch_to_block(next.0);
+        self.code.b.switch_to_block(next.0);
         self.branch_by_parts(b, then, other, most - 1);
     }
 
     /// What an "and" or "or" of the current block joins, if these are comparisons, or joined themselves. A comparison may
     /// stand in another block: it is made again.
     fn parts_of(&self, cond: Value) -> Option<(BinOp, Value, Value)> {
-        let ops = &self.p.block(self.here).ops;
+        let ops = &self.p.block(self.here.block).ops;
         let made_by = |v: Value| ops.iter().rev().find(|op| op.dst() == Some(v));
         let Op::Binary { op: op @ (BinOp::And | BinOp::Or), a, b, .. } = *made_by(cond)? else { return None };
         let is_part = |v: Value| {
             let is_joined = || matches!(made_by(v), Some(Op::Binary { op: BinOp::And | BinOp::Or, .. }));
-            self.uses.compared[v.0 as usize] || is_joined()
+            self.known.uses.compared[v.0 as usize] || is_joined()
         };
         (is_part(a) && is_part(b)).then_some((op, a, b))
     }
@@ -178,7 +178,7 @@ impl Translator<'_, '_> {
             }
         }
         let default = self.way(default, &[]);
-        ways.emit(&mut self.b, value, default);
+        ways.emit(&mut self.code.b, value, default);
     }
 
     fn switch_by_comparing(&mut self, value: Value, cases: &[(u128, Target)], default: &Target) {
@@ -189,15 +189,15 @@ impl Translator<'_, '_> {
                 Some(form) => (form, network_order(width, *case)),
                 None => (self.get(value), *case),
             };
-            let case = self.imm(int(width), case);
-            let is = self.b.ins().icmp(IntCC::Equal, v, case);
-            let next = self.b.create_block();
+            let case = self.code.imm(int(width), case);
+            let is = self.code.b.ins().icmp(IntCC::Equal, v, case);
+            let next = self.code.b.create_block();
             let way = self.way(target, &[]);
-            self.b.ins().brif(is, way, &[], next, &[]);
-            self.b.switch_to_block(next);
+            self.code.b.ins().brif(is, way, &[], next, &[]);
+            self.code.b.switch_to_block(next);
         }
         let default = self.way(default, &[]);
-        self.b.ins().jump(default, &[]);
+        self.code.b.ins().jump(default, &[]);
     }
 
     fn again(&mut self, header: &Target, exit: &Target) {
@@ -206,27 +206,27 @@ impl Translator<'_, '_> {
         else {
             unreachable!("the checker proved that this is the header of a loop")
         };
-        let rounds = self.b.ins().load(types::I32, self.regions.rounds, at, off);
-        let limit = self.imm32(limit);
-        let done = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, rounds, limit);
-        let next = self.b.create_block();
+        let rounds = self.code.b.ins().load(types::I32, self.code.regions.rounds, at, off);
+        let limit = self.code.imm32(limit);
+        let done = self.code.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, rounds, limit);
+        let next = self.code.b.create_block();
         let (exit, exit_args) = self.edge(exit, &[]);
-        self.b.ins().brif(done, exit, &exit_args, next, &[]);
-        self.b.switch_to_block(next);
-        let one = self.imm32(1);
-        let rounds = self.b.ins().iadd(rounds, one);
-        self.b.ins().store(self.regions.rounds, rounds, at, off);
+        self.code.b.ins().brif(done, exit, &exit_args, next, &[]);
+        self.code.b.switch_to_block(next);
+        let one = self.code.imm32(1);
+        let rounds = self.code.b.ins().iadd(rounds, one);
+        self.code.b.ins().store(self.code.regions.rounds, rounds, at, off);
         let (header, args) = self.back_edge(header);
-        self.b.ins().jump(header, &args);
+        self.code.b.ins().jump(header, &args);
     }
 
     /// Whether there are `n` bytes from a layer on. A mark that is not set is beyond every end.
     fn has(&mut self, layer: Layer, n: Amount) -> ir::Value {
         let (from, end) = (self.position(layer), self.packet_end());
         let n = self.amount(n);
-        let [from, end, n] = [from, end, n].map(|v| self.extend(types::I64, v));
-        let to = self.b.ins().iadd(from, n);
-        self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, to, end)
+        let [from, end, n] = [from, end, n].map(|v| self.code.extend(types::I64, v));
+        let to = self.code.b.ins().iadd(from, n);
+        self.code.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, to, end)
     }
 
     fn push(&mut self, n: Amount, ok: &Target, fail: &Target) {
@@ -235,38 +235,38 @@ impl Translator<'_, '_> {
             if self.has_headroom(n) {
                 return self.step_back(data, n, ok);
             }
-            let [room, call] = std::array::from_fn(|_| self.b.create_block());
-            self.b.set_cold_block(call);
-            let is = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, data, i64::from(n));
-            self.b.ins().brif(is, room, &[], call, &[]);
-            self.b.switch_to_block(room);
-            self.settle();
+            let [room, call] = std::array::from_fn(|_| self.code.b.create_block());
+            self.code.b.set_cold_block(call);
+            let is = self.code.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, data, i64::from(n));
+            self.code.b.ins().brif(is, room, &[], call, &[]);
+            self.code.b.switch_to_block(room);
+            self.packet.settle(&self.code.b);
             let floor = self.meta(types::I32, Meta::FLOOR_OFFSET);
-            let start = self.b.ins().iadd_imm_s(data, -i64::from(n));
-            let floor = self.b.ins().umin(floor, start);
+            let start = self.code.b.ins().iadd_imm_s(data, -i64::from(n));
+            let floor = self.code.b.ins().umin(floor, start);
             self.set_meta(Meta::FLOOR_OFFSET, floor);
             self.step_back(data, n, ok);
-            self.b.switch_to_block(call);
+            self.code.b.switch_to_block(call);
             self.addresses.clear();
         }
         let n = self.amount(n);
-        let done = self.result(Helper::Push, &[self.packet, n]);
-        self.places = NOWHERE;
+        let done = self.result(Helper::Push, &[self.packet.at, n]);
+        self.packet.places = NOWHERE;
         self.branch(done, ok, &[], fail);
     }
 
     /// The packet begins `n` bytes in front of `data`, with zeros, where there is room.
     fn step_back(&mut self, data: ir::Value, n: u32, ok: &Target) {
-        let data = self.b.ins().iadd_imm_s(data, -i64::from(n));
+        let data = self.code.b.ins().iadd_imm_s(data, -i64::from(n));
         self.set_meta(Meta::DATA_OFFSET, data);
         let (at, off) = self.bytes_at(Layer::Data, 0);
         let cleared = if self.writes_first(ok.block, n) { 0 } else { n };
         for (i, ty) in Self::pieces(cleared, types::I64) {
-            let zero = self.imm(ty, 0);
-            self.b.ins().store(self.regions.bytes, zero, at, off + i as i32);
+            let zero = self.code.imm(ty, 0);
+            self.code.b.ins().store(self.code.regions.bytes, zero, at, off + i as i32);
         }
         let (to, args) = self.edge(ok, &[]);
-        self.b.ins().jump(to, &args);
+        self.code.b.ins().jump(to, &args);
     }
 
     /// Whether a block starts with writing all of a packet's first bytes, before anything can read one. One that stands
@@ -294,39 +294,39 @@ impl Translator<'_, '_> {
             && self.has_headroom(n)
         {
             let data = self.position(Layer::Data);
-            let data = self.b.ins().iadd_imm_s(data, -i64::from(n));
+            let data = self.code.b.ins().iadd_imm_s(data, -i64::from(n));
             self.set_meta(Meta::DATA_OFFSET, data);
             let (ok, args) = self.edge(ok, &[]);
-            self.b.ins().jump(ok, &args);
+            self.code.b.ins().jump(ok, &args);
             return;
         }
         let n = self.amount(n);
         let data = self.position(Layer::Data);
         let floor = self.meta(types::I32, Meta::FLOOR_OFFSET);
-        let most = self.b.ins().isub(data, floor);
-        let there = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, n, most);
-        let done = self.b.create_block();
+        let most = self.code.b.ins().isub(data, floor);
+        let there = self.code.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, n, most);
+        let done = self.code.b.create_block();
         let (fail, fail_args) = self.edge(fail, &[]);
-        self.b.ins().brif(there, done, &[], fail, &fail_args);
-        self.b.switch_to_block(done);
-        self.settle();
-        let data = self.b.ins().isub(data, n);
+        self.code.b.ins().brif(there, done, &[], fail, &fail_args);
+        self.code.b.switch_to_block(done);
+        self.packet.settle(&self.code.b);
+        let data = self.code.b.ins().isub(data, n);
         self.set_meta(Meta::DATA_OFFSET, data);
         let (ok, ok_args) = self.edge(ok, &[]);
-        self.b.ins().jump(ok, &ok_args);
+        self.code.b.ins().jump(ok, &ok_args);
     }
 
     pub(crate) fn with_key(&mut self, helper: Helper, table: TableId, key: &[Value]) -> ir::Value {
         self.put_values(0, key.iter().copied());
-        let args = [self.imm32(table.0), self.frame_number(), self.imm32(key.len() as u32)];
+        let args = [self.code.imm32(table.0), self.frame_number(), self.code.imm32(key.len() as u32)];
         self.result(helper, &args)
     }
 
     /// Goes on with an entry, and perhaps another value, if there is one.
     pub(crate) fn found(&mut self, found: ir::Value, hit: &Target, with: Option<ir::Value>, miss: &Target) {
-        let none = self.imm(types::I64, NOT_FOUND.into());
-        let is = self.b.ins().icmp(IntCC::NotEqual, found, none);
-        let slot = self.b.ins().ireduce(types::I32, found);
+        let none = self.code.imm(types::I64, NOT_FOUND.into());
+        let is = self.code.b.ins().icmp(IntCC::NotEqual, found, none);
+        let slot = self.code.b.ins().ireduce(types::I32, found);
         let supplied: Vec<ir::Value> = [slot].into_iter().chain(with).collect();
         self.branch(is, hit, &supplied, miss);
     }

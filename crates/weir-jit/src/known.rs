@@ -34,7 +34,7 @@ impl Translator<'_, '_> {
             return v;
         }
         let v = make(self);
-        if self.is_settled() {
+        if self.packet.is_settled(&self.code.b) {
             self.addresses.insert(of, v);
         }
         v

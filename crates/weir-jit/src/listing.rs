@@ -95,13 +95,13 @@ impl Translator<'_, '_> {
     /// What is made next comes from an operation of a block, or its end.
     pub(crate) fn note(&mut self, id: BlockId, op: usize) {
         if let Some(numbers) = &self.notes.numbers {
-            self.b.set_srcloc(SourceLoc::new(numbers.first[id.0 as usize] + op as u32));
+            self.code.b.set_srcloc(SourceLoc::new(numbers.first[id.0 as usize] + op as u32));
         }
     }
 
     /// What is made next comes from nothing in the program.
     pub(crate) fn note_nothing(&mut self) {
-        self.b.set_srcloc(SourceLoc::default());
+        self.code.b.set_srcloc(SourceLoc::default());
     }
 }
 

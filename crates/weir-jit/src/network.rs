@@ -47,131 +47,124 @@ enum Source {
     Row { entry: Value, off: usize },
 }
 
+impl Network {
+    /// A value that is a constant.
+    pub fn constant(&self, v: Value) -> Option<u128> {
+        self.constants.get(&v).copied()
+    }
+}
+
 impl Translator<'_, '_> {
     // --- forms ------------------------------------------------------------------------------------------------
-
-    /// From the machine's byte order to the network's, or back.
-    pub(crate) fn turned(&mut self, width: Width, v: ir::Value) -> ir::Value {
-        match width {
-            Width::W1 | Width::W8 => v,
-            Width::W128 => self.turned_wide(v),
-            _ => self.b.ins().bswap(v),
-        }
-    }
 
     /// A value in network byte order.
     pub(crate) fn network(&mut self, v: Value) -> ir::Value {
         self.network_form(v).unwrap_or_else(|| {
             let value = self.get(v);
-            self.turned(self.p.width(v), value)
+            self.code.turned(self.p.width(v), value)
         })
     }
 
     /// A value in network byte order, if that takes no instruction.
     pub(crate) fn network_form(&mut self, v: Value) -> Option<ir::Value> {
-        if let Some(&form) = self.network.forms.get(&v) {
+        if let Some(&form) = self.values.network.forms.get(&v) {
             return Some(form);
         }
-        let constant = self.constant(v)?;
+        let constant = self.values.constant(v)?;
         let width = self.p.width(v);
-        Some(self.imm(int(width), network_order(width, constant)))
-    }
-
-    /// A value that is a constant.
-    pub(crate) fn constant(&self, v: Value) -> Option<u128> {
-        self.network.constants.get(&v).copied()
+        Some(self.code.imm(int(width), network_order(width, constant)))
     }
 
     /// `form` is what the value is in network byte order; gives the value.
     pub(crate) fn machine_form(&mut self, v: Value, form: ir::Value) -> ir::Value {
         let width = self.p.width(v);
         if width.bits() > 8 {
-            self.network.forms.insert(v, form);
+            self.values.network.forms.insert(v, form);
         }
-        self.turned(width, form)
+        self.code.turned(width, form)
     }
 
     /// Notes the network's form of what an operation defines, where it follows from that of its operands.
     pub(crate) fn note_form(&mut self, op: &Op) {
         let (dst, form) = match *op {
             Op::Const { dst, value } => {
-                self.network.constants.insert(dst, value);
+                self.values.network.constants.insert(dst, value);
                 return;
             }
             Op::Binary { dst, op: op @ (BinOp::And | BinOp::Or | BinOp::Xor), a, b } => {
                 let Some((a, b)) = self.both_forms(a, b) else { return };
                 let form = match op {
-                    BinOp::And => self.b.ins().band(a, b),
-                    BinOp::Or => self.b.ins().bor(a, b),
-                    _ => self.b.ins().bxor(a, b),
+                    BinOp::And => self.code.b.ins().band(a, b),
+                    BinOp::Or => self.code.b.ins().bor(a, b),
+                    _ => self.code.b.ins().bxor(a, b),
                 };
                 (dst, form)
             }
             // Whole bytes move the other way.
             Op::Binary { dst, op: op @ (BinOp::Shl | BinOp::Shr), a, b } => {
-                let (Some(&a), Some(by)) = (self.network.forms.get(&a), self.constant(b)) else { return };
+                let (Some(&a), Some(by)) = (self.values.network.forms.get(&a), self.values.constant(b)) else { return };
                 let width = self.p.width(dst);
                 if width == Width::W128 || by % 8 != 0 || by >= width.bits().into() {
                     return;
                 }
                 let by = by as i64;
                 let form = match op {
-                    BinOp::Shl => self.b.ins().ushr_imm_u(a, by),
-                    _ => self.b.ins().ishl_imm_u(a, by),
+                    BinOp::Shl => self.code.b.ins().ushr_imm_u(a, by),
+                    _ => self.code.b.ins().ishl_imm_u(a, by),
                 };
                 (dst, form)
             }
             Op::Not { dst, a } => {
-                let Some(&form) = self.network.forms.get(&a) else { return };
-                self.network.complements.insert(dst, form);
-                match self.network.changes.get(&a) {
+                let Some(&form) = self.values.network.forms.get(&a) else { return };
+                self.values.network.complements.insert(dst, form);
+                match self.values.network.changes.get(&a) {
                     Some(&(word, by)) => (dst, self.less(word, by)),
-                    None => (dst, self.b.ins().bnot(form)),
+                    None => (dst, self.code.b.ins().bnot(form)),
                 }
             }
             Op::Select { dst, cond, a, b } if self.p.width(dst) != Width::W128 => {
-                if [a, b].iter().all(|v| !self.network.forms.contains_key(v)) {
+                if [a, b].iter().all(|v| !self.values.network.forms.contains_key(v)) {
                     return;
                 }
                 // One of them is turned, instead of the other and the result.
                 let (a, b) = (self.network(a), self.network(b));
                 let cond = self.get(cond);
-                (dst, self.b.ins().select(cond, a, b))
+                (dst, self.code.b.ins().select(cond, a, b))
             }
             Op::Sum16 { dst, a, b } => {
                 for (a, b) in [(a, b), (b, a)] {
-                    if let Some(&word) = self.network.complements.get(&a)
-                        && !self.network.sums.contains_key(&b)
+                    if let Some(&word) = self.values.network.complements.get(&a)
+                        && !self.values.network.sums.contains_key(&b)
                         && let Some(by) = self.network_form(b)
                     {
-                        self.network.changes.insert(dst, (word, by));
+                        self.values.network.changes.insert(dst, (word, by));
                     }
                 }
                 let (Some((a, n)), Some((b, m))) = (self.network_sum(a), self.network_sum(b)) else { return };
-                let sum = self.b.ins().iadd(a, b);
+                let sum = self.code.b.ins().iadd(a, b);
                 if n + m < crate::arith::MAX_TERMS {
-                    self.network.sums.insert(dst, (sum, n + m));
+                    self.values.network.sums.insert(dst, (sum, n + m));
                 }
-                (dst, self.folded(sum))
+                (dst, self.code.folded(sum))
             }
             _ => return,
         };
-        self.network.forms.insert(dst, form);
+        self.values.network.forms.insert(dst, form);
     }
 
     /// The complement of the ones' complement sum of a word and the complement of another, as a checksum changes (RFC 1624,
     /// equation 3): the other less the word, and one less if it is smaller.
     fn less(&mut self, word: ir::Value, by: ir::Value) -> ir::Value {
-        let [word, by] = [word, by].map(|v| self.extend(types::I32, v));
-        let less = self.b.ins().isub(word, by);
-        let borrow = self.b.ins().sshr_imm_u(less, 31);
-        let less = self.b.ins().iadd(less, borrow);
-        self.b.ins().ireduce(types::I16, less)
+        let [word, by] = [word, by].map(|v| self.code.extend(types::I32, v));
+        let less = self.code.b.ins().isub(word, by);
+        let borrow = self.code.b.ins().sshr_imm_u(less, 31);
+        let less = self.code.b.ins().iadd(less, borrow);
+        self.code.b.ins().ireduce(types::I16, less)
     }
 
     /// The forms of two values, unless they would have to be made.
     fn both_forms(&mut self, a: Value, b: Value) -> Option<(ir::Value, ir::Value)> {
-        let forms = &self.network.forms;
+        let forms = &self.values.network.forms;
         if !forms.contains_key(&a) && !forms.contains_key(&b) {
             return None;
         }
@@ -180,11 +173,11 @@ impl Translator<'_, '_> {
 
     /// A sum is the same in either byte order, but for the order of its own bytes (RFC 1071, section 2 B).
     fn network_sum(&mut self, v: Value) -> Option<(ir::Value, u32)> {
-        if let Some(&sum) = self.network.sums.get(&v) {
+        if let Some(&sum) = self.values.network.sums.get(&v) {
             return Some(sum);
         }
         let form = self.network_form(v)?;
-        Some((self.extend(types::I32, form), 1))
+        Some((self.code.extend(types::I32, form), 1))
     }
 
     /// Compares two values for equality in the network's form, if that saves turning them.
@@ -195,14 +188,14 @@ impl Translator<'_, '_> {
             CmpOp::Lt | CmpOp::Le => return None,
         };
         let (a, b) = self.both_forms(a, b)?;
-        Some(self.b.ins().icmp(code, a, b))
+        Some(self.code.b.ins().icmp(code, a, b))
     }
 
     // --- neighbours -------------------------------------------------------------------------------------------
 
     /// Finds what a block can read and write together.
     pub(crate) fn plan(&mut self, id: BlockId) {
-        self.network.stored.clear();
+        self.values.network.stored.clear();
         let p = self.p;
         let block = p.block(id);
         if let End::Lookup { table, key, .. } | End::Insert { table, key, .. } = &block.end
@@ -217,17 +210,17 @@ impl Translator<'_, '_> {
                 pair
                 && layer == next_layer
                 && off.checked_add(p.width(*a).bytes()) == Some(*next_off)
-                && !self.network.stored.contains(&i)
+                && !self.values.network.stored.contains(&i)
                 && self.join(&block.ops, *a, *b)
             {
-                self.network.stored.insert(i + 1);
+                self.values.network.stored.insert(i + 1);
             }
         }
     }
 
     /// Whether the values are read together, in this order; sees to it if they can be.
     fn join(&mut self, ops: &[Op], a: Value, b: Value) -> bool {
-        let parts = &self.network.parts;
+        let parts = &self.values.network.parts;
         if let (Some(&(read, first)), Some(&(other, _))) = (parts.get(&a), parts.get(&b)) {
             return read == other && first == 0 && a != b;
         }
@@ -247,9 +240,9 @@ impl Translator<'_, '_> {
         {
             return false;
         }
-        let read = self.network.reads.len();
-        self.network.reads.push(Read { from, width, word: None });
-        self.network.parts.extend([(a, (read, 0)), (b, (read, width.bits()))]);
+        let read = self.values.network.reads.len();
+        self.values.network.reads.push(Read { from, width, word: None });
+        self.values.network.parts.extend([(a, (read, 0)), (b, (read, width.bits()))]);
         true
     }
 
@@ -267,14 +260,14 @@ impl Translator<'_, '_> {
 
     /// The network's form of a value that is read with another.
     pub(crate) fn part(&mut self, v: Value) -> Option<ir::Value> {
-        let &(read, shift) = self.network.parts.get(&v)?;
+        let &(read, shift) = self.values.network.parts.get(&v)?;
         let word = self.read(read);
-        let part = if shift == 0 { word } else { self.b.ins().ushr_imm_u(word, i64::from(shift)) };
-        Some(self.b.ins().ireduce(int(self.p.width(v)), part))
+        let part = if shift == 0 { word } else { self.code.b.ins().ushr_imm_u(word, i64::from(shift)) };
+        Some(self.code.b.ins().ireduce(int(self.p.width(v)), part))
     }
 
     fn read(&mut self, number: usize) -> ir::Value {
-        let Read { from, width, word } = self.network.reads[number];
+        let Read { from, width, word } = self.values.network.reads[number];
         if let Some(word) = word {
             return word;
         }
@@ -282,33 +275,33 @@ impl Translator<'_, '_> {
         let word = match from {
             Source::Packet { layer, off } => {
                 let (at, off) = self.bytes_at(layer, off);
-                self.load(ty, at, off, self.regions.bytes)
+                self.code.load(ty, at, off, self.code.regions.bytes)
             }
             Source::Row { entry, off } => {
                 let (_, row) = self.row_of(entry);
                 let flags =
-                    MemFlagsData::new().with_notrap().with_alias_region(self.regions.rows.alias_region());
-                self.load(ty, row, off as i32, flags)
+                    MemFlagsData::new().with_notrap().with_alias_region(self.code.regions.rows.alias_region());
+                self.code.load(ty, row, off as i32, flags)
             }
         };
-        self.network.reads[number].word = Some(word);
+        self.values.network.reads[number].word = Some(word);
         word
     }
 
     /// Both values, if they are read together in this order.
     pub(crate) fn pair(&mut self, a: Value, b: Value) -> Option<ir::Value> {
-        let parts = &self.network.parts;
+        let parts = &self.values.network.parts;
         let (&(read, first), &(other, _)) = (parts.get(&a)?, parts.get(&b)?);
-        (read == other && first == 0 && a != b).then(|| self.network.reads[read].word)?
+        (read == other && first == 0 && a != b).then(|| self.values.network.reads[read].word)?
     }
 
     /// Whether a store was done with the one before.
     pub(crate) fn is_stored(&self, number: usize) -> bool {
-        self.network.stored.contains(&number)
+        self.values.network.stored.contains(&number)
     }
 
     pub(crate) fn layout(&self, table: TableId) -> &Layout {
-        &self.uses.layouts[table.0 as usize]
+        &self.known.uses.layouts[table.0 as usize]
     }
 }
 

@@ -182,7 +182,7 @@ impl Translator<'_, '_> {
     }
 
     fn call_probe(&mut self, what: u32) {
-        let what: ir::Value = self.imm(types::I32, what.into());
+        let what: ir::Value = self.code.imm(types::I32, what.into());
         self.call(Helper::Probe, &[what]);
     }
 }

@@ -14,25 +14,25 @@ impl Translator<'_, '_> {
     /// Looks for the first rule that matches: without a call if the rules have the form for that ([`RulesView`]).
     pub(crate) fn lookup_rules(&mut self, table: TableId, key: &[Value], hit: &Target, miss: &Target) {
         let words = self.packed_key(key);
-        let [tuple, call, done] = std::array::from_fn(|_| self.b.create_block());
-        let found = self.b.append_block_param(done, types::I64);
+        let [tuple, call, done] = std::array::from_fn(|_| self.code.b.create_block());
+        let found = self.code.b.append_block_param(done, types::I64);
         if words.len() <= RulesView::WORDS {
             let algorithm = self.rules_view(types::I32, table, offset_of!(RulesView, algorithm));
-            self.b.ins().brif(algorithm, tuple, &[], call, &[]);
-            self.b.switch_to_block(tuple);
+            self.code.b.ins().brif(algorithm, tuple, &[], call, &[]);
+            self.code.b.switch_to_block(tuple);
             self.find_in_tuple(table, &words, done);
         } else {
-            self.b.ins().jump(call, &[]);
+            self.code.b.ins().jump(call, &[]);
         }
 
-        self.b.switch_to_block(call);
+        self.code.b.switch_to_block(call);
         self.put_words(&words);
-        let (at, n) = (self.frame_number(), self.imm32(words.len() as u32));
-        let number = self.imm32(table.0);
+        let (at, n) = (self.frame_number(), self.code.imm32(words.len() as u32));
+        let number = self.code.imm32(table.0);
         let called = self.result(Helper::FindRule, &[number, at, n]);
-        self.b.ins().jump(done, &[called.into()]);
+        self.code.b.ins().jump(done, &[called.into()]);
 
-        self.b.switch_to_block(done);
+        self.code.b.switch_to_block(done);
         self.found(found, hit, None, miss);
     }
 
@@ -42,70 +42,70 @@ impl Translator<'_, '_> {
 
     /// Goes to `done` with the head of the best rule, or all ones.
     fn find_in_tuple(&mut self, table: TableId, words: &[ir::Value], done: ir::Block) {
-        let views = self.regions.views;
+        let views = self.code.regions.views;
         let stride = 8 * (1 + 2 * words.len() as i64);
         let [tagged, candidate, matching, next, rest, other, step, last] =
-            std::array::from_fn(|_| self.b.create_block());
-        let left = self.b.append_block_param(candidate, types::I32);
-        let best = self.b.append_block_param(rest, types::I64);
-        let at_other = self.b.append_block_param(other, types::I64);
+            std::array::from_fn(|_| self.code.b.create_block());
+        let left = self.code.b.append_block_param(candidate, types::I32);
+        let best = self.code.b.append_block_param(rest, types::I64);
+        let at_other = self.code.b.append_block_param(other, types::I64);
 
         let hash = self.tuple_hash(table, words);
         let groups = self.rules_view(types::I64, table, offset_of!(RulesView, groups));
         let wrap = self.rules_view(types::I64, table, offset_of!(RulesView, wrap));
-        let off = self.b.ins().band(hash, wrap);
-        let group = self.b.ins().iadd(groups, off);
-        let tag = self.b.ins().ushr_imm_u(hash, 57);
-        let tag = self.b.ins().bor_imm_u(tag, 0x80);
-        let tag = self.b.ins().ireduce(types::I8, tag);
-        let tag = self.b.ins().splat(types::I8X16, tag);
-        let tags = self.b.ins().load(types::I8X16, views, group, 0);
-        let same = self.b.ins().icmp(IntCC::Equal, tags, tag);
-        let bits = self.b.ins().vhigh_bits(types::I32, same);
-        let none = self.imm(types::I64, NOT_FOUND.into());
-        self.b.ins().brif(bits, tagged, &[], rest, &[none.into()]);
+        let off = self.code.b.ins().band(hash, wrap);
+        let group = self.code.b.ins().iadd(groups, off);
+        let tag = self.code.b.ins().ushr_imm_u(hash, 57);
+        let tag = self.code.b.ins().bor_imm_u(tag, 0x80);
+        let tag = self.code.b.ins().ireduce(types::I8, tag);
+        let tag = self.code.b.ins().splat(types::I8X16, tag);
+        let tags = self.code.b.ins().load(types::I8X16, views, group, 0);
+        let same = self.code.b.ins().icmp(IntCC::Equal, tags, tag);
+        let bits = self.code.b.ins().vhigh_bits(types::I32, same);
+        let none = self.code.imm(types::I64, NOT_FOUND.into());
+        self.code.b.ins().brif(bits, tagged, &[], rest, &[none.into()]);
 
-        self.b.switch_to_block(tagged);
+        self.code.b.switch_to_block(tagged);
         let cells = self.rules_view(types::I64, table, offset_of!(RulesView, cells));
-        let off = self.b.ins().load(types::I64, views, group, 16);
-        let first = self.b.ins().iadd(cells, off);
-        self.b.ins().jump(candidate, &[bits.into()]);
+        let off = self.code.b.ins().load(types::I64, views, group, 16);
+        let first = self.code.b.ins().iadd(cells, off);
+        self.code.b.ins().jump(candidate, &[bits.into()]);
 
-        self.b.switch_to_block(candidate);
-        let i = self.b.ins().ctz(left);
-        let i = self.b.ins().uextend(types::I64, i);
-        let size = self.imm(types::I64, stride as u128);
-        let off = self.b.ins().imul(i, size);
-        let cell = self.b.ins().iadd(first, off);
+        self.code.b.switch_to_block(candidate);
+        let i = self.code.b.ins().ctz(left);
+        let i = self.code.b.ins().uextend(types::I64, i);
+        let size = self.code.imm(types::I64, stride as u128);
+        let off = self.code.b.ins().imul(i, size);
+        let cell = self.code.b.ins().iadd(first, off);
         let differs = self.entry_differs(cell, words);
-        self.b.ins().brif(differs, next, &[], matching, &[]);
+        self.code.b.ins().brif(differs, next, &[], matching, &[]);
 
-        self.b.switch_to_block(matching);
-        let head = self.b.ins().load(types::I64, views, cell, 0);
+        self.code.b.switch_to_block(matching);
+        let head = self.code.b.ins().load(types::I64, views, cell, 0);
         let best_other = self.rules_view(types::I64, table, offset_of!(RulesView, best));
-        let decided = self.b.ins().icmp(IntCC::UnsignedLessThan, head, best_other);
-        self.b.ins().brif(decided, done, &[head.into()], rest, &[head.into()]);
+        let decided = self.code.b.ins().icmp(IntCC::UnsignedLessThan, head, best_other);
+        self.code.b.ins().brif(decided, done, &[head.into()], rest, &[head.into()]);
 
-        self.b.switch_to_block(next);
-        let less = self.b.ins().iadd_imm_s(left, -1);
-        let less = self.b.ins().band(left, less);
-        let none = self.imm(types::I64, NOT_FOUND.into());
-        self.b.ins().brif(less, candidate, &[less.into()], rest, &[none.into()]);
+        self.code.b.switch_to_block(next);
+        let less = self.code.b.ins().iadd_imm_s(left, -1);
+        let less = self.code.b.ins().band(left, less);
+        let none = self.code.imm(types::I64, NOT_FOUND.into());
+        self.code.b.ins().brif(less, candidate, &[less.into()], rest, &[none.into()]);
 
         // The last of the others matches every key.
-        self.b.switch_to_block(rest);
+        self.code.b.switch_to_block(rest);
         let others = self.rules_view(types::I64, table, offset_of!(RulesView, others));
-        self.b.ins().jump(other, &[others.into()]);
-        self.b.switch_to_block(other);
+        self.code.b.ins().jump(other, &[others.into()]);
+        self.code.b.switch_to_block(other);
         let differs = self.entry_differs(at_other, words);
-        self.b.ins().brif(differs, step, &[], last, &[]);
-        self.b.switch_to_block(step);
-        let at = self.b.ins().iadd_imm_s(at_other, stride);
-        self.b.ins().jump(other, &[at.into()]);
-        self.b.switch_to_block(last);
-        let head = self.b.ins().load(types::I64, views, at_other, 0);
-        let head = self.b.ins().umin(head, best);
-        self.b.ins().jump(done, &[head.into()]);
+        self.code.b.ins().brif(differs, step, &[], last, &[]);
+        self.code.b.switch_to_block(step);
+        let at = self.code.b.ins().iadd_imm_s(at_other, stride);
+        self.code.b.ins().jump(other, &[at.into()]);
+        self.code.b.switch_to_block(last);
+        let head = self.code.b.ins().load(types::I64, views, at_other, 0);
+        let head = self.code.b.ins().umin(head, best);
+        self.code.b.ins().jump(done, &[head.into()]);
     }
 
     /// See [`RulesView::salts`].
@@ -115,28 +115,28 @@ impl Translator<'_, '_> {
                 let salt = self.rules_view(types::I64, table, offset_of!(RulesView, salts) + 8 * i);
                 let Some(&word) = words.get(i) else { return salt };
                 let mask = self.rules_view(types::I64, table, offset_of!(RulesView, masks) + 8 * i);
-                let word = self.b.ins().band(word, mask);
-                self.b.ins().bxor(word, salt)
+                let word = self.code.b.ins().band(word, mask);
+                self.code.b.ins().bxor(word, salt)
             })
             .collect();
         let mut hash = None;
         for pair in salted.chunks_exact(2) {
-            let h = self.product_halves_xored(pair[0], pair[1]);
-            hash = Some(hash.map_or(h, |before| self.b.ins().bxor(before, h)));
+            let h = self.code.product_halves_xored(pair[0], pair[1]);
+            hash = Some(hash.map_or(h, |before| self.code.b.ins().bxor(before, h)));
         }
         hash.expect("a key has a word")
     }
 
     /// Not zero if a key does not match the entry at an address.
     fn entry_differs(&mut self, at: ir::Value, words: &[ir::Value]) -> ir::Value {
-        let views = self.regions.views;
+        let views = self.code.regions.views;
         let mut differs = None;
         for (i, &word) in words.iter().enumerate() {
             let [value, mask] =
-                [8, 16].map(|off| self.b.ins().load(types::I64, views, at, off + 16 * i as i32));
-            let x = self.b.ins().bxor(word, value);
-            let x = self.b.ins().band(x, mask);
-            differs = Some(differs.map_or(x, |d| self.b.ins().bor(d, x)));
+                [8, 16].map(|off| self.code.b.ins().load(types::I64, views, at, off + 16 * i as i32));
+            let x = self.code.b.ins().bxor(word, value);
+            let x = self.code.b.ins().band(x, mask);
+            differs = Some(differs.map_or(x, |d| self.code.b.ins().bor(d, x)));
         }
         differs.expect("a key has a word")
     }
@@ -147,14 +147,14 @@ impl Translator<'_, '_> {
         let mut at = 0;
         for &v in key {
             let value = self.get(v);
-            let (low, high) = self.halves(value);
+            let (low, high) = self.code.halves(value);
             let bytes = self.p.width(v).bytes();
             for (i, half) in [low, high].into_iter().take(bytes.div_ceil(8) as usize).enumerate() {
                 let (word, shift) = ((at + 8 * i as u32) / 8, 8 * (at % 8));
-                let moved = if shift == 0 { half } else { self.b.ins().ishl_imm_u(half, i64::from(shift)) };
+                let moved = if shift == 0 { half } else { self.code.b.ins().ishl_imm_u(half, i64::from(shift)) };
                 self.or_word(&mut words, word as usize, moved);
                 if shift + 8 * bytes.min(8) > 64 {
-                    let rest = self.b.ins().ushr_imm_u(half, i64::from(64 - shift));
+                    let rest = self.code.b.ins().ushr_imm_u(half, i64::from(64 - shift));
                     self.or_word(&mut words, word as usize + 1, rest);
                 }
             }
@@ -165,7 +165,7 @@ impl Translator<'_, '_> {
 
     fn or_word(&mut self, words: &mut Vec<ir::Value>, at: usize, bits: ir::Value) {
         match words.get(at) {
-            Some(&w) => words[at] = self.b.ins().bor(w, bits),
+            Some(&w) => words[at] = self.code.b.ins().bor(w, bits),
             None => words.push(bits),
         }
     }

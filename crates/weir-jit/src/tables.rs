@@ -5,6 +5,7 @@ use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
+use rustc_hash::FxHashMap;
 use weir_ir::program::{Block, BlockId, End, Op, TableId, Target, Type, Value, Width};
 use weir_table::{
     HASH_ODD, HASH_TOP, Kind, LAST_TIME, MOST_SLACK, NO_ENTRY, SLACK_SHIFT, View, WINDOW, slack,
@@ -20,6 +21,42 @@ use crate::network::fields_in_order;
 /// Uses of an entry from which on the address of its row is kept.
 const OFTEN: u32 = 4;
 
+/// What is known of tables while a program is translated.
+pub(crate) struct Rows {
+    /// The addresses of rows that are kept, by slot.
+    pub addresses: FxHashMap<ir::Value, ir::Value>,
+    /// For tables that are searched: minus the address of the first row.
+    pub negated: FxHashMap<TableId, Kept>,
+    /// Times that come so many nanoseconds after now.
+    pub times: FxHashMap<u64, Kept>,
+    /// For each block whether it is given the address of the row with its first parameter, an entry.
+    pub given: Vec<bool>,
+    /// What does not change of tables is read before the loop over packets.
+    pub read_ahead: bool,
+    /// The slots of cells, which are constants.
+    pub cells: FxHashMap<ir::Value, u32>,
+}
+
+impl Default for Rows {
+    fn default() -> Rows {
+        Rows {
+            addresses: FxHashMap::default(),
+            negated: FxHashMap::default(),
+            times: FxHashMap::default(),
+            given: Vec::new(),
+            read_ahead: true,
+            cells: FxHashMap::default(),
+        }
+    }
+}
+
+impl Rows {
+    /// Whether a block is given the address of a row.
+    pub fn is_given(&self, block: BlockId) -> bool {
+        self.given.get(block.0 as usize).copied().unwrap_or(false)
+    }
+}
+
 impl Translator<'_, '_> {
     // --- where things are -------------------------------------------------------------------------------------
 
@@ -30,24 +67,24 @@ impl Translator<'_, '_> {
 
     /// Address of the first table.
     pub(crate) fn first_table(&mut self) -> ir::Value {
-        if self.reads_ahead && !self.is_exception() {
+        if self.rows.read_ahead && !self.is_exception() {
             return self.fixed(offset_of!(Ctx<'_>, first_table));
         }
         let at = Address::Fixed(offset_of!(Ctx<'_>, first_table));
-        self.address(at, |t| t.frame.first_table.get(&mut t.b))
+        self.address(at, |t| t.frame.first_table.get(&mut t.code.b))
     }
 
     /// What changes with the table.
     pub(crate) fn view(&mut self, ty: ir::Type, table: TableId, off: usize) -> ir::Value {
         let (base, off) = self.table(table, off);
-        self.b.ins().load(ty, self.regions.views, base, off)
+        self.code.b.ins().load(ty, self.code.regions.views, base, off)
     }
 
     /// What does not change during a run.
     pub(crate) fn constant_view(&mut self, table: TableId, off: usize) -> ir::Value {
         self.address(Address::Table(table, off), |t| {
             let (base, off) = t.table(table, off);
-            t.b.ins().load(types::I64, t.regions.fixed, base, off)
+            t.code.b.ins().load(types::I64, t.code.regions.fixed, base, off)
         })
     }
 
@@ -60,28 +97,28 @@ impl Translator<'_, '_> {
     }
 
     fn row_at(&mut self, rows: ir::Value, table: TableId, slot: ir::Value) -> ir::Value {
-        let stride = self.uses.layouts[table.0 as usize].stride as u64;
-        if let Some(&index) = self.cells.get(&slot) {
+        let stride = self.known.uses.layouts[table.0 as usize].stride as u64;
+        if let Some(&index) = self.rows.cells.get(&slot) {
             let off = u64::from(index) * stride;
-            return if off == 0 { rows } else { self.b.ins().iadd_imm_u(rows, off as i64) };
+            return if off == 0 { rows } else { self.code.b.ins().iadd_imm_u(rows, off as i64) };
         }
-        let slot = self.extend(types::I64, slot);
+        let slot = self.code.extend(types::I64, slot);
         self.row_numbered(rows, table, slot)
     }
 
     pub(crate) fn row_numbered(&mut self, rows: ir::Value, table: TableId, slot: ir::Value) -> ir::Value {
         let off = self.row_offset(table, slot);
-        self.b.ins().iadd(rows, off)
+        self.code.b.ins().iadd(rows, off)
     }
 
     /// How far a row is behind the first one, by its slot of 64 bits.
     fn row_offset(&mut self, table: TableId, slot: ir::Value) -> ir::Value {
-        let stride = self.uses.layouts[table.0 as usize].stride as u64;
+        let stride = self.known.uses.layouts[table.0 as usize].stride as u64;
         if stride.is_power_of_two() {
-            self.b.ins().ishl_imm_u(slot, i64::from(stride.trailing_zeros()))
+            self.code.b.ins().ishl_imm_u(slot, i64::from(stride.trailing_zeros()))
         } else {
-            let stride = self.imm(types::I64, stride.into());
-            self.b.ins().imul(slot, stride)
+            let stride = self.code.imm(types::I64, stride.into());
+            self.code.b.ins().imul(slot, stride)
         }
     }
 
@@ -99,24 +136,19 @@ impl Translator<'_, '_> {
                 Kind::Lpm => 1,
                 Kind::Array | Kind::Rules => return false,
             };
-            self.uses.rows[first.0 as usize] >= often
-                && self.starts.numbers[b.0 as usize].is_none()
+            self.known.uses.rows[first.0 as usize] >= often
+                && self.known.starts.numbers[b.0 as usize].is_none()
                 && !aside.has(b)
-                && self.lanes.group(b).is_none()
+                && self.lanes.of.group(b).is_none()
         };
         p.blocks.iter().zip(0..).map(|(block, b)| is_given(BlockId(b), block)).collect()
-    }
-
-    /// Whether a block is given such an address.
-    pub(crate) fn is_given_row(&self, b: BlockId) -> bool {
-        self.given_rows.get(b.0 as usize).copied().unwrap_or(false)
     }
 
     /// The address of the row that a block is given, with what the end before it supplies.
     pub(crate) fn row_given(&mut self, target: &Target, supplied: &[ir::Value]) -> ir::Value {
         let first = self.p.block(target.block).params[0];
         match (supplied.first(), self.p.ty(first)) {
-            (Some(slot), _) if self.rows.contains_key(slot) => self.rows[slot],
+            (Some(slot), _) if self.rows.addresses.contains_key(slot) => self.rows.addresses[slot],
             (Some(&slot), Type::Entry(table)) => self.row(table, slot),
             _ => self.row_of(target.args[0]).1,
         }
@@ -128,7 +160,7 @@ impl Translator<'_, '_> {
             unreachable!("the checker proved that this is an entry")
         };
         let slot = self.get(entry);
-        if let Some(&row) = self.rows.get(&slot) {
+        if let Some(&row) = self.rows.addresses.get(&slot) {
             return (table, row);
         }
         let row = match self.lane_rows(entry) {
@@ -178,13 +210,13 @@ impl Translator<'_, '_> {
         // What programs do not write stays as it is during a run. A cell is there; of an entry that depends on the packet
         // that is known only here.
         let slot = self.get(entry);
-        let is_cell = self.cells.contains_key(&slot) && !self.lane_cells.contains_key(&entry);
-        let stays = is_cell && !self.uses.written[table.0 as usize];
-        let rows = if stays { self.regions.fixed } else { self.regions.rows };
+        let is_cell = self.rows.cells.contains_key(&slot) && !self.lanes.cells.contains_key(&entry);
+        let stays = is_cell && !self.known.uses.written[table.0 as usize];
+        let rows = if stays { self.code.regions.fixed } else { self.code.regions.rows };
         // A bit in a row is 0 or 1: nothing else is written there.
         let v = match width {
-            Width::W1 => self.load(types::I8, row, off, rows),
-            width => self.load_value(width, row, off, rows),
+            Width::W1 => self.code.load(types::I8, row, off, rows),
+            width => self.code.load_value(width, row, off, rows),
         };
         if network { self.machine_form(dst, v) } else { v }
     }
@@ -194,21 +226,21 @@ impl Translator<'_, '_> {
         let width = self.p.width(dst);
         match self.p.tables[table.0 as usize].decl.kind {
             Kind::Exact => {
-                let at = self.uses.layouts[table.0 as usize].key[field as usize];
+                let at = self.known.uses.layouts[table.0 as usize].key[field as usize];
                 let off = (8 * at.word + at.shift as usize / 8) as i32;
-                let form = self.load_value(width, row, off, self.regions.rows);
+                let form = self.code.load_value(width, row, off, self.code.regions.rows);
                 self.machine_form(dst, form)
             }
             Kind::Array => {
                 let slot = self.get(entry);
-                let wide = self.b.ins().uextend(types::I64, slot);
+                let wide = self.code.b.ins().uextend(types::I64, slot);
                 match width {
-                    Width::W128 => self.widened(wide),
+                    Width::W128 => self.code.widened(wide),
                     Width::W64 => wide,
-                    _ => self.b.ins().ireduce(int(width), wide),
+                    _ => self.code.b.ins().ireduce(int(width), wide),
                 }
             }
-            Kind::Lpm | Kind::Rules => self.imm(int(width), 0),
+            Kind::Lpm | Kind::Rules => self.code.imm(int(width), 0),
         }
     }
 
@@ -218,28 +250,28 @@ impl Translator<'_, '_> {
         };
         if self.p.tables[table.0 as usize].decl.group == Some(field) {
             let [table, slot] = self.entry(entry);
-            let (field, v) = (self.imm32(field), self.get(src));
-            let (low, high) = self.halves(v);
+            let (field, v) = (self.code.imm32(field), self.get(src));
+            let (low, high) = self.code.halves(v);
             return self.call(Helper::Set, &[table, slot, field, low, high]);
         }
         let (_, row) = self.row_of(entry);
         let row = if self.may_be_gone(entry) { self.row_or_nowhere(entry, table, row) } else { row };
-        let layout = &self.uses.layouts[table.0 as usize];
+        let layout = &self.known.uses.layouts[table.0 as usize];
         let off = layout.value[field as usize] as i32;
         let v = if layout.network[field as usize] { self.network(src) } else { self.get(src) };
-        self.store_value(v, row, off, self.regions.rows);
+        self.code.store_value(v, row, off, self.code.regions.rows);
     }
 
     /// The row of an entry, or room that nothing reads if a program has removed the entry. So all writes behind one
     /// another look once, and need no blocks of their own.
     fn row_or_nowhere(&mut self, entry: Value, table: TableId, row: ir::Value) -> ir::Value {
         self.address(Address::RowOrNowhere(entry), |t| {
-            let link = t.uses.layouts[table.0 as usize].link as i32;
+            let link = t.known.uses.layouts[table.0 as usize].link as i32;
             debug_assert_eq!(NO_ENTRY, 0);
-            let there = t.b.ins().load(types::I64, t.regions.rows, row, link);
+            let there = t.code.b.ins().load(types::I64, t.code.regions.rows, row, link);
             // Helpers find their values there, but only those that were put there for them just before.
             let nowhere = t.frame_number();
-            t.b.ins().select(there, row, nowhere)
+            t.code.b.ins().select(there, row, nowhere)
         })
     }
 
@@ -250,9 +282,9 @@ impl Translator<'_, '_> {
 
     /// Whether a program may have removed the entry since it was found.
     fn may_be_gone(&self, entry: Value) -> bool {
-        match (self.lane_cells.get(&entry), self.p.ty(entry)) {
-            (Some(cells), _) => cells.iter().any(|(t, _)| self.uses.removes[t.0 as usize]),
-            (None, Type::Entry(t)) => self.uses.removes[t.0 as usize],
+        match (self.lanes.cells.get(&entry), self.p.ty(entry)) {
+            (Some(cells), _) => cells.iter().any(|(t, _)| self.known.uses.removes[t.0 as usize]),
+            (None, Type::Entry(t)) => self.known.uses.removes[t.0 as usize],
             (None, Type::Int(_)) => false,
         }
     }
@@ -265,77 +297,77 @@ impl Translator<'_, '_> {
         }
         let (table, row) = self.row_of(entry);
         let slot = self.get(entry);
-        let expires = self.uses.layouts[table.0 as usize].expires as i32;
-        let rows = self.regions.rows;
+        let expires = self.known.uses.layouts[table.0 as usize].expires as i32;
+        let rows = self.code.regions.rows;
         let [now, when, slack] = self.times(after);
-        let [late, later, call, done] = std::array::from_fn(|_| self.b.create_block());
-        [late, later, call].into_iter().for_each(|block| self.b.set_cold_block(block));
+        let [late, later, call, done] = std::array::from_fn(|_| self.code.b.create_block());
+        [late, later, call].into_iter().for_each(|block| self.code.b.set_cold_block(block));
         // What is used often is found as it has to be ([`weir_table::TableSet::touch`]). An entry that never goes does so
         // after all times.
-        let own = self.b.ins().load(types::I64, rows, row, expires);
-        let beyond = self.b.ins().isub(own, when);
-        let lasts = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, beyond, slack);
-        self.b.ins().brif(lasts, done, &[], late, &[]);
+        let own = self.code.b.ins().load(types::I64, rows, row, expires);
+        let beyond = self.code.b.ins().isub(own, when);
+        let lasts = self.code.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, beyond, slack);
+        self.code.b.ins().brif(lasts, done, &[], late, &[]);
 
         // What goes later has its timer, which finds that out.
-        self.b.switch_to_block(late);
-        let lives = self.b.ins().icmp(IntCC::UnsignedGreaterThan, own, now);
-        let earlier = self.b.ins().icmp(IntCC::UnsignedLessThan, own, when);
-        let is_later = self.b.ins().band(lives, earlier);
-        self.b.ins().brif(is_later, later, &[], call, &[]);
-        self.b.switch_to_block(later);
-        let latest = self.b.ins().iadd(when, slack);
+        self.code.b.switch_to_block(late);
+        let lives = self.code.b.ins().icmp(IntCC::UnsignedGreaterThan, own, now);
+        let earlier = self.code.b.ins().icmp(IntCC::UnsignedLessThan, own, when);
+        let is_later = self.code.b.ins().band(lives, earlier);
+        self.code.b.ins().brif(is_later, later, &[], call, &[]);
+        self.code.b.switch_to_block(later);
+        let latest = self.code.b.ins().iadd(when, slack);
         let live = self.live(entry);
-        let is_large = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, live, i64::from(WINDOW));
-        let latest = self.b.ins().select(is_large, latest, when);
-        self.b.ins().store(rows, latest, row, expires);
-        self.b.ins().jump(done, &[]);
+        let is_large = self.code.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, live, i64::from(WINDOW));
+        let latest = self.code.b.ins().select(is_large, latest, when);
+        self.code.b.ins().store(rows, latest, row, expires);
+        self.code.b.ins().jump(done, &[]);
 
-        self.b.switch_to_block(call);
+        self.code.b.switch_to_block(call);
         let (number, after) = (self.table_number(entry), self.get(after));
         self.call(Helper::Touch, &[number, slot, after]);
-        self.b.ins().jump(done, &[]);
-        self.b.switch_to_block(done);
-        self.settle();
+        self.code.b.ins().jump(done, &[]);
+        self.code.b.switch_to_block(done);
+        self.packet.settle(&self.code.b);
     }
 
     /// Number of entries of an entry's table.
     fn live(&mut self, entry: Value) -> ir::Value {
         let number = self.table_number(entry);
-        let number = self.extend(types::I64, number);
-        let off = self.b.ins().imul_imm_u(number, View::STRIDE as i64);
+        let number = self.code.extend(types::I64, number);
+        let off = self.code.b.ins().imul_imm_u(number, View::STRIDE as i64);
         let first = self.first_table();
-        let table = self.b.ins().iadd(first, off);
-        self.b.ins().load(types::I32, self.regions.views, table, View::LIVE as i32)
+        let table = self.code.b.ins().iadd(first, off);
+        self.code.b.ins().load(types::I32, self.code.regions.views, table, View::LIVE as i32)
     }
 
     /// The time now; when an entry goes at the earliest that lives for `after` from now on, and how much later it may. Never
     /// is 0 here, a time at which nothing goes.
     fn times(&mut self, after: Value) -> [ir::Value; 3] {
         let now = self.fixed(offset_of!(Ctx<'_>, now));
-        let last = self.imm(types::I64, LAST_TIME.into());
-        let now = self.b.ins().umin(now, last);
-        if let Some(after) = self.constant(after).and_then(|after| u64::try_from(after).ok())
+        let last = self.code.imm(types::I64, LAST_TIME.into());
+        let now = self.code.b.ins().umin(now, last);
+        if let Some(after) = self.values.constant(after).and_then(|after| u64::try_from(after).ok())
             && (1..=LAST_TIME).contains(&after)
         {
-            let slack = self.imm(types::I64, slack(after).into());
+            let slack = self.code.imm(types::I64, slack(after).into());
             return [now, self.time_in(after), slack];
         }
         let after = self.get(after);
-        let after = self.b.ins().umin(after, last);
-        let share = self.b.ins().ushr_imm_u(after, i64::from(SLACK_SHIFT));
-        let most = self.imm(types::I64, MOST_SLACK.into());
-        let slack = self.b.ins().umin(share, most);
-        let when = self.b.ins().iadd(now, after);
-        let never = self.imm(types::I64, 0);
-        [now, self.b.ins().select(after, when, never), slack]
+        let after = self.code.b.ins().umin(after, last);
+        let share = self.code.b.ins().ushr_imm_u(after, i64::from(SLACK_SHIFT));
+        let most = self.code.imm(types::I64, MOST_SLACK.into());
+        let slack = self.code.b.ins().umin(share, most);
+        let when = self.code.b.ins().iadd(now, after);
+        let never = self.code.imm(types::I64, 0);
+        [now, self.code.b.ins().select(after, when, never), slack]
     }
 
     /// The time that comes `after` now, at most [`LAST_TIME`]: worked out before the loop, as the compiler would make the
     /// sum anew for each packet.
     fn time_in(&mut self, after: u64) -> ir::Value {
-        let kept = *self.times_kept.entry(after).or_insert_with(|| {
-            let mut before = self.frame.before(&mut self.b);
+        let kept = *self.rows.times.entry(after).or_insert_with(|| {
+            let mut before = self.frame.before(&mut self.code.b);
             let now = offset_of!(Ctx<'_>, now) as i32;
             let now = before.ins().load(types::I64, MemFlagsData::trusted(), self.ctx, now);
             let last = before.ins().iconst(types::I64, LAST_TIME as i64);
@@ -343,14 +375,14 @@ impl Translator<'_, '_> {
             let when = before.ins().iadd_imm_s(now, after as i64);
             Kept::new(&mut before, when)
         });
-        kept.get(&mut self.b)
+        kept.get(&mut self.code.b)
     }
 
     // --- finding ----------------------------------------------------------------------------------------------
 
     /// Looks a key up and goes on.
     pub(crate) fn lookup(&mut self, table: TableId, key: &[Value], hit: &Target, miss: &Target) {
-        match self.flows.site(self.here) {
+        match self.known.flows.site(self.here.block) {
             Some(site) => self.kept_lookup(site, key, hit, miss),
             None => self.table_lookup(table, key, hit, miss),
         }
@@ -366,16 +398,16 @@ impl Translator<'_, '_> {
             Kind::Exact => {
                 let (words, hash) = self.exact_key(table, key);
                 let slow = self.find_exact(table, &words, hash, hit);
-                self.b.switch_to_block(slow);
-                let call = self.b.create_block();
-                self.b.set_cold_block(call);
+                self.code.b.switch_to_block(slow);
+                let call = self.code.b.create_block();
+                self.code.b.set_cold_block(call);
                 let grows = self.view(types::I64, table, View::GROWS);
                 let (nothing, args) = self.edge(miss, &[]);
-                self.b.ins().brif(grows, call, &[], nothing, &args);
-                self.b.switch_to_block(call);
+                self.code.b.ins().brif(grows, call, &[], nothing, &args);
+                self.code.b.switch_to_block(call);
                 self.put_words(&words);
-                let (at, n) = (self.frame_number(), self.imm32(words.len() as u32));
-                let number = self.imm32(table.0);
+                let (at, n) = (self.frame_number(), self.code.imm32(words.len() as u32));
+                let number = self.code.imm32(table.0);
                 let found = self.result(Helper::FindWords, &[number, at, n]);
                 self.found(found, hit, None, miss);
             }
@@ -391,15 +423,15 @@ impl Translator<'_, '_> {
                 let max = self.p.width(key[0]).max();
                 let slot = match ty {
                     types::I32 => index,
-                    types::I8 | types::I16 => self.b.ins().uextend(types::I32, index),
-                    _ => self.b.ins().ireduce(types::I32, index),
+                    types::I8 | types::I16 => self.code.b.ins().uextend(types::I32, index),
+                    _ => self.code.b.ins().ireduce(types::I32, index),
                 };
                 if max < u128::from(capacity) {
                     let (hit, args) = self.edge(hit, &[slot]);
-                    self.b.ins().jump(hit, &args);
+                    self.code.b.ins().jump(hit, &args);
                 } else {
-                    let capacity = self.imm(ty, capacity.into());
-                    let inside = self.b.ins().icmp(IntCC::UnsignedLessThan, index, capacity);
+                    let capacity = self.code.imm(ty, capacity.into());
+                    let inside = self.code.b.ins().icmp(IntCC::UnsignedLessThan, index, capacity);
                     self.branch(inside, hit, &[slot], miss);
                 }
             }
@@ -412,7 +444,7 @@ impl Translator<'_, '_> {
         if !self.is_aside() {
             let (words, hash) = self.exact_key(table, key);
             let slow = self.find_exact(table, &words, hash, ok);
-            self.b.switch_to_block(slow);
+            self.code.b.switch_to_block(slow);
         }
         let found = self.with_key(Helper::Insert, table, key);
         self.found(found, ok, None, full);
@@ -420,7 +452,7 @@ impl Translator<'_, '_> {
 
     /// The words of a key ([`weir_table::Layout::key`]), and their hash.
     pub(crate) fn exact_key(&mut self, table: TableId, key: &[Value]) -> (Vec<ir::Value>, ir::Value) {
-        let layout = self.uses.layouts[table.0 as usize].clone();
+        let layout = self.known.uses.layouts[table.0 as usize].clone();
         let mut words: Vec<Option<ir::Value>> = vec![None; layout.key_words];
         let fields = fields_in_order(&layout, key);
         let mut rest = &fields[..];
@@ -428,11 +460,11 @@ impl Translator<'_, '_> {
             let pair = behind.first().and_then(|&(_, next)| self.pair(v, next));
             rest = if pair.is_some() { &behind[1..] } else { behind };
             let value = pair.unwrap_or_else(|| self.network(v));
-            let (low, high) = self.halves(value);
+            let (low, high) = self.code.halves(value);
             let (at, shift) = ((at / 64) as usize, at % 64);
-            let low = if shift == 0 { low } else { self.b.ins().ishl_imm_u(low, i64::from(shift)) };
+            let low = if shift == 0 { low } else { self.code.b.ins().ishl_imm_u(low, i64::from(shift)) };
             let word = words[at];
-            words[at] = Some(word.map_or(low, |w| self.b.ins().bor(w, low)));
+            words[at] = Some(word.map_or(low, |w| self.code.b.ins().bor(w, low)));
             if self.p.width(v) == Width::W128 {
                 words[at + 1] = Some(high);
             }
@@ -440,12 +472,12 @@ impl Translator<'_, '_> {
         let words: Vec<ir::Value> = words.into_iter().flatten().collect();
         let mut h = self.constant_view(table, View::SEED);
         for pair in words.chunks(2) {
-            let a = self.b.ins().bxor(pair[0], h);
-            let odd = self.imm(types::I64, HASH_ODD.into());
-            let b = pair.get(1).map_or(odd, |&b| self.b.ins().bxor(b, odd));
-            h = self.product_halves_xored(a, b);
+            let a = self.code.b.ins().bxor(pair[0], h);
+            let odd = self.code.imm(types::I64, HASH_ODD.into());
+            let b = pair.get(1).map_or(odd, |&b| self.code.b.ins().bxor(b, odd));
+            h = self.code.product_halves_xored(a, b);
         }
-        (words, self.b.ins().bor_imm_u(h, HASH_TOP as i64))
+        (words, self.code.b.ins().bor_imm_u(h, HASH_TOP as i64))
     }
 
     /// Searches the cells of an exact table, and goes to `hit` from the key's. Gives the block for all else: the key may
@@ -458,58 +490,58 @@ impl Translator<'_, '_> {
         hit: &Target,
     ) -> ir::Block {
         let mask = self.view(types::I64, table, View::MASK);
-        let [head, other_tag, compare, next, slow] = std::array::from_fn(|_| self.b.create_block());
-        [other_tag, next, slow].into_iter().for_each(|block| self.b.set_cold_block(block));
-        let first = self.b.ins().band(hash, mask);
-        let tag = self.b.ins().ushr_imm_u(hash, 32);
-        let tag = self.b.ins().ireduce(types::I32, tag);
-        let [number, cells] = std::array::from_fn(|_| self.b.append_block_param(head, types::I64));
+        let [head, other_tag, compare, next, slow] = std::array::from_fn(|_| self.code.b.create_block());
+        [other_tag, next, slow].into_iter().for_each(|block| self.code.b.set_cold_block(block));
+        let first = self.code.b.ins().band(hash, mask);
+        let tag = self.code.b.ins().ushr_imm_u(hash, 32);
+        let tag = self.code.b.ins().ireduce(types::I32, tag);
+        let [number, cells] = std::array::from_fn(|_| self.code.b.append_block_param(head, types::I64));
         let first_cells = self.view(types::I64, table, View::CELLS);
-        self.b.ins().jump(head, &[first.into(), first_cells.into()]);
-        self.b.switch_to_block(head);
-        let at = self.b.ins().ishl_imm_u(number, 3);
-        let at = self.b.ins().iadd(cells, at);
-        let found = self.b.ins().load(types::I32, self.regions.views, at, 4);
-        let same = self.b.ins().icmp(IntCC::Equal, found, tag);
-        self.b.ins().brif(same, compare, &[], other_tag, &[]);
+        self.code.b.ins().jump(head, &[first.into(), first_cells.into()]);
+        self.code.b.switch_to_block(head);
+        let at = self.code.b.ins().ishl_imm_u(number, 3);
+        let at = self.code.b.ins().iadd(cells, at);
+        let found = self.code.b.ins().load(types::I32, self.code.regions.views, at, 4);
+        let same = self.code.b.ins().icmp(IntCC::Equal, found, tag);
+        self.code.b.ins().brif(same, compare, &[], other_tag, &[]);
         // An empty cell ends the search, as no table is full.
-        self.b.switch_to_block(other_tag);
-        self.b.ins().brif(found, next, &[], slow, &[]);
-        self.b.switch_to_block(next);
-        let number = self.b.ins().iadd_imm_s(number, 1);
+        self.code.b.switch_to_block(other_tag);
+        self.code.b.ins().brif(found, next, &[], slow, &[]);
+        self.code.b.switch_to_block(next);
+        let number = self.code.b.ins().iadd_imm_s(number, 1);
         // Read anew: few packets come back here, and registers are rare.
-        let first_table = self.frame.first_table.get(&mut self.b);
+        let first_table = self.frame.first_table.get(&mut self.code.b);
         let [mask, cells] = [View::MASK, View::CELLS].map(|field| {
             let off = (View::STRIDE * table.0 as usize + field) as i32;
-            self.b.ins().load(types::I64, self.regions.views, first_table, off)
+            self.code.b.ins().load(types::I64, self.code.regions.views, first_table, off)
         });
-        let number = self.b.ins().band(number, mask);
-        self.b.ins().jump(head, &[number.into(), cells.into()]);
+        let number = self.code.b.ins().band(number, mask);
+        self.code.b.ins().jump(head, &[number.into(), cells.into()]);
 
-        self.b.switch_to_block(compare);
-        let slot = self.load(types::I32, at, 0, self.regions.views);
+        self.code.b.switch_to_block(compare);
+        let slot = self.code.load(types::I32, at, 0, self.code.regions.views);
         let row = match words.len() {
             1 => self.row(table, slot),
             _ => self.found_row(table, slot),
         };
         // One branch a word: where the tag is the same they all go one way, and need no instruction but a comparison.
         for (i, &word) in words.iter().enumerate() {
-            let there = self.b.ins().load(types::I64, self.regions.rows, row, 8 * i as i32);
-            let same = self.b.ins().icmp(IntCC::Equal, word, there);
-            let more = self.b.create_block();
-            self.b.ins().brif(same, more, &[], next, &[]);
-            self.b.switch_to_block(more);
+            let there = self.code.b.ins().load(types::I64, self.code.regions.rows, row, 8 * i as i32);
+            let same = self.code.b.ins().icmp(IntCC::Equal, word, there);
+            let more = self.code.b.create_block();
+            self.code.b.ins().brif(same, more, &[], next, &[]);
+            self.code.b.switch_to_block(more);
         }
         let (hit, args) = self.edge(hit, &[slot]);
-        self.b.ins().jump(hit, &args);
+        self.code.b.ins().jump(hit, &args);
         slow
     }
 
     /// Address of the row of a slot that was found, where several words of a key are compared: a difference, as a sum would
     /// be made anew for each access, of two registers.
     fn found_row(&mut self, table: TableId, slot: ir::Value) -> ir::Value {
-        let negated = *self.negated_rows.entry(table).or_insert_with(|| {
-            let mut before = self.frame.before(&mut self.b);
+        let negated = *self.rows.negated.entry(table).or_insert_with(|| {
+            let mut before = self.frame.before(&mut self.code.b);
             let flags = MemFlagsData::trusted();
             let first_table = offset_of!(Ctx<'_>, first_table) as i32;
             let first_table = before.ins().load(types::I64, flags, self.ctx, first_table);
@@ -518,18 +550,18 @@ impl Translator<'_, '_> {
             let negated = before.ins().ineg(rows);
             Kept::new(&mut before, negated)
         });
-        let wide = self.extend(types::I64, slot);
+        let wide = self.code.extend(types::I64, slot);
         let off = self.row_offset(table, wide);
-        let negated = negated.get(&mut self.b);
-        let row = self.b.ins().isub(off, negated);
-        self.rows.insert(slot, row);
+        let negated = negated.get(&mut self.code.b);
+        let row = self.code.b.ins().isub(off, negated);
+        self.rows.addresses.insert(slot, row);
         row
     }
 
     pub(crate) fn put_words(&mut self, words: &[ir::Value]) {
         let at = self.frame_address();
         for (i, &w) in words.iter().enumerate() {
-            self.b.ins().store(self.regions.frame, w, at, 8 * i as i32);
+            self.code.b.ins().store(self.code.regions.frame, w, at, 8 * i as i32);
         }
     }
 }

@@ -9,7 +9,7 @@ use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, MemFlagsData, StackSlot, types};
 use cranelift_frontend::FunctionBuilder;
-use cranelift_module::{Linkage, Module, ModuleError};
+use cranelift_module::ModuleError;
 use rustc_hash::FxHashSet;
 use weir_ir::program::{BlockId, Target, Type, Value, Width};
 
@@ -18,7 +18,6 @@ use crate::compile::{Translator, int};
 use crate::frame::{Frame, Kept, Room, slot};
 use crate::helpers::Ctx;
 use crate::places::NOWHERE;
-use crate::rare::rare_signature;
 
 /// What the exchange begins with. For all packets alike, the context, and the address of where the batch's packets end;
 /// then in, the packet, and out, the number of the exit from 1 on, or 0 and behind it the outcome of a packet that has
@@ -62,36 +61,36 @@ impl<'b> Translator<'_, 'b> {
         way: &Way,
         [exchange, packet]: [ir::Value; 2],
     ) -> Result<FunctionBuilder<'b>, Box<ModuleError>> {
-        self.packet = packet;
-        self.reads_ahead = false;
-        self.regions.fixed = self.fixed_here();
+        self.packet.at = packet;
+        self.rows.read_ahead = false;
+        self.code.regions.fixed = self.fixed_here();
         way.constants.iter().for_each(|op| self.note_form(op));
         let first = way.blocks[0];
         for &id in way.blocks[1..].iter().chain(&way.exits) {
             self.take_params(id);
         }
         let unknown = self.unknown(&way.blocks);
-        let to = self.block(first);
-        self.b.ins().jump(to, &[]);
+        let to = self.jumps.block(first);
+        self.code.b.ins().jump(to, &[]);
         for &id in &way.blocks {
-            self.here = id;
-            self.start_block(self.blocks[id.0 as usize], !unknown[id.0 as usize]);
+            self.here.block = id;
+            self.start_block(self.jumps.blocks[id.0 as usize], !unknown[id.0 as usize]);
             self.take_given(way, exchange, id);
             self.translate_block(id);
         }
         self.note_nothing();
         for (number, &id) in way.exits.iter().enumerate() {
-            let block = self.block(id);
-            self.b.switch_to_block(block);
-            let values = self.b.block_params(block).to_vec();
+            let block = self.jumps.block(id);
+            self.code.b.switch_to_block(block);
+            let values = self.code.b.block_params(block).to_vec();
             for (i, value) in values.into_iter().enumerate() {
-                self.store_value(value, exchange, value_at(i), self.regions.frame);
+                self.code.store_value(value, exchange, value_at(i), self.code.regions.frame);
             }
             self.leave(exchange, 1 + number);
         }
-        self.b.switch_to_block(self.frame.ended);
-        let outcome = self.b.block_params(self.frame.ended)[0];
-        self.b.ins().store(self.regions.frame, outcome, exchange, OUTCOME);
+        self.code.b.switch_to_block(self.frame.ended);
+        let outcome = self.code.b.block_params(self.frame.ended)[0];
+        self.code.b.ins().store(self.code.regions.frame, outcome, exchange, OUTCOME);
         self.leave(exchange, 0);
         self.close()
     }
@@ -101,23 +100,23 @@ impl<'b> Translator<'_, 'b> {
         let wanted: FxHashSet<Value> = used(self.p, id).into_iter().collect();
         for (i, &v) in way.given.iter().enumerate().filter(|(_, v)| wanted.contains(v)) {
             let value = self.exchanged(v, exchange, value_at(i));
-            self.set(v, value);
+            self.values.set(v, value);
         }
     }
 
     /// Reads a value that stands in the exchange as it is in a register.
     fn exchanged(&mut self, v: Value, at: ir::Value, off: i32) -> ir::Value {
         match self.p.ty(v) {
-            Type::Int(Width::W128) => self.load_value(Width::W128, at, off, self.regions.frame),
-            Type::Int(w) => self.b.ins().load(int(w), self.regions.frame, at, off),
-            Type::Entry(_) => self.b.ins().load(types::I32, self.regions.frame, at, off),
+            Type::Int(Width::W128) => self.code.load_value(Width::W128, at, off, self.code.regions.frame),
+            Type::Int(w) => self.code.b.ins().load(int(w), self.code.regions.frame, at, off),
+            Type::Entry(_) => self.code.b.ins().load(types::I32, self.code.regions.frame, at, off),
         }
     }
 
     fn leave(&mut self, exchange: ir::Value, exit: usize) {
-        let exit = self.imm(types::I64, exit as u128);
-        self.b.ins().store(self.regions.frame, exit, exchange, EXIT);
-        self.b.ins().return_(&[]);
+        let exit = self.code.imm(types::I64, exit as u128);
+        self.code.b.ins().store(self.code.regions.frame, exit, exchange, EXIT);
+        self.code.b.ins().return_(&[]);
     }
 
     /// Room for what goes to ways and comes back: to be called once, before anything is translated.
@@ -125,12 +124,12 @@ impl<'b> Translator<'_, 'b> {
         let taken = |b: &BlockId| self.p.block(*b).params.len();
         let most = |w: &Way| w.exits.iter().map(taken).max().unwrap_or(0).max(w.given.len());
         let most = aside.ways.iter().map(most).max().unwrap_or(0);
-        let slot = slot(self.b.func, value_at(most) as usize, 4);
-        let mut before = self.frame.before(&mut self.b);
+        let slot = slot(self.code.b.func, value_at(most) as usize, 4);
+        let mut before = self.frame.before(&mut self.code.b);
         let exchange = Room::new(&mut before, slot);
         let end = self.frame.end.address(&mut before);
         for (value, off) in [(self.ctx, CONTEXT), (end, BATCH_END)] {
-            before.ins().store(self.regions.frame, value, exchange.at, off);
+            before.ins().store(self.code.regions.frame, value, exchange.at, off);
         }
         exchange
     }
@@ -138,31 +137,31 @@ impl<'b> Translator<'_, 'b> {
     /// The first block of a way: calls its function, and goes on where that says.
     pub(crate) fn call_way(&mut self, aside: &Aside, number: usize, exchange: &Room) {
         let (way, at) = (&aside.ways[number], exchange.at);
-        self.b.ins().store(self.regions.frame, self.packet, at, PACKET);
+        self.code.b.ins().store(self.code.regions.frame, self.packet.at, at, PACKET);
         for (i, &v) in way.given.iter().enumerate() {
             let value = self.get(v);
-            self.store_value(value, at, value_at(i), self.regions.frame);
+            self.code.store_value(value, at, value_at(i), self.code.regions.frame);
         }
-        let given = exchange.number.get(&mut self.b);
-        let function = match self.function_of(number) {
+        let given = exchange.number.get(&mut self.code.b);
+        let function = match self.calls.local(self.code.b.func, &way_name(number)) {
             Ok(function) => function,
-            Err(e) => return self.fail(e),
+            Err(e) => return self.calls.fail(e),
         };
-        self.b.ins().call(function, &[given]);
+        self.code.b.ins().call(function, &[given]);
         if !way.keeps_places {
-            self.places = NOWHERE;
+            self.packet.places = NOWHERE;
         }
-        let exit = self.b.ins().load(types::I64, self.regions.frame, at, EXIT);
+        let exit = self.code.b.ins().load(types::I64, self.code.regions.frame, at, EXIT);
         for (i, &id) in way.exits.iter().enumerate() {
-            let [to, next] = std::array::from_fn(|_| self.b.create_block());
-            [to, next].into_iter().for_each(|block| self.b.set_cold_block(block));
-            let is = self.b.ins().icmp_imm_u(IntCC::Equal, exit, 1 + i as i64);
-            self.b.ins().brif(is, to, &[], next, &[]);
-            self.b.switch_to_block(to);
+            let [to, next] = std::array::from_fn(|_| self.code.b.create_block());
+            [to, next].into_iter().for_each(|block| self.code.b.set_cold_block(block));
+            let is = self.code.b.ins().icmp_imm_u(IntCC::Equal, exit, 1 + i as i64);
+            self.code.b.ins().brif(is, to, &[], next, &[]);
+            self.code.b.switch_to_block(to);
             self.go_to_exit(id, at);
-            self.b.switch_to_block(next);
+            self.code.b.switch_to_block(next);
         }
-        let outcome = self.b.ins().load(types::I64, self.regions.frame, at, OUTCOME);
+        let outcome = self.code.b.ins().load(types::I64, self.code.regions.frame, at, OUTCOME);
         self.end_packet(outcome);
     }
 
@@ -172,20 +171,13 @@ impl<'b> Translator<'_, 'b> {
         let params = self.p.block(id).params.iter().enumerate();
         let taken: Vec<ir::Value> = params.map(|(i, &v)| self.exchanged(v, at, value_at(i))).collect();
         let target = Target { block: id, args: Vec::new() };
-        let row = self.is_given_row(id).then(|| self.row_given(&target, &taken));
+        let row = self.rows.is_given(id).then(|| self.row_given(&target, &taken));
         if let Some(lane) = self.lane_from_outside(id) {
-            self.enter_lane(lane);
+            self.lanes.enter(&mut self.code, lane);
         }
         self.reach(id);
         let args: Vec<BlockArg> = taken.into_iter().chain(row).map(BlockArg::Value).collect();
-        let to = self.block(id);
-        self.b.ins().jump(to, &args);
-    }
-
-    /// The function of a way.
-    fn function_of(&mut self, number: usize) -> Result<ir::FuncRef, Box<ModuleError>> {
-        let signature = rare_signature(self.module);
-        let id = self.module.declare_function(&way_name(number), Linkage::Local, &signature)?;
-        Ok(self.module.declare_func_in_func(id, self.b.func))
+        let to = self.jumps.block(id);
+        self.code.b.ins().jump(to, &args);
     }
 }

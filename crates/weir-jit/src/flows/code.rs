@@ -26,46 +26,46 @@ const FACTORS: [u64; super::MOST_WORDS] = [
 impl Translator<'_, '_> {
     /// Looks a key up: in the packet's entry, if there is a cache, and else in the table.
     pub(crate) fn kept_lookup(&mut self, number: usize, key: &[Value], hit: &Target, miss: &Target) {
-        let site = self.flows.sites[number];
+        let site = self.known.flows.sites[number];
         let group = site.group;
         let words = self.packed_key(key);
-        let [on, there, learn, off] = std::array::from_fn(|_| self.b.create_block());
-        let [entry, last] = [types::I64; 2].map(|ty| self.b.append_block_param(there, ty));
-        self.b.set_cold_block(learn);
+        let [on, there, learn, off] = std::array::from_fn(|_| self.code.b.create_block());
+        let [entry, last] = [types::I64; 2].map(|ty| self.code.b.append_block_param(there, ty));
+        self.code.b.set_cold_block(learn);
         let entries = self.group_view(group, offset_of!(View, entries));
-        self.b.ins().brif(entries, on, &[], off, &[]);
+        self.code.b.ins().brif(entries, on, &[], off, &[]);
 
-        self.b.switch_to_block(on);
+        self.code.b.switch_to_block(on);
         let first = if site.leads { self.lead(&site, entries, &words) } else { self.current(group) };
         let ways = if site.leads { WAYS } else { 1 };
         for way in 0..ways {
-            let next = if way + 1 < ways { self.b.create_block() } else { learn };
-            let stride = self.flows.groups[group].stride;
-            let entry = self.b.ins().iadd_imm_s(first, (way * stride) as i64);
+            let next = if way + 1 < ways { self.code.b.create_block() } else { learn };
+            let stride = self.known.flows.groups[group].stride;
+            let entry = self.code.b.ins().iadd_imm_s(first, (way * stride) as i64);
             let (differs, last) = self.compare_section(&site, entry, &words);
-            self.b.ins().brif(differs, next, &[], there, &[entry, last].map(BlockArg::Value));
-            self.b.switch_to_block(next);
+            self.code.b.ins().brif(differs, next, &[], there, &[entry, last].map(BlockArg::Value));
+            self.code.b.switch_to_block(next);
         }
         self.put_words(&words);
-        let (at, n) = (self.frame_number(), self.imm32(words.len() as u32));
-        let lookup = self.imm32(number as u32);
+        let (at, n) = (self.frame_number(), self.code.imm32(words.len() as u32));
+        let lookup = self.code.imm32(number as u32);
         let found = self.result(Helper::Learn, &[lookup, first, at, n]);
         self.found(found, hit, None, miss);
 
-        self.b.switch_to_block(there);
-        if site.leads && self.flows.groups[group].sites.len() > 1 {
+        self.code.b.switch_to_block(there);
+        if site.leads && self.known.flows.groups[group].sites.len() > 1 {
             let current = self.fixed(offset_of!(Ctx<'_>, flow_entries));
-            self.b.ins().store(self.regions.outcomes, entry, current, 8 * group as i32);
+            self.code.b.ins().store(self.code.regions.outcomes, entry, current, 8 * group as i32);
         }
         let hits = self.fixed(offset_of!(Ctx<'_>, flow_hits));
-        let n = self.b.ins().load(types::I64, self.regions.outcomes, hits, 8 * number as i32);
-        let n = self.b.ins().iadd_imm_s(n, 1);
-        self.b.ins().store(self.regions.outcomes, n, hits, 8 * number as i32);
-        let slot = self.b.ins().ireduce(types::I32, last);
-        let is = self.b.ins().icmp_imm_u(IntCC::NotEqual, slot, i64::from(NONE));
+        let n = self.code.b.ins().load(types::I64, self.code.regions.outcomes, hits, 8 * number as i32);
+        let n = self.code.b.ins().iadd_imm_s(n, 1);
+        self.code.b.ins().store(self.code.regions.outcomes, n, hits, 8 * number as i32);
+        let slot = self.code.b.ins().ireduce(types::I32, last);
+        let is = self.code.b.ins().icmp_imm_u(IntCC::NotEqual, slot, i64::from(NONE));
         self.branch(is, hit, &[slot], miss);
 
-        self.b.switch_to_block(off);
+        self.code.b.switch_to_block(off);
         self.table_lookup(site.table, key, hit, miss);
     }
 
@@ -77,15 +77,15 @@ impl Translator<'_, '_> {
         entry: ir::Value,
         words: &[ir::Value],
     ) -> (ir::Value, ir::Value) {
-        let (rows, section) = (self.regions.rows, site.section as i32);
+        let (rows, section) = (self.code.regions.rows, site.section as i32);
         let stamp = self.group_view(site.group, offset_of!(View, stamp));
-        let last = self.b.ins().load(types::I64, rows, entry, section + 8 * words.len() as i32);
-        let last = self.b.ins().bxor(last, stamp);
-        let mut differs = self.b.ins().ushr_imm_u(last, 32);
+        let last = self.code.b.ins().load(types::I64, rows, entry, section + 8 * words.len() as i32);
+        let last = self.code.b.ins().bxor(last, stamp);
+        let mut differs = self.code.b.ins().ushr_imm_u(last, 32);
         for (i, &word) in words.iter().enumerate() {
-            let known = self.b.ins().load(types::I64, rows, entry, section + 8 * i as i32);
-            let x = self.b.ins().bxor(known, word);
-            differs = self.b.ins().bor(differs, x);
+            let known = self.code.b.ins().load(types::I64, rows, entry, section + 8 * i as i32);
+            let x = self.code.b.ins().bxor(known, word);
+            differs = self.code.b.ins().bor(differs, x);
         }
         (differs, last)
     }
@@ -94,19 +94,19 @@ impl Translator<'_, '_> {
     fn lead(&mut self, site: &Site, entries: ir::Value, words: &[ir::Value]) -> ir::Value {
         let hash = self.flow_hash(words);
         let shift = self.group_view(site.group, offset_of!(View, shift));
-        let off = self.b.ins().ushr(hash, shift);
-        let set = WAYS * self.flows.groups[site.group].stride;
-        let off = self.b.ins().band_imm_s(off, -(set as i64));
-        self.b.ins().iadd(entries, off)
+        let off = self.code.b.ins().ushr(hash, shift);
+        let set = WAYS * self.known.flows.groups[site.group].stride;
+        let off = self.code.b.ins().band_imm_s(off, -(set as i64));
+        self.code.b.ins().iadd(entries, off)
     }
 
     /// The hash of a key, by multiplication and shift (Dietzfelbinger and others 1997): its upper bits depend on all bits.
     pub(crate) fn flow_hash(&mut self, words: &[ir::Value]) -> ir::Value {
-        let mut hash = self.imm(types::I64, 0);
+        let mut hash = self.code.imm(types::I64, 0);
         for (&word, factor) in words.iter().zip(FACTORS) {
-            let factor = self.imm(types::I64, factor.into());
-            let product = self.b.ins().imul(word, factor);
-            hash = self.b.ins().iadd(hash, product);
+            let factor = self.code.imm(types::I64, factor.into());
+            let product = self.code.b.ins().imul(word, factor);
+            hash = self.code.b.ins().iadd(hash, product);
         }
         hash
     }
@@ -115,13 +115,13 @@ impl Translator<'_, '_> {
     /// packet does.
     fn current(&mut self, group: usize) -> ir::Value {
         let current = self.fixed(offset_of!(Ctx<'_>, flow_entries));
-        self.b.ins().load(types::I64, self.regions.outcomes, current, 8 * group as i32)
+        self.code.b.ins().load(types::I64, self.code.regions.outcomes, current, 8 * group as i32)
     }
 
     /// A field of what is known of a group.
     fn group_view(&mut self, group: usize, off: usize) -> ir::Value {
         let views = self.fixed(offset_of!(Ctx<'_>, flows));
         let off = (group * size_of::<View>() + off) as i32;
-        self.b.ins().load(types::I64, self.regions.fixed, views, off)
+        self.code.b.ins().load(types::I64, self.code.regions.fixed, views, off)
     }
 }
