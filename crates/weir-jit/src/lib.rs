@@ -8,48 +8,21 @@
 //! programs are compiled. Tables are read and written in place; what is rare or long (new entries, collisions,
 //! growing packets, other packets) calls back into Rust.
 
-mod ahead;
-mod arith;
-mod aside;
-mod batch;
-mod calls;
-mod compile;
+mod analysis;
 pub mod differential;
-mod edges;
-mod emit;
-mod ended;
-mod ends;
 mod flows;
-mod frame;
-mod helpers;
-mod known;
-mod lanes;
-mod listing;
-mod merged;
-mod module;
-mod network;
-mod ops;
-mod places;
-mod prefixes;
-mod profile;
-mod rare;
-mod rules;
+mod machine;
 mod run;
-mod starts;
-mod tables;
-mod uses;
-mod values;
-mod way;
-mod wide;
+mod translate;
 
 use cranelift_module::ModuleError;
 use weir_ir::CheckError;
 
-pub use ended::{BatchHost, Ended, Fate};
 pub use flows::{FlowCache, Flows};
-pub use listing::{Instruction, Origin, listing};
-pub use module::disassemble;
-pub use profile::Spent;
+pub use machine::disassemble;
+pub use machine::listing::{Instruction, Origin, listing};
+pub use run::ended::{BatchHost, Ended, Fate};
+pub use run::profile::Spent;
 pub use run::{Compiled, Runner};
 
 /// A program that could not be compiled.

@@ -12,7 +12,7 @@ use super::policy::{Decision, Found, Policy};
 use super::{Group, Plan, Site, WAYS};
 
 /// In place of a slot: the lookup found nothing.
-pub(super) const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// A cache line.
 const LINE: usize = 64;

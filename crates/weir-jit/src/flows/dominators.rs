@@ -2,8 +2,8 @@
 
 use weir_ir::program::{BlockId, End, Op, Program};
 
-use crate::lanes::Lanes;
-use crate::starts::order;
+use crate::analysis::lanes::Lanes;
+use crate::analysis::starts::order;
 
 /// The dominators of the blocks that runs reach, with packets that go on in another element.
 pub(crate) struct Dominators {

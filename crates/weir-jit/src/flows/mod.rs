@@ -8,12 +8,11 @@
 //! Only lookups are kept; all effects are the program's own.
 //!
 //! - [`Plan`]: which lookups, from the program alone.
-//! - [`code`]: what they become.
+//! - [`crate::translate::flow_lookup`]: what they become.
 //! - [`cache`]: the memory, and when it is forgotten: whenever a table of the group has changed.
 //! - [`policy`]: whether it pays.
 
 pub(crate) mod cache;
-mod code;
 mod dominators;
 mod policy;
 #[cfg(test)]
@@ -28,11 +27,11 @@ pub(crate) use dominators::Dominators;
 pub use cache::{FlowCache, Flows};
 
 /// Most words of a key.
-const MOST_WORDS: usize = 8;
+pub(crate) const MOST_WORDS: usize = 8;
 /// Most bytes of an entry: two pairs of cache lines.
 const MOST_BYTES: usize = 256;
 /// Entries that may be a packet's: a set, on one cache line or on neighbours.
-const WAYS: usize = 2;
+pub(crate) const WAYS: usize = 2;
 /// Bytes of the smallest entry.
 const LEAST_BYTES: usize = 32;
 

@@ -1,0 +1,374 @@
+//! Code of lanes ([`crate::analysis::lanes`]): what differs from lane to lane is chosen by the lane's number.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    self, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, types,
+};
+use cranelift_frontend::{FunctionBuilder, Switch, Variable};
+use rustc_hash::FxHashMap;
+use weir_ir::program::{BlockId, End, Op, TableId, Target, Type, Value};
+use weir_table::View;
+
+use crate::analysis::lanes::{Group, Lanes};
+use crate::machine::helpers::Ctx;
+use crate::translate::Translator;
+use crate::translate::emit::Emitter;
+use crate::translate::frame::Room;
+
+/// Most numbers of cells that are brought together before the loop: each costs the batch a little.
+const MOST_VALUES: usize = 64;
+
+/// Numbers of cells that are brought together for lanes.
+#[derive(Debug, Default)]
+pub(crate) struct Brought {
+    count: usize,
+    /// Where they are.
+    room: Option<(StackSlot, Room)>,
+}
+
+/// The lanes of a program while it is translated.
+#[derive(Default)]
+pub(crate) struct LaneState {
+    pub of: Lanes,
+    /// For each fork the number of the lane that was taken.
+    pub numbers: Vec<Variable>,
+    /// The code goes from lanes to paths of their own.
+    pub parting: bool,
+    /// Cells of tables that depend on the lane: table and index for each.
+    pub cells: FxHashMap<Value, Vec<(TableId, u32)>>,
+    /// Numbers that were brought together for lanes.
+    pub brought: Brought,
+}
+
+impl LaneState {
+    pub fn new(b: &mut FunctionBuilder<'_>, of: Lanes) -> LaneState {
+        let numbers = of.forks.iter().map(|_| b.declare_var(types::I64)).collect();
+        LaneState { of, numbers, ..LaneState::default() }
+    }
+
+    /// The group of a block.
+    pub fn group(&self, block: BlockId) -> Option<&Group> {
+        self.of.group(block)
+    }
+
+    /// The number of the lane, 64 bits.
+    pub fn number(&self, b: &mut FunctionBuilder<'_>, fork: usize) -> ir::Value {
+        b.use_var(self.numbers[fork])
+    }
+
+    /// Says which lane it is.
+    pub fn enter(&self, code: &mut Emitter<'_>, (fork, lane): (usize, usize)) {
+        let lane = code.imm(types::I64, lane as u128);
+        code.b.def_var(self.numbers[fork], lane);
+    }
+}
+
+impl Translator<'_, '_> {
+    /// The fork and the lane of a block that the current one leads to from outside of the lanes.
+    pub(crate) fn lane_from_outside(&self, to: BlockId) -> Option<(usize, usize)> {
+        let place = self.lanes.of.place(to)?;
+        let inside = self.lanes.group(self.here.block).is_some_and(|g| g.fork == place.0);
+        (self.lanes.parting || !inside).then_some(place)
+    }
+
+    /// An operation of the current block, for all lanes.
+    pub(crate) fn lane_op(&mut self, i: usize) {
+        let p = self.p;
+        self.here.op = i;
+        self.packet.settle(&self.code.b);
+        let first = &p.block(self.here.block).ops[i];
+        let next = p.block(self.here.block).ops.get(i + 1).filter(|_| self.is_stored(i + 1));
+        let Some(group) = self.lanes.group(self.here.block) else { return self.op(first, next) };
+        let ops: Vec<&Op> = group.blocks.iter().map(|&b| &p.block(b).ops[i]).collect();
+        match first {
+            Op::Const { dst, .. } => {
+                let all: Vec<u128> = ops.iter().filter_map(|op| constant(op)).collect();
+                if all.iter().all(|&c| c == all[0]) {
+                    return ops.iter().for_each(|op| self.note_form(op));
+                }
+                let ty = self.ty(*dst);
+                let v = self.by_lane(ty, &all);
+                self.values.set(*dst, v);
+            }
+            Op::Index { dst, .. } => {
+                let all: Vec<(TableId, u32)> = ops.iter().filter_map(|op| cell(op)).collect();
+                let slots: Vec<u128> = all.iter().map(|c| c.1.into()).collect();
+                let slot = self.by_lane(types::I32, &slots);
+                self.values.set(*dst, slot);
+                if all.iter().any(|c| c.0 != all[0].0) {
+                    self.lanes.cells.insert(*dst, all);
+                }
+            }
+            op => self.op(op, next),
+        }
+        if let Some(v) = first.dst().and_then(|dst| self.values.numbers[dst.0 as usize]) {
+            for other in ops.iter().skip(1).filter_map(|op| op.dst()) {
+                self.values.set(other, v);
+            }
+        }
+    }
+
+    /// The end of the current block, for all lanes.
+    pub(crate) fn lane_end(&mut self) {
+        let p = self.p;
+        let block = p.block(self.here.block);
+        self.packet.settle(&self.code.b);
+        if let Some(fork) = self.lanes.of.fork_at(self.here.block) {
+            self.fork(fork, &block.end);
+            return self.finish_edges();
+        }
+        let Some(group) = self.lanes.group(self.here.block).cloned() else {
+            self.end(&block.end);
+            return self.finish_edges();
+        };
+        // Where lanes part, a block stands for all that they go to.
+        let mut end = block.end.clone();
+        let mut parting = Vec::new();
+        for (i, t) in end.targets_mut().into_iter().enumerate() {
+            let to: Vec<Target> = group.blocks.iter().map(|&b| p.block(b).end.targets()[i].clone()).collect();
+            let apart = |t: &Target| self.jumps.block(t.block) != self.jumps.block(to[0].block);
+            let across = |(lane, t): (usize, &Target)| {
+                self.lanes.of.place(t.block).is_some_and(|(f, l)| f == group.fork && l != lane)
+            };
+            if to.iter().any(apart) || to.iter().enumerate().any(across) {
+                *t = Target { block: self.jumps.virtual_block(&mut self.code.b), args: Vec::new() };
+                parting.push((t.block, block.end.supplied(i), to));
+            }
+        }
+        match &end {
+            End::Switch { value, cases, default } if self.cases(&group).windows(2).any(|w| w[0] != w[1]) => {
+                self.compare_cases(&group, *value, cases, default);
+            }
+            end => self.end(end),
+        }
+        self.finish_edges();
+        self.lanes.parting = true;
+        for (at, supplied, to) in parting {
+            self.start_block(self.jumps.block(at), true);
+            let params = p.block(to[0].block).params.iter().take(supplied);
+            let types: Vec<ir::Type> = params.map(|&v| self.ty(v)).collect();
+            let here = self.jumps.block(at);
+            let supplied: Vec<ir::Value> =
+                types.into_iter().map(|ty| self.code.b.append_block_param(here, ty)).collect();
+            let mut ways = Switch::new();
+            let mut last = None;
+            for (lane, t) in to.iter().enumerate() {
+                let way = self.way(t, &supplied);
+                ways.set_entry(lane as u128, way);
+                last = Some(way);
+            }
+            let lane = self.lanes.number(&mut self.code.b, group.fork);
+            ways.emit(&mut self.code.b, lane, last.expect("a group has lanes"));
+            self.finish_edges();
+        }
+        self.lanes.parting = false;
+    }
+
+    /// The cases of the switches that blocks end with.
+    fn cases(&self, group: &Group) -> Vec<Vec<u128>> {
+        let of = |b: &BlockId| match &self.p.block(*b).end {
+            End::Switch { cases, .. } => cases.iter().map(|c| c.0).collect(),
+            _ => Vec::new(),
+        };
+        group.blocks.iter().map(of).collect()
+    }
+
+    /// A switch whose cases depend on the lane.
+    fn compare_cases(&mut self, group: &Group, value: Value, targets: &[(u128, Target)], default: &Target) {
+        let all = self.cases(group);
+        let (v, ty) = (self.get(value), self.ty(value));
+        for (i, (_, target)) in targets.iter().enumerate() {
+            let cases: Vec<u128> = all.iter().map(|cases| cases[i]).collect();
+            let case = self.by_lane(ty, &cases);
+            let is = self.code.b.ins().icmp(IntCC::Equal, v, case);
+            let next = self.code.b.create_block();
+            let (to, args) = self.edge(target, &[]);
+            self.code.b.ins().brif(is, to, &args, next, &[]);
+            self.code.b.switch_to_block(next);
+        }
+        let (to, args) = self.edge(default, &[]);
+        self.code.b.ins().jump(to, &args);
+    }
+
+    /// Goes to the lanes of a switch as one, and to its other cases.
+    fn fork(&mut self, number: usize, end: &End) {
+        let End::Switch { value, cases, default } = end else { unreachable!("a fork is a switch") };
+        let fork = self.lanes.of.forks[number].clone();
+        let v = self.get(*value);
+        let ty = self.ty(*value);
+        let lane = match fork.first {
+            0 => v,
+            first => {
+                let first = self.code.imm(ty, first);
+                self.code.b.ins().isub(v, first)
+            }
+        };
+        let wide = if ty == types::I64 { lane } else { self.code.extend(types::I64, lane) };
+        self.code.b.def_var(self.lanes.numbers[number], wide);
+        let is = self.code.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, wide, fork.ways.len() as i64);
+        let (lanes, other) = (self.jumps.block(fork.ways[0]), self.code.b.create_block());
+        self.code.b.ins().brif(is, lanes, &[], other, &[]);
+        self.reach(fork.ways[0]);
+        self.code.b.switch_to_block(other);
+        let end = fork.first + fork.ways.len() as u128;
+        let cases: Vec<(u128, Target)> =
+            cases.iter().filter(|(c, _)| !(fork.first..end).contains(c)).cloned().collect();
+        self.switch(*value, &cases, default);
+    }
+
+    /// One of these constants, one for each lane of the current block.
+    pub(crate) fn by_lane(&mut self, ty: ir::Type, all: &[u128]) -> ir::Value {
+        let Some(fork) =
+            self.lanes.group(self.here.block).map(|g| g.fork).filter(|_| all.iter().any(|&c| c != all[0]))
+        else {
+            return self.code.imm(ty, all[0]);
+        };
+        let lane = self.lanes.number(&mut self.code.b, fork);
+        if ty == types::I128 {
+            let [low, high] = [0, 64].map(|shift| {
+                let half: Vec<u128> = all.iter().map(|c| u128::from((c >> shift) as u64)).collect();
+                self.by_lane(types::I64, &half)
+            });
+            return self.code.wide(low, high);
+        }
+        // Often each is as much greater than the one before.
+        let step = all[1].wrapping_sub(all[0]);
+        let wide = if all.windows(2).all(|w| w[1].wrapping_sub(w[0]) == step) {
+            let (first, step) = (self.code.imm(types::I64, all[0]), self.code.imm(types::I64, step));
+            let more = self.code.b.ins().imul(lane, step);
+            self.code.b.ins().iadd(more, first)
+        } else {
+            let at = self.constants(all);
+            let off = self.code.b.ins().ishl_imm_u(lane, 3);
+            let at = self.code.b.ins().iadd(at, off);
+            self.code.b.ins().load(types::I64, MemFlagsData::trusted(), at, 0)
+        };
+        if ty == types::I64 { wide } else { self.code.b.ins().ireduce(ty, wide) }
+    }
+
+    /// A 32-bit number that each block of the current group has one of.
+    pub(crate) fn each(&mut self, of: impl Fn(&Self, BlockId) -> u32) -> ir::Value {
+        let all = self.numbers(of);
+        self.by_lane(types::I32, &all)
+    }
+
+    /// A number for each block of the current group, or for the current block alone.
+    pub(crate) fn numbers(&self, of: impl Fn(&Self, BlockId) -> u32) -> Vec<u128> {
+        match self.lanes.group(self.here.block) {
+            Some(g) => g.blocks.iter().map(|&b| of(self, b).into()).collect(),
+            None => vec![of(self, self.here.block).into()],
+        }
+    }
+
+    /// As [`each`](Translator::each), of the current operation.
+    pub(crate) fn each_op(&mut self, of: impl Fn(&Self, &Op) -> u32) -> ir::Value {
+        self.each(|t, b| of(t, &t.p.block(b).ops[t.here.op]))
+    }
+
+    /// Address of constants in memory, 64 bits each.
+    fn constants(&mut self, all: &[u128]) -> ir::Value {
+        match self.calls.constants(self.code.b.func, all.iter().map(|&c| c as u64)) {
+            Ok(at) => self.code.b.ins().symbol_value(types::I64, at),
+            Err(e) => {
+                self.calls.fail(e);
+                self.code.imm(types::I64, 0)
+            }
+        }
+    }
+
+    /// Number of an entry's table.
+    pub(crate) fn table_number(&mut self, entry: Value) -> ir::Value {
+        match self.lanes.cells.get(&entry) {
+            Some(cells) => {
+                let all: Vec<u128> = cells.iter().map(|(t, _)| t.0.into()).collect();
+                self.by_lane(types::I32, &all)
+            }
+            None => {
+                let Type::Entry(t) = self.p.ty(entry) else {
+                    unreachable!("the checker proved that this is an entry")
+                };
+                self.code.imm32(t.0)
+            }
+        }
+    }
+
+    /// Address of the rows of an entry's table, if that depends on the lane.
+    pub(crate) fn lane_rows(&mut self, entry: Value) -> Option<ir::Value> {
+        let cells = self.lanes.cells.get(&entry)?;
+        let offsets: Vec<u128> = cells.iter().map(|(t, _)| (View::STRIDE * t.0 as usize) as u128).collect();
+        // What all have in common stands in the instruction, so that tables side by side share what is computed.
+        let first = offsets[0];
+        let relative: Vec<u128> =
+            offsets.iter().map(|o| u128::from((*o as u64).wrapping_sub(first as u64))).collect();
+        let off = self.by_lane(types::I64, &relative);
+        let base = self.first_table();
+        let at = self.code.b.ins().iadd(base, off);
+        // Not to be read before the lane is known to be one.
+        Some(self.code.b.ins().load(
+            types::I64,
+            self.code.regions.views,
+            at,
+            (first as usize + View::ROWS) as i32,
+        ))
+    }
+
+    /// What stands at an offset in the cell of the lane, in network byte order, if no program writes it. The numbers of
+    /// all lanes are brought together before the loop over the batch, so that a packet reads one and not the address of
+    /// it before: most go from there into the packet.
+    pub(crate) fn lane_value(&mut self, entry: Value, off: i32, ty: ir::Type) -> Option<ir::Value> {
+        let is_worth_it = self.rows.read_ahead || !self.is_exception();
+        let cells = self.lanes.cells.get(&entry).filter(|_| is_worth_it && ty != types::I128)?;
+        let cells: Vec<(usize, u32)> = cells.iter().map(|&(t, index)| (t.0 as usize, index)).collect();
+        let fork = self.lanes.group(self.here.block)?.fork;
+        if cells.iter().any(|&(t, _)| self.known.uses.written[t])
+            || self.lanes.brought.count + cells.len() > MOST_VALUES
+        {
+            return None;
+        }
+        let number = self.lanes.brought.count;
+        self.lanes.brought.count += cells.len();
+        let size = 8 * self.lanes.brought.count as u32;
+        let flags = MemFlagsData::trusted();
+        let mut before = self.frame.before(&mut self.code.b);
+        let (slot, room) = *self.lanes.brought.room.get_or_insert_with(|| {
+            let room = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
+            let room = before.func.create_sized_stack_slot(room);
+            (room, Room::new(&mut before, room))
+        });
+        before.func.sized_stack_slots[slot].size = size;
+        let first = offset_of!(Ctx<'_>, first_table) as i32;
+        let first = before.ins().load(types::I64, flags, self.ctx, first);
+        for (i, &(t, index)) in (number..).zip(&cells) {
+            let rows = (View::STRIDE * t + View::ROWS) as i32;
+            let rows = before.ins().load(types::I64, flags, first, rows);
+            let off = off + (index as usize * self.known.uses.layouts[t].stride) as i32;
+            let v = before.ins().load(ty, flags, rows, off);
+            let v = if ty.bits() > 8 { before.ins().bswap(v) } else { v };
+            before.ins().store(flags, v, room.at, 8 * i as i32);
+        }
+        let lane = self.lanes.number(&mut self.code.b, fork);
+        let at = match self.rows.read_ahead {
+            true => room.at,
+            false => room.number.get(&mut self.code.b),
+        };
+        let more = self.code.b.ins().ishl_imm_u(lane, 3);
+        let at = self.code.b.ins().iadd(at, more);
+        Some(self.code.load(ty, at, 8 * number as i32, flags))
+    }
+}
+
+fn constant(op: &Op) -> Option<u128> {
+    match op {
+        Op::Const { value, .. } => Some(*value),
+        _ => None,
+    }
+}
+
+fn cell(op: &Op) -> Option<(TableId, u32)> {
+    match op {
+        Op::Index { table, index, .. } => Some((*table, *index)),
+        _ => None,
+    }
+}

@@ -1,0 +1,107 @@
+//! Code of slices ([`crate::analysis::slices`]).
+
+use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};
+use cranelift_frontend::FunctionBuilder;
+use rustc_hash::FxHashSet;
+use weir_ir::Layer;
+use weir_ir::program::{End, Op, Value};
+use weir_packet::SMALL_CAPACITY;
+use weir_table::Kind;
+
+use super::Translator;
+use super::batch::Batch;
+use super::ops::INLINE;
+use crate::analysis::slices::Slice;
+/// Where the layers are on the way, once that was asked for.
+pub(crate) type Positions = [Option<ir::Value>; Layer::ALL.len()];
+
+impl<'b> Translator<'_, 'b> {
+    /// Makes a function with the signature of a program's: for each packet it writes the hash (or, for prefixes that
+    /// are looked up in their table, the value) of the key to the array that stands for the arguments, 64 bits each.
+    pub(crate) fn translate_slice(mut self, batch: &Batch, slice: &Slice) -> FunctionBuilder<'b> {
+        self.take_packet(batch);
+        let needed = slice.needed(self.p).unwrap_or_default();
+        self.packet.sliced = Some([None; _]);
+        for (i, &(id, way)) in slice.path.iter().enumerate() {
+            let block = self.p.block(id);
+            self.plan(id);
+            for op in &block.ops {
+                self.slice_op(op, &needed);
+            }
+            let Some(&(next, _)) = slice.path.get(i + 1) else { break };
+            match block.end {
+                End::Push { n, .. } | End::Unpull { n, .. } if way == 0 => {
+                    let n = self.amount(n);
+                    let at = self.position(Layer::Data);
+                    let at = self.code.b.ins().isub(at, n);
+                    self.move_layer(Layer::Data, at);
+                }
+                _ => {}
+            }
+            if let Some(target) = block.end.targets().get(way) {
+                let params = self.p.block(next).params.iter().skip(block.end.supplied(way));
+                for (&param, &arg) in params.zip(&target.args) {
+                    if needed.contains(&param) {
+                        let v = self.get(arg);
+                        self.values.set(param, v);
+                    }
+                }
+            }
+        }
+        let value = if slice.group.is_some() {
+            let words = self.packed_key(&slice.key);
+            self.flow_hash(&words)
+        } else if self.p.tables[slice.table.0 as usize].decl.kind == Kind::Exact {
+            self.exact_key(slice.table, &slice.key).1
+        } else {
+            let v = self.get(slice.key[0]);
+            self.code.halves(v).0
+        };
+        self.close_slice(batch, value);
+        self.code.b.seal_all_blocks();
+        self.code.b
+    }
+
+    fn slice_op(&mut self, op: &Op, needed: &FxHashSet<Value>) {
+        match *op {
+            Op::SetMark { layer, base, off } => {
+                let (base, off) = (self.position(base), self.amount(off));
+                let at = self.code.b.ins().iadd(base, off);
+                self.move_layer(layer, at);
+            }
+            Op::Pull { n } => {
+                let (data, n) = (self.position(Layer::Data), self.amount(n));
+                let at = self.code.b.ins().iadd(data, n);
+                self.move_layer(Layer::Data, at);
+            }
+            _ => {
+                if op.dst().is_some_and(|v| needed.contains(&v)) {
+                    self.op(op, None);
+                }
+            }
+        }
+    }
+
+    /// A layer is somewhere in the smallest buffer, whatever the packet is.
+    fn move_layer(&mut self, layer: Layer, at: ir::Value) {
+        if let Some(positions) = &mut self.packet.sliced {
+            positions[layer as usize] = Some(at);
+        }
+    }
+
+    /// A position that can be read from, `off` bytes behind a layer, even if the packet has no such layer.
+    pub(crate) fn within(&mut self, position: ir::Value, off: u32) -> ir::Value {
+        let last = self.code.imm32((SMALL_CAPACITY - INLINE).saturating_sub(off));
+        self.code.b.ins().umin(position, last)
+    }
+
+    fn close_slice(&mut self, batch: &Batch, value: ir::Value) {
+        self.note_result(batch, batch.args, value);
+        let (next, is_more) = self.next_packet(batch);
+        let done = self.code.b.create_block();
+        self.code.b.ins().brif(is_more, batch.head, &[BlockArg::Value(next)], done, &[]);
+        self.code.b.switch_to_block(done);
+        let none = self.code.imm(types::I64, 0);
+        self.code.b.ins().return_(&[none]);
+    }
+}

@@ -1,0 +1,183 @@
+//! Code of ways aside ([`crate::analysis::slow_paths`]): a function for each, and the call of it.
+//!
+//! Both sides have their values in memory, the *exchange*: in registers they would be in the way of the packets that do not
+//! come by. The function keeps all registers itself.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::cursor::{Cursor, FuncCursor};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, BlockArg, InstBuilder, MemFlagsData, StackSlot, types};
+use cranelift_frontend::FunctionBuilder;
+use cranelift_module::ModuleError;
+use rustc_hash::FxHashSet;
+use weir_ir::program::{BlockId, Target, Type, Value, Width};
+
+use crate::analysis::slow_paths::{Aside, Way, used};
+use crate::machine::helpers::Ctx;
+use crate::translate::frame::{Frame, Kept, Room, slot};
+use crate::translate::packet::NOWHERE;
+use crate::translate::{Translator, int};
+
+/// What the exchange begins with. For all packets alike, the context, and the address of where the batch's packets end;
+/// then in, the packet, and out, the number of the exit from 1 on, or 0 and behind it the outcome of a packet that has
+/// ended.
+const CONTEXT: i32 = 0;
+const BATCH_END: i32 = 8;
+const PACKET: i32 = 16;
+const EXIT: i32 = 16;
+const OUTCOME: i32 = 24;
+
+/// Where a value is: behind that, in, those that are given, and out, what the exit's block takes.
+fn value_at(number: usize) -> i32 {
+    32 + 16 * number as i32
+}
+
+/// The name of a way's function.
+pub(crate) fn way_name(number: usize) -> String {
+    format!("way{number}")
+}
+
+/// Begins the function of a way. Gives the address of the exchange, and the packet, too.
+pub(crate) fn open_way(b: &mut FunctionBuilder<'_>, values: StackSlot) -> ([ir::Value; 2], Frame, ir::Value) {
+    let entry = b.create_block();
+    b.append_block_params_for_function_params(entry);
+    b.switch_to_block(entry);
+    let at = b.block_params(entry)[0];
+    let [ctx, packet, batch_end] =
+        [CONTEXT, PACKET, BATCH_END].map(|off| b.ins().load(types::I64, MemFlagsData::trusted(), at, off));
+    let (context, end) = (Kept::there(at, CONTEXT as usize), Kept::there(batch_end, 0));
+    let first_table = Kept::there(ctx, offset_of!(Ctx<'_>, first_table));
+    let values = Room::new(&mut FuncCursor::new(b.func).at_bottom(entry), values);
+    let ended = b.create_block();
+    b.append_block_param(ended, types::I64);
+    ([at, packet], Frame { entry, ended, context, end, values, passed: None, first_table }, ctx)
+}
+
+impl<'b> Translator<'_, 'b> {
+    /// The function of a way.
+    pub(crate) fn translate_way(
+        mut self,
+        way: &Way,
+        [exchange, packet]: [ir::Value; 2],
+    ) -> Result<FunctionBuilder<'b>, Box<ModuleError>> {
+        self.packet.at = packet;
+        self.rows.read_ahead = false;
+        self.code.regions.fixed = self.fixed_here();
+        way.constants.iter().for_each(|op| self.note_form(op));
+        let first = way.blocks[0];
+        for &id in way.blocks[1..].iter().chain(&way.exits) {
+            self.take_params(id);
+        }
+        let unknown = self.unknown(&way.blocks);
+        let to = self.jumps.block(first);
+        self.code.b.ins().jump(to, &[]);
+        for &id in &way.blocks {
+            self.here.block = id;
+            self.start_block(self.jumps.blocks[id.0 as usize], !unknown[id.0 as usize]);
+            self.take_given(way, exchange, id);
+            self.translate_block(id);
+        }
+        self.note_nothing();
+        for (number, &id) in way.exits.iter().enumerate() {
+            let block = self.jumps.block(id);
+            self.code.b.switch_to_block(block);
+            let values = self.code.b.block_params(block).to_vec();
+            for (i, value) in values.into_iter().enumerate() {
+                self.code.store_value(value, exchange, value_at(i), self.code.regions.frame);
+            }
+            self.leave(exchange, 1 + number);
+        }
+        self.code.b.switch_to_block(self.frame.ended);
+        let outcome = self.code.b.block_params(self.frame.ended)[0];
+        self.code.b.ins().store(self.code.regions.frame, outcome, exchange, OUTCOME);
+        self.leave(exchange, 0);
+        self.close()
+    }
+
+    /// Takes what a block uses of what is given.
+    fn take_given(&mut self, way: &Way, exchange: ir::Value, id: BlockId) {
+        let wanted: FxHashSet<Value> = used(self.p, id).into_iter().collect();
+        for (i, &v) in way.given.iter().enumerate().filter(|(_, v)| wanted.contains(v)) {
+            let value = self.exchanged(v, exchange, value_at(i));
+            self.values.set(v, value);
+        }
+    }
+
+    /// Reads a value that stands in the exchange as it is in a register.
+    fn exchanged(&mut self, v: Value, at: ir::Value, off: i32) -> ir::Value {
+        match self.p.ty(v) {
+            Type::Int(Width::W128) => self.code.load_value(Width::W128, at, off, self.code.regions.frame),
+            Type::Int(w) => self.code.b.ins().load(int(w), self.code.regions.frame, at, off),
+            Type::Entry(_) => self.code.b.ins().load(types::I32, self.code.regions.frame, at, off),
+        }
+    }
+
+    fn leave(&mut self, exchange: ir::Value, exit: usize) {
+        let exit = self.code.imm(types::I64, exit as u128);
+        self.code.b.ins().store(self.code.regions.frame, exit, exchange, EXIT);
+        self.code.b.ins().return_(&[]);
+    }
+
+    /// Room for what goes to ways and comes back: to be called once, before anything is translated.
+    pub(crate) fn exchange(&mut self, aside: &Aside) -> Room {
+        let taken = |b: &BlockId| self.p.block(*b).params.len();
+        let most = |w: &Way| w.exits.iter().map(taken).max().unwrap_or(0).max(w.given.len());
+        let most = aside.ways.iter().map(most).max().unwrap_or(0);
+        let slot = slot(self.code.b.func, value_at(most) as usize, 4);
+        let mut before = self.frame.before(&mut self.code.b);
+        let exchange = Room::new(&mut before, slot);
+        let end = self.frame.end.address(&mut before);
+        for (value, off) in [(self.ctx, CONTEXT), (end, BATCH_END)] {
+            before.ins().store(self.code.regions.frame, value, exchange.at, off);
+        }
+        exchange
+    }
+
+    /// The first block of a way: calls its function, and goes on where that says.
+    pub(crate) fn call_way(&mut self, aside: &Aside, number: usize, exchange: &Room) {
+        let (way, at) = (&aside.ways[number], exchange.at);
+        self.code.b.ins().store(self.code.regions.frame, self.packet.at, at, PACKET);
+        for (i, &v) in way.given.iter().enumerate() {
+            let value = self.get(v);
+            self.code.store_value(value, at, value_at(i), self.code.regions.frame);
+        }
+        let given = exchange.number.get(&mut self.code.b);
+        let function = match self.calls.local(self.code.b.func, &way_name(number)) {
+            Ok(function) => function,
+            Err(e) => return self.calls.fail(e),
+        };
+        self.code.b.ins().call(function, &[given]);
+        if !way.keeps_places {
+            self.packet.places = NOWHERE;
+        }
+        let exit = self.code.b.ins().load(types::I64, self.code.regions.frame, at, EXIT);
+        for (i, &id) in way.exits.iter().enumerate() {
+            let [to, next] = std::array::from_fn(|_| self.code.b.create_block());
+            [to, next].into_iter().for_each(|block| self.code.b.set_cold_block(block));
+            let is = self.code.b.ins().icmp_imm_u(IntCC::Equal, exit, 1 + i as i64);
+            self.code.b.ins().brif(is, to, &[], next, &[]);
+            self.code.b.switch_to_block(to);
+            self.go_to_exit(id, at);
+            self.code.b.switch_to_block(next);
+        }
+        let outcome = self.code.b.ins().load(types::I64, self.code.regions.frame, at, OUTCOME);
+        self.end_packet(outcome);
+    }
+
+    /// Goes on behind a way, which has begun loops anew where that is needed.
+    fn go_to_exit(&mut self, id: BlockId, at: ir::Value) {
+        self.addresses.clear();
+        let params = self.p.block(id).params.iter().enumerate();
+        let taken: Vec<ir::Value> = params.map(|(i, &v)| self.exchanged(v, at, value_at(i))).collect();
+        let target = Target { block: id, args: Vec::new() };
+        let row = self.rows.is_given(id).then(|| self.row_given(&target, &taken));
+        if let Some(lane) = self.lane_from_outside(id) {
+            self.lanes.enter(&mut self.code, lane);
+        }
+        self.reach(id);
+        let args: Vec<BlockArg> = taken.into_iter().chain(row).map(BlockArg::Value).collect();
+        let to = self.jumps.block(id);
+        self.code.b.ins().jump(to, &args);
+    }
+}
