@@ -4,7 +4,7 @@ use weir_ir::{ClassInfo, Element};
 
 use crate::args::Args;
 
-/// What the `element!` macro makes of a type.
+/// The trait that the `element!` macro implements.
 pub trait Configure: Element + Sized + 'static {
     /// The manual page.
     const INFO: &'static ClassInfo;

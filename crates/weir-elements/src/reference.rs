@@ -232,7 +232,7 @@ mod tests {
                 expect(is_sentence(p.doc), format!("parameter {name} has no doc comment that is a sentence"));
                 expect(!p.syntax.is_empty(), format!("the type of parameter {name} has no SYNTAX"));
             }
-            let mut ways = BTreeSet::new();
+            let mut accesses = BTreeSet::new();
             for h in info.handlers {
                 // Of a handler that is declared for reading and for writing, one has to be documented.
                 let same = || info.handlers.iter().filter(|other| other.name == h.name);
@@ -242,11 +242,11 @@ mod tests {
                     format!("handler {} has no doc comment that is a sentence", h.name),
                 );
                 expect(
-                    !h.read || ways.insert((h.name, "read")),
+                    !h.read || accesses.insert((h.name, "read")),
                     format!("handler {} is there twice", h.name),
                 );
                 expect(
-                    !h.write || ways.insert((h.name, "write")),
+                    !h.write || accesses.insert((h.name, "write")),
                     format!("handler {} is there twice", h.name),
                 );
             }

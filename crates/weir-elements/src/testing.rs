@@ -9,7 +9,7 @@ use weir_ir::{
 use weir_packet::Packet;
 use weir_table::TableSet;
 
-/// How a packet ended.
+/// The end of a packet.
 #[derive(Debug)]
 pub enum Outcome {
     /// It left on an output.

@@ -15,7 +15,7 @@ const RING: usize = 1024;
 /// Packets that are collected before the receiver sees them, within one round.
 const BATCH: usize = 64;
 
-/// A packet on its way to another worker.
+/// A packet in flight to another worker.
 #[derive(Debug)]
 pub(crate) struct Parcel {
     /// Number of the graph and of its load or swap.
@@ -88,12 +88,12 @@ impl Exchange {
         }
     }
 
-    /// Whether a receiver has no room, so that nothing is to be added.
+    /// Whether a receiver is full, so that nothing is to be added.
     pub fn is_blocked(&self) -> bool {
         self.out.iter().flatten().any(|o| o.backlog.len() >= BATCH)
     }
 
-    /// Whether something sent has not found room yet.
+    /// Whether something sent waits for space.
     pub fn has_backlog(&self) -> bool {
         self.out.iter().flatten().any(|o| !o.backlog.is_empty())
     }

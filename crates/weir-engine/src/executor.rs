@@ -8,7 +8,7 @@ use weir_jit::{BatchHost, Compiled, FlowCache, Runner, Spent};
 use weir_packet::Packet;
 use weir_table::TableSet;
 
-/// What runs the programs of a graph.
+/// A way to run the programs of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ExecutorKind {
     /// The interpreter.
@@ -25,7 +25,7 @@ pub(crate) struct Executor {
     compiled: Option<(Arc<Compiled>, Runner)>,
 }
 
-/// What starts a run.
+/// The start of a run.
 #[derive(Debug)]
 pub(crate) struct Job<'a> {
     pub entry: BlockId,

@@ -35,7 +35,7 @@ pub(crate) struct Made {
     pub code: Option<Code>,
 }
 
-/// News for who waits for a program.
+/// A step in the making of a program, for those who wait for it.
 #[derive(Debug, Clone)]
 pub(crate) enum Progress {
     /// It went through all passes.
@@ -44,10 +44,10 @@ pub(crate) enum Progress {
     Compiled(Code),
 }
 
-/// Gets the news; the last is [`Progress::Compiled`], if programs are compiled.
+/// Gets the steps; the last is [`Progress::Compiled`], if programs are compiled.
 pub(crate) type Waiter = Box<dyn FnMut(Progress) + Send>;
 
-/// What a program is made of.
+/// The identity of a program, apart from names and rows.
 #[derive(Debug, Clone)]
 struct Shape {
     hash: u64,
@@ -176,11 +176,11 @@ impl Library {
         if let Some(made) = self.find(plan) {
             return Some(made);
         }
-        let (told, news) = channel();
-        let waiter = Box::new(move |progress| drop(told.send(progress)));
+        let (sender, events) = channel();
+        let waiter = Box::new(move |progress| drop(sender.send(progress)));
         self.make((plan.linked.clone(), plan.used.clone()), waiter);
         let mut fast = None;
-        while let Ok(progress) = news.recv() {
+        while let Ok(progress) = events.recv() {
             match progress {
                 Progress::Optimized(made) if self.shared.compiles => fast = Some(made),
                 Progress::Optimized(fast) => return Some(Made { fast, code: None }),

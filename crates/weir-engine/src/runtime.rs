@@ -8,10 +8,10 @@ use weir_nodes::env::Env;
 use weir_plan::{Classes, Plan, PlanError};
 
 use crate::exchange::{Exchange, Parcel};
-use crate::team::Team;
+use crate::pool::WorkerPool;
 use crate::watch::SharedWatch;
 
-/// What the graphs of an engine share.
+/// The state that the graphs of an engine share.
 pub(crate) struct Runtime {
     /// What is outside of them, as their nodes see it.
     pub env: Env,
@@ -26,7 +26,7 @@ pub(crate) struct Runtime {
     /// The path to the other workers, if there are any.
     pub exchange: Option<Exchange>,
     /// On the first of several workers: the others.
-    pub team: Option<Box<Team>>,
+    pub pool: Option<Box<WorkerPool>>,
 }
 
 /// Makes a plan of a configuration that is put in a running one's place.
@@ -41,7 +41,7 @@ impl Runtime {
             reader: None,
             swap: None,
             exchange: None,
-            team: None,
+            pool: None,
         })
     }
 

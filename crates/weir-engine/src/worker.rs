@@ -17,7 +17,7 @@ use crate::engine::Engine;
 use crate::executor::ExecutorKind;
 use crate::instance::Instance;
 use crate::library::{Code, Library, Made, Progress};
-use crate::team::{Threads, panic_text, troubled};
+use crate::pool::{Threads, panic_text, troubled};
 use crate::watch::Listener;
 
 type Outcome = Result<Answer, Vec<String>>;
@@ -54,7 +54,7 @@ enum Message {
     Cancel(u64),
 }
 
-/// How the worker runs.
+/// Options of a worker.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkerOptions {
     /// How many workers.
@@ -249,7 +249,7 @@ impl Handle {
     }
 }
 
-/// What [`Command::Load`] says.
+/// The arguments of [`Command::Load`].
 struct Load {
     graph: String,
     config: String,
@@ -259,7 +259,7 @@ struct Load {
     memory: Option<u64>,
 }
 
-/// What the thread does.
+/// The loop of the worker's thread.
 struct Loop {
     engine: Engine,
     inbox: Receiver<Message>,
@@ -304,7 +304,7 @@ impl Loop {
     }
 
     fn end(&mut self) {
-        // What is on the way is delivered, if it is not too much.
+        // What is in flight is delivered, if it is not too much.
         for _ in 0..64 {
             if !matches!(catch_unwind(AssertUnwindSafe(|| self.engine.round())), Ok(Ok(true))) {
                 break;

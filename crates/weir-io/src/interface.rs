@@ -10,7 +10,7 @@ use crate::af_packet::{self, AfPacketPort, Fanout, sys};
 use crate::af_xdp::{self, AfXdpPort};
 use crate::{Netns, Port, PortError};
 
-/// How packets pass between an interface and its port.
+/// The method by which packets pass between an interface and its port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Method {
     /// Whichever suits the interface; [`Port::method`] tells which and why.
@@ -63,7 +63,7 @@ pub struct Share {
     pub of: u32,
 }
 
-/// How to open a port on an interface.
+/// Options of a port on an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The method.
@@ -176,7 +176,7 @@ pub fn open_in(netns: &Netns, name: &str, options: &Options) -> Result<Box<dyn P
     netns.run(|| open(name, options))?
 }
 
-/// What the choice depends on.
+/// The facts that the choice of a method depends on.
 #[derive(Debug, Default)]
 struct Facts {
     /// Name of the driver.

@@ -1,7 +1,7 @@
 //! Checksum and segmentation offload in software.
 
 use weir_net::{Headers, Ipv4, Ipv6, Network, Tcp, Udp, checksum, proto};
-use weir_packet::{Checksum, Gso, Layer, NoRoom, Packet};
+use weir_packet::{Checksum, Gso, Layer, NoSpace, Packet};
 
 /// The offload data of a packet does not fit its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum OffloadError {
     Headers(Gso),
     /// A segment does not fit a packet.
     #[error(transparent)]
-    NoRoom(#[from] NoRoom),
+    NoSpace(#[from] NoSpace),
 }
 
 /// The segmentation type of a packet.
@@ -72,7 +72,7 @@ pub fn finish(batch: &mut Vec<Packet>, i: usize) -> Result<(), OffloadError> {
 /// Finds an unfinished checksum of TCP or UDP in a packet that came without offload data: the field then holds the sum
 /// of the pseudo header alone. Marks such a packet as partial.
 ///
-/// A complete checksum may look so by chance, one in 65,536; it is told by being right.
+/// A complete checksum may look so at random, one in 65,536; it is told by being right.
 pub(crate) fn detect_partial(packet: &mut Packet) {
     let Some((transport, offset)) = unfinished(packet.bytes()) else { return };
     packet.csum = Checksum::Partial as u8;
@@ -190,7 +190,7 @@ pub fn segment(packet: &Packet) -> Result<Vec<Packet>, OffloadError> {
 }
 
 /// A packet of `len` zero bytes with the metadata of another, its checksum complete.
-fn empty_like(packet: &Packet, len: usize) -> Result<Packet, NoRoom> {
+fn empty_like(packet: &Packet, len: usize) -> Result<Packet, NoSpace> {
     let mut p = Packet::with_room(len)?;
     p.put(len as u32)?;
     p.anno = packet.anno;

@@ -30,7 +30,7 @@ pub enum PacketDirection {
     Outbound,
 }
 
-/// What the packets of an interface begin with.
+/// The link type of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkType {
     /// An Ethernet header (LINKTYPE_ETHERNET).

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use weir_net::EtherAddr;
 use weir_packet::Packet;
 
-/// Where packets enter and leave.
+/// A port, where packets enter and leave.
 ///
 /// No method blocks. A port belongs to one thread at a time.
 pub trait Port: Send {
@@ -138,7 +138,7 @@ impl TxErrors {
     }
 }
 
-/// What is wrong with a port.
+/// An error of a port.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// No interface has that name.

@@ -14,7 +14,7 @@ use weir_packet::{MAX_LEN, Packet, entry};
 
 use crate::{Lost, Port, PortError, PortStats};
 
-/// Where a socket is, and what it talks to.
+/// The kind and the address of a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// UDP at an address; packets go to whom the last one came from.
@@ -67,7 +67,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How to open a socket.
+/// Options of a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Where it is, and what it talks to.

@@ -86,7 +86,7 @@ pub fn encode_ip(packet: &mut Packet) -> Result<[u8; LEN], OffloadError> {
         Some(6) => ethertype::IPV6,
         _ => return Err(wrong),
     };
-    packet.push(ETHERNET).map_err(OffloadError::NoRoom)?;
+    packet.push(ETHERNET).map_err(OffloadError::NoSpace)?;
     packet.bytes_mut()[12..14].copy_from_slice(&kind.to_be_bytes());
     let header = encode(packet);
     packet.pull(ETHERNET);

@@ -12,7 +12,7 @@ const ASLEEP: u8 = 1;
 /// Something came: the sleeper does not sleep before it has looked for work again.
 const WOKEN: u8 = 2;
 
-/// What a sleeper and its wakers share. A waker first puts the work where the sleeper looks for it, and then calls
+/// The state that a sleeper and its wakers share. A waker first puts the work where the sleeper looks for it, and then calls
 /// [`wake`](Wakeup::wake). The sleeper looks for work after each [`rise`](Wakeup::rise).
 ///
 /// A wakeup is never lost: it stays until the sleeper asks for sleep, whatever the sleeper does in between.

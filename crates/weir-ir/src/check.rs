@@ -107,7 +107,7 @@ impl<'a> Checker<'a> {
             block.params.iter().for_each(|&v| define(c, v));
             block.ops.iter().filter_map(Op::dst).for_each(|v| define(c, v));
         });
-        // Whether a value's definition was met on the way through its block.
+        // Whether a value's definition was met on the path through its block.
         let mut met = vec![false; self.p.types.len()];
         self.each_block(|c, block| {
             let here = c.block;

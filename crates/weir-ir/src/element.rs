@@ -27,7 +27,7 @@ pub struct ClassInfo {
     pub examples: &'static [&'static str],
 }
 
-/// How a parameter is given.
+/// The form in which a parameter is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParamKind {
     /// By position, or by keyword.

@@ -30,7 +30,7 @@ const FAR: i32 = 1 << 29;
 /// What stands for all that can be further than `FAR`: no bound is left of one that is moved back by it.
 const TOO_FAR: i32 = 3 << 29;
 
-/// How often ways back to a block lower its bounds before those that still fall are given up.
+/// How often back edges to a block lower its bounds before those that still fall are given up.
 const MAX_ROUNDS: u32 = 8;
 
 /// Facts about the bytes behind each layer.
@@ -96,7 +96,7 @@ impl Facts {
         self.set & 1 << layer as u8 != 0
     }
 
-    /// Position of `to` minus position of `from`, if it is the same on all ways here; both are set then.
+    /// Position of `to` minus position of `from`, if it is the same on all paths here; both are set then.
     pub fn distance(&self, from: Layer, to: Layer) -> Option<i64> {
         let (least, most) = (self.apart[from as usize][to as usize], self.apart[to as usize][from as usize]);
         (least != NONE && most != NONE && least == -most && self.is_set(from)).then_some(least.into())
@@ -115,7 +115,7 @@ impl Facts {
         }
     }
 
-    /// What is known on two ways that meet.
+    /// What is known on two paths that meet.
     pub fn meet(&mut self, other: &Facts) {
         for (row, with) in self.apart.iter_mut().zip(&other.apart) {
             row.iter_mut().zip(with).for_each(|(a, b)| *a = (*a).min(*b));
@@ -214,7 +214,7 @@ impl Facts {
         }
     }
 
-    /// What is known on the `i`th way out of a block; `range` is what is known of the amount of its end.
+    /// What is known on the `i`th edge out of a block; `range` is what is known of the amount of its end.
     fn go_out(&mut self, end: &End, i: usize, range: Range) {
         let (least, most) = bounds(range);
         match (end, i) {
@@ -316,7 +316,7 @@ impl Known {
         self.ranges.amount(block, n).hi as u32
     }
 
-    /// What is known on the `i`th way out of a block.
+    /// What is known on the `i`th edge out of a block.
     pub(crate) fn edge(&self, facts: &Facts, block: BlockId, end: &End, i: usize) -> Facts {
         let mut facts = facts.clone();
         let range = end.amount().map_or(Range::ZERO, |n| self.ranges.amount(block, n));
@@ -333,11 +333,11 @@ pub fn facts(program: &Program) -> Known {
     facts_by(program, &Flow::of(program))
 }
 
-/// The same, where the ways between its blocks are known.
+/// The same, where the paths between its blocks are known.
 pub(crate) fn facts_by(program: &Program, flow: &Flow) -> Known {
     let n = program.blocks.len();
     let mut known = Known { at: vec![None; n], ranges: Ranges::of(program, flow) };
-    // The first block in the order of the program is the next: most ways into a block come from blocks before it.
+    // The first block in the order of the program is the next: most edges into a block come from blocks before it.
     let mut work = BinaryHeap::new();
     let mut rounds = vec![0; n];
     type Work = BinaryHeap<Reverse<BlockId>>;

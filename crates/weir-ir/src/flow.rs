@@ -1,11 +1,11 @@
-//! The ways between blocks: predecessors, dominators, loops.
+//! The paths between blocks: predecessors, dominators, loops.
 
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use crate::program::{BlockId, End, Op, Program};
 
-/// A way into a block.
+/// A edge into a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Edge {
     /// The block it comes from.
@@ -14,9 +14,9 @@ pub(crate) struct Edge {
     pub index: usize,
 }
 
-/// The ways between the blocks of a program.
+/// The paths between the blocks of a program.
 pub(crate) struct Flow {
-    /// The forward ways into each block; jumps that start another packet or element are not among them.
+    /// The forward edges into each block; jumps that start another packet or element are not among them.
     pub preds: Vec<SmallVec<[Edge; 2]>>,
     /// The blocks that go back to a loop header.
     pub back: Vec<Vec<usize>>,
@@ -34,7 +34,7 @@ pub(crate) struct Flow {
 /// A step of a walk over the dominator tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The block; its dominators come before it, and so do all blocks with a forward way into it.
+    /// The block; its dominators come before it, and so do all blocks with a forward edge into it.
     Enter(usize),
     /// The block and all that it dominates are done.
     Leave(usize),
@@ -43,7 +43,7 @@ pub(crate) enum Step {
 const UNREACHED: usize = usize::MAX;
 
 impl Flow {
-    /// The ways of a checked program.
+    /// The paths of a checked program.
     pub fn of(p: &Program) -> Flow {
         let n = p.blocks.len();
         let mut f = Flow {
@@ -90,7 +90,7 @@ impl Flow {
         }
     }
 
-    /// Dominators along forward ways; block number `n` is the place before all roots. Ways back change nothing as
+    /// Dominators along forward paths; block number `n` is the place before all roots. Back edges change nothing as
     /// long as each leads to a dominator.
     fn dominators(&mut self) {
         let n = self.preds.len();
@@ -123,7 +123,7 @@ impl Flow {
         }
     }
 
-    /// The last block that all ways to either block go through; the number of blocks if there is none.
+    /// The last block that all paths to either block go through; the number of blocks if there is none.
     pub fn common_dominator(&self, mut a: usize, mut b: usize) -> usize {
         if self.depth[a] < self.depth[b] {
             (a, b) = (b, a);
@@ -146,7 +146,7 @@ impl Flow {
         self.parent[b] != UNREACHED
     }
 
-    /// Whether each way to `b`, which is reached, goes through `a`.
+    /// Whether each path to `b`, which is reached, goes through `a`.
     pub fn dominates(&self, a: usize, b: usize) -> bool {
         self.reached(a) && self.first[a] <= self.first[b] && self.last[b] <= self.last[a]
     }
@@ -169,17 +169,17 @@ impl Flow {
         steps
     }
 
-    /// The one way into a block, if there is only one.
-    pub fn only_way(&self, b: usize) -> Option<Edge> {
+    /// The one edge into a block, if there is only one.
+    pub fn only_edge(&self, b: usize) -> Option<Edge> {
         match self.preds[b].as_slice() {
             [e] if !self.root[b] && self.back[b].is_empty() => Some(*e),
             _ => None,
         }
     }
 
-    /// The one way into a block that does not go back, if there is only one. What was decided on it about values made
+    /// The one edge into a block that does not go back, if there is only one. What was decided on it about values made
     /// before holds in the block, and in all rounds if it is the header of a loop.
-    pub fn only_way_in(&self, b: usize) -> Option<Edge> {
+    pub fn only_edge_into(&self, b: usize) -> Option<Edge> {
         match self.preds[b].as_slice() {
             [e] if !self.root[b] => Some(*e),
             _ => None,

@@ -15,7 +15,7 @@ use crate::program::{
 pub use meta::{load_meta, store_meta};
 pub use numbers::{binary, checksum, compare, hash, sum16};
 
-/// What a program needs from outside, and what it gives back.
+/// The host of a program: what it needs from outside, and what it gives back.
 pub trait Host {
     /// A packet leaves: on an output of an unlinked program, or by an exit of a linked one.
     fn exit(&mut self, port: u32, packet: Packet);
@@ -140,7 +140,7 @@ impl Interpreter {
     }
 }
 
-/// One packet's way through the program.
+/// One packet's path through the program.
 struct Run<'a, H> {
     i: &'a mut Interpreter,
     program: &'a Program,

@@ -1,6 +1,6 @@
 //! The linker: joins the programs of elements into one program for the graph.
 //!
-//! A block of an element stands once, however many ways lead to it. Elements are put in an order in which most
+//! A block of an element stands once, however many paths lead to it. Elements are put in an order in which most
 //! wires go forward; a wire that goes back closes a cycle of the graph, and packets on it count their rounds.
 
 use std::borrow::Borrow;
@@ -9,7 +9,7 @@ use crate::program::{
     BlockId, End, Entry, EntryKind, Event, Op, Program, Reason, TableDecl, TableId, TableInit, Type,
 };
 
-/// Where an output leads.
+/// The target of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wire {
     /// To an input of an element.
@@ -47,7 +47,7 @@ pub enum LinkError {
 }
 
 /// Links checked programs of single elements. `wire` says where an output of an element leads (`None`: nowhere, its
-/// packets are dropped as `Unconnected`); `exits` is the number of ways out.
+/// packets are dropped as `Unconnected`); `exits` is the number of exits.
 pub fn link<P: Borrow<Program>>(
     programs: &[P],
     wire: impl Fn(usize, u32) -> Option<Wire>,
@@ -186,12 +186,12 @@ fn order(programs: &[&Program], wire: &impl Fn(usize, u32) -> Option<Wire>) -> V
             continue;
         }
         let mut stack = vec![(root, next(root))];
-        while let Some((e, ways)) = stack.last_mut() {
-            match ways.pop() {
+        while let Some((e, paths)) = stack.last_mut() {
+            match paths.pop() {
                 Some(n) if !seen[n] => {
                     seen[n] = true;
-                    let ways = next(n);
-                    stack.push((n, ways));
+                    let paths = next(n);
+                    stack.push((n, paths));
                 }
                 Some(_) => {}
                 None => {

@@ -6,7 +6,7 @@ use weir_table::TableSet;
 use crate::interp::{Host, Interpreter};
 use crate::program::{BlockId, Program, Reason};
 
-/// How a packet ended.
+/// The end of a packet.
 #[derive(Debug)]
 pub enum Outcome {
     /// It left on this output.

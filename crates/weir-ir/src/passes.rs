@@ -13,6 +13,7 @@ mod fold;
 mod forward;
 mod inline;
 mod layers;
+mod paths;
 mod positions;
 mod rename;
 mod requires;
@@ -20,7 +21,6 @@ mod sink;
 mod stores;
 mod sums;
 mod tails;
-mod ways;
 
 use crate::check::is_within_bounds;
 use crate::program::{Entry, Program};
@@ -38,7 +38,7 @@ pub const PASSES: &[Pass] = &[
     ("layers", layers::run),
     ("requires", requires::run),
     ("conditions", conditions::run),
-    ("ways", ways::run),
+    ("paths", paths::run),
     ("forward", forward::run),
     ("fold", fold::run),
     ("cse", cse::run),
@@ -74,7 +74,7 @@ pub fn stages(program: Program) -> Vec<(&'static str, Program)> {
     all
 }
 
-/// Gives up ways in that nothing outside the graph uses. A linked program has an entry for each input of each
+/// Removes entries that nothing outside the graph uses. A linked program has an entry for each input of each
 /// element; nothing can be known at a block where packets may start, so the passes join elements only over inputs
 /// whose entry was given up.
 pub fn retain_entries(program: &mut Program, keep: impl FnMut(&Entry) -> bool) {

@@ -24,7 +24,7 @@ pub struct BlockId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableId(pub u32);
 
-/// What a value is.
+/// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Type {
     /// An unsigned number.
@@ -63,7 +63,7 @@ impl Reason {
     /// A table, queue or pool is full.
     pub const FULL: Reason = Reason::new("Full");
     /// The buffer has no room for another header.
-    pub const NO_ROOM: Reason = Reason::new("NoRoom");
+    pub const NO_SPACE: Reason = Reason::new("NoSpace");
     /// The packet went round a cycle of the graph too often.
     pub const LOOP_LIMIT: Reason = Reason::new("LoopLimit");
     /// What the packet waited for did not come.
@@ -102,7 +102,7 @@ pub enum Amount {
     Value(Value),
 }
 
-/// Where a jump goes, and the arguments for the block's parameters.
+/// The target of a jump: a block, and the arguments for its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
     /// The block.
@@ -252,7 +252,7 @@ pub enum Op {
 
     /// Starts another packet at `target` once this run has ended: a copy of the current one, or an empty one with
     /// its annotations. Arguments have at most 64 bits each, and there are at most [`MAX_STRAND_ARGS`]. Of the packets
-    /// that one element starts in a run, the first goes first; they go before those that elements on the way to it
+    /// that one element starts in a run, the first goes first; they go before those that elements on the path to it
     /// started ([`turn`](crate::interp::turn)).
     Fork { copy: bool, target: Target },
     /// Starts each packet that the entry holds at `target` once this run has ended, oldest first.
@@ -267,15 +267,15 @@ pub const MAX_STRAND_ARGS: usize = 4;
 /// Most times a packet goes round cycles of a graph.
 pub const MAX_HOPS: u8 = 64;
 
-/// How a block ends.
+/// The end of a block.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the text of each variant speaks of its fields")]
 pub enum End {
     /// Goes on.
     Jump(Target),
-    /// One of two ways.
+    /// One of two paths.
     Branch { cond: Value, then: Target, other: Target },
-    /// The way of the first case that equals `value`.
+    /// The path of the first case that equals `value`.
     Switch { value: Value, cases: Vec<(u128, Target)>, default: Target },
     /// Back to a loop header, unless it was entered as often as its limit allows.
     Again { header: Target, exit: Target },
@@ -304,7 +304,7 @@ pub enum End {
         ok: Target,
         full: Target,
     },
-    /// Finds the entry of an exact table that expires next ([`weir_table::TableSet::soonest`]), for it to give way to
+    /// Finds the entry of an exact table that expires next ([`weir_table::TableSet::soonest`]), to be evicted for
     /// another. `hit` gets the entry and the nanoseconds that it has left (64 bits) first; `miss` is taken if no entry
     /// expires.
     Soonest { table: TableId, hit: Target, miss: Target },
@@ -341,7 +341,7 @@ pub struct Block {
     pub owner: u32,
 }
 
-/// What starts a program.
+/// The kind of event that starts a program.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EntryKind {
     /// A packet on an input of the element.
@@ -366,7 +366,7 @@ pub enum EntryKind {
     },
 }
 
-/// A way into a program.
+/// An entry of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// What starts it.
@@ -397,7 +397,7 @@ pub struct Event {
     pub owner: u32,
 }
 
-/// What one element does, or a linked graph of them.
+/// The program of one element, or of a linked graph of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Program {
     /// Names of the elements; an unlinked program has one.
@@ -416,7 +416,7 @@ pub struct Program {
     pub tables: Vec<TableInit>,
     /// Events.
     pub events: Vec<Event>,
-    /// Ways in.
+    /// Its entries.
     pub entries: Vec<Entry>,
     /// Blocks. Jumps go to later blocks, except [`End::Again`] and an [`End::Enter`] that is `back`.
     pub blocks: Vec<Block>,

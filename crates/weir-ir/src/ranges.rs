@@ -1,6 +1,6 @@
-//! Least and greatest number that a value can be: from its type, its operation, and the branches on the way.
+//! Least and greatest number that a value can be: from its type, its operation, and the branches on the path.
 //!
-//! A walk over the dominator tree narrows ranges at each way that only one branch leads to, and widens them again
+//! A walk over the dominator tree narrows ranges at each path that only one branch leads to, and widens them again
 //! when it leaves the block.
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -35,7 +35,7 @@ pub(crate) struct Walk {
     depth: u32,
 }
 
-/// How a value is made of others.
+/// The definition of a value by others.
 #[derive(Debug, Clone, Copy)]
 enum Def {
     Binary(BinOp, Value, Value),
@@ -83,7 +83,7 @@ impl Walk {
     /// Enters a block; its operations have to be [`define`](Walk::define)d next.
     pub fn enter(&mut self, p: &Program, flow: &Flow, b: usize) {
         self.marks.push((self.undo.len(), self.ordered.len()));
-        if let Some(Edge { from, index }) = flow.only_way_in(b) {
+        if let Some(Edge { from, index }) = flow.only_edge_into(b) {
             self.learn_edge(&p.blocks[from].end, index);
         }
     }
@@ -149,7 +149,7 @@ impl Walk {
         all
     }
 
-    /// Narrows the range of a value. A way on which nothing is left is never taken; nothing is said about it.
+    /// Narrows the range of a value. A path on which nothing is left is never taken; nothing is said about it.
     fn narrow(&mut self, v: Value, lo: u128, hi: u128) {
         let old = self.range(v);
         let new = Range { lo: old.lo.max(lo), hi: old.hi.min(hi) };
@@ -290,7 +290,7 @@ fn binary_range(op: BinOp, w: Width, a: Range, b: Range) -> Option<Range> {
     }
 }
 
-/// What is known of an amount.
+/// The bounds of an amount.
 #[derive(Debug)]
 struct AmountFacts {
     range: Range,
@@ -298,7 +298,7 @@ struct AmountFacts {
     within: Vec<(Value, u32)>,
 }
 
-/// What is known of the amounts of a program, where they are used.
+/// The bounds of the amounts of a program, where they are used.
 #[derive(Debug)]
 pub(crate) struct Ranges(FxHashMap<(BlockId, Value), AmountFacts>);
 

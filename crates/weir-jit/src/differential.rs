@@ -103,7 +103,7 @@ impl Image {
     }
 }
 
-/// What the host of a program sees.
+/// An event that the host of a program sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as in `Host`")]
 pub enum Seen {

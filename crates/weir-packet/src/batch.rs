@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use crate::meta::Meta;
-use crate::packet::{NoRoom, Packet};
+use crate::packet::{NoSpace, Packet};
 use crate::pool::{self, HEADROOM, SMALL_CAPACITY};
 
 /// Bytes of a cache line.
@@ -64,7 +64,7 @@ impl Buffers {
 
     /// A packet with these bytes.
     #[inline]
-    pub fn packet(&mut self, bytes: &[u8]) -> Result<Packet, NoRoom> {
+    pub fn packet(&mut self, bytes: &[u8]) -> Result<Packet, NoSpace> {
         let Some(last) = self.len.checked_sub(1).filter(|_| bytes.len() <= SMALL) else {
             return Packet::from_bytes(bytes);
         };
@@ -92,7 +92,7 @@ impl Packet {
     /// # Errors
     /// If a frame is too long. The packets of those before it have been added.
     #[inline]
-    pub fn from_frames(frames: &[&[u8]], packets: &mut Vec<Packet>) -> Result<(), NoRoom> {
+    pub fn from_frames(frames: &[&[u8]], packets: &mut Vec<Packet>) -> Result<(), NoSpace> {
         let mut rest = frames;
         while !rest.is_empty() {
             packets.reserve(rest.len());
@@ -244,7 +244,7 @@ mod tests {
                 assert_eq!((p.bytes(), format!("{:?}", **p)), (&f[..], format!("{:?}", *one)));
             }
             let long = [&[1; 60][..], &[0; crate::MAX_LEN + 1], &[2; 60]];
-            assert_eq!(Packet::from_frames(&long, &mut packets), Err(NoRoom));
+            assert_eq!(Packet::from_frames(&long, &mut packets), Err(NoSpace));
             assert_eq!((packets.len(), packets[200].bytes()), (201, &[1; 60][..]));
             // Those of the second round are made of buffers that others have written all over.
             for p in &mut packets {

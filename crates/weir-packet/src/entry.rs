@@ -24,7 +24,7 @@ pub enum Marks {
     Headers,
 }
 
-/// What packets are that come in by one kind of way.
+/// The form of packets that come in by one kind of entry.
 ///
 /// All have at least [`HEADROOM`] free bytes in their buffers. These are as in a new packet: the `cursor` mark, the flow hash, the number of the port, and that no
 /// element made it.

@@ -15,5 +15,5 @@ mod pool;
 
 pub use batch::{Buffers, RawBatch, fetch};
 pub use meta::{ANNO_LEN, Checksum, Gso, Layer, Meta, PacketType, Provenance, UNSET};
-pub use packet::{BUFFER_OFFSET, NoRoom, Packet};
+pub use packet::{BUFFER_OFFSET, NoSpace, Packet};
 pub use pool::{HEADROOM, HUGE_CAPACITY, LARGE_CAPACITY, MAX_LEN, SMALL_CAPACITY};

@@ -50,7 +50,7 @@ impl Layer {
     }
 }
 
-/// How far the transport checksum of a packet is known.
+/// The state of a packet's transport checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Checksum {
@@ -81,7 +81,7 @@ pub enum PacketType {
     Outgoing = 4,
 }
 
-/// Whose a packet is.
+/// The origin of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Provenance {
@@ -94,7 +94,7 @@ pub enum Provenance {
     Made = 2,
 }
 
-/// How a large packet has to be cut before it reaches a wire (virtio-net `gso_type`).
+/// The segmentation of a large packet before it reaches a wire (virtio-net `gso_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Gso {
@@ -126,7 +126,7 @@ pub(crate) struct Head {
     pub marks: [u32; 4],
 }
 
-/// How large a buffer is.
+/// The size of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Size {

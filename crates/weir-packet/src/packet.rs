@@ -47,7 +47,7 @@ fn copy<const BLOCK: usize>(from: &[u8], to: &mut [u8]) {
 /// The buffer has not enough free bytes on that side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no room in the packet's buffer (packets have at most {MAX_LEN} bytes)")]
-pub struct NoRoom;
+pub struct NoSpace;
 
 /// A packet. Dereferences to its [`Meta`].
 #[repr(transparent)]
@@ -61,16 +61,16 @@ unsafe impl Sync for Packet {}
 impl Packet {
     /// An empty packet with [`HEADROOM`] free bytes in front, in a buffer for `len` bytes.
     #[inline]
-    pub fn with_room(len: usize) -> Result<Packet, NoRoom> {
+    pub fn with_room(len: usize) -> Result<Packet, NoSpace> {
         Packet::with_room_behind(0, len)
     }
 
     /// The same with `front` more free bytes in front, for what is still to be put there: with it, the packet has at most
     /// [`MAX_LEN`] bytes.
     #[inline]
-    pub fn with_room_behind(front: usize, len: usize) -> Result<Packet, NoRoom> {
+    pub fn with_room_behind(front: usize, len: usize) -> Result<Packet, NoSpace> {
         if front > MAX_LEN || len > MAX_LEN - front {
-            return Err(NoRoom);
+            return Err(NoSpace);
         }
         let data = HEADROOM + front as u32;
         Ok(Packet(pool::take(data + len as u32, data)))
@@ -78,13 +78,13 @@ impl Packet {
 
     /// A packet with these bytes.
     #[inline]
-    pub fn from_bytes(bytes: &[u8]) -> Result<Packet, NoRoom> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<Packet, NoSpace> {
         Packet::from_bytes_behind(0, bytes)
     }
 
     /// The same with `front` more free bytes in front.
     #[inline]
-    pub fn from_bytes_behind(front: usize, bytes: &[u8]) -> Result<Packet, NoRoom> {
+    pub fn from_bytes_behind(front: usize, bytes: &[u8]) -> Result<Packet, NoSpace> {
         let mut p = Packet::with_room_behind(front, bytes.len())?;
         let data = p.head.data as usize;
         p.head_mut().end += bytes.len() as u32;
@@ -281,7 +281,7 @@ impl Packet {
     }
 
     /// Adds `n` zero bytes in front. Moves the packet within its buffer if the headroom is too small.
-    pub fn push(&mut self, n: u32) -> Result<(), NoRoom> {
+    pub fn push(&mut self, n: u32) -> Result<(), NoSpace> {
         if self.head.data < n {
             self.shift(n - self.head.data)?;
         }
@@ -303,18 +303,18 @@ impl Packet {
     }
 
     /// Takes back `n` bytes that were pulled before.
-    pub fn unpull(&mut self, n: u32) -> Result<(), NoRoom> {
+    pub fn unpull(&mut self, n: u32) -> Result<(), NoSpace> {
         if self.head.data - self.head.floor < n {
-            return Err(NoRoom);
+            return Err(NoSpace);
         }
         self.head_mut().data -= n;
         Ok(())
     }
 
     /// Adds `n` zero bytes at the end.
-    pub fn put(&mut self, n: u32) -> Result<(), NoRoom> {
+    pub fn put(&mut self, n: u32) -> Result<(), NoSpace> {
         if self.capacity() - self.head.end < n {
-            return Err(NoRoom);
+            return Err(NoSpace);
         }
         let (from, to) = (self.head.end as usize, (self.head.end + n) as usize);
         self.head_mut().end += n;
@@ -361,9 +361,9 @@ impl Packet {
     }
 
     /// Moves the defined bytes `by` positions towards the end.
-    fn shift(&mut self, by: u32) -> Result<(), NoRoom> {
+    fn shift(&mut self, by: u32) -> Result<(), NoSpace> {
         if self.capacity() - self.head.end < by {
-            return Err(NoRoom);
+            return Err(NoSpace);
         }
         let (from, to) = (self.head.floor as usize, self.head.end as usize);
         self.buffer_mut().copy_within(from..to, from + by as usize);
@@ -435,7 +435,7 @@ mod tests {
         assert_eq!(p.bytes(), [3, 4]);
         p.unpull(2).unwrap();
         assert_eq!(p.bytes(), [1, 2, 3, 4]);
-        assert_eq!(p.unpull(1), Err(NoRoom), "bytes that never were part of the packet stay hidden");
+        assert_eq!(p.unpull(1), Err(NoSpace), "bytes that never were part of the packet stay hidden");
     }
 
     #[test]
@@ -465,7 +465,7 @@ mod tests {
         p.push(HEADROOM + 60).unwrap();
         assert_eq!(p.len(), 40 + HEADROOM as usize + 60);
         assert_eq!(p.from_layer(Layer::Net), [7; 26]);
-        assert_eq!(p.push(4000), Err(NoRoom));
+        assert_eq!(p.push(4000), Err(NoSpace));
     }
 
     #[test]
@@ -488,7 +488,7 @@ mod tests {
             all.iter().map(|n| Packet::from_bytes(&vec![4; *n as usize]).unwrap()).collect();
         let mut copy = batch[4].copy();
         copy.push(HEADROOM).unwrap();
-        assert_eq!((copy.push(1), &copy.bytes()[HEADROOM as usize..]), (Err(NoRoom), &vec![4; MAX_LEN][..]));
+        assert_eq!((copy.push(1), &copy.bytes()[HEADROOM as usize..]), (Err(NoSpace), &vec![4; MAX_LEN][..]));
         Packet::free(&mut batch);
         assert_eq!(
             all.map(capacity),

@@ -102,7 +102,7 @@ unsafe impl Send for Magazine {}
 /// Magazines that threads with too many small buffers left for those with too few.
 static DEPOT: Mutex<Vec<Magazine>> = Mutex::new(Vec::new());
 /// How many there are, about, so that nobody asks for the lock in vain.
-static STOCK: AtomicUsize = AtomicUsize::new(0);
+static IN_DEPOT: AtomicUsize = AtomicUsize::new(0);
 
 fn depot() -> MutexGuard<'static, Vec<Magazine>> {
     DEPOT.lock().unwrap_or_else(PoisonError::into_inner)
@@ -110,7 +110,7 @@ fn depot() -> MutexGuard<'static, Vec<Magazine>> {
 
 /// Moves a magazine of a full list to the depot, if that has room.
 fn store(list: &List) {
-    if STOCK.load(Ordering::Relaxed) >= MAGAZINES {
+    if IN_DEPOT.load(Ordering::Relaxed) >= MAGAZINES {
         return;
     }
     let mut first: *mut Meta = std::ptr::null_mut();
@@ -122,18 +122,18 @@ fn store(list: &List) {
     if let Some(first) = NonNull::new(first) {
         let mut depot = depot();
         depot.push(Magazine(first));
-        STOCK.store(depot.len(), Ordering::Relaxed);
+        IN_DEPOT.store(depot.len(), Ordering::Relaxed);
     }
 }
 
 /// A small buffer of the depot; the others of its magazine are put into the list.
 fn fetch(list: &List) -> Option<NonNull<Meta>> {
-    if STOCK.load(Ordering::Relaxed) == 0 {
+    if IN_DEPOT.load(Ordering::Relaxed) == 0 {
         return None;
     }
     let mut depot = depot();
     let Magazine(first) = depot.pop()?;
-    STOCK.store(depot.len(), Ordering::Relaxed);
+    IN_DEPOT.store(depot.len(), Ordering::Relaxed);
     drop(depot);
     list.open();
     // SAFETY: buffers of a magazine begin with the address of the next, here and below.

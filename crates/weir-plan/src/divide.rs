@@ -8,7 +8,7 @@ use weir_nodes::node::NodeFacts;
 use crate::plan::{Part, Plan, Port};
 use crate::sharing::{Share, reaches_one, shares};
 
-/// Where an engine node runs.
+/// The workers on which an engine node runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Home {
     /// Every worker has one.
@@ -27,7 +27,7 @@ impl Home {
     }
 }
 
-/// What several workers need to know of a plan. With one worker it is empty.
+/// The division of a plan among several workers. With one worker it is empty.
 #[derive(Debug, Clone, Default)]
 pub struct Division {
     /// How many workers; 0 if the plan is not divided.

@@ -14,7 +14,7 @@ use crate::fast::Fast;
 use crate::names::Defined;
 use crate::problem::{PlanError, Problem};
 
-/// Where a link leads.
+/// The target of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dest {
     /// Into packet programs.
@@ -41,7 +41,7 @@ pub struct LinkPlan {
     pub back: bool,
 }
 
-/// Whom a pull input asks: an output of a node, and the programs between.
+/// A source of a pull input: an output of a node, and the programs between.
 #[derive(Debug, Clone, Copy)]
 pub struct PullFrom {
     /// The node (element number).

@@ -62,7 +62,7 @@ impl fmt::Display for PlanError {
     }
 }
 
-/// How much of a place is told.
+/// The detail in which a place is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Places {
     /// File and line, as Click does.

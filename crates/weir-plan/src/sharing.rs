@@ -10,7 +10,7 @@ use std::sync::Arc;
 use weir_ir::Program;
 use weir_ir::program::{BinOp, BlockId, End, Op, TableId, Type, Value};
 
-/// How the workers have a table.
+/// The sharing of a table among workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Share {
     /// Each has its own with the same content; the control side changes them all.
@@ -21,7 +21,7 @@ pub enum Share {
     One,
 }
 
-/// What programs do to a table.
+/// The accesses of programs to a table.
 #[derive(Debug, Clone, Default)]
 struct Use {
     /// Something is written that is no sum.
@@ -100,7 +100,7 @@ pub fn reaches_one(program: &Program, one: impl Fn(u32) -> bool) -> Vec<bool> {
     reaches
 }
 
-/// Where a value comes from, as far as counters are concerned.
+/// The definition of a value, as far as counters are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Made {
     /// An entry of an array by a constant index.

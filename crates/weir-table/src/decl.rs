@@ -69,7 +69,7 @@ impl TryFrom<u8> for Width {
     }
 }
 
-/// How a table finds an entry.
+/// The kind of a table: how it finds an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -83,7 +83,7 @@ pub enum Kind {
     Array,
 }
 
-/// How workers share a table, as its element's author sees it: for who reads the declaration, and for passes. The engine
+/// The sharing of a table among workers, as its element's author sees it: for who reads the declaration, and for passes. The engine
 /// finds out from the programs which tables may exist for each worker, and shares the others whatever stands here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -50,7 +50,7 @@ pub(crate) enum Pages {
     Small,
 }
 
-/// Where the bytes came from, and so how they go back.
+/// The source of the bytes, to which they go back.
 #[derive(Clone, Copy)]
 enum Source {
     /// `alloc_zeroed` with this layout.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What one key field of a row matches.
+/// A match on one key field of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyMatch {

@@ -20,7 +20,7 @@ pub const MOST_SLACK: u64 = 1_000_000_000;
 
 /// How much longer than `after`, its timeout, an entry may live in a table of more than [`WINDOW`] entries: up to 1/64 of it, and
 /// to a second. Then what is used often is written seldom, and a packet need not change a row only to say that it came. In
-/// smaller tables times are exact, as it can be told there which entry makes room for a new one, and when.
+/// smaller tables times are exact, as it can be told there which entry is evicted for a new one, and when.
 pub const fn slack(after: u64) -> u64 {
     let share = after >> SLACK_SHIFT;
     if share < MOST_SLACK { share } else { MOST_SLACK }
@@ -145,7 +145,7 @@ impl TableSet {
         }
     }
 
-    /// The entry of a table that goes next of those that go at all, and the nanoseconds until then: the one to give way
+    /// The entry of a table that goes next of those that go at all, and the nanoseconds until then: the one to evict
     /// when the table is full. It is found among [`WINDOW`] slots; in a larger table, each time an entry came or went,
     /// among others.
     pub fn soonest(&self, table: u32, now: u64) -> Option<(u32, u64)> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
-use weir_packet::{Layer, NoRoom, Packet};
+use weir_packet::{Layer, NoSpace, Packet};
 
 use crate::decl::TableDecl;
 use crate::row::Row;
@@ -48,7 +48,7 @@ impl HeldPacket {
         }
     }
 
-    fn make(&self) -> Result<Packet, NoRoom> {
+    fn make(&self) -> Result<Packet, NoSpace> {
         let mut p = Packet::from_bytes(&self.bytes)?;
         let data = i64::from(p.data());
         for (layer, mark) in Layer::ALL[1..].iter().zip(self.marks) {

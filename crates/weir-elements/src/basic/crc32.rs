@@ -26,10 +26,10 @@ fn remainder(byte: u32) -> u32 {
 pub(super) fn crc(b: &mut Builder, table: TableId, len: V) -> V {
     b.set_mark(Layer::Cursor, Layer::Data, 0);
     let ones = b.constant(W32, u32::MAX);
-    let after = b.repeat(LONGEST + 1, &[len, ones], |b, ways, vars| {
+    let after = b.repeat(LONGEST + 1, &[len, ones], |b, round, vars| {
         let [left, crc] = [vars[0], vars[1]];
         let done = b.eq(left, 0);
-        b.when(done, |b| ways.leave(b, &[left, crc]));
+        b.when(done, |b| round.leave(b, &[left, crc]));
         b.require(Layer::Cursor, 1, Reason::TRUNCATED);
         let byte = b.load(W8, Layer::Cursor, 0);
         b.set_mark(Layer::Cursor, Layer::Cursor, 1);
@@ -42,7 +42,7 @@ pub(super) fn crc(b: &mut Builder, table: TableId, len: V) -> V {
         let crc = b.shl(crc, 8);
         let crc = b.xor(crc, remainder);
         let left = b.sub(left, 1);
-        ways.next(b, &[left, crc]);
+        round.next(b, &[left, crc]);
     });
     after[1]
 }

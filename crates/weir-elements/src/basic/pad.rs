@@ -4,7 +4,7 @@ element! {
     /// Extends packets with zero bytes to at least so many bytes.
     ///
     /// Without a length, packets grow by their extra length annotation, which `Truncate` and summary dumps set. The
-    /// annotation is 0 afterwards. Packets that have no room for so many bytes are dropped (`NoRoom`).
+    /// annotation is 0 afterwards. Packets that have no room for so many bytes are dropped (`NoSpace`).
     Pad: "1/1", "a/a";
     example "Idle -> Pad(60) -> Discard;";
     example "Idle -> Truncate(20) -> Pad -> Discard;";
@@ -60,9 +60,9 @@ mod tests {
 
     #[test]
     fn more_than_a_packet_holds_is_dropped() {
-        assert_eq!(Harness::new("Pad", &["4294967295"], 1, 1).send(0, b"abc")[0].reason(), "NoRoom");
+        assert_eq!(Harness::new("Pad", &["4294967295"], 1, 1).send(0, b"abc")[0].reason(), "NoSpace");
         let out = Harness::new("Pad", &[], 1, 1).send_packet(0, with_extra(u32::MAX));
-        assert_eq!(out[0].reason(), "NoRoom");
+        assert_eq!(out[0].reason(), "NoSpace");
     }
 
     #[test]

@@ -35,7 +35,7 @@ element! {
     describe |e, _, _, packet| packet.map(|p| line(e, p));
 }
 
-/// How the contents of packets are printed.
+/// The form in which the contents of packets are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contents {
     /// Not at all.

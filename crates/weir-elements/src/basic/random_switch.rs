@@ -2,7 +2,7 @@ use super::switch::{emit_on, spread};
 use crate::prelude::*;
 
 element! {
-    /// Sends each packet to one of its outputs, by chance. All outputs are equally likely.
+    /// Sends each packet to one of its outputs, at random. All outputs are equally likely.
     RandomSwitch: "1/1-", "h/h";
     example "Idle -> s :: RandomSwitch; s [0] -> Discard; s [1] -> Discard; s [2] -> Discard;";
 }

@@ -7,7 +7,7 @@ element! {
     /// zero, as are those at the end.
     ///
     /// From a packet that has fewer bytes than are to be removed, all are. A packet without room for those that are to be
-    /// added is dropped (`NoRoom`).
+    /// added is dropped (`NoSpace`).
     Resize: "1/1", "a/a";
     example "Idle -> Resize(HEAD -2, TAIL 4) -> Discard;";
     params {
@@ -79,12 +79,12 @@ fn program(e: &Resize, b: &mut Builder) {
 /// Takes back so many bytes in front, or as many as were removed; gives their number.
 fn take_back(b: &mut Builder, added: V) -> V {
     let none = b.constant(W32, 0_u32);
-    let number = b.repeat(MOST_RETURNED, &[none], |b, ways, vars| {
+    let number = b.repeat(MOST_RETURNED, &[none], |b, round, vars| {
         let done = b.ge(vars[0], added);
-        b.when(done, |b| ways.leave(b, &[vars[0]]));
-        b.unpull_or(1_u32, |b| ways.leave(b, &[vars[0]]));
+        b.when(done, |b| round.leave(b, &[vars[0]]));
+        b.unpull_or(1_u32, |b| round.leave(b, &[vars[0]]));
         let number = b.add(vars[0], 1);
-        ways.next(b, &[number]);
+        round.next(b, &[number]);
     });
     number[0]
 }
@@ -119,7 +119,7 @@ mod tests {
         ] {
             assert_eq!(Harness::new("Resize", args, 1, 1).send(0, b"ABCD")[0].out(), (0, want), "{args:?}");
         }
-        assert_eq!(Harness::new("Resize", &["65535"], 1, 1).send(0, b"x")[0].reason(), "NoRoom");
+        assert_eq!(Harness::new("Resize", &["65535"], 1, 1).send(0, b"x")[0].reason(), "NoSpace");
     }
 
     #[test]

@@ -2,7 +2,7 @@ use crate::prelude::*;
 
 element! {
     /// Takes back bytes in front of packets that `Strip` removed. Packets that never had so many are dropped
-    /// (`NoRoom`).
+    /// (`NoSpace`).
     Unstrip: "1/1", "a/a";
     example "Idle -> Strip(14) -> Unstrip(14) -> Discard;";
     params {
@@ -33,6 +33,6 @@ mod tests {
         let mut e = Harness::new("Unstrip", &["2"], 1, 1);
         assert_eq!(e.send_packet(0, stripped())[0].out(), (0, &b"bcde"[..]));
         let mut e = Harness::new("Unstrip", &["4"], 1, 1);
-        assert_eq!(e.send_packet(0, stripped())[0].reason(), "NoRoom");
+        assert_eq!(e.send_packet(0, stripped())[0].reason(), "NoSpace");
     }
 }

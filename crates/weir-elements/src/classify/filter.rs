@@ -13,7 +13,7 @@ pub(super) use plan::FEW;
 pub use plan::{Found, Plan};
 pub use read::Headers;
 
-/// What a filter looks at.
+/// The packets that a filter looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
     /// A packet whose `net` mark stands on an IPv4 header, of which 20 bytes are known to be there.

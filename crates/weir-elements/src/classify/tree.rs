@@ -14,7 +14,7 @@ use std::fmt;
 pub(super) const NET: u32 = 256;
 pub(super) const TRANSPORT: u32 = 512;
 
-/// Where a step leads.
+/// The target of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum To {
     /// To another step.
@@ -33,7 +33,7 @@ pub(super) struct Step {
     pub(super) mask: u32,
     pub(super) yes: To,
     pub(super) no: To,
-    /// Whether a packet that ends before the bytes takes the way of those that match.
+    /// Whether a packet that ends before the bytes takes the path of those that match.
     pub(super) short_is_yes: bool,
 }
 

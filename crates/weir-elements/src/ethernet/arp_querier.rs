@@ -22,7 +22,7 @@ element! {
         pos eth: Option<EtherAddr> = None,
         /// Most packets that wait for one address; 0: as `CAPACITY` says.
         key entry_packet_capacity: u32 = 16,
-        /// Most addresses that are remembered or asked for; then the one that would go next gives way. 0: 65536.
+        /// Most addresses that are remembered or asked for; then the one that would go next is evicted. 0: 65536.
         key entry_capacity: u32 = 4096,
         /// Most packets that wait for one address too, if it is less. In Click it bounds what waits in all.
         key capacity: u32 = 2048,
@@ -112,7 +112,7 @@ const PAUSE: u64 = SECOND / 10;
 const QUICK: u8 = 10;
 const LONG_PAUSE: u64 = 2 * SECOND;
 
-/// What all programs of the element share.
+/// The tables and parameters that all programs of the element share.
 #[derive(Clone, Copy)]
 struct Parts {
     arp: TableId,
@@ -261,7 +261,7 @@ fn resolve(e: &ARPQuerier, parts: Parts, b: &mut Builder) {
     );
 }
 
-/// The entry of an address. If it has none, and the table is full, the entry that would go next gives way.
+/// The entry of an address. If it has none, and the table is full, the entry that would go next is evicted.
 fn insert(parts: Parts, b: &mut Builder, ip: V) -> E {
     b.lookup(
         parts.arp,
@@ -387,7 +387,7 @@ fn become_query(parts: Parts, b: &mut Builder, ip: V, to: V) {
 fn write_query(parts: Parts, b: &mut Builder, ip: V, to: V) {
     count(b, parts.queries);
     b.put(ARP_LEN);
-    b.require(Layer::Data, ARP_LEN, Reason::NO_ROOM);
+    b.require(Layer::Data, ARP_LEN, Reason::NO_SPACE);
     b.set_mark(Layer::Mac, Layer::Data, 0);
     let eth = b.constant(W64, parts.eth);
     store_ether(b, Layer::Data, 0, to);

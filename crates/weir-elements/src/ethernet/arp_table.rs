@@ -17,7 +17,7 @@ element! {
         /// Most packets that wait for one address, if it is less than `ENTRY_PACKET_CAPACITY`. In Click it bounds what
         /// waits in all.
         key capacity: u32 = 2048,
-        /// Most addresses that are remembered or asked for; then the one that would go next gives way. 0: 65536.
+        /// Most addresses that are remembered or asked for; then the one that would go next is evicted. 0: 65536.
         key entry_capacity: u32 = 4096,
         /// Most packets that wait for one address; 0: as `CAPACITY` says.
         key entry_packet_capacity: u32 = 16,
@@ -72,7 +72,7 @@ pub(super) fn waiting_limit(entry_packet_capacity: u32, capacity: u32) -> u32 {
     [entry_packet_capacity, capacity].into_iter().filter(|n| *n > 0).min().unwrap_or(MOST_WAITING)
 }
 
-/// What a table of addresses follows from.
+/// The settings of a table of addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settings {
     /// Full name of the `ARPTable`, if it is one.

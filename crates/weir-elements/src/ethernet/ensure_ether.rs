@@ -6,7 +6,7 @@ element! {
     /// A packet whose `net` mark has an Ethernet header of IP in front passes. If the packet starts at the mark and had
     /// such a header that was stripped, it comes back. Otherwise what stands in front of the mark is removed, and the
     /// header of the arguments put there. Packets without the mark pass unchanged; those without room are dropped
-    /// (`NoRoom`).
+    /// (`NoSpace`).
     EnsureEther: "1/1", "a/a";
     example "Idle -> Strip(14) -> CheckIPHeader -> EnsureEther -> Discard;";
     params {

@@ -2,7 +2,7 @@ use crate::prelude::*;
 
 element! {
     /// Puts an Ethernet header in front of packets, and marks it. Packets that have no room for one are dropped
-    /// (`NoRoom`).
+    /// (`NoSpace`).
     ///
     /// For IP packets whose next hop has to be asked for, `ARPQuerier` is the better choice.
     EtherEncap: "1/1", "a/a";

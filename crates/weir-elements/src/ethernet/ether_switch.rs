@@ -35,10 +35,10 @@ element! {
         },
         /// For each port, the ports that its frames may leave on.
         read port_forwarding = |_, s| Ok(forwarding(s)),
-        /// Closes ways: frames of a port do not leave on these outputs, but are dropped (`NotForwarded`). Written as
+        /// Closes paths: frames of a port do not leave on these outputs, but are dropped (`NotForwarded`). Written as
         /// `PORT OUTPUT...`, several of these separated by commas.
         write remove_port_forwarding = |_, s, v| remove_forwarding(s, v),
-        /// Opens all ways.
+        /// Opens all paths.
         write reset_port_forwarding = |_, s, _| {
             let all = s.table("forwarding").decl().capacity;
             (0..all).for_each(|i| s.table_mut("forwarding").set(i, 0, 0));
@@ -51,7 +51,7 @@ fn nanoseconds(t: Duration) -> u64 {
     u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What all programs of the element share.
+/// The tables that all programs of the element share.
 struct Parts {
     /// Addresses (48 bits) and their ports.
     stations: TableId,
@@ -64,7 +64,7 @@ fn program(e: &EtherSwitch, b: &mut Builder) {
     let ports = b.inputs();
     let stations = TableDecl::new("stations", Kind::Exact, &[("eth", W64)], &[("port", W32)], e.capacity);
     let forwarding =
-        TableDecl::new("forwarding", Kind::Array, &[("way", W32)], &[("closed", W1)], ports * ports);
+        TableDecl::new("forwarding", Kind::Array, &[("path", W32)], &[("closed", W1)], ports * ports);
     let parts = Parts {
         stations: b.table(stations.sharing(Sharing::Shared), vec![]),
         timeout: b.live("timeout", W64, nanoseconds(e.timeout).into()),
@@ -114,15 +114,15 @@ fn switch(b: &mut Builder, parts: &Parts, port: u32) {
 
 /// Makes an entry for an address, unless it is that of a group, or the table is full.
 fn learn(b: &mut Builder, parts: &Parts, src: V, port: u32, timeout: V) {
-    // A loop of one round: the ways that leave it meet.
-    b.repeat(1, &[], |b, ways, _| {
+    // A loop of one round: the paths that leave it meet.
+    b.repeat(1, &[], |b, round, _| {
         let group = b.and(src, 1_u64 << 40);
         let group = b.ne(group, 0);
-        b.when(group, |b| ways.leave(b, &[]));
-        let entry = b.insert(parts.stations, &[src], |b| ways.leave(b, &[]));
+        b.when(group, |b| round.leave(b, &[]));
+        let entry = b.insert(parts.stations, &[src], |b| round.leave(b, &[]));
         b.set(entry, "port", port);
         b.touch(entry, timeout);
-        ways.leave(b, &[]);
+        round.leave(b, &[]);
     });
 }
 
@@ -141,8 +141,8 @@ fn flood(b: &mut Builder, parts: &Parts, port: u32) {
 }
 
 fn closed(b: &mut Builder, parts: &Parts, port: u32, output: u32) -> V {
-    let way = b.index(parts.forwarding, port * b.inputs() + output);
-    b.get(way, "closed")
+    let path = b.index(parts.forwarding, port * b.inputs() + output);
+    b.get(path, "closed")
 }
 
 fn table(s: &State<'_>) -> String {
@@ -173,7 +173,7 @@ fn forwarding(s: &State<'_>) -> String {
 
 fn remove_forwarding(s: &mut State<'_>, text: &str) -> Result<(), String> {
     let n = ports(s);
-    let mut ways = Vec::new();
+    let mut paths = Vec::new();
     for list in text.split(',') {
         let numbers = list.split_whitespace().map(|w| match u32::from_arg(w)? {
             port if port < n => Ok(port),
@@ -181,9 +181,9 @@ fn remove_forwarding(s: &mut State<'_>, text: &str) -> Result<(), String> {
         });
         let numbers = numbers.collect::<Result<Vec<u32>, String>>()?;
         let [port, outputs @ ..] = &numbers[..] else { return Err("write 'PORT OUTPUT...'".into()) };
-        ways.extend(outputs.iter().map(|output| port * n + output));
+        paths.extend(outputs.iter().map(|output| port * n + output));
     }
-    ways.into_iter().for_each(|way| s.table_mut("forwarding").set(way, 0, 1));
+    paths.into_iter().for_each(|path| s.table_mut("forwarding").set(path, 0, 1));
     Ok(())
 }
 
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_between_ports_can_be_closed() {
+    fn paths_between_ports_can_be_closed() {
         let mut e = switch(&[]);
         assert_eq!(e.read("port_forwarding"), "0: 1 2\n1: 0 2\n2: 0 1\n");
         e.write("remove_port_forwarding", "0 2, 1 0 2").unwrap();

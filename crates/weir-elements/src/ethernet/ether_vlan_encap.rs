@@ -6,7 +6,7 @@ element! {
     ///
     /// The tag is given as tag control information (`VLAN_TCI`), or as `VLAN_ID` and `VLAN_PCP`, or comes from the VLAN
     /// annotation of each packet (`VLAN_TCI ANNO`). Packets of the native VLAN get a header without tag. Packets that
-    /// have no room for the header are dropped (`NoRoom`).
+    /// have no room for the header are dropped (`NoSpace`).
     EtherVLANEncap: "1/1", "a/a";
     example "Idle -> EtherVLANEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02, 5) -> Discard;";
     example "Idle -> SetVLANAnno(7) -> EtherVLANEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02, ANNO) -> Discard;";

@@ -5,7 +5,7 @@ element! {
     ///
     /// The tag is given as tag control information (`VLAN_TCI`), or as `VLAN_ID` and `VLAN_PCP`, or comes from the VLAN
     /// annotation of each packet (`VLAN_TCI ANNO`). Frames of the native VLAN get no tag. Frames that are shorter than
-    /// an Ethernet header (`Truncated`) or have no room for a tag (`NoRoom`) are dropped.
+    /// an Ethernet header (`Truncated`) or have no room for a tag (`NoSpace`) are dropped.
     VLANEncap: "1/1", "a/a";
     example "Idle -> VLANEncap(VLAN_ID 5, VLAN_PCP 3) -> Discard;";
     example "Idle -> VLANDecap -> VLANEncap(ANNO) -> Discard;";

@@ -15,7 +15,7 @@ pub(crate) fn check_offset(offset: u32) -> Result<(), String> {
     }
 }
 
-/// The way of a packet that is refused: counted, and out on output 1 if that is there.
+/// The path of a packet that is refused: counted, and out on output 1 if that is there.
 pub(crate) fn refuse(drops: TableId, reason: Reason) -> impl FnOnce(&mut Builder) {
     move |b| {
         count(b, drops);

@@ -99,7 +99,7 @@ pub(crate) fn next_id(b: &mut Builder, cell: TableId) -> V {
     id
 }
 
-/// What an IPv4 header of 20 bytes says, besides its length and addresses.
+/// An IPv4 header of 20 bytes, without its length and addresses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outer {
     /// Type of service.

@@ -22,7 +22,7 @@ fn program(e: &FixIPSrc, b: &mut Builder) {
     });
 }
 
-/// Sets the source address if the annotation says so. `without` is the way of a packet that has no header.
+/// Sets the source address if the annotation says so. `without` is the path of a packet that has no header.
 pub(super) fn fix(b: &mut Builder, addr: Ipv4Addr, without: impl FnOnce(&mut Builder)) {
     let fix = b.load_anno(W8, anno::FIX_IP_SRC);
     let fix = b.ne(fix, 0);

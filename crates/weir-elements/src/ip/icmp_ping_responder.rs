@@ -68,7 +68,7 @@ fn update_icmp_checksum(b: &mut Builder, old: V, new: V, len: V) {
     let field = b.load(W16, Layer::Transport, 2);
     let updated = update_checksum(b, field, &[old], &[new]);
     b.store(Layer::Transport, 2, updated);
-    // Mending cannot tell a message of zeros only from one that sums up to all ones; there is no pseudo header that
+    // An update cannot tell a message of zeros only from one that sums up to all ones; there is no pseudo header that
     // would keep the sum from being 0.
     let zero = b.eq(updated, 0);
     b.when(zero, |b| {

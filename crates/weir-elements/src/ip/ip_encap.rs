@@ -6,7 +6,7 @@ element! {
     ///
     /// The marks `net` and `transport` and the destination annotation are set. The identification counts from 0.
     /// Packets that would be longer than 65,535 bytes are dropped (`TooLong`), as are those without room for a header
-    /// (`NoRoom`). `StripIPHeader` is the way back.
+    /// (`NoSpace`). `StripIPHeader` undoes it.
     ///
     /// Packets that a kernel left to the device to segment are dropped (`NotSegmented`): `FinishOffloads` cuts them.
     IPEncap: "1/1", "a/a";

@@ -119,10 +119,10 @@ fn cut(e: &IPFragmenter, b: &mut Builder, drops: TableId, fragments: TableId) {
         });
         b.and(field, !DONT_FRAGMENT & 0xffff)
     };
-    b.repeat(MOST, &[first], |b, ways, vars| {
+    b.repeat(MOST, &[first], |b, round, vars| {
         let at = vars[0];
         let done = b.ge(at, body);
-        b.when(done, |b| ways.leave(b, &[at]));
+        b.when(done, |b| round.leave(b, &[at]));
         let left = b.sub(body, at);
         let last = b.le(left, step);
         let len = b.select(last, left, step);
@@ -140,7 +140,7 @@ fn cut(e: &IPFragmenter, b: &mut Builder, drops: TableId, fragments: TableId) {
         count(b, fragments);
         b.fork(later_fragment);
         let at = b.add(at, step);
-        ways.next(b, &[at]);
+        round.next(b, &[at]);
     });
     count(b, fragments);
     let len = b.add(header, first);
@@ -290,10 +290,10 @@ fn options(b: &mut Builder, header: V, compact: bool) -> V {
     let start = b.constant(W32, 20_u32);
     let (zero, no) = (b.constant(W32, 0_u32), b.constant(W1, 0_u8));
     // Where the next byte is and where it goes, how many more the option has, and whether it is copied.
-    let after = b.repeat(40, &[start, start, zero, no], |b, ways, vars| {
+    let after = b.repeat(40, &[start, start, zero, no], |b, round, vars| {
         let [from, to, left, copied] = [vars[0], vars[1], vars[2], vars[3]];
         let end = b.ge(from, header);
-        b.when(end, |b| ways.leave(b, vars));
+        b.when(end, |b| round.leave(b, vars));
         b.require(Layer::Net, from, Reason::TRUNCATED);
         b.set_mark(Layer::Cursor, Layer::Net, from);
         b.require(Layer::Cursor, 1, Reason::TRUNCATED);
@@ -304,19 +304,19 @@ fn options(b: &mut Builder, header: V, compact: bool) -> V {
             begins,
             |b| {
                 let skip = b.eq(byte, 1);
-                b.when(skip, |b| ways.next(b, &[next, to, zero, no]));
+                b.when(skip, |b| round.next(b, &[next, to, zero, no]));
                 // The end of the options, or one that is wrong.
                 let end = b.eq(byte, 0);
-                b.when(end, |b| ways.leave(b, vars));
+                b.when(end, |b| round.leave(b, vars));
                 let rest = b.sub(header, from);
                 let alone = b.lt(rest, 2);
-                b.when(alone, |b| ways.leave(b, vars));
+                b.when(alone, |b| round.leave(b, vars));
                 b.require(Layer::Cursor, 2, Reason::TRUNCATED);
                 let len = b.load(W8, Layer::Cursor, 1);
                 let len = b.resize(W32, len);
                 let (short, long) = (b.lt(len, 2), b.gt(len, rest));
                 let wrong = b.or(short, long);
-                b.when(wrong, |b| ways.leave(b, vars));
+                b.when(wrong, |b| round.leave(b, vars));
                 len
             },
             |_| left,
@@ -329,19 +329,19 @@ fn options(b: &mut Builder, header: V, compact: bool) -> V {
         let further = b.add(to, 1);
         let to = b.select(copied, further, to);
         let left = b.sub(left, 1);
-        ways.next(b, &[next, to, left, copied]);
+        round.next(b, &[next, to, left, copied]);
     });
     let end = after[1];
     let padded = b.add(end, 3);
     let padded = b.and(padded, !3_u32);
     if compact {
-        b.repeat(3, &[end], |b, ways, vars| {
+        b.repeat(3, &[end], |b, round, vars| {
             let done = b.ge(vars[0], padded);
-            b.when(done, |b| ways.leave(b, vars));
+            b.when(done, |b| round.leave(b, vars));
             let zero = b.constant(W8, 0_u8);
             put(b, vars[0], zero);
             let next = b.add(vars[0], 1);
-            ways.next(b, &[next]);
+            round.next(b, &[next]);
         });
     }
     padded

@@ -65,23 +65,23 @@ fn options(e: &IPGWOptions, b: &mut Builder, drops: TableId, header: V, output: 
     // Where the next option is, whether something was changed, and the offset of a wrong byte.
     let first = b.constant(W32, 20_u32);
     let (no, none) = (b.constant(W1, 0_u8), b.constant(W32, 0_u32));
-    let after = b.repeat(MOST, &[first, no, none], |b, ways, vars| {
+    let after = b.repeat(MOST, &[first, no, none], |b, round, vars| {
         let [at, changed, none] = [vars[0], vars[1], vars[2]];
         let end = b.ge(at, header);
-        b.when(end, |b| ways.leave(b, &[at, changed, none]));
+        b.when(end, |b| round.leave(b, &[at, changed, none]));
         b.require(Layer::Net, at, Reason::TRUNCATED);
         b.set_mark(Layer::Cursor, Layer::Net, at);
         b.require(Layer::Cursor, 1, Reason::TRUNCATED);
         let kind = b.load(W8, Layer::Cursor, 0);
         let next = b.add(at, 1);
         let skip = b.eq(kind, NO_OPERATION);
-        b.when(skip, |b| ways.next(b, &[next, changed, none]));
+        b.when(skip, |b| round.next(b, &[next, changed, none]));
         let end = b.eq(kind, END);
-        b.when(end, |b| ways.leave(b, &[at, changed, none]));
+        b.when(end, |b| round.leave(b, &[at, changed, none]));
 
         let wrong = |b: &mut Builder, byte: u32| {
             let at = b.add(at, byte);
-            ways.leave(b, &[at, changed, at]);
+            round.leave(b, &[at, changed, at]);
         };
         let left = b.sub(header, at);
         let alone = b.lt(left, 2);
@@ -98,7 +98,7 @@ fn options(e: &IPGWOptions, b: &mut Builder, drops: TableId, header: V, output: 
             let least = match case {
                 Some(0) => 3,
                 Some(_) => 4,
-                None => return ways.next(b, &[next, changed, none]),
+                None => return round.next(b, &[next, changed, none]),
             };
             let short = b.lt(len, least);
             b.when(short, |b| wrong(b, 1));
@@ -110,7 +110,7 @@ fn options(e: &IPGWOptions, b: &mut Builder, drops: TableId, header: V, output: 
                 option.stamp(e, b, &wrong);
             }
             let yes = b.constant(W1, 1_u8);
-            ways.next(b, &[next, yes, none]);
+            round.next(b, &[next, yes, none]);
         });
     });
     let [changed, wrong] = [after[1], after[2]];

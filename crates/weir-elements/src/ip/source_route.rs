@@ -18,31 +18,31 @@ pub(super) struct SourceRoute {
 pub(super) fn source_route(b: &mut Builder, header: V) -> SourceRoute {
     let [zero, first] = [0, 20_u32].map(|n| b.constant(W32, n));
     let none = b.constant(W8, 0_u8);
-    let found = b.repeat(40, &[first, zero, zero, none, zero], |b, ways, vars| {
+    let found = b.repeat(40, &[first, zero, zero, none, zero], |b, round, vars| {
         let next = vars[0];
         let nothing = [next, zero, zero, none, zero];
         let end = b.ge(next, header);
-        b.when(end, |b| ways.leave(b, &nothing));
-        b.require_or(Layer::Net, next, |b| ways.leave(b, &nothing));
+        b.when(end, |b| round.leave(b, &nothing));
+        b.require_or(Layer::Net, next, |b| round.leave(b, &nothing));
         b.set_mark(Layer::Cursor, Layer::Net, next);
-        b.require_or(Layer::Cursor, 1, |b| ways.leave(b, &nothing));
+        b.require_or(Layer::Cursor, 1, |b| round.leave(b, &nothing));
         let kind = b.load(W8, Layer::Cursor, 0);
         b.switch(kind, &[0, 1], |b, case| match case {
-            Some(0) => ways.leave(b, &nothing),
+            Some(0) => round.leave(b, &nothing),
             Some(_) => {
                 let next = b.add(next, 1);
-                ways.next(b, &[next, zero, zero, none, zero]);
+                round.next(b, &[next, zero, zero, none, zero]);
             }
             None => {}
         });
-        b.require_or(Layer::Cursor, 2, |b| ways.leave(b, &nothing));
+        b.require_or(Layer::Cursor, 2, |b| round.leave(b, &nothing));
         let len = b.load(W8, Layer::Cursor, 1);
         let len = b.resize(W32, len);
         let behind = b.add(next, len);
         let short = b.lt(len, 2);
         let long = b.gt(behind, header);
         let wrong = b.or(short, long);
-        b.when(wrong, |b| ways.leave(b, &nothing));
+        b.when(wrong, |b| round.leave(b, &nothing));
         b.switch(kind, &SOURCE_ROUTES, |b, case| {
             if case.is_some() {
                 b.if_has(
@@ -59,13 +59,13 @@ pub(super) fn source_route(b: &mut Builder, header: V) -> SourceRoute {
                         let wrong = b.or(early, odd);
                         let wrong = b.or(wrong, late);
                         let passed = b.sub(pointer, 1);
-                        b.unless(wrong, |b| ways.leave(b, &[next, next, len, kind, passed]));
+                        b.unless(wrong, |b| round.leave(b, &[next, next, len, kind, passed]));
                     },
                     |_| {},
                 );
             }
         });
-        ways.next(b, &[behind, zero, zero, none, zero]);
+        round.next(b, &[behind, zero, zero, none, zero]);
     });
     SourceRoute { at: found[1], len: found[2], kind: found[3], passed: found[4] }
 }
@@ -103,10 +103,10 @@ impl SourceRoute {
             let last = b.sub(last, 4);
             let first = b.constant(W32, 23_u32);
             let end = b.add(extra, 19);
-            b.repeat(9, &[last, first], |b, ways, vars| {
+            b.repeat(9, &[last, first], |b, round, vars| {
                 let [from, to] = [vars[0], vars[1]];
                 let done = b.ge(to, end);
-                b.when(done, |b| ways.leave(b, &[from, to]));
+                b.when(done, |b| round.leave(b, &[from, to]));
                 let go = |b: &mut Builder, at: V| {
                     b.require(Layer::Data, at, Reason::TRUNCATED);
                     b.set_mark(Layer::Cursor, Layer::Data, at);
@@ -118,7 +118,7 @@ impl SourceRoute {
                 b.store(Layer::Cursor, 0, addr);
                 let from = b.sub(from, 4);
                 let to = b.add(to, 4);
-                ways.next(b, &[from, to]);
+                round.next(b, &[from, to]);
             });
             b.clear_mark(Layer::Cursor);
         });

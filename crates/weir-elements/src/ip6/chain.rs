@@ -28,13 +28,13 @@ pub(super) fn walk(b: &mut Builder, bad: impl Fn(&mut Builder, Reason) + Copy) -
     let start = b.constant(W32, HEADER_LEN);
     let (yes, no) = (b.constant(W1, 1_u8), b.constant(W1, 0_u8));
     let truncated = |b: &mut Builder| bad(b, Reason::TRUNCATED);
-    // One way for all kinds of headers: a path for each of them, at each of their places, would be too many to verify.
-    let found = b.repeat(MOST_HEADERS + 1, &[first, start, no, yes], |b, ways, vars| {
+    // One path for all kinds of headers: a path for each of them, at each of their places, would be too many to verify.
+    let found = b.repeat(MOST_HEADERS + 1, &[first, start, no, yes], |b, round, vars| {
         let [next, at, is_first] = [vars[0], vars[1], vars[3]];
         b.require_or(Layer::Net, at, truncated);
         b.set_mark(Layer::Transport, Layer::Net, at);
         let more = is_extension_header(b, next);
-        b.unless(more, |b| ways.leave(b, &[next, at, yes, no]));
+        b.unless(more, |b| round.leave(b, &[next, at, yes, no]));
         b.require_or(Layer::Transport, 8, truncated);
         let following = b.load(W8, Layer::Transport, 0);
         let fragment = b.eq(next, FRAGMENT);
@@ -45,7 +45,7 @@ pub(super) fn walk(b: &mut Builder, bad: impl Fn(&mut Builder, Reason) + Copy) -
         b.when(later, |b| {
             b.set_mark(Layer::Transport, Layer::Transport, 8);
             let behind = b.add(at, 8);
-            ways.leave(b, &[next, behind, yes, no]);
+            round.leave(b, &[next, behind, yes, no]);
         });
         let options = b.eq(next, HOP_BY_HOP);
         let late = b.xor(is_first, 1);
@@ -57,7 +57,7 @@ pub(super) fn walk(b: &mut Builder, bad: impl Fn(&mut Builder, Reason) + Copy) -
         let eight = b.constant(W32, 8_u32);
         let len = b.select(fragment, eight, len);
         let behind = b.add(at, len);
-        ways.next(b, &[following, behind, no, no]);
+        round.next(b, &[following, behind, no, no]);
     });
     b.unless(found[2], |b| bad(b, Reason::new("TooManyHeaders")));
     b.require_or(Layer::Net, HEADER_LEN, |b| bad(b, Reason::TRUNCATED));

@@ -61,7 +61,7 @@ const SOLICITED_NODE: [u64; 2] = [0xff02_0000_0000_0000, 0x0000_0001_ff00_0000];
 /// The flag by which an advertisement may replace what is known.
 const OVERRIDE: u8 = 0x20;
 
-/// What all programs of the element share.
+/// The tables and parameters that all programs of the element share.
 #[derive(Clone, Copy)]
 struct Parts {
     neighbours: TableId,
@@ -154,16 +154,16 @@ fn resolve(e: &IP6NDSolicitor, parts: Parts, b: &mut Builder) {
 fn learn(e: &IP6NDSolicitor, parts: Parts, b: &mut Builder) {
     let m: Message = message(b, ADVERTISEMENT, Builder::drop);
     let flags = b.load(W8, Layer::Transport, 4);
-    let told = link_address(b, &m, TARGET_OPTION, |b| b.drop(Reason::BAD_HEADER));
+    let announced = link_address(b, &m, TARGET_OPTION, |b| b.drop(Reason::BAD_HEADER));
     // An address of a group of hosts would send traffic astray.
-    let first = b.shr(told, 40);
+    let first = b.shr(announced, 40);
     let group = b.and(first, 1);
     let group = b.ne(group, 0);
     b.when(group, |b| b.drop(Reason::BAD_HEADER));
     let entry = b.find(parts.neighbours, &[m.target], |b| b.drop(Reason::new("NotAsked")));
     let old = b.get(entry, "eth");
-    let silent = b.eq(told, 0);
-    let eth = b.select(silent, old, told);
+    let silent = b.eq(announced, 0);
+    let eth = b.select(silent, old, announced);
     let nothing = b.eq(eth, 0);
     b.when(nothing, |b| b.drop(Reason::new("NoLinkAddress")));
     let known = b.get(entry, "known");
@@ -197,7 +197,7 @@ fn query(parts: Parts, b: &mut Builder, ip: V) {
     b.fork_new(&[high, low], |b, halves| {
         count(b, parts.queries);
         b.put(FRAME_LEN);
-        b.require(Layer::Data, FRAME_LEN, Reason::NO_ROOM);
+        b.require(Layer::Data, FRAME_LEN, Reason::NO_SPACE);
         let wide = |b: &mut Builder, [high, low]: [V; 2]| {
             let high = b.resize(W128, high);
             let high = b.shl(high, 64);

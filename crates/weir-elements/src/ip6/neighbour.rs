@@ -89,9 +89,9 @@ pub(super) fn link_address(
 ) -> V {
     let first = b.constant(W32, BARE_LEN);
     let none = b.constant(W64, 0_u64);
-    let found = b.repeat(8, &[first, none], |b, ways, vars| {
+    let found = b.repeat(8, &[first, none], |b, round, vars| {
         let at = vars[0];
-        let nothing = |b: &mut Builder| ways.leave(b, &[at, none]);
+        let nothing = |b: &mut Builder| round.leave(b, &[at, none]);
         let over = b.ge(at, m.len);
         b.when(over, nothing);
         b.require_or(Layer::Transport, at, nothing);
@@ -101,7 +101,7 @@ pub(super) fn link_address(
         let here = b.eq(start, option);
         b.when(here, |b| {
             let eth = load_ether(b, Layer::Cursor, 2);
-            ways.leave(b, &[at, eth]);
+            round.leave(b, &[at, eth]);
         });
         let units = b.load(W8, Layer::Cursor, 1);
         let empty = b.eq(units, 0);
@@ -109,7 +109,7 @@ pub(super) fn link_address(
         let units = b.resize(W32, units);
         let len = b.shl(units, 3);
         let next = b.add(at, len);
-        ways.next(b, &[next, none]);
+        round.next(b, &[next, none]);
     });
     found[1]
 }

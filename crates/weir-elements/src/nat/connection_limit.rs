@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_expire_and_make_room() {
+    fn connections_expire_and_free_their_entries() {
         let mut h = harness(&["1", "TIMEOUT 100", "DONE_TIMEOUT 5"]);
         let back = |flags| tcp(SERVER, client(1), flags, 0, b"");
         h.send_ip(0, &syn(1))[0].out();

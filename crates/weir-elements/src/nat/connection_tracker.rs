@@ -20,7 +20,7 @@ element! {
     /// errors about what is not known, other ICMP, and packets of a connection that come from the wrong side; TCP flags that
     /// make no sense (`BadFlags`); and packets too short for their transport header (`Truncated`). TCP's sequence numbers are not looked at.
     ///
-    /// Fragments beyond the first go the way of the first one, for which they wait up to ten seconds (then `TimedOut`); at
+    /// Fragments beyond the first take the path of the first one, for which they wait up to ten seconds (then `TimedOut`); at
     /// most 16 of a packet wait (`Full`). When there are `CAPACITY` connections, a new one evicts the one that
     /// expires next if nobody has answered it, or it is over; else its packet is dropped (`Full`).
     ///
@@ -82,7 +82,7 @@ struct Tables {
     capacity: u32,
 }
 
-/// What a packet says of its connection.
+/// The connection of a packet, as its headers say.
 #[derive(Clone, Copy)]
 struct Flow {
     ends: Ends,
@@ -162,9 +162,9 @@ fn flow(b: &mut Builder, e: &ConnectionTracker, t: Tables, side: u32) -> Flow {
     let lifetimes = |b: &mut Builder, all: [Duration; 3]| all.map(|d| b.constant(W64, nanos(d)));
     let udp = lifetimes(b, [e.udp_new_timeout, e.udp_timeout, e.udp_timeout]);
     let init = [none, none, no, no, no, no, no, udp[0], udp[1], udp[2]];
-    let v = b.repeat(1, &init, |b, ways, _| {
+    let v = b.repeat(1, &init, |b, round, _| {
         let leave = |b: &mut Builder, ports: [V; 2], flags: [V; 5], lives: [V; 3]| {
-            ways.leave(b, &[&ports[..], &flags, &lives].concat());
+            round.leave(b, &[&ports[..], &flags, &lives].concat());
         };
         b.switch(proto, &[proto::TCP.into(), proto::UDP.into(), proto::ICMP.into()], |b, case| match case {
             Some(0) => {
@@ -313,17 +313,17 @@ fn error(b: &mut Builder, t: Tables, side: u32) {
     let elsewhere = b.ne(to, src);
     b.when(elsewhere, |b| b.drop(no_connection()));
     let none = b.constant(W16, 0_u16);
-    let ports = b.repeat(1, &[none, none], |b, ways, _| {
+    let ports = b.repeat(1, &[none, none], |b, round, _| {
         b.switch(proto, &[proto::TCP.into(), proto::UDP.into(), proto::ICMP.into()], |b, case| match case {
             Some(2) => {
                 let id = b.load(W16, Layer::Cursor, 4);
-                ways.leave(b, &[id, id]);
+                round.leave(b, &[id, id]);
             }
             Some(_) => {
                 let ports = [0, 2].map(|off| b.load(W16, Layer::Cursor, off));
-                ways.leave(b, &ports);
+                round.leave(b, &ports);
             }
-            None => ways.leave(b, &[none, none]),
+            None => round.leave(b, &[none, none]),
         });
     });
     let ends = Ends { proto, src, sport: ports[0], dst, dport: ports[1] };

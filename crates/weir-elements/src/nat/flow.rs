@@ -357,7 +357,7 @@ fn udp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow) {
         },
     );
     let streaming = b.gt(next, UDP_PACKETS);
-    // Each way with its own constant, so that the code need not work the time out for each packet.
+    // Each path with its own constant, so that the code need not work the time out for each packet.
     let touch = |b: &mut Builder, t: Duration| {
         let timeout = b.constant(W64, nanos(t));
         b.touch(entry, timeout);

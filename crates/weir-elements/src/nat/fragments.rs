@@ -16,10 +16,10 @@ const MORE_FRAGMENTS: u16 = 0x2000;
 #[derive(Clone, Copy)]
 pub(super) struct Fragments(TableId);
 
-/// What ends a fragment beyond the first: its addresses may change, and it leaves.
+/// The end of a fragment beyond the first: its addresses may change, and it leaves.
 type Leave<'a> = dyn Fn(&mut Builder, Rewritten) + 'a;
 
-/// How a packet is rewritten: its new addresses and its output.
+/// The rewriting of a packet: its new addresses and its output.
 #[derive(Clone, Copy)]
 pub(super) struct Rewritten {
     pub(super) src: V,

@@ -8,7 +8,7 @@ use crate::prelude::*;
 element! {
     /// Rewrites `PORT` commands of FTP (RFC 959), so that active transfers pass an address translation.
     ///
-    /// Packets are those that FTP clients send to servers, on their way to `CONTROL_REWRITER`, a `TCPRewriter` or
+    /// Packets are those that FTP clients send to servers, on their path to `CONTROL_REWRITER`, a `TCPRewriter` or
     /// `IPRewriter`. When a segment starts with a `PORT` command, and its connection has a mapping already, a mapping
     /// is made in `DATA_REWRITER` as if a packet from the address and port in the command to the server's data port
     /// (one less than its control port) had come to `DATA_REWRITER_INPUT`. The new address and port are written into the
@@ -17,7 +17,7 @@ element! {
     ///
     /// The command has to be complete in its segment. All other packets pass unchanged, also commands without a
     /// mapping. If there is no room for the data connection's mapping, or for the longer command in the packet, the
-    /// packet is dropped (`Full`, `NoRoom`): the client sends it again. The `net` mark has to stand on a checked IPv4
+    /// packet is dropped (`Full`, `NoSpace`): the client sends it again. The `net` mark has to stand on a checked IPv4
     /// header.
     FTPPortMapper: "1/1", "a/a";
     example "Idle -> CheckIPHeader -> FTPPortMapper(rw, rw, 0)
@@ -218,7 +218,7 @@ fn argument(b: &mut Builder, segment: Segment) -> Argument {
     let zero = b.constant(W32, 0_u32);
     let none = b.constant(W64, 0_u64);
     // Place, start of the argument (0 before it), commas so far, the number, and the numbers before it.
-    let after = b.repeat(MOST_READ, &[first, zero, zero, zero, none], |b, ways, vars| {
+    let after = b.repeat(MOST_READ, &[first, zero, zero, zero, none], |b, round, vars| {
         let [pos, start, commas, number, value] = [vars[0], vars[1], vars[2], vars[3], vars[4]];
         let end = b.ge(pos, segment.end);
         b.when(end, |b| b.emit(0));
@@ -230,7 +230,7 @@ fn argument(b: &mut Builder, segment: Segment) -> Argument {
         let before = b.eq(start, 0);
         let space = b.eq(byte, b' ');
         let skip = b.and(before, space);
-        b.when(skip, |b| ways.next(b, &[next, start, commas, number, value]));
+        b.when(skip, |b| round.next(b, &[next, start, commas, number, value]));
         let start = b.select(before, pos, start);
         let digit = b.sub(byte, b'0');
         let is_digit = b.lt(digit, 10);
@@ -240,7 +240,7 @@ fn argument(b: &mut Builder, segment: Segment) -> Argument {
             let number = b.add(ten, digit);
             let large = b.gt(number, 255);
             b.when(large, |b| b.emit(0));
-            ways.next(b, &[next, start, commas, number, value]);
+            round.next(b, &[next, start, commas, number, value]);
         });
         let long = b.resize(W64, number);
         let shifted = b.shl(value, 8);
@@ -250,9 +250,9 @@ fn argument(b: &mut Builder, segment: Segment) -> Argument {
                 let more = b.lt(commas, 5);
                 b.unless(more, |b| b.emit(0));
                 let commas = b.add(commas, 1);
-                ways.next(b, &[next, start, commas, zero, value]);
+                round.next(b, &[next, start, commas, zero, value]);
             }
-            Some(_) => ways.leave(b, &[pos, start, commas, number, value]),
+            Some(_) => round.leave(b, &[pos, start, commas, number, value]),
             None => b.emit(0),
         });
     });
@@ -286,10 +286,10 @@ fn write(b: &mut Builder, segment: Segment, argument: Argument, value: V) -> V {
     b.trim(whole);
     let grows = b.gt(new, old);
     b.when(grows, |b| b.put(change));
-    b.repeat(MOST_MOVED + 1, &[zero], |b, ways, vars| {
+    b.repeat(MOST_MOVED + 1, &[zero], |b, round, vars| {
         let i = vars[0];
         let all = b.ge(i, rest);
-        b.when(all, |b| ways.leave(b, &[i]));
+        b.when(all, |b| round.leave(b, &[i]));
         // The last first if it grows, so that nothing is overwritten before it has moved.
         let next = b.add(i, 1);
         let from_end = b.sub(rest, next);
@@ -300,7 +300,7 @@ fn write(b: &mut Builder, segment: Segment, argument: Argument, value: V) -> V {
         let to = b.add(from, change);
         go_to(b, to);
         b.store(Layer::Cursor, 0, byte);
-        ways.next(b, &[next]);
+        round.next(b, &[next]);
     });
     let after = b.add(whole, change);
     b.trim(after);

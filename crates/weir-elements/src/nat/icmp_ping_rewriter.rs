@@ -1,9 +1,9 @@
+use super::eviction::Spare;
 use super::listing::{Mapping, mappings, pattern, patterns, set_capacity};
 use super::live::{self, Part};
 use super::mapping::{self, Mappings, nanos};
 use super::params::{Anno, Capacity};
 use super::pattern::{InputSpec, InputSpecs, Rule};
-use super::room::Spare;
 use crate::prelude::*;
 
 element! {
@@ -15,7 +15,7 @@ element! {
     /// specification* of their input says, as in `IPRewriter`: `drop`, `pass OUTPUT`, `keep FOUTPUT ROUTPUT`,
     /// `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`, `pattern NAME FOUTPUT ROUTPUT` or `ELEMENT`. The source port
     /// of a pattern stands for the identifier; the destination port is ignored. If no identifier is free, the
-    /// request is dropped (`NoPort`). When the table has `MAPPING_CAPACITY` mappings, the one that expires next gives way,
+    /// request is dropped (`NoPort`). When the table has `MAPPING_CAPACITY` mappings, the one that expires next is evicted,
     /// as in `IPRewriter`, or the request is dropped (`Full`).
     ///
     /// Replies without a mapping (`NoMatch`), packets that are no echo (`NotRewritable`), fragments beyond the first
@@ -29,7 +29,7 @@ element! {
         rest inputs: InputSpecs,
         /// Lifetime of mappings without packets.
         key timeout: Duration = Duration::from_secs(300) => "5 min",
-        /// How long after its last packet a mapping does not give way to another.
+        /// How long after its last packet a mapping is not evicted for another.
         key guarantee: Duration = Duration::from_secs(5) => "5 s",
         /// Kept for Click configurations: mappings are removed when their time has come.
         key reap_interval: Duration = Duration::from_secs(900) => "15 min",

@@ -145,8 +145,8 @@ fn inner<F: FnOnce(&mut Builder)>(b: &mut Builder, refuse: impl Fn(Reason) -> F)
     let is_first = b.eq(offset, 0);
     let no = b.constant(W1, 0_u8);
     let none = b.constant(W16, 0_u16);
-    let parts = b.repeat(1, &[no, no, none, none, none], |b, ways, _| {
-        let without = |b: &mut Builder| ways.leave(b, &[no, no, none, none, none]);
+    let parts = b.repeat(1, &[no, no, none, none, none], |b, round, _| {
+        let without = |b: &mut Builder| round.leave(b, &[no, no, none, none, none]);
         b.unless(is_first, without);
         b.require_or(Layer::Transport, header_len, without);
         b.set_mark(Layer::Cursor, Layer::Transport, header_len);
@@ -157,11 +157,11 @@ fn inner<F: FnOnce(&mut Builder)>(b: &mut Builder, refuse: impl Fn(Reason) -> F)
                 let kind = b.load(W8, Layer::Cursor, 0);
                 let id = b.load(W16, Layer::Cursor, 4);
                 let is_request = b.eq(kind, 8);
-                ways.leave(b, &[no, is_request, none, none, id]);
+                round.leave(b, &[no, is_request, none, none, id]);
             }
             Some(_) => {
                 let (sport, dport) = (b.load(W16, Layer::Cursor, 0), b.load(W16, Layer::Cursor, 2));
-                ways.leave(b, &[yes, no, sport, dport, none]);
+                round.leave(b, &[yes, no, sport, dport, none]);
             }
             None => without(b),
         });
@@ -287,7 +287,7 @@ fn lookup(b: &mut Builder, e: &ICMPRewriter, map: &Map, rewriter: &Rewriter, m: 
     }
 }
 
-/// What the transport header of the packet in the error gets.
+/// The ports that the transport header of the packet in the error gets.
 #[derive(Clone, Copy)]
 enum Ports {
     /// Source and destination port.
@@ -386,11 +386,11 @@ impl Leave<'_> {
 
     /// The transport checksum of a packet whose addresses alone change.
     fn checksum_only(&self, b: &mut Builder, inner: &Inner, addresses: V, change: V) -> V {
-        let all = b.repeat(1, &[change], |b, ways, vars| {
-            b.unless(inner.has_ports, |b| ways.leave(b, vars));
+        let all = b.repeat(1, &[change], |b, round, vars| {
+            b.unless(inner.has_ports, |b| round.leave(b, vars));
             self.go_to(b, inner);
             let all = transport(b, inner, addresses, change);
-            ways.leave(b, &[all]);
+            round.leave(b, &[all]);
         });
         all[0]
     }
@@ -399,13 +399,13 @@ impl Leave<'_> {
 /// Updates the TCP or UDP checksum of the packet in the error, if it is there; gives the change of the whole error,
 /// which is `change` so far.
 fn transport(b: &mut Builder, inner: &Inner, own: V, change: V) -> V {
-    let all = b.repeat(1, &[change], |b, ways, vars| {
+    let all = b.repeat(1, &[change], |b, round, vars| {
         let is_tcp = b.eq(inner.proto, proto::TCP);
         let update = |b: &mut Builder, at: u32| {
             let old = b.load(W16, Layer::Cursor, at);
             if at == 6 {
                 let none = b.eq(old, 0);
-                b.when(none, |b| ways.leave(b, vars));
+                b.when(none, |b| round.leave(b, vars));
             }
             let sum = b.not(old);
             let sum = b.sum16(sum, own);
@@ -413,10 +413,10 @@ fn transport(b: &mut Builder, inner: &Inner, own: V, change: V) -> V {
             b.store(Layer::Cursor, at, new);
             let field = checksum_change(b, &[old], &[new]);
             let all = b.sum16(vars[0], field);
-            ways.leave(b, &[all]);
+            round.leave(b, &[all]);
         };
         b.when(is_tcp, |b| {
-            b.require_or(Layer::Cursor, 18, |b| ways.leave(b, vars));
+            b.require_or(Layer::Cursor, 18, |b| round.leave(b, vars));
             update(b, 16);
         });
         update(b, 6);

@@ -1,10 +1,10 @@
 use super::addresses;
+use super::eviction::Spare;
 use super::listing::{Mapping, mappings, pattern, patterns, set_capacity};
 use super::live::{self, Part};
 use super::mapping::{self, Mappings, nanos};
 use super::params::{Anno, Capacity};
 use super::pattern::{InputSpecs, Pattern, Rule};
-use super::room::Spare;
 use crate::prelude::*;
 
 element! {
@@ -22,7 +22,7 @@ element! {
     /// - `ELEMENT`: makes a mapping by a pattern that a `RoundRobinIPMapper` or `SourceIPHashMapper` chooses.
     ///
     /// If a pattern without a range gives two inner addresses the same outer one, packets to it go to the later. When
-    /// the table has `MAPPING_CAPACITY` mappings, the one that expires next gives way, as in `IPRewriter`, or packets from
+    /// the table has `MAPPING_CAPACITY` mappings, the one that expires next is evicted, as in `IPRewriter`, or packets from
     /// new addresses are dropped (`Full`).
     ///
     /// The `net` mark has to stand on a checked IPv4 header. The header checksum is updated, and those of TCP and UDP,
@@ -35,7 +35,7 @@ element! {
         rest inputs: InputSpecs,
         /// Lifetime of mappings without packets.
         key timeout: Duration = Duration::from_secs(7200) => "2 h",
-        /// How long after its last packet a mapping does not give way to another.
+        /// How long after its last packet a mapping is not evicted for another.
         key guarantee: Duration = Duration::from_secs(5) => "5 s",
         /// Kept for Click configurations: mappings are removed when their time has come.
         key reap_interval: Duration = Duration::from_secs(900) => "15 min",

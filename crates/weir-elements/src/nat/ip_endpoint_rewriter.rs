@@ -1,10 +1,10 @@
+use super::eviction::Spare;
 use super::fragments::{Fragments, Rewritten};
 use super::listing::{Mapping, mappings, pattern, patterns, set_capacity};
 use super::live::{self, Part};
 use super::mapping::{self, Mappings, nanos};
 use super::params::{Anno, Capacity};
 use super::pattern::{InputSpec, InputSpecs, Pattern, Rule};
-use super::room::Spare;
 use crate::prelude::*;
 
 mod filtering;
@@ -261,7 +261,7 @@ fn ends<F: FnOnce(&mut Builder)>(
     let proto = b.load(W8, Layer::Net, 9);
     let none = b.constant(W16, 0_u16);
     let both = filtering == Filtering::AddressAndPortDependent;
-    let ports = b.repeat(1, &[none, none][..1 + usize::from(both)], |b, ways, _| {
+    let ports = b.repeat(1, &[none, none][..1 + usize::from(both)], |b, round, _| {
         b.switch(proto, &[proto::TCP.into(), proto::UDP.into(), proto::ICMP.into()], |b, case| {
             let Some(case) = case else { return refuse(Reason::new("NotRewritable"))(b) };
             b.require_or(Layer::Transport, if case == 0 { 20 } else { 8 }, refuse(Reason::TRUNCATED));
@@ -270,14 +270,14 @@ fn ends<F: FnOnce(&mut Builder)>(
                 if both {
                     ports.push(b.load(W16, Layer::Transport, side.other().port()));
                 }
-                return ways.leave(b, &ports);
+                return round.leave(b, &ports);
             }
             let kind = b.load(W8, Layer::Transport, 0);
             let id = b.load(W16, Layer::Transport, 4);
             // An identifier is the port of who asks.
             let own = if side == Side::Source { 0 } else { 1 };
             b.switch(kind, &[REQUEST, REPLY], |b, case| match case {
-                Some(kind) if kind == own => ways.leave(b, &[id, none][..1 + usize::from(both)]),
+                Some(kind) if kind == own => round.leave(b, &[id, none][..1 + usize::from(both)]),
                 Some(_) => refuse(Reason::NO_MATCH)(b),
                 None => refuse(Reason::new("NotRewritable"))(b),
             });
@@ -316,7 +316,7 @@ fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, p: End
     Some(forward)
 }
 
-/// What rewriting a packet needs.
+/// The tables and parameters that rewriting a packet needs.
 #[derive(Clone, Copy)]
 struct Parts<'a> {
     e: &'a IPEndpointRewriter,

@@ -1,10 +1,10 @@
+use super::eviction::Spare;
 use super::flow::{self, Kinds};
 use super::listing::{flows, lookup, mappings, pattern, patterns, set_capacity};
 use super::live;
 use super::mapping;
 use super::params::{Anno, Capacity};
 use super::pattern::InputSpecs;
-use super::room::Spare;
 use crate::prelude::*;
 
 element! {
@@ -30,8 +30,8 @@ element! {
     /// - `ELEMENT`: makes a mapping by a pattern that a `RoundRobinIPMapper` or `SourceIPHashMapper` chooses.
     ///
     /// A new mapping takes both directions, or none. If a pattern without a range gives a flow replies that another
-    /// mapping has, the other mapping gives way. When the table has `MAPPING_CAPACITY` mappings, the one that
-    /// expires next gives way to that of a new flow (of more than 32, the first of some that are looked at); but if that
+    /// mapping has, the other mapping is evicted. When the table has `MAPPING_CAPACITY` mappings, the one that
+    /// expires next is evicted for that of a new flow (of more than 32, the first of some that are looked at); but if that
     /// had a packet within its guarantee, or new mappings have no guarantee and expire before it, the packet of the new
     /// flow is dropped (`Full`), and a number in sequence that it had got is used up.
     ///
@@ -53,7 +53,7 @@ element! {
         key tcp_done_timeout: Duration = Duration::from_secs(240) => "4 min",
         /// The same when one of the sides has sent no data.
         key tcp_nodata_timeout: Duration = Duration::from_secs(300) => "5 min",
-        /// How long after its last packet a TCP mapping does not give way to another.
+        /// How long after its last packet a TCP mapping is not evicted for another.
         key tcp_guarantee: Duration = Duration::from_secs(5) => "5 s",
         /// Lifetime of UDP mappings without packets.
         key udp_timeout: Duration = Duration::from_secs(300) => "5 min",

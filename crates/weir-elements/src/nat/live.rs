@@ -13,7 +13,7 @@ pub(super) struct Live {
     pub(super) dport: Option<V>,
 }
 
-/// What becomes of a source address or port.
+/// The new value of a source address or port.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
     Keep,

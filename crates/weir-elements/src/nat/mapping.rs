@@ -2,9 +2,9 @@
 
 use weir_table::Sharing;
 
+use super::eviction::{Eviction, Spare};
 use super::live::{self, Live, Range};
 use super::pattern::{Choice, InputSpec, InputSpecs, Mapper, Order, Pattern, Rule};
-use super::room::{Room, Spare};
 use crate::prelude::*;
 
 /// Mappings that a rewriter has room for if its configuration does not say so.
@@ -16,7 +16,7 @@ pub(super) const RULE: &str = "rule";
 /// The value field of rewriters that remember an annotation for replies.
 pub(super) const REPLY_ANNO: (&str, Width) = ("reply_anno", W8);
 
-/// What a rewriter's tables follow from. Elements that refer to a rewriter by name declare the same, and share them.
+/// The settings that a rewriter's tables follow from. Elements that refer to a rewriter by name declare the same, and share them.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     /// Full name of the rewriter.
@@ -27,7 +27,7 @@ pub(super) struct Settings {
     pub(super) reply_anno: Option<u32>,
     pub(super) key: &'static [(&'static str, Width)],
     pub(super) value: &'static [(&'static str, Width)],
-    /// When a mapping may give way to another.
+    /// When a mapping may be evicted for another.
     pub(super) spare: Spare,
     /// Mappings that the configuration makes: rows of a table like that of mappings.
     pub(super) fixed: Vec<Row>,
@@ -51,7 +51,7 @@ pub(super) struct Mappings {
     /// The mappings that the configuration makes, if there are any. No other gets their values.
     pub(super) fixed: Option<TableId>,
     fixed_rows: u32,
-    room: Room,
+    eviction: Eviction,
     failures: TableId,
     outputs: Vec<u32>,
     reply_anno: Option<u32>,
@@ -122,7 +122,7 @@ impl Mappings {
             map,
             fixed,
             fixed_rows: of.fixed.len() as u32,
-            room: Room::declare(b, of, own, map),
+            eviction: Eviction::declare(b, of, own, map),
             failures: shared_cell(b, &format!("{own}mapping_failures"), name("mapping_failures"), W64, 0),
             outputs: of.inputs.outputs(),
             reply_anno: of.reply_anno,
@@ -232,7 +232,7 @@ impl Mappings {
     /// Goes on if there is room for another mapping, if need be of the one that expires next. `rule` is the number of the
     /// rule that is to make it, `proto` the protocol of its packet.
     pub(super) fn require_room(&self, b: &mut Builder, rule: usize, proto: V) {
-        self.room.require(b, proto, &|b| {
+        self.eviction.require(b, proto, &|b| {
             // As in Click, a flow that is refused takes its number with it.
             if let Some(next) = self.next.get(rule).copied().flatten() {
                 let number = b.read_cell(next);
@@ -244,7 +244,7 @@ impl Mappings {
     }
 
     /// Makes the entry of packets and the entry of replies: `key` is free, and of `reply_key` another mapping may
-    /// have to give way.
+    /// have to be evicted.
     pub(super) fn insert_pair(&self, b: &mut Builder, key: &[V], reply_key: &[V]) -> (E, E) {
         if let Some(fixed) = self.fixed {
             b.lookup(fixed, reply_key, |b, _| self.fail_as(b, Reason::NO_PORT), |_| {});
@@ -323,7 +323,7 @@ impl Mappings {
             key
         };
         let (no, yes) = (b.constant(W1, 0_u8), b.constant(W1, 1_u8));
-        let found = b.repeat(self.fixed_rows + 1, &[start, no], |b, ways, vars| {
+        let found = b.repeat(self.fixed_rows + 1, &[start, no], |b, round, vars| {
             let (e, value) = b.claim(self.map, reply_key, hole, lo, hi, vars[0], none);
             b.lookup(
                 fixed,
@@ -336,9 +336,9 @@ impl Mappings {
                     let wraps = b.eq(value, hi);
                     let first = b.constant(value.width, 0_u32);
                     let next = b.select(wraps, first, next);
-                    ways.next(b, &[next, no]);
+                    round.next(b, &[next, no]);
                 },
-                |b| ways.leave(b, &[value, yes]),
+                |b| round.leave(b, &[value, yes]),
             );
         });
         b.unless(found[1], none);
@@ -349,18 +349,18 @@ impl Mappings {
     /// The flow's own value if that is in the range and free, else a random place.
     fn own_start(&self, b: &mut Builder, reply_key: &[V], hole: u32, range: Range, own: V) -> V {
         let offset = b.sub(own, range.lo);
-        // A loop of one round: the ways that leave it pass the value on.
-        let start = b.repeat(1, &[offset], |b, ways, vars| {
+        // A loop of one round: the paths that leave it pass the value on.
+        let start = b.repeat(1, &[offset], |b, round, vars| {
             let offset = vars[0];
             let last = range.last(b);
             let inside = b.le(offset, last);
             b.when(inside, |b| {
                 let mut key = reply_key.to_vec();
                 key[hole as usize] = own;
-                b.lookup(self.map, &key, |_, _| {}, |b| ways.leave(b, &[offset]));
+                b.lookup(self.map, &key, |_, _| {}, |b| round.leave(b, &[offset]));
             });
             let random = range.random(b);
-            ways.leave(b, &[random]);
+            round.leave(b, &[random]);
         });
         start[0]
     }

@@ -8,15 +8,15 @@ use std::net::Ipv4Addr;
 
 use weir_ir::Peers;
 
+use super::eviction::{self, Sharer};
 use super::mapper;
 use super::params::Capacity;
-use super::room::{self, Sharer};
 use crate::args::{FromArg, FromRest};
 
 /// The class whose arguments are named patterns.
 pub(super) const PATTERNS_CLASS: &str = "IPRewriterPatterns";
 
-/// Where the search for a free value of a range starts.
+/// The start of the search for a free value of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// At the flow's own port if that is in the range and free, else at a random place.
@@ -27,7 +27,7 @@ pub enum Order {
     Sequential,
 }
 
-/// What becomes of a source address or port.
+/// The rule for a source address or port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// It stays.
@@ -38,7 +38,7 @@ pub enum Source {
     OneOf(u32, u32, Order),
 }
 
-/// How a new flow is rewritten. At most one part is a range.
+/// A pattern by which a new flow is rewritten. At most one part is a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pattern {
     /// Source address.
@@ -53,7 +53,7 @@ pub struct Pattern {
     pub with_ports: bool,
 }
 
-/// What an input does with a packet of an unknown flow.
+/// The action of an input on a packet of an unknown flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputSpec {
     /// Drops it.
@@ -66,7 +66,7 @@ pub enum InputSpec {
     Mapper(Mapper),
 }
 
-/// How mappings are made.
+/// A rule by which mappings are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// The pattern, once it is known.
@@ -88,7 +88,7 @@ pub struct Mapper {
     pub choice: Choice,
 }
 
-/// How a mapper chooses a rule.
+/// A mapper's choice of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
     /// One after the other.
@@ -328,7 +328,7 @@ impl FromArg for InputSpec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputSpecs(pub(super) Vec<InputSpec>, pub(super) Links);
 
-/// What other elements of the graph want of a rewriter.
+/// The demands of other elements of the graph on a rewriter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Links {
     /// Some element may change the length of TCP segments, so that sequence numbers shift.
@@ -397,7 +397,7 @@ impl InputSpecs {
         match capacity.resolve(peers) {
             Ok((n, root)) => {
                 self.1.capacity = Some(n);
-                self.1.sharers = room::sharers(&root, n, peers);
+                self.1.sharers = eviction::sharers(&root, n, peers);
                 self.1.root = Some(root);
             }
             Err(e) => errors.push(format!("MAPPING_CAPACITY: {e}")),

@@ -2,6 +2,7 @@
 
 use weir_ir::{Element, Peer, Peers};
 
+use super::eviction::Sharer;
 use super::flow;
 use super::icmp_ping_rewriter::ICMPPingRewriter;
 use super::ip_addr_pair_rewriter::IPAddrPairRewriter;
@@ -10,13 +11,12 @@ use super::ip_endpoint_rewriter::IPEndpointRewriter;
 use super::ip_rewriter::IPRewriter;
 use super::mapping;
 use super::params::Capacity;
-use super::room::Sharer;
 use super::tcp_rewriter::TCPRewriter;
 use super::udp_rewriter::UDPRewriter;
 use crate::args::Args;
 use crate::class::Configure;
 
-/// What a rewriter's mappings are found by.
+/// A kind of rewriter, by the key of its mappings.
 #[derive(Debug)]
 pub(super) enum Rewriter {
     /// Addresses and ports.

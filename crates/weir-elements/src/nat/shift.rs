@@ -1,4 +1,4 @@
-//! TCP sequence numbers of flows whose segments change their length on the way.
+//! TCP sequence numbers of flows whose segments change their length on the path.
 
 use super::flow::Flow;
 use super::mapping::{nanos, shared};
@@ -198,10 +198,10 @@ fn options(b: &mut Builder, row: E, len: V) {
     let first = b.constant(W32, 20_u32);
     let (none, no_change) = (b.constant(W32, 0_u32), b.constant(W16, 0_u16));
     // Where the next option or edge is, bytes of edges that are left, and the change of the checksum.
-    let after = b.repeat(40, &[first, none, no_change], |b, ways, vars| {
+    let after = b.repeat(40, &[first, none, no_change], |b, round, vars| {
         let [pos, edges, sum] = [vars[0], vars[1], vars[2]];
         let end = b.ge(pos, len);
-        b.when(end, |b| ways.leave(b, &[pos, edges, sum]));
+        b.when(end, |b| round.leave(b, &[pos, edges, sum]));
         b.require(Layer::Transport, pos, Reason::TRUNCATED);
         b.set_mark(Layer::Cursor, Layer::Transport, pos);
         let in_edges = b.ne(edges, 0);
@@ -219,38 +219,38 @@ fn options(b: &mut Builder, row: E, len: V) {
             let change = b.select(odd, swapped, change);
             let sum = b.sum16(sum, change);
             let (next, left) = (b.add(pos, 4), b.sub(edges, 4));
-            ways.next(b, &[next, left, sum]);
+            round.next(b, &[next, left, sum]);
         });
         b.require(Layer::Cursor, 1, Reason::TRUNCATED);
         let kind = b.load(W8, Layer::Cursor, 0);
         let next = b.add(pos, 1);
         b.switch(kind, &[0, 1], |b, case| match case {
-            Some(0) => ways.leave(b, &[pos, none, sum]),
-            Some(_) => ways.next(b, &[next, none, sum]),
+            Some(0) => round.leave(b, &[pos, none, sum]),
+            Some(_) => round.next(b, &[next, none, sum]),
             None => {}
         });
         let left = b.sub(len, pos);
         let alone = b.lt(left, 2);
-        b.when(alone, |b| ways.leave(b, &[pos, none, sum]));
+        b.when(alone, |b| round.leave(b, &[pos, none, sum]));
         b.require(Layer::Cursor, 2, Reason::TRUNCATED);
         let size = b.load(W8, Layer::Cursor, 1);
         let size = b.resize(W32, size);
         let short = b.lt(size, 2);
         let long = b.gt(size, left);
         let wrong = b.or(short, long);
-        b.when(wrong, |b| ways.leave(b, &[pos, none, sum]));
+        b.when(wrong, |b| round.leave(b, &[pos, none, sum]));
         let is_sack = b.eq(kind, 5);
         b.when(is_sack, |b| {
             let odd = b.and(size, 7);
             let right = b.eq(odd, 2);
             b.when(right, |b| {
                 let (next, edges) = (b.add(pos, 2), b.sub(size, 2));
-                ways.next(b, &[next, edges, sum]);
+                round.next(b, &[next, edges, sum]);
             });
-            ways.leave(b, &[pos, none, sum]);
+            round.leave(b, &[pos, none, sum]);
         });
         let next = b.add(pos, size);
-        ways.next(b, &[next, none, sum]);
+        round.next(b, &[next, none, sum]);
     });
     b.require(Layer::Transport, 20, Reason::TRUNCATED);
     update(b, after[2]);

@@ -1,10 +1,10 @@
+use super::eviction::Spare;
 use super::flow::{self, Kinds};
 use super::listing::{flows, lookup, mappings, pattern, patterns, set_capacity};
 use super::live;
 use super::mapping;
 use super::params::{Anno, Capacity};
 use super::pattern::InputSpecs;
-use super::room::Spare;
 use crate::prelude::*;
 
 element! {
@@ -33,7 +33,7 @@ element! {
         key tcp_done_timeout: Duration = Duration::from_secs(240) => "4 min",
         /// The same when one of the sides has sent no data.
         key tcp_nodata_timeout: Duration = Duration::from_secs(300) => "5 min",
-        /// How long after its last packet a mapping does not give way to another.
+        /// How long after its last packet a mapping is not evicted for another.
         key tcp_guarantee: Duration = Duration::from_secs(5) => "5 s",
         /// Another name of TCP_GUARANTEE.
         key guarantee: Option<Duration> = None,

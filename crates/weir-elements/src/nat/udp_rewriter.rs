@@ -1,10 +1,10 @@
+use super::eviction::Spare;
 use super::flow::{self, Kinds};
 use super::listing::{flows, mappings, pattern, patterns, set_capacity};
 use super::live;
 use super::mapping;
 use super::params::{Anno, Capacity};
 use super::pattern::InputSpecs;
-use super::room::Spare;
 use crate::prelude::*;
 
 element! {
@@ -32,7 +32,7 @@ element! {
         key streaming_timeout: Option<Duration> = None,
         /// Another name of STREAMING_TIMEOUT.
         key udp_streaming_timeout: Option<Duration> = None,
-        /// How long after its last packet a mapping does not give way to another.
+        /// How long after its last packet a mapping is not evicted for another.
         key udp_guarantee: Duration = Duration::from_secs(5) => "5 s",
         /// Another name of UDP_GUARANTEE.
         key guarantee: Option<Duration> = None,

@@ -34,7 +34,7 @@ mod tests {
     use crate::testing::{Harness, Outcome};
     use weir_packet::Packet;
 
-    fn way(e: &mut Harness, rate: u32) -> Vec<Outcome> {
+    fn passes(e: &mut Harness, rate: u32) -> Vec<Outcome> {
         let mut p = Packet::from_bytes(b"x").unwrap();
         p.anno[20..24].copy_from_slice(&rate.to_be_bytes());
         e.send_packet(0, p)
@@ -43,9 +43,9 @@ mod tests {
     #[test]
     fn packets_of_a_high_rate_leave_on_output_1() {
         let mut e = Harness::new("Block", &["500"], 1, 2);
-        assert_eq!((way(&mut e, 500)[0].out().0, way(&mut e, 501)[0].out().0), (0, 1));
+        assert_eq!((passes(&mut e, 500)[0].out().0, passes(&mut e, 501)[0].out().0), (0, 1));
         e.write("thresh", "0").unwrap();
-        assert_eq!(way(&mut e, u32::MAX)[0].out().0, 0);
-        assert_eq!(way(&mut Harness::new("Block", &["5"], 1, 1), 6)[0].reason(), "RateLimit");
+        assert_eq!(passes(&mut e, u32::MAX)[0].out().0, 0);
+        assert_eq!(passes(&mut Harness::new("Block", &["5"], 1, 1), 6)[0].reason(), "RateLimit");
     }
 }

@@ -1,7 +1,7 @@
 use crate::prelude::*;
 
 element! {
-    /// Passes each packet on with a probability, by chance; the others leave on output 1, or are dropped (`Sampled`).
+    /// Passes each packet on with a probability, at random; the others leave on output 1, or are dropped (`Sampled`).
     RandomSample: "1/1-2", "a/ah";
     example "Idle -> s :: RandomSample(0.1) -> Discard; s [1] -> Discard;";
     params {
@@ -72,10 +72,10 @@ fn program(e: &RandomSample, b: &mut Builder) {
     b.input(0, |b| {
         let active = b.read_cell(active);
         b.unless(active, |b| b.emit(0));
-        let chance = b.random();
-        let chance = b.shr(chance, 4);
+        let draw = b.random();
+        let draw = b.shr(draw, 4);
         let p = b.read_cell(probability);
-        let passes = b.lt(chance, p);
+        let passes = b.lt(draw, p);
         b.when(passes, |b| b.emit(0));
         count(b, drops);
         b.emit_or_drop(1, SAMPLED);

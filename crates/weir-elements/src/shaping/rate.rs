@@ -7,7 +7,7 @@ pub const FULL: u64 = u32::MAX as u64;
 /// Tokens that a bucket of bytes has beyond its burst, so that it can pass a packet whose length is not known yet.
 pub const THRESHOLD: u32 = 131_072;
 
-/// How fast a bucket fills. Its level is a fraction of the capacity, of which [`FULL`] is all.
+/// The rate at which a token bucket fills. Its level is a fraction of the capacity, of which [`FULL`] is all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     /// Level of one token.

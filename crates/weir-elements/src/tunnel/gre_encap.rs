@@ -8,7 +8,7 @@ element! {
     ///
     /// The marks `net` and `transport` and the destination annotation are those of the outer headers. A checksum that
     /// the sender's kernel left unfinished is completed in the inner packet. Packets that would be longer than 65,535
-    /// bytes are dropped (`TooLong`), as are those without room for the headers (`NoRoom`).
+    /// bytes are dropped (`TooLong`), as are those without room for the headers (`NoSpace`).
     ///
     /// Packets that a kernel left to the device to segment are dropped (`NotSegmented`): `FinishOffloads` cuts them.
     GREEncap: "1/1", "a/a";

@@ -68,10 +68,10 @@ fn program(e: &GTPUDecap, b: &mut Builder) {
 
 /// Goes past the extension headers at `cursor`, the first of which has this type (section 5.2).
 fn extensions(b: &mut Builder, drops: TableId, first: V) {
-    let left = b.repeat(MOST_EXTENSIONS, &[first], |b, ways, vars| {
+    let left = b.repeat(MOST_EXTENSIONS, &[first], |b, round, vars| {
         let kind = vars[0];
         let end = b.eq(kind, 0);
-        b.when(end, |b| ways.leave(b, &[kind]));
+        b.when(end, |b| round.leave(b, &[kind]));
         // An endpoint has to understand types from 128 on; the PDU session container and the PDCP number of packets
         // are for radio nodes, and nothing here depends on them.
         b.switch(kind, &[0x85, 0xc0], |b, case| {
@@ -93,7 +93,7 @@ fn extensions(b: &mut Builder, drops: TableId, first: V) {
         b.require_or(Layer::Cursor, 4, refuse(drops, Reason::new("BadExtension")));
         let next = b.load(W8, Layer::Cursor, 3);
         b.set_mark(Layer::Cursor, Layer::Cursor, 4);
-        ways.next(b, &[next]);
+        round.next(b, &[next]);
     });
     let more = b.ne(left[0], 0);
     b.when(more, refuse(drops, Reason::new("BadExtension")));

@@ -8,7 +8,7 @@ element! {
     /// The marks `net` and `transport` and the destination annotation are those of the outer headers. Packets of a flow
     /// have one source port, 49,152 or more. A checksum that the sender's kernel left unfinished is completed in the
     /// inner packet. Packets that would be longer than 65,535 bytes are dropped (`TooLong`), as are those without room
-    /// for the headers (`NoRoom`).
+    /// for the headers (`NoSpace`).
     ///
     /// Packets that a kernel left to the device to segment are dropped (`NotSegmented`): `FinishOffloads` cuts them.
     GTPUEncap: "1/1", "a/a";

@@ -93,7 +93,7 @@ impl Ends {
     }
 }
 
-/// How a tunnel over UDP sends.
+/// The sending side of a tunnel over UDP.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sending {
     pub(super) ends: Ends,
@@ -175,7 +175,7 @@ fn flow4(b: &mut Builder, at: u32) -> V {
     let protocol = b.load(W8, Layer::Net, 9);
     let fragment = b.load(W16, Layer::Net, 6);
     let fragment = b.and(fragment, 0x3fff);
-    // All fragments of a packet take one way, so none has ports.
+    // All fragments of a packet take one path, so none has ports.
     let whole = b.eq(fragment, 0);
     let none = |b: &mut Builder| b.constant(W32, 0_u32);
     let ports = b.choose_has(

@@ -1,4 +1,4 @@
-//! IEEE 802.11: duplicates, and the way to Ethernet.
+//! IEEE 802.11: duplicates, and the conversion to Ethernet.
 
 use crate::class::{Class, class};
 

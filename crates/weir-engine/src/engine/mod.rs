@@ -2,7 +2,7 @@
 
 mod graphs;
 mod run;
-mod team;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::io;

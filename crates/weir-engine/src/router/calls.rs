@@ -36,7 +36,7 @@ impl CallError {
     }
 }
 
-/// Where a handler is.
+/// A handler of an element or of the graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The element; `None`: the graph itself.

@@ -38,7 +38,7 @@ pub(crate) fn global_modes(name: &str) -> Option<Modes> {
 impl Router {
     /// Reads a handler.
     pub(crate) fn read(&mut self, rt: &mut Runtime, handler: &str) -> Result<String, String> {
-        self.call_read(rt, None, split_call(handler)).map_err(|e| told(handler, e))
+        self.call_read(rt, None, split_call(handler)).map_err(|e| refusal(handler, e))
     }
 
     /// Writes a handler, or sends an element the message of that name (numbers, separated by spaces).
@@ -216,7 +216,7 @@ impl Router {
 }
 
 /// What was wrong with a call from outside.
-fn told(handler: &str, error: CallError) -> String {
+fn refusal(handler: &str, error: CallError) -> String {
     match error {
         CallError::Missing(text) => text,
         CallError::Refused(_, text) => format!("{handler}: {text}"),

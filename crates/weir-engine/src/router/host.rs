@@ -61,7 +61,7 @@ impl Outflow {
     }
 }
 
-/// How many packets ended in programs, and where.
+/// Counts of packets that ended in programs, by place.
 #[derive(Debug)]
 pub(crate) struct BlockDrops {
     /// By block of the linked program, and of the fast one.

@@ -8,7 +8,7 @@ mod start;
 mod status;
 mod swap;
 mod tasks;
-mod team;
+mod workers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ struct Timer {
     owner: u32,
 }
 
-/// A graph with its tables, nodes, and packets on the way.
+/// A graph with its tables, nodes, and packets in flight.
 pub struct Router {
     pub(crate) name: String,
     pub(crate) tag: String,

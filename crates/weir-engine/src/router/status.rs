@@ -10,7 +10,7 @@ use super::Router;
 use crate::executor::Executor;
 use crate::runtime::Runtime;
 
-/// How many packets were dropped: element, reason, number.
+/// Counts of dropped packets, by element and reason.
 pub(super) type DropCounts = BTreeMap<String, BTreeMap<String, u64>>;
 
 impl Router {

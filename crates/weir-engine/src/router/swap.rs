@@ -52,7 +52,7 @@ impl Router {
         }
     }
 
-    /// Delivers what is on the way, so that packets are only in nodes and tables. Says whether
+    /// Delivers what is in flight, so that packets are only in nodes and tables. Says whether
     /// there was any.
     pub(crate) fn settle(&mut self, rt: &mut Runtime) -> bool {
         let any = !self.out.ready.is_empty();

@@ -1,4 +1,4 @@
-//! The host of a run that is watched: it sees each block, and so the way from element to element.
+//! The host of a run that is watched: it sees each block, and so the path from element to element.
 
 use weir_ir::program::{BlockId, End, EntryKind};
 use weir_ir::{Host, Reason};
@@ -57,8 +57,8 @@ impl<'a> WatchHost<'a> {
         if let Some(s) = self.strand.take()
             && s.mark != 0
         {
-            let way = format!("waits in {}", self.place(s.block).element);
-            self.inner.rt.watch.lock().traces.waits(s.mark, None, &way);
+            let path = format!("waits in {}", self.place(s.block).element);
+            self.inner.rt.watch.lock().traces.waits(s.mark, None, &path);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Who watches packets: traces (the way of single packets) and captures (copies of what passes a place).
+//! Who watches packets: traces (the path of single packets) and captures (copies of what passes a place).
 
 mod changes;
 mod host;
@@ -17,7 +17,7 @@ pub(crate) use shared::SharedWatch;
 /// Takes events; `false` if nobody listens any more.
 pub type Listener = Box<dyn FnMut(Event) -> bool + Send>;
 
-/// Where something happens.
+/// An element of a graph, by name, for whoever watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     pub graph: String,
@@ -25,7 +25,7 @@ pub(crate) struct Place {
     pub class: String,
 }
 
-/// A place on the way of packets.
+/// A place on the path of packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Point {
     /// Every device.
@@ -89,7 +89,7 @@ pub(crate) struct Watch {
     traces: Traces,
 }
 
-/// What to capture.
+/// A request for a capture.
 pub(crate) struct CaptureRequest {
     pub graph: String,
     /// Places, as they were written and as they were understood.
@@ -217,14 +217,14 @@ impl Watch {
     }
 
     /// A traced packet ends.
-    pub fn ended(&mut self, packet: &mut Packet, way: &str) {
-        self.traces.ended(packet.trace, Some(packet), way);
+    pub fn ended(&mut self, packet: &mut Packet, path: &str) {
+        self.traces.ended(packet.trace, Some(packet), path);
         packet.trace = 0;
     }
 
     /// A traced packet rests.
-    pub fn waits(&mut self, packet: &Packet, way: &str) {
-        self.traces.waits(packet.trace, Some(packet), way);
+    pub fn waits(&mut self, packet: &Packet, path: &str) {
+        self.traces.waits(packet.trace, Some(packet), path);
     }
 }
 
@@ -239,7 +239,7 @@ fn matches(filter: &Expr, packet: &Packet) -> bool {
     })
 }
 
-/// What the first byte of a packet belongs to.
+/// The header that a packet begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     Ethernet,

@@ -16,7 +16,7 @@ struct Shared {
     watch: Mutex<Watch>,
 }
 
-/// What is watched, for one worker at a time.
+/// Exclusive access to what is watched.
 pub(crate) struct Watching<'a> {
     watch: MutexGuard<'a, Watch>,
     active: &'a AtomicBool,

@@ -1,4 +1,4 @@
-//! Traces: the way of single packets and of what comes of them, through queues, links and graphs.
+//! Traces: the path of single packets and of what comes of them, through queues, links and graphs.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ struct Request {
     listener: Listener,
 }
 
-/// The way of one packet so far.
+/// The path of one packet so far.
 struct Trace {
     key: u64,
     deadline: u64,
@@ -173,7 +173,7 @@ impl Traces {
         f.step = Some((t.steps.len() - 1, packet.copy()));
     }
 
-    /// Notes what the element changed in which a followed packet is, and how its way ended there.
+    /// Notes what the element changed in which a followed packet is, and how its path ended there.
     fn close_step(&mut self, mark: u16, packet: Option<&Packet>, end: Option<&str>) {
         let Some(f) = self.follows.get_mut(&mark) else { return };
         let Some(t) = self.traces.get_mut(&f.trace) else { return };
@@ -190,8 +190,8 @@ impl Traces {
     }
 
     /// A followed packet ends.
-    pub fn ended(&mut self, mark: u16, packet: Option<&Packet>, way: &str) {
-        self.close_step(mark, packet, Some(way));
+    pub fn ended(&mut self, mark: u16, packet: Option<&Packet>, path: &str) {
+        self.close_step(mark, packet, Some(path));
         let Some(f) = self.follows.remove(&mark) else { return };
         let Some(t) = self.traces.get_mut(&f.trace) else { return };
         t.live -= 1;
@@ -201,8 +201,8 @@ impl Traces {
     }
 
     /// A followed packet rests; it may go on later.
-    pub fn waits(&mut self, mark: u16, packet: Option<&Packet>, way: &str) {
-        self.close_step(mark, packet, Some(way));
+    pub fn waits(&mut self, mark: u16, packet: Option<&Packet>, path: &str) {
+        self.close_step(mark, packet, Some(path));
     }
 
     fn report(&mut self, id: u64) {

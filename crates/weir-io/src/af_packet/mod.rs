@@ -31,7 +31,7 @@ pub use fanout::Fanout;
 const ADDRESSES: usize = 12;
 const TAG: usize = 4;
 
-/// How to open an AF_PACKET port.
+/// Options of an AF_PACKET port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Receive frames for other hosts too.

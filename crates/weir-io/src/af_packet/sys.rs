@@ -78,7 +78,7 @@ pub fn bound_index(fd: &OwnedFd) -> io::Result<i32> {
     check(r as isize).map(|_| addr.sll_ifindex)
 }
 
-/// What an interface request answers.
+/// The answer to an interface request.
 pub struct Interface {
     /// Link type.
     pub arphrd: u16,

@@ -36,7 +36,7 @@ const LINK_HEADERS: usize = 22;
 /// Ethernet header and the VLAN tag that a device takes beyond its MTU.
 const SENT_HEADERS: usize = 18;
 
-/// How to open an AF_XDP port.
+/// Options of an AF_XDP port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Receive frames for other hosts too.
@@ -151,12 +151,12 @@ impl AfXdpPort {
         }
         sys::bind(&watch, index, sys::NO_PROTOCOL).map_err(|e| fail("bind to it", e))?;
         ready.add(&watch, EpollEvent::new(EpollFlags::empty(), 0)).map_err(|e| fail("watch it", e.into()))?;
-        let way = match (program.mode, sockets.iter().all(Socket::zero_copy)) {
+        let mode = match (program.mode, sockets.iter().all(Socket::zero_copy)) {
             (Mode::Native, true) => "native, without copies",
             (Mode::Native, false) => "native",
             (Mode::Generic, _) => "generic: its driver cannot run the program",
         };
-        let method = format!("AF_XDP ({way}, {})", queues.text);
+        let method = format!("AF_XDP ({mode}, {})", queues.text);
         Ok(AfXdpPort {
             name: name.to_owned(),
             method,

@@ -25,7 +25,7 @@ const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
-/// Where the kernel runs the program.
+/// The place where the kernel runs the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// In the driver, before it makes a socket buffer.

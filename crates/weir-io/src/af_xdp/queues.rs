@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use crate::af_packet::sys;
 use crate::interface::Share;
 
-/// How many queues an interface has.
+/// The numbers of queues of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
     /// To receive from.

@@ -63,7 +63,7 @@ pub struct Ring<T> {
     entries: PhantomData<T>,
 }
 
-/// Where the parts of a ring are in its mapping, in bytes.
+/// The offsets of the parts of a ring in its mapping, in bytes.
 #[derive(Debug, Clone, Copy)]
 struct Offsets {
     producer: usize,

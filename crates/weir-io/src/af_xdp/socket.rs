@@ -34,7 +34,7 @@ pub struct Socket {
     busy_poll: bool,
 }
 
-/// What came of asking the kernel to send.
+/// The result of asking the kernel to send.
 #[derive(Debug, Default)]
 pub struct Kicked {
     /// Packets that the device refused, and their bytes.

@@ -10,7 +10,7 @@ use super::read::{CUT, Found};
 /// Length of the header of a file, in bytes.
 pub(super) const FILE_HEADER: usize = 24;
 
-/// What the header of a file says.
+/// The header of a file.
 pub(super) struct Classic {
     order: Order,
     /// Nanoseconds of a unit of the part of the time below a second.

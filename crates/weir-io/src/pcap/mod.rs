@@ -17,7 +17,7 @@ use crate::{Lost, Port, PortError, PortStats};
 pub use read::{PcapReader, TooLong};
 pub use write::{BUFFER, Format, PcapWriter};
 
-/// What the packets of a capture that is written begin with.
+/// The link type of a capture that is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Encap {
     /// Ethernet header.

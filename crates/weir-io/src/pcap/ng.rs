@@ -22,7 +22,7 @@ const ENHANCED_PACKET: u32 = 6;
 const IF_TSRESOL: u16 = 9;
 const IF_TSOFFSET: u16 = 14;
 
-/// What the blocks so far say.
+/// The state after the blocks so far.
 pub(super) struct Ng {
     order: Order,
     /// One for each interface that the section describes.
@@ -39,7 +39,7 @@ struct Interface {
     clock: Clock,
 }
 
-/// How an interface counts time.
+/// The clock of an interface.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
     /// As `if_tsresol` says it: a power of ten or, with the highest bit, of two.

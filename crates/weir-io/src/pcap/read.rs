@@ -44,7 +44,7 @@ pub struct TooLong {
     pub number: u64,
 }
 
-/// What was read of a packet.
+/// A packet as it was read.
 pub(super) struct Found {
     /// The packet, or the first bytes of one that is too long.
     packet: Packet,

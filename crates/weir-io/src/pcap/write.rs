@@ -12,7 +12,7 @@ use crate::{PortError, offload};
 /// Bytes that are written at once.
 pub const BUFFER: usize = 1 << 18;
 
-/// What a capture says of its packets.
+/// The format of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
     /// Most bytes of each packet that are kept.

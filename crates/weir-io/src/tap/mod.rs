@@ -18,7 +18,7 @@ use crate::af_packet::sys;
 use crate::offload::OffloadError;
 use crate::{Lost, Netns, Port, PortError, PortStats, vnet};
 
-/// What packets of a virtual interface begin with.
+/// The header that packets of a virtual interface begin with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Ethernet header.
@@ -28,7 +28,7 @@ pub enum Kind {
     Tun,
 }
 
-/// How to make, or find, a virtual interface. What is `None` is left as the kernel has it.
+/// Options of a virtual interface that is made or found. What is `None` is left as the kernel has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// What packets begin with.

@@ -15,7 +15,7 @@ const TUN_F_TSO_ECN: u64 = 0x08;
 const TUN_F_USO4: u64 = 0x20;
 const TUN_F_USO6: u64 = 0x40;
 
-/// What was tried, and why it failed.
+/// A step that failed, and why.
 type Failed = (&'static str, io::Error);
 
 /// Makes an interface or opens one more queue of it; gives its name.

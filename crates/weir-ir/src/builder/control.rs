@@ -73,13 +73,13 @@ impl Builder {
         self.if_else(cond, |_| {}, body);
     }
 
-    /// One of two ways.
+    /// One of two paths.
     pub fn if_else(&mut self, cond: V, yes: impl FnOnce(&mut Builder), no: impl FnOnce(&mut Builder)) {
         debug_assert_eq!(cond.width, Width::W1);
         self.either(yes, no, |then, other| End::Branch { cond: cond.value, then, other });
     }
 
-    /// A value that depends on the way taken. Both ways must give the same width and not end.
+    /// A value that depends on the path taken. Both paths must give the same width and not end.
     pub fn choose(
         &mut self,
         cond: V,
@@ -101,18 +101,18 @@ impl Builder {
         self.either_value(yes, no, |ok, fail| End::Require { layer, n, ok, fail })
     }
 
-    /// One way for each case, `None` for all other values. Ways that do not end join.
+    /// One path for each case, `None` for all other values. Paths that do not end join.
     pub fn switch(&mut self, v: V, cases: &[u128], mut body: impl FnMut(&mut Builder, Option<usize>)) {
-        let ways: Vec<BlockId> = (0..=cases.len()).map(|_| self.new_block(Vec::new())).collect();
+        let paths: Vec<BlockId> = (0..=cases.len()).map(|_| self.new_block(Vec::new())).collect();
         let end = End::Switch {
             value: v.value,
-            cases: cases.iter().zip(&ways).map(|(&c, &w)| (c, target(w))).collect(),
-            default: target(ways[cases.len()]),
+            cases: cases.iter().zip(&paths).map(|(&c, &w)| (c, target(w))).collect(),
+            default: target(paths[cases.len()]),
         };
         self.end(end);
         let mut open = Vec::new();
-        for (i, &way) in ways.iter().enumerate() {
-            self.enter(way);
+        for (i, &path) in paths.iter().enumerate() {
+            self.enter(path);
             body(self, (i < cases.len()).then_some(i));
             open.extend(self.current.take());
         }

@@ -49,7 +49,7 @@ pub struct E {
     pub table: TableId,
 }
 
-/// What arithmetic takes: a value, or a constant of the other operand's width.
+/// An operand of arithmetic: a value, or a constant of the other operand's width.
 #[derive(Debug, Clone, Copy)]
 pub enum Arg {
     /// A value.
@@ -331,10 +331,10 @@ impl Builder {
         self.end(end(target(then), target(other)));
         self.enter(then);
         let a = yes(self);
-        let from_yes = self.current.take().expect("a way that gives a value does not end");
+        let from_yes = self.current.take().expect("a path that gives a value does not end");
         self.enter(other);
         let b = no(self);
-        assert_eq!(a.width, b.width, "both ways give the same width");
+        assert_eq!(a.width, b.width, "both paths give the same width");
         let result = self.value(Type::Int(a.width));
         let join = self.new_block(vec![result]);
         self.end(End::Jump(Target { block: join, args: vec![b.value] }));
@@ -343,7 +343,7 @@ impl Builder {
         V { value: result, width: a.width }
     }
 
-    /// Goes on where `end` succeeds; the other way is `fail`, and joins if it does not end.
+    /// Goes on where `end` succeeds; the other path is `fail`, and joins if it does not end.
     fn or_else(&mut self, fail: impl FnOnce(&mut Builder), end: impl FnOnce(Target, Target) -> End) {
         self.either(|_| {}, fail, end);
     }
@@ -391,7 +391,7 @@ impl Builder {
         self.end(end(target(a), target(b)));
         self.enter(b);
         fail(self);
-        assert!(self.ended(), "the way without an entry has to end");
+        assert!(self.ended(), "the path without an entry has to end");
         self.enter(a);
         E { value, table }
     }

@@ -120,15 +120,15 @@ impl Builder {
         self.either(yes, no, |ok, fail| End::Require { layer, n, ok, fail });
     }
 
-    /// Adds zero bytes in front, or drops the packet (`NoRoom`).
+    /// Adds zero bytes in front, or drops the packet (`NoSpace`).
     pub fn push(&mut self, n: impl Into<Amount>) {
         let n = n.into();
-        self.or_else(|b| b.drop(Reason::NO_ROOM), |ok, fail| End::Push { n, ok, fail });
+        self.or_else(|b| b.drop(Reason::NO_SPACE), |ok, fail| End::Push { n, ok, fail });
     }
 
-    /// Takes back bytes that were pulled, or drops the packet (`NoRoom`).
+    /// Takes back bytes that were pulled, or drops the packet (`NoSpace`).
     pub fn unpull(&mut self, n: impl Into<Amount>) {
-        self.unpull_or(n, |b| b.drop(Reason::NO_ROOM));
+        self.unpull_or(n, |b| b.drop(Reason::NO_SPACE));
     }
 
     /// Takes back bytes that were pulled, or does `fail` if there were never so many.
@@ -137,9 +137,9 @@ impl Builder {
         self.or_else(fail, |ok, fail| End::Unpull { n, ok, fail });
     }
 
-    /// Adds zero bytes at the end, or drops the packet (`NoRoom`).
+    /// Adds zero bytes at the end, or drops the packet (`NoSpace`).
     pub fn put(&mut self, n: impl Into<Amount>) {
         let n = n.into();
-        self.or_else(|b| b.drop(Reason::NO_ROOM), |ok, fail| End::Put { n, ok, fail });
+        self.or_else(|b| b.drop(Reason::NO_SPACE), |ok, fail| End::Put { n, ok, fail });
     }
 }

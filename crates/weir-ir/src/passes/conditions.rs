@@ -1,4 +1,4 @@
-//! What a branch decided is known on its ways: repeated conditions, comparisons that a range decides, and cases that
+//! What a branch decided is known on its paths: repeated conditions, comparisons that a range decides, and cases that
 //! cannot be are removed.
 
 use crate::flow::{Flow, Step};
@@ -30,7 +30,7 @@ pub(super) fn run(p: &mut Program) {
             }
         }
         p.blocks[b].ops = ops;
-        // The ends stay as they are until the walk is over: ways are counted by their place in the end.
+        // The ends stay as they are until the walk is over: paths are counted by their place in the end.
         let mut end = p.blocks[b].end.clone();
         if decide(&walk, &mut end) {
             decided.push((b, end));
@@ -45,7 +45,7 @@ pub(super) fn run(p: &mut Program) {
     dead::run(p);
 }
 
-/// Leaves out the ways that cannot be taken. Returns whether there were any.
+/// Leaves out the paths that cannot be taken. Returns whether there were any.
 fn decide(walk: &Walk, end: &mut End) -> bool {
     match end {
         End::Branch { cond, then, other } => match walk.range(*cond) {

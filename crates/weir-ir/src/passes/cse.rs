@@ -1,4 +1,4 @@
-//! Common subexpressions: an operation on values that was done on every way here is not done again.
+//! Common subexpressions: an operation on values that was done on every path here is not done again.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

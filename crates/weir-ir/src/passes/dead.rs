@@ -110,7 +110,7 @@ fn drop_params(p: &mut Program, drop: &[Vec<bool>]) {
     }
 }
 
-/// A parameter that gets the same value on all ways is that value.
+/// A parameter that gets the same value on all paths is that value.
 fn same_arguments(p: &mut Program) {
     let mut fixed = fixed_params(p);
     // Values do not live on into another packet's run.
@@ -162,7 +162,7 @@ fn same_arguments(p: &mut Program) {
     drop_params(p, &drop);
 }
 
-/// Where a value comes from.
+/// The definition of a value.
 #[derive(Clone, Copy)]
 enum Def {
     Nowhere,

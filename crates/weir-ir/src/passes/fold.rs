@@ -79,7 +79,7 @@ fn amounts(p: &mut Program) {
     }
 }
 
-/// What is known about values while a program is folded.
+/// Knowledge about values while a program is folded.
 pub(super) struct Folder {
     /// The operation behind each value, where its meaning depends on its operands only.
     defs: Vec<Option<Op>>,
@@ -158,7 +158,7 @@ impl Folder {
     }
 }
 
-/// What becomes of an operation.
+/// The result of folding an operation.
 pub(super) enum Folded {
     /// The first value is the second.
     Same(Value, Value),

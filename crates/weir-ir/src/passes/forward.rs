@@ -59,7 +59,7 @@ pub(super) fn run(p: &mut Program) {
         p.blocks[b].ops = ops;
         p.blocks[b].end.visit_values_mut(|v| *v = rename.of(*v));
         known.forget_tables(&p.blocks[b].end);
-        // The places at the end are those on the ways out, but for what the end itself moves.
+        // The places at the end are those on the exits, but for what the end itself moves.
         known.data = Some(here);
         out[b] = known;
     }
@@ -71,17 +71,17 @@ fn at_start(p: &Program, flow: &Flow, out: &[Known], b: usize) -> Known {
     if flow.root[b] {
         return Known::default();
     }
-    let mut ways = flow.preds[b].iter().filter(|e| flow.reached(e.from)).map(|e| {
+    let mut paths = flow.preds[b].iter().filter(|e| flow.reached(e.from)).map(|e| {
         let mut known = out[e.from].clone();
         known.on_edge(&p.blocks[e.from].end, e.index);
         known
     });
-    let Some(mut known) = ways.next() else { return Known::default() };
-    for way in ways {
+    let Some(mut known) = paths.next() else { return Known::default() };
+    for path in paths {
         if known.is_empty() {
             break;
         }
-        known.meet(&way);
+        known.meet(&path);
     }
     // What a loop changes is not known at its header.
     for inner in flow.body(b) {
@@ -109,7 +109,7 @@ enum Found {
     Nothing,
 }
 
-/// What is known to be in a packet.
+/// The bytes of a packet that are known.
 #[derive(Debug, Clone, Default)]
 struct Known {
     bytes: Vec<(Place, Width, Value)>,
@@ -254,7 +254,7 @@ impl Known {
         }
     }
 
-    /// On the `i`th way out of the block that this is the end of.
+    /// On the `i`th edge out of the block that this is the end of.
     fn on_edge(&mut self, end: &End, i: usize) {
         match (end, i) {
             (End::Push { n, .. }, 0) => {

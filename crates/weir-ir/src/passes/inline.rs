@@ -1,8 +1,8 @@
-//! Joins blocks: entering the next element becomes a jump, blocks on a straight way become one, blocks that only
+//! Joins blocks: entering the next element becomes a jump, blocks on a straight path become one, blocks that only
 //! jump are passed by.
 //!
 //! The owner of a block says where a drop happens and what a trace shows, so only blocks of one element become one,
-//! and an empty block is passed by only where the sequence of elements on the way stays the same.
+//! and an empty block is passed by only where the sequence of elements on the path stays the same.
 
 use crate::program::{BlockId, End, Program, Target};
 
@@ -49,7 +49,7 @@ fn beyond(p: &Program, owner: u32, b: BlockId) -> Option<Target> {
     }
 }
 
-/// A choice between one way and the same way is none.
+/// A choice between one path and the same path is none.
 fn simpler(end: End) -> End {
     match end {
         End::Branch { then, other, .. } if then == other => End::Jump(then),
@@ -72,9 +72,9 @@ fn merge(p: &mut Program) {
         while let End::Jump(t) = &p.blocks[b].end {
             let next = index(t.block);
             let after = &p.blocks[next];
-            // A way back must not become a way forward.
+            // A path back must not become a path forward.
             let back = matches!(&after.end, End::Again { header, .. } if index(header.block) > b);
-            if flow.only_way(next).is_none()
+            if flow.only_edge(next).is_none()
                 || after.owner != p.blocks[b].owner
                 || after.loop_limit.is_some()
                 || back

@@ -16,11 +16,11 @@ pub(super) struct Place {
     pub off: i64,
 }
 
-/// Where each layer is, in the order of [`Layer::ALL`].
+/// The position of each layer, in the order of [`Layer::ALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Places([Place; 5]);
 
-/// A base that nothing else has: of the `step`th place in a block (0: its start, then its operations, then its ways
+/// A base that nothing else has: of the `step`th place in a block (0: its start, then its operations, then its paths
 /// out) for a layer.
 fn fresh(block: usize, step: usize, layer: usize) -> Place {
     Place { base: (block as u64) << 32 | (step as u64) << 3 | layer as u64, off: 0 }
@@ -58,7 +58,7 @@ impl Places {
         }
     }
 
-    /// On the `i`th way out of a block.
+    /// On the `i`th edge out of a block.
     pub fn on_edge(mut self, end: &End, i: usize, block: usize, ops: usize) -> Places {
         if let (End::Push { n, .. } | End::Unpull { n, .. }, 0) = (end, i) {
             match n {
@@ -69,26 +69,26 @@ impl Places {
         self
     }
 
-    /// What is known where several ways meet: what all agree about stays; other layers get new bases, a common one
-    /// if their distance is the same on all ways.
-    fn meet(ways: &[Places], block: usize) -> Places {
+    /// What is known where several paths meet: what all agree about stays; other layers get new bases, a common one
+    /// if their distance is the same on all paths.
+    fn meet(paths: &[Places], block: usize) -> Places {
         let mut out = Places::unknown(block);
         let mut moved: Vec<usize> = Vec::new();
         for layer in 0..5 {
-            let first = ways[0].0[layer];
-            if ways.iter().all(|w| w.0[layer] == first) {
+            let first = paths[0].0[layer];
+            if paths.iter().all(|w| w.0[layer] == first) {
                 out.0[layer] = first;
                 continue;
             }
-            let apart = ways[0].0[layer].off;
+            let apart = paths[0].0[layer].off;
             let with = moved.iter().copied().find(|&m| {
-                ways.iter().all(|w| {
-                    w.0[layer].base == w.0[m].base && w.0[layer].off - w.0[m].off == apart - ways[0].0[m].off
+                paths.iter().all(|w| {
+                    w.0[layer].base == w.0[m].base && w.0[layer].off - w.0[m].off == apart - paths[0].0[m].off
                 })
             });
             if let Some(m) = with {
                 let Place { base, off } = out.0[m];
-                out.0[layer] = Place { base, off: off + apart - ways[0].0[m].off };
+                out.0[layer] = Place { base, off: off + apart - paths[0].0[m].off };
             }
             moved.push(layer);
         }
@@ -112,15 +112,15 @@ pub(super) fn places(p: &Program, flow: &Flow) -> Vec<Places> {
     let mut out = at.clone();
     for b in 0..n {
         if !flow.root[b] {
-            let ways: Vec<Places> = flow.preds[b]
+            let paths: Vec<Places> = flow.preds[b]
                 .iter()
                 .filter(|e| flow.reached(e.from))
                 .map(|e| {
                     out[e.from].on_edge(&p.blocks[e.from].end, e.index, e.from, p.blocks[e.from].ops.len())
                 })
                 .collect();
-            if !ways.is_empty() {
-                at[b] = Places::meet(&ways, b);
+            if !paths.is_empty() {
+                at[b] = Places::meet(&paths, b);
             }
             let mut moved = 0;
             for inner in flow.body(b) {
@@ -129,7 +129,7 @@ pub(super) fn places(p: &Program, flow: &Flow) -> Vec<Places> {
                 moved |= u8::from(matches!(block.end, End::Push { .. } | End::Unpull { .. }));
             }
             for layer in (0..5).filter(|l| moved & 1 << l != 0) {
-                // The step of the start is taken by the bases of meeting ways; loops have one of their own.
+                // The step of the start is taken by the bases of meeting paths; loops have one of their own.
                 at[b].0[layer] = fresh(b, 0x1000_0000, layer);
             }
         }

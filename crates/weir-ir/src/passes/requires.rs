@@ -64,7 +64,7 @@ fn remove(p: &mut Program, flow: &Flow, known: &Known) -> bool {
             open[b] = Some(here);
         }
     }
-    // A `require` whose ok way asks for no less, and does the same if that is not there. The second one stays then.
+    // A `require` whose ok path asks for no less, and does the same if that is not there. The second one stays then.
     for b in 0..p.blocks.len() {
         let (id, Some(here)) = (BlockId(b as u32), &open[b]) else { continue };
         let End::Require { ok, fail, .. } = &p.blocks[b].end else { continue };

@@ -1,4 +1,4 @@
-//! Sinking: what is read of the packet for later blocks only is read there, if nothing changes it on the way. Other ways do
+//! Sinking: what is read of the packet for later blocks only is read there, if nothing changes it on the path. Other paths do
 //! without, nothing keeps the value in between, and what is read side by side is read at once.
 
 use crate::flow::Flow;
@@ -67,7 +67,7 @@ fn loads_for_other_blocks(p: &Program) -> Vec<Far> {
     loads
 }
 
-/// Whether what is loaded stays, and stays where it is, on all ways from the load to another block, which come by once.
+/// Whether what is loaded stays, and stays where it is, on all paths from the load to another block, which come by once.
 fn is_kept(p: &Program, flow: &Flow, load: &Far, to: usize) -> bool {
     let home = &p.blocks[load.block];
     let Op::Load { layer, .. } = home.ops[load.at] else { return false };

@@ -68,20 +68,20 @@ fn front(here: &Places, n: u32) -> Place {
     Place { base, off: off - i64::from(n) }
 }
 
-/// What is dead at the end of a block; `fits`: a way out for want of room is never taken.
+/// What is dead at the end of a block; `fits`: an exit for want of space is never taken.
 fn at_end(end: &End, start: &[Dead], here: &Places, fits: bool) -> Dead {
     if matches!(end, End::Again { .. } | End::Hold { .. }) {
         return Dead::default();
     }
     let mut dead: Option<Dead> = None;
     for (i, t) in end.targets().into_iter().enumerate().filter(|(i, _)| !fits || *i == 0) {
-        let mut way = start[t.block.0 as usize].clone();
+        let mut path = start[t.block.0 as usize].clone();
         if let (End::Push { n: Amount::Const(n), .. }, 0) = (end, i) {
-            way.write(front(here, *n), i64::from(*n));
+            path.write(front(here, *n), i64::from(*n));
         }
         match &mut dead {
-            None => dead = Some(way),
-            Some(d) => d.meet(&way),
+            None => dead = Some(path),
+            Some(d) => d.meet(&path),
         }
     }
     let mut dead = dead.unwrap_or_default();
@@ -91,7 +91,7 @@ fn at_end(end: &End, start: &[Dead], here: &Places, fits: bool) -> Dead {
     dead
 }
 
-/// What is written over on every way before it is read.
+/// The bytes that are written over on every path before they are read.
 #[derive(Debug, Clone, Default)]
 struct Dead {
     /// Places and lengths.

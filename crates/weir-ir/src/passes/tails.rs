@@ -1,4 +1,4 @@
-//! Ways to end that stand more than once become one: blocks of one element with the same operations and the same end
+//! Paths to end that stand more than once become one: blocks of one element with the same operations and the same end
 //! that leads nowhere else.
 
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ pub(super) fn run(p: &mut Program) {
 }
 
 /// The block with its own values numbered from the largest number down, and their types. Nothing else uses them, as
-/// no way leads out of the block.
+/// no path leads out of the block.
 fn common(p: &Program, block: &Block) -> (Block, Vec<Type>) {
     let mut block = block.clone();
     let mut own: HashMap<Value, Value> = HashMap::new();

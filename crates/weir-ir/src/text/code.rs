@@ -7,7 +7,7 @@ use super::table::field_number;
 use super::{BINARY, COMPARE, by_word};
 use crate::program::{Amount, End, Layer, MetaField, Op, Reason, Target, Type, Value};
 
-/// Where a load or store goes.
+/// The place that a load or store goes to.
 enum Cell {
     Packet(Layer, u32),
     Anno(u32),

@@ -33,7 +33,7 @@ pub(super) fn declaration(l: &mut Line<'_>, decl: &mut TableDecl) -> Result<()> 
                 l.advance();
                 decl.sharing = match by_word(&SHARING, l.peek_word()) {
                     Some(sharing) => sharing,
-                    None => return l.expected("a way of sharing (local, read-mostly, shared, owner)"),
+                    None => return l.expected("a kind of sharing (local, read-mostly, shared, owner)"),
                 };
                 l.advance();
             }

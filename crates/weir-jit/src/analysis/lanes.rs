@@ -1,10 +1,10 @@
-//! Ways that do the same with other constants: those behind the outputs of a switch, as of a router whose outputs all
-//! count the time to live down and write an Ethernet header. In machine code they become one way, on which the number
+//! Paths that do the same with other constants: those behind the outputs of a switch, as of a router whose outputs all
+//! count the time to live down and write an Ethernet header. In machine code they become one path, on which the number
 //! of the output (the *lane*) chooses the constants. Nothing has to be guessed then: which output a packet takes
 //! cannot be predicted, and a wrong guess costs more than all that follows.
 //!
 //! Only machine code has lanes; the program stays as it is. Blocks of different lanes that do the same form a
-//! [`Group`]. Where the lanes part, the lane's number chooses the way. A block that is reached from elsewhere too, as
+//! [`Group`]. Where the lanes part, the lane's number chooses the path. A block that is reached from elsewhere too, as
 //! what follows an element that makes packets, is in a group only if no value from before is used there.
 
 use std::cmp::Reverse;
@@ -25,7 +25,7 @@ pub(crate) struct Group {
     pub blocks: Vec<BlockId>,
 }
 
-/// A switch whose ways are lanes.
+/// A switch whose paths are lanes.
 #[derive(Debug, Clone)]
 pub(crate) struct Fork {
     /// The block that ends with the switch.
@@ -33,7 +33,7 @@ pub(crate) struct Fork {
     /// The case of the first lane; those of the others follow one by one.
     pub first: u128,
     /// The first block of each lane.
-    pub ways: Vec<BlockId>,
+    pub paths: Vec<BlockId>,
 }
 
 /// All lanes of a program.
@@ -45,13 +45,13 @@ pub(crate) struct Lanes {
     group: FxHashMap<BlockId, usize>,
 }
 
-/// How often each block is gone to.
-struct Ways {
+/// Counts of the edges into each block.
+struct Arrivals {
     forward: Vec<u32>,
     back: Vec<u32>,
     /// Runs start here, or come from another element.
     root: Vec<bool>,
-    /// The last block that all ways from roots lead through; the number of blocks if there is none.
+    /// The last block that all paths from roots lead through; the number of blocks if there is none.
     parent: Vec<usize>,
 }
 
@@ -63,20 +63,20 @@ impl Lanes {
         if !p.blocks.iter().any(is_switch) {
             return lanes;
         }
-        let ways = Ways::of(p);
+        let paths = Arrivals::of(p);
         for (b, block) in p.blocks.iter().enumerate().filter(|(_, b)| is_switch(b)) {
             let from = BlockId(b as u32);
             if lanes.group.contains_key(&from) {
                 continue;
             }
-            let Some((first, starts)) = candidates(p, &ways, &block.end) else { continue };
-            if let Some(groups) = Growth::new(p, &ways, starts.len()).grow(&starts, &lanes) {
+            let Some((first, starts)) = candidates(p, &paths, &block.end) else { continue };
+            if let Some(groups) = Growth::new(p, &paths, starts.len()).grow(&starts, &lanes) {
                 let fork = lanes.forks.len();
                 for blocks in groups {
                     lanes.group.extend(blocks.iter().map(|&b| (b, lanes.groups.len())));
                     lanes.groups.push(Group { fork, blocks });
                 }
-                lanes.forks.push(Fork { from, first, ways: starts });
+                lanes.forks.push(Fork { from, first, paths: starts });
             }
         }
         lanes
@@ -104,11 +104,11 @@ impl Lanes {
     }
 }
 
-impl Ways {
-    fn of(p: &Program) -> Ways {
+impl Arrivals {
+    fn of(p: &Program) -> Arrivals {
         let n = p.blocks.len();
         let (forward, back, root) = (vec![0; n], vec![0; n], vec![false; n]);
-        let mut w = Ways { forward, back, root, parent: vec![n; n] };
+        let mut w = Arrivals { forward, back, root, parent: vec![n; n] };
         p.entries.iter().for_each(|e| w.root[e.block.0 as usize] = true);
         for block in &p.blocks {
             for op in &block.ops {
@@ -129,7 +129,7 @@ impl Ways {
         w
     }
 
-    /// From the first block to the last: forward ways lead to later ones.
+    /// From the first block to the last: forward paths lead to later ones.
     fn dominators(&mut self, p: &Program) {
         let n = p.blocks.len();
         let mut depth = vec![0_u32; n + 1];
@@ -159,7 +159,7 @@ impl Ways {
 }
 
 /// The longest run of cases that follow one another and whose blocks look alike: the first case, and the blocks.
-fn candidates(p: &Program, ways: &Ways, end: &End) -> Option<(u128, Vec<BlockId>)> {
+fn candidates(p: &Program, paths: &Arrivals, end: &End) -> Option<(u128, Vec<BlockId>)> {
     let End::Switch { value, cases, .. } = end else { return None };
     if p.width(*value) == Width::W128 {
         return None;
@@ -170,12 +170,12 @@ fn candidates(p: &Program, ways: &Ways, end: &End) -> Option<(u128, Vec<BlockId>
     sorted.dedup_by_key(|(case, _)| *case);
     let alone = |t: &Target| {
         let b = t.block.0 as usize;
-        ways.forward[b] == 1 && !ways.root[b] && p.blocks[b].loop_limit.is_none() && t.args.is_empty()
+        paths.forward[b] == 1 && !paths.root[b] && p.blocks[b].loop_limit.is_none() && t.args.is_empty()
     };
     let (mut best, mut run): (Vec<BlockId>, Vec<BlockId>) = Default::default();
     let (mut first, mut next) = (0, 0);
     for &&(case, ref t) in sorted.iter().filter(|(_, t)| alone(t)) {
-        let alike = |&a: &BlockId| Growth::new(p, ways, 2).is_alike(&[a, t.block]);
+        let alike = |&a: &BlockId| Growth::new(p, paths, 2).is_alike(&[a, t.block]);
         if case != next || !run.first().is_some_and(alike) {
             run.clear();
         }
@@ -192,8 +192,8 @@ fn candidates(p: &Program, ways: &Ways, end: &End) -> Option<(u128, Vec<BlockId>
 /// Blocks that may be a group.
 struct Candidate {
     blocks: Vec<BlockId>,
-    /// Ways from groups.
-    ways: u32,
+    /// Paths from groups.
+    paths: u32,
     /// The first of them is gone to with others too.
     mixed: bool,
 }
@@ -201,7 +201,7 @@ struct Candidate {
 /// Finds the groups behind a switch.
 struct Growth<'a> {
     p: &'a Program,
-    ways: &'a Ways,
+    paths: &'a Arrivals,
     /// For each lane, which value of the first lane is meant by one of its own.
     same: Vec<FxHashMap<Value, Value>>,
     candidates: FxHashMap<BlockId, Candidate>,
@@ -209,15 +209,15 @@ struct Growth<'a> {
     queue: BinaryHeap<Reverse<BlockId>>,
     groups: Vec<Vec<BlockId>>,
     group: FxHashMap<BlockId, (usize, usize)>,
-    /// Ways back to the headers of loops.
+    /// Paths back to the headers of loops.
     back: FxHashMap<BlockId, u32>,
 }
 
 impl<'a> Growth<'a> {
-    fn new(p: &'a Program, ways: &'a Ways, lanes: usize) -> Growth<'a> {
+    fn new(p: &'a Program, paths: &'a Arrivals, lanes: usize) -> Growth<'a> {
         Growth {
             p,
-            ways,
+            paths,
             same: vec![FxHashMap::default(); lanes],
             candidates: FxHashMap::default(),
             queue: BinaryHeap::new(),
@@ -233,9 +233,9 @@ impl<'a> Growth<'a> {
         let mut together = false;
         while let Some(Reverse(first)) = self.queue.pop() {
             let Some(c) = self.candidates.remove(&first) else { continue };
-            let free = |b: &BlockId| !self.ways.root[b.0 as usize] && known.group(*b).is_none();
-            let only_here = |b: &BlockId| self.ways.forward[b.0 as usize] == c.ways;
-            let anew = |b: &BlockId| self.ways.parent[b.0 as usize] == self.ways.parent.len();
+            let free = |b: &BlockId| !self.paths.root[b.0 as usize] && known.group(*b).is_none();
+            let only_here = |b: &BlockId| self.paths.forward[b.0 as usize] == c.paths;
+            let anew = |b: &BlockId| self.paths.parent[b.0 as usize] == self.paths.parent.len();
             let reached = c.blocks.iter().all(only_here) || self.are_apart(&c) && c.blocks.iter().all(anew);
             if c.mixed || !reached || !c.blocks.iter().all(free) || !self.is_alike(&c.blocks) {
                 continue;
@@ -262,7 +262,7 @@ impl<'a> Growth<'a> {
             }
         }
         // A loop belongs to the lanes as a whole.
-        let rounds = |b: &BlockId| self.back.get(b).copied().unwrap_or(0) == self.ways.back[b.0 as usize];
+        let rounds = |b: &BlockId| self.back.get(b).copied().unwrap_or(0) == self.paths.back[b.0 as usize];
         (together && self.group.keys().all(rounds)).then_some(self.groups)
     }
 
@@ -272,14 +272,14 @@ impl<'a> Growth<'a> {
         blocks.len() == c.blocks.len() && !c.blocks.iter().any(|b| self.group.contains_key(b))
     }
 
-    /// A way from a group to these blocks.
+    /// A path from a group to these blocks.
     fn go_to(&mut self, blocks: Vec<BlockId>) {
         let first = blocks[0];
         match self.candidates.get_mut(&first) {
-            Some(c) if c.blocks == blocks => c.ways += 1,
+            Some(c) if c.blocks == blocks => c.paths += 1,
             Some(c) => c.mixed = true,
             None => {
-                self.candidates.insert(first, Candidate { blocks, ways: 1, mixed: false });
+                self.candidates.insert(first, Candidate { blocks, paths: 1, mixed: false });
                 self.queue.push(Reverse(first));
             }
         }
@@ -370,9 +370,9 @@ impl<'a> Growth<'a> {
 mod tests {
     use super::*;
 
-    /// A switch on a byte; `way` gives a block for each of three cases: after it comes `b5`.
-    fn lanes(way: impl Fn(usize) -> &'static str) -> Lanes {
-        let blocks: String = (0..3).map(|i| format!("b{}:\n {}\n", i + 2, way(i))).collect();
+    /// A switch on a byte; `path` gives a block for each of three cases: after it comes `b5`.
+    fn lanes(path: impl Fn(usize) -> &'static str) -> Lanes {
+        let blocks: String = (0..3).map(|i| format!("b{}:\n {}\n", i + 2, path(i))).collect();
         let text = format!(
             "element x\nports 1 -> 3\nentry packet 0 -> b0\nb0:\n require data 4 ok b1 fail b6\n\
              b1:\n v0:8 = load data+0\n switch v0 {{ 7: b2, 8: b3, 9: b4, else: b5 }}\n{blocks}b5:\n exit 2\nb6:\n drop Truncated\n"
@@ -387,7 +387,7 @@ mod tests {
         let l = lanes(|i| {
             ["v1:8 = 4\n store data+1, v1\n exit 0", "v2:8 = 5\n store data+1, v2\n exit 1", "drop Full"][i]
         });
-        assert_eq!((l.forks[0].first, &l.forks[0].ways[..]), (7, &[BlockId(2), BlockId(3)][..]));
+        assert_eq!((l.forks[0].first, &l.forks[0].paths[..]), (7, &[BlockId(2), BlockId(3)][..]));
         assert_eq!(l.code_of(BlockId(3)), BlockId(2));
         assert_eq!((l.place(BlockId(3)), l.place(BlockId(4))), (Some((0, 1)), None));
         let l = lanes(|_| "jump b5");

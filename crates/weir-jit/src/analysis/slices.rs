@@ -1,7 +1,7 @@
 //! Two stages: before a batch runs, the keys that its packets will look up are worked out as far as they follow from
 //! the packets alone, so that what they are looked up in is in the cache by then.
 //!
-//! A [`Slice`] is the part of a program that makes the key of one lookup. It follows the shortest way there, without
+//! A [`Slice`] is the part of a program that makes the key of one lookup. It follows the shortest path there, without
 //! looking whether a packet takes it, and changes nothing: if it is wrong, a line is fetched in vain. So nothing of
 //! what a batch means depends on it.
 
@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 use weir_ir::program::{Amount, BlockId, End, EntryKind, Op, Program, TableId, Type, Value, Width};
 use weir_table::Kind;
 
-use crate::analysis::slow_paths::ways_of_new_keys;
+use crate::analysis::slow_paths::paths_of_new_keys;
 use crate::flows::Plan;
 
 /// Most lookups of an entry that are looked at.
@@ -29,7 +29,7 @@ pub(crate) struct Slice {
     /// The group that the lookup leads, if its results are kept for each flow.
     pub group: Option<usize>,
     pub key: Vec<Value>,
-    /// The way to the lookup: blocks, each with the number of the way out that is taken.
+    /// The path to the lookup: blocks, each with the number of the exit that is taken.
     pub path: Vec<(BlockId, usize)>,
 }
 
@@ -38,14 +38,14 @@ impl Slice {
     pub fn of(p: &Program, plan: &Plan) -> Vec<Slice> {
         let packets = p.entries.iter().filter(|e| matches!(e.kind, EntryKind::Packet { .. }));
         // What a new key needs is not fetched: nearly all packets would wait for it in vain.
-        let seldom: FxHashSet<BlockId> = ways_of_new_keys(p).into_iter().flatten().collect();
-        packets.flat_map(|e| Slice::from_entry(p, plan, e.block, &seldom)).collect()
+        let unlikely: FxHashSet<BlockId> = paths_of_new_keys(p).into_iter().flatten().collect();
+        packets.flat_map(|e| Slice::from_entry(p, plan, e.block, &unlikely)).collect()
     }
 
-    fn from_entry(p: &Program, plan: &Plan, entry: BlockId, seldom: &FxHashSet<BlockId>) -> Vec<Slice> {
+    fn from_entry(p: &Program, plan: &Plan, entry: BlockId, unlikely: &FxHashSet<BlockId>) -> Vec<Slice> {
         let mut found: Vec<Slice> = Vec::new();
         let mut from: Vec<Option<(BlockId, usize)>> = vec![None; p.blocks.len()];
-        let mut seen = seldom.clone();
+        let mut seen = unlikely.clone();
         seen.insert(entry);
         let mut queue = VecDeque::from([entry]);
         while let Some(id) = queue.pop_front() {
@@ -59,8 +59,8 @@ impl Slice {
             {
                 let mut path = vec![(id, 0)];
                 let mut at = id;
-                while let Some((before, way)) = from[at.0 as usize] {
-                    path.push((before, way));
+                while let Some((before, exit)) = from[at.0 as usize] {
+                    path.push((before, exit));
                     at = before;
                 }
                 path.reverse();
@@ -69,29 +69,29 @@ impl Slice {
                     found.push(slice);
                 }
             }
-            let mut ways: Vec<(usize, BlockId)> =
+            let mut exits: Vec<(usize, BlockId)> =
                 end.targets().into_iter().map(|t| t.block).enumerate().collect();
             match end {
                 // Another round leads to nothing else.
-                End::Again { .. } => drop(ways.remove(0)),
-                End::Enter { block, back: false } => ways.push((ways.len(), *block)),
+                End::Again { .. } => drop(exits.remove(0)),
+                End::Enter { block, back: false } => exits.push((exits.len(), *block)),
                 _ => {}
             }
-            for (i, way) in ways {
-                if seen.insert(way) {
-                    from[way.0 as usize] = Some((id, i));
-                    queue.push_back(way);
+            for (i, exit) in exits {
+                if seen.insert(exit) {
+                    from[exit.0 as usize] = Some((id, i));
+                    queue.push_back(exit);
                 }
             }
         }
         found
     }
 
-    /// The values that make the key, and the amounts by which layers move on the way; `None` if one of them follows
+    /// The values that make the key, and the amounts by which layers move on the path; `None` if one of them follows
     /// from more than the packet.
     pub fn needed(&self, p: &Program) -> Option<FxHashSet<Value>> {
         let mut needed: FxHashSet<Value> = self.key.iter().copied().collect();
-        for (i, &(id, way)) in self.path.iter().enumerate().rev() {
+        for (i, &(id, exit)) in self.path.iter().enumerate().rev() {
             let block = p.block(id);
             if i + 1 < self.path.len() {
                 if let End::Push { n: Amount::Value(v), .. } | End::Unpull { n: Amount::Value(v), .. } =
@@ -100,9 +100,9 @@ impl Slice {
                     needed.insert(v);
                 }
                 let next = p.block(self.path[i + 1].0);
-                let target = block.end.targets().get(way).copied();
+                let target = block.end.targets().get(exit).copied();
                 let args = target.map_or(&[][..], |t| &t.args);
-                let supplied = block.end.supplied(way);
+                let supplied = block.end.supplied(exit);
                 if next.params.iter().take(supplied).any(|v| needed.contains(v)) {
                     return None;
                 }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_behind_a_loop_is_that_of_its_exit() {
+    fn the_path_behind_a_loop_is_that_of_its_exit() {
         let program = program(|b, flows, [first, second]| {
             let vars = b.repeat(4, &[first, second], |b, this, vars| this.next(b, &[vars[1], vars[0]]));
             b.find(flows, &[vars[0]], |b| b.drop(Reason::NO_MATCH));

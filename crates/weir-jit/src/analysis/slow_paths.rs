@@ -1,7 +1,7 @@
-//! Ways that packets take once a flow: what follows a key that is not in its table, and makes an entry for it.
+//! Paths that packets take once a flow: what follows a key that is not in its table, and makes an entry for it.
 //!
-//! Such a way is long, calls Rust, and uses much of what was read of the packet before the lookup. In one function with the
-//! ways of the other packets it would take registers from them, and all together would take longer to compile than both
+//! Such a path is long, calls Rust, and uses much of what was read of the packet before the lookup. In one function with the
+//! paths of the other packets it would take registers from them, and all together would take longer to compile than both
 //! apart. So each is a function of its own ([`crate::translate::slow_path`]).
 
 use rustc_hash::FxHashSet;
@@ -11,9 +11,9 @@ use weir_table::Kind;
 use crate::analysis::lanes::Lanes;
 use crate::flows::Dominators;
 
-/// A way aside.
+/// A slow path.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub(crate) struct SlowPath {
     /// Its blocks, the first one first, each behind what defines its values.
     pub blocks: Vec<BlockId>,
     /// What it takes from before: the first block's parameters, and the values that it uses.
@@ -26,31 +26,31 @@ pub(crate) struct Way {
     pub keeps_places: bool,
 }
 
-/// All ways aside of a program.
+/// All slow paths of a program.
 #[derive(Debug, Default)]
-pub(crate) struct Aside {
-    pub ways: Vec<Way>,
-    /// For each block the way that it is on.
+pub(crate) struct SlowPaths {
+    pub paths: Vec<SlowPath>,
+    /// For each block the path that it is on.
     of: Vec<Option<usize>>,
 }
 
 /// For each lookup of an exact table behind whose miss an entry of that table is made: the blocks that packets reach
 /// only by this miss, its own first.
-pub(crate) fn ways_of_new_keys(p: &Program) -> Vec<Vec<BlockId>> {
+pub(crate) fn paths_of_new_keys(p: &Program) -> Vec<Vec<BlockId>> {
     let is_exact = |t: &TableId| p.tables[t.0 as usize].decl.kind == Kind::Exact;
     if !p.blocks.iter().any(|b| matches!(&b.end, End::Lookup { table, .. } if is_exact(table))) {
         return Vec::new();
     }
     let dominators = Dominators::of(p);
-    let mut ways_to = vec![0_u32; p.blocks.len()];
+    let mut paths_to = vec![0_u32; p.blocks.len()];
     for block in &p.blocks {
-        block.end.targets().into_iter().for_each(|t| ways_to[t.block.0 as usize] += 1);
+        block.end.targets().into_iter().for_each(|t| paths_to[t.block.0 as usize] += 1);
     }
-    let mut ways = Vec::new();
+    let mut paths = Vec::new();
     for block in dominators.order().iter().map(|&b| p.block(b)) {
         let End::Lookup { table, hit, miss, .. } = &block.end else { continue };
         let head = miss.block;
-        if !is_exact(table) || ways_to[head.0 as usize] != 1 || head == hit.block {
+        if !is_exact(table) || paths_to[head.0 as usize] != 1 || head == hit.block {
             continue;
         }
         let on: Vec<BlockId> =
@@ -60,43 +60,43 @@ pub(crate) fn ways_of_new_keys(p: &Program) -> Vec<Vec<BlockId>> {
             _ => false,
         };
         if on.iter().any(makes) {
-            ways.push(on);
+            paths.push(on);
         }
     }
-    ways
+    paths
 }
 
-impl Aside {
-    /// Finds the ways of a checked program.
-    pub fn of(p: &Program, lanes: &Lanes) -> Aside {
-        let mut aside = Aside { of: vec![None; p.blocks.len()], ..Aside::default() };
-        for blocks in ways_of_new_keys(p) {
-            let free = |b: &BlockId| aside.of[b.0 as usize].is_none() && lanes.group(*b).is_none();
+impl SlowPaths {
+    /// Finds the paths of a checked program.
+    pub fn of(p: &Program, lanes: &Lanes) -> SlowPaths {
+        let mut slow = SlowPaths { of: vec![None; p.blocks.len()], ..SlowPaths::default() };
+        for blocks in paths_of_new_keys(p) {
+            let free = |b: &BlockId| slow.of[b.0 as usize].is_none() && lanes.group(*b).is_none();
             if blocks.iter().all(free) {
-                blocks.iter().for_each(|b| aside.of[b.0 as usize] = Some(aside.ways.len()));
-                aside.ways.push(Way::of(p, blocks));
+                blocks.iter().for_each(|b| slow.of[b.0 as usize] = Some(slow.paths.len()));
+                slow.paths.push(SlowPath::of(p, blocks));
             }
         }
-        aside
+        slow
     }
 
-    /// Whether a block is on such a way.
+    /// Whether a block is on such a path.
     pub fn has(&self, b: BlockId) -> bool {
-        self.way(b).is_some()
+        self.path(b).is_some()
     }
 
-    /// The way that begins with a block.
-    pub fn way_at(&self, b: BlockId) -> Option<usize> {
-        self.way(b).filter(|&way| self.ways[way].blocks[0] == b)
+    /// The path that begins with a block.
+    pub fn path_at(&self, b: BlockId) -> Option<usize> {
+        self.path(b).filter(|&path| self.paths[path].blocks[0] == b)
     }
 
-    fn way(&self, b: BlockId) -> Option<usize> {
+    fn path(&self, b: BlockId) -> Option<usize> {
         self.of.get(b.0 as usize).copied().flatten()
     }
 }
 
-impl Way {
-    fn of(p: &Program, blocks: Vec<BlockId>) -> Way {
+impl SlowPath {
+    fn of(p: &Program, blocks: Vec<BlockId>) -> SlowPath {
         let (first, others) = (p.block(blocks[0]), &blocks[1..]);
         let mut inside: FxHashSet<Value> = FxHashSet::default();
         inside.extend(others.iter().flat_map(|&b| &p.block(b).params));
@@ -130,7 +130,7 @@ impl Way {
         exits.retain(|to| !blocks.contains(to));
         exits.sort();
         exits.dedup();
-        Way { blocks, given, constants, exits, keeps_places }
+        SlowPath { blocks, given, constants, exits, keeps_places }
     }
 }
 

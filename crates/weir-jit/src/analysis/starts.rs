@@ -5,7 +5,7 @@ use weir_ir::program::{BlockId, End, EntryKind, Op, Program};
 
 use crate::analysis::lanes::Lanes;
 
-/// Where runs may start, and the loops that they count.
+/// The blocks where runs may start, and the loops that they count.
 #[derive(Debug)]
 pub(crate) struct Starts {
     /// For each block its number as a start, and whether it has a packet, if it is an entry.
@@ -66,7 +66,7 @@ impl Starts {
 }
 
 /// Where the code of a block goes on to, packets that it starts included.
-pub(crate) fn ways(p: &Program, lanes: &Lanes, id: BlockId) -> Vec<BlockId> {
+pub(crate) fn successors(p: &Program, lanes: &Lanes, id: BlockId) -> Vec<BlockId> {
     let mut to = Vec::new();
     for &id in lanes.group(id).map_or(&[id][..], |g| &g.blocks) {
         let block = p.block(id);
@@ -82,14 +82,14 @@ pub(crate) fn ways(p: &Program, lanes: &Lanes, id: BlockId) -> Vec<BlockId> {
     to
 }
 
-/// For each block whether it is for exceptions: all ways from it end with a drop, or go back to an element that the packet
+/// For each block whether it is for exceptions: all paths from it end with a drop, or go back to an element that the packet
 /// came by, as an error message that has to be routed.
 pub(crate) fn exceptions(p: &Program) -> Vec<bool> {
     let mut usual = vec![false; p.blocks.len()];
     let mut changed = true;
     while changed {
         changed = false;
-        // Most ways lead to later blocks.
+        // Most paths lead to later blocks.
         for (i, block) in p.blocks.iter().enumerate().rev() {
             let is_usual = match &block.end {
                 End::Drop { reason } => *reason == Reason::DISCARDED,
@@ -107,15 +107,15 @@ pub(crate) fn exceptions(p: &Program) -> Vec<bool> {
 /// The blocks that runs reach, in reverse postorder: what defines a value comes before what uses it. Of each group of
 /// lanes there is the first.
 pub(crate) fn order(p: &Program, lanes: &Lanes) -> Vec<BlockId> {
-    let next = |id| ways(p, lanes, id);
+    let next = |id| successors(p, lanes, id);
     let (mut seen, mut post) = (vec![false; p.blocks.len()], Vec::new());
     for e in p.entries.iter().rev() {
         let mut stack = Vec::new();
         if !std::mem::replace(&mut seen[e.block.0 as usize], true) {
             stack.push((e.block, next(e.block)));
         }
-        while let Some((id, ways)) = stack.last_mut() {
-            match ways.pop() {
+        while let Some((id, paths)) = stack.last_mut() {
+            match paths.pop() {
                 Some(n) if !seen[n.0 as usize] => {
                     seen[n.0 as usize] = true;
                     stack.push((n, next(n)));

@@ -5,7 +5,7 @@ use weir_table::{Kind, Layout};
 
 use crate::analysis::starts::exceptions;
 
-/// What the translation of each function of a program has to know of all of it.
+/// Facts of a whole program that the translation of each of its functions needs.
 #[derive(Debug)]
 pub(crate) struct Uses {
     /// For each table where its rows have what.
@@ -38,7 +38,7 @@ impl Uses {
     }
 }
 
-/// Some headers only gather ways that leave a loop of one round.
+/// Some headers only gather paths that leave a loop of one round.
 fn loops(p: &Program) -> Vec<Option<u32>> {
     let mut is_header = vec![false; p.blocks.len()];
     for block in &p.blocks {

@@ -19,7 +19,7 @@ const LINE: usize = 64;
 /// Sets in use that stay in the caches of a core, beside all else: of one line each, a megabyte.
 const NEAR: u64 = 1 << 14;
 
-/// Whether the results of lookups are kept for each flow.
+/// The choice whether the results of lookups are kept for each flow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Flows {
     /// Where and as long as it pays, which follows from tables and traffic.
@@ -31,7 +31,7 @@ pub enum Flows {
     Never,
 }
 
-/// How the cache of a lookup works.
+/// Figures of the cache of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowCache {
     /// The table that is looked up in.
@@ -44,7 +44,7 @@ pub struct FlowCache {
     pub misses: u64,
 }
 
-/// What compiled code reads of a group.
+/// The part of a group that compiled code reads.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct View {

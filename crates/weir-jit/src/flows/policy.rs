@@ -21,7 +21,7 @@ const WASTE: u64 = 2;
 /// Packets without the cache before it is tried again: at first, and at most.
 const PAUSE: (u64, u64) = (1 << 19, 1 << 26);
 
-/// What the lookups of a group have found since the last decision.
+/// Counts of what the lookups of a group have found since the last decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Answers from the cache.
@@ -36,7 +36,7 @@ pub(super) struct Found {
     pub conflicts: u64,
 }
 
-/// What is to be done.
+/// A decision of the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Go on as it is.

@@ -36,7 +36,7 @@ pub(crate) fn passed_at(number: usize) -> i32 {
 
 /// The signature of a function that keeps all registers. That in between takes the address of the helper's arguments, and
 /// puts the result in the place of the first.
-pub(crate) fn rare_signature(module: &JITModule) -> Signature {
+pub(crate) fn cold_signature(module: &JITModule) -> Signature {
     let mut s = module.make_signature();
     s.call_conv = CallConv::PreserveAll;
     s.params.push(AbiParam::new(types::I64));
@@ -48,7 +48,7 @@ static MADE: [OnceLock<usize>; Helper::ALL.len()] = [const { OnceLock::new() }; 
 
 /// The function in between of this name, if it was made.
 pub(crate) fn find(name: &str) -> Option<*const u8> {
-    let helper = Helper::ALL.iter().find(|h| h.rare_name() == name)?;
+    let helper = Helper::ALL.iter().find(|h| h.cold_name() == name)?;
     Some(*MADE[*helper as usize].get()? as *const u8)
 }
 
@@ -59,10 +59,10 @@ pub(crate) fn make(
 ) -> Result<(), JitError> {
     for &h in Helper::ALL {
         let made = &MADE[h as usize];
-        if made.get().is_none() && program.get_name(&h.rare_name()).is_some() {
+        if made.get().is_none() && program.get_name(&h.cold_name()).is_some() {
             // A module that is not told to free its memory leaves it as it is.
             let at = define(&mut new()?, h)
-                .map_err(|source| JitError::Compile { elements: h.rare_name(), source })?;
+                .map_err(|source| JitError::Compile { elements: h.cold_name(), source })?;
             // Who comes second has made it in vain.
             made.get_or_init(|| at as usize);
         }
@@ -72,8 +72,8 @@ pub(crate) fn make(
 
 fn define(module: &mut JITModule, h: Helper) -> Result<*const u8, Box<ModuleError>> {
     let helper = module.declare_function(h.name(), Linkage::Import, &helper_signature(module, h))?;
-    let signature = rare_signature(module);
-    let id = module.declare_function(&h.rare_name(), Linkage::Local, &signature)?;
+    let signature = cold_signature(module);
+    let id = module.declare_function(&h.cold_name(), Linkage::Local, &signature)?;
     let mut context = module.make_context();
     context.func.signature = signature;
     let helper = module.declare_func_in_func(helper, &mut context.func);

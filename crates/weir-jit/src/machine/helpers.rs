@@ -1,4 +1,4 @@
-//! What compiled code calls. Each helper is the interpreter's way of doing the same operation.
+//! What compiled code calls. Each helper is the interpreter's counterpart, which does the same operation.
 //!
 //! A panic must not unwind through compiled code: one of the host waits until that has returned
 //! ([`Ctx::with_host`]), one of anything else would end the process.
@@ -28,7 +28,7 @@ pub(crate) struct Strand {
     pub packet: Packet,
 }
 
-/// What a run of compiled code works on. The code knows the fields before `tables` by offset.
+/// The context of a run of compiled code. The code knows the fields before `tables` by offset.
 #[repr(C)]
 pub(crate) struct Ctx<'a> {
     pub now: u64,
@@ -120,7 +120,7 @@ impl Values {
 #[repr(transparent)]
 pub(crate) struct Kept(*mut u64);
 
-/// How a type is passed: 32 or 64 bits, which x86-64 and AArch64 pass without extending them.
+/// The register that a type is passed in: 32 or 64 bits, which x86-64 and AArch64 pass without extending them.
 trait Abi {
     const TYPE: Type;
     const IS_CONTEXT: bool = false;
@@ -189,15 +189,15 @@ macro_rules! helpers {
 }
 
 impl Helper {
-    /// Whether calls are off the way of most packets. Such a call leaves all registers alone, so that code that makes none
+    /// Whether calls are off the path of most packets. Such a call leaves all registers alone, so that code that makes none
     /// runs as if it were not there.
-    pub fn is_rare(self) -> bool {
+    pub fn is_cold(self) -> bool {
         use Helper::*;
         matches!(self, Push | Checksum | FindWords | Insert | Claim | Soonest | Touch | Link | Remove)
     }
 
     /// Name of the function that calls the helper and leaves all registers alone.
-    pub fn rare_name(self) -> String {
+    pub fn cold_name(self) -> String {
         format!("{}_rarely", self.name())
     }
 }

@@ -37,7 +37,7 @@ pub struct Origin {
 }
 
 /// The machine code of a program, in the order of addresses. One instruction may do the work of several operations
-/// (then it bears one of them), and an operation whose result is known or not needed has none. Ways that do the same
+/// (then it bears one of them), and an operation whose result is known or not needed has none. Paths that do the same
 /// with other constants have one code, which bears the operations of the first. What packets take once a flow is in
 /// functions of its own, behind the one in which packets start.
 ///
@@ -155,14 +155,14 @@ fn instructions(
             text = format!("{text} ; {name}");
         }
         push(&mut list, from, to, text);
-        // The table of an indirect jump follows it: a distance for each way.
+        // The table of an indirect jump follows it: a distance for each path.
         if instruction.mnemonic() == Mnemonic::Jmp && instruction.op0_kind() == OpKind::Register {
             let next = code.bb_starts.iter().map(|&b| b as usize).find(|&b| b >= to).unwrap_or(bytes.len());
             for at in (to..next).step_by(4) {
                 let end = (at + 4).min(next);
                 let word = bytes[at..end].iter().rev().fold(0_u32, |n, &b| n << 8 | u32::from(b));
-                let way = ((start + to) as u32).wrapping_add(word);
-                push(&mut list, at, end, format!("dd {word:#x} ; to {way:#x}"));
+                let path = ((start + to) as u32).wrapping_add(word);
+                push(&mut list, at, end, format!("dd {word:#x} ; to {path:#x}"));
             }
             if decoder.set_position(next).is_err() {
                 break;

@@ -20,18 +20,18 @@ use weir_ir::{Known, Program};
 use crate::JitError;
 use crate::analysis::lanes::Lanes;
 use crate::analysis::slices::Slice;
-use crate::analysis::slow_paths::Aside;
+use crate::analysis::slow_paths::SlowPaths;
 use crate::analysis::starts::Starts;
 use crate::analysis::uses::Uses;
 use crate::flows::Plan;
-use crate::machine::cold_calls::rare_signature;
+use crate::machine::cold_calls::cold_signature;
 use crate::machine::helpers::{Code, Helper};
 use crate::run::profile::borders;
 use crate::translate::batch::Batch;
-use crate::translate::slow_path::{open_way, way_name};
+use crate::translate::slow_path::{open_slow_path, slow_path_name};
 use crate::translate::{Notes, Translator};
 
-/// What is compiled: a checked program, and what follows from it.
+/// A checked program, with the analyses that its compilation needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Input<'a> {
     pub program: &'a Program,
@@ -78,7 +78,7 @@ impl Machine {
     }
 }
 
-/// What makes keys of lookups before a batch runs.
+/// Code that makes keys of lookups before a batch runs.
 pub(crate) struct Ahead {
     pub slices: Vec<(Slice, Code)>,
     _memory: Memory,
@@ -104,10 +104,10 @@ pub(crate) struct Function {
     pub name: String,
     pub context: Context,
     /// Few packets run it: it need not be good.
-    is_aside: bool,
+    is_slow_path: bool,
 }
 
-/// Compiles functions of a program; gives those that are not ways aside, which the others call.
+/// Compiles functions of a program; gives those that are not slow paths, which the others call.
 fn compile(
     program: &Program,
     functions: impl Fn(&mut JITModule) -> Result<Vec<Function>, Box<ModuleError>>,
@@ -136,18 +136,18 @@ fn optimised(
     Ok((code, memory))
 }
 
-/// Gives functions that were made to the module; gives the code of those that are not ways aside.
+/// Gives functions that were made to the module; gives the code of those that are not slow paths.
 fn define(module: &mut JITModule, functions: &[Function]) -> Result<Vec<Code>, Box<ModuleError>> {
     let mut ids = Vec::new();
     for f in functions {
         let Some(code) = f.context.compiled_code() else { continue };
-        let linkage = if f.is_aside { Linkage::Local } else { Linkage::Export };
+        let linkage = if f.is_slow_path { Linkage::Local } else { Linkage::Export };
         let id = module.declare_function(&f.name, linkage, &f.context.func.signature)?;
         let relocations = code.buffer.relocs().iter();
         let relocations: Vec<ModuleReloc> =
             relocations.map(|r| ModuleReloc::from_mach_reloc(r, &f.context.func, id)).collect();
         module.define_function_bytes(id, code.buffer.alignment.into(), code.buffer.data(), &relocations)?;
-        if !f.is_aside {
+        if !f.is_slow_path {
             ids.push(id);
         }
     }
@@ -160,24 +160,24 @@ fn define(module: &mut JITModule, functions: &[Function]) -> Result<Vec<Code>, B
     Ok(code.collect())
 }
 
-/// Makes machine code of functions, ways aside behind all others: of these quickly, and at the same time if there is a thread
+/// Makes machine code of functions, slow paths behind all others: of these quickly, and at the same time if there is a thread
 /// to be had.
 fn make_all(program: &Program, functions: &mut [Function], isa: &dyn TargetIsa) -> Result<(), JitError> {
-    let first = functions.iter().position(|f| f.is_aside).unwrap_or(functions.len());
-    let (usual, aside) = functions.split_at_mut(first);
-    if aside.is_empty() {
+    let first = functions.iter().position(|f| f.is_slow_path).unwrap_or(functions.len());
+    let (usual, slow) = functions.split_at_mut(first);
+    if slow.is_empty() {
         return make(usual, isa).map_err(|source| failed(program, source));
     }
     let quick = machine(Optimise::Hardly)?;
     let made_beside = std::thread::scope(|scope| {
-        let thread = Builder::new().name("compile".to_owned()).spawn_scoped(scope, || make(aside, &*quick));
+        let thread = Builder::new().name("compile".to_owned()).spawn_scoped(scope, || make(slow, &*quick));
         make(usual, isa)?;
         let joined = thread.ok().map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic)));
         joined.transpose()
     });
     match made_beside {
         Ok(Some(())) => Ok(()),
-        Ok(None) => make(aside, &*quick).map_err(|source| failed(program, source)),
+        Ok(None) => make(slow, &*quick).map_err(|source| failed(program, source)),
         Err(source) => Err(failed(program, source)),
     }
 }
@@ -192,7 +192,7 @@ fn make(functions: &mut [Function], isa: &dyn TargetIsa) -> Result<(), Box<Modul
     Ok(())
 }
 
-/// How hard the compiler tries.
+/// The compiler's level of optimisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Optimise {
     Speed,
@@ -248,7 +248,7 @@ fn new_module(optimise: Optimise) -> Result<JITModule, JitError> {
     Ok(JITModule::new(builder))
 }
 
-/// The program in the compiler's own form: the function that packets start in, and its ways aside.
+/// The program in the compiler's own form: the function that packets start in, and its slow paths.
 fn translate(
     module: &mut JITModule,
     input: Input<'_>,
@@ -256,20 +256,20 @@ fn translate(
 ) -> Result<Vec<Function>, Box<ModuleError>> {
     // What is measured is measured element by element.
     let lanes = if notes.probes.is_none() { Lanes::of(input.program) } else { Lanes::default() };
-    let aside = Aside::of(input.program, &lanes);
+    let slow = SlowPaths::of(input.program, &lanes);
     let mut functions = Vec::new();
     let whole = signature(module);
     functions.push(function(module, "program".to_owned(), whole, |module, b| {
         let (batch, t) = Translator::new(input, notes.clone(), module, b, Batch::open);
-        t.translate(&batch, lanes, &aside)
+        t.translate(&batch, lanes, &slow)
     })?);
-    for (number, way) in aside.ways.iter().enumerate() {
-        let signature = rare_signature(module);
-        let f = function(module, way_name(number), signature, |module, b| {
-            let (opened, t) = Translator::new(input, notes.clone(), module, b, open_way);
-            t.translate_way(way, opened)
+    for (number, path) in slow.paths.iter().enumerate() {
+        let signature = cold_signature(module);
+        let f = function(module, slow_path_name(number), signature, |module, b| {
+            let (opened, t) = Translator::new(input, notes.clone(), module, b, open_slow_path);
+            t.translate_slow_path(path, opened)
         })?;
-        functions.push(Function { is_aside: true, ..f });
+        functions.push(Function { is_slow_path: true, ..f });
     }
     Ok(functions)
 }
@@ -304,7 +304,7 @@ fn function(
     let config = module.target_config();
     let b = FunctionBuilder::new(&mut context.func, &mut memory);
     translate(module, b)?.finalize(config);
-    Ok(Function { name, context, is_aside: false })
+    Ok(Function { name, context, is_slow_path: false })
 }
 
 fn machine(optimise: Optimise) -> Result<OwnedTargetIsa, JitError> {

@@ -6,7 +6,7 @@ use weir_ir::program::BlockId;
 use weir_ir::{Host, Reason};
 use weir_packet::{Meta, Packet};
 
-/// How a run of compiled code ended, in the lowest bits of a number; the others are the exit or the block.
+/// The end of a run of compiled code, in the lowest bits of a number; the others are the exit or the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// There is no packet any more: it is held, or there was none.
@@ -26,7 +26,7 @@ impl Outcome {
     }
 }
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate<'a> {
     /// The packet is not here any more: it is held, or there was none.
@@ -140,7 +140,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Where the packets of compiled programs end.
+/// A host that takes the packets of compiled programs at their ends.
 pub trait BatchHost: Host {
     /// Some packets have come to their ends.
     fn ended(&mut self, mut ended: Ended<'_>) {

@@ -29,7 +29,7 @@ pub struct Spent {
     pub cycles: u64,
 }
 
-/// What a runner has measured.
+/// The measurements of a runner.
 #[derive(Debug, Default)]
 pub(crate) struct Profile {
     /// By number of the element.

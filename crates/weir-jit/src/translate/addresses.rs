@@ -7,7 +7,7 @@ use weir_ir::program::{TableId, Value};
 
 use crate::translate::Translator;
 
-/// What an address is of.
+/// The object of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Address {
     /// A field of the context, by its offset.

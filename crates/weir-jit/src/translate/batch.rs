@@ -13,7 +13,7 @@ use weir_ir::program::BlockId;
 use crate::machine::cold_calls::PASSED_SIZE;
 use crate::machine::helpers::Ctx;
 use crate::translate::Translator;
-use crate::translate::frame::{Frame, Kept, Room, slot};
+use crate::translate::frame::{Frame, Kept, StackSpace, slot};
 
 /// Starts that are compared one by one rather than looked up.
 const COMPARED: usize = 4;
@@ -58,7 +58,7 @@ impl Batch {
         let [context, end, to_outcomes, first_table, start] =
             [ctx, end, to_outcomes, first_table, start].map(|number| Kept::new(&mut before, number));
         let passed = slot(before.func, PASSED_SIZE, 3);
-        let [values, passed] = [values, passed].map(|slot| Room::new(&mut before, slot));
+        let [values, passed] = [values, passed].map(|slot| StackSpace::new(&mut before, slot));
         b.ins().jump(head, &[BlockArg::Value(packets)]);
         b.switch_to_block(head);
         let batch = Batch { head, start, args, at, packets, to_outcomes };
@@ -116,11 +116,11 @@ impl Translator<'_, '_> {
 
     fn compare_starts(&mut self, batch: &Batch, numbered: &[(u32, BlockId)]) {
         for &(number, id) in numbered {
-            let (way, next) = (self.code.b.create_block(), self.code.b.create_block());
+            let (path, next) = (self.code.b.create_block(), self.code.b.create_block());
             let start = batch.start.get(&mut self.code.b);
             let is = self.code.b.ins().icmp_imm_u(IntCC::Equal, start, i64::from(number));
-            self.code.b.ins().brif(is, way, &[], next, &[]);
-            self.code.b.switch_to_block(way);
+            self.code.b.ins().brif(is, path, &[], next, &[]);
+            self.code.b.switch_to_block(path);
             self.start_at(batch, id);
             self.code.b.switch_to_block(next);
         }
@@ -129,25 +129,25 @@ impl Translator<'_, '_> {
     fn look_start_up(&mut self, batch: &Batch, numbered: &[(u32, BlockId)]) {
         let never = self.code.b.create_block();
         let mut table = vec![never; self.known.starts.len()];
-        let ways: Vec<(ir::Block, BlockId)> = numbered
+        let paths: Vec<(ir::Block, BlockId)> = numbered
             .iter()
             .map(|&(number, id)| {
-                let way = self.code.b.create_block();
-                table[number as usize] = way;
-                (way, id)
+                let path = self.code.b.create_block();
+                table[number as usize] = path;
+                (path, id)
             })
             .collect();
         let lists = &mut self.code.b.func.dfg.value_lists;
         let default = BlockCall::new(never, [], lists);
-        let table: Vec<BlockCall> = table.into_iter().map(|way| BlockCall::new(way, [], lists)).collect();
+        let table: Vec<BlockCall> = table.into_iter().map(|path| BlockCall::new(path, [], lists)).collect();
         let table = self.code.b.create_jump_table(JumpTableData::new(default, &table));
         let start = batch.start.get(&mut self.code.b);
         let start = self.code.b.ins().ireduce(types::I32, start);
         self.code.b.ins().br_table(start, table);
         self.code.b.switch_to_block(never);
         self.never();
-        for (way, id) in ways {
-            self.code.b.switch_to_block(way);
+        for (path, id) in paths {
+            self.code.b.switch_to_block(path);
             self.start_at(batch, id);
         }
     }

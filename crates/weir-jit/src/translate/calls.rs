@@ -5,10 +5,10 @@ use cranelift_jit::JITModule;
 use cranelift_module::{DataDescription, FuncId, Linkage, Module, ModuleError};
 use rustc_hash::FxHashMap;
 
-use crate::machine::cold_calls::{helper_signature, rare_signature};
+use crate::machine::cold_calls::{cold_signature, helper_signature};
 use crate::machine::helpers::Helper;
 
-/// What a function refers to in its module.
+/// The functions and data that a function refers to in its module.
 pub(crate) struct Callees<'a> {
     module: &'a mut JITModule,
     /// The helpers that are called, each perhaps by what keeps all registers.
@@ -23,12 +23,12 @@ impl<'a> Callees<'a> {
     }
 
     /// A helper, or what keeps all registers and calls it.
-    pub fn helper(&mut self, of: &mut ir::Function, h: Helper, rarely: bool) -> FuncRef {
-        if let Some(&reference) = self.helpers.get(&(h, rarely)) {
+    pub fn helper(&mut self, of: &mut ir::Function, h: Helper, cold: bool) -> FuncRef {
+        if let Some(&reference) = self.helpers.get(&(h, cold)) {
             return reference;
         }
-        let (name, signature) = match rarely {
-            true => (h.rare_name(), rare_signature(self.module)),
+        let (name, signature) = match cold {
+            true => (h.cold_name(), cold_signature(self.module)),
             false => (h.name().to_owned(), helper_signature(self.module, h)),
         };
         let id = match self.module.declare_function(&name, Linkage::Import, &signature) {
@@ -39,13 +39,13 @@ impl<'a> Callees<'a> {
             }
         };
         let reference = self.module.declare_func_in_func(id, of);
-        self.helpers.insert((h, rarely), reference);
+        self.helpers.insert((h, cold), reference);
         reference
     }
 
     /// A function of the same module that keeps all registers.
     pub fn local(&mut self, of: &mut ir::Function, name: &str) -> Result<FuncRef, Box<ModuleError>> {
-        let signature = rare_signature(self.module);
+        let signature = cold_signature(self.module);
         let id = self.module.declare_function(name, Linkage::Local, &signature)?;
         Ok(self.module.declare_func_in_func(id, of))
     }

@@ -169,16 +169,16 @@ impl Translator<'_, '_> {
             return self.switch_by_comparing(value, cases, default);
         }
         let value = self.get(value);
-        let mut ways = Switch::new();
+        let mut paths = Switch::new();
         for (case, target) in cases {
             // The first of equal cases counts.
-            if !ways.entries().contains_key(case) {
-                let way = self.way(target, &[]);
-                ways.set_entry(*case, way);
+            if !paths.entries().contains_key(case) {
+                let path = self.path(target, &[]);
+                paths.set_entry(*case, path);
             }
         }
-        let default = self.way(default, &[]);
-        ways.emit(&mut self.code.b, value, default);
+        let default = self.path(default, &[]);
+        paths.emit(&mut self.code.b, value, default);
     }
 
     fn switch_by_comparing(&mut self, value: Value, cases: &[(u128, Target)], default: &Target) {
@@ -192,11 +192,11 @@ impl Translator<'_, '_> {
             let case = self.code.imm(int(width), case);
             let is = self.code.b.ins().icmp(IntCC::Equal, v, case);
             let next = self.code.b.create_block();
-            let way = self.way(target, &[]);
-            self.code.b.ins().brif(is, way, &[], next, &[]);
+            let path = self.path(target, &[]);
+            self.code.b.ins().brif(is, path, &[], next, &[]);
             self.code.b.switch_to_block(next);
         }
-        let default = self.way(default, &[]);
+        let default = self.path(default, &[]);
         self.code.b.ins().jump(default, &[]);
     }
 

@@ -10,7 +10,7 @@ use cranelift_frontend::FunctionBuilder;
 /// [`Regions`](crate::translate::Regions).
 const KEPT_REGION: u32 = 64;
 
-/// What every function has in its stack frame, and how it ends packets.
+/// The stack frame of a function, and the block where packets end.
 pub(crate) struct Frame {
     /// What is done before all else.
     pub entry: ir::Block,
@@ -20,10 +20,10 @@ pub(crate) struct Frame {
     pub context: Kept,
     /// Where the addresses of the batch's packets end.
     pub end: Kept,
-    /// Room for values that helpers take and give, 16 bytes each, and for what is written to entries that are gone.
-    pub values: Room,
+    /// Space for values that helpers take and give, 16 bytes each, and for what is written to entries that are gone.
+    pub values: StackSpace,
     /// What goes to a rare helper, and comes back; none in a function that keeps all registers itself.
-    pub passed: Option<Room>,
+    pub passed: Option<StackSpace>,
     /// Address of the first table.
     pub first_table: Kept,
 }
@@ -77,20 +77,20 @@ impl Kept {
     }
 }
 
-/// Room in the stack frame.
+/// Space in the stack frame.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct StackSpace {
     /// Where it is, for who reads or writes there: that becomes part of the instruction.
     pub at: ir::Value,
     /// The same for who takes an address: the compiler would work it out before the loop, and keep it.
     pub number: Kept,
 }
 
-impl Room {
+impl StackSpace {
     /// The room of a slot; the cursor is before the loop.
-    pub fn new(before: &mut FuncCursor<'_>, slot: StackSlot) -> Room {
+    pub fn new(before: &mut FuncCursor<'_>, slot: StackSlot) -> StackSpace {
         let at = before.ins().stack_addr(types::I64, slot, 0);
-        Room { at, number: Kept::new(before, at) }
+        StackSpace { at, number: Kept::new(before, at) }
     }
 }
 

@@ -6,7 +6,7 @@ use weir_ir::program::{BlockId, Target};
 
 use crate::translate::Translator;
 
-/// An edge that does something on the way.
+/// An edge that does something on the path.
 pub(crate) struct Edge {
     from: ir::Block,
     to: BlockId,
@@ -79,7 +79,7 @@ impl Translator<'_, '_> {
     }
 
     /// A block of its own that goes to a target.
-    pub fn way(&mut self, target: &Target, supplied: &[ir::Value]) -> ir::Block {
+    pub fn path(&mut self, target: &Target, supplied: &[ir::Value]) -> ir::Block {
         let args = self.edge_args(target, supplied);
         let lane = self.lane_from_outside(target.block);
         self.reach(target.block);
@@ -97,7 +97,7 @@ impl Translator<'_, '_> {
         supplied.iter().copied().chain(given).chain(row).map(BlockArg::Value).collect()
     }
 
-    /// Makes the edges that do something on the way, once the block that they come from has ended.
+    /// Makes the edges that do something on the path, once the block that they come from has ended.
     pub fn finish_edges(&mut self) {
         self.addresses.clear();
         for e in std::mem::take(&mut self.jumps.edges) {

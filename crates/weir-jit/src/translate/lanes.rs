@@ -15,7 +15,7 @@ use crate::analysis::lanes::{Group, Lanes};
 use crate::machine::helpers::Ctx;
 use crate::translate::Translator;
 use crate::translate::emit::Emitter;
-use crate::translate::frame::Room;
+use crate::translate::frame::StackSpace;
 
 /// Most numbers of cells that are brought together before the loop: each costs the batch a little.
 const MOST_VALUES: usize = 64;
@@ -25,7 +25,7 @@ const MOST_VALUES: usize = 64;
 pub(crate) struct Brought {
     count: usize,
     /// Where they are.
-    room: Option<(StackSlot, Room)>,
+    room: Option<(StackSlot, StackSpace)>,
 }
 
 /// The lanes of a program while it is translated.
@@ -152,15 +152,15 @@ impl Translator<'_, '_> {
             let here = self.jumps.block(at);
             let supplied: Vec<ir::Value> =
                 types.into_iter().map(|ty| self.code.b.append_block_param(here, ty)).collect();
-            let mut ways = Switch::new();
+            let mut paths = Switch::new();
             let mut last = None;
             for (lane, t) in to.iter().enumerate() {
-                let way = self.way(t, &supplied);
-                ways.set_entry(lane as u128, way);
-                last = Some(way);
+                let path = self.path(t, &supplied);
+                paths.set_entry(lane as u128, path);
+                last = Some(path);
             }
             let lane = self.lanes.number(&mut self.code.b, group.fork);
-            ways.emit(&mut self.code.b, lane, last.expect("a group has lanes"));
+            paths.emit(&mut self.code.b, lane, last.expect("a group has lanes"));
             self.finish_edges();
         }
         self.lanes.parting = false;
@@ -207,12 +207,12 @@ impl Translator<'_, '_> {
         };
         let wide = if ty == types::I64 { lane } else { self.code.extend(types::I64, lane) };
         self.code.b.def_var(self.lanes.numbers[number], wide);
-        let is = self.code.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, wide, fork.ways.len() as i64);
-        let (lanes, other) = (self.jumps.block(fork.ways[0]), self.code.b.create_block());
+        let is = self.code.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, wide, fork.paths.len() as i64);
+        let (lanes, other) = (self.jumps.block(fork.paths[0]), self.code.b.create_block());
         self.code.b.ins().brif(is, lanes, &[], other, &[]);
-        self.reach(fork.ways[0]);
+        self.reach(fork.paths[0]);
         self.code.b.switch_to_block(other);
-        let end = fork.first + fork.ways.len() as u128;
+        let end = fork.first + fork.paths.len() as u128;
         let cases: Vec<(u128, Target)> =
             cases.iter().filter(|(c, _)| !(fork.first..end).contains(c)).cloned().collect();
         self.switch(*value, &cases, default);
@@ -335,7 +335,7 @@ impl Translator<'_, '_> {
         let (slot, room) = *self.lanes.brought.room.get_or_insert_with(|| {
             let room = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
             let room = before.func.create_sized_stack_slot(room);
-            (room, Room::new(&mut before, room))
+            (room, StackSpace::new(&mut before, room))
         });
         before.func.sized_stack_slots[slot].size = size;
         let first = offset_of!(Ctx<'_>, first_table) as i32;

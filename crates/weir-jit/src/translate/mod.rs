@@ -31,7 +31,7 @@ use weir_ir::program::{Amount, Block, BlockId, End, Op, Program, Type, Value, Wi
 use weir_packet::Meta;
 
 use crate::analysis::lanes::Lanes;
-use crate::analysis::slow_paths::Aside;
+use crate::analysis::slow_paths::SlowPaths;
 use crate::analysis::starts::{Starts, order};
 use crate::analysis::uses::Uses;
 use crate::flows::Plan;
@@ -43,7 +43,7 @@ use crate::translate::addresses::{Address, Addresses};
 use crate::translate::batch::Batch;
 use crate::translate::calls::Callees;
 use crate::translate::emit::Emitter;
-use crate::translate::frame::{Frame, Room, slot};
+use crate::translate::frame::{Frame, StackSpace, slot};
 use crate::translate::jumps::Jumps;
 use crate::translate::lanes::LaneState;
 use crate::translate::packet::PacketState;
@@ -82,7 +82,7 @@ pub(crate) struct Regions {
     pub outcomes: MemFlagsData,
 }
 
-/// What a translation has beside the program.
+/// Options of a translation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Notes {
     /// The code remembers which operation it comes from.
@@ -91,7 +91,7 @@ pub(crate) struct Notes {
     pub probes: Option<Vec<bool>>,
 }
 
-/// What was found out of a program before it is translated.
+/// The analyses of a program that its translation needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Analyses<'a> {
     /// Where runs may start.
@@ -184,12 +184,12 @@ impl<'a, 'b> Translator<'a, 'b> {
         (opened, t)
     }
 
-    /// The whole program, but for the ways aside, which are functions of their own.
+    /// The whole program, but for the slow paths, which are functions of their own.
     pub fn translate(
         mut self,
         batch: &Batch,
         lanes: Lanes,
-        aside: &Aside,
+        slow: &SlowPaths,
     ) -> Result<FunctionBuilder<'b>, Box<ModuleError>> {
         self.take_packet(batch);
         self.lanes = LaneState::new(&mut self.code.b, lanes);
@@ -200,12 +200,12 @@ impl<'a, 'b> Translator<'a, 'b> {
         }
         let mut order = order(self.p, &self.lanes.of);
         let unknown = self.unknown(&order);
-        order.retain(|&id| !aside.has(id) || aside.way_at(id).is_some());
-        self.rows.given = self.blocks_given_rows(aside);
+        order.retain(|&id| !slow.has(id) || slow.path_at(id).is_some());
+        self.rows.given = self.blocks_given_rows(slow);
         for &id in &order {
             self.take_params(id);
             // Out of the way of the packets that pass.
-            if self.known.uses.exceptions[id.0 as usize] || aside.has(id) {
+            if self.known.uses.exceptions[id.0 as usize] || slow.has(id) {
                 self.code.b.set_cold_block(self.jumps.blocks[id.0 as usize]);
             }
         }
@@ -216,14 +216,14 @@ impl<'a, 'b> Translator<'a, 'b> {
         }
         let usual = self.code.regions.fixed;
         self.dispatch(batch, &order);
-        let exchange = (!aside.ways.is_empty()).then(|| self.exchange(aside));
+        let exchange = (!slow.paths.is_empty()).then(|| self.exchange(slow));
         for &id in &order {
             self.here.block = id;
-            // What only ways of few packets need is not read before the loop, where it would take registers from others.
+            // What only paths of few packets need is not read before the loop, where it would take registers from others.
             self.code.regions.fixed = if self.is_exception() { here } else { usual };
             self.start_block(self.jumps.blocks[id.0 as usize], !unknown[id.0 as usize]);
-            match (aside.way_at(id), &exchange) {
-                (Some(number), Some(exchange)) => self.call_way(aside, number, exchange),
+            match (slow.path_at(id), &exchange) {
+                (Some(number), Some(exchange)) => self.call_slow_path(slow, number, exchange),
                 _ => self.translate_block(id),
             }
         }
@@ -346,12 +346,12 @@ impl<'a, 'b> Translator<'a, 'b> {
     // --- calls ------------------------------------------------------------------------------------------------
 
     /// What goes to a helper that few packets call, and comes back.
-    fn passed(&self, h: Helper) -> Option<Room> {
-        self.frame.passed.filter(|_| h.is_rare())
+    fn passed(&self, h: Helper) -> Option<StackSpace> {
+        self.frame.passed.filter(|_| h.is_cold())
     }
 
-    /// Whether this is a way aside.
-    pub(crate) fn is_aside(&self) -> bool {
+    /// Whether this is a slow path.
+    pub(crate) fn is_slow_path(&self) -> bool {
         self.frame.passed.is_none()
     }
 
@@ -359,7 +359,7 @@ impl<'a, 'b> Translator<'a, 'b> {
     pub fn call(&mut self, h: Helper, args: &[ir::Value]) {
         let args = self.with_context(h, args);
         if let Some(passed) = self.passed(h) {
-            self.call_rarely(h, passed, &args);
+            self.call_cold(h, passed, &args);
         } else {
             let helper = self.calls.helper(self.code.b.func, h, false);
             self.code.b.ins().call(helper, &args);
@@ -370,7 +370,7 @@ impl<'a, 'b> Translator<'a, 'b> {
     pub fn result(&mut self, h: Helper, args: &[ir::Value]) -> ir::Value {
         let args = self.with_context(h, args);
         if let (Some(passed), Some(ty)) = (self.passed(h), h.result()) {
-            self.call_rarely(h, passed, &args);
+            self.call_cold(h, passed, &args);
             return self.code.b.ins().load(ty, self.code.regions.frame, passed.at, 0);
         }
         let helper = self.calls.helper(self.code.b.func, h, false);
@@ -384,7 +384,7 @@ impl<'a, 'b> Translator<'a, 'b> {
     }
 
     /// Calls a helper by what keeps all registers; its result is where the first argument was.
-    fn call_rarely(&mut self, h: Helper, passed: Room, args: &[ir::Value]) {
+    fn call_cold(&mut self, h: Helper, passed: StackSpace, args: &[ir::Value]) {
         let helper = self.calls.helper(self.code.b.func, h, true);
         for (i, &arg) in args.iter().enumerate() {
             self.code.b.ins().store(self.code.regions.frame, arg, passed.at, passed_at(i));

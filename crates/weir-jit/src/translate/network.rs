@@ -1,6 +1,6 @@
 //! Numbers as they are in packets and in rows of exact tables: in network byte order.
 //!
-//! What only passes from a packet to a key, from a row to a packet, or is compared or summed on the way, need not be
+//! What only passes from a packet to a key, from a row to a packet, or is compared or summed on the path, need not be
 //! turned round. So many values have two forms, and the compiler keeps those that something uses. Neighbours that go
 //! the same way, as the two addresses or the two ports, go together.
 

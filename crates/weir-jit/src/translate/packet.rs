@@ -9,16 +9,16 @@ use weir_ir::{Facts, Layer};
 use weir_packet::Meta;
 
 use super::slice::Positions;
-use crate::analysis::starts::ways;
+use crate::analysis::starts::successors;
 use crate::translate::{POSITIONS, Translator};
 
-/// What is known of a position at the start of a packet's metadata.
+/// Knowledge of a position at the start of a packet's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Only that it can be read.
     Unknown,
     Is(ir::Value),
-    /// It is known on all ways that lead here: what the variable is.
+    /// It is known on all paths that lead here: what the variable is.
     Merged,
 }
 
@@ -113,7 +113,7 @@ impl PacketState {
 }
 
 impl Translator<'_, '_> {
-    /// For each block whether nothing is known there: runs start there, or a way leads back to it. `order` has the blocks
+    /// For each block whether nothing is known there: runs start there, or a path leads back to it. `order` has the blocks
     /// of the function.
     pub(crate) fn unknown(&self, order: &[BlockId]) -> Vec<bool> {
         let mut unknown: Vec<bool> = self.known.starts.numbers.iter().map(Option::is_some).collect();
@@ -122,7 +122,9 @@ impl Translator<'_, '_> {
             number[b.0 as usize] = i;
         }
         for (i, &b) in order.iter().enumerate() {
-            for to in ways(self.p, &self.lanes.of, b).into_iter().filter(|to| number[to.0 as usize] <= i) {
+            for to in
+                successors(self.p, &self.lanes.of, b).into_iter().filter(|to| number[to.0 as usize] <= i)
+            {
                 unknown[to.0 as usize] = true;
             }
         }

@@ -12,7 +12,7 @@ use super::Translator;
 use super::batch::Batch;
 use super::ops::INLINE;
 use crate::analysis::slices::Slice;
-/// Where the layers are on the way, once that was asked for.
+/// The positions of layers on the path, once they were asked for.
 pub(crate) type Positions = [Option<ir::Value>; Layer::ALL.len()];
 
 impl<'b> Translator<'_, 'b> {
@@ -22,7 +22,7 @@ impl<'b> Translator<'_, 'b> {
         self.take_packet(batch);
         let needed = slice.needed(self.p).unwrap_or_default();
         self.packet.sliced = Some([None; _]);
-        for (i, &(id, way)) in slice.path.iter().enumerate() {
+        for (i, &(id, exit)) in slice.path.iter().enumerate() {
             let block = self.p.block(id);
             self.plan(id);
             for op in &block.ops {
@@ -30,7 +30,7 @@ impl<'b> Translator<'_, 'b> {
             }
             let Some(&(next, _)) = slice.path.get(i + 1) else { break };
             match block.end {
-                End::Push { n, .. } | End::Unpull { n, .. } if way == 0 => {
+                End::Push { n, .. } | End::Unpull { n, .. } if exit == 0 => {
                     let n = self.amount(n);
                     let at = self.position(Layer::Data);
                     let at = self.code.b.ins().isub(at, n);
@@ -38,8 +38,8 @@ impl<'b> Translator<'_, 'b> {
                 }
                 _ => {}
             }
-            if let Some(target) = block.end.targets().get(way) {
-                let params = self.p.block(next).params.iter().skip(block.end.supplied(way));
+            if let Some(target) = block.end.targets().get(exit) {
+                let params = self.p.block(next).params.iter().skip(block.end.supplied(exit));
                 for (&param, &arg) in params.zip(&target.args) {
                     if needed.contains(&param) {
                         let v = self.get(arg);

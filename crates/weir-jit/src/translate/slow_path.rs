@@ -1,4 +1,4 @@
-//! Code of ways aside ([`crate::analysis::slow_paths`]): a function for each, and the call of it.
+//! Code of slow paths ([`crate::analysis::slow_paths`]): a function for each, and the call of it.
 //!
 //! Both sides have their values in memory, the *exchange*: in registers they would be in the way of the packets that do not
 //! come by. The function keeps all registers itself.
@@ -13,9 +13,9 @@ use cranelift_module::ModuleError;
 use rustc_hash::FxHashSet;
 use weir_ir::program::{BlockId, Target, Type, Value, Width};
 
-use crate::analysis::slow_paths::{Aside, Way, used};
+use crate::analysis::slow_paths::{SlowPath, SlowPaths, used};
 use crate::machine::helpers::Ctx;
-use crate::translate::frame::{Frame, Kept, Room, slot};
+use crate::translate::frame::{Frame, Kept, StackSpace, slot};
 use crate::translate::packet::NOWHERE;
 use crate::translate::{Translator, int};
 
@@ -33,13 +33,16 @@ fn value_at(number: usize) -> i32 {
     32 + 16 * number as i32
 }
 
-/// The name of a way's function.
-pub(crate) fn way_name(number: usize) -> String {
-    format!("way{number}")
+/// The name of a path's function.
+pub(crate) fn slow_path_name(number: usize) -> String {
+    format!("slow{number}")
 }
 
-/// Begins the function of a way. Gives the address of the exchange, and the packet, too.
-pub(crate) fn open_way(b: &mut FunctionBuilder<'_>, values: StackSlot) -> ([ir::Value; 2], Frame, ir::Value) {
+/// Begins the function of a path. Gives the address of the exchange, and the packet, too.
+pub(crate) fn open_slow_path(
+    b: &mut FunctionBuilder<'_>,
+    values: StackSlot,
+) -> ([ir::Value; 2], Frame, ir::Value) {
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
     b.switch_to_block(entry);
@@ -48,38 +51,38 @@ pub(crate) fn open_way(b: &mut FunctionBuilder<'_>, values: StackSlot) -> ([ir::
         [CONTEXT, PACKET, BATCH_END].map(|off| b.ins().load(types::I64, MemFlagsData::trusted(), at, off));
     let (context, end) = (Kept::there(at, CONTEXT as usize), Kept::there(batch_end, 0));
     let first_table = Kept::there(ctx, offset_of!(Ctx<'_>, first_table));
-    let values = Room::new(&mut FuncCursor::new(b.func).at_bottom(entry), values);
+    let values = StackSpace::new(&mut FuncCursor::new(b.func).at_bottom(entry), values);
     let ended = b.create_block();
     b.append_block_param(ended, types::I64);
     ([at, packet], Frame { entry, ended, context, end, values, passed: None, first_table }, ctx)
 }
 
 impl<'b> Translator<'_, 'b> {
-    /// The function of a way.
-    pub(crate) fn translate_way(
+    /// The function of a path.
+    pub(crate) fn translate_slow_path(
         mut self,
-        way: &Way,
+        path: &SlowPath,
         [exchange, packet]: [ir::Value; 2],
     ) -> Result<FunctionBuilder<'b>, Box<ModuleError>> {
         self.packet.at = packet;
         self.rows.read_ahead = false;
         self.code.regions.fixed = self.fixed_here();
-        way.constants.iter().for_each(|op| self.note_form(op));
-        let first = way.blocks[0];
-        for &id in way.blocks[1..].iter().chain(&way.exits) {
+        path.constants.iter().for_each(|op| self.note_form(op));
+        let first = path.blocks[0];
+        for &id in path.blocks[1..].iter().chain(&path.exits) {
             self.take_params(id);
         }
-        let unknown = self.unknown(&way.blocks);
+        let unknown = self.unknown(&path.blocks);
         let to = self.jumps.block(first);
         self.code.b.ins().jump(to, &[]);
-        for &id in &way.blocks {
+        for &id in &path.blocks {
             self.here.block = id;
             self.start_block(self.jumps.blocks[id.0 as usize], !unknown[id.0 as usize]);
-            self.take_given(way, exchange, id);
+            self.take_given(path, exchange, id);
             self.translate_block(id);
         }
         self.note_nothing();
-        for (number, &id) in way.exits.iter().enumerate() {
+        for (number, &id) in path.exits.iter().enumerate() {
             let block = self.jumps.block(id);
             self.code.b.switch_to_block(block);
             let values = self.code.b.block_params(block).to_vec();
@@ -96,9 +99,9 @@ impl<'b> Translator<'_, 'b> {
     }
 
     /// Takes what a block uses of what is given.
-    fn take_given(&mut self, way: &Way, exchange: ir::Value, id: BlockId) {
+    fn take_given(&mut self, path: &SlowPath, exchange: ir::Value, id: BlockId) {
         let wanted: FxHashSet<Value> = used(self.p, id).into_iter().collect();
-        for (i, &v) in way.given.iter().enumerate().filter(|(_, v)| wanted.contains(v)) {
+        for (i, &v) in path.given.iter().enumerate().filter(|(_, v)| wanted.contains(v)) {
             let value = self.exchanged(v, exchange, value_at(i));
             self.values.set(v, value);
         }
@@ -119,14 +122,14 @@ impl<'b> Translator<'_, 'b> {
         self.code.b.ins().return_(&[]);
     }
 
-    /// Room for what goes to ways and comes back: to be called once, before anything is translated.
-    pub(crate) fn exchange(&mut self, aside: &Aside) -> Room {
+    /// Space for what goes to paths and comes back: to be called once, before anything is translated.
+    pub(crate) fn exchange(&mut self, slow: &SlowPaths) -> StackSpace {
         let taken = |b: &BlockId| self.p.block(*b).params.len();
-        let most = |w: &Way| w.exits.iter().map(taken).max().unwrap_or(0).max(w.given.len());
-        let most = aside.ways.iter().map(most).max().unwrap_or(0);
+        let most = |w: &SlowPath| w.exits.iter().map(taken).max().unwrap_or(0).max(w.given.len());
+        let most = slow.paths.iter().map(most).max().unwrap_or(0);
         let slot = slot(self.code.b.func, value_at(most) as usize, 4);
         let mut before = self.frame.before(&mut self.code.b);
-        let exchange = Room::new(&mut before, slot);
+        let exchange = StackSpace::new(&mut before, slot);
         let end = self.frame.end.address(&mut before);
         for (value, off) in [(self.ctx, CONTEXT), (end, BATCH_END)] {
             before.ins().store(self.code.regions.frame, value, exchange.at, off);
@@ -134,25 +137,25 @@ impl<'b> Translator<'_, 'b> {
         exchange
     }
 
-    /// The first block of a way: calls its function, and goes on where that says.
-    pub(crate) fn call_way(&mut self, aside: &Aside, number: usize, exchange: &Room) {
-        let (way, at) = (&aside.ways[number], exchange.at);
+    /// The first block of a path: calls its function, and goes on where that says.
+    pub(crate) fn call_slow_path(&mut self, slow: &SlowPaths, number: usize, exchange: &StackSpace) {
+        let (path, at) = (&slow.paths[number], exchange.at);
         self.code.b.ins().store(self.code.regions.frame, self.packet.at, at, PACKET);
-        for (i, &v) in way.given.iter().enumerate() {
+        for (i, &v) in path.given.iter().enumerate() {
             let value = self.get(v);
             self.code.store_value(value, at, value_at(i), self.code.regions.frame);
         }
         let given = exchange.number.get(&mut self.code.b);
-        let function = match self.calls.local(self.code.b.func, &way_name(number)) {
+        let function = match self.calls.local(self.code.b.func, &slow_path_name(number)) {
             Ok(function) => function,
             Err(e) => return self.calls.fail(e),
         };
         self.code.b.ins().call(function, &[given]);
-        if !way.keeps_places {
+        if !path.keeps_places {
             self.packet.places = NOWHERE;
         }
         let exit = self.code.b.ins().load(types::I64, self.code.regions.frame, at, EXIT);
-        for (i, &id) in way.exits.iter().enumerate() {
+        for (i, &id) in path.exits.iter().enumerate() {
             let [to, next] = std::array::from_fn(|_| self.code.b.create_block());
             [to, next].into_iter().for_each(|block| self.code.b.set_cold_block(block));
             let is = self.code.b.ins().icmp_imm_u(IntCC::Equal, exit, 1 + i as i64);
@@ -165,7 +168,7 @@ impl<'b> Translator<'_, 'b> {
         self.end_packet(outcome);
     }
 
-    /// Goes on behind a way, which has begun loops anew where that is needed.
+    /// Goes on behind a path, which has begun loops anew where that is needed.
     fn go_to_exit(&mut self, id: BlockId, at: ir::Value) {
         self.addresses.clear();
         let params = self.p.block(id).params.iter().enumerate();

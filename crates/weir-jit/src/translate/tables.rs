@@ -11,7 +11,7 @@ use weir_table::{
     HASH_ODD, HASH_TOP, Kind, LAST_TIME, MOST_SLACK, NO_ENTRY, SLACK_SHIFT, View, WINDOW, slack,
 };
 
-use crate::analysis::slow_paths::Aside;
+use crate::analysis::slow_paths::SlowPaths;
 use crate::machine::helpers::{Ctx, Helper};
 use crate::translate::addresses::Address;
 use crate::translate::frame::Kept;
@@ -21,7 +21,7 @@ use crate::translate::{Translator, int};
 /// Uses of an entry from which on the address of its row is kept.
 const OFTEN: u32 = 4;
 
-/// What is known of tables while a program is translated.
+/// Knowledge of tables while a program is translated.
 pub(crate) struct Rows {
     /// The addresses of rows that are kept, by slot.
     pub addresses: FxHashMap<ir::Value, ir::Value>,
@@ -125,7 +125,7 @@ impl Translator<'_, '_> {
     /// The blocks that are given the address of the row with their first parameter, as they use it often: the compiler
     /// makes a sum anew wherever it is used as an address, which takes two registers up to the last use of the row, but
     /// not what a block is given.
-    pub(crate) fn blocks_given_rows(&self, aside: &Aside) -> Vec<bool> {
+    pub(crate) fn blocks_given_rows(&self, slow: &SlowPaths) -> Vec<bool> {
         let p = self.p;
         let is_given = |b: BlockId, block: &Block| {
             let Some(&first) = block.params.first() else { return false };
@@ -138,7 +138,7 @@ impl Translator<'_, '_> {
             };
             self.known.uses.rows[first.0 as usize] >= often
                 && self.known.starts.numbers[b.0 as usize].is_none()
-                && !aside.has(b)
+                && !slow.has(b)
                 && self.lanes.of.group(b).is_none()
         };
         p.blocks.iter().zip(0..).map(|(block, b)| is_given(BlockId(b), block)).collect()
@@ -291,7 +291,7 @@ impl Translator<'_, '_> {
 
     /// Lets an entry expire later, if it does not already. What makes it expire earlier, or needs a timer, is a call's.
     pub(crate) fn touch(&mut self, entry: Value, after: Value) {
-        if self.is_aside() {
+        if self.is_slow_path() {
             let ([table, slot], after) = (self.entry(entry), self.get(after));
             return self.call(Helper::Touch, &[table, slot, after]);
         }
@@ -391,7 +391,7 @@ impl Translator<'_, '_> {
     /// Looks a key up in its table and goes on.
     pub(crate) fn table_lookup(&mut self, table: TableId, key: &[Value], hit: &Target, miss: &Target) {
         match self.p.tables[table.0 as usize].decl.kind {
-            Kind::Exact if self.is_aside() => {
+            Kind::Exact if self.is_slow_path() => {
                 let found = self.with_key(Helper::Lookup, table, key);
                 self.found(found, hit, None, miss);
             }
@@ -441,7 +441,7 @@ impl Translator<'_, '_> {
     /// Finds or makes an entry of an exact table, and goes on.
     pub(crate) fn insert(&mut self, table: TableId, key: &[Value], ok: &Target, full: &Target) {
         // What only a new key needs is not found, as a rule, and code that seldom runs should be short.
-        if !self.is_aside() {
+        if !self.is_slow_path() {
             let (words, hash) = self.exact_key(table, key);
             let slow = self.find_exact(table, &words, hash, ok);
             self.code.b.switch_to_block(slow);
@@ -524,7 +524,7 @@ impl Translator<'_, '_> {
             1 => self.row(table, slot),
             _ => self.found_row(table, slot),
         };
-        // One branch a word: where the tag is the same they all go one way, and need no instruction but a comparison.
+        // One branch a word: where the tag is the same they all go one path, and need no instruction but a comparison.
         for (i, &word) in words.iter().enumerate() {
             let there = self.code.b.ins().load(types::I64, self.code.regions.rows, row, 8 * i as i32);
             let same = self.code.b.ins().icmp(IntCC::Equal, word, there);

@@ -6,7 +6,7 @@ use weir_ir::program::Value;
 
 use crate::translate::network::Network;
 
-/// What values are in the code, and the other forms that some of them have.
+/// The values of a program in the code, and the other forms that some of them have.
 pub(crate) struct Values {
     /// In registers, as they are; constants are made where they are used.
     pub numbers: Vec<Option<ir::Value>>,

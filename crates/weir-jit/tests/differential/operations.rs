@@ -261,7 +261,7 @@ fn growing_and_shrinking() {
         }
     }
     let seen = assert_same(&program, 0, &steps);
-    assert!(exits(&seen) > 0 && drops(&seen, &Reason::NO_ROOM) > 0 && drops(&seen, &Reason::TRUNCATED) > 0);
+    assert!(exits(&seen) > 0 && drops(&seen, &Reason::NO_SPACE) > 0 && drops(&seen, &Reason::TRUNCATED) > 0);
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl FromArg for Limit {
     }
 }
 
-/// What generated packets contain: text, or bytes as `\<hex digits>`.
+/// The contents of generated packets: text, or bytes as `\<hex digits>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Data(Vec<u8>);
 

@@ -58,8 +58,8 @@ impl Sending {
         let Some(device) = self.device else { return };
         let room = cx.env().devices.room(device).min(packets.len());
         if packets.iter().any(|p| p.trace != 0) {
-            let way = format!("sent to {}", cx.env().devices.name(device).unwrap_or_default());
-            packets.iter_mut().take(room).for_each(|p| cx.leaves(p, &way));
+            let path = format!("sent to {}", cx.env().devices.name(device).unwrap_or_default());
+            packets.iter_mut().take(room).for_each(|p| cx.leaves(p, &path));
         }
         let before = packets.len();
         let now = cx.now();

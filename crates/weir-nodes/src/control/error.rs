@@ -1,7 +1,7 @@
 use crate::prelude::*;
 
 engine_node! {
-    /// Keeps the graph from being loaded, with a message: for compound elements that are used in a wrong way.
+    /// Keeps the graph from being loaded, with a message: for compound elements that are used wrongly.
     ///
     /// For example one form of a compound element may be `elementclass X { … || Error("X needs two outputs") }`.
     Error: "-/-", "a/a", Sink, Graph;

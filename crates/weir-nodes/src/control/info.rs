@@ -91,7 +91,7 @@ impl EngineNode for Info {
     }
 }
 
-/// How serious a message is.
+/// The severity of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     Message,

@@ -90,7 +90,7 @@ impl Links {
         None
     }
 
-    /// Whether packets are on the way.
+    /// Whether packets are in flight.
     pub fn waiting(&self) -> bool {
         !self.ready.is_empty()
     }

@@ -20,7 +20,7 @@ use sockets::Sockets;
 /// Most notices that are kept until someone takes them.
 const MAX_NOTICES: usize = 4096;
 
-/// What is outside of the graphs of an engine.
+/// The environment of the graphs of an engine.
 pub struct Env {
     /// The time in nanoseconds since the epoch; constant within a batch, never goes back.
     pub now: u64,
@@ -62,7 +62,7 @@ pub struct Notice {
     pub text: String,
 }
 
-/// Where the time comes from.
+/// The source of time.
 #[derive(Debug, Clone)]
 enum Clock {
     /// The machine's steady clock, set by the time of day when the engine started.

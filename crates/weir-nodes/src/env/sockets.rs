@@ -31,7 +31,7 @@ pub enum Where {
     Unix,
 }
 
-/// What a client asks.
+/// A call of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     /// A read handler and its parameter.
@@ -44,7 +44,7 @@ pub enum Call {
     CheckWrite(String),
 }
 
-/// What the threads hand to the engine.
+/// A request that the threads hand to the engine.
 pub enum Request {
     /// A client waits for the answer.
     Call {
@@ -124,7 +124,7 @@ impl Sockets {
     }
 }
 
-/// What clients connect to.
+/// A socket that clients connect to.
 pub(crate) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, String),
@@ -323,7 +323,7 @@ fn listen(listener: &Listener, clients: &Clients, closed: &AtomicBool, desk: &De
     }
 }
 
-/// Where requests are handed in.
+/// The end of the queue where requests are handed in.
 #[derive(Clone)]
 struct Desk {
     sender: inbox::Sender<Request>,

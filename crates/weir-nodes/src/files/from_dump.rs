@@ -21,7 +21,7 @@ engine_node! {
     /// link headers of Ethernet, IEEE 802.11 (also with radiotap, Prism, AVS or PPI), Linux cooked captures (1 and 2), PPP,
     /// PPPoE, HDLC, frame relay, FDDI, ATM, IEEE 1394, and BSD's null, loop and log; raw IP has none.
     ///
-    /// A packet of more than 262,144 bytes is dropped (`TooLong`), and told of. A file that is damaged or cut off is told of
+    /// A packet of more than 262,144 bytes is dropped (`TooLong`), and reported. A file that is damaged or cut off is reported
     /// with the place, and ends `weir run` with the status 1. No more packets are read at a time than queues that they get to
     /// have room for, but for one.
     ///
@@ -38,7 +38,7 @@ engine_node! {
         key stop: bool = false,
         /// Whether it reads now.
         key active: bool = true,
-        /// Part of the packets that are kept, by chance: 0 to 1.
+        /// Part of the packets that are kept, at random: 0 to 1.
         key sample: Share = Share(1.0),
         /// Whether packets that are not IP leave on output 1, or are dropped (`NotIp`); of the others the network and
         /// transport headers are marked.
@@ -91,8 +91,8 @@ struct Reading {
     interval: Option<u64>,
     /// The queues that packets get to.
     queues: Vec<usize>,
-    /// Whether a packet that is too long was told of.
-    told: bool,
+    /// Whether a packet that is too long was reported.
+    reported: bool,
 }
 
 /// A number from 0 to 1.
@@ -156,7 +156,7 @@ impl FromDump {
         state.ahead.extend(state.batch.drain(..));
         for long in reader.too_long() {
             state.count += 1;
-            if !std::mem::replace(&mut state.told, true) {
+            if !std::mem::replace(&mut state.reported, true) {
                 let (number, len) = (long.number, long.len);
                 let most = weir_packet::MAX_LEN;
                 let text = format!(

@@ -98,7 +98,7 @@ impl FromIPSummaryDump {
         }
         loop {
             let packet = self.read(cx)?;
-            // Who takes all packets leaves chance alone, as in Click.
+            // Who takes all packets draws no random numbers, as in Click.
             let all = self.sample.0 >= 1.0;
             if all || f64::from(cx.env().random() % CERTAIN) < self.sample.0 * f64::from(CERTAIN) {
                 return Some(packet);

@@ -132,8 +132,8 @@ impl ToDump {
     /// The end of a packet that is not passed on.
     fn end(&mut self, mut packet: Packet, written: bool, cx: &mut Cx<'_>) {
         if written {
-            let way = format!("written to {}", self.filename);
-            cx.leaves(&mut packet, &way);
+            let path = format!("written to {}", self.filename);
+            cx.leaves(&mut packet, &path);
         } else {
             cx.drop(&WRITE_FAILED, packet);
         }

@@ -68,7 +68,7 @@ struct Aggregating {
     ready: Vec<(Packet, bool)>,
 }
 
-/// What the fragments of a packet have in common (RFC 791 3.2).
+/// The key that the fragments of a packet have in common (RFC 791 3.2).
 type FragmentKey = (u32, u32, u16, u8);
 
 struct Waiting {

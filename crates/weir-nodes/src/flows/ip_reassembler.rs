@@ -43,7 +43,7 @@ const OVERHEAD: usize = 40;
 /// Bytes of the shortest fragment: a header, and one.
 const SHORTEST: usize = 21;
 
-/// What the fragments of a packet have in common (RFC 791): addresses, protocol and identification.
+/// The key that the fragments of a packet have in common (RFC 791): addresses, protocol and identification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     addresses: [u8; 8],
@@ -51,7 +51,7 @@ struct Key {
     id: [u8; 2],
 }
 
-/// What a fragment says of itself.
+/// A fragment, as its header describes it.
 struct Fragment {
     key: Key,
     /// Length of its header.
@@ -264,7 +264,7 @@ fn assemble(assembly: Assembly, mtu_anno: Option<u32>, cx: &mut Cx<'_>) -> Optio
     }
     let (n, mut packet) = whole?;
     if packet.put(len - n as u32).is_err() {
-        cx.drop(&Reason::NO_ROOM, packet);
+        cx.drop(&Reason::NO_SPACE, packet);
         return None;
     }
     let at = packet.len() - payload.len();

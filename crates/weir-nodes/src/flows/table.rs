@@ -23,7 +23,7 @@ pub(crate) struct Number {
     pub paint: u8,
 }
 
-/// What a packet tells about its flow.
+/// The label of a packet's flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Label {
     /// Its source and destination port.

@@ -180,5 +180,5 @@ impl Behavior for AccessPoints {
 
 fn send(link: usize, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
     cx.env().links.send(link, packets);
-    packets.drain(..).for_each(|p| cx.drop(&Reason::NO_ROOM, p));
+    packets.drain(..).for_each(|p| cx.drop(&Reason::NO_SPACE, p));
 }

@@ -47,7 +47,7 @@ impl Behavior for ToLink {
         packets.iter_mut().for_each(|p| p.hops += 1);
         cx.env().links.send(id, packets);
         // There was no room for the tag of an access point.
-        packets.drain(..).for_each(|p| cx.drop(&Reason::NO_ROOM, p));
+        packets.drain(..).for_each(|p| cx.drop(&Reason::NO_SPACE, p));
     }
 
     fn on_every_worker(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::Cx;
 
-/// How a handler may be called.
+/// The modes in which a handler may be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Modes {
     /// It can be read.

@@ -71,7 +71,7 @@ pub trait NodeHost {
     fn full_name(&self, from: usize, name: &str) -> String;
 }
 
-/// What a node may do while it runs.
+/// The context in which a node runs.
 pub struct Cx<'a> {
     host: &'a mut dyn NodeHost,
     element: usize,

@@ -20,7 +20,7 @@ pub use control::{Control, Modes};
 pub use cx::{Cx, NodeHost};
 pub use neighbours::Neighbours;
 
-/// What an engine node does to packets, for who reads the graph without running it.
+/// A model of what an engine node does to packets, for whoever reads the graph without running it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Model {
     /// A packet that came in leaves by output 0 unchanged, at once or later, or is dropped; without an output it ends.
@@ -33,7 +33,7 @@ pub enum Model {
     Sink,
 }
 
-/// What a node can get at beside the packets and handlers of its own graph. Whoever runs graphs of others refuses them
+/// The resources that a node can get at beside the packets and handlers of its own graph. Whoever runs graphs of others refuses them
 /// all that is more than [`Reach::Graph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
@@ -65,7 +65,7 @@ impl Reach {
     }
 }
 
-/// What a run of a node's task led to.
+/// The result of a run of a node's task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ran {
     /// There is nothing to do until a packet comes in.
@@ -76,7 +76,7 @@ pub enum Ran {
     Until(u64),
 }
 
-/// What the `engine_node!` macro makes of a declaration.
+/// The trait that the `engine_node!` macro implements.
 pub trait EngineNode: Behavior {
     /// The manual page.
     fn info(&self) -> &'static ClassInfo;
@@ -90,7 +90,7 @@ pub trait EngineNode: Behavior {
     fn as_any(&mut self) -> &mut dyn Any;
 }
 
-/// What a node's file writes by hand.
+/// The behaviour of a node, which its file writes by hand.
 pub trait Behavior: Send {
     /// Looks round in the graph, before anything else.
     fn place(&mut self, _here: &Neighbours<'_>) -> Result<(), String> {
@@ -246,7 +246,7 @@ pub struct NodeClass {
     pub configure: Configure,
 }
 
-/// What is known of a configured node before it runs: all that a plan of its graph needs.
+/// The facts of a configured node before it runs: all that a plan of its graph needs.
 #[derive(Debug, Clone, Default)]
 pub struct NodeFacts {
     /// [`Behavior::filter`], named as the element.

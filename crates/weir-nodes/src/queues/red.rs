@@ -71,7 +71,7 @@ struct Average {
     /// Packets since the last drop; `None` below `MIN_THRESH`.
     since_drop: Option<u32>,
     /// Where the next drop comes, as a number from 0 to 1.
-    chance: f64,
+    draw: f64,
     drops: u64,
 }
 
@@ -132,13 +132,13 @@ impl RED {
             max_p + (1.0 - max_p) * (average - max) / max
         };
         let count = self.state.since_drop.map_or(0, |n| n.saturating_add(1));
-        if count > 0 && p > 0.0 && f64::from(count) > self.state.chance / p {
+        if count > 0 && p > 0.0 && f64::from(count) > self.state.draw / p {
             self.state.since_drop = Some(0);
-            self.state.chance = chance(cx);
+            self.state.draw = draw(cx);
             return true;
         }
         if count == 0 {
-            self.state.chance = chance(cx);
+            self.state.draw = draw(cx);
         }
         self.state.since_drop = Some(count);
         false
@@ -154,7 +154,7 @@ impl RED {
     }
 }
 
-fn chance(cx: &mut Cx<'_>) -> f64 {
+fn draw(cx: &mut Cx<'_>) -> f64 {
     f64::from(cx.env().random()) / f64::from(u32::MAX)
 }
 

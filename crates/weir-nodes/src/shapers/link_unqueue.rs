@@ -16,14 +16,14 @@ engine_node! {
     LinkUnqueue: "1/1", "l/h", Delay, Graph;
     example "Idle -> Queue -> LinkUnqueue(5ms, 100kb/s) -> Discard;";
     params {
-        /// How long a bit is on the way.
+        /// How long a bit is in flight.
         pos latency: Duration,
         /// Bandwidth.
         pos bandwidth: Bandwidth,
     }
     check |u| if u.bandwidth.0 == 0 { Err("BANDWIDTH: write a bandwidth above 0".into()) } else { Ok(()) };
     handlers {
-        /// How long a bit is on the way.
+        /// How long a bit is in flight.
         read latency = |u, _| Ok(seconds(u.latency)),
         /// Bandwidth.
         read bandwidth = |u, _| Ok(u.bandwidth.to_string()),

@@ -45,14 +45,14 @@ pub(crate) struct Lpm {
     front: Front,
 }
 
-/// What answers.
+/// The structure that answers.
 enum Front {
     Trie,
     Ranges(Box<Ranges>),
     Directory(Box<Directory>),
 }
 
-/// What compiled code reads. The pointers are good until the next change of the [`Lpm`] or its end; those that the
+/// The part that compiled code reads. The pointers are good until the next change of the [`Lpm`] or its end; those that the
 /// algorithm does not use are null.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]

@@ -21,7 +21,7 @@ const FUEL: (usize, usize) = (1500, 200_000);
 /// Most nodes above a node.
 const DEPTH: u32 = 60;
 
-/// What a subtree may use.
+/// The budget of a subtree.
 #[derive(Clone, Copy)]
 pub(super) struct Share {
     /// References to rules.
@@ -65,7 +65,7 @@ impl Portion {
 /// The bits that all keys that reach a node, and may match there, have in common: value and mask of each word.
 pub(super) type Region = Vec<(u64, u64)>;
 
-/// Where the search goes on after a subtree, and the best head it may find there.
+/// The node where the search goes on after a subtree, and the best head it may find there.
 #[derive(Clone, Copy)]
 struct Next {
     at: Ref,

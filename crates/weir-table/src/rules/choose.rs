@@ -3,7 +3,7 @@
 use super::build::{Region, Rules, Share, hull};
 use super::layout::Field;
 
-/// How to divide a node.
+/// A division of a node.
 pub(super) enum Choice {
     /// By the bits of a window; rules that would be in more children than this are left over.
     Cut(Window, u32),

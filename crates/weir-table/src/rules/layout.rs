@@ -5,7 +5,7 @@ use crate::row::KeyMatch;
 /// Most words of a packed key: 16 fields of 16 bytes.
 pub(super) const MAX_WORDS: usize = 32;
 
-/// Where a field stands in the packed key.
+/// The place of a field in the packed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
     /// Its lowest bit, counted from bit 0 of word 0.

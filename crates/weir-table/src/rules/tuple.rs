@@ -25,7 +25,7 @@ const SHAPES: usize = 16;
 /// For each number of groups so many hashes are tried.
 const SEEDS: u64 = 3;
 
-/// What compiled code reads. The pointers are good until the next change of the rules or their end.
+/// The part that compiled code reads. The pointers are good until the next change of the rules or their end.
 ///
 /// A key matches an entry (head; value and mask of each word) if every word has the value under the mask. Of the
 /// entries that match, the least head counts: the slot is its lower half, and all ones are no rule.

@@ -267,7 +267,7 @@ fn by_meaning(c: &mut Checker<'_>, q: &Query, Sorted { trace, others }: Sorted, 
 
 /// Whether a packet was dropped because something was full.
 fn for_want_of_room(reason: &Reason) -> bool {
-    [Reason::FULL, Reason::NO_ROOM].contains(reason)
+    [Reason::FULL, Reason::NO_SPACE].contains(reason)
 }
 
 /// Lists where packets may be lost for want of room.

@@ -119,7 +119,7 @@ pub fn tee() -> Program {
         b.notify_packet(seen, &[first]);
         b.fork_new(&[first], |b, args| {
             b.push(3u32);
-            b.require(Layer::Data, 3, Reason::NO_ROOM);
+            b.require(Layer::Data, 3, Reason::NO_SPACE);
             b.store(Layer::Data, 1, args[0]);
             let t = b.load_meta(MetaField::Timestamp);
             let t = b.add(t, 1);
@@ -176,7 +176,7 @@ pub fn hold() -> Program {
         });
         b.fork_new(&[ip], |b, args| {
             b.push(1u32);
-            b.require(Layer::Data, 1, Reason::NO_ROOM);
+            b.require(Layer::Data, 1, Reason::NO_SPACE);
             b.store(Layer::Data, 0, args[0]);
             b.emit(1);
         });
@@ -419,7 +419,7 @@ pub fn route() -> Program {
         b.fork_new(&[], |b, _| {
             let now = b.now();
             b.push(8u32);
-            b.require(Layer::Data, 8, Reason::NO_ROOM);
+            b.require(Layer::Data, 8, Reason::NO_SPACE);
             b.store(Layer::Data, 0, now);
             b.emit(2);
         });

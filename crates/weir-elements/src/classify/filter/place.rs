@@ -13,7 +13,7 @@ use super::read::{Followed, V4_LEN, V6_LEN, follow, load, v4_limit};
 use super::test::ordered;
 use crate::headers::{EXTENSION_HEADERS, extension_header_len};
 
-/// Where a test looks.
+/// The place where a test looks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     view: View,
@@ -32,10 +32,10 @@ enum EtherType {
 }
 
 type Value<'a> = &'a dyn Fn(&mut Builder) -> V;
-/// What is done with a header at the `cursor` mark, behind so many bytes of a packet that has so many (32 bits).
+/// An action on a header at the `cursor` mark, behind so many bytes of a packet that has so many (32 bits).
 type AtHeader<'a> = &'a dyn Fn(&mut Builder, V, V) -> V;
 
-/// Where a field begins within a header.
+/// The place where a field begins within a header.
 #[derive(Debug, Clone, Copy)]
 enum At {
     Known(u32),

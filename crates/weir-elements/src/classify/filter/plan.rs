@@ -46,7 +46,7 @@ struct Table {
     id: Option<TableId>,
 }
 
-/// What decided.
+/// The test that decided.
 #[derive(Debug, Clone, Copy)]
 pub enum Found {
     /// A rule, by number.

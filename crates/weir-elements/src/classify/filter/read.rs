@@ -1,4 +1,4 @@
-//! Reading of a packet's headers: each number once, the usual packet on a straight way.
+//! Reading of a packet's headers: each number once, the usual packet on a straight path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub(super) const V4_LEN: u32 = 20;
 /// Length of an IPv6 header.
 pub(super) const V6_LEN: u32 = 40;
 
-/// What is to be read.
+/// The fields that are to be read.
 #[derive(Debug, Default)]
 pub(super) struct Wants {
     pub fields: BTreeSet<Field>,
@@ -340,7 +340,7 @@ impl Headers {
         );
     }
 
-    /// Numbers and bits that are found in several ways: `body` has to end each by `leave`.
+    /// Numbers and bits that are found on several paths: `body` has to end each by `leave`.
     pub(super) fn join(
         &self,
         b: &mut Builder,
@@ -349,11 +349,11 @@ impl Headers {
     ) -> Vec<V> {
         let widths = fields.iter().map(|f| f.width()).chain([self.bits_width()]);
         let zeros: Vec<V> = widths.map(|w| b.constant(w, 0_u8)).collect();
-        b.repeat(1, &zeros, |b, ways, _| {
+        b.repeat(1, &zeros, |b, round, _| {
             body(self, b, &|b, value, bits| {
                 let mut all: Vec<V> = fields.iter().map(|&f| value(b, f)).collect();
                 all.push(bits);
-                ways.leave(b, &all);
+                round.leave(b, &all);
             });
         })
     }
@@ -446,7 +446,7 @@ pub(super) fn inside_v4(b: &mut Builder) -> (V, V) {
     (b.choose_has(Layer::Net, 1, crate::headers::ip_header_len, none), limit)
 }
 
-/// What stands behind the extension headers of an IPv6 packet.
+/// The header behind the extension headers of an IPv6 packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Followed {
     /// The protocol (8 bits).

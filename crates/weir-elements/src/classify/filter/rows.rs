@@ -18,7 +18,7 @@ const CONDS: usize = 24;
 /// Most key fields, the bits not counted.
 const FIELDS: usize = 15;
 
-/// What a row wants of a number.
+/// The condition of a row on a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Span {
     /// Value, mask: bits that are no prefix.

@@ -82,9 +82,9 @@ impl Steps {
 
     fn redirect(&mut self, part: std::ops::Range<usize>, from: To, to: To) {
         for step in &mut self.0[part] {
-            for way in [&mut step.yes, &mut step.no] {
-                if *way == from {
-                    *way = to;
+            for to_step in [&mut step.yes, &mut step.no] {
+                if *to_step == from {
+                    *to_step = to;
                 }
             }
         }
@@ -95,8 +95,8 @@ impl Steps {
             Part::Known(v) => Part::Known(!v),
             Part::From(from) => {
                 for step in &mut self.0[from..] {
-                    for way in [&mut step.yes, &mut step.no] {
-                        if let To::Holds(v) = way {
+                    for to_step in [&mut step.yes, &mut step.no] {
+                        if let To::Holds(v) = to_step {
                             *v = !*v;
                         }
                     }

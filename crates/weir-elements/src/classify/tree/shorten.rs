@@ -1,6 +1,6 @@
 //! Steps whose outcome is known are left out.
 //!
-//! As in Click, each way is led past steps that all paths to it have decided, where a bounded number of paths is looked
+//! As in Click, each path is led past steps that all paths to it have decided, where a bounded number of paths is looked
 //! at; then steps about the same word that follow each other become one. What is left keeps its order.
 
 use super::{Step, To, Tree};
@@ -20,7 +20,7 @@ impl Tree {
         self
     }
 
-    /// Leads each way past what is known on it. Ways lead forward only.
+    /// Leads each path past what is known on it. Paths lead forward only.
     fn skip_known(&mut self) {
         let mut paths: Vec<Option<Vec<Path>>> = vec![None; self.steps.len()];
         if let (To::Step(i), Some(_)) = (self.start, self.steps.first()) {
@@ -29,7 +29,7 @@ impl Tree {
         for i in 0..self.steps.len() {
             let Some(here) = paths[i].take() else { continue };
             for outcome in [true, false] {
-                // Paths that say otherwise do not go this way.
+                // Paths that say otherwise do not come by here.
                 let step = self.steps[i];
                 let goes = |p: &&Path| self.decided(p, &step).is_none_or(|known| known == outcome);
                 let all: Vec<Path> = here
@@ -75,7 +75,7 @@ impl Tree {
 
     /// The outcome of a step, if the path says it.
     fn decided(&self, path: &Path, step: &Step) -> Option<bool> {
-        // Who took the other way than packets that are cut short has the bytes.
+        // Who took another path than packets that are cut short has the bytes.
         let there = path.iter().filter(|(i, outcome)| self.steps[*i].short_is_yes != *outcome);
         let there = there.map(|(i, _)| self.steps[*i].end()).max().unwrap_or(0);
         path.iter().find_map(|&(i, outcome)| {

@@ -121,7 +121,7 @@ fn each_packet_asks_but_not_too_often() {
 }
 
 #[test]
-fn when_the_table_is_full_the_address_that_would_go_next_gives_way() {
+fn when_the_table_is_full_the_address_that_would_go_next_is_evicted() {
     let mut e = querier(&["ENTRY_CAPACITY 2"]);
     let to = |n: u8| udp(([10, 0, 0, 1], 1), ([10, 0, 0, n], 2), b"");
     e.send(1, &answer());

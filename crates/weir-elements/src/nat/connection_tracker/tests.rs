@@ -180,7 +180,7 @@ fn connections_end_and_expire() {
 }
 
 #[test]
-fn a_full_table_makes_room_for_new_connections_only_from_new_ones() {
+fn a_full_table_evicts_for_new_connections_only_new_ones() {
     let mut h = harness(&["CAPACITY 2"]);
     let from = |port| tcp((HOST.0, port), SERVER, Tcp::SYN, 1, b"");
     let to = |port| tcp(SERVER, (HOST.0, port), Tcp::SYN | Tcp::ACK, 1, b"");

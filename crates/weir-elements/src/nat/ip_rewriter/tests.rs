@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use weir_net::checksum::{checksum, pseudo4};
 use weir_packet::Checksum;
 
-mod room;
+mod eviction;
 
 const SECOND: u64 = 1_000_000_000;
 const SNAT: &str = "pattern 192.0.2.1 1024-65535 - - 0 1";

@@ -61,7 +61,7 @@ pub(super) enum Cause {
     Driver,
 }
 
-/// How a script ended, if it did.
+/// The end of a script, if it did end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
     No,

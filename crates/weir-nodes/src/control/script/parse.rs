@@ -4,7 +4,7 @@ use weir_click::first_word;
 
 use super::functions::integer;
 
-/// What kind of script it is: what it runs for.
+/// The kind of a script: what it runs for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It runs by itself.
@@ -56,7 +56,7 @@ pub(super) enum Insn {
     Error { text: String, unquote: bool },
 }
 
-/// Where a `goto` leads.
+/// The target of a `goto`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     /// To an instruction.

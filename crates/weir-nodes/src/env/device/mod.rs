@@ -42,7 +42,7 @@ pub type Opener = dyn FnMut(&PortSpec) -> Result<Box<dyn Port>, PortError> + Sen
 /// Makes an opener for each of several workers.
 pub type Openers = dyn Fn() -> Box<Opener> + Send + Sync;
 
-/// What a device did of late.
+/// A change of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// It was opened, and how.

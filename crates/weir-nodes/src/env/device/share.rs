@@ -11,7 +11,7 @@ use weir_io::{Port, PortError, PortSpec};
 
 use super::{Devices, interface};
 
-/// What a worker other than the first gets of an interface.
+/// The port of an interface that a worker other than the first gets.
 pub struct Lent {
     /// How it is opened.
     pub options: Options,

@@ -18,7 +18,7 @@ pub(crate) struct Flow {
     pub dport: u16,
 }
 
-/// What packets have for fields that the dump does not tell.
+/// The values of fields that the dump does not tell.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Preset {
     pub protocol: u8,

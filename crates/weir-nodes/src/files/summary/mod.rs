@@ -32,7 +32,7 @@ pub(crate) use view::{View, aggregate, extra_length, extra_packets, set_aggregat
 /// Most bytes of a line, or of a record, of a dump.
 pub(crate) const MAX_LINE: usize = 1 << 20;
 
-/// What a field has as its value.
+/// The value of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     /// A number; addresses are numbers in network order, times are nanoseconds.
@@ -81,10 +81,10 @@ pub(crate) enum Proto {
     TcpOrUdp,
 }
 
-/// What a packet has for a field.
+/// The value that a packet has for a field.
 pub(crate) type Got<'a> = Result<Value<'a>, Absent>;
 
-/// How a value stands in a binary record, all in network order.
+/// The form of a value in a binary record, all in network order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Not at all: the field is always absent.

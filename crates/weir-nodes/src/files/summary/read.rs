@@ -29,7 +29,7 @@ pub(crate) struct Reader {
     warnings: Vec<String>,
 }
 
-/// What a line of a dump is.
+/// A line of a dump.
 enum Line {
     Text(Vec<u8>),
     Record(Vec<u8>),

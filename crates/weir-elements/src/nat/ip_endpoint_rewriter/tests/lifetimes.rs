@@ -70,7 +70,7 @@ fn a_reset_is_the_end_unless_packets_follow() {
 }
 
 #[test]
-fn resets_that_answer_strangers_keep_no_mapping_alive() {
+fn resets_that_answer_unknown_hosts_keep_no_mapping_alive() {
     let mut h = harness(&[SNAT, "drop"]);
     out(&mut h, server(1), Tcp::SYN);
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Room for another mapping: the capacity of rewriters, and which mapping gives way when it is reached.
+//! Eviction: the capacity of rewriters, and which mapping is evicted when it is reached.
 
 use weir_ir::Peers;
 
@@ -7,7 +7,7 @@ use super::mapping::{self, nanos};
 use super::rewriter;
 use crate::prelude::*;
 
-/// How long mappings live without packets, and how much of that is guaranteed.
+/// The time that mappings live without packets, and how much of that is guaranteed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Spare {
     /// The same for all mappings.
@@ -93,14 +93,14 @@ pub(super) fn sharers(root: &str, capacity: u32, peers: &Peers<'_>) -> Vec<Share
 
 /// The tables that count for a capacity.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Eviction {
     capacity: TableId,
     maps: Vec<(TableId, Spare)>,
 }
 
-impl Room {
+impl Eviction {
     /// Of a rewriter with this table.
-    pub(super) fn declare(b: &mut Builder, of: &mapping::Settings, own: &str, map: TableId) -> Room {
+    pub(super) fn declare(b: &mut Builder, of: &mapping::Settings, own: &str, map: TableId) -> Eviction {
         let links = &of.inputs.1;
         let root = links.root.as_ref().unwrap_or(&of.name);
         let decl =
@@ -113,11 +113,11 @@ impl Room {
             let table = mapping::shared(b, decl, format!("{}.map", other.name), vec![]);
             maps.push((table, other.spare.clone()));
         }
-        Room { capacity, maps }
+        Eviction { capacity, maps }
     }
 
     /// Goes on if there is room for another mapping, of a packet of this protocol: if need be, the one that expires next
-    /// gives way. If its guarantee has not ended, or there is none, does `refuse`, which has to end.
+    /// is evicted. If its guarantee has not ended, or there is none, does `refuse`, which has to end.
     pub(super) fn require(&self, b: &mut Builder, proto: V, refuse: &dyn Fn(&mut Builder)) {
         let mut mappings = b.constant(W32, 0_u32);
         for (map, _) in &self.maps {
@@ -144,7 +144,7 @@ impl Room {
     }
 }
 
-/// Whether a mapping does not give way to a new one, which has no guarantee if it is known how long it lives.
+/// Whether a mapping is not evicted for a new one, which has no guarantee if it is known how long it lives.
 fn stays(b: &mut Builder, e: E, left: V, spare: &Spare, new: Option<V>) -> V {
     let least = spare.of(b, e);
     let guaranteed = b.gt(left, least);
@@ -169,27 +169,27 @@ fn make_room(b: &mut Builder, maps: &[(TableId, Spare)], new: Option<V>, refuse:
     let all_guaranteed = b.eq(best, none);
     b.when(all_guaranteed, refuse);
     // A loop of one round: who has removed a mapping leaves it.
-    b.repeat(1, &[], |b, ways, _| {
+    b.repeat(1, &[], |b, round, _| {
         for (map, spare) in maps {
             let left = left(b, *map, spare, new, none);
             let this = b.eq(left, best);
             b.when(this, |b| {
                 let (e, _) = b.soonest(*map, refuse);
                 b.remove(e);
-                ways.leave(b, &[]);
+                round.leave(b, &[]);
             });
         }
-        ways.leave(b, &[]);
+        round.leave(b, &[]);
     });
 }
 
 /// What the mapping of a table that expires next has left; `none` if there is none, or it stays.
 fn left(b: &mut Builder, map: TableId, spare: &Spare, new: Option<V>, none: V) -> V {
-    let left = b.repeat(1, &[none], |b, ways, _| {
-        let (e, left) = b.soonest(map, |b| ways.leave(b, &[none]));
+    let left = b.repeat(1, &[none], |b, round, _| {
+        let (e, left) = b.soonest(map, |b| round.leave(b, &[none]));
         let stays = stays(b, e, left, spare, new);
         let left = b.select(stays, none, left);
-        ways.leave(b, &[left]);
+        round.leave(b, &[left]);
     });
     left[0]
 }

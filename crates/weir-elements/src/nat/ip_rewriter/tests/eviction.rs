@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_mapping_that_expires_next_gives_way_when_its_guarantee_has_ended() {
+fn the_mapping_that_expires_next_is_evicted_when_its_guarantee_has_ended() {
     let mut h = harness(&["pattern 192.0.2.1 1024-65535# - - 0 1", "drop", "CAPACITY 2", "UDP_GUARANTEE 4"]);
     let (one, two, three) = ((inside(1), 1), (inside(2), 1), (inside(3), 1));
     assert_eq!(send(&mut h, 0, one, server(1)).1.1, 1024);
@@ -54,7 +54,7 @@ fn rewriters_have_a_capacity_in_common() {
     assert_eq!(new(&mut h, 0, 3).reason(), "Full");
     h.now += 3 * SECOND;
     new(&mut h, 1, 4).out();
-    assert_eq!(h.read("size"), "0", "the mapping of the other has given way");
+    assert_eq!(h.read("size"), "0", "the mapping of the other was evicted");
     new(&mut h, 0, 5).out();
     assert_eq!(new(&mut h, 1, 6).reason(), "Full");
     h.write("capacity", "3").unwrap();
@@ -138,7 +138,7 @@ fn a_mapping_in_use_goes_when_its_timeout_says() {
 }
 
 #[test]
-fn of_connections_without_guarantee_the_one_that_was_idle_longest_gives_way() {
+fn of_connections_without_guarantee_the_one_that_was_idle_longest_is_evicted() {
     let mut h = Harness::new(
         "TCPRewriter",
         &["pattern 192.0.2.1 1024-65535# - - 0 1", "drop", "CAPACITY 2", "GUARANTEE 0"],
@@ -164,7 +164,7 @@ fn of_connections_without_guarantee_the_one_that_was_idle_longest_gives_way() {
 }
 
 #[test]
-fn a_stream_stays_when_a_question_and_its_answer_give_way() {
+fn a_stream_stays_when_a_question_and_its_answer_are_evicted() {
     let mut h = Harness::new(
         "UDPRewriter",
         &[
@@ -197,7 +197,7 @@ fn a_stream_stays_when_a_question_and_its_answer_give_way() {
 }
 
 #[test]
-fn the_mapping_of_another_rewriter_gives_way_when_its_guarantee_ends() {
+fn the_mapping_of_another_rewriter_is_evicted_when_its_guarantee_ends() {
     let elements: [(&str, &str, &[&str], u32, u32); 2] = [
         ("one", "IPRewriter", &["pattern 192.0.2.1 1024-65535# - - 0 1", "drop", "CAPACITY two"], 2, 2),
         ("two", "IPRewriter", &["pattern 192.0.2.2 1024-65535# - - 0 1", "drop", "CAPACITY 2"], 2, 2),

@@ -9,9 +9,9 @@ use weir_plan::PlanError;
 use super::Engine;
 use crate::exchange::Exchange;
 use crate::instance::Instance;
+use crate::pool::{Threads, WorkerEvent, WorkerPool};
 use crate::router::Router;
 use crate::runtime::Runtime;
-use crate::team::{Team, Threads, Told};
 
 impl Engine {
     /// Lets so many workers run the graphs that are loaded from now on: this engine is the first, each other has an
@@ -23,7 +23,7 @@ impl Engine {
     /// If there are too many descriptors or threads, or a core does not exist.
     pub fn set_workers(&mut self, workers: usize, threads: &Threads) -> io::Result<()> {
         let timeless = !self.rt.env.real_time() && *threads != Threads::None;
-        if workers < 2 || self.rt.team.is_some() || timeless {
+        if workers < 2 || self.rt.pool.is_some() || timeless {
             return Ok(());
         }
         let mut rest = Vec::new();
@@ -45,7 +45,7 @@ impl Engine {
         for (engine, end) in rest.iter_mut().zip(ends) {
             engine.rt.exchange = Some(end);
         }
-        self.rt.team = Some(Box::new(Team::new(rest, self.waker(), threads)?));
+        self.rt.pool = Some(Box::new(WorkerPool::new(rest, self.waker(), threads)?));
         Ok(())
     }
 
@@ -69,15 +69,15 @@ impl Engine {
 
     /// Borrows the engines of the other workers for `f`; none if there are none, or they are borrowed already.
     pub(super) fn with_rest<R>(&mut self, f: impl FnOnce(&mut Engine, &mut [Engine]) -> R) -> R {
-        let Some(mut rest) = self.rt.team.as_mut().and_then(|t| t.pause()) else { return f(self, &mut []) };
+        let Some(mut rest) = self.rt.pool.as_mut().and_then(|t| t.pause()) else { return f(self, &mut []) };
         let result = catch_unwind(AssertUnwindSafe(|| f(self, &mut rest)));
-        if let Some(team) = &mut self.rt.team {
-            team.resume(rest);
+        if let Some(pool) = &mut self.rt.pool {
+            pool.resume(rest);
         }
         result.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Delivers all packets that are on the way, within and between workers.
+    /// Delivers all packets that are in flight, within and between workers.
     pub(super) fn quiesce(&mut self, rest: &mut [Engine]) {
         while !rest.is_empty() {
             let mut moved = self.settle();
@@ -90,7 +90,7 @@ impl Engine {
         }
     }
 
-    /// Delivers what is on the way here, and says whether there was anything.
+    /// Delivers what is in flight here, and says whether there was anything.
     fn settle(&mut self) -> bool {
         let mut moved = self.take_in();
         for router in self.graphs.iter_mut() {
@@ -206,14 +206,14 @@ impl Engine {
         std::mem::take(&mut self.rt.env.stop)
     }
 
-    /// Takes up what other workers told.
+    /// Takes up what other workers report.
     pub(super) fn hear(&mut self) {
-        let Some(team) = &self.rt.team else { return };
-        for told in team.news() {
-            match told {
-                Told::Notice(n) => self.rt.env.notice(n.graph.as_deref(), n.what, n.text),
-                Told::Stop => self.graphs.iter_mut().for_each(Router::ask_stop),
-                Told::Failed(graph, panic) => self.abandon_graph(&graph, &panic),
+        let Some(pool) = &self.rt.pool else { return };
+        for event in pool.events() {
+            match event {
+                WorkerEvent::Notice(n) => self.rt.env.notice(n.graph.as_deref(), n.what, n.text),
+                WorkerEvent::Stop => self.graphs.iter_mut().for_each(Router::ask_stop),
+                WorkerEvent::Failed(graph, panic) => self.abandon_graph(&graph, &panic),
             }
         }
     }

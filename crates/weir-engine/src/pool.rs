@@ -16,8 +16,8 @@ use weir_nodes::env::Notice;
 
 use crate::engine::Engine;
 
-/// Something that another worker tells.
-pub(crate) enum Told {
+/// An event on another worker.
+pub(crate) enum WorkerEvent {
     /// Something happened.
     Notice(Notice),
     /// An element asked for the end of the run.
@@ -33,8 +33,8 @@ enum Order {
     Resume(Box<Engine>),
 }
 
-/// Where another worker is.
-enum Seat {
+/// The place of another worker.
+enum Slot {
     /// It has no thread: the first worker runs its rounds too, so that tests can be repeated step by step.
     Here(Option<Box<Engine>>),
     /// In a thread.
@@ -42,15 +42,15 @@ enum Seat {
 }
 
 /// The other workers.
-pub(crate) struct Team {
-    seats: Vec<Seat>,
-    news: Receiver<Told>,
-    /// The end of `news` for those that have no thread.
-    tell: inbox::Sender<Told>,
+pub(crate) struct WorkerPool {
+    slots: Vec<Slot>,
+    events: Receiver<WorkerEvent>,
+    /// The end of `events` for those that have no thread.
+    report: inbox::Sender<WorkerEvent>,
     paused: bool,
 }
 
-/// How the other workers run.
+/// The threads of the other workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Threads {
     /// In the thread of the first, each in its turn: for tests that can be repeated.
@@ -61,36 +61,36 @@ pub enum Threads {
     Cores(Vec<usize>),
 }
 
-impl Team {
-    /// Seats for these engines. `waker` wakes the first worker.
-    pub fn new(engines: Vec<Engine>, waker: Waker, threads: &Threads) -> io::Result<Team> {
-        let (tell, news) = inbox(waker);
-        let mut team = Team { seats: Vec::new(), news, tell, paused: false };
+impl WorkerPool {
+    /// Slots for these engines. `waker` wakes the first worker.
+    pub fn new(engines: Vec<Engine>, waker: Waker, threads: &Threads) -> io::Result<WorkerPool> {
+        let (report, events) = inbox(waker);
+        let mut pool = WorkerPool { slots: Vec::new(), events, report, paused: false };
         for (i, engine) in engines.into_iter().enumerate() {
-            let seat = match threads {
-                Threads::None => Seat::Here(Some(Box::new(engine))),
-                Threads::Free => team.thread(i + 1, engine, None)?,
-                Threads::Cores(cores) => team.thread(i + 1, engine, cores.get(i).copied())?,
+            let slot = match threads {
+                Threads::None => Slot::Here(Some(Box::new(engine))),
+                Threads::Free => pool.thread(i + 1, engine, None)?,
+                Threads::Cores(cores) => pool.thread(i + 1, engine, cores.get(i).copied())?,
             };
-            team.seats.push(seat);
+            pool.slots.push(slot);
         }
-        Ok(team)
+        Ok(pool)
     }
 
-    fn thread(&self, number: usize, engine: Engine, core: Option<usize>) -> io::Result<Seat> {
+    fn thread(&self, number: usize, engine: Engine, core: Option<usize>) -> io::Result<Slot> {
         let (orders, inbox) = inbox(engine.waker());
         let (back, engines) = channel();
-        let news = self.tell.clone();
+        let events = self.report.clone();
         let (ready, is_ready) = channel();
         let thread = thread::Builder::new().name(format!("weir-worker-{number}")).spawn(move || {
             let bound = core.map_or(Ok(()), crate::worker::bind);
             let go = bound.is_ok();
             if ready.send(bound).is_ok() && go {
-                run(engine, &inbox, &back, &news);
+                run(engine, &inbox, &back, &events);
             }
         })?;
         is_ready.recv().unwrap_or_else(|_| Err(io::Error::other("a worker thread ended at once")))?;
-        Ok(Seat::Thread { orders: Some(orders), engines, thread: Some(thread) })
+        Ok(Slot::Thread { orders: Some(orders), engines, thread: Some(thread) })
     }
 
     /// Borrows the engines of all; `None` if they are borrowed already. A worker whose thread has ended is missing.
@@ -98,28 +98,28 @@ impl Team {
         if std::mem::replace(&mut self.paused, true) {
             return None;
         }
-        for seat in &self.seats {
-            if let Seat::Thread { orders: Some(orders), .. } = seat {
+        for slot in &self.slots {
+            if let Slot::Thread { orders: Some(orders), .. } = slot {
                 // If it has ended, no engine comes back either.
                 let _ = orders.send(Order::Pause);
             }
         }
-        let engine = |seat: &mut Seat| match seat {
-            Seat::Here(engine) => engine.take().map(|e| *e),
-            Seat::Thread { engines, .. } => engines.recv().ok(),
+        let engine = |slot: &mut Slot| match slot {
+            Slot::Here(engine) => engine.take().map(|e| *e),
+            Slot::Thread { engines, .. } => engines.recv().ok(),
         };
-        Some(self.seats.iter_mut().filter_map(engine).collect())
+        Some(self.slots.iter_mut().filter_map(engine).collect())
     }
 
-    /// Gives the engines back that [`pause`](Team::pause) gave.
+    /// Gives the engines back that [`pause`](WorkerPool::pause) gave.
     pub fn resume(&mut self, engines: Vec<Engine>) {
         for engine in engines {
-            let Some(seat) = engine.worker().checked_sub(1).and_then(|i| self.seats.get_mut(i)) else {
+            let Some(slot) = engine.worker().checked_sub(1).and_then(|i| self.slots.get_mut(i)) else {
                 continue;
             };
-            match seat {
-                Seat::Here(place) => *place = Some(Box::new(engine)),
-                Seat::Thread { orders, .. } => {
+            match slot {
+                Slot::Here(place) => *place = Some(Box::new(engine)),
+                Slot::Thread { orders, .. } => {
                     // Its thread waits for it, or has ended.
                     let _ = orders.as_ref().map(|o| o.send(Order::Resume(Box::new(engine))));
                 }
@@ -128,18 +128,18 @@ impl Team {
         self.paused = false;
     }
 
-    /// What the others told since this was last asked.
-    pub fn news(&self) -> Vec<Told> {
-        self.news.try_iter().collect()
+    /// The events of the others since this was last asked.
+    pub fn events(&self) -> Vec<WorkerEvent> {
+        self.events.try_iter().collect()
     }
 
     /// Runs a round of those that have no thread. Says whether any of them has more to do.
     pub fn round(&mut self) -> io::Result<bool> {
         let mut more = false;
-        for seat in &mut self.seats {
-            if let Seat::Here(Some(engine)) = seat {
+        for slot in &mut self.slots {
+            if let Slot::Here(Some(engine)) = slot {
                 more |= engine.round()?;
-                tell(engine, &self.tell);
+                report(engine, &self.report);
             }
         }
         Ok(more)
@@ -147,19 +147,19 @@ impl Team {
 
     /// Whether packets wait for one that has no thread.
     pub fn has_inbound(&self) -> bool {
-        self.seats.iter().any(|s| matches!(s, Seat::Here(Some(engine)) if engine.has_inbound()))
+        self.slots.iter().any(|s| matches!(s, Slot::Here(Some(engine)) if engine.has_inbound()))
     }
 }
 
-impl Drop for Team {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
-        for seat in &mut self.seats {
-            if let Seat::Thread { orders, .. } = seat {
+        for slot in &mut self.slots {
+            if let Slot::Thread { orders, .. } = slot {
                 *orders = None;
             }
         }
-        for seat in &mut self.seats {
-            if let Seat::Thread { thread, .. } = seat {
+        for slot in &mut self.slots {
+            if let Slot::Thread { thread, .. } = slot {
                 // What it panicked with was printed by the panic hook.
                 let _ = thread.take().map(JoinHandle::join);
             }
@@ -168,7 +168,12 @@ impl Drop for Team {
 }
 
 /// The life of a worker's thread; it ends when nobody can give orders any more.
-fn run(mut engine: Engine, inbox: &Receiver<Order>, back: &Sender<Engine>, news: &inbox::Sender<Told>) {
+fn run(
+    mut engine: Engine,
+    inbox: &Receiver<Order>,
+    back: &Sender<Engine>,
+    events: &inbox::Sender<WorkerEvent>,
+) {
     loop {
         match inbox.try_recv() {
             Ok(Order::Pause) => {
@@ -189,24 +194,24 @@ fn run(mut engine: Engine, inbox: &Receiver<Order>, back: &Sender<Engine>, news:
             Ok(Err(e)) => troubled(&e),
             Err(panic) => {
                 let graph = engine.lose();
-                // Without the first worker there is nobody to tell, here and below.
-                let _ = news.send(Told::Failed(graph, panic_text(&*panic)));
+                // Without the first worker there is nobody to report, here and below.
+                let _ = events.send(WorkerEvent::Failed(graph, panic_text(&*panic)));
                 true
             }
         };
-        tell(&mut engine, news);
+        report(&mut engine, events);
         if !more && let Err(e) = engine.sleep(None) {
             troubled(&e);
         }
     }
 }
 
-fn tell(engine: &mut Engine, news: &inbox::Sender<Told>) {
+fn report(engine: &mut Engine, events: &inbox::Sender<WorkerEvent>) {
     for notice in engine.take_notices() {
-        let _ = news.send(Told::Notice(notice));
+        let _ = events.send(WorkerEvent::Notice(notice));
     }
     if engine.take_stop() {
-        let _ = news.send(Told::Stop);
+        let _ = events.send(WorkerEvent::Stop);
     }
 }
 

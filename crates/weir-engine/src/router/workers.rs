@@ -99,21 +99,21 @@ impl Router {
         rt: &mut Runtime,
         f: impl FnOnce(&mut Router, &mut Runtime, &mut Rest) -> R,
     ) -> R {
-        let Some(mut rest) = rt.team.as_mut().and_then(|t| t.pause()) else { return f(self, rt, &mut []) };
+        let Some(mut rest) = rt.pool.as_mut().and_then(|t| t.pause()) else { return f(self, rt, &mut []) };
         let gathered = self.gather(&mut rest);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(self, rt, &mut rest)));
         if gathered {
             self.scatter();
         }
-        if let Some(team) = &mut rt.team {
-            team.resume(rest);
+        if let Some(pool) = &mut rt.pool {
+            pool.resume(rest);
         }
         result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// Reads a handler that is known to be there.
     pub(crate) fn read_at(&mut self, rt: &mut Runtime, place: &Place, arg: &str) -> Result<String, String> {
-        if rt.team.is_none() || self.is_of_control(place) {
+        if rt.pool.is_none() || self.is_of_control(place) {
             return self.read_here(rt, place, arg);
         }
         self.with_rest(rt, |first, rt, rest| {
@@ -142,7 +142,7 @@ impl Router {
 
     /// Writes a handler that is known to be there, or sends an element the message of that name.
     pub(crate) fn write_at(&mut self, rt: &mut Runtime, place: &Place, value: &str) -> Result<(), String> {
-        if rt.team.is_none() || self.is_of_control(place) {
+        if rt.pool.is_none() || self.is_of_control(place) {
             return self.write_here(rt, place, value);
         }
         self.with_rest(rt, |first, rt, rest| {
@@ -248,7 +248,7 @@ impl Router {
         })
     }
 
-    /// All state as plain data. No packets may be on the way between workers.
+    /// All state as plain data. No packets may be in flight between workers.
     pub(crate) fn snapshot_of_all(
         &mut self,
         rt: &mut Runtime,

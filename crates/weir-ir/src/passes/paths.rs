@@ -1,4 +1,4 @@
-//! A way that brings constants to where it meets others goes on by itself, as far as nothing but values follows: what the
+//! A path that brings constants to where it meets others goes on by itself, as far as nothing but values follows: what the
 //! constants decide is decided then. So the usual frames pass by what a filter asks of short ones.
 
 use std::collections::HashMap;
@@ -8,17 +8,17 @@ use crate::program::{Block, BlockId, End, Op, Program, Target, Value};
 
 use super::dead;
 
-/// Most blocks, and operations in them, that are made anew for a way.
+/// Most blocks, and operations in them, that are made anew for a path.
 const MOST_BLOCKS: usize = 4;
 const MOST_OPS: usize = 24;
 
-/// A way: the block that it comes from, and the blocks that it gets for itself. The first of them is where it met others.
-struct Way {
+/// A path: the block that it comes from, and the blocks that it gets for itself. The first of them is where it met others.
+struct Path {
     from: usize,
     blocks: Vec<usize>,
 }
 
-/// Parts ways.
+/// Parts paths.
 pub(super) fn run(p: &mut Program) {
     let constant = constants(p);
     let brings = |t: &Target| t.args.iter().any(|v| constant[v.0 as usize]);
@@ -29,7 +29,7 @@ pub(super) fn run(p: &mut Program) {
     let flow = Flow::of(p);
     let users = users(p);
     let mut taken = vec![false; p.blocks.len()];
-    let mut ways: Vec<Way> = Vec::new();
+    let mut paths: Vec<Path> = Vec::new();
     for from in 0..p.blocks.len() {
         let End::Jump(t) = &p.blocks[from].end else { continue };
         let at = index(t.block);
@@ -40,16 +40,16 @@ pub(super) fn run(p: &mut Program) {
         if !given.into_iter().any(|(param, _)| users[param.0 as usize].contains(&at)) {
             continue;
         }
-        // Others may use them still: each block is made anew for one way at most.
+        // Others may use them still: each block is made anew for one path at most.
         if let Some(blocks) = alone(p, &flow, &users, at)
             && !blocks.iter().any(|&b| taken[b])
         {
             blocks.iter().chain([&from]).for_each(|&b| taken[b] = true);
-            ways.push(Way { from, blocks });
+            paths.push(Path { from, blocks });
         }
     }
-    if !ways.is_empty() {
-        part(p, ways);
+    if !paths.is_empty() {
+        part(p, paths);
     }
 }
 
@@ -85,7 +85,7 @@ fn users(p: &Program) -> Vec<Vec<usize>> {
     users
 }
 
-/// The blocks that have to be made anew for a way of its own into the block `at`: this, and all that use values from
+/// The blocks that have to be made anew for a path of its own into the block `at`: this, and all that use values from
 /// there. `None` if that cannot be, or is too much.
 fn alone(p: &Program, flow: &Flow, users: &[Vec<usize>], at: usize) -> Option<Vec<usize>> {
     let mut blocks = vec![at];
@@ -117,10 +117,10 @@ fn alone(p: &Program, flow: &Flow, users: &[Vec<usize>], at: usize) -> Option<Ve
     (blocks[0] == at && blocks[1..].iter().all(closed)).then_some(blocks)
 }
 
-/// Makes the blocks of the ways. Each stands before the one that it is made of, so that jumps go forward.
-fn part(p: &mut Program, ways: Vec<Way>) {
+/// Makes the blocks of the paths. Each stands before the one that it is made of, so that jumps go forward.
+fn part(p: &mut Program, paths: Vec<Path>) {
     let mut number: Vec<BlockId> = Vec::with_capacity(p.blocks.len());
-    let before: HashMap<usize, usize> = ways.iter().map(|w| (w.blocks[0], w.blocks.len())).collect();
+    let before: HashMap<usize, usize> = paths.iter().map(|w| (w.blocks[0], w.blocks.len())).collect();
     let mut made = 0;
     for b in 0..p.blocks.len() {
         made += before.get(&b).copied().unwrap_or(0);
@@ -128,7 +128,7 @@ fn part(p: &mut Program, ways: Vec<Way>) {
     }
     let mut copies: HashMap<usize, Vec<Block>> = HashMap::new();
     let mut first: HashMap<usize, BlockId> = HashMap::new();
-    for Way { from, blocks } in ways {
+    for Path { from, blocks } in paths {
         let start = BlockId(number[blocks[0]].0 - blocks.len() as u32);
         first.insert(from, start);
         let mut values: HashMap<Value, Value> = HashMap::new();
