@@ -2,7 +2,7 @@
 
 use weir_check::report::{Changes, Finding, Report};
 use weir_check::{Answer, Extent, Status, World};
-use weir_engine::{Classes, Plan};
+use weir_plan::{Classes, Plan};
 use weir_model::requirement::Requirement;
 use weir_verify::Limits;
 
