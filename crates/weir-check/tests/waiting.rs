@@ -2,8 +2,8 @@
 
 use weir_check::report::{Changes, Finding, Report};
 use weir_check::{Answer, Extent, Status, World};
-use weir_plan::{Classes, Plan};
 use weir_model::requirement::Requirement;
+use weir_plan::{Classes, Plan};
 use weir_verify::Limits;
 
 fn world(config: &str) -> World {

@@ -7,32 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_engine::{Engine, Until};
 use weir_io::Netns;
 use weir_plan::Classes;
-
-fn ip(args: &str) -> bool {
-    Command::new("ip")
-        .args(args.split_whitespace())
-        .stdout(std::process::Stdio::null())
-        .status()
-        .unwrap()
-        .success()
-}
-
-/// A named network namespace, removed when dropped.
-struct Namespace(String);
-
-impl Namespace {
-    fn new(label: &str) -> Namespace {
-        let name = format!("weirhost-{}-{label}", std::process::id());
-        assert!(ip(&format!("netns add {name}")), "root is needed");
-        Namespace(name)
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        ip(&format!("netns del {}", self.0));
-    }
-}
+use weir_testkit::Namespace;
 
 /// Runs a configuration in a namespace of its own, with its kernel, while `line` runs there; gives what handlers say after
 /// the line has succeeded.
@@ -63,7 +38,7 @@ fn run(label: &str, config: &str, line: &str, handlers: &[&str]) -> Vec<String> 
         let text = |h: &&str| engine.read("g", h).unwrap();
         handlers.iter().map(text).collect()
     };
-    Netns::Named(ns.0.clone()).run(inside).unwrap()
+    Netns::Named(ns.name().to_owned()).run(inside).unwrap()
 }
 
 const PING: &str = "ping -c 5 -i 0.01 -W 2 10.9.9.7";

@@ -8,39 +8,22 @@ use weir_engine::{Worker, WorkerOptions};
 use weir_io::Netns;
 use weir_plan::Classes;
 use weir_protocol::{Answer, Command as Ask, DeviceStatus, Event};
-
-mod net;
-
-use net::Namespace;
-
-fn link(a: (&Namespace, &str), b: (&Namespace, &str)) {
-    a.0.ip(&format!("link add {} type veth peer name {} netns {}", a.1, b.1, b.0.0));
-    for (ns, name) in [a, b] {
-        ns.exec(&format!("sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1"));
-        ns.ip(&format!("link set {name} up"));
-    }
-}
+use weir_testkit::{Hosts, Namespace, link};
 
 /// Two hosts, and an engine in a namespace between them.
 struct Between {
-    left: Namespace,
-    middle: Namespace,
-    right: Namespace,
+    hosts: Hosts,
     worker: Option<Worker>,
 }
 
 impl Between {
     fn new() -> Between {
-        let (left, middle, right) = (Namespace::new("l"), Namespace::new("m"), Namespace::new("r"));
-        link((&left, "eth0"), (&middle, "left"));
-        link((&middle, "right"), (&right, "eth0"));
-        left.ip("addr add 10.9.0.1/24 dev eth0");
-        right.ip("addr add 10.9.0.2/24 dev eth0");
-        let netns = Netns::Named(middle.0.clone());
+        let hosts = Hosts::new();
+        let netns = Netns::Named(hosts.middle.name().to_owned());
         let worker = Worker::start(Arc::new(Classes::default()), WorkerOptions::default(), move |engine| {
             engine.set_opener(Box::new(move |spec| spec.open_in(&netns)));
         });
-        Between { left, middle, right, worker: Some(worker.unwrap()) }
+        Between { hosts, worker: Some(worker.unwrap()) }
     }
 
     fn call(&self, command: Ask) -> Answer {
@@ -64,7 +47,7 @@ impl Between {
     }
 
     fn ping(&self, count: u32) {
-        let out = self.left.exec(&format!("ping -c {count} -i 0.01 -W 2 10.9.0.2"));
+        let out = self.hosts.left.exec(&format!("ping -c {count} -i 0.01 -W 2 10.9.0.2"));
         assert!(out.contains(" 0% packet loss"), "{out}");
     }
 }
@@ -87,7 +70,7 @@ fn two_hosts_reach_each_other_through_the_engine() {
     net.ping(20);
     // UDP, 200 datagrams there and back.
     let mut server = Command::new("ip")
-        .args(["netns", "exec", &net.right.0, "/usr/bin/python3", "-c"])
+        .args(["netns", "exec", &net.hosts.right.name(), "/usr/bin/python3", "-c"])
         .arg(
             "import socket\n\
              s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('10.9.0.2', 9)); s.settimeout(20)\n\
@@ -99,7 +82,7 @@ fn two_hosts_reach_each_other_through_the_engine() {
         .unwrap();
     std::io::Read::read_exact(server.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
     let client = Command::new("ip")
-        .args(["netns", "exec", &net.left.0, "/usr/bin/python3", "-c"])
+        .args(["netns", "exec", &net.hosts.left.name(), "/usr/bin/python3", "-c"])
         .arg(
             "import socket\n\
              s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(10)\n\
@@ -121,7 +104,20 @@ fn swaps_under_traffic_lose_no_packet() {
     net.load(BRIDGE);
     net.ping(1);
     let mut ping = Command::new("ip")
-        .args(["netns", "exec", &net.left.0, "ping", "-q", "-c", "300", "-i", "0.005", "-W", "2", "10.9.0.2"])
+        .args([
+            "netns",
+            "exec",
+            &net.hosts.left.name(),
+            "ping",
+            "-q",
+            "-c",
+            "300",
+            "-i",
+            "0.005",
+            "-W",
+            "2",
+            "10.9.0.2",
+        ])
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
@@ -145,7 +141,7 @@ fn an_interface_that_vanishes_is_told_and_used_again_when_it_is_back() {
     handle.stream(1, Ask::Subscribe, Box::new(move |e| events.send(e).is_ok())).unwrap();
     net.load(BRIDGE);
     net.ping(2);
-    net.middle.ip("link del right");
+    net.hosts.middle.ip("link del right");
     let wait = |wanted: &str| loop {
         match heard.recv_timeout(Duration::from_secs(10)).unwrap() {
             Event::Notice { what, text, .. } if what == wanted && text.contains("right") => return text,
@@ -159,12 +155,12 @@ fn an_interface_that_vanishes_is_told_and_used_again_when_it_is_back() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(net.device("left").state, "up");
-    link((&net.middle, "right"), (&net.right, "eth0"));
-    net.right.ip("addr add 10.9.0.2/24 dev eth0");
+    link((&net.hosts.middle, "right"), (&net.hosts.right, "eth0"));
+    net.hosts.right.ip("addr add 10.9.0.2/24 dev eth0");
     wait("device-up");
     assert_eq!(net.device("right").state, "up");
     // The right host has a new hardware address.
-    net.left.ip("neigh flush all");
+    net.hosts.left.ip("neigh flush all");
     net.ping(5);
 }
 
@@ -198,7 +194,7 @@ fn interfaces_come_and_go_under_traffic(method: &str) {
          FromDevice(right, METHOD {method}) -> Null -> ToDevice(left);"
     ));
     let mut traffic = Command::new("ip")
-        .args(["netns", "exec", &net.left.0, "ping", "-q", "-i", "0.002", "10.9.0.2"])
+        .args(["netns", "exec", &net.hosts.left.name(), "ping", "-q", "-i", "0.002", "10.9.0.2"])
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
         .spawn()
@@ -206,14 +202,26 @@ fn interfaces_come_and_go_under_traffic(method: &str) {
     let works = || {
         let start = Instant::now();
         loop {
-            let ping = ["netns", "exec", &net.left.0, "ping", "-c", "3", "-i", "0.01", "-W", "1", "10.9.0.2"];
+            let ping = [
+                "netns",
+                "exec",
+                &net.hosts.left.name(),
+                "ping",
+                "-c",
+                "3",
+                "-i",
+                "0.01",
+                "-W",
+                "1",
+                "10.9.0.2",
+            ];
             if Command::new("ip").args(ping).output().unwrap().status.success() {
                 return;
             }
             let devices = (net.device("left"), net.device("right"));
             assert!(start.elapsed() < Duration::from_secs(30), "no way through: {devices:?}");
             // The right host may have a new hardware address.
-            net.left.ip("neigh flush all");
+            net.hosts.left.ip("neigh flush all");
         }
     };
     let wait = |wanted: &str| loop {
@@ -223,8 +231,8 @@ fn interfaces_come_and_go_under_traffic(method: &str) {
         }
     };
     let again = || {
-        link((&net.middle, "right"), (&net.right, "eth0"));
-        net.right.ip("addr add 10.9.0.2/24 dev eth0");
+        link((&net.hosts.middle, "right"), (&net.hosts.right, "eth0"));
+        net.hosts.right.ip("addr add 10.9.0.2/24 dev eth0");
     };
     let other = Namespace::new("o");
     let mut received = 0;
@@ -236,21 +244,21 @@ fn interfaces_come_and_go_under_traffic(method: &str) {
     works();
     counted();
 
-    net.middle.ip("link set right down");
+    net.hosts.middle.ip("link set right down");
     wait("device-down");
-    net.middle.ip("link set right up");
+    net.hosts.middle.ip("link set right up");
     wait("device-up");
     works();
     counted();
 
-    net.middle.ip("link del right");
+    net.hosts.middle.ip("link del right");
     wait("device-down");
     again();
     wait("device-up");
     works();
     counted();
 
-    net.middle.ip(&format!("link set right netns {}", other.0));
+    net.hosts.middle.ip(&format!("link set right netns {}", other.name()));
     wait("device-down");
     again_after_move(&net, &other);
     wait("device-up");
@@ -263,9 +271,9 @@ fn interfaces_come_and_go_under_traffic(method: &str) {
 
 /// The interface comes back from the other namespace.
 fn again_after_move(net: &Between, other: &Namespace) {
-    other.ip(&format!("link set right netns {}", net.middle.0));
-    net.middle.exec("sysctl -qw net.ipv6.conf.right.disable_ipv6=1");
-    net.middle.ip("link set right up");
+    other.ip(&format!("link set right netns {}", net.hosts.middle.name()));
+    net.hosts.middle.exec("sysctl -qw net.ipv6.conf.right.disable_ipv6=1");
+    net.hosts.middle.ip("link set right up");
 }
 
 #[test]
@@ -305,7 +313,7 @@ fn the_method_is_chosen_by_the_graph_and_told() {
 /// What ends in a device is counted with its reason, by each method.
 fn frames_that_cannot_be_sent_are_counted(method: &str) {
     let net = Between::new();
-    net.middle.ip("link set right mtu 1000");
+    net.hosts.middle.ip("link set right mtu 1000");
     net.load(&format!(
         "FromDevice(left, METHOD {method}) -> t :: ToDevice(right, METHOD {method}); FromDevice(right) -> ToDevice(left);"
     ));
@@ -316,7 +324,7 @@ fn frames_that_cannot_be_sent_are_counted(method: &str) {
     };
     let pings = |args: &str| {
         let args = format!("-c 3 -i 0.01 -W 0.1 {args} 10.9.0.2");
-        _ = net.left.command("ping").args(args.split_whitespace()).output().unwrap();
+        _ = net.hosts.left.command("ping").args(args.split_whitespace()).output().unwrap();
     };
     let until = |what: &str, come: &dyn Fn() -> bool| {
         let start = Instant::now();
@@ -328,7 +336,7 @@ fn frames_that_cannot_be_sent_are_counted(method: &str) {
     assert_eq!(drops("TooLong"), 0);
     pings("-s 1200 -M dont");
     until("frames beyond the MTU", &|| drops("TooLong") == 3);
-    net.middle.ip("link set right down");
+    net.hosts.middle.ip("link set right down");
     until("frames for an interface that is down", &|| {
         pings("");
         drops("DeviceDown") > 0

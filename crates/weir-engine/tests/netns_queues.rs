@@ -13,10 +13,7 @@ use weir_net::build;
 use weir_packet::Packet;
 use weir_plan::Classes;
 use weir_protocol::{Answer, Command as Ask, DeviceStatus};
-
-mod net;
-
-use net::Namespace;
+use weir_testkit::Namespace;
 
 const CROSS: &str =
     "FromDevice(left) -> Null -> ToDevice(right); FromDevice(right) -> Null -> ToDevice(left);";
@@ -26,13 +23,13 @@ const FLOWS: u32 = 64;
 
 /// The port of a host at the far end of a link.
 fn port(host: &Namespace) -> AfPacketPort {
-    AfPacketPort::open_in(&Netns::Named(host.0.clone()), "eth0", &Options::default()).unwrap()
+    AfPacketPort::open_in(&Netns::Named(host.name().to_owned()), "eth0", &Options::default()).unwrap()
 }
 
 /// Joins an interface in the middle to `eth0` of a host by a link with so many queues at both ends.
 fn link(middle: &Namespace, name: &str, host: &Namespace, queues: u32) {
     let many = format!("numtxqueues {queues} numrxqueues {queues}");
-    middle.ip(&format!("link add {name} {many} type veth peer name eth0 {many} netns {}", host.0));
+    middle.ip(&format!("link add {name} {many} type veth peer name eth0 {many} netns {}", host.name()));
     for (ns, name) in [(middle, name), (host, "eth0")] {
         ns.exec(&format!("sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1"));
         ns.ip(&format!("link set {name} up"));
@@ -52,7 +49,7 @@ impl Between {
         let (left, middle, right) = (Namespace::new("l"), Namespace::new("m"), Namespace::new("r"));
         link(&middle, "left", &left, queues[0]);
         link(&middle, "right", &right, queues[1]);
-        let netns = Netns::Named(middle.0.clone());
+        let netns = Netns::Named(middle.name().to_owned());
         let options = WorkerOptions { workers, method, ..WorkerOptions::default() };
         let worker = Worker::start(Arc::new(Classes::default()), options, move |engine| {
             engine.set_openers(move || {
@@ -209,7 +206,7 @@ fn each_worker_serves_its_queues_and_no_packet_is_lost_or_doubled() {
 
     // Each worker sends what it receives, by its own queue, which the host can tell.
     drop(right);
-    let netns = Netns::Named(net.right.0.clone());
+    let netns = Netns::Named(net.right.name().to_owned());
     let options = |queue| af_xdp::Options { queue: Some(queue), ..af_xdp::Options::default() };
     let mut ports = [0, 1, 2, 3].map(|q| AfXdpPort::open_in(&netns, "eth0", &options(q)).unwrap());
     let mut way = Numbered::new(1, FLOWS);

@@ -7,10 +7,7 @@ use weir_engine::{Worker, WorkerOptions};
 use weir_io::Netns;
 use weir_plan::Classes;
 use weir_protocol::{Answer, Command as Ask};
-
-mod net;
-
-use net::Namespace;
+use weir_testkit::Namespace;
 
 /// NAT for TCP and UDP, and for ICMP errors about these.
 const NAT: &str = "
@@ -26,7 +23,7 @@ const NAT: &str = "
 /// A host behind a veth link to the namespace of the engine: its address, and the gateway's.
 fn host(label: &str, middle: &Namespace, net: u8) -> Namespace {
     let host = Namespace::new(label);
-    host.ip(&format!("link add eth0 type veth peer name {label} netns {}", middle.0));
+    host.ip(&format!("link add eth0 type veth peer name {label} netns {}", middle.name()));
     for (ns, name) in [(&host, "eth0"), (middle, label)] {
         ns.exec(&format!("sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1"));
     }
@@ -70,7 +67,7 @@ fn two_workers_translate_addresses_for_tcp_udp_and_errors() {
     let middle = Namespace::new("m");
     let left = host("left", &middle, 1);
     let right = host("right", &middle, 2);
-    let netns = Netns::Named(middle.0.clone());
+    let netns = Netns::Named(middle.name().to_owned());
     let options = WorkerOptions { workers: 2, ..WorkerOptions::default() };
     let worker = Worker::start(Arc::new(Classes::default()), options, move |engine| {
         engine.set_openers(move || {

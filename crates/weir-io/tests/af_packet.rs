@@ -6,7 +6,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{Between, Forwarder, Namespace, link, receive_n, transfer};
+use common::{Forwarder, Hosts, Inside, Namespace, link, receive_n, transfer};
 use weir_io::af_packet::{AfPacketPort, Options};
 use weir_io::{Netns, Port, PortError, offload};
 use weir_net::build::{self, TcpFields};
@@ -15,7 +15,7 @@ use weir_packet::{Checksum, Gso, Packet, PacketType, entry};
 
 #[test]
 fn tcp_with_offloads_passes_intact() {
-    let net = Between::new();
+    let net = Hosts::new();
     let ports = ["left", "right"].map(|name| net.middle.open(name, &Options::default()));
     let (large, partial) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let counts = (large.clone(), partial.clone());
@@ -23,7 +23,7 @@ fn tcp_with_offloads_passes_intact() {
         counts.0.fetch_add((p.gso != 0).into(), Ordering::Relaxed);
         counts.1.fetch_add((p.checksum() == Checksum::Partial).into(), Ordering::Relaxed);
     });
-    transfer(&net.left_host, &net.right_host, 50);
+    transfer(&net.left, &net.right, 50);
     let [mut left, mut right] = forwarder.stop();
     assert!(large.load(Ordering::Relaxed) > 100, "large packets pass unsegmented");
     assert!(partial.load(Ordering::Relaxed) > 100);
@@ -35,11 +35,11 @@ fn tcp_with_offloads_passes_intact() {
 
 #[test]
 fn tcp_passes_intact_when_the_port_finishes_packets_itself() {
-    let net = Between::new();
+    let net = Hosts::new();
     let options = Options { send_offloads: false, bypass_qdisc: true, ..Options::default() };
     let ports = ["left", "right"].map(|name| net.middle.open(name, &options));
     let forwarder = Forwarder::start(ports, |_| {});
-    transfer(&net.left_host, &net.right_host, 10);
+    transfer(&net.left, &net.right, 10);
     let [mut left, mut right] = forwarder.stop();
     assert!(right.stats().tx_packets > 2 * left.stats().rx_packets, "large packets leave in segments");
     assert_eq!(right.stats().tx_errors, Default::default());
@@ -97,13 +97,13 @@ fn large_packets_with_a_vlan_tag_keep_their_offload_data() {
 
 #[test]
 fn a_local_senders_checksum_is_partial_and_can_be_finished() {
-    let net = Between::new();
+    let net = Hosts::new();
     let mut port = net.middle.open("left", &Options::default());
     let arp = format!("neigh add 10.9.0.2 lladdr {} dev eth0", build::DST_ETHER);
-    net.left_host.ip(&arp);
+    net.left.ip(&arp);
     let program = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
                    s.sendto(b'abcde', ('10.9.0.2', 9))";
-    assert!(net.left_host.python(program).wait().unwrap().success());
+    assert!(net.left.python(program).wait().unwrap().success());
     let mut got = receive_n(&mut port, 1, |p| p.bytes().ends_with(b"abcde"));
     let p = &mut got[0];
     assert_eq!(p.checksum(), Checksum::Partial);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{Between, Forwarder, Namespace, link, receive_n, run, transfer};
+use common::{Forwarder, Hosts, Inside, Namespace, link, receive_n, run, transfer};
 use weir_io::af_xdp::{AfXdpPort, Options};
 use weir_io::interface::{self, Method, Share};
 use weir_io::{Port, PortError};
@@ -30,7 +30,7 @@ fn pair(options: &Options) -> (Namespace, Namespace, AfXdpPort, AfXdpPort) {
 
 #[test]
 fn tcp_passes_intact_and_its_unfinished_checksums_are_finished() {
-    let net = Between::new();
+    let net = Hosts::new();
     let ports = ["left", "right"].map(|name| net.middle.open_xdp(name, &Options::default()));
     let (large, partial) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let counts = (large.clone(), partial.clone());
@@ -38,7 +38,7 @@ fn tcp_passes_intact_and_its_unfinished_checksums_are_finished() {
         counts.0.fetch_add((p.len() > 1514).into(), Ordering::Relaxed);
         counts.1.fetch_add((p.checksum() == Checksum::Partial).into(), Ordering::Relaxed);
     });
-    transfer(&net.left_host, &net.right_host, 10);
+    transfer(&net.left, &net.right, 10);
     let [mut left, mut right] = forwarder.stop();
     assert_eq!(large.load(Ordering::Relaxed), 0, "senders learn that nobody segments for them");
     assert!(partial.load(Ordering::Relaxed) > 100);
@@ -95,9 +95,9 @@ fn a_full_ring_is_counted() {
 fn wide(queues: u32) -> (Namespace, Namespace) {
     let (a, b) = (Namespace::new("a"), Namespace::new("b"));
     let many = format!("numtxqueues {queues} numrxqueues {queues}");
-    a.ip(&format!("link add va {many} type veth peer name vb {many} netns {}", b.0));
+    a.ip(&format!("link add va {many} type veth peer name vb {many} netns {}", b.name()));
     for (ns, name) in [(&a, "va"), (&b, "vb")] {
-        run(&format!("ip netns exec {} sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1", ns.0));
+        run(&format!("ip netns exec {} sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1", ns.name()));
         ns.ip(&format!("link set {name} up"));
     }
     (a, b)
@@ -169,7 +169,7 @@ fn the_ports_of_an_interface_have_the_method_of_the_first() {
     assert_eq!([ports[0].method(), ports[1].method()], [first, "AF_PACKET: as the first worker"]);
     assert!(ports.iter().all(|p| p.is_shared()));
     drop(ports);
-    run(&format!("ip netns exec {} ethtool -K vb tso off", b.0));
+    run(&format!("ip netns exec {} ethtool -K vb tso off", b.name()));
     let ports = shared(&b, Method::Auto, 2);
     let dealt = "AF_XDP (native, queues 0 | 1 for 2 workers)";
     assert_eq!(ports[0].method(), format!("{dealt}: its senders segment their packets themselves"));
@@ -184,10 +184,10 @@ fn the_ports_of_an_interface_have_the_method_of_the_first() {
 fn where_xdp_cannot_be_packet_sockets_are_and_say_why() {
     // The driver refuses: the other end sends by more queues than there are to receive from.
     let (a, b) = (Namespace::new("a"), Namespace::new("b"));
-    a.ip(&format!("link add va numtxqueues 4 type veth peer name vb netns {}", b.0));
+    a.ip(&format!("link add va numtxqueues 4 type veth peer name vb netns {}", b.name()));
     a.ip("link set va up");
     b.ip("link set vb up");
-    run(&format!("ip netns exec {} ethtool -K vb tso off", b.0));
+    run(&format!("ip netns exec {} ethtool -K vb tso off", b.name()));
     let methods = |method| {
         let ports = shared(&b, method, 2);
         ports.iter().map(|p| p.method().to_owned()).collect::<Vec<_>>()
@@ -199,7 +199,7 @@ fn where_xdp_cannot_be_packet_sockets_are_and_say_why() {
     // Frames of this size do not fit a page.
     let (_a, b) = wide(2);
     b.ip("link set vb mtu 9000");
-    run(&format!("ip netns exec {} ethtool -K vb tso off", b.0));
+    run(&format!("ip netns exec {} ethtool -K vb tso off", b.name()));
     let ports = shared(&b, Method::Auto, 2);
     let why = "vb: cannot set up an AF_XDP socket: its packets have up to 9022 bytes; AF_XDP takes 3840";
     assert_eq!(ports[0].method(), format!("AF_PACKET: AF_XDP does not work here ({why})"));
@@ -260,7 +260,7 @@ fn the_program_goes_with_the_port_and_the_kernel_gets_its_packets_back() {
     b.ip("addr add 10.9.0.2/24 dev vb");
     let ping = || {
         std::process::Command::new("ip")
-            .args(["netns", "exec", &a.0, "ping", "-c", "1", "-W", "1", "10.9.0.2"])
+            .args(["netns", "exec", &a.name(), "ping", "-c", "1", "-W", "1", "10.9.0.2"])
             .output()
             .unwrap()
             .status
@@ -299,7 +299,7 @@ fn the_method_follows_from_the_interface_and_can_be_chosen() {
     assert_eq!(open(Method::Auto), "AF_PACKET: packets of local senders pass unsegmented, up to 64 KB each");
     assert_eq!(open(Method::Xdp), "AF_XDP (native, queue 0): as asked for");
     assert_eq!(open(Method::Packet), "AF_PACKET: as asked for");
-    run(&format!("ip netns exec {} ethtool -K vb tso off", b.0));
+    run(&format!("ip netns exec {} ethtool -K vb tso off", b.name()));
     assert_eq!(open(Method::Auto), "AF_XDP (native, queue 0): its senders segment their packets themselves");
     b.ip("addr add 10.9.0.2/24 dev vb");
     assert_eq!(open(Method::Auto), "AF_PACKET: the kernel has an address on it, and sees its packets too");

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{Forwarder, Namespace, receive_n, transfer};
+use common::{Forwarder, Inside, Namespace, receive_n, transfer};
 use weir_io::tap::{Kind, Options, TapPort};
 use weir_io::{Port, PortError};
 use weir_net::EtherAddr;

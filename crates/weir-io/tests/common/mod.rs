@@ -2,9 +2,9 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -13,41 +13,29 @@ use weir_io::af_xdp::{self, AfXdpPort};
 use weir_io::{Netns, Poller, Port, PortError};
 use weir_packet::Packet;
 
-/// Runs a command and panics with its output if it fails.
-pub fn run(line: &str) -> String {
-    let mut words = line.split_whitespace();
-    let out = Command::new(words.next().unwrap()).args(words).output().expect(line);
-    assert!(out.status.success(), "`{line}` failed (root?): {}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8_lossy(&out.stdout).into_owned()
+#[allow(unused_imports, reason = "each test file uses a part")]
+pub use weir_testkit::{Hosts, Namespace, link, run};
+
+/// Ports and programs in a namespace.
+pub trait Inside {
+    fn netns(&self) -> Netns;
+    fn open(&self, name: &str, options: &Options) -> AfPacketPort;
+    /// An AF_XDP port. A queue that was in use a moment ago is free soon.
+    fn open_xdp(&self, name: &str, options: &af_xdp::Options) -> AfXdpPort;
+    /// Starts a Python program inside.
+    fn python(&self, program: &str) -> Child;
 }
 
-/// A named network namespace, removed when dropped.
-pub struct Namespace(pub String);
-
-impl Namespace {
-    pub fn new(label: &str) -> Namespace {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weirio-{}-{}-{label}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        run(&format!("ip netns add {name}"));
-        let ns = Namespace(name);
-        ns.ip("link set lo up");
-        ns
+impl Inside for Namespace {
+    fn netns(&self) -> Netns {
+        Netns::Named(self.name().to_owned())
     }
 
-    pub fn ip(&self, args: &str) -> String {
-        run(&format!("ip -n {} {args}", self.0))
-    }
-
-    pub fn netns(&self) -> Netns {
-        Netns::Named(self.0.clone())
-    }
-
-    pub fn open(&self, name: &str, options: &Options) -> AfPacketPort {
+    fn open(&self, name: &str, options: &Options) -> AfPacketPort {
         AfPacketPort::open_in(&self.netns(), name, options).unwrap()
     }
 
-    /// An AF_XDP port. A queue that was in use a moment ago is free soon.
-    pub fn open_xdp(&self, name: &str, options: &af_xdp::Options) -> AfXdpPort {
+    fn open_xdp(&self, name: &str, options: &af_xdp::Options) -> AfXdpPort {
         for _ in 0..100 {
             match AfXdpPort::open_in(&self.netns(), name, options) {
                 Err(PortError::Busy { .. }) => std::thread::sleep(Duration::from_millis(50)),
@@ -57,54 +45,15 @@ impl Namespace {
         panic!("{name} stays busy");
     }
 
-    /// Starts a Python program inside.
-    pub fn python(&self, program: &str) -> Child {
-        Command::new("ip")
-            .args(["netns", "exec", &self.0, "/usr/bin/python3", "-c", program])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap()
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
-    }
-}
-
-/// Joins two namespaces by a veth link with an address on each end; neighbours resolve without IPv6 chatter.
-pub fn link(a: (&Namespace, &str), b: (&Namespace, &str)) {
-    a.0.ip(&format!("link add {} type veth peer name {} netns {}", a.1, b.1, b.0.0));
-    for (ns, name) in [a, b] {
-        run(&format!("ip netns exec {} sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1", ns.0));
-        ns.ip(&format!("link set {name} up"));
-    }
-}
-
-/// Two hosts and between them a namespace with the ports `left` and `right`, to which nothing else listens.
-pub struct Between {
-    pub left_host: Namespace,
-    pub middle: Namespace,
-    pub right_host: Namespace,
-}
-
-impl Between {
-    /// The hosts have 10.9.0.1 and 10.9.0.2 on `eth0`.
-    pub fn new() -> Between {
-        let (left_host, middle, right_host) = (Namespace::new("l"), Namespace::new("m"), Namespace::new("r"));
-        link((&left_host, "eth0"), (&middle, "left"));
-        link((&middle, "right"), (&right_host, "eth0"));
-        left_host.ip("addr add 10.9.0.1/24 dev eth0");
-        right_host.ip("addr add 10.9.0.2/24 dev eth0");
-        Between { left_host, middle, right_host }
+    fn python(&self, program: &str) -> Child {
+        let mut python = self.command("/usr/bin/python3");
+        python.args(["-c", program]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
     }
 }
 
 /// Sends megabytes of data that a seed determines from the left host to the right host and compares digests.
-pub fn transfer(left_host: &Namespace, right_host: &Namespace, megabytes: u32) {
-    let mut server = right_host.python(
+pub fn transfer(left: &Namespace, right: &Namespace, megabytes: u32) {
+    let mut server = right.python(
         "import socket, hashlib\n\
          s = socket.create_server(('10.9.0.2', 5001)); print('ready', flush=True)\n\
          s.settimeout(30); c, _ = s.accept(); c.settimeout(30); h = hashlib.sha256(); n = 0\n\
@@ -113,7 +62,7 @@ pub fn transfer(left_host: &Namespace, right_host: &Namespace, megabytes: u32) {
     );
     let mut line = [0; 6];
     server.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
-    let client = left_host.python(&format!(
+    let client = left.python(&format!(
         "import socket, hashlib, random\n\
          r = random.Random(7); h = hashlib.sha256(); c = socket.create_connection(('10.9.0.2', 5001), 30)\n\
          for _ in range({megabytes}): d = r.randbytes(1 << 20); h.update(d); c.sendall(d)\n\
