@@ -86,6 +86,9 @@ fn a_question_is_not_the_packet_that_it_is_asked_for() {
         let found = answer(&network(text, "Null", ANSWERS), &never);
         assert_eq!(found.verdict, Status::Violated, "{found}");
     }
+    // Nor is what answers it.
+    let answered = network(ARP, "ARPResponder(0/0 2:0:0:0:0:2)", "Idle");
+    assert_eq!(verdict(&answered, "never lan wan ip").0, Status::Holds);
     let only = "only lan wan ip and src host 10.0.0.77";
     let text = network(ARP, "Null", "Idle");
     assert_eq!(verdict(&text, only).0, Status::Holds, "nothing but questions arrives");

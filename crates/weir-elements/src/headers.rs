@@ -16,8 +16,12 @@ pub(crate) fn count(b: &mut Builder, cell: TableId) {
 }
 
 /// Says that the packet is one that the element makes from now on: an answer to what it was, or one that has nothing of it.
+/// What answers a packet that an element made has nothing of what came in, either.
 pub(crate) fn becomes(b: &mut Builder, what: Provenance) {
-    let what = b.constant(Width::W8, what as u8);
+    let mut what = b.constant(Width::W8, what as u8);
+    let was = b.load_meta(MetaField::Provenance);
+    let is_made = b.eq(was, Provenance::Made as u8);
+    what = b.select(is_made, was, what);
     b.store_meta(MetaField::Provenance, what);
 }
 

@@ -90,7 +90,7 @@ pub enum Provenance {
     Sent = 0,
     /// An element made it of a packet to answer that: an ICMP error, an echo reply, an answer of ARP.
     Answer = 1,
-    /// An element made it, of nothing that came in: a question of ARP.
+    /// An element made it, of nothing that came in: a question of ARP, or what answers that.
     Made = 2,
 }
 
