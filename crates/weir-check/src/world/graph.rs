@@ -60,7 +60,7 @@ impl World {
             let place = |port: usize| {
                 if let Some(interface) = made.interfaces.get(port) {
                     let device = links.iter().find(|s| s.name == *interface)?;
-                    return device.gates.iter().find_map(|g| g.target.clone());
+                    return device.gates.iter().find_map(|g| g.target);
                 }
                 let element = plan.graph.find(&format!("{}/in_{port}", made.element))?;
                 let place = Place { node: ports.nodes.get(element)?.0, port: 0 };
