@@ -1,5 +1,6 @@
 //! Pieces of programs that many elements share: header access and checksum updates.
 
+use crate::fields::ipv4;
 use weir_ir::program::TableId;
 use weir_ir::{Builder, Layer, MetaField, Reason, V, Width};
 use weir_net::EtherAddr;
@@ -33,7 +34,7 @@ pub fn halves(b: &mut Builder, v: V) -> [V; 2] {
 
 /// Length in bytes of the IPv4 header at `net`, whose first byte must be known to be there (32 bits).
 pub(crate) fn ip_header_len(b: &mut Builder) -> V {
-    let first = b.load(Width::W8, Layer::Net, 0);
+    let first = ipv4::VERSION_IHL.load(b);
     let words = b.and(first, 0x0f);
     let bytes = b.shl(words, 2);
     b.resize(Width::W32, bytes)
@@ -71,12 +72,12 @@ pub(crate) fn mark_transport(
     later: impl FnOnce(&mut Builder),
     cut: impl FnOnce(&mut Builder),
 ) {
-    let fragment = b.load(Width::W16, Layer::Net, 6);
+    let fragment = ipv4::FRAGMENT.load(b);
     let offset = b.and(fragment, 0x1fff);
     let is_later = b.ne(offset, 0);
     b.when(is_later, later);
     // Nearly all headers have no options.
-    let first = b.load(Width::W8, Layer::Net, 0);
+    let first = ipv4::VERSION_IHL.load(b);
     let plain = b.eq(first, 0x45);
     b.if_else(
         plain,
@@ -114,9 +115,9 @@ pub fn update_ip_checksum(b: &mut Builder, old: &[V], new: &[V]) {
 
 /// Updates the IPv4 header checksum after a [`checksum_change`].
 pub fn apply_ip_change(b: &mut Builder, change: V) {
-    let field = b.load(Width::W16, Layer::Net, 10);
+    let field = ipv4::CHECKSUM.load(b);
     let updated = changed(b, field, change);
-    b.store(Layer::Net, 10, updated);
+    ipv4::CHECKSUM.store(b, updated);
 }
 
 fn changed(b: &mut Builder, field: V, change: V) -> V {
@@ -241,15 +242,15 @@ pub(crate) fn require_marked_or(
 
 /// Lets packets of other protocols than this one pass on output 0. 20 bytes of the IPv4 header at `net` are there.
 pub(crate) fn pass_others(b: &mut Builder, protocol: u8) {
-    let found = b.load(Width::W8, Layer::Net, 9);
+    let found = ipv4::PROTOCOL.load(b);
     let other = b.ne(found, protocol);
     b.when(other, |b| b.emit(0));
 }
 
 /// Writes a complete IPv4 header checksum for the 20-byte header at `net`.
 pub(crate) fn fill_ip_checksum(b: &mut Builder) {
-    b.store_const(Width::W16, Layer::Net, 10, 0_u16);
+    ipv4::CHECKSUM.store_const(b, 0_u16);
     let sum = b.checksum(Layer::Net, 0, 20);
     let field = b.not(sum);
-    b.store(Layer::Net, 10, field);
+    ipv4::CHECKSUM.store(b, field);
 }

@@ -10,6 +10,7 @@ mod macros;
 mod anno;
 mod args;
 mod class;
+pub mod fields;
 mod headers;
 mod names;
 mod prelude;

@@ -1,4 +1,5 @@
 use super::aggregate_field::{Base, Field};
+use crate::fields::ipv4;
 use crate::prelude::*;
 
 /// The packet has no such field.
@@ -42,14 +43,14 @@ fn program(e: &AggregateIP, b: &mut Builder) {
         let layer = match field.base {
             Base::Ip => Layer::Net,
             Base::Transport(protocols) => {
-                let protocol = b.load(W8, Layer::Net, 9);
+                let protocol = ipv4::PROTOCOL.load(b);
                 let mut right = b.constant(W1, 0_u8);
                 for &p in protocols {
                     let is = b.eq(protocol, p);
                     right = b.or(right, is);
                 }
                 b.unless(right, lacks);
-                let fragment = b.load(W16, Layer::Net, 6);
+                let fragment = ipv4::FRAGMENT.load(b);
                 let later = b.and(fragment, 0x1fff_u16);
                 let later = b.ne(later, 0);
                 b.when(later, lacks);

@@ -1,4 +1,5 @@
 use super::checks::{check_sum, refuse, whole_payload};
+use crate::fields::icmp;
 use crate::prelude::*;
 
 element! {
@@ -35,7 +36,7 @@ fn program(_: &CheckICMPHeader, b: &mut Builder) {
     let drops = b.cell("drops", W64, 0);
     b.input(0, |b| {
         let len = whole_payload(b, drops, proto::ICMP, Reason::new("NotICMP"), HEADER);
-        let kind = b.load(W8, Layer::Transport, 0);
+        let kind = icmp::TYPE.load(b);
         let types = [&ERRORS[..], &TIMESTAMPS, &INFORMATION].concat();
         b.switch(kind, &types, |b, case| {
             let Some(kind) = case.map(|i| types[i]) else { return };

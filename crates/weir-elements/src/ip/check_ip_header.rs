@@ -1,4 +1,5 @@
 use super::checks::{check_offset, refuse};
+use crate::fields::ipv4;
 use crate::prelude::*;
 
 element! {
@@ -138,8 +139,8 @@ pub(super) fn check(b: &mut Builder, offset: u32, checksum: bool, sources: Sourc
     let refuse = move |reason| refuse(drops, reason);
     b.require_or(Layer::Data, offset + 20, refuse(Reason::TRUNCATED));
     b.set_mark(Layer::Net, Layer::Data, offset);
-    let first = b.load(W8, Layer::Net, 0);
-    let len = b.load(W16, Layer::Net, 2);
+    let first = ipv4::VERSION_IHL.load(b);
+    let len = ipv4::LENGTH.load(b);
     let len = b.resize(W32, len);
     let rest = b.rest(Layer::Net);
     // Nearly all headers have no options: what is checked of these is constant.
@@ -195,9 +196,9 @@ pub(super) fn check(b: &mut Builder, offset: u32, checksum: bool, sources: Sourc
             }
         },
     );
-    let dst = b.load(W32, Layer::Net, 16);
+    let dst = ipv4::DST.load(b);
     if !bad_sources.is_empty() {
-        let src = b.load(W32, Layer::Net, 12);
+        let src = ipv4::SRC.load(b);
         let found = |b: &mut Builder| {
             let good: Vec<u128> = good_destinations.iter().map(|&a| a.into()).collect();
             b.switch(dst, &good, |b, case| {

@@ -1,4 +1,5 @@
 use super::checks::{check_sum, refuse, whole_payload};
+use crate::fields::tcp;
 use crate::prelude::*;
 
 element! {
@@ -26,7 +27,7 @@ fn program(_: &CheckTCPHeader, b: &mut Builder) {
     let drops = b.cell("drops", W64, 0);
     b.input(0, |b| {
         let len = whole_payload(b, drops, proto::TCP, Reason::new("NotTCP"), 20);
-        let offset = b.load(W8, Layer::Transport, 12);
+        let offset = tcp::DATA_OFFSET.load(b);
         let words = b.shr(offset, 4);
         let bytes = b.shl(words, 2);
         let header = b.resize(W32, bytes);

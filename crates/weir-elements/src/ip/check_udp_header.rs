@@ -1,4 +1,5 @@
 use super::checks::{check_sum, refuse, whole_payload};
+use crate::fields::udp;
 use crate::prelude::*;
 
 element! {
@@ -26,13 +27,13 @@ fn program(_: &CheckUDPHeader, b: &mut Builder) {
     let drops = b.cell("drops", W64, 0);
     b.input(0, |b| {
         let payload = whole_payload(b, drops, proto::UDP, Reason::new("NotUDP"), 8);
-        let len = b.load(W16, Layer::Transport, 4);
+        let len = udp::LENGTH.load(b);
         let len = b.resize(W32, len);
         let short = b.lt(len, 8);
         b.when(short, refuse(drops, Reason::new("BadLength")));
         let long = b.lt(payload, len);
         b.when(long, refuse(drops, Reason::new("BadLength")));
-        let field = b.load(W16, Layer::Transport, 6);
+        let field = udp::CHECKSUM.load(b);
         let summed = b.ne(field, 0);
         b.when(summed, |b| {
             b.require_or(Layer::Transport, len, refuse(drops, Reason::new("BadLength")));

@@ -1,5 +1,6 @@
 //! What the elements that check headers share.
 
+use crate::fields::ipv4;
 use weir_packet::Checksum;
 
 use crate::prelude::*;
@@ -28,18 +29,18 @@ pub(crate) fn refuse(drops: TableId, reason: Reason) -> impl FnOnce(&mut Builder
 pub(crate) fn whole_payload(b: &mut Builder, drops: TableId, protocol: u8, not: Reason, min: u32) -> V {
     let bad_length = || refuse(drops, Reason::new("BadLength"));
     require_marked_or(b, Layer::Net, 20, |b, reason| refuse(drops, reason)(b));
-    let found = b.load(W8, Layer::Net, 9);
+    let found = ipv4::PROTOCOL.load(b);
     let other = b.ne(found, protocol);
     b.when(other, refuse(drops, not));
     let header_len = ip_header_len(b);
     let short = b.lt(header_len, 20);
     b.when(short, refuse(drops, Reason::BAD_HEADER));
     // More fragments, or an offset: the header is elsewhere, or part of what the checksum covers.
-    let fragment = b.load(W16, Layer::Net, 6);
+    let fragment = ipv4::FRAGMENT.load(b);
     let fragment = b.and(fragment, 0x3fff);
     let fragment = b.ne(fragment, 0);
     b.when(fragment, refuse(drops, Reason::new("Fragment")));
-    let total = b.load(W16, Layer::Net, 2);
+    let total = ipv4::LENGTH.load(b);
     let total = b.resize(W32, total);
     let short = b.lt(total, header_len);
     b.when(short, bad_length());

@@ -1,3 +1,4 @@
+use crate::fields::ipv4;
 use crate::prelude::*;
 
 element! {
@@ -29,7 +30,7 @@ fn program(e: &DecIPTTL, b: &mut Builder) {
         b.unless(on, |b| b.emit(0));
         require_ip(b);
         if !e.multicast {
-            let dst = b.load(W32, Layer::Net, 16);
+            let dst = ipv4::DST.load(b);
             let class = b.shr(dst, 28);
             let is_multicast = b.eq(class, 0xe);
             b.when(is_multicast, |b| b.emit(0));
@@ -44,11 +45,11 @@ fn program(e: &DecIPTTL, b: &mut Builder) {
 
 /// Decrements the time to live of a header of which 20 bytes are known to be there; `expired` has to end.
 pub(super) fn decrement(b: &mut Builder, expired: impl FnOnce(&mut Builder)) {
-    let old = b.load(W8, Layer::Net, 8);
+    let old = ipv4::TTL.load(b);
     let over = b.lt(old, 2);
     b.when(over, expired);
     let new = b.sub(old, 1);
-    b.store(Layer::Net, 8, new);
+    ipv4::TTL.store(b, new);
     // What leaves and what comes into the sum are known together: 1 in the first byte of a word.
     let (before, after) = (b.constant(W16, 0x0100_u16), b.constant(W16, 0_u16));
     update_ip_checksum(b, &[before], &[after]);

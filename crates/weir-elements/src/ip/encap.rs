@@ -1,5 +1,6 @@
 //! What elements that put IPv4 headers in front of packets share.
 
+use crate::fields::{ipv4, ports, udp};
 use weir_packet::Checksum;
 
 use crate::names::{NameKind, meaning};
@@ -131,28 +132,28 @@ pub(crate) fn push_headers(b: &mut Builder, len: u32) {
 
 /// Writes an IPv4 header at `net`, of a packet that has nothing in front of it.
 pub(crate) fn fill_ip(b: &mut Builder, outer: Outer, id: V, src: V, dst: V) {
-    b.store_const(W8, Layer::Net, 0, 0x45_u8);
-    b.store_const(W8, Layer::Net, 1, outer.tos);
+    ipv4::VERSION_IHL.store_const(b, 0x45_u8);
+    ipv4::TOS.store_const(b, outer.tos);
     let len = b.len();
     let len = b.resize(W16, len);
-    b.store(Layer::Net, 2, len);
-    b.store(Layer::Net, 4, id);
-    b.store_const(W16, Layer::Net, 6, outer.flags);
+    ipv4::LENGTH.store(b, len);
+    ipv4::ID.store(b, id);
+    ipv4::FRAGMENT.store_const(b, outer.flags);
     b.store_const(W16, Layer::Net, 8, u16::from(outer.ttl) << 8 | u16::from(outer.protocol));
-    b.store(Layer::Net, 12, src);
-    b.store(Layer::Net, 16, dst);
+    ipv4::SRC.store(b, src);
+    ipv4::DST.store(b, dst);
     fill_ip_checksum(b);
 }
 
 /// Writes a UDP header at `transport`, of which 8 bytes are known to be there, and its checksum over the pseudo header
 /// of the IPv4 header at `net`; without `sum` it has none.
 pub(crate) fn fill_udp(b: &mut Builder, src: V, dst: V, sum: bool) {
-    b.store(Layer::Transport, 0, src);
-    b.store(Layer::Transport, 2, dst);
+    ports::SRC.store(b, src);
+    ports::DST.store(b, dst);
     let len = b.rest(Layer::Transport);
     let len16 = b.resize(W16, len);
-    b.store(Layer::Transport, 4, len16);
-    b.store_const(W16, Layer::Transport, 6, 0_u16);
+    udp::LENGTH.store(b, len16);
+    udp::CHECKSUM.store_const(b, 0_u16);
     if sum {
         b.require(Layer::Transport, len, Reason::TRUNCATED);
         let sum = b.checksum(Layer::Transport, 0, len);
@@ -170,7 +171,7 @@ pub(crate) fn store_udp_sum(b: &mut Builder, field: V) {
     let none = b.eq(field, 0);
     let ones = b.constant(W16, 0xffff_u16);
     let field = b.select(none, ones, field);
-    b.store(Layer::Transport, 6, field);
+    udp::CHECKSUM.store(b, field);
 }
 
 /// Completes the checksum of TCP or UDP that a kernel left to the device: the device would not find it behind further
@@ -183,7 +184,7 @@ pub(crate) fn finish_checksum(b: &mut Builder) {
             Layer::Net,
             20,
             |b| {
-                let version = b.load(W8, Layer::Net, 0);
+                let version = ipv4::VERSION_IHL.load(b);
                 let version = b.shr(version, 4);
                 let ipv6 = b.eq(version, 6);
                 let [protocol, next] = [9, 6].map(|at| b.load(W8, Layer::Net, at));

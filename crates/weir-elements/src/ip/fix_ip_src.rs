@@ -1,4 +1,5 @@
 use super::rewrite::{difference, update_header};
+use crate::fields::ipv4;
 use crate::prelude::*;
 
 element! {
@@ -30,9 +31,9 @@ pub(super) fn fix(b: &mut Builder, addr: Ipv4Addr, without: impl FnOnce(&mut Bui
         b.require_or(Layer::Net, 20, without);
         let done = b.constant(W8, 0_u8);
         b.store_anno(anno::FIX_IP_SRC, done);
-        let old = b.load(W32, Layer::Net, 12);
+        let old = ipv4::SRC.load(b);
         let new = b.constant(W32, u32::from(addr));
-        b.store(Layer::Net, 12, new);
+        ipv4::SRC.store(b, new);
         let difference = difference(b, old, new);
         update_header(b, difference);
     });

@@ -1,4 +1,5 @@
 use crate::basic::switch::{emit_on, spread};
+use crate::fields::{ipv4, ipv6};
 use crate::prelude::*;
 
 element! {
@@ -42,14 +43,14 @@ fn program(e: &FlowHashSwitch, b: &mut Builder) {
             let ends = ordered_ends(b, has_ports);
             b.hash(&ends)
         } else {
-            let first = b.load(W8, Layer::Net, 0);
+            let first = ipv4::VERSION_IHL.load(b);
             let plain = b.eq(first, 0x45);
             let quick = b.and(has_ports, plain);
             let flow = b.choose(
                 quick,
                 |b| {
                     let load = |b: &mut Builder| {
-                        let bytes = b.load(W128, Layer::Net, 8);
+                        let bytes = ipv6::SRC.load(b);
                         b.and(bytes, FLOW)
                     };
                     b.choose_has(Layer::Net, 24, load, |b| flow(b, has_ports))
@@ -73,7 +74,7 @@ fn ports(b: &mut Builder, has_ports: V) -> V {
 /// What [`FLOW`] leaves, of a header that may have options.
 fn flow(b: &mut Builder, has_ports: V) -> V {
     let ports = ports(b, has_ports);
-    let protocol = b.load(W8, Layer::Net, 9);
+    let protocol = ipv4::PROTOCOL.load(b);
     let addresses = b.load(W64, Layer::Net, 12);
     let [ports, protocol, addresses] = [ports, protocol, addresses].map(|v| b.resize(W128, v));
     let protocol = b.shl(protocol, 112);
@@ -95,7 +96,7 @@ fn ordered_ends(b: &mut Builder, has_ports: V) -> [V; 2] {
     });
     let ordered = b.lt(one, other);
     let (lesser, greater) = (b.select(ordered, one, other), b.select(ordered, other, one));
-    let protocol = b.load(W8, Layer::Net, 9);
+    let protocol = ipv4::PROTOCOL.load(b);
     let protocol = b.resize(W64, protocol);
     let protocol = b.shl(protocol, 48);
     [b.or(lesser, protocol), greater]

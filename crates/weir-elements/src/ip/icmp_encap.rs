@@ -1,6 +1,7 @@
 //! What elements that put ICMP headers in front of packets share.
 
 use super::encap::{Outer, fill_ip, push_headers};
+use crate::fields::icmp;
 use crate::prelude::*;
 
 /// Types whose header has an identifier and a sequence number (RFC 792): echo, timestamp, information.
@@ -29,17 +30,17 @@ pub(super) fn encap(b: &mut Builder, message: Message, [src, dst, number]: [Tabl
     let dst = b.read_cell(dst);
     b.store_anno(anno::DST_IP, dst);
     fill_ip(b, Outer { tos: 0, flags: 0, ttl: 255, protocol: proto::ICMP }, n, src, dst);
-    b.store_const(W8, Layer::Transport, 0, message.kind);
-    b.store_const(W8, Layer::Transport, 1, message.code);
+    icmp::TYPE.store_const(b, message.kind);
+    icmp::CODE.store_const(b, message.code);
     if NUMBERED.contains(&message.kind) {
-        b.store_const(W16, Layer::Transport, 4, message.identifier);
-        b.store(Layer::Transport, 6, n);
+        icmp::ID.store_const(b, message.identifier);
+        icmp::SEQUENCE.store(b, n);
     }
     let len = b.rest(Layer::Transport);
     b.require(Layer::Transport, len, Reason::TRUNCATED);
     let sum = b.checksum(Layer::Transport, 0, len);
     let field = b.not(sum);
-    b.store(Layer::Transport, 2, field);
+    icmp::CHECKSUM.store(b, field);
     b.emit(0);
 }
 

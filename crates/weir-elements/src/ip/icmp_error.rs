@@ -1,6 +1,7 @@
 use super::check_ip_header::AddressList;
 use super::encap::next_id;
 use super::source_route::source_route;
+use crate::fields::{icmp, ipv4};
 use crate::prelude::*;
 
 element! {
@@ -112,11 +113,11 @@ fn program(e: &ICMPError, b: &mut Builder) {
     b.input(0, |b| {
         require_ip(b);
         let header_len = ip_header_len(b);
-        let fragment = b.load(W16, Layer::Net, 6);
+        let fragment = ipv4::FRAGMENT.load(b);
         let offset = b.and(fragment, 0x1fff);
         let later = b.ne(offset, 0);
         b.when(later, refuse);
-        let (src, dst) = (b.load(W32, Layer::Net, 12), b.load(W32, Layer::Net, 16));
+        let (src, dst) = (ipv4::SRC.load(b), ipv4::DST.load(b));
         for addr in [src, dst] {
             let bad: Vec<u128> = e.badaddrs.0.iter().map(|&a| a.into()).collect();
             b.switch(addr, &bad, |b, case| {
@@ -141,13 +142,13 @@ fn program(e: &ICMPError, b: &mut Builder) {
                 refuse(b);
             }
         });
-        let protocol = b.load(W8, Layer::Net, 9);
+        let protocol = ipv4::PROTOCOL.load(b);
         let icmp = b.eq(protocol, proto::ICMP);
         b.when(icmp, |b| {
             b.require_or(Layer::Net, header_len, refuse);
             b.set_mark(Layer::Transport, Layer::Net, header_len);
             b.require_or(Layer::Transport, 1, refuse);
-            let t = b.load(W8, Layer::Transport, 0);
+            let t = icmp::TYPE.load(b);
             b.switch(t, &[3, 4, 5, 11, 12], |b, case| {
                 if case.is_some() {
                     refuse(b);
@@ -192,24 +193,24 @@ fn program(e: &ICMPError, b: &mut Builder) {
         let words = b.resize(W8, words);
         let first = b.or(words, 0x40);
         b.store(Layer::Net, 0, first);
-        b.store_const(W8, Layer::Net, 1, 0_u8);
-        b.store(Layer::Net, 2, len16);
-        b.store(Layer::Net, 4, id);
-        b.store_const(W16, Layer::Net, 6, 0_u16);
+        ipv4::TOS.store_const(b, 0_u8);
+        ipv4::LENGTH.store(b, len16);
+        ipv4::ID.store(b, id);
+        ipv4::FRAGMENT.store_const(b, 0_u16);
         b.store_const(W16, Layer::Net, 8, u16::from(TTL) << 8 | u16::from(proto::ICMP));
         let from = b.read_cell(from);
-        b.store(Layer::Net, 12, from);
-        b.store(Layer::Net, 16, src);
-        b.store_const(W16, Layer::Net, 10, 0_u16);
+        ipv4::SRC.store(b, from);
+        ipv4::DST.store(b, src);
+        ipv4::CHECKSUM.store_const(b, 0_u16);
         b.require(Layer::Net, header, Reason::TRUNCATED);
         let sum = b.checksum(Layer::Net, 0, header);
         let field = b.not(sum);
         b.require(Layer::Net, 20, Reason::TRUNCATED);
-        b.store(Layer::Net, 10, field);
+        ipv4::CHECKSUM.store(b, field);
         b.require(Layer::Transport, 8, Reason::TRUNCATED);
 
-        b.store_const(W8, Layer::Transport, 0, e.r#type.0);
-        b.store_const(W8, Layer::Transport, 1, e.code.0);
+        icmp::TYPE.store_const(b, e.r#type.0);
+        icmp::CODE.store_const(b, e.code.0);
         match (e.r#type.0, e.code.0) {
             (12, 0) => b.store(Layer::Transport, 4, problem),
             (5, _) => b.store(Layer::Transport, 4, gateway),
@@ -224,7 +225,7 @@ fn program(e: &ICMPError, b: &mut Builder) {
         let sum = b.checksum(Layer::Transport, 0, icmp_len);
         let field = b.not(sum);
         b.require(Layer::Transport, 8, Reason::TRUNCATED);
-        b.store(Layer::Transport, 2, field);
+        icmp::CHECKSUM.store(b, field);
 
         // What the sender's kernel left unfinished is payload now.
         let complete = b.constant(W8, weir_packet::Checksum::Unknown as u8);

@@ -1,3 +1,4 @@
+use crate::fields::{icmp, ipv4};
 use weir_packet::Checksum;
 
 use crate::prelude::*;
@@ -17,10 +18,10 @@ fn program(_: &ICMPPingResponder, b: &mut Builder) {
     let pass = |b: &mut Builder| b.emit_or_drop(1, Reason::new("NotEchoRequest"));
     b.input(0, |b| {
         b.require_or(Layer::Net, 20, pass);
-        let protocol = b.load(W8, Layer::Net, 9);
+        let protocol = ipv4::PROTOCOL.load(b);
         let other = b.ne(protocol, proto::ICMP);
         b.when(other, pass);
-        let flags = b.load(W16, Layer::Net, 6);
+        let flags = ipv4::FRAGMENT.load(b);
         let fragment = b.and(flags, 0x3fff);
         let fragment = b.ne(fragment, 0);
         b.when(fragment, pass);
@@ -32,16 +33,16 @@ fn program(_: &ICMPPingResponder, b: &mut Builder) {
         let len = b.rest(Layer::Transport);
         b.require_or(Layer::Transport, len, pass);
         b.require_or(Layer::Transport, 8, pass);
-        let kind = b.load(W8, Layer::Transport, 0);
+        let kind = icmp::TYPE.load(b);
         let other = b.ne(kind, 8);
         b.when(other, pass);
 
-        let (src, dst) = (b.load(W32, Layer::Net, 12), b.load(W32, Layer::Net, 16));
+        let (src, dst) = (ipv4::SRC.load(b), ipv4::DST.load(b));
         b.store(Layer::Net, 12, dst);
-        b.store(Layer::Net, 16, src);
+        ipv4::DST.store(b, src);
         let ttl = b.load(W16, Layer::Net, 8);
-        b.store_const(W16, Layer::Net, 6, 0_u16);
-        b.store_const(W8, Layer::Net, 8, 255_u8);
+        ipv4::FRAGMENT.store_const(b, 0_u16);
+        ipv4::TTL.store_const(b, 255_u8);
         let new_flags = b.constant(W16, 0_u16);
         let new_ttl = b.or(ttl, 0xff00);
         update_ip_checksum(b, &[flags, ttl], &[new_flags, new_ttl]);
@@ -65,16 +66,16 @@ fn program(_: &ICMPPingResponder, b: &mut Builder) {
 
 /// Updates the checksum of the ICMP message of `len` bytes at `transport`.
 fn update_icmp_checksum(b: &mut Builder, old: V, new: V, len: V) {
-    let field = b.load(W16, Layer::Transport, 2);
+    let field = icmp::CHECKSUM.load(b);
     let updated = update_checksum(b, field, &[old], &[new]);
-    b.store(Layer::Transport, 2, updated);
+    icmp::CHECKSUM.store(b, updated);
     // An update cannot tell a message of zeros only from one that sums up to all ones; there is no pseudo header that
     // would keep the sum from being 0.
     let zero = b.eq(updated, 0);
     b.when(zero, |b| {
         let sum = b.checksum(Layer::Transport, 0, len);
         let field = b.not(sum);
-        b.store(Layer::Transport, 2, field);
+        icmp::CHECKSUM.store(b, field);
     });
 }
 

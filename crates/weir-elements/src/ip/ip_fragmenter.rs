@@ -1,3 +1,4 @@
+use crate::fields::{ipv4, tcp};
 use weir_packet::Checksum;
 
 use crate::prelude::*;
@@ -65,7 +66,7 @@ fn cut(e: &IPFragmenter, b: &mut Builder, drops: TableId, fragments: TableId) {
     let header = ip_header_len(b);
     let short = b.lt(header, 20);
     b.when(short, |b| b.drop(Reason::BAD_HEADER));
-    let total = b.load(W16, Layer::Net, 2);
+    let total = ipv4::LENGTH.load(b);
     let total = b.resize(W32, total);
     let short = b.lt(total, header);
     b.when(short, |b| b.drop(Reason::new("BadLength")));
@@ -76,7 +77,7 @@ fn cut(e: &IPFragmenter, b: &mut Builder, drops: TableId, fragments: TableId) {
     b.when(fits, |b| finish(b, lead, total));
 
     pass_segments(e, b, header);
-    let field = b.load(W16, Layer::Net, 6);
+    let field = ipv4::FRAGMENT.load(b);
     let fixed = b.and(field, DONT_FRAGMENT);
     let fixed = b.ne(fixed, 0);
     let refuse = |b: &mut Builder| {
@@ -115,7 +116,7 @@ fn cut(e: &IPFragmenter, b: &mut Builder, drops: TableId, fragments: TableId) {
         b.when(fixed, |b| {
             let id = b.random();
             let id = b.resize(W16, id);
-            b.store(Layer::Net, 4, id);
+            ipv4::ID.store(b, id);
         });
         b.and(field, !DONT_FRAGMENT & 0xffff)
     };
@@ -134,9 +135,9 @@ fn cut(e: &IPFragmenter, b: &mut Builder, drops: TableId, fragments: TableId) {
         // The copy finds its length and flags where they belong, and its place where the checksum will be.
         let len = b.add(own_header, len);
         let len = b.resize(W16, len);
-        b.store(Layer::Net, 2, len);
-        b.store(Layer::Net, 6, field);
-        b.store(Layer::Net, 10, units);
+        ipv4::LENGTH.store(b, len);
+        ipv4::FRAGMENT.store(b, field);
+        ipv4::CHECKSUM.store(b, units);
         count(b, fragments);
         b.fork(later_fragment);
         let at = b.add(at, step);
@@ -145,9 +146,9 @@ fn cut(e: &IPFragmenter, b: &mut Builder, drops: TableId, fragments: TableId) {
     count(b, fragments);
     let len = b.add(header, first);
     let len16 = b.resize(W16, len);
-    b.store(Layer::Net, 2, len16);
+    ipv4::LENGTH.store(b, len16);
     let field = b.or(field, MORE_FRAGMENTS);
-    b.store(Layer::Net, 6, field);
+    ipv4::FRAGMENT.store(b, field);
     fill_checksum(b, header);
     finish(b, lead, len);
 }
@@ -155,9 +156,9 @@ fn cut(e: &IPFragmenter, b: &mut Builder, drops: TableId, fragments: TableId) {
 /// Makes a copy of the whole packet the fragment that its header describes, and emits it.
 fn later_fragment(b: &mut Builder) {
     let header = ip_header_len(b);
-    let total = b.load(W16, Layer::Net, 2);
+    let total = ipv4::LENGTH.load(b);
     let total = b.resize(W32, total);
-    let units = b.load(W16, Layer::Net, 10);
+    let units = ipv4::CHECKSUM.load(b);
     let at = b.resize(W32, units);
     let at = b.shl(at, 3);
     let own_header = if_plain(b, header, |b| options(b, header, true));
@@ -206,10 +207,10 @@ fn room(b: &mut Builder, mtu: u32, header: V) -> V {
 
 /// Computes the header checksum. The header is known to be there, and so are 20 bytes.
 fn fill_checksum(b: &mut Builder, header: V) {
-    b.store_const(W16, Layer::Net, 10, 0_u16);
+    ipv4::CHECKSUM.store_const(b, 0_u16);
     let sum = b.checksum(Layer::Net, 0, header);
     let field = b.not(sum);
-    b.store(Layer::Net, 10, field);
+    ipv4::CHECKSUM.store(b, field);
 }
 
 /// Emits the packet if a device will segment it into packets that are short enough.
@@ -219,7 +220,7 @@ fn pass_segments(e: &IPFragmenter, b: &mut Builder, header: V) {
     let segmented = b.ne(payload, 0);
     b.when(segmented, |b| {
         b.set_mark(Layer::Transport, Layer::Net, header);
-        let protocol = b.load(W8, Layer::Net, 9);
+        let protocol = ipv4::PROTOCOL.load(b);
         let before = b.add(header, payload);
         let pass = |b: &mut Builder, transport: V| {
             let len = b.add(before, transport);
@@ -231,7 +232,7 @@ fn pass_segments(e: &IPFragmenter, b: &mut Builder, header: V) {
                 Layer::Transport,
                 20,
                 |b| {
-                    let words = b.load(W8, Layer::Transport, 12);
+                    let words = tcp::DATA_OFFSET.load(b);
                     let words = b.shr(words, 4);
                     let words = b.resize(W32, words);
                     let transport = b.shl(words, 2);
@@ -262,7 +263,7 @@ fn finish_checksum(b: &mut Builder, header: V, body: V) {
     let partial = b.eq(state, Checksum::Partial as u8);
     b.when(partial, |b| {
         b.set_mark(Layer::Transport, Layer::Net, header);
-        let protocol = b.load(W8, Layer::Net, 9);
+        let protocol = ipv4::PROTOCOL.load(b);
         b.switch(protocol, &[proto::TCP.into(), proto::UDP.into()], |b, case| {
             let off = match case {
                 Some(0) => 16,

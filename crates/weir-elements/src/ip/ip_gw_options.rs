@@ -1,4 +1,5 @@
 use super::check_ip_header::AddressList;
+use crate::fields::ipv4;
 use crate::prelude::*;
 
 element! {
@@ -50,7 +51,7 @@ fn program(e: &IPGWOptions, b: &mut Builder) {
 /// Goes on with packets whose options are right; others leave on output `wrong`.
 pub(super) fn process(e: &IPGWOptions, b: &mut Builder, drops: TableId, wrong: u32) {
     require_ip(b);
-    let first = b.load(W8, Layer::Net, 0);
+    let first = ipv4::VERSION_IHL.load(b);
     let unusual = b.ne(first, 0x45);
     b.when(unusual, |b| {
         let header = ip_header_len(b);
@@ -117,10 +118,10 @@ fn options(e: &IPGWOptions, b: &mut Builder, drops: TableId, header: V, output: 
     b.when(changed, |b| {
         b.require(Layer::Net, header, Reason::TRUNCATED);
         b.require(Layer::Net, 20, Reason::TRUNCATED);
-        b.store_const(W16, Layer::Net, 10, 0_u16);
+        ipv4::CHECKSUM.store_const(b, 0_u16);
         let sum = b.checksum(Layer::Net, 0, header);
         let field = b.not(sum);
-        b.store(Layer::Net, 10, field);
+        ipv4::CHECKSUM.store(b, field);
     });
     let right = b.eq(wrong, 0);
     b.unless(right, |b| {

@@ -1,3 +1,4 @@
+use crate::fields::ipv4;
 use crate::prelude::*;
 
 element! {
@@ -17,16 +18,16 @@ element! {
 fn program(e: &IPMirror, b: &mut Builder) {
     b.input(0, |b| {
         require_ip(b);
-        let src = b.load(W32, Layer::Net, 12);
+        let src = ipv4::SRC.load(b);
         if e.dst_anno {
             b.store_anno(anno::DST_IP, src);
         }
         swap(b, Layer::Net, W32, 12);
-        let fragment = b.load(W16, Layer::Net, 6);
+        let fragment = ipv4::FRAGMENT.load(b);
         let offset = b.and(fragment, 0x1fff);
         let later = b.ne(offset, 0);
         b.when(later, |b| b.emit(0));
-        let protocol = b.load(W8, Layer::Net, 9);
+        let protocol = ipv4::PROTOCOL.load(b);
         let header_len = ip_header_len(b);
         b.switch(protocol, &[proto::TCP.into(), proto::UDP.into()], |b, case| {
             let Some(case) = case else { return };

@@ -1,4 +1,5 @@
 use super::tos::change_tos;
+use crate::fields::ipv4;
 use crate::prelude::*;
 
 element! {
@@ -23,7 +24,7 @@ fn program(e: &MarkIPCE, b: &mut Builder) {
     b.input(0, |b| {
         require_ip(b);
         if !e.force {
-            let tos = b.load(W8, Layer::Net, 1);
+            let tos = ipv4::TOS.load(b);
             let ecn = b.and(tos, 3);
             let not_capable = b.eq(ecn, 0);
             b.when(not_capable, |b| {

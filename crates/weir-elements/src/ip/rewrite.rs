@@ -1,5 +1,6 @@
 //! What the elements that change an address share.
 
+use crate::fields::ipv4;
 use crate::prelude::*;
 
 /// What replacing a 32-bit word does to a ones' complement sum of which it is part (RFC 1624, equation 3).
@@ -25,12 +26,12 @@ pub(super) fn set_address(b: &mut Builder, off: u32, new: V) {
     b.store(Layer::Net, off, new);
     let difference = difference(b, old, new);
     update_header(b, difference);
-    let fragment = b.load(W16, Layer::Net, 6);
+    let fragment = ipv4::FRAGMENT.load(b);
     let offset = b.and(fragment, 0x1fff);
     let later = b.ne(offset, 0);
     b.unless(later, |b| {
         let nothing = b.constant(W16, 0xffff_u16);
-        let protocol = b.load(W8, Layer::Net, 9);
+        let protocol = ipv4::PROTOCOL.load(b);
         b.switch(protocol, &[proto::TCP.into(), proto::UDP.into()], |b, case| {
             let (need, field, udp) = match case {
                 Some(0) => (18, 16, false),

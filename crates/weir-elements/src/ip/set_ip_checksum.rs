@@ -1,3 +1,4 @@
+use crate::fields::ipv4;
 use crate::prelude::*;
 
 element! {
@@ -31,10 +32,10 @@ fn program(_: &SetIPChecksum, b: &mut Builder) {
         let short = b.lt(len, 20);
         b.when(short, refuse(Reason::BAD_HEADER));
         b.require_or(Layer::Net, len, refuse(Reason::TRUNCATED));
-        b.store_const(W16, Layer::Net, 10, 0_u16);
+        ipv4::CHECKSUM.store_const(b, 0_u16);
         let sum = b.checksum(Layer::Net, 0, len);
         let field = b.not(sum);
-        b.store(Layer::Net, 10, field);
+        ipv4::CHECKSUM.store(b, field);
         b.emit(0);
     });
 }

@@ -1,3 +1,4 @@
+use crate::fields::{ipv4, tcp};
 use crate::prelude::*;
 use weir_packet::Checksum;
 
@@ -19,12 +20,12 @@ fn program(e: &SetTCPChecksum, b: &mut Builder) {
     b.input(0, |b| {
         require_ip(b);
         pass_others(b, proto::TCP);
-        let fragment = b.load(W16, Layer::Net, 6);
+        let fragment = ipv4::FRAGMENT.load(b);
         let fragment = b.and(fragment, 0x3fff);
         let fragment = b.ne(fragment, 0);
         b.when(fragment, |b| b.emit(0));
         let header = ip_header_len(b);
-        let total = b.load(W16, Layer::Net, 2);
+        let total = ipv4::LENGTH.load(b);
         let total = b.resize(W32, total);
         let least = b.add(header, 20);
         let short = b.lt(total, least);
@@ -36,7 +37,7 @@ fn program(e: &SetTCPChecksum, b: &mut Builder) {
         if e.fixoff {
             fix_offset(b, len);
         }
-        b.store_const(W16, Layer::Transport, 16, 0_u16);
+        tcp::CHECKSUM.store_const(b, 0_u16);
         let sum = b.checksum(Layer::Transport, 0, len);
         let addresses = b.checksum(Layer::Net, 12, 20);
         let sum = b.sum16(sum, addresses);
@@ -44,7 +45,7 @@ fn program(e: &SetTCPChecksum, b: &mut Builder) {
         let len16 = b.resize(W16, len);
         let sum = b.sum16(sum, len16);
         let field = b.not(sum);
-        b.store(Layer::Transport, 16, field);
+        tcp::CHECKSUM.store(b, field);
         let whole = b.constant(W8, Checksum::Unknown as u8);
         b.store_meta(MetaField::Checksum, whole);
         b.emit(0);
@@ -53,7 +54,7 @@ fn program(e: &SetTCPChecksum, b: &mut Builder) {
 
 /// Corrects the data offset, of a segment of that length.
 fn fix_offset(b: &mut Builder, len: V) {
-    let byte = b.load(W8, Layer::Transport, 12);
+    let byte = tcp::DATA_OFFSET.load(b);
     let words = b.shr(byte, 4);
     let low = b.and(byte, 0x0f);
     let short = b.lt(words, 5);

@@ -1,4 +1,5 @@
 use super::encap::store_udp_sum;
+use crate::fields::{ipv4, udp};
 use crate::prelude::*;
 use weir_packet::Checksum;
 
@@ -18,15 +19,15 @@ fn program(_: &SetUDPChecksum, b: &mut Builder) {
         let refuse_as = |b: &mut Builder, reason| b.emit_or_drop(1, reason);
         require_marked_or(b, Layer::Net, 20, refuse_as);
         pass_others(b, proto::UDP);
-        let fragment = b.load(W16, Layer::Net, 6);
+        let fragment = ipv4::FRAGMENT.load(b);
         let fragment = b.and(fragment, 0x3fff);
         let fragment = b.ne(fragment, 0);
         b.when(fragment, refuse(Reason::new("Fragment")));
         require_marked_or(b, Layer::Transport, 8, refuse_as);
-        let len16 = b.load(W16, Layer::Transport, 4);
+        let len16 = udp::LENGTH.load(b);
         let len = b.resize(W32, len16);
         b.require_or(Layer::Transport, len, refuse(Reason::TRUNCATED));
-        b.store_const(W16, Layer::Transport, 6, 0_u16);
+        udp::CHECKSUM.store_const(b, 0_u16);
         let sum = b.checksum(Layer::Transport, 0, len);
         let addresses = b.checksum(Layer::Net, 12, 20);
         let sum = b.sum16(sum, addresses);

@@ -1,5 +1,6 @@
 //! What the elements that change the type of service share.
 
+use crate::fields::ipv4;
 use crate::prelude::*;
 
 /// Changes the second byte of the IPv4 header at `net`, of which 20 bytes are known to be there, and updates the header
@@ -8,7 +9,7 @@ pub(super) fn change_tos(b: &mut Builder, change: impl FnOnce(&mut Builder, V) -
     let old = b.load(W16, Layer::Net, 0);
     let tos = b.resize(W8, old);
     let tos = change(b, tos);
-    b.store(Layer::Net, 1, tos);
+    ipv4::TOS.store(b, tos);
     let high = b.and(old, 0xff00);
     let tos = b.resize(W16, tos);
     let new = b.or(high, tos);

@@ -1,4 +1,5 @@
 use crate::basic::truncate::cut;
+use crate::fields::{ipv4, tcp};
 use crate::prelude::*;
 
 element! {
@@ -51,14 +52,14 @@ fn program(e: &TruncateIPPayload, b: &mut Builder) {
 
 /// Length of the transport header; 0 for protocols other than TCP, UDP and ICMP. The IP header is known to be there.
 fn transport_header(b: &mut Builder) -> V {
-    let protocol = b.load(W8, Layer::Net, 9);
+    let protocol = ipv4::PROTOCOL.load(b);
     let tcp = b.eq(protocol, proto::TCP);
     let icmp = b.eq(protocol, proto::ICMP);
     let tcp_len = b.choose_has(
         Layer::Transport,
         13,
         |b| {
-            let words = b.load(W8, Layer::Transport, 12);
+            let words = tcp::DATA_OFFSET.load(b);
             let words = b.shr(words, 4);
             let words = b.resize(W32, words);
             let len = b.shl(words, 2);

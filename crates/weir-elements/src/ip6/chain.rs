@@ -1,5 +1,6 @@
 //! The chain of headers of a packet (RFC 8200 section 4).
 
+use crate::fields::ipv6;
 use crate::prelude::*;
 
 /// Length of the IPv6 header.
@@ -24,7 +25,7 @@ pub(super) fn require_ip6(b: &mut Builder) {
 /// on the payload. `bad`, which has to end, is done if the chain is wrong: it leads out of the packet or is longer than
 /// [`MOST_HEADERS`], or hop-by-hop options are not its first header.
 pub(super) fn walk(b: &mut Builder, bad: impl Fn(&mut Builder, Reason) + Copy) -> V {
-    let first = b.load(W8, Layer::Net, 6);
+    let first = ipv6::NEXT_HEADER.load(b);
     let start = b.constant(W32, HEADER_LEN);
     let (yes, no) = (b.constant(W1, 1_u8), b.constant(W1, 0_u8));
     let truncated = |b: &mut Builder| bad(b, Reason::TRUNCATED);

@@ -1,5 +1,6 @@
 use super::address::AddressList;
 use super::chain::{HEADER_LEN, walk};
+use crate::fields::ipv6;
 use crate::ip::checks::{check_offset, refuse};
 use crate::prelude::*;
 
@@ -37,13 +38,13 @@ fn program(e: &CheckIP6Header, b: &mut Builder) {
         let version = b.shr(first, 4);
         let wrong = b.ne(version, 6);
         b.when(wrong, refuse(drops, Reason::new("BadVersion")));
-        let payload = b.load(W16, Layer::Net, 4);
+        let payload = ipv6::PAYLOAD_LENGTH.load(b);
         let payload = b.resize(W32, payload);
         let len = b.add(payload, HEADER_LEN);
         let rest = b.rest(Layer::Net);
         let beyond = b.lt(rest, len);
         b.when(beyond, refuse(drops, Reason::TRUNCATED));
-        let src = b.load(W128, Layer::Net, 8);
+        let src = ipv6::SRC.load(b);
         let class = b.shr(src, 120);
         let multicast = b.eq(class, 0xff);
         b.when(multicast, refuse(drops, Reason::new("BadSource")));
@@ -59,7 +60,7 @@ fn program(e: &CheckIP6Header, b: &mut Builder) {
             b.trim(total);
         });
         b.require_or(Layer::Net, HEADER_LEN, refuse(drops, Reason::TRUNCATED));
-        let dst = b.load(W128, Layer::Net, 24);
+        let dst = ipv6::DST.load(b);
         walk(b, bad_header);
         b.store_anno(anno::DST_IP, dst);
         b.emit(0);

@@ -1,4 +1,5 @@
 use super::chain::require_ip6;
+use crate::fields::ipv6;
 use crate::prelude::*;
 
 element! {
@@ -18,14 +19,14 @@ fn program(_: &DecIP6HLIM, b: &mut Builder) {
     let drops = b.cell("drops", W64, 0);
     b.input(0, |b| {
         require_ip6(b);
-        let hops = b.load(W8, Layer::Net, 7);
+        let hops = ipv6::HOP_LIMIT.load(b);
         let over = b.le(hops, 1);
         b.when(over, |b| {
             count(b, drops);
             b.emit_or_drop(1, Reason::TTL_EXPIRED);
         });
         let hops = b.sub(hops, 1);
-        b.store(Layer::Net, 7, hops);
+        ipv6::HOP_LIMIT.store(b, hops);
         b.emit(0);
     });
 }

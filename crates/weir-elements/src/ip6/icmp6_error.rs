@@ -1,3 +1,4 @@
+use crate::fields::ipv6;
 use std::net::Ipv6Addr;
 
 use super::chain::{HEADER_LEN, require_ip6, walk};
@@ -97,7 +98,7 @@ fn program(e: &ICMP6Error, b: &mut Builder) {
     let (kind, code) = (e.r#type.0, e.code.0);
     b.input(0, |b| {
         require_ip6(b);
-        let src = b.load(W128, Layer::Net, 8);
+        let src = ipv6::SRC.load(b);
         let nobody = b.le(src, 1);
         b.when(nobody, refuse);
         let class = b.shr(src, 120);
@@ -139,11 +140,11 @@ fn program(e: &ICMP6Error, b: &mut Builder) {
         let len = b.rest(Layer::Transport);
         let len16 = b.resize(W16, len);
         b.store_const(W32, Layer::Net, 0, 0x6000_0000_u32);
-        b.store(Layer::Net, 4, len16);
+        ipv6::PAYLOAD_LENGTH.store(b, len16);
         b.store_const(W16, Layer::Net, 6, u16::from(proto::ICMPV6) << 8 | u16::from(HOPS));
         let from = b.read_cell(from);
-        b.store(Layer::Net, 8, from);
-        b.store(Layer::Net, 24, src);
+        ipv6::SRC.store(b, from);
+        ipv6::DST.store(b, src);
         b.store_const(W32, Layer::Net, 40, u32::from(kind) << 24 | u32::from(code) << 16);
         let tells = match kind {
             2 => b.read_cell(pmtu),

@@ -1,3 +1,4 @@
+use crate::fields::ipv6;
 use weir_packet::Checksum;
 
 use super::chain::HEADER_LEN;
@@ -18,21 +19,21 @@ fn program(_: &ICMP6PingResponder, b: &mut Builder) {
     let pass = |b: &mut Builder| b.emit_or_drop(1, Reason::new("NotEchoRequest"));
     b.input(0, |b| {
         b.require_or(Layer::Net, HEADER_LEN + 8, pass);
-        let protocol = b.load(W8, Layer::Net, 6);
+        let protocol = ipv6::NEXT_HEADER.load(b);
         let other = b.ne(protocol, proto::ICMPV6);
         b.when(other, pass);
         let old = b.load(W16, Layer::Net, HEADER_LEN);
         let other = b.ne(old, 0x8000);
         b.when(other, pass);
-        let (src, dst) = (b.load(W128, Layer::Net, 8), b.load(W128, Layer::Net, 24));
+        let (src, dst) = (ipv6::SRC.load(b), ipv6::DST.load(b));
         let class = b.shr(dst, 120);
         let group = b.eq(class, 0xff);
         b.when(group, pass);
         b.set_mark(Layer::Transport, Layer::Net, HEADER_LEN);
 
-        b.store(Layer::Net, 8, dst);
-        b.store(Layer::Net, 24, src);
-        b.store_const(W8, Layer::Net, 7, 255_u8);
+        ipv6::SRC.store(b, dst);
+        ipv6::DST.store(b, src);
+        ipv6::HOP_LIMIT.store_const(b, 255_u8);
         let new = b.constant(W16, 0x8100_u16);
         b.store(Layer::Net, HEADER_LEN, new);
         // A partial checksum does not cover the message.

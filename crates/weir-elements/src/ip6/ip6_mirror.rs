@@ -1,4 +1,5 @@
 use super::chain::{require_ip6, walk};
+use crate::fields::ipv6;
 use crate::ip::ip_mirror::swap;
 use crate::prelude::*;
 
@@ -15,7 +16,7 @@ element! {
 fn program(_: &IP6Mirror, b: &mut Builder) {
     b.input(0, |b| {
         require_ip6(b);
-        let src = b.load(W128, Layer::Net, 8);
+        let src = ipv6::SRC.load(b);
         b.store_anno(anno::DST_IP, src);
         swap(b, Layer::Net, W128, 8);
         let protocol = walk(b, |b, _| b.emit(0));

@@ -2,6 +2,7 @@ use super::address::Ipv6Prefix;
 use super::neighbour::{
     ADVERTISEMENT, FRAME_LEN, MULTICAST_ETHER, Reply, SOLICITATION, TARGET_OPTION, message,
 };
+use crate::fields::ipv6;
 use crate::prelude::*;
 use crate::routes::Prefix;
 use weir_packet::PacketType;
@@ -85,7 +86,7 @@ fn program(e: &IP6NDAdvertiser, b: &mut Builder) {
         let entry = b.find(networks, &[m.target], |b| refuse(b, Reason::NO_MATCH));
         let eth = b.get(entry, "eth");
         let own = b.get(entry, "own");
-        let asker = b.load(W128, Layer::Net, 8);
+        let asker = ipv6::SRC.load(b);
         let asker_eth = load_ether(b, Layer::Data, 6);
         let class = b.shr(asker, 120);
         let group = b.eq(class, 0xff);

@@ -1,5 +1,6 @@
 //! Messages of neighbour discovery (RFC 4861 section 4) in Ethernet frames.
 
+use crate::fields::ipv6;
 use weir_packet::Checksum;
 
 use super::chain::HEADER_LEN;
@@ -49,21 +50,21 @@ pub(super) fn message(b: &mut Builder, kind: u8, bad: impl Fn(&mut Builder, Reas
     let version = b.shr(version, 4);
     let differs = b.ne(version, 6);
     b.when(differs, other);
-    let next = b.load(W8, Layer::Net, 6);
+    let next = ipv6::NEXT_HEADER.load(b);
     let differs = b.ne(next, proto::ICMPV6);
     b.when(differs, other);
     let t = b.load(W16, Layer::Transport, 0);
     let differs = b.ne(t, u16::from(kind) << 8);
     b.when(differs, other);
     // No router has forwarded it.
-    let hops = b.load(W8, Layer::Net, 7);
+    let hops = ipv6::HOP_LIMIT.load(b);
     let far = b.ne(hops, 255);
     b.when(far, wrong);
     let target = b.load(W128, Layer::Transport, 8);
     let class = b.shr(target, 120);
     let group = b.eq(class, 0xff);
     b.when(group, wrong);
-    let len = b.load(W16, Layer::Net, 4);
+    let len = ipv6::PAYLOAD_LENGTH.load(b);
     let len = b.resize(W32, len);
     let short = b.lt(len, BARE_LEN);
     b.when(short, wrong);

@@ -1,3 +1,4 @@
+use crate::fields::{ipv4, ports, tcp};
 use weir_net::Tcp;
 use weir_packet::Checksum;
 use weir_table::Sharing;
@@ -61,10 +62,10 @@ fn program(e: &ConnectionLimit, b: &mut Builder) {
     };
     b.input(0, |b| {
         require_ip(b);
-        let proto = b.load(W8, Layer::Net, 9);
+        let proto = ipv4::PROTOCOL.load(b);
         let other = b.ne(proto, proto::TCP);
         b.when(other, |b| b.emit(0));
-        let fragment = b.load(W16, Layer::Net, 6);
+        let fragment = ipv4::FRAGMENT.load(b);
         let offset = b.and(fragment, 0x1fff);
         let later = b.ne(offset, 0);
         b.when(later, |b| b.emit(0));
@@ -72,11 +73,11 @@ fn program(e: &ConnectionLimit, b: &mut Builder) {
         b.require(Layer::Net, header_len, Reason::TRUNCATED);
         b.set_mark(Layer::Transport, Layer::Net, header_len);
         b.require(Layer::Transport, 20, Reason::TRUNCATED);
-        let src = b.load(W32, Layer::Net, 12);
-        let dst = b.load(W32, Layer::Net, 16);
-        let sport = b.load(W16, Layer::Transport, 0);
-        let dport = b.load(W16, Layer::Transport, 2);
-        let flags = b.load(W8, Layer::Transport, 13);
+        let src = ipv4::SRC.load(b);
+        let dst = ipv4::DST.load(b);
+        let sport = ports::SRC.load(b);
+        let dport = ports::DST.load(b);
+        let flags = tcp::FLAGS.load(b);
         let deciding = b.and(flags, Tcp::FIN | Tcp::SYN | Tcp::RST | Tcp::ACK);
         let opens = b.eq(deciding, Tcp::SYN);
 
@@ -120,15 +121,15 @@ fn go_on(b: &mut Builder, e: &ConnectionLimit, c: E, flags: V, opens: V) {
 
 /// Turns a SYN into the RST that answers it, and sends that to output 1.
 fn refuse(b: &mut Builder, header_len: V, [src, dst]: [V; 2], [sport, dport]: [V; 2]) {
-    let seq = b.load(W32, Layer::Transport, 4);
+    let seq = tcp::SEQ.load(b);
     let ack = b.add(seq, 1);
-    b.store(Layer::Transport, 0, dport);
-    b.store(Layer::Transport, 2, sport);
-    b.store_const(W32, Layer::Transport, 4, 0_u32);
-    b.store(Layer::Transport, 8, ack);
+    ports::SRC.store(b, dport);
+    ports::DST.store(b, sport);
+    tcp::SEQ.store_const(b, 0_u32);
+    tcp::ACK.store(b, ack);
     // A header of five words, RST and ACK; window, checksum and urgent pointer 0.
     b.store_const(W16, Layer::Transport, 12, 0x5000 | u16::from(Tcp::RST | Tcp::ACK));
-    b.store_const(W16, Layer::Transport, 14, 0_u16);
+    tcp::WINDOW.store_const(b, 0_u16);
     b.store_const(W32, Layer::Transport, 16, 0_u32);
     let mut sum = b.checksum(Layer::Transport, 0, 20);
     for addr in [src, dst] {
@@ -138,20 +139,20 @@ fn refuse(b: &mut Builder, header_len: V, [src, dst]: [V; 2], [sport, dport]: [V
     }
     let sum = b.sum16(sum, u16::from(proto::TCP) + 20);
     let field = b.not(sum);
-    b.store(Layer::Transport, 16, field);
+    tcp::CHECKSUM.store(b, field);
 
     let len = b.add(header_len, 20);
     let len16 = b.resize(W16, len);
-    b.store(Layer::Net, 2, len16);
+    ipv4::LENGTH.store(b, len16);
     // No fragment; a fresh time to live.
-    b.store_const(W16, Layer::Net, 6, 0_u16);
-    b.store_const(W8, Layer::Net, 8, 64_u8);
-    b.store(Layer::Net, 12, dst);
-    b.store(Layer::Net, 16, src);
-    b.store_const(W16, Layer::Net, 10, 0_u16);
+    ipv4::FRAGMENT.store_const(b, 0_u16);
+    ipv4::TTL.store_const(b, 64_u8);
+    ipv4::SRC.store(b, dst);
+    ipv4::DST.store(b, src);
+    ipv4::CHECKSUM.store_const(b, 0_u16);
     let sum = b.checksum(Layer::Net, 0, header_len);
     let field = b.not(sum);
-    b.store(Layer::Net, 10, field);
+    ipv4::CHECKSUM.store(b, field);
 
     b.store_anno(anno::DST_IP, src);
     let complete = b.constant(W8, Checksum::Unknown as u8);

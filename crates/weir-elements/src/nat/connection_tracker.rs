@@ -1,3 +1,4 @@
+use crate::fields::{icmp, ipv4, tcp};
 use weir_net::Tcp;
 use weir_table::Sharing;
 
@@ -156,7 +157,7 @@ impl LookupIf for Builder {
 fn flow(b: &mut Builder, e: &ConnectionTracker, t: Tables, side: u32) -> Flow {
     require_ip(b);
     mark_transport(b, |b| t.fragments.later(b, &pass), |b| b.drop(Reason::TRUNCATED));
-    let proto = b.load(W8, Layer::Net, 9);
+    let proto = ipv4::PROTOCOL.load(b);
     let [no, yes] = [0_u8, 1].map(|v| b.constant(W1, v));
     let none = b.constant(W16, 0_u16);
     let lifetimes = |b: &mut Builder, all: [Duration; 3]| all.map(|d| b.constant(W64, nanos(d)));
@@ -181,8 +182,8 @@ fn flow(b: &mut Builder, e: &ConnectionTracker, t: Tables, side: u32) -> Flow {
             }
             Some(_) => {
                 b.require(Layer::Transport, 8, Reason::TRUNCATED);
-                let kind = b.load(W8, Layer::Transport, 0);
-                let id = b.load(W16, Layer::Transport, 4);
+                let kind = icmp::TYPE.load(b);
+                let id = icmp::ID.load(b);
                 let short = [udp[0]; 3];
                 b.switch(kind, &[&REQUESTS[..], &REPLIES, &ERRORS].concat(), |b, case| match case {
                     Some(0 | 1) => leave(b, [id, id], [yes, no, yes, no, no], short),
@@ -197,7 +198,7 @@ fn flow(b: &mut Builder, e: &ConnectionTracker, t: Tables, side: u32) -> Flow {
             }
         });
     });
-    let (src, dst) = (b.load(W32, Layer::Net, 12), b.load(W32, Layer::Net, 16));
+    let (src, dst) = (ipv4::SRC.load(b), ipv4::DST.load(b));
     let ends = Ends { proto, src, sport: v[0], dst, dport: v[1] };
     let [forth, back, begins, fin, reset] = [v[2], v[3], v[4], v[5], v[6]];
     Flow { ends, forth, back, begins, fin, reset, lifetimes: [v[7], v[8], v[9]] }
@@ -205,7 +206,7 @@ fn flow(b: &mut Builder, e: &ConnectionTracker, t: Tables, side: u32) -> Flow {
 
 /// Whether a TCP segment begins a connection, and ends it by FIN or RST.
 fn tcp(b: &mut Builder) -> [V; 3] {
-    let flags = b.load(W8, Layer::Transport, 13);
+    let flags = tcp::FLAGS.load(b);
     let deciding = b.and(flags, Tcp::SYN | Tcp::ACK | Tcp::RST | Tcp::FIN);
     let has = |b: &mut Builder, flag: u8| {
         let bit = b.and(flags, flag);
@@ -309,7 +310,7 @@ fn error(b: &mut Builder, t: Tables, side: u32) {
     b.require(Layer::Cursor, 8, Reason::TRUNCATED);
     let proto = b.load(W8, Layer::Transport, INNER + 9);
     let (src, dst) = (b.load(W32, Layer::Transport, INNER + 12), b.load(W32, Layer::Transport, INNER + 16));
-    let to = b.load(W32, Layer::Net, 16);
+    let to = ipv4::DST.load(b);
     let elsewhere = b.ne(to, src);
     b.when(elsewhere, |b| b.drop(no_connection()));
     let none = b.constant(W16, 0_u16);
@@ -339,7 +340,7 @@ fn error(b: &mut Builder, t: Tables, side: u32) {
 
 /// A packet passes, and its later fragments with it.
 fn leave(b: &mut Builder, t: Tables, side: u32) {
-    let (src, dst) = (b.load(W32, Layer::Net, 12), b.load(W32, Layer::Net, 16));
+    let (src, dst) = (ipv4::SRC.load(b), ipv4::DST.load(b));
     let output = b.constant(W16, side);
     t.fragments.first(b, &pass, Rewritten { src, dst, output });
     b.emit(side);

@@ -1,5 +1,6 @@
 //! Rewriting of TCP and UDP flows: what `IPRewriter`, `TCPRewriter` and `UDPRewriter` have in common.
 
+use crate::fields::{ipv4, ports, tcp};
 use weir_net::Tcp;
 
 use super::live::Part;
@@ -169,7 +170,7 @@ impl Settings {
         };
         require_ip(b);
         mark_transport(b, refuse(Reason::new("Fragment")), refuse(Reason::TRUNCATED));
-        let proto = b.load(W8, Layer::Net, 9);
+        let proto = ipv4::PROTOCOL.load(b);
         let protocols = self.protocols();
         let cases: Vec<u128> = protocols.iter().map(|&p| p.into()).collect();
         b.switch(proto, &cases, |b, case| match case.and_then(|i| protocols.get(i)) {
@@ -181,10 +182,10 @@ impl Settings {
         Flow {
             proto: of_table,
             packet_proto: proto,
-            src: b.load(W32, Layer::Net, 12),
-            sport: b.load(W16, Layer::Transport, 0),
-            dst: b.load(W32, Layer::Net, 16),
-            dport: b.load(W16, Layer::Transport, 2),
+            src: ipv4::SRC.load(b),
+            sport: ports::SRC.load(b),
+            dst: ipv4::DST.load(b),
+            dport: ports::DST.load(b),
         }
     }
 
@@ -250,10 +251,10 @@ pub(super) fn new_mapping(
 /// Rewrites the packet as its entry says, follows the state of the flow, and lets the packet leave.
 fn apply(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow, first: Option<u32>) {
     let new = flow.rewritten(b, entry);
-    b.store(Layer::Net, 12, new.src);
-    b.store(Layer::Net, 16, new.dst);
-    b.store(Layer::Transport, 0, new.sport);
-    b.store(Layer::Transport, 2, new.dport);
+    ipv4::SRC.store(b, new.src);
+    ipv4::DST.store(b, new.dst);
+    ports::SRC.store(b, new.sport);
+    ports::DST.store(b, new.dport);
     let (addresses, all) = (b.get(entry, "address_change"), b.get(entry, "change"));
     apply_ip_change(b, addresses);
     if e.dst_anno {
@@ -284,14 +285,14 @@ fn apply(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow, first: 
 
 /// Follows a TCP connection: which sides have sent data, which have finished.
 fn tcp_state(b: &mut Builder, e: &Settings, m: &Flows, entry: E, flow: Flow) {
-    let flags = b.load(W8, Layer::Transport, 13);
-    let words = b.load(W8, Layer::Transport, 12);
+    let flags = tcp::FLAGS.load(b);
+    let words = tcp::DATA_OFFSET.load(b);
     let words = b.shr(words, 4);
     let tcp_len = b.shl(words, 2);
     let tcp_len = b.resize(W32, tcp_len);
     let ip_len = ip_header_len(b);
     let headers = b.add(ip_len, tcp_len);
-    let len = b.load(W16, Layer::Net, 2);
+    let len = ipv4::LENGTH.load(b);
     let len = b.resize(W32, len);
     let payload = b.lt(headers, len);
 

@@ -1,6 +1,7 @@
 //! Fragments beyond the first, which have no ports: they go on as the first fragment of their packet did, and wait for it
 //! if they came earlier (RFC 4787, REQ-14).
 
+use crate::fields::ipv4;
 use crate::prelude::*;
 
 /// Packets whose fragments are remembered at a time.
@@ -64,7 +65,7 @@ impl Fragments {
     /// Takes note of how a packet is rewritten, if others of it follow, and lets those that wait for it leave: whether their
     /// headers are there is for `leave` to ask. To be done before its addresses change, of which `key` is made.
     pub(super) fn first(self, b: &mut Builder, leave: &Leave<'_>, new: Rewritten) {
-        let field = b.load(W16, Layer::Net, 6);
+        let field = ipv4::FRAGMENT.load(b);
         let more = b.and(field, MORE_FRAGMENTS);
         let more = b.ne(more, 0);
         b.when(more, |b| {
@@ -96,10 +97,5 @@ impl Fragments {
 
 /// What the fragments of a packet have in common (RFC 791); 20 bytes of the header at `net` are there.
 fn key(b: &mut Builder) -> [V; 4] {
-    [
-        b.load(W32, Layer::Net, 12),
-        b.load(W32, Layer::Net, 16),
-        b.load(W16, Layer::Net, 4),
-        b.load(W8, Layer::Net, 9),
-    ]
+    [ipv4::SRC.load(b), ipv4::DST.load(b), ipv4::ID.load(b), ipv4::PROTOCOL.load(b)]
 }

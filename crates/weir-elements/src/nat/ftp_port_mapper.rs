@@ -3,6 +3,7 @@ use super::mapping::REPLY_ANNO;
 use super::rewriter::Rewriter;
 use super::shift::SHIFTED;
 use crate::args::FromArg;
+use crate::fields::{ipv4, ports, tcp};
 use crate::prelude::*;
 
 element! {
@@ -144,7 +145,7 @@ fn program(e: &FTPPortMapper, b: &mut Builder) {
         finish(b, segment, change);
 
         let len = b.sub(segment.end, segment.start);
-        let seq = b.load(W32, Layer::Transport, 4);
+        let seq = tcp::SEQ.load(b);
         let from = b.add(seq, len);
         if let Some(shifts) = &control_tables.shifts {
             shifts.record(b, segment.flow, from, change, |b| b.drop(Reason::FULL));
@@ -167,10 +168,10 @@ fn program(e: &FTPPortMapper, b: &mut Builder) {
 fn segment(b: &mut Builder, control: &Settings) -> Segment {
     let pass = |b: &mut Builder| b.emit(0);
     b.require_or(Layer::Net, 20, pass);
-    let proto = b.load(W8, Layer::Net, 9);
+    let proto = ipv4::PROTOCOL.load(b);
     let other = b.ne(proto, proto::TCP);
     b.when(other, pass);
-    let fragment = b.load(W16, Layer::Net, 6);
+    let fragment = ipv4::FRAGMENT.load(b);
     let part = b.and(fragment, 0x3fff);
     let part = b.ne(part, 0);
     b.when(part, pass);
@@ -178,11 +179,11 @@ fn segment(b: &mut Builder, control: &Settings) -> Segment {
     b.require_or(Layer::Net, header_len, pass);
     b.set_mark(Layer::Transport, Layer::Net, header_len);
     b.require_or(Layer::Transport, 20, pass);
-    let words = b.load(W8, Layer::Transport, 12);
+    let words = tcp::DATA_OFFSET.load(b);
     let words = b.shr(words, 4);
     let start = b.shl(words, 2);
     let start = b.resize(W32, start);
-    let ip_len = b.load(W16, Layer::Net, 2);
+    let ip_len = ipv4::LENGTH.load(b);
     let ip_len = b.resize(W32, ip_len);
     let end = b.sub(ip_len, header_len);
     let least = b.add(start, 5);
@@ -204,10 +205,10 @@ fn segment(b: &mut Builder, control: &Settings) -> Segment {
     let flow = Flow {
         proto: in_table,
         packet_proto: proto,
-        src: b.load(W32, Layer::Net, 12),
-        sport: b.load(W16, Layer::Transport, 0),
-        dst: b.load(W32, Layer::Net, 16),
-        dport: b.load(W16, Layer::Transport, 2),
+        src: ipv4::SRC.load(b),
+        sport: ports::SRC.load(b),
+        dst: ipv4::DST.load(b),
+        dport: ports::DST.load(b),
     };
     Segment { flow, start, end }
 }
@@ -371,10 +372,10 @@ fn put_digit(b: &mut Builder, at: V, digit: V) {
 /// Updates lengths and checksums after the segment has grown.
 fn finish(b: &mut Builder, segment: Segment, change: V) {
     b.require(Layer::Net, 20, Reason::TRUNCATED);
-    let old = b.load(W16, Layer::Net, 2);
+    let old = ipv4::LENGTH.load(b);
     let change = b.resize(W16, change);
     let new = b.add(old, change);
-    b.store(Layer::Net, 2, new);
+    ipv4::LENGTH.store(b, new);
     update_ip_checksum(b, &[old], &[new]);
     let len = b.rest(Layer::Transport);
     b.require(Layer::Transport, len, Reason::TRUNCATED);
@@ -385,13 +386,13 @@ fn finish(b: &mut Builder, segment: Segment, change: V) {
         partial,
         |b| {
             // The sum of the pseudo header so far.
-            let field = b.load(W16, Layer::Transport, 16);
+            let field = tcp::CHECKSUM.load(b);
             let length = checksum_change(b, &[old], &[new]);
             let sum = b.sum16(field, length);
-            b.store(Layer::Transport, 16, sum);
+            tcp::CHECKSUM.store(b, sum);
         },
         |b| {
-            b.store_const(W16, Layer::Transport, 16, 0_u16);
+            tcp::CHECKSUM.store_const(b, 0_u16);
             b.require(Layer::Transport, len, Reason::TRUNCATED);
             let mut sum = b.checksum(Layer::Transport, 0, len);
             let words = [halves(b, segment.flow.src), halves(b, segment.flow.dst)].concat();
@@ -402,7 +403,7 @@ fn finish(b: &mut Builder, segment: Segment, change: V) {
             }
             let field = b.not(sum);
             b.require(Layer::Transport, 20, Reason::TRUNCATED);
-            b.store(Layer::Transport, 16, field);
+            tcp::CHECKSUM.store(b, field);
         },
     );
     b.require(Layer::Transport, 20, Reason::TRUNCATED);

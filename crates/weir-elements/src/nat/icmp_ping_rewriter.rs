@@ -4,6 +4,7 @@ use super::live::{self, Part};
 use super::mapping::{self, Mappings, nanos};
 use super::params::{Anno, Capacity};
 use super::pattern::{InputSpec, InputSpecs, Rule};
+use crate::fields::{icmp, ipv4};
 use crate::prelude::*;
 
 element! {
@@ -143,34 +144,29 @@ fn program(e: &ICMPPingRewriter, b: &mut Builder) {
 /// Reads an echo and marks its ICMP header, of which eight bytes are there.
 fn echo_of_packet<F: FnOnce(&mut Builder)>(b: &mut Builder, refuse: impl Fn(Reason) -> F) -> Echo {
     require_ip(b);
-    let fragment = b.load(W16, Layer::Net, 6);
+    let fragment = ipv4::FRAGMENT.load(b);
     let offset = b.and(fragment, 0x1fff);
     let later = b.ne(offset, 0);
     b.when(later, refuse(Reason::new("Fragment")));
-    let proto = b.load(W8, Layer::Net, 9);
+    let proto = ipv4::PROTOCOL.load(b);
     let other = b.ne(proto, proto::ICMP);
     b.when(other, refuse(Reason::new("NotRewritable")));
     let header_len = ip_header_len(b);
     b.require_or(Layer::Net, header_len, refuse(Reason::TRUNCATED));
     b.set_mark(Layer::Transport, Layer::Net, header_len);
     b.require_or(Layer::Transport, 8, refuse(Reason::TRUNCATED));
-    let kind = b.load(W8, Layer::Transport, 0);
+    let kind = icmp::TYPE.load(b);
     b.switch(kind, &[REQUEST, REPLY], |b, case| {
         if case.is_none() {
             refuse(Reason::new("NotRewritable"))(b);
         }
     });
-    Echo {
-        is_reply: b.eq(kind, REPLY),
-        src: b.load(W32, Layer::Net, 12),
-        dst: b.load(W32, Layer::Net, 16),
-        id: b.load(W16, Layer::Transport, 4),
-    }
+    Echo { is_reply: b.eq(kind, REPLY), src: ipv4::SRC.load(b), dst: ipv4::DST.load(b), id: icmp::ID.load(b) }
 }
 
 fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, echo: Echo) -> Option<E> {
     let pattern = rule.pattern?;
-    let proto = b.load(W8, Layer::Net, 9);
+    let proto = ipv4::PROTOCOL.load(b);
     m.require_room(b, number, proto);
     let live = m.live(b, number, &pattern);
     let mut new = Echo {
@@ -205,18 +201,18 @@ fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, echo: 
 
 fn apply(b: &mut Builder, e: &ICMPPingRewriter, m: &Mappings, entry: E, echo: Echo, first: Option<u32>) {
     let (src, dst, id) = (b.get(entry, "new_src"), b.get(entry, "new_dst"), b.get(entry, "new_id"));
-    b.store(Layer::Net, 12, src);
-    b.store(Layer::Net, 16, dst);
-    b.store(Layer::Transport, 4, id);
+    ipv4::SRC.store(b, src);
+    ipv4::DST.store(b, dst);
+    icmp::ID.store(b, id);
     if e.dst_anno {
         b.store_anno(anno::DST_IP, dst);
     }
     let old = [halves(b, echo.src), halves(b, echo.dst)].concat();
     let new = [halves(b, src), halves(b, dst)].concat();
     update_ip_checksum(b, &old, &new);
-    let field = b.load(W16, Layer::Transport, 2);
+    let field = icmp::CHECKSUM.load(b);
     let updated = update_checksum(b, field, &[echo.id], &[id]);
-    b.store(Layer::Transport, 2, updated);
+    icmp::CHECKSUM.store(b, updated);
     b.touch(entry, nanos(e.timeout));
     m.leave(b, entry, first);
 }

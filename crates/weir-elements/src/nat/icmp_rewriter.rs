@@ -3,6 +3,7 @@ use super::mapping::{Mappings, REPLY_ANNO};
 use super::params::Anno;
 use super::rewriter::Rewriter;
 use crate::args::FromArg;
+use crate::fields::{icmp, ipv4};
 use crate::prelude::*;
 
 element! {
@@ -105,7 +106,7 @@ fn program(e: &ICMPRewriter, b: &mut Builder) {
         .collect();
     b.input(0, |b| {
         require_ip(b);
-        let proto = b.load(W8, Layer::Net, 9);
+        let proto = ipv4::PROTOCOL.load(b);
         let other = b.ne(proto, proto::ICMP);
         b.when(other, |b| b.drop(Reason::new("NotRewritable")));
         let refuse = |reason: Reason| move |b: &mut Builder| b.emit_or_drop(1, reason);
@@ -113,7 +114,7 @@ fn program(e: &ICMPRewriter, b: &mut Builder) {
         b.require_or(Layer::Net, header_len, refuse(Reason::TRUNCATED));
         b.set_mark(Layer::Transport, Layer::Net, header_len);
         b.require_or(Layer::Transport, INNER + 20, refuse(Reason::TRUNCATED));
-        let kind = b.load(W8, Layer::Transport, 0);
+        let kind = icmp::TYPE.load(b);
         b.switch(kind, &[3, 4, 5, 11, 12], |b, case| {
             if case.is_none() {
                 refuse(Reason::new("NotRewritable"))(b);
@@ -305,10 +306,10 @@ struct Leave<'a> {
 impl Leave<'_> {
     fn rewrite(&self, b: &mut Builder, entry: E, inner: &Inner, [src, dst]: [V; 2], ports: Option<Ports>) {
         // The error goes to the sender of the packet.
-        let outer = b.load(W32, Layer::Net, 16);
+        let outer = ipv4::DST.load(b);
         let to_sender = b.eq(outer, inner.src);
         b.when(to_sender, |b| {
-            b.store(Layer::Net, 16, src);
+            ipv4::DST.store(b, src);
             let (old, new) = (halves(b, outer), halves(b, src));
             update_ip_checksum(b, &old, &new);
             if self.e.dst_anno {
@@ -358,11 +359,11 @@ impl Leave<'_> {
             None => change = self.checksum_only(b, inner, addresses, change),
         }
         b.require(Layer::Transport, INNER, Reason::TRUNCATED);
-        let field = b.load(W16, Layer::Transport, 2);
+        let field = icmp::CHECKSUM.load(b);
         let sum = b.not(field);
         let sum = b.sum16(sum, change);
         let updated = b.not(sum);
-        b.store(Layer::Transport, 2, updated);
+        icmp::CHECKSUM.store(b, updated);
         match self.map.offset {
             None => b.emit(0),
             Some(offset) => {

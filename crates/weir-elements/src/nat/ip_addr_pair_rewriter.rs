@@ -5,6 +5,7 @@ use super::live::{self, Part};
 use super::mapping::{self, Mappings, nanos};
 use super::params::{Anno, Capacity};
 use super::pattern::{InputSpecs, Pattern, Rule};
+use crate::fields::ipv4;
 use crate::prelude::*;
 
 element! {
@@ -108,7 +109,7 @@ fn program(e: &IPAddrPairRewriter, b: &mut Builder) {
     for input in 0..e.inputs.0.len().min(b.inputs() as usize) {
         b.input(input as u32, |b| {
             require_ip(b);
-            let pair = [b.load(W32, Layer::Net, 12), b.load(W32, Layer::Net, 16)];
+            let pair = [ipv4::SRC.load(b), ipv4::DST.load(b)];
             b.lookup(
                 m.map,
                 &pair,
@@ -130,7 +131,7 @@ fn program(e: &IPAddrPairRewriter, b: &mut Builder) {
 
 fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, [src, dst]: [V; 2]) -> Option<E> {
     let pattern = rule.pattern?;
-    let proto = b.load(W8, Layer::Net, 9);
+    let proto = ipv4::PROTOCOL.load(b);
     m.require_room(b, number, proto);
     let live = m.live(b, number, &pattern);
     let new_dst = live.dst.unwrap_or(dst);
@@ -159,8 +160,8 @@ fn apply(
     first: Option<u32>,
 ) {
     let (new_src, new_dst) = (b.get(entry, "new_src"), b.get(entry, "new_dst"));
-    b.store(Layer::Net, 12, new_src);
-    b.store(Layer::Net, 16, new_dst);
+    ipv4::SRC.store(b, new_src);
+    ipv4::DST.store(b, new_dst);
     b.store_anno(anno::DST_IP, new_dst);
     let old = [halves(b, src), halves(b, dst)].concat();
     let new = [halves(b, new_src), halves(b, new_dst)].concat();

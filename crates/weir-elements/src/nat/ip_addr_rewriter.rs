@@ -5,6 +5,7 @@ use super::live::{self, Part};
 use super::mapping::{self, Mappings, nanos};
 use super::params::{Anno, Capacity};
 use super::pattern::{InputSpecs, Pattern, Rule};
+use crate::fields::ipv4;
 use crate::prelude::*;
 
 element! {
@@ -107,8 +108,8 @@ fn program(e: &IPAddrRewriter, b: &mut Builder) {
     for input in 0..e.inputs.0.len().min(b.inputs() as usize) {
         b.input(input as u32, |b| {
             require_ip(b);
-            let src = b.load(W32, Layer::Net, 12);
-            let dst = b.load(W32, Layer::Net, 16);
+            let src = ipv4::SRC.load(b);
+            let dst = ipv4::DST.load(b);
             let (no, yes) = (b.constant(W1, 0_u8), b.constant(W1, 1_u8));
             b.lookup(m.map, &[no, src], |b, entry| apply(b, e, &m, entry, (src, false), None), |_| {});
             b.lookup(m.map, &[yes, dst], |b, entry| apply(b, e, &m, entry, (dst, true), None), |_| {});
@@ -126,7 +127,7 @@ fn program(e: &IPAddrRewriter, b: &mut Builder) {
 
 fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, src: V) -> Option<E> {
     let pattern = rule.pattern?;
-    let proto = b.load(W8, Layer::Net, 9);
+    let proto = ipv4::PROTOCOL.load(b);
     m.require_room(b, number, proto);
     let (no, yes) = (b.constant(W1, 0_u8), b.constant(W1, 1_u8));
     let live = m.live(b, number, &pattern);

@@ -5,6 +5,7 @@ use super::live::{self, Part};
 use super::mapping::{self, Mappings, nanos};
 use super::params::{Anno, Capacity};
 use super::pattern::{InputSpec, InputSpecs, Pattern, Rule};
+use crate::fields::{icmp, ipv4};
 use crate::prelude::*;
 
 mod filtering;
@@ -258,7 +259,7 @@ fn ends<F: FnOnce(&mut Builder)>(
     filtering: Filtering,
     refuse: impl Fn(Reason) -> F,
 ) -> Ends {
-    let proto = b.load(W8, Layer::Net, 9);
+    let proto = ipv4::PROTOCOL.load(b);
     let none = b.constant(W16, 0_u16);
     let both = filtering == Filtering::AddressAndPortDependent;
     let ports = b.repeat(1, &[none, none][..1 + usize::from(both)], |b, round, _| {
@@ -272,8 +273,8 @@ fn ends<F: FnOnce(&mut Builder)>(
                 }
                 return round.leave(b, &ports);
             }
-            let kind = b.load(W8, Layer::Transport, 0);
-            let id = b.load(W16, Layer::Transport, 4);
+            let kind = icmp::TYPE.load(b);
+            let id = icmp::ID.load(b);
             // An identifier is the port of who asks.
             let own = if side == Side::Source { 0 } else { 1 };
             b.switch(kind, &[REQUEST, REPLY], |b, case| match case {
@@ -283,7 +284,7 @@ fn ends<F: FnOnce(&mut Builder)>(
             });
         });
     });
-    let (src, dst) = (b.load(W32, Layer::Net, 12), b.load(W32, Layer::Net, 16));
+    let (src, dst) = (ipv4::SRC.load(b), ipv4::DST.load(b));
     Ends { proto, src, dst, port: ports[0], other_port: ports.get(1).copied().unwrap_or(none) }
 }
 
@@ -400,10 +401,10 @@ impl Parts<'_> {
                     update_transport_checksum(b, field, udp, [&old, &new], [&[old_port], &[port]]);
                 }
                 None => {
-                    b.store(Layer::Transport, 4, port);
-                    let sum = b.load(W16, Layer::Transport, 2);
+                    icmp::ID.store(b, port);
+                    let sum = icmp::CHECKSUM.load(b);
                     let updated = update_checksum(b, sum, &[old_port], &[port]);
-                    b.store(Layer::Transport, 2, updated);
+                    icmp::CHECKSUM.store(b, updated);
                 }
             }
             keep(b, case);
@@ -427,9 +428,9 @@ impl Parts<'_> {
 
 /// Rewrites the addresses of a fragment beyond the first, and lets it leave.
 fn leave(b: &mut Builder, m: &Mappings, new: Rewritten) {
-    let (src, dst) = (b.load(W32, Layer::Net, 12), b.load(W32, Layer::Net, 16));
-    b.store(Layer::Net, 12, new.src);
-    b.store(Layer::Net, 16, new.dst);
+    let (src, dst) = (ipv4::SRC.load(b), ipv4::DST.load(b));
+    ipv4::SRC.store(b, new.src);
+    ipv4::DST.store(b, new.dst);
     b.store_anno(anno::DST_IP, new.dst);
     let old = [halves(b, src), halves(b, dst)].concat();
     let new_words = [halves(b, new.src), halves(b, new.dst)].concat();

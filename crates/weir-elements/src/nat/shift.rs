@@ -2,6 +2,7 @@
 
 use super::flow::Flow;
 use super::mapping::{nanos, shared};
+use crate::fields::tcp;
 use crate::prelude::*;
 
 /// Bit of a mapping's state: sequence numbers of its flow are shifted.
@@ -107,11 +108,11 @@ impl Shifts {
                 &flow.key()[1..],
                 |b, row| {
                     b.require(Layer::Transport, 20, Reason::TRUNCATED);
-                    let seq = b.load(W32, Layer::Transport, 4);
+                    let seq = tcp::SEQ.load(b);
                     forget(b, row, seq);
                     let shift = shift_at(b, row, seq, false);
                     let to = b.add(seq, shift);
-                    b.store(Layer::Transport, 4, to);
+                    tcp::SEQ.store(b, to);
                     let change = change(b, seq, to);
                     update(b, change);
                     b.touch(row, self.lifetime);
@@ -123,9 +124,9 @@ impl Shifts {
                 &new.reversed().key()[1..],
                 |b, row| {
                     b.require(Layer::Transport, 20, Reason::TRUNCATED);
-                    let ack = b.load(W32, Layer::Transport, 8);
+                    let ack = tcp::ACK.load(b);
                     let to = shift_back(b, row, ack);
-                    b.store(Layer::Transport, 8, to);
+                    tcp::ACK.store(b, to);
                     let change = change(b, ack, to);
                     update(b, change);
                     selective(b, row);
@@ -183,7 +184,7 @@ fn shift_back(b: &mut Builder, row: E, ack: V) -> V {
 
 /// Shifts back the edges of a selective acknowledgement (RFC 2018).
 fn selective(b: &mut Builder, row: E) {
-    let words = b.load(W8, Layer::Transport, 12);
+    let words = tcp::DATA_OFFSET.load(b);
     let words = b.shr(words, 4);
     let len = b.shl(words, 2);
     let len = b.resize(W32, len);

@@ -1,5 +1,6 @@
 //! What the elements of tunnels share: outer headers, flows of inner packets, identifiers.
 
+use crate::fields::{ipv4, ipv6, ports, udp};
 use crate::ip::checks::{check_sum, refuse, whole_payload};
 use crate::ip::encap::{Outer, fill_ip, fill_udp, next_id, push_headers};
 use crate::prelude::*;
@@ -172,8 +173,8 @@ fn flow4(b: &mut Builder, at: u32) -> V {
     b.set_mark(Layer::Net, Layer::Data, at);
     let header = ip_header_len(b);
     let addresses = b.load(W64, Layer::Net, 12);
-    let protocol = b.load(W8, Layer::Net, 9);
-    let fragment = b.load(W16, Layer::Net, 6);
+    let protocol = ipv4::PROTOCOL.load(b);
+    let fragment = ipv4::FRAGMENT.load(b);
     let fragment = b.and(fragment, 0x3fff);
     // All fragments of a packet take one path, so none has ports.
     let whole = b.eq(fragment, 0);
@@ -194,7 +195,7 @@ fn flow6(b: &mut Builder, at: u32) -> V {
     b.set_mark(Layer::Net, Layer::Data, at);
     b.set_mark(Layer::Transport, Layer::Net, 40);
     let [src, dst] = [8, 24].map(|off| b.load(W128, Layer::Net, off));
-    let next = b.load(W8, Layer::Net, 6);
+    let next = ipv6::NEXT_HEADER.load(b);
     let ports = ports(b, next);
     b.hash(&[src, dst, next, ports])
 }
@@ -212,16 +213,16 @@ fn ports(b: &mut Builder, protocol: V) -> V {
 /// of its payload, from `transport + 8` on, are known to be there.
 pub(super) fn receive_udp(b: &mut Builder, drops: TableId, dport: u16, min: u32, not: Reason) {
     let payload = whole_payload(b, drops, proto::UDP, Reason::new("NotUDP"), 8);
-    let port = b.load(W16, Layer::Transport, 2);
+    let port = ports::DST.load(b);
     let other = b.ne(port, dport);
     b.when(other, refuse(drops, not));
-    let len = b.load(W16, Layer::Transport, 4);
+    let len = udp::LENGTH.load(b);
     let len = b.resize(W32, len);
     let short = b.lt(len, 8 + min);
     let long = b.lt(payload, len);
     let wrong = b.or(short, long);
     b.when(wrong, refuse(drops, Reason::new("BadLength")));
-    let field = b.load(W16, Layer::Transport, 6);
+    let field = udp::CHECKSUM.load(b);
     let summed = b.ne(field, 0);
     b.when(summed, |b| {
         b.require_or(Layer::Transport, len, refuse(drops, Reason::TRUNCATED));

@@ -1,5 +1,6 @@
 //! Reading of Ethernet frames: VLAN tags, IPv4 and IPv6.
 
+use crate::fields::ipv6;
 use weir_filter::{TAG_TYPES, WALKED_TAGS};
 use weir_ir::{Builder, Layer, V, Width};
 
@@ -154,10 +155,10 @@ fn is_arp(b: &mut Builder, ether_type: V) -> V {
 fn behind_ipv6(b: &mut Builder, is_v6: V) -> (V, V) {
     let left = |b: &mut Builder| {
         let read = |b: &mut Builder| {
-            let next = b.load(Width::W8, Layer::Net, 6);
+            let next = ipv6::NEXT_HEADER.load(b);
             let other = b.ne(next, FRAGMENT);
             b.when(other, |b| b.set_mark(Layer::Cursor, Layer::Net, V6_LEN));
-            let payload = b.load(Width::W16, Layer::Net, 4);
+            let payload = ipv6::PAYLOAD_LENGTH.load(b);
             b.resize(Width::W32, payload)
         };
         b.choose_has(Layer::Net, V6_LEN, read, |b| b.constant(Width::W32, 0_u32))

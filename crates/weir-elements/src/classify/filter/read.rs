@@ -1,5 +1,6 @@
 //! Reading of a packet's headers: each number once, the usual packet on a straight path.
 
+use crate::fields::{ipv4, ipv6};
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_filter::{CHAIN, Expr, Tags};
@@ -229,7 +230,7 @@ impl Headers {
         for &f in &wants.fields {
             let v = match f {
                 Field::V4(off, n) => load(b, Layer::Net, off, n),
-                Field::Proto => b.load(Width::W8, Layer::Net, 9),
+                Field::Proto => ipv4::PROTOCOL.load(b),
                 _ => {
                     late.push(f);
                     continue;
@@ -460,8 +461,8 @@ pub(super) struct Followed {
 /// Follows the extension headers of the IPv6 packet at `net`, of which 40 bytes are there. Packets whose extension headers
 /// cannot be followed are dropped.
 pub(super) fn follow(b: &mut Builder) -> Followed {
-    let next = b.load(Width::W8, Layer::Net, 6);
-    let left = b.load(Width::W16, Layer::Net, 4);
+    let next = ipv6::NEXT_HEADER.load(b);
+    let left = ipv6::PAYLOAD_LENGTH.load(b);
     let left = b.resize(Width::W32, left);
     let (yes, no) = (b.constant(Width::W1, 1_u8), b.constant(Width::W1, 0_u8));
     b.set_mark(Layer::Cursor, Layer::Net, V6_LEN);
@@ -508,7 +509,7 @@ pub(super) fn mark_transport_v4(b: &mut Builder) {
         8,
         |b| {
             let len = crate::headers::ip_header_len(b);
-            let fragment = b.load(Width::W16, Layer::Net, 6);
+            let fragment = ipv4::FRAGMENT.load(b);
             let offset = b.and(fragment, 0x1fff);
             let first = b.eq(offset, 0);
             b.when(first, |b| {

@@ -3,6 +3,7 @@
 //! A mapping has no state machine of its own for each connection: one of its two entries follows the packets of the inside,
 //! the other those of the outside, and the mapping lives as long as either needs it.
 
+use crate::fields::tcp;
 use weir_net::Tcp;
 
 use super::super::mapping::nanos;
@@ -52,7 +53,7 @@ impl Entry {
 impl Timeouts {
     /// Gives an entry its lifetime behind a TCP packet, whose header is there.
     pub(super) fn follow(self, b: &mut Builder, e: Entry) {
-        let flags = b.load(W8, Layer::Transport, 13);
+        let flags = tcp::FLAGS.load(b);
         let state = b.get(e.entry, STATE);
         let special = b.and(flags, Tcp::SYN | Tcp::FIN | Tcp::RST);
         let plain = b.eq(special, 0);

@@ -1,0 +1,134 @@
+//! Fields of headers by their names.
+
+use weir_ir::{Builder, Layer, V, Width};
+
+/// A field of a header: its place behind the mark of its layer, and its width.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    layer: Layer,
+    off: u32,
+    width: Width,
+}
+
+impl Field {
+    const fn new(layer: Layer, off: u32, width: Width) -> Field {
+        Field { layer, off, width }
+    }
+
+    /// Reads it; the packet has to have it.
+    pub fn load(self, b: &mut Builder) -> V {
+        b.load(self.width, self.layer, self.off)
+    }
+
+    /// Writes it; the packet has to have it.
+    pub fn store(self, b: &mut Builder, v: V) {
+        debug_assert_eq!(v.width, self.width, "{self:?}");
+        b.store(self.layer, self.off, v);
+    }
+
+    /// Writes a constant to it; the packet has to have it.
+    pub fn store_const(self, b: &mut Builder, value: impl Into<u128>) {
+        b.store_const(self.width, self.layer, self.off, value);
+    }
+}
+
+macro_rules! fields {
+    ($(#[doc = $doc:literal])* $module:ident at $layer:ident: $($(#[doc = $fdoc:literal])* $name:ident = $off:literal, $width:ident;)*) => {
+        $(#[doc = $doc])*
+        pub mod $module {
+            use super::{Field, Layer, Width};
+
+            $($(#[doc = $fdoc])* pub const $name: Field = Field::new(Layer::$layer, $off, Width::$width);)*
+        }
+    };
+}
+
+fields! {
+    /// The IPv4 header (RFC 791), at the `net` mark.
+    ipv4 at Net:
+    /// Version (4), and header length in words of 4 bytes.
+    VERSION_IHL = 0, W8;
+    /// DSCP and ECN.
+    TOS = 1, W8;
+    /// Length of the packet.
+    LENGTH = 2, W16;
+    /// Identification.
+    ID = 4, W16;
+    /// Flags and fragment offset.
+    FRAGMENT = 6, W16;
+    /// Time to live.
+    TTL = 8, W8;
+    /// Protocol of the payload.
+    PROTOCOL = 9, W8;
+    /// Header checksum.
+    CHECKSUM = 10, W16;
+    /// Source address.
+    SRC = 12, W32;
+    /// Destination address.
+    DST = 16, W32;
+}
+
+fields! {
+    /// The IPv6 header (RFC 8200), at the `net` mark.
+    ipv6 at Net:
+    /// Length of what follows the header.
+    PAYLOAD_LENGTH = 4, W16;
+    /// Protocol of what follows.
+    NEXT_HEADER = 6, W8;
+    /// Hop limit.
+    HOP_LIMIT = 7, W8;
+    /// Source address.
+    SRC = 8, W128;
+    /// Destination address.
+    DST = 24, W128;
+}
+
+fields! {
+    /// Ports of TCP, UDP and their kin, at the `transport` mark.
+    ports at Transport:
+    /// Source port.
+    SRC = 0, W16;
+    /// Destination port.
+    DST = 2, W16;
+}
+
+fields! {
+    /// The TCP header (RFC 9293), at the `transport` mark.
+    tcp at Transport:
+    /// Sequence number.
+    SEQ = 4, W32;
+    /// Acknowledgement number.
+    ACK = 8, W32;
+    /// Header length in words of 4 bytes, in the upper four bits.
+    DATA_OFFSET = 12, W8;
+    /// Flags.
+    FLAGS = 13, W8;
+    /// Window.
+    WINDOW = 14, W16;
+    /// Checksum.
+    CHECKSUM = 16, W16;
+}
+
+fields! {
+    /// The UDP header (RFC 768), at the `transport` mark.
+    udp at Transport:
+    /// Length of header and payload.
+    LENGTH = 4, W16;
+    /// Checksum; 0: none.
+    CHECKSUM = 6, W16;
+}
+
+fields! {
+    /// The ICMP header (RFC 792), at the `transport` mark.
+    icmp at Transport:
+    /// Type.
+    TYPE = 0, W8;
+    /// Code.
+    CODE = 1, W8;
+    /// Checksum.
+    CHECKSUM = 2, W16;
+    /// Identifier of an echo.
+    ID = 4, W16;
+    /// Sequence number of an echo.
+    SEQUENCE = 6, W16;
+}
