@@ -260,7 +260,7 @@ fn the_program_goes_with_the_port_and_the_kernel_gets_its_packets_back() {
     b.ip("addr add 10.9.0.2/24 dev vb");
     let ping = || {
         std::process::Command::new("ip")
-            .args(["netns", "exec", &a.name(), "ping", "-c", "1", "-W", "1", "10.9.0.2"])
+            .args(["netns", "exec", a.name(), "ping", "-c", "1", "-W", "1", "10.9.0.2"])
             .output()
             .unwrap()
             .status

@@ -54,6 +54,7 @@ fn hosts_talk_over_ip() {
 #[test]
 fn an_interface_is_made_as_asked_for_and_goes_with_its_port() {
     let ns = Namespace::new("s");
+    ns.exec("sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0");
     let options = Options {
         address: Some(([10, 9, 3, 1].into(), 20)),
         address6: Some(("fd00::1".parse().unwrap(), 64)),

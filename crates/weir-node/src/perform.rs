@@ -287,7 +287,7 @@ impl<D: DataPlane> Runtime<D> {
         let mut refused = Refusals::new();
         while let Some(done) = tasks.join_next().await {
             let (instance, result) = done.map_err(|e| StepError::Lost(format!("internal error: {e}")))?;
-            let Instance { id, spec, tag } = instance;
+            let Instance { id, spec, tag } = *instance;
             // What failed may be there in part.
             let tag = if result.is_ok() { tag } else { String::new() };
             running.functions.insert(id.clone(), (spec.kind(), tag));

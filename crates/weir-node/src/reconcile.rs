@@ -125,7 +125,7 @@ pub enum Wanted {
         tag: String,
     },
     /// A function that is not inline.
-    Function(Instance),
+    Function(Box<Instance>),
     /// LSI-0 of an interface.
     Lsi0 {
         /// The interface.
@@ -194,7 +194,7 @@ pub fn reconcile(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Runni
                 Some(_) => Step::Update,
                 None => Step::Create,
             };
-            steps.push(step(Wanted::Function(instance.clone())));
+            steps.push(step(Wanted::Function(Box::new(instance.clone()))));
         }
     }
     for g in wanted.values().flatten() {

@@ -173,11 +173,11 @@ fn graph(rules: &[Rule]) -> Option<ServiceGraph> {
 fn table(rules: &[Rule]) -> Program {
     let graph = graph(rules).expect("each rule is allowed");
     let text = configuration(&plan(&graph, |_| Err("there is no image".into())).unwrap()).text;
-    let parsed = weir_click::parse("graph", &text, &Library).unwrap_or_else(|e| panic!("{e}\n{}", text));
+    let parsed = weir_click::parse("graph", &text, &Library).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let lsi = &parsed.elements[parsed.find("lsi").unwrap()];
     let element = class("FlowTable").unwrap().configure(&lsi.args).unwrap_or_else(|e| panic!("{e:?}"));
     let program = program_of(&*element, "lsi", 3, 3);
-    check(&program).unwrap_or_else(|e| panic!("{e:#?}\n{}", text));
+    check(&program).unwrap_or_else(|e| panic!("{e:#?}\n{text}"));
     program
 }
 
@@ -278,7 +278,7 @@ fn the_example_compiles_to_a_configuration() {
     };
     let plan = plan(&graph, image).unwrap_or_else(|e| panic!("{e:?}"));
     let text = configuration(&plan).text;
-    let parsed = weir_click::parse("graph", &text, &Library).unwrap_or_else(|e| panic!("{e}\n{}", text));
+    let parsed = weir_click::parse("graph", &text, &Library).unwrap_or_else(|e| panic!("{e}\n{text}"));
     for (e, ports) in parsed.elements.iter().zip(&parsed.ports) {
         let Some(class) = class(&e.class) else { continue };
         let element = class.configure(&e.args).unwrap_or_else(|why| panic!("{}: {why:?}", e.name));

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::Template;
+use super::{Origin, Template};
 use crate::error::DocErrors;
 
 /// The manifest's file name.
@@ -42,7 +42,7 @@ impl Template {
     pub fn load(path: &Path) -> Result<Self, TemplateError> {
         if path.is_dir() {
             let template = Self::load_with(path, |file| read_file(&path.join(file)))?;
-            return Ok(Template { folder: Some(path.into()), ..template });
+            return Ok(Template { origin: Origin { folder: Some(path.into()) }, ..template });
         }
         let text = read_file(path).map_err(|source| TemplateError::Io { path: path.into(), source })?;
         super::read::template(&text, None, Some(path))

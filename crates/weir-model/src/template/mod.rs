@@ -67,10 +67,25 @@ pub struct Template {
     #[serde(flatten)]
     #[schemars(with = "schema::Fields")]
     pub implementation: Implementation,
-    /// The directory that it was loaded from.
+    /// Where it was loaded from.
     #[serde(skip)]
+    pub origin: Origin,
+}
+
+/// The place that a template was loaded from. It is no part of what the template is: all are equal.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    /// The directory, if it was one.
     pub folder: Option<PathBuf>,
 }
+
+impl PartialEq for Origin {
+    fn eq(&self, _: &Origin) -> bool {
+        true
+    }
+}
+
+impl Eq for Origin {}
 
 /// What runs a function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -302,7 +317,7 @@ impl Template {
 
     /// The directory that a kind which is one was loaded from.
     pub fn folder(&self) -> Option<&Path> {
-        self.folder.as_deref()
+        self.origin.folder.as_deref()
     }
 
     /// Reads a template that holds its script, from YAML or JSON.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::native::{interface_name, native};
 use super::{
-    Access, Click, Handler, Implementation, Native, Param, ParamType, Script, Template, TemplatePort,
+    Access, Click, Handler, Implementation, Native, Origin, Param, ParamType, Script, Template, TemplatePort,
 };
 use crate::doc::{At, Kind, Node, Reader, did_you_mean};
 use crate::error::{DocErrors, Position, quote};
@@ -106,7 +106,7 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
         params,
         handlers,
         implementation: implementation?,
-        folder: None,
+        origin: Origin::default(),
     })
 }
 

@@ -110,6 +110,8 @@ mod tests {
             "get /graphs/{id}/config",
             "get /graphs/{id}/document",
             "get /graphs/{id}/functions/{function}/handlers/{name}",
+            "get /graphs/{id}/functions/{function}/inside",
+            "get /graphs/{id}/functions/{function}/log",
             "get /graphs/{id}/status",
             "get /health",
             "get /images",

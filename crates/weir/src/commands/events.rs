@@ -106,7 +106,7 @@ mod tests {
             text: "no interface eth9".into(),
         };
         let line = text(&event, Ui::new(false, Color::Never));
-        assert_eq!(line, "2024-02-29 12:34:56Z failed      fw: no interface eth9\n");
+        assert_eq!(line, "2024-02-29 12:34:56Z failed        fw: no interface eth9\n");
         assert_eq!(time(0), "1970-01-01 00:00:00Z");
         assert_eq!(time(4_102_444_799_999), "2099-12-31 23:59:59Z");
         assert_eq!(time(951_782_400_000), "2000-02-29 00:00:00Z");

@@ -42,9 +42,9 @@ fn image(lab: &Lab, name: &str, manifest: &str, scripts: &[(&str, &str)]) -> Str
 }
 
 /// Forwards between its ports.
-const BRIDGE: &str = "ip link add br type bridge
-for p in $WEIR_PORTS; do ip link set $p master br up; done
-ip link set br up";
+const BRIDGE: &str = "ip link add bridge0 type bridge
+for p in $WEIR_PORTS; do ip link set $p master bridge0 up; done
+ip link set bridge0 up";
 
 /// What there is of a lab's functions on the machine, by their namespaces, control groups and interfaces.
 pub fn left(lab: &Lab) -> Vec<String> {
@@ -119,7 +119,8 @@ fn a_function_that_dies_is_started_again_with_its_last_output_told_and_its_neigh
     let lab = Lab::new(&["client", "node", "server"]);
     let (client, _server) = one_network(&lab);
     let run = "echo working; echo $$ > $WEIR_STATE/pid; exec sleep 1000";
-    let images = image(&lab, "sleeper", "", &[("start", BRIDGE), ("run", run), ("stop", "ip link del br")]);
+    let images =
+        image(&lab, "sleeper", "", &[("start", BRIDGE), ("run", run), ("stop", "ip link del bridge0")]);
     let node = Node::start_with(&lab, &["--images", &images]);
     node.weir(&["apply", &graph(&lab, "sleeper", "")]).ok();
     until_pings(&client, "10.0.0.2");
@@ -208,7 +209,7 @@ fn ports_come_and_go_and_writes_are_made_while_a_function_works() {
     lab.link(("node", "extra"), ("third", "eth0"));
     lab.ip("third", "addr add 10.0.0.3/24 dev eth0");
     let handler = "if [ $1 = read ]; then cat $WEIR_STATE/value; else cat > $WEIR_STATE/value; fi";
-    let update = "for p in $WEIR_PORTS; do ip link set $p master br up; done; echo updated $PARAM_WORD";
+    let update = "for p in $WEIR_PORTS; do ip link set $p master bridge0 up; done; echo updated $PARAM_WORD";
     let manifest = "handlers: {value: {access: rw}}\nparams: [{name: WORD, type: text, default: none}]\n";
     let images = image(
         &lab,

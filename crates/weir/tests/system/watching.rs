@@ -293,7 +293,7 @@ fn events_are_listed_and_followed_and_images_and_documents_shown() {
     let node = example_node(&lab);
     let listed = node.weir(&["events", "--graph", "firewall-nat"]).ok();
     assert!(
-        listed.lines().count() == 1 && listed.contains("applied     firewall-nat: revision 1"),
+        listed.lines().count() == 1 && listed.contains("applied       firewall-nat: revision 1"),
         "{listed}"
     );
     let all = node.weir(&["--json", "events"]).ok();
@@ -304,7 +304,7 @@ fn events_are_listed_and_followed_and_images_and_documents_shown() {
     // Only what comes is told: something has to happen until it listens.
     until("an event", || {
         node.weir(&["apply", "--again", "examples/firewall-nat.yaml"]).ok();
-        follow.stdout().contains("changed     firewall-nat: revision")
+        follow.stdout().contains("changed       firewall-nat: revision")
     });
     let out = follow.interrupt().ok();
     assert!(!out.contains("engine-up"), "{out}");

@@ -124,7 +124,7 @@ impl Watch {
                 }
             }
             rounds += 1;
-            if rounds % LOG_ROUNDS == 0
+            if rounds.is_multiple_of(LOG_ROUNDS)
                 && let Err(e) = bound(&self.f.place.log())
             {
                 tracing::warn!("the log of {} is not bounded: {e}", self.record.instance.id);
