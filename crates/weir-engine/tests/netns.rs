@@ -70,7 +70,7 @@ fn two_hosts_reach_each_other_through_the_engine() {
     net.ping(20);
     // UDP, 200 datagrams there and back.
     let mut server = Command::new("ip")
-        .args(["netns", "exec", &net.hosts.right.name(), "/usr/bin/python3", "-c"])
+        .args(["netns", "exec", net.hosts.right.name(), "/usr/bin/python3", "-c"])
         .arg(
             "import socket\n\
              s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('10.9.0.2', 9)); s.settimeout(20)\n\
@@ -82,7 +82,7 @@ fn two_hosts_reach_each_other_through_the_engine() {
         .unwrap();
     std::io::Read::read_exact(server.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
     let client = Command::new("ip")
-        .args(["netns", "exec", &net.hosts.left.name(), "/usr/bin/python3", "-c"])
+        .args(["netns", "exec", net.hosts.left.name(), "/usr/bin/python3", "-c"])
         .arg(
             "import socket\n\
              s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(10)\n\
@@ -107,7 +107,7 @@ fn swaps_under_traffic_lose_no_packet() {
         .args([
             "netns",
             "exec",
-            &net.hosts.left.name(),
+            net.hosts.left.name(),
             "ping",
             "-q",
             "-c",
@@ -194,7 +194,7 @@ fn interfaces_come_and_go_under_traffic(method: &str) {
          FromDevice(right, METHOD {method}) -> Null -> ToDevice(left);"
     ));
     let mut traffic = Command::new("ip")
-        .args(["netns", "exec", &net.hosts.left.name(), "ping", "-q", "-i", "0.002", "10.9.0.2"])
+        .args(["netns", "exec", net.hosts.left.name(), "ping", "-q", "-i", "0.002", "10.9.0.2"])
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
         .spawn()
@@ -205,7 +205,7 @@ fn interfaces_come_and_go_under_traffic(method: &str) {
             let ping = [
                 "netns",
                 "exec",
-                &net.hosts.left.name(),
+                net.hosts.left.name(),
                 "ping",
                 "-c",
                 "3",
