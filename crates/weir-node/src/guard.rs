@@ -15,6 +15,8 @@ use weir_plan::{AnyClass, Classes, PlanError, Problem, Reach};
 use weir_switch::compile::{CompileError, FunctionPlan};
 use weir_switch::config::Compiled;
 
+use crate::image_check;
+
 /// All classes that there are.
 pub(crate) static CLASSES: LazyLock<Classes> =
     LazyLock::new(|| Classes::with(weir_switch::CLASSES.iter().copied()));
@@ -32,6 +34,10 @@ pub fn compile<'t>(
         return Err(errors);
     }
     let compiled = Compiled::new(weir_switch::compile::plan(graph, image)?);
+    let errors = check_images(graph, &compiled);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
     check_config(graph, &compiled)?;
     Ok(compiled)
 }
@@ -65,6 +71,16 @@ fn check_names(graph: &ServiceGraph) -> Vec<CompileError> {
         }
     }
     errors
+}
+
+/// What is wrong with the images of functions that are not inline.
+fn check_images(graph: &ServiceGraph, compiled: &Compiled) -> Vec<CompileError> {
+    let functions = compiled.plan.functions.iter().filter(|f| !f.is_inline());
+    let errors = functions.flat_map(|f| {
+        let at = place(graph, Some(f));
+        image_check::mistakes(&f.template).into_iter().map(move |what| CompileError { at: at.clone(), what })
+    });
+    errors.collect()
 }
 
 /// Refuses a configuration with elements that a graph may not have, and images that name what is not there.

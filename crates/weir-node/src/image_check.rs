@@ -8,6 +8,7 @@ use weir_model::template::{SCRIPTS, Template};
 use weir_plan::{Plan, Problem};
 use weir_switch::function::alone;
 
+use crate::compute::digest;
 use crate::guard::{CLASSES, has_handler, parse, reaches_outside, unknown_variable};
 
 /// Stands for a parameter that graphs have to give: what depends on it is not known.
@@ -56,6 +57,9 @@ fn missing_scripts(template: &Template) -> Vec<String> {
     let Some(folder) = template.folder() else {
         return vec!["an image of this kind is a folder with scripts beside its function.yaml".to_owned()];
     };
+    if let Err(e) = digest::of_folder(folder) {
+        return vec![e.to_string()];
+    }
     let has = |script: &str| folder.join("scripts").join(script).is_file();
     let mut list = Vec::new();
     if !has("start") && !has("run") {

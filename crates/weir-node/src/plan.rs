@@ -27,7 +27,7 @@ pub fn plan(old: Option<&DesiredGraph>, new: &DesiredGraph, tables: &BTreeMap<St
     }
     let action = match old {
         None => Action::Create,
-        Some(old) if old == new => Action::None,
+        Some(old) if old.is_same(new) => Action::None,
         Some(_) => Action::Change,
     };
     let same = old.map(|old| remaining(old, new)).unwrap_or_default();

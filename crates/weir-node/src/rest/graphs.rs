@@ -31,7 +31,7 @@ pub(super) async fn list(State(app): State<App>) -> Json<Vec<GraphSummary>> {
         tenant: text(&e.graph.document, "tenant"),
         revision: e.revision,
         functions: e.graph.functions.len(),
-        state: view.state(id),
+        state: app.state(id),
         drift: view.drift.get(id).map_or(0, std::collections::BTreeMap::len),
     };
     Json(view.graphs.iter().map(summary).collect())

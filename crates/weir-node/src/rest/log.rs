@@ -22,6 +22,10 @@ pub(super) fn body(path: PathBuf, follow: bool) -> Body {
     let (sender, receiver) = mpsc::channel(4);
     tokio::spawn(async move {
         let mut at = 0;
+        // What was in the file before it was begun anew.
+        if send(&path.with_extension("before"), 0, &sender).await.is_err() {
+            return;
+        }
         while let Ok(next) = send(&path, at, &sender).await {
             at = next;
             if !follow {

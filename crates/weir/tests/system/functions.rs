@@ -131,6 +131,11 @@ fn a_function_that_dies_is_started_again_with_its_last_output_told_and_its_neigh
     };
     let first = pid();
     host(&["kill", "-KILL", &first]).ok();
+    until("its graph says so", || {
+        let ps = node.weir(&["--json", "ps"]).json();
+        let events = node.weir(&["events", "--graph", &id]).ok();
+        ps[0]["state"] == "degraded" || events.contains("function-up")
+    });
     until("another process", || pid() != first);
     until("it works", || state(&node, &lab) == "running");
     let events = node.weir(&["events", "--graph", &id]).ok();

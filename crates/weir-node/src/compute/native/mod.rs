@@ -357,6 +357,8 @@ impl Shared {
             let mut record = Self::record(f, &instance.id)?;
             return self.start(f, &mut record).await;
         };
+        // Somebody may have removed the copy.
+        self.copy_image(f, new.spec())?;
         Self::keep(f, &new)?;
         let supervision = f.leave_alone();
         let (before, after) = (&old.spec().ports, &new.spec().ports);

@@ -144,11 +144,13 @@ impl Scripts<'_> {
             let ((), out, err) = tokio::join!(write, read(out), read(err));
             answer = (out, err);
         };
-        if timeout(TIME, talk).await.is_err() {
+        let too_late = timeout(TIME, talk).await.is_err();
+        if too_late {
             kill(&child);
         }
         let failed = |what: String, output: String| self.failed(&script, what, output);
         match ended(&mut child).await {
+            Ok(_) if too_late => Err(failed(late(), one_line(&answer.1))),
             Ok(status) if status.success() => Ok(answer.0),
             Ok(status) => Err(failed(format!("failed ({})", said(status)), one_line(&answer.1))),
             Err(what) => Err(failed(what, one_line(&answer.1))),
@@ -193,9 +195,14 @@ async fn ended(child: &mut Child) -> Result<ExitStatus, String> {
         Err(_) => {
             kill(child);
             _ = child.wait().await;
-            Err(format!("did not end within {} seconds and was killed", TIME.as_secs()))
+            Err(late())
         }
     }
+}
+
+/// What is said of a script that takes too long.
+fn late() -> String {
+    format!("did not end within {} seconds and was killed", TIME.as_secs())
 }
 
 /// Kills a script with what it started, as far as that is still in its session.
@@ -233,7 +240,9 @@ pub(super) fn tail(log: &Path, from: u64) -> String {
     one_line(&read().unwrap_or_default())
 }
 
+/// Text of a function in one line, without what a terminal would obey.
 fn one_line(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    let clean: String = text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
+    let lines: Vec<&str> = clean.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     lines.join(" / ")
 }

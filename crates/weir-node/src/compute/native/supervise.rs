@@ -15,7 +15,7 @@ use crate::compute::{ComputeError, Health, Notice, NoticeKind};
 /// How often a function is looked after.
 const INTERVAL: Duration = Duration::from_millis(250);
 /// In how many of these rounds its log is looked at.
-const LOG_ROUNDS: u32 = 40;
+const LOG_ROUNDS: u32 = 4;
 /// Pause before a function is started again; doubled each time that it dies soon.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Longest such pause.
