@@ -208,6 +208,7 @@ impl<D: DataPlane> Runtime<D> {
         left.retain(|name, _| !refused.contains_key(*name));
         refused.extend(self.load(reconcile(&left, running), engine, running).await?);
         left.retain(|name, _| !refused.contains_key(*name));
+        let mut removals = JoinSet::new();
         for step in reconcile(&left, running) {
             tracing::debug!("{step:?}");
             match step {
@@ -252,16 +253,23 @@ impl<D: DataPlane> Runtime<D> {
                     running.written.remove(&graph);
                 }
                 Step::Remove(Known::Function(id, kind)) => {
-                    let done = match self.drivers.get(kind) {
-                        Ok(driver) => driver.destroy(&id).await,
-                        Err(e) => Err(e),
-                    };
-                    match done {
-                        Ok(()) => drop(running.functions.remove(&id)),
-                        // It is found again when the node is next brought to the desired state.
-                        Err(e) => tracing::warn!("function {id} is not wholly removed: {e}"),
-                    }
+                    let driver = self.drivers.get(kind);
+                    removals.spawn(async move {
+                        let done = match driver {
+                            Ok(driver) => driver.destroy(&id).await,
+                            Err(e) => Err(e),
+                        };
+                        (id, done)
+                    });
                 }
+            }
+        }
+        while let Some(done) = removals.join_next().await {
+            match done {
+                Ok((id, Ok(()))) => drop(running.functions.remove(&id)),
+                // It is found again when the node is next brought to the desired state.
+                Ok((id, Err(e))) => tracing::warn!("function {id} is not wholly removed: {e}"),
+                Err(e) => tracing::error!("internal error: {e}"),
             }
         }
         Ok(refused)

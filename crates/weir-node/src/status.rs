@@ -68,7 +68,12 @@ pub async fn status<D: DataPlane>(
                     State::Failed { reason }
                 }
                 (_, Some(Health::Paused)) => State::Stopped,
-                (State::Degraded { .. }, Some(Health::Running)) => State::Running,
+                (State::Running | State::Degraded { .. }, Some(Health::Running)) => {
+                    match figures.as_ref().and_then(|s| device_down(s, runtime)) {
+                        Some(reason) => State::Degraded { reason },
+                        None => State::Running,
+                    }
+                }
                 (state, _) => state.clone(),
             },
             engine: runtime.kind.name().into(),
@@ -189,6 +194,12 @@ fn unknown_element<'a>(point: &str, known: impl Iterator<Item = &'a str> + Clone
     Some(format!(
         "no element '{name}' in the graph's configuration{hint}; places are sap:ID and sf:FUNCTION:PORT, and 'weir show GRAPH --config' prints the elements"
     ))
+}
+
+/// What is wrong with an interface at which a function is met.
+fn device_down(status: &weir_protocol::GraphStatus, f: &FunctionRuntime) -> Option<String> {
+    let down = |d: &&weir_protocol::DeviceStatus| f.interfaces.contains(&d.name) && d.state != "up";
+    status.devices.iter().find(down).map(|d| d.state.clone())
 }
 
 /// Drops inside a function, by reason.

@@ -149,6 +149,11 @@ fn a_function_that_dies_is_started_again_with_its_last_output_told_and_its_neigh
     let interface = links.split_whitespace().find(|w| w.starts_with("wf")).unwrap();
     lab.ip("node", &format!("link del {}", interface.split(['@', ':']).next().unwrap()));
     until("it is down", || node.weir(&["events", "--graph", &id]).ok().contains("an interface was removed"));
+    until("it works", || {
+        let events = node.weir(&["events", "--graph", &id]).ok();
+        events.lines().last().is_some_and(|e| e.contains("function-up"))
+    });
+    // The switch takes the interface again a moment later.
     until("it works", || state(&node, &lab) == "running");
     until_pings(&client, "10.0.0.2");
     // Over the daemon's end it is watched again.

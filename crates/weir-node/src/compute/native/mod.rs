@@ -226,10 +226,9 @@ impl Shared {
         }
     }
 
-    /// Ends the work of a function.
+    /// Ends the work of a function that is not watched.
     async fn stop(&self, f: &Function, record: &mut Record) -> Result<(), ComputeError> {
-        let supervision = f.leave_alone();
-        self.end_main(record, supervision).await;
+        Self::end_main(record).await;
         self.end_rest(f, record).await
     }
 
@@ -250,7 +249,7 @@ impl Shared {
     }
 
     /// Ends the main process: it is asked to, and killed if it does not.
-    async fn end_main(&self, record: &Record, supervision: Option<Supervision>) {
+    async fn end_main(record: &Record) {
         let Some(process) = record.process.filter(|p| p.lives()) else { return };
         let Ok(pid) = i32::try_from(process.pid) else { return };
         let pid = nix::unistd::Pid::from_raw(pid);
@@ -265,7 +264,6 @@ impl Shared {
             sleep(Duration::from_millis(10)).await;
         }
         _ = nix::sys::signal::kill(pid, Signal::SIGKILL);
-        drop(supervision);
     }
 
     /// Removes what there is of a function that is not watched: all, or all but what it keeps when it is made anew.
@@ -489,6 +487,7 @@ impl Compute for Native {
     async fn stop(&self, id: &InstanceId) -> Result<(), ComputeError> {
         let f = self.0.function(id)?;
         let _turn = f.turn.lock().await;
+        f.leave_alone();
         let mut record = Shared::record(&f, id)?;
         self.0.stop(&f, &mut record).await
     }
