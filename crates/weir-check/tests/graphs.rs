@@ -45,6 +45,34 @@ fn answer(text: &str, requirement: &str) -> Status {
 }
 
 #[test]
+fn what_a_function_that_is_not_inline_does_is_not_known() {
+    let rule = |id: &str, from: &str, to: &str| {
+        format!(
+            "  - {{id: {id}, priority: 1, match: {{port_in: '{from}'}}, actions: {{output_to_port: '{to}'}}}}\n"
+        )
+    };
+    let text = format!(
+        "id: g\nname: g\nSFs: [{{id: f, name: linux-bridge, ports: [{{id: l}}, {{id: r}}]}}]\nsaps:\n  \
+         - {{id: a, type: interface, interface: {{if-name: a}}}}\n  - {{id: b, type: interface, interface: {{if-name: b}}}}\n  \
+         - {{id: c, type: interface, interface: {{if-name: c}}}}\nflowrules:\n{}{}{}{}",
+        rule("r1", "sap:a", "sf:f:l"),
+        rule("r2", "sf:f:r", "sap:b"),
+        rule("r3", "sap:b", "sf:f:r"),
+        rule("r4", "sf:f:l", "sap:a"),
+    );
+    for unknown in
+        ["all a b", "never a b", "can a b", "return a b", "invariant a b payload", "well-formed all a b udp"]
+    {
+        assert_eq!(answer(&text, unknown), Status::Inconclusive, "{unknown}");
+    }
+    // What it may send is anything, and what does not meet it is known.
+    assert_eq!(answer(&text, "can sf:f:r b udp"), Status::Holds);
+    assert_eq!(answer(&text, "never sf:f:r a"), Status::Holds);
+    assert_eq!(answer(&text, "never a c"), Status::Inconclusive);
+    assert_eq!(answer(&text, "never c b"), Status::Holds);
+}
+
+#[test]
 fn what_the_firewall_denies_does_not_arrive_whatever_strangers_left() {
     assert_eq!(asked("never client server tcp dst port 22"), Status::Holds);
     assert_eq!(asked("can client server tcp dst port 80"), Status::Holds);

@@ -66,9 +66,15 @@ impl World {
                 let place = Place { node: ports.nodes.get(element)?.0, port: 0 };
                 Some(Target::new(place, Framing::Ethernet))
             };
+            // What a function sends that is not inline may be anything.
+            let start = |port: usize| {
+                let interface = made.interfaces.get(port)?;
+                let device = links.iter().find(|s| s.name == *interface)?;
+                device.gates.iter().find_map(|g| g.start.clone())
+            };
             let gate = |(i, p): (usize, &weir_model::graph::Port)| Gate {
                 name: p.id.to_string(),
-                start: None,
+                start: start(i),
                 target: place(i),
                 owns: false,
             };

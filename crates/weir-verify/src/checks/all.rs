@@ -57,6 +57,8 @@ enum Delivery {
     Waits(Vec<PacketEnd>),
     /// None arrives.
     Ends,
+    /// One came to a node of which it is not known what it does, and none arrives.
+    Unknown,
 }
 
 /// The delivery of a packet that waits.
@@ -93,6 +95,7 @@ impl Look<'_> {
                 }
                 Delivery::Waits(ends) => self.waits(c, &trace, &ends),
                 Delivery::Ends => self.search(c, &trace),
+                Delivery::Unknown => Search::Unknown,
             }
         })
     }
@@ -129,6 +132,8 @@ impl Look<'_> {
             Delivery::MayBeLost
         } else if !self.strict && trace.ends().iter().filter(own).any(short) {
             Delivery::Lost
+        } else if trace.ends().iter().any(|e| e.how == How::Opaque) {
+            Delivery::Unknown
         } else if !waiting.is_empty() {
             Delivery::Waits(waiting)
         } else {
@@ -190,6 +195,7 @@ impl Look<'_> {
                             return Later::Unknown;
                         }
                     }
+                    Delivery::Unknown => return Later::Unknown,
                     Delivery::MayBeLost | Delivery::Ends => {
                         if !c.session.is_impossible(&trace) {
                             return Later::Unknown;
@@ -211,6 +217,7 @@ impl Look<'_> {
                 let traces = sorted(c, q, trace);
                 c.any(traces, |c, Sorted { trace, others }| match self.delivery(c, &trace, &others) {
                     Delivery::Ends | Delivery::MayBeLost => self.search(c, &trace),
+                    Delivery::Unknown => Search::Unknown,
                     Delivery::Arrives | Delivery::Lost | Delivery::Waits(_) => Search::Impossible,
                 })
             })

@@ -196,7 +196,10 @@ impl Lab {
             let name = entry.file_name().to_string_lossy().into_owned();
             _ = host(&["ip", "netns", "del", &name]);
             for hierarchy in ["memory/", "pids/", ""] {
-                _ = fs::remove_dir(format!("/sys/fs/cgroup/{hierarchy}weir/{name}"));
+                let group = format!("/sys/fs/cgroup/{hierarchy}weir/{name}");
+                let processes = fs::read_to_string(format!("{group}/cgroup.procs")).unwrap_or_default();
+                processes.lines().filter_map(|p| p.parse().ok()).for_each(|p| signal(p, "KILL"));
+                _ = poll(POLLS, || !Path::new(&group).exists() || fs::remove_dir(&group).is_ok());
             }
         }
         for n in &self.namespaces {
