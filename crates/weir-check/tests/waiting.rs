@@ -76,6 +76,17 @@ fn a_packet_that_nothing_lets_go_does_not_arrive() {
     }
 }
 
+/// An answer that goes on in the same direction, where the packet itself never comes.
+#[test]
+fn an_answer_is_not_the_packet_that_it_answers() {
+    let pings = "FromDevice(a) -> Strip(14) -> MarkIPHeader -> ICMPPingResponder -> Unstrip(14) -> Queue -> ToDevice(b);";
+    let all =
+        "well-formed all a b icmp type echo and src host 10.0.0.1 and dst host 10.0.0.2 and ip[6:2] = 0";
+    assert_eq!(verdict(pings, all).0, Status::Violated);
+    let passes = pings.replace("-> ICMPPingResponder ", "");
+    assert_eq!(verdict(&passes, all).0, Status::Holds);
+}
+
 #[test]
 fn a_question_is_not_the_packet_that_it_is_asked_for() {
     for (text, all) in CASES {

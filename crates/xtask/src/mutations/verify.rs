@@ -24,7 +24,7 @@ const VERIFY_PROGRAMS: Test = Test {
 const ELEMENTS: Test =
     Test { package: "weir-elements", target: Some("differential"), filter: "runs_take_symbolic_paths" };
 const VERIFY_SLICING: Test = Test { package: "weir-verify", target: None, filter: "slicing::" };
-const VERIFY_EFFECTS: Test = Test { package: "weir-verify", target: None, filter: "fates::" };
+const VERIFY_EFFECTS: Test = Test { package: "weir-verify", target: None, filter: "effects::" };
 const VERIFY_LOSSES: Test = Test {
     package: "weir-verify",
     target: Some("networks"),
@@ -212,7 +212,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         name: "merge: where a run is looked for nothing is left out",
         file: "crates/weir-verify/src/explore/merge.rs",
         text: "trace.state.forgotten.extend(forgotten);",
-        instead: "trace.state.forgotten.extend(ignored.take(0));",
+        instead: "trace.state.forgotten.extend(forgotten.take(0));",
         test: GRAPHS,
     },
     Mutation {
@@ -361,13 +361,6 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         text: "Some(&q.filter),",
         instead: "None,",
         test: VERIFY_CHECKS,
-    },
-    Mutation {
-        name: "all: what others left waiting is the packet",
-        file: "crates/weir-verify/src/checks/all.rs",
-        text: "c.session.is_sent(trace, packet) && packet.is(",
-        instead: "packet.is(",
-        test: VERIFY_WAITING,
     },
     Mutation {
         name: "all: an answer is the packet",
