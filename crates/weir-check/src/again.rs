@@ -223,6 +223,22 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_depends_on_what_may_let_it_go() {
+        let config = |answers: &str| {
+            format!(
+                "FromDevice(lan) -> c :: Classifier(12/0800, -); c [1] -> Discard;
+                 c [0] -> Strip(14) -> CheckIPHeader -> SetIPAddress(10.0.0.9)
+                 -> aq :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1) -> Queue -> ToDevice(wan);
+                 FromDevice(wan) -> a :: Classifier(12/0806 20/0002, -); a [1] -> Discard; a [0] -> {answers};"
+            )
+        };
+        let all = "well-formed all lan wan ip and udp dst port 53";
+        let (without, with) = (config("Discard; Idle -> [1] aq"), config("[1] aq"));
+        assert_eq!(again(all, &without, &with).status, Status::Holds);
+        assert_eq!(again(all, &with, &without).status, Status::Violated);
+    }
+
+    #[test]
     fn an_answer_stands_if_what_it_depends_on_did_not_change() {
         let old = config("tcp", "udp");
         assert!(again("can a b tcp", &old, &config("tcp", "icmp")).kept);

@@ -76,6 +76,16 @@ fn a_packet_that_nothing_lets_go_does_not_arrive() {
     }
 }
 
+/// What waits, and becomes an answer when it is let go, does not arrive itself.
+#[test]
+fn a_packet_that_is_answered_after_it_waited_does_not_arrive() {
+    let answers = "Strip(14) -> MarkIPHeader -> ICMPPingResponder -> Unstrip(14)";
+    let all =
+        "well-formed all lan wan icmp type echo and src host 10.0.0.1 and dst host 10.0.0.2 and ip[6:2] = 0";
+    assert_ne!(verdict(&network(ARP, answers, ANSWERS), all).0, Status::Holds);
+    assert_eq!(verdict(&network(ARP, "Null", ANSWERS), all).0, Status::Holds);
+}
+
 /// An answer that goes on in the same direction, where the packet itself never comes.
 #[test]
 fn an_answer_is_not_the_packet_that_it_answers() {

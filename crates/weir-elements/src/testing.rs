@@ -6,7 +6,7 @@ use weir_ir::program::{BlockId, Op, TableId};
 use weir_ir::{
     Element, Host, Interpreter, Layer, Peer, Peers, Program, Reason, State, Wire, check, link, program_of,
 };
-use weir_packet::Packet;
+use weir_packet::{Packet, Provenance};
 use weir_table::TableSet;
 
 /// The end of a packet.
@@ -26,6 +26,17 @@ impl Outcome {
     pub fn out(&self) -> (u32, &[u8]) {
         match self {
             Outcome::Out(port, p) => (*port, p.bytes()),
+            Outcome::Drop(reason) => panic!("the packet was dropped: {reason}"),
+        }
+    }
+
+    /// The origin of a packet that left.
+    ///
+    /// # Panics
+    /// If it was dropped.
+    pub fn provenance(&self) -> Provenance {
+        match self {
+            Outcome::Out(_, p) => p.provenance(),
             Outcome::Drop(reason) => panic!("the packet was dropped: {reason}"),
         }
     }

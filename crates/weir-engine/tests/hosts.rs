@@ -13,6 +13,8 @@ use weir_testkit::Namespace;
 /// the line has succeeded.
 fn run(label: &str, config: &str, line: &str, handlers: &[&str]) -> Vec<String> {
     let ns = Namespace::new(label);
+    // As on any machine, the kernel sends by itself, too.
+    ns.exec("sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0");
     let inside = || {
         let mut engine = Engine::new(Arc::new(Classes::default())).unwrap();
         engine.load("g", config, "test").unwrap();

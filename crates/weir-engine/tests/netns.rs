@@ -272,7 +272,6 @@ fn interfaces_come_and_go_under_traffic(method: &str) {
 /// The interface comes back from the other namespace.
 fn again_after_move(net: &Between, other: &Namespace) {
     other.ip(&format!("link set right netns {}", net.hosts.middle.name()));
-    net.hosts.middle.exec("sysctl -qw net.ipv6.conf.right.disable_ipv6=1");
     net.hosts.middle.ip("link set right up");
 }
 

@@ -31,7 +31,6 @@ fn link(middle: &Namespace, name: &str, host: &Namespace, queues: u32) {
     let many = format!("numtxqueues {queues} numrxqueues {queues}");
     middle.ip(&format!("link add {name} {many} type veth peer name eth0 {many} netns {}", host.name()));
     for (ns, name) in [(middle, name), (host, "eth0")] {
-        ns.exec(&format!("sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1"));
         ns.ip(&format!("link set {name} up"));
     }
 }

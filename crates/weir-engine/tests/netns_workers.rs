@@ -24,9 +24,6 @@ const NAT: &str = "
 fn host(label: &str, middle: &Namespace, net: u8) -> Namespace {
     let host = Namespace::new(label);
     host.ip(&format!("link add eth0 type veth peer name {label} netns {}", middle.name()));
-    for (ns, name) in [(&host, "eth0"), (middle, label)] {
-        ns.exec(&format!("sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1"));
-    }
     host.ip(&format!("link set eth0 address 02:00:00:00:00:0{net} up"));
     middle.ip(&format!("link set {label} up"));
     host.ip(&format!("addr add 10.9.{net}.2/24 dev eth0"));

@@ -228,6 +228,15 @@ fn mappings_that_the_new_configuration_does_not_give_go() {
     assert_eq!(leaves_as(&config("192.0.2.9", "1024-65535", ""), 7777), ("192.0.2.9".into(), 7777, 1));
     let (_, port, mappings) = leaves_as(&config("192.0.2.9", "5000-6000", ""), 7777);
     assert!((5000..=6000).contains(&port) && mappings == 1, "{port}, {mappings}");
+    // Mappers may change places, so that a name means another.
+    let mapped = |first: &str, second: &str| {
+        let here =
+            config("192.0.2.9", "5000-6000", "").replace("pattern 192.0.2.9 5000-6000 - - 0 1", "m 0 1");
+        let mapper = |name, outside| format!("{name} :: RoundRobinIPMapper({outside} 1024-65535 - - 0 1); ");
+        format!("{}{}{here}", mapper("m", first), mapper("n", second))
+    };
+    assert_eq!(leaves_as(&mapped("192.0.2.3", "192.0.2.4"), 8888).0, "192.0.2.3");
+    assert_eq!(leaves_as(&mapped("192.0.2.4", "192.0.2.3"), 8888).0, "192.0.2.4");
     // The pattern may stand elsewhere.
     let named = |outside: &str| {
         let here = config("192.0.2.9", "5000-6000", "")

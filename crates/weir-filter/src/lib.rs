@@ -54,6 +54,7 @@ use std::str::FromStr;
 
 pub use arith::{Arith, ArithOp, Compare};
 pub use mac::MacAddr;
+pub use names::ICMP_TYPES;
 pub use view::PacketView;
 
 /// How many extension headers `protochain` follows.

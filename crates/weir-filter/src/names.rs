@@ -60,7 +60,7 @@ pub(super) const PORTS: &[(&str, u16)] = &[
 ];
 
 /// ICMP types (RFC 792, 950, 1256).
-pub(super) const ICMP_TYPES: &[(&str, u8)] = &[
+pub const ICMP_TYPES: &[(&str, u8)] = &[
     ("echo-reply", 0),
     ("unreachable", 3),
     ("sourcequench", 4),

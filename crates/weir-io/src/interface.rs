@@ -137,7 +137,8 @@ fn packet(name: &str, options: &Options, why: &str) -> Result<Box<dyn Port>, Por
 }
 
 /// The text of an error and of what caused it.
-fn with_causes(error: &PortError) -> String {
+/// An error with what it was caused by, in one line.
+pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(e) = cause {

@@ -97,7 +97,6 @@ fn wide(queues: u32) -> (Namespace, Namespace) {
     let many = format!("numtxqueues {queues} numrxqueues {queues}");
     a.ip(&format!("link add va {many} type veth peer name vb {many} netns {}", b.name()));
     for (ns, name) in [(&a, "va"), (&b, "vb")] {
-        run(&format!("ip netns exec {} sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1", ns.name()));
         ns.ip(&format!("link set {name} up"));
     }
     (a, b)

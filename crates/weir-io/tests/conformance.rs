@@ -5,7 +5,7 @@ mod common;
 use std::fs::File;
 use std::time::Duration;
 
-use common::{Inside, Namespace, link, receive_n, run};
+use common::{Inside, Namespace, link, receive_n};
 use weir_io::af_packet::Options;
 use weir_io::af_xdp;
 use weir_io::memory::MemoryPort;
@@ -128,7 +128,6 @@ fn af_xdp() {
 fn tap() {
     let ns = Namespace::new("t");
     let mut tap = TapPort::open_in(&ns.netns(), "tap0", &tap::Options::default()).unwrap();
-    run(&format!("ip netns exec {} sysctl -qw net.ipv6.conf.tap0.disable_ipv6=1", ns.name()));
     ns.ip("link set tap0 up");
     // The other end is the kernel, for which a packet socket speaks.
     let mut kernel = ns.open("tap0", &Options::default());

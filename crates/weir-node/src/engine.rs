@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 use weir_protocol::{Answer, Command, Event, VERSION};
 
 use crate::connection::{CallError, Connection, DataPlane, EventStream};
+use crate::process::{Process, tail};
 
 /// How long a new process may take until it listens.
 const START_TIME: Duration = Duration::from_secs(15);
@@ -25,7 +26,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Longest pause between attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Bytes of the process's log that an error shows.
-const LOG_TAIL: usize = 2000;
+const LOG_TAIL: u64 = 2000;
 
 /// What the supervisor tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,16 +183,12 @@ async fn run(
 
 /// Waits until a process has ended; false if it does not.
 async fn ends(pid: u32) -> bool {
+    let Some(process) = Process::of(pid) else { return true };
     let until = Instant::now() + END_TIME;
-    while Instant::now() < until {
-        // What has ended and waits for its parent has ended.
-        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        if state.rsplit(')').next().is_none_or(|s| s.trim().is_empty() || s.trim().starts_with('Z')) {
-            return true;
-        }
+    while process.lives() && Instant::now() < until {
         sleep(Duration::from_millis(5)).await;
     }
-    false
+    !process.lives()
 }
 
 /// A connection to a process of the right version, its pid, and its notices.
@@ -248,10 +245,8 @@ async fn start(place: &EnginePlace) -> Result<Connection, String> {
             Err(e) => break format!("{name}: {e}"),
         }
     };
-    Err(match tail(&log) {
-        Some(tail) => format!("{failed}; its log says: {tail}"),
-        None => failed,
-    })
+    let end = tail(&log, 0, LOG_TAIL);
+    Err(if end.is_empty() { failed } else { format!("{failed}; its log says: {end}") })
 }
 
 fn spawn(program: &OsString, arguments: &[OsString], log: &Path) -> std::io::Result<Box<dyn ChildWrapper>> {
@@ -260,12 +255,4 @@ fn spawn(program: &OsString, arguments: &[OsString], log: &Path) -> std::io::Res
         c.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     });
     command.wrap(ProcessSession).spawn()
-}
-
-/// The end of a log.
-fn tail(log: &Path) -> Option<String> {
-    let bytes = std::fs::read(log).ok()?;
-    let from = bytes.len().saturating_sub(LOG_TAIL);
-    let text = String::from_utf8_lossy(bytes.get(from..)?).trim().to_owned();
-    (!text.is_empty()).then_some(text)
 }

@@ -1,13 +1,13 @@
 //! Instances: what drivers run. Each has a name, a specification, and a tag by which the specification is recognised.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use weir_model::template::{Implementation, Native, Template};
 use weir_switch::compile::FunctionPlan;
+use weir_switch::hash::hash;
 
 use crate::compute::digest;
 
@@ -180,19 +180,4 @@ impl SwitchSpec {
         let parts: Vec<&str> = std::iter::once(self.config.as_str()).chain(writes).collect();
         hash(&parts)
     }
-}
-
-/// A hash of texts: 32 hexadecimal digits.
-pub fn hash(parts: &[&str]) -> String {
-    let mut hash = Sha256::new();
-    for part in parts {
-        // Lengths first, so that no two inputs run together alike.
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part.as_bytes());
-    }
-    let mut text = String::new();
-    for byte in hash.finalize().iter().take(16) {
-        _ = write!(text, "{byte:02x}");
-    }
-    text
 }

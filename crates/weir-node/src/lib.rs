@@ -27,6 +27,7 @@ pub mod node;
 mod perform;
 pub mod plan;
 pub mod precondition;
+mod process;
 pub mod proof;
 pub mod reconcile;
 pub mod rest;

@@ -42,8 +42,8 @@ pub struct Node<D> {
     pub(crate) proofs: Arc<Proofs>,
 }
 
-/// What should run of some graphs.
-type Wanted<'a> = BTreeMap<&'a str, Option<&'a DesiredGraph>>;
+/// Graphs, each as it is desired, or not at all.
+type DesiredGraphs<'a> = BTreeMap<&'a str, Option<&'a DesiredGraph>>;
 
 impl<D: DataPlane> Node<D> {
     /// A node with what the store remembers; nothing is done yet, see [`Node::converge`].
@@ -257,7 +257,7 @@ impl<D: DataPlane> Node<D> {
         runtime.observe().await.map_err(|e| self.lost(e))?;
         loop {
             let unwanted = runtime.names();
-            let mut wanted: Wanted<'_> = unwanted.iter().map(|name| (name.as_str(), None)).collect();
+            let mut wanted: DesiredGraphs<'_> = unwanted.iter().map(|name| (name.as_str(), None)).collect();
             let runs = next.graphs.iter().filter(|(id, _)| !next.failures.contains_key(*id));
             wanted.extend(runs.map(|(id, e)| (id.as_str(), Some(&*e.graph))));
             let refused = runtime.perform(&wanted).await.map_err(|e| self.lost(e))?;

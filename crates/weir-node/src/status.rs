@@ -258,11 +258,12 @@ fn counters(
         .collect();
     for f in &document.functions {
         let Some(runtime) = graph.function(f.id.as_str()) else { continue };
-        let join = if runtime.kind == Kind::Inline { "/" } else { "_" };
+        let inline = runtime.kind == Kind::Inline;
         for (i, p) in f.ports.iter().enumerate() {
             let place = PortRef::Function { function: f.id.clone(), port: p.id.clone() };
-            counters.to.insert(place.clone(), format!("{}{join}in_{i}", runtime.element));
-            counters.from.insert(place, format!("{}{join}out_{i}", runtime.element));
+            let (from, to) = weir_switch::config::counters(&runtime.element, inline, i);
+            counters.to.insert(place.clone(), to);
+            counters.from.insert(place, from);
         }
     }
     for a in &graph.attachments {

@@ -169,7 +169,7 @@ impl Entry {
             (packet.capacity() >= len.saturating_add(HEADROOM), "how much room there is"),
             (!self.own_buffer || packet.data() == HEADROOM, "where it lies in its buffer"),
             (packet.hash == 0 && packet.in_port == 0, "its flow hash or port"),
-            (packet.provenance == Provenance::Sent as u8, "that an element made it"),
+            (packet.provenance() == Provenance::Sent, "that an element made it"),
         ];
         found.into_iter().find(|(right, _)| !right).map_or(Ok(()), |(_, what)| Err(what))
     }

@@ -263,6 +263,15 @@ impl Meta {
         self.head.size.capacity()
     }
 
+    /// The packet's origin.
+    pub fn provenance(&self) -> Provenance {
+        match self.provenance {
+            1 => Provenance::Answer,
+            2 => Provenance::Made,
+            _ => Provenance::Sent,
+        }
+    }
+
     /// The transport checksum's state.
     pub fn checksum(&self) -> Checksum {
         match self.csum {

@@ -198,18 +198,23 @@ impl Plan {
         Ok(())
     }
 
-    /// Makes the engine nodes of a graph, by element number.
+    /// Makes the engine nodes of a graph that a worker has, by element number.
     ///
     /// # Errors
     /// What addresses of the machine, which are asked for again, have made wrong.
-    pub fn nodes(&self) -> Result<Vec<Option<Box<dyn EngineNode>>>, Vec<Problem>> {
+    pub fn nodes(&self, worker: usize) -> Result<Vec<Option<Box<dyn EngineNode>>>, Vec<Problem>> {
         let (mut nodes, mut errors) = (Vec::new(), Vec::new());
         let names = Defined::of(&self.graph);
         for (i, (part, decl)) in self.parts.iter().zip(&self.graph.elements).enumerate() {
+            let is_here = self.division.homes.get(i).is_none_or(|home| home.is_on(worker));
             let Part::Node { class, .. } = part else {
                 nodes.push(None);
                 continue;
             };
+            if !is_here {
+                nodes.push(None);
+                continue;
+            }
             match names.within(&decl.name, || (class.configure)(&decl.args)) {
                 Ok(node) => nodes.push(Some(node)),
                 Err(list) => errors
@@ -247,8 +252,8 @@ impl Plan {
     }
 
     /// The bytes of the packets that an engine node generates, if they are always the same.
-    pub fn generated(&self, element: usize) -> Option<Vec<u8>> {
-        self.facts(element)?.generates.clone()
+    pub fn generated(&self, element: usize) -> Option<&[u8]> {
+        self.facts(element)?.generates.as_deref()
     }
 
     /// The joined programs, for who reads them (`weir ir`, the verifier).
@@ -502,8 +507,8 @@ fn configure(classes: &Classes, graph: &Graph) -> Result<Configured, PlanError> 
             None => fail("there is no such class"),
             Some(AnyClass::Node(class)) => match names.within(&e.name, || (class.configure)(&e.args)) {
                 Ok(node) => {
-                    let facts = NodeFacts::of(&*node, &e.name, graph.ports[i].inputs.len());
-                    let filter = facts.filter.clone().map(|program| {
+                    let facts = NodeFacts::of(&*node, graph.ports[i].inputs.len());
+                    let filter = node.filter(&e.name).map(|program| {
                         if let Err(list) = check(&program) {
                             list.iter().for_each(|what| fail(&format!("its filter is not right: {what}")));
                         }

@@ -8,11 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sha2::{Digest, Sha256};
 use weir_model::graph::{Actions, Function, PortRef, SapKind, ServiceGraph};
 use weir_model::template::{Access, Template};
 use weir_net::EtherAddr;
 
+use crate::hash::hash;
 use crate::lsi0::Attachment;
 use crate::rule::{Action, FlowRule};
 
@@ -148,12 +148,8 @@ pub fn plan<'t>(
 /// The interface at which the switch of a graph meets a port of a function that is not inline: always the same one, which is
 /// what lets a daemon that comes back find it.
 pub fn interface(graph: &str, function: &str, port: &str) -> String {
-    let mut hash = Sha256::new();
-    for part in [graph, function, port] {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    let digits: String = hash.finalize().iter().take(6).map(|b| format!("{b:02x}")).collect();
+    let whole = hash(&[graph, function, port]);
+    let digits: String = whole.chars().take(12).collect();
     format!("wf{digits}")
 }
 

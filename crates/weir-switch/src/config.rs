@@ -91,7 +91,7 @@ fn inline(text: &mut String, f: &FunctionPlan, used: usize) {
 fn met_at_interfaces(text: &mut String, f: &FunctionPlan) {
     _ = writeln!(text, "// Image {}, not inline", f.template.name);
     for (port, interface) in f.interfaces.iter().enumerate() {
-        let (from, to) = device(f, port);
+        let (from, to) = counters(&f.element, false, port);
         _ = writeln!(
             text,
             "FromDevice({interface}, PROMISC true, WAIT true) -> {from} :: Counter;\n\
@@ -100,9 +100,10 @@ fn met_at_interfaces(text: &mut String, f: &FunctionPlan) {
     }
 }
 
-/// The counters at a port of a function that is not inline: of what it sends, and of what it is given.
-pub fn device(f: &FunctionPlan, port: usize) -> (String, String) {
-    (format!("{}_out_{port}", f.element), format!("{}_in_{port}", f.element))
+/// The counters at a port of a function: of what it sends, and of what it is given. Those of an inline function are its own.
+pub fn counters(element: &str, inline: bool, port: usize) -> (String, String) {
+    let join = if inline { "/" } else { "_" };
+    (format!("{element}{join}out_{port}"), format!("{element}{join}in_{port}"))
 }
 
 /// What packets come from at a port, as the left side of a connection, and where they go, as the right side of one.
@@ -116,7 +117,7 @@ fn ends(plan: &GraphPlan, p: &Port) -> (String, String) {
             Some(f) if f.is_inline() => {
                 (format!("{} [{port}]", f.element), format!("[{port}] {}", f.element))
             }
-            Some(f) => device(f, port),
+            Some(f) => counters(&f.element, false, port),
             None => (String::new(), String::new()),
         },
     }

@@ -12,6 +12,7 @@ pub mod config;
 mod edit;
 pub mod flow_table;
 pub mod function;
+pub mod hash;
 pub mod lsi0;
 pub mod rule;
 

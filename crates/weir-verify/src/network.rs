@@ -40,7 +40,7 @@ pub struct Place {
 pub enum Body {
     /// What the program says.
     Program(Instance),
-    /// A packet of any input leaves by output 0, unchanged, at once or later. `lossy`: it may be dropped for want of room.
+    /// A packet of any input leaves by output 0, unchanged, at once or later. `lossy`: it may be dropped for lack of capacity.
     Pass {
         /// Whether packets may be lost here.
         lossy: bool,

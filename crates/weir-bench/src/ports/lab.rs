@@ -1,11 +1,12 @@
 //! Three network namespaces in a row.
 
+use std::collections::BTreeMap;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
 use weir_io::Netns;
 use weir_net::EtherAddr;
+use weir_testkit::Namespace;
 
 use crate::references::process::{need_root, program, run};
 
@@ -15,23 +16,17 @@ pub const SINK: EtherAddr = EtherAddr([2, 0, 0, 0, 2, 2]);
 /// The namespaces, which go away with this: `lan` and `wan` are in the middle, and lead to `eth0` of the sender and of the
 /// sink.
 pub struct Lab {
-    number: u32,
+    places: BTreeMap<&'static str, Namespace>,
 }
 
 impl Lab {
     /// Makes them. Nobody forwards yet.
     pub fn new() -> Result<Lab> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
         program("ip", "iproute2")?;
         need_root()?;
-        let lab = Lab { number: NEXT.fetch_add(1, Ordering::Relaxed) };
-        for place in PLACES {
-            run(Command::new("ip").args(["netns", "add", &lab.name(place)]), "")?;
-            // IPv6 would send packets of its own.
-            lab.exec(
-                place,
-                "sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1",
-            )?;
+        let mut lab = Lab { places: BTreeMap::new() };
+        for place in ["sender", "middle", "sink"] {
+            lab.places.insert(place, Namespace::try_new(place)?);
         }
         for (inner, place) in [("lan", "sender"), ("wan", "sink")] {
             let other = lab.name(place);
@@ -45,7 +40,7 @@ impl Lab {
 
     /// The full name of a namespace, unique on the machine.
     pub fn name(&self, place: &str) -> String {
-        format!("weirbench-{}-{}-{place}", std::process::id(), self.number)
+        self.places.get(place).map_or(String::new(), |n| n.name().to_owned())
     }
 
     /// A namespace, for ports.
@@ -76,15 +71,5 @@ impl Lab {
         let text = self.ip("sink", "-j -s link show eth0")?;
         let json: serde_json::Value = serde_json::from_str(&text)?;
         json[0]["stats64"]["rx"]["packets"].as_u64().context("ip shows no received packets")
-    }
-}
-
-const PLACES: [&str; 3] = ["sender", "middle", "sink"];
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        for place in PLACES {
-            _ = run(Command::new("ip").args(["netns", "del", &self.name(place)]), "");
-        }
     }
 }

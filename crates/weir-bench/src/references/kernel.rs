@@ -15,6 +15,7 @@ use nix::unistd::Pid;
 use weir_io::af_packet::{AfPacketPort, Options};
 use weir_io::{Netns, Port};
 use weir_packet::Packet;
+use weir_testkit::Namespace;
 
 use super::process::{need_root, program, run, run_time};
 use super::{Effort, Reference};
@@ -68,7 +69,7 @@ fn bridge(macs: usize, effort: Effort) -> Result<Spread> {
         let mac: Vec<String> = frame[..6].iter().map(|b| format!("{b:02x}")).collect();
         _ = writeln!(batch, "fdb add {} dev out0 master static", mac.join(":"));
     }
-    run(Command::new("bridge").args(["-n", &lab.0, "-batch", "-"]), &batch)?;
+    run(Command::new("bridge").args(["-n", lab.0.name(), "-batch", "-"]), &batch)?;
     lab.blast(&frames, "out1", effort)
 }
 
@@ -86,7 +87,7 @@ fn router(rules: u32, effort: Effort) -> Result<Spread> {
     }
     let settings = ["ip_forward=1", "conf.all.rp_filter=0", "conf.in1.rp_filter=0"];
     let settings: Vec<String> = settings.iter().map(|s| format!("net.ipv4.{s}")).collect();
-    run(Command::new("ip").args(["netns", "exec", &lab.0, "sysctl", "-q", "-w"]).args(settings), "")?;
+    run(lab.0.command("sysctl").args(["-q", "-w"]).args(settings), "")?;
     if rules > 0 {
         let mut text =
             "table ip t {\nchain c {\ntype filter hook forward priority 0; policy drop;\n".to_owned();
@@ -95,27 +96,20 @@ fn router(rules: u32, effort: Effort) -> Result<Spread> {
             _ = writeln!(text, "ip saddr 172.16.{high}.{low} udp dport {} drop", 1000 + i);
         }
         text += "udp dport 53 accept\n}\n}\n";
-        run(Command::new("ip").args(["netns", "exec", &lab.0, "nft", "-f", "-"]), &text)?;
+        run(lab.0.command("nft").args(["-f", "-"]), &text)?;
     }
     lab.blast(&last_frames(), "out1", effort)
 }
 
 /// A network namespace with two pairs, in0–in1 and out0–out1; it goes away with them.
-struct Lab(String);
+struct Lab(Namespace);
 
 impl Lab {
     fn new() -> Result<Lab> {
-        let lab = Lab(format!("weir-bench-{}", std::process::id()));
-        run(Command::new("ip").args(["netns", "add", &lab.0]), "")?;
+        let lab = Lab(Namespace::try_new("kernel")?);
         for pair in ["in", "out"] {
             lab.ip(&format!("link add name {pair}0 type veth peer name {pair}1"))?;
             for end in ["0", "1"] {
-                // IPv6 would send packets of its own.
-                let setting = format!("net.ipv6.conf.{pair}{end}.disable_ipv6=1");
-                _ = run(
-                    Command::new("ip").args(["netns", "exec", &lab.0, "sysctl", "-q", "-w", &setting]),
-                    "",
-                );
                 lab.ip(&format!("link set dev {pair}{end} up"))?;
             }
         }
@@ -124,12 +118,13 @@ impl Lab {
 
     fn ip(&self, arguments: &str) -> Result<()> {
         let mut command = Command::new("ip");
-        run(command.args(["-n", &self.0]).args(arguments.split(' ')), "").map(|_| ())
+        run(command.args(["-n", self.0.name()]).args(arguments.split(' ')), "").map(|_| ())
     }
 
     /// Packets that an interface has received.
     fn received(&self, interface: &str) -> Result<u64> {
-        let text = run(Command::new("ip").args(["-n", &self.0, "-j", "-s", "link", "show", interface]), "")?;
+        let text =
+            run(Command::new("ip").args(["-n", self.0.name(), "-j", "-s", "link", "show", interface]), "")?;
         let json: serde_json::Value = serde_json::from_str(&text)?;
         json[0]["stats64"]["rx"]["packets"].as_u64().context("ip shows no received packets")
     }
@@ -137,7 +132,7 @@ impl Lab {
     /// Nanoseconds for a packet from the socket on in0 until interface `last` has received it.
     fn blast(&self, frames: &Frames, last: &str, effort: Effort) -> Result<Spread> {
         let options = Options { bypass_qdisc: true, promiscuous: false, ..Options::default() };
-        let mut port = AfPacketPort::open_in(&Netns::Named(self.0.clone()), "in0", &options)?;
+        let mut port = AfPacketPort::open_in(&Netns::Named(self.0.name().to_owned()), "in0", &options)?;
         let me = Pid::from_raw(0);
         let before = sched_getaffinity(me)?;
         let mut one = CpuSet::new();
@@ -168,12 +163,6 @@ impl Lab {
         let received = self.received(last)? - received;
         ensure!(received * 100 >= sent as u64 * 99, "of {sent} packets only {received} came to {last}");
         Ok(spent.as_nanos() as f64 / received as f64)
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        _ = run(Command::new("ip").args(["netns", "del", &self.0]), "");
     }
 }
 

@@ -125,7 +125,8 @@ impl Template {
                 match models.get(&i) {
                     None if let Some(program) = program => Substitute::program(program),
                     model => {
-                        let substitute = body::of_node(e, model.copied(), ports, plan.generated(i));
+                        let substitute =
+                            body::of_node(e, model.copied(), ports, plan.generated(i).map(<[u8]>::to_vec));
                         substitute.filtered(program)
                     }
                 }

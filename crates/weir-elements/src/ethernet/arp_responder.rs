@@ -219,6 +219,7 @@ mod tests {
             p.packet_type = PacketType::Broadcast as u8;
             let out = e.send_packet(0, p);
             assert_eq!(out[0].out(), (0, &reply(ip, eth)[..]));
+            assert_eq!(out[0].provenance(), Provenance::Answer);
             let Outcome::Out(_, p) = &out[0] else { unreachable!() };
             assert_eq!((p.packet_type, p.from_layer(Layer::Mac).len()), (PacketType::Host as u8, 42));
         }

@@ -168,6 +168,8 @@ fn program(e: &ICMP6Error, b: &mut Builder) {
 #[cfg(test)]
 mod tests {
     use super::super::samples::{addr, icmp, icmp_ok, marked, packet, sent, udp};
+    use weir_packet::Provenance;
+
     use crate::testing::{Harness, Outcome};
 
     const SRC: &str = "2001:db8::fe";
@@ -193,6 +195,7 @@ mod tests {
         let out = sent(&mut e, &long);
         let bytes = out[0].out().1;
         assert_eq!((bytes.len(), &bytes[40..42], &bytes[44..48]), (1280, &[2, 0][..], &[0, 0, 5, 20][..]));
+        assert_eq!(out[0].provenance(), Provenance::Answer);
         assert!(icmp_ok(bytes));
         assert_eq!(bytes[48..], long[..1232]);
         e.write("pmtu", "1400").unwrap();

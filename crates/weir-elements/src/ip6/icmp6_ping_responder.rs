@@ -57,6 +57,8 @@ fn program(_: &ICMP6PingResponder, b: &mut Builder) {
 #[cfg(test)]
 mod tests {
     use super::super::samples::{addr, icmp, packet, sent, udp};
+    use weir_packet::Provenance;
+
     use crate::testing::{Harness, Outcome};
 
     fn echo(kind: u8, from: u16, to: u16, id: u16) -> Vec<u8> {
@@ -69,6 +71,7 @@ mod tests {
         let mut e = Harness::new("ICMP6PingResponder", &[], 1, 1);
         for id in 0..=u16::MAX {
             let out = sent(&mut e, &echo(128, 1, 2, id));
+            assert_eq!(out[0].provenance(), Provenance::Answer);
             let Outcome::Out(0, p) = &out[0] else { panic!("{out:?}") };
             let mut want = echo(129, 2, 1, id);
             want[7] = 255;

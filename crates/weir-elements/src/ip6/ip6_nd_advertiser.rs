@@ -162,6 +162,7 @@ mod tests {
         let mut host = Harness::new("IP6NDAdvertiser", &[ARGS[0], "ROUTER false"], 1, 1);
         let out = host.send(0, &solicitation(addr(9), addr(1), 1));
         assert_eq!(out[0].out().1[58], 0x60);
+        assert_eq!(out[0].provenance(), Provenance::Answer);
     }
 
     #[test]

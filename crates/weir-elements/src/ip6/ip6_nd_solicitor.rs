@@ -275,12 +275,14 @@ mod tests {
         let mut e = solicitor(&[]);
         let out = send(&mut e, addr(2), 1);
         assert_eq!((out.len(), out[0].out()), (1, (0, &solicitation()[..])));
+        assert_eq!(out[0].provenance(), Provenance::Made);
         assert!(send(&mut e, addr(2), 2).is_empty(), "the second packet waits without another solicitation");
         assert_eq!((e.held(), e.read("table")), (2, "2001:db8::2 asked 00:00:00:00:00:00\n".into()));
         let out = e.send(1, &advertisement(0x60, 2, PEER));
         assert_eq!(out[0].reason(), "Consumed");
         for (out, n) in out[1..].iter().zip([1, 2]) {
             assert_eq!(out.out(), (0, &build::ethernet(PEER, OWN, 0x86dd, &udp(&[n]))[..]));
+            assert_eq!(out.provenance(), Provenance::Sent, "what waited is what was sent");
         }
         assert_eq!(out.len(), 3);
         assert_eq!(send(&mut e, addr(2), 3)[0].out().1[..6], PEER.octets());

@@ -9,11 +9,12 @@ use std::io;
 use std::sync::Arc;
 
 use weir_io::interface::Method;
+use weir_io::interface::with_causes;
 use weir_io::{Port, PortError, PortSpec, Waker};
 use weir_jit::Compiled;
 use weir_nodes::env::device::{Opener, Openers};
 use weir_nodes::env::links::Entrance;
-use weir_nodes::env::{Notice, Printer, with_causes};
+use weir_nodes::env::{Notice, Printer};
 use weir_packet::Packet;
 use weir_plan::{Classes, Fast, Plan, PlanError};
 use weir_protocol::{GraphInfo, GraphStatus};

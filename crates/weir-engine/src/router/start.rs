@@ -34,11 +34,8 @@ impl Router {
                 errors.push(format!("table '{}' of '{element}': {e}", t.decl.name).into());
             }
         }
-        let mut nodes = plan.nodes()?;
+        let mut nodes = plan.nodes(rt.worker())?;
         for (e, place) in nodes.iter_mut().enumerate() {
-            if plan.division.homes.get(e).is_some_and(|h| !h.is_on(rt.worker())) {
-                *place = None;
-            }
             let placed = place.as_mut().map(|node| plan.around(e, |here| node.place(here)));
             if let Some(Err(what)) = placed {
                 errors.push(Problem::of(&plan.graph, e, "initializing", what));

@@ -1,10 +1,10 @@
 //! Hot swap, snapshot and restore: what a graph remembers, carried over.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use weir_ir::State;
 use weir_packet::Packet;
-use weir_plan::Part;
+use weir_plan::{Part, Plan};
 use weir_table::{SetSnapshot, TableDecl, TableSet, TableSnapshot, Width};
 
 use super::Router;
@@ -76,10 +76,18 @@ impl Router {
         for (i, t) in old.plan.linked.tables.iter().enumerate() {
             numbers.insert((old.table_owner(i as u32), t.decl.name.clone()), i as u32);
         }
+        let elements: HashMap<&str, usize> =
+            old.plan.graph.elements.iter().enumerate().map(|(i, e)| (e.name.as_str(), i)).collect();
+        // Whether the element that a table is of has the class and the parameters that the one of its name had before.
+        let is_configured_as_before = |plan: &Plan, owner: u32| {
+            let new = &plan.graph.elements[plan.owners[owner as usize]];
+            let before = elements.get(new.name.as_str()).map(|&i| &old.plan.graph.elements[i]);
+            before.is_some_and(|before| (&before.class, &before.args) == (&new.class, &new.args))
+        };
         // An element whose declarations changed is restored as a whole, since its tables may be linked.
         let mut changed: Vec<u32> = Vec::new();
         for (i, t) in self.plan.linked.tables.iter().enumerate() {
-            if t.decl.configured && !(t.decl.counts && self.is_configured_as(old, i as u32)) {
+            if t.decl.configured && !(t.decl.counts && is_configured_as_before(&self.plan, t.owner)) {
                 continue;
             }
             let Some(&from) = numbers.get(&(self.table_owner(i as u32), t.decl.name.clone())) else {
@@ -104,43 +112,22 @@ impl Router {
             let snapshot = old.tables.snapshot(rt.env.now, |t| old.table_owner(t));
             for pair in groups(&similar, |to| self.plan.linked.tables[to as usize].owner) {
                 if let Err(e) = self.tables.restore(&snapshot, rt.env.now, &pair) {
-                    let text = format!("state was not carried over: {}", weir_nodes::env::with_causes(&e));
+                    let text = format!("state was not carried over: {}", weir_io::interface::with_causes(&e));
                     rt.env.notice(Some(&self.name), "state-lost", text);
                 }
             }
         }
         let pairs: Vec<(u32, u32)> = equal.iter().map(|&(from, to, _)| (from, to)).collect();
         self.tables.adopt(&mut old.tables, &pairs);
-        // What names mean may stand in elements without ports: of whom their change concerns, nothing is known.
-        let concerns_all = self.definitions() != old.definitions();
         for (e, part) in self.plan.parts.iter().enumerate() {
-            if let Part::Element { element, tables, .. } = part
-                && (concerns_all || !self.has_parameters_of(old, e))
-            {
+            let Part::Element { element, tables, .. } = part else { continue };
+            // All that an element means by its parameters, and by what they name, stands in its program.
+            let program = |router: &Router, e| router.plan.element_program(e).cloned();
+            let before = elements.get(self.plan.graph.elements[e].name.as_str());
+            if before.and_then(|&b| program(old, b)) != program(self, e) {
                 element.adopted(&mut State::new(&mut self.tables, tables, rt.env.now));
             }
         }
-    }
-
-    /// The elements without ports, with their parameters.
-    fn definitions(&self) -> BTreeSet<(&str, &[String])> {
-        let graph = &self.plan.graph;
-        let alone = graph.ports.iter().map(|p| p.inputs.is_empty() && p.outputs.is_empty());
-        let all = graph.elements.iter().zip(alone).filter(|(_, alone)| *alone);
-        all.map(|(e, _)| (e.class.as_str(), &e.args[..])).collect()
-    }
-
-    /// Whether the element that a table is of has the parameters that it had before.
-    fn is_configured_as(&self, old: &Router, table: u32) -> bool {
-        let owner = self.plan.linked.tables[table as usize].owner;
-        self.has_parameters_of(old, self.plan.owners[owner as usize])
-    }
-
-    /// Whether an element has the class and the parameters that the one of its name had before.
-    fn has_parameters_of(&self, old: &Router, element: usize) -> bool {
-        let new = &self.plan.graph.elements[element];
-        let before = old.plan.graph.elements.iter().find(|e| e.name == new.name);
-        before.is_some_and(|before| (&before.class, &before.args) == (&new.class, &new.args))
     }
 
     /// Whose table it is: element name and class, or the shared name.
@@ -210,7 +197,7 @@ impl Router {
         if let Err(e) = self.tables.restore(from, rt.env.now, &place) {
             let back: Vec<(usize, u32)> = place.iter().map(|&(_, i)| (i as usize, i)).collect();
             let undone = self.tables.restore(&before, rt.env.now, &back);
-            let mut text = weir_nodes::env::with_causes(&e);
+            let mut text = weir_io::interface::with_causes(&e);
             if let Err(e) = undone {
                 text.push_str(&format!("; the state before could not be put back: {e}"));
             }
@@ -277,7 +264,7 @@ fn hold(packets: Vec<Packet>, f: impl FnOnce(&TableSet)) -> Result<(TableSet, Ve
 fn unpack(from: &SetSnapshot, table: usize, now: u64) -> Result<Vec<Packet>, String> {
     let decl = &from.tables[table].decl;
     let mut set = TableSet::new([&waiting_decl(decl.held)]).map_err(|e| e.to_string())?;
-    set.restore(from, now, &[(table, 0)]).map_err(|e| weir_nodes::env::with_causes(&e))?;
+    set.restore(from, now, &[(table, 0)]).map_err(|e| weir_io::interface::with_causes(&e))?;
     let slot = set.table_mut(0).lookup(&[0]);
     Ok(slot.map(|s| set.table_mut(0).release(s).into()).unwrap_or_default())
 }

@@ -179,10 +179,9 @@ pub fn send_frames<'a>(
         message.write(m);
         n += 1;
     }
-    // SAFETY: the first `n` messages are initialised; each points to buffers that are borrowed for `'a` and that
-    // sendmmsg only reads.
-    let sent =
-        unsafe { libc::sendmmsg(fd.as_raw_fd(), messages.as_mut_ptr().cast(), n as u32, libc::MSG_DONTWAIT) };
+    let (fd, list) = (fd.as_raw_fd(), messages.as_mut_ptr().cast());
+    // SAFETY: the first `n` messages are initialised, and point to buffers borrowed for `'a` that are only read.
+    let sent = unsafe { libc::sendmmsg(fd, list, n as u32, libc::MSG_DONTWAIT) };
     check(sent as isize)
 }
 

@@ -195,9 +195,9 @@ fn bpf<T>(command: i64, attributes: &T) -> io::Result<OwnedFd> {
 }
 
 fn call<T>(command: i64, attributes: &T) -> io::Result<i32> {
-    // SAFETY: the kernel reads `size_of::<T>()` bytes of the attributes, and what their pointers name: the
-    // instructions, the licence, a key and a value, all of which live until the call returns. Into the information about
-    // an object it writes, at most as many bytes as the attributes say, which are those of integers that live as long.
+    // The kernel reads the attributes and what their pointers name (instructions, licence, key, value), and writes into the
+    // information about an object as many bytes as the attributes say.
+    // SAFETY: all of these live until the call returns, and the information is made of integers, of that many bytes.
     let r = unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *const T, size_of::<T>()) };
     if r < 0 { Err(io::Error::last_os_error()) } else { Ok(r as i32) }
 }

@@ -24,9 +24,9 @@ impl Mapping {
 
     fn new(len: usize, flags: i32, fd: i32, offset: i64) -> io::Result<Mapping> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = flags | libc::MAP_POPULATE;
         // SAFETY: a new mapping at an address of the kernel's choice.
-        let start =
-            unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags | libc::MAP_POPULATE, fd, offset) };
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, fd, offset) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

@@ -35,9 +35,9 @@ pub fn attach(name: &str, kind: Kind) -> io::Result<(OwnedFd, String)> {
 }
 
 fn attach_as(name: &str, kind: Kind, more: i32) -> io::Result<(OwnedFd, String)> {
+    let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: the path ends with zero.
-    let fd =
-        unsafe { libc::open(c"/dev/net/tun".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK) };
+    let fd = unsafe { libc::open(c"/dev/net/tun".as_ptr(), flags) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }

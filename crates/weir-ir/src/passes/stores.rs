@@ -107,7 +107,7 @@ struct Dead {
 impl Dead {
     /// Where nobody reads more of a packet than a device does.
     fn plain() -> Dead {
-        let meta = [MetaField::PacketType, MetaField::InPort, MetaField::FlowHash];
+        let meta = [MetaField::PacketType, MetaField::InPort, MetaField::FlowHash, MetaField::Provenance];
         Dead {
             ranges: Vec::new(),
             marks: u8::MAX,

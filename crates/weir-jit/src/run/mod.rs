@@ -322,11 +322,11 @@ impl<H: BatchHost> Run<'_, H> {
         let (code, n) = (self.probed.unwrap_or(&self.code.machine).code, packets.len() as u64);
         let measured = self.probed.is_some();
         let mut ctx = self.ctx();
-        // SAFETY: the code was compiled from a checked program. The context is whole, with a counter for each loop
-        // and room for the outcome of each packet; `start` is one of its starts, `args` has as many values as that
-        // takes (`run` asserted it for entries; those of strands come from compiled code and fill an array of the
-        // largest number), and there are packets exactly if that start has them (`start` asserted it for entries, the
-        // checker proved it for strands).
+        // `args` has as many values as the start takes (`run` asserted it for entries; those of strands come from compiled code
+        // and fill an array of the largest number), and there are packets exactly if that start has them (`start` asserted it
+        // for entries, the checker proved it for strands).
+        // SAFETY: the code was compiled from a checked program, `start` is one of its starts with these arguments and packets, and
+        // the context is whole, with a counter for each loop and space for the outcome of each packet.
         let next = unsafe { code(&mut ctx, packets.as_ptr(), n, start, args.as_ptr()) };
         let ended = (next as usize - packets.as_ptr().addr()) / size_of::<*mut Meta>();
         if measured {

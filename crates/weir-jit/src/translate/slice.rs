@@ -2,6 +2,7 @@
 
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};
 use cranelift_frontend::FunctionBuilder;
+use cranelift_module::ModuleError;
 use rustc_hash::FxHashSet;
 use weir_ir::Layer;
 use weir_ir::program::{End, Op, Value};
@@ -12,13 +13,18 @@ use super::Translator;
 use super::batch::Batch;
 use super::ops::INLINE;
 use crate::analysis::slices::Slice;
+
 /// The positions of layers on the path, once they were asked for.
 pub(crate) type Positions = [Option<ir::Value>; Layer::ALL.len()];
 
 impl<'b> Translator<'_, 'b> {
     /// Makes a function with the signature of a program's: for each packet it writes the hash (or, for prefixes that
     /// are looked up in their table, the value) of the key to the array that stands for the arguments, 64 bits each.
-    pub(crate) fn translate_slice(mut self, batch: &Batch, slice: &Slice) -> FunctionBuilder<'b> {
+    pub(crate) fn translate_slice(
+        mut self,
+        batch: &Batch,
+        slice: &Slice,
+    ) -> Result<FunctionBuilder<'b>, Box<ModuleError>> {
         self.take_packet(batch);
         let needed = slice.needed(self.p).unwrap_or_default();
         self.packet.sliced = Some([None; _]);
@@ -58,8 +64,7 @@ impl<'b> Translator<'_, 'b> {
             self.code.halves(v).0
         };
         self.close_slice(batch, value);
-        self.code.b.seal_all_blocks();
-        self.code.b
+        self.close()
     }
 
     fn slice_op(&mut self, op: &Op, needed: &FxHashSet<Value>) {

@@ -64,9 +64,7 @@ pub(super) fn native(r: &mut Reader, at: &At<'_>) -> Option<Native> {
         for (program, node) in map.entries {
             let at = at.key(program, node);
             let package = r.text(&at, "a Debian package")?.to_owned();
-            if program.is_empty()
-                || program.get(1..).is_some_and(|rest| rest.contains('/')) && !program.starts_with('/')
-            {
+            if program.is_empty() || program.contains('/') && !program.starts_with('/') {
                 let help = "give the name alone, or the whole path of a file";
                 r.error(&at, format!("{} is no program's name", quote(program)), help);
             }

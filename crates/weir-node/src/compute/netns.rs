@@ -11,6 +11,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::statfs::{NSFS_MAGIC, statfs};
 use rtnetlink::{Handle, LinkUnspec, LinkVeth, new_connection};
 use sha2::{Digest, Sha256};
+use weir_io::Netns;
 
 /// Where namespaces with names are, for `ip netns` too.
 const FOLDER: &str = "/run/netns";
@@ -170,18 +171,18 @@ async fn with_links<T>(f: impl AsyncFnOnce(rtnetlink::LinkHandle) -> io::Result<
     result
 }
 
-/// Does something in a namespace, on a thread of its own.
+/// Does something in a namespace.
 async fn inside<T: Send + 'static>(
     name: &str,
     f: impl AsyncFnOnce(rtnetlink::LinkHandle) -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    let file = path(name);
-    in_thread(move || {
-        setns(File::open(file)?, CloneFlags::CLONE_NEWNET)?;
+    let namespace = Netns::Path(path(name));
+    let work = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(with_links(f))
-    })
-    .await
+    };
+    let done = tokio::task::spawn_blocking(move || namespace.run(work).map_err(io::Error::other));
+    done.await.map_err(io::Error::other)??
 }
 
 /// Runs something on a thread that ends with it: what namespaces it enters ends too.

@@ -19,47 +19,41 @@ use super::extract::{Path, Query};
 use super::{App, Received, bytes, entry, log};
 use crate::compute::Compute;
 use crate::connection::DataPlane;
-use crate::desired::PublicHandler;
+use crate::desired::{FunctionRuntime, PublicHandler};
 use crate::instance::{InstanceId, Kind};
 use crate::proof;
 use weir_model::nearest::nearest;
 
-/// A public handler and the graph it is in.
-fn handler(app: &App, id: &str, function: &str, name: &str) -> Result<PublicHandler, Problem> {
+/// A function of a graph.
+fn function(app: &App, id: &str, function: &str) -> Result<FunctionRuntime, Problem> {
     let e = entry(app, id)?;
-    let not_found = |detail: String| Problem::new(StatusCode::NOT_FOUND, detail);
-    let f = e.graph.function(function);
-    let f = f.ok_or_else(|| {
+    e.graph.function(function).cloned().ok_or_else(|| {
         let hint = nearest(function, e.graph.functions.iter().map(|f| f.id.as_str()));
-        not_found(format!("graph '{id}' has no function '{function}'{hint}"))
-    })?;
-    f.handlers.get(name).cloned().ok_or_else(|| {
-        let known = f.handlers.keys().cloned().collect::<Vec<_>>().join(", ");
-        let hint = nearest(name, f.handlers.keys().map(String::as_str));
-        not_found(format!("function '{function}' has no public handler '{name}'{hint}; it has: {known}"))
+        let detail = format!("graph '{id}' has no function '{function}'{hint}");
+        Problem::new(StatusCode::NOT_FOUND, detail)
     })
 }
 
-/// What runs a function.
-fn kind(app: &App, id: &str, function: &str) -> Kind {
-    let graph = app.graph(id).map(|e| e.graph);
-    graph.and_then(|g| Some(g.function(function)?.kind)).unwrap_or_default()
+/// A public handler of a function.
+fn handler(f: &FunctionRuntime, name: &str) -> Result<PublicHandler, Problem> {
+    f.handlers.get(name).cloned().ok_or_else(|| {
+        let known = f.handlers.keys().cloned().collect::<Vec<_>>().join(", ");
+        let hint = nearest(name, f.handlers.keys().map(String::as_str));
+        let detail = format!("function '{}' has no public handler '{name}'{hint}; it has: {known}", f.id);
+        Problem::new(StatusCode::NOT_FOUND, detail)
+    })
 }
 
-/// The function of a graph, if it is not inline, and its driver.
-fn instance(app: &App, id: &str, function: &str) -> Result<(InstanceId, Arc<dyn Compute>), Problem> {
-    let e = entry(app, id)?;
-    let not_found = |detail: String| Problem::new(StatusCode::NOT_FOUND, detail);
-    let f = e.graph.function(function).ok_or_else(|| {
-        let hint = nearest(function, e.graph.functions.iter().map(|f| f.id.as_str()));
-        not_found(format!("graph '{id}' has no function '{function}'{hint}"))
-    })?;
+/// The instance of a function that is not inline, and its driver.
+fn instance(app: &App, id: &str, name: &str) -> Result<(InstanceId, Arc<dyn Compute>), Problem> {
+    let f = function(app, id, name)?;
     if f.kind == Kind::Inline {
-        let detail =
-            format!("function '{function}' is inline: it has no output and no namespaces of its own");
-        return Err(not_found(format!("{detail}; 'weir events' shows what its elements print")));
+        let detail = format!(
+            "function '{name}' is inline: it has no output and no namespaces of its own; 'weir events' shows what its elements print"
+        );
+        return Err(Problem::new(StatusCode::NOT_FOUND, detail));
     }
-    Ok((InstanceId::new(id, function), app.drivers.get(f.kind)?))
+    Ok((InstanceId::new(id, name), app.drivers.get(f.kind)?))
 }
 
 /// Which output to give.
@@ -134,13 +128,13 @@ pub(super) async fn read(
     State(app): State<App>,
     Path((id, function, name)): Path<(String, String, String)>,
 ) -> Result<String, Problem> {
-    let public = handler(&app, &id, &function, &name)?;
+    let f = self::function(&app, &id, &function)?;
+    let public = handler(&f, &name)?;
     if !public.readable {
         return Err(Problem::new(StatusCode::FORBIDDEN, format!("'{name}' can only be written")));
     }
-    let kind = kind(&app, &id, &function);
-    if kind != Kind::Inline {
-        return Ok(app.drivers.get(kind)?.read(&InstanceId::new(&id, &function), &public.handler).await?);
+    if f.kind != Kind::Inline {
+        return Ok(app.drivers.get(f.kind)?.read(&InstanceId::new(&id, &function), &public.handler).await?);
     }
     match app.plane.call(Command::Read { graph: id, handler: public.handler }).await? {
         Answer::Text { text } => Ok(text),
@@ -171,7 +165,8 @@ pub(super) async fn write(
     Path((id, function, name)): Path<(String, String, String)>,
     body: Received,
 ) -> Result<StatusCode, Problem> {
-    let public = handler(&app, &id, &function, &name)?;
+    let f = self::function(&app, &id, &function)?;
+    let public = handler(&f, &name)?;
     if !public.writable {
         return Err(Problem::new(StatusCode::FORBIDDEN, format!("'{name}' can only be read")));
     }
@@ -185,10 +180,9 @@ pub(super) async fn write(
         );
         return Err(Problem::new(StatusCode::CONFLICT, detail));
     }
-    let kind = kind(&app, &id, &function);
-    if kind != Kind::Inline {
+    if f.kind != Kind::Inline {
         let instance = InstanceId::new(&id, &function);
-        app.drivers.get(kind)?.write(&instance, &public.handler, &value).await?;
+        app.drivers.get(f.kind)?.write(&instance, &public.handler, &value).await?;
         return Ok(StatusCode::NO_CONTENT);
     }
     let write = Command::Write { graph: id, handler: public.handler.clone(), value: value.clone() };

@@ -33,7 +33,7 @@ macro_rules! infos {
                 info: &INFO,
                 model: Model::Sink,
                 reach: Reach::Graph,
-                configure: |_| Ok(Box::new(Info(&INFO))),
+                configure: |_| Ok(Box::new(Info)),
             }
         }),*];
     };
@@ -65,19 +65,11 @@ infos! {
     ScheduleInfo, "ScheduleInfo(s 0.5); s :: InfiniteSource(LIMIT 1) -> Discard;";
 }
 
-struct Info(&'static ClassInfo);
+struct Info;
 
 impl Behavior for Info {}
 
 impl EngineNode for Info {
-    fn info(&self) -> &'static ClassInfo {
-        self.0
-    }
-
-    fn model(&self) -> Model {
-        Model::Sink
-    }
-
     fn read(&self, handler: &str, _env: &Env) -> Result<String, String> {
         Err(format!("no read handler '{handler}'"))
     }

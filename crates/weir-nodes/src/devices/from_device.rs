@@ -5,8 +5,8 @@ use weir_io::PortSpec;
 use weir_io::interface::{Method, Options};
 use weir_ir::{Builder, Layer, Program};
 
-use crate::env::with_causes;
 use crate::prelude::*;
+use weir_io::interface::with_causes;
 
 engine_node! {
     /// Reads packets from a network device.

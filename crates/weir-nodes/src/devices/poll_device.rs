@@ -2,8 +2,8 @@ use weir_io::PortSpec;
 use weir_io::interface::Options;
 
 use crate::devices::from_device::figures;
-use crate::env::with_causes;
 use crate::prelude::*;
+use weir_io::interface::with_causes;
 
 engine_node! {
     /// Reads packets from a network device: what `FromDevice` does, under the name that Click's Linux kernel driver has for

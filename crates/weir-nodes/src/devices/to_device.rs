@@ -3,8 +3,8 @@ use weir_io::interface::Options;
 
 use crate::common::sending::{Sending, sends};
 use crate::devices::from_device::method;
-use crate::env::with_causes;
 use crate::prelude::*;
+use weir_io::interface::with_causes;
 
 engine_node! {
     /// Sends packets to a network device.

@@ -213,14 +213,3 @@ fn random(state: &mut u64) -> u32 {
     *state ^= *state >> 27;
     (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
 }
-
-/// The text of an error and of what caused it.
-pub fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(e) = cause {
-        text.push_str(&format!(": {e}"));
-        cause = e.source();
-    }
-    text
-}

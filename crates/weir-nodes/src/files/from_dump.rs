@@ -6,8 +6,8 @@ use weir_io::pcap::PcapReader;
 use weir_packet::Layer;
 
 use crate::common::limit::flag;
-use crate::env::with_causes;
 use crate::prelude::*;
+use weir_io::interface::with_causes;
 
 /// A packet is not IP.
 const NOT_IP: Reason = Reason::new("NotIp");

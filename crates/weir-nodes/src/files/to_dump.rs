@@ -3,8 +3,8 @@ use std::io::{BufWriter, Stdout, Write};
 
 use weir_io::pcap::{BUFFER, Encap, Format, PcapWriter};
 
-use crate::env::with_causes;
 use crate::prelude::*;
+use weir_io::interface::with_causes;
 
 /// The capture cannot be written any more.
 const WRITE_FAILED: Reason = Reason::new("WriteFailed");

@@ -5,9 +5,9 @@ use weir_io::tap::{Kind, Options};
 use weir_net::EtherAddr;
 
 use crate::common::sending::{Sending, sends};
-use crate::env::with_causes;
 use crate::host::host_address::{HostAddress, gateway};
 use crate::prelude::*;
+use weir_io::interface::with_causes;
 
 engine_node! {
     /// Exchanges Ethernet frames with the kernel's own stack, by a virtual interface that it makes (TAP).

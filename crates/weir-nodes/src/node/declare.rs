@@ -73,14 +73,6 @@ macro_rules! engine_node {
 
         #[allow(unused_variables, reason = "a node may have no handlers")]
         impl $crate::node::EngineNode for $name {
-            fn info(&self) -> &'static weir_ir::ClassInfo {
-                &INFO
-            }
-
-            fn model(&self) -> $crate::node::Model {
-                $crate::node::Model::$model
-            }
-
             fn read(&self, handler: &str, env: &$crate::env::Env) -> Result<String, String> {
                 $($( engine_node!(@read self, handler, env, $hkind $hname = $hfn); )*)?
                 Err(format!("no read handler '{handler}'"))

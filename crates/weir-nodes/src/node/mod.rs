@@ -78,10 +78,6 @@ pub enum Ran {
 
 /// The trait that the `engine_node!` macro implements.
 pub trait EngineNode: Behavior {
-    /// The manual page.
-    fn info(&self) -> &'static ClassInfo;
-    /// What it does to packets.
-    fn model(&self) -> Model;
     /// Answers a read handler of [`ClassInfo::handlers`].
     fn read(&self, handler: &str, env: &Env) -> Result<String, String>;
     /// Carries out a write handler of [`ClassInfo::handlers`].
@@ -249,8 +245,6 @@ pub struct NodeClass {
 /// The facts of a configured node before it runs: all that a plan of its graph needs.
 #[derive(Debug, Clone, Default)]
 pub struct NodeFacts {
-    /// [`Behavior::filter`], named as the element.
-    pub filter: Option<Program>,
     /// [`Behavior::generates`]
     pub generates: Option<Vec<u8>>,
     /// [`Behavior::is_plain`]
@@ -272,10 +266,9 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
-    /// Of a node of that name, with so many inputs connected.
-    pub fn of(node: &dyn EngineNode, name: &str, inputs: usize) -> NodeFacts {
+    /// Of a node with so many inputs connected.
+    pub fn of(node: &dyn EngineNode, inputs: usize) -> NodeFacts {
         NodeFacts {
-            filter: node.filter(name),
             generates: node.generates(),
             plain: node.is_plain(),
             task: node.has_task(),

@@ -4,8 +4,8 @@ use weir_io::PortSpec;
 use weir_io::socket::{Kind, Options};
 
 use crate::common::sending::{Sending, sends};
-use crate::env::with_causes;
 use crate::prelude::*;
+use weir_io::interface::with_causes;
 
 engine_node! {
     /// Exchanges packets with a multicast group, each in a UDP datagram.

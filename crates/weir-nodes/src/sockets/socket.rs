@@ -6,9 +6,9 @@ use weir_io::PortSpec;
 use weir_io::socket::{Kind, Options};
 
 use crate::common::sending::Sending;
-use crate::env::with_causes;
 use crate::node::Neighbours;
 use crate::prelude::*;
+use weir_io::interface::with_causes;
 
 engine_node! {
     /// Exchanges packets with other programs by a socket: `Socket(TCP, IP, PORT [, LOCALIP, LOCALPORT])`,

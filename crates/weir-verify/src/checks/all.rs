@@ -15,11 +15,12 @@ const WAITS: usize = 4;
 
 /// `all SRC DST [via N…] FILTER`: every packet that leaves SRC matching FILTER arrives at DST, whatever is chosen at
 /// random. It is the packet that arrives, or a copy of it, whatever was changed in them: no answer to it, and no question that it is
-/// the cause of. Losses for want of room do not count, unless `strict`. Of a packet that waits, for an address say, it is taken that
+/// the cause of. Losses for lack of capacity do not count, unless `strict`. Of a packet that waits, for an address say, it is taken that
 /// what it waits for comes, if that can come; it has to arrive then. The second result lists where either may happen.
 pub fn all(c: &mut Checker<'_>, q: &Query, strict: bool) -> (Verdict, Uncounted) {
     let mut look = Look { q, strict, watched: q.watched(), uncounted: Uncounted::default() };
-    let found = c.seek(q, Some(&q.filter), &q.watched(), |c, _, outcome| {
+    let watched = look.watched.clone();
+    let found = c.seek(q, Some(&q.filter), &watched, |c, _, outcome| {
         c.any(outcome.ended, |c, trace| look.missing(c, trace))
     });
     (c.none(found), look.uncounted)
@@ -28,7 +29,7 @@ pub fn all(c: &mut Checker<'_>, q: &Query, strict: bool) -> (Verdict, Uncounted)
 /// Assumptions of a verdict, by the names of nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Uncounted {
-    /// Where packets may be lost for want of room.
+    /// Where packets may be lost for lack of capacity.
     pub losses: Vec<String>,
     /// Where packets wait until others let them go, such as answers to what they are the cause of.
     pub waiting: Vec<String>,
@@ -49,9 +50,9 @@ impl Uncounted {
 enum Delivery {
     /// One arrives.
     Arrives,
-    /// Those that arrive may be lost on the way for want of room.
+    /// Those that arrive may be lost on the way for lack of capacity.
     MayBeLost,
-    /// One is lost for want of room.
+    /// One is lost for lack of capacity.
     Lost,
     /// These wait, and none arrives.
     Waits(Vec<PacketEnd>),
@@ -82,21 +83,12 @@ impl Look<'_> {
     /// Looks for a run that goes as a trace says, in which the packet that came last does not arrive.
     fn missing(&mut self, c: &mut Checker<'_>, trace: Trace) -> Search {
         let traces = sorted(c, self.q, trace);
-        c.any(traces, |c, Sorted { trace, others }| {
-            let delivery = self.delivery(c, &trace, &others);
-            match delivery {
-                Delivery::Arrives | Delivery::Lost => Search::Impossible,
-                Delivery::MayBeLost => {
-                    let mut found = c.search(&trace, |_| true);
-                    if let Search::Found(e) = &mut found {
-                        e.replay.lose(|node| is_lossy(c.net, node));
-                    }
-                    found
-                }
-                Delivery::Waits(ends) => self.waits(c, &trace, &ends),
-                Delivery::Ends => self.search(c, &trace),
-                Delivery::Unknown => Search::Unknown,
-            }
+        c.any(traces, |c, Sorted { trace, others }| match self.delivery(c, &trace, &others) {
+            Delivery::Arrives | Delivery::Lost => Search::Impossible,
+            Delivery::MayBeLost => lost(c, &trace),
+            Delivery::Waits(ends) => self.waits(c, &trace, &ends),
+            Delivery::Ends => self.search(c, &trace),
+            Delivery::Unknown => Search::Unknown,
         })
     }
 
@@ -114,19 +106,25 @@ impl Look<'_> {
         if !self.strict {
             note_losses(net, trace, &mut self.uncounted.losses);
         }
-        // For each packet that arrives, whether there is always room on its way.
+        // For each packet that arrives, whether it cannot be lost on a path to DST.
         let watched = &self.watched;
         let comes = |place: Place, p: &SymbolicPacket| watched.contains(&place) && is_own(c, trace, p);
         let ends = trace.ends().iter().enumerate().filter(|(i, _)| !others.contains(i));
-        let arriving: Vec<bool> = ends
-            .filter_map(|(_, e)| e.route.up_to(comes))
-            .filter(|way| q.via_all(way))
-            .map(|way| !way[..way.len() - 1].iter().any(|p| is_lossy(net, p.node)))
+        let paths: Vec<_> = ends.flat_map(|(_, e)| e.route.up_to_each(comes)).collect();
+        // Which of several visits is meant, is not known here.
+        let is_guarded = q.to.iter().any(|t| t.only.is_some());
+        if is_guarded && paths.len() > trace.ends().len() {
+            return Delivery::Unknown;
+        }
+        let arriving: Vec<bool> = paths
+            .iter()
+            .filter(|path| q.via_all(path))
+            .map(|path| !path[..path.len() - 1].iter().any(|p| is_lossy(net, p.node)))
             .collect();
-        let short = |e: &PacketEnd| matches!(&e.how, How::Drop(_, r) if for_want_of_room(r));
+        let short = |e: &PacketEnd| matches!(&e.how, How::Drop(_, r) if is_capacity_loss(r));
         let waiting: Vec<_> =
             trace.ends().iter().filter(own).filter(|e| c.session.is_held(trace, e)).cloned().collect();
-        if arriving.iter().any(|&room| room || !self.strict) {
+        if arriving.iter().any(|&lossless| lossless || !self.strict) {
             Delivery::Arrives
         } else if !arriving.is_empty() {
             Delivery::MayBeLost
@@ -177,8 +175,8 @@ impl Look<'_> {
         let Some(traces) = c.session.let_go(trace, end, &self.watched) else { return Later::Unknown };
         for trace in traces {
             for Sorted { trace, others } in sorted(c, self.q, trace) {
-                // Whether others arrive that waited, too, is not asked.
-                if !trace.ends().iter().any(|e| is_own(c, &trace, &e.packet)) {
+                // Whether others arrive that waited, too, is not asked. What became an answer meanwhile is no other.
+                if !trace.ends().iter().any(|e| c.session.is_sent(&trace, &e.packet)) {
                     continue;
                 }
                 match self.delivery(c, &trace, &others) {
@@ -216,13 +214,23 @@ impl Look<'_> {
             c.any(ended, |c, trace| {
                 let traces = sorted(c, q, trace);
                 c.any(traces, |c, Sorted { trace, others }| match self.delivery(c, &trace, &others) {
-                    Delivery::Ends | Delivery::MayBeLost => self.search(c, &trace),
+                    Delivery::Ends => self.search(c, &trace),
+                    Delivery::MayBeLost => lost(c, &trace),
                     Delivery::Unknown => Search::Unknown,
                     Delivery::Arrives | Delivery::Lost | Delivery::Waits(_) => Search::Impossible,
                 })
             })
         })
     }
+}
+
+/// Looks for a run that goes as a trace says, in which the packet is lost for lack of capacity.
+fn lost(c: &mut Checker<'_>, trace: &Trace) -> Search {
+    let mut found = c.search(trace, |_| true);
+    if let Search::Found(e) = &mut found {
+        e.replay.lose(|node| is_lossy(c.net, node));
+    }
+    found
 }
 
 /// Whether a packet is the one that was sent, or a copy of it.
@@ -273,14 +281,14 @@ fn by_meaning(c: &mut Checker<'_>, q: &Query, Sorted { trace, others }: Sorted, 
 }
 
 /// Whether a packet was dropped because something was full.
-fn for_want_of_room(reason: &Reason) -> bool {
+fn is_capacity_loss(reason: &Reason) -> bool {
     [Reason::FULL, Reason::NO_SPACE].contains(reason)
 }
 
-/// Lists where packets may be lost for want of room.
+/// Lists where packets may be lost for lack of capacity.
 fn note_losses(net: &Network, trace: &Trace, losses: &mut Vec<String>) {
     for e in trace.ends() {
-        if matches!(&e.how, How::Drop(_, r) if for_want_of_room(r)) {
+        if matches!(&e.how, How::Drop(_, r) if is_capacity_loss(r)) {
             note(net, e.node, losses);
         }
         e.route.places().iter().filter(|p| is_lossy(net, p.node)).for_each(|p| note(net, p.node, losses));
@@ -294,7 +302,7 @@ fn note(net: &Network, node: NodeId, names: &mut Vec<String>) {
     }
 }
 
-/// Whether a node may lose packets for want of room.
+/// Whether a node may lose packets for lack of capacity.
 fn is_lossy(net: &Network, node: NodeId) -> bool {
     matches!(net.node(node).body, Body::Pass { lossy: true })
 }

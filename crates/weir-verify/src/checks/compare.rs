@@ -302,7 +302,7 @@ impl Checker<'_> {
         let differ = x.not(equal);
         add(x, differ, -1);
         let shifted = a.data != b.data;
-        // Relative to the first byte, of those that may differ. What is written behind a anchor is so in packets whose
+        // Relative to the first byte, of those that may differ. What is written behind an anchor is so in packets whose
         // first bytes are at one position, so it is the same distance in both.
         let mut at: BTreeSet<i64> = [a, b]
             .into_iter()

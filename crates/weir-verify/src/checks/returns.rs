@@ -125,6 +125,9 @@ fn home(c: &mut Checker<'_>, back: &Trace, start: &Start, way: &ReturnPath, layo
     let watched = way.home.iter().map(|t| t.place).collect();
     let asked = original(c.session.exprs(), back.inputs() - 2);
     let arrivals = c.session.run_for(Interest::Arrivals, vec![back.clone()], &watched).arrivals;
+    // The reply itself: neither an answer to it, nor what it let go.
+    let reply = back.inputs() - 1;
+    let arrivals: Vec<_> = arrivals.into_iter().filter_map(|a| c.counted(a, Counted::Sent, reply)).collect();
     let all = |c: &mut Checker<'_>, a: Arrival| {
         c.session.settled(&a.trace, &a.packet).into_iter().map(move |s| (a.place, s))
     };

@@ -60,7 +60,10 @@ impl Checker<'_> {
                     if !is_new {
                         return Search::Impossible;
                     }
-                    let Some(arrival) = c.counted(arrival, counted) else { return Search::Impossible };
+                    let number = trace.sent();
+                    let Some(arrival) = c.counted(arrival, counted, number) else {
+                        return Search::Impossible;
+                    };
                     let meant = q.meant(c, arrival);
                     c.any(meant, |c, arrival| look(c, start, arrival))
                 });
@@ -70,10 +73,10 @@ impl Checker<'_> {
         })
     }
 
-    /// An arrival of a packet that counts.
-    pub(super) fn counted(&mut self, arrival: Arrival, counted: Counted) -> Option<Arrival> {
+    /// An arrival of a packet that counts, of those that came in with a number.
+    pub(super) fn counted(&mut self, arrival: Arrival, counted: Counted, number: u32) -> Option<Arrival> {
         let Arrival { place, packet, trace } = arrival;
-        let is_own = self.session.is_sent(&trace, &packet);
+        let is_own = self.session.is_input(number, &packet);
         let (what, wanted) = match counted {
             Counted::All => return Some(Arrival { place, packet, trace }),
             Counted::Released => (Provenance::Made, false),

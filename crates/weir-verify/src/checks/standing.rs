@@ -98,7 +98,10 @@ impl Standing {
         let mut search = c.session.resume_arrivals(again, &entered, &q.watched(), useful.clone());
         search.keep();
         let found = c.each_arrival(&mut search, |c, arrival| {
-            let Some(arrival) = c.counted(arrival, shows.counted()) else { return Search::Impossible };
+            let number = arrival.trace.sent();
+            let Some(arrival) = c.counted(arrival, shows.counted(), number) else {
+                return Search::Impossible;
+            };
             let meant = q.meant(c, arrival);
             c.any(meant, |c, arrival| q.search(c, arrival, shows))
         });

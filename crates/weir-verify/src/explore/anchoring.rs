@@ -14,14 +14,14 @@ use crate::model::anchors::{FIRST_BEHIND, is_behind};
 use crate::model::expr::{Expr, Symbol};
 use crate::model::packet::Bounds;
 
-/// A anchor is at most so far behind its base.
+/// An anchor is at most so far behind its base.
 const FARTHEST: u128 = 1 << 16;
 
 /// A header that tells its length has so many bytes at least (IPv4, TCP).
 const FIXED: u128 = 20;
 
 impl Branch<'_> {
-    /// The position that is `off` behind `base`: one that counts from a anchor, if its value is not known and nothing that
+    /// The position that is `off` behind `base`: one that counts from an anchor, if its value is not known and nothing that
     /// was looked at may be behind it. Else the path splits by its value.
     pub(crate) fn behind(&mut self, st: &mut State, base: i64, off: Expr) -> Result<i64, Cut> {
         let anchors = Self::packet(st)?.anchors.clone();
@@ -53,7 +53,7 @@ impl Branch<'_> {
         Ok(base + i64::from(self.pick(st, off)? as u32))
     }
 
-    /// Where a anchor stands, by what is known on the path by now.
+    /// Where an anchor stands, by what is known on the path by now.
     fn place_of(&mut self, st: &State, start: i64) -> Option<(i64, Expr)> {
         let (base, off) = self.x.anchor_of(start).map(|(j, _)| (j.base, j.off))?;
         Some(self.as_sum(st, base, off))
@@ -76,7 +76,7 @@ impl Branch<'_> {
         (front + k + number as i64, rest)
     }
 
-    /// Whether a anchor may follow the last one: where headers of unknown length follow each other, as those of IPv6 do, and
+    /// Whether an anchor may follow the last one: where headers of unknown length follow each other, as those of IPv6 do, and
     /// one of them (`header` bytes) has more lengths than a path may split by. What the path knows of bytes behind the last one is
     /// in front of the new one, and nothing was written there.
     fn moves_on(
@@ -135,7 +135,7 @@ impl Branch<'_> {
         hulls.into_iter().try_fold((0, 0), |(lo, hi), h| h.map(|(l, m)| (lo + l, hi + m)))
     }
 
-    /// The first position where a anchor may stand: the path did not write, and knows nothing of, what may be behind it. If
+    /// The first position where an anchor may stand: the path did not write, and knows nothing of, what may be behind it. If
     /// `off` may be too small for that, or for a header, the path splits by whether it is.
     fn unseen_from(&mut self, st: &mut State, base: i64, off: Expr) -> Result<Option<i64>, Cut> {
         let Some((lo, hi)) = st.facts.set(&self.x, off).hull().filter(|h| h.1 <= FARTHEST) else {
@@ -175,7 +175,7 @@ impl Branch<'_> {
         known.get()
     }
 
-    /// Sees to it that no byte is looked at by two numbers: where some bytes may be behind a anchor of the packet that they do not
+    /// Sees to it that no byte is looked at by two numbers: where some bytes may be behind an anchor of the packet that they do not
     /// count from, or in front of the one that they count from, the path splits by where the anchors are. Those that are
     /// written count from the last one, or from the front. Whether positions of the packet have other numbers now.
     pub(crate) fn keep_apart(&mut self, st: &mut State, at: i64, n: u32, write: bool) -> Result<bool, Cut> {

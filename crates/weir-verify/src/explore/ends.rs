@@ -169,6 +169,7 @@ impl Explorer<'_> {
                 let e = self.used(st, *entry)?;
                 let state = st.entries[e].fields[*field as usize];
                 let [cost, rate, burst] = [cost, rate, burst].map(|v| self.get(st, *v));
+                self.look_at_time(st)?;
                 let now = self.branch.x.symbol(Width::W64, Symbol::Now);
                 let args = Box::new([state, now, cost, rate, burst]);
                 let enough = self.branch.x.make(Width::W1, Node::MeterOk(args.clone()));

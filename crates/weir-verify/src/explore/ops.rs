@@ -79,6 +79,7 @@ impl Explorer<'_> {
                 self.position.set(st, *dst, v);
             }
             Op::Now { dst } => {
+                self.look_at_time(st)?;
                 let v = self.branch.x.symbol(Width::W64, Symbol::Now);
                 self.position.set(st, *dst, v);
             }

@@ -33,16 +33,23 @@ pub(crate) struct TablesSeen {
     stale: Vec<u32>,
     /// Whether it let packets of others go.
     released: bool,
+    /// How often its packet waited and was let go, whatever happened meanwhile.
+    waits: u32,
 }
 
 /// Most numbers that are passed along with a packet that is let go.
 const PASSED: u32 = 64;
 
 impl TablesSeen {
-    /// What it saw may have changed.
+    /// What it saw may have changed. Copies that leave an entry one after the other have others' packets between them.
     fn after_others(&self) -> TablesSeen {
         let stale = self.now.iter().chain(&self.stale).copied().collect();
-        TablesSeen { now: Vec::new(), stale, released: self.released }
+        TablesSeen { now: Vec::new(), stale, released: true, waits: self.waits + 1 }
+    }
+
+    /// Whether its packet waited, so that time went by.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.waits > 0
     }
 
     /// Whether it let packets of others go.
@@ -74,9 +81,10 @@ impl Network {
         all
     }
 
-    /// Whether a program may come to a block when packets begin at some places, or by its clock.
-    fn comes_to(&self, from: &[Place], node: NodeId, block: BlockId) -> bool {
-        let Some(program) = self.node(node).program() else { return false };
+    /// Whether a program may come to a block when packets begin at some places, or by its clock; and the nodes that this
+    /// depends on.
+    fn comes_to(&self, from: &[Place], node: NodeId, block: BlockId) -> (bool, Vec<NodeId>) {
+        let Some(program) = self.node(node).program() else { return (false, vec![node]) };
         let mut inputs = HashSet::new();
         let (mut seen, mut work) = (HashSet::new(), from.to_vec());
         // Programs of the clock send packets, too.
@@ -90,13 +98,15 @@ impl Network {
                 work.extend(self.node(place.node).outputs.iter().flatten());
             }
         }
-        program.entries.iter().any(|e| {
+        let comes = program.entries.iter().any(|e| {
             let may_begin = match e.kind {
                 EntryKind::Packet { port } => inputs.contains(&port),
                 EntryKind::Timer { .. } | EntryKind::Expire { .. } | EntryKind::Message { .. } => true,
             };
             may_begin && leads(program, e.block, block)
-        })
+        });
+        let nodes = seen.into_iter().map(|place| place.node).chain([node]);
+        (comes, nodes.collect())
     }
 }
 
@@ -125,14 +135,21 @@ fn leads(p: &Program, from: BlockId, to: BlockId) -> bool {
 impl Session<'_> {
     /// Whether a packet of a trace waits still, if it ended so.
     pub(crate) fn is_held(&self, trace: &Trace, end: &PacketEnd) -> bool {
-        holder(&trace.state, end).is_some()
+        holder(self.network(), &trace.state, end).is_some()
     }
 
     /// Whether a packet that waits may be let go when packets begin at some places.
-    pub(crate) fn may_let_go(&self, trace: &Trace, end: &PacketEnd, from: &[Place]) -> bool {
+    pub(crate) fn may_let_go(&mut self, trace: &Trace, end: &PacketEnd, from: &[Place]) -> bool {
         let net = self.network();
-        let sites = holder(&trace.state, end).map(|table| net.releases(table)).unwrap_or_default();
-        sites.iter().any(|(node, block, _)| net.comes_to(from, *node, *block))
+        let sites = holder(net, &trace.state, end).map(|table| net.releases(table)).unwrap_or_default();
+        let mut may = false;
+        for (node, block, _) in sites {
+            let (comes, nodes) = net.comes_to(from, node, block);
+            may |= comes;
+            // A change of one of them may make another answer of this.
+            nodes.into_iter().for_each(|n| self.e.visited.add(n));
+        }
+        may
     }
 
     /// What becomes of a packet that waits when it is let go, after whatever else, so that anything may stand in tables then.
@@ -143,12 +160,13 @@ impl Session<'_> {
         end: &PacketEnd,
         watched: &HashSet<Place>,
     ) -> Option<Vec<Trace>> {
-        let table = holder(&trace.state, end)?;
+        let table = holder(self.network(), &trace.state, end)?;
         let incomplete = self.take_incomplete();
         let invariant = self.e.tables.invariant.replace(Rc::new(TableInvariant::Anything));
         *self.e.branch.frontier = Frontier::new(Interest::Ends, watched.iter().copied());
         let mut ended = Vec::new();
         for (node, block, target) in self.e.net.releases(table) {
+            self.e.visited.add(node);
             if let Ok(state) = self.e.go_on(&trace.state, end, (node, block, &target)) {
                 ended.extend(self.e.run(Some(state)));
             }
@@ -164,18 +182,23 @@ impl Session<'_> {
 }
 
 /// The table that holds a packet that ended so.
-fn holder(st: &State, end: &PacketEnd) -> Option<u32> {
-    let holds = |e: &&Rc<Entry>| e.live && e.held.contains(&end.packet);
+fn holder(net: &Network, st: &State, end: &PacketEnd) -> Option<u32> {
+    // Copies may wait in others' tables, too.
+    let has = |table: u32| match &net.node(end.node).body {
+        Body::Program(i) => i.tables.contains(&table),
+        _ => false,
+    };
+    let holds = |e: &&Rc<Entry>| e.live && has(e.table) && e.held.contains(&end.packet);
     st.entries.iter().find(holds).filter(|_| end.how == How::Held).map(|e| e.table)
 }
 
 impl TableModel<'_> {
     /// The path looks into a table. What it knows of one that may have changed is not used.
     pub(crate) fn look_into(&mut self, b: &mut Branch<'_>, st: &mut State, table: u32) -> Result<(), Cut> {
-        if self.invariant.is_none() || self.net.info(table).is_fixed() {
+        if self.net.info(table).is_fixed() {
             return Ok(());
         }
-        if st.seen.stale.contains(&table) {
+        if self.invariant.is_some() && st.seen.stale.contains(&table) {
             return Err(b.give_up(Incomplete::Held));
         }
         if !st.seen.now.contains(&table) {
@@ -207,8 +230,11 @@ impl Explorer<'_> {
         let (program, mut args) = (self.position.program(&st), Vec::new());
         for (n, &arg) in (0..).zip(&to.args) {
             let Type::Int(width) = program.ty(arg) else { return Err(self.branch.give_up(Incomplete::Held)) };
+            if n >= PASSED {
+                return Err(self.branch.give_up(Incomplete::Held));
+            }
             // Where it waited before, others were passed.
-            let number = PASSED * (1 + end.route.places().len() as u32) + n;
+            let number = PASSED * st.seen.waits + n;
             args.push(self.branch.x.symbol(width, Symbol::Arg(number)).0);
         }
         let (starter, route) = (program.block(block).owner, end.route.clone());
@@ -252,6 +278,11 @@ impl Explorer<'_> {
             self.branch.frontier.work.push(other);
         }
         Ok(())
+    }
+
+    /// A path looks at the time. Where its packet waited it is another, of which nothing is known.
+    pub(crate) fn look_at_time(&mut self, st: &State) -> Result<(), Cut> {
+        if st.seen.has_waited() { Err(self.branch.give_up(Incomplete::Held)) } else { Ok(()) }
     }
 
     fn learn_sets(&mut self, st: &mut State, may_be: Vec<(Expr, Arc<Set>)>) -> Result<(), Cut> {

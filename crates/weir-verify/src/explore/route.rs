@@ -65,12 +65,13 @@ impl Route {
         kept
     }
 
-    /// The places up to the first at which it is kept what the packet was there and is as asked, with that.
-    pub(crate) fn up_to(&self, is: impl Fn(Place, &SymbolicPacket) -> bool) -> Option<Vec<Place>> {
+    /// The places up to each at which it is kept what the packet was there and is as asked, with that one.
+    pub(crate) fn up_to_each(&self, is: impl Fn(Place, &SymbolicPacket) -> bool) -> Vec<Vec<Place>> {
         let mut hops: Vec<&Hop> = self.hops.iter().collect();
         hops.reverse();
-        let at = hops.iter().position(|h| h.packet.as_ref().is_some_and(|p| is(h.place, p)))?;
-        Some(hops[..=at].iter().map(|h| h.place).collect())
+        let asked = |h: &&Hop| h.packet.as_ref().is_some_and(|p| is(h.place, p));
+        let ends = (0..hops.len()).filter(|&at| asked(&hops[at]));
+        ends.map(|at| hops[..=at].iter().map(|h| h.place).collect()).collect()
     }
 
     /// Whether two packets came the same way.

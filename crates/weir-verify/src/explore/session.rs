@@ -492,7 +492,12 @@ impl<'a> Session<'a> {
 
     /// Whether a packet is the one that a trace is about ([`Trace::sent`]), a copy of it, or an answer to it.
     pub(crate) fn is_sent(&self, trace: &Trace, packet: &SymbolicPacket) -> bool {
-        self.e.branch.x.find_source(&Source::Input(trace.sent())) == Some(packet.source())
+        self.is_input(trace.sent(), packet)
+    }
+
+    /// Whether a packet is the one that came in with a number, a copy of it, or an answer to it.
+    pub(crate) fn is_input(&self, number: u32, packet: &SymbolicPacket) -> bool {
+        self.e.branch.x.find_source(&Source::Input(number)) == Some(packet.source())
     }
 
     /// Whether what is known of a trace contradicts itself, so that no run goes so.

@@ -34,12 +34,12 @@ fn number(at: i64) -> i64 {
     (at + SPAN / 2).div_euclid(SPAN)
 }
 
-/// Whether a position is behind a anchor.
+/// Whether a position is behind an anchor.
 pub(crate) fn is_behind(at: i64) -> bool {
     number(at) != 0
 }
 
-/// The first position that is behind a anchor.
+/// The first position that is behind an anchor.
 pub(crate) const FIRST_BEHIND: i64 = SPAN / 2;
 
 impl Exprs {
@@ -89,12 +89,12 @@ impl Exprs {
         }
     }
 
-    /// Where what stands at a position behind a anchor stands if `off` is this number.
+    /// Where what stands at a position behind an anchor stands if `off` is this number.
     pub(crate) fn settled(&self, at: i64, off: u32) -> i64 {
         self.anchor_of(at).map_or(at, |(anchor, k)| anchor.base + i64::from(off) + k)
     }
 
-    /// The conditions that bytes behind a anchor, and numbers made of them, are those that they are if `off` is this number.
+    /// The conditions that bytes behind an anchor, and numbers made of them, are those that they are if `off` is this number.
     pub(crate) fn identified(&mut self, start: i64, source: SourceId, off: u32) -> Vec<Expr> {
         let Some((anchor, _)) = self.anchor_of(start) else { return Vec::new() };
         let places: Vec<i64> = anchor.bytes.iter().filter(|b| b.0 == source).map(|b| b.1).collect();

@@ -56,7 +56,7 @@ pub enum At {
 }
 
 /// Bytes of a packet: those written, and where the others come from. Positions count from where the first byte of
-/// the packet was when its source was made, or from a anchor (`anchors.rs`).
+/// the packet was when its source was made, or from an anchor (`anchors.rs`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Mem {
     /// Where bytes that were not written come from.
@@ -66,7 +66,7 @@ pub struct Mem {
 }
 
 impl Mem {
-    /// Whether bytes behind a anchor were written.
+    /// Whether bytes behind an anchor were written.
     pub(crate) fn has_behind(&self) -> bool {
         self.writes.last_key_value().is_some_and(|(at, _)| is_behind(*at))
     }

@@ -175,14 +175,14 @@ impl SymbolicPacket {
         p
     }
 
-    /// How many bytes more than [`LONG`] there are from a anchor to the end (32 bits): never less than 0, also where the
+    /// How many bytes more than [`LONG`] there are from an anchor to the end (32 bits): never less than 0, also where the
     /// end is in front.
     fn room(&self, x: &mut Exprs, base: i64, off: Expr) -> Expr {
         let end = x.plus(self.end.0, self.end.1 - base + LONG);
         x.binary(BinOp::Sub, end, off)
     }
 
-    /// Whether the packet, where it is known to reach to a anchor, has room there; nothing if the position is behind none.
+    /// Whether the packet, where it is known to reach to an anchor, has room there; nothing if the position is behind none.
     pub(crate) fn reaches_anchor(&self, x: &mut Exprs, at: i64) -> Option<(Expr, Expr)> {
         let (base, off) = x.anchor_of(at).map(|(anchor, _)| (anchor.base, anchor.off))?;
         let rest = self.rest(x, base);

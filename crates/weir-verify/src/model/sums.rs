@@ -131,7 +131,7 @@ fn combine(x: &mut Exprs, f: &Facts, sum: &mut Linear, depth: u32) {
     }
 }
 
-/// Whether what was written behind a anchor is surely not in a range that begins in front of it.
+/// Whether what was written behind an anchor is surely not in a range that begins in front of it.
 fn is_apart(x: &Exprs, f: &Facts, mem: MemId, from: i64, len: i64) -> bool {
     let last = x.mem(mem).writes.last_key_value().and_then(|(at, _)| x.anchor_of(*at));
     last.is_none_or(|(anchor, _)| {

@@ -78,9 +78,9 @@ impl Counted {
     fn has(self, packet: &Packet, sent: usize) -> bool {
         let is_own = number_of(packet) == Some(sent);
         match self {
-            Counted::Sent => is_own && packet.provenance == Provenance::Sent as u8,
-            Counted::Answers => is_own && packet.provenance != Provenance::Made as u8,
-            Counted::Released => packet.provenance != Provenance::Made as u8,
+            Counted::Sent => is_own && packet.provenance() == Provenance::Sent,
+            Counted::Answers => is_own && packet.provenance() != Provenance::Made,
+            Counted::Released => packet.provenance() != Provenance::Made,
             Counted::All => true,
         }
     }
@@ -238,7 +238,7 @@ impl Run<'_> {
             packet: n,
             how,
             bytes: p.bytes().to_vec(),
-            provenance: provenance_of(&p),
+            provenance: p.provenance(),
             is_new: p.provenance != before.provenance,
         });
         let net = before.layer(weir_ir::Layer::Net).and_then(|at| at.checked_sub(before.data()));
@@ -297,14 +297,9 @@ impl Run<'_> {
     }
 }
 
-fn provenance_of(packet: &Packet) -> Provenance {
-    let all = [Provenance::Sent, Provenance::Answer, Provenance::Made];
-    all.into_iter().find(|p| *p as u8 == packet.provenance).unwrap_or_default()
-}
-
 /// Whether an element made a packet, of nothing that came in.
 fn is_made(packet: &Packet) -> bool {
-    packet.provenance == Provenance::Made as u8
+    packet.provenance() == Provenance::Made
 }
 
 /// What the lookups among some steps found.

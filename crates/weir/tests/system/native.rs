@@ -237,9 +237,21 @@ fn the_ipsec_client_joins_a_network_and_lets_nothing_out_in_clear() {
 #[test]
 fn scripts_of_the_images_are_whole() {
     let images = crate::lab::repository().join("images");
+    let mut common = std::collections::BTreeMap::new();
     for entry in
         std::fs::read_dir(images).unwrap().map(|e| e.unwrap().path()).filter(|p| p.join("scripts").is_dir())
     {
+        // An image is whole by itself, so what several need stands in each: alike.
+        for shared in ["check.sh", "ports.sh"] {
+            if let Ok(text) = std::fs::read_to_string(entry.join("scripts").join(shared)) {
+                assert_eq!(
+                    *common.entry(shared).or_insert(text.clone()),
+                    text,
+                    "{} differs",
+                    entry.display()
+                );
+            }
+        }
         let list =
             crate::lab::host(&["find", entry.to_str().unwrap(), "-type", "f", "-path", "*/scripts/*"]).ok();
         for script in list.lines() {

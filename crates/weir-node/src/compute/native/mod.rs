@@ -25,7 +25,8 @@ use super::cgroup::Cgroup;
 use super::launch::{Launch, is_installed};
 use super::{Compute, ComputeError, Health, Notice, Observed, digest, netns};
 use crate::instance::{Instance, InstanceId, Kind, NativeSpec, PortNames};
-use record::{Place, Process, Record};
+use crate::process::Process;
+use record::{Paths, Record};
 use script::Scripts;
 use supervise::Supervision;
 
@@ -52,9 +53,9 @@ struct Shared {
 /// A function that is there.
 #[derive(Debug)]
 struct Function {
-    place: Place,
-    /// Held while something is done to it.
-    turn: tokio::sync::Mutex<()>,
+    paths: Paths,
+    /// Held while it is changed.
+    changing: tokio::sync::Mutex<()>,
     health: Mutex<Health>,
     supervision: Mutex<Option<Supervision>>,
 }
@@ -91,8 +92,8 @@ impl Shared {
     fn entry(&self, id: &InstanceId) -> Arc<Function> {
         let new = || {
             Arc::new(Function {
-                place: Place::new(&self.functions, id),
-                turn: tokio::sync::Mutex::default(),
+                paths: Paths::new(&self.functions, id),
+                changing: tokio::sync::Mutex::default(),
                 health: Mutex::new(Health::Stopped),
                 supervision: Mutex::default(),
             })
@@ -101,16 +102,16 @@ impl Shared {
     }
 
     fn record(f: &Function, id: &InstanceId) -> Result<Record, ComputeError> {
-        f.place.read().ok_or_else(|| ComputeError::Missing(id.clone()))
+        f.paths.read().ok_or_else(|| ComputeError::Missing(id.clone()))
     }
 
     fn keep(f: &Function, record: &Record) -> Result<(), ComputeError> {
-        let folder = f.place.folder.display();
-        f.place.write(record).map_err(ComputeError::system(format!("cannot write to {folder}")))
+        let folder = f.paths.folder.display();
+        f.paths.write(record).map_err(ComputeError::system(format!("cannot write to {folder}")))
     }
 
     fn scripts<'a>(&'a self, f: &'a Function, record: &'a Record) -> Scripts<'a> {
-        Scripts { id: &record.instance.id, place: &f.place, spec: record.spec(), launcher: &self.launcher }
+        Scripts { id: &record.instance.id, paths: &f.paths, spec: record.spec(), launcher: &self.launcher }
     }
 
     /// Refuses what this node cannot run, before anything is done.
@@ -132,7 +133,7 @@ impl Shared {
 
     /// The node's own copy of an image, which nobody changes.
     fn copy_image(&self, f: &Function, spec: &NativeSpec) -> Result<(), ComputeError> {
-        let own = f.place.image(spec);
+        let own = f.paths.image(spec);
         let image = |what: String| ComputeError::Image { image: spec.image.clone(), what };
         if !own.exists() {
             let found = digest::of_folder(&spec.folder).map_err(|e| image(e.to_string()))?;
@@ -155,13 +156,13 @@ impl Shared {
     async fn create(&self, f: &Function, instance: &Instance) -> Result<(), ComputeError> {
         let record =
             Record { instance: instance.clone(), whole: false, started: false, paused: false, process: None };
-        let (spec, name) = (record.spec(), &f.place.name);
+        let (spec, name) = (record.spec(), &f.paths.name);
         self.check(spec)?;
-        self.remove(f, instance, true).await?;
+        self.remove(f, &spec.ports, true).await?;
         Self::keep(f, &record)?;
         self.copy_image(f, spec)?;
-        let folder = f.place.folder.display();
-        fs::create_dir_all(f.place.state())
+        let folder = f.paths.folder.display();
+        fs::create_dir_all(f.paths.state())
             .map_err(ComputeError::system(format!("cannot make folders in {folder}")))?;
         netns::create(name)
             .await
@@ -178,7 +179,7 @@ impl Shared {
 
     async fn add_port(&self, f: &Function, port: &PortNames) -> Result<(), ComputeError> {
         let (inside, outside) = (&port.inside, &port.outside);
-        netns::add_port(&f.place.name, inside, outside).await.map_err(ComputeError::system(format!(
+        netns::add_port(&f.paths.name, inside, outside).await.map_err(ComputeError::system(format!(
             "cannot make the port {inside} with its other end {outside}"
         )))
     }
@@ -234,14 +235,14 @@ impl Shared {
 
     /// Ends what a function has started beside its main process.
     async fn end_rest(&self, f: &Function, record: &mut Record) -> Result<(), ComputeError> {
-        let cgroup = Cgroup::named(&f.place.name);
+        let cgroup = Cgroup::named(&f.paths.name);
         // What is frozen cannot end.
         cgroup.signal(Signal::SIGCONT);
         let result = if record.started { self.scripts(f, record).run("stop").await } else { Ok(()) };
         cgroup
             .kill()
             .await
-            .map_err(ComputeError::system(format!("cannot end the processes of {}", f.place.name)))?;
+            .map_err(ComputeError::system(format!("cannot end the processes of {}", f.paths.name)))?;
         (record.started, record.process) = (false, None);
         Self::keep(f, record)?;
         f.set_health(Health::Stopped);
@@ -267,11 +268,10 @@ impl Shared {
     }
 
     /// Removes what there is of a function that is not watched: all, or all but what it keeps when it is made anew.
-    async fn remove(&self, f: &Function, instance: &Instance, keep_state: bool) -> Result<(), ComputeError> {
-        let name = &f.place.name;
-        let before = f.place.read();
-        let mut ports: Vec<PortNames> = Vec::new();
-        if let Some(mut record) = before {
+    async fn remove(&self, f: &Function, ports: &[PortNames], keep_state: bool) -> Result<(), ComputeError> {
+        let name = &f.paths.name;
+        let mut ports = ports.to_vec();
+        if let Some(mut record) = f.paths.read() {
             if netns::exists(name) {
                 if record.started {
                     // Whatever its scripts say, it goes.
@@ -281,10 +281,8 @@ impl Shared {
                     _ = self.scripts(f, &record).run("destroy").await;
                 }
             }
-            ports.clone_from(&record.spec().ports);
+            ports.extend(record.spec().ports.clone());
         }
-        let crate::instance::Spec::Native(spec) = &instance.spec;
-        ports.extend(spec.ports.clone());
         Cgroup::named(name)
             .remove()
             .await
@@ -304,9 +302,9 @@ impl Shared {
             }
             _ => Ok(()),
         };
-        remove(&f.place.folder.join("private"))?;
+        remove(&f.paths.folder.join("private"))?;
         if !keep_state {
-            remove(&f.place.folder)?;
+            remove(&f.paths.folder)?;
             self.forget_images();
         }
         f.set_health(Health::Stopped);
@@ -315,13 +313,8 @@ impl Shared {
 
     /// Removes copies of images that no function uses.
     fn forget_images(&self) {
-        let used: Vec<String> = record::folders(&self.functions)
-            .into_iter()
-            .filter_map(|folder| {
-                serde_json::from_slice::<Record>(&fs::read(folder.join("record")).ok()?).ok()
-            })
-            .map(|r| r.spec().digest.clone())
-            .collect();
+        let records = record::folders(&self.functions).into_iter().filter_map(|folder| record::read(&folder));
+        let used: Vec<String> = records.map(|r| r.spec().digest.clone()).collect();
         let images = self.functions.join("images");
         for entry in fs::read_dir(&images).into_iter().flatten().filter_map(Result::ok) {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -334,11 +327,22 @@ impl Shared {
 
     /// Whether all that a function stands on is there.
     fn is_sound(f: &Function, record: &Record) -> bool {
-        netns::exists(&f.place.name) && record.spec().ports.iter().all(|p| netns::has_port(&p.outside))
+        netns::exists(&f.paths.name) && record.spec().ports.iter().all(|p| netns::has_port(&p.outside))
+    }
+
+    /// Brings the ports of a function up or down.
+    async fn set_ports(&self, record: &Record, up: bool) -> Result<(), ComputeError> {
+        for port in &record.spec().ports {
+            let outside = &port.outside;
+            netns::set_up(outside, up)
+                .await
+                .map_err(ComputeError::system(format!("cannot bring {outside} up or down")))?;
+        }
+        Ok(())
     }
 
     async fn update(self: &Arc<Self>, f: &Arc<Function>, instance: &Instance) -> Result<(), ComputeError> {
-        let old = f.place.read().filter(|r| r.whole && r.started && !r.paused && Self::is_sound(f, r));
+        let old = f.paths.read().filter(|r| r.whole && r.started && !r.paused && Self::is_sound(f, r));
         let new = Record {
             instance: instance.clone(),
             whole: false,
@@ -405,14 +409,13 @@ impl Compute for Native {
     async fn observe(&self) -> Result<Vec<Observed>, ComputeError> {
         let mut observed = Vec::new();
         for folder in record::folders(&self.0.functions) {
-            let read = fs::read(folder.join("record")).ok();
-            let Some(record) = read.and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok()) else {
+            let Some(record) = record::read(&folder) else {
                 tracing::warn!("{} is no function's folder and is left alone", folder.display());
                 continue;
             };
             let id = record.instance.id.clone();
             let f = self.0.entry(&id);
-            let Ok(_turn) = f.turn.try_lock() else {
+            let Ok(_changing) = f.changing.try_lock() else {
                 // It is just being started again.
                 observed.push(Observed { tag: record.instance.tag.clone(), id });
                 continue;
@@ -432,33 +435,33 @@ impl Compute for Native {
 
     async fn create(&self, instance: &Instance) -> Result<(), ComputeError> {
         let f = self.0.entry(&instance.id);
-        let _turn = f.turn.lock().await;
+        let _changing = f.changing.lock().await;
         f.leave_alone();
         self.0.create(&f, instance).await
     }
 
     async fn start(&self, id: &InstanceId) -> Result<(), ComputeError> {
         let f = self.0.function(id)?;
-        let _turn = f.turn.lock().await;
+        let _changing = f.changing.lock().await;
         let mut record = Shared::record(&f, id)?;
         self.0.start(&f, &mut record).await
     }
 
     async fn update(&self, instance: &Instance) -> Result<(), ComputeError> {
         let f = self.0.entry(&instance.id);
-        let _turn = f.turn.lock().await;
+        let _changing = f.changing.lock().await;
         self.0.update(&f, instance).await
     }
 
     async fn pause(&self, id: &InstanceId) -> Result<(), ComputeError> {
         let f = self.0.function(id)?;
-        let _turn = f.turn.lock().await;
+        let _changing = f.changing.lock().await;
         let mut record = Shared::record(&f, id)?;
         let scripts = self.0.scripts(&f, &record);
         if scripts.has("pause") {
             scripts.run("pause").await?;
         } else {
-            Cgroup::named(&f.place.name).signal(Signal::SIGSTOP);
+            Cgroup::named(&f.paths.name).signal(Signal::SIGSTOP);
             self.0.set_ports(&record, false).await?;
         }
         record.paused = true;
@@ -469,14 +472,14 @@ impl Compute for Native {
 
     async fn resume(&self, id: &InstanceId) -> Result<(), ComputeError> {
         let f = self.0.function(id)?;
-        let _turn = f.turn.lock().await;
+        let _changing = f.changing.lock().await;
         let mut record = Shared::record(&f, id)?;
         let scripts = self.0.scripts(&f, &record);
         if scripts.has("pause") {
             scripts.run("resume").await?;
         } else {
             self.0.set_ports(&record, true).await?;
-            Cgroup::named(&f.place.name).signal(Signal::SIGCONT);
+            Cgroup::named(&f.paths.name).signal(Signal::SIGCONT);
         }
         record.paused = false;
         Shared::keep(&f, &record)?;
@@ -486,7 +489,7 @@ impl Compute for Native {
 
     async fn stop(&self, id: &InstanceId) -> Result<(), ComputeError> {
         let f = self.0.function(id)?;
-        let _turn = f.turn.lock().await;
+        let _changing = f.changing.lock().await;
         f.leave_alone();
         let mut record = Shared::record(&f, id)?;
         self.0.stop(&f, &mut record).await
@@ -494,11 +497,10 @@ impl Compute for Native {
 
     async fn destroy(&self, id: &InstanceId) -> Result<(), ComputeError> {
         let f = self.0.entry(id);
-        let _turn = f.turn.lock().await;
+        let _changing = f.changing.lock().await;
         f.leave_alone();
-        if let Some(record) = f.place.read() {
-            self.0.remove(&f, &record.instance, false).await?;
-        }
+        // Whatever its record says: interfaces go with their namespace.
+        self.0.remove(&f, &[], false).await?;
         lock(&self.0.known).remove(id);
         Ok(())
     }
@@ -520,25 +522,13 @@ impl Compute for Native {
     }
 
     fn log(&self, id: &InstanceId) -> Result<PathBuf, ComputeError> {
-        Ok(self.0.function(id)?.place.log())
+        Ok(self.0.function(id)?.paths.log())
     }
 
     fn inside(&self, id: &InstanceId) -> Result<Launch, ComputeError> {
         let f = self.0.function(id)?;
         let record = Shared::record(&f, id)?;
         let launch = self.0.scripts(&f, &record).launch(vec![SHELL.to_owned()], true);
-        Ok(Launch { netns: netns::path_for_others(&f.place.name), ..launch })
-    }
-}
-
-impl Shared {
-    async fn set_ports(&self, record: &Record, up: bool) -> Result<(), ComputeError> {
-        for port in &record.spec().ports {
-            let outside = &port.outside;
-            netns::set_up(outside, up)
-                .await
-                .map_err(ComputeError::system(format!("cannot bring {outside} up or down")))?;
-        }
-        Ok(())
+        Ok(Launch { netns: netns::path_for_others(&f.paths.name), ..launch })
     }
 }

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::instance::{Instance, InstanceId, NativeSpec, Spec, hash};
+use weir_switch::hash::hash;
+
+use crate::instance::{Instance, InstanceId, NativeSpec, Spec};
+use crate::process::Process;
 
 /// A function as it was brought to work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,39 +27,9 @@ pub(super) struct Record {
     pub process: Option<Process>,
 }
 
-/// A process, told from later ones with the same number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Process {
-    pub pid: u32,
-    /// When it started, in clock ticks since the machine did.
-    pub started: u64,
-}
-
-impl Process {
-    /// The one with this number now.
-    pub fn of(pid: u32) -> Option<Process> {
-        let started = started(pid)?;
-        Some(Process { pid, started })
-    }
-
-    /// Whether it is still there and has not ended.
-    pub fn lives(self) -> bool {
-        started(self.pid) == Some(self.started)
-    }
-}
-
-/// When a process started, unless it has ended (proc(5), `/proc/PID/stat`: fields 3 and 22).
-fn started(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit(')').next()?.split_whitespace();
-    let ended = matches!(fields.next()?, "Z" | "X");
-    let started = fields.nth(18)?.parse().ok()?;
-    (!ended).then_some(started)
-}
-
 /// The names and files of a function.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct Paths {
     /// Its name in the system, unlike those of other nodes on this machine.
     pub name: String,
     /// Its folder.
@@ -65,9 +38,9 @@ pub(super) struct Place {
     images: PathBuf,
 }
 
-impl Place {
+impl Paths {
     /// That of a function, in the folder of all.
-    pub fn new(functions: &Path, id: &InstanceId) -> Place {
+    pub fn new(functions: &Path, id: &InstanceId) -> Paths {
         let clean = |text: &str| -> String {
             let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
             text.chars().take(40).map(word).collect()
@@ -75,7 +48,7 @@ impl Place {
         let whole = hash(&[&functions.display().to_string(), &id.graph, &id.function]);
         let short: String = whole.chars().take(8).collect();
         let name = format!("weir-{}-{}-{short}", clean(&id.graph), clean(&id.function));
-        Place { folder: functions.join(&name), name, images: functions.join("images") }
+        Paths { folder: functions.join(&name), name, images: functions.join("images") }
     }
 
     /// Its output.
@@ -105,7 +78,7 @@ impl Place {
 
     /// Its record, if there is a readable one.
     pub fn read(&self) -> Option<Record> {
-        serde_json::from_slice(&fs::read(self.folder.join("record")).ok()?).ok()
+        read(&self.folder)
     }
 
     /// Keeps a record, wholly or not at all.
@@ -127,6 +100,11 @@ impl Record {
         let Spec::Native(spec) = &self.instance.spec;
         spec
     }
+}
+
+/// The record in a folder, if there is a readable one.
+pub(super) fn read(folder: &Path) -> Option<Record> {
+    serde_json::from_slice(&fs::read(folder.join("record")).ok()?).ok()
 }
 
 /// All folders of functions.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::record::Place;
+use super::record::Paths;
 use crate::compute::ComputeError;
 use crate::compute::launch::Launch;
 use crate::compute::netns;
 use crate::instance::{InstanceId, NativeSpec};
+use crate::process;
 
 /// How long a script may take.
 const TIME: Duration = Duration::from_secs(10);
@@ -33,7 +34,7 @@ const MAX_LOG: u64 = 4 << 20;
 #[derive(Debug)]
 pub(super) struct Scripts<'a> {
     pub id: &'a InstanceId,
-    pub place: &'a Place,
+    pub paths: &'a Paths,
     pub spec: &'a NativeSpec,
     pub launcher: &'a [OsString],
 }
@@ -41,7 +42,7 @@ pub(super) struct Scripts<'a> {
 impl Scripts<'_> {
     /// The file of a script, if the image has it.
     fn file(&self, name: &str) -> Option<PathBuf> {
-        let file = self.place.image(self.spec).join("scripts").join(name);
+        let file = self.paths.image(self.spec).join("scripts").join(name);
         file.is_file().then_some(file)
     }
 
@@ -57,17 +58,17 @@ impl Scripts<'_> {
         let mut environment = vec![
             ("WEIR_GRAPH".to_owned(), self.id.graph.clone()),
             ("WEIR_FUNCTION".to_owned(), self.id.function.clone()),
-            ("WEIR_IMAGE".to_owned(), text(&self.place.image(self.spec))),
-            ("WEIR_STATE".to_owned(), text(&self.place.state())),
+            ("WEIR_IMAGE".to_owned(), text(&self.paths.image(self.spec))),
+            ("WEIR_STATE".to_owned(), text(&self.paths.state())),
             ("WEIR_PORTS".to_owned(), ports.join(" ")),
         ];
         environment.extend(self.spec.params.iter().map(|(name, v)| (format!("PARAM_{name}"), v.clone())));
         let private = self.spec.native.private.iter().enumerate();
         Launch {
-            netns: netns::path(&self.place.name),
-            cgroup: self.place.name.clone(),
-            private: private.map(|(i, seen)| (self.place.private(i), seen.into())).collect(),
-            directory: self.place.state(),
+            netns: netns::path(&self.paths.name),
+            cgroup: self.paths.name.clone(),
+            private: private.map(|(i, seen)| (self.paths.private(i), seen.into())).collect(),
+            directory: self.paths.state(),
             environment,
             terminal,
             command,
@@ -77,7 +78,7 @@ impl Scripts<'_> {
     fn command(&self, file: &Path, argument: Option<&str>) -> Result<Command, ComputeError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let command = [file.display().to_string()].into_iter().chain(argument.map(str::to_owned));
-        let job = self.place.job(NEXT.fetch_add(1, Ordering::Relaxed));
+        let job = self.paths.job(NEXT.fetch_add(1, Ordering::Relaxed));
         let write = self.launch(command.collect(), false).write(&job);
         write.map_err(ComputeError::system(format!("cannot write {}", job.display())))?;
         let mut line = self.launcher.iter().cloned().chain([job.into()]);
@@ -95,7 +96,7 @@ impl Scripts<'_> {
         let mut command = self.command(&file, None)?;
         command.stdout(self.again(&log)?).stderr(log);
         let mut child = command.spawn().map_err(ComputeError::system(format!("cannot start {name}")))?;
-        let failed = |what: String| self.failed(name, what, tail(&self.place.log(), from));
+        let failed = |what: String| self.failed(name, what, tail(&self.paths.log(), from));
         match ended(&mut child).await {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(failed(format!("failed ({})", said(status)))),
@@ -123,37 +124,26 @@ impl Scripts<'_> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(ComputeError::system(format!("cannot start {script}")))?;
         let (input, out, err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let mut answer = (String::new(), String::new());
-        let talk = async {
-            let write = async {
-                if let (Some(mut input), Some(value)) = (input, value) {
-                    // A script may end without reading all.
-                    _ = input.write_all(value.as_bytes()).await;
-                }
-            };
-            let read = async |pipe: Option<&mut (dyn tokio::io::AsyncRead + Unpin + Send)>| {
-                let mut bytes = Vec::new();
-                if let Some(pipe) = pipe {
-                    _ = pipe.take(MAX_ANSWER).read_to_end(&mut bytes).await;
-                }
-                String::from_utf8_lossy(&bytes).into_owned()
-            };
-            let (mut out, mut err) = (out, err);
-            let out = out.as_mut().map(|p| p as &mut (dyn tokio::io::AsyncRead + Unpin + Send));
-            let err = err.as_mut().map(|p| p as &mut (dyn tokio::io::AsyncRead + Unpin + Send));
-            let ((), out, err) = tokio::join!(write, read(out), read(err));
-            answer = (out, err);
+        let write = async {
+            if let (Some(mut input), Some(value)) = (input, value) {
+                // A script may end without reading all.
+                _ = input.write_all(value.as_bytes()).await;
+            }
         };
-        let too_late = timeout(TIME, talk).await.is_err();
-        if too_late {
+        let talk = async { tokio::join!(read(out), read(err), write) };
+        let failed = |what: String, output: &str| self.failed(&script, what, one_line(output));
+        let Ok((answer, errors, ())) = timeout(TIME, talk).await else {
             kill(&child);
-        }
-        let failed = |what: String, output: String| self.failed(&script, what, output);
+            _ = child.wait().await;
+            return Err(failed(late(), ""));
+        };
         match ended(&mut child).await {
-            Ok(_) if too_late => Err(failed(late(), one_line(&answer.1))),
-            Ok(status) if status.success() => Ok(answer.0),
-            Ok(status) => Err(failed(format!("failed ({})", said(status)), one_line(&answer.1))),
-            Err(what) => Err(failed(what, one_line(&answer.1))),
+            Ok(_) if answer.len() as u64 > MAX_ANSWER => {
+                Err(failed(format!("said more than {MAX_ANSWER} bytes"), ""))
+            }
+            Ok(status) if status.success() => Ok(answer),
+            Ok(status) => Err(failed(format!("failed ({})", said(status)), &errors)),
+            Err(what) => Err(failed(what, &errors)),
         }
     }
 
@@ -163,7 +153,7 @@ impl Scripts<'_> {
 
     /// The log, and its length.
     fn log(&self) -> Result<(File, u64), ComputeError> {
-        let path = self.place.log();
+        let path = self.paths.log();
         let open = || -> io::Result<(File, u64)> {
             bound(&path)?;
             let file = OpenOptions::new().create(true).append(true).open(&path)?;
@@ -176,6 +166,16 @@ impl Scripts<'_> {
     fn again(&self, log: &File) -> Result<File, ComputeError> {
         log.try_clone().map_err(ComputeError::system("cannot write the log twice"))
     }
+}
+
+/// What a script writes, up to a little more than the most that is taken.
+async fn read(pipe: Option<impl AsyncRead + Unpin>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        // What was read until an error is what there is.
+        _ = pipe.take(MAX_ANSWER + 1).read_to_end(&mut bytes).await;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Begins a log anew that has grown too long, and keeps what it had beside it. Whoever writes to it goes on: it is appended to.
@@ -229,15 +229,7 @@ pub(super) fn said(status: ExitStatus) -> String {
 
 /// The end of a log, from a place on, in one line.
 pub(super) fn tail(log: &Path, from: u64) -> String {
-    let read = || -> io::Result<String> {
-        let mut file = File::open(log)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(from.max(length.saturating_sub(TAIL)).min(length)))?;
-        let mut bytes = Vec::new();
-        file.take(TAIL).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    one_line(&read().unwrap_or_default())
+    one_line(&process::tail(log, from, TAIL))
 }
 
 /// Text of a function in one line, without what a terminal would obey.

@@ -20,8 +20,10 @@ const LOG_ROUNDS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Who lives this long begins with the first pause again.
+/// A function that has lived this long begins with the first pause again.
 const SETTLED: Duration = Duration::from_secs(60);
+/// One that dies soon again and again counts as down until it has lived this long.
+const STEADY: Duration = Duration::from_secs(5);
 
 /// A function that is watched.
 #[derive(Debug)]
@@ -37,7 +39,8 @@ impl Supervision {
         let (end, mut ended) = mpsc::channel(1);
         let (sender, receiver) = oneshot::channel();
         tokio::spawn(async move {
-            let mut watch = Watch { shared, f, record, child, pause: FIRST_PAUSE, since: Instant::now() };
+            let mut watch =
+                Watch { shared, f, record, child, pause: FIRST_PAUSE, since: Instant::now(), unsteady: None };
             tokio::select! {
                 () = watch.run() => {}
                 _ = ended.recv() => {}
@@ -62,13 +65,17 @@ impl Supervision {
     }
 }
 
+/// A function, and what happened to it.
 struct Watch {
     shared: Arc<Shared>,
     f: Arc<Function>,
     record: Record,
     child: Option<Child>,
     pause: Duration,
+    /// Since when it works.
     since: Instant,
+    /// The reason of its last death, while it is not known to be steady.
+    unsteady: Option<String>,
 }
 
 impl Watch {
@@ -80,6 +87,7 @@ impl Watch {
                 self.pause = FIRST_PAUSE;
             }
             self.f.set_health(Health::Down { reason: reason.clone() });
+            self.unsteady = (self.pause > FIRST_PAUSE).then(|| reason.clone());
             self.tell(NoticeKind::Died, reason);
             loop {
                 sleep(self.pause).await;
@@ -94,6 +102,9 @@ impl Watch {
                 }
             }
             self.since = Instant::now();
+            if let Some(reason) = &self.unsteady {
+                self.f.set_health(Health::Down { reason: format!("it dies again and again: {reason}") });
+            }
             self.tell(NoticeKind::Restarted, "it works again".to_owned());
         }
     }
@@ -123,9 +134,12 @@ impl Watch {
                     return self.ended("run ended");
                 }
             }
+            if self.since.elapsed() >= STEADY && self.unsteady.take().is_some() {
+                self.f.set_health(Health::Running);
+            }
             rounds += 1;
             if rounds.is_multiple_of(LOG_ROUNDS)
-                && let Err(e) = bound(&self.f.place.log())
+                && let Err(e) = bound(&self.f.paths.log())
             {
                 tracing::warn!("the log of {} is not bounded: {e}", self.record.instance.id);
             }
@@ -136,15 +150,17 @@ impl Watch {
     }
 
     fn ended(&self, how: &str) -> String {
-        let output = tail(&self.f.place.log(), 0);
+        let output = tail(&self.f.paths.log(), 0);
         if output.is_empty() { how.to_owned() } else { format!("{how}; its last output: {output}") }
     }
 
     /// Starts the function again, made anew where it is not whole.
     async fn again(&mut self) -> Result<(), ComputeError> {
         let f = self.f.clone();
-        let _turn = f.turn.lock().await;
-        if Shared::is_sound(&f, &self.record) {
+        let _changing = f.changing.lock().await;
+        // An attempt before this one may have failed half-way.
+        let whole = f.paths.read().is_some_and(|r| r.whole);
+        if whole && Shared::is_sound(&f, &self.record) {
             self.shared.end_rest(&f, &mut self.record).await?;
         } else {
             let instance = self.record.instance.clone();

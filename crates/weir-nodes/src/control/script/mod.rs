@@ -126,27 +126,22 @@ pub(crate) const CLASSES: [NodeClass; 2] = [
         info: &SCRIPT,
         model: Model::Source,
         reach: Reach::Files,
-        configure: |args| make(args, &SCRIPT, None),
+        configure: |args| make(args, None),
     },
     NodeClass {
         info: &DRIVER_MANAGER,
         model: Model::Source,
         reach: Reach::Files,
-        configure: |args| make(args, &DRIVER_MANAGER, Some(Kind::Driver)),
+        configure: |args| make(args, Some(Kind::Driver)),
     },
 ];
 
 /// The node: the machine, and who runs it.
 struct ScriptNode {
-    info: &'static ClassInfo,
     script: Arc<Script>,
 }
 
-fn make(
-    args: &[String],
-    info: &'static ClassInfo,
-    default: Option<Kind>,
-) -> Result<Box<dyn EngineNode>, Vec<String>> {
+fn make(args: &[String], default: Option<Kind>) -> Result<Box<dyn EngineNode>, Vec<String>> {
     let mut kind = default;
     let mut rest = Vec::new();
     for arg in args {
@@ -156,18 +151,10 @@ fn make(
         }
     }
     let script = Arc::new(Script::new(kind, parse::instructions(&rest)?));
-    Ok(Box::new(ScriptNode { info, script }))
+    Ok(Box::new(ScriptNode { script }))
 }
 
 impl EngineNode for ScriptNode {
-    fn info(&self) -> &'static ClassInfo {
-        self.info
-    }
-
-    fn model(&self) -> Model {
-        Model::Source
-    }
-
     fn read(&self, handler: &str, _env: &Env) -> Result<String, String> {
         Err(format!("no read handler '{handler}'"))
     }

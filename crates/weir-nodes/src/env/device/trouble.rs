@@ -3,7 +3,7 @@
 use weir_io::PortError;
 
 use super::{Change, Device, Devices, TX_BATCH, TX_WAITING, add};
-use crate::env::with_causes;
+use weir_io::interface::with_causes;
 
 /// How long until a vanished interface is looked for again, in nanoseconds.
 const RETRY: u64 = 1_000_000_000;

@@ -1,26 +1,9 @@
 //! The ICMP header.
 
+use weir_filter::ICMP_TYPES;
+
 use super::view::{byte, word};
 use super::{Absent, Draft, Field, Form, Got, Proto, Value, View, order::TRANSPORT};
-
-/// Types (RFC 792, 950, 1256).
-const TYPES: &[(&str, u8)] = &[
-    ("echo-reply", 0),
-    ("unreachable", 3),
-    ("sourcequench", 4),
-    ("redirect", 5),
-    ("echo", 8),
-    ("routeradvert", 9),
-    ("routersolicit", 10),
-    ("timeexceeded", 11),
-    ("parameterproblem", 12),
-    ("timestamp", 13),
-    ("timestamp-reply", 14),
-    ("inforeq", 15),
-    ("inforeq-reply", 16),
-    ("maskreq", 17),
-    ("maskreq-reply", 18),
-];
 
 /// Codes: type, name, code (RFC 792, 1108, 1122, 1812).
 const CODES: &[(u8, &str, u8)] = &[
@@ -59,7 +42,7 @@ pub(super) const FIELDS: &[Field] = &[
     kind("icmp_type"),
     code("icmp_code"),
     kind("icmp_type_name").printed(|_, value, out| {
-        let name = TYPES.iter().find(|(_, n)| u64::from(*n) == value.number());
+        let name = ICMP_TYPES.iter().find(|(_, n)| u64::from(*n) == value.number());
         out.push_str(&name.map_or_else(|| value.number().to_string(), |(name, _)| (*name).to_owned()));
     }),
     code("icmp_code_name").printed(|v, value, out| {
@@ -83,7 +66,7 @@ pub(super) const FIELDS: &[Field] = &[
 const fn kind(name: &'static str) -> Field {
     Field::new(name, Form::U8, |v| Ok(Value::Number(byte(icmp(v, 1)?, 0).into())))
         .parsed(|field, draft, text| {
-            let named = TYPES.iter().find(|(name, _)| *name == text);
+            let named = ICMP_TYPES.iter().find(|(name, _)| *name == text);
             named
                 .map(|(_, n)| Value::Number(u64::from(*n)))
                 .or_else(|| super::parse_number(field, draft, text))

@@ -43,7 +43,7 @@ pub(crate) fn lines(section: &Section, width: usize, skip: usize, rows: usize) -
     (titles, rows.collect())
 }
 
-/// The widths of the columns: what they need, while the longest names give way.
+/// The widths of the columns: what they need, while the longest names are cut.
 fn widths(section: &Section, width: usize) -> Vec<usize> {
     let needed = |(column, title): (usize, &&str)| {
         let cells = section.rows.iter().filter_map(|r| r.cells.get(column));
