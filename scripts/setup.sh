@@ -10,11 +10,13 @@ needed="
 /usr/lib/ipsec/charon:strongswan-charon
 /usr/lib/ipsec/plugins/libstrongswan-gcm.so:libstrongswan-standard-plugins
 /usr/lib/ipsec/plugins/libstrongswan-kernel-libipsec.so:libcharon-extra-plugins
+busybox:busybox-static
 cc:build-essential
 conntrack:conntrack
 curl:curl
 dig:bind9-dnsutils
 dnsmasq:dnsmasq-base
+docker-registry:docker-registry
 ethtool:ethtool
 fish:fish
 ip:iproute2
@@ -25,7 +27,9 @@ make:make
 nft:nftables
 nsenter:util-linux
 ping:iputils-ping
+runc:runc
 scapy:python3-scapy
+skopeo:skopeo
 socat:socat
 squid:squid
 squidclient:squidclient
@@ -34,6 +38,7 @@ sysctl:procps
 tcpdump:tcpdump
 tshark:tshark
 udhcpc:udhcpc
+umoci:umoci
 z3:z3
 zsh:zsh
 "

@@ -147,6 +147,7 @@ impl Node {
                 .chain([program.into(), "--engine".into(), socket.clone().into()])
                 .collect(),
             stop_engine: true,
+            insecure_registries: Vec::new(),
             graph_memory: 1 << 30,
         };
         let (stop, stopped) = oneshot::channel::<()>();

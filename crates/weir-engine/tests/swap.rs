@@ -230,8 +230,7 @@ fn mappings_that_the_new_configuration_does_not_give_go() {
     assert!((5000..=6000).contains(&port) && mappings == 1, "{port}, {mappings}");
     // Mappers may change places, so that a name means another.
     let mapped = |first: &str, second: &str| {
-        let here =
-            config("192.0.2.9", "5000-6000", "").replace("pattern 192.0.2.9 5000-6000 - - 0 1", "m 0 1");
+        let here = config("192.0.2.9", "5000-6000", "").replace("pattern 192.0.2.9 5000-6000 - - 0 1", "m");
         let mapper = |name, outside| format!("{name} :: RoundRobinIPMapper({outside} 1024-65535 - - 0 1); ");
         format!("{}{}{here}", mapper("m", first), mapper("n", second))
     };

@@ -99,7 +99,15 @@ impl Image {
 
     /// What is read of a dropped packet, or behind a plain exit.
     pub fn plain(self) -> Image {
-        Image { marks: [None; 4], anno: Vec::new(), hash: 0, in_port: 0, packet_type: 0, ..self }
+        Image {
+            marks: [None; 4],
+            anno: Vec::new(),
+            hash: 0,
+            in_port: 0,
+            packet_type: 0,
+            provenance: 0,
+            ..self
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! Applying documents: one or many in one go, each by itself or all together.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use weir_model::graph::ServiceGraph;
+use weir_oci::Source;
 use weir_switch::lsi0::Attachment;
 
 use crate::connection::DataPlane;
@@ -49,6 +52,15 @@ impl From<ServiceGraph> for Document {
 }
 
 type Outcomes = Vec<Result<Applied, ApplyError>>;
+/// What documents became, each by itself.
+type Compiled = Vec<Result<Arc<DesiredGraph>, ApplyError>>;
+
+/// Documents that are ready to be applied.
+struct Prepared {
+    /// The graphs' identifiers.
+    ids: Vec<String>,
+    compiled: Compiled,
+}
 
 /// Graphs that are being applied.
 struct Proposal {
@@ -71,9 +83,12 @@ impl<D: DataPlane> Node<D> {
         condition: &Precondition,
     ) -> Result<Applied, ApplyError> {
         let document = document.into();
+        let id = document.graph.id.to_string();
+        self.check(&id, condition)?;
+        let prepared = self.prepare(vec![document]).await?;
         let mut runtime = self.runtime.lock().await;
-        self.check(document.graph.id.as_str(), condition)?;
-        let mut outcomes = self.try_all(&mut runtime, vec![document], how).await?;
+        self.check(&id, condition)?;
+        let mut outcomes = self.try_all(&mut runtime, prepared, how).await?;
         outcomes.pop().unwrap_or_else(|| Err(ApplyError::Internal("nothing was applied".into())))
     }
 
@@ -95,9 +110,12 @@ impl<D: DataPlane> Node<D> {
     /// The same for several documents, without conditions, with what became of each. To be run to its end as well.
     pub async fn put_all(&self, documents: Vec<impl Into<Document>>, how: How) -> Outcomes {
         let documents: Vec<Document> = documents.into_iter().map(Into::into).collect();
-        let mut runtime = self.runtime.lock().await;
         let number = documents.len();
-        match self.try_all(&mut runtime, documents, how).await {
+        let tried = async {
+            let prepared = self.prepare(documents).await?;
+            self.try_all(&mut *self.runtime.lock().await, prepared, how).await
+        };
+        match tried.await {
             Ok(outcomes) => outcomes,
             // What failed for one failed for all.
             Err(e) => {
@@ -112,14 +130,13 @@ impl<D: DataPlane> Node<D> {
     async fn try_all(
         &self,
         runtime: &mut Runtime<D>,
-        documents: Vec<Document>,
+        Prepared { ids, mut compiled }: Prepared,
         how: How,
     ) -> Result<Outcomes, ApplyError> {
-        let ids: Vec<String> = documents.iter().map(|d| d.graph.id.to_string()).collect();
-        let compiled = self.compile_all(documents).await?;
         // What is amiss for other reasons must not count against these graphs.
         self.settle_if_new(runtime).await.map_err(ApplyError::Lost)?;
         let view = self.view();
+        refuse_conflicts(&view, &mut compiled);
         let mut outcomes: Vec<Option<Result<Applied, ApplyError>>> = Vec::new();
         let mut proposals = Vec::new();
         let mut seen = BTreeSet::new();
@@ -303,28 +320,67 @@ impl<D: DataPlane> Node<D> {
     }
 
     /// What documents would become, without conflicts with other graphs or with each other.
-    pub(crate) async fn compile_all(
-        &self,
-        documents: Vec<Document>,
-    ) -> Result<Vec<Result<Arc<DesiredGraph>, ApplyError>>, ApplyError> {
+    pub(crate) async fn compile_all(&self, documents: Vec<Document>) -> Result<Compiled, ApplyError> {
+        let mut graphs = self.compile_each(documents).await?;
+        refuse_conflicts(&self.view(), &mut graphs);
+        Ok(graphs)
+    }
+
+    /// What each document would become by itself.
+    async fn compile_each(&self, documents: Vec<Document>) -> Result<Compiled, ApplyError> {
         let images = self.images().await;
         let proofs = self.proofs.clone();
-        let view = self.view();
-        let compile = move || -> Vec<Result<Arc<DesiredGraph>, ApplyError>> {
+        let (containers, asking) = (self.containers.clone(), Handle::current());
+        let compile = move || -> Compiled {
+            // One answer for all of a request.
+            let answers: RefCell<HashMap<String, Result<String, String>>> = RefCell::default();
+            let resolve = |source: &Source| {
+                let Some(containers) = &containers else {
+                    return Err("this node runs no containers".to_owned());
+                };
+                let ask = || {
+                    let digest = asking.block_on(containers.resolve(source));
+                    digest.map(|d| d.to_string()).map_err(|e| e.to_string())
+                };
+                answers.borrow_mut().entry(source.to_string()).or_insert_with(ask).clone()
+            };
             let new = |d: Document| {
-                let graph = DesiredGraph::new(&d.graph, |f| images.find(f), &proofs);
+                let graph = DesiredGraph::new(&d.graph, |f| images.find(f), &proofs, &resolve);
                 graph.map(|g| Arc::new(DesiredGraph { text: d.text, ..g })).map_err(ApplyError::Invalid)
             };
-            let mut graphs: Vec<_> = documents.into_iter().map(new).collect();
-            refuse_conflicts(&view, &mut graphs);
-            graphs
+            documents.into_iter().map(new).collect()
         };
         spawn_blocking(compile).await.map_err(|e| ApplyError::Internal(e.to_string()))
+    }
+
+    /// Does what needs no change of the node, and may take long: other changes go on meanwhile.
+    async fn prepare(&self, documents: Vec<Document>) -> Result<Prepared, ApplyError> {
+        let ids = documents.iter().map(|d| d.graph.id.to_string()).collect();
+        let mut compiled = self.compile_each(documents).await?;
+        for graph in &mut compiled {
+            if let Ok(g) = graph
+                && let Err(e) = self.bring_images(g).await
+            {
+                *graph = Err(e);
+            }
+        }
+        Ok(Prepared { ids, compiled })
+    }
+
+    /// Brings the container images of a graph to this machine.
+    async fn bring_images(&self, graph: &DesiredGraph) -> Result<(), ApplyError> {
+        let Some(containers) = &self.containers else { return Ok(()) };
+        for i in &graph.instances {
+            let (Some(source), Ok(digest)) = (i.spec.source(), i.spec.digest.parse()) else { continue };
+            let brought = containers.bring(&source, &digest).await;
+            brought.map_err(|e| ApplyError::Refused(vec![format!("function '{}': {e}", i.id.function)]))?;
+        }
+        Ok(())
     }
 }
 
 /// Refuses graphs that want the access point of another.
-fn refuse_conflicts(view: &View, graphs: &mut [Result<Arc<DesiredGraph>, ApplyError>]) {
+fn refuse_conflicts(view: &View, graphs: &mut Compiled) {
     let place = |a: &Attachment| (a.interface.clone(), a.vlan);
     let mut taken: BTreeMap<(String, Option<u16>), Attachment> = BTreeMap::new();
     {

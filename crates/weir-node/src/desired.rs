@@ -10,7 +10,7 @@ use weir_switch::config::Compiled;
 use weir_switch::lsi0::Attachment;
 
 use crate::guard;
-use crate::instance::{Instance, InstanceId, Kind, Spec, SwitchSpec};
+use crate::instance::{Instance, InstanceId, Kind, Resolve, Spec, SwitchSpec};
 use crate::proof::Proofs;
 
 /// A graph as the node wants it to run. Stored with the document, so that a node that comes back runs exactly what it
@@ -89,7 +89,8 @@ pub struct PublicHandler {
 }
 
 impl DesiredGraph {
-    /// Compiles a document; `image` finds the template of a function, and `proofs` are of graphs before.
+    /// Compiles a document; `image` finds the template of a function, `proofs` are of graphs before, and `resolve` pins container
+    /// images.
     ///
     /// # Errors
     /// Everything about the graph that this node cannot run, with its place in the document.
@@ -97,11 +98,12 @@ impl DesiredGraph {
         graph: &ServiceGraph,
         image: impl Fn(&Function) -> Result<&'t Template, String>,
         proofs: &Proofs,
+        resolve: Resolve<'_>,
     ) -> Result<DesiredGraph, Vec<CompileError>> {
         let compiled = guard::compile(graph, image)?;
         proofs.check(graph, &compiled)?;
         let Compiled { plan, config } = compiled;
-        let instances = instances(graph, &plan)?;
+        let instances = instances(graph, &plan, resolve)?;
         let writes = plan.functions.iter().filter(|f| f.is_inline()).flat_map(|f| f.writes.clone());
         let switch = SwitchSpec { config: config.text, writes: writes.collect() };
         let attachments = plan.attachments.into_iter().map(|a| Place {
@@ -181,10 +183,14 @@ fn belongs(handler: &str, element: &str) -> bool {
 }
 
 /// What runs the functions that are not inline.
-fn instances(graph: &ServiceGraph, plan: &GraphPlan) -> Result<Vec<Instance>, Vec<CompileError>> {
+fn instances(
+    graph: &ServiceGraph,
+    plan: &GraphPlan,
+    resolve: Resolve<'_>,
+) -> Result<Vec<Instance>, Vec<CompileError>> {
     let (mut instances, mut errors) = (Vec::new(), Vec::new());
     for (i, f) in plan.functions.iter().enumerate().filter(|(_, f)| !f.is_inline()) {
-        match Spec::of(f) {
+        match Spec::of(f, resolve) {
             Ok(spec) => instances.push(Instance::new(InstanceId::new(graph.id.as_str(), &f.id), spec)),
             Err(what) => errors.push(CompileError { at: format!("sffg.SFs[{i}]"), what }),
         }

@@ -261,8 +261,13 @@ flowrules:
 
     fn check(document: &str, click: &str) -> Result<DesiredGraph, Vec<String>> {
         let (template, graph) = (template(click), ServiceGraph::parse(document).unwrap());
-        DesiredGraph::new(&graph, |_| Ok(&template), &crate::proof::Proofs::default())
-            .map_err(|e| e.iter().map(ToString::to_string).collect())
+        DesiredGraph::new(
+            &graph,
+            |_| Ok(&template),
+            &crate::proof::Proofs::default(),
+            &crate::testing::no_containers,
+        )
+        .map_err(|e| e.iter().map(ToString::to_string).collect())
     }
 
     #[test]

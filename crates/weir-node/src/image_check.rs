@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use weir_click::{ElementDecl, Graph};
-use weir_model::template::{SCRIPTS, Template};
+use weir_model::template::{Container, Implementation, SCRIPTS, Template};
+use weir_oci::Source;
 use weir_plan::{Plan, Problem};
 use weir_switch::function::alone;
 
@@ -18,8 +20,10 @@ const FUNCTION: &str = "f";
 
 /// The mistakes, one text each, with their place in the image.
 pub fn mistakes(template: &Template) -> Vec<String> {
-    if template.click().is_none() {
-        return missing_scripts(template);
+    match &template.implementation {
+        Implementation::Click(_) => {}
+        Implementation::Native { .. } => return missing_scripts(template),
+        Implementation::Container { container } => return missing_archive(template, container),
     }
     let mut arguments = BTreeMap::new();
     for p in &template.params {
@@ -50,6 +54,21 @@ pub fn mistakes(template: &Template) -> Vec<String> {
         _ => unknown.is_empty(),
     };
     problems.iter().filter(own).map(ToString::to_string).collect()
+}
+
+/// What is wrong with where a container's image is, as far as this machine can tell.
+fn missing_archive(template: &Template, container: &Container) -> Vec<String> {
+    let relative = container.image.starts_with('.');
+    match Source::parse(&container.image, template.folder().unwrap_or(Path::new(""))) {
+        Err(e) => vec![e.to_string()],
+        Ok(_) if relative && template.folder().is_none() => {
+            vec![format!("the image {} is beside no folder: write its full path", container.image)]
+        }
+        Ok(Source::Path { path, .. }) if !path.exists() => {
+            vec![format!("there is no container image {}", path.display())]
+        }
+        Ok(_) => Vec::new(),
+    }
 }
 
 /// What a function that is not inline has not beside its manifest.

@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use weir_model::template::{Implementation, Native, Template};
+use weir_model::template::{Container, Implementation, Native, Template};
+use weir_oci::Source;
 use weir_switch::compile::FunctionPlan;
 use weir_switch::hash::hash;
 
@@ -20,6 +21,8 @@ pub enum Kind {
     Inline,
     /// Programs of the node in a network namespace.
     Native,
+    /// A container.
+    Container,
 }
 
 impl Kind {
@@ -28,6 +31,7 @@ impl Kind {
         match template.implementation {
             Implementation::Click(_) => Kind::Inline,
             Implementation::Native { .. } => Kind::Native,
+            Implementation::Container { .. } => Kind::Container,
         }
     }
 
@@ -36,6 +40,7 @@ impl Kind {
         match self {
             Kind::Inline => "inline",
             Kind::Native => "native",
+            Kind::Container => "container",
         }
     }
 }
@@ -81,31 +86,44 @@ impl Instance {
     }
 }
 
-/// What a driver needs to know, by driver.
+/// What a driver needs to know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "driver", rename_all = "lowercase")]
-pub enum Spec {
-    /// For [`crate::compute::native`].
-    Native(NativeSpec),
-}
-
-/// A native function.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NativeSpec {
+pub struct Spec {
     /// The name of its image.
     pub image: String,
-    /// The image's folder, at the time of the document.
-    pub folder: PathBuf,
-    /// A hash of all that is in it.
+    /// A hash of all that the image has.
     pub digest: String,
-    /// What it needs.
-    pub native: Native,
     /// Its ports: names of interfaces, in its namespace and in the node's.
     pub ports: Vec<PortNames>,
     /// Values of its parameters.
     pub params: BTreeMap<String, String>,
     /// Handler writes to make when it has started.
     pub writes: Vec<(String, String)>,
+    /// What runs in it.
+    #[serde(flatten)]
+    pub work: Work,
+}
+
+/// What runs in a function, by driver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "driver", rename_all = "lowercase")]
+pub enum Work {
+    /// For [`crate::compute::native`].
+    Native {
+        /// The image's folder, at the time of the document.
+        folder: PathBuf,
+        /// What it needs.
+        native: Native,
+    },
+    /// For [`crate::compute::container`].
+    Container {
+        /// The folder that paths of images begin in.
+        folder: PathBuf,
+        /// Which container image, and how it runs. Boxed: it is large.
+        container: Box<Container>,
+        /// Programs by the public handlers that they are.
+        handlers: BTreeMap<String, String>,
+    },
 }
 
 /// The two ends of a port.
@@ -117,45 +135,65 @@ pub struct PortNames {
     pub outside: String,
 }
 
+/// Gives the digest of a container image.
+pub type Resolve<'a> = &'a dyn Fn(&Source) -> Result<String, String>;
+
 impl Spec {
     /// What a planned function asks for.
     ///
     /// # Errors
-    /// Its image cannot be read.
-    pub fn of(f: &FunctionPlan) -> Result<Spec, String> {
-        match &f.template.implementation {
-            Implementation::Click(_) => Err("an inline function has no instance of its own".into()),
+    /// Its image cannot be had.
+    pub fn of(f: &FunctionPlan, resolve: Resolve<'_>) -> Result<Spec, String> {
+        let image = f.image().to_owned();
+        let folder = || {
+            let folder = f.template.folder();
+            folder.map(|f| f.canonicalize().unwrap_or_else(|_| f.to_owned()))
+        };
+        let (digest, work) = match &f.template.implementation {
+            Implementation::Click(_) => return Err("an inline function has no instance of its own".into()),
             Implementation::Native { native } => {
-                let image = f.image().to_owned();
-                let folder = f.template.folder();
-                let folder = folder.ok_or_else(|| {
+                let folder = folder().ok_or_else(|| {
                     format!("the image '{image}' is of kind native, and so a folder with scripts")
                 })?;
-                let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
                 let digest = digest::of_folder(&folder).map_err(|e| e.to_string())?;
-                let names = f.template.ports.iter().zip(&f.interfaces);
-                let ports = names.map(|(inside, outside)| PortNames {
-                    inside: inside.name.to_string(),
-                    outside: outside.clone(),
-                });
-                Ok(Spec::Native(NativeSpec {
-                    image,
-                    folder,
-                    digest,
-                    native: native.clone(),
-                    ports: ports.collect(),
-                    params: f.arguments.clone(),
-                    writes: f.writes.clone(),
-                }))
+                (digest, Work::Native { folder, native: native.clone() })
             }
-        }
+            Implementation::Container { container } => {
+                let folder = folder().unwrap_or_default();
+                let source = Source::parse(&container.image, &folder).map_err(|e| e.to_string())?;
+                let digest = resolve(&source)?;
+                let handlers = f.template.handlers.iter().map(|(name, h)| (name.clone(), h.handler.clone()));
+                let (container, handlers) = (Box::new(container.clone()), handlers.collect());
+                (digest, Work::Container { folder, container, handlers })
+            }
+        };
+        let names = f.template.ports.iter().zip(&f.interfaces);
+        let ports = names
+            .map(|(inside, outside)| PortNames { inside: inside.name.to_string(), outside: outside.clone() });
+        let (params, writes) = (f.arguments.clone(), f.writes.clone());
+        Ok(Spec { image, digest, ports: ports.collect(), params, writes, work })
     }
 
     /// The driver's kind.
     pub fn kind(&self) -> Kind {
-        match self {
-            Spec::Native(_) => Kind::Native,
+        match self.work {
+            Work::Native { .. } => Kind::Native,
+            Work::Container { .. } => Kind::Container,
         }
+    }
+
+    /// Most memory, in bytes, and most processes.
+    pub fn limits(&self) -> (u64, u32) {
+        match &self.work {
+            Work::Native { native, .. } => (native.memory, native.processes),
+            Work::Container { container, .. } => (container.memory, container.processes),
+        }
+    }
+
+    /// The container image, if it is one.
+    pub fn source(&self) -> Option<Source> {
+        let Work::Container { folder, container, .. } = &self.work else { return None };
+        Source::parse(&container.image, folder).ok()
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Node<D> {
     /// Run the functions that are not inline.
     pub drivers: Drivers,
     images: Vec<PathBuf>,
+    /// The container images, if this node can have any.
+    pub(crate) containers: Option<Arc<weir_oci::Store>>,
     /// Held while anything changes.
     pub(crate) runtime: tokio::sync::Mutex<Runtime<D>>,
     view: RwLock<Arc<View>>,
@@ -65,6 +67,7 @@ impl<D: DataPlane> Node<D> {
             store,
             drivers: Drivers::default(),
             images,
+            containers: None,
             view: RwLock::new(Arc::new(View { graphs, ..View::default() })),
             proofs: Arc::default(),
         })
@@ -82,6 +85,13 @@ impl<D: DataPlane> Node<D> {
     pub fn with_drivers(mut self, drivers: Drivers) -> Node<D> {
         self.runtime.get_mut().drivers = drivers.clone();
         self.drivers = drivers;
+        self
+    }
+
+    /// With container images.
+    #[must_use]
+    pub fn with_containers(mut self, containers: Arc<weir_oci::Store>) -> Node<D> {
+        self.containers = Some(containers);
         self
     }
 

@@ -11,7 +11,7 @@ use weir_switch::lsi0::{ACCESS_POINTS, lsi0};
 use crate::compute::{ComputeError, Drivers};
 use crate::connection::{CallError, DataPlane};
 use crate::desired::DesiredGraph;
-use crate::instance::{Instance, SwitchSpec};
+use crate::instance::{Instance, Kind, SwitchSpec};
 use crate::node::blocking;
 use crate::reconcile::{Known, LSI0, Links, Point, Running, Step, Wanted, lsi0_of, reconcile};
 use crate::store::{Store, StoreError};
@@ -280,15 +280,15 @@ impl<D: DataPlane> Runtime<D> {
         let free = Arc::new(Semaphore::new(FUNCTIONS_AT_A_TIME));
         let mut tasks = JoinSet::new();
         for step in steps {
-            let (instance, new) = match step {
-                Step::Create(Wanted::Function(instance)) => (instance, true),
-                Step::Update(Wanted::Function(instance)) => (instance, false),
-                _ => continue,
+            let (Step::Create(Wanted::Function(instance)) | Step::Update(Wanted::Function(instance))) = step
+            else {
+                continue;
             };
+            let before = running.functions.get(&instance.id).map(|(kind, _)| *kind);
             let (drivers, free) = (self.drivers.clone(), free.clone());
             tasks.spawn(async move {
                 let _turn = free.acquire().await;
-                let done = bring_to_work(&drivers, &instance, new).await;
+                let done = bring_to_work(&drivers, &instance, before).await;
                 (instance, done)
             });
         }
@@ -459,10 +459,18 @@ impl<D: DataPlane> Runtime<D> {
     }
 }
 
-async fn bring_to_work(drivers: &Drivers, instance: &Instance, new: bool) -> Result<(), ComputeError> {
-    let driver = drivers.get(instance.spec.kind())?;
-    if !new {
-        return driver.update(instance).await;
+/// Brings a function to work, of which one of some kind may be there.
+async fn bring_to_work(
+    drivers: &Drivers,
+    instance: &Instance,
+    before: Option<Kind>,
+) -> Result<(), ComputeError> {
+    let kind = instance.spec.kind();
+    let driver = drivers.get(kind)?;
+    match before {
+        Some(old) if old == kind => return driver.update(instance).await,
+        Some(old) => drivers.get(old)?.destroy(&instance.id).await?,
+        None => {}
     }
     driver.create(instance).await?;
     driver.start(&instance.id).await

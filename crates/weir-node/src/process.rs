@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 /// A process, told from later ones with the same number.
@@ -21,9 +22,26 @@ impl Process {
         Some(Process { pid, started: started(pid)? })
     }
 
+    /// One that had this number and has ended.
+    pub fn ended(pid: u32) -> Process {
+        Process { pid, started: u64::MAX }
+    }
+
     /// Whether it has not ended. One that only waits for its parent has.
     pub fn lives(self) -> bool {
         started(self.pid) == Some(self.started)
+    }
+}
+
+impl Process {
+    /// Whether it has asked for a signal (proc(5), `/proc/PID/status`: `SigCgt`), or is one that a signal ends all the same, since it is
+    /// not the first of its process namespace.
+    pub fn heeds(self, signal: Signal) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
+        let first = field("NSpid:").is_some_and(|n| n.split_whitespace().nth(1) == Some("1"));
+        let caught = field("SigCgt:").and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
+        !first || caught & (1 << (signal as u32 - 1)) != 0
     }
 }
 

@@ -225,7 +225,10 @@ mod tests {
         let (proved, _) = graph(&["can a b udp"], "deny icmp");
         let (free, _) = graph(&[], "deny icmp");
         let image = Template::parse(IMAGE_WITH_HANDLERS).unwrap();
-        let made = |graph| DesiredGraph::new(graph, |_| Ok(&image), &Proofs::default()).unwrap();
+        let made = |graph| {
+            DesiredGraph::new(graph, |_| Ok(&image), &Proofs::default(), &crate::testing::no_containers)
+                .unwrap()
+        };
         let handler = |g: &DesiredGraph, name: &str| g.functions[0].handlers[name].handler.clone();
         let (proved, free) = (made(&proved), made(&free));
         let (reset, colour) = (handler(&proved, "reset"), handler(&proved, "colour"));

@@ -408,8 +408,7 @@ mod tests {
     fn functions_come_before_their_switch_and_go_after_it() {
         let mut a = desired(&wire("a", "eth1", "eth2"));
         let function = |name: &str, digest: &str| {
-            let spec = crate::testing::native_spec(digest);
-            Instance::new(InstanceId::new("a", name), crate::instance::Spec::Native(spec))
+            Instance::new(InstanceId::new("a", name), crate::testing::native_spec(digest))
         };
         a.instances = vec![function("f", "1"), function("g", "1")];
         let mut running = Running::default();

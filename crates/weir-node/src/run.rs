@@ -13,6 +13,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 
+use crate::compute::container::Container;
+use crate::compute::hosted::Hosted;
 use crate::compute::native::Native;
 use crate::compute::{Drivers, Notice, NoticeKind};
 use crate::engine::{Engine, EngineEvent, EnginePlace};
@@ -20,6 +22,7 @@ use crate::node::Node;
 use crate::rest::router;
 use crate::store::{Store, StoreError};
 use weir_api::events::Kind;
+use weir_oci::Registries;
 
 /// How often what failed is tried again.
 const RETRY: Duration = Duration::from_secs(10);
@@ -43,6 +46,8 @@ pub struct Options {
     pub engine_command: Vec<OsString>,
     /// Program and arguments that lead to [`Launch::exec`](crate::compute::launch::Launch::exec), without the last one.
     pub launcher: Vec<OsString>,
+    /// Registries of container images, `HOST:PORT`, that are spoken to without TLS.
+    pub insecure_registries: Vec<String>,
     /// Whether the data plane ends with the daemon. Otherwise packets go on.
     pub stop_engine: bool,
     /// Most bytes that the tables and waiting packets of each graph may take.
@@ -113,9 +118,15 @@ pub async fn serve(
     let (notices, mut noticed) = mpsc::unbounded_channel();
     let functions = options.store.with_extension("functions");
     let functions = std::path::absolute(&functions).unwrap_or(functions);
-    let drivers = Drivers::default().with(Native::new(functions, options.launcher, notices));
+    let containers = Arc::new(Container::store(&functions, Registries::new(options.insecure_registries)));
+    let native = Native::new(functions.clone(), options.launcher);
+    let container = Container::new(&functions, containers.clone());
+    let drivers = Drivers::default()
+        .with(Hosted::new(functions.clone(), native, notices.clone()))
+        .with(Hosted::new(functions, container, notices));
     let node = Node::new(Engine::supervise(place, events), store, options.images)?;
-    let node = Arc::new(node.with_memory(options.graph_memory).with_drivers(drivers));
+    let node = node.with_memory(options.graph_memory).with_drivers(drivers).with_containers(containers);
+    let node = Arc::new(node);
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, graphs = node.view().graphs.len(), "the node listens");
         if !address.ip().is_loopback() {

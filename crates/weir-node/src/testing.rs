@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weir_model::graph::ServiceGraph;
 
 use crate::desired::DesiredGraph;
-use crate::instance::NativeSpec;
+use crate::instance::{Spec, Work};
 use crate::proof::Proofs;
 
 /// A document of two interfaces with a wire between them.
@@ -23,22 +23,27 @@ flowrules:
     )
 }
 
+/// For documents without containers.
+pub fn no_containers(_: &weir_oci::Source) -> Result<String, String> {
+    Err("there are no container images".into())
+}
+
 /// What a document without functions becomes.
 pub fn desired(document: &str) -> DesiredGraph {
     let graph = ServiceGraph::parse(document).unwrap_or_else(|e| panic!("{e}"));
-    DesiredGraph::new(&graph, |_| Err("there is no image".into()), &Proofs::default())
+    DesiredGraph::new(&graph, |_| Err("there is no image".into()), &Proofs::default(), &no_containers)
         .unwrap_or_else(|e| panic!("{e:?}"))
 }
 
 /// A native function of an image with this hash.
-pub fn native_spec(digest: &str) -> NativeSpec {
-    NativeSpec {
+pub fn native_spec(digest: &str) -> Spec {
+    let native = weir_model::template::Native::default();
+    Spec {
         image: "test".into(),
-        folder: "/nowhere".into(),
         digest: digest.into(),
-        native: weir_model::template::Native::default(),
         ports: Vec::new(),
         params: BTreeMap::new(),
         writes: Vec::new(),
+        work: Work::Native { folder: "/nowhere".into(), native },
     }
 }

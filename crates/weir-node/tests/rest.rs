@@ -72,6 +72,7 @@ fn options(dir: &Path) -> Options {
         images: vec![dir.join("images")],
         engine_command: vec![],
         stop_engine: false,
+        insecure_registries: Vec::new(),
         graph_memory: 256 << 20,
     }
 }

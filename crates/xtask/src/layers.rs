@@ -113,8 +113,8 @@ type Row = Option<u32>;
 fn may_use(row: Row, below: Row) -> bool {
     match (row, below) {
         (Some(row), Some(below)) => below < row,
-        (None, Some(_)) => true,
-        (_, None) => false,
+        (None, _) => true,
+        (Some(_), None) => false,
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn rows() {
-        assert!(may_use(Some(1), Some(0)) && may_use(None, Some(5)));
-        assert!(!may_use(Some(1), Some(1)) && !may_use(Some(1), None) && !may_use(None, None));
+        assert!(may_use(Some(1), Some(0)) && may_use(None, Some(5)) && may_use(None, None));
+        assert!(!may_use(Some(1), Some(1)) && !may_use(Some(1), None));
     }
 }

@@ -21,6 +21,7 @@
 //! assert_eq!(template.ports.len(), 2);
 //! ```
 
+mod container;
 mod load;
 mod native;
 mod read;
@@ -33,6 +34,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use container::{CAPABILITIES, Container, expand};
 pub use load::{MANIFEST_FILE, MAX_FILE, SCRIPT_FILE, TemplateError};
 pub use native::{Native, SCRIPTS};
 
@@ -98,6 +100,11 @@ pub enum Implementation {
         /// How.
         native: Native,
     },
+    /// A container.
+    Container {
+        /// Which, and how.
+        container: Container,
+    },
 }
 
 impl Implementation {
@@ -106,6 +113,7 @@ impl Implementation {
         match self {
             Implementation::Click(_) => "click",
             Implementation::Native { .. } => "native",
+            Implementation::Container { .. } => "container",
         }
     }
 }
@@ -198,8 +206,8 @@ pub enum ParamType {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Handler {
-    /// The handler inside the script, `element.handler`. A function of another kind has its program in `scripts/handlers`, by
-    /// the public name.
+    /// The handler inside the script, `element.handler`; of a container, a program in it. A native function has its program in
+    /// `scripts/handlers`, by the public name.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(default)]
     pub handler: String,
@@ -311,7 +319,7 @@ impl Template {
     pub fn click(&self) -> Option<&Click> {
         match &self.implementation {
             Implementation::Click(click) => Some(click),
-            Implementation::Native { .. } => None,
+            Implementation::Native { .. } | Implementation::Container { .. } => None,
         }
     }
 

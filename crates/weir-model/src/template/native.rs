@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::doc::{At, Reader};
+use crate::doc::{At, Fields, Reader};
 use crate::error::quote;
 
 /// The scripts that an image may have, as executable files in its folder `scripts`, in the order of a life.
 pub const SCRIPTS: [&str; 8] = ["create", "start", "run", "update", "pause", "resume", "stop", "destroy"];
 
 /// Most private directories, and most dependencies.
-const MAX_ITEMS: usize = 100;
+pub(super) const MAX_ITEMS: usize = 100;
 /// Longest name of an interface that Linux takes, in bytes.
 const INTERFACE_NAME: usize = 15;
 /// What a function may take without a word of its image.
-const MEMORY: u64 = 256 << 20;
-const PROCESSES: u32 = 128;
+pub(super) const MEMORY: u64 = 256 << 20;
+pub(super) const PROCESSES: u32 = 128;
 const MAX_PROCESSES: u32 = 1 << 20;
 
 /// What a native function needs.
@@ -38,11 +38,11 @@ pub struct Native {
     pub private: Vec<String>,
 }
 
-fn memory() -> String {
+pub(super) fn memory() -> String {
     format!("{} MB", MEMORY >> 20)
 }
 
-fn processes() -> u32 {
+pub(super) fn processes() -> u32 {
     PROCESSES
 }
 
@@ -71,10 +71,19 @@ pub(super) fn native(r: &mut Reader, at: &At<'_>) -> Option<Native> {
             native.dependencies.insert(program.clone(), package);
         }
     }
+    limits(r, &f, &mut native.memory, &mut native.processes)?;
+    if let Some(at) = f.get("private") {
+        native.private = directories(r, &at)?;
+    }
+    Some(native)
+}
+
+/// The fields `memory` and `processes`, where they are given.
+pub(super) fn limits(r: &mut Reader, f: &Fields<'_>, memory: &mut u64, processes: &mut u32) -> Option<()> {
     if let Some(at) = f.get("memory") {
         let text = r.text(&at, "a number with kB, MB or GB")?;
         match bytes(text) {
-            Some(n) => native.memory = n,
+            Some(n) => *memory = n,
             None => r.error(
                 &at,
                 format!("{} is no amount of memory", quote(text)),
@@ -85,7 +94,7 @@ pub(super) fn native(r: &mut Reader, at: &At<'_>) -> Option<Native> {
     if let Some(at) = f.get("processes") {
         let text = r.text(&at, "a whole number")?;
         match text.parse() {
-            Ok(n @ 1..=MAX_PROCESSES) => native.processes = n,
+            Ok(n @ 1..=MAX_PROCESSES) => *processes = n,
             _ => r.error(
                 &at,
                 format!("{} is no number of processes", quote(text)),
@@ -93,18 +102,27 @@ pub(super) fn native(r: &mut Reader, at: &At<'_>) -> Option<Native> {
             ),
         }
     }
-    if let Some(at) = f.get("private") {
-        for (i, node) in r.items(&at, "directories", MAX_ITEMS)?.iter().enumerate() {
-            let at = at.index(i, node);
-            let path = r.text(&at, "a directory")?;
-            let plain = path.split('/').skip(1).all(|part| !part.is_empty() && part != "." && part != "..");
-            if !path.starts_with('/') || !plain {
-                r.error(&at, format!("{} is no directory", quote(path)), "write its full path, such as /run");
-            }
-            native.private.push(path.to_owned());
+    Some(())
+}
+
+/// A list of directories, each by its full path.
+pub(super) fn directories(r: &mut Reader, at: &At<'_>) -> Option<Vec<String>> {
+    let mut directories = Vec::new();
+    for (i, node) in r.items(at, "directories", MAX_ITEMS)?.iter().enumerate() {
+        let at = at.index(i, node);
+        let path = r.text(&at, "a directory")?;
+        if !is_full_path(path) {
+            r.error(&at, format!("{} is no directory", quote(path)), "write its full path, such as /run");
         }
+        directories.push(path.to_owned());
     }
-    Some(native)
+    Some(directories)
+}
+
+/// Whether a path begins at the root directory and goes straight to its file.
+pub(super) fn is_full_path(path: &str) -> bool {
+    let plain = path.split('/').skip(1).all(|part| !part.is_empty() && part != "." && part != "..");
+    path.starts_with('/') && plain
 }
 
 /// An amount of memory: a number with kB, MB or GB.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
+use super::container::{container, program};
 use super::native::{interface_name, native};
 use super::{
     Access, Click, Handler, Implementation, Native, Origin, Param, ParamType, Script, Template, TemplatePort,
@@ -13,7 +14,7 @@ use crate::graph::MAX_PORTS;
 
 /// Most parameters, and most handlers, of a template.
 const MAX_ITEMS: usize = 1_000;
-const KINDS: [&str; 2] = ["click", "native"];
+const KINDS: [&str; 3] = ["click", "native", "container"];
 const TYPES: [(&str, ParamType); 7] = [
     ("text", ParamType::Text),
     ("int", ParamType::Int),
@@ -60,7 +61,18 @@ fn place(text: &str, position: Position, script: &str) -> Script {
 }
 
 fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Template> {
-    let known = ["name", "version", "description", "kind", "ports", "params", "handlers", "click", "native"];
+    let known = [
+        "name",
+        "version",
+        "description",
+        "kind",
+        "ports",
+        "params",
+        "handlers",
+        "click",
+        "native",
+        "container",
+    ];
     let f = r.fields(at, &known)?;
     let name = f.need(r, "name", "the name that graphs ask for").and_then(|at| r.parse(&at, "an identifier"));
     let version = match f.get("version") {
@@ -82,21 +94,27 @@ fn manifest(r: &mut Reader, at: &At<'_>, script: Option<&str>) -> Option<Templat
     let inline = kind == "click";
     let ports = f.get("ports").map(|at| ports(r, &at, inline)).unwrap_or_default();
     let params = f.get("params").map(|at| params(r, &at)).unwrap_or_default();
-    let handlers = f.get("handlers").map(|at| handlers(r, &at, inline)).unwrap_or_default();
+    let handlers = f.get("handlers").map(|at| handlers(r, &at, kind)).unwrap_or_default();
     for field in KINDS.iter().filter(|k| **k != kind) {
         if let Some(at) = f.get(field) {
             let what = format!("{} is of functions of kind {field}, and this one is {kind}", quote(field));
             r.error(&at, what, format!("leave it out, or say \"kind: {field}\""));
         }
     }
-    let implementation = if inline {
-        click(r, at, f.get("click"), script).map(Implementation::Click)
-    } else {
-        let native = match f.get("native") {
-            Some(at) => native(r, &at),
-            None => Some(Native::default()),
-        };
-        native.map(|native| Implementation::Native { native })
+    let implementation = match kind {
+        "native" => {
+            let native = match f.get("native") {
+                Some(at) => native(r, &at),
+                None => Some(Native::default()),
+            };
+            native.map(|native| Implementation::Native { native })
+        }
+        "container" => {
+            let at = f.need(r, "container", "which container image, and how it runs");
+            let container = at.and_then(|at| container(r, &at, &ports, &params));
+            container.map(|container| Implementation::Container { container })
+        }
+        _ => click(r, at, f.get("click"), script).map(Implementation::Click),
     };
     Some(Template {
         name: name?,
@@ -242,7 +260,7 @@ fn param(r: &mut Reader, at: &At<'_>) -> Option<Param> {
     Some(param)
 }
 
-fn handlers(r: &mut Reader, at: &At<'_>, inline: bool) -> BTreeMap<String, Handler> {
+fn handlers(r: &mut Reader, at: &At<'_>, kind: &str) -> BTreeMap<String, Handler> {
     let mut handlers = BTreeMap::new();
     let Some(map) = r.map(at, "a map from public names to handlers") else { return handlers };
     if map.entries.len() > MAX_ITEMS {
@@ -254,33 +272,40 @@ fn handlers(r: &mut Reader, at: &At<'_>, inline: bool) -> BTreeMap<String, Handl
         if let Err(e) = name.parse::<crate::value::Id>() {
             r.error(&at, e.message, e.help);
         }
-        if let Some(handler) = handler(r, &at, inline) {
+        if let Some(handler) = handler(r, &at, kind) {
             handlers.insert(name.clone(), handler);
         }
     }
     handlers
 }
 
-/// `{handler, access, doc}`, or just `element.handler` for one that is only read. What is not inline has `{access, doc}`.
-fn handler(r: &mut Reader, at: &At<'_>, inline: bool) -> Option<Handler> {
-    if inline && !matches!(at.node.kind, Kind::Map(_)) {
-        let handler = inner_name(r, at)?;
-        return Some(Handler { handler, access: Access::Read, doc: String::new() });
-    }
-    let elsewhere =
-        "write {access: r, doc: …}, and put the program into scripts/handlers, by the public name";
-    if !inline && at.node.text().is_some() {
-        r.error(at, "only a Click script has handlers of elements", elsewhere);
-        return None;
+/// `{handler, access, doc}`, or just `element.handler` for one that is only read. Of a container the handler is a program; a native
+/// function has `{access, doc}`.
+fn handler(r: &mut Reader, at: &At<'_>, kind: &str) -> Option<Handler> {
+    let inner = |r: &mut Reader, at: &At<'_>| match kind {
+        "click" => inner_name(r, at),
+        "container" => program(r, at),
+        _ => {
+            let help =
+                "write {access: r, doc: …}, and put the program into scripts/handlers, by the public name";
+            r.error(at, "only a Click script has handlers of elements", help);
+            None
+        }
+    };
+    if !matches!(at.node.kind, Kind::Map(_)) {
+        return Some(Handler { handler: inner(r, at)?, access: Access::Read, doc: String::new() });
     }
     let f = r.fields(at, &["handler", "access", "doc"])?;
-    if let Some(at) = f.get("handler").filter(|_| !inline) {
-        r.error(&at, "only a Click script has handlers of elements", elsewhere);
-    }
-    let handler = if inline {
-        f.need(r, "handler", "element.handler").and_then(|at| inner_name(r, &at))
-    } else {
-        Some(String::new())
+    let handler = match f.get("handler") {
+        Some(at) => inner(r, &at),
+        None if kind == "native" => Some(String::new()),
+        None => f
+            .need(
+                r,
+                "handler",
+                if kind == "click" { "element.handler" } else { "a program in the container" },
+            )
+            .and(None),
     };
     let access = match f.get("access") {
         None => Some(Access::Read),

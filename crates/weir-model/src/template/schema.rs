@@ -2,7 +2,7 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{Handler, Native, TemplatePort};
+use super::{Container, Handler, Native, TemplatePort};
 use crate::value::Id;
 
 pub(super) fn ports(g: &mut SchemaGenerator) -> Schema {
@@ -19,7 +19,7 @@ pub(super) fn handlers(g: &mut SchemaGenerator) -> Schema {
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is asked for")]
 pub(super) struct Fields {
-    /// What runs the function: `click` (the data plane, inline), or `native` (programs of the node).
+    /// What runs the function: `click` (the data plane, inline), `native` (programs of the node), or `container`.
     #[schemars(default = "click")]
     kind: Kind,
     /// Of kind `click`: the script; it may stand beside the document instead, in `function.click`.
@@ -28,6 +28,9 @@ pub(super) struct Fields {
     /// Of kind `native`: what it needs. Its scripts stand beside the document, in the folder `scripts`.
     #[schemars(default)]
     native: Native,
+    /// Of kind `container`, and needed there: which container image, and how it runs.
+    #[schemars(default)]
+    container: Option<Container>,
 }
 
 /// A kind of function.
@@ -37,6 +40,7 @@ pub(super) struct Fields {
 enum Kind {
     Click,
     Native,
+    Container,
 }
 
 fn click() -> Kind {

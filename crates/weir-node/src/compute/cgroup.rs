@@ -21,6 +21,7 @@ const ROUNDS: u32 = 100;
 /// A control group: a folder in each hierarchy that has one of the controllers.
 #[derive(Debug, Clone)]
 pub struct Cgroup {
+    name: String,
     memory: Option<PathBuf>,
     pids: Option<PathBuf>,
     v2: bool,
@@ -32,13 +33,18 @@ impl Cgroup {
         let root = Path::new(ROOT);
         if root.join("cgroup.controllers").exists() {
             let folder = root.join(PARENT).join(name);
-            return Cgroup { memory: Some(folder.clone()), pids: Some(folder), v2: true };
+            return Cgroup {
+                name: name.to_owned(),
+                memory: Some(folder.clone()),
+                pids: Some(folder),
+                v2: true,
+            };
         }
         let of = |controller: &str| {
             let hierarchy = root.join(controller);
             hierarchy.is_dir().then(|| hierarchy.join(PARENT).join(name))
         };
-        Cgroup { memory: of("memory"), pids: of("pids"), v2: false }
+        Cgroup { name: name.to_owned(), memory: of("memory"), pids: of("pids"), v2: false }
     }
 
     fn folders(&self) -> impl Iterator<Item = &PathBuf> {
@@ -97,6 +103,14 @@ impl Cgroup {
         fs::read_to_string(self.memory.as_ref()?.join(file)).ok()?.trim().parse().ok()
     }
 
+    /// Whether the kernel has killed a process of it for want of memory.
+    pub fn ran_out_of_memory(&self) -> bool {
+        let file = if self.v2 { "memory.events" } else { "memory.oom_control" };
+        let text =
+            self.memory.as_ref().and_then(|f| fs::read_to_string(f.join(file)).ok()).unwrap_or_default();
+        text.lines().filter_map(|l| l.strip_prefix("oom_kill ")).any(|n| n.trim() != "0")
+    }
+
     /// Sends a signal to all its processes.
     pub fn signal(&self, signal: Signal) {
         for pid in self.processes() {
@@ -127,7 +141,11 @@ impl Cgroup {
     /// The system refuses.
     pub async fn remove(&self) -> io::Result<()> {
         self.kill().await?;
-        for folder in self.folders() {
+        // Whoever runs containers makes one in every hierarchy.
+        let hierarchies = fs::read_dir(ROOT).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
+        let folders = hierarchies.map(|h| h.join(PARENT).join(&self.name)).filter(|f| f.is_dir());
+        let unified = self.folders().filter(|_| self.v2).cloned();
+        for folder in folders.chain(unified) {
             match fs::remove_dir(folder) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
                 _ => {}

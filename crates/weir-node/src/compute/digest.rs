@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
+use std::path::{Component, Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use walkdir::WalkDir;
@@ -82,6 +82,47 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
             fs::create_dir_all(parent)?;
         }
         fs::copy(from.join(&path), &target)?;
+    }
+    fs::rename(&partial, to)
+}
+
+/// Copies what a root file system has in a directory, `inner` as it sees it, with owners and links, into a new folder. A directory
+/// that it does not have, or that a link leads to, is taken for an empty one: links of others may lead anywhere.
+///
+/// # Errors
+/// It cannot be read or written.
+pub fn copy_tree(root: &Path, inner: &Path, to: &Path) -> io::Result<()> {
+    let mut from = root.to_owned();
+    let mut plain = true;
+    for part in inner.components().filter(|c| matches!(c, Component::Normal(_))) {
+        from.push(part);
+        plain = plain && fs::symlink_metadata(&from).is_ok_and(|m| m.is_dir());
+    }
+    if !plain {
+        return fs::create_dir_all(to);
+    }
+    let partial = to.with_extension("partial");
+    if partial.exists() {
+        fs::remove_dir_all(&partial)?;
+    }
+    fs::create_dir_all(&partial)?;
+    for entry in WalkDir::new(&from) {
+        let entry = entry?;
+        let inside = entry.path().strip_prefix(&from).map_err(io::Error::other)?;
+        let target = partial.join(inside);
+        let metadata = entry.metadata()?;
+        let kind = entry.file_type();
+        if kind.is_dir() {
+            fs::create_dir_all(&target)?;
+        } else if kind.is_symlink() {
+            symlink(fs::read_link(entry.path())?, &target)?;
+        } else {
+            fs::copy(entry.path(), &target)?;
+        }
+        lchown(&target, Some(metadata.uid()), Some(metadata.gid()))?;
+        if !kind.is_symlink() {
+            fs::set_permissions(&target, metadata.permissions())?;
+        }
     }
     fs::rename(&partial, to)
 }

@@ -24,10 +24,12 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// Where a program runs, and as what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
-    /// The file of the network namespace.
-    pub netns: PathBuf,
-    /// Name of the control group.
-    pub cgroup: String,
+    /// The file of the mount namespace to begin in, in which the paths here are meant; none: that of whoever starts it.
+    pub mounts: Option<PathBuf>,
+    /// The file of the network namespace, and with it a mount namespace; none: those of whoever starts it.
+    pub netns: Option<PathBuf>,
+    /// Name of the control group, if it is not that of whoever starts it.
+    pub cgroup: Option<String>,
     /// Directories of its own: where they are kept, and where it sees them.
     pub private: Vec<(PathBuf, PathBuf)>,
     /// The directory that it begins in.
@@ -36,6 +38,8 @@ pub struct Launch {
     pub environment: Vec<(String, String)>,
     /// Whether it is to be found by a terminal's signals.
     pub terminal: bool,
+    /// What leads to the program, before it on the command line.
+    pub prefix: Vec<String>,
     /// The program and its arguments.
     pub command: Vec<String>,
 }
@@ -67,21 +71,28 @@ impl Launch {
     /// What could not be done.
     pub fn exec(&self) -> Result<Infallible, String> {
         let failed = |what: String| move |e: io::Error| format!("{what}: {e}");
-        let name = &self.cgroup;
-        Cgroup::named(name).join().map_err(failed(format!("cannot join the control group {name}")))?;
-        let file = &self.netns;
-        let enter = || -> io::Result<()> {
-            setns(File::open(file)?, CloneFlags::CLONE_NEWNET)?;
-            Ok(())
-        };
-        enter().map_err(failed(format!("cannot enter the network namespace {}", file.display())))?;
-        self.mounts().map_err(failed("cannot mount the function's directories".into()))?;
+        if let Some(file) = &self.mounts {
+            let enter = || -> io::Result<()> { Ok(setns(File::open(file)?, CloneFlags::CLONE_NEWNS)?) };
+            enter().map_err(failed(format!("cannot enter the mount namespace {}", file.display())))?;
+        }
+        if let Some(name) = &self.cgroup {
+            Cgroup::named(name).join().map_err(failed(format!("cannot join the control group {name}")))?;
+        }
+        if let Some(file) = &self.netns {
+            let enter = || -> io::Result<()> {
+                setns(File::open(file)?, CloneFlags::CLONE_NEWNET)?;
+                Ok(())
+            };
+            enter().map_err(failed(format!("cannot enter the network namespace {}", file.display())))?;
+            self.own_mounts().map_err(failed("cannot mount the function's directories".into()))?;
+        }
         if !self.terminal {
             // It leads a process group already, if this fails.
             _ = setsid();
         }
+        let line: Vec<&String> = self.prefix.iter().chain(&self.command).collect();
         let (program, arguments) =
-            self.command.split_first().ok_or_else(|| "there is no program to start".to_owned())?;
+            line.split_first().ok_or_else(|| "there is no program to start".to_owned())?;
         let mut command = Command::new(program);
         command.args(arguments).current_dir(&self.directory).env_clear().env("PATH", PATH);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
@@ -89,7 +100,7 @@ impl Launch {
     }
 
     /// A mount namespace with the directories of its own, and with the system's files about this network namespace.
-    fn mounts(&self) -> io::Result<()> {
+    fn own_mounts(&self) -> io::Result<()> {
         unshare(CloneFlags::CLONE_NEWNS)?;
         let none = None::<&str>;
         // What goes outside goes here too: a copy would keep the network namespaces of functions that are removed.
@@ -107,6 +118,11 @@ impl Launch {
         }
         Ok(())
     }
+}
+
+/// The mount namespace of this process, for others.
+pub fn mounts_for_others() -> PathBuf {
+    format!("/proc/{}/ns/mnt", std::process::id()).into()
 }
 
 /// Whether a program is found on the search path of functions, or a file by its path.

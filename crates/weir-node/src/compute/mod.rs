@@ -4,8 +4,10 @@
 //! on supervising it: a function that dies is started again, and nothing else notices.
 
 pub mod cgroup;
+pub mod container;
 pub mod digest;
 pub mod dummy;
+pub mod hosted;
 pub mod launch;
 pub mod native;
 pub mod netns;
@@ -139,12 +141,12 @@ pub enum ComputeError {
         /// What is wrong.
         what: String,
     },
-    /// A script of the image failed.
-    #[error("the script {script} of function '{}' {what}{}", .id.function, shown(.output))]
+    /// A program of the image failed.
+    #[error("{script} of function '{}' {what}{}", .id.function, shown(.output))]
     Script {
         /// The function.
         id: InstanceId,
-        /// The script.
+        /// The program.
         script: String,
         /// How it ended.
         what: String,

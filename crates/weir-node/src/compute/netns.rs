@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -9,8 +10,9 @@ use std::sync::LazyLock;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::statfs::{NSFS_MAGIC, statfs};
-use rtnetlink::{Handle, LinkUnspec, LinkVeth, new_connection};
+use rtnetlink::{Handle, LinkUnspec, LinkVeth, RouteMessageBuilder, new_connection};
 use sha2::{Digest, Sha256};
+use tokio_stream::StreamExt;
 use weir_io::Netns;
 
 /// Where namespaces with names are, for `ip netns` too.
@@ -27,12 +29,6 @@ static IN_FIRST: LazyLock<bool> = LazyLock::new(|| File::open(MOUNTS).is_ok());
 pub fn path(name: &str) -> PathBuf {
     let root = if *IN_FIRST { ROOT } else { "/" };
     Path::new(root).join(&FOLDER[1..]).join(name)
-}
-
-/// The same for every process.
-pub fn path_for_others(name: &str) -> PathBuf {
-    let root = if *IN_FIRST { ROOT.to_owned() } else { format!("/proc/{}/root", std::process::id()) };
-    Path::new(&root).join(&FOLDER[1..]).join(name)
 }
 
 /// Takes this thread to where names are made; gives a name's file as it is there.
@@ -72,8 +68,9 @@ pub async fn create(name: &str) -> io::Result<()> {
         Ok(())
     });
     made.await?;
-    inside(name, async |links| {
-        links.set(LinkUnspec::new_with_name("lo").up().build()).execute().await.map_err(io::Error::other)
+    inside(name, async |handle| {
+        let up = LinkUnspec::new_with_name("lo").up().build();
+        handle.link().set(up).execute().await.map_err(refused)
     })
     .await
 }
@@ -107,21 +104,22 @@ pub async fn add_port(name: &str, inside_name: &str, outside: &str) -> io::Resul
     let fd = namespace.as_raw_fd();
     // A name that nothing here can have, on the way.
     let temporary = format!("{outside}i");
-    with_links(async |links| {
-        links.add(LinkVeth::new(outside, &temporary).build()).execute().await.map_err(told)?;
+    with_handle(async |handle| {
+        let links = handle.link();
+        links.add(LinkVeth::new(outside, &temporary).build()).execute().await.map_err(refused)?;
         let addressed = LinkUnspec::new_with_name(&temporary).address(address(outside)).build();
-        links.set(addressed).execute().await.map_err(told)?;
+        links.set(addressed).execute().await.map_err(refused)?;
         let moved = LinkUnspec::new_with_name(&temporary).setns_by_fd(fd).build();
-        links.set(moved).execute().await.map_err(told)?;
-        links.set(LinkUnspec::new_with_name(outside).up().build()).execute().await.map_err(told)
+        links.set(moved).execute().await.map_err(refused)?;
+        links.set(LinkUnspec::new_with_name(outside).up().build()).execute().await.map_err(refused)
     })
     .await?;
     drop(namespace);
     let inside_name = inside_name.to_owned();
-    inside(name, async move |links| {
+    inside(name, async move |handle| {
         let index = nix::net::if_::if_nametoindex(temporary.as_str())?;
         let renamed = LinkUnspec::new_with_index(index).name(inside_name).build();
-        links.set(renamed).execute().await.map_err(told)
+        handle.link().set(renamed).execute().await.map_err(refused)
     })
     .await
 }
@@ -132,13 +130,63 @@ fn address(name: &str) -> Vec<u8> {
     std::iter::once(2).chain(hash.iter().copied().take(5)).collect()
 }
 
+/// What the interfaces of a namespace are to have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Network {
+    /// Their addresses, each with its prefix length, by interface.
+    pub addresses: Vec<(String, Vec<(IpAddr, u8)>)>,
+    /// Prefixes, and the next router to them.
+    pub routes: Vec<((IpAddr, u8), IpAddr)>,
+}
+
+/// Gives the interfaces of a namespace these addresses, no others, and brings them up; then adds the routes.
+///
+/// # Errors
+/// The system refuses, or there is no such interface.
+pub async fn configure(name: &str, network: Network) -> io::Result<()> {
+    inside(name, async move |handle| {
+        for (interface, addresses) in &network.addresses {
+            if addresses.iter().any(|(a, _)| a.is_ipv6()) {
+                // It was off; and nobody else has the address: no need to ask.
+                for (of, switch, value) in [
+                    (&"all".to_owned(), "disable_ipv6", "0"),
+                    (interface, "disable_ipv6", "0"),
+                    (interface, "accept_dad", "0"),
+                ] {
+                    fs::write(format!("/proc/sys/net/ipv6/conf/{of}/{switch}"), value)?;
+                }
+            }
+            let index = nix::net::if_::if_nametoindex(interface.as_str())?;
+            let mut old = handle.address().get().set_link_index_filter(index).execute();
+            while let Some(address) = old.next().await {
+                handle.address().del(address.map_err(refused)?).execute().await.map_err(refused)?;
+            }
+            let up = LinkUnspec::new_with_index(index).up().build();
+            handle.link().set(up).execute().await.map_err(refused)?;
+            for (address, length) in addresses {
+                let add = handle.address().add(index, *address, *length);
+                add.replace().execute().await.map_err(refused)?;
+            }
+        }
+        for ((prefix, length), gateway) in &network.routes {
+            let route = RouteMessageBuilder::<IpAddr>::new().destination_prefix(*prefix, *length);
+            let route = route.and_then(|r| r.gateway(*gateway)).map_err(io::Error::other)?;
+            handle.route().add(route.build()).replace().execute().await.map_err(|e| {
+                io::Error::other(format!("the route to {prefix}/{length} by {gateway}: {}", refused(e)))
+            })?;
+        }
+        Ok(())
+    })
+    .await
+}
+
 /// Removes an interface of this namespace, and with it the other end. One that is not there is no error.
 ///
 /// # Errors
 /// The system refuses.
 pub async fn remove_port(outside: &str) -> io::Result<()> {
     let Ok(index) = nix::net::if_::if_nametoindex(outside) else { return Ok(()) };
-    with_links(async |links| links.del(index).execute().await.map_err(told)).await
+    with_handle(async |handle| handle.link().del(index).execute().await.map_err(refused)).await
 }
 
 /// Whether there is an interface here.
@@ -153,20 +201,20 @@ pub fn has_port(outside: &str) -> bool {
 pub async fn set_up(outside: &str, up: bool) -> io::Result<()> {
     let link = LinkUnspec::new_with_name(outside);
     let link = if up { link.up() } else { link.down() };
-    with_links(async |links| links.set(link.build()).execute().await.map_err(told)).await
+    with_handle(async |handle| handle.link().set(link.build()).execute().await.map_err(refused)).await
 }
 
-fn told(e: rtnetlink::Error) -> io::Error {
+fn refused(e: rtnetlink::Error) -> io::Error {
     match e {
         rtnetlink::Error::NetlinkError(e) => e.to_io(),
         e => io::Error::other(e),
     }
 }
 
-async fn with_links<T>(f: impl AsyncFnOnce(rtnetlink::LinkHandle) -> io::Result<T>) -> io::Result<T> {
+async fn with_handle<T>(f: impl AsyncFnOnce(Handle) -> io::Result<T>) -> io::Result<T> {
     let (connection, handle, _): (_, Handle, _) = new_connection()?;
     let task = tokio::spawn(connection);
-    let result = f(handle.link()).await;
+    let result = f(handle).await;
     task.abort();
     result
 }
@@ -174,12 +222,12 @@ async fn with_links<T>(f: impl AsyncFnOnce(rtnetlink::LinkHandle) -> io::Result<
 /// Does something in a namespace.
 async fn inside<T: Send + 'static>(
     name: &str,
-    f: impl AsyncFnOnce(rtnetlink::LinkHandle) -> io::Result<T> + Send + 'static,
+    f: impl AsyncFnOnce(Handle) -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     let namespace = Netns::Path(path(name));
     let work = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(with_links(f))
+        runtime.block_on(with_handle(f))
     };
     let done = tokio::task::spawn_blocking(move || namespace.run(work).map_err(io::Error::other));
     done.await.map_err(io::Error::other)??

@@ -105,7 +105,7 @@ fn parameters(params: &[Parameter]) -> String {
 }
 
 /// Where images are, unless something else is said.
-const DIRECTORY: &str = "images";
+pub(super) const DIRECTORY: &str = "images";
 
 /// Where images are.
 #[derive(Debug, clap::Args)]

@@ -10,6 +10,7 @@ mod fmt;
 mod functions;
 mod graphs;
 mod handler;
+mod image;
 mod images;
 mod ir;
 mod ir_asm;
@@ -128,6 +129,17 @@ pub(crate) enum Command {
     Events(events::Args),
     /// List the images of a node with their parameters, or print all of one
     Images(images::Args),
+    /// Put function images into an OCI registry, get them from there, or list them
+    ///
+    /// An image is a folder with function.yaml. Names and passwords of registries are those that docker login, podman login or
+    /// skopeo login have left.
+    ///
+    /// Examples:
+    ///
+    /// weir image push images/firewall registry.example:5000/weir/firewall:1.0
+    ///
+    /// weir image pull registry.example:5000/weir/firewall:1.0 --images /var/lib/weir/images
+    Image(image::Args),
     /// Become a program inside a function; the node does it
     #[command(name = functions::EXEC, hide = true)]
     FunctionExec(functions::ExecArgs),
@@ -170,6 +182,7 @@ impl Command {
             Command::Capture(a) => capture::run(&a, ui),
             Command::Events(a) => events::run(&a, ui),
             Command::Images(a) => images::run(&a, ui),
+            Command::Image(a) => image::run(&a, ui),
             Command::Engine(a) => node::engine(&a, ui),
             Command::Completion(a) => manual::completion(&a),
             Command::Man(a) => manual::man(&a, ui),

@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// Most memory that tables and waiting packets of one graph may take, in MB
     #[arg(long, value_name = "MB", default_value_t = 1024)]
     graph_memory: u32,
+    /// Registry of container images, HOST:PORT, that is spoken to without TLS (may be repeated); those on this machine always are
+    #[arg(long, value_name = "HOST:PORT")]
+    insecure_registry: Vec<String>,
 }
 
 /// Options of `weir engine`.
@@ -99,6 +102,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         store: args.store,
         images: args.images,
         stop_engine: args.stop_engine,
+        insecure_registries: args.insecure_registry,
         graph_memory: u64::from(args.graph_memory) << 20,
     };
     ui.progress(&format!("REST on http://{}; Ctrl-C ends the daemon, not the data plane", options.listen));

@@ -5,7 +5,7 @@ use crate::node::Node;
 use crate::traffic::{big_file, sha256, web_server};
 
 /// A client and a server in the network 10.0.0.0/24, on both sides of the namespace `node`.
-fn one_network(lab: &Lab) -> (Ns<'_>, Ns<'_>) {
+pub fn one_network(lab: &Lab) -> (Ns<'_>, Ns<'_>) {
     lab.link(("node", "lan"), ("client", "eth0"));
     lab.link(("node", "wan"), ("server", "eth0"));
     lab.ip("client", "addr add 10.0.0.1/24 dev eth0");
@@ -14,7 +14,7 @@ fn one_network(lab: &Lab) -> (Ns<'_>, Ns<'_>) {
 }
 
 /// A graph of one function between `lan` and `wan`. Its name is the lab's, so that what is left of it can be found.
-fn graph(lab: &Lab, image: &str, params: &str) -> String {
+pub fn graph(lab: &Lab, image: &str, params: &str) -> String {
     let id = lab.name("g");
     let text = format!(
         "id: {id}\nname: {image}\nSFs:\n  - {{id: f, name: {image}, ports: [{{id: l}}, {{id: r}}], params: {{{params}}}}}\nsaps:\n  \
@@ -50,13 +50,18 @@ ip link set bridge0 up";
 pub fn left(lab: &Lab) -> Vec<String> {
     let clean = lab.name("g").replace('-', "_");
     let mut found = Vec::new();
-    for folder in
-        ["/run/netns", "/sys/fs/cgroup/memory/weir", "/sys/fs/cgroup/pids/weir", "/sys/fs/cgroup/weir"]
-    {
+    let entries = |folder: &str| -> Vec<String> {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let names = entries.map(|e| e.path().display().to_string());
-        found.extend(names.filter(|n| n.contains(&clean)));
+        entries.map(|e| e.path().display().to_string()).collect()
+    };
+    let mut folders = vec!["/run/netns".to_owned(), lab.path("store/weir.functions/containers/state")];
+    folders.extend(entries("/sys/fs/cgroup").iter().map(|h| format!("{h}/weir")));
+    folders.push("/sys/fs/cgroup/weir".to_owned());
+    for folder in folders {
+        found.extend(entries(&folder).into_iter().filter(|n| n.contains(&clean)));
     }
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
+    found.extend(mounts.lines().filter(|l| l.contains(&lab.path("store"))).map(str::to_owned));
     let links = lab.ip("node", "-o link show");
     found.extend(links.lines().filter(|l| l.contains(" wf")).map(str::to_owned));
     let files = std::fs::read_dir(lab.path("store/weir.functions")).into_iter().flatten().flatten();
@@ -64,7 +69,7 @@ pub fn left(lab: &Lab) -> Vec<String> {
     found
 }
 
-fn state(node: &Node, lab: &Lab) -> String {
+pub fn state(node: &Node, lab: &Lab) -> String {
     let status = node.weir(&["--json", "show", &lab.name("g")]).json();
     status["functions"][0]["state"].as_str().unwrap_or_default().to_owned()
 }
@@ -133,9 +138,9 @@ fn a_function_that_dies_is_started_again_with_its_last_output_told_and_its_neigh
     host(&["kill", "-KILL", &first]).ok();
     until("another process", || pid() != first);
     until("it works", || state(&node, &lab) == "running");
+    until("it is told", || node.weir(&["events", "--graph", &id]).ok().contains("function-up"));
     let events = node.weir(&["events", "--graph", &id]).ok();
     assert!(events.contains("run ended (killed by SIGKILL); its last output: working"), "{events}");
-    assert!(events.contains("function-up"), "{events}");
     until_pings(&client, "10.0.0.2");
     assert_eq!(node.weir(&["logs", &id, "f"]).ok(), "working\nworking\n");
 

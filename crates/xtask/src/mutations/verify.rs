@@ -246,8 +246,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "released: what may have changed is used",
         file: "crates/weir-verify/src/explore/released.rs",
-        text: "if st.seen.stale.contains(&table) {",
-        instead: "if st.seen.stale.contains(&table) && table == u32::MAX {",
+        text: "if self.invariant.is_some() && st.seen.stale.contains(&table) {",
+        instead: "if self.invariant.is_some() && st.seen.stale.contains(&u32::MAX) {",
         test: VERIFY_OTHERS,
     },
     Mutation {
@@ -400,7 +400,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "all: there is always room in a queue",
         file: "crates/weir-verify/src/checks/all.rs",
-        text: "any(|&room| room || !self.strict)",
+        text: "any(|&lossless| lossless || !self.strict)",
         instead: "any(|&room| room || !self.strict || self.strict)",
         test: VERIFY_CHECKS,
     },

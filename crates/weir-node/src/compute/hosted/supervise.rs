@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::process::Child;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
+use super::output::{bound, said, tail};
 use super::record::Record;
-use super::script::{bound, said, tail};
-use super::{Function, Shared};
+use super::{Function, Main, Shared, Workload};
+use crate::compute::cgroup::Cgroup;
 use crate::compute::{ComputeError, Health, Notice, NoticeKind};
 
 /// How often a function is looked after.
@@ -30,27 +30,32 @@ const STEADY: Duration = Duration::from_secs(5);
 pub(super) struct Supervision {
     end: mpsc::Sender<()>,
     /// Gets the main process when the watch is over.
-    child: oneshot::Receiver<Option<Child>>,
+    main: oneshot::Receiver<Option<Main>>,
 }
 
 impl Supervision {
-    /// Begins to watch. `child` is the main process, if it is one of this program's.
-    pub fn begin(shared: Arc<Shared>, f: Arc<Function>, record: Record, child: Option<Child>) -> Supervision {
+    /// Begins to watch. `main` is the main process, if there is one and it is not only known from the record.
+    pub fn begin<W: Workload>(
+        shared: Arc<Shared<W>>,
+        f: Arc<Function>,
+        record: Record,
+        main: Option<Main>,
+    ) -> Supervision {
         let (end, mut ended) = mpsc::channel(1);
         let (sender, receiver) = oneshot::channel();
         tokio::spawn(async move {
             let mut watch =
-                Watch { shared, f, record, child, pause: FIRST_PAUSE, since: Instant::now(), unsteady: None };
+                Watch { shared, f, record, main, pause: FIRST_PAUSE, since: Instant::now(), unsteady: None };
             tokio::select! {
                 () = watch.run() => {}
                 _ = ended.recv() => {}
             }
             // Who ended the watch may want it; else it is waited for here, so that it leaves no zombie.
-            if let Err(Some(mut child)) = sender.send(watch.child.take()) {
+            if let Err(Some(Main::Child(mut child))) = sender.send(watch.main.take()) {
                 _ = child.wait().await;
             }
         });
-        Supervision { end, child: receiver }
+        Supervision { end, main: receiver }
     }
 
     /// Ends the watch, whatever happens to the function from now on.
@@ -60,17 +65,17 @@ impl Supervision {
     }
 
     /// The main process, after the end of the watch.
-    pub async fn child(self) -> Option<Child> {
-        self.child.await.ok().flatten()
+    pub async fn main(self) -> Option<Main> {
+        self.main.await.ok().flatten()
     }
 }
 
 /// A function, and what happened to it.
-struct Watch {
-    shared: Arc<Shared>,
+struct Watch<W> {
+    shared: Arc<Shared<W>>,
     f: Arc<Function>,
     record: Record,
-    child: Option<Child>,
+    main: Option<Main>,
     pause: Duration,
     /// Since when it works.
     since: Instant,
@@ -78,7 +83,7 @@ struct Watch {
     unsteady: Option<String>,
 }
 
-impl Watch {
+impl<W: Workload> Watch<W> {
     /// Goes on until the watch is ended from outside.
     async fn run(&mut self) {
         loop {
@@ -119,19 +124,19 @@ impl Watch {
     async fn death(&mut self) -> String {
         let mut rounds = 0u32;
         loop {
-            if let Some(child) = &mut self.child {
+            if let Some(Main::Child(child)) = &mut self.main {
                 tokio::select! {
                     status = child.wait() => {
-                        self.child = None;
+                        self.main = None;
                         let how = status.map_or_else(|e| e.to_string(), said);
-                        return self.ended(&format!("run ended ({how})"));
+                        return self.ended(&format!("{} ended ({how})", W::MAIN));
                     }
                     () = sleep(INTERVAL) => {}
                 }
             } else {
                 sleep(INTERVAL).await;
                 if self.record.process.is_some_and(|p| !p.lives()) {
-                    return self.ended("run ended");
+                    return self.ended(&format!("{} ended", W::MAIN));
                 }
             }
             if self.since.elapsed() >= STEADY && self.unsteady.take().is_some() {
@@ -143,15 +148,17 @@ impl Watch {
             {
                 tracing::warn!("the log of {} is not bounded: {e}", self.record.instance.id);
             }
-            if !Shared::is_sound(&self.f, &self.record) {
+            if !Function::is_sound(&self.f, &self.record) {
                 return "its network namespace or an interface was removed".to_owned();
             }
         }
     }
 
     fn ended(&self, how: &str) -> String {
+        let full = Cgroup::named(&self.f.paths.name).ran_out_of_memory();
+        let how = if full { &format!("{how}, out of its memory") } else { how };
         let output = tail(&self.f.paths.log(), 0);
-        if output.is_empty() { how.to_owned() } else { format!("{how}; its last output: {output}") }
+        if output.is_empty() { how.to_string() } else { format!("{how}; its last output: {output}") }
     }
 
     /// Starts the function again, made anew where it is not whole.
@@ -160,14 +167,14 @@ impl Watch {
         let _changing = f.changing.lock().await;
         // An attempt before this one may have failed half-way.
         let whole = f.paths.read().is_some_and(|r| r.whole);
-        if whole && Shared::is_sound(&f, &self.record) {
+        if whole && Function::is_sound(&f, &self.record) {
             self.shared.end_rest(&f, &mut self.record).await?;
         } else {
             let instance = self.record.instance.clone();
             self.shared.create(&f, &instance).await?;
-            self.record = Shared::record(&f, &instance.id)?;
+            self.record = f.record(&instance.id)?;
         }
-        self.child = self.shared.begin(&f, &mut self.record).await?;
+        self.main = self.shared.begin(&f, &mut self.record).await?;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! What is kept on disk of a native function, so that a daemon that comes back knows it.
+//! What is kept on disk of a function, so that a daemon that comes back knows it.
 
 use std::fs;
 use std::io;
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use weir_switch::hash::hash;
 
-use crate::instance::{Instance, InstanceId, NativeSpec, Spec};
+use crate::instance::{Instance, InstanceId, Spec};
 use crate::process::Process;
 
 /// A function as it was brought to work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub struct Record {
     /// What it was made from.
     pub instance: Instance,
     /// Whether all of it was made: what is left half-made is made anew.
@@ -29,7 +29,7 @@ pub(super) struct Record {
 
 /// The names and files of a function.
 #[derive(Debug, Clone)]
-pub(super) struct Paths {
+pub struct Paths {
     /// Its name in the system, unlike those of other nodes on this machine.
     pub name: String,
     /// Its folder.
@@ -39,6 +39,9 @@ pub(super) struct Paths {
 }
 
 impl Paths {
+    /// The folder of the copies of images, in the folder of all functions.
+    pub const IMAGES: &str = "images";
+
     /// That of a function, in the folder of all.
     pub fn new(functions: &Path, id: &InstanceId) -> Paths {
         let clean = |text: &str| -> String {
@@ -48,7 +51,7 @@ impl Paths {
         let whole = hash(&[&functions.display().to_string(), &id.graph, &id.function]);
         let short: String = whole.chars().take(8).collect();
         let name = format!("weir-{}-{}-{short}", clean(&id.graph), clean(&id.function));
-        Paths { folder: functions.join(&name), name, images: functions.join("images") }
+        Paths { folder: functions.join(&name), name, images: functions.join(Self::IMAGES) }
     }
 
     /// Its output.
@@ -67,8 +70,8 @@ impl Paths {
     }
 
     /// The node's copy of its image.
-    pub fn image(&self, spec: &NativeSpec) -> PathBuf {
-        self.images.join(&spec.digest)
+    pub fn image(&self, digest: &str) -> PathBuf {
+        self.images.join(digest)
     }
 
     /// Where a directory of its own is kept.
@@ -96,9 +99,8 @@ impl Paths {
 
 impl Record {
     /// The specification.
-    pub fn spec(&self) -> &NativeSpec {
-        let Spec::Native(spec) = &self.instance.spec;
-        spec
+    pub fn spec(&self) -> &Spec {
+        &self.instance.spec
     }
 }
 
@@ -107,9 +109,12 @@ pub(super) fn read(folder: &Path) -> Option<Record> {
     serde_json::from_slice(&fs::read(folder.join("record")).ok()?).ok()
 }
 
+/// The folders in the folder of functions that are none of a function.
+const OTHERS: [&str; 2] = [Paths::IMAGES, "containers"];
+
 /// All folders of functions.
 pub(super) fn folders(functions: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(functions) else { return Vec::new() };
     let folders = entries.filter_map(Result::ok).map(|e| e.path());
-    folders.filter(|p| p.file_name().is_some_and(|n| n != "images") && p.is_dir()).collect()
+    folders.filter(|p| p.file_name().is_some_and(|n| !OTHERS.iter().any(|o| n == *o)) && p.is_dir()).collect()
 }

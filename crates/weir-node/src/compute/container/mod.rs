@@ -1,0 +1,317 @@
+//! Containers: OCI images, run by runc through the runtime specification (COMPOSER paper, section 6.1: Docker).
+//!
+//! The network namespace is made before the container and outlives it, so that ports come and go while it runs.
+
+mod config;
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use nix::sys::signal::Signal;
+use tokio::process::Command;
+use weir_model::template;
+use weir_model::template::expand;
+use weir_oci::{Digest, Root, Store};
+
+use super::hosted::{Context, Main, Paths, Workload};
+use super::launch::{Launch, is_installed, mounts_for_others};
+use super::netns::{self, Network};
+use super::{ComputeError, digest};
+use crate::instance::{Kind, Spec, Work};
+use crate::process::Process;
+
+/// The program that runs containers, and its Debian package.
+const RUNC: &str = "runc";
+/// The shell for those who look around in a function.
+const SHELL: &str = "/bin/sh";
+
+/// What runs containers.
+#[derive(Debug)]
+pub struct Container {
+    /// Where runc keeps what it knows.
+    state: PathBuf,
+    images: Arc<Store>,
+}
+
+impl Container {
+    /// With functions in a folder, and images from a store.
+    pub fn new(functions: &Path, images: Arc<Store>) -> Container {
+        Container { state: functions.join("containers/state"), images }
+    }
+
+    /// The store of images, in the folder of functions.
+    pub fn store(functions: &Path, registries: weir_oci::Registries) -> Store {
+        Store::new(functions.join("containers/images"), registries)
+    }
+
+    fn runc<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(RUNC);
+        command.arg("--root").arg(&self.state).args(arguments);
+        // What it is told goes into containers' log, where nobody looks for it.
+        command.env_remove("NOTIFY_SOCKET");
+        command
+    }
+
+    /// Whether there is a container of a function, running or not.
+    fn exists(&self, paths: &Paths) -> bool {
+        self.state.join(&paths.name).exists()
+    }
+
+    fn root(&self, cx: &Context<'_>) -> Result<Root, ComputeError> {
+        let digest = pinned(cx.spec)?;
+        self.images.get(&digest).map_err(|e| image(cx.spec, e.to_string()))
+    }
+
+    /// Removes a container, whatever it does.
+    async fn delete(&self, paths: &Paths) -> io::Result<()> {
+        if !self.exists(paths) {
+            return Ok(());
+        }
+        let output = self.runc(["delete", "--force", &paths.name]).output().await?;
+        // One that was damaged is none to it; what is left of it goes with its control group and namespace.
+        if !output.status.success() {
+            fs::remove_dir_all(self.state.join(&paths.name))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the directories that a container may write to, at first with what the image has there.
+    fn writable(cx: &Context<'_>, root: &Root) -> io::Result<Vec<(PathBuf, String)>> {
+        let mut places = Vec::new();
+        for (i, seen) in container(cx.spec).writable.iter().enumerate() {
+            let kept = cx.paths.private(i);
+            if !kept.exists() {
+                digest::copy_tree(&root.files, Path::new(seen), &kept)?;
+            }
+            places.push((kept, seen.clone()));
+        }
+        Ok(places)
+    }
+
+    /// Writes what runc is to run.
+    fn write_bundle(&self, cx: &Context<'_>) -> Result<PathBuf, ComputeError> {
+        let root = self.root(cx)?;
+        let writing = |path: &Path| ComputeError::system(format!("cannot write {}", path.display()));
+        let bundle = cx.paths.folder.join("bundle");
+        fs::create_dir_all(&bundle).map_err(writing(&bundle))?;
+        let private = cx.paths.folder.join("private");
+        let writable = Self::writable(cx, &root).map_err(writing(&private))?;
+        for (file, text) in config::files(cx.id, container(cx.spec), &cx.spec.params) {
+            let path = bundle.join(file);
+            fs::write(&path, text).map_err(writing(&path))?;
+        }
+        let spec = config::spec(cx, container(cx.spec), &root, &bundle, &writable)
+            .map_err(|what| image(cx.spec, what))?;
+        let path = bundle.join("config.json");
+        let text = serde_json::to_vec(&spec).map_err(io::Error::other);
+        // It has the values of parameters, which may be secrets; so has the folder.
+        text.and_then(|text| fs::write(&path, text)).map_err(writing(&path))?;
+        Ok(bundle)
+    }
+
+    async fn configure(cx: &Context<'_>) -> Result<(), ComputeError> {
+        let network = network(cx.spec)?;
+        let done = netns::configure(&cx.paths.name, network).await;
+        done.map_err(ComputeError::system("cannot give the container's ports their addresses"))
+    }
+
+    /// Runs a program in a container.
+    fn exec(&self, cx: &Context<'_>, program: &[String]) -> Command {
+        let mut command = self.runc(["exec"]);
+        for (name, value) in environment(cx) {
+            command.arg("--env").arg(format!("{name}={value}"));
+        }
+        command.arg(&cx.paths.name).args(program);
+        command
+    }
+}
+
+fn container(spec: &Spec) -> &template::Container {
+    match &spec.work {
+        Work::Container { container, .. } => container,
+        Work::Native { .. } => unreachable!("a driver gets what is of its kind"),
+    }
+}
+
+fn image(spec: &Spec, what: impl Into<String>) -> ComputeError {
+    ComputeError::Image { image: spec.image.clone(), what: what.into() }
+}
+
+fn pinned(spec: &Spec) -> Result<Digest, ComputeError> {
+    spec.digest.parse().map_err(|what: String| image(spec, what))
+}
+
+/// The variables of a container beside those of its image.
+fn environment(cx: &Context<'_>) -> Vec<(String, String)> {
+    let own = container(cx.spec).environment.iter();
+    let own = own.map(|(name, text)| (name.clone(), expand(text, &cx.spec.params)));
+    own.chain(cx.environment()).collect()
+}
+
+/// The addresses and routes that a function asks for.
+fn network(spec: &Spec) -> Result<Network, ComputeError> {
+    let value = |text: &String| Some(expand(text, &spec.params)).filter(|v| !v.trim().is_empty());
+    let wrong = |place: String, value: &str, right: &str| {
+        image(spec, format!("{place} is {value:?}, and should be {right}"))
+    };
+    let mut network = Network::default();
+    for port in &spec.ports {
+        let mut addresses = Vec::new();
+        for text in container(spec).addresses.get(&port.inside).into_iter().flatten().filter_map(value) {
+            let parsed =
+                text.trim().split_once('/').and_then(|(a, n)| Some((a.parse().ok()?, n.parse().ok()?)));
+            let most = |a: &std::net::IpAddr| if a.is_ipv4() { 32u8 } else { 128 };
+            let address = parsed.filter(|(a, n)| *n <= most(a));
+            let right = "an address with its prefix length, such as 10.0.0.1/24";
+            addresses.push(
+                address.ok_or_else(|| wrong(format!("an address of port {}", port.inside), &text, right))?,
+            );
+        }
+        network.addresses.push((port.inside.clone(), addresses));
+    }
+    for (prefix, text) in &container(spec).routes {
+        let Some(text) = value(text) else { continue };
+        let to = prefix.split_once('/').and_then(|(a, n)| Some((a.parse().ok()?, n.parse().ok()?)));
+        let gateway = text.trim().parse().ok();
+        let (Some(to), Some(gateway)) = (to, gateway) else {
+            return Err(wrong(format!("the router to {prefix}"), &text, "an address"));
+        };
+        network.routes.push((to, gateway));
+    }
+    Ok(network)
+}
+
+#[async_trait]
+impl Workload for Container {
+    const KIND: Kind = Kind::Container;
+    const MAIN: &str = "the container's program";
+
+    fn check(&self, spec: &Spec) -> Result<(), ComputeError> {
+        if !is_installed(RUNC) {
+            let (program, package) = (RUNC.to_owned(), RUNC.to_owned());
+            return Err(ComputeError::Dependency { image: spec.image.clone(), program, package });
+        }
+        network(spec).map(drop)
+    }
+
+    async fn fetch(&self, cx: &Context<'_>) -> Result<(), ComputeError> {
+        let Some(source) = cx.spec.source() else { return Ok(()) };
+        let brought = self.images.bring(&source, &pinned(cx.spec)?).await;
+        brought.map_err(|e| image(cx.spec, e.to_string()))
+    }
+
+    async fn create(&self, cx: &Context<'_>) -> Result<(), ComputeError> {
+        Self::configure(cx).await
+    }
+
+    async fn start(&self, cx: &Context<'_>) -> Result<Option<Main>, ComputeError> {
+        let bundle = self.write_bundle(cx)?;
+        fs::create_dir_all(&self.state)
+            .map_err(ComputeError::system(format!("cannot make {}", self.state.display())))?;
+        let file = cx.paths.folder.join("pid");
+        let text = |path: &Path| path.display().to_string();
+        let create = ["create", "--bundle", &text(&bundle), "--pid-file", &text(&file), &cx.paths.name];
+        cx.run("runc create", self.runc(create)).await?;
+        let pid = fs::read_to_string(&file).ok().and_then(|t| t.trim().parse().ok());
+        cx.run("runc start", self.runc(["start", &cx.paths.name])).await?;
+        // One that has ended already is found out by whoever looks at it.
+        let process = pid.map(|pid| Process::of(pid).unwrap_or_else(|| Process::ended(pid)));
+        process
+            .map(|p| Some(Main::Process(p)))
+            .ok_or_else(|| image(cx.spec, "runc tells no process of its container"))
+    }
+
+    async fn update(&self, cx: &Context<'_>, before: &Spec) -> Result<bool, ComputeError> {
+        if network(before)? != network(cx.spec)? {
+            Self::configure(cx).await?;
+        }
+        if before.params == cx.spec.params {
+            return Ok(true);
+        }
+        let update = &container(cx.spec).update;
+        if update.is_empty() {
+            return Ok(false);
+        }
+        let line: Vec<String> = update.iter().map(|t| expand(t, &cx.spec.params)).collect();
+        let done = cx.run("the container's update", self.exec(cx, &line)).await;
+        if done.is_err() && network(before)? != network(cx.spec)? {
+            // What was is in force again.
+            Self::configure(&Context { spec: before, ..*cx }).await?;
+        }
+        done.map(|()| true)
+    }
+
+    async fn pause(&self, _: &Context<'_>) -> Result<bool, ComputeError> {
+        Ok(false)
+    }
+
+    async fn resume(&self, _: &Context<'_>) -> Result<bool, ComputeError> {
+        Ok(false)
+    }
+
+    async fn stop(&self, cx: &Context<'_>) -> Result<(), ComputeError> {
+        self.delete(cx.paths).await.map_err(ComputeError::system("cannot remove the container"))
+    }
+
+    async fn destroy(&self, _: &Context<'_>) -> Result<(), ComputeError> {
+        Ok(())
+    }
+
+    async fn handler(
+        &self,
+        cx: &Context<'_>,
+        name: &str,
+        value: Option<&str>,
+    ) -> Result<String, ComputeError> {
+        let Work::Container { handlers, .. } = &cx.spec.work else {
+            return Err(ComputeError::Missing(cx.id.clone()));
+        };
+        let program =
+            handlers.get(name).ok_or_else(|| image(cx.spec, format!("it has no handler {name}")))?;
+        let line = [program.clone(), if value.is_some() { "write" } else { "read" }.to_owned()];
+        cx.ask(&format!("handler {name}"), self.exec(cx, &line), value).await
+    }
+
+    fn inside(&self, cx: &Context<'_>) -> Launch {
+        let state = self.state.display();
+        // A terminal is asked for only where there is one.
+        let script =
+            format!("test -t 0 && t=-t; exec {RUNC} --root '{state}' exec $t '{}' \"$@\"", cx.paths.name);
+        Launch {
+            mounts: Some(mounts_for_others()),
+            netns: None,
+            cgroup: None,
+            private: Vec::new(),
+            directory: "/".into(),
+            environment: Vec::new(),
+            terminal: true,
+            prefix: vec![SHELL.into(), "-c".into(), script, "sh".into()],
+            command: vec![SHELL.to_owned()],
+        }
+    }
+
+    fn end_signal(&self, cx: &Context<'_>) -> Signal {
+        let said = self.root(cx).ok().and_then(|r| r.config.stop_signal().clone());
+        let signal = said.as_deref().map(|name| match name.parse::<i32>() {
+            Ok(number) => Signal::try_from(number).ok(),
+            Err(_) => name.parse().ok(),
+        });
+        signal.flatten().unwrap_or(Signal::SIGTERM)
+    }
+
+    async fn forget(&self, paths: &Paths) {
+        if let Err(e) = self.delete(paths).await {
+            tracing::warn!("the container {} is not wholly removed: {e}", paths.name);
+        }
+    }
+
+    fn retain(&self, used: &BTreeSet<String>) {
+        let used: Vec<Digest> = used.iter().filter_map(|d| d.parse().ok()).collect();
+        self.images.retain(&used);
+    }
+}

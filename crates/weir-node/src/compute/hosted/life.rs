@@ -1,0 +1,332 @@
+//! The life of a function: made, brought to work, changed, ended, removed.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokio::time::{Instant, sleep};
+
+use super::supervise::Supervision;
+use super::workload::{Context, Main, Workload};
+use super::{Function, Paths, Record, Shared, lock, output, record};
+use crate::compute::cgroup::Cgroup;
+use crate::compute::{ComputeError, Health, netns};
+use crate::instance::{Instance, InstanceId, PortNames};
+
+/// How long a main process may take to end when it is asked to.
+const END_TIME: Duration = Duration::from_secs(5);
+/// How long a main process is looked at after its start: one that ends by then did not come to work.
+const TRIAL: Duration = Duration::from_millis(150);
+/// How often it is looked at then.
+const TRIAL_STEP: Duration = Duration::from_millis(10);
+
+impl<W: Workload> Shared<W> {
+    pub(super) fn function(&self, id: &InstanceId) -> Result<Arc<Function>, ComputeError> {
+        lock(&self.known).get(id).cloned().ok_or_else(|| ComputeError::Missing(id.clone()))
+    }
+
+    /// The function of this name, which may not be there yet.
+    pub(super) fn entry(&self, id: &InstanceId) -> Arc<Function> {
+        let new = || {
+            Arc::new(Function {
+                paths: Paths::new(&self.functions, id),
+                changing: tokio::sync::Mutex::default(),
+                health: Mutex::new(Health::Stopped),
+                supervision: Mutex::default(),
+            })
+        };
+        lock(&self.known).entry(id.clone()).or_insert_with(new).clone()
+    }
+
+    /// Makes everything of a function that is not watched, but its work.
+    pub(super) async fn create(&self, f: &Function, instance: &Instance) -> Result<(), ComputeError> {
+        let record =
+            Record { instance: instance.clone(), whole: false, started: false, paused: false, process: None };
+        let (spec, name) = (record.spec(), &f.paths.name);
+        self.workload.check(spec)?;
+        self.remove(f, &spec.ports, true).await?;
+        f.keep(&record)?;
+        self.workload.fetch(&f.context(&record)).await?;
+        let folder = f.paths.folder.display();
+        fs::create_dir_all(f.paths.state())
+            .map_err(ComputeError::system(format!("cannot make folders in {folder}")))?;
+        netns::create(name)
+            .await
+            .map_err(ComputeError::system(format!("cannot make the network namespace {name}")))?;
+        let (memory, processes) = spec.limits();
+        Cgroup::named(name)
+            .create(memory, processes)
+            .map_err(ComputeError::system(format!("cannot make the control group {name}")))?;
+        for port in &spec.ports {
+            self.add_port(f, port).await?;
+        }
+        self.workload.create(&f.context(&record)).await?;
+        f.keep(&Record { whole: true, ..record })
+    }
+
+    pub(super) async fn add_port(&self, f: &Function, port: &PortNames) -> Result<(), ComputeError> {
+        let (inside, outside) = (&port.inside, &port.outside);
+        netns::add_port(&f.paths.name, inside, outside).await.map_err(ComputeError::system(format!(
+            "cannot make the port {inside} with its other end {outside}"
+        )))
+    }
+
+    /// Brings a function to work that does not, and watches it.
+    pub(super) async fn start(
+        self: &Arc<Self>,
+        f: &Arc<Function>,
+        record: &mut Record,
+    ) -> Result<(), ComputeError> {
+        let main = self.begin(f, record).await?;
+        self.supervise(f, record, main);
+        Ok(())
+    }
+
+    /// Brings a function to work that does not; gives its main process.
+    pub(super) async fn begin(
+        &self,
+        f: &Function,
+        record: &mut Record,
+    ) -> Result<Option<Main>, ComputeError> {
+        let started = async {
+            let cx = f.context(record);
+            let from = cx.log_length();
+            let mut main = self.workload.start(&cx).await?;
+            for (handler, value) in &record.spec().writes {
+                self.workload.handler(&cx, handler, Some(value)).await?;
+            }
+            if let Some(main) = &mut main {
+                self.lives(&cx, main, from).await?;
+            }
+            Ok(main)
+        };
+        let main = match started.await {
+            Ok(main) => main,
+            Err(e) => {
+                // What it has begun by then.
+                record.started = true;
+                _ = self.end_rest(f, record).await;
+                return Err(e);
+            }
+        };
+        record.process = main.as_ref().and_then(Main::process);
+        record.started = true;
+        record.paused = false;
+        f.keep(record)?;
+        f.set_health(Health::Running);
+        Ok(main)
+    }
+
+    /// Waits a moment to see whether a main process ends at once; `from` is where its output begins in the log.
+    pub(super) async fn lives(
+        &self,
+        cx: &Context<'_>,
+        main: &mut Main,
+        from: u64,
+    ) -> Result<(), ComputeError> {
+        let until = Instant::now() + TRIAL;
+        while Instant::now() < until {
+            let ended = match main {
+                Main::Child(child) => match child.try_wait() {
+                    Ok(status) => status.map(|s| format!(" ({})", output::said(s))),
+                    Err(e) => Some(format!(" ({e})")),
+                },
+                Main::Process(process) => (!process.lives()).then(String::new),
+            };
+            if let Some(how) = ended {
+                return Err(ComputeError::Script {
+                    id: cx.id.clone(),
+                    script: W::MAIN.to_owned(),
+                    what: format!("ended at once{how}"),
+                    output: output::tail(&cx.paths.log(), from),
+                });
+            }
+            sleep(TRIAL_STEP).await;
+        }
+        Ok(())
+    }
+
+    /// Watches a function from now on.
+    pub(super) fn supervise(self: &Arc<Self>, f: &Arc<Function>, record: &Record, main: Option<Main>) {
+        let new = Supervision::begin(self.clone(), f.clone(), record.clone(), main);
+        if let Some(old) = lock(&f.supervision).replace(new) {
+            old.end();
+        }
+    }
+
+    /// Ends the work of a function that is not watched.
+    pub(super) async fn stop(&self, f: &Function, record: &mut Record) -> Result<(), ComputeError> {
+        self.end_main(f, record).await;
+        self.end_rest(f, record).await
+    }
+
+    /// Ends what a function has started beside its main process.
+    pub(super) async fn end_rest(&self, f: &Function, record: &mut Record) -> Result<(), ComputeError> {
+        let cgroup = Cgroup::named(&f.paths.name);
+        // What is frozen cannot end.
+        cgroup.signal(Signal::SIGCONT);
+        let result = if record.started { self.workload.stop(&f.context(record)).await } else { Ok(()) };
+        cgroup
+            .kill()
+            .await
+            .map_err(ComputeError::system(format!("cannot end the processes of {}", f.paths.name)))?;
+        (record.started, record.process) = (false, None);
+        f.keep(record)?;
+        f.set_health(Health::Stopped);
+        result
+    }
+
+    /// Ends the main process: it is asked to, and killed if it does not.
+    pub(super) async fn end_main(&self, f: &Function, record: &Record) {
+        let Some(process) = record.process.filter(|p| p.lives()) else { return };
+        let Ok(pid) = i32::try_from(process.pid) else { return };
+        let pid = nix::unistd::Pid::from_raw(pid);
+        let signal = self.workload.end_signal(&f.context(record));
+        // It may be frozen.
+        _ = nix::sys::signal::kill(pid, Signal::SIGCONT);
+        _ = nix::sys::signal::kill(pid, signal);
+        // The first process of a namespace does not get a signal that it does not ask for.
+        let rounds = if process.heeds(signal) { END_TIME.as_millis() / 10 } else { 0 };
+        for _ in 0..rounds {
+            if !process.lives() {
+                break;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        _ = nix::sys::signal::kill(pid, Signal::SIGKILL);
+    }
+
+    /// Removes what there is of a function that is not watched: all, or all but what it keeps when it is made anew.
+    pub(super) async fn remove(
+        &self,
+        f: &Function,
+        ports: &[PortNames],
+        keep_state: bool,
+    ) -> Result<(), ComputeError> {
+        let name = &f.paths.name;
+        let mut ports = ports.to_vec();
+        if let Some(mut record) = f.paths.read() {
+            if netns::exists(name) {
+                if record.started {
+                    // Whatever its scripts say, it goes.
+                    _ = self.stop(f, &mut record).await;
+                }
+                if record.whole {
+                    _ = self.workload.destroy(&f.context(&record)).await;
+                }
+            }
+            ports.extend(record.spec().ports.clone());
+        }
+        self.workload.forget(&f.paths).await;
+        Cgroup::named(name)
+            .remove()
+            .await
+            .map_err(ComputeError::system(format!("cannot remove the control group {name}")))?;
+        for port in &ports {
+            let outside = &port.outside;
+            netns::remove_port(outside)
+                .await
+                .map_err(ComputeError::system(format!("cannot remove the interface {outside}")))?;
+        }
+        netns::remove(name)
+            .await
+            .map_err(ComputeError::system(format!("cannot remove the namespace {name}")))?;
+        let remove = |path: &Path| match fs::remove_dir_all(path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(ComputeError::system(format!("cannot remove {}", path.display()))(e))
+            }
+            _ => Ok(()),
+        };
+        remove(&f.paths.folder.join("private"))?;
+        if !keep_state {
+            remove(&f.paths.folder)?;
+            self.forget_images();
+        }
+        f.set_health(Health::Stopped);
+        Ok(())
+    }
+
+    /// Removes copies of images that no function uses.
+    pub(super) fn forget_images(&self) {
+        let records = record::folders(&self.functions).into_iter().filter_map(|folder| record::read(&folder));
+        let used = records.filter(|r| r.spec().kind() == W::KIND).map(|r| r.spec().digest.clone());
+        self.workload.retain(&used.collect());
+    }
+
+    /// Brings the ports of a function up or down.
+    pub(super) async fn set_ports(&self, record: &Record, up: bool) -> Result<(), ComputeError> {
+        for port in &record.spec().ports {
+            let outside = &port.outside;
+            netns::set_up(outside, up)
+                .await
+                .map_err(ComputeError::system(format!("cannot bring {outside} up or down")))?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn update(
+        self: &Arc<Self>,
+        f: &Arc<Function>,
+        instance: &Instance,
+    ) -> Result<(), ComputeError> {
+        let old = f.paths.read().filter(|r| r.whole && r.started && !r.paused && f.is_sound(r));
+        let new = Record {
+            instance: instance.clone(),
+            whole: false,
+            started: true,
+            paused: false,
+            process: old.as_ref().and_then(|r| r.process),
+        };
+        self.workload.check(new.spec())?;
+        let same_image =
+            |r: &Record| r.spec().digest == new.spec().digest && r.spec().work == new.spec().work;
+        let Some(old) = old.filter(same_image) else {
+            f.leave_alone();
+            self.create(f, instance).await?;
+            let mut record = f.record(&instance.id)?;
+            return self.start(f, &mut record).await;
+        };
+        // Somebody may have removed the copy.
+        self.workload.fetch(&f.context(&new)).await?;
+        f.keep(&new)?;
+        let supervision = f.leave_alone();
+        let (before, after) = (&old.spec().ports, &new.spec().ports);
+        for port in before.iter().filter(|p| !after.contains(p)) {
+            let outside = &port.outside;
+            netns::remove_port(outside)
+                .await
+                .map_err(ComputeError::system(format!("cannot remove the interface {outside}")))?;
+        }
+        for port in after.iter().filter(|p| !before.contains(p)) {
+            self.add_port(f, port).await?;
+        }
+        let mut record = Record { whole: true, ..new };
+        let updated = async {
+            let cx = f.context(&record);
+            if !self.workload.update(&cx, old.spec()).await? {
+                return Ok(false);
+            }
+            for (handler, value) in &record.spec().writes {
+                self.workload.handler(&cx, handler, Some(value)).await?;
+            }
+            Ok(true)
+        };
+        let updated = updated.await;
+        if matches!(updated, Ok(false)) {
+            self.stop(f, &mut record).await?;
+            return self.start(f, &mut record).await;
+        }
+        let main = match supervision {
+            Some(supervision) => supervision.main().await,
+            None => None,
+        };
+        // One that fails leaves in force what was, and the function at work.
+        let now = if updated.is_ok() { &record } else { &old };
+        f.keep(now)?;
+        f.set_health(Health::Running);
+        self.supervise(f, now, main);
+        updated.map(drop)
+    }
+}

@@ -1,0 +1,220 @@
+//! Functions in network namespaces, whatever runs in them: a driver has what is common to them, and a [`Workload`] what is not.
+//!
+//! A function has a network namespace with its ports, a control group, a folder of its own with its record, log and state, and at
+//! most one main process; what else belongs to it is of its control group and ends with it.
+
+mod life;
+mod output;
+mod record;
+mod supervise;
+mod workload;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use nix::sys::signal::Signal;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::cgroup::Cgroup;
+use super::launch::Launch;
+use super::{Compute, ComputeError, Health, Notice, Observed, netns};
+use crate::instance::{Instance, InstanceId, Kind};
+pub use record::{Paths, Record};
+use supervise::Supervision;
+pub use workload::{Context, Main, Workload};
+
+/// The driver of a kind.
+#[derive(Debug)]
+pub struct Hosted<W>(Arc<Shared<W>>);
+
+#[derive(Debug)]
+struct Shared<W> {
+    /// The folder of all functions.
+    functions: PathBuf,
+    notices: UnboundedSender<Notice>,
+    /// The functions that are there.
+    known: Mutex<BTreeMap<InstanceId, Arc<Function>>>,
+    workload: W,
+}
+
+/// A function that is there.
+#[derive(Debug)]
+struct Function {
+    paths: Paths,
+    /// Held while it is changed.
+    changing: tokio::sync::Mutex<()>,
+    health: Mutex<Health>,
+    supervision: Mutex<Option<Supervision>>,
+}
+
+impl<W: Workload> Hosted<W> {
+    /// A driver with its functions in a folder.
+    pub fn new(functions: PathBuf, workload: W, notices: UnboundedSender<Notice>) -> Hosted<W> {
+        Hosted(Arc::new(Shared { functions, notices, known: Mutex::default(), workload }))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Function {
+    fn set_health(&self, health: Health) {
+        *lock(&self.health) = health;
+    }
+
+    /// Ends the supervision: what ends from now on was asked to.
+    fn leave_alone(&self) -> Option<Supervision> {
+        let supervision = lock(&self.supervision).take();
+        supervision.inspect(Supervision::end)
+    }
+
+    fn record(&self, id: &InstanceId) -> Result<Record, ComputeError> {
+        self.paths.read().ok_or_else(|| ComputeError::Missing(id.clone()))
+    }
+
+    fn keep(&self, record: &Record) -> Result<(), ComputeError> {
+        let folder = self.paths.folder.display();
+        self.paths.write(record).map_err(ComputeError::system(format!("cannot write to {folder}")))
+    }
+
+    fn context<'a>(&'a self, record: &'a Record) -> Context<'a> {
+        Context { id: &record.instance.id, paths: &self.paths, spec: record.spec() }
+    }
+
+    /// Whether all that it stands on is there.
+    fn is_sound(&self, record: &Record) -> bool {
+        netns::exists(&self.paths.name) && record.spec().ports.iter().all(|p| netns::has_port(&p.outside))
+    }
+}
+
+#[async_trait]
+impl<W: Workload> Compute for Hosted<W> {
+    fn kind(&self) -> Kind {
+        W::KIND
+    }
+
+    async fn observe(&self) -> Result<Vec<Observed>, ComputeError> {
+        let mut observed = Vec::new();
+        for folder in record::folders(&self.0.functions) {
+            let Some(record) = record::read(&folder) else {
+                tracing::warn!("{} is no function's folder and is left alone", folder.display());
+                continue;
+            };
+            if record.spec().kind() != W::KIND {
+                continue;
+            }
+            let id = record.instance.id.clone();
+            let f = self.0.entry(&id);
+            let Ok(_changing) = f.changing.try_lock() else {
+                // It is just being started again.
+                observed.push(Observed { tag: record.instance.tag.clone(), id });
+                continue;
+            };
+            let sound = record.whole && f.is_sound(&record);
+            if sound && record.started && lock(&f.supervision).is_none() {
+                f.set_health(if record.paused { Health::Paused } else { Health::Running });
+                self.0.supervise(&f, &record, None);
+            }
+            // What is down is the supervision's to repair.
+            let whole = sound || lock(&f.supervision).is_some();
+            let tag = if whole && record.started { record.instance.tag.clone() } else { String::new() };
+            observed.push(Observed { id, tag });
+        }
+        Ok(observed)
+    }
+
+    async fn create(&self, instance: &Instance) -> Result<(), ComputeError> {
+        let f = self.0.entry(&instance.id);
+        let _changing = f.changing.lock().await;
+        f.leave_alone();
+        self.0.create(&f, instance).await
+    }
+
+    async fn start(&self, id: &InstanceId) -> Result<(), ComputeError> {
+        let f = self.0.function(id)?;
+        let _changing = f.changing.lock().await;
+        let mut record = f.record(id)?;
+        self.0.start(&f, &mut record).await
+    }
+
+    async fn update(&self, instance: &Instance) -> Result<(), ComputeError> {
+        let f = self.0.entry(&instance.id);
+        let _changing = f.changing.lock().await;
+        self.0.update(&f, instance).await
+    }
+
+    async fn pause(&self, id: &InstanceId) -> Result<(), ComputeError> {
+        let f = self.0.function(id)?;
+        let _changing = f.changing.lock().await;
+        let mut record = f.record(id)?;
+        if !self.0.workload.pause(&f.context(&record)).await? {
+            Cgroup::named(&f.paths.name).signal(Signal::SIGSTOP);
+            self.0.set_ports(&record, false).await?;
+        }
+        record.paused = true;
+        f.keep(&record)?;
+        f.set_health(Health::Paused);
+        Ok(())
+    }
+
+    async fn resume(&self, id: &InstanceId) -> Result<(), ComputeError> {
+        let f = self.0.function(id)?;
+        let _changing = f.changing.lock().await;
+        let mut record = f.record(id)?;
+        if !self.0.workload.resume(&f.context(&record)).await? {
+            self.0.set_ports(&record, true).await?;
+            Cgroup::named(&f.paths.name).signal(Signal::SIGCONT);
+        }
+        record.paused = false;
+        f.keep(&record)?;
+        f.set_health(Health::Running);
+        Ok(())
+    }
+
+    async fn stop(&self, id: &InstanceId) -> Result<(), ComputeError> {
+        let f = self.0.function(id)?;
+        let _changing = f.changing.lock().await;
+        f.leave_alone();
+        let mut record = f.record(id)?;
+        self.0.stop(&f, &mut record).await
+    }
+
+    async fn destroy(&self, id: &InstanceId) -> Result<(), ComputeError> {
+        let f = self.0.entry(id);
+        let _changing = f.changing.lock().await;
+        f.leave_alone();
+        // Whatever its record says: interfaces go with their namespace.
+        self.0.remove(&f, &[], false).await?;
+        lock(&self.0.known).remove(id);
+        Ok(())
+    }
+
+    fn health(&self, id: &InstanceId) -> Option<Health> {
+        Some(lock(&self.0.function(id).ok()?.health).clone())
+    }
+
+    async fn read(&self, id: &InstanceId, handler: &str) -> Result<String, ComputeError> {
+        let f = self.0.function(id)?;
+        let record = f.record(id)?;
+        self.0.workload.handler(&f.context(&record), handler, None).await
+    }
+
+    async fn write(&self, id: &InstanceId, handler: &str, value: &str) -> Result<(), ComputeError> {
+        let f = self.0.function(id)?;
+        let record = f.record(id)?;
+        self.0.workload.handler(&f.context(&record), handler, Some(value)).await.map(drop)
+    }
+
+    fn log(&self, id: &InstanceId) -> Result<PathBuf, ComputeError> {
+        Ok(self.0.function(id)?.paths.log())
+    }
+
+    fn inside(&self, id: &InstanceId) -> Result<Launch, ComputeError> {
+        let f = self.0.function(id)?;
+        let record = f.record(id)?;
+        Ok(self.0.workload.inside(&f.context(&record)))
+    }
+}

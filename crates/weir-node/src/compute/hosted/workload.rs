@@ -1,0 +1,119 @@
+//! What a kind of function has to say for its functions to be run.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use nix::sys::signal::Signal;
+use tokio::process::Child;
+
+use super::record::Paths;
+use crate::compute::ComputeError;
+use crate::compute::launch::Launch;
+use crate::instance::{InstanceId, Kind, Spec};
+use crate::process::Process;
+
+/// What runs in functions of one kind.
+#[async_trait]
+pub trait Workload: Debug + Send + Sync + 'static {
+    /// The kind.
+    const KIND: Kind;
+    /// What its main process is called in messages.
+    const MAIN: &str;
+
+    /// Refuses what this node cannot run, before anything is done.
+    ///
+    /// # Errors
+    /// What it lacks.
+    fn check(&self, spec: &Spec) -> Result<(), ComputeError>;
+
+    /// Brings the image here, if it is not.
+    async fn fetch(&self, cx: &Context<'_>) -> Result<(), ComputeError>;
+
+    /// Makes what it has beside namespace, control group, folder and ports, which are there.
+    async fn create(&self, cx: &Context<'_>) -> Result<(), ComputeError>;
+
+    /// Brings it to work; gives its main process, if it has one.
+    async fn start(&self, cx: &Context<'_>) -> Result<Option<Main>, ComputeError>;
+
+    /// Takes over new values of parameters and new ports while it works; `false`: it has to be started again for that.
+    async fn update(&self, cx: &Context<'_>, before: &Spec) -> Result<bool, ComputeError>;
+
+    /// Stops forwarding, if the image has means of its own for that; says whether.
+    async fn pause(&self, cx: &Context<'_>) -> Result<bool, ComputeError>;
+
+    /// Goes on after a pause by such means.
+    async fn resume(&self, cx: &Context<'_>) -> Result<bool, ComputeError>;
+
+    /// Undoes the start, after the main process has ended. What is left of its control group is killed then.
+    async fn stop(&self, cx: &Context<'_>) -> Result<(), ComputeError>;
+
+    /// Undoes the creation.
+    async fn destroy(&self, cx: &Context<'_>) -> Result<(), ComputeError>;
+
+    /// Reads a public handler, or writes a value to it.
+    async fn handler(
+        &self,
+        cx: &Context<'_>,
+        name: &str,
+        value: Option<&str>,
+    ) -> Result<String, ComputeError>;
+
+    /// How a program is started inside.
+    fn inside(&self, cx: &Context<'_>) -> Launch;
+
+    /// The signal that asks its main process to end.
+    fn end_signal(&self, _: &Context<'_>) -> Signal {
+        Signal::SIGTERM
+    }
+
+    /// Removes what there is of a function beside what is common, whatever its record says.
+    async fn forget(&self, _: &Paths) {}
+
+    /// Removes the node's copies of images but those with these digests.
+    fn retain(&self, used: &BTreeSet<String>);
+}
+
+/// A function that something is done with.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// Its name.
+    pub id: &'a InstanceId,
+    /// Its files.
+    pub paths: &'a Paths,
+    /// What it is.
+    pub spec: &'a Spec,
+}
+
+impl Context<'_> {
+    /// The variables that every program of a function has.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        let ports: Vec<&str> = self.spec.ports.iter().map(|p| p.inside.as_str()).collect();
+        let mut environment = vec![
+            ("WEIR_GRAPH".to_owned(), self.id.graph.clone()),
+            ("WEIR_FUNCTION".to_owned(), self.id.function.clone()),
+            ("WEIR_PORTS".to_owned(), ports.join(" ")),
+        ];
+        environment.extend(self.spec.params.iter().map(|(name, v)| (format!("PARAM_{name}"), v.clone())));
+        environment
+    }
+}
+
+/// A main process.
+#[derive(Debug)]
+pub enum Main {
+    /// A child of this program.
+    Child(Child),
+    /// Another process.
+    Process(Process),
+}
+
+impl Main {
+    /// Its number, unless it has ended.
+    pub(super) fn process(&self) -> Option<Process> {
+        match self {
+            Main::Child(child) => child.id().and_then(Process::of),
+            Main::Process(process) => Some(*process),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Weir's function images in OCI registries: a folder with its `function.yaml` is an artifact with one layer, an archive of the
+//! folder. The same folder gives the same digest everywhere.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use flate2::{Compression, GzBuilder};
+use oci_client::Reference;
+use serde_json::json;
+use weir_model::template::Template;
+
+use crate::content::{self, Document, MANIFEST_TYPES};
+use crate::registry::Registries;
+use crate::{Digest, Error, Source};
+
+/// The type of the artifact.
+pub const ARTIFACT: &str = "application/vnd.weir.function.v1";
+/// The type of its layer.
+const LAYER: &str = "application/vnd.weir.function.v1.tar+gzip";
+/// The empty configuration (image specification, "Guidance for an empty descriptor").
+const EMPTY_TYPE: &str = "application/vnd.oci.empty.v1+json";
+const EMPTY: &[u8] = b"{}";
+/// Most bytes of an image, packed and unpacked, and most files.
+const MAX_BYTES: u64 = 64 << 20;
+const MAX_FILES: usize = 10_000;
+/// Notes on where an image came from, beside its files.
+const ORIGIN: &str = ".origin";
+
+/// A function image, packed.
+#[derive(Debug)]
+pub struct Packed {
+    /// What it says of itself.
+    pub template: Template,
+    /// The digest of the manifest.
+    pub digest: Digest,
+    manifest: Vec<u8>,
+    layer: Vec<u8>,
+}
+
+/// Packs a folder.
+///
+/// # Errors
+/// It is no function image.
+pub fn pack(folder: &Path) -> Result<Packed, Error> {
+    let template = load(folder)?;
+    let layer = archive(folder).map_err(Error::io(format!("pack {}", folder.display())))?;
+    let descriptor = |kind: &str, bytes: &[u8]| json!({"mediaType": kind, "digest": Digest::of(bytes).to_string(), "size": bytes.len()});
+    let mut notes = json!({"org.opencontainers.image.title": template.name.to_string()});
+    if let Some(version) = &template.version {
+        notes["org.opencontainers.image.version"] = json!(version.to_string());
+    }
+    if !template.description.is_empty() {
+        notes["org.opencontainers.image.description"] = json!(template.description.trim());
+    }
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": MANIFEST_TYPES[0],
+        "artifactType": ARTIFACT,
+        "config": descriptor(EMPTY_TYPE, EMPTY),
+        "layers": [descriptor(LAYER, &layer)],
+        "annotations": notes,
+    });
+    let manifest = manifest.to_string().into_bytes();
+    Ok(Packed { template, digest: Digest::of(&manifest), manifest, layer })
+}
+
+fn load(folder: &Path) -> Result<Template, Error> {
+    let what = |e: &weir_model::template::TemplateError| {
+        let cause = std::error::Error::source(e).map(|s| format!(": {s}")).unwrap_or_default();
+        Error::invalid(&folder.display(), format!("{e}{cause}"))
+    };
+    if !folder.is_dir() {
+        return Err(Error::invalid(&folder.display(), "it is no folder with a function.yaml"));
+    }
+    Template::load(folder).map_err(|e| what(&e))
+}
+
+/// The files of a folder, each by its name in it.
+fn files(folder: &Path) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+    let (mut found, mut folders) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(inner) = folders.pop() {
+        for entry in fs::read_dir(folder.join(&inner))? {
+            let entry = entry?;
+            let name = inner.join(entry.file_name());
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                folders.push(name);
+            } else if !kind.is_file() {
+                return Err(wrong(format!("{} is neither a file nor a folder", name.display())));
+            } else if name != Path::new(ORIGIN) {
+                found.push((name, entry.path()));
+            }
+            if found.len() + folders.len() > MAX_FILES {
+                return Err(wrong(format!("it has more than {MAX_FILES} files")));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn wrong(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+fn archive(folder: &Path) -> io::Result<Vec<u8>> {
+    // No time in it, so that the same folder gives the same bytes.
+    let out = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
+    let mut archive = tar::Builder::new(out);
+    let mut bytes = 0;
+    for (name, path) in files(folder)? {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        bytes += metadata.len();
+        if bytes > MAX_BYTES {
+            return Err(wrong(format!("it has more than {} MB", MAX_BYTES >> 20)));
+        }
+        let mut header = tar::Header::new_ustar();
+        header.set_size(metadata.len());
+        header.set_mode(if metadata.permissions().mode() & 0o111 == 0 { 0o644 } else { 0o755 });
+        archive.append_data(&mut header, name, file)?;
+    }
+    archive.into_inner()?.finish()
+}
+
+/// A repository of a registry.
+///
+/// # Errors
+/// The text names none.
+pub fn reference(text: &str) -> Result<Reference, Error> {
+    match Source::parse(text, Path::new(""))? {
+        Source::Registry(reference) => Ok(reference),
+        Source::Path { .. } => Err(Error::Source {
+            text: text.to_owned(),
+            what: "it is a path; write HOST/REPOSITORY:TAG".to_owned(),
+        }),
+    }
+}
+
+impl Registries {
+    /// Puts a function image into a registry.
+    ///
+    /// # Errors
+    /// The registry does not take it.
+    pub async fn push_function(&self, reference: &Reference, image: Packed) -> Result<(), Error> {
+        self.push(reference, vec![EMPTY.to_vec(), image.layer], image.manifest).await
+    }
+
+    /// Gets a function image from a registry into a folder of images, under its own name; gives it, its folder, and its digest.
+    ///
+    /// # Errors
+    /// The registry does not have it, it is no function image, or there is another of its name and `replace` is not asked for.
+    pub async fn pull_function(
+        &self,
+        reference: &Reference,
+        images: &Path,
+        replace: bool,
+    ) -> Result<(Template, PathBuf, Digest), Error> {
+        let image = reference.whole();
+        let (digest, manifest) = self.manifest(reference).await?;
+        let Document::Manifest(manifest) = content::document(&image, &manifest)? else {
+            return Err(Error::invalid(&image, "it is a list of manifests"));
+        };
+        let [layer] = &manifest.layers()[..] else {
+            return Err(not_a_function(&image));
+        };
+        if layer.media_type().to_string() != LAYER {
+            return Err(not_a_function(&image));
+        }
+        let mut packed = Vec::new();
+        self.blob(reference, layer, MAX_BYTES, &mut packed).await?;
+        let making = || Error::io(format!("write to {}", images.display()));
+        fs::create_dir_all(images).map_err(making())?;
+        let partial = images.join(format!(".{}.partial", digest.hex()));
+        let placed = (|| {
+            _ = fs::remove_dir_all(&partial);
+            fs::create_dir(&partial).map_err(making())?;
+            unpack(&packed, &partial)
+                .map_err(|e| Error::invalid(&image, format!("it cannot be unpacked: {e}")))?;
+            let template = load(&partial).map_err(|e| Error::invalid(&image, e.to_string()))?;
+            fs::write(partial.join(ORIGIN), format!("{}@{digest}\n", repository(reference)))
+                .map_err(making())?;
+            let folder = images.join(template.name.as_str());
+            if folder.exists() {
+                if pack(&folder).is_ok_and(|there| there.digest == digest) {
+                    return Ok((template, folder));
+                }
+                if !replace {
+                    let what =
+                        format!("there is another image in {}; replace it with --replace", folder.display());
+                    return Err(Error::invalid(&image, what));
+                }
+                fs::remove_dir_all(&folder).map_err(making())?;
+            }
+            fs::rename(&partial, &folder).map_err(making())?;
+            Ok((template, folder))
+        })();
+        _ = fs::remove_dir_all(&partial);
+        let (template, folder) = placed?;
+        Ok((
+            Template { origin: weir_model::template::Origin { folder: Some(folder.clone()) }, ..template },
+            folder,
+            digest,
+        ))
+    }
+}
+
+/// Where an image of a folder was pulled from, if it was.
+pub fn origin(folder: &Path) -> Option<String> {
+    Some(fs::read_to_string(folder.join(ORIGIN)).ok()?.trim().to_owned())
+}
+
+/// A reference without its tag and digest.
+pub fn repository(reference: &Reference) -> String {
+    format!("{}/{}", reference.registry(), reference.repository())
+}
+
+fn not_a_function(image: &str) -> Error {
+    Error::invalid(
+        &image,
+        format!(
+            "it is no function image ({ARTIFACT}); a container image is named in \"container\" of a function.yaml"
+        ),
+    )
+}
+
+fn unpack(packed: &[u8], folder: &Path) -> io::Result<()> {
+    let mut archive = tar::Archive::new(GzDecoder::new(packed));
+    let (mut bytes, mut files) = (0, 0);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let kind = entry.header().entry_type();
+        if !(kind.is_file() || kind.is_dir()) {
+            let name = entry.path()?.display().to_string();
+            return Err(wrong(format!("{name} is neither a file nor a folder")));
+        }
+        (bytes, files) = (bytes + entry.size(), files + 1);
+        if bytes > MAX_BYTES || files > MAX_FILES {
+            return Err(wrong(format!("it has more than {} MB or {MAX_FILES} files", MAX_BYTES >> 20)));
+        }
+        if !entry.unpack_in(folder)? {
+            return Err(wrong(format!("{} leads out of it", entry.path()?.display())));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Registries: what speaks the OCI distribution protocol.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use docker_credential::{DockerCredential, get_credential};
+use oci_client::client::{ClientConfig, ClientProtocol};
+use oci_client::errors::OciDistributionError;
+use oci_client::secrets::RegistryAuth;
+use oci_client::{Client, Reference, RegistryOperation};
+use tokio::time::timeout;
+use tokio_stream::StreamExt;
+
+use crate::content::{self, Document, INDEX_TYPES, MANIFEST_TYPES, MAX_DOCUMENT};
+use crate::{Digest, Error, Sha256Writer};
+
+/// How long a registry may take to be reached, and then without a word.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// How registries are spoken to: over TLS, but for those of this machine and those named. Names and passwords are those that
+/// `docker login` and its like have left.
+#[derive(Debug, Clone, Default)]
+pub struct Registries {
+    plain: Arc<[String]>,
+}
+
+impl Registries {
+    /// With registries, `HOST:PORT`, that are spoken to without TLS.
+    pub fn new(plain: Vec<String>) -> Registries {
+        Registries { plain: plain.into() }
+    }
+
+    fn client(&self, reference: &Reference) -> Client {
+        static CRYPTO: Once = Once::new();
+        // It fails if the program has chosen already.
+        CRYPTO.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+        let registry = reference.resolve_registry();
+        let host = registry.rsplit_once(':').map_or(registry, |(host, _)| host);
+        let here = host == "localhost"
+            || host.trim_matches(['[', ']']).parse().is_ok_and(|a: IpAddr| a.is_loopback());
+        let plain = here || self.plain.iter().any(|p| p == registry);
+        Client::new(ClientConfig {
+            protocol: if plain { ClientProtocol::Http } else { ClientProtocol::Https },
+            connect_timeout: Some(CONNECT_TIME),
+            read_timeout: Some(SILENCE),
+            user_agent: concat!("weir/", env!("CARGO_PKG_VERSION")),
+            ..ClientConfig::default()
+        })
+    }
+
+    /// The manifest of an image for this machine; lists of manifests by platform are followed.
+    pub(crate) async fn manifest(&self, reference: &Reference) -> Result<(Digest, Vec<u8>), Error> {
+        let (client, auth) = (self.client(reference), credentials(reference));
+        let image = reference.whole();
+        let accepted: Vec<&str> = MANIFEST_TYPES.iter().chain(&INDEX_TYPES).copied().collect();
+        let mut reference = reference.clone();
+        for _ in 0..3 {
+            let pulled = client.pull_manifest_raw(&reference, &auth, &accepted);
+            let (bytes, _) = limited(&image, pulled).await?;
+            let found = Digest::of(&bytes);
+            if let Some(wanted) = reference.digest() {
+                let wanted = wanted.parse().map_err(|e: String| Error::invalid(&image, e))?;
+                if wanted != found {
+                    return Err(content::mismatch(&image, &wanted, &found));
+                }
+            }
+            let index = match content::document(&image, &bytes)? {
+                Document::Manifest(_) => return Ok((found, bytes.to_vec())),
+                Document::Index(index) => index,
+            };
+            let (digest, _) =
+                content::named(&image, &content::for_this_machine(&image, &index, None)?, MAX_DOCUMENT)?;
+            reference = reference.clone_with_digest(digest.to_string());
+        }
+        Err(Error::invalid(&image, "its lists of manifests lead to no manifest"))
+    }
+
+    /// Writes what a digest names.
+    pub(crate) async fn blob(
+        &self,
+        reference: &Reference,
+        descriptor: &oci_spec::image::Descriptor,
+        most: u64,
+        out: impl Write,
+    ) -> Result<(), Error> {
+        let image = reference.whole();
+        let (digest, size) = content::named(&image, descriptor, most)?;
+        let client = self.client(reference);
+        client.store_auth_if_needed(reference.resolve_registry(), &credentials(reference)).await;
+        let layer = oci_client::manifest::OciDescriptor {
+            digest: digest.to_string(),
+            size: i64::try_from(size).unwrap_or(i64::MAX),
+            ..oci_client::manifest::OciDescriptor::default()
+        };
+        let mut stream = limited(&image, client.pull_blob_stream(reference, &layer)).await?.stream;
+        let mut writer = Sha256Writer::new(out);
+        let mut length = 0;
+        loop {
+            let next = timeout(SILENCE, stream.next()).await.map_err(|_| silent(&image))?;
+            let Some(bytes) = next else { break };
+            let bytes = bytes.map_err(|e| broken(&image, &e))?;
+            length += bytes.len() as u64;
+            if length > size {
+                return Err(Error::invalid(&image, format!("{digest} is longer than its {size} bytes")));
+            }
+            writer.write_all(&bytes).map_err(Error::io(format!("keep a part of {image}")))?;
+        }
+        let (_, found, _) = writer.finish();
+        if found == digest { Ok(()) } else { Err(content::mismatch(&image, &digest, &found)) }
+    }
+
+    /// Puts content and a manifest that names it into a registry.
+    pub(crate) async fn push(
+        &self,
+        reference: &Reference,
+        blobs: Vec<Vec<u8>>,
+        manifest: Vec<u8>,
+    ) -> Result<(), Error> {
+        let image = reference.whole();
+        let client = self.client(reference);
+        limited(&image, client.auth(reference, &credentials(reference), RegistryOperation::Push)).await?;
+        for blob in blobs {
+            let digest = Digest::of(&blob).to_string();
+            limited(&image, client.push_blob(reference, blob, &digest)).await?;
+        }
+        let kind = MANIFEST_TYPES[0]
+            .parse()
+            .map_err(|_| Error::invalid(&image, "internal error: its media type"))?;
+        limited(&image, client.push_manifest_raw(reference, manifest, kind)).await?;
+        Ok(())
+    }
+
+    /// The tags of a repository.
+    ///
+    /// # Errors
+    /// The registry does not say.
+    pub async fn tags(&self, reference: &Reference) -> Result<Vec<String>, Error> {
+        let client = self.client(reference);
+        let auth = credentials(reference);
+        Ok(limited(&reference.whole(), client.list_tags(reference, &auth, None, None)).await?.tags)
+    }
+}
+
+/// Who asks. Without an entry for the registry, nobody in particular.
+fn credentials(reference: &Reference) -> RegistryAuth {
+    match get_credential(reference.resolve_registry()) {
+        Ok(DockerCredential::UsernamePassword(name, password)) => RegistryAuth::Basic(name, password),
+        Ok(DockerCredential::IdentityToken(token)) => RegistryAuth::Bearer(token),
+        Err(_) => RegistryAuth::Anonymous,
+    }
+}
+
+async fn limited<T>(
+    image: &str,
+    asked: impl Future<Output = Result<T, OciDistributionError>>,
+) -> Result<T, Error> {
+    match timeout(2 * SILENCE, asked).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(e)) => Err(refused(image, &e)),
+        Err(_) => Err(silent(image)),
+    }
+}
+
+fn silent(image: &str) -> Error {
+    let what = format!("its registry did not answer for {} seconds", SILENCE.as_secs());
+    Error::Registry { reference: image.to_owned(), what }
+}
+
+fn broken(image: &str, e: &dyn std::error::Error) -> Error {
+    Error::Registry { reference: image.to_owned(), what: format!("the transfer broke off: {}", causes(e)) }
+}
+
+/// What a registry said, in words.
+fn refused(image: &str, e: &OciDistributionError) -> Error {
+    let what = match e {
+        OciDistributionError::ImageManifestNotFoundError(_)
+        | OciDistributionError::ServerError { code: 404, .. } => "the registry does not have it".to_owned(),
+        OciDistributionError::RegistryError { envelope, .. } => {
+            let said: Vec<String> = envelope.errors.iter().map(ToString::to_string).collect();
+            format!("the registry says: {}", said.join("; "))
+        }
+        OciDistributionError::AuthenticationFailure(_) | OciDistributionError::UnauthorizedError { .. } => {
+            "the registry refuses: log in with docker login, podman login or skopeo login".to_owned()
+        }
+        OciDistributionError::RequestError(e) if e.is_connect() => {
+            format!("its registry cannot be reached ({})", causes(e))
+        }
+        e => causes(e),
+    };
+    Error::Registry { reference: image.to_owned(), what }
+}
+
+/// An error with what caused it, each said once.
+fn causes(e: &dyn std::error::Error) -> String {
+    let mut text = e.to_string();
+    let mut next = e.source();
+    while let Some(cause) = next {
+        let more = cause.to_string();
+        if !text.contains(&more) {
+            text += &format!(": {more}");
+        }
+        next = cause.source();
+    }
+    text
+}

@@ -1,0 +1,241 @@
+//! The images of this machine: root file systems by the digest of their manifest.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use oci_spec::image::{Config, ImageConfiguration, ImageManifest};
+use serde::{Deserialize, Serialize};
+
+use crate::archive::Archive;
+use crate::content::{self, MAX_DOCUMENT, MAX_LAYER, MAX_LAYERS};
+use crate::unpack::{User, unpack};
+use crate::{Digest, Error, Registries, Sha256Writer, Source};
+
+/// Root file systems in a folder.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    registries: Registries,
+    /// Held while an image is brought in: one at a time, and none twice.
+    bringing: Mutex<()>,
+}
+
+/// An image on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// Its files.
+    pub files: PathBuf,
+    /// What it says about running it.
+    pub config: Config,
+    /// Whom its program runs as.
+    pub user: User,
+}
+
+/// What is kept beside the files.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    config: Config,
+    user: User,
+}
+
+impl Store {
+    /// Those in a folder, which is made when one is brought in.
+    pub fn new(folder: PathBuf, registries: Registries) -> Store {
+        Store { folder, registries, bringing: Mutex::new(()) }
+    }
+
+    /// The digest of an image's manifest for this machine, by which it is known from then on.
+    ///
+    /// # Errors
+    /// It cannot be had, or is no image.
+    pub async fn resolve(&self, source: &Source) -> Result<Digest, Error> {
+        let pinned = source.digest().filter(|d| self.has(d));
+        match (pinned, source) {
+            (Some(digest), _) => Ok(digest),
+            (None, Source::Registry(reference)) => Ok(self.registries.manifest(reference).await?.0),
+            (None, Source::Path { path, tag }) => {
+                let (path, tag) = (path.clone(), tag.clone());
+                in_background(move || Ok(Archive::open(&path)?.manifest(tag.as_deref())?.0)).await
+            }
+        }
+    }
+
+    /// Whether an image is here.
+    pub fn has(&self, digest: &Digest) -> bool {
+        self.place(digest).is_dir()
+    }
+
+    fn place(&self, digest: &Digest) -> PathBuf {
+        self.folder.join(digest.hex())
+    }
+
+    /// An image that is here.
+    ///
+    /// # Errors
+    /// It is not, or was damaged.
+    pub fn get(&self, digest: &Digest) -> Result<Root, Error> {
+        let place = self.place(digest);
+        let kept =
+            fs::read(place.join("image.json")).and_then(|bytes| Ok(serde_json::from_slice::<Kept>(&bytes)?));
+        let Kept { config, user } =
+            kept.map_err(Error::io(format!("read the image {digest} of this machine")))?;
+        Ok(Root { files: place.join("root"), config, user })
+    }
+
+    /// Brings an image here, unless it is here: all of it or nothing.
+    ///
+    /// # Errors
+    /// It cannot be had, is not what its digest says, or cannot be unpacked.
+    pub async fn bring(&self, source: &Source, digest: &Digest) -> Result<(), Error> {
+        if self.has(digest) {
+            return Ok(());
+        }
+        let partial = self.folder.join(format!("{}.{}.partial", digest.hex(), unique()));
+        let done = self.bring_to(source, digest, &partial).await;
+        let done = done.and_then(|()| {
+            let _bringing = self.bringing.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.has(digest) {
+                return Ok(());
+            }
+            fs::rename(&partial, self.place(digest)).map_err(Error::io(format!("keep the image {source}")))
+        });
+        // After a success there is none, or somebody else was faster.
+        _ = fs::remove_dir_all(&partial);
+        done
+    }
+
+    async fn bring_to(&self, source: &Source, digest: &Digest, partial: &Path) -> Result<(), Error> {
+        let image = source.to_string();
+        let making = || Error::io(format!("make {}", partial.display()));
+        fs::create_dir_all(partial).map_err(making())?;
+        let (config, layers) = match source {
+            Source::Registry(reference) => {
+                let reference = reference.clone_with_digest(digest.to_string());
+                let (_, manifest) = self.registries.manifest(&reference).await?;
+                let manifest = manifest_of(&image, &manifest)?;
+                let mut config = Vec::new();
+                self.registries.blob(&reference, manifest.config(), MAX_DOCUMENT, &mut config).await?;
+                let mut layers = Vec::new();
+                for layer in manifest.layers() {
+                    let mut file = temporary(partial).map_err(making())?;
+                    self.registries.blob(&reference, layer, MAX_LAYER, &mut file).await?;
+                    layers.push(file);
+                }
+                (config, layers)
+            }
+            Source::Path { path, tag } => {
+                let (path, tag, partial) = (path.clone(), tag.clone(), partial.to_owned());
+                let (image, digest) = (image.clone(), digest.clone());
+                in_background(move || from_archive(&image, &path, tag.as_deref(), &digest, &partial)).await?
+            }
+        };
+        let partial = partial.to_owned();
+        in_background(move || put_together(&image, &partial, &config, layers)).await
+    }
+
+    /// Removes all images but these.
+    pub fn retain(&self, used: &[Digest]) {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().filter_map(Result::ok) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            // One that is just being brought is another's.
+            if !name.ends_with(".partial") && !used.iter().any(|d| d.hex() == name) {
+                _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+}
+
+/// The configuration and the layers of an image in a folder or file.
+fn from_archive(
+    image: &str,
+    path: &Path,
+    tag: Option<&str>,
+    digest: &Digest,
+    partial: &Path,
+) -> Result<(Vec<u8>, Vec<File>), Error> {
+    let mut archive = Archive::open(path)?;
+    let (found, manifest) = archive.manifest(tag)?;
+    if found != *digest {
+        let what = format!(
+            "it is not what it was: {digest} then, {found} now; apply the graph again to use what is there"
+        );
+        return Err(Error::invalid(&image, what));
+    }
+    let manifest = manifest_of(image, &manifest)?;
+    let (named, _) = content::named(image, manifest.config(), MAX_DOCUMENT)?;
+    let mut config = Vec::new();
+    let reading = || Error::io(format!("read {image}"));
+    archive.blob(&named)?.take(MAX_DOCUMENT).read_to_end(&mut config).map_err(reading())?;
+    let config = content::verified(image, &named, config)?;
+    let mut layers = Vec::new();
+    for layer in manifest.layers() {
+        let (named, size) = content::named(image, layer, MAX_LAYER)?;
+        let file = temporary(partial).map_err(Error::io(format!("make {}", partial.display())))?;
+        let mut writer = Sha256Writer::new(file);
+        io::copy(&mut archive.blob(&named)?.take(size + 1), &mut writer).map_err(reading())?;
+        let (file, found, _) = writer.finish();
+        if found != named {
+            return Err(content::mismatch(image, &named, &found));
+        }
+        layers.push(file);
+    }
+    Ok((config, layers))
+}
+
+/// Unpacks layers and keeps what is to be known beside them.
+fn put_together(image: &str, partial: &Path, config: &[u8], layers: Vec<File>) -> Result<(), Error> {
+    let config = ImageConfiguration::from_reader(config)
+        .map_err(|e| Error::invalid(&image, format!("its configuration is none: {e}")))?;
+    let config = config.config().clone().unwrap_or_default();
+    let root = partial.join("root");
+    let made = || -> io::Result<()> {
+        fs::create_dir(&root)?;
+        let layers: io::Result<Vec<File>> = layers.into_iter().map(rewound).collect();
+        let user = unpack(&root, layers?, config.user().as_deref().unwrap_or_default())?;
+        let kept = Kept { config: config.clone(), user };
+        fs::write(partial.join("image.json"), serde_json::to_vec(&kept)?)
+    };
+    made().map_err(Error::io(format!("unpack {image}")))
+}
+
+fn rewound(mut file: File) -> io::Result<File> {
+    io::Seek::rewind(&mut file)?;
+    Ok(file)
+}
+
+fn manifest_of(image: &str, bytes: &[u8]) -> Result<ImageManifest, Error> {
+    let content::Document::Manifest(manifest) = content::document(image, bytes)? else {
+        return Err(Error::invalid(&image, "it is a list of manifests"));
+    };
+    if manifest.layers().len() > MAX_LAYERS {
+        return Err(Error::invalid(&image, format!("it has more than {MAX_LAYERS} layers")));
+    }
+    if let Some(kind) = manifest.artifact_type() {
+        return Err(Error::invalid(&image, format!("it is no container image but {kind}")));
+    }
+    Ok(manifest)
+}
+
+/// A file without a name, which goes when it is closed.
+fn temporary(folder: &Path) -> io::Result<File> {
+    let path = folder.join("layer");
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    fs::remove_file(path)?;
+    Ok(file)
+}
+
+/// A number that no other call of this process has had, with the process.
+fn unique() -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+async fn in_background<T: Send + 'static>(
+    f: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(f).await;
+    done.map_err(|e| Error::Io { what: "unpack an image".into(), source: io::Error::other(e) })?
+}
