@@ -12,6 +12,9 @@ use weir_switch::hash::hash;
 
 use crate::compute::digest;
 
+/// Longest value of a parameter, in bytes: one string of a program's environment has at most 128 KB on Linux.
+const MAX_VALUE: usize = 120_000;
+
 /// What runs a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -171,6 +174,15 @@ impl Spec {
         let ports = names
             .map(|(inside, outside)| PortNames { inside: inside.name.to_string(), outside: outside.clone() });
         let (params, writes) = (f.arguments.clone(), f.writes.clone());
+        for (name, value) in &params {
+            // They become variables of programs, which the system bounds.
+            if value.contains('\0') || value.len() > MAX_VALUE {
+                let what = if value.contains('\0') { "has a NUL" } else { "is too long" };
+                return Err(format!(
+                    "the value of parameter {name} {what}: a function that is not inline takes text of at most {MAX_VALUE} bytes, without NUL"
+                ));
+            }
+        }
         Ok(Spec { image, digest, ports: ports.collect(), params, writes, work })
     }
 

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -109,7 +110,11 @@ impl Store {
     async fn bring_to(&self, source: &Source, digest: &Digest, partial: &Path) -> Result<(), Error> {
         let image = source.to_string();
         let making = || Error::io(format!("make {}", partial.display()));
-        fs::create_dir_all(partial).map_err(making())?;
+        // For root alone: what has the set-user-ID bit in an image must not be a program of this machine's users.
+        let private = || fs::DirBuilder::new().recursive(true).mode(0o700).create(partial);
+        private()
+            .and_then(|()| fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o700)))
+            .map_err(making())?;
         let (config, layers) = match source {
             Source::Registry(reference) => {
                 let reference = reference.clone_with_digest(digest.to_string());

@@ -130,13 +130,14 @@ fn a_function_that_dies_is_started_again_with_its_last_output_told_and_its_neigh
     node.weir(&["apply", &graph(&lab, "sleeper", "")]).ok();
     until_pings(&client, "10.0.0.2");
     let id = lab.name("g");
+    // A shell ends with all else of the function when that is started again.
     let pid = || {
-        let text = node.weir(&["shell", &id, "f", "--", "cat", "pid"]).ok();
-        text.trim().to_owned()
+        let cat = node.weir(&["shell", &id, "f", "--", "cat", "pid"]);
+        (cat.code == 0).then(|| cat.stdout.trim().to_owned())
     };
-    let first = pid();
+    let first = pid().unwrap();
     host(&["kill", "-KILL", &first]).ok();
-    until("another process", || pid() != first);
+    until("another process", || pid().is_some_and(|p| p != first));
     until("it works", || state(&node, &lab) == "running");
     until("it is told", || node.weir(&["events", "--graph", &id]).ok().contains("function-up"));
     let events = node.weir(&["events", "--graph", &id]).ok();
@@ -157,7 +158,7 @@ fn a_function_that_dies_is_started_again_with_its_last_output_told_and_its_neigh
     until("it works", || state(&node, &lab) == "running");
     until_pings(&client, "10.0.0.2");
     // Over the daemon's end it is watched again.
-    let second = pid();
+    let second = pid().unwrap();
     node.crash();
     let node = Node::start(&lab);
     until("it works", || state(&node, &lab) == "running");

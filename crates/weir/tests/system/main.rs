@@ -5,6 +5,7 @@
 mod changes;
 mod check;
 mod click;
+mod compute;
 mod containers;
 mod errors;
 mod functions;

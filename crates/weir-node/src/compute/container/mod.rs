@@ -84,7 +84,7 @@ impl Container {
     fn writable(cx: &Context<'_>, root: &Root) -> io::Result<Vec<(PathBuf, String)>> {
         let mut places = Vec::new();
         for (i, seen) in container(cx.spec).writable.iter().enumerate() {
-            let kept = cx.paths.private(i);
+            let kept = cx.paths.state().join(i.to_string());
             if !kept.exists() {
                 digest::copy_tree(&root.files, Path::new(seen), &kept)?;
             }
@@ -99,8 +99,7 @@ impl Container {
         let writing = |path: &Path| ComputeError::system(format!("cannot write {}", path.display()));
         let bundle = cx.paths.folder.join("bundle");
         fs::create_dir_all(&bundle).map_err(writing(&bundle))?;
-        let private = cx.paths.folder.join("private");
-        let writable = Self::writable(cx, &root).map_err(writing(&private))?;
+        let writable = Self::writable(cx, &root).map_err(writing(&cx.paths.state()))?;
         for (file, text) in config::files(cx.id, container(cx.spec), &cx.spec.params) {
             let path = bundle.join(file);
             fs::write(&path, text).map_err(writing(&path))?;
@@ -190,6 +189,8 @@ fn network(spec: &Spec) -> Result<Network, ComputeError> {
 impl Workload for Container {
     const KIND: Kind = Kind::Container;
     const MAIN: &str = "the container's program";
+    // Programs in images take for granted that nothing is there yet.
+    const FRESH: bool = true;
 
     fn check(&self, spec: &Spec) -> Result<(), ComputeError> {
         if !is_installed(RUNC) {

@@ -156,10 +156,25 @@ impl<W: Workload> Shared<W> {
         }
     }
 
-    /// Ends the work of a function that is not watched.
+    /// Ends the work of a function that is not watched, and makes it ready to be started.
     pub(super) async fn stop(&self, f: &Function, record: &mut Record) -> Result<(), ComputeError> {
+        self.end(f, record).await?;
+        self.refresh(f, record).await
+    }
+
+    async fn end(&self, f: &Function, record: &mut Record) -> Result<(), ComputeError> {
         self.end_main(f, record).await;
         self.end_rest(f, record).await
+    }
+
+    /// Makes a function that does not work ready to be started again.
+    pub(super) async fn refresh(&self, f: &Function, record: &mut Record) -> Result<(), ComputeError> {
+        if W::FRESH {
+            let instance = record.instance.clone();
+            self.create(f, &instance).await?;
+            *record = f.record(&instance.id)?;
+        }
+        Ok(())
     }
 
     /// Ends what a function has started beside its main process.
@@ -211,7 +226,7 @@ impl<W: Workload> Shared<W> {
             if netns::exists(name) {
                 if record.started {
                     // Whatever its scripts say, it goes.
-                    _ = self.stop(f, &mut record).await;
+                    _ = self.end(f, &mut record).await;
                 }
                 if record.whole {
                     _ = self.workload.destroy(&f.context(&record)).await;

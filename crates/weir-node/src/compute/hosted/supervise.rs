@@ -169,6 +169,7 @@ impl<W: Workload> Watch<W> {
         let whole = f.paths.read().is_some_and(|r| r.whole);
         if whole && Function::is_sound(&f, &self.record) {
             self.shared.end_rest(&f, &mut self.record).await?;
+            self.shared.refresh(&f, &mut self.record).await?;
         } else {
             let instance = self.record.instance.clone();
             self.shared.create(&f, &instance).await?;

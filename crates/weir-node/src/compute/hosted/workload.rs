@@ -20,6 +20,8 @@ pub trait Workload: Debug + Send + Sync + 'static {
     const KIND: Kind;
     /// What its main process is called in messages.
     const MAIN: &str;
+    /// Whether each start begins in a network namespace that nobody has used.
+    const FRESH: bool;
 
     /// Refuses what this node cannot run, before anything is done.
     ///

@@ -94,6 +94,7 @@ impl Native {
 impl Workload for Native {
     const KIND: Kind = Kind::Native;
     const MAIN: &str = "the script run";
+    const FRESH: bool = false;
 
     fn check(&self, spec: &Spec) -> Result<(), ComputeError> {
         let Work::Native { native, .. } = &spec.work else { return Ok(()) };
