@@ -1,0 +1,299 @@
+//! The paper's configurations R, RR and S, each with and without Tabu search (sections 3.3.1 and 3.3.2, algorithms 2 to 5).
+//!
+//! What the paper leaves open, and what was changed for speed without a change of meaning, stands in `docs/placement.md`.
+
+use std::collections::HashMap;
+
+use crate::demand::{Demand, Inner, Sink};
+use crate::domain::{Domain, NONE};
+use crate::placer::Initial;
+use crate::random::Random;
+use crate::routes::{FAR, Routes};
+use crate::trial::{Paths, Trial};
+
+/// Algorithm 2: a path for each pair, cheapest where a link costs one more for each path over it. Pairs come in the order in which
+/// they are first needed, and servers of a rack share the paths of its switch.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Balanced {
+    cost: Vec<u64>,
+    found: HashMap<(u32, u32), (u32, u32)>,
+    links: Vec<u32>,
+}
+
+impl Balanced {
+    pub fn new(links: usize) -> Balanced {
+        Balanced { cost: vec![1; links], ..Balanced::default() }
+    }
+
+    /// Appends the path to `path`; answers its delay.
+    pub fn path(&mut self, routes: &mut Routes, a: u32, b: u32, path: &mut Vec<u32>) -> Option<u32> {
+        if a == b {
+            return Some(0);
+        }
+        let (start, end) = match self.found.get(&(a, b)) {
+            Some(found) => *found,
+            None => {
+                let start = self.links.len() as u32;
+                if !routes.cheapest(a, b, &self.cost, &mut self.links) {
+                    return None;
+                }
+                let end = self.links.len() as u32;
+                self.links[start as usize..].iter().for_each(|l| self.cost[*l as usize] += 1);
+                self.found.insert((a, b), (start, end));
+                (start, end)
+            }
+        };
+        path.extend(&self.links[start as usize..end as usize]);
+        Some(routes.delay(a, b))
+    }
+}
+
+/// State of a configuration.
+#[derive(Debug, Clone)]
+pub(crate) struct Paper {
+    pub initial: Initial,
+    pub tabu: bool,
+    pub paths: Balanced,
+    /// Algorithm 5's currentServer.
+    current: usize,
+}
+
+/// Random choices before all servers are looked at.
+const TRIES: usize = 32;
+/// Servers that are compared where one has to be taken although constraints are violated.
+const SAMPLE: usize = 64;
+/// Tabu search: moves, servers that a move is chosen among, moves for which a module does not return.
+const MOVES: usize = 24;
+const NEIGHBOURS: usize = 32;
+const TENURE: usize = 8;
+
+impl Paper {
+    pub fn new(initial: Initial, tabu: bool) -> Paper {
+        Paper { initial, tabu, paths: Balanced::default(), current: 0 }
+    }
+
+    /// Algorithm 1's body: an initial solution, and the search if it violates anything.
+    pub fn place<'d>(
+        &'d mut self,
+        domain: &'d mut Domain,
+        demand: &Demand,
+        random: &mut Random,
+    ) -> Option<Trial<'d, 'd>> {
+        if self.paths.cost.len() != domain.free.len() {
+            self.paths = Balanced::new(domain.free.len());
+        }
+        if domain.hosts.is_empty() {
+            return None;
+        }
+        let (initial, tabu, start) = (self.initial, self.tabu, self.current % domain.hosts.len());
+        let mut current = start;
+        let mut trial = Trial::new(domain, demand, Paths::Fixed(&mut self.paths));
+        let d = &demand.0;
+        for n in 0..d.spec.sinks.len() {
+            let vertex = sink(trial.domain, d, n, random)?;
+            trial.assign(d.sink(n), vertex);
+        }
+        for g in 0..d.modules() {
+            let found = match initial {
+                Initial::Random => at_random(&mut trial, d, g, random),
+                Initial::FewestServers => fewest(&mut trial, d, g, random),
+                Initial::RoundRobin => scan(&mut trial, d, g, current, start),
+            };
+            match found {
+                Some(s) => current = s,
+                // Nothing that follows can make the violation good: only the search could.
+                None if !tabu => return None,
+                None => {
+                    let s = least(&mut trial, d, g, random, initial);
+                    trial.assign(g, s as u32);
+                    current = s;
+                }
+            }
+        }
+        if trial.violations() > 0 && !(tabu && search(&mut trial, d, random)) {
+            return None;
+        }
+        self.current = current;
+        Some(trial)
+    }
+}
+
+/// A random one of the access points where a sink may be.
+fn sink(domain: &Domain, d: &Inner, n: usize, random: &mut Random) -> Option<u32> {
+    match &d.spec.sinks[n] {
+        Sink::Any if domain.access.is_empty() => None,
+        Sink::Any => Some(domain.access[random.below(domain.access.len())]),
+        Sink::OneOf(list) if list.is_empty() => None,
+        Sink::OneOf(list) => Some(list[random.below(list.len())].0),
+    }
+}
+
+/// Algorithm 3, line 2.
+fn at_random(trial: &mut Trial, d: &Inner, g: usize, random: &mut Random) -> Option<usize> {
+    let servers = trial.domain.hosts.len();
+    for _ in 0..TRIES {
+        let s = random.below(servers);
+        if try_at(trial, d, g, s) {
+            return Some(s);
+        }
+    }
+    by_rack(trial, d, g, random, |_, _| true)
+}
+
+/// Algorithm 4, line 2: a server in use adds none to their number.
+fn fewest(trial: &mut Trial, d: &Inner, g: usize, random: &mut Random) -> Option<usize> {
+    let used = |domain: &Domain, s: usize| domain.hosts[s].running > 0;
+    let found = by_rack(trial, d, g, random, used);
+    found.or_else(|| by_rack(trial, d, g, random, |domain, s| !used(domain, s)))
+}
+
+/// Algorithm 5: from server `from` on, round to where the service began.
+fn scan(trial: &mut Trial, d: &Inner, g: usize, from: usize, start: usize) -> Option<usize> {
+    let servers = trial.domain.hosts.len();
+    let module = d.spec.modules[g];
+    let mut s = from;
+    loop {
+        // Most servers are full, which is seen at once.
+        let room = trial.domain.cpu[s] >= module.cpu as i32 && trial.domain.memory[s] >= module.memory as i32;
+        if room && try_at(trial, d, g, s) {
+            return Some(s);
+        }
+        s = (s + 1) % servers;
+        if s == start || s == from {
+            return None;
+        }
+    }
+}
+
+/// The first server that adds no violation, rack by rack from a random one on.
+fn by_rack(
+    trial: &mut Trial,
+    d: &Inner,
+    g: usize,
+    random: &mut Random,
+    wanted: impl Fn(&Domain, usize) -> bool,
+) -> Option<usize> {
+    let racks = trial.domain.racks.len();
+    let module = d.spec.modules[g];
+    let first = random.below(racks);
+    for n in 0..racks {
+        let rack = trial.domain.racks[(first + n) % racks];
+        let little = rack.cpu < i64::from(module.cpu) || rack.memory < i64::from(module.memory);
+        if little || too_far(trial, d, g, rack.attach) {
+            continue;
+        }
+        let offset = random.below(rack.len as usize);
+        for n in 0..rack.len as usize {
+            let s = rack.first as usize + (offset + n) % rack.len as usize;
+            if wanted(trial.domain, s) && try_at(trial, d, g, s) {
+                return Some(s);
+            }
+        }
+    }
+    None
+}
+
+/// Whether the delay bound is violated in a whole rack: no module before or behind this one is in it, and even then it takes too long
+/// to or from a place that is known.
+fn too_far(trial: &mut Trial, d: &Inner, g: usize, attach: u32) -> bool {
+    trial.violations();
+    let mut arrival = 0;
+    for flow in d.into[g].iter().map(|f| d.flows[*f as usize]) {
+        let from = trial.at[flow.from as usize];
+        if from != NONE {
+            let a = if (flow.from as usize) < d.modules() {
+                trial.domain.racks[trial.domain.hosts[from as usize].rack as usize].attach
+            } else {
+                from
+            };
+            let delay = trial.domain.routes.delay(a, attach);
+            if delay == FAR {
+                return true;
+            }
+            arrival = arrival.max(trial.arrival(flow.from as usize).saturating_add(delay));
+        }
+    }
+    arrival > d.max_delay
+}
+
+/// Assigns a module if that adds no violation.
+fn try_at(trial: &mut Trial, d: &Inner, g: usize, s: usize) -> bool {
+    let module = &d.spec.modules[g];
+    let short = trial.domain.cpu[s] < module.cpu as i32 || trial.domain.memory[s] < module.memory as i32;
+    if short || !trial.domain.usable[s] {
+        return false;
+    }
+    let before = trial.violations();
+    trial.assign(g, s as u32);
+    let fits = trial.violations() == before;
+    if !fits {
+        trial.unassign(g);
+    }
+    fits
+}
+
+/// Where a module goes although it violates something: anywhere (algorithm 3, line 4), or where that is least.
+fn least(trial: &mut Trial, d: &Inner, g: usize, random: &mut Random, initial: Initial) -> usize {
+    let servers = trial.domain.hosts.len();
+    if initial == Initial::Random {
+        return random.below(servers);
+    }
+    let mut best = (i32::MAX, 0);
+    for s in neighbours(trial, d, random, SAMPLE) {
+        trial.assign(g, s as u32);
+        best = best.min((trial.violations(), s));
+        trial.unassign(g);
+    }
+    best.1
+}
+
+/// Servers in the racks of the service's other modules, and random ones.
+fn neighbours(trial: &Trial, d: &Inner, random: &mut Random, count: usize) -> Vec<usize> {
+    let domain = &*trial.domain;
+    let placed: Vec<u32> = trial.at[..d.modules()].iter().copied().filter(|s| *s != NONE).collect();
+    let near = |random: &mut Random| {
+        let rack = domain.racks[domain.hosts[placed[random.below(placed.len())] as usize].rack as usize];
+        rack.first as usize + random.below(rack.len as usize)
+    };
+    let pick = |n: usize| match n.is_multiple_of(2) && !placed.is_empty() {
+        true => near(random),
+        false => random.below(domain.hosts.len()),
+    };
+    (0..count).map(pick).collect()
+}
+
+/// Moves modules and sinks of the new service until nothing is violated. A move is never back to where a module was a few moves ago,
+/// unless that is better than all before.
+fn search(trial: &mut Trial, d: &Inner, random: &mut Random) -> bool {
+    let mut tabu: Vec<(usize, usize)> = Vec::new();
+    let mut least = trial.violations();
+    for _ in 0..MOVES {
+        let g = random.below(d.modules());
+        let home = trial.at[g];
+        trial.unassign(g);
+        let mut best = None;
+        for s in neighbours(trial, d, random, NEIGHBOURS) {
+            if s as u32 == home {
+                continue;
+            }
+            trial.assign(g, s as u32);
+            let violations = trial.violations();
+            trial.unassign(g);
+            let allowed = violations < least || !tabu.contains(&(g, s));
+            if allowed && best.is_none_or(|(least, _)| violations < least) {
+                best = Some((violations, s));
+            }
+        }
+        let to = best.map_or(home, |(_, s)| s as u32);
+        trial.assign(g, to);
+        tabu.push((g, home as usize));
+        if tabu.len() > TENURE {
+            tabu.remove(0);
+        }
+        least = least.min(trial.violations());
+        if trial.violations() == 0 {
+            return true;
+        }
+    }
+    false
+}
