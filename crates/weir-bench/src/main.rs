@@ -11,6 +11,7 @@ mod machine;
 mod memory;
 mod node;
 mod peers;
+mod placement;
 mod plots;
 mod ports;
 mod references;
@@ -45,7 +46,7 @@ struct Args {
     #[arg(long)]
     quick: bool,
     /// Only workloads whose name starts with PATTERN, or is PATTERN with `*` for any characters; also `compile`,
-    /// `memory`, `node`, `ports`, `references`, `topology` and `verify`. Can be repeated. Writes no files unless --out is given.
+    /// `memory`, `node`, `placement`, `ports`, `references`, `topology` and `verify`. Can be repeated. Writes no files unless --out is given.
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
     /// Where RESULTS.md, results.json and plots go: the folder `bench` if all is measured.
@@ -117,7 +118,7 @@ fn main() -> Result<()> {
         entries.iter().for_each(|e| println!("{:<22} {}", e.name, e.about));
         return Ok(());
     }
-    let others = ["compile", "memory", "node", "ports", "references", "topology", "verify"]
+    let others = ["compile", "memory", "node", "placement", "ports", "references", "topology", "verify"]
         .map(|name| args.wants(name, &[]));
     let some = !entries.is_empty() || others.contains(&true) || args.topology.is_some();
     ensure!(some, "--only fits no workload; --list shows them");
@@ -183,6 +184,7 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
         references: Vec::new(),
         ports: Vec::new(),
         node: Vec::new(),
+        placement: None,
         skipped: Vec::new(),
     };
     let mut failures = Vec::new();
@@ -227,6 +229,9 @@ fn measure(args: &Args, entries: &[Entry]) -> Result<(Results, Vec<String>)> {
     }
     if args.wants("node", &[]) {
         results.node = node::measure(args.quick, &mut results.skipped);
+    }
+    if args.wants("placement", &[]) {
+        results.placement = Some(placement::measure(args.quick)?);
     }
     results.run_seconds = start.elapsed().as_secs_f64();
     Ok((results, failures))

@@ -93,6 +93,7 @@ pub fn markdown(results: &Results, peers: &[Peer]) -> String {
     }
     out += &crate::ports::markdown(&results.ports);
     out += &crate::node::markdown(&results.node);
+    out += &crate::placement::markdown(results.placement.as_ref());
     if !results.references.is_empty() {
         references(&mut out, results);
     }
@@ -285,6 +286,7 @@ mod tests {
             nat_memory: vec![],
             verify: vec![],
             node: vec![],
+            placement: None,
             references: vec![],
             ports: vec![],
             skipped: vec!["other: is not installed".into()],

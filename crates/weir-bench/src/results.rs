@@ -43,6 +43,9 @@ pub struct Results {
     /// A node with many graphs.
     #[serde(default)]
     pub node: Vec<crate::node::Figure>,
+    /// Services on servers.
+    #[serde(default)]
+    pub placement: Option<crate::placement::Report>,
     /// The verifier.
     #[serde(default)]
     pub verify: Vec<Verification>,

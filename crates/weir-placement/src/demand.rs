@@ -143,6 +143,9 @@ pub(crate) struct Inner {
     pub by_size: Vec<u16>,
     /// What all modules behind this one take, with those that are to be together with it.
     pub behind: Vec<(i32, i32)>,
+    /// Module by module, the set of sources before it, and of sinks behind it.
+    pub before: Vec<u64>,
+    pub after: Vec<u64>,
     /// Most modules in a row.
     pub depth: u32,
     pub cpu: i64,
@@ -198,6 +201,8 @@ impl Demand {
         Ok(Demand(Arc::new(Inner {
             max_delay: spec.max_delay.unwrap_or(u32::MAX),
             behind: behind(&spec, &order, &flows, &out),
+            before: ends(&spec, &order, &flows, &into, true),
+            after: ends(&spec, &order, &flows, &out, false),
             depth: depth(modules, &order, &flows, &into),
             cpu: sum(|m| m.cpu),
             memory: sum(|m| m.memory),
@@ -317,6 +322,27 @@ fn behind(spec: &Spec, order: &[u16], flows: &[PointFlow], out: &[Vec<u16>]) -> 
         (0..modules).filter(|g| set >> g & 1 == 1).map(|g| f(&spec.modules[g]) as i32).sum::<i32>()
     };
     reached.iter().map(|set| (sum(*set, |m| m.cpu), sum(*set, |m| m.memory))).collect()
+}
+
+/// Module by module, the set of sources before it or of sinks behind it; `edges` are the flows that lead there.
+fn ends(spec: &Spec, order: &[u16], flows: &[PointFlow], edges: &[Vec<u16>], sources: bool) -> Vec<u64> {
+    let (modules, first) = (spec.modules.len(), spec.modules.len() + spec.sources.len());
+    let mut sets = vec![0_u64; edges.len()];
+    match sources {
+        true => (modules..first).for_each(|p| sets[p] = 1 << (p - modules)),
+        false => (first..edges.len()).for_each(|p| sets[p] = 1 << (p - first)),
+    }
+    let mut each = |p: usize| {
+        for flow in edges[p].iter().map(|f| flows[*f as usize]) {
+            sets[p] |= sets[if sources { flow.from } else { flow.to } as usize];
+        }
+    };
+    match sources {
+        true => order.iter().for_each(|p| each(*p as usize)),
+        false => order.iter().rev().for_each(|p| each(*p as usize)),
+    }
+    sets.truncate(modules);
+    sets
 }
 
 fn depth(modules: usize, order: &[u16], flows: &[PointFlow], into: &[Vec<u16>]) -> u32 {

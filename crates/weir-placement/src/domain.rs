@@ -58,6 +58,9 @@ pub(crate) struct Rack {
     pub memory: i64,
     pub full_cpu: i64,
     pub full_memory: i64,
+    /// The least delay from and to its servers.
+    pub up_delay: u32,
+    pub down_delay: u32,
 }
 
 /// A server: what is free, and how it is joined.
@@ -171,24 +174,38 @@ impl Domain {
         let Vertex::Server(server) = self.network.vertices[vertex as usize] else { return };
         let s = self.hosts.len() as u32;
         if self.racks.last().is_none_or(|r| r.attach != attach || r.len as usize == RACK) {
-            let full = Rack { first: s, len: 0, attach, cpu: 0, memory: 0, full_cpu: 0, full_memory: 0 };
-            self.racks.push(full);
+            let (cpu, memory, up_delay, down_delay) = (0, 0, u32::MAX, u32::MAX);
+            let (full_cpu, full_memory) = (0, 0);
+            self.racks.push(Rack {
+                first: s,
+                len: 0,
+                attach,
+                cpu,
+                memory,
+                full_cpu,
+                full_memory,
+                up_delay,
+                down_delay,
+            });
         }
+        let (up, down) = leaf.map_or((NONE, NONE), |leaf| (leaf.up, leaf.down));
+        let delay = |l: u32| if l == NONE { 0 } else { self.network.links[l as usize].delay };
+        let (up_delay, down_delay) = (delay(up), delay(down));
         let number = self.racks.len() - 1;
         let rack = &mut self.racks[number];
         rack.len += 1;
         rack.cpu += i64::from(server.cpu);
         rack.memory += i64::from(server.memory);
         (rack.full_cpu, rack.full_memory) = (rack.cpu, rack.memory);
-        let (up, down) = leaf.map_or((NONE, NONE), |leaf| (leaf.up, leaf.down));
-        let delay = |l: u32| if l == NONE { 0 } else { self.network.links[l as usize].delay };
+        rack.up_delay = rack.up_delay.min(up_delay);
+        rack.down_delay = rack.down_delay.min(down_delay);
         self.hosts.push(Host {
             vertex,
             rack: number as u32,
             up,
             down,
-            up_delay: delay(up),
-            down_delay: delay(down),
+            up_delay,
+            down_delay,
             internal: server.internal as i64,
             running: 0,
             cordoned: false,

@@ -24,6 +24,8 @@ const BEST: usize = 3;
 const LOST: f64 = 0.03;
 /// Decisions between two looks at prices.
 const EVERY: u64 = 64;
+/// Demands before one is refused for its price.
+const LEARN: u64 = 100;
 /// Cells of a new waste table that one decision works out.
 const CELLS: usize = 96;
 /// Servers times modules up to which a refusal says which module it is.
@@ -145,8 +147,8 @@ impl Fit {
         let Some(expected) = self.expected else { return Ok(()) };
         self.expected = Some(expected.saturating_sub(1));
         let cost = self.price.0 * d.cpu as f64 + self.price.1 * d.memory as f64;
-        // What was learned from a handful is no ground to refuse.
-        if cost > 1.0 && self.decisions > 16 { Err(Refusal::TooCostly { expected }) } else { Ok(()) }
+        // What was learned from a few is no ground to refuse.
+        if cost > 1.0 && self.decisions > LEARN { Err(Refusal::TooCostly { expected }) } else { Ok(()) }
     }
 
     /// Racks that are full as a rule: what still fits there costs nobody anything.

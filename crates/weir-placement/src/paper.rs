@@ -5,10 +5,10 @@
 use std::collections::HashMap;
 
 use crate::demand::{Demand, Inner, Sink};
-use crate::domain::{Domain, NONE};
+use crate::domain::{Domain, NONE, Rack};
 use crate::placer::Initial;
 use crate::random::Random;
-use crate::routes::{FAR, Routes};
+use crate::routes::Routes;
 use crate::trial::{Paths, Trial};
 
 /// Algorithm 2: a path for each pair, cheapest where a link costs one more for each path over it. Pairs come in the order in which
@@ -63,8 +63,8 @@ const TRIES: usize = 32;
 /// Servers that are compared where one has to be taken although constraints are violated.
 const SAMPLE: usize = 64;
 /// Tabu search: moves, servers that a move is chosen among, moves for which a module does not return.
-const MOVES: usize = 24;
-const NEIGHBOURS: usize = 32;
+const MOVES: usize = 16;
+const NEIGHBOURS: usize = 16;
 const TENURE: usize = 8;
 
 impl Paper {
@@ -152,10 +152,16 @@ fn scan(trial: &mut Trial, d: &Inner, g: usize, from: usize, start: usize) -> Op
     let servers = trial.domain.hosts.len();
     let module = d.spec.modules[g];
     let mut s = from;
+    let mut far = (u32::MAX, false);
     loop {
-        // Most servers are full, which is seen at once.
+        // Most servers are full or far, which is seen at once.
         let room = trial.domain.cpu[s] >= module.cpu as i32 && trial.domain.memory[s] >= module.memory as i32;
-        if room && try_at(trial, d, g, s) {
+        let rack = trial.domain.hosts[s].rack;
+        if room && far.0 != rack {
+            trial.violations();
+            far = (rack, too_far(trial, d, g, rack));
+        }
+        if room && !far.1 && try_at(trial, d, g, s) {
             return Some(s);
         }
         s = (s + 1) % servers;
@@ -176,10 +182,12 @@ fn by_rack(
     let racks = trial.domain.racks.len();
     let module = d.spec.modules[g];
     let first = random.below(racks);
+    trial.violations();
     for n in 0..racks {
-        let rack = trial.domain.racks[(first + n) % racks];
+        let number = (first + n) % racks;
+        let rack = trial.domain.racks[number];
         let little = rack.cpu < i64::from(module.cpu) || rack.memory < i64::from(module.memory);
-        if little || too_far(trial, d, g, rack.attach) {
+        if little || too_far(trial, d, g, number as u32) {
             continue;
         }
         let offset = random.below(rack.len as usize);
@@ -193,27 +201,29 @@ fn by_rack(
     None
 }
 
-/// Whether the delay bound is violated in a whole rack: no module before or behind this one is in it, and even then it takes too long
-/// to or from a place that is known.
-fn too_far(trial: &mut Trial, d: &Inner, g: usize, attach: u32) -> bool {
-    trial.violations();
+/// Whether the delay bound is violated on every server of a rack: it takes too long to come there and to go on. Delays of what
+/// is placed are those of the last [`Trial::violations`].
+fn too_far(trial: &mut Trial, d: &Inner, g: usize, rack: u32) -> bool {
+    let Rack { attach, up_delay, down_delay, .. } = trial.domain.racks[rack as usize];
     let mut arrival = 0;
     for flow in d.into[g].iter().map(|f| d.flows[*f as usize]) {
-        let from = trial.at[flow.from as usize];
-        if from != NONE {
-            let a = if (flow.from as usize) < d.modules() {
-                trial.domain.racks[trial.domain.hosts[from as usize].rack as usize].attach
-            } else {
-                from
-            };
-            let delay = trial.domain.routes.delay(a, attach);
-            if delay == FAR {
-                return true;
-            }
-            arrival = arrival.max(trial.arrival(flow.from as usize).saturating_add(delay));
-        }
+        let (from, at) = (flow.from as usize, trial.at[flow.from as usize]);
+        let delay = if at == NONE {
+            0
+        } else if from >= d.modules() {
+            trial.domain.routes.delay(at, attach).saturating_add(down_delay)
+        } else if trial.domain.hosts[at as usize].rack == rack {
+            0
+        } else {
+            let host = trial.domain.hosts[at as usize];
+            let before = trial.domain.racks[host.rack as usize].attach;
+            trial.domain.routes.delay(before, attach).saturating_add(host.up_delay + down_delay)
+        };
+        arrival = arrival.max(trial.arrival(from).saturating_add(delay));
     }
-    arrival > d.max_delay
+    let rest = trial.rest_of_rack(d, g, rack);
+    let rest = if rest > 0 { rest.saturating_add(up_delay) } else { 0 };
+    arrival.saturating_add(rest) > d.max_delay
 }
 
 /// Assigns a module if that adds no violation.
@@ -224,6 +234,9 @@ fn try_at(trial: &mut Trial, d: &Inner, g: usize, s: usize) -> bool {
         return false;
     }
     let before = trial.violations();
+    if too_far(trial, d, g, trial.domain.hosts[s].rack) {
+        return false;
+    }
     trial.assign(g, s as u32);
     let fits = trial.violations() == before;
     if !fits {

@@ -208,7 +208,7 @@ pub(crate) struct Reach {
 impl Reach {
     fn new(domain: &Domain, demand: &Demand) -> Reach {
         let d = &demand.0;
-        let (before, after) = (ends(demand, true), ends(demand, false));
+        let (before, after) = (&d.before, &d.after);
         let delay = |rack: &Rack, g: usize| {
             let from = |n: usize| domain.routes.known(d.spec.sources[n].0, rack.attach);
             let to = |n: usize| match &d.spec.sinks[n] {
@@ -239,27 +239,4 @@ impl Reach {
 
 fn nearest(domain: &Domain, attach: u32, access: impl Iterator<Item = u32>) -> u32 {
     access.map(|v| domain.routes.known(attach, v)).min().unwrap_or(FAR)
-}
-
-/// Module by module, the set of sources before it or of sinks behind it.
-fn ends(demand: &Demand, sources: bool) -> Vec<u64> {
-    let d = &demand.0;
-    let mut sets = vec![0_u64; d.points()];
-    let list = if sources { d.spec.sources.len() } else { d.spec.sinks.len() };
-    for n in 0..list {
-        sets[if sources { d.source(n) } else { d.sink(n) }] = 1 << n;
-    }
-    let points: Vec<usize> = d.order.iter().map(|p| *p as usize).collect();
-    let each = |sets: &mut Vec<u64>, p: usize| {
-        let flows = if sources { &d.into[p] } else { &d.out[p] };
-        for flow in flows.iter().map(|f| d.flows[*f as usize]) {
-            sets[p] |= sets[if sources { flow.from } else { flow.to } as usize];
-        }
-    };
-    match sources {
-        true => points.iter().for_each(|p| each(&mut sets, *p)),
-        false => points.iter().rev().for_each(|p| each(&mut sets, *p)),
-    }
-    sets.truncate(d.modules());
-    sets
 }

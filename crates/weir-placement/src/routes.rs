@@ -7,6 +7,8 @@ use crate::network::{Network, Vertex};
 
 /// Not reached.
 pub(crate) const FAR: u32 = u32::MAX;
+/// Vertices that forward from which on a path between racks may be another one than the shortest.
+const LARGE: usize = 256;
 
 /// A link as its sender or receiver sees it.
 #[derive(Debug, Clone, Copy)]
@@ -173,17 +175,55 @@ impl Routes {
         free: &[i64],
         path: &mut Vec<u32>,
     ) -> Option<u32> {
+        if a == b {
+            return Some(0);
+        }
+        let [from, to] = [a, b].map(|v| self.number[v as usize]);
+        if self.vertex.len() > LARGE
+            && self.known(a, b) == FAR
+            && let Some((delay, links)) = self.two_links(from, to, bandwidth, most, free)
+        {
+            path.extend(links);
+            return Some(delay);
+        }
         let delay = self.delay(a, b);
         if delay == FAR || delay > most {
             return None;
         }
         let start = path.len();
-        let (a, b) = (self.number[a as usize], self.number[b as usize]);
+        let (a, b) = (from, to);
         if self.walk(a, b, |l| Some(free[l as usize]).filter(|f| *f >= bandwidth), path) {
             return Some(delay);
         }
         path.truncate(start);
         self.detour(a, b, most, |l| free[l as usize] >= bandwidth, path)
+    }
+
+    /// The freest path over one vertex between: in a large network a tree for each rack would take too long.
+    fn two_links(&self, a: u32, b: u32, bandwidth: i64, most: u32, free: &[i64]) -> Option<(u32, [u32; 2])> {
+        let mut best: Option<(i64, u32, [u32; 2])> = None;
+        for first in &self.out[a as usize] {
+            let room = free[first.link as usize];
+            if room < bandwidth
+                || best.is_some_and(|(most, ..)| room <= most)
+                || self.is_down_within(first.next)
+            {
+                continue;
+            }
+            for second in self.into[b as usize].iter().filter(|e| e.next == first.next) {
+                let room = room.min(free[second.link as usize]);
+                let delay = first.delay.saturating_add(second.delay);
+                if room >= bandwidth && delay <= most && best.is_none_or(|(most, ..)| room > most) {
+                    best = Some((room, delay, [first.link, second.link]));
+                }
+            }
+        }
+        best.filter(|_| !self.is_down_within(a) && !self.is_down_within(b))
+            .map(|(_, delay, links)| (delay, links))
+    }
+
+    fn is_down_within(&self, n: u32) -> bool {
+        self.down[self.vertex[n as usize] as usize]
     }
 
     /// Appends the path of least cost among those of the shortest delay.

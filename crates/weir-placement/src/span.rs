@@ -12,10 +12,11 @@ use crate::waste::Waste;
 /// Servers up to which all of them are tried, and how often one may be tried then, and else.
 const SMALL: usize = 64;
 const SMALL_BUDGET: usize = 4000;
-const BUDGET: usize = 40;
-/// Servers that a module is tried on in a large domain; racks that are looked at for them.
+const BUDGET: usize = 24;
+/// Servers that a module is tried on in a large domain; racks that are searched for them, of so many that are looked at.
 const WIDTH: usize = 4;
 const RACKS: usize = 6;
+const LOOK: usize = 128;
 /// Access points up to which all of them are tried.
 const ACCESS: usize = 8;
 /// What traffic between servers costs, as a share of a server's worth.
@@ -106,7 +107,8 @@ impl Search<'_> {
                     let rack = &domain.racks[*r as usize];
                     rack.cpu >= i64::from(cpu) && rack.memory >= i64::from(memory)
                 };
-                racks.extend((0..count).map(|n| ((first + n) % count) as u32).filter(room).take(RACKS));
+                let look = (0..count.min(LOOK)).map(|n| ((first + n) % count) as u32);
+                racks.extend(look.filter(room).take(RACKS));
                 racks.sort_unstable();
                 racks.dedup();
             }

@@ -138,9 +138,33 @@ impl<'d, 'p> Trial<'d, 'p> {
                 arrival = arrival.max(self.arrival[d.flows[f].from as usize].saturating_add(delay));
             }
             self.arrival[p] = arrival;
-            late += i32::from(d.out[p].is_empty() && arrival > d.max_delay);
+            let fixed = matches!(self.paths, Paths::Fixed(_)) && p < d.modules() && self.at[p] != NONE;
+            let rest = if fixed { self.rest(d, p, self.at[p]) } else { 0 };
+            late +=
+                i32::from((rest > 0 || d.out[p].is_empty()) && arrival.saturating_add(rest) > d.max_delay);
         }
         late
+    }
+
+    /// The least delay from a server on to the sinks behind a module that have their places.
+    fn rest(&self, d: &Inner, g: usize, s: u32) -> u32 {
+        let host = &self.domain.hosts[s as usize];
+        let rest = self.rest_of_rack(d, g, host.rack);
+        if rest > 0 { rest.saturating_add(host.up_delay) } else { 0 }
+    }
+
+    /// The same from a rack's switch.
+    pub fn rest_of_rack(&self, d: &Inner, g: usize, rack: u32) -> u32 {
+        let attach = self.domain.racks[rack as usize].attach;
+        let (mut left, mut rest) = (d.after[g], 0);
+        while left != 0 {
+            let sink = self.at[d.sink(left.trailing_zeros() as usize)];
+            left &= left - 1;
+            if sink != NONE {
+                rest = rest.max(self.domain.routes.known(attach, sink));
+            }
+        }
+        rest
     }
 
     fn short(&self, s: usize) -> i32 {
