@@ -22,8 +22,9 @@ pub(crate) struct Trial<'d, 'p> {
     /// Modules that ran there before: whether their servers take new ones does not matter.
     pub stays: Vec<bool>,
     paths: Paths<'p>,
-    /// Flow by flow.
-    links: Vec<Vec<u32>>,
+    /// Links of all paths, and flow by flow where its own are; what is undone stays until a path is made anew behind it.
+    links: Vec<u32>,
+    ranges: Vec<(u32, u32)>,
     delays: Vec<u32>,
     /// Resources and links of which more is taken than there is, and flows without a path.
     over: i32,
@@ -40,7 +41,8 @@ impl<'d, 'p> Trial<'d, 'p> {
         }
         Trial {
             demand: demand.clone(),
-            links: vec![Vec::new(); d.flows.len()],
+            links: Vec::with_capacity(8 * d.flows.len()),
+            ranges: vec![(0, 0); d.flows.len()],
             delays: vec![FAR; d.flows.len()],
             arrival: vec![0; d.points()],
             stays: vec![false; d.points()],
@@ -77,7 +79,7 @@ impl<'d, 'p> Trial<'d, 'p> {
     pub fn unassign(&mut self, point: usize) {
         let demand = self.demand.clone();
         let d = &demand.0;
-        for flow in d.into[point].iter().chain(&d.out[point]) {
+        for flow in d.into[point].iter().chain(&d.out[point]).rev() {
             self.unroute(d, *flow as usize);
         }
         let place = std::mem::replace(&mut self.at[point], NONE);
@@ -92,17 +94,16 @@ impl<'d, 'p> Trial<'d, 'p> {
     /// Keeps what was placed, which has to be all of it, without violations.
     pub fn keep(mut self) -> Service {
         self.late();
-        let links = std::mem::take(&mut self.links);
-        let mut end = 0;
-        let mut ends = Vec::with_capacity(links.len());
-        for path in &links {
-            end += path.len() as u32;
-            ends.push(end);
+        let mut links = Vec::with_capacity(self.links.len());
+        let mut ends = Vec::with_capacity(self.ranges.len());
+        for (start, end) in &self.ranges {
+            links.extend_from_slice(&self.links[*start as usize..*end as usize]);
+            ends.push(links.len() as u32);
         }
         let service = Service {
             demand: self.demand.clone(),
             at: self.at.iter().copied().collect(),
-            links: links.concat().into(),
+            links: links.into(),
             ends: ends.into(),
             delay: self.arrival.iter().copied().max().unwrap_or(0),
         };
@@ -199,17 +200,17 @@ impl<'d, 'p> Trial<'d, 'p> {
         }
         let (a, up, before) = self.joint(d, from, true);
         let (b, down, after) = self.joint(d, to, false);
-        let mut path = std::mem::take(&mut self.links[flow]);
-        path.clear();
+        let start = self.links.len();
+        let path = &mut self.links;
         path.extend((up != NONE).then_some(up));
         let domain = &mut *self.domain;
         let core = match &mut self.paths {
-            Paths::Fixed(fixed) => fixed.path(&mut domain.routes, a, b, &mut path),
+            Paths::Fixed(fixed) => fixed.path(&mut domain.routes, a, b, path),
             Paths::Free => {
                 let fits = |l: u32| l == NONE || domain.free[l as usize] >= f.bandwidth;
                 let most = d.max_delay.checked_sub(before + after);
                 match most.filter(|_| fits(up) && fits(down)) {
-                    Some(most) => domain.routes.path((a, b), f.bandwidth, most, &domain.free, &mut path),
+                    Some(most) => domain.routes.path((a, b), f.bandwidth, most, &domain.free, path),
                     None => None,
                 }
             }
@@ -217,7 +218,7 @@ impl<'d, 'p> Trial<'d, 'p> {
         match core {
             Some(core) => {
                 path.extend((down != NONE).then_some(down));
-                for l in &path {
+                for l in &path[start..] {
                     let free = &mut domain.free[*l as usize];
                     self.over -= i32::from(*free < 0);
                     *free -= f.bandwidth;
@@ -226,11 +227,11 @@ impl<'d, 'p> Trial<'d, 'p> {
                 self.delays[flow] = before + core + after;
             }
             None => {
-                path.clear();
+                path.truncate(start);
                 self.over += 1;
             }
         }
-        self.links[flow] = path;
+        self.ranges[flow] = (start as u32, self.links.len() as u32);
     }
 
     fn unroute(&mut self, d: &Inner, flow: usize) {
@@ -251,11 +252,15 @@ impl<'d, 'p> Trial<'d, 'p> {
             self.over += i32::from(*internal < 0);
             return;
         }
-        for l in self.links[flow].drain(..) {
-            let free = &mut self.domain.free[l as usize];
+        let (start, end) = std::mem::take(&mut self.ranges[flow]);
+        for l in &self.links[start as usize..end as usize] {
+            let free = &mut self.domain.free[*l as usize];
             self.over -= i32::from(*free < 0);
             *free += f.bandwidth;
             self.over += i32::from(*free < 0);
+        }
+        if end as usize == self.links.len() {
+            self.links.truncate(start as usize);
         }
     }
 }
