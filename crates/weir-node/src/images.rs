@@ -118,7 +118,12 @@ fn name_of(path: &Path) -> String {
 fn candidates(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(directory)?.take(MAX_IMAGES) {
-        let path = entry?.path();
+        let entry = entry?;
+        let path = entry.path();
+        // One that is just being pulled, for example.
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
         let image = if path.is_dir() {
             path.join(MANIFEST_FILE).exists()
         } else {

@@ -22,26 +22,19 @@ impl Process {
         Some(Process { pid, started: started(pid)? })
     }
 
-    /// One that had this number and has ended.
-    pub fn ended(pid: u32) -> Process {
-        Process { pid, started: u64::MAX }
-    }
-
     /// Whether it has not ended. One that only waits for its parent has.
     pub fn lives(self) -> bool {
         started(self.pid) == Some(self.started)
     }
-}
 
-impl Process {
-    /// Whether it has asked for a signal (proc(5), `/proc/PID/status`: `SigCgt`), or is one that a signal ends all the same, since it is
+    /// Whether it has asked for a signal (proc(5), `/proc/PID/status`: `SigCgt`, `SigBlk`), or is one that a signal ends all the same, since it is
     /// not the first of its process namespace.
     pub fn heeds(self, signal: Signal) -> bool {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
         let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
         let first = field("NSpid:").is_some_and(|n| n.split_whitespace().nth(1) == Some("1"));
-        let caught = field("SigCgt:").and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
-        !first || caught & (1 << (signal as u32 - 1)) != 0
+        let mask = |name: &str| field(name).and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
+        !first || (mask("SigCgt:") | mask("SigBlk:")) & (1 << (signal as u32 - 1)) != 0
     }
 }
 

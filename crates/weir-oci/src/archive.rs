@@ -47,6 +47,8 @@ impl Archive {
         let cannot = || format!("read {}", path.display());
         let files = if path.is_dir() {
             Files::Folder
+        } else if path.exists() && !path.is_file() {
+            return Err(Error::invalid(&path.display(), "it is neither a folder nor a file"));
         } else {
             let file = File::open(path).map_err(Error::io(cannot()))?;
             Files::Tar(entries(file).map_err(Error::io(cannot()))?)
@@ -112,7 +114,12 @@ impl Archive {
             }
             return Err(self.invalid("its lists of manifests lead to no manifest"));
         }
-        match self.document("manifest.json")? {
+        // A folder is no archive: what its list names could be anywhere.
+        let list = match self.files {
+            Files::Folder => None,
+            Files::Tar(_) => self.document("manifest.json")?,
+        };
+        match list {
             Some(bytes) => self.saved(&bytes, tag),
             None => Err(self
                 .invalid("it has neither index.json, as an OCI layout, nor manifest.json, as docker save")),

@@ -1,7 +1,7 @@
 //! Digests: hashes that name content.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -16,16 +16,6 @@ impl Digest {
     /// That of bytes.
     pub fn of(bytes: &[u8]) -> Digest {
         Digest::finished(Sha256::new_with_prefix(bytes))
-    }
-
-    /// That of all that can be read.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn of_reader(mut reader: impl Read) -> io::Result<Digest> {
-        let mut writer = Sha256Writer::new(io::sink());
-        io::copy(&mut reader, &mut writer)?;
-        Ok(writer.finish().1)
     }
 
     fn finished(hash: Sha256) -> Digest {

@@ -1,5 +1,6 @@
 //! Weir's function images in OCI registries: a folder with its `function.yaml` is an artifact with one layer, an archive of the
-//! folder. The same folder gives the same digest everywhere.
+//! folder. The same folder gives the same digest everywhere,
+//! by one version of Weir.
 
 use std::fs::{self, File};
 use std::io;
@@ -181,6 +182,12 @@ impl Registries {
             unpack(&packed, &partial)
                 .map_err(|e| Error::invalid(&image, format!("it cannot be unpacked: {e}")))?;
             let template = load(&partial).map_err(|e| Error::invalid(&image, e.to_string()))?;
+            if template.name.as_str().starts_with('.') {
+                return Err(Error::invalid(
+                    &image,
+                    format!("its name {:?} is none of a folder", template.name.as_str()),
+                ));
+            }
             fs::write(partial.join(ORIGIN), format!("{}@{digest}\n", repository(reference)))
                 .map_err(making())?;
             let folder = images.join(template.name.as_str());
@@ -193,7 +200,11 @@ impl Registries {
                         format!("there is another image in {}; replace it with --replace", folder.display());
                     return Err(Error::invalid(&image, what));
                 }
-                fs::remove_dir_all(&folder).map_err(making())?;
+                let old = images.join(format!(".{}.old.partial", digest.hex()));
+                fs::rename(&folder, &old).map_err(making())?;
+                fs::rename(&partial, &folder).map_err(making())?;
+                fs::remove_dir_all(&old).map_err(making())?;
+                return Ok((template, folder));
             }
             fs::rename(&partial, &folder).map_err(making())?;
             Ok((template, folder))

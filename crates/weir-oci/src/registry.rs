@@ -19,9 +19,13 @@ use crate::{Digest, Error, Sha256Writer};
 /// How long a registry may take to be reached, and then without a word.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(20);
+/// Most characters of what a registry says that are shown.
+const MAX_TEXT: usize = 500;
+/// How long it may take for one answer in all.
+const TIME: Duration = Duration::from_secs(120);
 
 /// How registries are spoken to: over TLS, but for those of this machine and those named. Names and passwords are those that
-/// `docker login` and its like have left.
+/// `docker login` has left: in `~/.docker/config.json`, or in the folder `$DOCKER_CONFIG`.
 #[derive(Debug, Clone, Default)]
 pub struct Registries {
     plain: Arc<[String]>,
@@ -157,7 +161,7 @@ async fn limited<T>(
     image: &str,
     asked: impl Future<Output = Result<T, OciDistributionError>>,
 ) -> Result<T, Error> {
-    match timeout(2 * SILENCE, asked).await {
+    match timeout(TIME, asked).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(e)) => Err(refused(image, &e)),
         Err(_) => Err(silent(image)),
@@ -165,7 +169,7 @@ async fn limited<T>(
 }
 
 fn silent(image: &str) -> Error {
-    let what = format!("its registry did not answer for {} seconds", SILENCE.as_secs());
+    let what = "its registry did not answer in time".to_owned();
     Error::Registry { reference: image.to_owned(), what }
 }
 
@@ -183,18 +187,20 @@ fn refused(image: &str, e: &OciDistributionError) -> Error {
             format!("the registry says: {}", said.join("; "))
         }
         OciDistributionError::AuthenticationFailure(_) | OciDistributionError::UnauthorizedError { .. } => {
-            "the registry refuses: log in with docker login, podman login or skopeo login".to_owned()
+            "the registry refuses: log in with docker login (names and passwords are read from ~/.docker/config.json, or the folder $DOCKER_CONFIG)".to_owned()
         }
         OciDistributionError::RequestError(e) if e.is_connect() => {
             format!("its registry cannot be reached ({})", causes(e))
         }
         e => causes(e),
     };
-    Error::Registry { reference: image.to_owned(), what }
+    // The text is the registry's: it goes to terminals.
+    let clean: String = what.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_TEXT).collect();
+    Error::Registry { reference: image.to_owned(), what: clean }
 }
 
 /// An error with what caused it, each said once.
-fn causes(e: &dyn std::error::Error) -> String {
+pub(crate) fn causes(e: &dyn std::error::Error) -> String {
     let mut text = e.to_string();
     let mut next = e.source();
     while let Some(cause) = next {

@@ -1,26 +1,35 @@
 //! The images of this machine: root file systems by the digest of their manifest.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use oci_spec::image::{Config, ImageConfiguration, ImageManifest};
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 
 use crate::archive::Archive;
 use crate::content::{self, MAX_DOCUMENT, MAX_LAYER, MAX_LAYERS};
+use crate::registry::causes;
 use crate::unpack::{User, unpack};
 use crate::{Digest, Error, Registries, Sha256Writer, Source};
+
+/// What the names of folders end with that are just being made or removed.
+const PARTIAL: &str = ".partial";
+/// How long an image may take to come.
+const TIME: Duration = Duration::from_secs(15 * 60);
 
 /// Root file systems in a folder.
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
     registries: Registries,
-    /// Held while an image is brought in: one at a time, and none twice.
-    bringing: Mutex<()>,
+    /// Held while an image is brought in, each by itself: none is brought twice.
+    bringing: Mutex<BTreeMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 /// An image on this machine.
@@ -44,7 +53,13 @@ struct Kept {
 impl Store {
     /// Those in a folder, which is made when one is brought in.
     pub fn new(folder: PathBuf, registries: Registries) -> Store {
-        Store { folder, registries, bringing: Mutex::new(()) }
+        // What a daemon that was killed has left.
+        for entry in fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok) {
+            if entry.file_name().to_string_lossy().ends_with(PARTIAL) {
+                _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        Store { folder, registries, bringing: Mutex::default() }
     }
 
     /// The digest of an image's manifest for this machine, by which it is known from then on.
@@ -93,16 +108,26 @@ impl Store {
         if self.has(digest) {
             return Ok(());
         }
-        let partial = self.folder.join(format!("{}.{}.partial", digest.hex(), unique()));
-        let done = self.bring_to(source, digest, &partial).await;
-        let done = done.and_then(|()| {
-            let _bringing = self.bringing.lock().unwrap_or_else(PoisonError::into_inner);
-            if self.has(digest) {
-                return Ok(());
+        let own = {
+            let mut all = self.bringing.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|_, held| Arc::strong_count(held) > 1);
+            all.entry(digest.clone()).or_default().clone()
+        };
+        let _own = own.lock().await;
+        if self.has(digest) {
+            return Ok(());
+        }
+        let partial = self.folder.join(format!("{}.{}", digest.hex(), unique()));
+        let done = match timeout(TIME, self.bring_to(source, digest, &partial)).await {
+            Ok(done) => done,
+            Err(_) => {
+                Err(Error::invalid(source, format!("it did not come within {} minutes", TIME.as_secs() / 60)))
             }
+        };
+        let done = done.and_then(|()| {
             fs::rename(&partial, self.place(digest)).map_err(Error::io(format!("keep the image {source}")))
         });
-        // After a success there is none, or somebody else was faster.
+        // After a success there is none.
         _ = fs::remove_dir_all(&partial);
         done
     }
@@ -145,8 +170,12 @@ impl Store {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().filter_map(Result::ok) {
             let name = entry.file_name().to_string_lossy().into_owned();
             // One that is just being brought is another's.
-            if !name.ends_with(".partial") && !used.iter().any(|d| d.hex() == name) {
-                _ = fs::remove_dir_all(entry.path());
+            if !name.ends_with(PARTIAL) && !used.iter().any(|d| d.hex() == name) {
+                // At once: one that is half-removed would count as there.
+                let gone = self.folder.join(format!("{name}.{}", unique()));
+                if fs::rename(entry.path(), &gone).is_ok() {
+                    _ = fs::remove_dir_all(gone);
+                }
             }
         }
     }
@@ -202,7 +231,7 @@ fn put_together(image: &str, partial: &Path, config: &[u8], layers: Vec<File>) -
         let kept = Kept { config: config.clone(), user };
         fs::write(partial.join("image.json"), serde_json::to_vec(&kept)?)
     };
-    made().map_err(Error::io(format!("unpack {image}")))
+    made().map_err(|e| Error::Io { what: format!("unpack {image}"), source: io::Error::other(causes(&e)) })
 }
 
 fn rewound(mut file: File) -> io::Result<File> {
@@ -231,11 +260,11 @@ fn temporary(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// A number that no other call of this process has had, with the process.
+/// An ending of a name that no other call has had.
 fn unique() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    format!("{}-{}{PARTIAL}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 async fn in_background<T: Send + 'static>(

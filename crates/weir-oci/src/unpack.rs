@@ -3,12 +3,14 @@
 //! Names and links in layers may lead anywhere: they are followed with the root file system as the root directory, so that what they
 //! lead to is in it.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
 
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{chdir, chroot};
 use serde::{Deserialize, Serialize};
@@ -85,6 +87,24 @@ impl Budget {
     }
 }
 
+/// Bytes that may stand between the contents of two files: headers, with long names and attributes.
+const BETWEEN: u64 = 1 << 20;
+
+/// A reader that gives no more than it is allowed to: the lengths of headers are those of others.
+struct Bounded<R> {
+    inner: R,
+    allowance: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(out)?;
+        let left = self.allowance.get().checked_sub(n as u64);
+        self.allowance.set(left.ok_or_else(|| invalid("it has a header that is too long"))?);
+        Ok(n)
+    }
+}
+
 fn invalid(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
@@ -95,7 +115,7 @@ fn decompressed(mut file: File) -> io::Result<Box<dyn Read>> {
     (&mut file).take(4).read_to_end(&mut magic)?;
     let whole = io::Cursor::new(magic.clone()).chain(file);
     Ok(match &magic[..] {
-        [0x1f, 0x8b, ..] => Box::new(GzDecoder::new(whole)),
+        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(whole)),
         [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::stream::read::Decoder::new(whole)?),
         _ => Box::new(whole),
     })
@@ -103,15 +123,25 @@ fn decompressed(mut file: File) -> io::Result<Box<dyn Read>> {
 
 /// Applies a layer to the root directory.
 fn apply(layer: File, budget: &mut Budget) -> io::Result<()> {
-    let mut archive = tar::Archive::new(decompressed(layer)?);
+    let allowance = Rc::new(Cell::new(BETWEEN));
+    let mut archive =
+        tar::Archive::new(Bounded { inner: decompressed(layer)?, allowance: allowance.clone() });
     archive.set_preserve_permissions(true);
     archive.set_preserve_ownerships(true);
     archive.set_unpack_xattrs(true);
     archive.set_overwrite(true);
     // What this layer has itself is not hidden by it.
     let mut own = BTreeSet::new();
-    for entry in archive.entries()? {
+    let mut entries = archive.entries()?;
+    let mut rest = 0;
+    loop {
+        // What is left of the entry before, and headers with long names.
+        allowance.set(rest + BETWEEN);
+        let Some(entry) = entries.next() else { break };
         let mut entry = entry?;
+        budget.take(entry.size())?;
+        rest = entry.size();
+        allowance.set(rest + BETWEEN);
         let path = inside(&entry.path()?);
         let Some(name) = path.file_name().map(|n| n.to_string_lossy().into_owned()) else { continue };
         let parent = path.parent().unwrap_or(Path::new("/")).to_owned();
@@ -124,10 +154,15 @@ fn apply(layer: File, budget: &mut Budget) -> io::Result<()> {
             continue;
         }
         if let Some(hidden) = name.strip_prefix(WHITEOUT) {
-            remove(&parent.join(hidden))?;
+            if ["", ".", ".."].contains(&hidden) {
+                return Err(invalid(format!("{name} hides no file")));
+            }
+            let hidden = parent.join(hidden);
+            if !own.contains(&hidden) {
+                remove(&hidden)?;
+            }
             continue;
         }
-        budget.take(entry.size())?;
         let kind = entry.header().entry_type();
         // A container has the devices that it is given.
         if matches!(kind, EntryType::Char | EntryType::Block | EntryType::Fifo) {

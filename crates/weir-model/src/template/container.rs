@@ -56,7 +56,7 @@ pub struct Container {
     /// there, and last until the function is removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<String>,
-    /// A program of the container and its arguments, run in it when parameters have changed, so that it keeps what it knows: it gets
+    /// A program of the container and its arguments, run in it when parameters or ports have changed, so that it keeps what it knows: it gets
     /// the new values in its environment. Without it the container is started again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub update: Vec<String>,
@@ -163,7 +163,7 @@ pub(super) fn container(
     }
     limits(r, &f, &mut c.memory, &mut c.processes)?;
     if let Some(at) = f.get("cpu") {
-        c.cpu = Some(r.number(&at, "thousandths of a processor", 1, 1_000_000)?);
+        c.cpu = Some(r.number(&at, "thousandths of a processor", 10, 1_000_000)?);
     }
     if let Some(at) = f.get("writable") {
         c.writable = directories(r, &at)?;

@@ -90,6 +90,11 @@ impl Cgroup {
         Ok(())
     }
 
+    /// Whether it is there, in every hierarchy that it should be in.
+    pub fn exists(&self) -> bool {
+        self.folders().all(|f| f.is_dir())
+    }
+
     /// Its processes.
     pub fn processes(&self) -> Vec<i32> {
         let read = |f: &PathBuf| fs::read_to_string(f.join("cgroup.procs")).unwrap_or_default();
@@ -103,12 +108,12 @@ impl Cgroup {
         fs::read_to_string(self.memory.as_ref()?.join(file)).ok()?.trim().parse().ok()
     }
 
-    /// Whether the kernel has killed a process of it for want of memory.
-    pub fn ran_out_of_memory(&self) -> bool {
+    /// How many of its processes the kernel has killed for want of memory.
+    pub fn memory_kills(&self) -> u64 {
         let file = if self.v2 { "memory.events" } else { "memory.oom_control" };
         let text =
             self.memory.as_ref().and_then(|f| fs::read_to_string(f.join(file)).ok()).unwrap_or_default();
-        text.lines().filter_map(|l| l.strip_prefix("oom_kill ")).any(|n| n.trim() != "0")
+        text.lines().find_map(|l| l.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
     }
 
     /// Sends a signal to all its processes.

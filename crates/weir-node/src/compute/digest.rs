@@ -87,11 +87,11 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Copies what a root file system has in a directory, `inner` as it sees it, with owners and links, into a new folder. A directory
-/// that it does not have, or that a link leads to, is taken for an empty one: links of others may lead anywhere.
+/// that it does not have, or that a link leads to, is taken for an empty one: links of others may lead anywhere. Says whether it has it.
 ///
 /// # Errors
 /// It cannot be read or written.
-pub fn copy_tree(root: &Path, inner: &Path, to: &Path) -> io::Result<()> {
+pub fn copy_tree(root: &Path, inner: &Path, to: &Path) -> io::Result<bool> {
     let mut from = root.to_owned();
     let mut plain = true;
     for part in inner.components().filter(|c| matches!(c, Component::Normal(_))) {
@@ -99,7 +99,7 @@ pub fn copy_tree(root: &Path, inner: &Path, to: &Path) -> io::Result<()> {
         plain = plain && fs::symlink_metadata(&from).is_ok_and(|m| m.is_dir());
     }
     if !plain {
-        return fs::create_dir_all(to);
+        return fs::create_dir_all(to).map(|()| false);
     }
     let partial = to.with_extension("partial");
     if partial.exists() {
@@ -124,7 +124,7 @@ pub fn copy_tree(root: &Path, inner: &Path, to: &Path) -> io::Result<()> {
             fs::set_permissions(&target, metadata.permissions())?;
         }
     }
-    fs::rename(&partial, to)
+    fs::rename(&partial, to).map(|()| true)
 }
 
 #[cfg(test)]

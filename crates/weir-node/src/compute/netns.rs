@@ -10,6 +10,8 @@ use std::sync::LazyLock;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::statfs::{NSFS_MAGIC, statfs};
+use rtnetlink::packet_route::address::AddressAttribute;
+use rtnetlink::packet_route::route::RouteMessage;
 use rtnetlink::{Handle, LinkUnspec, LinkVeth, RouteMessageBuilder, new_connection};
 use sha2::{Digest, Sha256};
 use tokio_stream::StreamExt;
@@ -139,13 +141,19 @@ pub struct Network {
     pub routes: Vec<((IpAddr, u8), IpAddr)>,
 }
 
-/// Gives the interfaces of a namespace these addresses, no others, and brings them up; then adds the routes.
+/// Takes from the interfaces of a namespace the addresses and routes of `before` that are none of `after`, and gives them those of
+/// `after`; its interfaces are up then. What else they have stays.
 ///
 /// # Errors
 /// The system refuses, or there is no such interface.
-pub async fn configure(name: &str, network: Network) -> io::Result<()> {
+pub async fn configure(name: &str, before: Network, after: Network) -> io::Result<()> {
     inside(name, async move |handle| {
-        for (interface, addresses) in &network.addresses {
+        for ((prefix, length), gateway) in before.routes.iter().filter(|r| !after.routes.contains(r)) {
+            let route = route((*prefix, *length), *gateway)?;
+            // It may have gone with its interface or its address.
+            _ = handle.route().del(route).execute().await;
+        }
+        for (interface, addresses) in &after.addresses {
             if addresses.iter().any(|(a, _)| a.is_ipv6()) {
                 // It was off; and nobody else has the address: no need to ask.
                 for (of, switch, value) in [
@@ -157,9 +165,21 @@ pub async fn configure(name: &str, network: Network) -> io::Result<()> {
                 }
             }
             let index = nix::net::if_::if_nametoindex(interface.as_str())?;
-            let mut old = handle.address().get().set_link_index_filter(index).execute();
-            while let Some(address) = old.next().await {
-                handle.address().del(address.map_err(refused)?).execute().await.map_err(refused)?;
+            let known = before.addresses.iter().find(|(i, _)| i == interface);
+            let gone = |a: &IpAddr| {
+                known.is_some_and(|(_, k)| k.iter().any(|(k, _)| k == a))
+                    && !addresses.iter().any(|(n, _)| n == a)
+            };
+            let mut there = handle.address().get().set_link_index_filter(index).execute();
+            while let Some(address) = there.next().await {
+                let address = address.map_err(refused)?;
+                let own = address.attributes.iter().find_map(|a| match a {
+                    AddressAttribute::Address(a) => Some(*a),
+                    _ => None,
+                });
+                if own.as_ref().is_some_and(gone) {
+                    handle.address().del(address).execute().await.map_err(refused)?;
+                }
             }
             let up = LinkUnspec::new_with_index(index).up().build();
             handle.link().set(up).execute().await.map_err(refused)?;
@@ -168,16 +188,20 @@ pub async fn configure(name: &str, network: Network) -> io::Result<()> {
                 add.replace().execute().await.map_err(refused)?;
             }
         }
-        for ((prefix, length), gateway) in &network.routes {
-            let route = RouteMessageBuilder::<IpAddr>::new().destination_prefix(*prefix, *length);
-            let route = route.and_then(|r| r.gateway(*gateway)).map_err(io::Error::other)?;
-            handle.route().add(route.build()).replace().execute().await.map_err(|e| {
+        for ((prefix, length), gateway) in &after.routes {
+            let route = route((*prefix, *length), *gateway)?;
+            handle.route().add(route).replace().execute().await.map_err(|e| {
                 io::Error::other(format!("the route to {prefix}/{length} by {gateway}: {}", refused(e)))
             })?;
         }
         Ok(())
     })
     .await
+}
+
+fn route((prefix, length): (IpAddr, u8), gateway: IpAddr) -> io::Result<RouteMessage> {
+    let route = RouteMessageBuilder::<IpAddr>::new().destination_prefix(prefix, length);
+    Ok(route.and_then(|r| r.gateway(gateway)).map_err(io::Error::other)?.build())
 }
 
 /// Removes an interface of this namespace, and with it the other end. One that is not there is no error.

@@ -131,8 +131,8 @@ pub(crate) enum Command {
     Images(images::Args),
     /// Put function images into an OCI registry, get them from there, or list them
     ///
-    /// An image is a folder with function.yaml. Names and passwords of registries are those that docker login, podman login or
-    /// skopeo login have left.
+    /// An image is a folder with function.yaml. Names and passwords of registries are those that docker login has left
+    /// (~/.docker/config.json, or the folder $DOCKER_CONFIG).
     ///
     /// Examples:
     ///

@@ -6,17 +6,23 @@ mod config;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
 use tokio::process::Command;
+use tokio::time::timeout;
 use weir_model::template;
 use weir_model::template::expand;
 use weir_oci::{Digest, Root, Store};
+use weir_switch::hash::hash;
 
 use super::hosted::{Context, Main, Paths, Workload};
 use super::launch::{Launch, is_installed, mounts_for_others};
@@ -29,6 +35,35 @@ use crate::process::Process;
 const RUNC: &str = "runc";
 /// The shell for those who look around in a function.
 const SHELL: &str = "/bin/sh";
+
+/// How long runc may take to remove a container.
+const DELETE_TIME: Duration = Duration::from_secs(10);
+
+/// A file that goes when what it is for is done.
+struct Job(PathBuf);
+
+impl Job {
+    fn pid_file(&self) -> PathBuf {
+        self.0.with_extension("pid")
+    }
+
+    /// Kills the program, if it goes on although runc does not.
+    fn kill(&self) {
+        let pid = fs::read_to_string(self.pid_file()).ok().and_then(|t| t.trim().parse().ok());
+        if let Some(pid) = pid.filter(|p| Process::of(*p).is_some()).and_then(|p| i32::try_from(p).ok()) {
+            // It leads a process group, or not.
+            _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
+            _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        _ = fs::remove_file(self.pid_file());
+        _ = fs::remove_file(&self.0);
+    }
+}
 
 /// What runs containers.
 #[derive(Debug)]
@@ -52,8 +87,6 @@ impl Container {
     fn runc<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(RUNC);
         command.arg("--root").arg(&self.state).args(arguments);
-        // What it is told goes into containers' log, where nobody looks for it.
-        command.env_remove("NOTIFY_SOCKET");
         command
     }
 
@@ -72,21 +105,25 @@ impl Container {
         if !self.exists(paths) {
             return Ok(());
         }
-        let output = self.runc(["delete", "--force", &paths.name]).output().await?;
+        let output = self.runc(["delete", "--force", &paths.name]).kill_on_drop(true).output();
         // One that was damaged is none to it; what is left of it goes with its control group and namespace.
-        if !output.status.success() {
-            fs::remove_dir_all(self.state.join(&paths.name))?;
+        if matches!(timeout(DELETE_TIME, output).await, Ok(Ok(o)) if o.status.success()) {
+            return Ok(());
         }
-        Ok(())
+        match fs::remove_dir_all(self.state.join(&paths.name)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
     }
 
     /// Makes the directories that a container may write to, at first with what the image has there.
     fn writable(cx: &Context<'_>, root: &Root) -> io::Result<Vec<(PathBuf, String)>> {
         let mut places = Vec::new();
-        for (i, seen) in container(cx.spec).writable.iter().enumerate() {
-            let kept = cx.paths.state().join(i.to_string());
-            if !kept.exists() {
-                digest::copy_tree(&root.files, Path::new(seen), &kept)?;
+        for seen in &container(cx.spec).writable {
+            let kept = cx.paths.state().join(hash(&[seen]));
+            if !kept.exists() && !digest::copy_tree(&root.files, Path::new(seen), &kept)? {
+                // It is new: whoever the program runs as is to write to it.
+                chown(&kept, Some(root.user.uid), Some(root.user.gid))?;
             }
             places.push((kept, seen.clone()));
         }
@@ -113,20 +150,29 @@ impl Container {
         Ok(bundle)
     }
 
-    async fn configure(cx: &Context<'_>) -> Result<(), ComputeError> {
-        let network = network(cx.spec)?;
-        let done = netns::configure(&cx.paths.name, network).await;
+    /// Gives the ports what is asked for, and takes what was asked for before.
+    async fn configure(cx: &Context<'_>, before: &Network) -> Result<(), ComputeError> {
+        let done = netns::configure(&cx.paths.name, before.clone(), network(cx.spec)?).await;
         done.map_err(ComputeError::system("cannot give the container's ports their addresses"))
     }
 
-    /// Runs a program in a container.
-    fn exec(&self, cx: &Context<'_>, program: &[String]) -> Command {
-        let mut command = self.runc(["exec"]);
-        for (name, value) in environment(cx) {
-            command.arg("--env").arg(format!("{name}={value}"));
-        }
-        command.arg(&cx.paths.name).args(program);
-        command
+    /// Runs a program in a container; the file says what, and goes when that is done. Values of parameters may be secrets, which
+    /// have no place on a command line.
+    fn exec(&self, cx: &Context<'_>, program: Vec<String>) -> Result<(Command, Job), ComputeError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let root = self.root(cx)?;
+        let process =
+            config::process(cx, container(cx.spec), &root, program).map_err(|what| image(cx.spec, what))?;
+        let job = Job(cx.paths.job(NEXT.fetch_add(1, Ordering::Relaxed)));
+        let write = || -> io::Result<()> {
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&job.0)?;
+            file.write_all(&serde_json::to_vec(&process)?)
+        };
+        write().map_err(ComputeError::system(format!("cannot write {}", job.0.display())))?;
+        let mut command = self.runc(["exec", "--process"]);
+        command.arg(&job.0).arg("--pid-file").arg(job.pid_file()).arg(&cx.paths.name);
+        Ok((command, job))
     }
 }
 
@@ -197,6 +243,12 @@ impl Workload for Container {
             let (program, package) = (RUNC.to_owned(), RUNC.to_owned());
             return Err(ComputeError::Dependency { image: spec.image.clone(), program, package });
         }
+        for server in config::name_servers(container(spec), &spec.params) {
+            if server.parse::<std::net::IpAddr>().is_err() {
+                let what = format!("the name server {server:?} is no address");
+                return Err(image(spec, what));
+            }
+        }
         network(spec).map(drop)
     }
 
@@ -207,7 +259,7 @@ impl Workload for Container {
     }
 
     async fn create(&self, cx: &Context<'_>) -> Result<(), ComputeError> {
-        Self::configure(cx).await
+        Self::configure(cx, &Network::default()).await
     }
 
     async fn start(&self, cx: &Context<'_>) -> Result<Option<Main>, ComputeError> {
@@ -219,30 +271,30 @@ impl Workload for Container {
         let create = ["create", "--bundle", &text(&bundle), "--pid-file", &text(&file), &cx.paths.name];
         cx.run("runc create", self.runc(create)).await?;
         let pid = fs::read_to_string(&file).ok().and_then(|t| t.trim().parse().ok());
+        let process = pid.and_then(Process::of);
+        let process = process.ok_or_else(|| image(cx.spec, "runc tells no process of its container"))?;
         cx.run("runc start", self.runc(["start", &cx.paths.name])).await?;
-        // One that has ended already is found out by whoever looks at it.
-        let process = pid.map(|pid| Process::of(pid).unwrap_or_else(|| Process::ended(pid)));
-        process
-            .map(|p| Some(Main::Process(p)))
-            .ok_or_else(|| image(cx.spec, "runc tells no process of its container"))
+        Ok(Some(Main::Process(process)))
     }
 
     async fn update(&self, cx: &Context<'_>, before: &Spec) -> Result<bool, ComputeError> {
-        if network(before)? != network(cx.spec)? {
-            Self::configure(cx).await?;
-        }
-        if before.params == cx.spec.params {
-            return Ok(true);
-        }
+        let same = before.params == cx.spec.params && before.ports == cx.spec.ports;
         let update = &container(cx.spec).update;
-        if update.is_empty() {
+        if !same && update.is_empty() {
             return Ok(false);
         }
+        let old = network(before)?;
+        Self::configure(cx, &old).await?;
+        if same {
+            return Ok(true);
+        }
         let line: Vec<String> = update.iter().map(|t| expand(t, &cx.spec.params)).collect();
-        let done = cx.run("the container's update", self.exec(cx, &line)).await;
-        if done.is_err() && network(before)? != network(cx.spec)? {
-            // What was is in force again.
-            Self::configure(&Context { spec: before, ..*cx }).await?;
+        let (command, _job) = self.exec(cx, line)?;
+        let done = cx.run("the container's update", command).await;
+        if done.is_err()
+            && let Err(e) = Self::configure(&Context { spec: before, ..*cx }, &network(cx.spec)?).await
+        {
+            tracing::warn!("function {} has not wholly the addresses that it had: {e}", cx.id);
         }
         done.map(|()| true)
     }
@@ -274,8 +326,13 @@ impl Workload for Container {
         };
         let program =
             handlers.get(name).ok_or_else(|| image(cx.spec, format!("it has no handler {name}")))?;
-        let line = [program.clone(), if value.is_some() { "write" } else { "read" }.to_owned()];
-        cx.ask(&format!("handler {name}"), self.exec(cx, &line), value).await
+        let line = vec![program.clone(), if value.is_some() { "write" } else { "read" }.to_owned()];
+        let (command, job) = self.exec(cx, line)?;
+        let answer = cx.ask(&format!("handler {name}"), command, value).await;
+        if answer.is_err() {
+            job.kill();
+        }
+        answer
     }
 
     fn inside(&self, cx: &Context<'_>) -> Launch {

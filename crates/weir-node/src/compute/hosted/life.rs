@@ -1,5 +1,6 @@
 //! The life of a function: made, brought to work, changed, ended, removed.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -14,6 +15,7 @@ use super::{Function, Paths, Record, Shared, lock, output, record};
 use crate::compute::cgroup::Cgroup;
 use crate::compute::{ComputeError, Health, netns};
 use crate::instance::{Instance, InstanceId, PortNames};
+use crate::process::Process;
 
 /// How long a main process may take to end when it is asked to.
 const END_TIME: Duration = Duration::from_secs(5);
@@ -94,11 +96,11 @@ impl<W: Workload> Shared<W> {
             let cx = f.context(record);
             let from = cx.log_length();
             let mut main = self.workload.start(&cx).await?;
+            if let Some(main) = &mut main {
+                self.stays_up(&cx, main, from).await?;
+            }
             for (handler, value) in &record.spec().writes {
                 self.workload.handler(&cx, handler, Some(value)).await?;
-            }
-            if let Some(main) = &mut main {
-                self.lives(&cx, main, from).await?;
             }
             Ok(main)
         };
@@ -120,7 +122,7 @@ impl<W: Workload> Shared<W> {
     }
 
     /// Waits a moment to see whether a main process ends at once; `from` is where its output begins in the log.
-    pub(super) async fn lives(
+    pub(super) async fn stays_up(
         &self,
         cx: &Context<'_>,
         main: &mut Main,
@@ -189,7 +191,6 @@ impl<W: Workload> Shared<W> {
             .map_err(ComputeError::system(format!("cannot end the processes of {}", f.paths.name)))?;
         (record.started, record.process) = (false, None);
         f.keep(record)?;
-        f.set_health(Health::Stopped);
         result
     }
 
@@ -210,7 +211,9 @@ impl<W: Workload> Shared<W> {
             }
             sleep(Duration::from_millis(10)).await;
         }
-        _ = nix::sys::signal::kill(pid, Signal::SIGKILL);
+        if process.lives() {
+            _ = nix::sys::signal::kill(pid, Signal::SIGKILL);
+        }
     }
 
     /// Removes what there is of a function that is not watched: all, or all but what it keeps when it is made anew.
@@ -256,18 +259,34 @@ impl<W: Workload> Shared<W> {
         };
         remove(&f.paths.folder.join("private"))?;
         if !keep_state {
-            remove(&f.paths.folder)?;
+            // At once: a folder that is half-removed when the daemon ends would be nobody's.
+            let gone = f.paths.folder.with_extension(record::REMOVED);
+            remove(&gone)?;
+            match fs::rename(&f.paths.folder, &gone) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(ComputeError::system(format!("cannot remove {}", f.paths.folder.display()))(
+                        e,
+                    ));
+                }
+                _ => remove(&gone)?,
+            }
             self.forget_images();
         }
-        f.set_health(Health::Stopped);
         Ok(())
     }
 
     /// Removes copies of images that no function uses.
     pub(super) fn forget_images(&self) {
-        let records = record::folders(&self.functions).into_iter().filter_map(|folder| record::read(&folder));
-        let used = records.filter(|r| r.spec().kind() == W::KIND).map(|r| r.spec().digest.clone());
-        self.workload.retain(&used.collect());
+        let Ok(folders) = record::folders(&self.functions) else { return };
+        let mut used = BTreeSet::new();
+        for folder in folders {
+            // What cannot be read may use any of them.
+            let Some(record) = record::read(&folder) else { return };
+            if record.spec().kind() == W::KIND {
+                used.insert(record.spec().digest.clone());
+            }
+        }
+        self.workload.retain(&used);
     }
 
     /// Brings the ports of a function up or down.
@@ -286,7 +305,10 @@ impl<W: Workload> Shared<W> {
         f: &Arc<Function>,
         instance: &Instance,
     ) -> Result<(), ComputeError> {
-        let old = f.paths.read().filter(|r| r.whole && r.started && !r.paused && f.is_sound(r));
+        let old = f.paths.read().filter(|r| {
+            // One whose main process has ended is started again with what is asked for now.
+            r.whole && r.started && !r.paused && f.is_sound(r) && r.process.is_none_or(Process::lives)
+        });
         let new = Record {
             instance: instance.clone(),
             whole: false,
@@ -307,13 +329,7 @@ impl<W: Workload> Shared<W> {
         self.workload.fetch(&f.context(&new)).await?;
         f.keep(&new)?;
         let supervision = f.leave_alone();
-        let (before, after) = (&old.spec().ports, &new.spec().ports);
-        for port in before.iter().filter(|p| !after.contains(p)) {
-            let outside = &port.outside;
-            netns::remove_port(outside)
-                .await
-                .map_err(ComputeError::system(format!("cannot remove the interface {outside}")))?;
-        }
+        let (before, after) = (old.spec().ports.clone(), new.spec().ports.clone());
         for port in after.iter().filter(|p| !before.contains(p)) {
             self.add_port(f, port).await?;
         }
@@ -329,6 +345,14 @@ impl<W: Workload> Shared<W> {
             Ok(true)
         };
         let updated = updated.await;
+        // What stays are the ports of what is in force now.
+        let (from, kept) = if updated.is_ok() { (before, after) } else { (after, before) };
+        for port in from.iter().filter(|p| !kept.contains(p)) {
+            let outside = &port.outside;
+            netns::remove_port(outside)
+                .await
+                .map_err(ComputeError::system(format!("cannot remove the interface {outside}")))?;
+        }
         if matches!(updated, Ok(false)) {
             self.stop(f, &mut record).await?;
             return self.start(f, &mut record).await;

@@ -86,7 +86,10 @@ impl Function {
 
     /// Whether all that it stands on is there.
     fn is_sound(&self, record: &Record) -> bool {
-        netns::exists(&self.paths.name) && record.spec().ports.iter().all(|p| netns::has_port(&p.outside))
+        let name = &self.paths.name;
+        netns::exists(name)
+            && Cgroup::named(name).exists()
+            && record.spec().ports.iter().all(|p| netns::has_port(&p.outside))
     }
 }
 
@@ -98,7 +101,9 @@ impl<W: Workload> Compute for Hosted<W> {
 
     async fn observe(&self) -> Result<Vec<Observed>, ComputeError> {
         let mut observed = Vec::new();
-        for folder in record::folders(&self.0.functions) {
+        record::remove_rest(&self.0.functions);
+        let reading = format!("cannot read {}", self.0.functions.display());
+        for folder in record::folders(&self.0.functions).map_err(ComputeError::system(reading))? {
             let Some(record) = record::read(&folder) else {
                 tracing::warn!("{} is no function's folder and is left alone", folder.display());
                 continue;
@@ -118,9 +123,9 @@ impl<W: Workload> Compute for Hosted<W> {
                 f.set_health(if record.paused { Health::Paused } else { Health::Running });
                 self.0.supervise(&f, &record, None);
             }
-            // What is down is the supervision's to repair.
-            let whole = sound || lock(&f.supervision).is_some();
-            let tag = if whole && record.started { record.instance.tag.clone() } else { String::new() };
+            // What is down is the supervision's to repair, also between its attempts.
+            let works = sound && record.started || lock(&f.supervision).is_some();
+            let tag = if works { record.instance.tag.clone() } else { String::new() };
             observed.push(Observed { id, tag });
         }
         Ok(observed)
@@ -130,6 +135,7 @@ impl<W: Workload> Compute for Hosted<W> {
         let f = self.0.entry(&instance.id);
         let _changing = f.changing.lock().await;
         f.leave_alone();
+        f.set_health(Health::Stopped);
         self.0.create(&f, instance).await
     }
 
@@ -179,6 +185,7 @@ impl<W: Workload> Compute for Hosted<W> {
         let _changing = f.changing.lock().await;
         f.leave_alone();
         let mut record = f.record(id)?;
+        f.set_health(Health::Stopped);
         self.0.stop(&f, &mut record).await
     }
 

@@ -1,7 +1,7 @@
 //! Programs that are run for a function: with a bound on their time and output, which goes to the function's log.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -111,10 +111,14 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>) -> String {
 
 /// Begins a log anew that has grown too long, and keeps what it had beside it. Whoever writes to it goes on: it is appended to.
 pub(super) fn bound(log: &Path) -> io::Result<()> {
-    if !log.metadata().is_ok_and(|m| m.len() > MAX_LOG) {
+    let length = log.metadata().map_or(0, |m| m.len());
+    if length <= MAX_LOG {
         return Ok(());
     }
-    std::fs::copy(log, log.with_extension("before"))?;
+    // No more than the end of it: who writes may also make it as long as they like.
+    let mut end = File::open(log)?;
+    end.seek(SeekFrom::Start(length - MAX_LOG))?;
+    io::copy(&mut end.take(MAX_LOG), &mut File::create(log.with_extension("before"))?)?;
     OpenOptions::new().write(true).open(log)?.set_len(0)
 }
 

@@ -112,9 +112,29 @@ pub(super) fn read(folder: &Path) -> Option<Record> {
 /// The folders in the folder of functions that are none of a function.
 const OTHERS: [&str; 2] = [Paths::IMAGES, "containers"];
 
+/// What the name of a folder ends with whose function is removed.
+pub(super) const REMOVED: &str = "removed";
+
+/// Removes folders of functions that are removed, which a daemon that was killed has left.
+pub(super) fn remove_rest(functions: &Path) {
+    for folder in folders_with(functions, true).unwrap_or_default() {
+        _ = fs::remove_dir_all(folder);
+    }
+}
+
 /// All folders of functions.
-pub(super) fn folders(functions: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(functions) else { return Vec::new() };
-    let folders = entries.filter_map(Result::ok).map(|e| e.path());
-    folders.filter(|p| p.file_name().is_some_and(|n| !OTHERS.iter().any(|o| n == *o)) && p.is_dir()).collect()
+pub(super) fn folders(functions: &Path) -> io::Result<Vec<PathBuf>> {
+    folders_with(functions, false)
+}
+
+fn folders_with(functions: &Path, removed: bool) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(functions) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let folders: io::Result<Vec<PathBuf>> = entries.map(|e| Ok(e?.path())).collect();
+    let folders = folders?.into_iter();
+    let folders = folders.filter(|p| p.extension().is_some_and(|e| e == REMOVED) == removed);
+    let is_other = |p: &Path| p.file_name().is_none_or(|n| OTHERS.iter().any(|o| n == *o));
+    Ok(folders.filter(|p| !is_other(p) && p.is_dir()).collect())
 }

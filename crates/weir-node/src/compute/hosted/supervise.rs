@@ -44,8 +44,17 @@ impl Supervision {
         let (end, mut ended) = mpsc::channel(1);
         let (sender, receiver) = oneshot::channel();
         tokio::spawn(async move {
-            let mut watch =
-                Watch { shared, f, record, main, pause: FIRST_PAUSE, since: Instant::now(), unsteady: None };
+            let memory_kills = Cgroup::named(&f.paths.name).memory_kills();
+            let mut watch = Watch {
+                memory_kills,
+                shared,
+                f,
+                record,
+                main,
+                pause: FIRST_PAUSE,
+                since: Instant::now(),
+                unsteady: None,
+            };
             tokio::select! {
                 () = watch.run() => {}
                 _ = ended.recv() => {}
@@ -77,6 +86,8 @@ struct Watch<W> {
     record: Record,
     main: Option<Main>,
     pause: Duration,
+    /// How many of its processes had been killed for want of memory when it came to work.
+    memory_kills: u64,
     /// Since when it works.
     since: Instant,
     /// The reason of its last death, while it is not known to be steady.
@@ -149,13 +160,13 @@ impl<W: Workload> Watch<W> {
                 tracing::warn!("the log of {} is not bounded: {e}", self.record.instance.id);
             }
             if !Function::is_sound(&self.f, &self.record) {
-                return "its network namespace or an interface was removed".to_owned();
+                return "its network namespace, its control group or an interface was removed".to_owned();
             }
         }
     }
 
     fn ended(&self, how: &str) -> String {
-        let full = Cgroup::named(&self.f.paths.name).ran_out_of_memory();
+        let full = Cgroup::named(&self.f.paths.name).memory_kills() > self.memory_kills;
         let how = if full { &format!("{how}, out of its memory") } else { how };
         let output = tail(&self.f.paths.log(), 0);
         if output.is_empty() { how.to_string() } else { format!("{how}; its last output: {output}") }
@@ -167,15 +178,15 @@ impl<W: Workload> Watch<W> {
         let _changing = f.changing.lock().await;
         // An attempt before this one may have failed half-way.
         let whole = f.paths.read().is_some_and(|r| r.whole);
-        if whole && Function::is_sound(&f, &self.record) {
+        if !W::FRESH && whole && Function::is_sound(&f, &self.record) {
             self.shared.end_rest(&f, &mut self.record).await?;
-            self.shared.refresh(&f, &mut self.record).await?;
         } else {
             let instance = self.record.instance.clone();
             self.shared.create(&f, &instance).await?;
             self.record = f.record(&instance.id)?;
         }
         self.main = self.shared.begin(&f, &mut self.record).await?;
+        self.memory_kills = Cgroup::named(&f.paths.name).memory_kills();
         Ok(())
     }
 }
