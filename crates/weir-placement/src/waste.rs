@@ -88,7 +88,7 @@ impl Waste {
 
     /// Begins a new table, for these prices of a thousandth of a core and of a MB.
     pub fn begin(&mut self, prices: (f64, f64)) {
-        let round = |x: i32, scale: u64| ((x as u64 * scale + (1 << 31)) >> 32).max(1) as u8;
+        let round = |x: i32, scale: u64| ((x as u64 * scale + (1 << 31)) >> 32).clamp(1, 255) as u8;
         self.modules.clear();
         self.modules
             .extend(self.sample.iter().map(|(c, m)| (round(*c, self.grid.0.0), round(*m, self.grid.0.1))));
