@@ -15,6 +15,8 @@ use crate::watch::SharedWatch;
 pub(crate) struct Runtime {
     /// What is outside of them, as their nodes see it.
     pub env: Env,
+    /// Whether the run is to end.
+    pub stop: bool,
     /// Traces and captures.
     pub watch: SharedWatch,
     /// The classes that configurations may use.
@@ -36,6 +38,7 @@ impl Runtime {
     pub fn new(classes: Arc<Classes>) -> io::Result<Runtime> {
         Ok(Runtime {
             env: Env::new()?,
+            stop: false,
             watch: SharedWatch::default(),
             classes,
             reader: None,

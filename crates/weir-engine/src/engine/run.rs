@@ -102,19 +102,20 @@ impl Engine {
         if self.rx.is_empty() {
             return;
         }
-        let readers = self.rt.env.devices.readers(device).to_vec();
         let spread = self.rt.worker() == 0 && !self.rt.env.devices.is_spread(device);
-        let Some((last, others)) = readers.split_last() else { return self.rx.clear() };
-        for reader in others {
-            let copies: Vec<Packet> = self.rx.iter().map(Packet::copy).collect();
-            if let Some(router) = self.graphs.get_mut(reader.graph) {
+        let readers = self.rt.env.devices.readers(device).len();
+        // Which elements read a device does not change while one of them runs.
+        for i in 0..readers {
+            let Some(&reader) = self.rt.env.devices.readers(device).get(i) else { break };
+            let Some(router) = self.graphs.get_mut(reader.graph) else { continue };
+            if i + 1 < readers {
+                let copies = self.rx.iter().map(Packet::copy);
                 router.come_in(&mut self.rt, reader.link, copies, spread);
+            } else {
+                router.come_in(&mut self.rt, reader.link, self.rx.drain(..), spread);
             }
         }
-        let packets = self.rx.drain(..);
-        if let Some(router) = self.graphs.get_mut(last.graph) {
-            router.come_in(&mut self.rt, last.link, packets, spread);
-        }
+        self.rx.clear();
     }
 
     /// Takes packets over links between graphs, and runs the graphs they come into.
@@ -154,7 +155,7 @@ impl Engine {
         let start = self.rt.env.now;
         loop {
             let more = self.round()?;
-            if std::mem::take(&mut self.rt.env.stop) {
+            if std::mem::take(&mut self.rt.stop) {
                 self.round()?;
                 return Ok(Stopped::Requested);
             }

@@ -203,7 +203,7 @@ impl Engine {
     }
 
     pub(crate) fn take_stop(&mut self) -> bool {
-        std::mem::take(&mut self.rt.env.stop)
+        std::mem::take(&mut self.rt.stop)
     }
 
     /// Takes up what other workers report.

@@ -167,7 +167,9 @@ impl Router {
         let Some(element) = place.element else { return self.read_global(rt, &place.handler) };
         let name = place.handler.as_str();
         if let Some(control) = self.control(element, name) {
-            return control.read(name, arg, &mut Cx::new(&mut Running { router: self, rt }, element, false));
+            let text = control.read(name, arg, &mut Cx::new(&mut Running { router: self, rt }, element, false));
+            self.take_stop_asked(rt);
+            return text;
         }
         if let Some(text) = self.read_common(element, name) {
             return Ok(text);
@@ -191,11 +193,10 @@ impl Router {
         let Some(element) = place.element else { return self.write_global(rt, &place.handler, value) };
         let (name, number) = (place.handler.as_str(), element);
         if let Some(control) = self.control(element, name) {
-            return control.write(
-                name,
-                value,
-                &mut Cx::new(&mut Running { router: self, rt }, element, false),
-            );
+            let done =
+                control.write(name, value, &mut Cx::new(&mut Running { router: self, rt }, element, false));
+            self.take_stop_asked(rt);
+            return done;
         }
         if let Some(done) = self.send_message(rt, element, name, value) {
             return done;
@@ -204,7 +205,10 @@ impl Router {
             Part::Node { .. } => match &mut self.nodes[element] {
                 Some(node) => {
                     let inputs = self.plan.graph.ports[element].inputs.len();
-                    write_within(self.spare.as_deref(), &mut **node, inputs, (name, value), &mut rt.env)
+                    let done =
+                        write_within(self.spare.as_deref(), &mut **node, inputs, (name, value), &mut rt.env);
+                    self.take_stop_asked(rt);
+                    done
                 }
                 None => Err("the element is busy".to_owned()),
             },
@@ -241,6 +245,7 @@ impl Router {
             let Some(control) = self.controls[element].clone().filter(|c| which(&**c)) else { continue };
             any = true;
             f(&*control, &mut Cx::new(&mut Running { router: self, rt }, element, false));
+            self.take_stop_asked(rt);
         }
         any
     }
@@ -281,7 +286,14 @@ impl Router {
         self.each_control(rt, |c| c.signals().contains(&signal), |control, cx| control.signal(signal, cx))
     }
 
-    /// An element asks for the end of the run.
+    /// Takes up what an element asked for while it ran. Once the end is decided, there is no further question.
+    pub(super) fn take_stop_asked(&mut self, rt: &mut Runtime) {
+        if rt.env.take_stop_asked() && !rt.stop {
+            self.ask_stop();
+        }
+    }
+
+    /// The end of the run is asked for.
     pub(crate) fn ask_stop(&mut self) {
         self.stop_asked = self.stop_asked.saturating_add(1);
         self.active = true;
@@ -289,15 +301,16 @@ impl Router {
 
     /// Lets the driver script decide about what was asked; without one the run ends.
     pub(super) fn decide_stop(&mut self, rt: &mut Runtime) {
-        while self.stop_asked > 0 {
-            self.stop_asked -= 1;
+        // What the script itself asks for waits for the next round.
+        for _ in 0..std::mem::take(&mut self.stop_asked) {
             let driver = self.driver.and_then(|e| Some((e, self.controls[e].clone()?)));
             let goes_on = driver.is_some_and(|(element, control)| {
                 control.stop_asked(&mut Cx::new(&mut Running { router: self, rt }, element, false))
             });
             if !goes_on {
                 self.stop_asked = 0;
-                rt.env.stop = true;
+                rt.stop = true;
+                return;
             }
         }
     }
@@ -308,7 +321,7 @@ impl Router {
         for _ in 0..1000 {
             self.ask_stop();
             self.decide_stop(rt);
-            if std::mem::take(&mut rt.env.stop) {
+            if std::mem::take(&mut rt.stop) {
                 return;
             }
         }

@@ -269,13 +269,9 @@ impl Router {
         f: impl FnOnce(&mut dyn EngineNode, &mut Cx<'_>) -> R,
     ) -> Option<R> {
         let mut node = self.nodes.get_mut(element)?.take()?;
-        // What this node asks for is told from what was decided before, which needs no further question.
-        let decided = std::mem::take(&mut rt.env.stop);
         let r = f(&mut *node, &mut Cx::new(&mut Running { router: self, rt }, element, pushing));
         self.nodes[element] = Some(node);
-        if std::mem::replace(&mut rt.env.stop, decided) && !decided {
-            self.ask_stop();
-        }
+        self.take_stop_asked(rt);
         Some(r)
     }
 

@@ -85,10 +85,6 @@ impl NodeHost for Running<'_> {
         self.router.try_at(time);
     }
 
-    fn ask_stop(&mut self) {
-        self.router.ask_stop();
-    }
-
     fn print(&mut self, text: String) {
         self.router.print(self.rt, text);
     }

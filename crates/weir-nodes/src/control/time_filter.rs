@@ -158,7 +158,9 @@ impl TimeFilter {
             }
         }
         if now >= range.end() && now >= range.start() {
-            cx.env().stop |= self.stop;
+            if self.stop {
+                cx.env().ask_stop();
+            }
             self.end_calls(now, &range, cx);
         }
         (range.start()..range.end()).contains(&now)

@@ -38,8 +38,8 @@ pub struct Env {
     pub printer: Option<Box<Printer>>,
     /// The name of the graph that runs now, for notices and for the message after a panic.
     pub running: String,
-    /// An element asked for the end of the run.
-    pub stop: bool,
+    /// Whether an element asked for the end of the run.
+    stop_asked: bool,
     /// For hashes of flows and tables.
     pub hash_seed: u64,
     random: u64,
@@ -90,12 +90,22 @@ impl Env {
             notices: Vec::new(),
             printer: None,
             running: String::new(),
-            stop: false,
+            stop_asked: false,
             hash_seed: seed(),
             random: seed() | 1,
             series: None,
             clock: Clock::Real { start: Instant::now(), epoch, speed: 1.0 },
         })
+    }
+
+    /// Asks for the end of the run. What becomes of that, the graph of the element that asks decides.
+    pub fn ask_stop(&mut self) {
+        self.stop_asked = true;
+    }
+
+    /// Whether the end of the run was asked for since this was last called.
+    pub fn take_stop_asked(&mut self) -> bool {
+        std::mem::take(&mut self.stop_asked)
     }
 
     /// Reads the clock.

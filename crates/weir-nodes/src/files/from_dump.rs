@@ -136,7 +136,9 @@ impl FromDump {
             if time >= to {
                 self.state.ahead.clear();
                 self.state.reader = None;
-                cx.env().stop |= self.stop;
+                if self.stop {
+                    cx.env().ask_stop();
+                }
                 return None;
             }
             if let Some(interval) = self.state.interval.take() {
@@ -175,7 +177,9 @@ impl FromDump {
         };
         if !more {
             state.reader = None;
-            cx.env().stop |= self.stop;
+            if self.stop {
+                cx.env().ask_stop();
+            }
         }
         more
     }

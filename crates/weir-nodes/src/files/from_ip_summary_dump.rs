@@ -69,7 +69,7 @@ engine_node! {
         /// Name of the file.
         read filename = |d, _| Ok(d.filename.clone()),
         /// Stops reading, and ends the run.
-        write stop = |d, _, env| { d.active = false; env.stop = true; Ok(()) },
+        write stop = |d, _, env| { d.active = false; env.ask_stop(); Ok(()) },
     }
     state Reading;
 }
@@ -127,7 +127,9 @@ impl FromIPSummaryDump {
             Err(e) => FromIPSummaryDump::tell(cx, format!("{}: {}: {e}", cx.name(), self.filename)),
         }
         self.state.reader = None;
-        cx.env().stop |= self.stop;
+        if self.stop {
+            cx.env().ask_stop();
+        }
         None
     }
 

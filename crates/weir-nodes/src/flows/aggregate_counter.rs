@@ -55,7 +55,7 @@ engine_node! {
         /// Lets it count, or not.
         write active = |c, value, _| { c.state.inactive = !flag(value)?; Ok(()) },
         /// Ends counting, and the run.
-        write stop = |c, _, env| { c.state.inactive = true; env.stop = true; Ok(()) },
+        write stop = |c, _, env| { c.state.inactive = true; env.ask_stop(); Ok(()) },
         /// First line of the files.
         read banner = |c, _| Ok(c.banner.clone()),
         /// Changes the first line of the files.
@@ -97,14 +97,18 @@ impl AggregateCounter {
             None => {
                 counts.insert(aggregate(packet), amount);
                 let aggregates = counts.len() as u64;
-                env.stop |= self.aggregate_stop == Some(aggregates);
+                if self.aggregate_stop == Some(aggregates) {
+                    env.ask_stop();
+                }
                 self.state.frozen |= self.aggregate_freeze == Some(aggregates);
             }
         }
         let before = self.state.total;
         self.state.total = before.saturating_add(amount);
         let reached = |limit: Option<u64>| limit.is_some_and(|n| before < n && self.state.total >= n);
-        env.stop |= reached(self.count_stop);
+        if reached(self.count_stop) {
+            env.ask_stop();
+        }
         self.state.frozen |= reached(self.count_freeze);
         true
     }

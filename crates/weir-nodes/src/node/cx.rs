@@ -45,8 +45,6 @@ pub trait NodeHost {
     fn again(&mut self);
     /// Asks for a round at that time (nanoseconds).
     fn try_at(&mut self, time: u64);
-    /// Asks for the end of the run.
-    fn ask_stop(&mut self);
     /// Tells people something.
     fn print(&mut self, text: String);
     /// Whether a configuration is to take the graph's place when the round is over.
@@ -115,11 +113,6 @@ impl Cx<'_> {
     /// Tells people something, as elements that print do.
     pub fn print(&mut self, text: String) {
         self.host.print(text);
-    }
-
-    /// Asks for the end of the run.
-    pub fn ask_stop(&mut self) {
-        self.host.ask_stop();
     }
 
     /// Whether a configuration is to take the graph's place when the round is over.

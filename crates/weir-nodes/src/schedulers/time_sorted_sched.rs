@@ -59,7 +59,9 @@ impl Behavior for TimeSortedSched {
             if self.stop && self.state.vain == 1 {
                 cx.again();
             }
-            cx.env().stop |= self.stop && self.state.vain == 2;
+            if self.stop && self.state.vain == 2 {
+                cx.env().ask_stop();
+            }
             return None;
         };
         self.state.vain = 0;

@@ -113,7 +113,9 @@ impl Behavior for FastUDPSource {
         self.state.gap.happened(now, 1, self.rate);
         self.state.count += 1;
         if self.limit.reached(self.state.count) {
-            cx.env().stop |= self.stop;
+            if self.stop {
+                cx.env().ask_stop();
+            }
         }
         Some(packet)
     }

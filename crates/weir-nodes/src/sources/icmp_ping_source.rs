@@ -228,7 +228,9 @@ impl Behavior for ICMPPingSource {
             return None;
         }
         if self.limit.reached(self.state.count) {
-            cx.env().stop |= self.stop;
+            if self.stop {
+                cx.env().ask_stop();
+            }
             return None;
         }
         // Whoever pulls as long as there is something would never come to an end.
@@ -260,7 +262,9 @@ impl Behavior for ICMPPingSource {
             return Ran::Until(next);
         }
         if self.limit.reached(self.state.count) {
-            cx.env().stop |= self.stop;
+            if self.stop {
+                cx.env().ask_stop();
+            }
             return Ran::Idle;
         }
         if let Some(packet) = self.make(now) {

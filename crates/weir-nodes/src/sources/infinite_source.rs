@@ -92,7 +92,7 @@ impl InfiniteSource {
         }
         self.state.count += 1;
         if self.stop && self.limit.reached(self.state.count) {
-            cx.env().stop = true;
+            cx.env().ask_stop();
         }
         Some(packet)
     }

@@ -86,7 +86,7 @@ impl RandomSource {
         }
         self.state.count += 1;
         if self.stop && self.limit.reached(self.state.count) {
-            cx.env().stop = true;
+            cx.env().ask_stop();
         }
         Some(packet)
     }

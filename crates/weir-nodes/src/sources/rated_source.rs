@@ -69,7 +69,9 @@ impl Behavior for RatedSource {
         }
         self.state.count += due;
         if self.limit.reached(self.state.count) {
-            cx.env().stop |= self.stop;
+            if self.stop {
+                cx.env().ask_stop();
+            }
             return Ran::Idle;
         }
         self.state.pace.next()

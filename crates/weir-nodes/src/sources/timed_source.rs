@@ -76,7 +76,9 @@ impl Behavior for TimedSource {
             return Ran::Until(next);
         }
         if self.limit.reached(self.state.count) {
-            cx.env().stop |= self.stop;
+            if self.stop {
+                cx.env().ask_stop();
+            }
             return Ran::Idle;
         }
         if let Ok(mut packet) = Packet::from_bytes(&self.data.of_length(None)) {

@@ -130,7 +130,7 @@ impl Control for Script {
             (_, Some(Insn::Begin)) => {
                 self.state().begin = true;
                 match kind {
-                    Kind::Driver => cx.ask_stop(),
+                    Kind::Driver => cx.env().ask_stop(),
                     _ => self.state().timer = Some(cx.now()),
                 }
             }

@@ -180,7 +180,7 @@ impl Script {
                 Insn::Stop => {
                     self.state().at = at;
                     if cause != Cause::Driver {
-                        cx.ask_stop();
+                        cx.env().ask_stop();
                     }
                     return jumps + 1;
                 }
@@ -223,7 +223,7 @@ impl Script {
                         Target::Stop => {
                             self.state().at = at;
                             if cause != Cause::Driver {
-                                cx.ask_stop();
+                                cx.env().ask_stop();
                             }
                             return jumps + 1;
                         }
