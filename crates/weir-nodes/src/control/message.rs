@@ -9,7 +9,7 @@ engine_node! {
         /// The message.
         pos message: String,
         /// How serious it is.
-        pos r#type: Level = Level::Message,
+        pos r#type: Level = Level::Message => "MESSAGE",
     }
 }
 

@@ -11,7 +11,7 @@ macro_rules! engine_node {
         $name:ident: $ports:literal, $processing:literal, $model:ident, $reach:ident;
         $(example $example:expr;)*
         $(params {
-            $( $(#[doc = $pdoc:expr])* $kind:ident $field:ident: $ty:ty $(= $default:expr)?, )*
+            $( $(#[doc = $pdoc:expr])* $kind:ident $field:ident: $ty:ty $(= $default:expr $(=> $shown:literal)?)?, )*
         })?
         $(check $check:expr;)?
         $(handlers {
@@ -36,7 +36,7 @@ macro_rules! engine_node {
             params: &[$($(weir_ir::ParamInfo {
                 name: stringify!($field),
                 kind: engine_node!(@kind $kind),
-                default: engine_node!(@default $($default)?),
+                default: engine_node!(@default $($default $(, $shown)?)?),
                 syntax: <$ty as weir_elements::FromRest>::SYNTAX,
                 doc: concat!($($pdoc),*),
             },)*)?],
@@ -96,6 +96,7 @@ macro_rules! engine_node {
     (@hname set_each $name:ident) => { concat!(stringify!($name), "N") };
     (@hname $hkind:ident $name:ident) => { stringify!($name) };
     (@default $default:expr) => { Some(stringify!($default)) };
+    (@default $default:expr, $shown:literal) => { Some($shown) };
     (@default) => { None };
     (@value $default:expr) => { Some($default) };
     (@value) => { None };

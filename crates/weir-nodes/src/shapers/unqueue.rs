@@ -11,7 +11,7 @@ engine_node! {
         /// Whether it pulls now.
         key active: bool = true,
         /// How many packets it pulls in all.
-        key limit: Limit = Limit::NONE,
+        key limit: Limit = Limit::NONE => "-1",
     }
     handlers {
         /// Number of packets pulled so far.

@@ -21,7 +21,7 @@ engine_node! {
     example "ControlSocket(UNIX, /tmp/weir-example.sock); Idle -> Discard;";
     params {
         /// `TCP` or `UNIX`.
-        pos r#type: Where = Where::Tcp,
+        pos r#type: Where = Where::Tcp => "TCP",
         /// TCP port (`41900+`: that one or the next that is free), or name of the Unix socket.
         pos address: String,
         /// Whether write handlers are refused.

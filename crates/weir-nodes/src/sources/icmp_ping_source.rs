@@ -35,7 +35,7 @@ engine_node! {
         /// Identifier of the requests; replies to others are not counted.
         key identifier: u16 = 0,
         /// How many requests.
-        key limit: Limit = Limit::NONE,
+        key limit: Limit = Limit::NONE => "-1",
         /// Whether to end the run an interval after the last request.
         key stop: bool = false,
         /// What follows the ICMP header.

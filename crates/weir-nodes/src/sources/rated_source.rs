@@ -12,7 +12,7 @@ engine_node! {
         /// Packets per second.
         pos rate: u32 = 10,
         /// How many packets.
-        pos limit: Limit = Limit::NONE,
+        pos limit: Limit = Limit::NONE => "-1",
         /// Whether it generates packets now.
         pos active: bool = true,
         /// Length of the packets: the data is repeated or cut.

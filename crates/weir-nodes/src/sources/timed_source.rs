@@ -14,7 +14,7 @@ engine_node! {
         /// What the packets contain.
         pos data: Data = Data::default(),
         /// How many packets.
-        key limit: Limit = Limit::NONE,
+        key limit: Limit = Limit::NONE => "-1",
         /// Whether it generates packets now.
         key active: bool = true,
         /// Whether to end the run an interval after the last packet.
