@@ -1,13 +1,13 @@
+use super::declare::rewriter;
 use super::eviction::Spare;
-use super::listing::{Mapping, mappings, pattern, patterns, set_capacity};
-use super::live::{self, Part};
+use super::listing::Mapping;
+use super::live::Part;
 use super::mapping::{self, Mappings, nanos};
-use super::params::{Anno, Capacity};
-use super::pattern::{InputSpec, InputSpecs, Rule};
+use super::pattern::{InputSpec, Rule};
 use crate::fields::{icmp, ipv4};
 use crate::prelude::*;
 
-element! {
+rewriter! {
     /// Rewrites addresses and identifiers of ICMP echo requests and replies (RFC 792), so that pings pass an address
     /// translation.
     ///
@@ -22,57 +22,22 @@ element! {
     /// Replies without a mapping (`NoMatch`), packets that are no echo (`NotRewritable`), fragments beyond the first
     /// (`Fragment`), and packets too short for the ICMP header (`Truncated`) are dropped, or leave unchanged if the
     /// input's specification is `pass`. The `net` mark has to stand on a checked IPv4 header.
-    ICMPPingRewriter: "1-/1-", "h/h";
+    ICMPPingRewriter;
     example "Idle -> CheckIPHeader -> rw :: ICMPPingRewriter(pattern 192.0.2.1 - 0-65535 0 1, drop) -> Discard;
         Idle -> CheckIPHeader -> [1] rw [1] -> Discard;";
     params {
-        /// One for each input.
-        rest inputs: InputSpecs,
         /// Lifetime of mappings without packets.
         key timeout: Duration = Duration::from_secs(300) => "5 min",
         /// How long after its last packet a mapping is not evicted for another.
         key guarantee: Duration = Duration::from_secs(5) => "5 s",
-        /// Kept for Click configurations: mappings are removed when their time has come.
-        key reap_interval: Duration = Duration::from_secs(900) => "15 min",
-        /// Most mappings: a number, or the name of another rewriter, to have no more than that with it together.
-        key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
-        /// Another name of MAPPING_CAPACITY.
-        key capacity: Option<Capacity> = None,
         /// Whether the destination annotation becomes the new destination address.
         key dst_anno: bool = true,
-        /// Annotation byte (`PAINT`, or its offset) that replies get from the first packet of their mapping.
-        key reply_anno: Option<Anno> = None,
     }
     handlers {
-        /// Number of mappings.
-        read nmappings = |_, s| Ok(mappings(s).to_string()),
-        /// Number of mappings.
-        read table_size = |_, s| Ok(mappings(s).to_string()),
-        /// Number of mappings.
-        read size = |_, s| Ok(mappings(s).to_string()),
-        /// Number of packets that got no mapping because no address or no place was free.
-        count mapping_failures,
-        /// Most mappings. When it is lowered, those that expire next go.
-        count capacity,
-        write capacity = |_, s, v| set_capacity(s, v),
-        /// Removes all mappings.
-        write clear = |_, s, _| {
-            s.table_mut("map").clear();
-            Ok(())
-        },
-        /// The pattern of each input.
-        read patterns = |e, s| Ok(patterns(&e.inputs, s)),
-        /// The pattern of input N.
-        each pattern = |e, s, i| pattern(&e.inputs, s, i),
-        /// Another pattern for input N, which changes the same parts and has the same outputs (`pattern SADDR SPORT DADDR
-        /// DPORT FOUTPUT ROUTPUT`); the mappings that the input has made go.
-        set_each pattern = |e, s, i, v| live::set(&e.inputs, s, i, v),
         /// All entries, one a line: flow (addresses, identifier), new flow, outputs (that of this direction with a star), input, seconds
         /// left.
         read table = |e, s| Ok(list(e, s)),
     }
-    ports |e| e.inputs.ports();
-    resolve |e, peers| e.inputs.resolve(e.capacity.as_ref().unwrap_or(&e.mapping_capacity), peers);
 }
 
 /// Key field of the table: the identifier.
@@ -87,16 +52,7 @@ const REPLY: u128 = 0;
 impl ICMPPingRewriter {
     /// What its tables follow from.
     pub(super) fn settings(&self, name: &str) -> mapping::Settings {
-        mapping::Settings {
-            name: name.to_owned(),
-            inputs: self.inputs.clone(),
-            capacity: self.capacity.as_ref().unwrap_or(&self.mapping_capacity).number(&self.inputs.1),
-            reply_anno: self.reply_anno.map(|a| a.0),
-            key: &[("is_reply", W1), ("src", W32), ("dst", W32), ("id", W16)],
-            value: &[("new_src", W32), ("new_dst", W32), ("new_id", W16)],
-            spare: Spare::Same(self.timeout, self.guarantee),
-            fixed: vec![],
-        }
+        self.table(name, &[("is_reply", W1), ("src", W32), ("dst", W32), ("id", W16)], &[("new_src", W32), ("new_dst", W32), ("new_id", W16)], Spare::Same(self.timeout, self.guarantee))
     }
 }
 

@@ -1,14 +1,14 @@
 use super::addresses;
+use super::declare::rewriter;
 use super::eviction::Spare;
-use super::listing::{Mapping, mappings, pattern, patterns, set_capacity};
-use super::live::{self, Part};
+use super::listing::Mapping;
+use super::live::Part;
 use super::mapping::{self, Mappings, nanos};
-use super::params::{Anno, Capacity};
-use super::pattern::{InputSpecs, Pattern, Rule};
+use super::pattern::{Pattern, Rule};
 use crate::fields::ipv4;
 use crate::prelude::*;
 
-element! {
+rewriter! {
     /// Rewrites addresses of IPv4 packets, by pairs of source and destination: between basic translation
     /// (`IPAddrRewriter`) and that of ports (`IPRewriter`).
     ///
@@ -29,59 +29,21 @@ element! {
     ///
     /// The `net` mark has to stand on a checked IPv4 header. The header checksum is updated, and those of TCP and UDP,
     /// also where the sender's kernel left them to the device. The destination annotation becomes the new destination.
-    IPAddrPairRewriter: "1-/1-", "h/h";
+    IPAddrPairRewriter;
     example "Idle -> CheckIPHeader -> rw :: IPAddrPairRewriter(pattern 192.0.2.1-192.0.2.254 - 0 1, drop) -> Discard;
         Idle -> CheckIPHeader -> [1] rw [1] -> Discard;";
     params {
-        /// One for each input.
-        rest inputs: InputSpecs,
         /// Lifetime of mappings without packets.
         key timeout: Duration = Duration::from_secs(7200) => "2 h",
         /// How long after its last packet a mapping is not evicted for another.
         key guarantee: Duration = Duration::from_secs(5) => "5 s",
-        /// Kept for Click configurations: mappings are removed when their time has come.
-        key reap_interval: Duration = Duration::from_secs(900) => "15 min",
-        /// Most mappings: a number, or the name of another rewriter, to have no more than that with it together.
-        key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
-        /// Another name of MAPPING_CAPACITY.
-        key capacity: Option<Capacity> = None,
-        /// Annotation byte (`PAINT`, or its offset) that replies get from the first packet of their mapping.
-        key reply_anno: Option<Anno> = None,
     }
-    check |e| e.inputs.check(Pattern::only_addresses);
+    only Pattern::only_addresses;
     handlers {
-        /// Number of mappings.
-        read nmappings = |_, s| Ok(mappings(s).to_string()),
-        /// Number of mappings.
-        read table_size = |_, s| Ok(mappings(s).to_string()),
-        /// Number of mappings.
-        read size = |_, s| Ok(mappings(s).to_string()),
-        /// Number of packets that got no mapping because no address or no place was free.
-        count mapping_failures,
-        /// Most mappings. When it is lowered, those that expire next go.
-        count capacity,
-        write capacity = |_, s, v| set_capacity(s, v),
-        /// Removes all mappings.
-        write clear = |_, s, _| {
-            s.table_mut("map").clear();
-            Ok(())
-        },
-        /// The pattern of each input.
-        read patterns = |e, s| Ok(patterns(&e.inputs, s)),
-        /// The pattern of input N.
-        each pattern = |e, s, i| pattern(&e.inputs, s, i),
-        /// Another pattern for input N, which changes the same parts and has the same outputs (`pattern SADDR SPORT DADDR
-        /// DPORT FOUTPUT ROUTPUT`); the mappings that the input has made go.
-        set_each pattern = |e, s, i, v| live::set(&e.inputs, s, i, v),
         /// All entries, one a line: addresses, new addresses, outputs (that of this direction with a star), input, seconds
         /// left.
         read table = |e, s| Ok(list(e, s)),
     }
-    ports |e| e.inputs.ports();
-    resolve |e, peers| {
-        e.inputs.resolve(e.capacity.as_ref().unwrap_or(&e.mapping_capacity), peers)?;
-        e.inputs.check(Pattern::only_addresses).map_err(|e| e.lines().map(str::to_owned).collect())
-    };
 }
 
 /// Key field of the table that replies have their new address in.
@@ -90,16 +52,7 @@ const DST: u32 = 1;
 impl IPAddrPairRewriter {
     /// What its tables follow from.
     pub(super) fn settings(&self, name: &str) -> mapping::Settings {
-        mapping::Settings {
-            name: name.to_owned(),
-            inputs: self.inputs.clone(),
-            capacity: self.capacity.as_ref().unwrap_or(&self.mapping_capacity).number(&self.inputs.1),
-            reply_anno: self.reply_anno.map(|a| a.0),
-            key: &[("src", W32), ("dst", W32)],
-            value: &[("new_src", W32), ("new_dst", W32)],
-            spare: Spare::Same(self.timeout, self.guarantee),
-            fixed: vec![],
-        }
+        self.table(name, &[("src", W32), ("dst", W32)], &[("new_src", W32), ("new_dst", W32)], Spare::Same(self.timeout, self.guarantee))
     }
 }
 

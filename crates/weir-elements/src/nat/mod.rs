@@ -5,6 +5,7 @@ use crate::class::{Class, class};
 mod addresses;
 mod connection_limit;
 mod connection_tracker;
+mod declare;
 mod eviction;
 mod flow;
 mod fragments;

@@ -1,13 +1,10 @@
+use super::declare::rewriter;
 use super::eviction::Spare;
 use super::flow::{self, Kinds};
-use super::listing::{flows, lookup, mappings, pattern, patterns, set_capacity};
-use super::live;
-use super::mapping;
-use super::params::{Anno, Capacity};
-use super::pattern::InputSpecs;
+use super::listing::{flows, lookup};
 use crate::prelude::*;
 
-element! {
+rewriter! {
     /// Rewrites addresses and ports of TCP packets, and their sequence numbers where an element asks for it.
     ///
     /// It is as `IPRewriter`, whose manual describes the input specifications and the mappings, for TCP alone.
@@ -19,12 +16,10 @@ element! {
     /// their TCP header (`Truncated`) are dropped, or leave unchanged if the input's specification is `pass`. Packets
     /// of unknown flows are dropped if the specification says so (`NoMatch`), or if there is no room for a mapping
     /// (`Full`) or no port is free (`NoPort`).
-    TCPRewriter: "1-/1-", "h/h";
+    TCPRewriter;
     example "Idle -> CheckIPHeader -> rw :: TCPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop) -> Discard;
         Idle -> CheckIPHeader -> [1] rw [1] -> Discard;";
     params {
-        /// One for each input.
-        rest inputs: InputSpecs,
         /// Lifetime of mappings without packets, when both sides have sent data.
         key tcp_timeout: Duration = Duration::from_secs(86400) => "24 h",
         /// Another name of TCP_TIMEOUT.
@@ -37,48 +32,15 @@ element! {
         key tcp_guarantee: Duration = Duration::from_secs(5) => "5 s",
         /// Another name of TCP_GUARANTEE.
         key guarantee: Option<Duration> = None,
-        /// Kept for Click configurations: mappings are removed when their time has come.
-        key reap_interval: Duration = Duration::from_secs(900) => "15 min",
-        /// Most mappings: a number, or the name of another rewriter, to have no more than that with it together.
-        key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
-        /// Another name of MAPPING_CAPACITY.
-        key capacity: Option<Capacity> = None,
         /// Whether the destination annotation becomes the new destination address.
         key dst_anno: bool = true,
-        /// Annotation byte (`PAINT`, or its offset) that replies get from the first packet of their flow.
-        key reply_anno: Option<Anno> = None,
     }
     handlers {
-        /// Number of mappings.
-        read nmappings = |_, s| Ok(mappings(s).to_string()),
-        /// Number of mappings.
-        read table_size = |_, s| Ok(mappings(s).to_string()),
-        /// Number of mappings.
-        read size = |_, s| Ok(mappings(s).to_string()),
-        /// Number of packets that got no mapping because no port or no place was free.
-        count mapping_failures,
-        /// Most mappings. When it is lowered, those that expire next go.
-        count capacity,
-        write capacity = |_, s, v| set_capacity(s, v),
-        /// Removes all mappings.
-        write clear = |_, s, _| {
-            s.table_mut("map").clear();
-            Ok(())
-        },
-        /// The pattern of each input.
-        read patterns = |e, s| Ok(patterns(&e.inputs, s)),
-        /// The pattern of input N.
-        each pattern = |e, s, i| pattern(&e.inputs, s, i),
-        /// Another pattern for input N, which changes the same parts and has the same outputs (`pattern SADDR SPORT DADDR
-        /// DPORT FOUTPUT ROUTPUT`); the mappings that the input has made go.
-        set_each pattern = |e, s, i, v| live::set(&e.inputs, s, i, v),
         /// All entries, one a line: flow, new flow, outputs (that of this direction with a star), input, seconds left.
         read table = |e, s| Ok(flows(&e.inputs, s, None)),
         /// The new flow of a flow, both as `SADDR SPORT DADDR DPORT`.
         read lookup = |_, s| lookup(s, proto::TCP),
     }
-    ports |e| e.inputs.ports();
-    resolve |e, peers| e.inputs.resolve(e.capacity.as_ref().unwrap_or(&e.mapping_capacity), peers);
 }
 
 impl TCPRewriter {
@@ -89,16 +51,7 @@ impl TCPRewriter {
         let spare = Spare::OfFlow(Kinds::Tcp, (tcp, guarantee), ([Duration::ZERO; 2], guarantee));
         flow::Settings {
             kind: Kinds::Tcp,
-            table: mapping::Settings {
-                name: name.to_owned(),
-                inputs: self.inputs.clone(),
-                capacity: self.capacity.as_ref().unwrap_or(&self.mapping_capacity).number(&self.inputs.1),
-                reply_anno: self.reply_anno.map(|a| a.0),
-                key: flow::KEY,
-                value: flow::VALUE,
-                spare,
-                fixed: vec![],
-            },
+            table: self.table(name, flow::KEY, flow::VALUE, spare),
             tcp_timeout: self.timeout.unwrap_or(self.tcp_timeout),
             tcp_done_timeout: self.tcp_done_timeout,
             tcp_nodata_timeout: self.tcp_nodata_timeout,

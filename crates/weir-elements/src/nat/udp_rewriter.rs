@@ -1,13 +1,10 @@
+use super::declare::rewriter;
 use super::eviction::Spare;
 use super::flow::{self, Kinds};
-use super::listing::{flows, mappings, pattern, patterns, set_capacity};
-use super::live;
-use super::mapping;
-use super::params::{Anno, Capacity};
-use super::pattern::InputSpecs;
+use super::listing::flows;
 use crate::prelude::*;
 
-element! {
+rewriter! {
     /// Rewrites addresses and ports of UDP packets: network address and port translation (NAPT, RFC 3022).
     ///
     /// It is as `IPRewriter`, whose manual describes the input specifications and the mappings, with these
@@ -18,12 +15,10 @@ element! {
     /// too short for their transport header (`Truncated`) are dropped, or leave unchanged if the input's
     /// specification is `pass`. Packets of unknown flows are dropped if the specification says so (`NoMatch`), or if
     /// there is no room for a mapping (`Full`) or no port is free (`NoPort`).
-    UDPRewriter: "1-/1-", "h/h";
+    UDPRewriter;
     example "Idle -> CheckIPHeader -> rw :: UDPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop) -> Discard;
         Idle -> CheckIPHeader -> [1] rw [1] -> Discard;";
     params {
-        /// One for each input.
-        rest inputs: InputSpecs,
         /// Lifetime of mappings without packets.
         key timeout: Duration = Duration::from_secs(300) => "5 min",
         /// Another name of TIMEOUT.
@@ -36,46 +31,13 @@ element! {
         key udp_guarantee: Duration = Duration::from_secs(5) => "5 s",
         /// Another name of UDP_GUARANTEE.
         key guarantee: Option<Duration> = None,
-        /// Kept for Click configurations: mappings are removed when their time has come.
-        key reap_interval: Duration = Duration::from_secs(900) => "15 min",
-        /// Most mappings: a number, or the name of another rewriter, to have no more than that with it together.
-        key mapping_capacity: Capacity = Capacity::DEFAULT => "1048576",
-        /// Another name of MAPPING_CAPACITY.
-        key capacity: Option<Capacity> = None,
         /// Whether the destination annotation becomes the new destination address.
         key dst_anno: bool = true,
-        /// Annotation byte (`PAINT`, or its offset) that replies get from the first packet of their flow.
-        key reply_anno: Option<Anno> = None,
     }
     handlers {
-        /// Number of mappings.
-        read nmappings = |_, s| Ok(mappings(s).to_string()),
-        /// Number of mappings.
-        read table_size = |_, s| Ok(mappings(s).to_string()),
-        /// Number of mappings.
-        read size = |_, s| Ok(mappings(s).to_string()),
-        /// Number of packets that got no mapping because no port or no place was free.
-        count mapping_failures,
-        /// Most mappings. When it is lowered, those that expire next go.
-        count capacity,
-        write capacity = |_, s, v| set_capacity(s, v),
-        /// Removes all mappings.
-        write clear = |_, s, _| {
-            s.table_mut("map").clear();
-            Ok(())
-        },
-        /// The pattern of each input.
-        read patterns = |e, s| Ok(patterns(&e.inputs, s)),
-        /// The pattern of input N.
-        each pattern = |e, s, i| pattern(&e.inputs, s, i),
-        /// Another pattern for input N, which changes the same parts and has the same outputs (`pattern SADDR SPORT DADDR
-        /// DPORT FOUTPUT ROUTPUT`); the mappings that the input has made go.
-        set_each pattern = |e, s, i, v| live::set(&e.inputs, s, i, v),
         /// All entries, one a line: flow, new flow, outputs (that of this direction with a star), input, seconds left.
         read table = |e, s| Ok(flows(&e.inputs, s, None)),
     }
-    ports |e| e.inputs.ports();
-    resolve |e, peers| e.inputs.resolve(e.capacity.as_ref().unwrap_or(&e.mapping_capacity), peers);
 }
 
 impl UDPRewriter {
@@ -88,16 +50,7 @@ impl UDPRewriter {
         let spare = Spare::OfFlow(Kinds::Any, ([Duration::ZERO; 3], guarantee), (udp, guarantee));
         flow::Settings {
             kind: Kinds::Any,
-            table: mapping::Settings {
-                name: name.to_owned(),
-                inputs: self.inputs.clone(),
-                capacity: self.capacity.as_ref().unwrap_or(&self.mapping_capacity).number(&self.inputs.1),
-                reply_anno: self.reply_anno.map(|a| a.0),
-                key: flow::KEY,
-                value: flow::VALUE,
-                spare,
-                fixed: vec![],
-            },
+            table: self.table(name, flow::KEY, flow::VALUE, spare),
             tcp_timeout: timeout,
             tcp_done_timeout: timeout,
             tcp_nodata_timeout: timeout,
