@@ -50,7 +50,15 @@ impl Namespace {
     /// It cannot be made.
     pub fn try_new(label: &str) -> io::Result<Namespace> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weirkit-{}-{}-{label}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Namespace::named(format!("weirkit-{}-{number}-{label}", std::process::id()))
+    }
+
+    /// The same with a name that is given, which no other may have.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn named(name: String) -> io::Result<Namespace> {
         output(Command::new("ip").args(["netns", "add", &name]))?;
         let namespace = Namespace(name);
         let quiet = ["-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"];

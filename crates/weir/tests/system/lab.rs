@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::Value;
+use weir_testkit::Namespace;
 
 /// The program under test.
 pub const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -38,7 +39,7 @@ enum Share {
 pub struct Lab {
     id: String,
     dir: PathBuf,
-    namespaces: Vec<String>,
+    namespaces: Vec<Namespace>,
     // Last, so that the next test begins when everything else is gone.
     _share: Share,
 }
@@ -110,34 +111,24 @@ impl Lab {
 
     /// One more namespace. Nothing speaks in it unasked: there is no IPv6.
     pub fn namespace(&mut self, name: &str) {
-        let full = self.name(name);
-        self.namespaces.push(full.clone());
-        host(&["ip", "netns", "add", &full]).ok();
-        self.ns(name)
-            .run(&[
-                "sysctl",
-                "-qw",
-                "net.ipv6.conf.all.disable_ipv6=1",
-                "net.ipv6.conf.default.disable_ipv6=1",
-            ])
-            .ok();
-        self.ip(name, "link set lo up");
+        self.namespaces.push(Namespace::named(self.name(name)).unwrap());
     }
 
     /// `ip -n NAMESPACE ARGUMENTS`; has to succeed.
     #[track_caller]
     pub fn ip(&self, namespace: &str, arguments: &str) -> String {
-        let name = self.name(namespace);
-        let mut argv = vec!["ip", "-n", &name];
-        argv.extend(arguments.split_whitespace());
-        host(&argv).ok()
+        self.at(namespace).ip(arguments)
     }
 
     /// A veth pair between two namespaces; both ends are up.
     pub fn link(&self, a: (&str, &str), b: (&str, &str)) {
-        self.ip(a.0, &format!("link add {} type veth peer name {} netns {}", a.1, b.1, self.name(b.0)));
-        self.ip(a.0, &format!("link set {} up", a.1));
-        self.ip(b.0, &format!("link set {} up", b.1));
+        weir_testkit::link((self.at(a.0), a.1), (self.at(b.0), b.1));
+    }
+
+    #[track_caller]
+    fn at(&self, name: &str) -> &Namespace {
+        let full = self.name(name);
+        self.namespaces.iter().find(|n| n.name() == full).expect("the lab has that namespace")
     }
 
     /// A place to run programs in.
@@ -172,7 +163,7 @@ impl Lab {
         let mut list: Vec<u32> = all.filter(marked).collect();
         for n in &self.namespaces {
             list.extend(
-                host(&["ip", "netns", "pids", n]).stdout.lines().filter_map(|l| l.trim().parse::<u32>().ok()),
+                host(&["ip", "netns", "pids", n.name()]).stdout.lines().filter_map(|l| l.trim().parse::<u32>().ok()),
             );
         }
         list.sort_unstable();
@@ -202,9 +193,7 @@ impl Lab {
                 _ = poll(POLLS, || !Path::new(&group).exists() || fs::remove_dir(&group).is_ok());
             }
         }
-        for n in &self.namespaces {
-            _ = host(&["ip", "netns", "del", n]);
-        }
+        self.namespaces.clear();
         // What a test mounted in the directory goes with it.
         for line in fs::read_to_string("/proc/mounts").unwrap_or_default().lines() {
             if let Some(at) = line.split(' ').nth(1).filter(|at| Path::new(at).starts_with(&self.dir)) {
