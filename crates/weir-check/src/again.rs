@@ -4,7 +4,7 @@
 //! where packets begin and end. What was found without a node cannot become wrong by what that node does.
 
 use weir_verify::checks::{Evidence, Filter, Query, ReturnPath, Shows, Standing, Start, Target, Verdict};
-use weir_verify::{Guard, Limits, NodeId, Place};
+use weir_verify::{Guard, Limits, NodeId, NodePort};
 
 use crate::answer::{Answer, Asked, PartialAnswer, Status};
 use crate::question::{Ask, Question};
@@ -106,8 +106,8 @@ impl World {
             _ => Verdict::Holds(Some(Box::new(evidence))),
         };
         // There are packets to show.
-        let (uncounted, explored) = (before.uncounted.clone(), before.explored);
-        let found = PartialAnswer { verdict, uncounted, not_tried: false, visited, stopped: None, explored };
+        let (assumptions, explored) = (before.assumptions.clone(), before.explored);
+        let found = PartialAnswer { verdict, assumptions, not_tried: false, visited, stopped: None, explored };
         let answer = Answer::new(before.asked.clone(), found);
         Some(Answer { age: self.net.age(), kept: true, ..answer })
     }
@@ -144,7 +144,7 @@ fn same_query(a: &Query, b: &Query, m: &Matching) -> bool {
 }
 
 fn same_return_path(a: &ReturnPath, b: &ReturnPath, m: &Matching) -> bool {
-    let reply = |(a, b): (&(Place, Start), &(Place, Start))| {
+    let reply = |(a, b): (&(NodePort, Start), &(NodePort, Start))| {
         m.place(a.0) == Some(b.0) && same_starts(std::slice::from_ref(&a.1), std::slice::from_ref(&b.1), m)
     };
     same_targets(&a.home, &b.home, m)

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use weir_model::requirement::Requirement;
 use weir_topology::Requester;
 use weir_verify::checks::{
-    self, Checker, Doubt, Evidence, Explored, Rule, Stage, Standing, Stopped, Uncounted, Verdict,
+    self, Checker, Doubt, Evidence, Explored, Rule, Stage, Standing, Stopped, Assumptions, Verdict,
 };
 use weir_verify::{Limits, NodeId};
 
@@ -59,7 +59,7 @@ pub struct Answer {
     /// Where there is no run as asked for: one that may have been meant, and how it ends.
     pub near_miss: Option<Box<Evidence>>,
     /// What was left out of account.
-    pub uncounted: Uncounted,
+    pub assumptions: Assumptions,
     /// It says that there is no packet, and longer sequences of packets that came before were not tried
     /// ([`Checker::not_tried`]).
     pub not_tried: bool,
@@ -78,7 +78,7 @@ impl World {
         let parts = question.ask.by_source();
         let parts = if parts.len() > 1 { &parts[..] } else { std::slice::from_ref(&question.ask) };
         let is_can = matches!(question.ask, Ask::Can(_));
-        let (mut verdicts, mut uncounted, mut visited) = (Vec::new(), Uncounted::default(), Vec::new());
+        let (mut verdicts, mut assumptions, mut visited) = (Vec::new(), Assumptions::default(), Vec::new());
         let (mut not_tried, mut stopped, mut explored) = (false, None, Explored::default());
         let mut left = limits;
         // What settles it makes the rest needless.
@@ -96,7 +96,7 @@ impl World {
             left.time = left.time.map(|time| time.saturating_sub(longest));
             for (one, _) in found {
                 verdicts.push(one.verdict);
-                uncounted.add(one.uncounted);
+                assumptions.add(one.assumptions);
                 not_tried |= one.not_tried;
                 visited.extend(one.visited);
                 stopped = stopped.or(one.stopped);
@@ -109,7 +109,7 @@ impl World {
         visited.sort_unstable();
         visited.dedup();
         let verdict = joined(verdicts, is_can);
-        let found = PartialAnswer { verdict, uncounted, not_tried, visited, stopped, explored };
+        let found = PartialAnswer { verdict, assumptions, not_tried, visited, stopped, explored };
         let answer = Answer::new(Asked::Requirement(question.requirement.clone()), found);
         let near_miss = match &question.ask {
             Ask::Can(q) if answer.status == Status::Violated => {
@@ -154,7 +154,7 @@ impl World {
 }
 
 fn ask_by(c: &mut Checker<'_>, ask: &Ask) -> PartialAnswer {
-    let mut uncounted = Uncounted::default();
+    let mut assumptions = Assumptions::default();
     let verdict = match ask {
         Ask::Can(q) => checks::can(c, q),
         Ask::Only(q) => checks::only(c, q),
@@ -164,20 +164,20 @@ fn ask_by(c: &mut Checker<'_>, ask: &Ask) -> PartialAnswer {
         Ask::All(each, strict) => {
             let all = each.iter().map(|q| {
                 let (verdict, left_out) = checks::all(c, q, *strict);
-                uncounted.add(left_out);
+                assumptions.add(left_out);
                 verdict
             });
             joined(all, false)
         }
         Ask::Invariant(each) => joined(each.iter().map(|(q, fields)| checks::invariant(c, q, fields)), false),
     };
-    PartialAnswer::new(c, verdict, uncounted)
+    PartialAnswer::new(c, verdict, assumptions)
 }
 
 /// The answer about the packets of some sources.
 pub(crate) struct PartialAnswer {
     pub verdict: Verdict,
-    pub uncounted: Uncounted,
+    pub assumptions: Assumptions,
     pub not_tried: bool,
     pub visited: Vec<NodeId>,
     pub stopped: Option<Stopped>,
@@ -186,19 +186,19 @@ pub(crate) struct PartialAnswer {
 
 impl PartialAnswer {
     /// With what a checker knows beside its verdict.
-    pub(crate) fn new(c: &mut Checker<'_>, verdict: Verdict, uncounted: Uncounted) -> PartialAnswer {
+    pub(crate) fn new(c: &mut Checker<'_>, verdict: Verdict, assumptions: Assumptions) -> PartialAnswer {
         let (not_tried, visited, explored) = (c.not_tried(), c.visited(), c.explored());
         let stopped = match &verdict {
             Verdict::Inconclusive(doubt) => c.stopped(doubt),
             Verdict::Holds(_) | Verdict::Violated(_) => None,
         };
-        PartialAnswer { verdict, uncounted, not_tried, visited, stopped, explored }
+        PartialAnswer { verdict, assumptions, not_tried, visited, stopped, explored }
     }
 }
 
 impl Answer {
     pub(crate) fn new(asked: Asked, found: PartialAnswer) -> Answer {
-        let PartialAnswer { verdict, uncounted, not_tried, visited, stopped, explored } = found;
+        let PartialAnswer { verdict, assumptions, not_tried, visited, stopped, explored } = found;
         let (status, doubt, evidence) = match verdict {
             Verdict::Holds(e) => (Status::Holds, None, e),
             Verdict::Violated(e) => (Status::Violated, None, e),
@@ -213,7 +213,7 @@ impl Answer {
             doubt,
             evidence,
             near_miss: None,
-            uncounted,
+            assumptions,
             kept: false,
             visited,
             age: 0,

@@ -7,7 +7,7 @@ use weir_ir::program::Reason;
 use weir_verify::checks::{
     Checker, Comparison, Doubt, Evidence, Fate, Filter, Framing, Start, Twin, compare,
 };
-use weir_verify::{Body, Entry, Hop, How, Limits, Network, NodeId, Place};
+use weir_verify::{Body, Entry, Hop, How, Limits, Network, NodeId, NodePort};
 
 use crate::hosts::guard_of_hosts;
 use crate::report::{ARRIVES, Changes, MADE, Treated};
@@ -49,7 +49,7 @@ impl Changes {
         for (name, start) in &old {
             match new.get(name) {
                 Some(other) if alike(start, other) => {
-                    let place = Place { node: other.place.node + first, ..other.place };
+                    let place = NodePort { node: other.place.node + first, ..other.place };
                     twins.push(Twin { before: start.clone(), after: Start { place, ..other.clone() } });
                     names.push(name.clone());
                 }
@@ -126,7 +126,7 @@ impl Side<'_> {
                 fate(format!("dropped: {}", Reason::DISCARDED))
             }
             How::Sunk => {
-                let place = self.world.arrival_name(Place { node: own, port: 0 });
+                let place = self.world.arrival_name(NodePort { node: own, port: 0 });
                 let name = place.unwrap_or_else(|| self.name(node));
                 Fate { text: format!("{ARRIVES}{name}"), whole: true }
             }
@@ -146,7 +146,7 @@ impl Side<'_> {
 
     /// Hops with this world's own numbers of nodes.
     fn hops(&self, hops: Vec<Hop>) -> Vec<Hop> {
-        let own = |h: Hop| Hop { place: Place { node: h.place.node - self.first, ..h.place }, ..h };
+        let own = |h: Hop| Hop { place: NodePort { node: h.place.node - self.first, ..h.place }, ..h };
         hops.into_iter().map(own).collect()
     }
 }
@@ -175,7 +175,7 @@ pub(crate) fn hops_of(e: &Evidence, side: usize) -> Vec<Hop> {
 }
 
 /// The places by which the packets of such a run come in on the first side, each with its first hop.
-pub(crate) fn entered(e: &Evidence) -> Vec<(Place, Option<&Hop>)> {
+pub(crate) fn entered(e: &Evidence) -> Vec<(NodePort, Option<&Hop>)> {
     let each = e.entered.iter().zip(&e.replay.starts).step_by(2);
     each.filter_map(|(entry, start)| match entry {
         Entry::Packet(at, _) => Some((*at, e.replay.hops.get(*start))),

@@ -9,7 +9,7 @@ use weir_ir::Program;
 use weir_plan::{Classes, Plan};
 use weir_switch::rule::FlowRule;
 use weir_verify::checks::{Checker, Framing, Reach, RuleList, coverage};
-use weir_verify::{Body, Limits, Network, NodeId, Place};
+use weir_verify::{Body, Limits, Network, NodeId, NodePort};
 
 use crate::click::Label;
 use crate::filter::guard;
@@ -53,7 +53,7 @@ impl Coverage {
         let (ports, none) = (inputs(&world), BTreeSet::new());
         for &node in &elements {
             let ports = ports.get(&node).unwrap_or(&none);
-            let all = ports.iter().map(|&port| found.place(Place { node, port }));
+            let all = ports.iter().map(|&port| found.place(NodePort { node, port }));
             let best = all.fold(Reach::No, |best, r| match (best, r) {
                 (Reach::Yes, _) | (_, Reach::Yes) => Reach::Yes,
                 (Reach::Unknown, _) | (_, Reach::Unknown) => Reach::Unknown,
@@ -88,7 +88,7 @@ impl Coverage {
 }
 
 /// For each output of the elements that leads somewhere, a place that only its packets come to.
-fn split_wires(net: &mut Network, elements: &[NodeId]) -> BTreeMap<(NodeId, u32), Place> {
+fn split_wires(net: &mut Network, elements: &[NodeId]) -> BTreeMap<(NodeId, u32), NodePort> {
     let mut ways = BTreeMap::new();
     for &node in elements {
         let outputs = net.node(node).outputs.clone();
@@ -96,8 +96,8 @@ fn split_wires(net: &mut Network, elements: &[NodeId]) -> BTreeMap<(NodeId, u32)
             continue;
         }
         for (port, to) in (0..).zip(&outputs).filter_map(|(i, to)| Some((i, (*to)?))) {
-            let between = Place { node: net.add("", Body::Pass { lossy: false }), port: 0 };
-            net.connect(Place { node, port }, between);
+            let between = NodePort { node: net.add("", Body::Pass { lossy: false }), port: 0 };
+            net.connect(NodePort { node, port }, between);
             net.connect(between, to);
             ways.insert((node, port), between);
         }
@@ -139,7 +139,7 @@ fn ask_rules(world: &mut World, elements: &[NodeId]) -> Vec<Asked> {
                 guards.push(world.hidden_program("rule", &program));
             }
             if !guards.is_empty() {
-                asked.push(Asked { node, texts, rules: RuleList { place: Place { node, port }, guards } });
+                asked.push(Asked { node, texts, rules: RuleList { place: NodePort { node, port }, guards } });
             }
         }
     }

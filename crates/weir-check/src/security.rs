@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use weir_model::value::IpPrefix;
 use weir_topology::{Policy, Receive, Requester, SendFrom, SendTo};
 use weir_verify::checks::{Allowed, Checker, Module, Prefix, Rules, secure};
-use weir_verify::{Limits, Place};
+use weir_verify::{Limits, NodePort};
 
 use crate::answer::{Answer, Asked, PartialAnswer};
 use crate::world::World;
@@ -39,7 +39,7 @@ impl World {
         // What becomes of packets that left a module is not its doing.
         let mut net = self.net.clone();
         for output in self.modules.iter().flat_map(|m| &m.module.outputs) {
-            net.disconnect(Place { port: 0, ..output.place });
+            net.disconnect(NodePort { port: 0, ..output.place });
         }
         net.finish();
         let answer = |m: &Placed| {

@@ -48,7 +48,7 @@ use crate::explore::visited::VisitedNodes;
 use crate::model::expr::Expr;
 use crate::model::packet::SymbolicPacket;
 use crate::network::effects::{Effects, seen_outside};
-use crate::network::{Body, Network, NodeId, Place};
+use crate::network::{Body, Network, NodeId, NodePort};
 use crate::solve::eval::ConcreteRun;
 
 /// The state stops here: it contradicts itself, its successors are in the work list, or a limit was reached.
@@ -77,7 +77,7 @@ struct Liveness {
     /// For each node the values that count at the heads of its loops.
     heads: HashMap<NodeId, HashMap<BlockId, Vec<Value>>>,
     /// By input the bytes of annotations, a bit each, that are not read there.
-    overwritten: FxHashMap<Place, u64>,
+    overwritten: FxHashMap<NodePort, u64>,
 }
 
 impl<'a> Explorer<'a> {
@@ -202,7 +202,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// The packet comes to an input.
-    pub(crate) fn arrive(&mut self, st: &mut State, to: Place) -> Result<Option<BlockId>, Cut> {
+    pub(crate) fn arrive(&mut self, st: &mut State, to: NodePort) -> Result<Option<BlockId>, Cut> {
         let mut to = to;
         // They mean nothing in another program, and copies need not have them.
         st.values.clear();

@@ -33,7 +33,7 @@ pub use model::expr::{At, Claim, EntryAt, Expr, Exprs, Mem, MemId, Node, Source,
 pub use model::facts::Facts;
 pub use model::packet::{Mark, SymbolicPacket};
 pub use model::set::Set;
-pub use network::{Body, Network, Node as NetworkNode, NodeId, Place};
+pub use network::{Body, Network, Node as NetworkNode, NodeId, NodePort};
 pub use solve::eval::{ConcretePacket, ConcreteRun, Evaluator, HeldPackets};
 pub use solve::lazy_tables::{LazyTables, Numbers};
 pub use solve::replay::{Hop, Left, Replay, replay};

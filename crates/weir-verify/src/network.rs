@@ -28,7 +28,7 @@ pub type NodeId = u32;
 
 /// A place in a network: an input or an output of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct NodePort {
     /// The node.
     pub node: NodeId,
     /// The port.
@@ -70,7 +70,7 @@ pub struct Node {
     /// What it does.
     pub body: Body,
     /// Where its outputs lead.
-    pub outputs: Vec<Option<Place>>,
+    pub outputs: Vec<Option<NodePort>>,
     /// Its program does all that may happen to a packet, and more: what shows only by a packet that passes here is not known.
     pub(crate) guesses: bool,
     /// Whether a packet that goes round is noticed here: there is such a node on each cycle.
@@ -169,7 +169,7 @@ impl Network {
     }
 
     /// Leads an output to an input.
-    pub fn connect(&mut self, from: Place, to: Place) {
+    pub fn connect(&mut self, from: NodePort, to: NodePort) {
         if let Some(n) = self.nodes.get_mut(from.node as usize) {
             let port = from.port as usize;
             if n.outputs.len() <= port {
@@ -181,7 +181,7 @@ impl Network {
     }
 
     /// Cuts what leaves by an output.
-    pub fn disconnect(&mut self, from: Place) {
+    pub fn disconnect(&mut self, from: NodePort) {
         if let Some(o) =
             self.nodes.get_mut(from.node as usize).and_then(|n| n.outputs.get_mut(from.port as usize))
         {
@@ -267,7 +267,7 @@ impl Network {
             n.is_head = is_head;
             n.joins = Some(Vec::new());
         }
-        let wires: Vec<Place> = self.nodes.iter().flat_map(|n| n.outputs.iter().flatten().copied()).collect();
+        let wires: Vec<NodePort> = self.nodes.iter().flat_map(|n| n.outputs.iter().flatten().copied()).collect();
         let mut seen = FxHashSet::default();
         for to in wires.into_iter().filter(|to| !seen.insert(*to)) {
             let joins = self.nodes.get_mut(to.node as usize).and_then(|n| n.joins.as_mut());

@@ -11,7 +11,7 @@ use weir_verify::checks::{
     Bits, Checker, Field, Query, ReturnPath, Start, Target, Verdict, all, can, invariant, never, noloops,
     only, returns,
 };
-use weir_verify::{Body, Limits, Network, Place};
+use weir_verify::{Body, Limits, Network, NodePort};
 
 const FILTER: &str = "c = CheckIPHeader
     f = IPFilter(allow udp dst port 1500, deny all)
@@ -208,7 +208,7 @@ fn fields_of_ipv6_stand_elsewhere() {
 }
 
 fn start(n: &Net, place: &str) -> Start {
-    let place: Place = n.port(place);
+    let place: NodePort = n.port(place);
     Start::new(place, weir_verify::checks::Framing::Ip, weir_verify::SymbolicInput::ip())
 }
 
@@ -313,14 +313,14 @@ fn sends_by_both_outputs(program: &Arc<weir_ir::Program>) {
     let node = net.add_program("program", program, 0);
     let outputs = ["first", "second"].map(|name| net.add(name, Body::Sink));
     for (port, sink) in (0..).zip(outputs) {
-        net.connect(Place { node, port }, Place { node: sink, port: 0 });
+        net.connect(NodePort { node, port }, NodePort { node: sink, port: 0 });
     }
     net.finish();
     let framing = weir_verify::checks::Framing::Ip;
     let input = weir_verify::SymbolicInput::ip();
-    let from = Start::new(Place { node, port: 0 }, framing, input);
+    let from = Start::new(NodePort { node, port: 0 }, framing, input);
     for sink in outputs {
-        let to = Target::new(Place { node: sink, port: 0 }, framing);
+        let to = Target::new(NodePort { node: sink, port: 0 }, framing);
         let q = Query { from: vec![from.clone()], to: vec![to], ..Query::default() };
         shown(&can(&mut Checker::new(&net, Limits::default()), &q), true);
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use net::Net;
 use weir_verify::testing::{Arrivals, Paths, assert_losses_are_only_losses};
-use weir_verify::{Limits, Network, Place, Session, SymbolicInput};
+use weir_verify::{Limits, Network, NodePort, Session, SymbolicInput};
 
 /// Elements that networks are made of, and how many outputs each has.
 const ELEMENTS: &[(&str, usize)] = &[
@@ -179,7 +179,7 @@ impl Count {
     fn compare(
         &mut self,
         net: &Network,
-        places: &[Place],
+        places: &[NodePort],
         n: &mut Numbers,
         make: impl Fn(&mut Numbers) -> Vec<u8>,
     ) -> Option<usize> {
@@ -301,7 +301,7 @@ fn programs_with_declared_tables_do_what_their_ways_say() {
         let mut net = Network::new();
         let node = net.add_program("p", &Arc::new(program), 0);
         net.finish();
-        let (n, at) = (&mut Numbers(seed), Place { node, port: 0 });
+        let (n, at) = (&mut Numbers(seed), NodePort { node, port: 0 });
         for packets in 1..=3 {
             if all.compare(&net, &vec![at; packets], n, few).is_none_or(|paths| paths > 12) {
                 break;

@@ -8,7 +8,7 @@ use net::{Net, checker, holds, shown};
 use weir_ir::program::{Layer, Width};
 use weir_ir::{Builder, Reason, TableDecl};
 use weir_table::Kind;
-use weir_verify::Place;
+use weir_verify::NodePort;
 use weir_verify::checks::{Verdict, never};
 
 /// Stateful firewalls in a row on the way from `c` to `inside`. Each lets in what answers a UDP packet of one of these.
@@ -185,10 +185,10 @@ fn what_later_packets_change_counts() {
         );
         let door = n.net.add_program("door", &knocks(wanted, go_on), 0);
         let (a, c, gone) = (n.port("fa"), n.port("fc"), n.port("gone"));
-        n.net.connect(a, Place { node: door, port: 0 });
-        n.net.connect(c, Place { node: door, port: 1 });
-        n.net.connect(Place { node: door, port: 0 }, gone);
-        n.net.connect(Place { node: door, port: 1 }, n.port("inside"));
+        n.net.connect(a, NodePort { node: door, port: 0 });
+        n.net.connect(c, NodePort { node: door, port: 1 });
+        n.net.connect(NodePort { node: door, port: 0 }, gone);
+        n.net.connect(NodePort { node: door, port: 1 }, n.port("inside"));
         let q = n.query("c", "inside", "");
         match never(&mut checker(&n), &n.others(q, "a c")) {
             Verdict::Violated(Some(e)) => assert_eq!(e.packets.len(), usize::from(wanted) + 1),
@@ -225,9 +225,9 @@ fn clubs(inputs: &[(&[usize], Option<usize>)]) -> Net {
     let clubs = n.net.add_program("clubs", &Arc::new(b.finish()), 0);
     for port in 0..inputs.len() as u32 {
         let from = n.port(&format!("f{port}"));
-        n.net.connect(from, Place { node: clubs, port });
+        n.net.connect(from, NodePort { node: clubs, port });
     }
-    n.net.connect(Place { node: clubs, port: 0 }, n.port("inside"));
+    n.net.connect(NodePort { node: clubs, port: 0 }, n.port("inside"));
     n
 }
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use net::Net;
 use weir_ir::{Builder, Width};
 use weir_verify::checks::{Checker, Verdict, can, never};
-use weir_verify::{Body, Limits, Network, Place, Session, SymbolicInput};
+use weir_verify::{Body, Limits, Network, NodePort, Session, SymbolicInput};
 
 /// How many ways lead from a place to another: all, and those that are followed where it is asked what arrives.
-fn ways(net: &Network, from: Place, to: Place) -> (usize, usize) {
+fn ways(net: &Network, from: NodePort, to: NodePort) -> (usize, usize) {
     let watched = HashSet::from([to]);
     let mut session = Session::new(net, Limits::default());
     let enter = |s: &mut Session<'_>| {
@@ -77,7 +77,7 @@ fn a_way_stands_only_for_what_it_assumes() {
 
 /// Draws a number, notes it in the packet if `noted`, and sends by output 0 if it is 0, else by output 1; both lead to what
 /// lets through packets on which 1 is noted.
-fn drawn(noted: bool) -> (Network, Place, Place) {
+fn drawn(noted: bool) -> (Network, NodePort, NodePort) {
     let mut b = Builder::new("draw", 1, 2);
     b.input(0, |b| {
         let number = b.random();
@@ -99,7 +99,7 @@ fn drawn(noted: bool) -> (Network, Place, Place) {
     let draw = net.add_program("draw", &Arc::new(b.finish()), 0);
     let one = net.add_program("one", &Arc::new(c.finish()), 0);
     let out = net.add("out", Body::Sink);
-    let at = |node, port| Place { node, port };
+    let at = |node, port| NodePort { node, port };
     net.connect(at(draw, 0), at(one, 0));
     net.connect(at(draw, 1), at(one, 0));
     net.connect(at(one, 0), at(out, 0));
@@ -147,7 +147,7 @@ fn a_program_that_writes_an_annotation_on_one_of_its_ways_may_leave_it_on_the_ot
     let nodes = [Arc::new(b.finish()), mark(1), mark(2), Arc::new(j.finish())];
     let [choose, one, two, join] = nodes.map(|p| net.add_program("n", &p, 0));
     let out = net.add("out", Body::Sink);
-    let at = |node, port| Place { node, port };
+    let at = |node, port| NodePort { node, port };
     for (from, to) in [
         (at(choose, 0), one),
         (at(choose, 1), two),

@@ -9,8 +9,8 @@ use weir_ir::program::{Layer, MetaField, Width};
 use weir_ir::{Builder, Reason, TableDecl};
 use weir_packet::Provenance;
 use weir_table::Kind;
-use weir_verify::checks::{Doubt, Uncounted, Verdict, all, can, never};
-use weir_verify::{Incomplete, Place};
+use weir_verify::checks::{Doubt, Assumptions, Verdict, all, can, never};
+use weir_verify::{Incomplete, NodePort};
 
 /// What comes on input 0 waits, and leaves by output 0 when something comes on input 1, which leaves by output 1. What is
 /// done before it leaves is `then`.
@@ -68,15 +68,15 @@ fn network(gate: &Arc<weir_ir::Program>, behind: &str) -> Net {
     ));
     let gate = n.net.add_program("gate", gate, 0);
     let [a, c, out, gone] = ["a", "c", "behind", "gone"].map(|name| n.port(name));
-    n.net.connect(a, Place { node: gate, port: 0 });
-    n.net.connect(c, Place { node: gate, port: 1 });
-    n.net.connect(Place { node: gate, port: 0 }, out);
-    n.net.connect(Place { node: gate, port: 1 }, gone);
+    n.net.connect(a, NodePort { node: gate, port: 0 });
+    n.net.connect(c, NodePort { node: gate, port: 1 });
+    n.net.connect(NodePort { node: gate, port: 0 }, out);
+    n.net.connect(NodePort { node: gate, port: 1 }, gone);
     n.net.finish();
     n
 }
 
-fn ask(mut n: Net, filter: &str, others: &str) -> (Verdict, Uncounted) {
+fn ask(mut n: Net, filter: &str, others: &str) -> (Verdict, Assumptions) {
     let q = n.query("a", "out", filter);
     let q = n.others(q, others);
     all(&mut checker(&n), &q, false)
@@ -87,9 +87,9 @@ const STRAIGHT: &str = "behind = pass\n behind -> out";
 #[test]
 fn what_waits_arrives_if_it_does_whenever_it_is_let_go() {
     for copies in [false, true] {
-        let (v, uncounted) = ask(network(&gate(copies, |_| ()), STRAIGHT), "ip hl 5", "a c");
+        let (v, assumptions) = ask(network(&gate(copies, |_| ()), STRAIGHT), "ip hl 5", "a c");
         assert!(holds(&v), "{v:?}");
-        assert_eq!(uncounted.waiting, ["gate"]);
+        assert_eq!(assumptions.waiting, ["gate"]);
         let (v, _) = ask(network(&gate(copies, |_| ()), STRAIGHT), "ip hl 5", "a");
         shown(&v, false);
     }
@@ -151,7 +151,7 @@ fn what_was_read_before_a_packet_waited_is_read_again() {
     let gate = n.net.add_program("gate", &gate(false, |_| ()), 0);
     let twice = n.net.add_program("twice", &twice, 0);
     let [a, c, d, out, gone] = ["a", "c", "d", "out", "gone"].map(|name| n.port(name));
-    let at = |node, port| Place { node, port };
+    let at = |node, port| NodePort { node, port };
     for (from, to) in [
         (a, at(twice, 0)),
         (c, at(gate, 1)),
@@ -202,10 +202,10 @@ fn what_depends_on_tables_behind_the_gate_is_not_taken_to_arrive() {
         let door = n.net.add_program("door", &door(says), 0);
         let [behind, gone, out] = ["behind", "gone", "out"].map(|name| n.port(name));
         let gate = n.net.nodes().iter().position(|node| node.name == "gate").unwrap() as u32;
-        n.net.connect(behind, Place { node: door, port: 0 });
-        n.net.connect(Place { node: gate, port: 1 }, Place { node: door, port: 1 });
-        n.net.connect(Place { node: door, port: 0 }, out);
-        n.net.connect(Place { node: door, port: 1 }, gone);
+        n.net.connect(behind, NodePort { node: door, port: 0 });
+        n.net.connect(NodePort { node: gate, port: 1 }, NodePort { node: door, port: 1 });
+        n.net.connect(NodePort { node: door, port: 0 }, out);
+        n.net.connect(NodePort { node: door, port: 1 }, gone);
         n.net.finish();
         ask(n, "ip hl 5", "a c").0
     };

@@ -13,7 +13,7 @@ use weir_ir::Program;
 use weir_packet::entry::Entry;
 use weir_plan::{Model, Plan};
 use weir_verify::checks::Framing;
-use weir_verify::{Body, Network, NodeId, Place, SymbolicInput};
+use weir_verify::{Body, Network, NodeId, NodePort, SymbolicInput};
 
 use body::{Role, Substitute};
 pub(crate) use body::{argument, either};
@@ -30,10 +30,10 @@ pub struct Port {
     pub element: usize,
     /// The input of a node of the network where packets that come in are, or where those that leave arrive; output 0
     /// of that node leads on.
-    pub place: Place,
+    pub place: NodePort,
     /// The input in front of it where packets that come in start, whatever they are then: behind it they are as they come in
     /// here.
-    pub into: Place,
+    pub into: NodePort,
     /// What its packets are.
     pub framing: Framing,
     /// How they come in, if they do.
@@ -153,7 +153,7 @@ impl Template {
             }
             if let Some(unknown) = &e.substitute.unknown {
                 let opaque = net.add(name.clone(), Body::Opaque);
-                net.connect(Place { node: first, port: *unknown }, Place { node: opaque, port: 0 });
+                net.connect(NodePort { node: first, port: *unknown }, NodePort { node: opaque, port: 0 });
                 ports.labels.insert(opaque, Label { hidden: true, ..e.label.clone() });
             }
             ports.labels.extend([(first, e.label.clone()), (last, e.label.clone())]);
@@ -164,7 +164,7 @@ impl Template {
                     Some(program) => {
                         let node = net.add_program(name.clone(), &Arc::new(program), scope);
                         ports.labels.insert(node, Label { hidden: true, ..e.label.clone() });
-                        let into = Place { node, port: 0 };
+                        let into = NodePort { node, port: 0 };
                         net.connect(into, port.place);
                         Port { into, ..port }
                     }
@@ -178,7 +178,7 @@ impl Template {
             }
             for (&port, &n) in e.pulled.iter().filter(|(_, n)| **n > 1) {
                 let fan = net.add_program(name.clone(), &Arc::new(body::either(&name, n)), scope);
-                net.connect(Place { node: last, port }, Place { node: fan, port: 0 });
+                net.connect(NodePort { node: last, port }, NodePort { node: fan, port: 0 });
                 ports.labels.insert(fan, Label { hidden: true, ..e.label.clone() });
                 fans.insert((i, port), (fan, 0));
             }
@@ -190,11 +190,11 @@ impl Template {
             let from = match fans.get_mut(&(from, port)) {
                 Some((fan, next)) => {
                     *next += 1;
-                    Place { node: *fan, port: *next - 1 }
+                    NodePort { node: *fan, port: *next - 1 }
                 }
-                None => Place { node: source, port },
+                None => NodePort { node: source, port },
             };
-            net.connect(from, Place { node: target, port: input });
+            net.connect(from, NodePort { node: target, port: input });
         }
         ports
     }
@@ -263,7 +263,7 @@ impl Role {
             Role::Origin(framing, entry, _) => (&None, last, framing, Some(*entry)),
         };
         let name = name.clone().unwrap_or_else(|| own.to_owned());
-        let place = Place { node, port: 0 };
+        let place = NodePort { node, port: 0 };
         Port { name, element, place, into: place, framing: *framing, entry }
     }
 

@@ -119,14 +119,14 @@ mod tests {
     use std::sync::Arc;
 
     use weir_net::build;
-    use weir_verify::Place;
+    use weir_verify::NodePort;
 
     use super::*;
 
     fn says(class: &str, args: &[&str], output: Option<u32>, net: Option<usize>) -> Vec<String> {
         let frame = build::udp4(([10, 0, 0, 1].into(), 5), ([10, 1, 0, 2].into(), 53), b"x");
         let before = if net == Some(0) { frame[14..].to_vec() } else { frame };
-        let place = Place { node: 0, port: 0 };
+        let place = NodePort { node: 0, port: 0 };
         let hop = Hop { packet: 0, place, before, net, lookups: Vec::new(), after: Vec::new() };
         let args: Arc<[String]> = args.iter().map(|a| (*a).to_owned()).collect();
         decided(&Label { class: class.into(), args, hidden: false }, &hop, output)

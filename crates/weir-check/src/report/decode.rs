@@ -86,12 +86,12 @@ fn is_ip(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use weir_net::build;
-    use weir_verify::Place;
+    use weir_verify::NodePort;
 
     use super::*;
 
     fn change(before: &[u8], net: Option<usize>, after: &[u8]) -> Vec<String> {
-        let place = Place { node: 0, port: 0 };
+        let place = NodePort { node: 0, port: 0 };
         let hop =
             Hop { packet: 0, place, before: before.to_vec(), net, lookups: Vec::new(), after: Vec::new() };
         changes(&hop, after)

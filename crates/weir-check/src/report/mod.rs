@@ -166,8 +166,8 @@ impl Finding {
             verdict: a.status,
             without_change: None,
             reason: reason(world, a),
-            losses: a.uncounted.losses.clone(),
-            waiting: a.uncounted.waiting.clone(),
+            losses: a.assumptions.losses.clone(),
+            waiting: a.assumptions.waiting.clone(),
             stopped_at: a.stopped.as_ref().map(|s| way_to(world, s)).unwrap_or_default(),
             explored: a.doubt.is_some().then(|| a.explored.to_string()),
             not_tried: a.not_tried.then_some(NOT_TRIED),
@@ -197,7 +197,7 @@ fn reason(world: &World, a: &Answer) -> String {
         },
         (None, Asked::Requirement(r)) => {
             let example = if a.near_miss.is_some() { "; this one comes nearest" } else { "" };
-            let waits = a.status == Status::Holds && !a.uncounted.waiting.is_empty();
+            let waits = a.status == Status::Holds && !a.assumptions.waiting.is_empty();
             let later = if waits { ", some after they waited" } else { "" };
             reason_of_goal(a.status, &r.goal) + later + example
         }

@@ -6,7 +6,7 @@ use weir_model::request::{ModuleLink, Request, UNNAMED};
 use weir_model::value::IpPrefix;
 use weir_plan::{Classes, Plan};
 use weir_verify::checks::{Framing, Start, Target};
-use weir_verify::{Place, SymbolicInput};
+use weir_verify::{NodePort, SymbolicInput};
 
 use super::{Gate, Location, World};
 use crate::click;
@@ -139,7 +139,7 @@ impl World {
             let gate = |(port, framing): (usize, &Framing)| Gate {
                 name: port.to_string(),
                 start: start.clone().filter(|_| port == 0),
-                target: Some(Target::new(Place { node: first, port: port as u32 }, *framing)),
+                target: Some(Target::new(NodePort { node: first, port: port as u32 }, *framing)),
                 owns: false,
             };
             let mut gates: Vec<Gate> = framings

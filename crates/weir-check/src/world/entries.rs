@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_verify::checks::Start;
-use weir_verify::{Body, Place};
+use weir_verify::{Body, NodePort};
 
 use super::{Gate, Location, World};
 
@@ -25,7 +25,7 @@ impl World {
         let own = self.entries();
         for (name, start) in ways.iter().filter(|(name, _)| !own.contains_key(*name)) {
             let node = self.net.add(name.clone(), Body::Sink);
-            let start = Start { place: Place { node, port: 0 }, ..start.clone() };
+            let start = Start { place: NodePort { node, port: 0 }, ..start.clone() };
             let gate = Gate { name: "0".into(), start: Some(start.clone()), target: None, owns: false };
             self.locations.push(Location {
                 name: name.clone(),
@@ -39,7 +39,7 @@ impl World {
     }
 
     /// What people call a place by which packets come in: the device rather than the element, the box, the access point.
-    pub fn entry_name(&self, place: Place) -> String {
+    pub fn entry_name(&self, place: NodePort) -> String {
         let starts = |g: &Gate| g.start.as_ref().is_some_and(|s| s.place == place);
         let named = self.locations.iter().filter(|s| !s.name.is_empty());
         for location in named {
@@ -53,13 +53,13 @@ impl World {
             }
         }
         match self.behind(place.node) {
-            Some(node) => self.entry_name(Place { node, ..place }),
+            Some(node) => self.entry_name(NodePort { node, ..place }),
             None => self.net.nodes().get(place.node as usize).map(|n| n.name.clone()).unwrap_or_default(),
         }
     }
 
     /// What people call a place that packets come to, if it has a name beside its node's.
-    pub(crate) fn arrival_name(&self, place: Place) -> Option<String> {
+    pub(crate) fn arrival_name(&self, place: NodePort) -> Option<String> {
         let ends = |g: &&Gate| g.target.is_some_and(|t| t.place == place);
         let location =
             self.locations.iter().find(|s| !s.name.is_empty() && s.gates.iter().any(|g| ends(&g)))?;

@@ -4,7 +4,7 @@ use weir_model::graph::ServiceGraph;
 use weir_plan::Plan;
 use weir_switch::compile::Names;
 use weir_verify::checks::{Framing, Target};
-use weir_verify::{Body, Place};
+use weir_verify::{Body, NodePort};
 
 use super::configurations::devices;
 use super::{Gate, Location, World};
@@ -63,7 +63,7 @@ impl World {
                     return device.gates.iter().find_map(|g| g.target);
                 }
                 let element = plan.graph.find(&format!("{}/in_{port}", made.element))?;
-                let place = Place { node: ports.nodes.get(element)?.0, port: 0 };
+                let place = NodePort { node: ports.nodes.get(element)?.0, port: 0 };
                 Some(Target::new(place, Framing::Ethernet))
             };
             // What a function sends that is not inline may be anything.
@@ -87,7 +87,7 @@ impl World {
                 );
                 world.causes.insert(opaque, cause);
                 let targets = gates.iter().filter_map(|g| g.target.as_ref());
-                targets.for_each(|t| world.net.connect(t.place, Place { node: opaque, port: 0 }));
+                targets.for_each(|t| world.net.connect(t.place, NodePort { node: opaque, port: 0 }));
             }
             let own = |name: &str| name.strip_prefix(&made.element).is_some_and(|rest| rest.starts_with('/'));
             let mine = plan.graph.elements.iter().zip(&ports.nodes).filter(|(e, _)| own(&e.name));

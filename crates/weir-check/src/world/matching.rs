@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use weir_verify::{Body, NodeId, Place};
+use weir_verify::{Body, NodeId, NodePort};
 
 use super::World;
 
@@ -55,8 +55,8 @@ impl Matching {
     }
 
     /// The counterpart of a place.
-    pub fn place(&self, place: Place) -> Option<Place> {
-        Some(Place { node: self.to(place.node)?, ..place })
+    pub fn place(&self, place: NodePort) -> Option<NodePort> {
+        Some(NodePort { node: self.to(place.node)?, ..place })
     }
 
     /// Whether a node does as its counterpart does, and its outputs lead to counterparts.

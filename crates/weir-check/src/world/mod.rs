@@ -13,7 +13,7 @@ use weir_filter::{AddressOf, Dir, Expr, Prim, Tags};
 use weir_model::value::IpPrefix;
 use weir_packet::entry;
 use weir_verify::checks::{Framing, Start, Target};
-use weir_verify::{Body, Guard, Network, NodeId, Place, SymbolicInput};
+use weir_verify::{Body, Guard, Network, NodeId, NodePort, SymbolicInput};
 
 use crate::click::Label;
 use crate::filter::guard;
@@ -66,7 +66,7 @@ pub struct World {
     /// The modules of a request, where they are placed on a platform.
     pub(crate) modules: Vec<Placed>,
     /// Where what comes to a platform ends, if it is for no module there.
-    rests: BTreeMap<Place, Place>,
+    rests: BTreeMap<NodePort, NodePort>,
     /// Programs that are asked whether an address lies in a prefix. They stand beside the network: a question leaves what
     /// packets do, and so the answers to others, as it is.
     within: HashMap<(IpPrefix, Dir, Framing), Guard>,
@@ -132,15 +132,15 @@ impl World {
     }
 
     /// The place in front of one where whole IP packets come in: nothing else passes.
-    pub(crate) fn well_formed(&mut self, place: Place) -> Place {
+    pub(crate) fn well_formed(&mut self, place: NodePort) -> NodePort {
         let mut b = weir_ir::Builder::new("sender", 1, 1);
         b.input(0, |b| {
             crate::filter::well_formed(b, |b| b.drop(weir_ir::Reason::BAD_HEADER));
             b.emit(0);
         });
         let node = self.hidden_program("sender", &Arc::new(b.finish()));
-        self.net.connect(Place { node, port: 0 }, place);
-        Place { node, port: 0 }
+        self.net.connect(NodePort { node, port: 0 }, place);
+        NodePort { node, port: 0 }
     }
 
     /// Adds a program that is only asked what it says of packets where they begin.

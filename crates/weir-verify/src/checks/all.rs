@@ -7,7 +7,7 @@ use super::{Checker, Query, Search, Verdict};
 use crate::explore::path::{How, Incomplete, PacketEnd};
 use crate::explore::trace::Trace;
 use crate::model::packet::SymbolicPacket;
-use crate::network::{Body, Network, NodeId, Place};
+use crate::network::{Body, Network, NodeId, NodePort};
 use crate::solve::replay::Replay;
 
 /// How often a packet may wait on its way.
@@ -17,27 +17,27 @@ const WAITS: usize = 4;
 /// random. It is the packet that arrives, or a copy of it, whatever was changed in them: no answer to it, and no question that it is
 /// the cause of. Losses for lack of capacity do not count, unless `strict`. Of a packet that waits, for an address say, it is taken that
 /// what it waits for comes, if that can come; it has to arrive then. The second result lists where either may happen.
-pub fn all(c: &mut Checker<'_>, q: &Query, strict: bool) -> (Verdict, Uncounted) {
-    let mut look = Look { q, strict, watched: q.watched(), uncounted: Uncounted::default() };
+pub fn all(c: &mut Checker<'_>, q: &Query, strict: bool) -> (Verdict, Assumptions) {
+    let mut look = LossSearch { q, strict, watched: q.watched(), assumptions: Assumptions::default() };
     let watched = look.watched.clone();
     let found = c.seek(q, Some(&q.filter), &watched, |c, _, outcome| {
         c.any(outcome.ended, |c, trace| look.missing(c, trace))
     });
-    (c.none(found), look.uncounted)
+    (c.none(found), look.assumptions)
 }
 
 /// Assumptions of a verdict, by the names of nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Uncounted {
+pub struct Assumptions {
     /// Where packets may be lost for lack of capacity.
     pub losses: Vec<String>,
     /// Where packets wait until others let them go, such as answers to what they are the cause of.
     pub waiting: Vec<String>,
 }
 
-impl Uncounted {
+impl Assumptions {
     /// Adds what another check left out.
-    pub fn add(&mut self, other: Uncounted) {
+    pub fn add(&mut self, other: Assumptions) {
         for (own, others) in [(&mut self.losses, other.losses), (&mut self.waiting, other.waiting)] {
             own.extend(others);
             own.sort_unstable();
@@ -72,18 +72,18 @@ enum Later {
 }
 
 /// The search for a packet that does not arrive.
-struct Look<'q> {
+struct LossSearch<'q> {
     q: &'q Query,
     strict: bool,
-    watched: HashSet<Place>,
-    uncounted: Uncounted,
+    watched: HashSet<NodePort>,
+    assumptions: Assumptions,
 }
 
-impl Look<'_> {
+impl LossSearch<'_> {
     /// Looks for a run that goes as a trace says, in which the packet that came last does not arrive.
     fn missing(&mut self, c: &mut Checker<'_>, trace: Trace) -> Search {
         let traces = sorted(c, self.q, trace);
-        c.any(traces, |c, Sorted { trace, others }| match self.delivery(c, &trace, &others) {
+        c.any(traces, |c, TraceArrivals { trace, others }| match self.delivery(c, &trace, &others) {
             Delivery::Arrives | Delivery::Lost => Search::Impossible,
             Delivery::MayBeLost => lost(c, &trace),
             Delivery::Waits(ends) => self.waits(c, &trace, &ends),
@@ -104,11 +104,11 @@ impl Look<'_> {
         let (net, q) = (c.net, self.q);
         let own = |e: &&PacketEnd| is_own(c, trace, &e.packet);
         if !self.strict {
-            note_losses(net, trace, &mut self.uncounted.losses);
+            note_losses(net, trace, &mut self.assumptions.losses);
         }
         // For each packet that arrives, whether it cannot be lost on a path to DST.
         let watched = &self.watched;
-        let comes = |place: Place, p: &SymbolicPacket| watched.contains(&place) && is_own(c, trace, p);
+        let comes = |place: NodePort, p: &SymbolicPacket| watched.contains(&place) && is_own(c, trace, p);
         let ends = trace.ends().iter().enumerate().filter(|(i, _)| !others.contains(i));
         let paths: Vec<_> = ends.flat_map(|(_, e)| e.route.up_to_each(comes)).collect();
         // Which of several visits is meant, is not known here.
@@ -145,7 +145,7 @@ impl Look<'_> {
         for end in ends {
             match self.later(c, trace, end, WAITS) {
                 Later::Arrives => {
-                    note(c.net, end.node, &mut self.uncounted.waiting);
+                    note(c.net, end.node, &mut self.assumptions.waiting);
                     return Search::Impossible;
                 }
                 Later::Never => {}
@@ -167,14 +167,14 @@ impl Look<'_> {
 
     /// What becomes of a packet that waits when it is let go, whatever that is by, and whatever stands in tables then.
     fn later(&mut self, c: &mut Checker<'_>, trace: &Trace, end: &PacketEnd, left: usize) -> Later {
-        let from: Vec<Place> = self.q.others.iter().map(|s| s.place).collect();
+        let from: Vec<NodePort> = self.q.others.iter().map(|s| s.place).collect();
         if !c.session.may_let_go(trace, end, &from) {
             return Later::Never;
         }
         let Some(left) = left.checked_sub(1) else { return Later::Unknown };
         let Some(traces) = c.session.let_go(trace, end, &self.watched) else { return Later::Unknown };
         for trace in traces {
-            for Sorted { trace, others } in sorted(c, self.q, trace) {
+            for TraceArrivals { trace, others } in sorted(c, self.q, trace) {
                 // Whether others arrive that waited, too, is not asked. What became an answer meanwhile is no other.
                 if !trace.ends().iter().any(|e| c.session.is_sent(&trace, &e.packet)) {
                     continue;
@@ -185,7 +185,7 @@ impl Look<'_> {
                         let goes_on = ends.iter().any(|end| {
                             let arrives = matches!(self.later(c, &trace, end, left), Later::Arrives);
                             if arrives {
-                                note(c.net, end.node, &mut self.uncounted.waiting);
+                                note(c.net, end.node, &mut self.assumptions.waiting);
                             }
                             arrives
                         });
@@ -213,7 +213,7 @@ impl Look<'_> {
             let ended = c.session.run(traces, &self.watched).ended;
             c.any(ended, |c, trace| {
                 let traces = sorted(c, q, trace);
-                c.any(traces, |c, Sorted { trace, others }| match self.delivery(c, &trace, &others) {
+                c.any(traces, |c, TraceArrivals { trace, others }| match self.delivery(c, &trace, &others) {
                     Delivery::Ends => self.search(c, &trace),
                     Delivery::MayBeLost => lost(c, &trace),
                     Delivery::Unknown => Search::Unknown,
@@ -239,14 +239,14 @@ fn is_own(c: &Checker<'_>, trace: &Trace, packet: &SymbolicPacket) -> bool {
 }
 
 /// A trace, and those of its packets, by number, that came to DST and are not meant there.
-struct Sorted {
+struct TraceArrivals {
     trace: Trace,
     others: Vec<usize>,
 }
 
 /// A trace by which of its packets are meant at the places of DST that they came to.
-fn sorted(c: &mut Checker<'_>, q: &Query, trace: Trace) -> Vec<Sorted> {
-    let mut all = vec![Sorted { trace, others: Vec::new() }];
+fn sorted(c: &mut Checker<'_>, q: &Query, trace: Trace) -> Vec<TraceArrivals> {
+    let mut all = vec![TraceArrivals { trace, others: Vec::new() }];
     if q.to.iter().all(|t| t.only.is_none()) {
         return all;
     }
@@ -257,14 +257,14 @@ fn sorted(c: &mut Checker<'_>, q: &Query, trace: Trace) -> Vec<Sorted> {
 }
 
 /// The same for one packet.
-fn by_meaning(c: &mut Checker<'_>, q: &Query, Sorted { trace, others }: Sorted, i: usize) -> Vec<Sorted> {
+fn by_meaning(c: &mut Checker<'_>, q: &Query, TraceArrivals { trace, others }: TraceArrivals, i: usize) -> Vec<TraceArrivals> {
     let visits = trace.ends().get(i).map(|e| e.route.kept()).unwrap_or_default();
     let visits = visits.into_iter().filter(|(_, packet)| is_own(c, &trace, packet));
     let visits: Vec<_> = visits.filter_map(|(place, packet)| Some((q.target_at(place)?, packet))).collect();
     let (mut all, mut left, mut came) = (Vec::new(), vec![trace], false);
     for (target, packet) in visits {
         let Some(guard) = target.only else {
-            all.extend(left.drain(..).map(|trace| Sorted { trace, others: others.clone() }));
+            all.extend(left.drain(..).map(|trace| TraceArrivals { trace, others: others.clone() }));
             break;
         };
         came = true;
@@ -272,11 +272,11 @@ fn by_meaning(c: &mut Checker<'_>, q: &Query, Sorted { trace, others }: Sorted, 
             left.iter().flat_map(|s| c.session.guard_of(s.clone(), packet.clone(), guard, wanted)).collect()
         };
         let (yes, no) = (asked(true), asked(false));
-        all.extend(yes.into_iter().map(|trace| Sorted { trace, others: others.clone() }));
+        all.extend(yes.into_iter().map(|trace| TraceArrivals { trace, others: others.clone() }));
         left = no;
     }
     let others: Vec<usize> = others.into_iter().chain(came.then_some(i)).collect();
-    all.extend(left.into_iter().map(|trace| Sorted { trace, others: others.clone() }));
+    all.extend(left.into_iter().map(|trace| TraceArrivals { trace, others: others.clone() }));
     all
 }
 

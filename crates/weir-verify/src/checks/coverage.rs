@@ -10,7 +10,7 @@ use super::{Checker, Doubt, Evidence, Search, Start, THOROUGH};
 use crate::explore::path::How;
 use crate::explore::session::{Arrival, Guard};
 use crate::explore::trace::Trace;
-use crate::network::{NodeId, Place};
+use crate::network::{NodeId, NodePort};
 use crate::solve::replay::{Counted, Replay, matches};
 
 /// How many paths are tried before it is left open whether a place is reached.
@@ -28,7 +28,7 @@ const WAYS: usize = 64;
 #[derive(Debug, Clone)]
 pub struct RuleList {
     /// The input that they are for.
-    pub place: Place,
+    pub place: NodePort,
     /// The rules.
     pub guards: Vec<Guard>,
 }
@@ -58,8 +58,8 @@ pub struct Dropped {
 /// The places that packets can reach.
 #[derive(Debug, Default)]
 pub struct Coverage {
-    reached: HashSet<Place>,
-    maybe: HashSet<Place>,
+    reached: HashSet<NodePort>,
+    maybe: HashSet<NodePort>,
     /// For each of the [`RuleList`], whether a packet can come to its rules.
     pub rules: Vec<Vec<Reach>>,
     /// Where packets are dropped.
@@ -72,7 +72,7 @@ pub struct Coverage {
 
 impl Coverage {
     /// Whether a packet can come to a place.
-    pub fn place(&self, place: Place) -> Reach {
+    pub fn place(&self, place: NodePort) -> Reach {
         if self.reached.contains(&place) {
             Reach::Yes
         } else if self.doubt.is_some() || self.maybe.contains(&place) {
@@ -88,9 +88,9 @@ type Key = (NodeId, String);
 /// The answers so far.
 #[derive(Default)]
 struct Answers {
-    reached: HashSet<Place>,
+    reached: HashSet<NodePort>,
     /// Of places and drops that were not seen yet, how often it was tried.
-    tried: HashMap<Place, u32>,
+    tried: HashMap<NodePort, u32>,
     tried_drops: BTreeMap<Key, u32>,
     drops: BTreeMap<Key, usize>,
     runs: Vec<Evidence>,
@@ -100,7 +100,7 @@ struct Answers {
 
 /// Finds out what packets from some places can reach.
 pub fn coverage(c: &mut Checker<'_>, starts: &[Start], rules: &[RuleList]) -> Coverage {
-    let watched: HashSet<Place> = rules.iter().map(|r| r.place).collect();
+    let watched: HashSet<NodePort> = rules.iter().map(|r| r.place).collect();
     let mut known = Answers {
         rules: rules.iter().map(|r| vec![Reach::No; r.guards.len()]).collect(),
         arrivals: vec![0; rules.len()],
@@ -149,7 +149,7 @@ pub fn coverage(c: &mut Checker<'_>, starts: &[Start], rules: &[RuleList]) -> Co
 
 impl Answers {
     /// What the clock makes happen is taken to be possible: it is not tried.
-    fn tick(&mut self, c: &mut Checker<'_>, rules: &[RuleList], watched: &HashSet<Place>) {
+    fn tick(&mut self, c: &mut Checker<'_>, rules: &[RuleList], watched: &HashSet<NodePort>) {
         for outcome in [c.session.timers(watched), c.session.expiries(watched)] {
             for e in outcome.ended.iter().flat_map(Trace::ends) {
                 for p in e.route.places() {
@@ -170,7 +170,7 @@ impl Answers {
     /// Looks at where a path leads, if some of it was not seen yet.
     fn look(&mut self, c: &mut Checker<'_>, trace: &Trace, from: usize) {
         let ends = &trace.ends()[from..];
-        let places: BTreeSet<Place> = ends.iter().flat_map(|e| e.route.places()).collect();
+        let places: BTreeSet<NodePort> = ends.iter().flat_map(|e| e.route.places()).collect();
         let drops: BTreeSet<Key> = ends
             .iter()
             .filter_map(|e| match &e.how {

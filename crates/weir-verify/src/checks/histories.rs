@@ -12,7 +12,7 @@ use super::{Checker, Query, Search, Start};
 use crate::explore::frontier::Interest;
 use crate::explore::path::Incomplete;
 use crate::explore::trace::Trace;
-use crate::network::Place;
+use crate::network::NodePort;
 
 /// Most rounds in which packets of others are let in one after the other.
 const ROUNDS: usize = 4;
@@ -52,7 +52,7 @@ struct Before {
 struct Kind {
     made: Vec<u32>,
     changed: Vec<(u32, u32)>,
-    way: Vec<Vec<Place>>,
+    way: Vec<Vec<NodePort>>,
     /// The kinds of those without which they could not.
     needs: BTreeSet<usize>,
     /// The round in which it was found.

@@ -31,7 +31,7 @@ use std::fmt;
 pub use again::Meta;
 pub use again::Shows;
 pub(crate) use again::{declared, meta_of, set_meta};
-pub use all::{Uncounted, all};
+pub use all::{Assumptions, all};
 pub use can::can;
 pub use compare::{Compared, Comparison, Difference, Ended, Fate, Twin, compare};
 pub use coverage::{Coverage, Dropped, Reach, RuleList, coverage};
@@ -52,7 +52,7 @@ use crate::explore::input::SymbolicInput;
 use crate::explore::path::{Incomplete, Limits};
 use crate::explore::session::{Arrival, Entry, Guard, Session};
 use crate::explore::trace::Trace;
-use crate::network::{Network, NodeId, Place};
+use crate::network::{Network, NodeId, NodePort};
 use crate::solve::replay::{Counted, Replay, matches, replay};
 use crate::solve::{ConcreteInput, Effort, Solution};
 
@@ -69,7 +69,7 @@ pub enum Framing {
 #[derive(Debug, Clone)]
 pub struct Start {
     /// The input.
-    pub place: Place,
+    pub place: NodePort,
     /// What packets look like there.
     pub framing: Framing,
     /// What is known of them.
@@ -82,7 +82,7 @@ pub struct Start {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Target {
     /// The input.
-    pub place: Place,
+    pub place: NodePort,
     /// What packets look like there.
     pub framing: Framing,
     /// Only those are meant that this matches there.
@@ -117,14 +117,14 @@ pub struct Query {
 
 impl Start {
     /// All packets of a kind that enter by an input.
-    pub fn new(place: Place, framing: Framing, input: SymbolicInput) -> Start {
+    pub fn new(place: NodePort, framing: Framing, input: SymbolicInput) -> Start {
         Start { place, framing, input, only: None }
     }
 }
 
 impl Target {
     /// All packets that come to an input.
-    pub fn new(place: Place, framing: Framing) -> Target {
+    pub fn new(place: NodePort, framing: Framing) -> Target {
         Target { place, framing, only: None }
     }
 }
@@ -424,15 +424,15 @@ impl Filter {
 }
 
 impl Query {
-    pub(crate) fn watched(&self) -> HashSet<Place> {
+    pub(crate) fn watched(&self) -> HashSet<NodePort> {
         self.to.iter().map(|t| t.place).collect()
     }
 
-    pub(crate) fn target_at(&self, place: Place) -> Option<&Target> {
+    pub(crate) fn target_at(&self, place: NodePort) -> Option<&Target> {
         self.to.iter().find(|t| t.place == place)
     }
 
-    pub(crate) fn framing_at(&self, place: Place) -> Framing {
+    pub(crate) fn framing_at(&self, place: NodePort) -> Framing {
         self.target_at(place).map_or(Framing::Ip, |t| t.framing)
     }
 
@@ -457,7 +457,7 @@ impl Query {
     }
 
     /// The place of DST that a packet came to, if it is meant there.
-    pub(crate) fn meant_at(&self, net: &Network, place: Place, packet: &Packet) -> Option<&Target> {
+    pub(crate) fn meant_at(&self, net: &Network, place: NodePort, packet: &Packet) -> Option<&Target> {
         self.target_at(place).filter(|t| t.only.is_none_or(|guard| matches(net, guard, packet)))
     }
 
@@ -478,7 +478,7 @@ impl Query {
     }
 
     /// Whether all that is to be passed is among the places, in order.
-    pub(crate) fn via_all(&self, places: &[Place]) -> bool {
+    pub(crate) fn via_all(&self, places: &[NodePort]) -> bool {
         let mut left = places.iter();
         self.via.iter().all(|set| left.any(|p| set.contains(&p.node)))
     }

@@ -5,14 +5,14 @@ use crate::explore::session::Arrival;
 use crate::explore::trace::Trace;
 use crate::model::expr::Expr;
 use crate::model::packet::SymbolicPacket;
-use crate::network::Place;
+use crate::network::NodePort;
 use crate::solve::replay::Counted;
 
 /// The path of replies.
 #[derive(Debug, Clone)]
 pub struct ReturnPath {
     /// Where replies of a place of DST enter the network.
-    pub replies: Vec<(Place, Start)>,
+    pub replies: Vec<(NodePort, Start)>,
     /// SRC, as a place that packets come to.
     pub home: Vec<Target>,
 }

@@ -11,7 +11,7 @@ use crate::explore::frontier::Interest;
 use crate::explore::session::{Arrival, Entry, Outcome};
 use crate::explore::trace::Trace;
 use crate::model::expr::{Expr, Exprs};
-use crate::network::Place;
+use crate::network::NodePort;
 use crate::solve::replay::{Counted, Replay};
 
 /// Addresses with a common start: bytes in network order, and how many bits count.
@@ -34,7 +34,7 @@ pub struct Module {
     /// Where packets leave it.
     pub outputs: Vec<Target>,
     /// For an output, the input by which answers to what left there come in.
-    pub answers: Vec<(Place, Start)>,
+    pub answers: Vec<(NodePort, Start)>,
     /// Addresses of others whose traffic it wants.
     pub intercepts: Vec<Prefix>,
 }
@@ -104,7 +104,7 @@ pub fn secure(c: &mut Checker<'_>, m: &Module, rules: &Rules) -> Security {
         return Security { verdict: Verdict::Holds(None), broken: None };
     }
     let watched = m.outputs.iter().map(|t| t.place).collect();
-    let mut look = Look { m, rules, watched, broken: None };
+    let mut look = RuleSearch { m, rules, watched, broken: None };
     let mut found = look.alone(c);
     if !matches!(found, Search::Found(_)) {
         // What the check explores is all that packets of anybody may do.
@@ -115,15 +115,15 @@ pub fn secure(c: &mut Checker<'_>, m: &Module, rules: &Rules) -> Security {
 }
 
 /// The search for a packet that breaks a rule.
-struct Look<'a> {
+struct RuleSearch<'a> {
     m: &'a Module,
     rules: &'a Rules,
-    watched: HashSet<Place>,
+    watched: HashSet<NodePort>,
     /// What was broken.
     broken: Option<(Rule, Stage)>,
 }
 
-impl Look<'_> {
+impl RuleSearch<'_> {
     /// What leaves although nothing came in.
     fn alone(&mut self, c: &mut Checker<'_>) -> Search {
         let blank = c.session.blank();
@@ -176,7 +176,7 @@ impl Look<'_> {
     /// The packets that came in, and where their network headers are.
     fn entered(&self, trace: &Trace) -> Vec<(u32, i64)> {
         let starts = || self.m.inputs.iter().chain(self.m.answers.iter().map(|(_, s)| s));
-        let framing = |at: &Place| starts().find(|s| s.place == *at).map_or(Framing::Ip, |s| s.framing);
+        let framing = |at: &NodePort| starts().find(|s| s.place == *at).map_or(Framing::Ip, |s| s.framing);
         let packets = trace.entered().iter().filter_map(|e| match e {
             Entry::Packet(at, _) => Some(net_of(framing(at))),
             Entry::Timer(..) => None,
@@ -244,7 +244,7 @@ fn outside(x: &mut Exprs, address: Expr, allowed: &Allowed, layout: Layout, ente
 }
 
 /// The packets, from their network header on, that came to a place because of what entered last.
-fn left(r: &Replay, place: Place, framing: Framing) -> Vec<Vec<u8>> {
+fn left(r: &Replay, place: NodePort, framing: Framing) -> Vec<Vec<u8>> {
     let net = |p: &weir_packet::Packet| match (framing, p.layer(weir_ir::Layer::Net)) {
         (Framing::Ip, Some(at)) => (at - p.data().min(at)) as usize,
         (Framing::Ip, None) => 0,
@@ -288,7 +288,7 @@ impl Prefix {
 }
 
 impl Module {
-    fn framing_at(&self, place: Place) -> Framing {
+    fn framing_at(&self, place: NodePort) -> Framing {
         self.outputs.iter().find(|t| t.place == place).map_or(Framing::Ip, |t| t.framing)
     }
 }

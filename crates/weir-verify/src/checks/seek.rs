@@ -9,7 +9,7 @@ use weir_packet::Provenance;
 use super::{Checker, Evidence, Filter, Query, Search, Start, Verdict};
 use crate::explore::session::{Arrival, ArrivalSearch, Outcome};
 use crate::explore::trace::Trace;
-use crate::network::Place;
+use crate::network::NodePort;
 use crate::solve::replay::{Counted, Replay};
 
 impl Checker<'_> {
@@ -19,7 +19,7 @@ impl Checker<'_> {
         &mut self,
         q: &Query,
         at_source: Option<&Filter>,
-        watched: &HashSet<Place>,
+        watched: &HashSet<NodePort>,
         mut look: impl FnMut(&mut Self, &Start, Outcome) -> Search,
     ) -> Search {
         self.with_histories(q, |c, before| {
@@ -40,7 +40,7 @@ impl Checker<'_> {
         q: &Query,
         at_source: Option<&Filter>,
         counted: Counted,
-        (watched, later): (&HashSet<Place>, &HashSet<Place>),
+        (watched, later): (&HashSet<NodePort>, &HashSet<NodePort>),
         mut look: impl FnMut(&mut Self, &Start, Arrival) -> Search,
     ) -> Search {
         let useful = self.net.leading_to(watched.union(later).map(|p| p.node));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Checker, Doubt, Evidence, Search};
 use crate::explore::path::{How, Incomplete};
 use crate::explore::trace::Trace;
-use crate::network::{NodeId, Place};
+use crate::network::{NodeId, NodePort};
 use crate::solve::replay::Replay;
 
 /// Time to look for an example when the time of the check is over.
@@ -29,7 +29,7 @@ pub struct Stopped {
     /// The node.
     pub node: NodeId,
     /// The places that the packet came by, in order.
-    pub way: Vec<Place>,
+    pub way: Vec<NodePort>,
     /// A run that goes there, if one was found.
     pub example: Option<Box<Evidence>>,
 }
@@ -108,7 +108,7 @@ fn ends_at(trace: &Trace, node: NodeId) -> bool {
 }
 
 /// Where the packet that came last is, or ended.
-fn way(trace: &Trace) -> Vec<Place> {
+fn way(trace: &Trace) -> Vec<NodePort> {
     let own = trace.route().places();
     match trace.ends().last() {
         Some(end) if own.is_empty() => end.route.places(),

@@ -13,7 +13,7 @@ use crate::explore::session::InTransit;
 use crate::explore::state::State;
 use crate::explore::subsumption::SeenPaths;
 use crate::network::effects::{Effects, leaves_by};
-use crate::network::{NodeId, Place};
+use crate::network::{NodeId, NodePort};
 
 /// A path that ended unseen counts as one part of so many of a path.
 const IGNORED: usize = 64;
@@ -49,17 +49,17 @@ pub(crate) struct Frontier {
     /// The paths that came to the head of a loop.
     pub(crate) met: HashMap<(NodeId, BlockId), Vec<Met>>,
     /// Places at which packets are looked at.
-    pub(crate) watched: FxHashSet<Place>,
+    pub(crate) watched: FxHashSet<NodePort>,
     /// By node whether what comes there can matter. `None`: everything does.
     pub(crate) useful: Option<Rc<[bool]>>,
     /// The paths that came to a watched place, as they were then.
-    pub(crate) arrivals: VecDeque<(Place, Box<State>)>,
+    pub(crate) arrivals: VecDeque<(NodePort, Box<State>)>,
     /// What else is looked at.
     pub(crate) interest: Interest,
     /// What may become of packets in the one node that is explored, if not all of it is looked at.
     pub(crate) wanted: Option<Effects>,
     /// The watched place that the path which was cut had come to, with nothing behind it.
-    pub(crate) landed: Option<Place>,
+    pub(crate) landed: Option<NodePort>,
     /// The packets as they came to places, if they are to be kept.
     pub(crate) kept: Option<Vec<InTransit>>,
     /// The paths that came to inputs, if one may stand for others.
@@ -72,13 +72,13 @@ pub(crate) struct Frontier {
 
 impl Frontier {
     /// One that looks at packets at some places.
-    pub(crate) fn new(interest: Interest, watched: impl IntoIterator<Item = Place>) -> Frontier {
+    pub(crate) fn new(interest: Interest, watched: impl IntoIterator<Item = NodePort>) -> Frontier {
         Frontier { interest, watched: watched.into_iter().collect(), ..Frontier::default() }
     }
 
     /// One that looks at nothing else, and follows what comes to `useful` nodes.
     pub(crate) fn of_arrivals(
-        watched: impl IntoIterator<Item = Place>,
+        watched: impl IntoIterator<Item = NodePort>,
         useful: Option<Rc<[bool]>>,
     ) -> Frontier {
         Frontier { useful, ..Frontier::new(Interest::Arrivals, watched) }

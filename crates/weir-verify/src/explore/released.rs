@@ -22,7 +22,7 @@ use crate::explore::{Cut, Explorer};
 use crate::model::expr::{Expr, Source, Symbol};
 use crate::model::packet::SymbolicPacket;
 use crate::model::set::Set;
-use crate::network::{Body, Network, NodeId, Place};
+use crate::network::{Body, Network, NodeId, NodePort};
 
 /// The tables that a path looked into while others' packets may change them.
 #[derive(Debug, Clone, Default)]
@@ -83,7 +83,7 @@ impl Network {
 
     /// Whether a program may come to a block when packets begin at some places, or by its clock; and the nodes that this
     /// depends on.
-    fn comes_to(&self, from: &[Place], node: NodeId, block: BlockId) -> (bool, Vec<NodeId>) {
+    fn comes_to(&self, from: &[NodePort], node: NodeId, block: BlockId) -> (bool, Vec<NodeId>) {
         let Some(program) = self.node(node).program() else { return (false, vec![node]) };
         let mut inputs = HashSet::new();
         let (mut seen, mut work) = (HashSet::new(), from.to_vec());
@@ -139,7 +139,7 @@ impl Session<'_> {
     }
 
     /// Whether a packet that waits may be let go when packets begin at some places.
-    pub(crate) fn may_let_go(&mut self, trace: &Trace, end: &PacketEnd, from: &[Place]) -> bool {
+    pub(crate) fn may_let_go(&mut self, trace: &Trace, end: &PacketEnd, from: &[NodePort]) -> bool {
         let net = self.network();
         let sites = holder(net, &trace.state, end).map(|table| net.releases(table)).unwrap_or_default();
         let mut may = false;
@@ -158,7 +158,7 @@ impl Session<'_> {
         &mut self,
         trace: &Trace,
         end: &PacketEnd,
-        watched: &HashSet<Place>,
+        watched: &HashSet<NodePort>,
     ) -> Option<Vec<Trace>> {
         let table = holder(self.network(), &trace.state, end)?;
         let incomplete = self.take_incomplete();

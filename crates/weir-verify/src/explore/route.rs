@@ -2,7 +2,7 @@
 
 use crate::model::list::List;
 use crate::model::packet::SymbolicPacket;
-use crate::network::Place;
+use crate::network::NodePort;
 
 /// How often a packet may come to a place, changed each time.
 const VISITS: usize = 64;
@@ -10,7 +10,7 @@ const VISITS: usize = 64;
 /// A place that a packet came to.
 #[derive(Debug, Clone)]
 struct Hop {
-    place: Place,
+    place: NodePort,
     /// What it was then, where packets can come again.
     packet: Option<SymbolicPacket>,
 }
@@ -24,7 +24,7 @@ pub struct Route {
 }
 
 /// The bit of a place, and of some others.
-fn bit(place: Place) -> u64 {
+fn bit(place: NodePort) -> u64 {
     1 << ((place.node.wrapping_mul(5) + place.port) % u64::BITS)
 }
 
@@ -38,12 +38,12 @@ pub(crate) enum Again {
 }
 
 impl Route {
-    pub(crate) fn push(&mut self, place: Place, keep: bool, packet: &SymbolicPacket) {
+    pub(crate) fn push(&mut self, place: NodePort, keep: bool, packet: &SymbolicPacket) {
         self.hops.push(Hop { place, packet: keep.then(|| packet.clone()) });
         self.seen |= bit(place);
     }
 
-    pub(crate) fn again(&self, place: Place, packet: &SymbolicPacket) -> Again {
+    pub(crate) fn again(&self, place: NodePort, packet: &SymbolicPacket) -> Again {
         if self.seen & bit(place) == 0 {
             return Again::No;
         }
@@ -58,7 +58,7 @@ impl Route {
     }
 
     /// The places at which it is kept what the packet was there, and what it was, first to last.
-    pub(crate) fn kept(&self) -> Vec<(Place, SymbolicPacket)> {
+    pub(crate) fn kept(&self) -> Vec<(NodePort, SymbolicPacket)> {
         let kept = self.hops.iter().filter_map(|h| Some((h.place, h.packet.clone()?)));
         let mut kept: Vec<_> = kept.collect();
         kept.reverse();
@@ -66,7 +66,7 @@ impl Route {
     }
 
     /// The places up to each at which it is kept what the packet was there and is as asked, with that one.
-    pub(crate) fn up_to_each(&self, is: impl Fn(Place, &SymbolicPacket) -> bool) -> Vec<Vec<Place>> {
+    pub(crate) fn up_to_each(&self, is: impl Fn(NodePort, &SymbolicPacket) -> bool) -> Vec<Vec<NodePort>> {
         let mut hops: Vec<&Hop> = self.hops.iter().collect();
         hops.reverse();
         let asked = |h: &&Hop| h.packet.as_ref().is_some_and(|p| is(h.place, p));
@@ -81,8 +81,8 @@ impl Route {
     }
 
     /// The places, first to last.
-    pub fn places(&self) -> Vec<Place> {
-        let mut places: Vec<Place> = self.hops.iter().map(|h| h.place).collect();
+    pub fn places(&self) -> Vec<NodePort> {
+        let mut places: Vec<NodePort> = self.hops.iter().map(|h| h.place).collect();
         places.reverse();
         places
     }

@@ -19,7 +19,7 @@ use crate::explore::tables::Missed;
 use crate::explore::trace::Trace;
 use crate::model::expr::{Expr, Exprs, Source, Symbol};
 use crate::model::packet::SymbolicPacket;
-use crate::network::{Network, NodeId, Place};
+use crate::network::{Network, NodeId, NodePort};
 use crate::solve::smt::Smt;
 use crate::solve::{ConcreteInput, Effort, Entered, Goal, Solution, decide};
 
@@ -30,7 +30,7 @@ pub type Guard = NodeId;
 #[derive(Debug, Clone)]
 pub enum Entry {
     /// A packet, at an input.
-    Packet(Place, SymbolicInput),
+    Packet(NodePort, SymbolicInput),
     /// A program of the clock.
     Timer(NodeId, BlockId),
 }
@@ -39,7 +39,7 @@ pub enum Entry {
 #[derive(Debug, Clone)]
 pub struct Arrival {
     /// The place.
-    pub place: Place,
+    pub place: NodePort,
     /// What it was there.
     pub packet: SymbolicPacket,
     /// Everything up to there.
@@ -47,7 +47,7 @@ pub struct Arrival {
 }
 
 /// A packet that came to a watched place, after what entered.
-fn arrival(entered: &Rc<Vec<Entry>>, (place, state): (Place, Box<State>)) -> Option<Arrival> {
+fn arrival(entered: &Rc<Vec<Entry>>, (place, state): (NodePort, Box<State>)) -> Option<Arrival> {
     let packet = state.packet.clone()?;
     Some(Arrival { place, packet, trace: Trace { state, entered: entered.clone() } })
 }
@@ -55,7 +55,7 @@ fn arrival(entered: &Rc<Vec<Entry>>, (place, state): (Place, Box<State>)) -> Opt
 /// A packet that is about to come to a place, or a state in which none is.
 #[derive(Debug)]
 struct Entering {
-    at: Option<Place>,
+    at: Option<NodePort>,
     state: Box<State>,
     entered: Rc<Vec<Entry>>,
 }
@@ -71,7 +71,7 @@ impl From<Trace> for Entering {
 }
 
 /// A packet on its way: the place that it is about to come to.
-pub(crate) type InTransit = (Place, Box<State>);
+pub(crate) type InTransit = (NodePort, Box<State>);
 
 /// An exploration whose arrivals are asked for one by one.
 #[derive(Debug)]
@@ -166,7 +166,7 @@ impl<'a> Session<'a> {
     }
 
     /// The next packet of a trace, not yet in the network.
-    pub fn packet(&mut self, trace: &Trace, at: Place, input: &SymbolicInput) -> Option<Trace> {
+    pub fn packet(&mut self, trace: &Trace, at: NodePort, input: &SymbolicInput) -> Option<Trace> {
         let mut trace = trace.clone();
         let st = &mut trace.state;
         let packet = self.e.next_packet(st, input).ok()?;
@@ -183,7 +183,7 @@ impl<'a> Session<'a> {
     pub(crate) fn again(
         &mut self,
         mut trace: Trace,
-        at: Place,
+        at: NodePort,
         input: &SymbolicInput,
         randoms: u32,
     ) -> (Trace, Vec<PacketEnd>) {
@@ -344,7 +344,7 @@ impl<'a> Session<'a> {
     }
 
     /// Lets the current packet of each trace in, and explores all that follows.
-    pub fn run(&mut self, traces: Vec<Trace>, watched: &HashSet<Place>) -> Outcome {
+    pub fn run(&mut self, traces: Vec<Trace>, watched: &HashSet<NodePort>) -> Outcome {
         self.run_for(Interest::Ends, traces, watched)
     }
 
@@ -353,7 +353,7 @@ impl<'a> Session<'a> {
         &mut self,
         interest: Interest,
         traces: Vec<Trace>,
-        watched: &HashSet<Place>,
+        watched: &HashSet<NodePort>,
     ) -> Outcome {
         *self.e.branch.frontier = Frontier::new(interest, watched.iter().copied());
         let mut outcome = Outcome { arrivals: Vec::new(), ended: Vec::new() };
@@ -378,7 +378,7 @@ impl<'a> Session<'a> {
     }
 
     /// Lets the current packet of each trace in, and shows what comes to watched places, one by one; keeps nothing else.
-    pub fn arrivals(&mut self, traces: Vec<Trace>, watched: &HashSet<Place>, mut look: impl FnMut(Arrival)) {
+    pub fn arrivals(&mut self, traces: Vec<Trace>, watched: &HashSet<NodePort>, mut look: impl FnMut(Arrival)) {
         let mut search = self.search_arrivals(traces, watched, None);
         search.cover();
         while let Some(arrival) = self.next_arrival(&mut search) {
@@ -407,7 +407,7 @@ impl<'a> Session<'a> {
     pub(crate) fn search_arrivals(
         &self,
         traces: Vec<Trace>,
-        watched: &HashSet<Place>,
+        watched: &HashSet<NodePort>,
         useful: Option<Rc<[bool]>>,
     ) -> ArrivalSearch {
         let entering: Vec<Entering> = traces.into_iter().map(Entering::from).collect();
@@ -420,7 +420,7 @@ impl<'a> Session<'a> {
         &self,
         kept: Vec<InTransit>,
         entered: &[Entry],
-        watched: &HashSet<Place>,
+        watched: &HashSet<NodePort>,
         useful: Rc<[bool]>,
     ) -> ArrivalSearch {
         let entered = Rc::new(entered.to_vec());
@@ -458,16 +458,16 @@ impl<'a> Session<'a> {
     }
 
     /// All that the programs of the clock do.
-    pub fn timers(&mut self, watched: &HashSet<Place>) -> Outcome {
+    pub fn timers(&mut self, watched: &HashSet<NodePort>) -> Outcome {
         self.by_clock(watched, |kind| matches!(kind, EntryKind::Timer { .. }))
     }
 
     /// All that may happen when an entry of a table expires, whatever the entry is: more than can happen.
-    pub(crate) fn expiries(&mut self, watched: &HashSet<Place>) -> Outcome {
+    pub(crate) fn expiries(&mut self, watched: &HashSet<NodePort>) -> Outcome {
         self.by_clock(watched, |kind| matches!(kind, EntryKind::Expire { .. }))
     }
 
-    fn by_clock(&mut self, watched: &HashSet<Place>, wanted: fn(&EntryKind) -> bool) -> Outcome {
+    fn by_clock(&mut self, watched: &HashSet<NodePort>, wanted: fn(&EntryKind) -> bool) -> Outcome {
         *self.e.branch.frontier = Frontier::new(Interest::Ends, watched.iter().copied());
         let mut outcome = Outcome { arrivals: Vec::new(), ended: Vec::new() };
         for (node, n) in self.e.net.nodes().iter().enumerate() {

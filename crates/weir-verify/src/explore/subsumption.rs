@@ -18,7 +18,7 @@ use crate::model::facts::Facts;
 use crate::model::list::List;
 use crate::model::packet::{Mark, SymbolicPacket};
 use crate::model::set::Set;
-use crate::network::Place;
+use crate::network::NodePort;
 
 /// Most paths with the same packet that are kept at an input: looking through more costs more than it saves.
 const MOST: usize = 8;
@@ -28,7 +28,7 @@ const TRIED: usize = 4;
 /// Paths that came to inputs.
 #[derive(Debug, Default)]
 pub(crate) struct SeenPaths {
-    by_place: FxHashMap<Place, Vec<Alike>>,
+    by_place: FxHashMap<NodePort, Vec<Alike>>,
     drawn: Drawn,
 }
 
@@ -171,7 +171,7 @@ fn overwritten(p: &Program, entry: BlockId) -> u64 {
 
 impl Explorer<'_> {
     /// The bytes of annotations, a bit each, that are not read at an input.
-    fn unread(&mut self, at: Place) -> u64 {
+    fn unread(&mut self, at: NodePort) -> u64 {
         let node = self.node(at.node);
         *self.liveness.overwritten.entry(at).or_insert_with(|| match (node.program(), node.entry(at.port)) {
             (Some(program), Some(entry)) => overwritten(program, entry),
@@ -180,7 +180,7 @@ impl Explorer<'_> {
     }
 
     /// Whether another path that came to an input stands for this one. If not, this one may for later ones.
-    pub(crate) fn is_subsumed(&mut self, st: &State, at: Place) -> bool {
+    pub(crate) fn is_subsumed(&mut self, st: &State, at: NodePort) -> bool {
         let settled = st.is_settled() && st.entries.iter().all(|e| self.net.info(e.table).is_fixed());
         if !settled || self.branch.guide.is_some() || self.branch.frontier.paths.is_none() {
             return false;

@@ -42,14 +42,14 @@ impl VisitedNodes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{Body, Place};
+    use crate::network::{Body, NodePort};
 
     #[test]
     fn nodes_behind_one_that_is_not_looked_at_count_as_visited() {
         let mut net = Network::new();
         let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| net.add(name, Body::Pass { lossy: false }));
         for (from, to) in [(a, b), (b, c), (c, b)] {
-            net.connect(Place { node: from, port: 0 }, Place { node: to, port: 0 });
+            net.connect(NodePort { node: from, port: 0 }, NodePort { node: to, port: 0 });
         }
         let mut visited = VisitedNodes::new(&net);
         visited.add(d);

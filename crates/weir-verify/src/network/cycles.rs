@@ -47,7 +47,7 @@ pub(crate) fn heads(nodes: &[Node]) -> Vec<bool> {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::network::{Body, Network, Place};
+    use crate::network::{Body, Network, NodePort};
 
     /// For each of `n` nodes with these wires whether it is a head.
     fn heads(n: u32, wires: &[(u32, u32)]) -> Vec<bool> {
@@ -57,7 +57,7 @@ mod tests {
         }
         for &(from, to) in wires {
             let port = net.node(from).outputs.len() as u32;
-            net.connect(Place { node: from, port }, Place { node: to, port: 0 });
+            net.connect(NodePort { node: from, port }, NodePort { node: to, port: 0 });
         }
         net.finish();
         net.nodes().iter().map(|n| n.is_head).collect()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_ir::program::{Block, End, Op, Program};
 
-use crate::network::Place;
+use crate::network::NodePort;
 use crate::network::slicing::{Sliced, goes_back};
 
 /// The effects that a packet may have, a bit each: that it leaves by an output ([`leaves_by`]), or [`LASTS`].
@@ -23,7 +23,7 @@ pub(crate) fn leaves_by(port: u32) -> Effects {
 }
 
 /// What others can see of it, where the outputs of a node lead so: it lasts, or leaves by one that leads somewhere.
-pub(crate) fn seen_outside(outputs: &[Option<Place>]) -> Effects {
+pub(crate) fn seen_outside(outputs: &[Option<NodePort>]) -> Effects {
     let own = (0..SHARED).zip(outputs).filter(|(_, to)| to.is_some());
     let shared = if outputs.len() > SHARED as usize { leaves_by(SHARED) } else { 0 };
     own.fold(LASTS | shared, |all, (port, _)| all | leaves_by(port))
@@ -107,7 +107,7 @@ mod tests {
         });
         assert_eq!(first, leaves_by(0) | leaves_by(69));
         assert_eq!(leaves_by(69), leaves_by(62));
-        let to = Some(Place { node: 0, port: 0 });
+        let to = Some(NodePort { node: 0, port: 0 });
         assert_eq!(seen_outside(&[None, to]), LASTS | leaves_by(1));
         assert_eq!(
             seen_outside(&[None; 70]),

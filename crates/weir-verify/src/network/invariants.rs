@@ -10,7 +10,7 @@ use crate::explore::input::SymbolicInput;
 use crate::explore::invariant::TableInvariant;
 use crate::explore::path::{Incomplete, Limits};
 use crate::explore::session::Session;
-use crate::network::{NodeId, Place};
+use crate::network::{NodeId, NodePort};
 
 /// Most answers that are kept.
 const MOST: usize = 64;
@@ -40,7 +40,7 @@ struct Answered {
 #[derive(Debug, PartialEq, Eq)]
 struct Question {
     /// Where packets come in.
-    starts: Vec<(Place, SymbolicInput)>,
+    starts: Vec<(NodePort, SymbolicInput)>,
     invariant: TableInvariant,
     limits: Limits,
 }
@@ -65,7 +65,7 @@ impl Session<'_> {
     /// `None`: not everything could be explored.
     pub(crate) fn after_others(
         &mut self,
-        starts: Vec<(Place, SymbolicInput)>,
+        starts: Vec<(NodePort, SymbolicInput)>,
         invariant: TableInvariant,
     ) -> Option<After> {
         let (net, limits) = (self.e.net, self.e.branch.budget.limits);

@@ -8,7 +8,7 @@ use weir_packet::{Packet, Provenance};
 
 use crate::explore::path::How;
 use crate::explore::session::Entry;
-use crate::network::{Body, Network, NodeId, Place};
+use crate::network::{Body, Network, NodeId, NodePort};
 use crate::solve::ConcreteInput;
 use crate::solve::lazy_tables::LazyTables;
 
@@ -23,7 +23,7 @@ pub struct Hop {
     /// Number of the packet: those that came in have the first, in order; copies and answers have others.
     pub packet: usize,
     /// The input that it came to; for what a program of the clock makes, port 0 of its node.
-    pub place: Place,
+    pub place: NodePort,
     /// Its bytes then.
     pub before: Vec<u8>,
     /// Offset in them of the network header, if it is marked.
@@ -93,19 +93,19 @@ fn number_of(packet: &Packet) -> Option<usize> {
 
 impl Replay {
     /// The packets that came to a place because of what entered last, of those that count.
-    pub(crate) fn arrived_last(&self, counted: Counted) -> impl Iterator<Item = (Place, &Packet)> {
+    pub(crate) fn arrived_last(&self, counted: Counted) -> impl Iterator<Item = (NodePort, &Packet)> {
         let sent = self.starts.len().saturating_sub(1);
         let from = self.starts.last().copied().unwrap_or(0);
         self.arrived_from(from).filter(move |(_, p)| counted.has(p, sent))
     }
 
     /// The places that a packet that came in with this number came to, with copies of it, as it was there.
-    pub(crate) fn arrived_of(&self, sent: usize) -> impl Iterator<Item = (Place, &Packet)> {
+    pub(crate) fn arrived_of(&self, sent: usize) -> impl Iterator<Item = (NodePort, &Packet)> {
         let from = self.starts.get(sent).copied().unwrap_or(self.hops.len());
         self.arrived_from(from).filter(move |(_, p)| Counted::Sent.has(p, sent))
     }
 
-    fn arrived_from(&self, from: usize) -> impl Iterator<Item = (Place, &Packet)> {
+    fn arrived_from(&self, from: usize) -> impl Iterator<Item = (NodePort, &Packet)> {
         self.hops[from..].iter().zip(&self.arrived[from..]).map(|(h, p)| (h.place, p))
     }
 
@@ -161,7 +161,7 @@ fn replay_by(net: &Network, entered: &[Entry], mut input: ConcreteInput, times: 
                     run.follow(*at, packet, number, &mut input);
                 }
                 Entry::Timer(node, block) => {
-                    let at = Place { node: *node, port: 0 };
+                    let at = NodePort { node: *node, port: 0 };
                     run.node(at, *block, None, times * i + j, &mut input);
                 }
             }
@@ -192,9 +192,9 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn follow(&mut self, at: Place, packet: Packet, number: usize, input: &mut ConcreteInput) {
+    fn follow(&mut self, at: NodePort, packet: Packet, number: usize, input: &mut ConcreteInput) {
         let mut queue = VecDeque::from([(at, packet, number)]);
-        let mut visits: HashMap<(usize, Place), usize> = HashMap::new();
+        let mut visits: HashMap<(usize, NodePort), usize> = HashMap::new();
         while let Some((at, packet, number)) = queue.pop_front() {
             let n = visits.entry((number, at)).or_insert(0);
             *n += 1;
@@ -233,7 +233,7 @@ impl Run<'_> {
         }
     }
 
-    fn hop(&mut self, place: Place, before: &Packet, number: usize, after: Vec<(How, Packet, usize)>) {
+    fn hop(&mut self, place: NodePort, before: &Packet, number: usize, after: Vec<(How, Packet, usize)>) {
         let after = after.into_iter().map(|(how, p, n)| Left {
             packet: n,
             how,
@@ -256,7 +256,7 @@ impl Run<'_> {
     /// Runs a node's program; what leaves is in the host's `after`.
     fn node(
         &mut self,
-        at: Place,
+        at: NodePort,
         block: BlockId,
         packet: Option<Packet>,
         number: usize,

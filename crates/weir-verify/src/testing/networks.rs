@@ -14,7 +14,7 @@ use crate::explore::session::{Arrival, Entry, Outcome, Session};
 use crate::explore::trace::Trace;
 use crate::model::expr::Expr;
 use crate::model::packet::meta_number;
-use crate::network::{Network, NodeId, Place};
+use crate::network::{Network, NodeId, NodePort};
 use crate::solve::eval::Evaluator;
 use crate::solve::replay::{Counted, Replay, replay};
 use crate::solve::{ConcreteInput, Effort, Solution};
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Paths<'_> {
 
 impl<'a> Paths<'a> {
     /// The paths of packets that come in at these places, one after the other.
-    pub fn new(net: &'a Network, places: &[Place], input: &SymbolicInput, limits: Limits) -> Paths<'a> {
+    pub fn new(net: &'a Network, places: &[NodePort], input: &SymbolicInput, limits: Limits) -> Paths<'a> {
         let mut session = Session::new(net, limits);
         let (mut traces, mut incomplete) = (vec![session.blank()], None);
         for &at in places {
@@ -137,8 +137,8 @@ impl<'a> Paths<'a> {
 /// If they are not.
 pub fn assert_losses_are_only_losses(
     net: &Network,
-    places: &[Place],
-    watched: &HashSet<Place>,
+    places: &[NodePort],
+    watched: &HashSet<NodePort>,
     limits: Limits,
 ) -> Option<(usize, usize)> {
     let mut session = Session::new(net, limits);
@@ -153,7 +153,7 @@ pub fn assert_losses_are_only_losses(
             let with_entries = session.run_for(Interest::Entries, entering.clone(), watched);
             let arriving = session.run_for(Interest::Arrivals, entering, watched);
             session.take_incomplete().is_none().then_some(())?;
-            let arrived = |o: &Outcome| -> Vec<(Place, Vec<Expr>)> {
+            let arrived = |o: &Outcome| -> Vec<(NodePort, Vec<Expr>)> {
                 o.arrivals.iter().map(|a| (a.place, a.trace.conditions())).collect()
             };
             assert_eq!(arrived(&all), arrived(&with_entries));
@@ -177,7 +177,7 @@ pub struct Arrivals<'a> {
     net: &'a Network,
     session: Session<'a>,
     entered: Vec<Entry>,
-    watched: HashSet<Place>,
+    watched: HashSet<NodePort>,
     found: Vec<Arrival>,
 }
 
@@ -191,10 +191,10 @@ impl<'a> Arrivals<'a> {
     /// What comes to watched places of packets that come in at one. `None` if not all was explored.
     pub fn new(
         net: &'a Network,
-        at: Place,
+        at: NodePort,
         input: &SymbolicInput,
         limits: Limits,
-        watched: HashSet<Place>,
+        watched: HashSet<NodePort>,
     ) -> Option<Arrivals<'a>> {
         let mut session = Session::new(net, limits);
         let traces = session.packet(&session.blank(), at, input).into_iter().collect();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir_elements::filter::{Plan, View};
 use weir_ir::{Builder, Layer, Width, check, program_of};
 use weir_verify::checks::{Checker, Filter, Framing, Query, Start, Target, Verdict};
-use weir_verify::{Body, Limits, Network, NodeId, Place, SymbolicInput};
+use weir_verify::{Body, Limits, Network, NodeId, NodePort, SymbolicInput};
 
 /// A network under construction.
 #[derive(Default)]
@@ -68,9 +68,9 @@ impl Net {
     }
 
     /// `name` or `name:port`.
-    pub fn port(&self, text: &str) -> Place {
+    pub fn port(&self, text: &str) -> NodePort {
         let (name, port) = text.split_once(':').unwrap_or((text, "0"));
-        Place { node: self.names[name], port: port.parse().unwrap() }
+        NodePort { node: self.names[name], port: port.parse().unwrap() }
     }
 
     /// A guard for a filter over IP packets.

@@ -9,7 +9,7 @@ use weir_packet::entry;
 use weir_plan::{Classes, Plan};
 use weir_topology::{ClickBox, NetBox};
 use weir_verify::checks::{Framing, Target};
-use weir_verify::{NodeId, Place};
+use weir_verify::{NodeId, NodePort};
 
 use super::segments::Segments;
 use super::{Gate, Location, PortEnds, World, send};
@@ -68,33 +68,33 @@ impl World {
                 Some((place, Framing::Ip)) => place,
                 Some((place, Framing::Ethernet)) => {
                     let node = self.node(b, "Frames", Vec::new(), Some(put_ether(&b.name)), true);
-                    self.net.connect(Place { node, port: 0 }, place);
-                    Place { node, port: 0 }
+                    self.net.connect(NodePort { node, port: 0 }, place);
+                    NodePort { node, port: 0 }
                 }
                 None => {
-                    Place { node: self.node(b, "Port", Vec::new(), Some(closed(&b.name)), true), port: 0 }
+                    NodePort { node: self.node(b, "Port", Vec::new(), Some(closed(&b.name)), true), port: 0 }
                 }
             };
             let out = self.node(b, "Port", Vec::new(), Some(send::forward(segments, (i, k), &b.name)), true);
             for exit in exits {
                 let framing = framings.get(exit.element).and_then(|f| f.first()).copied();
-                let from = Place { port: 0, ..exit.place };
+                let from = NodePort { port: 0, ..exit.place };
                 if framing != Some(Framing::Ethernet) {
-                    self.net.connect(from, Place { node: out, port: 0 });
+                    self.net.connect(from, NodePort { node: out, port: 0 });
                     continue;
                 }
                 let strip = self.node(b, "Frames", Vec::new(), Some(take_ether(&b.name)), true);
-                self.net.connect(from, Place { node: strip, port: 0 });
-                self.net.connect(Place { node: strip, port: 0 }, Place { node: out, port: 0 });
+                self.net.connect(from, NodePort { node: strip, port: 0 });
+                self.net.connect(NodePort { node: strip, port: 0 }, NodePort { node: out, port: 0 });
                 if let (Some(entry), Some(arp)) = (entry, answers_arp(&b.name)) {
                     let arp = self.node(b, "ARPResponder", Vec::new(), Some(arp), true);
-                    self.net.connect(Place { node: strip, port: 1 }, Place { node: arp, port: 0 });
-                    self.net.connect(Place { node: arp, port: 0 }, entry.into);
+                    self.net.connect(NodePort { node: strip, port: 1 }, NodePort { node: arp, port: 0 });
+                    self.net.connect(NodePort { node: arp, port: 0 }, entry.into);
                 }
             }
             let target = Target::new(into, Framing::Ip);
             gates.push(Gate { name: name.clone(), start: None, target: Some(target), owns: false });
-            ends.push((into, Place { node: out, port: 0 }));
+            ends.push((into, NodePort { node: out, port: 0 }));
         }
         let nodes = (first..self.net.nodes().len() as NodeId).collect();
         self.locations.push(Location { name: b.name.clone(), gates, nodes, owns: b.owns() });

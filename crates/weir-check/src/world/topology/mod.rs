@@ -26,7 +26,7 @@ use weir_plan::Classes;
 use weir_topology::import::iptables::Ruleset;
 use weir_topology::{BoxKind, EndpointRole, FirewallRules, LOCAL, LinkEnd, NetBox, Topology};
 use weir_verify::checks::{Framing, Start, Target};
-use weir_verify::{Body, NodeId, Place};
+use weir_verify::{Body, NodeId, NodePort};
 
 use super::{Gate, Location, World, anything};
 use crate::click::Label;
@@ -42,7 +42,7 @@ const TAG: u32 = 42;
 const PLATFORM: &str = "Platform";
 
 /// The place at which packets enter a box by a port, and the one that those which leave by it come from.
-type PortEnds = (Place, Place);
+type PortEnds = (NodePort, NodePort);
 
 impl World {
     /// A topology without some of its links: those that `down` says are down. Requirements name its boxes and their ports.
@@ -71,7 +71,7 @@ impl World {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let mut wires: BTreeMap<Place, Vec<Place>> = BTreeMap::new();
+        let mut wires: BTreeMap<NodePort, Vec<NodePort>> = BTreeMap::new();
         for (a, b, one_way) in segments.links() {
             let end = |(node, port): (usize, usize)| ports.get(node)?.get(port).copied();
             if let (Some((to_a, from_a)), Some((to_b, from_b))) = (end(a), end(b)) {
@@ -91,14 +91,14 @@ impl World {
     }
 
     /// Leads what leaves at a place to another one; if there are several, each copy is followed by itself.
-    fn lead(&mut self, from: Place, to: &[Place]) {
+    fn lead(&mut self, from: NodePort, to: &[NodePort]) {
         if let [only] = to {
             return self.net.connect(from, *only);
         }
         let fan = self.hidden_program("links", &Arc::new(crate::click::either("links", to.len() as u32)));
-        self.net.connect(from, Place { node: fan, port: 0 });
+        self.net.connect(from, NodePort { node: fan, port: 0 });
         for (port, to) in (0..).zip(to) {
-            self.net.connect(Place { node: fan, port }, *to);
+            self.net.connect(NodePort { node: fan, port }, *to);
         }
     }
 
@@ -180,7 +180,7 @@ impl World {
             self.notes.push(format!("what the {} {} does is not modelled", class.to_lowercase(), b.name));
         }
         let node = self.node(b, class, args, program, false);
-        let place = |port: usize| Place { node, port: port as u32 };
+        let place = |port: usize| NodePort { node, port: port as u32 };
         let gate = |(port, name): (usize, &str)| Gate {
             name: name.to_owned(),
             start: None,
@@ -191,9 +191,9 @@ impl World {
         if class == "Router" {
             let local = self.net.add(b.name.clone(), Body::Pass { lossy: false });
             self.labels.insert(local, Label { class: class.to_owned(), ..Label::default() });
-            self.net.connect(place(n), Place { node: local, port: 0 });
+            self.net.connect(place(n), NodePort { node: local, port: 0 });
             // What is for an address of the router arrives at the router.
-            let target = Target::new(Place { node: local, port: 0 }, Framing::Ip);
+            let target = Target::new(NodePort { node: local, port: 0 }, Framing::Ip);
             gates.push(Gate { name: LOCAL.into(), start: None, target: Some(target), owns: true });
         }
         (gates, (0..n).map(|p| (place(p), place(p))).collect())
@@ -232,12 +232,12 @@ impl World {
         let (mut gates, mut ends) = (Vec::new(), Vec::new());
         for (port, name) in b.ports().into_iter().enumerate() {
             let out = send::host(segments, (i, port), &b.name, own_sources_only);
-            let out = Place { node: self.node(b, class, Vec::new(), Some(out), false), port: 0 };
+            let out = NodePort { node: self.node(b, class, Vec::new(), Some(out), false), port: 0 };
             let accept = send::accept(segments, (i, port), &b.name);
-            let accept = Place { node: self.node(b, class, Vec::new(), Some(accept), true), port: 0 };
+            let accept = NodePort { node: self.node(b, class, Vec::new(), Some(accept), true), port: 0 };
             let here = self.net.add(b.name.clone(), Body::Pass { lossy: false });
             self.labels.insert(here, Label { class: class.to_owned(), ..Label::default() });
-            let here = Place { node: here, port: 0 };
+            let here = NodePort { node: here, port: 0 };
             self.net.connect(accept, here);
             gates.push(Gate {
                 name: name.to_owned(),

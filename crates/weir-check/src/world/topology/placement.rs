@@ -8,7 +8,7 @@ use weir_model::request::Request;
 use weir_model::value::IpPrefix;
 use weir_plan::{Classes, Plan};
 use weir_verify::checks::{self, Framing, Start, Target};
-use weir_verify::{Body, NodeId, Place};
+use weir_verify::{Body, NodeId, NodePort};
 
 use super::{Gate, Location, PLATFORM, World};
 use crate::click;
@@ -98,7 +98,7 @@ impl World {
                     placed.module.inputs.push(self.anybody_to(host, entry));
                 }
                 if let (Some(exit), Some(out)) = (exit.filter(|_| !linked(&|l| &l.from)), sender) {
-                    self.net.connect(Place { port: 0, ..exit.place }, out.place);
+                    self.net.connect(NodePort { port: 0, ..exit.place }, out.place);
                     placed.module.outputs.push(exit);
                 }
                 let target = entry.map(|p| Target::new(p.place, p.framing));
@@ -126,7 +126,7 @@ impl World {
             let to = device(&l.to).and_then(|g| g.target).map(|t| t.place);
             let into = to.and_then(|to| entries.iter().find(|p| p.place == to));
             if let (Some(from), Some(to)) = (exit, into) {
-                self.net.connect(Place { port: 0, ..from }, to.into);
+                self.net.connect(NodePort { port: 0, ..from }, to.into);
             }
         }
         Ok(())
@@ -135,13 +135,13 @@ impl World {
     /// Any IP packet that is addressed to a module, in front of where it comes in.
     fn anybody_to(&mut self, host: IpPrefix, entry: &click::Port) -> Start {
         let ask = self.destination(host, Framing::Ip);
-        self.net.connect(Place { node: ask, port: 0 }, entry.into);
-        let place = self.well_formed(Place { node: ask, port: 0 });
+        self.net.connect(NodePort { node: ask, port: 0 }, entry.into);
+        let place = self.well_formed(NodePort { node: ask, port: 0 });
         Start::new(place, Framing::Ip, entry.input())
     }
 
     /// The place where packets leave a module by a port.
-    fn exit_of(&self, (module, port): &(String, String)) -> Option<Place> {
+    fn exit_of(&self, (module, port): &(String, String)) -> Option<NodePort> {
         let location = self.locations.iter().find(|s| s.name == *module)?;
         let is_exit = |n: &&NodeId| {
             let label = self.labels.get(n);
@@ -150,7 +150,7 @@ impl World {
                 l.class == "ToNetfront" && (name == *port || name.is_empty() && port == "netfront0")
             })
         };
-        location.nodes.iter().find(is_exit).map(|&node| Place { node, port: 0 })
+        location.nodes.iter().find(is_exit).map(|&node| NodePort { node, port: 0 })
     }
 
     /// Adds a program whose output 0 is for packets to an address of the prefix, and output 1 for others.
@@ -160,15 +160,15 @@ impl World {
     }
 
     /// Leads what ends at a gate to a place, if it is for an address of the prefix.
-    fn divert(&mut self, gate: &Gate, prefix: IpPrefix, to: Place) {
+    fn divert(&mut self, gate: &Gate, prefix: IpPrefix, to: NodePort) {
         let Some(Target { place, framing, .. }) = gate.target else { return };
-        let from = self.rests.get(&place).copied().unwrap_or(Place { port: 0, ..place });
+        let from = self.rests.get(&place).copied().unwrap_or(NodePort { port: 0, ..place });
         let ask = self.destination(prefix, framing);
         let rest = self.hidden(Body::Pass { lossy: false });
-        self.net.connect(from, Place { node: ask, port: 0 });
-        self.net.connect(Place { node: ask, port: 0 }, to);
-        self.net.connect(Place { node: ask, port: 1 }, Place { node: rest, port: 0 });
-        self.rests.insert(place, Place { node: rest, port: 0 });
+        self.net.connect(from, NodePort { node: ask, port: 0 });
+        self.net.connect(NodePort { node: ask, port: 0 }, to);
+        self.net.connect(NodePort { node: ask, port: 1 }, NodePort { node: rest, port: 0 });
+        self.rests.insert(place, NodePort { node: rest, port: 0 });
     }
 }
 

@@ -25,11 +25,11 @@ pub(super) struct Version {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recent {
     last: Cell<u64>,
-    slots: RefCell<Vec<Option<Found>>>,
+    slots: RefCell<Vec<Option<Kept>>>,
 }
 
 #[derive(Debug, Clone)]
-struct Found {
+struct Kept {
     e: Expr,
     version: u64,
     /// How deep operands were looked into.
@@ -66,6 +66,6 @@ impl Recent {
         if slots.is_empty() {
             slots.resize(SLOTS, None);
         }
-        slots[e.0 as usize % SLOTS] = Some(Found { e, version: version.now, depth, set: set.clone() });
+        slots[e.0 as usize % SLOTS] = Some(Kept { e, version: version.now, depth, set: set.clone() });
     }
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use weir_ir::{Builder, Layer, Program, Reason, Width};
 use weir_topology::import::iptables::{ConnState, Rule, Ruleset, Table, Target};
 use weir_topology::{BoxKind, InterfaceAddr, NetBox};
-use weir_verify::{Body, NodeId, Place};
+use weir_verify::{Body, NodeId, NodePort};
 
 use super::{PortEnds, World};
 use crate::click::Label;
@@ -318,10 +318,10 @@ impl World {
         if rules.translation().is_some() {
             let [fresh, known] = [sctp::fresh, sctp::known].map(|p| Arc::new(p(&b.name)));
             for port in 0..n {
-                let next = Place { node, port };
-                self.guess(b, i, &fresh, Place { node: arrival, port: n + port }, next);
-                self.guess(b, i, &known, Place { node: arrival, port: 2 * n + port }, next);
-                let out = Place { node: departure, port: n + port };
+                let next = NodePort { node, port };
+                self.guess(b, i, &fresh, NodePort { node: arrival, port: n + port }, next);
+                self.guess(b, i, &known, NodePort { node: arrival, port: 2 * n + port }, next);
+                let out = NodePort { node: departure, port: n + port };
                 self.guess(b, i, &fresh, out, out);
             }
         }
@@ -334,28 +334,28 @@ impl World {
                 self.notes.push(format!("{}: {what}", b.name));
             }
             let filter = self.rules_node(b, (i, chain), 1, program);
-            self.net.connect(Place { node, port }, Place { node: filter, port: 0 });
+            self.net.connect(NodePort { node, port }, NodePort { node: filter, port: 0 });
             if port == n {
                 if let Some(local) = local {
-                    self.net.connect(Place { node: filter, port: 0 }, Place { node: local, port: 0 });
+                    self.net.connect(NodePort { node: filter, port: 0 }, NodePort { node: local, port: 0 });
                 }
                 continue;
             }
-            self.net.connect(Place { node: filter, port: 0 }, Place { node: departure, port });
-            self.net.connect(Place { node: arrival, port }, Place { node, port });
-            ends.push((Place { node: arrival, port }, Place { node: departure, port }));
+            self.net.connect(NodePort { node: filter, port: 0 }, NodePort { node: departure, port });
+            self.net.connect(NodePort { node: arrival, port }, NodePort { node, port });
+            ends.push((NodePort { node: arrival, port }, NodePort { node: departure, port }));
         }
         ends
     }
 
     /// Puts a program between an output and an input that does what may happen to packets of protocols that are not modelled.
-    fn guess(&mut self, b: &NetBox, i: usize, program: &Arc<Program>, from: Place, to: Place) {
+    fn guess(&mut self, b: &NetBox, i: usize, program: &Arc<Program>, from: NodePort, to: NodePort) {
         let guess = self.net.add_guess(format!("{}/unknown", b.name), program, i as u32);
         let label = Label { class: "Iptables".into(), args: ["unknown".to_owned()].into(), hidden: false };
         self.labels.insert(guess, label);
         self.causes.insert(guess, sctp::CAUSE.into());
-        self.net.connect(from, Place { node: guess, port: 0 });
-        self.net.connect(Place { node: guess, port: 0 }, to);
+        self.net.connect(from, NodePort { node: guess, port: 0 });
+        self.net.connect(NodePort { node: guess, port: 0 }, to);
     }
 
     /// A program of rules; of what leaves by its outputs from `first` on it is not known what becomes of it.
@@ -372,7 +372,7 @@ impl World {
             let opaque = self.net.add(format!("{}/unknown", b.name), Body::Opaque);
             self.labels.insert(opaque, label("unknown"));
             self.causes.insert(opaque, cause);
-            self.net.connect(Place { node, port }, Place { node: opaque, port: 0 });
+            self.net.connect(NodePort { node, port }, NodePort { node: opaque, port: 0 });
         }
         node
     }

@@ -14,7 +14,7 @@ use weir_ir::{Builder, Program, Reason, Width};
 use weir_model::requirement::HeaderField;
 use weir_topology::{NetBox, TransferBox};
 use weir_verify::checks::{Framing, Start, Target};
-use weir_verify::{Body, NodeId, Place};
+use weir_verify::{Body, NodeId, NodePort};
 
 use super::segments::Segments;
 use super::{Gate, PortEnds, TAG, World, anything, send};
@@ -59,11 +59,11 @@ impl World {
                 let program = send::forward(segments, (i, k), &b.name);
                 f.exits.insert(number.wrapping_add(t.out_offset), self.part(b, number, Some(program), true));
             }
-            let out = Place { node: self.exit(&mut f, number.wrapping_add(t.out_offset)), port: 0 };
+            let out = NodePort { node: self.exit(&mut f, number.wrapping_add(t.out_offset)), port: 0 };
             if segments.is_linked((i, k)) && !segments.leads_to_hosts((i, k)) {
                 f.looked_at.insert(number);
             }
-            let into = Place { node: self.stage(&mut f, 1, number), port: 0 };
+            let into = NodePort { node: self.stage(&mut f, 1, number), port: 0 };
             let gate = if segments.is_linked((i, k)) {
                 Gate {
                     name: name.clone(),
@@ -135,13 +135,13 @@ impl World {
         f.made.insert((stage, port), node);
         for (output, out) in (0..).zip(&made.outputs) {
             let next = if stage < f.t.stages { self.stage(f, stage + 1, *out) } else { self.exit(f, *out) };
-            self.net.connect(Place { node, port: output }, Place { node: next, port: 0 });
+            self.net.connect(NodePort { node, port: output }, NodePort { node: next, port: 0 });
         }
         if !made.unknown.is_empty() {
             let opaque = self.net.add(f.b.name.clone(), Body::Opaque);
             self.labels.insert(opaque, Label { class: CLASS.to_owned(), hidden: true, ..Label::default() });
             let output = made.outputs.len() as u32;
-            self.net.connect(Place { node, port: output }, Place { node: opaque, port: 0 });
+            self.net.connect(NodePort { node, port: output }, NodePort { node: opaque, port: 0 });
             let lines: Vec<String> = made.unknown.iter().map(ToString::to_string).collect();
             self.notes.push(format!(
                 "{}: what the rules of lines {} make of packets is not modelled: they rewrite more than the VLAN",
@@ -153,7 +153,7 @@ impl World {
     }
 
     /// Where packets begin at a port that is not linked: whole IP packets with any VLAN tag.
-    fn edge(&mut self, f: &Function<'_>, port: u32, into: Place) -> Place {
+    fn edge(&mut self, f: &Function<'_>, port: u32, into: NodePort) -> NodePort {
         let layout = f.t.function.layout().unwrap_or(&[]);
         let mut place = into;
         if layout.iter().any(|l| l.field == HeaderField::Vlan) {
@@ -165,8 +165,8 @@ impl World {
                 b.emit(0);
             });
             let node = self.part(f.b, port, Some(b.finish()), true);
-            self.net.connect(Place { node, port: 0 }, place);
-            place = Place { node, port: 0 };
+            self.net.connect(NodePort { node, port: 0 }, place);
+            place = NodePort { node, port: 0 };
         }
         self.well_formed(place)
     }
