@@ -34,12 +34,12 @@ pub fn measure(file: &Path, samples: usize) -> Result<Vec<Verification>> {
     }
     let (topology, world) = made.context("no samples")?;
     let targets: HashSet<_> =
-        world.locations.iter().flat_map(|s| &s.gates).filter_map(|g| g.target).map(|t| t.place).collect();
+        world.locations.iter().flat_map(|s| &s.edge_ports).filter_map(|g| g.target).map(|t| t.place).collect();
     let firsts: Vec<(String, &Start)> = world
         .locations
         .iter()
         .filter_map(|s| {
-            s.gates.iter().find_map(|g| Some((format!("{}:{}", s.name, g.name), g.start.as_ref()?)))
+            s.edge_ports.iter().find_map(|g| Some((format!("{}:{}", s.name, g.name), g.start.as_ref()?)))
         })
         .collect();
     let (mut asks, mut most) = (Vec::new(), (0, 0));

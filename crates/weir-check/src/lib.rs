@@ -26,4 +26,4 @@ pub use compare::Extent;
 pub use error::Error;
 pub use question::Question;
 pub use security::Party;
-pub use world::{Gate, Location, Matching, Modules, World, anything};
+pub use world::{EdgePort, Location, Matching, Modules, World, anything};

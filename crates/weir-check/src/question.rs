@@ -9,7 +9,7 @@ use weir_verify::checks::{Bits, Field, Filter, Framing, Query, ReturnPath, Shows
 use weir_verify::{Guard, NodeId};
 
 use crate::error::Error;
-use crate::world::{Gate, Location, World, within};
+use crate::world::{EdgePort, Location, World, within};
 
 /// Names that an error lists.
 const LISTED: usize = 12;
@@ -79,8 +79,8 @@ impl Ask {
     }
 }
 
-/// A gate, and the prefix that addresses behind it are meant to have.
-type Meant = (Gate, Option<IpPrefix>);
+/// A edge_port, and the prefix that addresses behind it are meant to have.
+type Meant = (EdgePort, Option<IpPrefix>);
 
 impl World {
     /// The question that a requirement asks. Adds nodes to the network, so [`weir_verify::Network::finish`] is due
@@ -119,8 +119,8 @@ impl World {
                 let q = self.query(r, from, to, via)?;
                 known(r, filter, q.from.iter().map(|s| s.framing))?;
                 let mut each = Vec::new();
-                for (gate, prefix) in self.sources(r, from, to)? {
-                    let Some(start) = gate.start else { continue };
+                for (edge_port, prefix) in self.sources(r, from, to)? {
+                    let Some(start) = edge_port.start else { continue };
                     let meant = match prefix {
                         Some(p) => Expr::and([filter.clone(), within(p, Dir::Src)]),
                         None => filter.clone(),
@@ -165,8 +165,8 @@ impl World {
 
     fn query(&mut self, r: &Requirement, from: &Place, to: &Place, via: &[Place]) -> Result<Query, Error> {
         let mut q = Query { others: self.others.clone(), ..Query::default() };
-        for (gate, prefix) in self.sources(r, from, to)? {
-            if let Some(start) = gate.start {
+        for (edge_port, prefix) in self.sources(r, from, to)? {
+            if let Some(start) = edge_port.start {
                 q.from.push(match prefix {
                     Some(p) => self.sent_from(start, p),
                     None => start,
@@ -183,7 +183,7 @@ impl World {
         let mut meant: Vec<Meant> = self.meant(r, from)?;
         if let Place::Prefix(_) = from {
             // All but the place that they are to come to.
-            let other = |(g, _): &Meant| !self.is_gate_of(g, to);
+            let other = |(g, _): &Meant| !self.is_edge_port_of(g, to);
             let others: Vec<Meant> = meant.iter().filter(|m| other(m)).cloned().collect();
             meant = if others.iter().any(|(g, _)| g.start.is_some()) { others } else { meant };
         }
@@ -192,31 +192,31 @@ impl World {
             // That some part of the prefix can is not enough where somebody owns it all: 0/0 is the internet.
             let whole = self.locations.iter().filter(|s| s.owns.iter().any(|own| own.contains(prefix)));
             let places: Vec<_> =
-                whole.flat_map(|s| &s.gates).filter_map(|g| g.start.as_ref()).map(|s| s.place).collect();
+                whole.flat_map(|s| &s.edge_ports).filter_map(|g| g.start.as_ref()).map(|s| s.place).collect();
             let of_all = |(g, _): &Meant| g.start.as_ref().is_some_and(|s| places.contains(&s.place));
             if meant.iter().any(of_all) {
                 meant.retain(of_all);
             }
         }
         if meant.is_empty() {
-            let known = self.locations.iter().filter(|s| s.gates.iter().any(|g| g.start.is_some()));
+            let known = self.locations.iter().filter(|s| s.edge_ports.iter().any(|g| g.start.is_some()));
             let help = format!("packets begin at {}", list(known.map(|s| s.name.as_str())));
             return Err(Error::new(r, format!("no packet begins at '{from}'"), help));
         }
         Ok(meant)
     }
 
-    /// Where packets of DST arrive, each with its gate.
-    fn destinations(&mut self, r: &Requirement, to: &Place) -> Result<Vec<(Target, Gate)>, Error> {
+    /// Where packets of DST arrive, each with its edge_port.
+    fn destinations(&mut self, r: &Requirement, to: &Place) -> Result<Vec<(Target, EdgePort)>, Error> {
         let mut found = Vec::new();
-        for (gate, prefix) in self.meant(r, to)? {
-            if let Some(target) = gate.target {
+        for (edge_port, prefix) in self.meant(r, to)? {
+            if let Some(target) = edge_port.target {
                 let target = prefix.map_or(target, |p| self.addressed(target, p));
-                found.push((target, gate));
+                found.push((target, edge_port));
             }
         }
         if found.is_empty() {
-            let known = self.locations.iter().filter(|s| s.gates.iter().any(|g| g.target.is_some()));
+            let known = self.locations.iter().filter(|s| s.edge_ports.iter().any(|g| g.target.is_some()));
             let help = format!("packets come to {}", list(known.map(|s| s.name.as_str())));
             return Err(Error::new(r, format!("no packet comes to '{to}'"), help));
         }
@@ -227,7 +227,7 @@ impl World {
         let replies: Vec<_> = self
             .destinations(r, to)?
             .into_iter()
-            .filter_map(|(target, gate)| Some((target.place, gate.start?)))
+            .filter_map(|(target, edge_port)| Some((target.place, edge_port.start?)))
             .collect();
         if replies.is_empty() {
             let help = "name a place that packets both come to and begin at";
@@ -242,24 +242,24 @@ impl World {
         Ok(ReturnPath { replies, home })
     }
 
-    /// The gates of a place, and for a prefix which of the addresses behind them are meant: `None` for all.
+    /// The edge_ports of a place, and for a prefix which of the addresses behind them are meant: `None` for all.
     fn meant(&self, r: &Requirement, place: &Place) -> Result<Vec<Meant>, Error> {
         match place {
             Place::Node(name) => {
-                Ok(self.location(r, name)?.gates.iter().map(|g| (g.clone(), None)).collect())
+                Ok(self.location(r, name)?.edge_ports.iter().map(|g| (g.clone(), None)).collect())
             }
             Place::Port { node, port } => {
                 let location = self.location(r, node)?;
-                let named = location.gates.iter().filter(|g| g.name == *port);
+                let named = location.edge_ports.iter().filter(|g| g.name == *port);
                 let mut found: Vec<Meant> = named.map(|g| (g.clone(), None)).collect();
                 if found.is_empty()
-                    && let Some(gate) = port.parse().ok().and_then(|n: usize| location.gates.get(n))
+                    && let Some(edge_port) = port.parse().ok().and_then(|n: usize| location.edge_ports.get(n))
                 {
-                    found.push((gate.clone(), None));
+                    found.push((edge_port.clone(), None));
                 }
                 if found.is_empty() {
                     let help =
-                        format!("ports of {node}: {}", list(location.gates.iter().map(|g| g.name.as_str())));
+                        format!("ports of {node}: {}", list(location.edge_ports.iter().map(|g| g.name.as_str())));
                     return Err(Error::new(r, format!("{node} has no port '{port}'"), help));
                 }
                 Ok(found)
@@ -272,7 +272,7 @@ impl World {
                         .owns
                         .iter()
                         .all(|own| prefix.contains(own) || own.addr().is_ipv4() != prefix.addr().is_ipv4());
-                    let own = location.gates.iter().filter(|g| g.owns);
+                    let own = location.edge_ports.iter().filter(|g| g.owns);
                     found.extend(own.map(|g| (g.clone(), (!all).then_some(*prefix))));
                 }
                 if found.is_empty() {
@@ -298,7 +298,7 @@ impl World {
         found
     }
 
-    fn is_gate_of(&self, gate: &Gate, place: &Place) -> bool {
+    fn is_edge_port_of(&self, edge_port: &EdgePort, place: &Place) -> bool {
         let location = match place {
             Place::Node(name) | Place::Port { node: name, .. } => {
                 self.locations.iter().find(|s| s.name == *name)
@@ -308,8 +308,8 @@ impl World {
                 self.locations.iter().find(|s| s.owns.iter().any(|own| p.contains(own) && own.len() > 0))
             }
         };
-        let same = |g: &Gate| g.start.as_ref().map(|s| s.place) == gate.start.as_ref().map(|s| s.place);
-        gate.start.is_some() && location.is_some_and(|s| s.gates.iter().any(same))
+        let same = |g: &EdgePort| g.start.as_ref().map(|s| s.place) == edge_port.start.as_ref().map(|s| s.place);
+        edge_port.start.is_some() && location.is_some_and(|s| s.edge_ports.iter().any(same))
     }
 
     fn location(&self, r: &Requirement, name: &str) -> Result<&Location, Error> {
@@ -333,8 +333,8 @@ impl World {
         match place {
             Place::Node(name) => Ok(self.location(r, name)?.nodes.clone()),
             _ => {
-                let gates = self.meant(r, place)?;
-                let nodes = gates.iter().flat_map(|(g, _)| {
+                let edge_ports = self.meant(r, place)?;
+                let nodes = edge_ports.iter().flat_map(|(g, _)| {
                     [g.target.map(|t| t.place.node), g.start.as_ref().map(|s| s.place.node)]
                 });
                 Ok(nodes.flatten().collect())

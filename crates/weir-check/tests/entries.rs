@@ -186,7 +186,7 @@ fn taken(config: &str, entry: &Entry, from: usize, packets: &[Sent]) -> bool {
     let mut world = world(config);
     world.net.finish();
     let start =
-        world.locations.iter().find(|s| s.name == "a").and_then(|s| s.gates[0].start.clone()).unwrap();
+        world.locations.iter().find(|s| s.name == "a").and_then(|s| s.edge_ports[0].start.clone()).unwrap();
     assert_eq!(start.input.entry.map(|e| e.name), Some(entry.name), "{config}");
     let limits = Limits { paths: 500, ..Limits::of_networks() };
     let paths = Paths::new(&world.net, &[start.place], &start.input, limits);

@@ -109,7 +109,7 @@ proptest! {
         ] {
             let mut world = world(&format!("FromNetfront(a) -> {chain} -> ToNetfront(b);"));
             world.net.finish();
-            let start = world.locations.iter().find(|s| s.name == "a").and_then(|s| s.gates[0].start.clone());
+            let start = world.locations.iter().find(|s| s.name == "a").and_then(|s| s.edge_ports[0].start.clone());
             let start = start.unwrap();
             let paths = Paths::new(&world.net, &[start.place], &start.input, Limits::of_networks());
             prop_assert_eq!(paths.incomplete, None, "{}", chain);

@@ -8,7 +8,7 @@ use weir_plan::{Classes, Plan};
 use weir_verify::checks::{Framing, Start, Target};
 use weir_verify::{NodePort, SymbolicInput};
 
-use super::{Gate, Location, World};
+use super::{EdgePort, Location, World};
 use crate::click;
 
 impl World {
@@ -19,9 +19,9 @@ impl World {
         let mut ports = world.add_click(plan, 0, "");
         world.check_entries(&mut ports);
         world.locations = devices(&ports);
-        let gates = world.locations.iter().flat_map(|s| s.gates.clone()).collect();
+        let edge_ports = world.locations.iter().flat_map(|s| s.edge_ports.clone()).collect();
         world.add_elements(plan, &ports, "");
-        world.add_outside(gates);
+        world.add_outside(edge_ports);
         world
     }
 
@@ -52,11 +52,11 @@ impl World {
             let mut ports = world.add_click(plan, scope as u32, &format!("{}/", m.name));
             world.check_entries(&mut ports);
             let mut location =
-                Location { name: m.name.clone(), gates: Vec::new(), nodes: Vec::new(), owns: Vec::new() };
+                Location { name: m.name.clone(), edge_ports: Vec::new(), nodes: Vec::new(), owns: Vec::new() };
             for device in devices(&ports) {
                 location
-                    .gates
-                    .extend(device.gates.into_iter().map(|g| Gate { name: device.name.clone(), ..g }));
+                    .edge_ports
+                    .extend(device.edge_ports.into_iter().map(|g| EdgePort { name: device.name.clone(), ..g }));
             }
             location.nodes.extend(ports.nodes.iter().flat_map(|(a, b)| [*a, *b]));
             location.nodes.dedup();
@@ -64,7 +64,7 @@ impl World {
             world.add_elements(plan, &ports, &format!("{}/", m.name));
         }
         for link in &request.links {
-            let (from, to) = (world.gate(&link.from), world.gate(&link.to));
+            let (from, to) = (world.edge_port(&link.from), world.edge_port(&link.to));
             let ends = from.and_then(|g| g.target).zip(to.and_then(|g| g.start.clone()));
             match ends {
                 Some((from, to)) => world.net.connect(from.place, to.place),
@@ -74,26 +74,26 @@ impl World {
                 )),
             }
         }
-        let linked = |m: &str, g: &Gate, ends: &dyn Fn(&ModuleLink) -> (String, String)| {
+        let linked = |m: &str, g: &EdgePort, ends: &dyn Fn(&ModuleLink) -> (String, String)| {
             request.links.iter().map(ends).any(|(module, port)| module == m && port == g.name)
         };
-        let mut gates = Vec::new();
+        let mut edge_ports = Vec::new();
         for (m, _) in &plans {
             let Some(location) = world.locations.iter().find(|s| s.name == m.name) else { continue };
-            gates.extend(location.gates.iter().map(|g| Gate {
+            edge_ports.extend(location.edge_ports.iter().map(|g| EdgePort {
                 start: g.start.clone().filter(|_| !linked(&m.name, g, &|l| l.to.clone())),
                 target: g.target.filter(|_| !linked(&m.name, g, &|l| l.from.clone())),
                 ..g.clone()
             }));
         }
-        world.add_outside(gates);
+        world.add_outside(edge_ports);
         if errors.is_empty() { Ok(world) } else { Err(errors) }
     }
 
-    fn gate(&self, (node, port): &(String, String)) -> Option<&Gate> {
+    fn edge_port(&self, (node, port): &(String, String)) -> Option<&EdgePort> {
         let location = self.locations.iter().find(|s| s.name == *node)?;
-        let named = location.gates.iter().find(|g| g.name == *port);
-        named.or_else(|| location.gates.get(port.parse::<usize>().ok()?))
+        let named = location.edge_ports.iter().find(|g| g.name == *port);
+        named.or_else(|| location.edge_ports.get(port.parse::<usize>().ok()?))
     }
 
     /// Puts a configuration into the network.
@@ -117,10 +117,10 @@ impl World {
         self.others.extend(ports.origins.iter().map(origin));
     }
 
-    /// What is behind these gates owns all addresses, and may send packets.
-    pub(super) fn add_outside(&mut self, gates: Vec<Gate>) {
-        self.others.extend(gates.iter().filter_map(|g| g.start.clone()));
-        self.locations.push(Location { name: String::new(), gates, nodes: Vec::new(), owns: everything() });
+    /// What is behind these edge_ports owns all addresses, and may send packets.
+    pub(super) fn add_outside(&mut self, edge_ports: Vec<EdgePort>) {
+        self.others.extend(edge_ports.iter().filter_map(|g| g.start.clone()));
+        self.locations.push(Location { name: String::new(), edge_ports, nodes: Vec::new(), owns: everything() });
         self.net.finish();
     }
 
@@ -136,22 +136,22 @@ impl World {
             let entry = ports.entries.iter().find(of_element);
             let entry = entry.map(|p| Start::new(p.into, p.framing, p.input()));
             let start = entry.or_else(|| ports.origins.iter().find(|o| o.port.element == i).map(origin));
-            let gate = |(port, framing): (usize, &Framing)| Gate {
+            let edge_port = |(port, framing): (usize, &Framing)| EdgePort {
                 name: port.to_string(),
                 start: start.clone().filter(|_| port == 0),
                 target: Some(Target::new(NodePort { node: first, port: port as u32 }, *framing)),
                 owns: false,
             };
-            let mut gates: Vec<Gate> = framings
+            let mut edge_ports: Vec<EdgePort> = framings
                 .get(i)
                 .into_iter()
                 .flatten()
                 .take(kinds.inputs.len())
                 .enumerate()
-                .map(gate)
+                .map(edge_port)
                 .collect();
-            if gates.is_empty() {
-                gates.extend(start.map(|s| Gate {
+            if edge_ports.is_empty() {
+                edge_ports.extend(start.map(|s| EdgePort {
                     name: "0".into(),
                     start: Some(s),
                     target: None,
@@ -163,7 +163,7 @@ impl World {
             // A device of that name is meant rather than an element.
             let name = format!("{prefix}{}", e.name);
             if !prefix.is_empty() || !taken.contains(&name) {
-                self.locations.push(Location { name, gates, nodes, owns: Vec::new() });
+                self.locations.push(Location { name, edge_ports, nodes, owns: Vec::new() });
             }
         }
     }
@@ -175,21 +175,21 @@ pub(super) fn devices(ports: &click::Ports) -> Vec<Location> {
     names.sort_unstable();
     names.dedup();
     let device = |name: &str| {
-        let (mut gates, mut nodes) = (Vec::new(), Vec::new());
+        let (mut edge_ports, mut nodes) = (Vec::new(), Vec::new());
         for p in ports.entries.iter().filter(|p| p.name == name) {
             let start = Start::new(p.into, p.framing, p.input());
-            gates.push(Gate { name: "0".into(), start: Some(start), target: None, owns: true });
+            edge_ports.push(EdgePort { name: "0".into(), start: Some(start), target: None, owns: true });
             nodes.push(p.place.node);
         }
         for p in ports.exits.iter().filter(|p| p.name == name) {
             let target = Target::new(p.place, p.framing);
             nodes.push(p.place.node);
-            match gates.iter_mut().find(|g| g.target.is_none()) {
-                Some(gate) => gate.target = Some(target),
-                None => gates.push(Gate { name: "0".into(), start: None, target: Some(target), owns: true }),
+            match edge_ports.iter_mut().find(|g| g.target.is_none()) {
+                Some(edge_port) => edge_port.target = Some(target),
+                None => edge_ports.push(EdgePort { name: "0".into(), start: None, target: Some(target), owns: true }),
             }
         }
-        Location { name: name.to_owned(), gates, nodes, owns: Vec::new() }
+        Location { name: name.to_owned(), edge_ports, nodes, owns: Vec::new() }
     };
     names.into_iter().map(device).collect()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weir_verify::checks::Start;
 use weir_verify::{Body, NodePort};
 
-use super::{Gate, Location, World};
+use super::{EdgePort, Location, World};
 
 impl World {
     /// Where packets come in or come into being, by name.
@@ -26,10 +26,10 @@ impl World {
         for (name, start) in ways.iter().filter(|(name, _)| !own.contains_key(*name)) {
             let node = self.net.add(name.clone(), Body::Sink);
             let start = Start { place: NodePort { node, port: 0 }, ..start.clone() };
-            let gate = Gate { name: "0".into(), start: Some(start.clone()), target: None, owns: false };
+            let edge_port = EdgePort { name: "0".into(), start: Some(start.clone()), target: None, owns: false };
             self.locations.push(Location {
                 name: name.clone(),
-                gates: vec![gate],
+                edge_ports: vec![edge_port],
                 nodes: vec![node],
                 owns: Vec::new(),
             });
@@ -40,13 +40,13 @@ impl World {
 
     /// What people call a place by which packets come in: the device rather than the element, the box, the access point.
     pub fn entry_name(&self, place: NodePort) -> String {
-        let starts = |g: &Gate| g.start.as_ref().is_some_and(|s| s.place == place);
+        let starts = |g: &EdgePort| g.start.as_ref().is_some_and(|s| s.place == place);
         let named = self.locations.iter().filter(|s| !s.name.is_empty());
         for location in named {
-            if let Some(gate) = location.gates.iter().find(|g| starts(g)) {
-                let several = location.gates.iter().filter(|g| g.start.is_some()).count() > 1;
+            if let Some(edge_port) = location.edge_ports.iter().find(|g| starts(g)) {
+                let several = location.edge_ports.iter().filter(|g| g.start.is_some()).count() > 1;
                 return if several {
-                    format!("{}:{}", location.name, gate.name)
+                    format!("{}:{}", location.name, edge_port.name)
                 } else {
                     location.name.clone()
                 };
@@ -60,12 +60,12 @@ impl World {
 
     /// What people call a place that packets come to, if it has a name beside its node's.
     pub(crate) fn arrival_name(&self, place: NodePort) -> Option<String> {
-        let ends = |g: &&Gate| g.target.is_some_and(|t| t.place == place);
+        let ends = |g: &&EdgePort| g.target.is_some_and(|t| t.place == place);
         let location =
-            self.locations.iter().find(|s| !s.name.is_empty() && s.gates.iter().any(|g| ends(&g)))?;
-        let gate = location.gates.iter().find(ends)?;
-        let several = location.gates.iter().filter(|g| g.target.is_some()).count() > 1;
+            self.locations.iter().find(|s| !s.name.is_empty() && s.edge_ports.iter().any(|g| ends(&g)))?;
+        let edge_port = location.edge_ports.iter().find(ends)?;
+        let several = location.edge_ports.iter().filter(|g| g.target.is_some()).count() > 1;
         let name = location.name.rsplit_once('@').map_or(location.name.as_str(), |(class, _)| class);
-        Some(if several { format!("{name}:{}", gate.name) } else { name.to_owned() })
+        Some(if several { format!("{name}:{}", edge_port.name) } else { name.to_owned() })
     }
 }

@@ -7,7 +7,7 @@ use weir_verify::checks::{Framing, Target};
 use weir_verify::{Body, NodePort};
 
 use super::configurations::devices;
-use super::{Gate, Location, World};
+use super::{EdgePort, Location, World};
 use crate::click::Template;
 
 impl World {
@@ -33,25 +33,25 @@ impl World {
         for (sap, a) in graph.saps.iter().zip(&names.attachments) {
             let link = |name: &str| links.iter().find(|s| s.name == name);
             let (from, to) = (link(&a.to_graph), link(&a.from_graph));
-            let gates = |s: Option<&Location>| s.map(|s| s.gates.clone()).unwrap_or_default();
-            let gate = Gate {
+            let edge_ports = |s: Option<&Location>| s.map(|s| s.edge_ports.clone()).unwrap_or_default();
+            let edge_port = EdgePort {
                 name: sap.id.to_string(),
-                start: gates(from).into_iter().find_map(|g| g.start),
-                target: gates(to).into_iter().find_map(|g| g.target),
+                start: edge_ports(from).into_iter().find_map(|g| g.start),
+                target: edge_ports(to).into_iter().find_map(|g| g.target),
                 owns: true,
             };
             let nodes = [from, to].into_iter().flatten().flat_map(|s| s.nodes.clone()).collect();
-            all.push(gate.clone());
+            all.push(edge_port.clone());
             world.locations.push(Location {
                 name: sap.id.to_string(),
-                gates: vec![gate],
+                edge_ports: vec![edge_port],
                 nodes,
                 owns: Vec::new(),
             });
         }
         world.locations.push(Location {
             name: "sap".into(),
-            gates: all.clone(),
+            edge_ports: all.clone(),
             nodes: Vec::new(),
             owns: Vec::new(),
         });
@@ -60,7 +60,7 @@ impl World {
             let place = |port: usize| {
                 if let Some(interface) = made.interfaces.get(port) {
                     let device = links.iter().find(|s| s.name == *interface)?;
-                    return device.gates.iter().find_map(|g| g.target);
+                    return device.edge_ports.iter().find_map(|g| g.target);
                 }
                 let element = plan.graph.find(&format!("{}/in_{port}", made.element))?;
                 let place = NodePort { node: ports.nodes.get(element)?.0, port: 0 };
@@ -70,15 +70,15 @@ impl World {
             let start = |port: usize| {
                 let interface = made.interfaces.get(port)?;
                 let device = links.iter().find(|s| s.name == *interface)?;
-                device.gates.iter().find_map(|g| g.start.clone())
+                device.edge_ports.iter().find_map(|g| g.start.clone())
             };
-            let gate = |(i, p): (usize, &weir_model::graph::Port)| Gate {
+            let edge_port = |(i, p): (usize, &weir_model::graph::Port)| EdgePort {
                 name: p.id.to_string(),
                 start: start(i),
                 target: place(i),
                 owns: false,
             };
-            let gates: Vec<Gate> = f.ports.iter().enumerate().map(gate).collect();
+            let edge_ports: Vec<EdgePort> = f.ports.iter().enumerate().map(edge_port).collect();
             if !made.interfaces.is_empty() {
                 let opaque = world.net.add(made.element.clone(), Body::Opaque);
                 let cause = format!(
@@ -86,21 +86,21 @@ impl World {
                     f.id
                 );
                 world.causes.insert(opaque, cause);
-                let targets = gates.iter().filter_map(|g| g.target.as_ref());
+                let targets = edge_ports.iter().filter_map(|g| g.target.as_ref());
                 targets.for_each(|t| world.net.connect(t.place, NodePort { node: opaque, port: 0 }));
             }
             let own = |name: &str| name.strip_prefix(&made.element).is_some_and(|rest| rest.starts_with('/'));
             let mine = plan.graph.elements.iter().zip(&ports.nodes).filter(|(e, _)| own(&e.name));
             let nodes = mine.flat_map(|(_, (a, b))| [*a, *b]).collect();
-            let full = |g: &Gate| Gate { name: format!("{}:{}", f.id, g.name), ..g.clone() };
-            of_functions.extend(gates.iter().map(full));
+            let full = |g: &EdgePort| EdgePort { name: format!("{}:{}", f.id, g.name), ..g.clone() };
+            of_functions.extend(edge_ports.iter().map(full));
             if !world.locations.iter().any(|s| s.name == f.id.as_str()) {
-                world.locations.push(Location { name: f.id.to_string(), gates, nodes, owns: Vec::new() });
+                world.locations.push(Location { name: f.id.to_string(), edge_ports, nodes, owns: Vec::new() });
             }
         }
         world.locations.push(Location {
             name: "sf".into(),
-            gates: of_functions,
+            edge_ports: of_functions,
             nodes: Vec::new(),
             owns: Vec::new(),
         });

@@ -24,7 +24,7 @@ pub use topology::Modules;
 
 /// An entry into a node and an exit out of it.
 #[derive(Debug, Clone)]
-pub struct Gate {
+pub struct EdgePort {
     /// Name of the port.
     pub name: String,
     /// Packets that leave the node here, if packets begin there.
@@ -41,7 +41,7 @@ pub struct Location {
     /// Its name.
     pub name: String,
     /// Its ports.
-    pub gates: Vec<Gate>,
+    pub edge_ports: Vec<EdgePort>,
     /// The nodes of the network that belong to it.
     pub nodes: Vec<NodeId>,
     /// The addresses that belong to it.

@@ -45,13 +45,13 @@ fn targets(world: &World, place: &Place) -> Vec<Target> {
         panic!("planted faults name nodes, not '{place}'")
     };
     let locations = world.locations.iter().filter(|s| s.name == *name);
-    locations.flat_map(|s| &s.gates).filter_map(|g| g.target).collect()
+    locations.flat_map(|s| &s.edge_ports).filter_map(|g| g.target).collect()
 }
 
 fn framing_of(world: &World, place: &Place) -> Framing {
     let Place::Node(name) = place else { panic!("planted faults name nodes, not '{place}'") };
     let location = world.locations.iter().find(|s| s.name == *name).expect("the requirement was asked");
-    location.gates.iter().find_map(|g| g.start.as_ref()).map_or(Framing::Ip, |s| s.framing)
+    location.edge_ports.iter().find_map(|g| g.start.as_ref()).map_or(Framing::Ip, |s| s.framing)
 }
 
 fn arrivals<'a>(world: &World, hops: &'a [Hop], to: &Place) -> Vec<(&'a Hop, Framing)> {

@@ -12,7 +12,7 @@ use weir_verify::checks::{Framing, Target};
 use weir_verify::{NodeId, NodePort};
 
 use super::segments::Segments;
-use super::{Gate, Location, PortEnds, World, send};
+use super::{EdgePort, Location, PortEnds, World, send};
 use crate::click;
 
 /// Classes that show that frames come in.
@@ -59,7 +59,7 @@ impl World {
             }
         }
         let framings = click::framings(&plan, &ports);
-        let (mut gates, mut ends) = (Vec::new(), Vec::new());
+        let (mut edge_ports, mut ends) = (Vec::new(), Vec::new());
         for (k, name) in c.ports.iter().enumerate() {
             let entry = ports.entries.iter().find(|p| p.name == *name || p.name == format!("in_{k}"));
             let exits: Vec<&click::Port> =
@@ -93,11 +93,11 @@ impl World {
                 }
             }
             let target = Target::new(into, Framing::Ip);
-            gates.push(Gate { name: name.clone(), start: None, target: Some(target), owns: false });
+            edge_ports.push(EdgePort { name: name.clone(), start: None, target: Some(target), owns: false });
             ends.push((into, NodePort { node: out, port: 0 }));
         }
         let nodes = (first..self.net.nodes().len() as NodeId).collect();
-        self.locations.push(Location { name: b.name.clone(), gates, nodes, owns: b.owns() });
+        self.locations.push(Location { name: b.name.clone(), edge_ports, nodes, owns: b.owns() });
         self.add_elements(&plan, &ports, &prefix);
         Ok(ends)
     }

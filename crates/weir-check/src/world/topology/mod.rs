@@ -28,7 +28,7 @@ use weir_topology::{BoxKind, EndpointRole, FirewallRules, LOCAL, LinkEnd, NetBox
 use weir_verify::checks::{Framing, Start, Target};
 use weir_verify::{Body, NodeId, NodePort};
 
-use super::{Gate, Location, World, anything};
+use super::{EdgePort, Location, World, anything};
 use crate::click::Label;
 pub use placement::Modules;
 use segments::Segments;
@@ -85,7 +85,7 @@ impl World {
             world.lead(from, &to);
         }
         world.others =
-            world.locations.iter().flat_map(|s| &s.gates).filter_map(|g| g.start.clone()).collect();
+            world.locations.iter().flat_map(|s| &s.edge_ports).filter_map(|g| g.start.clone()).collect();
         world.net.finish();
         Ok(world)
     }
@@ -109,7 +109,7 @@ impl World {
         classes: &Classes,
     ) -> Result<Vec<PortEnds>, Vec<String>> {
         let (first, n) = (self.net.nodes().len() as NodeId, b.ports().len());
-        let (gates, ends) = match &b.kind {
+        let (edge_ports, ends) = match &b.kind {
             BoxKind::Endpoint(e) => {
                 let class = match e.role {
                     EndpointRole::Host => "Host",
@@ -146,7 +146,7 @@ impl World {
             BoxKind::Click(c) => return self.add_click_box(segments, i, b, c, classes),
         };
         let nodes = (first..self.net.nodes().len() as NodeId).collect();
-        self.locations.push(Location { name: b.name.clone(), gates, nodes, owns: b.owns() });
+        self.locations.push(Location { name: b.name.clone(), edge_ports, nodes, owns: b.owns() });
         Ok(ends)
     }
 
@@ -175,28 +175,28 @@ impl World {
         args: Vec<String>,
         program: Option<Program>,
         n: usize,
-    ) -> (Vec<Gate>, Vec<PortEnds>) {
+    ) -> (Vec<EdgePort>, Vec<PortEnds>) {
         if program.is_none() {
             self.notes.push(format!("what the {} {} does is not modelled", class.to_lowercase(), b.name));
         }
         let node = self.node(b, class, args, program, false);
         let place = |port: usize| NodePort { node, port: port as u32 };
-        let gate = |(port, name): (usize, &str)| Gate {
+        let edge_port = |(port, name): (usize, &str)| EdgePort {
             name: name.to_owned(),
             start: None,
             target: Some(Target::new(place(port), Framing::Ip)),
             owns: false,
         };
-        let mut gates: Vec<Gate> = b.ports().into_iter().enumerate().map(gate).collect();
+        let mut edge_ports: Vec<EdgePort> = b.ports().into_iter().enumerate().map(edge_port).collect();
         if class == "Router" {
             let local = self.net.add(b.name.clone(), Body::Pass { lossy: false });
             self.labels.insert(local, Label { class: class.to_owned(), ..Label::default() });
             self.net.connect(place(n), NodePort { node: local, port: 0 });
             // What is for an address of the router arrives at the router.
             let target = Target::new(NodePort { node: local, port: 0 }, Framing::Ip);
-            gates.push(Gate { name: LOCAL.into(), start: None, target: Some(target), owns: true });
+            edge_ports.push(EdgePort { name: LOCAL.into(), start: None, target: Some(target), owns: true });
         }
-        (gates, (0..n).map(|p| (place(p), place(p))).collect())
+        (edge_ports, (0..n).map(|p| (place(p), place(p))).collect())
     }
 
     /// A box that is one program, with rules of iptables around it if there are any.
@@ -206,19 +206,19 @@ impl World {
         class: &str,
         (args, program): (Vec<String>, Program),
         rules: Option<&Ruleset>,
-    ) -> (Vec<Gate>, Vec<PortEnds>) {
+    ) -> (Vec<EdgePort>, Vec<PortEnds>) {
         let n = b.ports().len();
         let strange = rules.and_then(|set| iptables::Rules::new(set).not_modelled());
         self.notes.extend(strange.iter().map(|why| format!("{}: {why}", b.name)));
         let node = self.net.nodes().len() as NodeId;
-        let (mut gates, ends) = self.add_simple(b, class, args, strange.is_none().then_some(program), n);
-        let Some(set) = rules.filter(|_| strange.is_none()) else { return (gates, ends) };
-        let local = gates.get(n).and_then(|g| g.target).map(|t| t.place.node);
+        let (mut edge_ports, ends) = self.add_simple(b, class, args, strange.is_none().then_some(program), n);
+        let Some(set) = rules.filter(|_| strange.is_none()) else { return (edge_ports, ends) };
+        let local = edge_ports.get(n).and_then(|g| g.target).map(|t| t.place.node);
         let ends = self.add_rules((i, b), set, node, local);
-        for (gate, (into, _)) in gates.iter_mut().zip(&ends) {
-            gate.target = Some(Target::new(*into, Framing::Ip));
+        for (edge_port, (into, _)) in edge_ports.iter_mut().zip(&ends) {
+            edge_port.target = Some(Target::new(*into, Framing::Ip));
         }
-        (gates, ends)
+        (edge_ports, ends)
     }
 
     /// Where packets begin and end.
@@ -228,8 +228,8 @@ impl World {
         (i, b): (usize, &NetBox),
         class: &str,
         own_sources_only: bool,
-    ) -> (Vec<Gate>, Vec<PortEnds>) {
-        let (mut gates, mut ends) = (Vec::new(), Vec::new());
+    ) -> (Vec<EdgePort>, Vec<PortEnds>) {
+        let (mut edge_ports, mut ends) = (Vec::new(), Vec::new());
         for (port, name) in b.ports().into_iter().enumerate() {
             let out = send::host(segments, (i, port), &b.name, own_sources_only);
             let out = NodePort { node: self.node(b, class, Vec::new(), Some(out), false), port: 0 };
@@ -239,7 +239,7 @@ impl World {
             self.labels.insert(here, Label { class: class.to_owned(), ..Label::default() });
             let here = NodePort { node: here, port: 0 };
             self.net.connect(accept, here);
-            gates.push(Gate {
+            edge_ports.push(EdgePort {
                 name: name.to_owned(),
                 start: Some(Start::new(out, Framing::Ip, anything())),
                 target: Some(Target::new(here, Framing::Ip)),
@@ -247,7 +247,7 @@ impl World {
             });
             ends.push((accept, out));
         }
-        (gates, ends)
+        (edge_ports, ends)
     }
 }
 

@@ -10,7 +10,7 @@ use weir_plan::{Classes, Plan};
 use weir_verify::checks::{self, Framing, Start, Target};
 use weir_verify::{Body, NodeId, NodePort};
 
-use super::{Gate, Location, PLATFORM, World};
+use super::{EdgePort, Location, PLATFORM, World};
 use crate::click;
 use crate::security::Placed;
 use crate::world::configurations::{devices, origin};
@@ -49,11 +49,11 @@ impl World {
     /// # Errors
     /// There is no such platform, or it has not enough addresses.
     pub fn with_modules(&self, modules: &Modules<'_>, platform: &str) -> Result<World, Vec<String>> {
-        let is_platform = |gate: &Gate| {
-            let node = gate.start.as_ref().map(|s| s.place.node);
+        let is_platform = |edge_port: &EdgePort| {
+            let node = edge_port.start.as_ref().map(|s| s.place.node);
             node.and_then(|n| self.labels.get(&n)).is_some_and(|l| l.class == PLATFORM)
         };
-        let location = self.locations.iter().find(|s| s.name == platform && s.gates.iter().any(is_platform));
+        let location = self.locations.iter().find(|s| s.name == platform && s.edge_ports.iter().any(is_platform));
         let Some(location) = location else {
             return Err(vec![format!("the topology has no platform {platform}")]);
         };
@@ -71,7 +71,7 @@ impl World {
             let (has, name) = (addresses.len(), &platform.name);
             return Err(vec![format!("{name} has {has} addresses for {wanted} modules")]);
         }
-        let (gates, sender) = (&platform.gates, platform.gates.iter().find_map(|g| g.start.as_ref()));
+        let (edge_ports, sender) = (&platform.edge_ports, platform.edge_ports.iter().find_map(|g| g.start.as_ref()));
         let begin = self.locations.len();
         let mut entries: Vec<click::Port> = Vec::new();
         for ((module, plan), address) in m.request.modules.iter().zip(&m.plans).zip(addresses) {
@@ -85,15 +85,15 @@ impl World {
             let mut own = Vec::new();
             for device in devices(&ports) {
                 let entry = ports.entries.iter().find(|p| p.name == device.name);
-                let exit = device.gates.iter().find_map(|g| g.target);
+                let exit = device.edge_ports.iter().find_map(|g| g.target);
                 let linked = |end: &dyn Fn(&weir_model::request::ModuleLink) -> &(String, String)| {
                     let is = |(name, port): &(String, String)| *name == module.name && *port == device.name;
                     m.request.links.iter().any(|l| is(end(l)))
                 };
                 let is_open = |p: &&click::Port| p.framing == Framing::Ip && !linked(&|l| &l.to);
                 if let Some(entry) = entry.filter(is_open) {
-                    for gate in gates {
-                        self.divert(gate, host, entry.into);
+                    for edge_port in edge_ports {
+                        self.divert(edge_port, host, entry.into);
                     }
                     placed.module.inputs.push(self.anybody_to(host, entry));
                 }
@@ -102,7 +102,7 @@ impl World {
                     placed.module.outputs.push(exit);
                 }
                 let target = entry.map(|p| Target::new(p.place, p.framing));
-                own.push(Gate { name: device.name, start: None, target, owns: true });
+                own.push(EdgePort { name: device.name, start: None, target, owns: true });
             }
             let nodes = (first..self.net.nodes().len() as NodeId).collect();
             placed.module.sources = ports.origins.iter().map(origin).collect();
@@ -112,15 +112,15 @@ impl World {
             }
             self.modules.push(placed);
             let owns = vec![host];
-            self.locations.push(Location { name: module.name.clone(), gates: own, nodes, owns });
+            self.locations.push(Location { name: module.name.clone(), edge_ports: own, nodes, owns });
             self.add_elements(plan, &ports, &prefix);
             entries.extend(ports.entries);
         }
         for l in &m.request.links {
             let device = |(module, port): &(String, String)| {
                 let location = self.locations.iter().skip(begin).find(|s| s.name == *module)?;
-                let gate = location.gates.iter().find(|g| g.name == *port);
-                gate.or_else(|| location.gates.get(port.parse::<usize>().ok()?)).cloned()
+                let edge_port = location.edge_ports.iter().find(|g| g.name == *port);
+                edge_port.or_else(|| location.edge_ports.get(port.parse::<usize>().ok()?)).cloned()
             };
             let exit = device(&l.from).and_then(|_| self.exit_of(&l.from));
             let to = device(&l.to).and_then(|g| g.target).map(|t| t.place);
@@ -159,9 +159,9 @@ impl World {
         self.hidden_program("destination", &Arc::new(program))
     }
 
-    /// Leads what ends at a gate to a place, if it is for an address of the prefix.
-    fn divert(&mut self, gate: &Gate, prefix: IpPrefix, to: NodePort) {
-        let Some(Target { place, framing, .. }) = gate.target else { return };
+    /// Leads what ends at a edge_port to a place, if it is for an address of the prefix.
+    fn divert(&mut self, edge_port: &EdgePort, prefix: IpPrefix, to: NodePort) {
+        let Some(Target { place, framing, .. }) = edge_port.target else { return };
         let from = self.rests.get(&place).copied().unwrap_or(NodePort { port: 0, ..place });
         let ask = self.destination(prefix, framing);
         let rest = self.hidden(Body::Pass { lossy: false });

@@ -17,7 +17,7 @@ use weir_verify::checks::{Framing, Start, Target};
 use weir_verify::{Body, NodeId, NodePort};
 
 use super::segments::Segments;
-use super::{Gate, PortEnds, TAG, World, anything, send};
+use super::{EdgePort, PortEnds, TAG, World, anything, send};
 use crate::click::Label;
 
 const CLASS: &str = "TransferFunction";
@@ -48,11 +48,11 @@ impl World {
         i: usize,
         b: &NetBox,
         t: &TransferBox,
-    ) -> Result<(Vec<Gate>, Vec<PortEnds>), Vec<String>> {
+    ) -> Result<(Vec<EdgePort>, Vec<PortEnds>), Vec<String>> {
         let inputs = t.function.rules.iter().flat_map(|r| &r.in_ports).copied().collect();
         let (made, exits, looked_at) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let mut f = Function { b, t, inputs, made, exits, looked_at, errors: Vec::new() };
-        let (mut gates, mut ends) = (Vec::new(), Vec::new());
+        let (mut edge_ports, mut ends) = (Vec::new(), Vec::new());
         for (k, name) in t.ports.iter().enumerate() {
             let number: u32 = name.parse().unwrap_or(u32::MAX);
             if segments.leads_to_hosts((i, k)) {
@@ -64,8 +64,8 @@ impl World {
                 f.looked_at.insert(number);
             }
             let into = NodePort { node: self.stage(&mut f, 1, number), port: 0 };
-            let gate = if segments.is_linked((i, k)) {
-                Gate {
+            let edge_port = if segments.is_linked((i, k)) {
+                EdgePort {
                     name: name.clone(),
                     start: None,
                     target: Some(Target::new(into, Framing::Ip)),
@@ -73,18 +73,18 @@ impl World {
                 }
             } else {
                 let place = self.edge(&f, number, into);
-                Gate {
+                EdgePort {
                     name: name.clone(),
                     start: Some(Start::new(place, Framing::Ip, anything())),
                     target: Some(Target::new(out, Framing::Ip)),
                     owns: false,
                 }
             };
-            gates.push(gate);
+            edge_ports.push(edge_port);
             ends.push((into, out));
         }
         if f.errors.is_empty() {
-            return Ok((gates, ends));
+            return Ok((edge_ports, ends));
         }
         f.errors.dedup();
         Err(f.errors.into_iter().map(|e| format!("box {}: {e}", b.name)).collect())
