@@ -45,7 +45,7 @@ struct Resolver<'a> {
 }
 
 /// What a node of a list is, before the list's elements are declared.
-enum Found {
+enum Resolved {
     Implicit(usize),
     Group {
         input: usize,
@@ -273,9 +273,9 @@ impl Resolver<'_> {
     }
 
     fn list(&mut self, list: &List, builder: &mut Builder) -> Vec<End> {
-        let found: Vec<Found> = list.nodes.iter().map(|node| self.find(node, builder)).collect();
+        let found: Vec<Resolved> = list.nodes.iter().map(|node| self.find(node, builder)).collect();
         let shared = match (list.shared, list.nodes.last(), found.last()) {
-            (true, Some(node), Some(Found::Name { declared: Some(class), .. })) => {
+            (true, Some(node), Some(Resolved::Name { declared: Some(class), .. })) => {
                 Some((*class, node_config(node)))
             }
             _ => None,
@@ -284,18 +284,18 @@ impl Resolver<'_> {
         for (node, found) in list.nodes.iter().zip(found) {
             let (mut inputs, mut outputs) = (node.inputs.clone(), node.outputs.clone());
             let (input_item, output_item) = match found {
-                Found::Implicit(item) => (item, item),
-                Found::Group { input, output, inputs: ins, outputs: outs } => {
+                Resolved::Implicit(item) => (item, item),
+                Resolved::Group { input, output, inputs: ins, outputs: outs } => {
                     // A group's ports are all meant unless some are named.
                     inputs.get_or_insert(Ports { list: (0..ins).collect(), open: false });
                     outputs.get_or_insert(Ports { list: (0..outs).collect(), open: false });
                     (input, output)
                 }
-                Found::Class(id) => {
+                Resolved::Class(id) => {
                     let item = builder.add_anonymous("", ItemKind::Element(id), node_config(node), node.loc);
                     (item, item)
                 }
-                Found::Name { class, declared } => {
+                Resolved::Name { class, declared } => {
                     let (declared, config) = match &shared {
                         Some((class, config)) => (Some(*class), config.clone()),
                         None => (declared, node_config(node)),
@@ -309,24 +309,24 @@ impl Resolver<'_> {
         ends
     }
 
-    fn find(&mut self, node: &Node, builder: &mut Builder) -> Found {
+    fn find(&mut self, node: &Node, builder: &mut Builder) -> Resolved {
         match &node.what {
-            What::ImplicitInput => Found::Implicit(builder.names.get("input").copied().unwrap_or(INPUT)),
-            What::ImplicitOutput => Found::Implicit(builder.names.get("output").copied().unwrap_or(OUTPUT)),
+            What::ImplicitInput => Resolved::Implicit(builder.names.get("input").copied().unwrap_or(INPUT)),
+            What::ImplicitOutput => Resolved::Implicit(builder.names.get("output").copied().unwrap_or(OUTPUT)),
             What::Group(statements) => self.group(statements, node.loc, builder),
-            What::Compound { compound, .. } => Found::Class(self.compound(compound, "")),
+            What::Compound { compound, .. } => Resolved::Class(self.compound(compound, "")),
             What::Element { name, class, config } => {
                 if config.is_some() && builder.names.contains_key(name) {
                     self.report.error(node.loc, "configuration string ignored on element reference");
                 }
                 let own = self.lookup(name);
                 let declared = class.as_ref().map(|class| self.class_expr(class, ""));
-                Found::Name { class: own, declared }
+                Resolved::Name { class: own, declared }
             }
         }
     }
 
-    fn group(&mut self, statements: &[Statement], loc: Loc, builder: &mut Builder) -> Found {
+    fn group(&mut self, statements: &[Statement], loc: Loc, builder: &mut Builder) -> Resolved {
         let input = builder.add("input".into(), ItemKind::GroupPort, "".into(), loc);
         let output = builder.add("output".into(), ItemKind::GroupPort, "".into(), loc);
         // Click counts the group itself and its two ports.
@@ -343,7 +343,7 @@ impl Resolver<'_> {
                 None => builder.names.remove(name),
             };
         }
-        Found::Group { input, output, inputs, outputs }
+        Resolved::Group { input, output, inputs, outputs }
     }
 
     /// The item that a name in a list stands for, declared if need be.

@@ -1,6 +1,6 @@
 use weir_filter::Expr;
 
-use super::filter::{Found, Plan, View};
+use super::filter::{MatchedBy, Plan, View};
 use super::ip_classifier::filter_of_ip;
 use super::tree::Tree;
 use crate::prelude::*;
@@ -131,8 +131,8 @@ pub(super) fn filter(rules: &[Rule], view: View, b: &mut Builder) {
         require_marked(b, Layer::Net, if view == View::Ip { 20 } else { 40 });
         plan.run(b, |b, _, action, found| {
             let hit = match found {
-                Found::Rule(i) => b.index(hits, i as u32),
-                Found::Entry(entry) => entry,
+                MatchedBy::Rule(i) => b.index(hits, i as u32),
+                MatchedBy::Entry(entry) => entry,
             };
             let packets = b.get(hit, "packets");
             let packets = b.add(packets, 1);

@@ -23,11 +23,11 @@ element! {
 #[derive(Debug)]
 pub struct Store {
     addr: Option<Ipv4Addr>,
-    place: Place,
+    place: Destination,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum Destination {
     /// Bytes from the start of the packet.
     Offset(u32),
     /// Offset in the IPv4 header.
@@ -51,13 +51,13 @@ impl FromRest for Store {
         };
         let offset = value("OFFSET", offset);
         let place = match offset.to_ascii_lowercase().as_str() {
-            "src" => Place::Header(12),
-            "dst" => Place::Header(16),
+            "src" => Destination::Header(12),
+            "dst" => Destination::Header(16),
             _ => {
                 let offset =
                     u32::from_arg(&offset).map_err(|e| format!("OFFSET: {e}: write a number, src or dst"))?;
                 check_offset(offset)?;
-                Place::Offset(offset)
+                Destination::Offset(offset)
             }
         };
         Ok(Store { addr, place })
@@ -76,11 +76,11 @@ fn program(e: &StoreIPAddress, b: &mut Builder) {
         };
         let short = |b: &mut Builder| b.emit_or_drop(1, Reason::TRUNCATED);
         match e.to.place {
-            Place::Offset(offset) => {
+            Destination::Offset(offset) => {
                 b.require_or(Layer::Data, offset + 4, short);
                 b.store(Layer::Data, offset, addr);
             }
-            Place::Header(offset) => {
+            Destination::Header(offset) => {
                 require_marked_or(b, Layer::Net, 20, |b, reason| b.emit_or_drop(1, reason));
                 set_address(b, offset, addr);
             }

@@ -38,7 +38,7 @@ impl CallError {
 
 /// A handler of an element or of the graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct HandlerRef {
     /// The element; `None`: the graph itself.
     pub element: Option<usize>,
     pub handler: String,
@@ -84,14 +84,14 @@ impl Router {
         self.find_handler(from, name).map_or_else(|_| name.to_owned(), |place| self.unparse(&place))
     }
 
-    fn called(&self, from: Option<usize>, name: &str) -> Result<Place, CallError> {
+    fn called(&self, from: Option<usize>, name: &str) -> Result<HandlerRef, CallError> {
         let name = weir_click::unquote_text(name).unwrap_or_default();
         self.find_handler(from, &name).map_err(CallError::Missing)
     }
 
     /// Finds a handler: of an element by name, of the element that asks, or of the graph.
-    pub(crate) fn find_handler(&self, from: Option<usize>, name: &str) -> Result<Place, String> {
-        let place = |element, handler: &str| Place { element, handler: handler.to_owned() };
+    pub(crate) fn find_handler(&self, from: Option<usize>, name: &str) -> Result<HandlerRef, String> {
+        let place = |element, handler: &str| HandlerRef { element, handler: handler.to_owned() };
         let dot = name.find('.');
         let (before, after) = match dot {
             None if name.is_empty() => return Err("syntax error: no handler is named".to_owned()),
@@ -126,7 +126,7 @@ impl Router {
         self.plan.graph.find(name)
     }
 
-    fn unparse(&self, place: &Place) -> String {
+    fn unparse(&self, place: &HandlerRef) -> String {
         match place.element {
             Some(e) => format!("{}.{}", self.element_name(e), place.handler),
             None => place.handler.clone(),
@@ -134,7 +134,7 @@ impl Router {
     }
 
     /// How a handler may be called.
-    pub(crate) fn modes(&self, place: &Place) -> Option<Modes> {
+    pub(crate) fn modes(&self, place: &HandlerRef) -> Option<Modes> {
         let Some(element) = place.element else {
             return match place.handler.as_str() {
                 "hotconfig" if self.reconfigure => Some(Modes::WRITE),
@@ -163,7 +163,7 @@ impl Router {
     }
 
     /// Reads a handler that is known to be there, on this worker.
-    pub(super) fn read_here(&mut self, rt: &mut Runtime, place: &Place, arg: &str) -> Result<String, String> {
+    pub(super) fn read_here(&mut self, rt: &mut Runtime, place: &HandlerRef, arg: &str) -> Result<String, String> {
         let Some(element) = place.element else { return self.read_global(rt, &place.handler) };
         let name = place.handler.as_str();
         if let Some(control) = self.control(element, name) {
@@ -188,7 +188,7 @@ impl Router {
 
     /// Writes a handler that is known to be there, or sends an element the message of that name (numbers, separated
     /// by blanks), on this worker.
-    pub(super) fn write_here(&mut self, rt: &mut Runtime, place: &Place, value: &str) -> Result<(), String> {
+    pub(super) fn write_here(&mut self, rt: &mut Runtime, place: &HandlerRef, value: &str) -> Result<(), String> {
         self.active = true;
         let Some(element) = place.element else { return self.write_global(rt, &place.handler, value) };
         let (name, number) = (place.handler.as_str(), element);

@@ -7,7 +7,7 @@ use weir_nodes::node::Modes;
 use weir_plan::{COMMON, Part, Places, TASK};
 
 use super::Router;
-use super::calls::{CallError, Place, split_call};
+use super::calls::{CallError, HandlerRef, split_call};
 use crate::runtime::Runtime;
 
 /// Handlers of the graph that are read.
@@ -207,7 +207,7 @@ impl Router {
         names.sort();
         names.dedup();
         let line = |name: String| {
-            let place = Place { element: Some(element), handler: name };
+            let place = HandlerRef { element: Some(element), handler: name };
             let modes = self.modes(&place).filter(|m| !m.private)?;
             Some(format!("{}\t{}\n", place.handler, modes.text()))
         };

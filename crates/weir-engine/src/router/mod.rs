@@ -27,7 +27,7 @@ use crate::exchange::Parcel;
 use crate::executor::{Executor, Job};
 use crate::runtime::Runtime;
 use crate::shared::Shared;
-use crate::watch::{Place, WatchHost};
+use crate::watch::{GraphElement, WatchHost};
 use host::{BlockDrops, FastHost, Outflow};
 use running::Running;
 
@@ -541,9 +541,9 @@ impl Router {
     }
 
     /// Where something happens, for who watches.
-    fn place(&self, element: usize) -> Place {
+    fn place(&self, element: usize) -> GraphElement {
         let decl = &self.plan.graph.elements[element];
-        Place { graph: self.name.clone(), element: decl.name.clone(), class: decl.class.clone() }
+        GraphElement { graph: self.name.clone(), element: decl.name.clone(), class: decl.class.clone() }
     }
 
     /// The reason of a block's drops.

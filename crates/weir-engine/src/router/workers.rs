@@ -10,7 +10,7 @@ use weir_plan::{COMMON, Home, Part, Share};
 use weir_protocol::GraphStatus;
 use weir_table::SetSnapshot;
 
-use super::calls::Place;
+use super::calls::HandlerRef;
 use super::status::add_status;
 use super::swap::{from_json, to_json};
 use super::{Router, Shared};
@@ -112,7 +112,7 @@ impl Router {
     }
 
     /// Reads a handler that is known to be there.
-    pub(crate) fn read_at(&mut self, rt: &mut Runtime, place: &Place, arg: &str) -> Result<String, String> {
+    pub(crate) fn read_at(&mut self, rt: &mut Runtime, place: &HandlerRef, arg: &str) -> Result<String, String> {
         if rt.pool.is_none() || self.is_of_control(place) {
             return self.read_here(rt, place, arg);
         }
@@ -141,7 +141,7 @@ impl Router {
     }
 
     /// Writes a handler that is known to be there, or sends an element the message of that name.
-    pub(crate) fn write_at(&mut self, rt: &mut Runtime, place: &Place, value: &str) -> Result<(), String> {
+    pub(crate) fn write_at(&mut self, rt: &mut Runtime, place: &HandlerRef, value: &str) -> Result<(), String> {
         if rt.pool.is_none() || self.is_of_control(place) {
             return self.write_here(rt, place, value);
         }
@@ -170,12 +170,12 @@ impl Router {
     }
 
     /// Whether a handler belongs to an element that calls others: each of these calls asks the other workers by itself.
-    fn is_of_control(&self, place: &Place) -> bool {
+    fn is_of_control(&self, place: &HandlerRef) -> bool {
         place.element.is_some_and(|e| self.control(e, &place.handler).is_some())
     }
 
     /// Where the engine node is that a handler is of; `None` if it is of no node, or of any element.
-    fn home_of(&self, place: &Place) -> Option<Home> {
+    fn home_of(&self, place: &HandlerRef) -> Option<Home> {
         let element = place.element.filter(|_| !COMMON.contains(&place.handler.as_str()))?;
         match &self.plan.parts[element] {
             Part::Node { .. } => self.plan.division.homes.get(element).copied(),
@@ -184,7 +184,7 @@ impl Router {
     }
 
     /// Does here what a write handler of a packet program did to the tables of the first worker.
-    fn follow(&mut self, first: &Router, element: usize, place: &Place, value: &str, rt: &mut Runtime) {
+    fn follow(&mut self, first: &Router, element: usize, place: &HandlerRef, value: &str, rt: &mut Runtime) {
         let Part::Element { tables, owner, .. } = &self.plan.parts[element] else { return };
         let is_message = |e: &Entry| {
             e.owner == *owner && matches!(&e.kind, EntryKind::Message { name } if *name == place.handler)

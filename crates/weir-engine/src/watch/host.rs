@@ -4,7 +4,7 @@ use weir_ir::program::{BlockId, End, EntryKind};
 use weir_ir::{Host, Reason};
 use weir_packet::Packet;
 
-use super::Place;
+use super::GraphElement;
 use crate::router::Host as FastHost;
 
 /// A packet that is in the program now.
@@ -34,11 +34,11 @@ impl<'a> WatchHost<'a> {
         self.held();
     }
 
-    fn place(&self, block: BlockId) -> Place {
+    fn place(&self, block: BlockId) -> GraphElement {
         let plan = self.inner.plan;
         let owner = plan.linked.block(block).owner as usize;
         let decl = &plan.graph.elements[plan.owners[owner]];
-        Place {
+        GraphElement {
             graph: self.inner.rt.env.running.clone(),
             element: decl.name.clone(),
             class: decl.class.clone(),

@@ -19,7 +19,7 @@ pub type Listener = Box<dyn FnMut(Event) -> bool + Send>;
 
 /// An element of a graph, by name, for whoever watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct GraphElement {
     pub graph: String,
     pub element: String,
     pub class: String,
@@ -146,7 +146,7 @@ impl Watch {
     }
 
     /// A packet enters an engine node.
-    pub fn input(&mut self, place: &Place, port: u32, packet: &Packet) {
+    pub fn input(&mut self, place: &GraphElement, port: u32, packet: &Packet) {
         self.looks_at_input(place, port, packet);
         if packet.trace != 0 {
             self.traces.enters(place, port, packet);
@@ -154,7 +154,7 @@ impl Watch {
     }
 
     /// A copy for those who capture an input.
-    pub fn looks_at_input(&mut self, place: &Place, port: u32, packet: &Packet) {
+    pub fn looks_at_input(&mut self, place: &GraphElement, port: u32, packet: &Packet) {
         let to_device = place.class == "ToDevice";
         self.look(place, packet, |point| match point {
             Point::Devices => to_device,
@@ -164,7 +164,7 @@ impl Watch {
     }
 
     /// A packet leaves an element. `source`: it has not been in the graph before.
-    pub fn output(&mut self, place: &Place, port: u32, packet: &mut Packet, source: bool, now: u64) {
+    pub fn output(&mut self, place: &GraphElement, port: u32, packet: &mut Packet, source: bool, now: u64) {
         self.passes_output(place, port, packet);
         if source {
             self.comes_in(place, packet, now);
@@ -172,14 +172,14 @@ impl Watch {
     }
 
     /// A packet comes into the graph at an element.
-    pub fn comes_in(&mut self, place: &Place, packet: &mut Packet, now: u64) {
+    pub fn comes_in(&mut self, place: &GraphElement, packet: &mut Packet, now: u64) {
         if packet.trace == 0 {
             self.traces.consider(place, packet, now);
         }
     }
 
     /// A copy for those who capture an output.
-    pub fn passes_output(&mut self, place: &Place, port: u32, packet: &Packet) {
+    pub fn passes_output(&mut self, place: &GraphElement, port: u32, packet: &Packet) {
         let from_device = matches!(place.class.as_str(), "FromDevice" | "PollDevice");
         self.look(place, packet, |point| match point {
             Point::Devices => from_device,
@@ -188,7 +188,7 @@ impl Watch {
         });
     }
 
-    fn look(&mut self, place: &Place, packet: &Packet, here: impl Fn(&Point) -> bool) {
+    fn look(&mut self, place: &GraphElement, packet: &Packet, here: impl Fn(&Point) -> bool) {
         self.captures.retain_mut(|c| {
             let mut points = c.points.iter().filter(|(_, p)| c.graph == place.graph && here(p)).peekable();
             if points.peek().is_none() || !matches(&c.filter, packet) {

@@ -7,7 +7,7 @@ use weir_packet::Packet;
 use weir_protocol::{Event, TraceStep};
 
 use super::changes::changes;
-use super::{Listener, Place, describe, hex, matches};
+use super::{Listener, GraphElement, describe, hex, matches};
 
 /// How long a trace waits for its packets to end, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
@@ -102,7 +102,7 @@ impl Traces {
     }
 
     /// A packet comes from outside: follows it if someone wants to know.
-    pub fn consider(&mut self, place: &Place, packet: &mut Packet, now: u64) {
+    pub fn consider(&mut self, place: &GraphElement, packet: &mut Packet, now: u64) {
         let wanted = |r: &&mut Request| r.graph == place.graph && r.left > 0 && matches(&r.filter, packet);
         let Some(request) = self.requests.iter_mut().find(wanted) else { return };
         request.left -= 1;
@@ -150,11 +150,11 @@ impl Traces {
     }
 
     /// A followed packet enters an element.
-    pub fn enters(&mut self, place: &Place, port: u32, packet: &Packet) {
+    pub fn enters(&mut self, place: &GraphElement, port: u32, packet: &Packet) {
         self.enters_as(packet.trace, place, port, Some(packet));
     }
 
-    pub fn enters_as(&mut self, mark: u16, place: &Place, port: u32, packet: Option<&Packet>) {
+    pub fn enters_as(&mut self, mark: u16, place: &GraphElement, port: u32, packet: Option<&Packet>) {
         self.close_step(mark, packet, None);
         let Some(f) = self.follows.get_mut(&mark) else { return };
         let (Some(t), Some(packet)) = (self.traces.get_mut(&f.trace), packet) else { return };

@@ -5,7 +5,7 @@ use weir_packet::Buffers;
 
 use super::input::{Input, Order};
 use super::link::Link;
-use super::read::{CUT, Found};
+use super::read::{CUT, ReadPacket};
 
 /// Length of the header of a file, in bytes.
 pub(super) const FILE_HEADER: usize = 24;
@@ -61,7 +61,7 @@ impl Classic {
     /// # Errors
     /// What is wrong with the file.
     #[inline]
-    pub(super) fn next(&self, input: &mut Input, buffers: &mut Buffers) -> Result<Option<Found>, String> {
+    pub(super) fn next(&self, input: &mut Input, buffers: &mut Buffers) -> Result<Option<ReadPacket>, String> {
         if !input.has(self.record_header)? {
             return if input.at_hand().is_empty() { Ok(None) } else { Err(CUT.to_owned()) };
         }
@@ -69,7 +69,7 @@ impl Classic {
         let [seconds, part] = [0, 4].map(|at| self.order.u32(header, at));
         let time = u64::from(seconds) * 1_000_000_000 + u64::from(part) * self.unit;
         let len = self.kept(header);
-        Found::read(input, buffers, (self.record_header, len as usize), time).map(Some)
+        ReadPacket::read(input, buffers, (self.record_header, len as usize), time).map(Some)
     }
 
     /// Whether the next record is at hand as a whole.

@@ -4,7 +4,7 @@ use weir_packet::Buffers;
 
 use super::input::{BUFFER, Input, Order};
 use super::link::Link;
-use super::read::{CUT, Found};
+use super::read::{CUT, ReadPacket};
 
 /// The first bytes of a file, in either byte order (section 4.1).
 pub(super) const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
@@ -66,7 +66,7 @@ impl Clock {
 }
 
 /// A packet within its block: where it is, and what of it is there.
-struct Place {
+struct BlockPacket {
     interface: usize,
     ticks: u64,
     /// Bytes in front of it, from the start of the block.
@@ -87,7 +87,7 @@ impl Ng {
         &mut self,
         input: &mut Input,
         buffers: &mut Buffers,
-    ) -> Result<Option<(Found, Link)>, String> {
+    ) -> Result<Option<(ReadPacket, Link)>, String> {
         loop {
             self.start = input.used();
             if !input.has(12)? {
@@ -139,7 +139,7 @@ impl Ng {
                         ));
                     }
                     let time = interface.clock.nanoseconds(place.ticks);
-                    let found = Found::read(input, buffers, (place.before, place.len as usize), time)?;
+                    let found = ReadPacket::read(input, buffers, (place.before, place.len as usize), time)?;
                     self.end_behind(input, body - u64::from(place.len), total)?;
                     return Ok(Some((found, interface.link)));
                 }
@@ -176,7 +176,7 @@ impl Ng {
     }
 
     /// Where the packet of a block is.
-    fn place(&self, kind: u32, total: u32, input: &mut Input) -> Result<Place, String> {
+    fn place(&self, kind: u32, total: u32, input: &mut Input) -> Result<BlockPacket, String> {
         let before = if kind == SIMPLE_PACKET { 12 } else { 28 };
         if total < before + 4 {
             return Err(format!("the block of a packet has {total} bytes"));
@@ -191,12 +191,12 @@ impl Ng {
             let limit = self.interfaces.first().map_or(0, |i| i.snaplen);
             let len = order.u32(b, 8).min(total - 16);
             let len = if limit == 0 { len } else { len.min(limit) };
-            return Ok(Place { interface: 0, ticks: 0, before, len });
+            return Ok(BlockPacket { interface: 0, ticks: 0, before, len });
         }
         let interface =
             if kind == ENHANCED_PACKET { order.u32(b, 8) as usize } else { order.u16(b, 8).into() };
         let ticks = u64::from(order.u32(b, 12)) << 32 | u64::from(order.u32(b, 16));
-        Ok(Place { interface, ticks, before, len: order.u32(b, 20) })
+        Ok(BlockPacket { interface, ticks, before, len: order.u32(b, 20) })
     }
 
     /// An interface description, without the length at its end.

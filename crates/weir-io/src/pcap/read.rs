@@ -45,13 +45,13 @@ pub struct TooLong {
 }
 
 /// A packet as it was read.
-pub(super) struct Found {
+pub(super) struct ReadPacket {
     /// The packet, or the first bytes of one that is too long.
     packet: Packet,
     len: usize,
 }
 
-impl Found {
+impl ReadPacket {
     /// A packet of `len` bytes, in front of which stand `before` bytes that were looked at.
     #[inline]
     pub(super) fn read(
@@ -59,7 +59,7 @@ impl Found {
         buffers: &mut Buffers,
         (before, len): (usize, usize),
         time: u64,
-    ) -> Result<Found, String> {
+    ) -> Result<ReadPacket, String> {
         let kept = len.min(MAX_LEN);
         if !input.has(before + kept)? {
             return Err(CUT.to_owned());
@@ -71,7 +71,7 @@ impl Found {
         if len > kept && !input.skip((len - kept) as u64)? {
             return Err(CUT.to_owned());
         }
-        Ok(Found { packet, len })
+        Ok(ReadPacket { packet, len })
     }
 }
 
@@ -175,7 +175,7 @@ impl PcapReader {
                 Format::Ng(ng) if found > 0 && !ng.ready(&self.input) => break,
                 Format::Ng(ng) => ng.next(&mut self.input, &mut buffers),
             };
-            let (Found { mut packet, len }, link) = match next {
+            let (ReadPacket { mut packet, len }, link) = match next {
                 Ok(Some((_, link))) if self.marks_ip && !link.has_ip() => {
                     return Err(self.fail(&no_ip(link), start));
                 }

@@ -7,7 +7,7 @@ use weir_table::Sharing;
 use crate::facts::{Facts, facts_by};
 use crate::program::{Amount, BlockId, End, Layer, MetaField, Op, Program, TableId, Type, Value, Width};
 
-use super::positions::{Place, Places, places};
+use super::positions::{Position, Positions, places};
 use super::rename::Rename;
 use crate::flow::{Flow, Step};
 
@@ -36,14 +36,14 @@ pub(super) fn run(p: &mut Program) {
                 }
             });
             let keep = match known.found(p, op, &here) {
-                Found::Value(same) => {
+                Replacement::Value(same) => {
                     if let Some(dst) = op.dst() {
                         rename.set(dst, same);
                     }
                     false
                 }
-                Found::There => false,
-                Found::Nothing => true,
+                Replacement::There => false,
+                Replacement::Nothing => true,
             };
             bounds.step(&mut facts, id, op);
             if keep {
@@ -101,7 +101,7 @@ fn at_start(p: &Program, flow: &Flow, out: &[Known], b: usize) -> Known {
     known
 }
 
-enum Found {
+enum Replacement {
     /// The operation gives this value.
     Value(Value),
     /// What it writes is there already.
@@ -112,13 +112,13 @@ enum Found {
 /// The bytes of a packet that are known.
 #[derive(Debug, Clone, Default)]
 struct Known {
-    bytes: Vec<(Place, Width, Value)>,
+    bytes: Vec<(Position, Width, Value)>,
     annos: Vec<(u32, Width, Value)>,
     meta: [Option<Value>; MetaField::ALL.len()],
     /// Other operations (with `NONE` as `dst`) that depend on more than values, and what they gave.
     computed: Vec<(Op, Type, Value)>,
     /// Where the layers are at the end of the block.
-    data: Option<Places>,
+    data: Option<Positions>,
 }
 
 const NONE: Value = Value(u32::MAX);
@@ -140,10 +140,10 @@ impl Known {
         self.computed.retain(|x| other.computed.contains(x));
     }
 
-    fn found(&self, p: &Program, op: &Op, here: &Places) -> Found {
-        let value = |v: Option<Value>| v.map_or(Found::Nothing, Found::Value);
+    fn found(&self, p: &Program, op: &Op, here: &Positions) -> Replacement {
+        let value = |v: Option<Value>| v.map_or(Replacement::Nothing, Replacement::Value);
         let there = |known: Option<Value>, src: Value| {
-            if known == Some(src) { Found::There } else { Found::Nothing }
+            if known == Some(src) { Replacement::There } else { Replacement::Nothing }
         };
         match *op {
             Op::Load { dst, layer, off } => value(self.byte(here.at(layer, off), p.width(dst))),
@@ -159,12 +159,12 @@ impl Known {
                 Some((op, ty)) => {
                     value(self.computed.iter().find(|(o, t, _)| *o == op && *t == ty).map(|(_, _, v)| *v))
                 }
-                None => Found::Nothing,
+                None => Replacement::Nothing,
             },
         }
     }
 
-    fn byte(&self, place: Place, width: Width) -> Option<Value> {
+    fn byte(&self, place: Position, width: Width) -> Option<Value> {
         self.bytes.iter().find(|(at, w, _)| *at == place && *w == width).map(|(_, _, v)| *v)
     }
 
@@ -173,7 +173,7 @@ impl Known {
     }
 
     /// After an operation that was not found.
-    fn after(&mut self, p: &Program, op: &Op, here: &Places) {
+    fn after(&mut self, p: &Program, op: &Op, here: &Positions) {
         match *op {
             Op::Load { dst, layer, off } => push(&mut self.bytes, (here.at(layer, off), p.width(dst), dst)),
             Op::Store { layer, off, src } => {
@@ -226,7 +226,7 @@ impl Known {
     }
 
     /// Forgets bytes that are not known to be there after the end moved: they may come back as zeros.
-    fn cut(&mut self, here: &Places, facts: &Facts) {
+    fn cut(&mut self, here: &Positions, facts: &Facts) {
         self.bytes.retain(|(at, w, _)| {
             Layer::ALL.into_iter().any(|layer| {
                 let start = here.at(layer, 0);
@@ -237,7 +237,7 @@ impl Known {
         });
     }
 
-    fn overwritten(&mut self, place: Place, len: i64) {
+    fn overwritten(&mut self, place: Position, len: i64) {
         self.bytes.retain(|(at, w, _)| {
             at.base == place.base && (at.off + i64::from(w.bytes()) <= place.off || place.off + len <= at.off)
         });
@@ -262,7 +262,7 @@ impl Known {
                     (Amount::Const(n), Some(here)) => {
                         let start = here.at(Layer::Data, 0);
                         let n = i64::from(*n);
-                        self.overwritten(Place { base: start.base, off: start.off - n }, n);
+                        self.overwritten(Position { base: start.base, off: start.off - n }, n);
                     }
                     _ => self.bytes.clear(),
                 }

@@ -9,7 +9,7 @@ use crate::flow::Flow;
 
 /// A place in the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Position {
     /// Where the base came from: block, operation in it, layer.
     pub base: u64,
     /// Bytes from the base.
@@ -18,23 +18,23 @@ pub(super) struct Place {
 
 /// The position of each layer, in the order of [`Layer::ALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Places([Place; 5]);
+pub(super) struct Positions([Position; 5]);
 
 /// A base that nothing else has: of the `step`th place in a block (0: its start, then its operations, then its paths
 /// out) for a layer.
-fn fresh(block: usize, step: usize, layer: usize) -> Place {
-    Place { base: (block as u64) << 32 | (step as u64) << 3 | layer as u64, off: 0 }
+fn fresh(block: usize, step: usize, layer: usize) -> Position {
+    Position { base: (block as u64) << 32 | (step as u64) << 3 | layer as u64, off: 0 }
 }
 
-impl Places {
-    fn unknown(block: usize) -> Places {
-        Places(std::array::from_fn(|layer| fresh(block, 0, layer)))
+impl Positions {
+    fn unknown(block: usize) -> Positions {
+        Positions(std::array::from_fn(|layer| fresh(block, 0, layer)))
     }
 
-    /// Place of `layer + off`.
-    pub fn at(&self, layer: Layer, off: u32) -> Place {
-        let Place { base, off: start } = self.0[layer as usize];
-        Place { base, off: start + i64::from(off) }
+    /// Position of `layer + off`.
+    pub fn at(&self, layer: Layer, off: u32) -> Position {
+        let Position { base, off: start } = self.0[layer as usize];
+        Position { base, off: start + i64::from(off) }
     }
 
     /// After the `i`th operation of a block.
@@ -59,7 +59,7 @@ impl Places {
     }
 
     /// On the `i`th edge out of a block.
-    pub fn on_edge(mut self, end: &End, i: usize, block: usize, ops: usize) -> Places {
+    pub fn on_edge(mut self, end: &End, i: usize, block: usize, ops: usize) -> Positions {
         if let (End::Push { n, .. } | End::Unpull { n, .. }, 0) = (end, i) {
             match n {
                 Amount::Const(n) => self.0[0].off -= i64::from(*n),
@@ -71,8 +71,8 @@ impl Places {
 
     /// What is known where several paths meet: what all agree about stays; other layers get new bases, a common one
     /// if their distance is the same on all paths.
-    fn meet(paths: &[Places], block: usize) -> Places {
-        let mut out = Places::unknown(block);
+    fn meet(paths: &[Positions], block: usize) -> Positions {
+        let mut out = Positions::unknown(block);
         let mut moved: Vec<usize> = Vec::new();
         for layer in 0..5 {
             let first = paths[0].0[layer];
@@ -87,8 +87,8 @@ impl Places {
                 })
             });
             if let Some(m) = with {
-                let Place { base, off } = out.0[m];
-                out.0[layer] = Place { base, off: off + apart - paths[0].0[m].off };
+                let Position { base, off } = out.0[m];
+                out.0[layer] = Position { base, off: off + apart - paths[0].0[m].off };
             }
             moved.push(layer);
         }
@@ -106,13 +106,13 @@ fn moves(op: &Op) -> u8 {
 }
 
 /// The places at the start of each block.
-pub(super) fn places(p: &Program, flow: &Flow) -> Vec<Places> {
+pub(super) fn places(p: &Program, flow: &Flow) -> Vec<Positions> {
     let n = p.blocks.len();
-    let mut at: Vec<Places> = (0..n).map(Places::unknown).collect();
+    let mut at: Vec<Positions> = (0..n).map(Positions::unknown).collect();
     let mut out = at.clone();
     for b in 0..n {
         if !flow.root[b] {
-            let paths: Vec<Places> = flow.preds[b]
+            let paths: Vec<Positions> = flow.preds[b]
                 .iter()
                 .filter(|e| flow.reached(e.from))
                 .map(|e| {
@@ -120,7 +120,7 @@ pub(super) fn places(p: &Program, flow: &Flow) -> Vec<Places> {
                 })
                 .collect();
             if !paths.is_empty() {
-                at[b] = Places::meet(&paths, b);
+                at[b] = Positions::meet(&paths, b);
             }
             let mut moved = 0;
             for inner in flow.body(b) {

@@ -8,7 +8,7 @@
 use crate::facts::{Facts, facts_by};
 use crate::program::{Amount, BlockId, End, Layer, MetaField, Op, Program, Width};
 
-use super::positions::{Place, Places, places};
+use super::positions::{Position, Positions, places};
 use crate::flow::{Flow, index};
 
 /// Most byte ranges that are remembered at a time.
@@ -23,7 +23,7 @@ pub(super) fn run(p: &mut Program) {
     for b in (0..p.blocks.len()).rev().filter(|&b| flow.reached(b)) {
         // Where the layers are before each operation, and at the end.
         let mut here = at[b];
-        let mut before: Vec<Places> = Vec::new();
+        let mut before: Vec<Positions> = Vec::new();
         for (i, op) in p.blocks[b].ops.iter().enumerate() {
             before.push(here);
             here.after(op, b, i);
@@ -63,13 +63,13 @@ pub(super) fn run(p: &mut Program) {
 }
 
 /// The place of the `n` bytes in front of the packet.
-fn front(here: &Places, n: u32) -> Place {
-    let Place { base, off } = here.at(Layer::Data, 0);
-    Place { base, off: off - i64::from(n) }
+fn front(here: &Positions, n: u32) -> Position {
+    let Position { base, off } = here.at(Layer::Data, 0);
+    Position { base, off: off - i64::from(n) }
 }
 
 /// What is dead at the end of a block; `fits`: an exit for want of space is never taken.
-fn at_end(end: &End, start: &[Dead], here: &Places, fits: bool) -> Dead {
+fn at_end(end: &End, start: &[Dead], here: &Positions, fits: bool) -> Dead {
     if matches!(end, End::Again { .. } | End::Hold { .. }) {
         return Dead::default();
     }
@@ -94,8 +94,8 @@ fn at_end(end: &End, start: &[Dead], here: &Places, fits: bool) -> Dead {
 /// The bytes that are written over on every path before they are read.
 #[derive(Debug, Clone, Default)]
 struct Dead {
-    /// Places and lengths.
-    ranges: Vec<(Place, i64)>,
+    /// Positions and lengths.
+    ranges: Vec<(Position, i64)>,
     /// Layers, a bit each.
     marks: u8,
     /// Bytes of the annotations, a bit each.
@@ -124,7 +124,7 @@ impl Dead {
     }
 
     /// Whether all bytes lie in ranges, of which each may hold a part.
-    fn covers(&self, at: Place, len: i64) -> bool {
+    fn covers(&self, at: Position, len: i64) -> bool {
         let (mut from, to) = (at.off, at.off + len);
         let on = |from: i64| {
             let here =
@@ -140,7 +140,7 @@ impl Dead {
         true
     }
 
-    fn is_dead(&self, p: &Program, op: &Op, here: &Places) -> bool {
+    fn is_dead(&self, p: &Program, op: &Op, here: &Positions) -> bool {
         match *op {
             Op::Store { layer, off, src } => {
                 self.covers(here.at(layer, off), i64::from(p.width(src).bytes()))
@@ -155,7 +155,7 @@ impl Dead {
         }
     }
 
-    fn write(&mut self, at: Place, len: i64) {
+    fn write(&mut self, at: Position, len: i64) {
         if !self.covers(at, len) && len > 0 {
             if self.ranges.len() >= MAX_RANGES {
                 self.ranges.remove(0);
@@ -164,7 +164,7 @@ impl Dead {
         }
     }
 
-    fn read(&mut self, at: Place, len: i64) {
+    fn read(&mut self, at: Position, len: i64) {
         self.ranges.retain(|(p, n)| p.base == at.base && (p.off + n <= at.off || at.off + len <= p.off));
     }
 
@@ -173,7 +173,7 @@ impl Dead {
     }
 
     /// What is dead before an operation that stays.
-    fn before(&mut self, p: &Program, op: &Op, here: &Places) {
+    fn before(&mut self, p: &Program, op: &Op, here: &Positions) {
         match *op {
             Op::Load { dst, layer, off } => {
                 self.read(here.at(layer, off), i64::from(p.width(dst).bytes()));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir_ir::program::TableId;
 use weir_table::{Kind, Region, TableSet};
 
-use super::policy::{Decision, Found, Policy};
+use super::policy::{Decision, LookupCounts, Policy};
 use super::{Group, Plan, Site, WAYS};
 
 /// In place of a slot: the lookup found nothing.
@@ -193,7 +193,7 @@ impl Caches {
         if !cache.policy.is_due(packets, lookups) {
             return;
         }
-        let mut found = Found { packets: lookups, conflicts: cache.conflicts, ..Found::default() };
+        let mut found = LookupCounts { packets: lookups, conflicts: cache.conflicts, ..LookupCounts::default() };
         let mut cost = 0;
         for (i, &site) in group.sites.iter().enumerate() {
             let [hits, misses] = since(i);

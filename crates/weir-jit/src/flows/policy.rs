@@ -23,7 +23,7 @@ const PAUSE: (u64, u64) = (1 << 19, 1 << 26);
 
 /// Counts of what the lookups of a group have found since the last decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct LookupCounts {
     /// Answers from the cache.
     pub hits: u64,
     /// Answers from the tables, which were put into the cache.
@@ -77,7 +77,7 @@ impl Policy {
     }
 
     /// Decides, when it is [due](Policy::is_due). `cost` is what all lookups of the group cost in nanoseconds.
-    pub fn decide(&mut self, found: Found, cost: u64) -> Decision {
+    pub fn decide(&mut self, found: LookupCounts, cost: u64) -> Decision {
         if self.entries == 0 {
             if cost < LEAST_COST {
                 self.left = PAUSE.0;
@@ -108,14 +108,14 @@ mod tests {
     use super::*;
 
     /// What a cache finds if of so many packets so many hit, and the lookup costs `cost`.
-    fn found(packets: u64, hits: u64, conflicts: u64, cost: u64) -> Found {
-        Found { hits, misses: packets - hits, spared: hits * cost, packets, conflicts }
+    fn found(packets: u64, hits: u64, conflicts: u64, cost: u64) -> LookupCounts {
+        LookupCounts { hits, misses: packets - hits, spared: hits * cost, packets, conflicts }
     }
 
     /// A policy that uses a cache of the largest size.
     fn grown() -> Policy {
         let mut policy = Policy::new(64);
-        assert_eq!(policy.decide(Found::default(), 50), Decision::Use(FIRST_ENTRIES));
+        assert_eq!(policy.decide(LookupCounts::default(), 50), Decision::Use(FIRST_ENTRIES));
         for entries in [1 << 14, 1 << 16, 1 << 18] {
             assert_eq!(policy.decide(found(10_000, 1000, 9000, 50), 50), Decision::Use(entries));
         }
@@ -126,10 +126,10 @@ mod tests {
     fn a_cache_is_tried_if_lookups_cost_something() {
         let mut policy = Policy::new(64);
         assert!(policy.is_due(1, 0));
-        assert_eq!(policy.decide(Found::default(), LEAST_COST - 1), Decision::Stay);
+        assert_eq!(policy.decide(LookupCounts::default(), LEAST_COST - 1), Decision::Stay);
         assert!(!policy.is_due(PAUSE.0 - 1, 0));
         assert!(policy.is_due(1, 0));
-        assert_eq!(policy.decide(Found::default(), LEAST_COST), Decision::Use(FIRST_ENTRIES));
+        assert_eq!(policy.decide(LookupCounts::default(), LEAST_COST), Decision::Use(FIRST_ENTRIES));
         assert!(!policy.is_due(1 << 40, 2 * FIRST_ENTRIES as u64 - 1));
         assert!(policy.is_due(1, 2 * FIRST_ENTRIES as u64));
     }
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn it_grows_for_flows_that_push_each_other_out_only() {
         let mut policy = Policy::new(64);
-        policy.decide(Found::default(), 50);
+        policy.decide(LookupCounts::default(), 50);
         assert_eq!(policy.decide(found(10_000, 5000, 0, 50), 50), Decision::Stay);
         assert_eq!(policy.decide(found(10_000, 9900, 80, 50), 50), Decision::Stay);
         assert_eq!(policy.decide(found(10_000, 9000, 1000, 50), 50), Decision::Use(4 * FIRST_ENTRIES));
@@ -162,7 +162,7 @@ mod tests {
             assert!(!policy.is_due(pause - 1, 0));
             assert!(policy.is_due(1, 0));
             pause = (2 * pause).min(PAUSE.1);
-            assert_eq!(policy.decide(Found::default(), 50), Decision::Use(FIRST_ENTRIES));
+            assert_eq!(policy.decide(LookupCounts::default(), 50), Decision::Use(FIRST_ENTRIES));
         }
         assert_eq!(pause, PAUSE.1);
         // Once it pays, the next pause is short.

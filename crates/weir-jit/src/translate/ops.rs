@@ -11,7 +11,7 @@ use weir_table::View;
 
 use crate::machine::helpers::{Ctx, Helper};
 use crate::translate::addresses::Address;
-use crate::translate::packet::{Place, SAID_DIRTY};
+use crate::translate::packet::{KnownPosition, SAID_DIRTY};
 use crate::translate::{POSITIONS, Translator, int};
 
 /// Longest range that is summed, copied, compared or cleared without a call.
@@ -205,7 +205,7 @@ impl Translator<'_, '_> {
         let region = self.meta_region(off);
         let v = self.code.load(ty, self.packet.at, off as i32, region);
         if place < POSITIONS && self.packet.is_settled(&self.code.b) {
-            self.packet.places[place] = Place::Is(v);
+            self.packet.places[place] = KnownPosition::Is(v);
         }
         v
     }
@@ -216,7 +216,7 @@ impl Translator<'_, '_> {
             self.note_dirty(off, off + 1);
         }
         self.code.b.ins().store(region, v, self.packet.at, off as i32);
-        let known = if self.packet.is_settled(&self.code.b) { Place::Is(v) } else { Place::Unknown };
+        let known = if self.packet.is_settled(&self.code.b) { KnownPosition::Is(v) } else { KnownPosition::Unknown };
         if let Some(place) = self.packet.places.get_mut(off / 4) {
             *place = known;
         }
@@ -224,10 +224,10 @@ impl Translator<'_, '_> {
 
     /// Says that metadata is written, from an offset on to another, which most packets leave as it was.
     fn note_dirty(&mut self, from: usize, to: usize) {
-        if from < Meta::REST_OFFSET && self.packet.places[SAID_DIRTY] == Place::Unknown {
+        if from < Meta::REST_OFFSET && self.packet.places[SAID_DIRTY] == KnownPosition::Unknown {
             let yes = self.set_dirty(Meta::DIRTY_FIRST_OFFSET);
             self.packet.places[SAID_DIRTY] =
-                if self.packet.is_settled(&self.code.b) { Place::Is(yes) } else { Place::Unknown };
+                if self.packet.is_settled(&self.code.b) { KnownPosition::Is(yes) } else { KnownPosition::Unknown };
         }
         if to > Meta::REST_OFFSET {
             self.set_dirty(Meta::DIRTY_REST_OFFSET);

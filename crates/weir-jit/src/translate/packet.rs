@@ -14,7 +14,7 @@ use crate::translate::{POSITIONS, Translator};
 
 /// Knowledge of a position at the start of a packet's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum KnownPosition {
     /// Only that it can be read.
     Unknown,
     Is(ir::Value),
@@ -23,10 +23,10 @@ pub(crate) enum Place {
 }
 
 /// All positions.
-pub(crate) type Places = [Place; POSITIONS];
+pub(crate) type KnownPositions = [KnownPosition; POSITIONS];
 
 /// Nothing is known.
-pub(crate) const NOWHERE: Places = [Place::Unknown; POSITIONS];
+pub(crate) const NOWHERE: KnownPositions = [KnownPosition::Unknown; POSITIONS];
 
 /// There is no position here: a value means that it was said that the packet is dirty.
 pub(crate) const SAID_DIRTY: usize = Meta::DIRTY_FIRST_OFFSET / 4;
@@ -38,11 +38,11 @@ pub(crate) struct PacketState {
     /// Where the layers are, if that is not what the packet says: in a slice.
     pub sliced: Option<Positions>,
     /// Positions that are known.
-    pub places: Places,
+    pub places: KnownPositions,
     /// For each position what it is where paths meet that all know it, but not the same.
     variables: Vec<Variable>,
     /// The same as `places` for blocks that are still to come.
-    at_blocks: FxHashMap<ir::Block, Places>,
+    at_blocks: FxHashMap<ir::Block, KnownPositions>,
     /// The block that dominates what follows.
     settled: Option<ir::Block>,
 }
@@ -72,12 +72,12 @@ impl PacketState {
     /// A position, if it is known.
     pub fn known(&mut self, b: &mut FunctionBuilder<'_>, number: usize) -> Option<ir::Value> {
         match *self.places.get(number)? {
-            Place::Unknown => None,
-            Place::Is(v) => Some(v),
-            Place::Merged => {
+            KnownPosition::Unknown => None,
+            KnownPosition::Is(v) => Some(v),
+            KnownPosition::Merged => {
                 let v = b.use_var(self.variables[number]);
                 if self.is_settled(b) {
-                    self.places[number] = Place::Is(v);
+                    self.places[number] = KnownPosition::Is(v);
                 }
                 Some(v)
             }
@@ -87,7 +87,7 @@ impl PacketState {
     /// A path leads to a block of the code.
     fn reach(&mut self, b: &mut FunctionBuilder<'_>, to: ir::Block) {
         for (number, place) in self.places.iter().enumerate().filter(|(number, _)| *number != SAID_DIRTY) {
-            if let Place::Is(v) = place {
+            if let KnownPosition::Is(v) = place {
                 b.def_var(self.variables[number], *v);
             }
         }
@@ -98,9 +98,9 @@ impl PacketState {
         };
         for (number, (known, here)) in known.iter_mut().zip(here).enumerate() {
             *known = match (*known, here) {
-                (Place::Unknown, _) | (_, Place::Unknown) => Place::Unknown,
+                (KnownPosition::Unknown, _) | (_, KnownPosition::Unknown) => KnownPosition::Unknown,
                 (k, h) if k == h || number == SAID_DIRTY => k,
-                _ => Place::Merged,
+                _ => KnownPosition::Merged,
             };
         }
     }

@@ -35,7 +35,7 @@ const PREFIXES_OF: [u64; 64] = {
 
 /// A prefix that was found: its length in bits, and its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct PrefixMatch {
     pub len: u32,
     pub slot: u32,
 }
@@ -114,7 +114,7 @@ impl Trie {
     }
 
     /// The longest prefix of a key that has at most `max` bits.
-    pub fn longest(&self, key: u128, max: u32) -> Option<Found> {
+    pub fn longest(&self, key: u128, max: u32) -> Option<PrefixMatch> {
         let mut node = &self.root;
         let mut best = None;
         let max = max + LEAD;
@@ -125,7 +125,7 @@ impl Trie {
             let hits = node.prefixes & PREFIXES_OF[bits] & short_enough;
             if hits != 0 {
                 let at = hits.ilog2();
-                best = node.slot(at).map(|slot| Found { len: level + at.ilog2() - LEAD, slot });
+                best = node.slot(at).map(|slot| PrefixMatch { len: level + at.ilog2() - LEAD, slot });
             }
             let Some(child) = node.child(bits) else { break };
             node = child;

@@ -19,7 +19,7 @@ pub(crate) const EXEC: &str = "function-exec";
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogsArgs {
     #[command(flatten)]
-    place: Place,
+    place: FunctionRef,
     /// Go on with what comes, until Ctrl-C
     #[arg(short, long)]
     follow: bool,
@@ -28,7 +28,7 @@ pub(crate) struct LogsArgs {
 }
 
 #[derive(Debug, clap::Args)]
-struct Place {
+struct FunctionRef {
     /// The graph's identifier
     #[arg(add = ArgValueCandidates::new(complete::graphs))]
     graph: String,
@@ -41,7 +41,7 @@ struct Place {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShellArgs {
     #[command(flatten)]
-    place: Place,
+    place: FunctionRef,
     #[command(flatten)]
     node: NodeArgs,
     /// A program with its arguments; without one, a shell
@@ -57,7 +57,7 @@ pub(crate) struct ExecArgs {
 }
 
 pub(crate) fn logs(args: &LogsArgs, ui: &Ui) -> Result<(), Failure> {
-    let Place { graph, function } = &args.place;
+    let FunctionRef { graph, function } = &args.place;
     let mut log = args.node.client().log(graph, function, args.follow)?;
     let mut out = std::io::stdout().lock();
     let (mut bytes, mut any) = ([0; 64 << 10], false);
@@ -77,7 +77,7 @@ pub(crate) fn logs(args: &LogsArgs, ui: &Ui) -> Result<(), Failure> {
 }
 
 pub(crate) fn shell(args: &ShellArgs) -> Result<(), Failure> {
-    let Place { graph, function } = &args.place;
+    let FunctionRef { graph, function } = &args.place;
     let inside = args.node.client().inside(graph, function)?;
     let mut launch: Launch = serde_json::from_value(inside.launch)
         .context("the node is of another version than this program")

@@ -34,12 +34,12 @@ enum Access {
     /// Read a public handler of a function
     Read {
         #[command(flatten)]
-        place: Place,
+        place: HandlerRef,
     },
     /// Write a public handler of a function
     Write {
         #[command(flatten)]
-        place: Place,
+        place: HandlerRef,
         /// What to write; - is standard input
         #[arg(default_value = "", allow_hyphen_values = true)]
         value: String,
@@ -47,7 +47,7 @@ enum Access {
 }
 
 #[derive(Debug, clap::Args)]
-struct Place {
+struct HandlerRef {
     /// The graph's identifier
     #[arg(add = ArgValueCandidates::new(complete::graphs))]
     graph: String,

@@ -264,7 +264,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "compiled positions where paths meet are those of the first",
         file: "crates/weir-jit/src/translate/packet.rs",
-        text: "_ => Place::Merged,",
+        text: "_ => KnownPosition::Merged,",
         instead: "(k, _) => k,",
         test: JIT,
     },
@@ -341,15 +341,15 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a buffer's next packet is not told that annotations were written",
         file: "crates/weir-jit/src/translate/ops.rs",
-        text: "if from < Meta::REST_OFFSET && self.packet.places[SAID_DIRTY] == Place::Unknown {",
-        instead: "if from < Meta::REST_OFFSET && self.packet.places[SAID_DIRTY] != Place::Unknown {",
+        text: "if from < Meta::REST_OFFSET && self.packet.places[SAID_DIRTY] == KnownPosition::Unknown {",
+        instead: "if from < Meta::REST_OFFSET && self.packet.places[SAID_DIRTY] != KnownPosition::Unknown {",
         test: JIT,
     },
     Mutation {
         name: "a position in a register outlives its change",
         file: "crates/weir-jit/src/translate/ops.rs",
-        text: "let known = if self.packet.is_settled(&self.code.b) { Place::Is(v) } else { Place::Unknown };",
-        instead: "let known = self.packet.places.get(off / 4).copied().unwrap_or(Place::Is(v));",
+        text: "let known = if self.packet.is_settled(&self.code.b) { KnownPosition::Is(v) } else { KnownPosition::Unknown };",
+        instead: "let known = self.packet.places.get(off / 4).copied().unwrap_or(KnownPosition::Is(v));",
         test: JIT,
     },
     Mutation {

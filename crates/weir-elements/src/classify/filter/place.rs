@@ -15,7 +15,7 @@ use crate::headers::{EXTENSION_HEADERS, extension_header_len};
 
 /// The place where a test looks.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct HeaderStart {
     view: View,
     /// What follows the `EtherType` begins here.
     layer: Layer,
@@ -42,9 +42,9 @@ enum At {
     Read(V),
 }
 
-impl Place {
+impl HeaderStart {
     /// Behind these tags. `ether_type` is that behind all tags, if it was read.
-    pub fn new(view: View, tags: Tags, ether_type: Option<V>) -> Place {
+    pub fn new(view: View, tags: Tags, ether_type: Option<V>) -> HeaderStart {
         let (layer, off, ether_type) = match (view, tags, ether_type) {
             (View::Ip, ..) => (Layer::Net, 0, EtherType::Known(0x0800)),
             (View::Ip6 | View::Ip6Followed, ..) => (Layer::Net, 0, EtherType::Known(0x86dd)),
@@ -52,7 +52,7 @@ impl Place {
             (_, Tags::Count(n), _) => (Layer::Data, 14 + 4 * u32::from(n), EtherType::InFrame),
             (_, Tags::All, None) => (Layer::Data, 14, EtherType::InFrame),
         };
-        Place { view, layer, off, ether_type }
+        HeaderStart { view, layer, off, ether_type }
     }
 
     /// Whether the test holds (1 bit).

@@ -48,7 +48,7 @@ struct Table {
 
 /// The test that decided.
 #[derive(Debug, Clone, Copy)]
-pub enum Found {
+pub enum MatchedBy {
     /// A rule, by number.
     Rule(usize),
     /// An entry of a table: if rules are counted, with the fields `rule` (its number) and `packets`.
@@ -157,7 +157,7 @@ impl Plan {
     /// Reads the packet's headers and finds the first rule that it matches. For each outcome that there may be, `hit`
     /// is called once or more; it has to end. What follows is for packets that no rule matches, unless the path has
     /// ended.
-    pub fn run(&self, b: &mut Builder, mut hit: impl FnMut(&mut Builder, &Headers, u32, Found)) {
+    pub fn run(&self, b: &mut Builder, mut hit: impl FnMut(&mut Builder, &Headers, u32, MatchedBy)) {
         let headers = Headers::read(b, self.view, &self.wants);
         for part in &self.parts {
             match part {
@@ -181,7 +181,7 @@ impl Plan {
         b: &mut Builder,
         headers: &Headers,
         rules: &[usize],
-        hit: &mut impl FnMut(&mut Builder, &Headers, u32, Found),
+        hit: &mut impl FnMut(&mut Builder, &Headers, u32, MatchedBy),
     ) {
         let mut left = rules;
         while let [rule, rest @ ..] = left {
@@ -200,17 +200,17 @@ impl Plan {
             {
                 b.switch(headers.value(field), &values, |b, case| {
                     if let Some(i) = case {
-                        hit(b, headers, self.rules[left[i]].1, Found::Rule(left[i]));
+                        hit(b, headers, self.rules[left[i]].1, MatchedBy::Rule(left[i]));
                     }
                 });
                 left = &left[values.len()..];
                 continue;
             }
             if *cond == Cond::TRUE {
-                return hit(b, headers, *outcome, Found::Rule(*rule));
+                return hit(b, headers, *outcome, MatchedBy::Rule(*rule));
             }
             let v = headers.test(b, cond);
-            b.when(v, |b| hit(b, headers, *outcome, Found::Rule(*rule)));
+            b.when(v, |b| hit(b, headers, *outcome, MatchedBy::Rule(*rule)));
             left = rest;
         }
     }
@@ -220,7 +220,7 @@ impl Plan {
         b: &mut Builder,
         headers: &Headers,
         t: &Table,
-        hit: &mut impl FnMut(&mut Builder, &Headers, u32, Found),
+        hit: &mut impl FnMut(&mut Builder, &Headers, u32, MatchedBy),
     ) {
         let Some(id) = t.id else { return };
         let mut key: Vec<_> = t.fields().into_iter().map(|f| headers.value(f)).collect();
@@ -247,13 +247,13 @@ impl Plan {
             &key,
             |b, entry| {
                 if others.is_empty() {
-                    return hit(b, headers, last, Found::Entry(entry));
+                    return hit(b, headers, last, MatchedBy::Entry(entry));
                 }
                 let outcome = b.get(entry, "outcome");
                 let cases: Vec<u128> = others.iter().map(|&o| o.into()).collect();
                 b.switch(outcome, &cases, |b, case| {
                     let outcome = case.map_or(last, |i| others[i]);
-                    hit(b, headers, outcome, Found::Entry(entry));
+                    hit(b, headers, outcome, MatchedBy::Entry(entry));
                 });
             },
             |_| {},

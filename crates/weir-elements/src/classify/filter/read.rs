@@ -8,7 +8,7 @@ use weir_ir::{Builder, Layer, Reason, V, Width};
 
 use super::View;
 use super::cond::{Bit, Cond, FRAGMENT, Field};
-use super::place::Place;
+use super::place::HeaderStart;
 use crate::headers::{extension_header_len, is_extension_header};
 
 /// Length of an IPv4 header without options.
@@ -171,7 +171,7 @@ impl Headers {
     fn read_places(&mut self, b: &mut Builder, view: View, wants: &Wants) {
         let ether_type = self.values.get(&Field::EtherType).copied();
         for (tags, test) in &wants.deep {
-            let v = Place::new(view, *tags, ether_type).test(b, test);
+            let v = HeaderStart::new(view, *tags, ether_type).test(b, test);
             self.deep.push((Cond::Deep(*tags, Box::new(test.clone())), v));
         }
     }
