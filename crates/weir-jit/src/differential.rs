@@ -53,7 +53,7 @@ pub struct Image {
     /// Bytes in front that can be taken back.
     pub pulled: Vec<u8>,
     /// Free bytes in front (`pulled` included), and behind.
-    pub room: (u32, u32),
+    pub space: (u32, u32),
     /// In the order of [`Layer::ALL`] without `Data`.
     pub marks: [Option<i64>; 4],
     pub anno: Vec<u8>,
@@ -78,7 +78,7 @@ impl Image {
         Image {
             bytes: p.bytes().to_vec(),
             pulled: p.buffer()[p.floor() as usize..p.data() as usize].to_vec(),
-            room: (p.data(), p.capacity() - p.end()),
+            space: (p.data(), p.capacity() - p.end()),
             marks: [Layer::Mac, Layer::Net, Layer::Transport, Layer::Cursor]
                 .map(|l| p.layer(l).map(relative)),
             anno: p.anno.to_vec(),

@@ -8,6 +8,7 @@
 //! programs are compiled. Tables are read and written in place; what is rare or long (new entries, collisions,
 //! growing packets, other packets) calls back into Rust.
 
+mod abi;
 mod analysis;
 pub mod differential;
 mod flows;
@@ -18,12 +19,13 @@ mod translate;
 use cranelift_module::ModuleError;
 use weir_ir::CheckError;
 
+pub use abi::profile::Spent;
 pub use flows::{FlowCache, Flows};
 pub use machine::disassemble;
-pub use machine::listing::{Instruction, Origin, listing};
+pub use machine::listing::{Instruction, listing};
 pub use run::ended::{BatchHost, Ended, Fate};
-pub use run::profile::Spent;
 pub use run::{Compiled, Runner};
+pub use translate::notes::Origin;
 
 /// A program that could not be compiled.
 #[derive(Debug, thiserror::Error)]

@@ -8,8 +8,8 @@ use rustc_hash::FxHashSet;
 use weir_ir::program::{BlockId, End, Op, Program, TableId, Value};
 use weir_table::Kind;
 
+use crate::analysis::dominators::Dominators;
 use crate::analysis::lanes::Lanes;
-use crate::flows::Dominators;
 
 /// A slow path.
 #[derive(Debug)]

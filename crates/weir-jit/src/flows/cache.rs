@@ -193,7 +193,8 @@ impl Caches {
         if !cache.policy.is_due(packets, lookups) {
             return;
         }
-        let mut found = LookupCounts { packets: lookups, conflicts: cache.conflicts, ..LookupCounts::default() };
+        let mut found =
+            LookupCounts { packets: lookups, conflicts: cache.conflicts, ..LookupCounts::default() };
         let mut cost = 0;
         for (i, &site) in group.sites.iter().enumerate() {
             let [hits, misses] = since(i);
@@ -229,7 +230,7 @@ impl Caches {
         if leads {
             let is_old = |way: &usize| {
                 let last = way * stride + (section / 8 + words);
-                // SAFETY: a set has so many entries, each with room for the sections of its group (`Plan::add`).
+                // SAFETY: a set has so many entries, each with space for the sections of its group (`Plan::add`).
                 unsafe { (at.add(last).read() ^ stamp) >> 32 != 0 }
             };
             // With both in use it is any of them: always the older one would miss whenever three take turns.

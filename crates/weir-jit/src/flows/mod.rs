@@ -13,8 +13,8 @@
 //! - [`policy`]: whether it pays.
 
 pub(crate) mod cache;
-mod dominators;
 mod policy;
+pub(crate) mod slices;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +22,7 @@ use rustc_hash::FxHashMap;
 use weir_ir::program::{BlockId, End, Op, Program, TableId, Type, Value, Width};
 use weir_table::Kind;
 
-pub(crate) use dominators::Dominators;
+use crate::analysis::dominators::Dominators;
 
 pub use cache::{FlowCache, Flows};
 
@@ -89,11 +89,11 @@ impl Plan {
             }
             let bytes = 8 * (words + 1);
             // A longer key than the leader's has several values for one of those, and would push them out in turn.
-            let room = |g: &Group| g.used + bytes <= MOST_BYTES && words <= g.words;
+            let space = |g: &Group| g.used + bytes <= MOST_BYTES && words <= g.words;
             let found = leaders
                 .iter()
                 .rev()
-                .find(|&&(leader, g)| dominators.dominate(leader, id) && room(&plan.groups[g]));
+                .find(|&&(leader, g)| dominators.dominate(leader, id) && space(&plan.groups[g]));
             let group = match found {
                 Some(&(_, group)) => group,
                 // IPv4 addresses have an index that answers at once.

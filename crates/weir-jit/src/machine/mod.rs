@@ -1,7 +1,5 @@
 //! Sets the compiler up, and keeps the code it makes.
 
-pub(crate) mod cold_calls;
-pub(crate) mod helpers;
 pub(crate) mod listing;
 
 use std::panic::resume_unwind;
@@ -15,33 +13,21 @@ use cranelift_codegen::{CodegenError, Context};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, ModuleError, ModuleReloc, default_libcall_names};
-use weir_ir::{Known, Program};
+use weir_ir::Program;
 
 use crate::JitError;
+use crate::abi::cold_calls::{self, cold_signature};
+use crate::abi::helpers::{Code, Helper};
+use crate::abi::profile::borders;
 use crate::analysis::lanes::Lanes;
-use crate::analysis::slices::Slice;
 use crate::analysis::slow_paths::SlowPaths;
 use crate::analysis::starts::Starts;
 use crate::analysis::uses::Uses;
 use crate::flows::Plan;
-use crate::machine::cold_calls::cold_signature;
-use crate::machine::helpers::{Code, Helper};
-use crate::run::profile::borders;
+use crate::flows::slices::Slice;
 use crate::translate::batch::Batch;
 use crate::translate::slow_path::{open_slow_path, slow_path_name};
-use crate::translate::{Notes, Translator};
-
-/// A checked program, with the analyses that its compilation needs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Input<'a> {
-    pub program: &'a Program,
-    /// What is known of the packet's bounds.
-    pub known: &'a Known,
-    pub starts: &'a Starts,
-    /// The lookups whose results are kept for each flow.
-    pub flows: &'a Plan,
-    pub uses: &'a Uses,
-}
+use crate::translate::{Input, Notes, Translator};
 
 /// Memory with machine code, freed on drop.
 struct Memory(

@@ -1,7 +1,6 @@
 //! Runs compiled programs: the queue of packets, expiry, batches.
 
 pub(crate) mod ended;
-pub(crate) mod profile;
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -16,14 +15,15 @@ use weir_packet::{Meta, Packet};
 use weir_table::TableSet;
 
 use crate::JitError;
+use crate::abi::helpers::{Ctx, Strand};
+use crate::abi::profile::{Profile, Spent};
 use crate::analysis::starts::Starts;
 use crate::analysis::uses::Uses;
 use crate::flows::cache::Caches;
 use crate::flows::{FlowCache, Flows, Plan};
-use crate::machine::helpers::{Ctx, Strand};
-use crate::machine::{Ahead, Input, Machine};
+use crate::machine::{Ahead, Machine};
 use crate::run::ended::{BatchHost, Ended};
-use crate::run::profile::{Profile, Spent};
+use crate::translate::Input;
 
 /// A program as machine code. May be shared by threads; each has a [`Runner`] of its own.
 pub struct Compiled {
@@ -272,9 +272,9 @@ impl<H: BatchHost> Run<'_, H> {
             let from = keys.len();
             keys.resize(from + packets.len(), 0);
             let mut ctx = self.ctx();
-            let room = keys[from..].as_mut_ptr().cast();
-            // SAFETY: as in `some`; where a program has its arguments, a slice has room for a word for each packet.
-            unsafe { code(&mut ctx, packets.as_ptr(), packets.len() as u64, 0, room) };
+            let space = keys[from..].as_mut_ptr().cast();
+            // SAFETY: as in `some`; where a program has its arguments, a slice has space for a word for each packet.
+            unsafe { code(&mut ctx, packets.as_ptr(), packets.len() as u64, 0, space) };
             // Packets of one flow or sender often come together.
             if keys[from..].iter().all(|&key| key == keys[from]) {
                 keys.truncate(from + 1);
@@ -317,8 +317,8 @@ impl<H: BatchHost> Run<'_, H> {
 
     /// Runs packets to their ends, until one starts others; gives how many have ended.
     fn some(&mut self, start: u32, args: &[u128], packets: &[*mut Meta]) -> usize {
-        let room = packets.len().max(self.runner.outcomes.len());
-        self.runner.outcomes.resize(room, 0);
+        let space = packets.len().max(self.runner.outcomes.len());
+        self.runner.outcomes.resize(space, 0);
         let (code, n) = (self.probed.unwrap_or(&self.code.machine).code, packets.len() as u64);
         let measured = self.probed.is_some();
         let mut ctx = self.ctx();

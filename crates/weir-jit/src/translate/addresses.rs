@@ -16,7 +16,7 @@ pub(crate) enum Address {
     Table(TableId, usize),
     /// The row of a slot.
     Row(TableId, ir::Value),
-    /// The row of an entry, or other room if there is no such entry any more.
+    /// The row of an entry, or other space if there is no such entry any more.
     RowOrNowhere(Value),
     /// The packet's byte at a position.
     Byte(ir::Value),

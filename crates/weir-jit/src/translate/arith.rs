@@ -4,7 +4,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use weir_ir::program::{BinOp, CmpOp, Value, Width};
 
-use crate::machine::helpers::{Ctx, Helper};
+use crate::abi::helpers::{Ctx, Helper};
 use crate::translate::{Translator, int};
 
 /// Most words of a sum that is not folded.

@@ -10,8 +10,8 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::FunctionBuilder;
 use weir_ir::program::BlockId;
 
-use crate::machine::cold_calls::PASSED_SIZE;
-use crate::machine::helpers::Ctx;
+use crate::abi::cold_calls::PASSED_SIZE;
+use crate::abi::helpers::Ctx;
 use crate::translate::Translator;
 use crate::translate::frame::{Frame, Kept, StackSpace, slot};
 

@@ -5,8 +5,8 @@ use cranelift_jit::JITModule;
 use cranelift_module::{DataDescription, FuncId, Linkage, Module, ModuleError};
 use rustc_hash::FxHashMap;
 
-use crate::machine::cold_calls::{cold_signature, helper_signature};
-use crate::machine::helpers::Helper;
+use crate::abi::cold_calls::{cold_signature, helper_signature};
+use crate::abi::helpers::Helper;
 
 /// The functions and data that a function refers to in its module.
 pub(crate) struct Callees<'a> {

@@ -8,8 +8,8 @@ use weir_ir::program::{Amount, BinOp, BlockId, End, MAX_HOPS, Op, TableId, Targe
 use weir_packet::Meta;
 use weir_table::network_order;
 
-use crate::machine::helpers::{Helper, NOT_FOUND};
-use crate::run::ended::Outcome;
+use crate::abi::helpers::{Helper, NOT_FOUND};
+use crate::abi::outcome::Outcome;
 use crate::translate::ops::INLINE;
 use crate::translate::packet::NOWHERE;
 use crate::translate::{Translator, int};
@@ -235,11 +235,11 @@ impl Translator<'_, '_> {
             if self.has_headroom(n) {
                 return self.step_back(data, n, ok);
             }
-            let [room, call] = std::array::from_fn(|_| self.code.b.create_block());
+            let [space, call] = std::array::from_fn(|_| self.code.b.create_block());
             self.code.b.set_cold_block(call);
             let is = self.code.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, data, i64::from(n));
-            self.code.b.ins().brif(is, room, &[], call, &[]);
-            self.code.b.switch_to_block(room);
+            self.code.b.ins().brif(is, space, &[], call, &[]);
+            self.code.b.switch_to_block(space);
             self.packet.settle(&self.code.b);
             let floor = self.meta(types::I32, Meta::FLOOR_OFFSET);
             let start = self.code.b.ins().iadd_imm_s(data, -i64::from(n));
@@ -255,7 +255,7 @@ impl Translator<'_, '_> {
         self.branch(done, ok, &[], fail);
     }
 
-    /// The packet begins `n` bytes in front of `data`, with zeros, where there is room.
+    /// The packet begins `n` bytes in front of `data`, with zeros, where there is space.
     fn step_back(&mut self, data: ir::Value, n: u32, ok: &Target) {
         let data = self.code.b.ins().iadd_imm_s(data, -i64::from(n));
         self.set_meta(Meta::DATA_OFFSET, data);

@@ -6,9 +6,9 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};
 use weir_ir::program::{Target, Value};
 
+use crate::abi::helpers::{Ctx, Helper};
 use crate::flows::cache::{NONE, View};
 use crate::flows::{MOST_WORDS, Site, WAYS};
-use crate::machine::helpers::{Ctx, Helper};
 use crate::translate::Translator;
 
 /// Odd numbers for the words of a key: digits of the golden ratio and of primes' square roots.

@@ -87,7 +87,7 @@ pub(crate) struct StackSpace {
 }
 
 impl StackSpace {
-    /// The room of a slot; the cursor is before the loop.
+    /// The space of a slot; the cursor is before the loop.
     pub fn new(before: &mut FuncCursor<'_>, slot: StackSlot) -> StackSpace {
         let at = before.ins().stack_addr(types::I64, slot, 0);
         StackSpace { at, number: Kept::new(before, at) }

@@ -55,7 +55,7 @@ impl Translator<'_, '_> {
     /// Where the counter of a loop header is.
     pub fn counter(&mut self, header: BlockId) -> Option<(ir::Value, i32)> {
         let n = self.jumps.loops[header.0 as usize]?;
-        let at = self.fixed(std::mem::offset_of!(crate::machine::helpers::Ctx<'_>, rounds));
+        let at = self.fixed(std::mem::offset_of!(crate::abi::helpers::Ctx<'_>, rounds));
         Some((at, 4 * n as i32))
     }
 

@@ -11,8 +11,8 @@ use rustc_hash::FxHashMap;
 use weir_ir::program::{BlockId, End, Op, TableId, Target, Type, Value};
 use weir_table::View;
 
+use crate::abi::helpers::Ctx;
 use crate::analysis::lanes::{Group, Lanes};
-use crate::machine::helpers::Ctx;
 use crate::translate::Translator;
 use crate::translate::emit::Emitter;
 use crate::translate::frame::StackSpace;
@@ -25,7 +25,7 @@ const MOST_VALUES: usize = 64;
 pub(crate) struct Brought {
     count: usize,
     /// Where they are.
-    room: Option<(StackSlot, StackSpace)>,
+    space: Option<(StackSlot, StackSpace)>,
 }
 
 /// The lanes of a program while it is translated.
@@ -332,10 +332,10 @@ impl Translator<'_, '_> {
         let size = 8 * self.lanes.brought.count as u32;
         let flags = MemFlagsData::trusted();
         let mut before = self.frame.before(&mut self.code.b);
-        let (slot, room) = *self.lanes.brought.room.get_or_insert_with(|| {
-            let room = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
-            let room = before.func.create_sized_stack_slot(room);
-            (room, StackSpace::new(&mut before, room))
+        let (slot, space) = *self.lanes.brought.space.get_or_insert_with(|| {
+            let space = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
+            let space = before.func.create_sized_stack_slot(space);
+            (space, StackSpace::new(&mut before, space))
         });
         before.func.sized_stack_slots[slot].size = size;
         let first = offset_of!(Ctx<'_>, first_table) as i32;
@@ -346,12 +346,12 @@ impl Translator<'_, '_> {
             let off = off + (index as usize * self.known.uses.layouts[t].stride) as i32;
             let v = before.ins().load(ty, flags, rows, off);
             let v = if ty.bits() > 8 { before.ins().bswap(v) } else { v };
-            before.ins().store(flags, v, room.at, 8 * i as i32);
+            before.ins().store(flags, v, space.at, 8 * i as i32);
         }
         let lane = self.lanes.number(&mut self.code.b, fork);
         let at = match self.rows.read_ahead {
-            true => room.at,
-            false => room.number.get(&mut self.code.b),
+            true => space.at,
+            false => space.number.get(&mut self.code.b),
         };
         let more = self.code.b.ins().ishl_imm_u(lane, 3);
         let at = self.code.b.ins().iadd(at, more);

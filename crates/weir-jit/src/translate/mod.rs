@@ -11,9 +11,11 @@ pub(crate) mod frame;
 pub(crate) mod jumps;
 pub(crate) mod lanes;
 pub(crate) mod network;
+pub(crate) mod notes;
 pub(crate) mod ops;
 pub(crate) mod packet;
 pub(crate) mod prefixes;
+pub(crate) mod probes;
 pub(crate) mod rules;
 pub(crate) mod slice;
 pub(crate) mod slow_path;
@@ -30,15 +32,13 @@ use weir_ir::program::{Amount, Block, BlockId, End, Op, Program, Type, Value, Wi
 
 use weir_packet::Meta;
 
+use crate::abi::cold_calls::passed_at;
+use crate::abi::helpers::Helper;
 use crate::analysis::lanes::Lanes;
 use crate::analysis::slow_paths::SlowPaths;
 use crate::analysis::starts::{Starts, order};
 use crate::analysis::uses::Uses;
 use crate::flows::Plan;
-use crate::machine::Input;
-use crate::machine::cold_calls::passed_at;
-use crate::machine::helpers::Helper;
-use crate::machine::listing::Numbers;
 use crate::translate::addresses::{Address, Addresses};
 use crate::translate::batch::Batch;
 use crate::translate::calls::Callees;
@@ -46,6 +46,7 @@ use crate::translate::emit::Emitter;
 use crate::translate::frame::{Frame, StackSpace, slot};
 use crate::translate::jumps::Jumps;
 use crate::translate::lanes::LaneState;
+use crate::translate::notes::Numbers;
 use crate::translate::packet::PacketState;
 use crate::translate::tables::Rows;
 use crate::translate::values::Values;
@@ -80,6 +81,18 @@ pub(crate) struct Regions {
     pub views: MemFlagsData,
     /// Outcomes of packets.
     pub outcomes: MemFlagsData,
+}
+
+/// A checked program, with the analyses that its compilation needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Input<'a> {
+    pub program: &'a Program,
+    /// What is known of the packet's bounds.
+    pub known: &'a Known,
+    pub starts: &'a Starts,
+    /// The lookups whose results are kept for each flow.
+    pub flows: &'a Plan,
+    pub uses: &'a Uses,
 }
 
 /// Options of a translation.
@@ -133,7 +146,7 @@ pub(crate) struct Translator<'a, 'b> {
 }
 
 impl<'a, 'b> Translator<'a, 'b> {
-    /// Begins a function as `open` does, which is given room for values, and gives the frame and the context.
+    /// Begins a function as `open` does, which is given space for values, and gives the frame and the context.
     pub fn new<T>(
         Input { program: p, known, starts, flows, uses }: Input<'a>,
         notes: Notes,

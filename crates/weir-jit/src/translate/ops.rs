@@ -9,7 +9,7 @@ use weir_ir::program::{Amount, MetaField, Op, Target, Value};
 use weir_packet::{BUFFER_OFFSET, Checksum, Meta, UNSET};
 use weir_table::View;
 
-use crate::machine::helpers::{Ctx, Helper};
+use crate::abi::helpers::{Ctx, Helper};
 use crate::translate::addresses::Address;
 use crate::translate::packet::{KnownPosition, SAID_DIRTY};
 use crate::translate::{POSITIONS, Translator, int};
@@ -216,7 +216,8 @@ impl Translator<'_, '_> {
             self.note_dirty(off, off + 1);
         }
         self.code.b.ins().store(region, v, self.packet.at, off as i32);
-        let known = if self.packet.is_settled(&self.code.b) { KnownPosition::Is(v) } else { KnownPosition::Unknown };
+        let known =
+            if self.packet.is_settled(&self.code.b) { KnownPosition::Is(v) } else { KnownPosition::Unknown };
         if let Some(place) = self.packet.places.get_mut(off / 4) {
             *place = known;
         }
@@ -226,8 +227,11 @@ impl Translator<'_, '_> {
     fn note_dirty(&mut self, from: usize, to: usize) {
         if from < Meta::REST_OFFSET && self.packet.places[SAID_DIRTY] == KnownPosition::Unknown {
             let yes = self.set_dirty(Meta::DIRTY_FIRST_OFFSET);
-            self.packet.places[SAID_DIRTY] =
-                if self.packet.is_settled(&self.code.b) { KnownPosition::Is(yes) } else { KnownPosition::Unknown };
+            self.packet.places[SAID_DIRTY] = if self.packet.is_settled(&self.code.b) {
+                KnownPosition::Is(yes)
+            } else {
+                KnownPosition::Unknown
+            };
         }
         if to > Meta::REST_OFFSET {
             self.set_dirty(Meta::DIRTY_REST_OFFSET);

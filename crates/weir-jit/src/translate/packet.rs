@@ -1,5 +1,5 @@
 //! Where the layers are, as far as the code knows it in registers. The compiler would read a position again behind
-//! each call, though none but those that make room move a packet.
+//! each call, though none but those that make space move a packet.
 
 use cranelift_codegen::ir::{self, types};
 use cranelift_frontend::{FunctionBuilder, Variable};

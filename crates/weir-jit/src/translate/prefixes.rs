@@ -7,7 +7,7 @@ use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
 use weir_ir::program::{TableId, Target, Value};
 use weir_table::{LpmView, View};
 
-use crate::machine::helpers::Helper;
+use crate::abi::helpers::Helper;
 use crate::translate::Translator;
 
 impl Translator<'_, '_> {

@@ -7,7 +7,7 @@ use cranelift_codegen::ir::{self, InstBuilder, types};
 use weir_ir::program::{TableId, Target, Value};
 use weir_table::{RulesView, View};
 
-use crate::machine::helpers::{Helper, NOT_FOUND};
+use crate::abi::helpers::{Helper, NOT_FOUND};
 use crate::translate::Translator;
 
 impl Translator<'_, '_> {

@@ -1,4 +1,4 @@
-//! Code of slices ([`crate::analysis::slices`]).
+//! Code of slices ([`crate::flows::slices`]).
 
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};
 use cranelift_frontend::FunctionBuilder;
@@ -12,7 +12,7 @@ use weir_table::Kind;
 use super::Translator;
 use super::batch::Batch;
 use super::ops::INLINE;
-use crate::analysis::slices::Slice;
+use crate::flows::slices::Slice;
 
 /// The positions of layers on the path, once they were asked for.
 pub(crate) type Positions = [Option<ir::Value>; Layer::ALL.len()];

@@ -13,8 +13,8 @@ use cranelift_module::ModuleError;
 use rustc_hash::FxHashSet;
 use weir_ir::program::{BlockId, Target, Type, Value, Width};
 
+use crate::abi::helpers::Ctx;
 use crate::analysis::slow_paths::{SlowPath, SlowPaths, used};
-use crate::machine::helpers::Ctx;
 use crate::translate::frame::{Frame, Kept, StackSpace, slot};
 use crate::translate::packet::NOWHERE;
 use crate::translate::{Translator, int};

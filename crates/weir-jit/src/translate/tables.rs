@@ -11,8 +11,8 @@ use weir_table::{
     HASH_ODD, HASH_TOP, Kind, LAST_TIME, MOST_SLACK, NO_ENTRY, SLACK_SHIFT, View, WINDOW, slack,
 };
 
+use crate::abi::helpers::{Ctx, Helper};
 use crate::analysis::slow_paths::SlowPaths;
-use crate::machine::helpers::{Ctx, Helper};
 use crate::translate::addresses::Address;
 use crate::translate::frame::Kept;
 use crate::translate::network::fields_in_order;
@@ -262,7 +262,7 @@ impl Translator<'_, '_> {
         self.code.store_value(v, row, off, self.code.regions.rows);
     }
 
-    /// The row of an entry, or room that nothing reads if a program has removed the entry. So all writes behind one
+    /// The row of an entry, or space that nothing reads if a program has removed the entry. So all writes behind one
     /// another look once, and need no blocks of their own.
     fn row_or_nowhere(&mut self, entry: Value, table: TableId, row: ir::Value) -> ir::Value {
         self.address(Address::RowOrNowhere(entry), |t| {

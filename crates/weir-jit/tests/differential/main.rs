@@ -1,6 +1,5 @@
 //! Every operation and every end, interpreted and compiled: both must show the same.
 
-mod aside;
 mod control;
 mod lanes;
 mod network;
@@ -9,4 +8,5 @@ mod programs;
 mod random;
 mod rules;
 mod runs;
+mod slow_paths;
 mod tables;

@@ -4,11 +4,7 @@
 //! packet starts and where it passes from one element to the next. About one batch of [`EVERY`] runs through it, the
 //! others through the code as it is. With ten elements and 40 cycles a probe that is two cycles a packet.
 
-use cranelift_codegen::ir::{self, types};
 use weir_ir::program::{BlockId, End, Program};
-
-use crate::machine::helpers::Helper;
-use crate::translate::Translator;
 
 /// One of so many batches is measured, on average and in the long run; at first more, so that short runs show
 /// something. The distance is random: traffic that repeats itself must not keep step with it.
@@ -16,9 +12,9 @@ const EVERY: u64 = 256;
 /// Where more cycles passed between two probes, something else ran on this core.
 const INTERRUPTED: u64 = 1 << 20;
 /// In the argument of a probe: the packet starts here, so it is another one than before.
-const STARTS: u32 = 1 << 31;
+pub(crate) const STARTS: u32 = 1 << 31;
 /// Argument of a probe that another one follows at once: the time between is what a probe itself takes.
-const EMPTY: u32 = STARTS - 1;
+pub(crate) const EMPTY: u32 = STARTS - 1;
 
 /// The time that one element took in the batches that were measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -163,26 +159,4 @@ pub(crate) fn borders(p: &Program) -> Vec<bool> {
         }
     }
     is_border
-}
-
-impl Translator<'_, '_> {
-    /// Reads the clock at the start of a block, if packets come there from other elements.
-    pub(crate) fn probe(&mut self, id: BlockId) {
-        if self.notes.probes.as_ref().is_some_and(|borders| borders[id.0 as usize]) {
-            self.call_probe(self.p.block(id).owner);
-        }
-    }
-
-    /// Reads the clock where a packet starts.
-    pub(crate) fn probe_start(&mut self, id: BlockId) {
-        if self.notes.probes.is_some() {
-            self.call_probe(EMPTY);
-            self.call_probe(self.p.block(id).owner | STARTS);
-        }
-    }
-
-    fn call_probe(&mut self, what: u32) {
-        let what: ir::Value = self.code.imm(types::I32, what.into());
-        self.call(Helper::Probe, &[what]);
-    }
 }

@@ -13,7 +13,7 @@ use cranelift_jit::JITModule;
 use cranelift_module::{Linkage, Module, ModuleError};
 
 use crate::JitError;
-use crate::machine::helpers::Helper;
+use crate::abi::helpers::Helper;
 
 /// The signature of a helper.
 pub(crate) fn helper_signature(module: &JITModule, h: Helper) -> Signature {

@@ -14,8 +14,8 @@ use weir_ir::{Host, Reason, interp};
 use weir_packet::{Meta, Packet};
 use weir_table::{EntryRef, Table, TableSet};
 
+use crate::abi::profile::Profile;
 use crate::flows::cache::{self as flows, Caches};
-use crate::run::profile::Profile;
 
 /// A packet that starts when the current one has ended.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Ctx<'_> {
 
 /// The compiled function: context, packets (each may be null) and how many, number of the start, its arguments. Runs
 /// packets until all have ended or one has started others; gives the number of those that ended, each with an
-/// [`Outcome`](crate::run::ended::Outcome).
+/// [`Outcome`](crate::abi::outcome::Outcome).
 pub(crate) type Code = unsafe extern "C" fn(&mut Ctx<'_>, *const *mut Meta, u64, u32, *const u128) -> u64;
 
 /// The current packet as compiled code passes it: null, or what [`Packet::into_raw`] gave, and not otherwise in use
@@ -100,7 +100,7 @@ impl Words {
     }
 }
 
-/// Values that compiled code put in its stack frame, or room for one there.
+/// Values that compiled code put in its stack frame, or space for one there.
 #[repr(transparent)]
 pub(crate) struct Values(*mut u128);
 
