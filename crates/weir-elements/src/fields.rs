@@ -15,6 +15,11 @@ impl Field {
         Field { layer, off, width }
     }
 
+    /// The same field of a header that begins `off` bytes behind the mark of `layer`.
+    pub const fn at(self, layer: Layer, off: u32) -> Field {
+        Field { layer, off: off + self.off, width: self.width }
+    }
+
     /// Reads it; the packet has to have it.
     pub fn load(self, b: &mut Builder) -> V {
         b.load(self.width, self.layer, self.off)
@@ -131,4 +136,72 @@ fields! {
     ID = 4, W16;
     /// Sequence number of an echo.
     SEQUENCE = 6, W16;
+}
+
+fields! {
+    /// The Ethernet header (IEEE 802.3) of a frame, behind its addresses.
+    ether at Data:
+    /// `EtherType` of what follows.
+    TYPE = 12, W16;
+}
+
+fields! {
+    /// The first VLAN tag (IEEE 802.1Q) of a frame, behind its own `EtherType`.
+    vlan at Data:
+    /// Priority, drop eligibility, and identifier of the VLAN.
+    TCI = 14, W16;
+    /// `EtherType` of what follows the tag.
+    TYPE = 16, W16;
+}
+
+fields! {
+    /// ARP for IPv4 and Ethernet (RFC 826), in a frame; its Ethernet addresses are at 22 and 32.
+    arp at Data:
+    /// Address families and lengths of addresses, and the operation.
+    START = 14, W64;
+    /// Address families.
+    FAMILIES = 14, W32;
+    /// Lengths of addresses.
+    LENGTHS = 18, W16;
+    /// Operation: 1 asks, 2 answers.
+    OPERATION = 20, W16;
+    /// IPv4 address of the sender.
+    SENDER_IP = 28, W32;
+    /// IPv4 address that is asked for, or that of whom the answer is for.
+    TARGET_IP = 38, W32;
+}
+
+fields! {
+    /// The GRE header (RFC 2784, RFC 2890), at the `transport` mark.
+    gre at Transport:
+    /// Flags and version.
+    FLAGS = 0, W16;
+    /// `EtherType` of what follows.
+    PROTOCOL = 2, W16;
+    /// Checksum, if the flags say that it is there.
+    CHECKSUM = 4, W16;
+}
+
+fields! {
+    /// The VXLAN header (RFC 7348), behind the UDP header at the `transport` mark.
+    vxlan at Transport:
+    /// Flags.
+    FLAGS = 8, W8;
+    /// Flags, and bytes that are reserved.
+    START = 8, W32;
+    /// Network identifier, and a byte that is reserved.
+    VNI = 12, W32;
+}
+
+fields! {
+    /// The GTP-U header (3GPP TS 29.281), behind the UDP header at the `transport` mark.
+    gtpu at Transport:
+    /// Version, protocol type and flags.
+    FLAGS = 8, W8;
+    /// Message type.
+    TYPE = 9, W8;
+    /// Length of what follows the first eight bytes.
+    LENGTH = 10, W16;
+    /// Tunnel endpoint identifier.
+    TEID = 12, W32;
 }

@@ -114,8 +114,8 @@ fn line(e: &IPPrint, packet: &Packet) -> Option<String> {
         return Some(out + "truncated-ip");
     }
     let mut ip = Ip { header, transport: packet.from_layer(Layer::Transport), packet_len: packet.len() };
-    let room = usize::try_from(ip.payload_len()).unwrap_or(0);
-    ip.transport = ip.transport.get(..room).unwrap_or(ip.transport);
+    let space = usize::try_from(ip.payload_len()).unwrap_or(0);
+    ip.transport = ip.transport.get(..space).unwrap_or(ip.transport);
     let fields = [
         (e.id, "id", ip.word(4)),
         (e.ttl, "ttl", ip.byte(8).into()),

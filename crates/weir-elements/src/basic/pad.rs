@@ -4,7 +4,7 @@ element! {
     /// Extends packets with zero bytes to at least so many bytes.
     ///
     /// Without a length, packets grow by their extra length annotation, which `Truncate` and summary dumps set. The
-    /// annotation is 0 afterwards. Packets that have no room for so many bytes are dropped (`NoSpace`).
+    /// annotation is 0 afterwards. Packets that have no space for so many bytes are dropped (`NoSpace`).
     Pad: "1/1", "a/a";
     example "Idle -> Pad(60) -> Discard;";
     example "Idle -> Truncate(20) -> Pad -> Discard;";

@@ -6,7 +6,7 @@ element! {
     /// Of the bytes that are added in front, those that were removed there before come back, at most 64; the others are
     /// zero, as are those at the end.
     ///
-    /// From a packet that has fewer bytes than are to be removed, all are. A packet without room for those that are to be
+    /// From a packet that has fewer bytes than are to be removed, all are. A packet without space for those that are to be
     /// added is dropped (`NoSpace`).
     Resize: "1/1", "a/a";
     example "Idle -> Resize(HEAD -2, TAIL 4) -> Discard;";

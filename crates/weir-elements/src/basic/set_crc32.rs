@@ -5,7 +5,7 @@ element! {
     /// Appends a CRC of four bytes to packets, as Click does: of all bytes, with the polynomial of Ethernet, highest bit
     /// first, in the byte order of x86.
     ///
-    /// `CheckCRC32` checks and removes it. Packets without room for it are dropped (`NoSpace`).
+    /// `CheckCRC32` checks and removes it. Packets without space for it are dropped (`NoSpace`).
     SetCRC32: "1/1", "a/a";
     example "Idle -> SetCRC32 -> CheckCRC32 -> Discard;";
 }

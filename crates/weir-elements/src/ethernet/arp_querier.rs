@@ -1,4 +1,5 @@
 use super::arp_table::{self, Settings, TableName};
+use crate::fields::{arp, ether};
 use crate::prelude::*;
 use weir_packet::{Checksum, PacketType};
 
@@ -325,18 +326,18 @@ fn asked(b: &mut Builder, entry: E) {
 /// Input 1: learns from answers.
 fn learn(parts: Parts, b: &mut Builder) {
     b.require(Layer::Data, ARP_LEN, Reason::TRUNCATED);
-    let kind = b.load(W16, Layer::Data, 12);
-    let protocol = b.load(W32, Layer::Data, 14);
-    let sizes = b.load(W16, Layer::Data, 18);
+    let kind = ether::TYPE.load(b);
+    let protocol = arp::FAMILIES.load(b);
+    let sizes = arp::LENGTHS.load(b);
     for (v, right) in [(kind, u64::from(ethertype::ARP)), (protocol, 0x0001_0800), (sizes, 0x0604)] {
         let wrong = b.ne(v, right);
         b.when(wrong, |b| b.drop(Reason::BAD_HEADER));
     }
-    let operation = b.load(W16, Layer::Data, 20);
+    let operation = arp::OPERATION.load(b);
     let other = b.ne(operation, 2);
     b.when(other, |b| b.drop(Reason::new("NotAnAnswer")));
     let eth = load_ether(b, Layer::Data, 22);
-    let ip = b.load(W32, Layer::Data, 28);
+    let ip = arp::SENDER_IP.load(b);
     // An answer that names no host, or a group of them, would send traffic astray.
     let first = b.load(W8, Layer::Data, 22);
     let group = b.and(first, 1);
@@ -392,12 +393,12 @@ fn write_query(parts: Parts, b: &mut Builder, ip: V, to: V) {
     let eth = b.constant(W64, parts.eth);
     store_ether(b, Layer::Data, 0, to);
     store_ether(b, Layer::Data, 6, eth);
-    b.store_const(W16, Layer::Data, 12, ethertype::ARP);
-    b.store_const(W64, Layer::Data, 14, 0x0001_0800_0604_0001_u64);
+    ether::TYPE.store_const(b, ethertype::ARP);
+    arp::START.store_const(b, 0x0001_0800_0604_0001_u64);
     store_ether(b, Layer::Data, 22, eth);
     let own = b.read_cell(parts.ipaddr);
-    b.store(Layer::Data, 28, own);
-    b.store(Layer::Data, 38, ip);
+    arp::SENDER_IP.store(b, own);
+    arp::TARGET_IP.store(b, ip);
     let port = if b.outputs() > 1 { 1 } else { 0 };
     b.emit(port);
 }

@@ -1,3 +1,4 @@
+use crate::fields::{arp, ether};
 use crate::prelude::*;
 use weir_packet::PacketType;
 use weir_table::EntryRef;
@@ -97,26 +98,26 @@ fn program(e: &ARPResponder, b: &mut Builder) {
     let networks = b.table(decl.configured(), rows);
     b.input(0, |b| {
         b.require_or(Layer::Data, FRAME_LEN, |b| b.emit_or_drop(1, Reason::TRUNCATED));
-        let kind = b.load(W16, Layer::Data, 12);
+        let kind = ether::TYPE.load(b);
         let other = b.ne(kind, ethertype::ARP);
         b.when(other, |b| b.emit_or_drop(1, Reason::new("NotRequest")));
-        let start = b.load(W64, Layer::Data, 14);
+        let start = arp::START.load(b);
         let other = b.ne(start, REQUEST);
         b.when(other, |b| b.emit_or_drop(1, Reason::new("NotRequest")));
-        let wanted = b.load(W32, Layer::Data, 38);
+        let wanted = arp::TARGET_IP.load(b);
         let entry = b.find(networks, &[wanted], |b| b.emit_or_drop(1, Reason::NO_MATCH));
         let eth = b.get(entry, "eth");
 
         // The sender becomes the target of the reply.
         let asker = load_ether(b, Layer::Data, 22);
-        let asker_ip = b.load(W32, Layer::Data, 28);
+        let asker_ip = arp::SENDER_IP.load(b);
         store_ether(b, Layer::Data, 0, asker);
         store_ether(b, Layer::Data, 6, eth);
-        b.store_const(W16, Layer::Data, 20, 2_u16);
+        arp::OPERATION.store_const(b, 2_u16);
         store_ether(b, Layer::Data, 22, eth);
-        b.store(Layer::Data, 28, wanted);
+        arp::SENDER_IP.store(b, wanted);
         store_ether(b, Layer::Data, 32, asker);
-        b.store(Layer::Data, 38, asker_ip);
+        arp::TARGET_IP.store(b, asker_ip);
 
         // The request's padding goes, and so does what was known of it: it was a broadcast, the reply is not, and when
         // the request came says nothing of the reply.

@@ -83,7 +83,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Declares the table of addresses, and the cell that counts packets for which there was no room.
+    /// Declares the table of addresses, and the cell that counts packets for which there was no space.
     pub(super) fn declare(&self, b: &mut Builder) -> (TableId, TableId) {
         let value =
             [("eth", W64), ("known", W8), ("tries", W8), ("since", W64), ("queries", W8), ("asked", W64)];

@@ -1,3 +1,4 @@
+use crate::fields::ether;
 use crate::prelude::*;
 
 element! {
@@ -5,7 +6,7 @@ element! {
     ///
     /// A packet whose `net` mark has an Ethernet header of IP in front passes. If the packet starts at the mark and had
     /// such a header that was stripped, it comes back. Otherwise what stands in front of the mark is removed, and the
-    /// header of the arguments put there. Packets without the mark pass unchanged; those without room are dropped
+    /// header of the arguments put there. Packets without the mark pass unchanged; those without space are dropped
     /// (`NoSpace`).
     EnsureEther: "1/1", "a/a";
     example "Idle -> Strip(14) -> CheckIPHeader -> EnsureEther -> Discard;";
@@ -46,7 +47,7 @@ fn program(e: &EnsureEther, b: &mut Builder) {
 
 /// The packet leaves if the bytes it starts with, known to be there, are an Ethernet header of IP.
 fn pass_if_ether(b: &mut Builder) {
-    let kind = b.load(W16, Layer::Data, 12);
+    let kind = ether::TYPE.load(b);
     b.switch(kind, &[ethertype::IPV4.into(), ethertype::IPV6.into()], |b, case| {
         if case.is_some() {
             b.set_mark(Layer::Mac, Layer::Data, 0);

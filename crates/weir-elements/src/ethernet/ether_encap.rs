@@ -1,7 +1,7 @@
 use crate::prelude::*;
 
 element! {
-    /// Puts an Ethernet header in front of packets, and marks it. Packets that have no room for one are dropped
+    /// Puts an Ethernet header in front of packets, and marks it. Packets that have no space for one are dropped
     /// (`NoSpace`).
     ///
     /// For IP packets whose next hop has to be asked for, `ARPQuerier` is the better choice.

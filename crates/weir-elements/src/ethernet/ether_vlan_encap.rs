@@ -1,4 +1,5 @@
 use super::vlan_encap::{NativeVlan, Pcp, Tci, VlanId, change, configured_tci, tag};
+use crate::fields::{ether, vlan};
 use crate::prelude::*;
 
 element! {
@@ -6,7 +7,7 @@ element! {
     ///
     /// The tag is given as tag control information (`VLAN_TCI`), or as `VLAN_ID` and `VLAN_PCP`, or comes from the VLAN
     /// annotation of each packet (`VLAN_TCI ANNO`). Packets of the native VLAN get a header without tag. Packets that
-    /// have no room for the header are dropped (`NoSpace`).
+    /// have no space for the header are dropped (`NoSpace`).
     EtherVLANEncap: "1/1", "a/a";
     example "Idle -> EtherVLANEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02, 5) -> Discard;";
     example "Idle -> SetVLANAnno(7) -> EtherVLANEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02, ANNO) -> Discard;";
@@ -65,15 +66,15 @@ fn program(e: &EtherVLANEncap, b: &mut Builder) {
             tagged,
             |b| {
                 b.push(ETHER_LEN + 4);
-                b.store_const(W16, Layer::Data, 12, ethertype::VLAN);
-                b.store(Layer::Data, 14, tci);
+                ether::TYPE.store_const(b, ethertype::VLAN);
+                vlan::TCI.store(b, tci);
                 let kind = b.read_cell(ethertype);
-                b.store(Layer::Data, 16, kind);
+                vlan::TYPE.store(b, kind);
             },
             |b| {
                 b.push(ETHER_LEN);
                 let kind = b.read_cell(ethertype);
-                b.store(Layer::Data, 12, kind);
+                ether::TYPE.store(b, kind);
             },
         );
         b.set_mark(Layer::Mac, Layer::Data, 0);

@@ -1,4 +1,5 @@
 use super::vlan_encap::NativeVlan;
+use crate::fields::{ether, vlan};
 use crate::prelude::*;
 
 element! {
@@ -18,11 +19,11 @@ element! {
 fn program(e: &StripEtherVLANHeader, b: &mut Builder) {
     b.input(0, |b| {
         b.require(Layer::Data, ETHER_LEN, Reason::TRUNCATED);
-        let kind = b.load(W16, Layer::Data, 12);
+        let kind = ether::TYPE.load(b);
         let tagged = b.eq(kind, ethertype::VLAN);
         b.when(tagged, |b| {
             b.require(Layer::Data, ETHER_LEN + 4, Reason::TRUNCATED);
-            let tci = b.load(W16, Layer::Data, 14);
+            let tci = vlan::TCI.load(b);
             strip(b, ETHER_LEN + 4, tci);
         });
         match u16::try_from(e.native_vlan.0) {

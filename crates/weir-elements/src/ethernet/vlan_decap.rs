@@ -1,3 +1,4 @@
+use crate::fields::{ether, vlan};
 use crate::prelude::*;
 
 element! {
@@ -18,7 +19,7 @@ element! {
 fn program(e: &VLANDecap, b: &mut Builder) {
     b.input(0, |b| {
         b.require(Layer::Data, ETHER_LEN, Reason::TRUNCATED);
-        let kind = b.load(W16, Layer::Data, 12);
+        let kind = ether::TYPE.load(b);
         let tagged = b.eq(kind, e.ethertype);
         if e.anno {
             let none = b.constant(W16, 0_u16);
@@ -27,7 +28,7 @@ fn program(e: &VLANDecap, b: &mut Builder) {
         b.when(tagged, |b| {
             b.require(Layer::Data, ETHER_LEN + 4, Reason::TRUNCATED);
             if e.anno {
-                let tci = b.load(W16, Layer::Data, 14);
+                let tci = vlan::TCI.load(b);
                 b.store_anno(anno::VLAN_TCI, tci);
             }
             b.copy_bytes((Layer::Data, 4), (Layer::Data, 0), 12);

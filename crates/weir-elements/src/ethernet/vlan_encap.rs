@@ -1,3 +1,4 @@
+use crate::fields::{ether, vlan};
 use crate::prelude::*;
 
 element! {
@@ -5,7 +6,7 @@ element! {
     ///
     /// The tag is given as tag control information (`VLAN_TCI`), or as `VLAN_ID` and `VLAN_PCP`, or comes from the VLAN
     /// annotation of each packet (`VLAN_TCI ANNO`). Frames of the native VLAN get no tag. Frames that are shorter than
-    /// an Ethernet header (`Truncated`) or have no room for a tag (`NoSpace`) are dropped.
+    /// an Ethernet header (`Truncated`) or have no space for a tag (`NoSpace`) are dropped.
     VLANEncap: "1/1", "a/a";
     example "Idle -> VLANEncap(VLAN_ID 5, VLAN_PCP 3) -> Discard;";
     example "Idle -> VLANDecap -> VLANEncap(ANNO) -> Discard;";
@@ -173,8 +174,8 @@ fn program(e: &VLANEncap, b: &mut Builder) {
             b.push(4);
             b.copy_bytes((Layer::Data, 0), (Layer::Data, 4), 12);
             let kind = b.read_cell(ethertype);
-            b.store(Layer::Data, 12, kind);
-            b.store(Layer::Data, 14, tci);
+            ether::TYPE.store(b, kind);
+            vlan::TCI.store(b, tci);
         });
         b.set_mark(Layer::Mac, Layer::Data, 0);
         b.emit(0);

@@ -113,7 +113,7 @@ pub(crate) struct Outer {
     pub(crate) protocol: u8,
 }
 
-/// Makes room for `len` bytes of headers in front, an IPv4 header the first of them, and sets `net` and `transport`.
+/// Makes space for `len` bytes of headers in front, an IPv4 header the first of them, and sets `net` and `transport`.
 /// Packets that would be too long for IP are dropped (`TooLong`), as are those that a kernel left to the device to
 /// segment (`NotSegmented`): the device would not find their headers. An unfinished checksum is finished.
 pub(crate) fn push_headers(b: &mut Builder, len: u32) {

@@ -162,7 +162,7 @@ fn program(e: &ICMPError, b: &mut Builder) {
         if e.r#type.0 == 5 {
             b.when(routed, refuse);
         }
-        let extra = route.room(b, (e.r#type.0, e.code.0) == (12, 0), problem);
+        let extra = route.space(b, (e.r#type.0, e.code.0) == (12, 0), problem);
 
         // The packet from its IP header on becomes the error's payload.
         let lead = b.distance(Layer::Data, Layer::Net);

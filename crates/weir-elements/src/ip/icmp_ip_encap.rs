@@ -6,7 +6,7 @@ element! {
     ///
     /// Each packet has the number after that of the packet before, from 1, as identification and, where the type has
     /// one, as sequence number. The marks `net` and `transport` and the destination annotation are set. Packets that
-    /// would be longer than 65,535 bytes are dropped (`TooLong`), as are those without room (`NoSpace`).
+    /// would be longer than 65,535 bytes are dropped (`TooLong`), as are those without space (`NoSpace`).
     ///
     /// Packets that a kernel left to the device to segment are dropped (`NotSegmented`): `FinishOffloads` cuts them.
     ICMPIPEncap: "1/1", "a/a";

@@ -5,7 +5,7 @@ element! {
     /// Puts an IPv4 header in front of packets, as for IP in IP (RFC 2003).
     ///
     /// The marks `net` and `transport` and the destination annotation are set. The identification counts from 0.
-    /// Packets that would be longer than 65,535 bytes are dropped (`TooLong`), as are those without room for a header
+    /// Packets that would be longer than 65,535 bytes are dropped (`TooLong`), as are those without space for a header
     /// (`NoSpace`). `StripIPHeader` undoes it.
     ///
     /// Packets that a kernel left to the device to segment are dropped (`NotSegmented`): `FinishOffloads` cuts them.

@@ -17,13 +17,13 @@ element! {
     example "Idle -> CheckIPHeader -> IPFragmenter(68, HONOR_DF false) -> Discard;";
     params {
         /// Longest packet in bytes, IP header included; at least 28. Below 68 (RFC 791), packets whose header leaves no
-        /// room for 8 bytes are not cut.
+        /// space for 8 bytes are not cut.
         pos mtu: u32,
         /// Whether packets that say so are not cut. If not, they get a random identification.
         pos honor_df: bool = true,
         /// Kept for Click configurations: drops are counted and traced.
         pos verbose: bool = false,
-        /// Kept for Click configurations: every packet has room for headers in front.
+        /// Kept for Click configurations: every packet has space for headers in front.
         key headroom: u32 = 28,
     }
     check |e| match e.mtu {
@@ -85,13 +85,13 @@ fn cut(e: &IPFragmenter, b: &mut Builder, drops: TableId, fragments: TableId) {
         b.emit_or_drop(1, Reason::new("NeedsFragments"));
     };
     if e.mtu < ENOUGH {
-        let no_room = b.gt(header, e.mtu - 8);
-        b.when(no_room, refuse);
+        let no_space = b.gt(header, e.mtu - 8);
+        b.when(no_space, refuse);
     }
     let body = b.sub(total, header);
     let own_header = if_plain(b, header, |b| options(b, header, false));
-    let step = room(b, e.mtu, own_header);
-    let first = room(b, e.mtu, header);
+    let step = space(b, e.mtu, own_header);
+    let first = space(b, e.mtu, header);
     if e.honor_df {
         b.when(fixed, refuse);
     }
@@ -198,11 +198,11 @@ fn if_plain(b: &mut Builder, header: V, options: impl FnOnce(&mut Builder) -> V)
     b.choose(plain, |b| b.constant(W32, 20_u32), options)
 }
 
-/// Bytes of the body that a fragment has room for: a multiple of 8.
-fn room(b: &mut Builder, mtu: u32, header: V) -> V {
+/// Bytes of the body that a fragment has space for: a multiple of 8.
+fn space(b: &mut Builder, mtu: u32, header: V) -> V {
     let mtu = b.constant(W32, mtu);
-    let room = b.sub(mtu, header);
-    b.and(room, !7_u32)
+    let space = b.sub(mtu, header);
+    b.and(space, !7_u32)
 }
 
 /// Computes the header checksum. The header is known to be there, and so are 20 bytes.

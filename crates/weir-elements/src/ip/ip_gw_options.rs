@@ -145,16 +145,16 @@ impl IpOption {
         let pointer = self.pointer(b);
         let early = b.lt(pointer, 4);
         b.when(early, |b| wrong(b, 2));
-        let has_room = self.has_room(b, pointer, 4);
+        let has_space = self.has_space(b, pointer, 4);
         b.if_else(
-            has_room,
+            has_space,
             |b| {
                 self.advance(b, pointer, 4);
                 let own = b.constant(W32, u32::from(e.myaddr));
                 b.store(Layer::Cursor, 0, own);
             },
             |b| {
-                // A route that is full passes; one that has room for a part of an address is wrong.
+                // A route that is full passes; one that has space for a part of an address is wrong.
                 let end = b.add(self.len, 1);
                 let odd = b.ne(pointer, end);
                 b.when(odd, |b| wrong(b, 2));
@@ -172,9 +172,9 @@ impl IpOption {
         b.switch(flag, &forms, |b, case| {
             let Some(form) = case.map(|i| forms[i]) else { return wrong(b, 3) };
             let size = if form == STAMPS { 4 } else { 8 };
-            let has_room = self.has_room(b, pointer, size);
+            let has_space = self.has_space(b, pointer, size);
             b.if_else(
-                has_room,
+                has_space,
                 |b| match form {
                     STAMPS => {
                         self.advance(b, pointer, size);
@@ -231,7 +231,7 @@ impl IpOption {
     }
 
     /// Whether an entry fits.
-    fn has_room(&self, b: &mut Builder, pointer: V, size: u32) -> V {
+    fn has_space(&self, b: &mut Builder, pointer: V, size: u32) -> V {
         let last = b.add(pointer, size - 1);
         b.le(last, self.len)
     }
@@ -349,7 +349,7 @@ mod tests {
         }
         let other = [68, 12, 5, 3, 10, 3, 3, 3, 0, 0, 0, 0];
         assert_eq!(passed(&other), other);
-        // Where there is no room, that is counted, up to 15.
+        // Where there is no space, that is counted, up to 15.
         for flag in [0, 1, 3] {
             assert_eq!(passed(&[68, 4, 5, 0x20 + flag]), [68, 4, 5, 0x30 + flag]);
             assert_eq!(problem(&[68, 4, 5, 0xf0 + flag]), 3);

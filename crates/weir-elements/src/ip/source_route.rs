@@ -73,18 +73,18 @@ pub(super) fn source_route(b: &mut Builder, header: V) -> SourceRoute {
 impl SourceRoute {
     /// Bytes of options that the error has: the route and the end of the options, or none if the offset of the problem
     /// lies in the route.
-    pub(super) fn room(&self, b: &mut Builder, is_problem: bool, problem: V) -> V {
+    pub(super) fn space(&self, b: &mut Builder, is_problem: bool, problem: V) -> V {
         let zero = b.constant(W32, 0_u32);
-        let room = b.add(self.passed, 1);
+        let space = b.add(self.passed, 1);
         let none = b.eq(self.at, 0);
-        let room = b.select(none, zero, room);
+        let space = b.select(none, zero, space);
         if !is_problem {
-            return room;
+            return space;
         }
         let problem = b.resize(W32, problem);
         let within = b.sub(problem, self.at);
         let within = b.lt(within, self.len);
-        b.select(within, zero, room)
+        b.select(within, zero, space)
     }
 
     /// Writes the route into `extra` bytes behind the first 20 of the packet (none: nothing is written). The packet that

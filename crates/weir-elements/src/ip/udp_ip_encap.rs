@@ -6,7 +6,7 @@ element! {
     ///
     /// The marks `net` and `transport` and the destination annotation are set. The identification counts from 0, the
     /// time to live is 250. Packets that would be longer than 65,535 bytes are dropped (`TooLong`), as are those
-    /// without room for the headers (`NoSpace`). `Strip(28)` undoes it.
+    /// without space for the headers (`NoSpace`). `Strip(28)` undoes it.
     ///
     /// Packets that a kernel left to the device to segment are dropped (`NotSegmented`): `FinishOffloads` cuts them.
     UDPIPEncap: "1/1", "a/a";

@@ -1,6 +1,6 @@
 //! Messages of neighbour discovery (RFC 4861 section 4) in Ethernet frames.
 
-use crate::fields::ipv6;
+use crate::fields::{ether, ipv6};
 use weir_packet::Checksum;
 
 use super::chain::HEADER_LEN;
@@ -43,7 +43,7 @@ pub(super) fn message(b: &mut Builder, kind: u8, bad: impl Fn(&mut Builder, Reas
     b.set_mark(Layer::Mac, Layer::Data, 0);
     b.set_mark(Layer::Net, Layer::Data, ETHER_LEN);
     b.set_mark(Layer::Transport, Layer::Data, ETHER_LEN + HEADER_LEN);
-    let ether_type = b.load(W16, Layer::Data, 12);
+    let ether_type = ether::TYPE.load(b);
     let differs = b.ne(ether_type, ethertype::IPV6);
     b.when(differs, other);
     let version = b.load(W8, Layer::Net, 0);
@@ -130,7 +130,7 @@ impl Reply {
         let [to, from] = self.ether;
         store_ether(b, Layer::Data, 0, to);
         store_ether(b, Layer::Data, 6, from);
-        b.store_const(W16, Layer::Data, 12, ethertype::IPV6);
+        ether::TYPE.store_const(b, ethertype::IPV6);
         b.store_const(W32, Layer::Data, 14, 0x6000_0000_u32);
         b.store_const(W16, Layer::Data, 18, MESSAGE_LEN);
         b.store_const(W16, Layer::Data, 20, u16::from(proto::ICMPV6) << 8 | 255);

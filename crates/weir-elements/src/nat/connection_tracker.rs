@@ -298,7 +298,7 @@ fn error(b: &mut Builder, t: Tables, side: u32) {
     let (other, short) = (b.ne(version, 4), b.lt(words, 5));
     let wrong = b.or(other, short);
     b.when(wrong, |b| b.drop(Reason::BAD_HEADER));
-    let fragment = b.load(W16, Layer::Transport, INNER + 6);
+    let fragment = ipv4::FRAGMENT.at(Layer::Transport, INNER).load(b);
     let offset = b.and(fragment, 0x1fff);
     let later = b.ne(offset, 0);
     b.when(later, |b| b.drop(no_connection()));
@@ -308,8 +308,9 @@ fn error(b: &mut Builder, t: Tables, side: u32) {
     b.require(Layer::Transport, header_len, Reason::TRUNCATED);
     b.set_mark(Layer::Cursor, Layer::Transport, header_len);
     b.require(Layer::Cursor, 8, Reason::TRUNCATED);
-    let proto = b.load(W8, Layer::Transport, INNER + 9);
-    let (src, dst) = (b.load(W32, Layer::Transport, INNER + 12), b.load(W32, Layer::Transport, INNER + 16));
+    let proto = ipv4::PROTOCOL.at(Layer::Transport, INNER).load(b);
+    let (src, dst) =
+        (ipv4::SRC.at(Layer::Transport, INNER).load(b), ipv4::DST.at(Layer::Transport, INNER).load(b));
     let to = ipv4::DST.load(b);
     let elsewhere = b.ne(to, src);
     b.when(elsewhere, |b| b.drop(no_connection()));
@@ -317,7 +318,7 @@ fn error(b: &mut Builder, t: Tables, side: u32) {
     let ports = b.repeat(1, &[none, none], |b, round, _| {
         b.switch(proto, &[proto::TCP.into(), proto::UDP.into(), proto::ICMP.into()], |b, case| match case {
             Some(2) => {
-                let id = b.load(W16, Layer::Cursor, 4);
+                let id = icmp::ID.at(Layer::Cursor, 0).load(b);
                 round.leave(b, &[id, id]);
             }
             Some(_) => {

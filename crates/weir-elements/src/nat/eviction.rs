@@ -116,7 +116,7 @@ impl Eviction {
         Eviction { capacity, maps }
     }
 
-    /// Goes on if there is room for another mapping, of a packet of this protocol: if need be, the one that expires next
+    /// Goes on if there is space for another mapping, of a packet of this protocol: if need be, the one that expires next
     /// is evicted. If its guarantee has not ended, or there is none, does `refuse`, which has to end.
     pub(super) fn require(&self, b: &mut Builder, proto: V, refuse: &dyn Fn(&mut Builder)) {
         let mut mappings = b.constant(W32, 0_u32);
@@ -138,7 +138,7 @@ impl Eviction {
                     b.when(stays, refuse);
                     b.remove(e);
                 }
-                several => make_room(b, several, new, refuse),
+                several => make_space(b, several, new, refuse),
             }
         });
     }
@@ -158,7 +158,7 @@ fn stays(b: &mut Builder, e: E, left: V, spare: &Spare, new: Option<V>) -> V {
 }
 
 /// Of several tables, removes the mapping that expires next.
-fn make_room(b: &mut Builder, maps: &[(TableId, Spare)], new: Option<V>, refuse: &dyn Fn(&mut Builder)) {
+fn make_space(b: &mut Builder, maps: &[(TableId, Spare)], new: Option<V>, refuse: &dyn Fn(&mut Builder)) {
     let none = b.constant(W64, u64::MAX);
     let mut best = none;
     for (map, spare) in maps {

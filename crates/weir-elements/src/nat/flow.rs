@@ -206,7 +206,7 @@ pub(super) fn new_mapping(
     flow: Flow,
 ) -> Option<E> {
     let pattern = rule.pattern?;
-    m.require_room(b, number, flow.packet_proto);
+    m.require_space(b, number, flow.packet_proto);
     let live = m.live(b, number, &pattern);
     let mut new = Flow {
         src: live.src.fixed(flow.src),

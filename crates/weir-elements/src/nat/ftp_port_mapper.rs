@@ -17,7 +17,7 @@ element! {
     /// the same element.
     ///
     /// The command has to be complete in its segment. All other packets pass unchanged, also commands without a
-    /// mapping. If there is no room for the data connection's mapping, or for the longer command in the packet, the
+    /// mapping. If there is no space for the data connection's mapping, or for the longer command in the packet, the
     /// packet is dropped (`Full`, `NoSpace`): the client sends it again. The `net` mark has to stand on a checked IPv4
     /// header.
     FTPPortMapper: "1/1", "a/a";

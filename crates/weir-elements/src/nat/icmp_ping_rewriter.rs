@@ -52,7 +52,12 @@ const REPLY: u128 = 0;
 impl ICMPPingRewriter {
     /// What its tables follow from.
     pub(super) fn settings(&self, name: &str) -> mapping::Settings {
-        self.table(name, &[("is_reply", W1), ("src", W32), ("dst", W32), ("id", W16)], &[("new_src", W32), ("new_dst", W32), ("new_id", W16)], Spare::Same(self.timeout, self.guarantee))
+        self.table(
+            name,
+            &[("is_reply", W1), ("src", W32), ("dst", W32), ("id", W16)],
+            &[("new_src", W32), ("new_dst", W32), ("new_id", W16)],
+            Spare::Same(self.timeout, self.guarantee),
+        )
     }
 }
 
@@ -123,7 +128,7 @@ fn echo_of_packet<F: FnOnce(&mut Builder)>(b: &mut Builder, refuse: impl Fn(Reas
 fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, echo: Echo) -> Option<E> {
     let pattern = rule.pattern?;
     let proto = ipv4::PROTOCOL.load(b);
-    m.require_room(b, number, proto);
+    m.require_space(b, number, proto);
     let live = m.live(b, number, &pattern);
     let mut new = Echo {
         src: live.src.fixed(echo.src),

@@ -3,7 +3,7 @@ use super::mapping::{Mappings, REPLY_ANNO};
 use super::params::Anno;
 use super::rewriter::Rewriter;
 use crate::args::FromArg;
-use crate::fields::{icmp, ipv4};
+use crate::fields::{icmp, ipv4, ports};
 use crate::prelude::*;
 
 element! {
@@ -138,10 +138,10 @@ fn inner<F: FnOnce(&mut Builder)>(b: &mut Builder, refuse: impl Fn(Reason) -> F)
     let header_len = b.shl(words, 2);
     let header_len = b.resize(W32, header_len);
     let header_len = b.add(header_len, INNER);
-    let src = b.load(W32, Layer::Transport, INNER + 12);
-    let dst = b.load(W32, Layer::Transport, INNER + 16);
-    let proto = b.load(W8, Layer::Transport, INNER + 9);
-    let fragment = b.load(W16, Layer::Transport, INNER + 6);
+    let src = ipv4::SRC.at(Layer::Transport, INNER).load(b);
+    let dst = ipv4::DST.at(Layer::Transport, INNER).load(b);
+    let proto = ipv4::PROTOCOL.at(Layer::Transport, INNER).load(b);
+    let fragment = ipv4::FRAGMENT.at(Layer::Transport, INNER).load(b);
     let offset = b.and(fragment, 0x1fff);
     let is_first = b.eq(offset, 0);
     let no = b.constant(W1, 0_u8);
@@ -155,13 +155,14 @@ fn inner<F: FnOnce(&mut Builder)>(b: &mut Builder, refuse: impl Fn(Reason) -> F)
         let yes = b.constant(W1, 1_u8);
         b.switch(proto, &[proto::TCP.into(), proto::UDP.into(), proto::ICMP.into()], |b, case| match case {
             Some(2) => {
-                let kind = b.load(W8, Layer::Cursor, 0);
-                let id = b.load(W16, Layer::Cursor, 4);
+                let kind = icmp::TYPE.at(Layer::Cursor, 0).load(b);
+                let id = icmp::ID.at(Layer::Cursor, 0).load(b);
                 let is_request = b.eq(kind, 8);
                 round.leave(b, &[no, is_request, none, none, id]);
             }
             Some(_) => {
-                let (sport, dport) = (b.load(W16, Layer::Cursor, 0), b.load(W16, Layer::Cursor, 2));
+                let (sport, dport) =
+                    (ports::SRC.at(Layer::Cursor, 0).load(b), ports::DST.at(Layer::Cursor, 0).load(b));
                 round.leave(b, &[yes, no, sport, dport, none]);
             }
             None => without(b),
@@ -329,19 +330,19 @@ impl Leave<'_> {
         b.require(Layer::Transport, INNER + 20, Reason::TRUNCATED);
         let old = [halves(b, inner.src), halves(b, inner.dst)].concat();
         let new = [halves(b, src), halves(b, dst)].concat();
-        b.store(Layer::Transport, INNER + 12, src);
-        b.store(Layer::Transport, INNER + 16, dst);
-        let sum = b.load(W16, Layer::Transport, INNER + 10);
+        ipv4::SRC.at(Layer::Transport, INNER).store(b, src);
+        ipv4::DST.at(Layer::Transport, INNER).store(b, dst);
+        let sum = ipv4::CHECKSUM.at(Layer::Transport, INNER).load(b);
         let updated = update_checksum(b, sum, &old, &new);
-        b.store(Layer::Transport, INNER + 10, updated);
+        ipv4::CHECKSUM.at(Layer::Transport, INNER).store(b, updated);
         let addresses = checksum_change(b, &old, &new);
         let field = checksum_change(b, &[sum], &[updated]);
         let mut change = b.sum16(addresses, field);
         match ports {
             Some(Ports::Both(sport, dport)) => {
                 self.go_to(b, inner);
-                b.store(Layer::Cursor, 0, sport);
-                b.store(Layer::Cursor, 2, dport);
+                ports::SRC.at(Layer::Cursor, 0).store(b, sport);
+                ports::DST.at(Layer::Cursor, 0).store(b, dport);
                 let ports = checksum_change(b, &[inner.sport, inner.dport], &[sport, dport]);
                 change = b.sum16(change, ports);
                 let own = b.sum16(addresses, ports);
@@ -349,10 +350,10 @@ impl Leave<'_> {
             }
             Some(Ports::Id(id)) => {
                 self.go_to(b, inner);
-                b.store(Layer::Cursor, 4, id);
-                let sum = b.load(W16, Layer::Cursor, 2);
+                icmp::ID.at(Layer::Cursor, 0).store(b, id);
+                let sum = icmp::CHECKSUM.at(Layer::Cursor, 0).load(b);
                 let updated = update_checksum(b, sum, &[inner.id], &[id]);
-                b.store(Layer::Cursor, 2, updated);
+                icmp::CHECKSUM.at(Layer::Cursor, 0).store(b, updated);
                 let icmp = checksum_change(b, &[inner.id, sum], &[id, updated]);
                 change = b.sum16(change, icmp);
             }

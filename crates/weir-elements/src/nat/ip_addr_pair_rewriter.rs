@@ -52,7 +52,12 @@ const DST: u32 = 1;
 impl IPAddrPairRewriter {
     /// What its tables follow from.
     pub(super) fn settings(&self, name: &str) -> mapping::Settings {
-        self.table(name, &[("src", W32), ("dst", W32)], &[("new_src", W32), ("new_dst", W32)], Spare::Same(self.timeout, self.guarantee))
+        self.table(
+            name,
+            &[("src", W32), ("dst", W32)],
+            &[("new_src", W32), ("new_dst", W32)],
+            Spare::Same(self.timeout, self.guarantee),
+        )
     }
 }
 
@@ -85,7 +90,7 @@ fn program(e: &IPAddrPairRewriter, b: &mut Builder) {
 fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, [src, dst]: [V; 2]) -> Option<E> {
     let pattern = rule.pattern?;
     let proto = ipv4::PROTOCOL.load(b);
-    m.require_room(b, number, proto);
+    m.require_space(b, number, proto);
     let live = m.live(b, number, &pattern);
     let new_dst = live.dst.unwrap_or(dst);
     let (forward, reply, new_src) = match live.src {

@@ -51,7 +51,12 @@ const ADDR: u32 = 1;
 impl IPAddrRewriter {
     /// What its tables follow from.
     pub(super) fn settings(&self, name: &str) -> mapping::Settings {
-        self.table(name, &[("is_dst", W1), ("addr", W32)], &[("new", W32)], Spare::Same(self.timeout, self.guarantee))
+        self.table(
+            name,
+            &[("is_dst", W1), ("addr", W32)],
+            &[("new", W32)],
+            Spare::Same(self.timeout, self.guarantee),
+        )
     }
 }
 
@@ -81,7 +86,7 @@ fn program(e: &IPAddrRewriter, b: &mut Builder) {
 fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, src: V) -> Option<E> {
     let pattern = rule.pattern?;
     let proto = ipv4::PROTOCOL.load(b);
-    m.require_room(b, number, proto);
+    m.require_space(b, number, proto);
     let (no, yes) = (b.constant(W1, 0_u8), b.constant(W1, 1_u8));
     let live = m.live(b, number, &pattern);
     let (forward, reply, new) = match live.src {

@@ -290,7 +290,7 @@ fn ends<F: FnOnce(&mut Builder)>(
 
 fn new_mapping(b: &mut Builder, m: &Mappings, number: usize, rule: &Rule, p: Ends) -> Option<E> {
     let pattern = rule.pattern?;
-    m.require_room(b, number, p.proto);
+    m.require_space(b, number, p.proto);
     let live = m.live(b, number, &pattern);
     let key = p.key(b, Side::Source);
     let yes = b.constant(W1, 1_u8);

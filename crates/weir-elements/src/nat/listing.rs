@@ -84,12 +84,12 @@ pub(super) fn mappings(s: &State<'_>) -> u32 {
     s.table("map").len().div_ceil(2)
 }
 
-/// Changes the capacity, within what the table has room for. Mappings beyond it go, those that expire next first.
+/// Changes the capacity, within what the table has space for. Mappings beyond it go, those that expire next first.
 pub(super) fn set_capacity(s: &mut State<'_>, value: &str) -> Result<(), String> {
     let capacity = u32::from_arg(value.trim())?;
     let most = s.table("map").decl().capacity / 2;
     if capacity > most {
-        return Err(format!("{capacity} is more than the {most} mappings that the table has room for"));
+        return Err(format!("{capacity} is more than the {most} mappings that the table has space for"));
     }
     s.set_cell("capacity", capacity.into());
     if mappings(s) > capacity {

@@ -7,7 +7,7 @@ use super::live::{self, Live, Range};
 use super::pattern::{Choice, InputSpec, InputSpecs, Mapper, Order, Pattern, Rule};
 use crate::prelude::*;
 
-/// Mappings that a rewriter has room for if its configuration does not say so.
+/// Mappings that a rewriter has space for if its configuration does not say so.
 pub(super) const DEFAULT_CAPACITY: u32 = 1 << 20;
 
 /// The value fields that every mapping ends with. `rule` is the number of the rule that made it.
@@ -63,7 +63,7 @@ pub(super) struct Mappings {
     turns: Vec<Option<TableId>>,
 }
 
-/// Entries that the table of a rewriter has room for: its capacity may be raised while it runs.
+/// Entries that the table of a rewriter has space for: its capacity may be raised while it runs.
 pub(super) fn most_mappings(capacity: u32) -> u32 {
     capacity.clamp(DEFAULT_CAPACITY, weir_table::MAX_CAPACITY / 2)
 }
@@ -214,7 +214,7 @@ impl Mappings {
         }
     }
 
-    /// Counts a flow that gets no mapping for want of room, and drops the packet.
+    /// Counts a flow that gets no mapping for want of space, and drops the packet.
     pub(super) fn fail(&self, b: &mut Builder) {
         self.fail_as(b, Reason::FULL);
     }
@@ -229,9 +229,9 @@ impl Mappings {
         Live::read(b, pattern, self.patterns.get(rule).copied().flatten())
     }
 
-    /// Goes on if there is room for another mapping, if need be of the one that expires next. `rule` is the number of the
+    /// Goes on if there is space for another mapping, if need be of the one that expires next. `rule` is the number of the
     /// rule that is to make it, `proto` the protocol of its packet.
-    pub(super) fn require_room(&self, b: &mut Builder, rule: usize, proto: V) {
+    pub(super) fn require_space(&self, b: &mut Builder, rule: usize, proto: V) {
         self.eviction.require(b, proto, &|b| {
             // As in Click, a flow that is refused takes its number with it.
             if let Some(next) = self.next.get(rule).copied().flatten() {
@@ -281,7 +281,7 @@ impl Mappings {
             }
             _ => range.random(b),
         };
-        // The table has room for more than the mappings that are allowed.
+        // The table has space for more than the mappings that are allowed.
         let none = |b: &mut Builder| {
             self.fail_as(b, if width == W32 { Reason::NO_ADDRESS } else { Reason::NO_PORT });
         };

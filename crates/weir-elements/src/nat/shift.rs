@@ -42,7 +42,7 @@ impl Shifts {
 
     /// Remembers that in a direction the bytes from `from` on are shifted by `shift` more. Changes have to come in
     /// ascending order; an older one is ignored, and one at the same place takes the place of the newest. `full` ends
-    /// packets that there is no room for.
+    /// packets that there is no space for.
     pub(super) fn record(
         &self,
         b: &mut Builder,

@@ -14,7 +14,7 @@ rewriter! {
     ///
     /// Packets that are not TCP (`NotRewritable`), fragments beyond the first (`Fragment`), and packets too short for
     /// their TCP header (`Truncated`) are dropped, or leave unchanged if the input's specification is `pass`. Packets
-    /// of unknown flows are dropped if the specification says so (`NoMatch`), or if there is no room for a mapping
+    /// of unknown flows are dropped if the specification says so (`NoMatch`), or if there is no space for a mapping
     /// (`Full`) or no port is free (`NoPort`).
     TCPRewriter;
     example "Idle -> CheckIPHeader -> rw :: TCPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop) -> Discard;

@@ -1,5 +1,6 @@
 use super::gre_encap::{CHECKSUM, GRE, KEY, SEQUENCE};
 use super::outer::{strip_to_cursor, take_id};
+use crate::fields::gre;
 use crate::ip::checks::{refuse, whole_payload};
 use crate::prelude::*;
 
@@ -35,7 +36,7 @@ fn program(e: &GREDecap, b: &mut Builder) {
         let total = b.add(lead, len);
         b.trim(total);
         b.require_or(Layer::Transport, 4, refuse(drops, Reason::TRUNCATED));
-        let first = b.load(W16, Layer::Transport, 0);
+        let first = gre::FLAGS.load(b);
         let version = b.and(first, 7);
         let other = b.ne(version, 0);
         b.when(other, refuse(drops, Reason::new("BadVersion")));
@@ -43,7 +44,7 @@ fn program(e: &GREDecap, b: &mut Builder) {
         let unknown = b.and(first, 0x4c00);
         let unknown = b.ne(unknown, 0);
         b.when(unknown, refuse(drops, Reason::BAD_HEADER));
-        let protocol = b.load(W16, Layer::Transport, 2);
+        let protocol = gre::PROTOCOL.load(b);
         let other = b.ne(protocol, e.ethertype);
         b.when(other, refuse(drops, Reason::new("WrongProtocol")));
         let has = |b: &mut Builder, flag: u16| {

@@ -1,4 +1,5 @@
 use super::outer::{Ends, TunnelId, flow, tunnel_id};
+use crate::fields::gre;
 use crate::ip::encap::push_headers;
 use crate::prelude::*;
 
@@ -8,7 +9,7 @@ element! {
     ///
     /// The marks `net` and `transport` and the destination annotation are those of the outer headers. A checksum that
     /// the sender's kernel left unfinished is completed in the inner packet. Packets that would be longer than 65,535
-    /// bytes are dropped (`TooLong`), as are those without room for the headers (`NoSpace`).
+    /// bytes are dropped (`TooLong`), as are those without space for the headers (`NoSpace`).
     ///
     /// Packets that a kernel left to the device to segment are dropped (`NotSegmented`): `FinishOffloads` cuts them.
     GREEncap: "1/1", "a/a";
@@ -59,8 +60,8 @@ fn program(e: &GREEncap, b: &mut Builder) {
         flow(b, inner_at);
         let key = key.map(|key| tunnel_id(b, key));
         push_headers(b, 20 + len);
-        b.store_const(W16, Layer::Transport, 0, flags);
-        b.store_const(W16, Layer::Transport, 2, e.ethertype);
+        gre::FLAGS.store_const(b, flags);
+        gre::PROTOCOL.store_const(b, e.ethertype);
         let mut at = if e.checksum { 8 } else { 4 };
         if let Some(key) = key {
             b.store(Layer::Transport, at, key);
@@ -77,7 +78,7 @@ fn program(e: &GREEncap, b: &mut Builder) {
             b.require(Layer::Transport, all, Reason::TRUNCATED);
             let sum = b.checksum(Layer::Transport, 0, all);
             let field = b.not(sum);
-            b.store(Layer::Transport, 4, field);
+            gre::CHECKSUM.store(b, field);
         }
         ends.fill_ip(b, GRE, e.ttl);
         b.emit(0);

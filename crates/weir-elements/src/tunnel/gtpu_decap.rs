@@ -1,5 +1,6 @@
 use super::gtpu_encap::G_PDU;
 use super::outer::{receive_udp, strip_to_cursor, take_id};
+use crate::fields::gtpu;
 use crate::ip::checks::refuse;
 use crate::prelude::*;
 
@@ -32,21 +33,21 @@ fn program(e: &GTPUDecap, b: &mut Builder) {
     let drops = b.cell("drops", W64, 0);
     b.input(0, |b| {
         receive_udp(b, drops, e.dport, 8, Reason::new("NotGTPU"));
-        let flags = b.load(W8, Layer::Transport, 8);
+        let flags = gtpu::FLAGS.load(b);
         let version = b.shr(flags, 4);
         // Version 1, and GTP, not GTP'.
         let other = b.ne(version, 3);
         b.when(other, refuse(drops, Reason::new("BadVersion")));
-        let kind = b.load(W8, Layer::Transport, 9);
+        let kind = gtpu::TYPE.load(b);
         let other = b.ne(kind, G_PDU);
         b.when(other, refuse(drops, Reason::new("NotGPDU")));
-        let len = b.load(W16, Layer::Transport, 10);
+        let len = gtpu::LENGTH.load(b);
         let len = b.resize(W32, len);
         let all = b.rest(Layer::Transport);
         let behind = b.sub(all, 16);
         let wrong = b.ne(behind, len);
         b.when(wrong, refuse(drops, Reason::new("BadLength")));
-        let teid = b.load(W32, Layer::Transport, 12);
+        let teid = gtpu::TEID.load(b);
         take_id(b, drops, teid, e.teid, Reason::new("WrongTEID"));
         b.set_mark(Layer::Cursor, Layer::Transport, 16);
         // Sequence number, N-PDU number and type of the next extension header are there together.

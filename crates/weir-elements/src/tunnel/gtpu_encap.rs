@@ -1,4 +1,5 @@
 use super::outer::{Ends, Sending, TunnelId, tunnel_id};
+use crate::fields::gtpu;
 use crate::prelude::*;
 
 element! {
@@ -7,7 +8,7 @@ element! {
     ///
     /// The marks `net` and `transport` and the destination annotation are those of the outer headers. Packets of a flow
     /// have one source port, 49,152 or more. A checksum that the sender's kernel left unfinished is completed in the
-    /// inner packet. Packets that would be longer than 65,535 bytes are dropped (`TooLong`), as are those without room
+    /// inner packet. Packets that would be longer than 65,535 bytes are dropped (`TooLong`), as are those without space
     /// for the headers (`NoSpace`).
     ///
     /// Packets that a kernel left to the device to segment are dropped (`NotSegmented`): `FinishOffloads` cuts them.
@@ -78,12 +79,12 @@ fn program(e: &GTPUEncap, b: &mut Builder) {
             let mut flags = VERSION;
             flags |= if e.sequence { SEQUENCE } else { 0 };
             flags |= if e.qfi.is_some() { EXTENSION } else { 0 };
-            b.store_const(W8, Layer::Transport, 8, flags);
-            b.store_const(W8, Layer::Transport, 9, G_PDU);
+            gtpu::FLAGS.store_const(b, flags);
+            gtpu::TYPE.store_const(b, G_PDU);
             let len = b.add(inner, optional + extension);
             let len = b.resize(W16, len);
-            b.store(Layer::Transport, 10, len);
-            b.store(Layer::Transport, 12, teid);
+            gtpu::LENGTH.store(b, len);
+            gtpu::TEID.store(b, teid);
             if e.sequence {
                 let n = b.read_cell(sequence);
                 let next = b.add(n, 1);

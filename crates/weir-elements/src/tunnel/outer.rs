@@ -1,6 +1,6 @@
 //! What the elements of tunnels share: outer headers, flows of inner packets, identifiers.
 
-use crate::fields::{ipv4, ipv6, ports, udp};
+use crate::fields::{ether, ipv4, ipv6, ports, udp};
 use crate::ip::checks::{check_sum, refuse, whole_payload};
 use crate::ip::encap::{Outer, fill_ip, fill_udp, next_id, push_headers};
 use crate::prelude::*;
@@ -151,12 +151,7 @@ pub(super) fn flow(b: &mut Builder, at: u32) -> V {
     let version = b.shr(first, 4);
     let [mut is4, mut is6] = [4, 6].map(|n| b.eq(version, n));
     if at == ETHER_LEN {
-        let kind = b.choose_has(
-            Layer::Data,
-            ETHER_LEN,
-            |b| b.load(W16, Layer::Data, 12),
-            |b| b.constant(W16, 0_u16),
-        );
+        let kind = b.choose_has(Layer::Data, ETHER_LEN, |b| ether::TYPE.load(b), |b| b.constant(W16, 0_u16));
         let type4 = b.eq(kind, ethertype::IPV4);
         let type6 = b.eq(kind, ethertype::IPV6);
         is4 = b.and(is4, type4);

@@ -1,4 +1,5 @@
 use super::outer::{receive_udp, strip_to_cursor, take_id};
+use crate::fields::vxlan;
 use crate::ip::checks::refuse;
 use crate::prelude::*;
 
@@ -31,11 +32,11 @@ fn program(e: &VXLANDecap, b: &mut Builder) {
     let drops = b.cell("drops", W64, 0);
     b.input(0, |b| {
         receive_udp(b, drops, e.dport, 8 + ETHER_LEN, Reason::new("NotVXLAN"));
-        let flags = b.load(W8, Layer::Transport, 8);
+        let flags = vxlan::FLAGS.load(b);
         let valid = b.and(flags, 8);
         let invalid = b.eq(valid, 0);
         b.when(invalid, refuse(drops, Reason::BAD_HEADER));
-        let vni = b.load(W32, Layer::Transport, 12);
+        let vni = vxlan::VNI.load(b);
         let vni = b.shr(vni, 8);
         take_id(b, drops, vni, e.vni, Reason::new("WrongVNI"));
         b.set_mark(Layer::Cursor, Layer::Transport, 16);

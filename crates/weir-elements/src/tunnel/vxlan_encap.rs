@@ -1,4 +1,5 @@
 use super::outer::{Ends, Sending, TunnelId, tunnel_id};
+use crate::fields::vxlan;
 use crate::prelude::*;
 
 element! {
@@ -7,7 +8,7 @@ element! {
     /// The marks `net` and `transport` and the destination annotation are those of the outer headers. Frames of a flow
     /// have one source port, 49,152 or more, so that networks can spread flows. A checksum that the sender's kernel
     /// left unfinished is completed in the frame. Frames that would be longer than 65,535 bytes are dropped (`TooLong`),
-    /// as are those without room for the headers (`NoSpace`).
+    /// as are those without space for the headers (`NoSpace`).
     ///
     /// Packets that a kernel left to the device to segment are dropped (`NotSegmented`): `FinishOffloads` cuts them.
     VXLANEncap: "1/1", "a/a";
@@ -59,9 +60,9 @@ fn program(e: &VXLANEncap, b: &mut Builder) {
     b.input(0, |b| {
         let vni = tunnel_id(b, vni);
         sending.encap(b, 8, |b, _| {
-            b.store_const(W32, Layer::Transport, 8, 0x0800_0000_u32);
+            vxlan::START.store_const(b, 0x0800_0000_u32);
             let vni = b.shl(vni, 8);
-            b.store(Layer::Transport, 12, vni);
+            vxlan::VNI.store(b, vni);
         });
     });
 }

@@ -4,10 +4,10 @@ use crate::prelude::*;
 element! {
     /// Turns IEEE 802.11 data frames into Ethernet frames.
     ///
-    /// The 802.11 header and the LLC and SNAP headers (RFC 1042) make room for an Ethernet header with the frame's
+    /// The 802.11 header and the LLC and SNAP headers (RFC 1042) make space for an Ethernet header with the frame's
     /// destination and source, wherever the direction bits say that these stand, and the type that SNAP gives; the
     /// `mac` mark is set. Frames that are too short for that are dropped (`Truncated`), and so are encrypted ones
-    /// (`Encrypted`). Frames of other types than data are not told apart: put a `Classifier(0/08%0c)` in front.
+    /// (`Encrypted`). Frames of other types than data are not distinguished: put a `Classifier(0/08%0c)` in front.
     /// Aggregates (A-MSDU) are not taken apart.
     WifiDecap: "1/1", "a/a";
     example "Idle -> Classifier(0/08%0c) -> WifiDupeFilter -> WifiDecap -> Discard;";

@@ -1,6 +1,6 @@
 //! Reading of Ethernet frames: VLAN tags, IPv4 and IPv6.
 
-use crate::fields::ipv6;
+use crate::fields::{ether, ipv6};
 use weir_filter::{TAG_TYPES, WALKED_TAGS};
 use weir_ir::{Builder, Layer, V, Width};
 
@@ -37,7 +37,7 @@ impl Headers {
                 leave(b, value, none);
             });
             b.set_mark(Layer::Mac, Layer::Data, 0);
-            let kind = b.load(Width::W16, Layer::Data, 12);
+            let kind = ether::TYPE.load(b);
             let tag = is_tag(b, kind);
             b.unless(tag, |b| {
                 b.set_mark(Layer::Net, Layer::Data, 14);

@@ -18,7 +18,7 @@ use super::test::single;
 
 /// Up to so many rules are tested one by one: that takes less than a lookup.
 pub(in crate::classify) const FEW: usize = 4;
-/// Up to so many values of one number are told apart by a switch.
+/// Up to so many values of one number are distinguished by a switch.
 const FEW_VALUES: usize = 16;
 
 /// An ordered list of rules, each a filter and an outcome (a number that means something to the element).

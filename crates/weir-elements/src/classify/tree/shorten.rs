@@ -5,7 +5,7 @@
 
 use super::{Step, To, Tree};
 
-/// Most paths to a step that are told apart.
+/// Most paths to a step that are distinguished.
 const PATHS: usize = 4;
 
 /// Steps that are decided on a path, with their outcomes.

@@ -73,7 +73,7 @@ fn ports_that_are_used_up_are_told_from_a_full_table() {
     send(&mut h, 0, (inside(3), 1), server(3));
     h.write("capacity", "1").unwrap();
     send(&mut h, 0, (inside(4), 1), server(3));
-    assert_eq!(h.read("size"), "1", "the one that goes next has made room");
+    assert_eq!(h.read("size"), "1", "the one that goes next has made space");
 }
 
 #[test]
