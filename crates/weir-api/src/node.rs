@@ -37,7 +37,7 @@ pub struct DeviceStatus {
     pub rx_packets: u64,
     /// Bytes received.
     pub rx_bytes: u64,
-    /// Packets that came, and for which there was no room.
+    /// Packets that came, and for which there was no space.
     pub rx_dropped: u64,
     /// Packets sent.
     pub tx_packets: u64,

@@ -68,7 +68,7 @@ pub enum Captured {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         direction: Option<Direction>,
     },
-    /// News of the capture itself.
+    /// An event of the capture itself.
     Notice {
         /// `overrun`: the reader was too slow, and the capture ends.
         what: String,

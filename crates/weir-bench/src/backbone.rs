@@ -33,8 +33,13 @@ pub fn measure(file: &Path, samples: usize) -> Result<Vec<Verification>> {
         made = Some((topology, world));
     }
     let (topology, world) = made.context("no samples")?;
-    let targets: HashSet<_> =
-        world.locations.iter().flat_map(|s| &s.edge_ports).filter_map(|g| g.target).map(|t| t.place).collect();
+    let targets: HashSet<_> = world
+        .locations
+        .iter()
+        .flat_map(|s| &s.edge_ports)
+        .filter_map(|g| g.target)
+        .map(|t| t.place)
+        .collect();
     let firsts: Vec<(String, &Start)> = world
         .locations
         .iter()

@@ -107,7 +107,8 @@ impl World {
         };
         // There are packets to show.
         let (assumptions, explored) = (before.assumptions.clone(), before.explored);
-        let found = PartialAnswer { verdict, assumptions, not_tried: false, visited, stopped: None, explored };
+        let found =
+            PartialAnswer { verdict, assumptions, not_tried: false, visited, stopped: None, explored };
         let answer = Answer::new(before.asked.clone(), found);
         Some(Answer { age: self.net.age(), kept: true, ..answer })
     }

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use weir_model::requirement::Requirement;
 use weir_topology::Requester;
 use weir_verify::checks::{
-    self, Checker, Doubt, Evidence, Explored, Rule, Stage, Standing, Stopped, Assumptions, Verdict,
+    self, Assumptions, Checker, Doubt, Evidence, Explored, Rule, Stage, Standing, Stopped, Verdict,
 };
 use weir_verify::{Limits, NodeId};
 

@@ -258,8 +258,10 @@ impl World {
                     found.push((edge_port.clone(), None));
                 }
                 if found.is_empty() {
-                    let help =
-                        format!("ports of {node}: {}", list(location.edge_ports.iter().map(|g| g.name.as_str())));
+                    let help = format!(
+                        "ports of {node}: {}",
+                        list(location.edge_ports.iter().map(|g| g.name.as_str()))
+                    );
                     return Err(Error::new(r, format!("{node} has no port '{port}'"), help));
                 }
                 Ok(found)
@@ -308,7 +310,8 @@ impl World {
                 self.locations.iter().find(|s| s.owns.iter().any(|own| p.contains(own) && own.len() > 0))
             }
         };
-        let same = |g: &EdgePort| g.start.as_ref().map(|s| s.place) == edge_port.start.as_ref().map(|s| s.place);
+        let same =
+            |g: &EdgePort| g.start.as_ref().map(|s| s.place) == edge_port.start.as_ref().map(|s| s.place);
         edge_port.start.is_some() && location.is_some_and(|s| s.edge_ports.iter().any(same))
     }
 

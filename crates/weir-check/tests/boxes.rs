@@ -398,7 +398,7 @@ COMMIT
     );
 }
 
-/// A router that has room for one direction of a connection only knows none, and lets nobody through.
+/// A router that has space for one direction of a connection only knows none, and lets nobody through.
 #[test]
 fn a_packet_that_is_dropped_for_want_of_room_begins_no_connection() {
     let nat = |target: &str| {
@@ -412,10 +412,10 @@ fn a_packet_that_is_dropped_for_want_of_room_begins_no_connection() {
     for rules in [nat("MASQUERADE"), nat(free), filter.to_owned()] {
         let world = router(&rules);
         let node = world.net.nodes().iter().find(|n| n.name.ends_with("/POSTROUTING")).unwrap();
-        for room in [1, 2] {
+        for space in [1, 2] {
             let mut program = weir_ir::Program::clone(node.program().unwrap());
             let table = program.tables.iter().position(|t| t.decl.name == "connections").unwrap();
-            program.tables[table].decl.capacity = room;
+            program.tables[table].decl.capacity = space;
             let mut tables = TableSet::new(program.tables.iter().map(|t| &t.decl)).unwrap();
             let frame = weir_net::build::udp4(([10, 0, 0, 1].into(), 5), ([203, 0, 113, 1].into(), 53), b"");
             let mut packet = Packet::from_bytes(&frame[14..]).unwrap();
@@ -424,11 +424,11 @@ fn a_packet_that_is_dropped_for_want_of_room_begins_no_connection() {
             (packet.anno[41], packet.anno[37]) = (1, 2);
             let ended = outcomes(&program, &mut tables, 1, packet);
             match &ended[..] {
-                [Outcome::Dropped(reason)] => assert_eq!((room, reason), (1, &Reason::FULL), "{rules}"),
-                [Outcome::Exit(1, _)] => assert_eq!(room, 2, "{rules}"),
+                [Outcome::Dropped(reason)] => assert_eq!((space, reason), (1, &Reason::FULL), "{rules}"),
+                [Outcome::Exit(1, _)] => assert_eq!(space, 2, "{rules}"),
                 _ => panic!("{rules}: {ended:?}"),
             }
-            assert_eq!(tables.table(table as u32).len(), if room == 1 { 0 } else { 2 }, "{rules}");
+            assert_eq!(tables.table(table as u32).len(), if space == 1 { 0 } else { 2 }, "{rules}");
         }
     }
 }

@@ -80,7 +80,7 @@ fn asked(name: &str, text: &str, wanted: Status) {
 }
 
 /// What is shown happens again on tables with their declared contents. It may leave out what comes later: behind what has
-/// no room, by choice of the host, or where a packet has left a module.
+/// no space, by choice of the host, or where a packet has left a module.
 fn replays(world: &World, e: &Evidence) {
     let again = e.rerun(&world.net).expect("the packets are not too long");
     let mut hops = again.hops.iter();

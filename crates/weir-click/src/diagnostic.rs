@@ -32,15 +32,15 @@ pub struct Note {
 impl Diagnostic {
     /// The error in one line per message and note, without the context line.
     pub fn brief(&self) -> String {
-        self.told(Span::to_string)
+        self.text(Span::to_string)
     }
 
     /// The same as Click tells it: with file and line.
     pub fn in_click(&self) -> String {
-        self.told(Span::file_and_line)
+        self.text(Span::file_and_line)
     }
 
-    fn told(&self, place: impl Fn(&Span) -> String) -> String {
+    fn text(&self, place: impl Fn(&Span) -> String) -> String {
         let mut out = format!("{}: {}", place(&self.span), self.message);
         for note in &self.notes {
             match &note.span {

@@ -211,7 +211,7 @@ impl Parser<'_> {
 
     /// A list of nodes; `None` if there is not even one. `first` tells that no arrow stands before it.
     fn list(&mut self, first: bool) -> Option<Vec<Node>> {
-        // Most lists have one node; a text of many lists should not take room for more.
+        // Most lists have one node; a text of many lists should not take space for more.
         let mut nodes = Vec::with_capacity(1);
         let mut implicit = false;
         loop {

@@ -312,7 +312,9 @@ impl Resolver<'_> {
     fn find(&mut self, node: &Node, builder: &mut Builder) -> Resolved {
         match &node.what {
             What::ImplicitInput => Resolved::Implicit(builder.names.get("input").copied().unwrap_or(INPUT)),
-            What::ImplicitOutput => Resolved::Implicit(builder.names.get("output").copied().unwrap_or(OUTPUT)),
+            What::ImplicitOutput => {
+                Resolved::Implicit(builder.names.get("output").copied().unwrap_or(OUTPUT))
+            }
             What::Group(statements) => self.group(statements, node.loc, builder),
             What::Compound { compound, .. } => Resolved::Class(self.compound(compound, "")),
             What::Element { name, class, config } => {

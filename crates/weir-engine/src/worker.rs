@@ -17,7 +17,7 @@ use crate::engine::Engine;
 use crate::executor::ExecutorKind;
 use crate::instance::Instance;
 use crate::library::{Code, Library, Made, Progress};
-use crate::pool::{Threads, panic_text, troubled};
+use crate::threads::{Threads, bind, panic_text, troubled};
 use crate::watch::Listener;
 
 type Outcome = Result<Answer, Vec<String>>;
@@ -158,17 +158,6 @@ impl Worker {
         // Panics are caught inside; what else could end the thread early was printed by the panic hook.
         let _ = self.thread.join();
     }
-}
-
-/// Binds the calling thread to a processor core.
-///
-/// # Errors
-/// If there is no such core, or the process may not use it.
-pub fn bind(core: usize) -> io::Result<()> {
-    use nix::sched::{CpuSet, sched_setaffinity};
-    let mut set = CpuSet::new();
-    set.set(core)?;
-    Ok(sched_setaffinity(nix::unistd::Pid::from_raw(0), &set)?)
 }
 
 impl Handle {

@@ -111,7 +111,7 @@ fn clients_do_not_wait_for_each_other() {
     let _ = flood.write_all(&vec![b'x'; 3 << 20]);
     let many: Vec<UnixStream> = (0..100).map(|_| s.client()).collect();
     drop(many);
-    // Those have to be seen to be gone before there is room again.
+    // Those have to be seen to be gone before there is space again.
     let served = (0..600).any(|_| {
         let mut client = s.client();
         let mut text = Vec::new();

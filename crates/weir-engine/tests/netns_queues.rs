@@ -158,7 +158,7 @@ fn exchange(left: &mut AfPacketPort, right: &mut AfPacketPort, count: u32) {
                 batch.push(way.next());
             }
             side.send(&mut batch).unwrap();
-            assert!(batch.is_empty(), "there is room for what is on the way");
+            assert!(batch.is_empty(), "there is space for what is on the way");
         }
         for (side, way) in [&mut *right, &mut *left].into_iter().zip(&mut ways) {
             if side.receive(&mut out, 64).unwrap() > 0 {

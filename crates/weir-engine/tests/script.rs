@@ -81,6 +81,16 @@ fn the_driver_script_decides_when_the_run_ends() {
 }
 
 #[test]
+fn it_decides_too_when_a_handler_asks_for_the_end() {
+    let mut r = Run::new(
+        "Idle -> c :: AggregateCounter -> Discard; Script(write c.stop, wait 1h); \
+         DriverManager(pause, wait 7s, stop)",
+    );
+    assert_eq!(r.run(), Stopped::Requested);
+    assert_eq!(r.passed(), 7);
+}
+
+#[test]
 fn without_a_driver_script_the_first_request_ends_it() {
     let mut r =
         Run::new("InfiniteSource(LIMIT 5, STOP true) -> c :: Counter -> Discard; Script(wait 1h, stop)");

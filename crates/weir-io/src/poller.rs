@@ -108,7 +108,7 @@ impl Poller {
         });
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         // `epoll_wait` counts in milliseconds, which is too coarse for shapers.
-        // SAFETY: `events` has room for as many events as are asked for, `time` is null or points to a live value,
+        // SAFETY: `events` has space for as many events as are asked for, `time` is null or points to a live value,
         // and there is no signal mask.
         let n = unsafe {
             let fd = self.epoll.0.as_fd().as_raw_fd();

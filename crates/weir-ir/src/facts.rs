@@ -24,7 +24,7 @@ const DATA: usize = Layer::Data as usize;
 
 /// No bound is known.
 const NONE: i32 = i32::MIN;
-/// Larger distances are not told apart; keeps sums of bounds far from overflow. No packet is as long, so no packet comes
+/// Larger distances are not distinguished; keeps sums of bounds far from overflow. No packet is as long, so no packet comes
 /// to where one of its layers has so many bytes, and whatever is said of it there is true.
 const FAR: i32 = 1 << 29;
 /// What stands for all that can be further than `FAR`: no bound is left of one that is moved back by it.
@@ -86,7 +86,7 @@ impl Facts {
     }
 
     /// Bytes in front of the packet that were part of it and were pulled, at least: so many can be taken back by
-    /// `unpull`, and a `push` of as many finds room without moving the packet.
+    /// `unpull`, and a `push` of as many finds space without moving the packet.
     pub fn headroom(&self) -> u32 {
         u32::try_from(self.apart[FLOOR][DATA]).unwrap_or(0)
     }

@@ -8,7 +8,7 @@ const FEW: usize = 128;
 
 /// Numbers of the places in which values stand, so that all which a block may use stand in different ones. A value can be
 /// used where its block dominates, so blocks of which neither dominates the other share places: of a wide decision tree
-/// only one branch takes room.
+/// only one branch takes space.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Frame {
     /// By value; empty: each value stands at its own number.

@@ -62,7 +62,7 @@ impl Reason {
     pub const NO_ADDRESS: Reason = Reason::new("NoAddress");
     /// A table, queue or pool is full.
     pub const FULL: Reason = Reason::new("Full");
-    /// The buffer has no room for another header.
+    /// The buffer has no space for another header.
     pub const NO_SPACE: Reason = Reason::new("NoSpace");
     /// The packet went round a cycle of the graph too often.
     pub const LOOP_LIMIT: Reason = Reason::new("LoopLimit");

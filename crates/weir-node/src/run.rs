@@ -199,7 +199,7 @@ async fn tell(node: &Node<Engine>, notice: Notice) {
     node.events.publish(kind, Some(&id.graph), format!("function {}: {text}", id.function)).await;
 }
 
-/// Turns news of the data plane into events.
+/// Turns notices of the data plane into events.
 async fn listen(node: Arc<Node<Engine>>, mut events: mpsc::Receiver<EngineEvent>, wake: Arc<Notify>) {
     while let Some(event) = events.recv().await {
         match event {

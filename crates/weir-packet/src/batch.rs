@@ -98,12 +98,12 @@ impl Packet {
             packets.reserve(rest.len());
             let old = packets.len();
             // The buffers' addresses come to where the packets will be, which are nothing else.
-            let room = packets.spare_capacity_mut();
+            let space = packets.spare_capacity_mut();
             // SAFETY: a packet is the address of its metadata.
-            let room = unsafe { &mut *(std::ptr::from_mut(room) as *mut [MaybeUninit<NonNull<Meta>>]) };
-            let n = pool::take_some(rest.len(), room);
+            let space = unsafe { &mut *(std::ptr::from_mut(space) as *mut [MaybeUninit<NonNull<Meta>>]) };
+            let n = pool::take_some(rest.len(), space);
             // SAFETY: so many blocks of the list are there, and nothing else uses them.
-            let blocks = unsafe { room[..n].assume_init_ref() };
+            let blocks = unsafe { space[..n].assume_init_ref() };
             let made = fill(blocks, rest);
             if made < n {
                 // SAFETY: these blocks came from the list, and nothing uses them.

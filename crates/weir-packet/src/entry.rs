@@ -166,7 +166,7 @@ impl Entry {
             (self.annotated || packet.anno.iter().all(|a| *a == 0), "its annotations"),
             (self.travelled || packet.hops == 0, "its number of rounds"),
             (packet.floor() == packet.data(), "what was in front of it"),
-            (packet.capacity() >= len.saturating_add(HEADROOM), "how much room there is"),
+            (packet.capacity() >= len.saturating_add(HEADROOM), "how much space there is"),
             (!self.own_buffer || packet.data() == HEADROOM, "where it lies in its buffer"),
             (packet.hash == 0 && packet.in_port == 0, "its flow hash or port"),
             (packet.provenance() == Provenance::Sent, "that an element made it"),

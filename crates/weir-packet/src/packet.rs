@@ -46,7 +46,7 @@ fn copy<const BLOCK: usize>(from: &[u8], to: &mut [u8]) {
 
 /// The buffer has not enough free bytes on that side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no room in the packet's buffer (packets have at most {MAX_LEN} bytes)")]
+#[error("no space in the packet's buffer (packets have at most {MAX_LEN} bytes)")]
 pub struct NoSpace;
 
 /// A packet. Dereferences to its [`Meta`].
@@ -190,13 +190,13 @@ impl Packet {
             (self.hash, self.in_port, self.provenance) = (0, 0, 0);
         }
         if (self.capacity() - (self.head.end - self.head.data)) < HEADROOM {
-            self.make_room();
+            self.make_space();
         }
     }
 
     /// Moves it into a larger buffer, if it is not too long for that.
     #[cold]
-    fn make_room(&mut self) {
+    fn make_space(&mut self) {
         let Ok(mut p) = Packet::from_bytes(self.bytes()) else { return };
         let moved = i64::from(p.head.data) - i64::from(self.head.data);
         let head = p.head.clone();

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::meta::{Dirty, Head, Meta, Size};
 
-/// Free bytes in front of a new packet: room for a tunnel's headers.
+/// Free bytes in front of a new packet: space for a tunnel's headers.
 pub const HEADROOM: u32 = 128;
 /// Buffer size of an ordinary packet. With its metadata it is no power of two: else the metadata of all packets of a batch
 /// would fall into a few sets of the first-level cache, which are too small for them.
@@ -18,7 +18,7 @@ pub const SMALL_CAPACITY: u32 = 2048;
 /// Buffer size of a packet that segmentation offload made: 64 KB and the headers around it.
 pub const LARGE_CAPACITY: u32 = 65_536 + 512;
 /// Buffer size of the longest packets: a packet of the most bytes that capture files have (the limit of libpcap), and the usual
-/// room in front.
+/// space in front.
 pub const HUGE_CAPACITY: u32 = MAX_LEN as u32 + HEADROOM;
 /// Longest packet in bytes.
 pub const MAX_LEN: usize = 262_144;
@@ -33,16 +33,16 @@ const MAGAZINES: usize = 64;
 /// Free buffers of one size: a stack. It has no destructor, so that reaching it costs no check; [`Guard`] empties it
 /// when the thread ends.
 struct List {
-    /// Room for [`KEEP`] buffers, or null before the first.
+    /// Space for [`KEEP`] buffers, or null before the first.
     blocks: Cell<*mut NonNull<Meta>>,
     len: Cell<usize>,
     /// [`KEEP`], or 0 before the first buffer and after the thread's end.
-    room: Cell<usize>,
+    space: Cell<usize>,
 }
 
 impl List {
     const fn new() -> List {
-        List { blocks: Cell::new(std::ptr::null_mut()), len: Cell::new(0), room: Cell::new(0) }
+        List { blocks: Cell::new(std::ptr::null_mut()), len: Cell::new(0), space: Cell::new(0) }
     }
 
     #[inline]
@@ -53,34 +53,34 @@ impl List {
         Some(unsafe { self.blocks.get().add(len).read() })
     }
 
-    /// Keeps a buffer, if there is room.
+    /// Keeps a buffer, if there is space.
     #[inline]
     fn push(&self, block: NonNull<Meta>) -> bool {
         let len = self.len.get();
-        let fits = len < self.room.get();
+        let fits = len < self.space.get();
         if fits {
-            // SAFETY: there is room for more than `len` buffers.
+            // SAFETY: there is space for more than `len` buffers.
             unsafe { self.blocks.get().add(len).write(block) };
             self.len.set(len + 1);
         }
         fits
     }
 
-    /// Makes room, once for a thread that has not ended.
+    /// Makes space, once for a thread that has not ended.
     fn open(&self) {
         if self.blocks.get().is_null() && GUARD.try_with(|_| ()).is_ok() {
             // SAFETY: the layout's size is not zero.
             let blocks = unsafe { alloc(stack_layout()) };
             if !blocks.is_null() {
                 self.blocks.set(blocks.cast());
-                self.room.set(KEEP);
+                self.space.set(KEEP);
             }
         }
     }
 
     /// Frees everything, for good.
     fn close(&self, size: Size) {
-        self.room.set(0);
+        self.space.set(0);
         while let Some(block) = self.pop() {
             // SAFETY: blocks of this list were allocated with this layout and nothing refers to them.
             unsafe { dealloc(block.as_ptr().cast(), layout(size)) };
@@ -108,7 +108,7 @@ fn depot() -> MutexGuard<'static, Vec<Magazine>> {
     DEPOT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Moves a magazine of a full list to the depot, if that has room.
+/// Moves a magazine of a full list to the depot, if that has space.
 fn store(list: &List) {
     if IN_DEPOT.load(Ordering::Relaxed) >= MAGAZINES {
         return;
@@ -182,7 +182,7 @@ pub(crate) fn take_some(n: usize, to: &mut [MaybeUninit<NonNull<Meta>>]) -> usiz
         let n = n.min(to.len()).min(len);
         l.len.set(len - n);
         let to = to.as_mut_ptr().cast::<NonNull<Meta>>();
-        // SAFETY: `blocks` has `len` buffers, of which the last `n` are no longer the list's; there is room for as many.
+        // SAFETY: `blocks` has `len` buffers, of which the last `n` are no longer the list's; there is space for as many.
         unsafe { to.copy_from_nonoverlapping(l.blocks.get().add(len - n), n) };
         n
     })
@@ -250,7 +250,7 @@ pub(crate) unsafe fn give(block: NonNull<Meta>) {
     }
 }
 
-/// As [`give`] for each of many, in one step on the list if they are small and it has room.
+/// As [`give`] for each of many, in one step on the list if they are small and it has space.
 ///
 /// # Safety
 /// As for [`give`], for each.
@@ -260,9 +260,9 @@ pub(crate) unsafe fn give_all(blocks: &[NonNull<Meta>]) {
     let others = blocks.iter().fold(0, |o, block| o | unsafe { block.as_ref() }.head.size as u8);
     let kept = SMALL.with(|l| {
         let len = l.len.get();
-        let fit = others == Size::Small as u8 && len + blocks.len() <= l.room.get();
+        let fit = others == Size::Small as u8 && len + blocks.len() <= l.space.get();
         if fit {
-            // SAFETY: there is room for as many more than `len` buffers, which are not in the list.
+            // SAFETY: there is space for as many more than `len` buffers, which are not in the list.
             unsafe { l.blocks.get().add(len).copy_from_nonoverlapping(blocks.as_ptr(), blocks.len()) };
             l.len.set(len + blocks.len());
         }
@@ -274,7 +274,7 @@ pub(crate) unsafe fn give_all(blocks: &[NonNull<Meta>]) {
     }
 }
 
-/// As [`give`], where the list has no room: it is full, or has not been used before; or where there is none.
+/// As [`give`], where the list has no space: it is full, or has not been used before; or where there is none.
 ///
 /// # Safety
 /// As for [`give`].
@@ -282,7 +282,7 @@ pub(crate) unsafe fn give_all(blocks: &[NonNull<Meta>]) {
 unsafe fn give_first(block: NonNull<Meta>, size: Size) {
     let keep = |l: &List| {
         l.open();
-        if size == Size::Small && l.room.get() > 0 && l.len.get() >= l.room.get() {
+        if size == Size::Small && l.space.get() > 0 && l.len.get() >= l.space.get() {
             store(l);
         }
         l.push(block)

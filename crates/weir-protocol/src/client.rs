@@ -87,7 +87,7 @@ impl Client {
                 Reply::Failed { id: of, errors } if of == id || of == 0 => {
                     return Err(ClientError::Refused { errors });
                 }
-                // Late news of a stream that was given up.
+                // Late events of a stream that was given up.
                 _ => {}
             }
         }

@@ -150,11 +150,11 @@ pub enum Reply {
         /// What was wrong: one entry an error, each a text for people.
         errors: Vec<String>,
     },
-    /// News of a trace, capture or subscription.
+    /// An event of a trace, capture or subscription.
     Event {
         /// The request's id.
         id: u64,
-        /// The news.
+        /// The event.
         event: Event,
     },
 }
@@ -286,7 +286,7 @@ pub struct DeviceStatus {
     pub tx_dropped: u64,
 }
 
-/// News.
+/// An event of a trace, capture or subscription.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Event {

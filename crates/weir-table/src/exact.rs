@@ -38,7 +38,7 @@ const MOVED: usize = 16;
 /// Cells of the smallest index: keys of few entries seldom meet in it.
 const SMALLEST: usize = 64;
 /// Cells of an index that is no longer small. Those of small ones stay in the caches; a key that is not in its first
-/// cell costs more than the room.
+/// cell costs more than the space.
 const LARGE: usize = 1 << 15;
 
 fn slot_of(cell: u64) -> u32 {
@@ -158,8 +158,8 @@ impl Index {
     pub(crate) fn insert(&mut self, hash: u64, slot: u32, hash_of: impl Fn(u32) -> u64) {
         self.advance(MOVED, &hash_of);
         let size = self.cells.mask + 1;
-        let room = if size < LARGE { 4 } else { 2 };
-        if (self.used + 1) * room > size {
+        let space = if size < LARGE { 4 } else { 2 };
+        if (self.used + 1) * space > size {
             // An index doubles only after as many insertions as move all cells of the older one.
             self.advance(usize::MAX, &hash_of);
             let larger = Cells::new(size * 2);

@@ -5,7 +5,7 @@ use weir_packet::Packet;
 use crate::decl::{DeclError, TableDecl};
 use crate::table::Table;
 
-/// How many slots [`TableSet::soonest`] looks at: enough that an entry to come has hardly ever to make room for one that
+/// How many slots [`TableSet::soonest`] looks at: enough that an entry to come has hardly ever to make space for one that
 /// goes much later, and few enough that a flood of new entries does not cost more than it does otherwise.
 pub const WINDOW: u32 = 64;
 
@@ -59,7 +59,7 @@ impl TableSet {
         self.tables.is_empty()
     }
 
-    /// Makes room for so many more tables.
+    /// Makes space for so many more tables.
     pub fn reserve(&mut self, more: usize) {
         self.tables.reserve(more);
     }

@@ -267,7 +267,8 @@ impl Network {
             n.is_head = is_head;
             n.joins = Some(Vec::new());
         }
-        let wires: Vec<NodePort> = self.nodes.iter().flat_map(|n| n.outputs.iter().flatten().copied()).collect();
+        let wires: Vec<NodePort> =
+            self.nodes.iter().flat_map(|n| n.outputs.iter().flatten().copied()).collect();
         let mut seen = FxHashSet::default();
         for to in wires.into_iter().filter(|to| !seen.insert(*to)) {
             let joins = self.nodes.get_mut(to.node as usize).and_then(|n| n.joins.as_mut());

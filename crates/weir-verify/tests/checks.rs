@@ -254,7 +254,7 @@ fn a_full_queue_counts_where_that_is_required() {
     let Verdict::Violated(Some(e)) = v else { panic!("{v:?}") };
     let last = e.replay.hops.last().unwrap();
     assert_eq!((last.place, last.after.len()), (n.port("q"), 1));
-    // Behind the queue, or where another copy has room, nothing is lost.
+    // Behind the queue, or where another copy has space, nothing is lost.
     let mut n = Net::new("t = Tee\n q = queue\n out = sink\n t:0 -> q -> out\n t:1 -> out");
     let q = n.query("t", "out", "ip");
     let (v, _) = all(&mut checker(&n), &q, true);

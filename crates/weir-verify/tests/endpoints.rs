@@ -45,7 +45,7 @@ fn filtering_decides_who_comes_in_by_what_insiders_opened() {
             match (passes.contains(&who), outside) {
                 (true, _) => shown(&v, false),
                 (false, WHOLE) => assert!(holds(&v), "{filtering} {who} {v:?}"),
-                // What fragments leave behind is more than is told apart.
+                // What fragments leave behind is more than is distinguished.
                 (false, _) => assert!(!matches!(v, Verdict::Violated(_)), "{filtering} {who} {v:?}"),
             }
         }

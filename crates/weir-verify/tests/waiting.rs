@@ -9,7 +9,7 @@ use weir_ir::program::{Layer, MetaField, Width};
 use weir_ir::{Builder, Reason, TableDecl};
 use weir_packet::Provenance;
 use weir_table::Kind;
-use weir_verify::checks::{Doubt, Assumptions, Verdict, all, can, never};
+use weir_verify::checks::{Assumptions, Doubt, Verdict, all, can, never};
 use weir_verify::{Incomplete, NodePort};
 
 /// What comes on input 0 waits, and leaves by output 0 when something comes on input 1, which leaves by output 1. What is

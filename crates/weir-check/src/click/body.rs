@@ -173,7 +173,7 @@ pub(crate) fn argument(args: &[String], position: usize, keyword: &str) -> Strin
     String::from_utf8_lossy(&weir_click::unquote(text.trim())).into_owned()
 }
 
-/// Packets leave by any of `n` outputs: who pulls first, or whether there was room, is for the host to say.
+/// Packets leave by any of `n` outputs: who pulls first, or whether there was space, is for the host to say.
 pub(crate) fn either(name: &str, n: u32) -> Program {
     let mut b = Builder::new(name, 1, n);
     b.input(0, |b| {

@@ -312,7 +312,8 @@ fn states(meta: &Meta) -> Vec<String> {
 /// The name of what a packet enters by: of the device rather than of the element.
 fn place_name(world: &World, node: NodeId) -> String {
     let begins = |s: &&crate::world::Location| {
-        s.edge_ports.iter().any(|g| g.start.as_ref().is_some_and(|s| s.place.node == node)) && !s.name.is_empty()
+        s.edge_ports.iter().any(|g| g.start.as_ref().is_some_and(|s| s.place.node == node))
+            && !s.name.is_empty()
     };
     let named = world.locations.iter().find(begins).map(|s| s.name.clone());
     named.or_else(|| world.behind(node).map(|n| place_name(world, n))).unwrap_or_else(|| name_of(world, node))

@@ -51,12 +51,16 @@ impl World {
         for (scope, (m, plan)) in plans.iter().enumerate() {
             let mut ports = world.add_click(plan, scope as u32, &format!("{}/", m.name));
             world.check_entries(&mut ports);
-            let mut location =
-                Location { name: m.name.clone(), edge_ports: Vec::new(), nodes: Vec::new(), owns: Vec::new() };
+            let mut location = Location {
+                name: m.name.clone(),
+                edge_ports: Vec::new(),
+                nodes: Vec::new(),
+                owns: Vec::new(),
+            };
             for device in devices(&ports) {
-                location
-                    .edge_ports
-                    .extend(device.edge_ports.into_iter().map(|g| EdgePort { name: device.name.clone(), ..g }));
+                location.edge_ports.extend(
+                    device.edge_ports.into_iter().map(|g| EdgePort { name: device.name.clone(), ..g }),
+                );
             }
             location.nodes.extend(ports.nodes.iter().flat_map(|(a, b)| [*a, *b]));
             location.nodes.dedup();
@@ -120,7 +124,12 @@ impl World {
     /// What is behind these edge_ports owns all addresses, and may send packets.
     pub(super) fn add_outside(&mut self, edge_ports: Vec<EdgePort>) {
         self.others.extend(edge_ports.iter().filter_map(|g| g.start.clone()));
-        self.locations.push(Location { name: String::new(), edge_ports, nodes: Vec::new(), owns: everything() });
+        self.locations.push(Location {
+            name: String::new(),
+            edge_ports,
+            nodes: Vec::new(),
+            owns: everything(),
+        });
         self.net.finish();
     }
 
@@ -186,7 +195,12 @@ pub(super) fn devices(ports: &click::Ports) -> Vec<Location> {
             nodes.push(p.place.node);
             match edge_ports.iter_mut().find(|g| g.target.is_none()) {
                 Some(edge_port) => edge_port.target = Some(target),
-                None => edge_ports.push(EdgePort { name: "0".into(), start: None, target: Some(target), owns: true }),
+                None => edge_ports.push(EdgePort {
+                    name: "0".into(),
+                    start: None,
+                    target: Some(target),
+                    owns: true,
+                }),
             }
         }
         Location { name: name.to_owned(), edge_ports, nodes, owns: Vec::new() }

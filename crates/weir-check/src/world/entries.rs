@@ -26,7 +26,8 @@ impl World {
         for (name, start) in ways.iter().filter(|(name, _)| !own.contains_key(*name)) {
             let node = self.net.add(name.clone(), Body::Sink);
             let start = Start { place: NodePort { node, port: 0 }, ..start.clone() };
-            let edge_port = EdgePort { name: "0".into(), start: Some(start.clone()), target: None, owns: false };
+            let edge_port =
+                EdgePort { name: "0".into(), start: Some(start.clone()), target: None, owns: false };
             self.locations.push(Location {
                 name: name.clone(),
                 edge_ports: vec![edge_port],

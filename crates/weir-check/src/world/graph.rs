@@ -95,7 +95,12 @@ impl World {
             let full = |g: &EdgePort| EdgePort { name: format!("{}:{}", f.id, g.name), ..g.clone() };
             of_functions.extend(edge_ports.iter().map(full));
             if !world.locations.iter().any(|s| s.name == f.id.as_str()) {
-                world.locations.push(Location { name: f.id.to_string(), edge_ports, nodes, owns: Vec::new() });
+                world.locations.push(Location {
+                    name: f.id.to_string(),
+                    edge_ports,
+                    nodes,
+                    owns: Vec::new(),
+                });
             }
         }
         world.locations.push(Location {

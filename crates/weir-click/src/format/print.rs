@@ -34,16 +34,16 @@ struct Printer {
     /// Where the last line of `text` begins.
     line_start: usize,
     /// How many more characters fit, if everything must stand on one line.
-    room: Option<usize>,
+    space: Option<usize>,
     /// It does not.
     failed: bool,
 }
 
 impl Printer {
     fn push(&mut self, text: &str) {
-        if let Some(room) = &mut self.room {
-            match room.checked_sub(text.chars().count()) {
-                Some(left) if !text.contains(['\n', '\r']) => *room = left,
+        if let Some(space) = &mut self.space {
+            match space.checked_sub(text.chars().count()) {
+                Some(left) if !text.contains(['\n', '\r']) => *space = left,
                 _ => self.failed = true,
             }
         }
@@ -62,9 +62,9 @@ impl Printer {
         match gap {
             Gap::None => {}
             // At the start of the text a comment has nothing to keep away from.
-            Gap::Space if self.text.is_empty() && self.room.is_none() => {}
+            Gap::Space if self.text.is_empty() && self.space.is_none() => {}
             Gap::Space => self.push(" "),
-            Gap::Line if self.room.is_some() => self.failed = true,
+            Gap::Line if self.space.is_some() => self.failed = true,
             Gap::Line => {
                 if !self.text.is_empty() {
                     let opened = self.text.ends_with(['{', '(', '|']);
@@ -80,12 +80,12 @@ impl Printer {
         let line = self.text.get(self.line_start..).unwrap_or("");
         // A character has at most four bytes.
         let column = if line.len() > 4 * WIDTH { WIDTH } else { line.chars().count() };
-        let Some(room) =
-            self.room.unwrap_or(WIDTH).checked_sub(if self.room.is_some() { 0 } else { column + after })
+        let Some(space) =
+            self.space.unwrap_or(WIDTH).checked_sub(if self.space.is_some() { 0 } else { column + after })
         else {
             return false;
         };
-        let mut one_line = Printer { room: Some(room), ..Printer::default() };
+        let mut one_line = Printer { space: Some(space), ..Printer::default() };
         what(&mut one_line);
         if !one_line.failed {
             self.push(&one_line.text);
@@ -126,7 +126,7 @@ impl Printer {
 
     fn statements(&mut self, statements: &[Statement], indent: usize) {
         for (i, statement) in statements.iter().enumerate() {
-            if self.room.is_some() {
+            if self.space.is_some() {
                 self.one_line(statement);
                 if i + 1 < statements.len() {
                     self.push(";");
@@ -203,7 +203,7 @@ impl Printer {
 
     /// A part without the remarks before it.
     fn part(&mut self, part: &Part, base: usize) {
-        let one_line = self.room.is_some();
+        let one_line = self.space.is_some();
         match part {
             Part::Word(word) => self.push(&word.text),
             Part::Config(config) if one_line => self.config(config, None),
@@ -293,7 +293,7 @@ impl Printer {
 
     /// The statements of a body; in a group on one line no space is before the first.
     fn statements_of(&mut self, statements: &[Statement], indent: usize, group: bool) {
-        if let (Some(_), true, Some(first)) = (self.room, group, statements.first())
+        if let (Some(_), true, Some(first)) = (self.space, group, statements.first())
             && first.first().is_some_and(|word| word.remarks.is_empty())
         {
             self.links(first, None);

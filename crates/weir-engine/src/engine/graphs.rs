@@ -1,7 +1,6 @@
 //! The graphs of an engine by number, and when each has something to do: a round costs the graphs that have.
 
-use crate::router::Router;
-use crate::runtime::Runtime;
+use crate::router::{Router, Runtime};
 
 /// It has to be asked.
 const ASK: u64 = 0;

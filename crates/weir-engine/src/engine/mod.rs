@@ -1,6 +1,7 @@
 //! The engine: graphs, devices and links, and the loop that drives them. It belongs to one thread.
 
 mod graphs;
+mod pool;
 mod run;
 mod workers;
 
@@ -22,16 +23,18 @@ use weir_protocol::{GraphInfo, GraphStatus};
 use crate::executor::ExecutorKind;
 use crate::instance::Instance;
 use crate::library::complete;
-use crate::router::Router;
-use crate::runtime::{Reader, Runtime};
+use crate::router::{Reader, Router, Runtime};
 use crate::watch::{CaptureRequest, Listener, Point};
 use graphs::Graphs;
+use pool::Pool;
 
 pub use run::{Stopped, Until};
 
 /// All graphs of a process, and what they share.
 pub struct Engine {
     rt: Runtime,
+    /// On the first of several workers: the others.
+    pool: Option<Arc<Pool>>,
     classes: Arc<Classes>,
     graphs: Graphs,
     names: BTreeMap<String, usize>,
@@ -53,6 +56,7 @@ impl Engine {
     pub fn new(classes: Arc<Classes>) -> io::Result<Engine> {
         Ok(Engine {
             rt: Runtime::new(classes.clone())?,
+            pool: None,
             classes,
             graphs: Graphs::default(),
             names: BTreeMap::new(),

@@ -7,17 +7,19 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use weir_io::Waker;
 use weir_io::inbox::{self, inbox};
 use weir_nodes::env::Notice;
 
-use crate::engine::Engine;
+use super::Engine;
+use crate::router::{Lender, Others, Router, Runtime};
+use crate::threads::{self, Threads, panic_text, troubled};
 
 /// An event on another worker.
-pub(crate) enum WorkerEvent {
+pub(super) enum WorkerEvent {
     /// Something happened.
     Notice(Notice),
     /// An element asked for the end of the run.
@@ -41,24 +43,71 @@ enum Slot {
     Thread { orders: Option<inbox::Sender<Order>>, engines: Receiver<Engine>, thread: Option<JoinHandle<()>> },
 }
 
-/// The other workers.
-pub(crate) struct WorkerPool {
+/// The other workers, as they stand with the engine and with its graphs, whose handlers may reach elements there.
+pub(super) struct Pool(Mutex<WorkerPool>);
+
+impl Pool {
+    pub fn new(pool: WorkerPool) -> Pool {
+        Pool(Mutex::new(pool))
+    }
+
+    /// Only the first worker's thread asks, and for a moment.
+    pub fn lock(&self) -> MutexGuard<'_, WorkerPool> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Borrows the engines of all until the answer is dropped; `None` if they are borrowed already.
+    pub fn borrow(self: &Arc<Pool>) -> Option<Borrowed> {
+        let engines = self.lock().pause()?;
+        Some(Borrowed { pool: self.clone(), engines })
+    }
+}
+
+impl Lender for Pool {
+    fn lend(self: Arc<Pool>) -> Option<Box<dyn Others>> {
+        Some(Box::new(self.borrow()?))
+    }
+}
+
+/// The engines of the other workers, which wait until they are given back: when this is dropped.
+pub(super) struct Borrowed {
+    pool: Arc<Pool>,
+    pub engines: Vec<Engine>,
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        self.pool.lock().resume(std::mem::take(&mut self.engines));
+    }
+}
+
+impl Others for Borrowed {
+    fn last_worker(&self) -> usize {
+        self.engines[..].last_worker()
+    }
+
+    fn parts(&mut self, worker: usize, slot: usize) -> Option<(&mut Router, &mut Runtime)> {
+        self.engines[..].parts(worker, slot)
+    }
+}
+
+impl Others for [Engine] {
+    fn last_worker(&self) -> usize {
+        self.iter().map(Engine::worker).max().unwrap_or(0)
+    }
+
+    fn parts(&mut self, worker: usize, slot: usize) -> Option<(&mut Router, &mut Runtime)> {
+        self.iter_mut().find(|e| e.worker() == worker)?.parts(slot)
+    }
+}
+
+/// Their engines or threads.
+pub(super) struct WorkerPool {
     slots: Vec<Slot>,
     events: Receiver<WorkerEvent>,
     /// The end of `events` for those that have no thread.
     report: inbox::Sender<WorkerEvent>,
     paused: bool,
-}
-
-/// The threads of the other workers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Threads {
-    /// In the thread of the first, each in its turn: for tests that can be repeated.
-    None,
-    /// Each in its own.
-    Free,
-    /// Each in its own, bound to a core; worker 1 to the first of these.
-    Cores(Vec<usize>),
 }
 
 impl WorkerPool {
@@ -83,7 +132,7 @@ impl WorkerPool {
         let events = self.report.clone();
         let (ready, is_ready) = channel();
         let thread = thread::Builder::new().name(format!("weir-worker-{number}")).spawn(move || {
-            let bound = core.map_or(Ok(()), crate::worker::bind);
+            let bound = core.map_or(Ok(()), threads::bind);
             let go = bound.is_ok();
             if ready.send(bound).is_ok() && go {
                 run(engine, &inbox, &back, &events);
@@ -93,8 +142,8 @@ impl WorkerPool {
         Ok(Slot::Thread { orders: Some(orders), engines, thread: Some(thread) })
     }
 
-    /// Borrows the engines of all; `None` if they are borrowed already. A worker whose thread has ended is missing.
-    pub fn pause(&mut self) -> Option<Vec<Engine>> {
+    /// Takes the engines of all; `None` if they are taken already. A worker whose thread has ended is missing.
+    fn pause(&mut self) -> Option<Vec<Engine>> {
         if std::mem::replace(&mut self.paused, true) {
             return None;
         }
@@ -112,7 +161,7 @@ impl WorkerPool {
     }
 
     /// Gives the engines back that [`pause`](WorkerPool::pause) gave.
-    pub fn resume(&mut self, engines: Vec<Engine>) {
+    fn resume(&mut self, engines: Vec<Engine>) {
         for engine in engines {
             let Some(slot) = engine.worker().checked_sub(1).and_then(|i| self.slots.get_mut(i)) else {
                 continue;
@@ -213,17 +262,4 @@ fn report(engine: &mut Engine, events: &inbox::Sender<WorkerEvent>) {
     if engine.take_stop() {
         let _ = events.send(WorkerEvent::Stop);
     }
-}
-
-/// The operating system refuses to tell what is ready. Goes on, but not in a hurry.
-pub(crate) fn troubled(error: &io::Error) -> bool {
-    eprintln!("weir: waiting for devices failed: {error}");
-    thread::sleep(Duration::from_millis(100));
-    true
-}
-
-/// What a panic said.
-pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
 }

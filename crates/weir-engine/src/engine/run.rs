@@ -48,8 +48,8 @@ impl Engine {
     /// Does what is to be done now, for a short while. Returns whether there is more to do.
     pub fn round(&mut self) -> io::Result<bool> {
         let mut others = false;
-        if let Some(pool) = &mut self.rt.pool {
-            others = pool.round()?;
+        if let Some(pool) = &self.pool {
+            others = pool.lock().round()?;
             self.hear();
         }
         self.rounds = self.rounds.wrapping_add(1);
@@ -84,7 +84,7 @@ impl Engine {
             }
             others |= exchange.has_backlog() || exchange.has_inbound();
         }
-        others |= self.rt.pool.as_ref().is_some_and(|t| t.has_inbound());
+        others |= self.pool.as_ref().is_some_and(|p| p.lock().has_inbound());
         for change in std::mem::take(&mut self.rt.env.devices.changes) {
             match change {
                 // The first worker has a port of each device, and tells.

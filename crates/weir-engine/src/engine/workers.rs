@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
 use weir_plan::PlanError;
 
 use super::Engine;
+use super::pool::{Pool, WorkerEvent, WorkerPool};
 use crate::exchange::Exchange;
 use crate::instance::Instance;
-use crate::pool::{Threads, WorkerEvent, WorkerPool};
-use crate::router::Router;
-use crate::runtime::Runtime;
+use crate::router::{Router, Runtime};
+use crate::threads::Threads;
 
 impl Engine {
     /// Lets so many workers run the graphs that are loaded from now on: this engine is the first, each other has an
@@ -23,7 +23,7 @@ impl Engine {
     /// If there are too many descriptors or threads, or a core does not exist.
     pub fn set_workers(&mut self, workers: usize, threads: &Threads) -> io::Result<()> {
         let timeless = !self.rt.env.real_time() && *threads != Threads::None;
-        if workers < 2 || self.rt.pool.is_some() || timeless {
+        if workers < 2 || self.pool.is_some() || timeless {
             return Ok(());
         }
         let mut rest = Vec::new();
@@ -45,7 +45,9 @@ impl Engine {
         for (engine, end) in rest.iter_mut().zip(ends) {
             engine.rt.exchange = Some(end);
         }
-        self.rt.pool = Some(Box::new(WorkerPool::new(rest, self.waker(), threads)?));
+        let pool = Arc::new(Pool::new(WorkerPool::new(rest, self.waker(), threads)?));
+        self.rt.others = Some(pool.clone());
+        self.pool = Some(pool);
         Ok(())
     }
 
@@ -59,22 +61,14 @@ impl Engine {
         self.rt.worker()
     }
 
-    pub(crate) fn router_mut(&mut self, slot: usize) -> Option<&mut Router> {
-        self.graphs.get_mut(slot)
-    }
-
     pub(crate) fn parts(&mut self, slot: usize) -> Option<(&mut Router, &mut Runtime)> {
         Some((self.graphs.get_mut(slot)?, &mut self.rt))
     }
 
     /// Borrows the engines of the other workers for `f`; none if there are none, or they are borrowed already.
     pub(super) fn with_rest<R>(&mut self, f: impl FnOnce(&mut Engine, &mut [Engine]) -> R) -> R {
-        let Some(mut rest) = self.rt.pool.as_mut().and_then(|t| t.pause()) else { return f(self, &mut []) };
-        let result = catch_unwind(AssertUnwindSafe(|| f(self, &mut rest)));
-        if let Some(pool) = &mut self.rt.pool {
-            pool.resume(rest);
-        }
-        result.unwrap_or_else(|panic| resume_unwind(panic))
+        let Some(mut rest) = self.pool.as_ref().and_then(Pool::borrow) else { return f(self, &mut []) };
+        f(self, &mut rest.engines)
     }
 
     /// Delivers all packets that are in flight, within and between workers.
@@ -208,8 +202,9 @@ impl Engine {
 
     /// Takes up what other workers report.
     pub(super) fn hear(&mut self) {
-        let Some(pool) = &self.rt.pool else { return };
-        for event in pool.events() {
+        let Some(pool) = &self.pool else { return };
+        let events = pool.lock().events();
+        for event in events {
             match event {
                 WorkerEvent::Notice(n) => self.rt.env.notice(n.graph.as_deref(), n.what, n.text),
                 WorkerEvent::Stop => self.graphs.iter_mut().for_each(Router::ask_stop),

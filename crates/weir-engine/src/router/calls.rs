@@ -12,8 +12,8 @@ use weir_plan::{COMMON, Defined, Part, TASK, is_called};
 use super::Router;
 use super::handlers::global_modes;
 use super::running::Running;
+use super::runtime::Runtime;
 use crate::instance::write_within;
-use crate::runtime::Runtime;
 
 /// Why a handler call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,11 +163,17 @@ impl Router {
     }
 
     /// Reads a handler that is known to be there, on this worker.
-    pub(super) fn read_here(&mut self, rt: &mut Runtime, place: &HandlerRef, arg: &str) -> Result<String, String> {
+    pub(super) fn read_here(
+        &mut self,
+        rt: &mut Runtime,
+        place: &HandlerRef,
+        arg: &str,
+    ) -> Result<String, String> {
         let Some(element) = place.element else { return self.read_global(rt, &place.handler) };
         let name = place.handler.as_str();
         if let Some(control) = self.control(element, name) {
-            let text = control.read(name, arg, &mut Cx::new(&mut Running { router: self, rt }, element, false));
+            let text =
+                control.read(name, arg, &mut Cx::new(&mut Running { router: self, rt }, element, false));
             self.take_stop_asked(rt);
             return text;
         }
@@ -188,7 +194,12 @@ impl Router {
 
     /// Writes a handler that is known to be there, or sends an element the message of that name (numbers, separated
     /// by blanks), on this worker.
-    pub(super) fn write_here(&mut self, rt: &mut Runtime, place: &HandlerRef, value: &str) -> Result<(), String> {
+    pub(super) fn write_here(
+        &mut self,
+        rt: &mut Runtime,
+        place: &HandlerRef,
+        value: &str,
+    ) -> Result<(), String> {
         self.active = true;
         let Some(element) = place.element else { return self.write_global(rt, &place.handler, value) };
         let (name, number) = (place.handler.as_str(), element);

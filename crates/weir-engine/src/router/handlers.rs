@@ -8,7 +8,7 @@ use weir_plan::{COMMON, Part, Places, TASK};
 
 use super::Router;
 use super::calls::{CallError, HandlerRef, split_call};
-use crate::runtime::Runtime;
+use super::runtime::Runtime;
 
 /// Handlers of the graph that are read.
 const GLOBAL: [&str; 12] = [

@@ -8,7 +8,7 @@ use weir_jit::{BatchHost, Ended, Fate};
 use weir_packet::Packet;
 use weir_plan::{Part, Plan};
 
-use crate::runtime::Runtime;
+use super::runtime::Runtime;
 
 /// Packets between programs and nodes, by link.
 #[derive(Debug, Default)]

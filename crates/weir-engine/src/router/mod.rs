@@ -3,11 +3,14 @@
 mod calls;
 mod handlers;
 mod host;
+mod others;
 mod running;
+mod runtime;
 mod start;
 mod status;
 mod swap;
 mod tasks;
+mod watched;
 mod workers;
 
 use std::collections::HashMap;
@@ -25,13 +28,15 @@ use weir_table::TableSet;
 
 use crate::exchange::Parcel;
 use crate::executor::{Executor, Job};
-use crate::runtime::Runtime;
 use crate::shared::Shared;
-use crate::watch::{GraphElement, WatchHost};
+use crate::watch::GraphElement;
 use host::{BlockDrops, FastHost, Outflow};
 use running::Running;
+use watched::WatchHost;
 
-pub(crate) use host::FastHost as Host;
+pub(crate) use others::{Lender, Others};
+pub use runtime::Reader;
+pub(crate) use runtime::Runtime;
 
 /// How many packets a pull may try in vain before it gives up for this time.
 const PULL_TRIES: usize = 32;

@@ -7,7 +7,7 @@ use weir_packet::Packet;
 
 use super::Router;
 use super::calls::CallError;
-use crate::runtime::Runtime;
+use super::runtime::Runtime;
 
 /// A graph with what is outside of it.
 pub(super) struct Running<'a> {

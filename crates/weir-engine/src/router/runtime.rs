@@ -7,8 +7,8 @@ use weir_net::FlowKey;
 use weir_nodes::env::Env;
 use weir_plan::{Classes, Plan, PlanError};
 
+use super::others::Lender;
 use crate::exchange::{Exchange, Parcel};
-use crate::pool::WorkerPool;
 use crate::watch::SharedWatch;
 
 /// The state that the graphs of an engine share.
@@ -28,7 +28,7 @@ pub(crate) struct Runtime {
     /// The path to the other workers, if there are any.
     pub exchange: Option<Exchange>,
     /// On the first of several workers: the others.
-    pub pool: Option<Box<WorkerPool>>,
+    pub others: Option<Arc<dyn Lender>>,
 }
 
 /// Makes a plan of a configuration that is put in a running one's place.
@@ -44,7 +44,7 @@ impl Runtime {
             reader: None,
             swap: None,
             exchange: None,
-            pool: None,
+            others: None,
         })
     }
 

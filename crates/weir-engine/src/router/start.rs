@@ -10,10 +10,10 @@ use weir_plan::{Dest, Home, Problem, Share};
 use weir_table::TableSet;
 
 use super::host::{BlockDrops, Flow, Outflow};
+use super::runtime::Runtime;
 use super::{Router, Timer, status};
 use crate::executor::Executor;
 use crate::instance::Instance;
-use crate::runtime::Runtime;
 use crate::shared::placeholder;
 
 impl Router {

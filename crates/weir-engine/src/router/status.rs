@@ -7,8 +7,8 @@ use weir_protocol::{ElementProfile, FlowCache, GraphInfo, GraphStatus};
 use weir_table::Kind;
 
 use super::Router;
+use super::runtime::Runtime;
 use crate::executor::Executor;
-use crate::runtime::Runtime;
 
 /// Counts of dropped packets, by element and reason.
 pub(super) type DropCounts = BTreeMap<String, BTreeMap<String, u64>>;

@@ -8,7 +8,7 @@ use weir_plan::{Part, Plan};
 use weir_table::{SetSnapshot, TableDecl, TableSet, TableSnapshot, Width};
 
 use super::Router;
-use crate::runtime::Runtime;
+use super::runtime::Runtime;
 
 /// Name of the table as which the waiting packets of a node stand in a snapshot.
 const WAITING: &str = "packets";

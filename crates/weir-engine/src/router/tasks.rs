@@ -19,12 +19,12 @@ impl Router {
         if inputs > 0 {
             return (0..inputs).any(|port| self.asks(element, port, 0));
         }
-        self.gives(element, 0, 0) && self.node(element).is_some_and(|n| self.room_in(n.fills()) > 0)
+        self.gives(element, 0, 0) && self.node(element).is_some_and(|n| self.space_in(n.fills()) > 0)
     }
 
-    /// How many more packets there is room for in one of these queues; no limit without queues.
-    pub(crate) fn room_in(&self, queues: &[usize]) -> usize {
-        queues.iter().filter_map(|&q| self.node(q)?.room()).max().unwrap_or(usize::MAX)
+    /// How many more packets there is space for in one of these queues; no limit without queues.
+    pub(crate) fn space_in(&self, queues: &[usize]) -> usize {
+        queues.iter().filter_map(|&q| self.node(q)?.space()).max().unwrap_or(usize::MAX)
     }
 
     fn gives(&self, element: usize, port: u32, depth: u32) -> bool {

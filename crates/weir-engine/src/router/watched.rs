@@ -4,8 +4,8 @@ use weir_ir::program::{BlockId, End, EntryKind};
 use weir_ir::{Host, Reason};
 use weir_packet::Packet;
 
-use super::GraphElement;
-use crate::router::Host as FastHost;
+use super::host::FastHost;
+use crate::watch::GraphElement;
 
 /// A packet that is in the program now.
 struct Strand {

@@ -11,14 +11,10 @@ use weir_protocol::GraphStatus;
 use weir_table::SetSnapshot;
 
 use super::calls::HandlerRef;
+use super::runtime::Runtime;
 use super::status::add_status;
 use super::swap::{from_json, to_json};
-use super::{Router, Shared};
-use crate::engine::Engine;
-use crate::runtime::Runtime;
-
-/// The engines of the other workers.
-pub(crate) type Rest = [Engine];
+use super::{Lender, Others, Router, Shared};
 
 impl Router {
     /// Shares the tables of which there is one with the routers of other workers.
@@ -36,15 +32,15 @@ impl Router {
 
     /// Collects here what all workers have. Says whether there was anything to do, so that
     /// [`scatter`](Router::scatter) has to follow.
-    pub(crate) fn gather(&mut self, rest: &mut Rest) -> bool {
-        if self.held || rest.is_empty() {
+    pub(crate) fn gather(&mut self, rest: &mut (impl Others + ?Sized)) -> bool {
+        if self.held || rest.last_worker() == 0 {
             return false;
         }
         if let Some(shared) = self.shared.clone() {
             shared.exchange(self.places());
         }
-        for engine in rest {
-            let Some(other) = engine.router_mut(self.slot) else { continue };
+        for worker in 1..=rest.last_worker() {
+            let Some((other, _)) = rest.parts(worker, self.slot) else { continue };
             self.take_sums(other);
             for (element, reasons) in other.take_drops() {
                 let of = self.old_drops.entry(element).or_default();
@@ -93,33 +89,36 @@ impl Router {
         counts
     }
 
-    /// Borrows the other workers' engines for `f`, and has everything here meanwhile.
+    /// Borrows the other workers for `f`, and has everything here meanwhile.
     fn with_rest<R>(
         &mut self,
         rt: &mut Runtime,
-        f: impl FnOnce(&mut Router, &mut Runtime, &mut Rest) -> R,
+        f: impl FnOnce(&mut Router, &mut Runtime, &mut dyn Others) -> R,
     ) -> R {
-        let Some(mut rest) = rt.pool.as_mut().and_then(|t| t.pause()) else { return f(self, rt, &mut []) };
-        let gathered = self.gather(&mut rest);
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(self, rt, &mut rest)));
+        let Some(mut rest) = rt.others.clone().and_then(Lender::lend) else { return f(self, rt, &mut ()) };
+        let gathered = self.gather(&mut *rest);
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(self, rt, &mut *rest)));
         if gathered {
             self.scatter();
         }
-        if let Some(pool) = &mut rt.pool {
-            pool.resume(rest);
-        }
+        drop(rest);
         result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// Reads a handler that is known to be there.
-    pub(crate) fn read_at(&mut self, rt: &mut Runtime, place: &HandlerRef, arg: &str) -> Result<String, String> {
-        if rt.pool.is_none() || self.is_of_control(place) {
+    pub(crate) fn read_at(
+        &mut self,
+        rt: &mut Runtime,
+        place: &HandlerRef,
+        arg: &str,
+    ) -> Result<String, String> {
+        if rt.others.is_none() || self.is_of_control(place) {
             return self.read_here(rt, place, arg);
         }
         self.with_rest(rt, |first, rt, rest| {
             let slot = first.slot;
             match first.home_of(place) {
-                Some(Home::At(home)) if home > 0 => match at(rest, home, slot) {
+                Some(Home::At(home)) if home > 0 => match rest.parts(home, slot) {
                     Some((router, rt)) => router.read_here(rt, place, arg),
                     None => Err("the worker of this element is busy".to_owned()),
                 },
@@ -127,8 +126,8 @@ impl Router {
                     let own = first.read_here(rt, place, arg)?;
                     // What is no number is the same on every worker, or that of the first.
                     let Ok(mut sum) = own.trim().parse::<u64>() else { return Ok(own) };
-                    for worker in 1..=rest.len() {
-                        let Some((router, rt)) = at(rest, worker, slot) else { continue };
+                    for worker in 1..=rest.last_worker() {
+                        let Some((router, rt)) = rest.parts(worker, slot) else { continue };
                         rt.env.devices.look();
                         let more = router.read_here(rt, place, arg).ok();
                         sum += more.and_then(|n| n.trim().parse::<u64>().ok()).unwrap_or(0);
@@ -141,8 +140,13 @@ impl Router {
     }
 
     /// Writes a handler that is known to be there, or sends an element the message of that name.
-    pub(crate) fn write_at(&mut self, rt: &mut Runtime, place: &HandlerRef, value: &str) -> Result<(), String> {
-        if rt.pool.is_none() || self.is_of_control(place) {
+    pub(crate) fn write_at(
+        &mut self,
+        rt: &mut Runtime,
+        place: &HandlerRef,
+        value: &str,
+    ) -> Result<(), String> {
+        if rt.others.is_none() || self.is_of_control(place) {
             return self.write_here(rt, place, value);
         }
         self.with_rest(rt, |first, rt, rest| {
@@ -150,14 +154,14 @@ impl Router {
             if let Some(Home::At(home)) = first.home_of(place)
                 && home > 0
             {
-                return match at(rest, home, slot) {
+                return match rest.parts(home, slot) {
                     Some((router, rt)) => router.write_here(rt, place, value),
                     None => Err("the worker of this element is busy".to_owned()),
                 };
             }
             first.write_here(rt, place, value)?;
-            for worker in 1..=rest.len() {
-                let Some((router, rt)) = at(rest, worker, slot) else { continue };
+            for worker in 1..=rest.last_worker() {
+                let Some((router, rt)) = rest.parts(worker, slot) else { continue };
                 match (first.home_of(place), place.element) {
                     // A worker without the node has nothing to change.
                     (Some(Home::Every), _) => drop(router.write_here(rt, place, value)),
@@ -239,8 +243,8 @@ impl Router {
     pub(crate) fn status_of_all(&mut self, rt: &mut Runtime) -> GraphStatus {
         self.with_rest(rt, |first, rt, rest| {
             let mut sum = first.status(rt);
-            for worker in 1..=rest.len() {
-                if let Some((router, rt)) = at(rest, worker, first.slot) {
+            for worker in 1..=rest.last_worker() {
+                if let Some((router, rt)) = rest.parts(worker, first.slot) {
                     add_status(&mut sum, router.status(rt));
                 }
             }
@@ -252,12 +256,12 @@ impl Router {
     pub(crate) fn snapshot_of_all(
         &mut self,
         rt: &mut Runtime,
-        rest: &mut Rest,
+        rest: &mut (impl Others + ?Sized),
     ) -> Result<serde_json::Value, String> {
         let gathered = self.gather(rest);
         let all = self.snapshot(rt).and_then(|mut all: SetSnapshot| {
-            for worker in 1..=rest.len() {
-                if let Some((router, rt)) = at(rest, worker, self.slot) {
+            for worker in 1..=rest.last_worker() {
+                if let Some((router, rt)) = rest.parts(worker, self.slot) {
                     all.tables.extend(router.waiting(rt)?);
                 }
             }
@@ -273,14 +277,14 @@ impl Router {
     pub(crate) fn restore_to_all(
         &mut self,
         rt: &mut Runtime,
-        rest: &mut Rest,
+        rest: &mut (impl Others + ?Sized),
         snapshot: serde_json::Value,
     ) -> Result<(), String> {
         let from = from_json(snapshot)?;
         let gathered = self.gather(rest);
         let mut done = self.restore(rt, &from);
-        for worker in 1..=rest.len() {
-            let Some((router, rt)) = at(rest, worker, self.slot).filter(|_| done.is_ok()) else { continue };
+        for worker in 1..=rest.last_worker() {
+            let Some((router, rt)) = rest.parts(worker, self.slot).filter(|_| done.is_ok()) else { continue };
             done = router.restore(rt, &from);
             let tables = router.tables.len() as u32;
             router.clear_sums(0..tables);
@@ -340,9 +344,4 @@ impl Router {
         let of = self.adopts_node(me, other, old);
         self.adopt_nodes(old, of);
     }
-}
-
-/// The router of another worker, and what is outside of it.
-fn at(rest: &mut Rest, worker: usize, slot: usize) -> Option<(&mut Router, &mut Runtime)> {
-    rest.iter_mut().find(|e| e.worker() == worker)?.parts(slot)
 }

@@ -1,7 +1,6 @@
 //! Who watches packets: traces (the path of single packets) and captures (copies of what passes a place).
 
 mod changes;
-mod host;
 mod shared;
 mod trace;
 
@@ -11,7 +10,6 @@ use weir_packet::{Layer, Packet};
 use trace::Traces;
 use weir_protocol::Event;
 
-pub(crate) use host::WatchHost;
 pub(crate) use shared::SharedWatch;
 
 /// Takes events; `false` if nobody listens any more.
@@ -86,7 +84,7 @@ struct Capture {
 #[derive(Default)]
 pub(crate) struct Watch {
     captures: Vec<Capture>,
-    traces: Traces,
+    pub traces: Traces,
 }
 
 /// A request for a capture.

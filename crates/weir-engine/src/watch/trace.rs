@@ -7,7 +7,7 @@ use weir_packet::Packet;
 use weir_protocol::{Event, TraceStep};
 
 use super::changes::changes;
-use super::{Listener, GraphElement, describe, hex, matches};
+use super::{GraphElement, Listener, describe, hex, matches};
 
 /// How long a trace waits for its packets to end, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
@@ -51,7 +51,7 @@ struct Follow {
 
 /// All traces of an engine.
 #[derive(Default)]
-pub(super) struct Traces {
+pub(crate) struct Traces {
     requests: Vec<Request>,
     traces: HashMap<u64, Trace>,
     /// By the mark that packets bear ([`weir_packet::Meta::trace`]).

@@ -288,18 +288,18 @@ impl Port for AfPacketPort {
 /// Copies a frame out of the ring, or from the queue of the socket. `None` if it is not whole or its offload data makes
 /// no sense.
 fn to_packet(frame: &Frame<'_>, socket: &OwnedFd) -> Option<Packet> {
-    // A tag that the kernel took off comes back; then the packet has as much room in front as any.
+    // A tag that the kernel took off comes back; then the packet has as much space in front as any.
     let vlan = frame.vlan.filter(|_| frame.len >= ADDRESSES);
     let front = if vlan.is_some() { TAG } else { 0 };
     let mut p = if frame.bytes.len() == frame.len {
         Packet::from_bytes_behind(front, frame.bytes).ok()?
     } else if frame.queued {
         // Received even if it is too long for a packet, since the queue must keep step with the ring.
-        let room = frame.len.min(weir_packet::MAX_LEN - front);
-        let mut p = Packet::with_room_behind(front, room).ok()?;
-        p.put(room as u32).ok()?;
+        let space = frame.len.min(weir_packet::MAX_LEN - front);
+        let mut p = Packet::with_room_behind(front, space).ok()?;
+        p.put(space as u32).ok()?;
         let len = sys::receive_queued(socket, p.bytes_mut()).ok()?;
-        (len == frame.len && len == room).then_some(p)?
+        (len == frame.len && len == space).then_some(p)?
     } else {
         return None;
     };

@@ -111,8 +111,8 @@ pub fn request(name: &str) -> libc::ifreq {
     // SAFETY: all fields are integers or unions of integers.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // The last byte stays zero.
-    let room = request.ifr_name.len() - 1;
-    for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
+    let space = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..space].iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
     request

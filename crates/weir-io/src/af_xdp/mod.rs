@@ -212,7 +212,7 @@ impl AfXdpPort {
         PortError::Os { name: self.name.clone(), action, source }
     }
 
-    /// Puts packets from the front of a batch into the ring, as many as there is room for; returns how many went.
+    /// Puts packets from the front of a batch into the ring, as many as there is space for; returns how many went.
     fn queue(&mut self, batch: &mut Vec<Packet>) -> usize {
         let mut n = 0;
         while n < batch.len() {
@@ -251,8 +251,8 @@ impl Port for AfXdpPort {
         for i in 0..self.sockets.len() {
             let count = self.sockets.len();
             let first = out.len();
-            let room = u32::try_from(max - (first - before)).unwrap_or(u32::MAX);
-            let n = self.sockets[(self.turn + i) % count].receive(room, out) as usize;
+            let space = u32::try_from(max - (first - before)).unwrap_or(u32::MAX);
+            let n = self.sockets[(self.turn + i) % count].receive(space, out) as usize;
             stats.rx_malformed += (n - (out.len() - first)) as u64;
         }
         if out.len() > before {

@@ -140,14 +140,14 @@ impl<T: Copy> Ring<T> {
 
     /// Puts an entry in; `false` if the ring is full. The kernel sees it after [`publish`](Ring::publish).
     pub fn push(&mut self, entry: T) -> bool {
-        let room = self.free() > 0;
-        if room {
+        let space = self.free() > 0;
+        if space {
             // SAFETY: the kernel has taken this entry out (acquire load in `free`), and does not read it before the
             // producer's position is past it.
             unsafe { self.entry(self.ours).write(entry) };
             self.ours = self.ours.wrapping_add(1);
         }
-        room
+        space
     }
 
     /// Shows the kernel what was put in.

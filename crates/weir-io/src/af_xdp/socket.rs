@@ -158,7 +158,7 @@ impl Socket {
         }
         drop(received);
         for d in rx.entries(n) {
-            // There is room: the ring has a place for each frame that is received into.
+            // There is space: the ring has a place for each frame that is received into.
             fill.push(d.addr - d.addr % *frame as u64);
         }
         rx.release(n);
@@ -181,7 +181,7 @@ impl Socket {
         }
     }
 
-    /// Puts a packet into the ring to send; `false` if there is no room. It fits a frame.
+    /// Puts a packet into the ring to send; `false` if there is no space. It fits a frame.
     pub fn queue(&mut self, packet: &[u8]) -> bool {
         if self.free.is_empty() {
             self.reclaim();

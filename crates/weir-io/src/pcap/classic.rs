@@ -61,7 +61,11 @@ impl Classic {
     /// # Errors
     /// What is wrong with the file.
     #[inline]
-    pub(super) fn next(&self, input: &mut Input, buffers: &mut Buffers) -> Result<Option<ReadPacket>, String> {
+    pub(super) fn next(
+        &self,
+        input: &mut Input,
+        buffers: &mut Buffers,
+    ) -> Result<Option<ReadPacket>, String> {
         if !input.has(self.record_header)? {
             return if input.at_hand().is_empty() { Ok(None) } else { Err(CUT.to_owned()) };
         }

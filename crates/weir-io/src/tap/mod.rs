@@ -53,7 +53,7 @@ pub struct TapPort {
     fd: OwnedFd,
     /// For questions about the interface: a socket of its network namespace.
     socket: OwnedFd,
-    /// Room for one packet of any length.
+    /// Space for one packet of any length.
     buffer: Box<[u8]>,
     mac: Option<EtherAddr>,
     down: bool,

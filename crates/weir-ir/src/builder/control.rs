@@ -160,7 +160,7 @@ impl Builder {
         self.end(End::Drop { reason });
     }
 
-    /// Leaves the packet with an entry; does `full` if that has no room. Ends the path unless `full` joins.
+    /// Leaves the packet with an entry; does `full` if that has no space. Ends the path unless `full` joins.
     pub fn hold(&mut self, e: E, full: impl FnOnce(&mut Builder)) {
         let block = self.new_block(Vec::new());
         self.end(End::Hold { entry: e.value, full: target(block) });

@@ -2,7 +2,7 @@
 //! and metadata. All of a packet is read where it leaves, is held, copied or shown to the host; but only its bytes and what
 //! devices need where it is dropped, and where it leaves by a plain exit.
 //!
-//! A `push` of bytes that are all written over, into room that was pulled before, becomes an `unpull`: nobody sees the
+//! A `push` of bytes that are all written over, into space that was pulled before, becomes an `unpull`: nobody sees the
 //! zeros.
 
 use crate::facts::{Facts, facts_by};

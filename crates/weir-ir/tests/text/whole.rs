@@ -108,7 +108,7 @@ fn linked_programs_round_trip() {
     )
     .unwrap();
     let text = round_trip(&linked);
-    // Tables and events that share a name are told apart by their elements.
+    // Tables and events that share a name are distinguished by their elements.
     assert!(text.contains("insert a/map ("), "{text}");
     assert!(text.contains("insert \"lb/b\"/map ("), "{text}");
     assert!(text.contains("notify a/low ("), "{text}");

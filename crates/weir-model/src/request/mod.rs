@@ -87,7 +87,7 @@ pub struct ModuleLink {
 }
 
 impl Request {
-    /// Reads a request. All mistakes are told at once.
+    /// Reads a request. All mistakes are reported at once.
     pub fn parse(text: &str) -> Result<Self, DocErrors> {
         let mut reader = Reader::default();
         if text.len() > MAX_TEXT {

@@ -8,7 +8,7 @@
 //! | `never SRC DST FILTER` | no packet from SRC that matches FILTER at SRC arrives at DST |
 //! | `invariant SRC DST FIELD, …` | on every path, each field has at DST the value that it had at SRC |
 //! | `return SRC DST FILTER` | as `can`, and the reply reaches SRC again |
-//! | `noloops` | no packet returns to a port in a state that it had there before (TTL aside) |
+//! | `noloops` | no packet returns to a port in a state that it had there before (but for its TTL) |
 //!
 //! `well-formed` before any of them limits it to packets as hosts send them; alone on a line it is meant for all of a document.
 //!
@@ -134,7 +134,7 @@ pub enum Goal {
         /// What it matches on arrival.
         filter: Expr,
     },
-    /// No packet returns to a port in a state that it had there before (TTL aside).
+    /// No packet returns to a port in a state that it had there before (but for its TTL).
     NoLoops,
 }
 
@@ -164,7 +164,7 @@ impl Requirement {
         parse::line(line)
     }
 
-    /// Parses requirements, one a line; empty lines and comments are skipped. All mistakes are told at once.
+    /// Parses requirements, one a line; empty lines and comments are skipped. All mistakes are reported at once.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, DocErrors> {
         let mut all = Vec::new();
         let mut errors = Vec::new();

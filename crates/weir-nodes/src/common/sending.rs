@@ -56,10 +56,10 @@ impl Sending {
 
     fn send(&mut self, packets: &mut Vec<Packet>, cx: &mut Cx<'_>) {
         let Some(device) = self.device else { return };
-        let room = cx.env().devices.room(device).min(packets.len());
+        let space = cx.env().devices.space(device).min(packets.len());
         if packets.iter().any(|p| p.trace != 0) {
             let path = format!("sent to {}", cx.env().devices.name(device).unwrap_or_default());
-            packets.iter_mut().take(room).for_each(|p| cx.leaves(p, &path));
+            packets.iter_mut().take(space).for_each(|p| cx.leaves(p, &path));
         }
         let before = packets.len();
         let now = cx.now();

@@ -65,7 +65,7 @@ impl Links {
         self.links[id].entrance
     }
 
-    /// Leaves packets for the graph at the other end. Those that have no room for the link's tag stay.
+    /// Leaves packets for the graph at the other end. Those that have no space for the link's tag stay.
     pub fn send(&mut self, id: usize, packets: &mut Vec<Packet>) {
         packets.iter_mut().for_each(Packet::hand_over);
         let link = &mut self.links[id];
@@ -108,7 +108,7 @@ impl Links {
     }
 }
 
-/// Puts a VLAN tag behind the addresses of a frame (IEEE 802.1Q); false if there is no room, or no frame.
+/// Puts a VLAN tag behind the addresses of a frame (IEEE 802.1Q); false if there is no space, or no frame.
 fn push_tag(packet: &mut Packet, vlan: u16) -> bool {
     if packet.len() < 14 || packet.push(4).is_err() {
         return false;

@@ -23,7 +23,7 @@ engine_node! {
     ///
     /// A packet of more than 262,144 bytes is dropped (`TooLong`), and reported. A file that is damaged or cut off is reported
     /// with the place, and ends `weir run` with the status 1. No more packets are read at a time than queues that they get to
-    /// have room for, but for one.
+    /// have space for, but for one.
     ///
     /// Times are those of the capture; give at most one of `START` and `START_AFTER`, and of `END`, `END_AFTER` and
     /// `INTERVAL`.

@@ -40,13 +40,13 @@ impl Behavior for ToLink {
         for packet in packets.extract_if(.., |p| p.hops >= MAX_HOPS) {
             cx.drop(&Reason::LOOP_LIMIT, packet);
         }
-        // In such a one there is no room for what the next graph may put in front.
+        // In such a one there is no space for what the next graph may put in front.
         for packet in packets.extract_if(.., |p| p.len() > MAX_LEN) {
             cx.drop(&TOO_LONG, packet);
         }
         packets.iter_mut().for_each(|p| p.hops += 1);
         cx.env().links.send(id, packets);
-        // There was no room for the tag of an access point.
+        // There was no space for the tag of an access point.
         packets.drain(..).for_each(|p| cx.drop(&Reason::NO_SPACE, p));
     }
 

@@ -207,12 +207,12 @@ impl Cx<'_> {
         self.host.node(element).and_then(Behavior::length).unwrap_or(0)
     }
 
-    /// How many more packets there is room for in one of these queues; no limit without queues.
-    pub fn room_in(&self, queues: &[usize]) -> usize {
-        queues.iter().filter_map(|&q| self.host.node(q)?.room()).max().unwrap_or(usize::MAX)
+    /// How many more packets there is space for in one of these queues; no limit without queues.
+    pub fn space_in(&self, queues: &[usize]) -> usize {
+        queues.iter().filter_map(|&q| self.host.node(q)?.space()).max().unwrap_or(usize::MAX)
     }
 
-    /// How many more packets there is room for in each of these elements; no limit where none stores packets.
+    /// How many more packets there is space for in each of these elements; no limit where none stores packets.
     pub fn least_room_in(&self, storages: &[usize]) -> usize {
         let free = |&e: &usize| self.host.node(e)?.free();
         storages.iter().filter_map(free).min().unwrap_or(usize::MAX)

@@ -142,12 +142,12 @@ pub trait Behavior: Send {
         None
     }
 
-    /// How many more packets there is room for, if the node lets sources know.
-    fn room(&self) -> Option<usize> {
+    /// How many more packets there is space for, if the node lets sources know.
+    fn space(&self) -> Option<usize> {
         None
     }
 
-    /// How many more packets there is room for, if the node stores packets.
+    /// How many more packets there is space for, if the node stores packets.
     fn free(&self) -> Option<usize> {
         None
     }
@@ -257,7 +257,7 @@ pub struct NodeFacts {
     pub every_worker: bool,
     /// Whether it stores packets ([`Behavior::length`]).
     pub stores: bool,
-    /// Whether sources stop while it is full ([`Behavior::room`]).
+    /// Whether sources stop while it is full ([`Behavior::space`]).
     pub stops_sources: bool,
     /// [`Behavior::threads`]
     pub threads: Vec<(String, u32)>,
@@ -275,7 +275,7 @@ impl NodeFacts {
             calls: node.control().is_some(),
             every_worker: node.on_every_worker(),
             stores: node.length().is_some(),
-            stops_sources: node.room().is_some(),
+            stops_sources: node.space().is_some(),
             threads: node.threads(),
             memory: node.memory(inputs),
         }

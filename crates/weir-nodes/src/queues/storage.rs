@@ -115,7 +115,7 @@ macro_rules! queue_node {
                     q.state.shorten(q.capacity);
                     Ok(())
                 },
-                /// Number of packets for which there was no room.
+                /// Number of packets for which there was no space.
                 read drops = |q, _| Ok(q.state.drops.to_string()),
                 /// Sets the counts to zero.
                 write reset_counts = |q, _, _| {
@@ -167,7 +167,7 @@ macro_rules! queue_node {
                 Some(self.state.packets.len())
             }
 
-            fn room(&self) -> Option<usize> {
+            fn space(&self) -> Option<usize> {
                 self.free().filter(|_| $full)
             }
 

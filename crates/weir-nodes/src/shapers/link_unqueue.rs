@@ -63,7 +63,7 @@ impl LinkUnqueue {
         u64::try_from(bytes / 64).unwrap_or(u64::MAX).saturating_add(BURST as u64)
     }
 
-    /// Pulls packets while there is room on the link. Returns whether there was one to the last.
+    /// Pulls packets while there is space on the link. Returns whether there was one to the last.
     fn fill(&mut self, cx: &mut Cx<'_>) -> bool {
         let arrival = cx.now().saturating_add(nanos(self.latency));
         for _ in 0..BURST {
@@ -101,8 +101,8 @@ impl Behavior for LinkUnqueue {
             return if more { Ran::Busy } else { Ran::Idle };
         };
         let last = self.state.packets.back().map_or(first, |p| p.timestamp);
-        let room = last.saturating_sub(nanos(self.latency));
-        Ran::Until(if more { first.min(room) } else { first })
+        let space = last.saturating_sub(nanos(self.latency));
+        Ran::Until(if more { first.min(space) } else { first })
     }
 
     fn memory(&self, _inputs: usize) -> u64 {

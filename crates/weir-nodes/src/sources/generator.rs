@@ -140,7 +140,7 @@ macro_rules! generator_node {
                     return Ran::Idle;
                 }
                 self.end_calls(cx);
-                let free = cx.room_in(&self.state.queues);
+                let free = cx.space_in(&self.state.queues);
                 let burst = (self.burst.max(1) as usize).min(free);
                 if burst == 0 {
                     return Ran::Idle;

@@ -47,7 +47,7 @@ engine_node! {
     }
     check |s| match s.data.as_ref().map_or(0, |d| d.of_length(None).len()) {
         0..=MOST_DATA => Ok(()),
-        n => Err(format!("DATA: an IP packet has room for {MOST_DATA} bytes, not {n}")),
+        n => Err(format!("DATA: an IP packet has space for {MOST_DATA} bytes, not {n}")),
     };
     handlers {
         /// Number of requests generated so far.

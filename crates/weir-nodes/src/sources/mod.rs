@@ -3,8 +3,8 @@
 use crate::node::NodeClass;
 
 pub(crate) mod fast_udp_source;
-pub(crate) mod icmp_ping_source;
 mod generator;
+pub(crate) mod icmp_ping_source;
 pub(crate) mod infinite_source;
 pub(crate) mod random_source;
 pub(crate) mod rated_source;

@@ -2,7 +2,7 @@
 //!
 //! A trie has all prefixes, and answers for every width of key. For 32-bit keys it stands behind one of two others:
 //! up to 16 boundaries between answers are compared with the key at once ([`Ranges`]); more go into a directory
-//! by the bytes of the key ([`Directory`]). Only if that has no room is the trie itself asked.
+//! by the bytes of the key ([`Directory`]). Only if that has no space is the trie itself asked.
 
 mod arrays;
 mod blocks;
@@ -28,7 +28,7 @@ const FEW: usize = STARTS / 2;
 /// has entries. Smaller tables, of which there may be many, keep to the pages that they touch.
 const HUGE_FROM: usize = 4096;
 
-/// So few prefixes of more than 24 bits certainly have room in the directory again, with some to spare.
+/// So few prefixes of more than 24 bits certainly have space in the directory again, with some to spare.
 const LONG_AGAIN: usize = MAX_GROUPS as usize * 3 / 4;
 
 /// Prefixes of keys of one width, each with a slot.
@@ -235,7 +235,7 @@ impl Lpm {
     }
 
     /// Chooses the algorithm for 32-bit keys after a change, which the directory has followed. `try_all`: nothing is
-    /// known of whether the directory has room.
+    /// known of whether the directory has space.
     fn choose(&mut self, try_all: bool) {
         if self.held {
             return;

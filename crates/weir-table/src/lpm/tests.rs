@@ -403,7 +403,7 @@ fn without_room_for_long_prefixes_the_trie_answers() {
         assert_eq!(lpm.insert(host(MAX_GROUPS - i), 32, 5), Some(MAX_GROUPS - i));
         lpm.insert(host(MAX_GROUPS - i), 32, MAX_GROUPS - i);
     }
-    // Many, but in few groups: there is room for them.
+    // Many, but in few groups: there is space for them.
     let mut dense = Lpm::new(32);
     extend(&mut dense, (0..MAX_GROUPS + 1).map(|i| (i.into(), 32, i)));
     assert_eq!((dense.view().algorithm, dense.lookup(777)), (LpmView::DIRECTORY, Some(777)));

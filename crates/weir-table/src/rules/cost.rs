@@ -14,7 +14,7 @@ const CUT_COST: u32 = 2;
 const HASH_COST: u32 = 5;
 const LEAF_COST: u32 = 4;
 const RULE_COST: u32 = 1;
-/// Nanoseconds until a node is read, in the caches that have room for so many bytes; in others, the last.
+/// Nanoseconds until a node is read, in the caches that have space for so many bytes; in others, the last.
 const FETCH_COST: [(usize, u32); 3] = [(32 << 10, 0), (512 << 10, 3), (usize::MAX, 10)];
 
 impl Rules {

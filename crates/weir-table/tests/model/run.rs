@@ -151,7 +151,7 @@ impl World {
         self.set.take_orphans().iter().map(|p| p.bytes()[0]).collect()
     }
 
-    fn room(&self, t: usize) -> bool {
+    fn space(&self, t: usize) -> bool {
         self.tables[t].entries.len() < self.tables[t].decl.capacity as usize
     }
 
@@ -166,11 +166,11 @@ impl World {
             Edit::Insert(t, key) => {
                 let key = self.fit(*t, key);
                 let exact: Vec<KeyMatch> = key.iter().map(|&k| KeyMatch::Exact(k)).collect();
-                let (there, room) = (self.tables[*t].find(&exact, 0), self.room(*t));
+                let (there, space) = (self.tables[*t].find(&exact, 0), self.space(*t));
                 let slot = self.set.table_mut(self.at[*t]).insert(&key);
                 match there {
                     Some(i) => assert_eq!(slot, Some(self.tables[*t].entries[i].slot)),
-                    None => assert_eq!(slot.is_some(), room),
+                    None => assert_eq!(slot.is_some(), space),
                 }
                 if let (None, Some(slot)) = (there, slot) {
                     self.add(*t, slot, exact, 0);
@@ -197,7 +197,7 @@ impl World {
                     key[*hole] = v;
                     self.tables[0].find(&exact(&key), 0).is_none()
                 });
-                let wanted = wanted.filter(|_| self.room(0));
+                let wanted = wanted.filter(|_| self.space(0));
                 let got = self.set.table_mut(self.at[0]).claim(&mut key, *hole, *lo, *hi, *start);
                 assert_eq!(got.map(|(_, v)| v), wanted);
                 if let Some((slot, v)) = got {
@@ -329,11 +329,11 @@ impl World {
                 i
             }
             (None, Ok(slot)) => {
-                assert!(self.room(t));
+                assert!(self.space(t));
                 self.add(t, slot, key, row.priority)
             }
             (there, Err(e)) => {
-                assert!(there.is_none() && !self.room(t) && matches!(e, EditError::Full { .. }), "{e}");
+                assert!(there.is_none() && !self.space(t) && matches!(e, EditError::Full { .. }), "{e}");
                 return;
             }
         };

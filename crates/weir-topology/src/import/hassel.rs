@@ -92,7 +92,7 @@ const fn at(field: HeaderField, offset: usize, len: usize) -> FieldBytes {
 }
 
 impl TransferFunction {
-    /// Reads a transfer function; all mistakes are told at once.
+    /// Reads a transfer function; all mistakes are reported at once.
     pub fn parse(text: &str) -> Result<Self, DocErrors> {
         let mut errors = Errors::new(NAME);
         let mut lines = text.lines().zip(1..);

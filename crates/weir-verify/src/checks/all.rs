@@ -257,7 +257,12 @@ fn sorted(c: &mut Checker<'_>, q: &Query, trace: Trace) -> Vec<TraceArrivals> {
 }
 
 /// The same for one packet.
-fn by_meaning(c: &mut Checker<'_>, q: &Query, TraceArrivals { trace, others }: TraceArrivals, i: usize) -> Vec<TraceArrivals> {
+fn by_meaning(
+    c: &mut Checker<'_>,
+    q: &Query,
+    TraceArrivals { trace, others }: TraceArrivals,
+    i: usize,
+) -> Vec<TraceArrivals> {
     let visits = trace.ends().get(i).map(|e| e.route.kept()).unwrap_or_default();
     let visits = visits.into_iter().filter(|(_, packet)| is_own(c, &trace, packet));
     let visits: Vec<_> = visits.filter_map(|(place, packet)| Some((q.target_at(place)?, packet))).collect();

@@ -4,8 +4,8 @@ use super::{Checker, Query, Verdict};
 use crate::explore::path::How;
 use crate::explore::trace::Trace;
 
-/// `noloops`: no packet from any of the places returns to a place in a state that it had there before (its time to
-/// live aside).
+/// `noloops`: no packet from any of the places returns to a place in a state that it had there before (but for its time
+/// to live).
 pub fn noloops(c: &mut Checker<'_>, q: &Query) -> Verdict {
     let looping = |s: &Trace| s.ends().iter().any(|e| e.how == How::Loop);
     let found = c.seek(q, None, &HashSet::new(), |c, _, outcome| {

@@ -120,8 +120,8 @@ impl Explorer<'_> {
                         let size = self.tables.size(&mut self.branch, st, table);
                         let capacity = self.net.decl(table).capacity;
                         let capacity = self.branch.x.constant(Width::W32, capacity.into());
-                        let room = self.branch.x.less(size, capacity);
-                        if !self.branch.decide(st, room)? {
+                        let space = self.branch.x.less(size, capacity);
+                        if !self.branch.decide(st, space)? {
                             return Ok(self.go(st, full, &[]));
                         }
                         self.tables.new_entry(&mut self.branch, st, table, key)
@@ -183,8 +183,8 @@ impl Explorer<'_> {
                 let held = self.tables.held_now(&mut self.branch, st, e);
                 let most = self.net.decl(st.entries[e].table).held;
                 let most = self.branch.x.constant(Width::W32, most.into());
-                let room = self.branch.x.less(held, most);
-                if !st.entries[e].live || !self.branch.decide(st, room)? {
+                let space = self.branch.x.less(held, most);
+                if !st.entries[e].live || !self.branch.decide(st, space)? {
                     return Ok(self.go(st, full, &[]));
                 }
                 let packet = Branch::packet(st)?.clone();

@@ -21,11 +21,11 @@ use crate::model::set::Set;
 
 /// What grows more often is anything.
 const GROWTHS: u32 = 2;
-/// Most intervals that are told apart.
+/// Most intervals that are distinguished.
 const INTERVALS: usize = 64;
 /// Most forms of a table.
 const FORMS: usize = 4;
-/// Most that are told apart while they are looked for.
+/// Most that are distinguished while they are looked for.
 const CANDIDATES: usize = 16;
 /// As much as so many parts in other ranges counts a part that is another number.
 const KEEPS: usize = 3;

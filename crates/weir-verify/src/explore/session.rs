@@ -378,7 +378,12 @@ impl<'a> Session<'a> {
     }
 
     /// Lets the current packet of each trace in, and shows what comes to watched places, one by one; keeps nothing else.
-    pub fn arrivals(&mut self, traces: Vec<Trace>, watched: &HashSet<NodePort>, mut look: impl FnMut(Arrival)) {
+    pub fn arrivals(
+        &mut self,
+        traces: Vec<Trace>,
+        watched: &HashSet<NodePort>,
+        mut look: impl FnMut(Arrival),
+    ) {
         let mut search = self.search_arrivals(traces, watched, None);
         search.cover();
         while let Some(arrival) = self.next_arrival(&mut search) {

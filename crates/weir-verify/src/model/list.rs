@@ -46,7 +46,7 @@ impl<T> Clone for List<T> {
 }
 
 impl<T> Drop for List<T> {
-    /// One after the other: a long list has no room on the stack.
+    /// One after the other: a long list has no space on the stack.
     fn drop(&mut self) {
         let mut first = self.first.take();
         while let Some(node) = first.as_mut().and_then(Rc::get_mut) {

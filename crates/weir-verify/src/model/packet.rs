@@ -177,19 +177,19 @@ impl SymbolicPacket {
 
     /// How many bytes more than [`LONG`] there are from an anchor to the end (32 bits): never less than 0, also where the
     /// end is in front.
-    fn room(&self, x: &mut Exprs, base: i64, off: Expr) -> Expr {
+    fn space(&self, x: &mut Exprs, base: i64, off: Expr) -> Expr {
         let end = x.plus(self.end.0, self.end.1 - base + LONG);
         x.binary(BinOp::Sub, end, off)
     }
 
-    /// Whether the packet, where it is known to reach to an anchor, has room there; nothing if the position is behind none.
+    /// Whether the packet, where it is known to reach to an anchor, has space there; nothing if the position is behind none.
     pub(crate) fn reaches_anchor(&self, x: &mut Exprs, at: i64) -> Option<(Expr, Expr)> {
         let (base, off) = x.anchor_of(at).map(|(anchor, _)| (anchor.base, anchor.off))?;
         let rest = self.rest(x, base);
         let reaches = x.at_most(off, rest);
-        let room = self.room(x, base, off);
+        let space = self.space(x, base, off);
         let least = x.constant(Width::W32, LONG as u128);
-        Some((reaches, x.at_most(least, room)))
+        Some((reaches, x.at_most(least, space)))
     }
 
     /// With numbers in place of its anchors: where they begin, and how far that is behind their bases.
@@ -278,8 +278,8 @@ impl SymbolicPacket {
     /// Number of bytes from a position to the end, if it is not behind it (32 bits).
     pub fn rest(&self, x: &mut Exprs, from: i64) -> Expr {
         if let Some((base, off, k)) = x.anchor_of(from).map(|(anchor, k)| (anchor.base, anchor.off, k)) {
-            let room = self.room(x, base, off);
-            return x.plus(room, -LONG - k);
+            let space = self.space(x, base, off);
+            return x.plus(space, -LONG - k);
         }
         x.plus(self.end.0, self.end.1 - from)
     }
@@ -287,9 +287,9 @@ impl SymbolicPacket {
     /// Whether a position is not behind the end.
     pub(crate) fn reaches(&self, x: &mut Exprs, at: i64) -> Expr {
         if let Some((base, off, k)) = x.anchor_of(at).map(|(anchor, k)| (anchor.base, anchor.off, k)) {
-            let room = self.room(x, base, off);
+            let space = self.space(x, base, off);
             let need = x.constant(Width::W32, (LONG + k) as u128);
-            return x.at_most(need, room);
+            return x.at_most(need, space);
         }
         match u32::try_from(at - self.end.1) {
             Err(_) => x.constant(Width::W1, u128::from(at <= self.end.1)),
@@ -311,7 +311,7 @@ impl SymbolicPacket {
         x.binary(BinOp::Add, end, self.head)
     }
 
-    /// Puts zeros in front; the buffer's content moves if the room in front is too small.
+    /// Puts zeros in front; the buffer's content moves if the space in front is too small.
     pub(crate) fn push(&mut self, x: &mut Exprs, n: u32) {
         let data = x.plus(self.head, self.data);
         let want = x.constant(Width::W32, n.into());

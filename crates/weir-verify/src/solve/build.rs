@@ -80,7 +80,7 @@ pub(crate) fn copy_held(tables: &mut TableSet) -> HeldPackets {
             }
             all.insert(EntryRef { table: t, slot }, packets.iter().map(Packet::copy).collect());
             for p in packets {
-                // They were there, so there is room for them.
+                // They were there, so there is space for them.
                 drop(tables.table_mut(t).hold(slot, p));
             }
         }

@@ -109,7 +109,7 @@ impl Replay {
         self.hops[from..].iter().zip(&self.arrived[from..]).map(|(h, p)| (h.place, p))
     }
 
-    /// The run in which the first node of these that what entered last comes to has no room for it, and what follows does
+    /// The run in which the first node of these that what entered last comes to has no space for it, and what follows does
     /// not happen.
     pub(crate) fn lose(&mut self, full: impl Fn(NodeId) -> bool) {
         let from = self.starts.last().copied().unwrap_or(0);

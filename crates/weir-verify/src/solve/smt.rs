@@ -278,19 +278,19 @@ impl<'a> Query<'a> {
                     (part(&mut self.terms, Symbol::Len(p)), part(&mut self.terms, Symbol::Pulled(p)));
                 let (head, capacity) =
                     (part(&mut self.terms, Symbol::Head(p)), part(&mut self.terms, Symbol::Capacity(p)));
-                let [room, small, large, huge] =
+                let [space, small, large, huge] =
                     [HEADROOM, SMALL_CAPACITY, LARGE_CAPACITY, HUGE_CAPACITY].map(|v| number(v.into(), 32));
                 let sized = |need: &str| {
                     let larger = format!("(ite (bvule {need} {large}) {large} {huge})");
                     format!("(= {capacity} (ite (bvule {need} {small}) {small} {larger}))")
                 };
                 let bytes = format!("(bvadd {pulled} {len})");
-                let plain = sized(&format!("(bvadd {room} {bytes})"));
+                let plain = sized(&format!("(bvadd {space} {bytes})"));
                 // As far in front as can be.
-                let moved = format!("(ite (bvule {bytes} {room}) {bytes} {room})");
-                let front = sized(&format!("(bvsub (bvadd {room} {bytes}) {moved})"));
+                let moved = format!("(ite (bvule {bytes} {space}) {bytes} {space})");
+                let front = sized(&format!("(bvsub (bvadd {space} {bytes}) {moved})"));
                 self.terms.assert(&format!(
-                    "(or (and (= {head} (bvadd {room} {pulled})) {plain}) (and (= {head} (bvsub (bvadd {room} {pulled}) {moved})) {front}))"
+                    "(or (and (= {head} (bvadd {space} {pulled})) {plain}) (and (= {head} (bvsub (bvadd {space} {pulled}) {moved})) {front}))"
                 ));
             }
         }

@@ -90,7 +90,7 @@ impl<'a> Paths<'a> {
         let mut said: Vec<Ends> = Vec::new();
         for s in &self.traces {
             if s.conditions().iter().all(|&c| eval.eval(c) != 0) {
-                said.push(told(&mut eval, s));
+                said.push(predicted(&mut eval, s));
             }
         }
         let again = start(self.net, &self.entered, packets, meta, randoms);
@@ -120,7 +120,7 @@ impl<'a> Paths<'a> {
             };
             let packets: Vec<Vec<u8>> = input.packets.iter().map(|p| p.bytes().to_vec()).collect();
             make_tables(self.net, &mut input);
-            let said = told(&mut Evaluator::of_run(self.session.known_exprs(), &input.run(self.net)), s);
+            let said = predicted(&mut Evaluator::of_run(self.session.known_exprs(), &input.run(self.net)), s);
             let seen = seen(self.net, &replay(self.net, &self.entered, input));
             assert_eq!(seen, said, "{packets:02x?}");
             solved.push(packets);
@@ -264,7 +264,7 @@ fn make_tables(net: &Network, input: &mut ConcreteInput) {
 }
 
 /// What a trace says about its packets' ends.
-fn told(eval: &mut Evaluator<'_>, s: &Trace) -> Ends {
+fn predicted(eval: &mut Evaluator<'_>, s: &Trace) -> Ends {
     let ends = s.ends().iter().filter(|e| e.how != How::Held);
     let mut all: Ends = ends
         .map(|e| {

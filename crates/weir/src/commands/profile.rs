@@ -31,8 +31,8 @@ pub(crate) fn text(times: &[ElementTime]) -> String {
 pub(crate) fn flows<'a>(caches: impl Iterator<Item = (&'a str, usize, u64, u64)>) -> Option<String> {
     let mut rows = vec![["LOOKUPS IN", "FLOWS KEPT", "SPARED", "DONE"].map(str::to_owned).to_vec()];
     rows.extend(caches.map(|(table, entries, hits, misses)| {
-        let room = if entries == 0 { "off".to_owned() } else { format!("up to {entries}") };
-        vec![table.to_owned(), room, hits.to_string(), misses.to_string()]
+        let space = if entries == 0 { "off".to_owned() } else { format!("up to {entries}") };
+        vec![table.to_owned(), space, hits.to_string(), misses.to_string()]
     }));
     (rows.len() > 1).then(|| table(&rows, &[1, 2, 3]))
 }

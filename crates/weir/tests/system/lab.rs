@@ -163,7 +163,10 @@ impl Lab {
         let mut list: Vec<u32> = all.filter(marked).collect();
         for n in &self.namespaces {
             list.extend(
-                host(&["ip", "netns", "pids", n.name()]).stdout.lines().filter_map(|l| l.trim().parse::<u32>().ok()),
+                host(&["ip", "netns", "pids", n.name()])
+                    .stdout
+                    .lines()
+                    .filter_map(|l| l.trim().parse::<u32>().ok()),
             );
         }
         list.sort_unstable();

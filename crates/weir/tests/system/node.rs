@@ -474,7 +474,7 @@ fn a_full_disk_is_an_error_and_no_more() {
     assert_eq!(node.state(), before, "something was changed by what was refused");
     until_pings(&lab.ns("client"), "10.0.1.1");
 
-    // Room again: the same document is taken.
+    // Space again: the same document is taken.
     std::fs::remove_file(&filler).unwrap();
     let swaps = node.swaps("firewall-nat");
     assert!(node.weir(&["apply", file]).ok().contains("changed"));

@@ -195,7 +195,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: VERIFY_OTHERS,
     },
     Mutation {
-        name: "supposed: an entry that is known in part is known",
+        name: "assumed entries: an entry that is known in part is known",
         file: "crates/weir-verify/src/explore/invariant.rs",
         text: "self.parts.iter().zip(&other.parts).all(|(a, b)| a.is_within(b))",
         instead: "self.parts.iter().zip(&other.parts).any(|(a, b)| a.is_within(b))",
@@ -216,14 +216,14 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: GRAPHS,
     },
     Mutation {
-        name: "supposed: packets wait with every entry",
+        name: "assumed entries: packets wait with every entry",
         file: "crates/weir-verify/src/explore/invariant.rs",
         text: "parts.push(if held.value() == Some(0) { held } else { many });",
         instead: "parts.push(if held.value() == Some(1) { held } else { Set::full(Width::W32) });",
         test: VERIFY_OTHERS,
     },
     Mutation {
-        name: "supposed: forms of other protocols are as alike as those of other addresses",
+        name: "assumed entries: forms of other protocols are as alike as those of other addresses",
         file: "crates/weir-verify/src/explore/invariant.rs",
         text: "const KEEPS: usize = 3;",
         instead: "const KEEPS: usize = 0;",
@@ -398,10 +398,10 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: VERIFY_CHECKS,
     },
     Mutation {
-        name: "all: there is always room in a queue",
+        name: "all: there is always space in a queue",
         file: "crates/weir-verify/src/checks/all.rs",
         text: "any(|&lossless| lossless || !self.strict)",
-        instead: "any(|&room| room || !self.strict || self.strict)",
+        instead: "any(|&lossless| lossless || !self.strict || self.strict)",
         test: VERIFY_CHECKS,
     },
     Mutation {
@@ -447,21 +447,21 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         test: VERIFY_CHECKS,
     },
     Mutation {
-        name: "cover: a way stands for another whatever it assumes",
+        name: "subsumption: a path stands for another whatever it assumes",
         file: "crates/weir-verify/src/model/facts.rs",
         text: "if !ignored(*c) && !self.holds(x, *c) {",
         instead: "if !ignored(*c) && self.truth(x, *c) == Some(false) {",
         test: VERIFY_SUBSUMPTION,
     },
     Mutation {
-        name: "cover: what was drawn is left out though the packet holds it",
+        name: "subsumption: what was drawn is left out though the packet holds it",
         file: "crates/weir-verify/src/explore/subsumption.rs",
         text: "!alike.drawn && drawn.draws_again",
         instead: "drawn.draws_again",
         test: VERIFY_SUBSUMPTION,
     },
     Mutation {
-        name: "cover: an annotation that is written over on one way counts on none",
+        name: "subsumption: an annotation that is written over on one path counts on none",
         file: "crates/weir-verify/src/explore/subsumption.rs",
         text: ".reduce(|a, b| a & b)",
         instead: ".reduce(|a, b| a | b)",

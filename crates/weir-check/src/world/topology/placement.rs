@@ -53,7 +53,8 @@ impl World {
             let node = edge_port.start.as_ref().map(|s| s.place.node);
             node.and_then(|n| self.labels.get(&n)).is_some_and(|l| l.class == PLATFORM)
         };
-        let location = self.locations.iter().find(|s| s.name == platform && s.edge_ports.iter().any(is_platform));
+        let location =
+            self.locations.iter().find(|s| s.name == platform && s.edge_ports.iter().any(is_platform));
         let Some(location) = location else {
             return Err(vec![format!("the topology has no platform {platform}")]);
         };
@@ -71,7 +72,8 @@ impl World {
             let (has, name) = (addresses.len(), &platform.name);
             return Err(vec![format!("{name} has {has} addresses for {wanted} modules")]);
         }
-        let (edge_ports, sender) = (&platform.edge_ports, platform.edge_ports.iter().find_map(|g| g.start.as_ref()));
+        let (edge_ports, sender) =
+            (&platform.edge_ports, platform.edge_ports.iter().find_map(|g| g.start.as_ref()));
         let begin = self.locations.len();
         let mut entries: Vec<click::Port> = Vec::new();
         for ((module, plan), address) in m.request.modules.iter().zip(&m.plans).zip(addresses) {

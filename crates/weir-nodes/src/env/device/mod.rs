@@ -391,7 +391,7 @@ impl Devices {
     }
 
     /// How many packets the device takes now.
-    pub fn room(&self, id: usize) -> usize {
+    pub fn space(&self, id: usize) -> usize {
         self.device(id).map_or(0, |d| TX_WAITING.saturating_sub(d.waiting()))
     }
 
@@ -430,10 +430,10 @@ impl Devices {
         self.device(id).is_some_and(|d| d.waiting() == 0)
     }
 
-    /// Gives packets of an element to a device, as many as it has [`room`](Devices::room) for; the rest stays in `packets`.
+    /// Gives packets of an element to a device, as many as it has [`space`](Devices::space) for; the rest stays in `packets`.
     pub fn send(&mut self, id: usize, sender: Sender, packets: &mut Vec<Packet>, now: u64) {
         while !packets.is_empty() {
-            let n = packets.len().min(self.room(id));
+            let n = packets.len().min(self.space(id));
             if n == 0 {
                 return;
             }

@@ -285,7 +285,7 @@ fn last_hop(ip: &[u8]) -> u32 {
     long(ip, 16)
 }
 
-/// Writes where there is room.
+/// Writes where there is space.
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     for (to, from) in bytes.iter_mut().skip(at).zip(value) {
         *to = *from;

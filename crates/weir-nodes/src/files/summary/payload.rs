@@ -70,27 +70,27 @@ fn start(d: &Draft) -> usize {
     }
 }
 
-/// The packet has `len` bytes of payload from `at` on: that gives its length, or, where that is known, leaves room
+/// The packet has `len` bytes of payload from `at` on: that gives its length, or, where that is known, leaves space
 /// for options in the headers.
 fn account(d: &mut Draft, at: usize, len: usize) {
     if d.want_len == 0 || !d.is_ip {
         d.want_len = (at + len) as u32;
         return;
     }
-    let mut room = (d.want_len as usize).saturating_sub(at + len);
-    if room > 0
+    let mut space = (d.want_len as usize).saturating_sub(at + len);
+    if space > 0
         && first_fragment(d.ip())
         && byte(d.ip(), 9) == 6
         && !d.has_tcp_options
         && byte(d.segment(), 12) >> 4 == 5
     {
-        let more = (room - room % 4).min(60 - TCP_LEN);
+        let more = (space - space % 4).min(60 - TCP_LEN);
         insert(d, d.transport.unwrap_or(0) + TCP_LEN, more);
         d.put_transport(12, &[(((TCP_LEN + more) / 4) << 4) as u8]);
-        room -= more;
+        space -= more;
     }
-    if room > 0 && !d.has_ip_options && d.ip_header_len() == 20 {
-        let more = (room - room % 4).min(40);
+    if space > 0 && !d.has_ip_options && d.ip_header_len() == 20 {
+        let more = (space - space % 4).min(40);
         insert(d, d.net_at() + 20, more);
         d.set_ip_header_len(20 + more);
     }

@@ -19,7 +19,7 @@ pub(super) const FIELDS: &[Field] = &[
         .sets(TRANSPORT, |d, n| set_tcp(d, 8, &(n.number() as u32).to_be_bytes())),
     Field::new("tcp_off", Form::U8, |v| Ok(Value::Number(u64::from(byte(tcp(v, 13)?, 12) >> 4) * 4)))
         .sets(TRANSPORT - 1, set_offset),
-    // Nine flags: in a binary record, there is room for eight.
+    // Nine flags: in a binary record, there is space for eight.
     Field::new("tcp_flags", Form::U8, |v| Ok(Value::Number((word(tcp(v, 14)?, 12) & 0x1ff).into())))
         .printed(print_flags)
         .parsed(|_, _, text| parse_flags(text))

@@ -11,7 +11,7 @@ pub(super) const ANY: u8 = LESS | EQUAL | GREATER;
 impl Facts {
     /// Which of less, equal and greater the first of a pair may be: by what was said of both, or of each and a third.
     pub(super) fn compared(&self, pair: (Expr, Expr)) -> u8 {
-        let mut may = self.told(pair.0, pair.1);
+        let mut may = self.known(pair.0, pair.1);
         if may.count_ones() == 1 {
             return may;
         }
@@ -21,7 +21,7 @@ impl Facts {
                 p if p == b => a,
                 _ => continue,
             };
-            let (one, two) = (self.told(pair.0, between), self.told(between, pair.1));
+            let (one, two) = (self.known(pair.0, between), self.known(between, pair.1));
             for way in [LESS, GREATER] {
                 // Never more and then never more is never more, and less if one of them is less.
                 if (one | two) & !(way | EQUAL) == 0 {
@@ -33,7 +33,7 @@ impl Facts {
     }
 
     /// What was said of two expressions: which of less, equal and greater the first may be.
-    fn told(&self, a: Expr, b: Expr) -> u8 {
+    fn known(&self, a: Expr, b: Expr) -> u8 {
         if a < b {
             return self.orders.get(&(a, b)).copied().unwrap_or(ANY);
         }

@@ -123,7 +123,7 @@ fn key_line(state: &State) -> Line<'_> {
     Line::from(spans)
 }
 
-/// The tables, as many and as much of them as there is room for.
+/// The tables, as many and as much of them as there is space for.
 fn tables(state: &State, area: Rect) -> Vec<Line<'static>> {
     let sections = state.sections();
     if sections.is_empty() && !state.filter.is_empty() {
@@ -141,9 +141,9 @@ fn tables(state: &State, area: Rect) -> Vec<Line<'static>> {
 
 fn table(section: &Section, width: usize, scroll: usize, height: usize, out: &mut Vec<Line<'static>>) {
     let left = section.rows.len().saturating_sub(scroll);
-    // The last line is empty, or tells what there is no room for.
-    let room = height.saturating_sub(2);
-    let (titles, rows) = lines(section, width, scroll, room);
+    // The last line is empty, or tells what there is no space for.
+    let space = height.saturating_sub(2);
+    let (titles, rows) = lines(section, width, scroll, space);
     let style = Style::new().fg(Color::Cyan).add_modifier(Modifier::BOLD);
     out.push(Line::styled(titles, style));
     let shown = rows.len();

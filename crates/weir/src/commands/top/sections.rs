@@ -162,8 +162,8 @@ fn devices(rates: &Rates) -> Section {
 
 fn flows(rates: &Rates) -> Section {
     let rows = rates.flows.iter().map(|c| {
-        let room = if c.entries == 0 { "off".to_owned() } else { amount(c.entries as f64) };
-        row(vec![c.table.clone(), room, per_second(c.spared), per_second(c.done)], c.spared, false)
+        let space = if c.entries == 0 { "off".to_owned() } else { amount(c.entries as f64) };
+        row(vec![c.table.clone(), space, per_second(c.spared), per_second(c.done)], c.spared, false)
     });
     Section {
         title: "FLOW CACHES",

@@ -30,7 +30,7 @@ const STATE: u32 = 41;
 /// Offset of the annotation with the number of the interface that a packet came in by (2 bytes).
 const INPUT: u32 = 38;
 
-/// Most reasons of a box that are told apart.
+/// Most reasons of a box that are distinguished.
 const MAX_CAUSES: usize = 256;
 
 /// An interface of a box, and its first IPv4 address.
@@ -67,13 +67,13 @@ impl<'a> Rules<'a> {
     }
 
     /// A rule with what of it is not modelled.
-    fn told(&self, rule: &Rule, what: &str) -> String {
+    fn doubt(&self, rule: &Rule, what: &str) -> String {
         format!("{} line {}: {}: {what} is not modelled", self.set.file, rule.line, rule.text)
     }
 
     /// A rule of which not all is modelled.
     fn unknown(&self, rule: &Rule) -> String {
-        self.told(rule, rule.unknown.first().map_or("its translation here", String::as_str))
+        self.doubt(rule, rule.unknown.first().map_or("its translation here", String::as_str))
     }
 
     /// Notes the interface that packets come in by, finds the states of their connections, and changes destinations. Input

@@ -39,11 +39,11 @@ fn grow(b: &mut Builder) {
     let words = b.shr(word, 12);
     let tcp = b.shl(words, 2);
     let headers = b.add(ip, tcp);
-    let (empty, room) = (b.eq(total, headers), b.lt(words, OPTIONS + PLAIN));
+    let (empty, space) = (b.eq(total, headers), b.lt(words, OPTIONS + PLAIN));
     let random = b.random();
     let bit = b.and(random, 1);
     let chosen = b.eq(bit, 1);
-    let possible = b.and(empty, room);
+    let possible = b.and(empty, space);
     let grows = b.and(possible, chosen);
     b.when(grows, |b| {
         // What lies behind the IP length was cut off when the packet came in.

@@ -1,6 +1,6 @@
 //! Connection tracking, as Linux does it: which state the connection of a packet is in, and when a connection is known.
 //!
-//! Connections are told apart by addresses, protocol, ports of TCP and UDP, and identifiers of ICMP queries. Sequence numbers
+//! Connections are distinguished by addresses, protocol, ports of TCP and UDP, and identifiers of ICMP queries. Sequence numbers
 //! and checksums are not looked at, as with `nf_conntrack_tcp_be_liberal`. Fragments wait for each other, and go on as the
 //! packet that they are parts of. Packets with IP options are not followed: they end here.
 
@@ -69,7 +69,7 @@ impl Connections {
     /// Notes that there is a connection, and goes on; the last of what is done with the packet.
     pub(super) fn note(self, b: &mut Builder, then: &dyn Fn(&mut Builder)) {
         let zero = b.constant(Width::W8, 0_u8);
-        // There is room for the only entry that anybody makes.
+        // There is space for the only entry that anybody makes.
         let entry = b.insert(self.some, &[zero], |b| then(b));
         keep(b, entry);
         then(b);

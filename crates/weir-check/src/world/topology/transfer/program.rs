@@ -196,11 +196,11 @@ impl Make<'_> {
 
     /// What is done from a node on. False if that gets too long.
     fn node(&mut self, b: &mut Builder, number: usize, read: &mut HashMap<usize, V>) -> bool {
-        let room = self.left.checked_sub(1);
-        self.left = room.unwrap_or(0);
+        let space = self.left.checked_sub(1);
+        self.left = space.unwrap_or(0);
         let diagram = self.diagram;
         let table = self.tables.get(number).copied().flatten();
-        let (Some(_), Some(node)) = (room, diagram.nodes.get(number)) else {
+        let (Some(_), Some(node)) = (space, diagram.nodes.get(number)) else {
             b.drop(Reason::NO_MATCH);
             return false;
         };
