@@ -101,7 +101,7 @@ impl NodeHost for Running<'_> {
         self.router.call_write(self.rt, Some(from), call).map_err(CallError::in_context)
     }
 
-    fn find_handler(&self, from: Option<usize>, name: &str) -> Result<Option<Modes>, String> {
+    fn handler_modes(&self, from: Option<usize>, name: &str) -> Result<Option<Modes>, String> {
         Ok(self.router.modes(&self.router.find_handler(from, name)?))
     }
 

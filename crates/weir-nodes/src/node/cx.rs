@@ -64,7 +64,7 @@ pub trait NodeHost {
     ///
     /// # Errors
     /// If there is no such element.
-    fn find_handler(&self, from: Option<usize>, name: &str) -> Result<Option<Modes>, String>;
+    fn handler_modes(&self, from: Option<usize>, name: &str) -> Result<Option<Modes>, String>;
     /// The name of a handler as seen from everywhere.
     fn full_name(&self, from: usize, name: &str) -> String;
 }
@@ -131,12 +131,12 @@ impl Cx<'_> {
         self.host.write_handler(self.element, call).map_err(|e| errors.push(e)).is_ok()
     }
 
-    /// How a handler may be called, if it is there.
+    /// How a handler may be called, as seen from everywhere; `None`: there is none.
     ///
     /// # Errors
     /// If there is no such element.
-    pub fn find_handler(&self, name: &str) -> Result<Option<Modes>, String> {
-        self.host.find_handler(None, name)
+    pub fn graph_handler_modes(&self, name: &str) -> Result<Option<Modes>, String> {
+        self.host.handler_modes(None, name)
     }
 
     /// The name of a handler whose element is given by its number, from 1 on.
@@ -150,9 +150,9 @@ impl Cx<'_> {
         }
     }
 
-    /// How a handler may be called.
+    /// How a handler may be called, as seen from this node; `None`: there is none.
     pub fn handler_modes(&self, name: &str) -> Option<Modes> {
-        self.host.find_handler(Some(self.element), name).ok()?
+        self.host.handler_modes(Some(self.element), name).ok()?
     }
 
     /// The full name of a handler, as seen from this node.

@@ -104,7 +104,7 @@ impl Serving {
         let full = cx.numbered(&full);
         // A name alone is a handler of the graph, not of this element.
         let full = if full.contains('.') { full } else { format!(".{full}") };
-        let modes = match cx.find_handler(&full) {
+        let modes = match cx.graph_handler_modes(&full) {
             Ok(modes) => modes.filter(|m| !m.private),
             Err(_) => {
                 let element = name.split_once('.').map_or("", |(e, _)| e);
