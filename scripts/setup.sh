@@ -17,6 +17,7 @@ curl:curl
 dig:bind9-dnsutils
 dnsmasq:dnsmasq-base
 docker-registry:docker-registry
+dpdk-testpmd:dpdk-dev
 ethtool:ethtool
 fish:fish
 ip:iproute2

@@ -1,7 +1,9 @@
 //! Ports: where packets enter and leave a process.
 //!
 //! A [`Port`] receives and sends batches without blocking. There are ports in [`memory`] (paired queues), on [`pcap`]
-//! files, on [`socket`]s, and on network interfaces ([`interface`], which chooses between [`af_packet`] and [`af_xdp`]). A [`Poller`] sleeps until one of several ports is readable.
+//! files, on [`socket`]s, on memory that is shared with other processes ([`memif`]), and on network interfaces
+//! ([`interface`], which chooses between [`af_packet`] and [`af_xdp`]). A [`Poller`] sleeps until one of several ports is
+//! readable.
 //!
 //! Packets of local senders are often unfinished: their transport checksum is left to the hardware, and they are
 //! larger than the MTU. AF_PACKET ports carry them so, described by [`Meta`](weir_packet::Meta); [`offload`] finishes
@@ -11,6 +13,7 @@ pub mod af_packet;
 pub mod af_xdp;
 pub mod inbox;
 pub mod interface;
+pub mod memif;
 pub mod memory;
 mod netns;
 pub mod offload;

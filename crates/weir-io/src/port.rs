@@ -17,8 +17,8 @@ pub trait Port: Send {
     ///
     /// `Ok(0)` means that there is nothing now; see [`ended`](Port::ended) for "never again". The link layer mark is
     /// set to the start of the packet. An error concerns the port, not one packet: malformed packets are
-    /// counted and skipped. [`PortError::Down`] is reported once each time the interface goes down, and reception
-    /// goes on by itself when it comes up again.
+    /// counted and skipped. [`PortError::Down`] is reported once each time the interface goes down, and
+    /// [`PortError::NoPeer`] each time the peer goes away; reception goes on by itself when it comes up, or another comes.
     fn receive(&mut self, out: &mut Vec<Packet>, max: usize) -> Result<usize, PortError>;
 
     /// Sends packets from the front of `batch` and returns how many were sent.
@@ -42,6 +42,12 @@ pub trait Port: Send {
     /// Whether no packet will ever be received again, such as at the end of a file.
     fn ended(&self) -> bool {
         false
+    }
+
+    /// Whether whom the port talks to is there, for ports that follow by themselves who comes and goes: after
+    /// [`PortError::NoPeer`] nobody needs to open them again.
+    fn is_up(&self) -> Option<bool> {
+        None
     }
 
     /// The counters since the port was opened.
@@ -154,6 +160,14 @@ pub enum PortError {
     Down {
         /// The interface.
         name: String,
+    },
+    /// Nobody is at the other end of shared memory. The port goes on by itself when someone comes.
+    #[error("`{name}` has no peer: {why}")]
+    NoPeer {
+        /// The port.
+        name: String,
+        /// Why not.
+        why: String,
     },
     /// The interface vanished. Open the port again when there is an interface of that name.
     #[error("interface `{name}` was removed; open the port again when it is back")]

@@ -1,5 +1,6 @@
 //! Ports as data: of which kind one is, and how it is opened.
 
+use crate::memif::{self, MemifPort};
 use crate::socket::{self, SocketPort};
 use crate::tap::{self, TapPort};
 use crate::{Netns, Port, PortError, interface};
@@ -21,15 +22,30 @@ pub enum PortSpec {
         /// How it is made.
         options: tap::Options,
     },
+    /// On memory that is shared with another process.
+    Memif(memif::Options),
     /// On a socket.
     Socket(socket::Options),
 }
 
 impl PortSpec {
+    /// The port that a device's name means: `memif:` and what follows it is one on shared memory ([`memif::Options`]), all else
+    /// an interface.
+    ///
+    /// # Errors
+    /// If a name that begins with `memif:` does not go on as it has to.
+    pub fn device(name: &str, options: interface::Options) -> Result<PortSpec, memif::BadName> {
+        if name.starts_with(memif::PREFIX) {
+            return name.parse().map(PortSpec::Memif);
+        }
+        Ok(PortSpec::Interface { name: name.to_owned(), options })
+    }
+
     /// What it is called: the interface, or what a socket is at or talks to; empty if that is not known before it is open.
     pub fn name(&self) -> String {
         match self {
             PortSpec::Interface { name, .. } | PortSpec::Tap { name, .. } => name.clone(),
+            PortSpec::Memif(options) => options.to_string(),
             PortSpec::Socket(options) => options.kind.to_string(),
         }
     }
@@ -52,7 +68,7 @@ impl PortSpec {
             PortSpec::Tap { options, .. } => {
                 self == open || *options == tap::Options { kind: options.kind, ..tap::Options::default() }
             }
-            PortSpec::Interface { .. } | PortSpec::Socket(_) => self == open,
+            PortSpec::Interface { .. } | PortSpec::Memif(_) | PortSpec::Socket(_) => self == open,
         }
     }
 
@@ -64,6 +80,7 @@ impl PortSpec {
         Ok(match self {
             PortSpec::Interface { name, options } => interface::open(name, options)?,
             PortSpec::Tap { name, options } => Box::new(TapPort::open(name, options)?),
+            PortSpec::Memif(options) => Box::new(MemifPort::open(options)?),
             PortSpec::Socket(options) => Box::new(SocketPort::open(options)?),
         })
     }

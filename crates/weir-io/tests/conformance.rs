@@ -139,6 +139,23 @@ fn tap() {
 }
 
 #[test]
+fn memif() {
+    let dir = tempfile::tempdir().unwrap();
+    for more in ["", "&ring=512&buffer=256"] {
+        let (mut master, mut slave) = common::memif_pair(&dir.path().join("m.sock"), more);
+        passes_packets_in_order(&mut master, &mut slave, &entry::DEVICE);
+        passes_packets_in_order(&mut slave, &mut master, &entry::DEVICE);
+        wakes_a_sleeper(&mut slave, &mut master);
+        wakes_a_sleeper(&mut master, &mut slave);
+        let (mut master, mut slave) = common::memif_pair(&dir.path().join("n.sock"), more);
+        slave.send(&mut packets(&frames(1))).unwrap();
+        wakes_nobody_late(&mut master);
+        master.send(&mut packets(&frames(1))).unwrap();
+        wakes_nobody_late(&mut slave);
+    }
+}
+
+#[test]
 fn pcap() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("packets.pcap");

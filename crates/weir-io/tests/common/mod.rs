@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use weir_io::af_packet::{AfPacketPort, Options};
 use weir_io::af_xdp::{self, AfXdpPort};
+use weir_io::memif::MemifPort;
 use weir_io::{Netns, Poller, Port, PortError};
 use weir_packet::Packet;
 
@@ -119,6 +120,40 @@ impl<P> Drop for Forwarder<P> {
         self.stop.store(true, Ordering::Relaxed);
         self.waker.wake();
     }
+}
+
+/// A memif port of that name, which may have to be waited for.
+pub fn memif(name: &str) -> MemifPort {
+    MemifPort::open(&name.parse().unwrap()).unwrap()
+}
+
+/// Master and slave on a socket; `more` is what else the names of both say.
+pub fn memif_pair(path: &std::path::Path, more: &str) -> (MemifPort, MemifPort) {
+    let open = |role| memif(&format!("memif:{}?role={role}{more}", path.display()));
+    let (mut master, mut slave) = (open("master"), open("slave"));
+    for port in [&mut master, &mut slave] {
+        until(|| is_up(port));
+    }
+    (master, slave)
+}
+
+/// Whether a port without packets has a peer.
+pub fn is_up(port: &mut MemifPort) -> bool {
+    let mut none = Vec::new();
+    let _ = port.receive(&mut none, 1);
+    assert!(none.is_empty());
+    port.is_up() == Some(true)
+}
+
+/// Waits until something holds, for at most ten seconds.
+pub fn until(mut holds: impl FnMut() -> bool) {
+    for _ in 0..2000 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("it never came");
 }
 
 /// Receives until `n` packets for which `wanted` holds are there, for at most five seconds.

@@ -1,0 +1,323 @@
+//! The thread of a port that keeps its control connection: it listens or connects, again and again, and hands each
+//! connection that is ready to the port.
+//!
+//! It is a thread of its own because the other side can keep it waiting: to close a descriptor that came from there, even
+//! one that nobody asked for, can take as long as its last owner likes (a socket with `SO_LINGER`). The thread that moves
+//! packets never touches one before it is known to be an eventfd or memory.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use socket2::Socket;
+
+use super::handshake::{End, Handshake, Outgoing};
+use super::link::Link;
+use super::message::Message;
+use super::options::{Options, Role};
+use super::{signal, socket};
+
+/// How long a peer has from connecting until everything is there.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long until a slave tries to connect again.
+const RETRY: Duration = Duration::from_millis(100);
+/// How long a peer that broke the protocol is left alone.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What the port and its thread share.
+#[derive(Debug)]
+pub struct Shared {
+    /// Counts the changes of what the port wants to know.
+    version: AtomicU32,
+    state: Mutex<State>,
+    /// Readable when there is a change.
+    changed: OwnedFd,
+    /// Wakes the thread.
+    wake: OwnedFd,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// A connection that the port has not taken yet.
+    link: Option<Link>,
+    up: bool,
+    /// Why it is not up.
+    why: String,
+    /// What the peer did, as the port found it.
+    fault: Option<String>,
+    stop: bool,
+}
+
+/// The news for a port.
+pub struct News {
+    /// A new connection.
+    pub link: Option<Link>,
+    /// Whether there is a connection.
+    pub up: bool,
+}
+
+impl Shared {
+    /// Nothing is connected yet.
+    pub fn new() -> io::Result<Shared> {
+        let [changed, wake] = [super::handshake::eventfd()?, super::handshake::eventfd()?];
+        let why = "nobody has connected yet".to_owned();
+        let state = Mutex::new(State { why, ..State::default() });
+        Ok(Shared { version: AtomicU32::new(0), state, changed, wake })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number that changes with the news.
+    #[inline]
+    pub fn version(&self) -> u32 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The news; they may be newer than the version that was seen.
+    pub fn news(&self) -> News {
+        let mut state = self.lock();
+        News { link: state.link.take(), up: state.up }
+    }
+
+    /// Why there is no connection.
+    pub fn why(&self) -> String {
+        self.lock().why.clone()
+    }
+
+    /// What is readable when there are news.
+    pub fn changed(&self) -> BorrowedFd<'_> {
+        self.changed.as_fd()
+    }
+
+    /// Ends the connection for what the peer did.
+    pub fn complain(&self, fault: String) {
+        let mut state = self.lock();
+        (state.up, state.link) = (false, None);
+        state.why.clone_from(&fault);
+        state.fault = Some(fault);
+        drop(state);
+        self.wake();
+    }
+
+    /// Ends the thread.
+    pub fn stop(&self) {
+        self.lock().stop = true;
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // Both descriptors of this kind stay in this process: nobody makes them wait.
+        let _ = nix::unistd::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
+        self.version.fetch_add(1, Ordering::Release);
+        self.light();
+    }
+
+    /// Makes the descriptor readable, and so ends the sleep of who watches it.
+    pub fn light(&self) {
+        let _ = nix::unistd::write(&self.changed, &1_u64.to_ne_bytes());
+    }
+}
+
+/// A connection.
+struct Peer {
+    socket: Socket,
+    handshake: Handshake,
+    /// Until when it has to be ready; `None`: it is.
+    until: Option<Instant>,
+}
+
+/// The thread.
+pub struct Keeper {
+    options: Options,
+    /// What a master listens on.
+    listener: Option<Socket>,
+    shared: Arc<Shared>,
+    /// One that is ready, and one that is to be.
+    peers: Vec<Peer>,
+    /// When to accept or to connect again.
+    again: Instant,
+}
+
+impl Keeper {
+    /// Listens, as master.
+    ///
+    /// # Errors
+    /// If the socket cannot be made.
+    pub fn new(options: &Options, shared: Arc<Shared>) -> io::Result<Keeper> {
+        let listener = match options.role {
+            Role::Master => Some(socket::listen(&options.place)?),
+            Role::Slave => None,
+        };
+        Ok(Keeper { options: options.clone(), listener, shared, peers: Vec::new(), again: Instant::now() })
+    }
+
+    /// Works until it is stopped.
+    pub fn run(mut self) {
+        while let Ok(ready) = self.wait() {
+            signal::clear(self.shared.wake.as_fd());
+            let (stop, fault) = {
+                let mut state = self.shared.lock();
+                (state.stop, state.fault.take())
+            };
+            if stop {
+                self.peers.iter().for_each(|peer| say_goodbye(&peer.socket, "the port is closed"));
+                break;
+            }
+            if let Some(fault) = fault {
+                self.again = Instant::now() + PAUSE;
+                for i in
+                    (0..self.peers.len()).rev().filter(|&i| self.peers[i].until.is_none()).collect::<Vec<_>>()
+                {
+                    self.end(i, &fault, true);
+                }
+            }
+            let now = Instant::now();
+            // From behind, since those that end are taken out.
+            for i in (0..self.peers.len()).rev() {
+                let late = self.peers[i].until.is_some_and(|until| until <= now);
+                if late {
+                    self.end(i, "the peer was not ready in time", true);
+                } else if ready.contains(&i) {
+                    self.hear(i);
+                }
+            }
+            self.meet(now);
+        }
+    }
+
+    /// Waits until there is something to do; gives the peers that have said something.
+    fn wait(&self) -> nix::Result<Vec<usize>> {
+        let mut list = vec![PollFd::new(self.shared.wake.as_fd(), PollFlags::POLLIN)];
+        list.extend(self.peers.iter().map(|p| PollFd::new(p.socket.as_fd(), PollFlags::POLLIN)));
+        let now = Instant::now();
+        let mut until: Option<Instant> = self.peers.iter().filter_map(|p| p.until).min();
+        if self.wants_peer() {
+            match &self.listener {
+                Some(listener) if self.again <= now => {
+                    list.push(PollFd::new(listener.as_fd(), PollFlags::POLLIN));
+                }
+                _ => until = Some(until.map_or(self.again, |until| until.min(self.again))),
+            }
+        }
+        let timeout = until.map_or(PollTimeout::NONE, |until| {
+            // Rounded up, so that it is not woken in vain.
+            let millis = until.saturating_duration_since(now).as_millis() + 1;
+            PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX)
+        });
+        match poll(&mut list, timeout) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(e) => return Err(e),
+        }
+        let said = |fd: &PollFd<'_>| fd.revents().is_some_and(|events| !events.is_empty());
+        Ok((0..self.peers.len()).filter(|&i| said(&list[i + 1])).collect())
+    }
+
+    /// Whether one more peer is to come: a master takes one while another is connected, to tell it so.
+    fn wants_peer(&self) -> bool {
+        match self.options.role {
+            Role::Master => self.peers.iter().all(|p| p.until.is_none()),
+            Role::Slave => self.peers.is_empty(),
+        }
+    }
+
+    /// Accepts or connects.
+    fn meet(&mut self, now: Instant) {
+        if !self.wants_peer() || self.again > now {
+            return;
+        }
+        let socket = match &self.listener {
+            Some(listener) => socket::accept(listener),
+            None => {
+                self.again = now + RETRY;
+                socket::connect(&self.options.place)
+            }
+        };
+        match socket {
+            Ok(socket) => {
+                let (handshake, first) = Handshake::new(&self.options);
+                self.peers.push(Peer { socket, handshake, until: Some(now + PATIENCE) });
+                self.answer(self.peers.len() - 1, first);
+            }
+            Err(e) if self.listener.is_some() => {
+                // Nobody is there, or the process has no descriptors left.
+                if e.kind() != io::ErrorKind::WouldBlock {
+                    self.again = now + RETRY;
+                }
+            }
+            Err(e) => self.shared.lock().why = format!("cannot connect: {e}"),
+        }
+    }
+
+    fn answer(&mut self, i: usize, outgoing: Option<Outgoing>) {
+        let Some((message, fd)) = outgoing else { return };
+        if let Err(e) = socket::send(&self.peers[i].socket, &message.encode(), fd.as_ref()) {
+            self.end(i, &format!("the peer takes no messages: {e}"), false);
+        }
+    }
+
+    /// Takes one message.
+    fn hear(&mut self, i: usize) {
+        let (bytes, fd) = match socket::receive(&self.peers[i].socket) {
+            Ok(socket::Received::Message(bytes, fd)) => (bytes, fd),
+            Ok(socket::Received::End) => return self.end(i, "the peer has closed the connection", false),
+            Ok(socket::Received::Surplus) => {
+                return self.end(i, "a message came with more than one descriptor", true);
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+            Err(e) => return self.end(i, &format!("the peer cannot be heard: {e}"), false),
+        };
+        let message = match Message::decode(&bytes) {
+            Ok(message) => message,
+            Err(e) => return self.end(i, &e.to_string(), true),
+        };
+        let busy = self.peers.iter().any(|p| p.until.is_none());
+        match self.peers[i].handshake.take(message, fd, busy) {
+            Ok(done) => {
+                let up = done.link.is_some();
+                if up {
+                    self.peers[i].until = None;
+                }
+                // The peer learns first that it may send.
+                let before = self.peers.len();
+                self.answer(i, done.send);
+                if up && self.peers.len() == before {
+                    self.shared.tell(|state| (state.up, state.link) = (true, done.link));
+                }
+            }
+            Err(end) => self.end(i, &end.to_string(), !matches!(end, End::Peer(_))),
+        }
+    }
+
+    /// Ends a connection; `ours`: it is we who end it.
+    fn end(&mut self, i: usize, why: &str, ours: bool) {
+        let peer = self.peers.remove(i);
+        if ours {
+            say_goodbye(&peer.socket, why);
+            self.again = self.again.max(Instant::now() + RETRY);
+        }
+        if peer.until.is_none() {
+            // What it sent can still be taken, even if the port has not seen it yet.
+            self.shared.tell(|state| {
+                state.up = false;
+                why.clone_into(&mut state.why);
+            });
+        } else if !self.shared.lock().up {
+            why.clone_into(&mut self.shared.lock().why);
+        }
+    }
+}
+
+fn say_goodbye(socket: &Socket, why: &str) {
+    let message = Message::Disconnect { code: 0, reason: why.to_owned() };
+    // It may be gone.
+    let _ = socket::send(socket, &message.encode(), None);
+}

@@ -1,0 +1,382 @@
+//! Ports on shared memory: **memif**, VPP's packet interface between two processes (version 2.0), which DPDK speaks too
+//! (`net_memif`).
+//!
+//! Two sides have one memory with a ring for each direction, and tell each other by a Unix socket where it is. The *master*
+//! listens on the socket; the *slave* connects, makes the memory and gives it away. Frames begin with an Ethernet header and
+//! are copied once by each side. While both are busy there are no system calls; who is about to sleep asks for signals.
+//!
+//! The other side is not trusted. It may write anything into the memory, at any moment, and send any message: what it says
+//! is read once and checked; a packet that is none is skipped and counted, and what makes no sense of a whole ring ends the
+//! connection, with a reason that both sides are told. It can harm neither the memory nor the time of this process
+//! (`docs/decisions/0016-memif.md`).
+//!
+//! A port outlives its peer: it says once that it has none ([`PortError::NoPeer`]), and goes on by itself with the next.
+//! Packets that the peer had not taken when it went away are counted as not sent.
+
+mod control;
+pub mod handshake;
+pub mod link;
+pub mod message;
+mod options;
+mod region;
+mod ring;
+mod signal;
+mod socket;
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use weir_packet::{Packet, PacketType, entry};
+
+use crate::{Lost, Port, PortError, PortStats, offload};
+use control::{Keeper, Shared};
+use link::{Fault, Link, SHORTEST};
+
+pub use options::{BadName, Options, PREFIX, Place, Role};
+
+/// How long the end of a port waits for that of its thread, which a peer may keep waiting.
+const FAREWELL: Duration = Duration::from_millis(100);
+/// How many times a port is asked for packets in vain before it looks whether a signal was left over.
+const IN_VAIN: u32 = 16;
+
+/// A port on shared memory.
+#[derive(Debug)]
+pub struct MemifPort {
+    name: String,
+    method: String,
+    options: Options,
+    shared: Arc<Shared>,
+    /// Ends with the thread.
+    ended: Receiver<()>,
+    /// The version of the news that is known.
+    version: u32,
+    link: Option<Link>,
+    /// Whether the peer is gone, and only what it sent is still to be taken.
+    over: bool,
+    /// Whether it was told that there is no peer.
+    told: bool,
+    /// Readable when there are news, or the peer has signalled.
+    ready: Epoll,
+    /// Whether someone sleeps on that.
+    watched: bool,
+    /// Whether we made it readable ourselves.
+    lit: bool,
+    /// Whether the peer was asked for signals, and may have sent some.
+    asked: bool,
+    /// How often there was nothing since it was asked.
+    in_vain: u32,
+    stats: PortStats,
+}
+
+impl MemifPort {
+    /// Opens a port. A master listens from here on; a slave connects as soon as it can.
+    ///
+    /// # Errors
+    /// [`PortError::Busy`] if another process listens on the socket, and if the kernel refuses something.
+    pub fn open(options: &Options) -> Result<MemifPort, PortError> {
+        let name = options.to_string();
+        let failed = |action: &'static str| {
+            let name = name.clone();
+            move |source: std::io::Error| match source.kind() {
+                std::io::ErrorKind::AddrInUse => PortError::Busy { name, what: "the socket".to_owned() },
+                _ => PortError::Os { name, action, source },
+            }
+        };
+        let shared = Arc::new(Shared::new().map_err(failed("make an eventfd"))?);
+        let keeper = Keeper::new(options, shared.clone()).map_err(failed("listen on its socket"))?;
+        // What has to work later, when it would be too late to say so.
+        signal::send(shared.changed()).map_err(failed("send signals (fs.aio-max-nr)"))?;
+        let ready = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
+            .map_err(|e| failed("make an epoll instance")(e.into()))?;
+        ready
+            .add(shared.changed(), EpollEvent::new(EpollFlags::EPOLLIN, 0))
+            .map_err(|e| failed("watch an eventfd")(e.into()))?;
+        let (ends, ended) = channel::<()>();
+        thread::Builder::new()
+            .name("weir-memif".to_owned())
+            .spawn(move || {
+                keeper.run();
+                drop(ends);
+            })
+            .map_err(failed("start a thread"))?;
+        let side = match options.role {
+            Role::Master => "master",
+            Role::Slave => "slave",
+        };
+        Ok(MemifPort {
+            method: format!("memif ({side})"),
+            name,
+            options: options.clone(),
+            version: shared.version(),
+            shared,
+            ended,
+            link: None,
+            over: false,
+            told: false,
+            ready,
+            watched: false,
+            lit: false,
+            asked: false,
+            in_vain: 0,
+            stats: PortStats::default(),
+        })
+    }
+
+    /// Takes note of a peer that came or went.
+    #[cold]
+    fn look(&mut self) {
+        self.version = self.shared.version();
+        self.lit = true;
+        let news = self.shared.news();
+        // A new connection comes behind what the peer before has left.
+        if self.link.is_some() && (news.link.is_some() || !news.up) {
+            self.over = true;
+        }
+        if let Some(link) = news.link {
+            self.drop_link();
+            // It cannot fail for want of memory only; then the port sleeps no more than its reader.
+            let _ = self.ready.add(link.rx.fd(), EpollEvent::new(EpollFlags::EPOLLIN, 1));
+            (self.link, self.over, self.told, self.asked) = (Some(link), !news.up, false, false);
+        }
+    }
+
+    /// Gives up the rings, and counts what the peer has not taken.
+    fn drop_link(&mut self) {
+        let Some(mut link) = self.link.take() else { return };
+        let _ = self.ready.delete(link.rx.fd());
+        let (packets, bytes) = link.tx.unread();
+        self.stats.tx_packets = self.stats.tx_packets.saturating_sub(packets);
+        self.stats.tx_bytes = self.stats.tx_bytes.saturating_sub(bytes);
+        self.stats.tx_errors.down += packets;
+        self.over = false;
+    }
+
+    /// Ends the connection for what the peer wrote.
+    #[cold]
+    fn complain(&mut self, what: &'static str, fault: Fault) {
+        self.shared.complain(format!("in the ring {what}, {fault}"));
+        self.drop_link();
+    }
+
+    fn no_peer(&self) -> PortError {
+        PortError::NoPeer { name: self.name.clone(), why: self.shared.why() }
+    }
+
+    /// Takes packets, and sees to it that the descriptor is readable while there are more and someone sleeps on it.
+    fn take(&mut self, out: &mut Vec<Packet>, max: usize) -> Result<(), Fault> {
+        let before = out.len();
+        let Some(link) = &mut self.link else { return Ok(()) };
+        loop {
+            let room = max - (out.len() - before);
+            self.stats.rx_malformed += link.rx.take(out, room)?;
+            if !self.watched || self.over {
+                return Ok(());
+            }
+            let n = out.len() - before;
+            if n == max && link.rx.filled()? > 0 {
+                // No signals while there is more: whoever watches is told by ourselves.
+                if self.asked {
+                    link.rx.want_signals(false);
+                    signal::clear(link.rx.fd());
+                    self.asked = false;
+                }
+                if !self.lit {
+                    self.shared.light();
+                    self.lit = true;
+                }
+                return Ok(());
+            }
+            if self.lit {
+                darken(&self.shared, self.version, &mut self.lit);
+            }
+            if self.asked {
+                self.in_vain += 1;
+                if n > 0 || self.in_vain >= IN_VAIN {
+                    signal::clear(link.rx.fd());
+                    if self.in_vain >= IN_VAIN {
+                        darken(&self.shared, self.version, &mut self.lit);
+                    }
+                    self.in_vain = 0;
+                    // Those that were signalled just before that.
+                    if link.rx.filled()? > 0 {
+                        continue;
+                    }
+                }
+                return Ok(());
+            }
+            link.rx.want_signals(true);
+            (self.asked, self.in_vain) = (true, 0);
+            if link.rx.filled()? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Puts packets from the front of a batch into the ring; returns how many went.
+    fn put(&mut self, batch: &mut Vec<Packet>) -> Result<usize, Fault> {
+        let Some(link) = &mut self.link else { return Ok(0) };
+        let (mut n, mut result) = (0, Ok(()));
+        let mut free = link.tx.free()?;
+        while n < batch.len() {
+            if offload::finish(batch, n).is_err() {
+                batch.remove(n);
+                self.stats.tx_errors.offload += 1;
+                continue;
+            }
+            let bytes = batch[n].bytes();
+            if bytes.len() < SHORTEST {
+                batch.remove(n);
+                self.stats.tx_errors.refused += 1;
+                continue;
+            }
+            match link.tx.put(bytes, &mut free) {
+                Ok(true) => {
+                    self.stats.sent(bytes.len());
+                    n += 1;
+                }
+                Ok(false) if link.tx.is_too_long(free) => {
+                    batch.remove(n);
+                    self.stats.tx_errors.too_long += 1;
+                }
+                Ok(false) => break,
+                Err(fault) => {
+                    result = Err(fault);
+                    break;
+                }
+            }
+        }
+        if n > 0 {
+            link.tx.publish();
+        }
+        if n == batch.len() {
+            Packet::free(batch);
+        } else {
+            batch.drain(..n);
+        }
+        result.map(|()| n)
+    }
+}
+
+impl Port for MemifPort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn receive(&mut self, out: &mut Vec<Packet>, max: usize) -> Result<usize, PortError> {
+        if self.shared.version() != self.version {
+            self.look();
+        }
+        let before = out.len();
+        if let Err(fault) = self.take(out, max) {
+            self.complain("from the peer", fault);
+        }
+        let n = out.len() - before;
+        if n > 0 {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64);
+            for p in &mut out[before..] {
+                p.timestamp = now;
+                p.packet_type = packet_type(p.bytes()) as u8;
+                entry::DEVICE.mark(p, None);
+                self.stats.received(p.len());
+            }
+            return Ok(n);
+        }
+        if max == 0 {
+            return Ok(0);
+        }
+        if self.over {
+            self.drop_link();
+        }
+        if self.link.is_some() {
+            return Ok(0);
+        }
+        // Nothing comes before there are news.
+        darken(&self.shared, self.version, &mut self.lit);
+        if std::mem::replace(&mut self.told, true) {
+            return Ok(0);
+        }
+        Err(self.no_peer())
+    }
+
+    fn send(&mut self, batch: &mut Vec<Packet>) -> Result<usize, PortError> {
+        if self.shared.version() != self.version {
+            self.look();
+        }
+        if self.link.is_none() || self.over {
+            return if batch.is_empty() { Ok(0) } else { Err(self.no_peer()) };
+        }
+        self.put(batch).map_err(|fault| {
+            self.complain("to the peer", fault);
+            self.no_peer()
+        })
+    }
+
+    fn fd(&mut self) -> Option<BorrowedFd<'_>> {
+        if !self.watched {
+            self.watched = true;
+            signal::clear(self.shared.changed());
+            // Whoever watches from now on sees what is there already; what makes no sense is found by who takes it.
+            self.lit = self.shared.version() != self.version;
+            if let Some(link) = &self.link {
+                link.rx.want_signals(true);
+                (self.asked, self.in_vain) = (true, 0);
+                self.lit |= self.over || link.rx.filled() != Ok(0);
+            }
+            if self.lit {
+                self.shared.light();
+            }
+        }
+        Some(self.ready.0.as_fd())
+    }
+
+    fn is_up(&self) -> Option<bool> {
+        Some(self.link.is_some() && !self.over)
+    }
+
+    fn stats(&mut self) -> PortStats {
+        self.stats
+    }
+
+    fn lost(&self) -> Lost {
+        self.stats.lost()
+    }
+
+    fn method(&self) -> &str {
+        &self.method
+    }
+}
+
+impl Drop for MemifPort {
+    fn drop(&mut self) {
+        self.shared.stop();
+        // It ends when it can.
+        let _ = self.ended.recv_timeout(FAREWELL);
+        if let (Role::Master, Place::Path(path)) = (self.options.role, &self.options.place) {
+            // It may be gone already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Makes the descriptor of news unreadable, unless there are some beyond this version. They may come at any moment: it is
+/// looked for them behind that.
+fn darken(shared: &Shared, version: u32, lit: &mut bool) {
+    signal::clear(shared.changed());
+    *lit = shared.version() != version;
+    if *lit {
+        shared.light();
+    }
+}
+
+/// To whom a frame is addressed: the port has no address of its own.
+fn packet_type(frame: &[u8]) -> PacketType {
+    match frame.get(..6) {
+        Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => PacketType::Broadcast,
+        Some([first, ..]) if first & 1 != 0 => PacketType::Multicast,
+        _ => PacketType::Host,
+    }
+}

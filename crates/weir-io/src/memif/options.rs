@@ -1,0 +1,198 @@
+//! What a memif port is, and how that is written.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::message::SECRET;
+use super::ring::LARGEST;
+
+/// What the names of these ports begin with.
+pub const PREFIX: &str = "memif:";
+
+/// The side of the connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Listens on the socket; the other side makes the memory.
+    Master,
+    /// Connects to the socket, and makes the memory: nothing that the other side does to it can harm.
+    #[default]
+    Slave,
+}
+
+/// Where the control socket is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A path of the file system.
+    Path(PathBuf),
+    /// An abstract name (unix(7)).
+    Abstract(String),
+}
+
+/// Options of a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Where the control socket is.
+    pub place: Place,
+    /// The side.
+    pub role: Role,
+    /// Number of the interface on that socket.
+    pub id: u32,
+    /// Slots of a ring, a power of two; the slave decides, within what the master can.
+    pub ring: u16,
+    /// Bytes of a buffer, where we make them. A longer packet takes several.
+    pub buffer: u16,
+    /// What both sides have to know, at most 24 bytes; nothing if it is empty.
+    pub secret: String,
+    /// As master: whether memory that may shrink is taken. The other side can then end this process, so it has to be trusted.
+    pub unsealed: bool,
+}
+
+/// What a name of a port cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}`: {what}; write memif:/path/of.sock or memif:@name, then perhaps ?role=master&id=1")]
+pub struct BadName {
+    name: String,
+    what: String,
+}
+
+impl Options {
+    /// A slave with rings of 1,024 packets, in buffers of 2,048 bytes.
+    pub fn new(place: Place) -> Options {
+        let (role, secret) = (Role::Slave, String::new());
+        Options { place, role, id: 0, ring: 1024, buffer: 2048, secret, unsealed: false }
+    }
+
+    pub(crate) fn log2_ring(&self) -> u8 {
+        (self.ring.max(1).ilog2() as u8).min(LARGEST)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let number = || value.parse::<u32>().map_err(|_| format!("{key}={value}: a number is wanted"));
+        match key {
+            "role" => {
+                self.role = match value {
+                    "master" => Role::Master,
+                    "slave" => Role::Slave,
+                    _ => return Err(format!("role={value}: it is master or slave")),
+                }
+            }
+            "id" => self.id = number()?,
+            "ring" => {
+                let size =
+                    u16::try_from(number()?).ok().filter(|n| n.is_power_of_two() && *n <= 1 << LARGEST);
+                self.ring = size.ok_or_else(|| format!("ring={value}: it is a power of two up to 16384"))?;
+            }
+            "buffer" => {
+                let size = u16::try_from(number()?).ok().filter(|n| (64..=32_768).contains(n) && n % 64 == 0);
+                self.buffer =
+                    size.ok_or_else(|| format!("buffer={value}: it is a multiple of 64, up to 32768"))?;
+            }
+            "secret" if value.len() > SECRET => return Err(format!("a secret has at most {SECRET} bytes")),
+            "secret" => value.clone_into(&mut self.secret),
+            "unsealed" => {
+                self.unsealed =
+                    value.parse().map_err(|_| format!("unsealed={value}: it is true or false"))?;
+            }
+            _ => return Err(format!("there is no `{key}`, but role, id, ring, buffer, secret and unsealed")),
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Options {
+    type Err = BadName;
+
+    /// Reads a name: `memif:` and the path of the socket, or `@` and its abstract name; then, if there is something to say,
+    /// `?` and pairs `key=value` with `&` between them. Keys are `role` (`slave`, `master`), `id`, `ring` (slots), `buffer`
+    /// (bytes), `secret` and `unsealed`.
+    fn from_str(name: &str) -> Result<Options, BadName> {
+        let bad = |what: String| BadName { name: name.to_owned(), what };
+        let rest = name.strip_prefix(PREFIX).ok_or_else(|| bad(format!("it begins with {PREFIX}")))?;
+        let (place, more) = rest.split_once('?').map_or((rest, None), |(place, more)| (place, Some(more)));
+        let place = match place.strip_prefix('@') {
+            Some(name) => Place::Abstract(name.to_owned()),
+            None => Place::Path(PathBuf::from(place)),
+        };
+        // sockaddr_un has 108 bytes, with a zero in front or behind.
+        match &place {
+            Place::Abstract(name) if (1..=107).contains(&name.len()) && !name.contains('\0') => {}
+            Place::Path(path) if path.is_absolute() && path.as_os_str().len() <= 107 => {}
+            _ => {
+                return Err(bad(
+                    "a socket has an absolute path, or @ and a name, of at most 107 bytes".to_owned()
+                ));
+            }
+        }
+        let mut options = Options::new(place);
+        for pair in more.into_iter().flat_map(|more| more.split('&')) {
+            let (key, value) =
+                pair.split_once('=').ok_or_else(|| bad(format!("`{pair}` is not key=value")))?;
+            options.set(key, value).map_err(bad)?;
+        }
+        Ok(options)
+    }
+}
+
+impl fmt::Display for Options {
+    /// The name. It says what differs from a slave of the usual size, but not the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Path(path) => write!(f, "{PREFIX}{}", path.display())?,
+            Place::Abstract(name) => write!(f, "{PREFIX}@{name}")?,
+        }
+        let usual = Options::new(self.place.clone());
+        let role = match self.role {
+            Role::Master => "master".to_owned(),
+            Role::Slave => "slave".to_owned(),
+        };
+        let said = [
+            (self.role != usual.role, "role", role),
+            (self.id != usual.id, "id", self.id.to_string()),
+            (self.ring != usual.ring, "ring", self.ring.to_string()),
+            (self.buffer != usual.buffer, "buffer", self.buffer.to_string()),
+            (self.unsealed, "unsealed", "true".to_owned()),
+        ];
+        for (i, (_, key, value)) in said.into_iter().filter(|(said, ..)| *said).enumerate() {
+            let between = if i == 0 { '?' } else { '&' };
+            write!(f, "{between}{key}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        for name in [
+            "memif:/run/a.sock",
+            "memif:@a b",
+            "memif:/run/a.sock?role=master",
+            "memif:/run/a.sock?role=master&id=7&ring=64&buffer=4096&unsealed=true",
+        ] {
+            assert_eq!(name.parse::<Options>().unwrap().to_string(), name);
+        }
+        let secret: Options = "memif:/a?secret=xyz&role=slave".parse().unwrap();
+        assert_eq!((secret.secret.as_str(), secret.to_string().as_str()), ("xyz", "memif:/a"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        for (name, what) in [
+            ("memif:a.sock", "absolute path"),
+            ("memif:@", "absolute path"),
+            ("memif:/a?id", "not key=value"),
+            ("memif:/a?id=x", "a number"),
+            ("memif:/a?ring=1000", "a power of two"),
+            ("memif:/a?buffer=100", "multiple of 64"),
+            ("memif:/a?role=server", "master or slave"),
+            ("memif:/a?color=red", "there is no `color`"),
+        ] {
+            let error = name.parse::<Options>().unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+}
