@@ -26,10 +26,20 @@ engine_node! {
     /// sender) spreads the packets; an interface with fewer queues than workers is read and written by the first worker,
     /// which spreads packets by flow. `method` lists the queues by worker: `queues 0 2 | 1 3 for 2 workers`. Queues that an
     /// interface gets later (`ethtool -L`) are used when it is opened again.
+    ///
+    /// A device can also be memory that is shared with another process (memif, version 2.0, as VPP and DPDK's `net_memif`
+    /// have it): `memif:/path/of.sock`, or `memif:@name` for an abstract socket, as the side that connects and makes the memory.
+    /// What is to be otherwise follows after `?`, with `&` between: `role=master` (it listens, and the other side makes the
+    /// memory), `id=N` (number of the interface), `ring=N` (packets in a ring, a power of two, 1024), `buffer=N` (bytes, 2048; a
+    /// longer packet takes several), `secret=…`, and `unsealed=true` (as master: to take memory that its maker can shrink,
+    /// which only one that is trusted may). Packets come without system calls while both sides are busy. The device waits for its
+    /// peer, and for its next one when it goes away; packets for it end meanwhile (`DeviceDown`). Of several workers, the
+    /// first has it.
     FromDevice: "0/1", "h/h", Source, Devices;
     example "FromDevice(eth0) -> Discard;";
+    example "FromDevice(memif:/run/function.sock) -> Discard;";
     params {
-        /// Interface.
+        /// Interface, or `memif:` and what follows it.
         pos devname: String,
         /// Whether to receive packets for other hosts.
         pos promisc: bool = true,
@@ -90,6 +100,13 @@ pub(crate) fn method(name: &str) -> Result<Method, String> {
     }
 }
 
+/// Opens the device of that name; `wait`: even if it cannot be opened yet.
+pub(crate) fn open(name: &str, options: Options, wait: bool, env: &mut Env) -> Result<usize, String> {
+    let spec = PortSpec::device(name, options).map_err(|e| e.to_string())?;
+    let open = if wait { env.devices.open_later(&spec) } else { env.devices.open(&spec) };
+    open.map_err(|e| with_causes(&e))
+}
+
 pub(crate) fn figures(device: Option<usize>, env: &Env) -> Result<(u64, u64), String> {
     let figures = device.and_then(|d| env.devices.received(d));
     figures.ok_or_else(|| "the device is closed".to_owned())
@@ -103,12 +120,7 @@ impl Behavior for FromDevice {
             exclusive: !self.sniffer,
             ..Options::default()
         };
-        let open = if self.wait {
-            env.devices.open_later(&self.devname, &options)
-        } else {
-            env.devices.open(&PortSpec::Interface { name: self.devname.clone(), options })
-        };
-        self.state = Some(open.map_err(|e| with_causes(&e))?);
+        self.state = Some(open(&self.devname, options, self.wait, env)?);
         Ok(())
     }
 

@@ -1,9 +1,7 @@
-use weir_io::PortSpec;
 use weir_io::interface::Options;
 
-use crate::devices::from_device::figures;
+use crate::devices::from_device::{figures, open};
 use crate::prelude::*;
-use weir_io::interface::with_causes;
 
 engine_node! {
     /// Reads packets from a network device: what `FromDevice` does, under the name that Click's Linux kernel driver has for
@@ -13,7 +11,7 @@ engine_node! {
     PollDevice: "0/1", "h/h", Source, Devices;
     example "PollDevice(eth0) -> Discard;";
     params {
-        /// Interface.
+        /// Interface, or `memif:` and what follows it, as with `FromDevice`.
         pos devname: String,
         /// Accepted for Click's sake: at most 32 packets are taken at a time.
         pos burst: u32 = 8,
@@ -42,8 +40,7 @@ engine_node! {
 impl Behavior for PollDevice {
     fn open(&mut self, env: &mut Env) -> Result<(), String> {
         let options = Options { promiscuous: self.promisc, ..Options::default() };
-        let spec = PortSpec::Interface { name: self.devname.clone(), options };
-        self.state = Some(env.devices.open(&spec).map_err(|e| with_causes(&e))?);
+        self.state = Some(open(&self.devname, options, false, env)?);
         Ok(())
     }
 

@@ -1,10 +1,8 @@
-use weir_io::PortSpec;
 use weir_io::interface::Options;
 
 use crate::common::sending::{Sending, sends};
-use crate::devices::from_device::method;
+use crate::devices::from_device::{method, open};
 use crate::prelude::*;
-use weir_io::interface::with_causes;
 
 engine_node! {
     /// Sends packets to a network device.
@@ -13,12 +11,13 @@ engine_node! {
     /// time; or they are pulled, as fast as the device takes them. All elements for one device share its port.
     ///
     /// What the device can not send ends here too: frames that are longer than its MTU allows (`TooLong`), those for an
-    /// interface that is down or gone (`DeviceDown`), those whose checksum or segmentation data does not fit their bytes
-    /// (`BadOffload`), and those that the kernel refuses for another reason (`Refused`), as when they are shorter than a header.
+    /// interface that is down or gone, or for shared memory without a peer (`DeviceDown`), those whose checksum or
+    /// segmentation data does not fit their bytes (`BadOffload`), and those that the kernel refuses for another reason
+    /// (`Refused`), as when they are shorter than a header.
     ToDevice: "1/0", "a/h", Sink, Devices;
     example "FromDevice(eth0) -> Queue -> ToDevice(eth1);";
     params {
-        /// Interface.
+        /// Interface, or `memif:` and what follows it, as with `FromDevice`.
         pos devname: String,
         /// Most packets that are pulled at a time.
         key burst: u32 = 32,
@@ -47,12 +46,7 @@ engine_node! {
 impl Behavior for ToDevice {
     fn open(&mut self, env: &mut Env) -> Result<(), String> {
         let options = Options { method: method(&self.method)?, ..Options::default() };
-        let open = if self.wait {
-            env.devices.open_later(&self.devname, &options)
-        } else {
-            env.devices.open(&PortSpec::Interface { name: self.devname.clone(), options })
-        };
-        self.state.device = Some(open.map_err(|e| with_causes(&e))?);
+        self.state.device = Some(open(&self.devname, options, self.wait, env)?);
         Ok(())
     }
 

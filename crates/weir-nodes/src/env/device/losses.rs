@@ -57,9 +57,13 @@ pub(super) fn note(losses: &mut Vec<Loss>, device: usize, sender: Option<Sender>
 pub(super) fn left_behind(packets: usize, error: Option<&PortError>) -> TxErrors {
     let packets = packets as u64;
     match error {
-        None | Some(PortError::Down { .. } | PortError::Gone { .. } | PortError::Closed { .. }) => {
-            TxErrors { down: packets, ..TxErrors::default() }
-        }
+        None
+        | Some(
+            PortError::Down { .. }
+            | PortError::NoPeer { .. }
+            | PortError::Gone { .. }
+            | PortError::Closed { .. },
+        ) => TxErrors { down: packets, ..TxErrors::default() },
         Some(_) => TxErrors { refused: packets, ..TxErrors::default() },
     }
 }

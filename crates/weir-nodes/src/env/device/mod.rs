@@ -160,6 +160,10 @@ impl Devices {
         if let PortSpec::Interface { name, options } = spec {
             return self.open_interface(name, options);
         }
+        if self.only.is_some() && matches!(spec, PortSpec::Memif(_)) {
+            // It cannot be shared: the first worker has it, and spreads its packets.
+            return Err(PortError::NotFound { name: spec.name(), similar: Vec::new() });
+        }
         match self.find_port(spec) {
             Some(id) if self.device(id).is_some_and(|d| spec.is_met_by(&d.spec)) => Ok(id),
             open => self.open_or_exchange(open, spec.clone()),
@@ -200,18 +204,22 @@ impl Devices {
         self.open_for_all(open, name, &options)
     }
 
-    /// As [`open`](Devices::open), but an interface that cannot be opened now is opened as soon as it can be.
-    pub fn open_later(&mut self, name: &str, options: &Options) -> Result<usize, PortError> {
-        let refused = match self.open(&interface(name, options.clone())) {
+    /// As [`open`](Devices::open), but a device that cannot be opened now is opened as soon as it can be.
+    pub fn open_later(&mut self, spec: &PortSpec) -> Result<usize, PortError> {
+        let name = spec.name();
+        let refused = match self.open(spec) {
             // What the first worker does not share is not for this one.
-            Err(e) if self.only.as_ref().is_none_or(|only| only.contains_key(name)) => e,
+            Err(e) if self.only.as_ref().is_none_or(|only| only.contains_key(&name)) => e,
             done => return done,
         };
-        let lent = self.only.as_ref().and_then(|only| only.get(name)).map(|lent| lent.options.clone());
-        let share = self.share_of(name);
-        let method = if options.method == Method::Auto { self.method } else { options.method };
-        let options = lent.unwrap_or(Options { method, share, ..options.clone() });
-        let id = self.put_without_port(name, interface(name, options));
+        let mut spec = spec.clone();
+        if let PortSpec::Interface { options, .. } = &mut spec {
+            let lent = self.only.as_ref().and_then(|only| only.get(&name)).map(|lent| lent.options.clone());
+            let share = self.share_of(&name);
+            let method = if options.method == Method::Auto { self.method } else { options.method };
+            *options = lent.unwrap_or(Options { method, share, ..options.clone() });
+        }
+        let id = self.put_without_port(&name, spec);
         self.fails(id, &refused, self.came_at);
         Ok(id)
     }
@@ -381,8 +389,11 @@ impl Devices {
             Ok(n) => {
                 // A port without a descriptor is asked each time; it never keeps a receiver waiting.
                 d.readable = n == max || (port.fd().is_none() && !port.ended());
+                let back = !d.trouble.is_empty() && port.is_up() == Some(true);
                 if n > 0 {
                     self.came(n, now);
+                }
+                if n > 0 || back {
                     self.works(id);
                 }
             }

@@ -30,8 +30,11 @@ impl Devices {
         if matches!(error, PortError::Gone { .. } | PortError::Closed { .. } | PortError::NotFound { .. }) {
             close(d);
         }
-        // An interface that goes away goes down first, and says no more; so whatever it is, a new port is tried.
-        d.reopen.get_or_insert(now + pause);
+        // An interface that goes away goes down first, and says no more; so whatever it is, a new port is tried, unless the
+        // port itself looks out for its next peer.
+        if d.port.as_ref().is_none_or(|port| port.is_up().is_none()) {
+            d.reopen.get_or_insert(now + pause);
+        }
         let text = with_causes(error);
         if d.trouble != text {
             d.trouble.clone_from(&text);
