@@ -7,11 +7,13 @@
 #![forbid(unsafe_code)]
 
 mod generated;
+mod memif;
 mod mutate;
 mod seeds;
 mod targets;
 
 pub use generated::generated;
+pub use memif::{memif_messages, memif_rings};
 pub use targets::{
     click_parser, compiled, filter, headers, ip_json_route_table, ip_route_table, iptables_rules, ir_text,
     packets, pcap_reader, protocol, request, requirement, service_graph, show_ip_route_table, template,
@@ -79,5 +81,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "compiled", run: compiled, seeds: seeds::packet_series },
     Target { name: "generated", run: generated, seeds: seeds::choices },
     Target { name: "pcap_reader", run: pcap_reader, seeds: seeds::captures },
+    Target { name: "memif_messages", run: memif_messages, seeds: memif::message_seeds },
+    Target { name: "memif_rings", run: memif_rings, seeds: memif::ring_seeds },
     Target { name: "protocol", run: protocol, seeds: seeds::control_lines },
 ];

@@ -38,6 +38,8 @@ tests! {
     compiled 500
     generated 600
     pcap_reader 2000
+    memif_messages 3000
+    memif_rings 3000
     protocol 5000
 }
 

@@ -1,6 +1,7 @@
 //! Mistakes that a test must notice, each with that test.
 
 mod engine;
+mod io;
 mod verify;
 
 /// A mistake made on purpose.
@@ -29,5 +30,5 @@ pub(crate) struct Test {
 
 /// All of them, those of a package together.
 pub(crate) fn mutations() -> impl Iterator<Item = &'static Mutation> {
-    engine::MUTATIONS.iter().chain(verify::MUTATIONS)
+    engine::MUTATIONS.iter().chain(io::MUTATIONS).chain(verify::MUTATIONS)
 }

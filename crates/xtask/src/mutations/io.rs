@@ -1,0 +1,43 @@
+//! Mistakes in what is shared with peers that are not trusted.
+
+use super::{Mutation, Test};
+
+const HOSTILE: Test = Test { package: "weir-io", target: Some("memif_hostile"), filter: "" };
+
+pub(super) const MUTATIONS: &[Mutation] = &[
+    Mutation {
+        name: "memif: a position of the peer is believed",
+        file: "crates/weir-io/src/memif/link.rs",
+        text: "let filled = Some(theirs.wrapping_sub(ours)).filter(|&n| n <= size);",
+        instead: "let filled = Some(theirs.wrapping_sub(ours).min(size));",
+        test: HOSTILE,
+    },
+    Mutation {
+        name: "memif: a length in our own buffer is believed",
+        file: "crates/weir-io/src/memif/link.rs",
+        text: "Some(own) if said.len <= own.size =>",
+        instead: "Some(own) if said.len <= 2 * own.size =>",
+        test: HOSTILE,
+    },
+    Mutation {
+        name: "memif: memory that may shrink is taken",
+        file: "crates/weir-io/src/memif/region.rs",
+        text: "if !unsealed && !is_sealed_memory(fd) {",
+        instead: "if !unsealed && !is_sealed_memory(fd) && index > 0 {",
+        test: HOSTILE,
+    },
+    Mutation {
+        name: "memif: a buffer may end behind its region",
+        file: "crates/weir-io/src/memif/region.rs",
+        text: "(end <= region.len)",
+        instead: "(end <= region.len + 1)",
+        test: HOSTILE,
+    },
+    Mutation {
+        name: "memif: a message with two descriptors is taken",
+        file: "crates/weir-io/src/memif/socket.rs",
+        text: "if header.msg_flags & libc::MSG_CTRUNC != 0 || fds.len() > 1 {",
+        instead: "if header.msg_flags & libc::MSG_CTRUNC != 0 {",
+        test: HOSTILE,
+    },
+];
