@@ -73,6 +73,9 @@ struct Args {
     /// Run a data plane on this socket: this program starts itself so.
     #[arg(long, hide = true, value_name = "SOCKET")]
     engine: Option<PathBuf>,
+    /// Take packets from the memif socket SOCKET: this program starts itself so.
+    #[arg(long, hide = true, value_name = "SOCKET")]
+    memif_sink: Option<PathBuf>,
 }
 
 impl Args {
@@ -103,6 +106,9 @@ fn main() -> Result<()> {
     }
     if let Some(socket) = &args.engine {
         return node::engine(socket);
+    }
+    if let Some(socket) = &args.memif_sink {
+        return ports::memif::sink(socket);
     }
     let bench = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench");
     let out = args.out.clone().unwrap_or_else(|| bench.clone());

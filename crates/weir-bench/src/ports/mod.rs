@@ -9,6 +9,7 @@ mod bare;
 mod forward;
 pub mod lab;
 mod load;
+pub mod memif;
 mod tcp;
 
 use std::fmt::Write;
@@ -55,6 +56,7 @@ pub struct Effort {
 /// Headings.
 const PPS: &str = "64-byte packets, millions a second";
 const LATENCY: &str = "one-way latency at 1,000 packets a second, microseconds";
+const MEMIF: &str = "shared memory (memif), 64-byte packets, millions a second";
 const TCP: &str = "iperf3 TCP, Gbit/s";
 const SOAK: &str = "soak at 90 % of the no-loss rate: packets lost";
 
@@ -62,7 +64,8 @@ const SOAK: &str = "soak at 90 % of the no-loss rate: packets lost";
 pub fn measure(effort: Effort, skipped: &mut Vec<String>) -> Vec<Figure> {
     let mut all = Vec::new();
     type Step = fn(Effort, &mut Vec<Figure>, &mut Vec<String>) -> Result<()>;
-    let steps: [(&str, Step); 4] = [
+    let steps: [(&str, Step); 5] = [
+        ("shared memory", memif::measure),
         ("sockets alone", bare::measure),
         ("packets and latency", packets),
         ("TCP", tcp::measure),
@@ -154,7 +157,7 @@ pub fn markdown(figures: &[Figure]) -> String {
                    on another; the kernel forwards within the sender's system calls. Median (least–most) of the rounds. \
                    *Ratio* is the figure divided by the kernel's.\n"
         .to_owned();
-    for what in [PPS, LATENCY, TCP, SOAK] {
+    for what in [PPS, LATENCY, TCP, MEMIF, SOAK] {
         let of = || figures.iter().filter(|f| f.what == what);
         if of().next().is_none() {
             continue;
