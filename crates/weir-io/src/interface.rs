@@ -177,6 +177,12 @@ pub fn open_in(netns: &Netns, name: &str, options: &Options) -> Result<Box<dyn P
     netns.run(|| open(name, options))?
 }
 
+/// The MTU in bytes of an interface of the network namespace of this thread, if there is such a one.
+pub fn mtu(name: &str) -> Option<u32> {
+    let socket = sys::socket().ok()?;
+    sys::interface(&socket, name).ok().map(|i| i.mtu)
+}
+
 /// The facts that the choice of a method depends on.
 #[derive(Debug, Default)]
 struct Facts {

@@ -1,9 +1,9 @@
 //! Ports: where packets enter and leave a process.
 //!
 //! A [`Port`] receives and sends batches without blocking. There are ports in [`memory`] (paired queues), on [`pcap`]
-//! files, on [`socket`]s, on memory that is shared with other processes ([`memif`]), and on network interfaces
-//! ([`interface`], which chooses between [`af_packet`] and [`af_xdp`]). A [`Poller`] sleeps until one of several ports is
-//! readable.
+//! files, on [`socket`]s, on memory that is shared with other processes ([`memif`]), on the outer packets of [`tunnel`]s, and on
+//! network interfaces ([`interface`], which chooses between [`af_packet`] and [`af_xdp`]). A [`Poller`] sleeps until one of several
+//! ports is readable.
 //!
 //! Packets of local senders are often unfinished: their transport checksum is left to the hardware, and they are
 //! larger than the MTU. AF_PACKET ports carry them so, described by [`Meta`](weir_packet::Meta); [`offload`] finishes
@@ -24,6 +24,7 @@ mod port;
 pub mod socket;
 mod spec;
 pub mod tap;
+pub mod tunnel;
 mod vnet;
 mod wakeup;
 

@@ -183,6 +183,12 @@ pub enum PortError {
         /// What is in use.
         what: String,
     },
+    /// No interface of this host has the address.
+    #[error("{address} is no address of this host; give one that an interface has (ip address)")]
+    NoAddress {
+        /// The address.
+        address: String,
+    },
     /// Ports share the queues of an interface, which are fewer, so that this one has none.
     #[error("`{name}` has fewer queues than workers, {queues}: the first worker has them all")]
     NoQueue {

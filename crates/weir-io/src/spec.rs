@@ -3,6 +3,7 @@
 use crate::memif::{self, MemifPort};
 use crate::socket::{self, SocketPort};
 use crate::tap::{self, TapPort};
+use crate::tunnel::{self, TunnelPort};
 use crate::{Netns, Port, PortError, interface};
 
 /// A port that can be opened. A new kind of port is a file of its own, and a variant here.
@@ -26,6 +27,8 @@ pub enum PortSpec {
     Memif(memif::Options),
     /// On a socket.
     Socket(socket::Options),
+    /// On the outer packets of tunnels.
+    Tunnel(tunnel::Options),
 }
 
 impl PortSpec {
@@ -47,6 +50,7 @@ impl PortSpec {
             PortSpec::Interface { name, .. } | PortSpec::Tap { name, .. } => name.clone(),
             PortSpec::Memif(options) => options.to_string(),
             PortSpec::Socket(options) => options.kind.to_string(),
+            PortSpec::Tunnel(options) => options.to_string(),
         }
     }
 
@@ -68,7 +72,7 @@ impl PortSpec {
             PortSpec::Tap { options, .. } => {
                 self == open || *options == tap::Options { kind: options.kind, ..tap::Options::default() }
             }
-            PortSpec::Interface { .. } | PortSpec::Memif(_) | PortSpec::Socket(_) => self == open,
+            PortSpec::Interface { .. } | PortSpec::Memif(_) | PortSpec::Socket(_) | PortSpec::Tunnel(_) => self == open,
         }
     }
 
@@ -82,6 +86,7 @@ impl PortSpec {
             PortSpec::Tap { name, options } => Box::new(TapPort::open(name, options)?),
             PortSpec::Memif(options) => Box::new(MemifPort::open(options)?),
             PortSpec::Socket(options) => Box::new(SocketPort::open(options)?),
+            PortSpec::Tunnel(options) => Box::new(TunnelPort::open(options)?),
         })
     }
 

@@ -101,6 +101,16 @@ pub fn encode_ip(packet: &mut Packet) -> Result<[u8; LEN], OffloadError> {
     Ok(header)
 }
 
+/// The header of a packet of which the first `n` bytes are left out. `None` if it names a place in these.
+pub fn behind(mut header: [u8; LEN], n: usize) -> Option<[u8; LEN]> {
+    if header[0] & NEEDS_CSUM != 0 {
+        let start = u16::from_ne_bytes([header[6], header[7]]);
+        let start = start.checked_sub(u16::try_from(n).ok()?)?;
+        header[6..8].copy_from_slice(&start.to_ne_bytes());
+    }
+    Some(header)
+}
+
 /// Length of an Ethernet header.
 const ETHERNET: u32 = 14;
 

@@ -86,14 +86,15 @@ pub static TAP: Entry =
     Entry { name: "tap", marks: Marks::Frame, checksum: UNKNOWN..=PARTIAL, segments: true, ..USUAL };
 
 /// A virtual interface that gives IP packets (`KernelTun`, `FromNetfront`); the sender is the kernel.
-pub static TUN: Entry = Entry {
-    name: "tun",
-    len: 20..=LONGEST,
-    marks: Marks::Headers,
-    checksum: UNKNOWN..=PARTIAL,
-    segments: true,
-    ..USUAL
-};
+pub static TUN: Entry = Entry { name: "tun", ..IP_OF_KERNEL };
+
+/// IP packets that the kernel hands over.
+const IP_OF_KERNEL: Entry =
+    Entry { len: 20..=LONGEST, marks: Marks::Headers, checksum: UNKNOWN..=PARTIAL, segments: true, ..USUAL };
+
+/// The outer packets of tunnels (`TunnelSocket`): IPv4 packets for this host. A sender on the same machine may have left the
+/// inner one to be finished.
+pub static TUNNEL: Entry = Entry { name: "tunnel", ..IP_OF_KERNEL };
 
 /// A socket of another program (`Socket`, `McastSocket`).
 pub static SOCKET: Entry = Entry { name: "socket", marks: Marks::Frame, ..USUAL };

@@ -1,5 +1,5 @@
 use super::gre_encap::{CHECKSUM, GRE, KEY, SEQUENCE};
-use super::outer::{strip_to_cursor, take_id};
+use super::outer::{strip_to_cursor, take_id, take_other_end};
 use crate::fields::gre;
 use crate::ip::checks::{refuse, whole_payload};
 use crate::prelude::*;
@@ -8,7 +8,8 @@ element! {
     /// Takes packets out of a GRE tunnel (RFC 2784, with key and sequence number of RFC 2890).
     ///
     /// The `net` mark has to stand on the outer IPv4 header, as it does behind `CheckIPHeader`. The inner packet leaves
-    /// without marks, its key in the aggregate annotation (0 without). Other packets leave on output 1, or are dropped:
+    /// without marks, its key in the aggregate annotation (0 without), and with `ENDS` the tunnel's other end as well. Other
+    /// packets leave on output 1, or are dropped:
     /// `NotGRE`, `Fragment`, `BadVersion`, `BadHeader` (flags that the RFCs do not know), `BadLength`, `BadChecksum`,
     /// `WrongProtocol`, `WrongKey`, `OutOfOrder`, `Truncated`.
     GREDecap: "1/1-2", "a/ah";
@@ -20,6 +21,9 @@ element! {
         key key: Option<u32> = None,
         /// Whether packets are refused whose sequence number is not above that of the packet before.
         key sequence: bool = false,
+        /// Whether the outer source address goes to the destination annotation, and to the paint annotation 1 if there is a
+        /// key, else 0: what an answer needs.
+        key ends: bool = false,
     }
     handlers {
         /// Number of packets that were refused.
@@ -67,6 +71,11 @@ fn program(e: &GREDecap, b: &mut Builder) {
             b.unless(keyed, refuse(drops, Reason::new("WrongKey")));
         }
         take_id(b, drops, key, e.key, Reason::new("WrongKey"));
+        if e.ends {
+            take_other_end(b);
+            let keyed = b.resize(W8, keyed);
+            b.store_anno(anno::PAINT, keyed);
+        }
         b.when(keyed, |b| field(b, drops));
         let numbered = has(b, SEQUENCE);
         b.when(numbered, |b| {
@@ -128,6 +137,18 @@ mod tests {
         }
         let mut e = Harness::new("GREEncap", &["10.0.0.1", "10.0.1.1", "0x6558"], 1, 1);
         there_and_back(&mut e, ("GREDecap", &["0x6558"]), &frame(&inner(1)));
+    }
+
+    #[test]
+    fn the_other_end_is_told_and_whether_there_is_a_key() {
+        for (key, args) in [(&[][..], &["ENDS true"][..]), (&["KEY 0"], &["ENDS true"])] {
+            let encap = [&["10.0.0.1", "10.0.1.1"][..], key].concat();
+            let outer =
+                there_and_back(&mut Harness::new("GREEncap", &encap, 1, 1), ("GREDecap", args), &inner(1));
+            let out = Harness::new("GREDecap", args, 1, 1).send_ip(0, &outer);
+            let Outcome::Out(0, p) = &out[0] else { panic!("{out:?}") };
+            assert_eq!((&p.anno[..4], usize::from(p.anno[16])), (&[10, 0, 0, 1][..], key.len()));
+        }
     }
 
     /// What becomes of a GRE packet.

@@ -1,4 +1,4 @@
-use super::outer::{Ends, TunnelId, flow, tunnel_id};
+use super::outer::{Ends, OtherEnd, TunnelId, flow, tunnel_id};
 use crate::fields::gre;
 use crate::ip::encap::push_headers;
 use crate::prelude::*;
@@ -18,8 +18,8 @@ element! {
     params {
         /// Address of this end of the tunnel.
         pos src: Ipv4Addr,
-        /// Address of the other end.
-        pos dst: Ipv4Addr,
+        /// Address of the other end, or `ANNO` for that of the destination annotation.
+        pos dst: OtherEnd,
         /// Type of what the tunnel carries: 0x0800 is IPv4, 0x86dd IPv6, 0x6558 Ethernet.
         pos ethertype: u16 = 0x0800 => "0x0800",
         /// Key of the tunnel, or `ANNO` for that of the aggregate annotation; left out, there is none.
@@ -34,8 +34,8 @@ element! {
     handlers {
         /// Address of this end of the tunnel.
         cell src: Ipv4Addr,
-        /// Address of the other end.
-        cell dst: Ipv4Addr,
+        /// Address of the other end, or `ANNO`.
+        cell dst: OtherEnd,
     }
 }
 

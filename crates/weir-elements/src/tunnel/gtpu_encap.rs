@@ -1,4 +1,4 @@
-use super::outer::{Ends, Sending, TunnelId, tunnel_id};
+use super::outer::{Ends, OtherEnd, Sending, TunnelId, tunnel_id};
 use crate::fields::gtpu;
 use crate::prelude::*;
 
@@ -17,8 +17,8 @@ element! {
     params {
         /// Address of this end of the tunnel.
         pos src: Ipv4Addr,
-        /// Address of the other end.
-        pos dst: Ipv4Addr,
+        /// Address of the other end, or `ANNO` for that of the destination annotation.
+        pos dst: OtherEnd,
         /// Tunnel endpoint identifier of the other end, or `ANNO` for that of the aggregate annotation.
         pos teid: TunnelId,
         /// Whether packets have sequence numbers, from 0.
@@ -43,8 +43,8 @@ element! {
     handlers {
         /// Address of this end of the tunnel.
         cell src: Ipv4Addr,
-        /// Address of the other end.
-        cell dst: Ipv4Addr,
+        /// Address of the other end, or `ANNO`.
+        cell dst: OtherEnd,
         /// Tunnel endpoint identifier, or `ANNO`.
         cell teid: TunnelId,
     }

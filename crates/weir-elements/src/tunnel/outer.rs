@@ -15,8 +15,39 @@ pub enum TunnelId {
     Number(u32),
 }
 
-/// What a cell has for [`TunnelId::Anno`].
+/// What a cell has for [`TunnelId::Anno`] and [`OtherEnd::Anno`].
 const FROM_ANNO: u64 = 1 << 32;
+
+/// The other end of a tunnel.
+#[derive(Debug, Clone, Copy)]
+pub enum OtherEnd {
+    /// That of the destination annotation.
+    Anno,
+    /// This one.
+    Address(Ipv4Addr),
+}
+
+impl FromArg for OtherEnd {
+    const SYNTAX: &'static str = "IP address, or ANNO";
+    fn from_arg(text: &str) -> Result<OtherEnd, String> {
+        if text.trim() == "ANNO" {
+            return Ok(OtherEnd::Anno);
+        }
+        Ipv4Addr::from_arg(text).map(OtherEnd::Address).map_err(|e| format!("{e}; or write ANNO"))
+    }
+}
+
+impl CellValue for OtherEnd {
+    fn bits(self) -> u128 {
+        match self {
+            OtherEnd::Anno => FROM_ANNO.into(),
+            OtherEnd::Address(address) => address.bits(),
+        }
+    }
+    fn show(bits: u128) -> String {
+        if bits == FROM_ANNO.into() { "ANNO".into() } else { Ipv4Addr::show(bits) }
+    }
+}
 
 impl FromArg for TunnelId {
     const SYNTAX: &'static str = "number, or ANNO";
@@ -52,11 +83,22 @@ impl TunnelId {
 
 /// The number that a cell (64 bits) of a [`TunnelId`] says (32 bits).
 pub(super) fn tunnel_id(b: &mut Builder, cell: TableId) -> V {
-    let id = b.read_cell(cell);
-    let from_anno = b.ge(id, FROM_ANNO);
-    let id = b.resize(W32, id);
-    let anno = b.load_anno(W32, anno::AGGREGATE);
-    b.select(from_anno, anno, id)
+    cell_or_anno(b, cell, anno::AGGREGATE)
+}
+
+/// What a cell (64 bits) says, or the annotation at `at` if it says so (32 bits).
+fn cell_or_anno(b: &mut Builder, cell: TableId, at: u32) -> V {
+    let said = b.read_cell(cell);
+    let from_anno = b.ge(said, FROM_ANNO);
+    let said = b.resize(W32, said);
+    let anno = b.load_anno(W32, at);
+    b.select(from_anno, anno, said)
+}
+
+/// The address that the outer packet came from goes to the destination annotation: an answer goes there.
+pub(super) fn take_other_end(b: &mut Builder) {
+    let src = ipv4::SRC.load(b);
+    b.store_anno(anno::DST_IP, src);
 }
 
 /// The number has to be the expected one, if there is one, and goes to the aggregate annotation.
@@ -68,7 +110,7 @@ pub(super) fn take_id(b: &mut Builder, drops: TableId, id: V, expected: Option<u
     b.store_anno(anno::AGGREGATE, id);
 }
 
-/// Cells of an outer header: source, destination (32 bits) and identification (16 bits).
+/// Cells of an outer header: source (32 bits), destination (64 bits) and identification (16 bits).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ends {
     src: TableId,
@@ -77,17 +119,18 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    pub(super) fn declare(b: &mut Builder, src: Ipv4Addr, dst: Ipv4Addr) -> Ends {
+    pub(super) fn declare(b: &mut Builder, src: Ipv4Addr, dst: OtherEnd) -> Ends {
         Ends {
             src: b.live("src", W32, src.bits()),
-            dst: b.live("dst", W32, dst.bits()),
+            dst: b.live("dst", W64, dst.bits()),
             id: b.cell("id", W16, 0),
         }
     }
 
     /// Writes the IPv4 header at `net`; the destination annotation is set.
     pub(super) fn fill_ip(self, b: &mut Builder, protocol: u8, ttl: u8) {
-        let [src, dst] = [self.src, self.dst].map(|cell| b.read_cell(cell));
+        let src = b.read_cell(self.src);
+        let dst = cell_or_anno(b, self.dst, anno::DST_IP);
         b.store_anno(anno::DST_IP, dst);
         let id = next_id(b, self.id);
         fill_ip(b, Outer { tos: 0, flags: 0, ttl, protocol }, id, src, dst);

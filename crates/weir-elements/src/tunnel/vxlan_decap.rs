@@ -1,4 +1,4 @@
-use super::outer::{receive_udp, strip_to_cursor, take_id};
+use super::outer::{receive_udp, strip_to_cursor, take_id, take_other_end};
 use crate::fields::vxlan;
 use crate::ip::checks::refuse;
 use crate::prelude::*;
@@ -7,7 +7,7 @@ element! {
     /// Takes Ethernet frames out of a VXLAN tunnel (RFC 7348).
     ///
     /// The `net` mark has to stand on the outer IPv4 header, as it does behind `CheckIPHeader`. The frame leaves without
-    /// marks, its VXLAN network identifier in the aggregate annotation. Packets that are no VXLAN leave on output 1, or
+    /// marks, its VXLAN network identifier in the aggregate annotation, and with `ENDS` the tunnel's other end as well. Packets that are no VXLAN leave on output 1, or
     /// are dropped: `NotUDP`, `NotVXLAN` (another port), `Fragment`, `BadHeader` (no identifier), `BadLength`,
     /// `BadChecksum` (of UDP, unless it is 0), `WrongVNI`, `Truncated`.
     VXLANDecap: "1/1-2", "a/ah";
@@ -17,6 +17,8 @@ element! {
         pos vni: Option<u32> = None,
         /// The port that the tunnel has.
         key dport: u16 = 4789,
+        /// Whether the outer source address goes to the destination annotation: where an answer goes.
+        key ends: bool = false,
     }
     check |e| match e.vni {
         Some(n @ 0x100_0000..) => Err(format!("VNI: {n} is too large; at most 16777215")),
@@ -39,6 +41,9 @@ fn program(e: &VXLANDecap, b: &mut Builder) {
         let vni = vxlan::VNI.load(b);
         let vni = b.shr(vni, 8);
         take_id(b, drops, vni, e.vni, Reason::new("WrongVNI"));
+        if e.ends {
+            take_other_end(b);
+        }
         b.set_mark(Layer::Cursor, Layer::Transport, 16);
         strip_to_cursor(b, drops);
     });
@@ -64,6 +69,16 @@ mod tests {
         let out = Harness::new("VXLANDecap", &[], 1, 1).send_ip(0, &outer);
         let Outcome::Out(0, p) = &out[0] else { panic!("{out:?}") };
         assert_eq!((&p.anno[20..24], p.layer(Layer::Net)), (&[0, 0, 0, 7][..], None));
+    }
+
+    #[test]
+    fn the_other_end_is_told_and_an_answer_goes_there() {
+        let out = Harness::new("VXLANDecap", &["ENDS true"], 1, 1).send_ip(0, &outer(&[]));
+        let Outcome::Out(0, p) = &out[0] else { panic!("{out:?}") };
+        assert_eq!((&p.anno[..4], &p.anno[20..24]), (&[10, 0, 0, 1][..], &[0, 0, 0, 7][..]));
+        let back = Harness::new("VXLANEncap", &["10.0.1.1", "ANNO", "ANNO"], 1, 1).send_packet(0, p.copy());
+        let (_, bytes) = back[0].out();
+        assert_eq!((&bytes[12..20], &bytes[32..36]), (&[10, 0, 1, 1, 10, 0, 0, 1][..], &[0, 0, 7, 0][..]));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use super::outer::{Ends, Sending, TunnelId, tunnel_id};
+use super::outer::{Ends, OtherEnd, Sending, TunnelId, tunnel_id};
 use crate::fields::vxlan;
 use crate::prelude::*;
 
@@ -16,8 +16,8 @@ element! {
     params {
         /// Address of this end of the tunnel.
         pos src: Ipv4Addr,
-        /// Address of the other end.
-        pos dst: Ipv4Addr,
+        /// Address of the other end, or `ANNO` for that of the destination annotation.
+        pos dst: OtherEnd,
         /// VXLAN network identifier, 0 to 16,777,215, or `ANNO` for that of the aggregate annotation.
         pos vni: TunnelId,
         /// Source port; left out, it follows from the flow.
@@ -33,8 +33,8 @@ element! {
     handlers {
         /// Address of this end of the tunnel.
         cell src: Ipv4Addr,
-        /// Address of the other end.
-        cell dst: Ipv4Addr,
+        /// Address of the other end, or `ANNO`.
+        cell dst: OtherEnd,
         /// VXLAN network identifier, or `ANNO`.
         read vni = |_, s| Ok(TunnelId::show(s.cell("vni"))),
         /// Changes the VXLAN network identifier.

@@ -89,10 +89,12 @@ impl Engine {
     /// Gives devices by name to graphs that are loaded later, in place of interfaces; others are not found.
     pub fn set_ports(&mut self, ports: impl IntoIterator<Item = (String, Box<dyn Port>)>) {
         let mut ports: BTreeMap<String, Box<dyn Port>> = ports.into_iter().collect();
-        self.set_opener(Box::new(move |spec| {
-            let PortSpec::Interface { name, .. } = spec else { return spec.open() };
-            let similar = ports.keys().cloned().collect();
-            ports.remove(name).ok_or_else(|| PortError::NotFound { name: name.to_owned(), similar })
+        self.set_opener(Box::new(move |spec| match (ports.remove(&spec.name()), spec) {
+            (Some(port), _) => Ok(port),
+            (None, PortSpec::Interface { name, .. }) => {
+                Err(PortError::NotFound { name: name.clone(), similar: ports.keys().cloned().collect() })
+            }
+            (None, other) => other.open(),
         }));
     }
 

@@ -11,7 +11,7 @@
 //! delivered, with `TPACKET_V2` 3.5 us; every hop would add that to the round-trip time.
 
 mod fanout;
-mod ring;
+pub(crate) mod ring;
 pub(crate) mod sys;
 
 use std::io;
@@ -298,7 +298,7 @@ fn to_packet(frame: &Frame<'_>, socket: &OwnedFd) -> Option<Packet> {
         let space = frame.len.min(weir_packet::MAX_LEN - front);
         let mut p = Packet::with_room_behind(front, space).ok()?;
         p.put(space as u32).ok()?;
-        let len = sys::receive_queued(socket, p.bytes_mut()).ok()?;
+        let len = sys::receive_queued(socket, &mut [], p.bytes_mut()).ok()?;
         (len == frame.len && len == space).then_some(p)?
     } else {
         return None;

@@ -25,8 +25,10 @@ unsafe impl Send for Ring {}
 
 /// A frame that the kernel filled.
 pub struct Frame<'a> {
-    /// The bytes from the Ethernet header on, cut if they did not fit.
+    /// The bytes from the link header on, cut if they did not fit.
     pub bytes: &'a [u8],
+    /// Length of the link header.
+    pub network: usize,
     /// Length of the whole frame.
     pub len: usize,
     /// Whether the whole frame waits in the queue of the socket.
@@ -117,6 +119,7 @@ fn parse(frame: &[u8], status: u32) -> Frame<'_> {
     let protocol = if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { u16_at(26) } else { 0x8100 };
     Frame {
         bytes: frame.get(start..start + kept).unwrap_or(&[]),
+        network: usize::from(u16_at(14)).saturating_sub(start),
         len,
         queued: status & libc::TP_STATUS_COPY != 0,
         checksum_valid: status & libc::TP_STATUS_CSUM_VALID != 0,

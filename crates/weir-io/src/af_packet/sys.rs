@@ -2,6 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::vnet;
@@ -28,7 +29,7 @@ pub fn set_option<T: Copy>(fd: &OwnedFd, level: i32, option: i32, value: T) -> i
 }
 
 /// Reads a socket option. `T` must be plain integers, for which all-zero bytes are a value.
-pub fn get_option<T: Copy + Default>(fd: &OwnedFd, level: i32, option: i32) -> io::Result<T> {
+pub fn get_option<T: Copy + Default>(fd: &impl AsRawFd, level: i32, option: i32) -> io::Result<T> {
     let mut value = T::default();
     let mut len = size_of::<T>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes into `value`, whose integers take any bytes.
@@ -139,19 +140,20 @@ pub fn set_promiscuous(fd: &OwnedFd, index: u32) -> io::Result<()> {
     set_option(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, request)
 }
 
-/// Receives one queued frame, without its virtio-net header, into `frame`; returns its whole length, which is more than
-/// `frame.len()` if it was cut.
-pub fn receive_queued(fd: &OwnedFd, frame: &mut [u8]) -> io::Result<usize> {
+/// Receives one queued frame, without its virtio-net header, into `front` and then `frame`; returns its whole length, which is
+/// more than both have if it was cut.
+pub fn receive_queued(fd: &OwnedFd, front: &mut [u8], frame: &mut [u8]) -> io::Result<usize> {
     let mut header = [0u8; vnet::LEN];
     let mut parts = [
         libc::iovec { iov_base: header.as_mut_ptr().cast(), iov_len: header.len() },
+        libc::iovec { iov_base: front.as_mut_ptr().cast(), iov_len: front.len() },
         libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() },
     ];
     // SAFETY: all fields are integers or pointers, for which null is valid here (no name, no control data).
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = parts.as_mut_ptr();
     message.msg_iovlen = parts.len();
-    // SAFETY: the message points to two live and exclusively borrowed buffers with their lengths.
+    // SAFETY: the message points to three live and exclusively borrowed buffers with their lengths.
     let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT | libc::MSG_TRUNC) };
     check(n).map(|n| n.saturating_sub(vnet::LEN))
 }
@@ -183,6 +185,51 @@ pub fn send_frames<'a>(
     // SAFETY: the first `n` messages are initialised, and point to buffers borrowed for `'a` that are only read.
     let sent = unsafe { libc::sendmmsg(fd, list, n as u32, libc::MSG_DONTWAIT) };
     check(sent as isize)
+}
+
+/// Sends IPv4 packets with their headers, each to its address, by a raw socket, and returns how many the kernel took. An error
+/// concerns the first.
+pub fn send_to<'a>(fd: &OwnedFd, packets: impl Iterator<Item = (&'a [u8], Ipv4Addr)>) -> io::Result<usize> {
+    let mut parts = [const { MaybeUninit::<(libc::iovec, libc::sockaddr_in)>::uninit() }; SEND_MAX];
+    let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; SEND_MAX];
+    let mut n = 0;
+    for ((part, message), (packet, to)) in parts.iter_mut().zip(&mut messages).zip(packets) {
+        let (bytes, address) = part.write((
+            libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() },
+            libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: 0,
+                sin_addr: libc::in_addr { s_addr: to.to_bits().to_be() },
+                sin_zero: [0; 8],
+            },
+        ));
+        // SAFETY: all fields are integers or pointers, for which null is valid here (no control data).
+        let mut m: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        m.msg_hdr.msg_name = (&raw mut *address).cast();
+        m.msg_hdr.msg_namelen = size_of_val(address) as libc::socklen_t;
+        m.msg_hdr.msg_iov = bytes;
+        m.msg_hdr.msg_iovlen = 1;
+        message.write(m);
+        n += 1;
+    }
+    let (fd, list) = (fd.as_raw_fd(), messages.as_mut_ptr().cast());
+    // SAFETY: the first `n` messages are initialised, and point to addresses in `parts` and to buffers borrowed for `'a`, which are
+    // only read.
+    let sent = unsafe { libc::sendmmsg(fd, list, n as u32, libc::MSG_DONTWAIT) };
+    check(sent as isize)
+}
+
+/// Lets a socket receive only what a program in classic BPF says.
+pub fn attach_filter(fd: &impl AsRawFd, program: &[libc::sock_filter]) -> io::Result<()> {
+    let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    let size = size_of_val(&program) as libc::socklen_t;
+    // SAFETY: the option's value is `program`, whose instructions, as many as it says, are only read during the call.
+    let r = unsafe {
+        let value = (&raw const program).cast();
+        libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, value, size)
+    };
+    check(r as isize).map(drop)
 }
 
 /// The value of a system call, or its error.

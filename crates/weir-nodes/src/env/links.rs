@@ -1,6 +1,8 @@
 //! Links between graphs of one engine, by name.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::net::Ipv4Addr;
 
 use weir_packet::{Layer, Packet};
 
@@ -13,11 +15,69 @@ pub struct Entrance {
     pub link: u32,
 }
 
+/// Which packets of several access points' are those of one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// Those of no other.
+    #[default]
+    Rest,
+    /// Those with a VLAN tag.
+    Vlan(u16),
+    /// Those of a tunnel.
+    Tunnel {
+        /// Its other end.
+        remote: Ipv4Addr,
+        /// Its VNI or key; a GRE tunnel may have none.
+        id: Option<u32>,
+    },
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Rest => write!(f, "-"),
+            Part::Vlan(id) => write!(f, "{id}"),
+            Part::Tunnel { remote, id: Some(id) } => write!(f, "{remote}/{id}"),
+            Part::Tunnel { remote, id: None } => write!(f, "{remote}/-"),
+        }
+    }
+}
+
+/// Where Click's annotations stand: destination address, colour, aggregate.
+const DST_IP: usize = 0;
+const PAINT: usize = 16;
+const AGGREGATE: usize = 20;
+
+impl Part {
+    /// Makes a packet one of this part, by a tag or by annotations as the elements of tunnels want them; false if there is no room for
+    /// a tag.
+    fn put_on(self, packet: &mut Packet) -> bool {
+        match self {
+            Part::Rest => true,
+            Part::Vlan(id) => push_tag(packet, id),
+            Part::Tunnel { remote, id } => {
+                packet.anno[DST_IP..DST_IP + 4].copy_from_slice(&remote.octets());
+                packet.anno[PAINT] = id.is_some().into();
+                packet.anno[AGGREGATE..AGGREGATE + 4].copy_from_slice(&id.unwrap_or(0).to_be_bytes());
+                true
+            }
+        }
+    }
+}
+
+/// The other end of the tunnel that a packet came out of, and its VNI or, if it had one, its key: as the elements of tunnels annotate
+/// it.
+pub fn tunnel_of(packet: &Packet, keyed: bool) -> (Ipv4Addr, Option<u32>) {
+    let four = |at: usize| [0, 1, 2, 3].map(|i| packet.anno[at + i]);
+    let has_id = !keyed || packet.anno[PAINT] != 0;
+    (four(DST_IP).into(), has_id.then(|| u32::from_be_bytes(four(AGGREGATE))))
+}
+
 #[derive(Debug, Default)]
 struct Link {
     entrance: Option<Entrance>,
-    /// The VLAN tag that its packets get.
-    tag: Option<u16>,
+    /// What its packets are where they enter.
+    part: Part,
     packets: Vec<Packet>,
 }
 
@@ -65,14 +125,14 @@ impl Links {
         self.links[id].entrance
     }
 
-    /// Leaves packets for the graph at the other end. Those that have no space for the link's tag stay.
+    /// Leaves packets for the graph at the other end. Those that have no space for a tag of its part stay.
     pub fn send(&mut self, id: usize, packets: &mut Vec<Packet>) {
         packets.iter_mut().for_each(Packet::hand_over);
         let link = &mut self.links[id];
         let were_none = link.packets.is_empty();
-        match link.tag {
-            None => link.packets.append(packets),
-            Some(tag) => link.packets.extend(packets.extract_if(.., |p| push_tag(p, tag))),
+        match link.part {
+            Part::Rest => link.packets.append(packets),
+            part => link.packets.extend(packets.extract_if(.., |p| part.put_on(p))),
         }
         if were_none && !link.packets.is_empty() {
             self.ready.push_back(id);
@@ -95,16 +155,16 @@ impl Links {
         !self.ready.is_empty()
     }
 
-    /// Lets the packets of a link enter at that place, with a VLAN tag if one is given.
-    pub fn join(&mut self, id: usize, entrance: Entrance, tag: Option<u16>) {
+    /// Lets the packets of a link enter at that place, as packets of a part.
+    pub fn join(&mut self, id: usize, entrance: Entrance, part: Part) {
         let link = &mut self.links[id];
-        (link.entrance, link.tag) = (Some(entrance), tag);
+        (link.entrance, link.part) = (Some(entrance), part);
     }
 
     /// Lets them enter nowhere.
     pub fn leave(&mut self, id: usize) {
         let link = &mut self.links[id];
-        (link.entrance, link.tag) = (None, None);
+        (link.entrance, link.part) = (None, Part::Rest);
     }
 }
 

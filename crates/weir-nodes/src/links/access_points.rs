@@ -1,35 +1,94 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
+use std::net::Ipv4Addr;
 
+use weir_elements::FromArg;
 use weir_packet::Packet;
 
-use crate::env::links::{Entrance, Links, pop_tag, tag_of};
+use crate::env::links::{Entrance, Links, Part, pop_tag, tag_of, tunnel_of};
 use crate::prelude::*;
 
 /// No graph takes packets from the link.
 const LINK_DOWN: Reason = Reason::new("LinkDown");
+/// No tunnel has this other end.
+const WRONG_REMOTE: Reason = Reason::new("WrongRemote");
 /// VLANs are numbered below this.
 const VLANS: usize = 4096;
 
 engine_node! {
-    /// The access points of an interface: hands frames to graphs by their VLAN tag, and takes from these what leaves.
+    /// The access points of an interface, or of the tunnels at an address: hands frames to graphs by their VLAN tag, or by the
+    /// tunnel that they came out of, and takes from these what leaves.
     ///
-    /// What comes in goes over the link of the access point that has its VLAN (IEEE 802.1Q or 802.1ad), without the tag;
-    /// of all others to the access point that takes the rest, as it is; else it is dropped (`NoMatch`). Packets that come
+    /// By `VLAN`: what comes in goes over the link of the access point that has its VLAN (IEEE 802.1Q or 802.1ad), without the
+    /// tag; of all others to the access point that takes the rest, as it is; else it is dropped (`NoMatch`). Packets that come
     /// over the links of access points leave by the output, with the tag of the access point's VLAN.
+    ///
+    /// By `VNI` or `KEY`: what comes in goes over the link of the access point whose tunnel has the other end and the VNI or key
+    /// that `VXLANDecap` or `GREDecap`, with `ENDS`, annotated it with; else it is dropped (`WrongRemote`, `WrongVNI`,
+    /// `WrongKey`). Packets of the links leave annotated with these (paint 1 if there is a key), as `VXLANEncap` and `GREEncap` with
+    /// `ANNO` want them.
     ///
     /// Access points come and go by the handler `change`. A hot swap keeps them.
     AccessPoints: "1/1", "h/h", Source, Devices;
     example "FromDevice(eth0) -> a :: AccessPoints -> Queue -> ToDevice(eth0);";
+    example "s :: TunnelSocket(UDP, 10.0.0.1, 4789) -> CheckIPHeader -> VXLANDecap(ENDS true) -> AccessPoints(VNI) -> FinishOffloads
+        -> VXLANEncap(10.0.0.1, ANNO, ANNO) -> s;";
+    params {
+        /// By what packets are told: `VLAN`, `VNI` or `KEY`.
+        pos by: By = By::Vlan,
+    }
     handlers {
-        /// The access points, one a line: VLAN (`-`: all others), the link to the graph, the link from it.
+        /// The access points, one a line: VLAN (`-`: all others) or tunnel (`10.0.0.2/42`; `10.0.0.2/-`: without a key), the link
+        /// to the graph, the link from it.
         read points = |a, _| Ok(a.state.text()),
         /// Number of access points.
         read count = |a, _| Ok(a.state.rows.len().to_string()),
-        /// Changes access points: `- VLAN` and `+ VLAN TO FROM`, one a line, in this order, all or none.
-        write change = |a, value, env| a.state.change(value, &mut env.links),
+        /// Changes access points: `- POINT` and `+ POINT TO FROM`, one a line, in this order, all or none; a point is a VLAN or tunnel
+        /// as in `points`.
+        write change = |a, value, env| a.state.change(a.by, value, &mut env.links),
     }
     state Points;
+}
+
+/// By what packets of access points are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Vlan,
+    Vni,
+    Key,
+}
+
+impl FromArg for By {
+    const SYNTAX: &'static str = "VLAN, VNI or KEY";
+    fn from_arg(text: &str) -> Result<By, String> {
+        match text.trim() {
+            "VLAN" => Ok(By::Vlan),
+            "VNI" => Ok(By::Vni),
+            "KEY" => Ok(By::Key),
+            other => Err(format!("'{other}' is nothing to tell packets by: write VLAN, VNI or KEY")),
+        }
+    }
+}
+
+impl By {
+    /// A part of packets, as handlers write it.
+    fn part(self, word: &str) -> Result<Part, String> {
+        match self {
+            By::Vlan => match word.parse() {
+                _ if word == "-" => Ok(Part::Rest),
+                Ok(id @ 1..=4094) => Ok(Part::Vlan(id)),
+                _ => Err(format!("'{word}' is no VLAN: give 1 to 4094, or - for all others")),
+            },
+            By::Vni | By::Key => {
+                let wrong =
+                    || format!("'{word}' is no tunnel: give its other end and number, as 10.0.0.2/42");
+                let (remote, id) = word.split_once('/').ok_or_else(wrong)?;
+                let remote = remote.parse().map_err(|_| wrong())?;
+                let id = if id == "-" { None } else { Some(id.parse().map_err(|_| wrong())?) };
+                Ok(Part::Tunnel { remote, id })
+            }
+        }
+    }
 }
 
 /// The links of an access point.
@@ -43,47 +102,36 @@ struct Row {
 
 #[derive(Debug, Default)]
 struct Points {
-    /// By VLAN; `None` takes all others.
-    rows: BTreeMap<Option<u16>, Row>,
+    rows: BTreeMap<Part, Row>,
     /// The link of a VLAN and one more; empty while no access point has one.
     by_vlan: Vec<u32>,
     /// The link of all others.
     others: Option<usize>,
+    /// The link of a tunnel.
+    by_tunnel: HashMap<(Ipv4Addr, Option<u32>), usize>,
     /// Where packets of links enter.
     entrance: Option<Entrance>,
-}
-
-/// A VLAN of an access point.
-fn vlan(word: &str) -> Result<Option<u16>, String> {
-    match word.parse() {
-        _ if word == "-" => Ok(None),
-        Ok(id @ 1..=4094) => Ok(Some(id)),
-        _ => Err(format!("'{word}' is no VLAN: give 1 to 4094, or - for all others")),
-    }
 }
 
 impl Points {
     fn text(&self) -> String {
         let mut text = String::new();
-        for (vlan, row) in &self.rows {
-            match vlan {
-                Some(id) => _ = writeln!(text, "{id} {} {}", row.to, row.from),
-                None => _ = writeln!(text, "- {} {}", row.to, row.from),
-            }
+        for (part, row) in &self.rows {
+            _ = writeln!(text, "{part} {} {}", row.to, row.from);
         }
         text
     }
 
-    fn change(&mut self, text: &str, links: &mut Links) -> Result<(), String> {
+    fn change(&mut self, by: By, text: &str, links: &mut Links) -> Result<(), String> {
         let mut next = BTreeMap::new();
         // What is not in `next` stays.
         for line in text.lines().filter(|l| !l.trim().is_empty()) {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {
-                ["-", id] => drop(next.insert(vlan(id)?, None)),
-                ["+", id, to, from] => {
-                    let id = vlan(id)?;
-                    let there = next.get(&id).map_or(self.rows.contains_key(&id), Option::is_some);
+                ["-", part] => drop(next.insert(by.part(part)?, None)),
+                ["+", part, to, from] => {
+                    let part = by.part(part)?;
+                    let there = next.get(&part).map_or(self.rows.contains_key(&part), Option::is_some);
                     if there {
                         return Err(format!("'{line}': there is such an access point already"));
                     }
@@ -92,42 +140,65 @@ impl Points {
                     if elsewhere {
                         return Err(format!("'{line}': another graph has the FromLink of '{from}' already"));
                     }
-                    next.insert(id, Some(Row { to: to.to_owned(), to_id, from: from.to_owned(), from_id }));
+                    let row = Row { to: to.to_owned(), to_id, from: from.to_owned(), from_id };
+                    next.insert(part, Some(row));
                 }
-                _ => return Err(format!("'{line}': write '- VLAN' or '+ VLAN TO FROM'")),
+                _ => return Err(format!("'{line}': write '- POINT' or '+ POINT TO FROM'")),
             }
         }
-        for (id, row) in next {
-            if let Some(old) = self.rows.remove(&id) {
+        // All that go before any that come: an access point that is another part now has the links of before.
+        for part in next.keys() {
+            if let Some(old) = self.rows.remove(part) {
                 links.leave(old.from_id);
             }
-            self.lead(id, row.as_ref().map(|row| row.to_id));
-            if let Some(row) = row {
-                self.entrance.into_iter().for_each(|e| links.join(row.from_id, e, id));
-                self.rows.insert(id, row);
-            }
+            self.lead(*part, None);
+        }
+        for (part, row) in next.into_iter().filter_map(|(part, row)| Some((part, row?))) {
+            self.lead(part, Some(row.to_id));
+            self.entrance.into_iter().for_each(|e| links.join(row.from_id, e, part));
+            self.rows.insert(part, row);
         }
         Ok(())
     }
 
-    /// Says where packets of a VLAN go.
-    fn lead(&mut self, id: Option<u16>, to: Option<usize>) {
-        match id {
-            None => self.others = to,
-            Some(id) => {
+    /// Says where packets of a part go.
+    fn lead(&mut self, part: Part, to: Option<usize>) {
+        match part {
+            Part::Rest => self.others = to,
+            Part::Vlan(id) => {
                 self.by_vlan.resize(VLANS, 0);
                 self.by_vlan[usize::from(id)] = to.map_or(0, |link| link as u32 + 1);
             }
+            Part::Tunnel { remote, id } => match to {
+                Some(link) => drop(self.by_tunnel.insert((remote, id), link)),
+                None => drop(self.by_tunnel.remove(&(remote, id))),
+            },
         }
     }
 
-    /// The link of a frame, and whether its tag goes off.
-    fn link_of(&self, packet: &Packet) -> Option<(usize, bool)> {
+    /// The link of a frame, and whether its tag goes off; or why it has none.
+    fn link_of(&self, by: By, packet: &Packet) -> Result<(usize, bool), Reason> {
+        if by != By::Vlan {
+            return Ok((self.tunnel_link(by, packet)?, false));
+        }
         let tagged = tag_of(packet).and_then(|id| self.by_vlan.get(usize::from(id)));
         match tagged {
-            Some(&link) if link > 0 => Some((link as usize - 1, true)),
-            _ => Some((self.others?, false)),
+            Some(&link) if link > 0 => Ok((link as usize - 1, true)),
+            _ => self.others.map(|link| (link, false)).ok_or(Reason::NO_MATCH),
         }
+    }
+
+    fn tunnel_link(&self, by: By, packet: &Packet) -> Result<usize, Reason> {
+        let tunnel = tunnel_of(packet, by == By::Key);
+        if let Some(link) = self.by_tunnel.get(&tunnel) {
+            return Ok(*link);
+        }
+        let known = self.by_tunnel.keys().any(|(remote, _)| *remote == tunnel.0);
+        Err(match by {
+            _ if !known => WRONG_REMOTE,
+            By::Key => Reason::new("WrongKey"),
+            By::Vlan | By::Vni => Reason::new("WrongVNI"),
+        })
     }
 }
 
@@ -136,9 +207,12 @@ impl Behavior for AccessPoints {
         let mut run: Vec<Packet> = Vec::new();
         let mut last = None;
         for mut packet in packets.drain(..) {
-            let Some((link, tagged)) = self.state.link_of(&packet) else {
-                cx.drop(&Reason::NO_MATCH, packet);
-                continue;
+            let (link, tagged) = match self.state.link_of(self.by, &packet) {
+                Ok(found) => found,
+                Err(reason) => {
+                    cx.drop(&reason, packet);
+                    continue;
+                }
             };
             if !cx.env().links.is_up(link) {
                 cx.drop(&LINK_DOWN, packet);
@@ -166,7 +240,7 @@ impl Behavior for AccessPoints {
 
     fn join_links(&mut self, entrance: Entrance, links: &mut Links) {
         self.state.entrance = Some(entrance);
-        self.state.rows.iter().for_each(|(id, row)| links.join(row.from_id, entrance, *id));
+        self.state.rows.iter().for_each(|(part, row)| links.join(row.from_id, entrance, *part));
     }
 
     fn leave_links(&mut self, links: &mut Links) {

@@ -1,4 +1,4 @@
-use crate::env::links::{Entrance, Links};
+use crate::env::links::{Entrance, Links, Part};
 use crate::prelude::*;
 
 engine_node! {
@@ -25,7 +25,7 @@ impl Behavior for FromLink {
     }
 
     fn join_links(&mut self, entrance: Entrance, links: &mut Links) {
-        self.state.into_iter().for_each(|link| links.join(link, entrance, None));
+        self.state.into_iter().for_each(|link| links.join(link, entrance, Part::Rest));
     }
 
     fn leave_links(&mut self, links: &mut Links) {

@@ -224,6 +224,21 @@ impl Devices {
         Ok(id)
     }
 
+    /// As [`open`](Devices::open), for what is no interface: what cannot be opened now is opened as soon as it can be.
+    ///
+    /// # Errors
+    /// Another graph has the device with other options.
+    pub fn open_in_time(&mut self, spec: &PortSpec) -> Result<usize, PortError> {
+        match (self.open(spec), self.find(&spec.name())) {
+            (Err(refused), None) => {
+                let id = self.put_without_port(&spec.name(), spec.clone());
+                self.fails(id, &refused, self.came_at);
+                Ok(id)
+            }
+            (done, _) => done,
+        }
+    }
+
     /// Names of the open devices.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.list.iter().flatten().map(|d| d.name.as_str())
