@@ -27,6 +27,7 @@ jq:jq
 make:make
 nft:nftables
 nsenter:util-linux
+ovs-vswitchd:openvswitch-switch
 ping:iputils-ping
 runc:runc
 scapy:python3-scapy

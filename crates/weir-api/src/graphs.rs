@@ -41,6 +41,9 @@ pub struct Changed {
     pub revision: u64,
     /// Whether it was as asked for already.
     pub unchanged: bool,
+    /// What may go wrong, such as packets that are too large for an access point.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// What became of a list of documents, in its order.
@@ -63,6 +66,9 @@ pub struct AppliedGraph {
     /// Why it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
+    /// What may go wrong, such as packets that are too large for an access point.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// What became of a graph.

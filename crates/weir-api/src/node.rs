@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::status::DropCount;
+
 /// How the node is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
@@ -45,6 +47,10 @@ pub struct DeviceStatus {
     pub tx_bytes: u64,
     /// Packets that could not be sent.
     pub tx_dropped: u64,
+    /// Why packets ended between the interface, or the address of tunnels, and the graphs: those of no access point, and those that
+    /// could not be sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drops: Vec<DropCount>,
 }
 
 impl From<weir_protocol::DeviceStatus> for DeviceStatus {
@@ -58,6 +64,7 @@ impl From<weir_protocol::DeviceStatus> for DeviceStatus {
             tx_packets: d.tx_packets,
             tx_bytes: d.tx_bytes,
             tx_dropped: d.tx_dropped,
+            drops: Vec::new(),
         }
     }
 }

@@ -21,6 +21,9 @@ pub struct Plan {
     /// What it would do to the traffic between access points.
     #[serde(default)]
     pub traffic: Traffic,
+    /// What may go wrong, such as packets that are too large for an access point.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// What would become of a graph.

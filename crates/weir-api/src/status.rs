@@ -34,6 +34,9 @@ pub struct GraphStatus {
     /// restarted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drift: Vec<Drift>,
+    /// What may go wrong, such as packets that are too large for an access point.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// A handler write that the document does not have.
@@ -181,6 +184,7 @@ mod tests {
             profile: vec![],
             flows: vec![],
             drift: vec![],
+            warnings: vec![],
         };
         let json = serde_json::to_value(&status).unwrap();
         assert_eq!((&json["state"], &json["reason"]), (&"failed".into(), &"no interface eth9".into()));

@@ -130,3 +130,20 @@ fn the_stateful_firewall_stops_what_its_rules_deny_whatever_came_before() {
     assert_eq!(asked("return lan wan tcp dst port 80"), Status::Holds);
     assert_eq!(asked("never wan lan tcp dst port 22"), Status::Violated, "an answer to who began from there");
 }
+
+#[test]
+fn beyond_a_tunnel_anything_may_come_from_and_only_what_passes_goes_there() {
+    let text = "
+id: g
+name: g
+saps:
+  - {id: lan, type: interface, interface: {if-name: eth1}}
+  - {id: far, type: vxlan, vxlan: {vni: 42, local-ip: 10.0.0.1, remote-ip: 10.0.0.2}}
+flowrules:
+  - {id: a, priority: 1, match: {port_in: 'sap:lan', ip_proto: tcp, tp_dst: 80}, actions: {output_to_port: 'sap:far'}}
+  - {id: b, priority: 1, match: {port_in: 'sap:far'}, actions: {output_to_port: 'sap:lan'}}
+";
+    assert_eq!(answer(text, "only lan far tcp dst port 80"), Status::Holds);
+    assert_eq!(answer(text, "can far lan src host 10.0.0.1 and udp"), Status::Holds);
+    assert_eq!(answer(text, "never far lan udp"), Status::Violated);
+}

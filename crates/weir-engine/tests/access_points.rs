@@ -4,7 +4,9 @@ mod common;
 
 use common::{engine, received, send, settle};
 use weir_engine::Engine;
-use weir_net::build::tag_vlan;
+use weir_io::memory::MemoryPort;
+use weir_net::build::{self, tag_vlan};
+use weir_switch::lsi0::{Base, lsi0};
 
 /// A frame that bears a number and perhaps a tag.
 fn frame(n: u32, vlan: Option<u16>) -> Vec<u8> {
@@ -49,6 +51,12 @@ fn access_points_come_and_go_while_packets_flow() {
     assert_eq!(engine.read("g25", "c.count").unwrap(), "2");
     assert_eq!(engine.read("g25", "c.byte_count").unwrap(), "120", "a graph sees no tag");
 
+    // The graph of one VLAN gets another, lower one, by the same links.
+    change(&mut engine, "- 25\n+ 6 g25/in g25/out").unwrap();
+    assert_eq!(answers(&mut engine, &[frame(5, Some(6))]), [frame(5, Some(6))]);
+    change(&mut engine, "- 6\n+ 25 g25/in g25/out").unwrap();
+    assert_eq!(answers(&mut engine, &[frame(5, Some(25))]), [frame(5, Some(25))]);
+
     // All others, with their tags.
     change(&mut engine, "- 7\n+ - rest/in rest/out").unwrap();
     assert_eq!(answers(&mut engine, &all).len(), 4);
@@ -92,4 +100,86 @@ fn an_interface_that_is_missing_is_waited_for_if_asked() {
     engine.load("lsi0", &config, "t").unwrap();
     let listed = engine.list();
     assert!(listed[0].trouble.contains("absent"), "{listed:?}");
+}
+
+/// An Ethernet frame of a UDP packet.
+fn inner() -> Vec<u8> {
+    build::udp4(([192, 168, 0, 1].into(), 1), ([192, 168, 0, 2].into(), 9), b"inner")
+}
+
+/// An outer packet for 10.0.0.1.
+fn outer(from: [u8; 4], protocol: u8, header: &[u8]) -> Vec<u8> {
+    build::ipv4(from.into(), [10, 0, 0, 1].into(), protocol, &[header, &inner()].concat())
+}
+
+fn vxlan(from: [u8; 4], vni: u8) -> Vec<u8> {
+    let len = 16 + inner().len() as u8;
+    let header = [0xc0, 1, 0x12, 0xb5, 0, len, 0, 0, 8, 0, 0, 0, 0, 0, vni, 0];
+    outer(from, 17, &header)
+}
+
+fn gre(from: [u8; 4], key: Option<u8>) -> Vec<u8> {
+    match key {
+        Some(key) => outer(from, 47, &[0x20, 0, 0x65, 0x58, 0, 0, 0, key]),
+        None => outer(from, 47, &[0, 0, 0x65, 0x58]),
+    }
+}
+
+/// The configuration of LSI-0 at 10.0.0.1, on a port in memory.
+fn tunnels(base: &Base) -> (Engine, MemoryPort) {
+    let name = match base {
+        Base::Gre { .. } => "gre at 10.0.0.1",
+        _ => "udp at 10.0.0.1:4789",
+    };
+    let (mut engine, mut far) = engine(&[name]);
+    engine.load("lsi0", &lsi0(base), "t").unwrap();
+    ["a", "b"].iter().for_each(|name| echo(&mut engine, name));
+    (engine, far.remove(0))
+}
+
+/// What comes back for packets, without the fields that tell them apart: the outer destination, and the headers behind it up to the frame.
+fn answers(engine: &mut Engine, far: &mut MemoryPort, packets: Vec<Vec<u8>>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    send(far, packets);
+    settle(engine);
+    let mut got: Vec<_> = received(far)
+        .iter()
+        .map(|p| {
+            assert!(p.ends_with(&inner()), "the frame is whole");
+            (p[16..20].to_vec(), p[20..p.len() - inner().len()].to_vec())
+        })
+        .collect();
+    got.sort();
+    got
+}
+
+const B: [u8; 4] = [10, 0, 0, 2];
+const C: [u8; 4] = [10, 0, 0, 3];
+
+#[test]
+fn tunnels_at_an_address_are_told_by_their_other_ends_and_numbers() {
+    let (mut engine, mut far) = tunnels(&Base::Vxlan { local: [10, 0, 0, 1].into(), port: 4789 });
+    engine.write("lsi0", "lsi.change", "+ 10.0.0.2/7 a/in a/out\n+ 10.0.0.3/8 b/in b/out").unwrap();
+    let packets = vec![vxlan(B, 7), vxlan(C, 8), vxlan(B, 8), vxlan([10, 0, 0, 4], 7)];
+    let got = answers(&mut engine, &mut far, packets);
+    let vnis: Vec<_> = got.iter().map(|(to, header)| (&to[..], header[14])).collect();
+    assert_eq!(vnis, [(&B[..], 7), (&C[..], 8)], "each comes back by its own tunnel");
+    let drops = &engine.status("lsi0").unwrap().drops["lsi"];
+    assert_eq!((drops["WrongVNI"], drops["WrongRemote"]), (1, 1));
+    assert_eq!(engine.read("lsi0", "lsi.points").unwrap(), "10.0.0.2/7 a/in a/out\n10.0.0.3/8 b/in b/out\n");
+    engine.write("lsi0", "lsi.change", "- 10.0.0.2/7").unwrap();
+    assert_eq!(answers(&mut engine, &mut far, vec![vxlan(B, 7)]), []);
+    for wrong in ["+ 25 x/in x/out", "+ 10.0.0.2 x/in x/out", "+ here/1 x/in x/out"] {
+        assert!(engine.write("lsi0", "lsi.change", wrong).unwrap_err().contains("is no tunnel"), "{wrong}");
+    }
+}
+
+#[test]
+fn a_gre_tunnel_without_a_key_is_not_one_with_key_0() {
+    let (mut engine, mut far) = tunnels(&Base::Gre { local: [10, 0, 0, 1].into() });
+    engine.write("lsi0", "lsi.change", "+ 10.0.0.2/- a/in a/out\n+ 10.0.0.3/0 b/in b/out").unwrap();
+    let packets = vec![gre(B, None), gre(C, Some(0)), gre(B, Some(0)), gre(C, None), gre(C, Some(1))];
+    let got = answers(&mut engine, &mut far, packets);
+    let wanted = [(B.to_vec(), vec![0, 0, 0x65, 0x58]), (C.to_vec(), vec![0x20, 0, 0x65, 0x58, 0, 0, 0, 0])];
+    assert_eq!(got, wanted);
+    assert_eq!(engine.status("lsi0").unwrap().drops["lsi"]["WrongKey"], 3);
 }

@@ -8,11 +8,13 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use weir_model::graph::ServiceGraph;
 use weir_oci::Source;
-use weir_switch::lsi0::Attachment;
+use weir_switch::compile::CompileError;
+use weir_switch::lsi0::{Attachment, Base, Part};
 
 use crate::connection::DataPlane;
-use crate::desired::DesiredGraph;
+use crate::desired::{DesiredGraph, Place};
 use crate::events::NewEvent;
+use crate::mtu;
 use crate::node::Node;
 use crate::perform::{Refusals, Runtime};
 use crate::precondition::Precondition;
@@ -279,18 +281,18 @@ impl<D: DataPlane> Node<D> {
             wanted.iter().map(|(id, graph)| (id.as_str(), Some(&**graph))).collect();
         let lost = |e| ApplyError::Lost(self.lost(e));
         // An interface that does not open is a mistake of who asks for it now. Whoever had it before only waits.
-        let new = |p: &Proposal| -> BTreeSet<String> {
+        let new = |p: &Proposal| -> BTreeMap<String, Base> {
             let had = p.before.iter().filter(|_| !view.failures.contains_key(&p.graph.id));
             let had: BTreeSet<&str> =
                 had.flat_map(|e| &e.graph.attachments).map(|a| a.interface.as_str()).collect();
-            let places = p.graph.attachments.iter().map(|a| a.interface.clone());
-            places.filter(|interface| !had.contains(interface.as_str())).collect()
+            let places = p.graph.attachments().into_iter().map(|a| (a.base.to_string(), a.base));
+            places.filter(|(interface, _)| !had.contains(interface.as_str())).collect()
         };
-        let asked: BTreeSet<String> = proposals.iter().flat_map(new).collect();
+        let asked: BTreeMap<String, Base> = proposals.iter().flat_map(new).collect();
         runtime.probe(&asked).await.map_err(lost)?;
         let mut refused = Refusals::new();
         for p in proposals {
-            let closed: Vec<String> = new(p).iter().filter_map(|i| runtime.closed(i).cloned()).collect();
+            let closed: Vec<String> = new(p).keys().filter_map(|i| runtime.closed(i).cloned()).collect();
             if !closed.is_empty() {
                 refused.insert(p.graph.id.clone(), closed);
             }
@@ -346,6 +348,7 @@ impl<D: DataPlane> Node<D> {
             };
             let new = |d: Document| {
                 let graph = DesiredGraph::new(&d.graph, |f| images.find(f), &proofs, &resolve);
+                let graph = graph.and_then(|g| mtu::check(&g).map(|()| g));
                 graph.map(|g| Arc::new(DesiredGraph { text: d.text, ..g })).map_err(ApplyError::Invalid)
             };
             documents.into_iter().map(new).collect()
@@ -379,30 +382,92 @@ impl<D: DataPlane> Node<D> {
     }
 }
 
+/// Refuses a graph that wants the host to get an interface of a name that another one has.
+fn refuse_taken_names(view: &View, graph: &mut Result<Arc<DesiredGraph>, ApplyError>) {
+    let Ok(g) = graph else { return };
+    let before = view.graphs.get(&g.id).map(|e| &e.graph.attachments);
+    let new = |p: &Place| before.is_none_or(|b| b.iter().all(|own| own.interface != p.interface));
+    let hosts = g.attachments.iter().enumerate().filter(|(_, p)| new(p));
+    let taken = hosts.filter_map(|(i, p)| {
+        let name = &p.host.as_ref()?.name;
+        weir_io::interface::mtu(name)?;
+        let what =
+            format!("there is an interface {name} already, and it is not the graph's: give another name");
+        Some(CompileError { at: format!("sffg.saps[{i}].host-stack.if-name"), what })
+    });
+    let taken: Vec<CompileError> = taken.collect();
+    if !taken.is_empty() {
+        *graph = Err(ApplyError::Invalid(taken));
+    }
+}
+
 /// Refuses graphs that want the access point of another.
 fn refuse_conflicts(view: &View, graphs: &mut Compiled) {
-    let place = |a: &Attachment| (a.interface.clone(), a.vlan);
-    let mut taken: BTreeMap<(String, Option<u16>), Attachment> = BTreeMap::new();
+    graphs.iter_mut().for_each(|g| refuse_taken_names(view, g));
+    let mut taken = Taken::default();
     {
         let new: BTreeSet<&str> = graphs.iter().flatten().map(|g| g.id.as_str()).collect();
-        let places = graphs.iter().flatten().flat_map(|g| &g.attachments);
-        let wanted: HashSet<(&str, Option<u16>)> = places.map(|p| (p.interface.as_str(), p.vlan)).collect();
-        for (_, e) in view.graphs.iter().filter(|(id, _)| !new.contains(id.as_str())) {
-            let mut places = e.graph.attachments.iter();
-            if places.any(|p| wanted.contains(&(p.interface.as_str(), p.vlan))) {
-                taken.extend(e.graph.attachments().into_iter().map(|a| (place(&a), a)));
-            }
-        }
+        let places = || graphs.iter().flatten().flat_map(|g| &g.attachments);
+        let wanted: HashSet<_> = places().map(|p| (&p.interface, p.vlan, p.tunnel)).collect();
+        let interfaces: HashSet<&String> = places().map(|p| &p.interface).collect();
+        let hosts: HashSet<&String> = places().flat_map(|p| &p.host).map(|h| &h.name).collect();
+        let meets = |p: &Place| {
+            wanted.contains(&(&p.interface, p.vlan, p.tunnel))
+                || hosts.contains(&p.interface)
+                || p.host.as_ref().is_some_and(|h| interfaces.contains(&h.name))
+        };
+        let others = view.graphs.iter().filter(|(id, _)| !new.contains(id.as_str()));
+        let others = others.filter(|(_, e)| e.graph.attachments.iter().any(meets));
+        others.for_each(|(_, e)| taken.add(e.graph.attachments()));
     }
     for graph in graphs {
         let Ok(g) = graph else { continue };
         let own = g.attachments();
-        let held = own.iter().filter_map(|a| taken.get(&place(a)));
-        let found = weir_switch::lsi0::conflicts(held.chain(&own));
+        let found = weir_switch::lsi0::conflicts(taken.near(&own).into_iter().chain(&own));
         if found.is_empty() {
-            taken.extend(own.into_iter().map(|a| (place(&a), a)));
+            taken.add(own);
         } else {
             *graph = Err(ApplyError::Conflict(found));
         }
+    }
+}
+
+/// The access points of graphs before.
+#[derive(Default)]
+struct Taken {
+    places: BTreeMap<(String, Part), Attachment>,
+    /// By interface, one that is on it; the host's own first, since that has all of it.
+    interfaces: BTreeMap<String, Attachment>,
+}
+
+/// The interface of an access point, whoever makes it, or what it has for one.
+fn device(a: &Attachment) -> String {
+    match &a.base {
+        Base::Host(host) => host.name.clone(),
+        other => other.to_string(),
+    }
+}
+
+impl Taken {
+    fn add(&mut self, attachments: Vec<Attachment>) {
+        for a in attachments {
+            let device = device(&a);
+            if matches!(a.base, Base::Host(_)) || !self.interfaces.contains_key(&device) {
+                self.interfaces.insert(device.clone(), a.clone());
+            }
+            self.places.insert((device, a.part), a);
+        }
+    }
+
+    /// Those that may be in the way of others.
+    fn near(&self, own: &[Attachment]) -> Vec<&Attachment> {
+        let near = |a: &Attachment| {
+            let device = device(a);
+            let on_it = self.interfaces.get(&device);
+            [self.places.get(&(device, a.part)), on_it]
+        };
+        // Each once.
+        let found = own.iter().flat_map(near).flatten().map(|a| ((device(a), a.part), a));
+        found.collect::<BTreeMap<_, _>>().into_values().collect()
     }
 }

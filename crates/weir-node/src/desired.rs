@@ -7,7 +7,7 @@ use weir_model::graph::{Function, ServiceGraph};
 use weir_model::template::Template;
 use weir_switch::compile::{CompileError, FunctionNames, GraphPlan, Names};
 use weir_switch::config::Compiled;
-use weir_switch::lsi0::Attachment;
+use weir_switch::lsi0::{Attachment, Base, HostInterface, Part, Tunnel};
 
 use crate::guard;
 use crate::instance::{Instance, InstanceId, Kind, Resolve, Spec, SwitchSpec};
@@ -46,10 +46,16 @@ pub struct Place {
     pub element: String,
     /// Identifier of the service access point.
     pub sap: String,
-    /// Interface of the node.
+    /// The name of its LSI-0: the interface, or what it has for one.
     pub interface: String,
     /// VLAN on it.
     pub vlan: Option<u16>,
+    /// Tunnel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<Tunnel>,
+    /// Interface that the host gets for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostInterface>,
     /// Link by which the graph gets what arrives, as the graph calls it.
     pub to_graph: String,
     /// Link by which it sends, as the graph calls it.
@@ -88,6 +94,42 @@ pub struct PublicHandler {
     pub writable: bool,
 }
 
+impl From<Attachment> for Place {
+    fn from(a: Attachment) -> Place {
+        let (vlan, tunnel) = match a.part {
+            Part::Rest => (None, None),
+            Part::Vlan(id) => (Some(id), None),
+            Part::Tunnel(tunnel) => (None, Some(tunnel)),
+        };
+        Place {
+            element: a.element,
+            sap: a.sap,
+            interface: a.base.to_string(),
+            vlan,
+            tunnel,
+            host: if let Base::Host(host) = a.base { Some(host) } else { None },
+            to_graph: a.to_graph,
+            from_graph: a.from_graph,
+        }
+    }
+}
+
+impl Place {
+    /// As LSI-0 wants it.
+    fn attachment(&self, graph: &str) -> Attachment {
+        let base = Base::of_name(&self.interface, self.host.as_ref());
+        Attachment {
+            element: self.element.clone(),
+            base: base.unwrap_or_else(|| Base::Interface(self.interface.clone())),
+            part: self.tunnel.map_or_else(|| self.vlan.map_or(Part::Rest, Part::Vlan), Part::Tunnel),
+            to_graph: self.to_graph.clone(),
+            from_graph: self.from_graph.clone(),
+            sap: self.sap.clone(),
+            graph: graph.to_owned(),
+        }
+    }
+}
+
 impl DesiredGraph {
     /// Compiles a document; `image` finds the template of a function, `proofs` are of graphs before, and `resolve` pins container
     /// images.
@@ -106,14 +148,7 @@ impl DesiredGraph {
         let instances = instances(graph, &plan, resolve)?;
         let writes = plan.functions.iter().filter(|f| f.is_inline()).flat_map(|f| f.writes.clone());
         let switch = SwitchSpec { config: config.text, writes: writes.collect() };
-        let attachments = plan.attachments.into_iter().map(|a| Place {
-            element: a.element,
-            sap: a.sap,
-            interface: a.interface,
-            vlan: a.vlan,
-            to_graph: a.to_graph,
-            from_graph: a.from_graph,
-        });
+        let attachments = plan.attachments.into_iter().map(Place::from);
         let functions = plan.functions.iter().map(|f| FunctionRuntime {
             id: f.id.clone(),
             image: f.image().to_owned(),
@@ -145,16 +180,7 @@ impl DesiredGraph {
 
     /// The access points as LSI-0 wants them.
     pub fn attachments(&self) -> Vec<Attachment> {
-        let attachment = |p: &Place| Attachment {
-            element: p.element.clone(),
-            interface: p.interface.clone(),
-            vlan: p.vlan,
-            to_graph: p.to_graph.clone(),
-            from_graph: p.from_graph.clone(),
-            sap: p.sap.clone(),
-            graph: self.id.clone(),
-        };
-        self.attachments.iter().map(attachment).collect()
+        self.attachments.iter().map(|p| p.attachment(&self.id)).collect()
     }
 
     /// The names of its parts in the configuration.

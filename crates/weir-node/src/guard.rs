@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use weir_click::{ElementDecl, Graph};
-use weir_model::graph::{Function, SapKind, ServiceGraph};
+use weir_model::graph::{Function, HostStackSap, SapKind, ServiceGraph, VlanSap};
 use weir_model::template::{Access, Template};
 use weir_plan::{AnyClass, Classes, PlanError, Problem, Reach};
 use weir_switch::compile::{CompileError, FunctionPlan};
 use weir_switch::config::Compiled;
+use weir_switch::lsi0::is_own_interface;
 
 use crate::image_check;
 
@@ -29,7 +30,7 @@ pub fn compile<'t>(
     graph: &ServiceGraph,
     image: impl Fn(&Function) -> Result<&'t Template, String>,
 ) -> Result<Compiled, Vec<CompileError>> {
-    let errors = check_names(graph);
+    let errors = [check_names(graph), check_access(graph)].concat();
     if !errors.is_empty() {
         return Err(errors);
     }
@@ -62,12 +63,43 @@ fn check_names(graph: &ServiceGraph) -> Vec<CompileError> {
             SapKind::Interface { interface } => {
                 check(format!("{at}.interface.if-name"), interface.if_name.as_str());
             }
-            SapKind::Vlan { vlan } => {
-                if let Some(name) = &vlan.if_name {
-                    check(format!("{at}.vlan.if-name"), name.as_str());
-                }
+            SapKind::Vlan { vlan: VlanSap { if_name: Some(name), .. } } => {
+                check(format!("{at}.vlan.if-name"), name.as_str());
             }
-            _ => {}
+            SapKind::HostStack { host_stack: HostStackSap { if_name: Some(name), .. } } => {
+                check(format!("{at}.host-stack.if-name"), name.as_str());
+            }
+            // They have addresses and numbers only.
+            SapKind::Vlan { .. }
+            | SapKind::HostStack { .. }
+            | SapKind::Gre { .. }
+            | SapKind::Vxlan { .. } => {}
+        }
+    }
+    errors
+}
+
+/// Access points that are not for every graph.
+fn check_access(graph: &ServiceGraph) -> Vec<CompileError> {
+    let mut errors = Vec::new();
+    for (i, sap) in graph.saps.iter().enumerate() {
+        let at = format!("sffg.saps[{i}].{}", sap.kind.type_name());
+        let name = match &sap.kind {
+            SapKind::Interface { interface } => Some(&interface.if_name),
+            SapKind::Vlan { vlan } => vlan.if_name.as_ref(),
+            SapKind::HostStack { host_stack } => host_stack.if_name.as_ref(),
+            SapKind::Gre { .. } | SapKind::Vxlan { .. } => None,
+        };
+        if let Some(name) = name.filter(|name| is_own_interface(name.as_str())) {
+            let what = format!("{name} is an interface that the node makes for a graph: give another one");
+            errors.push(CompileError { at: format!("{at}.if-name"), what });
+        }
+        if let (SapKind::HostStack { .. }, Some(tenant)) = (&sap.kind, &graph.tenant) {
+            let what = format!(
+                "only a graph of the operator's may reach the host's own stack, and this one is of the tenant {tenant}: \
+                 remove 'tenant', or the access point"
+            );
+            errors.push(CompileError { at, what });
         }
     }
     errors

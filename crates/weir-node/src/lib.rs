@@ -23,6 +23,7 @@ pub mod guard;
 mod image_check;
 pub mod images;
 pub mod instance;
+mod mtu;
 pub mod node;
 mod perform;
 pub mod plan;

@@ -1,12 +1,12 @@
 //! Carries out the steps of [`crate::reconcile`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use weir_protocol::{Answer, Command, GraphStatus};
-use weir_switch::lsi0::{ACCESS_POINTS, lsi0};
+use weir_switch::lsi0::{ACCESS_POINTS, Base, lsi0};
 
 use crate::compute::{ComputeError, Drivers};
 use crate::connection::{CallError, DataPlane};
@@ -153,11 +153,12 @@ impl<D: DataPlane> Runtime<D> {
             let Answer::Text { text } = self.plane.call(read).await? else { continue };
             for line in text.lines() {
                 let mut words = line.split_whitespace();
-                let (Some(vlan), Some(to), Some(from)) = (words.next(), words.next(), words.next()) else {
+                let (Some(part), Some(to), Some(from)) = (words.next(), words.next(), words.next()) else {
                     continue;
                 };
+                let Ok(part) = part.parse() else { continue };
                 let links = Links { to: to.to_owned(), from: from.to_owned() };
-                running.add_point((interface.to_owned(), vlan.parse().ok()), links);
+                running.add_point((interface.to_owned(), part), links);
             }
         }
         for driver in self.drivers.all() {
@@ -397,16 +398,16 @@ impl<D: DataPlane> Runtime<D> {
     ///
     /// # Errors
     /// The data plane was lost.
-    pub async fn probe(&mut self, interfaces: &BTreeSet<String>) -> Result<(), StepError> {
+    pub async fn probe(&mut self, bases: &BTreeMap<String, Base>) -> Result<(), StepError> {
         let Some((engine, mut running)) = self.known.take() else { return Ok(()) };
-        for interface in interfaces {
+        for (interface, base) in bases {
             if running.has_lsi0(interface) {
                 if self.faults.contains_key(interface) {
                     self.look_at(interface).await?;
                 }
                 continue;
             }
-            let switch = SwitchSpec::new(lsi0(interface));
+            let switch = SwitchSpec::new(lsi0(base));
             let tag = switch.tag();
             let load = self.load_command(lsi0_of(interface), switch.config, tag.clone(), false);
             match self.call(load).await? {
@@ -422,9 +423,9 @@ impl<D: DataPlane> Runtime<D> {
     }
 
     /// Forgets what was found of interfaces that nothing uses.
-    pub fn forget_closed(&mut self, interfaces: &BTreeSet<String>) {
+    pub fn forget_closed(&mut self, bases: &BTreeMap<String, Base>) {
         let Some((_, running)) = &self.known else { return };
-        for interface in interfaces.iter().filter(|i| !running.has_lsi0(i)) {
+        for interface in bases.keys().filter(|i| !running.has_lsi0(i)) {
             self.closed.remove(interface);
             self.faults.remove(interface);
         }
@@ -480,17 +481,17 @@ async fn bring_to_work(
 fn lines(points: &[Point]) -> String {
     let mut text = String::new();
     for p in points {
-        let vlan = p.vlan.map_or("-".to_owned(), |id| id.to_string());
+        let part = p.part;
         match &p.links {
-            Some(Links { to, from }) => text += &format!("+ {vlan} {to} {from}\n"),
-            None => text += &format!("- {vlan}\n"),
+            Some(Links { to, from }) => text += &format!("+ {part} {to} {from}\n"),
+            None => text += &format!("- {part}\n"),
         }
     }
     text
 }
 
 fn note(running: &mut Running, interface: &str, point: Point) {
-    let place = (interface.to_owned(), point.vlan);
+    let place = (interface.to_owned(), point.part);
     match point.links {
         Some(links) => running.add_point(place, links),
         None => running.remove_point(&place),

@@ -43,6 +43,7 @@ pub fn plan(old: Option<&DesiredGraph>, new: &DesiredGraph, tables: &BTreeMap<St
         rules: part("flowrules"),
         tables: tables.iter().filter(|(_, n)| **n > 0).map(fate).collect(),
         traffic: Traffic::default(),
+        warnings: Vec::new(),
     }
 }
 

@@ -8,12 +8,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_switch::lsi0::lsi0;
+use weir_switch::lsi0::{Base, Part, lsi0};
 
 use crate::desired::DesiredGraph;
 use crate::instance::{Instance, InstanceId, Kind, SwitchSpec};
 
-/// What names of LSI-0 in the data plane begin with; the interface follows. No graph is called so: identifiers are without
+/// What names of LSI-0 in the data plane begin with; its interface follows, or what it has for one ([`Base`]). No graph is called so: identifiers are without
 /// `:`.
 pub const LSI0: &str = "node:lsi0:";
 
@@ -22,8 +22,8 @@ pub fn lsi0_of(interface: &str) -> String {
     format!("{LSI0}{interface}")
 }
 
-/// An interface, or one VLAN of it.
-pub type PlaceId = (String, Option<u16>);
+/// The name of an LSI-0's [`Base`], and a part of it.
+pub type PlaceId = (String, Part);
 
 /// The links of an access point.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,8 +151,8 @@ pub enum Known {
 /// A change of an access point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Point {
-    /// The VLAN; `None` takes all others.
-    pub vlan: Option<u16>,
+    /// Which packets it takes.
+    pub part: Part,
     /// Its links; `None`: it goes.
     pub links: Option<Links>,
 }
@@ -212,8 +212,8 @@ pub fn reconcile(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Runni
         }
     }
     let mut gone = Vec::new();
-    for (interface, points) in points(wanted, running) {
-        let switch = SwitchSpec::new(lsi0(&interface));
+    let bases = bases(wanted);
+    for (interface, mut points) in points(wanted, running) {
         let (known, count) = match running.interfaces.get(&interface) {
             Some((tag, count)) => (Some(tag), *count),
             None => (None, 0),
@@ -224,10 +224,19 @@ pub fn reconcile(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Runni
             gone.push(interface);
             continue;
         }
-        let tag = switch.tag();
-        if known != Some(&tag) {
+        let base = bases.get(&interface).map(|(base, _)| base.clone());
+        let base = base.or_else(|| Base::of_name(&interface, None));
+        let switch = base.as_ref().map(|base| SwitchSpec::new(lsi0(base)));
+        if let Some((tag, switch)) = switch.map(|s| (s.tag(), s)).filter(|(tag, _)| known != Some(tag)) {
+            // An interface of the host is made anew: what it had before does not stay.
+            let anew = known.is_some() && matches!(base, Some(Base::Host(_)));
+            if anew {
+                steps.push(Step::Remove(Known::Lsi0(interface.clone())));
+                let links = bases.get(&interface).map(|(_, links)| links.clone());
+                points = vec![Point { part: Part::Rest, links }];
+            }
             let lsi0 = Wanted::Lsi0 { interface: interface.clone(), config: switch.config, tag };
-            steps.push(if known.is_some() { Step::Update(lsi0) } else { Step::Create(lsi0) });
+            steps.push(if known.is_some() && !anew { Step::Update(lsi0) } else { Step::Create(lsi0) });
         }
         if !points.is_empty() {
             steps.push(Step::Attach { interface, points });
@@ -244,6 +253,16 @@ pub fn reconcile(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Runni
     steps
 }
 
+/// What the access points of graphs are parts of, by name, with the links of one of them: the only one of a host's interface.
+fn bases(wanted: &BTreeMap<&str, Option<&DesiredGraph>>) -> BTreeMap<String, (Base, Links)> {
+    let attachments = wanted.values().flatten().flat_map(|g| g.attachments());
+    let base = |a: weir_switch::lsi0::Attachment| {
+        let (to, from) = a.links();
+        (a.base.to_string(), (a.base, Links { to, from }))
+    };
+    attachments.map(base).collect()
+}
+
 /// The access points to change, by interface; those that go stand first.
 fn points(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Running) -> BTreeMap<String, Vec<Point>> {
     let mut removed: BTreeMap<String, Vec<Point>> = BTreeMap::new();
@@ -252,18 +271,23 @@ fn points(wanted: &BTreeMap<&str, Option<&DesiredGraph>>, running: &Running) -> 
         let mut want: BTreeMap<PlaceId, Links> = BTreeMap::new();
         for a in graph.iter().flat_map(|g| g.attachments()) {
             let (to, from) = a.links();
-            want.insert((a.interface, a.vlan), Links { to, from });
+            let interface = a.base.to_string();
+            if matches!(a.base, Base::Host(_)) {
+                // Its addresses may be other ones.
+                removed.entry(interface.clone()).or_default();
+            }
+            want.insert((interface, a.part), Links { to, from });
         }
         for place in running.held.get(*name).into_iter().flatten() {
             if want.get(place) == running.points.get(place) {
                 want.remove(place);
             } else {
-                let point = Point { vlan: place.1, links: None };
+                let point = Point { part: place.1, links: None };
                 removed.entry(place.0.clone()).or_default().push(point);
             }
         }
-        for ((interface, vlan), links) in want {
-            added.entry(interface).or_default().push(Point { vlan, links: Some(links) });
+        for ((interface, part), links) in want {
+            added.entry(interface).or_default().push(Point { part, links: Some(links) });
         }
     }
     for (interface, points) in added {
@@ -305,7 +329,7 @@ mod tests {
             }
             Step::Attach { interface, points } => {
                 for p in points {
-                    let place = (interface.clone(), p.vlan);
+                    let place = (interface.clone(), p.part);
                     match &p.links {
                         None => running.remove_point(&place),
                         Some(links) => {
@@ -386,6 +410,26 @@ mod tests {
         assert_eq!(kinds(&second), wanted);
         second.iter().for_each(|s| carry_out(s, &mut running));
         assert_eq!(kinds(&steps(&[], &running)), ["remove lsi0 eth1", "remove lsi0 eth3", "remove b"]);
+    }
+
+    #[test]
+    fn an_interface_of_the_host_is_made_anew_when_it_is_to_be_another() {
+        let sap = "{id: r, type: host-stack, host-stack: {ip: 10.0.0.1/24, if-name: stack}}";
+        let document =
+            wire("a", "eth1", "eth2").replace("{id: r, type: interface, interface: {if-name: eth2}}", sap);
+        let graphs = [desired(&document)];
+        let mut running = Running::default();
+        let first = steps(&graphs, &running);
+        let kinds_of = kinds(&first);
+        assert_eq!(kinds_of[3..], ["create lsi0 host:stack", "attach host:stack 1"]);
+        first.iter().for_each(|s| carry_out(s, &mut running));
+        assert_eq!(steps(&graphs, &running), []);
+        let graphs = [desired(&document.replace("10.0.0.1/24", "10.0.0.2/24"))];
+        let second = steps(&graphs, &running);
+        let wanted = ["remove lsi0 host:stack", "create lsi0 host:stack", "attach host:stack 1"];
+        assert_eq!(kinds(&second), wanted, "its graph is as it was");
+        second.iter().for_each(|s| carry_out(s, &mut running));
+        assert_eq!(steps(&graphs, &running), []);
     }
 
     #[test]

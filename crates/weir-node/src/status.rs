@@ -114,6 +114,7 @@ pub async fn status<D: DataPlane>(
         profile: ElementTime::of(profile),
         flows: flows.collect(),
         drift,
+        warnings: crate::mtu::told(graph),
     })
 }
 

@@ -175,8 +175,7 @@ fn check(node: &Node<Plane>, plane: &Plane) {
     plane.functions.with(|s| assert_eq!(s.instances, wanted));
     let mut points = BTreeMap::new();
     for a in view.graphs.values().flat_map(|e| e.graph.attachments()) {
-        let vlan = a.vlan.map_or("-".to_owned(), |id| id.to_string());
-        points.insert((a.interface.clone(), vlan), a.links());
+        points.insert((a.base.to_string(), a.part.to_string()), a.links());
     }
     assert_eq!(fake.points, points);
     let lsi0: Vec<String> =

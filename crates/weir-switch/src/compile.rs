@@ -7,13 +7,14 @@
 //! access point: a tenant's edit then changes the tenant's program only, and LSI-0 is too simple to mix tenants up.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use weir_model::graph::{Actions, Function, PortRef, SapKind, ServiceGraph};
+use weir_model::graph::{Actions, Function, PortRef, Sap, SapKind, ServiceGraph};
 use weir_model::template::{Access, Template};
 use weir_net::EtherAddr;
 
 use crate::hash::hash;
-use crate::lsi0::Attachment;
+use crate::lsi0::{Attachment, Base, HostInterface, Part, Tunnel, host_interface};
 use crate::rule::{Action, FlowRule};
 
 /// What a service graph becomes.
@@ -153,6 +154,9 @@ pub fn interface(graph: &str, function: &str, port: &str) -> String {
     format!("wf{digits}")
 }
 
+/// The MTU of a host's interface, if the graph gives none.
+const HOST_MTU: u32 = 1500;
+
 struct Compiler<'a> {
     graph: &'a ServiceGraph,
     errors: Vec<CompileError>,
@@ -179,28 +183,19 @@ impl Compiler<'_> {
         let mut attachments = Vec::new();
         for (i, sap) in self.graph.saps.iter().enumerate() {
             let at = format!("sffg.saps[{i}]");
-            let (interface, vlan) = match &sap.kind {
-                SapKind::Interface { interface } => (interface.if_name.as_str().to_owned(), None),
-                SapKind::Vlan { vlan } => match &vlan.if_name {
-                    Some(name) => (name.as_str().to_owned(), Some(vlan.vlan_id.get())),
-                    None => {
-                        self.err(
-                            format!("{at}.vlan"),
-                            "give if-name: this node does not choose an interface itself",
-                        );
-                        continue;
-                    }
-                },
-                other => {
-                    let kind = other.type_name();
-                    self.err(
-                        at,
-                        format!("{kind} access points are not supported by this node: use interface or vlan"),
-                    );
+            let (base, part) = match self.place(sap) {
+                Ok(place) => place,
+                Err(what) => {
+                    self.err(format!("{at}.{}", sap.kind.type_name()), what);
                     continue;
                 }
             };
-            for name in [self.graph.id.as_str(), sap.id.as_str(), &interface] {
+            let interface = match &base {
+                Base::Interface(name) => name,
+                Base::Host(host) => &host.name,
+                Base::Vxlan { .. } | Base::Gre { .. } => "",
+            };
+            for name in [self.graph.id.as_str(), sap.id.as_str(), interface] {
                 if !name.chars().all(|c| c.is_ascii_alphanumeric() || "_.@+-".contains(c)) {
                     self.err(
                         at.clone(),
@@ -212,8 +207,8 @@ impl Compiler<'_> {
             self.ports.push(Port { place: PortRef::Sap(sap.id.clone()), end });
             attachments.push(Attachment {
                 element: self.name("sap", sap.id.as_str()),
-                interface,
-                vlan,
+                base,
+                part,
                 to_graph: format!("{}/in", sap.id),
                 from_graph: format!("{}/out", sap.id),
                 sap: sap.id.to_string(),
@@ -221,6 +216,49 @@ impl Compiler<'_> {
             });
         }
         attachments
+    }
+
+    /// What an access point stands for.
+    fn place(&self, sap: &Sap) -> Result<(Base, Part), &'static str> {
+        const IPV6: &str = "tunnels of this node are between IPv4 addresses: give such";
+        let ends = |local: IpAddr, remote: IpAddr| match (local, remote) {
+            (IpAddr::V4(local), IpAddr::V4(remote)) => Ok((local, remote)),
+            _ => Err(IPV6),
+        };
+        Ok(match &sap.kind {
+            SapKind::Interface { interface } => {
+                (Base::Interface(interface.if_name.as_str().to_owned()), Part::Rest)
+            }
+            SapKind::Vlan { vlan } => {
+                let name = vlan.if_name.as_ref();
+                let name = name.ok_or("give if-name: this node does not choose an interface itself")?;
+                (Base::Interface(name.as_str().to_owned()), Part::Vlan(vlan.vlan_id.get()))
+            }
+            SapKind::Gre { gre } => {
+                let (local, remote) = ends(gre.local_ip, gre.remote_ip)?;
+                (Base::Gre { local }, Part::Tunnel(Tunnel { remote, id: gre.gre_key }))
+            }
+            SapKind::Vxlan { vxlan } => {
+                let (local, remote) = ends(vxlan.local_ip, vxlan.remote_ip)?;
+                let tunnel = Tunnel { remote, id: Some(vxlan.vni) };
+                (Base::Vxlan { local, port: vxlan.udp_port }, Part::Tunnel(tunnel))
+            }
+            SapKind::HostStack { host_stack } => {
+                let name = match &host_stack.if_name {
+                    Some(name) => name.as_str().to_owned(),
+                    None => host_interface(self.graph.id.as_str(), sap.id.as_str()),
+                };
+                let (mut ip, mut ip6) = (None, None);
+                for address in &host_stack.ip {
+                    match address.addr() {
+                        IpAddr::V4(a) => ip = Some((a, address.len())),
+                        IpAddr::V6(a) => ip6 = Some((a, address.len())),
+                    }
+                }
+                let mtu = host_stack.mtu.unwrap_or(HOST_MTU);
+                (Base::Host(HostInterface { name, ip, ip6, mtu }), Part::Rest)
+            }
+        })
     }
 
     fn functions<'t>(
@@ -410,7 +448,7 @@ flowrules:
         ] {
             assert!(c.config.text.contains(line), "{line} is missing in\n{}", c.config.text);
         }
-        assert_eq!(c.plan.attachments[1].vlan, Some(25));
+        assert_eq!(c.plan.attachments[1].part, Part::Vlan(25));
         assert_eq!(c.plan.functions[0].handlers["dropped"].0, "sf_fw/filter.hits");
     }
 
@@ -420,10 +458,26 @@ flowrules:
         assert!(errors[0].to_string().contains("sffg.SFs[0]: there is no image 'fierwall'"), "{errors:?}");
         let errors = planned(&GRAPH.replace("RULES:", "RULE:")).unwrap_err();
         assert!(errors[0].at == "sffg.SFs[0].params", "{errors:?}");
-        let gre = GRAPH.replace(
-            "{id: lan, type: interface, interface: {if-name: eth1}}",
-            "{id: lan, type: gre, gre: {local-ip: 1.1.1.1, remote-ip: 2.2.2.2}}",
-        );
-        assert!(planned(&gre).unwrap_err()[0].what.contains("gre access points are not supported"));
+        let lan = "{id: lan, type: interface, interface: {if-name: eth1}}";
+        let gre = "{id: lan, type: gre, gre: {local-ip: fd00::1, remote-ip: fd00::2}}";
+        let error = planned(&GRAPH.replace(lan, gre)).unwrap_err().remove(0).to_string();
+        assert!(error.contains("sffg.saps[0].gre: tunnels of this node are between IPv4"), "{error}");
+    }
+
+    #[test]
+    fn access_points_are_parts_of_what_several_graphs_share() {
+        let lan = "{id: lan, type: interface, interface: {if-name: eth1}}";
+        let place = |sap: &str| {
+            let a = planned(&GRAPH.replace(lan, sap)).unwrap().attachments.remove(0);
+            format!("{} {}", a.base, a.part)
+        };
+        let gre = "{id: lan, type: gre, gre: {local-ip: 10.0.0.1, remote-ip: 10.0.0.2, gre-key: '0x1'}}";
+        assert_eq!(place(gre), "gre:10.0.0.1 10.0.0.2/1");
+        let vxlan = "{id: lan, type: vxlan, vxlan: {vni: 42, local-ip: 10.0.0.1, remote-ip: 10.0.0.2}}";
+        assert_eq!(place(vxlan), "vxlan:10.0.0.1:4789 10.0.0.2/42");
+        let host = "{id: lan, type: host-stack, host-stack: {ip: 10.9.9.1/24, if-name: stack}}";
+        assert_eq!(place(host), "host:stack -");
+        let own = place("{id: lan, type: host-stack}");
+        assert!(crate::lsi0::is_own_interface(&own[5..own.len() - 2]), "{own}");
     }
 }

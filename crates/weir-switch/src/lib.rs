@@ -14,6 +14,7 @@ pub mod flow_table;
 pub mod function;
 pub mod hash;
 pub mod lsi0;
+pub mod mtu;
 pub mod rule;
 
 use weir_elements::{Class, class};

@@ -1,21 +1,83 @@
-//! LSI-0: the switch between the node's interfaces and the graphs (COMPOSER paper, section 5.2).
+//! LSI-0: the switch between what the node is joined to and the graphs (COMPOSER paper, section 5.2).
 //!
-//! Each service access point of a graph is an interface, or one VLAN of it. LSI-0 looks at nothing but the interface
-//! and the VLAN tag, so tenants cannot reach each other through it, whatever addresses they use. It takes the tag
-//! off what arrives for a `vlan` access point, and puts it on what leaves.
+//! Each service access point of a graph is a part of what comes by something that several graphs may share, its [`Base`]: an interface,
+//! one VLAN of it, one tunnel of those at an address; or an interface of the host that the node makes for this graph. LSI-0 looks at
+//! nothing but the interface and the VLAN tag, or the tunnel's other end and its number, so tenants cannot reach each other through
+//! it, whatever addresses they use. It takes tags and outer headers off what arrives, and puts them on what leaves: a graph sees none, and
+//! cannot write one.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{self, Write};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hash::hash;
+
+/// What access points are parts of. Each has an LSI-0 of its own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Base {
+    /// An interface of the node.
+    Interface(String),
+    /// The VXLAN tunnels at an address of the node.
+    Vxlan {
+        /// The address.
+        local: Ipv4Addr,
+        /// The UDP port of both ends.
+        port: u16,
+    },
+    /// The GRE tunnels at an address of the node.
+    Gre {
+        /// The address.
+        local: Ipv4Addr,
+    },
+    /// An interface of the host that is there for one access point.
+    Host(HostInterface),
+}
+
+/// An interface that the host gets for an access point, and loses with it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct HostInterface {
+    /// Its name.
+    pub name: String,
+    /// The host's address on it, and the length of its prefix.
+    pub ip: Option<(Ipv4Addr, u8)>,
+    /// The same of IPv6.
+    pub ip6: Option<(Ipv6Addr, u8)>,
+    /// Largest IP packet in bytes.
+    pub mtu: u32,
+}
+
+/// Which packets of a [`Base`] are those of an access point. Its text is that of the element [`ACCESS_POINTS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// Those of no other access point.
+    Rest,
+    /// Those of a VLAN.
+    Vlan(u16),
+    /// Those of a tunnel.
+    Tunnel(Tunnel),
+}
+
+/// A tunnel among those at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Tunnel {
+    /// Its other end.
+    pub remote: Ipv4Addr,
+    /// Its VNI or key; a GRE tunnel may have none.
+    pub id: Option<u32>,
+}
 
 /// A service access point of a graph.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
     /// Its name among the graph's elements.
     pub element: String,
-    /// Interface of the node.
-    pub interface: String,
-    /// VLAN on it; `None` takes all that no other access point's VLAN is.
-    pub vlan: Option<u16>,
+    /// What it is a part of.
+    pub base: Base,
+    /// Which part.
+    pub part: Part,
     /// Link by which the graph gets what arrives, as the graph calls it.
     pub to_graph: String,
     /// Link by which it sends, as the graph calls it.
@@ -40,38 +102,188 @@ pub struct Conflict {
 
 /// Attachments that want what another has: the later one is told.
 pub fn conflicts<'a>(attachments: impl IntoIterator<Item = &'a Attachment>) -> Vec<Conflict> {
-    let mut taken: BTreeMap<(&str, Option<u16>), &str> = BTreeMap::new();
+    let mut taken: BTreeMap<(String, Part), &str> = BTreeMap::new();
+    // A host's interface has no parts: who has it, or any part of it.
+    let mut devices: BTreeMap<String, (bool, &str)> = BTreeMap::new();
     let mut found = Vec::new();
     for a in attachments {
-        if let Some(holder) = taken.insert((&a.interface, a.vlan), &a.graph) {
-            let what = match a.vlan {
-                Some(vlan) => format!("VLAN {vlan} of interface {}", a.interface),
-                None => format!("interface {}", a.interface),
-            };
-            found.push(Conflict { what, holder: holder.to_owned(), other: a.graph.clone() });
+        let device = a.base.device();
+        let alone = matches!(a.base, Base::Host(_));
+        let other = devices.get(&device).filter(|(other, _)| alone || *other).map(|(_, graph)| *graph);
+        let holder = taken.insert((device.clone(), a.part), &a.graph).or(other);
+        devices.entry(device).or_insert((alone, &a.graph));
+        if let Some(holder) = holder {
+            found.push(Conflict { what: a.place(), holder: holder.to_owned(), other: a.graph.clone() });
         }
     }
     found
 }
 
-/// The configuration of LSI-0 for an interface. It names no access points: these are rows of its element
-/// [`ACCESS_POINTS`], which come and go while it runs. Nor need the interface be there: it is taken when it comes.
-pub fn lsi0(interface: &str) -> String {
-    let dev = element_name("dev", interface);
-    format!(
-        "// LSI-0: dispatches the VLANs of {interface} to graphs.\n\
-         {dev}_in :: FromDevice({interface}, PROMISC true, WAIT true) -> {ACCESS_POINTS} :: AccessPoints\n\
-         -> {dev}_queue :: Queue(1000) -> {dev}_out :: ToDevice({interface}, WAIT true);\n"
-    )
-}
-
 /// The element of LSI-0 that has the access points.
 pub const ACCESS_POINTS: &str = "lsi";
+
+/// The configuration of LSI-0. It names no access points: these are rows of its element [`ACCESS_POINTS`], which come and go while it
+/// runs. Nor need the interface or address be there: it is taken when it comes.
+pub fn lsi0(base: &Base) -> String {
+    let dispatch = |what: &str, by: &str| format!("// LSI-0: dispatches {what} to graphs.\n{by}");
+    match base {
+        Base::Interface(interface) => {
+            let dev = element_name("dev", interface);
+            dispatch(
+                &format!("the VLANs of {interface}"),
+                &format!(
+                    "{dev}_in :: FromDevice({interface}, PROMISC true, WAIT true) -> {ACCESS_POINTS} :: AccessPoints\n\
+                     -> {dev}_queue :: Queue(1000) -> {dev}_out :: ToDevice({interface}, WAIT true);\n"
+                ),
+            )
+        }
+        Base::Vxlan { local, port } => dispatch(
+            &format!("the VXLAN tunnels at {local} port {port}"),
+            &format!(
+                "socket :: TunnelSocket(UDP, {local}, {port}, WAIT true) -> check :: CheckIPHeader\n\
+                 -> decap :: VXLANDecap(DPORT {port}, ENDS true) -> {ACCESS_POINTS} :: AccessPoints(VNI)\n\
+                 -> finish :: FinishOffloads -> encap :: VXLANEncap({local}, ANNO, ANNO, DPORT {port})\n\
+                 -> queue :: Queue(1000) -> socket;\n"
+            ),
+        ),
+        Base::Gre { local } => dispatch(
+            &format!("the GRE tunnels at {local}"),
+            &format!(
+                "socket :: TunnelSocket(GRE, {local}, WAIT true) -> check :: CheckIPHeader\n\
+                 -> decap :: GREDecap({TRANSPARENT_ETHERNET}, ENDS true) -> {ACCESS_POINTS} :: AccessPoints(KEY)\n\
+                 -> finish :: FinishOffloads -> keyed :: PaintSwitch;\n\
+                 keyed [0] -> encap :: GREEncap({local}, ANNO, {TRANSPARENT_ETHERNET}) -> queue :: Queue(1000) -> socket;\n\
+                 keyed [1] -> encap_key :: GREEncap({local}, ANNO, {TRANSPARENT_ETHERNET}, KEY ANNO) -> queue;\n"
+            ),
+        ),
+        Base::Host(host) => {
+            let HostInterface { name, ip, ip6, mtu } = host;
+            let mut arguments = name.clone();
+            ip.iter().for_each(|(ip, len)| _ = write!(arguments, ", {ip}/{len}"));
+            ip6.iter().for_each(|(ip, len)| _ = write!(arguments, ", DST6 {ip}/{len}"));
+            _ = write!(arguments, ", ETHER {}, MTU {mtu}", ether(name));
+            format!(
+                "// LSI-0: joins the host's interface {name} to a graph.\n\
+                 host_in :: FromHost({arguments}) -> {ACCESS_POINTS} :: AccessPoints -> host_out :: ToHost({name});\n"
+            )
+        }
+    }
+}
+
+/// The type of Ethernet frames in GRE (RFC 1701, "transparent Ethernet bridging").
+const TRANSPARENT_ETHERNET: &str = "0x6558";
+
+/// The Ethernet address of a host's interface, always the same one: hosts remember it.
+fn ether(name: &str) -> String {
+    let digits: Vec<char> = hash(&["ether", name]).chars().take(10).collect();
+    let rest: Vec<String> = digits.chunks(2).map(|pair| pair.iter().collect()).collect();
+    format!("02:{}", rest.join(":"))
+}
+
+/// The name of the interface that the host gets for an access point, if its graph gives it none.
+pub fn host_interface(graph: &str, sap: &str) -> String {
+    let digits: String = hash(&["host", graph, sap]).chars().take(12).collect();
+    format!("wh{digits}")
+}
+
+/// Whether a name is one that interfaces have which the node makes.
+pub fn is_own_interface(name: &str) -> bool {
+    let digits = name.strip_prefix("wh").or_else(|| name.strip_prefix("wf"));
+    digits.is_some_and(|d| d.len() == 12 && d.chars().all(|c| c.is_ascii_hexdigit()))
+}
+
+/// A name by which no two bases are called. That of an interface is the interface's: names of interfaces have no `:`.
+impl fmt::Display for Base {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Base::Interface(name) => write!(f, "{name}"),
+            Base::Vxlan { local, port } => write!(f, "vxlan:{local}:{port}"),
+            Base::Gre { local } => write!(f, "gre:{local}"),
+            Base::Host(host) => write!(f, "host:{}", host.name),
+        }
+    }
+}
+
+impl Base {
+    /// The base of that name. What a name does not say of a host's interface is `host`.
+    pub fn of_name(name: &str, host: Option<&HostInterface>) -> Option<Base> {
+        let Some((kind, rest)) = name.split_once(':') else { return Some(Base::Interface(name.to_owned())) };
+        match kind {
+            "vxlan" => {
+                let (local, port) = rest.split_once(':')?;
+                Some(Base::Vxlan { local: local.parse().ok()?, port: port.parse().ok()? })
+            }
+            "gre" => Some(Base::Gre { local: rest.parse().ok()? }),
+            "host" => host.filter(|h| h.name == rest).cloned().map(Base::Host),
+            _ => None,
+        }
+    }
+
+    /// The interface, or what stands for it.
+    fn device(&self) -> String {
+        match self {
+            Base::Host(host) => host.name.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Rest => write!(f, "-"),
+            Part::Vlan(id) => write!(f, "{id}"),
+            Part::Tunnel(Tunnel { remote, id: Some(id) }) => write!(f, "{remote}/{id}"),
+            Part::Tunnel(Tunnel { remote, id: None }) => write!(f, "{remote}/-"),
+        }
+    }
+}
+
+/// No part has that text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no VLAN and no tunnel is written so")]
+pub struct NoPart;
+
+impl FromStr for Part {
+    type Err = NoPart;
+    fn from_str(text: &str) -> Result<Part, NoPart> {
+        let Some((remote, id)) = text.split_once('/') else {
+            return match text {
+                "-" => Ok(Part::Rest),
+                id => id.parse().map(Part::Vlan).map_err(|_| NoPart),
+            };
+        };
+        let remote = remote.parse().map_err(|_| NoPart)?;
+        let id = if id == "-" { None } else { Some(id.parse().map_err(|_| NoPart)?) };
+        Ok(Part::Tunnel(Tunnel { remote, id }))
+    }
+}
 
 impl Attachment {
     /// The link to the graph and the link from it, as the engine calls them.
     pub fn links(&self) -> (String, String) {
         (format!("{}/{}", self.graph, self.to_graph), format!("{}/{}", self.graph, self.from_graph))
+    }
+
+    /// What stands at it, for people.
+    fn place(&self) -> String {
+        let tunnel = match self.part {
+            Part::Vlan(vlan) => format!("VLAN {vlan} of "),
+            Part::Tunnel(Tunnel { remote, id: Some(id) }) if matches!(self.base, Base::Gre { .. }) => {
+                format!("the GRE tunnel with key {id:#x} to {remote} at ")
+            }
+            Part::Tunnel(Tunnel { remote, id: Some(id) }) => format!("the VXLAN tunnel {id} to {remote} at "),
+            Part::Tunnel(Tunnel { remote, id: None }) => {
+                format!("the GRE tunnel without key to {remote} at ")
+            }
+            Part::Rest => String::new(),
+        };
+        match &self.base {
+            Base::Interface(name) => format!("{tunnel}interface {name}"),
+            Base::Host(host) => format!("interface {}", host.name),
+            Base::Gre { local } => format!("{tunnel}{local}"),
+            Base::Vxlan { local, port } => format!("{tunnel}{local} port {port}"),
+        }
     }
 }
 
@@ -92,11 +304,11 @@ fn element_name(prefix: &str, name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn attachment(graph: &str, interface: &str, vlan: Option<u16>) -> Attachment {
+    fn attachment(graph: &str, base: Base, part: Part) -> Attachment {
         Attachment {
             element: "sap_l".into(),
-            interface: interface.into(),
-            vlan,
+            base,
+            part,
             to_graph: "l/in".into(),
             from_graph: "l/out".into(),
             sap: "l".into(),
@@ -104,23 +316,66 @@ mod tests {
         }
     }
 
+    fn interface(name: &str) -> Base {
+        Base::Interface(name.into())
+    }
+
+    fn host(name: &str) -> Base {
+        Base::Host(HostInterface {
+            name: name.into(),
+            ip: Some(([10, 0, 0, 1].into(), 24)),
+            ip6: None,
+            mtu: 1500,
+        })
+    }
+
     #[test]
-    fn the_configuration_depends_on_the_interface_alone_and_names_stand_for_one_each() {
-        let text = lsi0("eth1.5");
+    fn the_configuration_depends_on_the_base_alone_and_names_stand_for_one_each() {
+        let text = lsi0(&interface("eth1.5"));
         for part in ["dev_eth1_2e_5_queue :: Queue(1000)", "FromDevice(eth1.5, ", "lsi :: AccessPoints"] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }
         assert_ne!(element_name("dev", "a-b"), element_name("dev", "a.b"));
-        let a = attachment("g", "eth1", None);
+        let a = attachment("g", interface("eth1"), Part::Rest);
         assert_eq!(a.links(), ("g/l/in".to_owned(), "g/l/out".to_owned()));
+        let text = lsi0(&host("stack"));
+        assert!(text.contains("FromHost(stack, 10.0.0.1/24, ETHER 02:"), "{text}");
+    }
+
+    #[test]
+    fn names_and_parts_are_read_again() {
+        let local = [10, 0, 0, 1].into();
+        for base in [interface("eth1"), Base::Vxlan { local, port: 4789 }, Base::Gre { local }] {
+            assert_eq!(Base::of_name(&base.to_string(), None), Some(base));
+        }
+        let Base::Host(stack) = host("stack") else { unreachable!() };
+        assert_eq!(Base::of_name("host:stack", Some(&stack)), Some(host("stack")));
+        assert_eq!(Base::of_name("host:other", Some(&stack)), None);
+        let tunnel = |id| Part::Tunnel(Tunnel { remote: [10, 0, 0, 2].into(), id });
+        for part in [Part::Rest, Part::Vlan(7), tunnel(None), tunnel(Some(0))] {
+            assert_eq!(part.to_string().parse(), Ok(part));
+        }
     }
 
     #[test]
     fn the_same_place_cannot_belong_to_two_graphs() {
-        let both = [attachment("a", "eth1", Some(25)), attachment("b", "eth1", Some(25))];
-        let found = conflicts(&both);
-        assert_eq!(found.len(), 1);
-        assert!(found[0].to_string().contains("VLAN 25 of interface eth1"), "{}", found[0]);
-        assert!(conflicts(&[attachment("a", "eth1", Some(25)), attachment("b", "eth1", None)]).is_empty());
+        let found = |a: (Base, Part), b: (Base, Part)| -> Vec<String> {
+            let both = [attachment("a", a.0, a.1), attachment("b", b.0, b.1)];
+            conflicts(&both).iter().map(ToString::to_string).collect()
+        };
+        let vlan = || (interface("eth1"), Part::Vlan(25));
+        assert!(found(vlan(), vlan())[0].contains("VLAN 25 of interface eth1"));
+        assert!(found(vlan(), (interface("eth1"), Part::Rest)).is_empty());
+        let tunnel = |id| {
+            let base = Base::Gre { local: [10, 0, 0, 1].into() };
+            (base, Part::Tunnel(Tunnel { remote: [10, 0, 0, 2].into(), id }))
+        };
+        assert!(found(tunnel(Some(1)), tunnel(Some(1)))[0].contains("key 0x1 to 10.0.0.2 at 10.0.0.1"));
+        assert!(found(tunnel(Some(0)), tunnel(None)).is_empty(), "no key is not a key of 0");
+        // An interface that the node makes for one graph is nobody else's, in whole or in part.
+        for other in [(interface("stack"), Part::Vlan(2)), (host("stack"), Part::Rest)] {
+            assert_eq!(found((host("stack"), Part::Rest), other.clone()).len(), 1);
+            assert_eq!(found(other, (host("stack"), Part::Rest)).len(), 1);
+        }
     }
 }

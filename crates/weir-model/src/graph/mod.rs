@@ -36,7 +36,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use place::GraphPlace;
 pub(crate) use read::param_value;
 pub use rule::{Actions, Match, PortRef, Rule, VlanMatch};
-pub use sap::{GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VlanSap};
+pub use sap::{GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VXLAN_PORT, VlanSap, VxlanSap};
 pub(crate) use schema::json_schema;
 pub use schema::sffg_json_schema;
 

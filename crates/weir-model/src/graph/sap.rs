@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::schema;
-use crate::value::{Id, InterfaceName, Name, VlanId};
+use crate::value::{HostAddress, Id, InterfaceName, Name, VlanId};
 
 /// A service access point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -41,9 +41,14 @@ pub enum SapKind {
         /// Which tunnel.
         gre: GreSap,
     },
-    /// The node's own TCP/IP stack.
+    /// The end of a VXLAN tunnel.
+    Vxlan {
+        /// Which tunnel.
+        vxlan: VxlanSap,
+    },
+    /// The node's own TCP/IP stack, by an interface that it gets with the graph and loses with it.
     HostStack {
-        /// Its address.
+        /// The interface.
         #[serde(default)]
         host_stack: HostStackSap,
     },
@@ -56,6 +61,7 @@ impl SapKind {
             SapKind::Interface { .. } => "interface",
             SapKind::Vlan { .. } => "vlan",
             SapKind::Gre { .. } => "gre",
+            SapKind::Vxlan { .. } => "vxlan",
             SapKind::HostStack { .. } => "host-stack",
         }
     }
@@ -83,7 +89,8 @@ pub struct VlanSap {
     pub if_name: Option<InterfaceName>,
 }
 
-/// A GRE tunnel (RFC 2784, with the key of RFC 2890).
+/// A GRE tunnel of Ethernet frames (RFC 2784, with the key of RFC 2890): only what comes from its other end with its key arrives
+/// here, and all that is sent here leaves so.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(deny_unknown_fields)]
@@ -98,14 +105,60 @@ pub struct GreSap {
     pub gre_key: Option<u32>,
 }
 
+/// The port that VXLAN has (RFC 7348 section 5).
+pub const VXLAN_PORT: u16 = 4789;
+
+/// A VXLAN tunnel (RFC 7348) to one other end: only what comes from there with its VNI arrives here, and all that is sent here leaves
+/// so.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(deny_unknown_fields)]
+pub struct VxlanSap {
+    /// The VXLAN network identifier, 0 to 16777215.
+    #[schemars(schema_with = "schema::vni")]
+    pub vni: u32,
+    /// This end's address.
+    pub local_ip: IpAddr,
+    /// The other end's address, of the same family.
+    pub remote_ip: IpAddr,
+    /// The UDP port of both ends; 4789 if it is left out.
+    #[serde(default = "vxlan_port", skip_serializing_if = "is_vxlan_port")]
+    #[schemars(range(min = 1))]
+    pub udp_port: u16,
+}
+
 /// The node's TCP/IP stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(deny_unknown_fields)]
 pub struct HostStackSap {
-    /// The address that the stack gets on this access point.
+    /// The addresses that the stack gets on the interface, at most one of IPv4 and one of IPv6; canonically one without a list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", serialize_with = "one_or_list")]
+    #[schemars(schema_with = "schema::host_addresses")]
+    pub ip: Vec<HostAddress>,
+    /// The interface's name; without one, the node makes one up.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ip: Option<IpAddr>,
+    pub if_name: Option<InterfaceName>,
+    /// Largest IP packet on the interface in bytes, 1500 if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 68, max = 65_521))]
+    pub mtu: Option<u32>,
+}
+
+fn vxlan_port() -> u16 {
+    VXLAN_PORT
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_vxlan_port(port: &u16) -> bool {
+    *port == VXLAN_PORT
+}
+
+fn one_or_list<S: Serializer>(addresses: &[HostAddress], s: S) -> Result<S::Ok, S::Error> {
+    match addresses {
+        [one] => one.serialize(s),
+        many => many.serialize(s),
+    }
 }
 
 fn as_text<S: Serializer>(vlan: &VlanId, s: S) -> Result<S::Ok, S::Error> {

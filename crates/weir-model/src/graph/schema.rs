@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{Actions, GraphParts, HandlerWrite, MAX_PORTS, Port, PortRef, ServiceGraph, VlanMatch};
 use crate::requirement::Requirement;
-use crate::value::{Id, VlanId};
+use crate::value::{HostAddress, Id, VlanId};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
@@ -76,6 +76,15 @@ pub(super) fn ip_proto(_: &mut SchemaGenerator) -> Schema {
 
 pub(super) fn gre_key(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "anyOf": [{ "type": "integer", "minimum": 0, "maximum": u32::MAX }, { "type": "string", "pattern": "^(0x[0-9A-Fa-f]+|[0-9]+)$" }] })
+}
+
+pub(super) fn vni(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "anyOf": [{ "type": "integer", "minimum": 0, "maximum": 0xff_ffff }, { "type": "string", "pattern": "^(0x[0-9A-Fa-f]+|[0-9]+)$" }] })
+}
+
+pub(super) fn host_addresses(g: &mut SchemaGenerator) -> Schema {
+    let address = g.subschema_for::<HostAddress>();
+    json_schema!({ "anyOf": [address, { "type": "array", "items": address, "maxItems": 2 }] })
 }
 
 impl JsonSchema for ServiceGraph {

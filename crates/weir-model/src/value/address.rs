@@ -119,6 +119,62 @@ impl fmt::Display for IpPrefix {
     }
 }
 
+/// The address of an interface, with the length of its network's prefix; text form `10.0.0.1/24`, and the address alone for a network
+/// of it alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostAddress {
+    addr: IpAddr,
+    len: u8,
+}
+
+text_form!(HostAddress, {
+    "description": "The address of an interface, with its prefix length: 10.0.0.1/24.",
+    "type": "string", "pattern": "^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$"
+});
+
+impl HostAddress {
+    /// The address.
+    pub fn addr(&self) -> IpAddr {
+        self.addr
+    }
+
+    /// The prefix length in bits.
+    #[expect(clippy::len_without_is_empty, reason = "a prefix length, not a collection's")]
+    pub fn len(&self) -> u8 {
+        self.len
+    }
+}
+
+impl FromStr for HostAddress {
+    type Err = ValueError;
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let bad = || {
+            let message = format!("{} is not the address of an interface", quote(text));
+            ValueError::new(message, "write one with its prefix length, such as 10.0.0.1/24 or fd00::1/64")
+        };
+        let (addr, len) = match text.split_once('/') {
+            Some((addr, len)) => (addr, Some(len.parse().map_err(|_| bad())?)),
+            None => (text, None),
+        };
+        let addr: IpAddr = addr.parse().map_err(|_| bad())?;
+        let most = if addr.is_ipv4() { 32 } else { 128 };
+        let len = len.unwrap_or(most);
+        if len == 0 || len > most || addr.is_multicast() || addr.is_unspecified() {
+            return Err(bad());
+        }
+        Ok(Self { addr, len })
+    }
+}
+
+impl fmt::Display for HostAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.addr, self.len) {
+            (IpAddr::V4(_), 32) | (IpAddr::V6(_), 128) => write!(f, "{}", self.addr),
+            (addr, len) => write!(f, "{addr}/{len}"),
+        }
+    }
+}
+
 /// A VLAN identifier that traffic may carry, 1 to 4094 (IEEE 802.1Q reserves 0 and 4095).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VlanId(u16);

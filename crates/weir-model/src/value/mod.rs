@@ -37,7 +37,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 pub(crate) use address::ADDRESS;
-pub use address::{EtherType, IpPrefix, VlanId};
+pub use address::{EtherType, HostAddress, IpPrefix, VlanId};
 pub use transport::{PortRange, TcpFlags};
 pub use weir_filter::MacAddr;
 

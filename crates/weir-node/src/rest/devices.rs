@@ -1,11 +1,12 @@
 //! The interfaces of the node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::State;
 use weir_api::node::{DeviceList, DeviceStatus};
 use weir_api::problem::Problem;
+use weir_api::status::DropCount;
 use weir_protocol::{Answer, Command};
 
 use super::App;
@@ -21,16 +22,25 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<DeviceList>, Pro
     let view = app.view();
     let places = view.graphs.values().flat_map(|e| &e.graph.attachments);
     let interfaces: BTreeSet<String> = places.map(|p| p.interface.clone()).collect();
-    let mut devices = Vec::new();
+    let mut devices: Vec<DeviceStatus> = Vec::new();
     for interface in interfaces {
         match app.plane.call(Command::Status { graph: lsi0_of(&interface) }).await {
-            Ok(Answer::Status { status }) => devices.extend(status.devices),
+            Ok(Answer::Status { status }) => {
+                let mut by_reason: BTreeMap<&String, u64> = BTreeMap::new();
+                for (reason, count) in status.drops.values().flatten() {
+                    *by_reason.entry(reason).or_default() += count;
+                }
+                let drop = |(reason, count): (&String, u64)| DropCount { reason: reason.clone(), count };
+                let drops: Vec<DropCount> =
+                    by_reason.into_iter().filter(|(_, count)| *count > 0).map(drop).collect();
+                let device = |d| DeviceStatus { drops: drops.clone(), ..DeviceStatus::from(d) };
+                devices.extend(status.devices.into_iter().map(device));
+            }
             // It is not open.
             Ok(_) | Err(CallError::Refused(_)) => {}
             Err(e) => return Err(e.into()),
         }
     }
-    let mut devices: Vec<DeviceStatus> = devices.into_iter().map(DeviceStatus::from).collect();
     devices.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Json(DeviceList { devices }))
 }

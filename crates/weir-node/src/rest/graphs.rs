@@ -18,7 +18,7 @@ use crate::connection::DataPlane;
 use crate::desired::FunctionRuntime;
 use crate::node::{Applied, ApplyError, Document, Entry, How, Outcome};
 use crate::precondition::Precondition;
-use crate::{plan, traffic};
+use crate::{mtu, plan, traffic};
 
 /// All graphs.
 #[utoipa::path(get, path = "/graphs", tag = "graphs", responses((status = 200, body = Vec<GraphSummary>, description = "The graphs, by identifier.")))]
@@ -96,7 +96,8 @@ pub(super) async fn put_list(
     }
     let good: Vec<Document> = items.iter().filter_map(|(_, d)| d.as_ref().ok().cloned()).collect();
     let how = How { change: true, together: !each, again };
-    let done = tokio::spawn(async move { app.put_all(good, how).await }).await;
+    let node = app.clone();
+    let done = tokio::spawn(async move { node.put_all(good, how).await }).await;
     let done = done.map_err(|e| ApplyError::Internal(e.to_string()))?;
     if !each
         && let Some(i) = done.iter().position(|o| matches!(o, Err(e) if !matches!(e, ApplyError::Together)))
@@ -116,9 +117,19 @@ pub(super) async fn put_list(
                 outcome: applied.outcome.into(),
                 revision: Some(applied.revision),
                 problem: None,
+                warnings: Vec::new(),
             },
-            Err(p) => AppliedGraph { id, outcome: ListOutcome::Refused, revision: None, problem: Some(p) },
+            Err(p) => AppliedGraph {
+                id,
+                outcome: ListOutcome::Refused,
+                revision: None,
+                problem: Some(p),
+                warnings: Vec::new(),
+            },
         });
+    }
+    for g in graphs.iter_mut().filter(|g| g.problem.is_none()) {
+        g.warnings = app.graph(&g.id).map(|e| mtu::told(&e.graph)).unwrap_or_default();
     }
     let all = graphs.iter().all(|g| g.problem.is_none());
     let status = if all { StatusCode::OK } else { StatusCode::MULTI_STATUS };
@@ -190,7 +201,9 @@ async fn apply(app: App, graph: Document, how: How, condition: Precondition) -> 
     let created = outcome == Outcome::Created;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let location = format!("/graphs/{id}");
-    let changed = Changed { id: id.clone(), revision, unchanged: outcome == Outcome::Unchanged };
+    let warnings = app.graph(&id).map(|e| mtu::told(&e.graph)).unwrap_or_default();
+    let unchanged = outcome == Outcome::Unchanged;
+    let changed = Changed { id: id.clone(), revision, unchanged, warnings };
     let mut response = (status, Json(changed)).into_response();
     if created && let Ok(location) = location.parse() {
         response.headers_mut().insert(header::LOCATION, location);
@@ -312,6 +325,7 @@ pub(super) async fn plan(
     };
     let plan = move || Plan {
         traffic: traffic::between(old.as_deref(), &graph),
+        warnings: mtu::told(&graph),
         ..plan::plan(old.as_deref(), &graph, &tables)
     };
     let plan = tokio::task::spawn_blocking(plan).await;

@@ -144,6 +144,7 @@ pub(crate) fn apply(args: &ApplyArgs, ui: &Ui) -> Result<(), Failure> {
             };
             let revision = g.revision.map_or(String::new(), |r| format!(" (revision {r})"));
             _ = writeln!(lines, "graph {}: {what}{revision}", g.id);
+            warn(&g.warnings, *ui, &mut lines);
         }
         lines
     })?;
@@ -166,7 +167,9 @@ fn apply_one(text: &str, graph: &ServiceGraph, args: &ApplyArgs, ui: &Ui) -> Res
             (false, true) => ui.dim("unchanged"),
             (false, false) => ui.good("changed"),
         };
-        format!("graph {}: {what} (revision {})", changed.id, changed.revision)
+        let mut lines = format!("graph {}: {what} (revision {})\n", changed.id, changed.revision);
+        warn(&changed.warnings, *ui, &mut lines);
+        lines
     })?;
     Ok(())
 }
@@ -182,7 +185,11 @@ fn plan_text(plan: &Plan, ui: Ui) -> String {
     let action = match plan.action {
         Action::Create => "would be created",
         Action::Change => "would change",
-        Action::None => return format!("graph {}: nothing would change\n", plan.graph),
+        Action::None => {
+            let mut out = format!("graph {}: nothing would change\n", plan.graph);
+            warn(&plan.warnings, ui, &mut out);
+            return out;
+        }
     };
     let mut out = format!("graph {} {action}\n", ui.bold(&plan.graph));
     let mut list = |what: &str, c: &Changes| {
@@ -210,7 +217,14 @@ fn plan_text(plan: &Plan, ui: Ui) -> String {
     for t in lost {
         _ = writeln!(out, "{}", ui.bad(&format!("  {} entries of {} are lost", t.entries, t.table)));
     }
+    warn(&plan.warnings, ui, &mut out);
     out
+}
+
+fn warn(warnings: &[String], ui: Ui, out: &mut String) {
+    for line in warnings {
+        _ = writeln!(out, "{} {line}", ui.bad("warning:"));
+    }
 }
 
 fn traffic_text(traffic: &Traffic, ui: Ui, out: &mut String) {
@@ -298,6 +312,7 @@ fn status_text(s: &GraphStatus, ui: Ui) -> String {
         let line = format!("beside the document: {}.{} was written {:?}", d.function, d.handler, d.value);
         _ = writeln!(out, "{}", ui.bad(&line));
     }
+    warn(&s.warnings, ui, &mut out);
     let mut rows = vec![["FUNCTION", "IMAGE", "STATE", "IN", "OUT", "DROPPED"].map(str::to_owned).to_vec()];
     for f in &s.functions {
         let drops: Vec<String> = f.drops.iter().map(|d| format!("{} {}", d.count, d.reason)).collect();

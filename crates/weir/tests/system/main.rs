@@ -20,6 +20,7 @@ mod node;
 mod reference;
 mod rest;
 mod run;
+mod saps;
 mod traffic;
 mod tunnels;
 mod watching;

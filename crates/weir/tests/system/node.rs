@@ -69,7 +69,7 @@ impl<'a> Node<'a> {
     }
 
     /// Asks the data plane itself, past the daemon.
-    fn data_plane(&self, command: &Value) -> Value {
+    pub fn data_plane(&self, command: &Value) -> Value {
         self.ask_data_plane(command).unwrap()
     }
 

@@ -2,19 +2,22 @@
 
 use std::collections::HashMap;
 
+use std::net::IpAddr;
+
 use super::number::{ip, vlan};
 use crate::doc::optional;
-use crate::doc::{At, Kind, Reader, did_you_mean};
+use crate::doc::{At, Fields, Kind, Reader, did_you_mean};
 use crate::error::quote;
-use crate::graph::{GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VlanSap};
-use crate::value::Id;
+use crate::graph::{GreSap, HostStackSap, InterfaceSap, Sap, SapKind, VXLAN_PORT, VlanSap, VxlanSap};
+use crate::value::{HostAddress, Id};
 
 pub(super) fn sap(r: &mut Reader, at: &At<'_>) -> Option<Sap> {
-    const TYPES: [&str; 4] = ["interface", "vlan", "gre", "host-stack"];
+    const TYPES: [&str; 5] = ["interface", "vlan", "gre", "vxlan", "host-stack"];
+    const WANTED: &str = "interface, vlan, gre, vxlan or host-stack";
     // Only the section of its type belongs to a SAP, so the type is looked at first.
     let entries = r.map(at, "a map with \"id\", \"type\" and a section of that name")?;
-    let type_at = entries.need(r, "type", "interface, vlan, gre or host-stack")?;
-    let word = r.text(&type_at, "interface, vlan, gre or host-stack")?;
+    let type_at = entries.need(r, "type", WANTED)?;
+    let word = r.text(&type_at, WANTED)?;
     let Some(section) = TYPES.into_iter().find(|t| *t == word) else {
         r.error(
             &type_at,
@@ -59,25 +62,72 @@ fn sap_kind(r: &mut Reader, at: &At<'_>, section: &str) -> Option<SapKind> {
         }
         "gre" => {
             let f = r.fields(at, &["local-ip", "remote-ip", "gre-key"])?;
-            let local_ip = f.need(r, "local-ip", "this end's address").and_then(|at| ip(r, &at));
-            let remote_ip = f.need(r, "remote-ip", "the other end's address").and_then(|at| ip(r, &at));
+            let ends = ends(r, at, &f);
             let gre_key = optional(f.get("gre-key"), |at| r.number(at, "a GRE key", 0, u32::MAX));
-            let gre = GreSap { local_ip: local_ip?, remote_ip: remote_ip?, gre_key: gre_key? };
-            if gre.local_ip.is_ipv4() != gre.remote_ip.is_ipv4() {
-                r.error(
-                    at,
-                    "one end has an IPv4 address, the other an IPv6 address",
-                    "give both the same family",
-                );
-            }
-            Some(SapKind::Gre { gre })
+            let ((local_ip, remote_ip), gre_key) = (ends?, gre_key?);
+            Some(SapKind::Gre { gre: GreSap { local_ip, remote_ip, gre_key } })
+        }
+        "vxlan" => {
+            let f = r.fields(at, &["vni", "local-ip", "remote-ip", "udp-port"])?;
+            let ends = ends(r, at, &f);
+            let vni = f.need(r, "vni", "a VXLAN network identifier");
+            let vni = vni.and_then(|at| r.number(&at, "a VXLAN network identifier", 0, 0xff_ffff));
+            let udp_port = optional(f.get("udp-port"), |at| r.number(at, "a UDP port", 1, u16::MAX.into()));
+            let ((local_ip, remote_ip), vni) = (ends?, vni?);
+            let udp_port = udp_port?.and_then(|port| u16::try_from(port).ok()).unwrap_or(VXLAN_PORT);
+            Some(SapKind::Vxlan { vxlan: VxlanSap { vni, local_ip, remote_ip, udp_port } })
         }
         _ => {
-            let f = r.fields(at, &["ip"])?;
-            let ip = optional(f.get("ip"), |at| ip(r, at));
-            Some(SapKind::HostStack { host_stack: HostStackSap { ip: ip? } })
+            let f = r.fields(at, &["ip", "if-name", "mtu"])?;
+            let ip = optional(f.get("ip"), |at| addresses(r, at));
+            let if_name = optional(f.get("if-name"), |at| r.parse(at, NAME));
+            let mtu = optional(f.get("mtu"), |at| r.number(at, "a number of bytes", 68, 65_521));
+            let host_stack = HostStackSap { ip: ip?.unwrap_or_default(), if_name: if_name?, mtu: mtu? };
+            Some(SapKind::HostStack { host_stack })
         }
     }
+}
+
+/// The addresses of both ends of a tunnel.
+fn ends(r: &mut Reader, at: &At<'_>, f: &Fields<'_>) -> Option<(IpAddr, IpAddr)> {
+    let local = f.need(r, "local-ip", "this end's address").and_then(|at| end(r, &at));
+    let remote = f.need(r, "remote-ip", "the other end's address").and_then(|at| end(r, &at));
+    let (local, remote) = (local?, remote?);
+    if local.is_ipv4() != remote.is_ipv4() {
+        r.error(at, "one end has an IPv4 address, the other an IPv6 address", "give both the same family");
+    } else if local == remote {
+        r.error(at, format!("both ends are {local}"), "a tunnel leads to another address");
+    }
+    Some((local, remote))
+}
+
+/// The address of an end of a tunnel: one that a host can have.
+fn end(r: &mut Reader, at: &At<'_>) -> Option<IpAddr> {
+    let ip = ip(r, at)?;
+    let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    if ip.is_unspecified() || ip.is_multicast() || ip.is_loopback() || broadcast {
+        r.error(at, format!("{ip} is not the address of an end of a tunnel"), "give that of an interface");
+        return None;
+    }
+    Some(ip)
+}
+
+/// One address or a list: at most one of a family.
+fn addresses(r: &mut Reader, at: &At<'_>) -> Option<Vec<HostAddress>> {
+    const ADDRESS: &str = "an address with its prefix length";
+    if !matches!(at.node.kind, Kind::List(_)) {
+        return Some(vec![r.parse(at, ADDRESS)?]);
+    }
+    let items = r.items(at, "addresses", 2)?;
+    let read: Vec<Option<HostAddress>> =
+        items.iter().enumerate().map(|(i, node)| r.parse(&at.index(i, node), ADDRESS)).collect();
+    let all: Vec<HostAddress> = read.into_iter().collect::<Option<_>>()?;
+    if let [a, b] = all[..]
+        && a.addr().is_ipv4() == b.addr().is_ipv4()
+    {
+        r.error(at, "both addresses are of one family", "give at most one of IPv4 and one of IPv6");
+    }
+    Some(all)
 }
 
 /// Reports access points that stand for the same place.
@@ -95,8 +145,16 @@ pub(super) fn distinct_saps(r: &mut Reader, at: &At<'_>, saps: &[(usize, Sap)]) 
                 let key = gre.gre_key.map(|k| format!(" with key {k:#x}")).unwrap_or_default();
                 format!("the GRE tunnel {} to {}{key}", gre.local_ip, gre.remote_ip)
             }
-            SapKind::HostStack { host_stack: HostStackSap { ip } } => {
-                format!("the host stack{}", ip.map(|ip| format!(" at {ip}")).unwrap_or_default())
+            SapKind::Vxlan { vxlan } => {
+                let VxlanSap { vni, local_ip, remote_ip, udp_port } = vxlan;
+                format!("the VXLAN tunnel {local_ip} to {remote_ip} with VNI {vni} (port {udp_port})")
+            }
+            SapKind::HostStack { host_stack: HostStackSap { if_name: Some(name), .. } } => {
+                format!("the host stack's interface {name}")
+            }
+            SapKind::HostStack { host_stack: HostStackSap { ip, .. } } => {
+                let ip: Vec<String> = ip.iter().map(|ip| format!(" at {ip}")).collect();
+                format!("the host stack{}", ip.join(""))
             }
         };
         let Some(node) = items.get(*i) else { continue };

@@ -317,6 +317,7 @@ pub(crate) mod tests {
                     misses: n / 10,
                 }],
                 drift: vec![],
+                warnings: Vec::new(),
             }),
             devices: vec![DeviceStatus {
                 name: "eth1".into(),
@@ -327,6 +328,7 @@ pub(crate) mod tests {
                 tx_packets: n * 2,
                 tx_bytes: n * 200,
                 tx_dropped: n / 100,
+                drops: Vec::new(),
             }],
         }
     }
